@@ -62,12 +62,12 @@ def from_tree(tree: object, like: Value) -> Value:
     ------
     ValueError : one line: the place in the tree, and what was expected there.
     """
-    return cast(Value, _value(tree, type(like), like, ""))
+    return _value(tree, type(like), like, "")
 
 
 def from_tree_as(tree: object, kind: type[Value]) -> Value:
     """As `from_tree`, for a dataclass without fields annotated `Any`."""
-    return cast(Value, _value(tree, kind, None, ""))
+    return _value(tree, kind, None, "")
 
 
 def _value(tree: object, hint: object, like: object, place: str) -> Any:

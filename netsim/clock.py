@@ -79,7 +79,7 @@ class Clock:
         if not self.changes:
             return np.asarray(time_s, dtype=float)
         at_s, shift_s = np.array(self.changes).T
-        return np.asarray(time_s + np.append(0.0, shift_s)[np.searchsorted(at_s, time_s, side="right")])
+        return time_s + np.append(0.0, shift_s)[np.searchsorted(at_s, time_s, side="right")]
 
     def first_s(self, wall_s: FloatArray) -> FloatArray:
         """The first times (...) at which the wall clock shows wall_s (...) or later: the end of a skipped hour for an
@@ -117,7 +117,7 @@ class Clock:
 
     def ends_s(self, n_rounds: int, round_s: float) -> FloatArray:
         """Ends (n_rounds,) of the first rounds: of whole days at local midnight, else round_s apart."""
-        number: FloatArray = np.arange(1.0, n_rounds + 1.0)
+        number = np.arange(1.0, n_rounds + 1.0)
         return self.first_s(number * round_s) if self._by_days(round_s) else number * round_s
 
     def end_s(self, round_: int, round_s: float) -> float:
@@ -128,7 +128,7 @@ class Clock:
         """Shortest round after the first: of whole days that in which clocks go forward."""
         if not self._by_days(round_s):
             return round_s
-        return round(float(np.diff(self.ends_s(n_rounds, round_s)).min(initial=round_s)), 6)
+        return round(np.diff(self.ends_s(n_rounds, round_s)).min(initial=round_s), 6)
 
     def rounds(self, duration_s: float, round_s: float) -> int:
         """Number of rounds of a run; the last may be cut short."""

@@ -61,7 +61,7 @@ class Area:
     def farthest_m(self, points_m: FloatArray) -> FloatArray:
         """Distance from points (n, 2) to the corner of the area that is farthest from each (n,)."""
         reach = np.maximum(np.abs(points_m - self.low_m), np.abs(points_m - self.high_m))
-        return np.asarray(np.linalg.norm(reach, axis=1))
+        return np.linalg.norm(reach, axis=1)
 
     def sample(self, unit: FloatArray) -> FloatArray:
         """Map uniform numbers (..., 2) in (0, 1) onto the area."""

@@ -265,7 +265,7 @@ def spans_degrees(corner: FloatArray) -> bool:
     if (np.ptp(corner, axis=0) < _MAX_SIDE_DEG).all():
         return True
     step = np.hypot(*np.diff(corner, axis=0).T)
-    return bool(np.median(step[step > 0]) < _MIN_STEP_M)
+    return np.median(step[step > 0]) < _MIN_STEP_M
 
 
 def lon_lat_of(place: str, system: str, position: FloatArray) -> FloatArray:

@@ -70,7 +70,7 @@ class Rng:
         from scipy.special import ndtri  # here, so that checking a scenario does not pay for it
 
         unit = self.uniform(what, owner, size, item)
-        return np.asarray(ndtri(unit, out=unit))
+        return ndtri(unit, out=unit)
 
     def exponential(
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
@@ -80,11 +80,11 @@ class Rng:
 
     def keys(self, what: str, owner: int, count: int) -> FloatArray:
         """`count` sort keys: ``np.argsort`` of them is a uniform permutation."""
-        return np.asarray(self.uniform(what, [owner], (count,))[0])
+        return self.uniform(what, [owner], (count,))[0]
 
     def orders(self, what: str, owner: npt.ArrayLike, count: IntArray) -> IntArray:
         """Uniform orders of 0..count - 1 of each owner (n,), end to end (sum of counts,): stable argsorts of `keys`."""
-        most = int(count.max(initial=0))
+        most = count.max(initial=0)
         inside = np.arange(most) < count[:, None]
         order = np.argsort(np.where(inside, self.uniform(what, owner, (most,)), 1.0), axis=1, kind="stable")
         return order[inside]
@@ -143,8 +143,7 @@ def _high(a: np.uint64, b: np.uint64) -> np.uint64:
     a_low, a_high, b_low, b_high = a & _LOW32, a >> _32, b & _LOW32, b >> _32
     cross = b_high * a_low + ((b_low * a_low) >> _32)
     middle = b_low * a_high + (cross & _LOW32)
-    high: np.uint64 = b_high * a_high + (cross >> _32) + (middle >> _32)
-    return high
+    return b_high * a_high + (cross >> _32) + (middle >> _32)
 
 
 def _unit(words: Words) -> FloatArray:
@@ -165,11 +164,11 @@ def ndtr(x: npt.ArrayLike) -> FloatArray:
     """Probability of a standard normal number below x (...)."""
     from scipy import special
 
-    return np.asarray(special.ndtr(x))
+    return special.ndtr(x)
 
 
 def ndtri(p: npt.ArrayLike) -> FloatArray:
     """The number below which a standard normal one is with probability p (...)."""
     from scipy import special
 
-    return np.asarray(special.ndtri(p))
+    return special.ndtri(p)

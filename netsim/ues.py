@@ -148,7 +148,7 @@ class Seen(Columns):
         """Whether each UE has moved, come or gone, went in or out, or has another cell (n,)."""
         gone, was_gone = now.absent, self.absent
         other = (now.at_m != self.at_m).any(axis=1) | (now.inside != self.inside) | (now.cell != self.cell)
-        return np.asarray((gone != was_gone) | (~gone & ~was_gone & other))
+        return (gone != was_gone) | (~gone & ~was_gone & other)
 
 
 @frozen

@@ -27,7 +27,7 @@ def db_from_ratio(ratio: npt.ArrayLike) -> FloatArray:
 
 def ratio_from_db(value_db: npt.ArrayLike) -> FloatArray:
     """10^(dB / 10)."""
-    return np.asarray(np.exp(np.asarray(value_db, dtype=np.float64) * _NEPERS_PER_DB))
+    return np.exp(np.asarray(value_db, dtype=np.float64) * _NEPERS_PER_DB)
 
 
 def w_from_dbm(power_dbm: npt.ArrayLike) -> FloatArray:

@@ -99,7 +99,7 @@ class Look(Columns):
     @cached_property
     def snr_db(self) -> FloatArray:
         """SNR at 1 W (S, K), at the own base station."""
-        return np.asarray(np.where(self._is_own, self._strength_db, _FLOOR_DB).max(axis=2))
+        return np.where(self._is_own, self._strength_db, _FLOOR_DB).max(axis=2)
 
     @cached_property
     def required_db(self) -> FloatArray:
@@ -111,7 +111,7 @@ class Look(Columns):
     @cached_property
     def other_db(self) -> FloatArray:
         """Highest SNR at other base stations, at 1 W (S, K)."""
-        return np.asarray(np.where(self._is_own, _FLOOR_DB, self._strength_db).max(axis=2))
+        return np.where(self._is_own, _FLOOR_DB, self._strength_db).max(axis=2)
 
     @cached_property
     def heard_db(self) -> FloatArray:
@@ -125,13 +125,13 @@ class Look(Columns):
     def rank(self) -> FloatArray:
         """Number of stronger UEs of the cell (S, K)."""
         stronger = self.snr_db[:, None, :] > self.snr_db[:, :, None]
-        return np.asarray((stronger & self.same_cell).sum(axis=2).astype(float))
+        return (stronger & self.same_cell).sum(axis=2).astype(float)
 
     @cached_property
     def same_cell(self) -> BoolArray:
         """Whether k and j are in one cell (S, K, K)."""
         serving = self.links.serving
-        return np.asarray((serving[:, :, None] == serving[:, None, :]) & self.there[:, :, None])
+        return (serving[:, :, None] == serving[:, None, :]) & self.there[:, :, None]
 
     @cached_property
     def features(self) -> FloatArray:
@@ -193,8 +193,7 @@ class Look(Columns):
         own = np.take_along_axis(self.links.h, serving, axis=2)[:, :, 0]
         inner = np.abs(np.einsum("skm,skjm->skj", own.conj(), h)) ** 2
         size = strength(own)[..., None] * self.air.noise_w
-        crossing: FloatArray = np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
-        return crossing
+        return np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
 
     @cached_property
     def _strength_db(self) -> FloatArray:
@@ -204,7 +203,7 @@ class Look(Columns):
     @cached_property
     def _is_own(self) -> BoolArray:
         """Which base station serves each UE (S, K, n_bs)."""
-        return np.asarray(np.arange(self.links.h.shape[2]) == self.links.serving[..., None])
+        return np.arange(self.links.h.shape[2]) == self.links.serving[..., None]
 
 
 def silent(look: Look) -> Rounds:

@@ -67,8 +67,7 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
         there & (now.drawn_std > 0),
         [2.0 * now.budget_left - 1.0, 2.0 * now.progress - 1.0],
     )
-    seen: Seen = np.clip(np.concatenate(rows), -1.0, 1.0).astype(np.float32)
-    return seen
+    return np.clip(np.concatenate(rows), -1.0, 1.0).astype(np.float32)
 
 
 Hidden = Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=8)]
@@ -311,8 +310,7 @@ class SharedPolicy:
 
     def act(self, seen: Seen) -> FloatArray:
         """Actions (n,) of UEs with features (n, F)."""
-        action: FloatArray = forward(self.layers, scaled(seen, self.mean, self.std, self.cut).T)[0]
-        return action
+        return forward(self.layers, scaled(seen, self.mean, self.std, self.cut).T)[0]
 
 
 def planned_dbw(

@@ -117,8 +117,7 @@ class Ddpg(FromFolder):
     def learnt(self) -> "Policy":
         from rl.policy import load_policy
 
-        found: Policy = _read(load_policy, self.policy, self.stamps())
-        return found
+        return _read(load_policy, self.policy, self.stamps())
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         policy = self.learnt()
@@ -147,8 +146,7 @@ class Shared(FromFolder):
     def learnt(self) -> "tuple[SharedPolicy, SharedCard]":
         from rl.policy import load_shared
 
-        found: tuple[SharedPolicy, SharedCard] = _read(load_shared, self.policy, self.stamps())
-        return found
+        return _read(load_shared, self.policy, self.stamps())
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         policy, card = self.learnt()

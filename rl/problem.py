@@ -52,7 +52,7 @@ def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
     inside = np.clip(power_w, limits.each_min_w, limits.each_max_w)
     total_w = inside.sum()
     want_w = min(max(total_w, limits.total_min_w), limits.total_max_w)
-    return np.asarray(inside) if want_w == total_w else _raised(power_w, np.ones(len(power_w)), want_w, limits)
+    return inside if want_w == total_w else _raised(power_w, np.ones(len(power_w)), want_w, limits)
 
 
 def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limits) -> FloatArray:
@@ -66,7 +66,7 @@ def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limi
     corner = corner[order]
     rise = np.cumsum(np.concatenate([slope, -slope])[order])
     total = len(slope) * low + np.append(0.0, np.cumsum(rise[:-1] * np.diff(corner)))
-    return np.asarray(np.clip(power_w + np.interp(total_w, total, corner) * slope, low, high))
+    return np.clip(power_w + np.interp(total_w, total, corner) * slope, low, high)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Problem:
 
     def reward(self, outcome: PowerPlan) -> float:
         """-5 ln(L / L at average power): falls with L, and does not depend on its unit."""
-        return float(-5.0 * np.log(self.ratio(outcome)))
+        return -5.0 * np.log(self.ratio(outcome))
 
     def seen(self, last: PowerPlan) -> Seen:
         """The observation after an outcome, float32 in [-1, 1].

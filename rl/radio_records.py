@@ -157,7 +157,7 @@ class RadioCosts:
 
 def strength(h: ComplexArray) -> FloatArray:
     """||h||^2, over the antennas, which are the last axis."""
-    return np.asarray((h.real**2 + h.imag**2).sum(axis=-1))
+    return (h.real**2 + h.imag**2).sum(axis=-1)
 
 
 def band(uplink: Uplink) -> SharedBand:
@@ -188,7 +188,7 @@ def lost_noise(air: Air, n_bits: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", over="ignore"):
         hertz_s = air.bandwidth_hz * air.deadline_s
         least = np.maximum(np.expm1(np.log(2.0) * n_bits / (air.attenuation * hertz_s)), air.floor_sinr)
-        return np.asarray(np.minimum(1.0 / least, _MAX_LOST))
+        return np.minimum(1.0 / least, _MAX_LOST)
 
 
 @frozen
@@ -383,8 +383,8 @@ def costs(
     own = _own(radio, rows, n) | {"loss": np.repeat(loss, n), "leakage": leakage, "named": named}
     total = cost_of(reward, figures)
     without = reward.cost({name: figures[name] - own[name] for name in FIGURES})
-    values = {name: float(figures[name][0]) for name in FIGURES}
-    return Costs(values, float(total[0]), bool(radio.drawn.any()), total - without, rows)
+    values = {name: figures[name][0] for name in FIGURES}
+    return Costs(values, total[0], bool(radio.drawn.any()), total - without, rows)
 
 
 def rows_sent(

@@ -143,7 +143,7 @@ class Known:
 
     def score(self, power_w: Callable[[Look], FloatArray]) -> float:
         """The figure that selects the best policy of a training: mean cost of an episode over worlds."""
-        return float(self.cost(power_w(self.look)).sum() / self.look.first.sum())
+        return self.cost(power_w(self.look)).sum() / self.look.first.sum()
 
 
 def _merits(known: Known, law: Family, parameters: FloatArray) -> FloatArray:
@@ -165,7 +165,7 @@ def tuned(law: Family, known: Known, evaluations: int, rng: Rng) -> Tuned:
         order = np.argsort(found, kind="stable")
         if found[order[0]] < cost:
             best = drawn[order[0]]
-            cost = float(found[order[0]])
+            cost = found[order[0]]
         elite = drawn[order[:_BEST]]
         mean = elite.mean(axis=0)
         spread = np.maximum(elite.std(axis=0), least)
@@ -180,7 +180,7 @@ def best_of_random(law: Family, known: Known, evaluations: int, rng: Rng) -> Tun
     )
     found = _merits(known, law, drawn)
     best = found.argmin()
-    return Tuned(law, drawn[best], float(found[best]), n * len(known))
+    return Tuned(law, drawn[best], found[best], n * len(known))
 
 
 # -- the search that knows everything
@@ -234,7 +234,7 @@ def _moves(dbw: FloatArray, step_db: float) -> FloatArray:
     k = dbw.shape[1]
     up = dbw[:, None] + step_db * np.concatenate([np.eye(k), -np.eye(k)])
     i, j = np.triu_indices(k, 1)
-    exchange: IntArray = np.tile(np.arange(k), (len(i), 1))
+    exchange = np.tile(np.arange(k), (len(i), 1))
     exchange[np.arange(len(i)), i] = j
     exchange[np.arange(len(i)), j] = i
     return np.concatenate([up, dbw[:, exchange]], axis=1)

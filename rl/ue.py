@@ -150,13 +150,12 @@ class UePower(PowerEnv):
         known = self.recorded.known
         both = np.repeat(self.recorded.present[0, [at]], 2, axis=0)
         both[1, ue] = moved_dbw(both[1, ue], action[0], known.look.limits)
-        self.dbw = float(both[1, ue])
+        self.dbw = both[1, ue]
         present, moved = known.cost(within(both, known.look.limits), np.full(2, at))
         return float(paid(present - moved)), False, True
 
     def _seen(self) -> Seen:
-        seen: Seen = self.recorded.seen[0, self.start["round"], self.start["ue"]].copy()
-        return seen
+        return self.recorded.seen[0, self.start["round"], self.start["ue"]].copy()
 
     def _info(self) -> Info:
         return {**self.start, "power_w": float(10.0 ** (self.dbw / 10.0))}

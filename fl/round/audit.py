@@ -195,7 +195,7 @@ def compared(
             difference = np.tensordot(coefficients(len(past)), np.stack(past), axes=1) / worst
         size = np.linalg.norm(difference, axis=1)
         moved[of] = draw, np.hypot(size, moved[of][1]) if of in moved else size
-        largest = float(moved[of][1].max())
+        largest = moved[of][1].max()
         if draw.account.relation == PAIRS[pair]:
             beyond = _verdict("losses", said) if key[2].startswith("sum") else "violated"
             verdict = "within" if largest <= draw.sensitivity * _ROUNDING else beyond
@@ -220,8 +220,8 @@ def _proven(moved: list[tuple[Draw, FloatArray]], ue: int, said: Sequence[str], 
         ]
         if bounds and all(draw.std.all() for draw, _ in seen):
             upper, delta = max(bounds)
-            mu2 = sum(float(((size / draw.std) ** 2).sum()) for draw, size in seen)
-            lower = epsilon_of(delta, float(np.sqrt(mu2)))
+            mu2 = sum(((size / draw.std) ** 2).sum() for draw, size in seen)
+            lower = epsilon_of(delta, np.sqrt(mu2))
             verdict = "within" if lower <= upper * (1 + 1e-6) else _verdict("losses" if central else ALL, said)
             yield {
                 "mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon",
@@ -273,5 +273,5 @@ def of_noise(one: Recording) -> Iterator[Row]:
         tests.append((ALL, 0, "updates in a sum", one.fewest, one.learning.threat.secagg_threshold or 1, np.inf))
     for name, number, quantity, moved, low, high in tests:
         verdict = "within" if low <= moved <= high else "violated"
-        found = {"mechanism": name, "round": number, "half": "noise", "quantity": quantity, "moved": float(moved)}
+        found = {"mechanism": name, "round": number, "half": "noise", "quantity": quantity, "moved": moved}
         yield {**found, "sensitivity": low or high, "verdict": verdict}

@@ -53,7 +53,7 @@ _ALIKE = 0.5  # correlation from which two noise vectors are one that is used tw
 
 def observed(phase: Phase, uploads: Uploads, sending: Sending, before: States) -> FloatArray:
     """What is remembered after a phase whose updates have left; before: what parts remembered until then."""
-    table: FloatArray = before["audit"]
+    table = before["audit"]
     learning, made, facts = phase.learning, uploads.made, phase.facts
     view, n, d = learning.audited_view, table.shape[1] - 5, made.n_parameters
     published = view == "model"
@@ -115,7 +115,7 @@ def audited(setup: Setup, table: FloatArray, spends: Mapping[str, np.ndarray], n
                 continue
             lower = bound(scored(setup, here, gain, bool(channel), rate), of["delta"], SIGNIFICANCE)
             yield {
-                "mechanism": of["mechanism"], "round": int(until), "view": learning.audited_view, "half": "canaries",
+                "mechanism": of["mechanism"], "round": until, "view": learning.audited_view, "half": "canaries",
                 "quantity": bound.__name__.replace("_", "-"), "pair": pair + place + channel,
                 "ue": names[int(table[0, 1])], "moved": np.nan, "sensitivity": np.nan, "lower": lower, "upper": upper,
                 "verdict": "violated" if lower > upper else "within",
@@ -145,4 +145,4 @@ def scored(setup: Setup, table: FloatArray, gain: FloatArray, channel: bool, rat
     ratio[:, ::2] += power * (np.array(lots) < rate)
     if rate < 1:
         ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
-    return np.asarray(ratio.sum(axis=0).reshape(-1, 2).T)
+    return ratio.sum(axis=0).reshape(-1, 2).T

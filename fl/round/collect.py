@@ -103,7 +103,7 @@ def collect(
     for rule in learning.withholding:
         word = rule.word
         states[word] = rule.sent(np.unique(local.ue), facts, states[word], of_run.at(word))
-    return Collected(taken, local, int((~accepted).sum()), withheld, steps)
+    return Collected(taken, local, (~accepted).sum(), withheld, steps)
 
 
 def curated(
@@ -124,7 +124,7 @@ def curated(
 
 
 def _conditions(world: World) -> Conditions:
-    now_s = float(world.env.now)
+    now_s = world.env.now
     wall_s = float(world.clock.wall_s(np.array(now_s)))
     return Conditions(now_s, wall_s, world.position_m(), world.places.home_m)
 

@@ -55,7 +55,7 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     for row in named:
         setup.recorder.row("named", **row)
     _write_lists(setup, state, world, named)
-    now_s = float(world.env.now)
+    now_s = world.env.now
     facts = RoundContext(
         state.round, now_s, setup.public, round_s=setup.learning.round_s, week_s=world.clock.week_s(now_s)
     )
@@ -91,7 +91,7 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
     new = in_new_blocks(held_out.model, held_out.x, reference.model, reference.x, block_m)
     new &= np.isin(held_out.model, reference.model)
     blocks = np.unique(np.column_stack([held_out.model, blocks_of(held_out.x, block_m)])[new], axis=0)
-    figures = {"place.samples": float(new.sum()), "place.blocks": float(len(blocks))}
+    figures = {"place.samples": new.sum(), "place.blocks": len(blocks)}
     parts = {"": held_out.group != NEW_PLACE}
     if len(blocks) >= LEAST_BLOCKS:
         parts[".place"] = new

@@ -131,7 +131,7 @@ def _plain(estimates: Estimates | None, ue: IntArray) -> FloatArray:
 
 
 def _away(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
-    return np.asarray(np.hypot(*(a_m - b_m).T))
+    return np.hypot(*(a_m - b_m).T)
 
 
 def belief_rows(label: str, belief: Belief, number_of_ues: int, *, hindsight: bool) -> Cells:
@@ -145,7 +145,7 @@ def belief_rows(label: str, belief: Belief, number_of_ues: int, *, hindsight: bo
     return cells(
         "beliefs", len(row), belief, attack=label, ue=some.ue[row], hindsight=hindsight,
         **xy(belief.grid.place_m[order[row, rank]]), probability=held[row, rank],
-        cell_m=float(np.sqrt(np.prod(belief.grid.cell_m))),
+        cell_m=np.sqrt(np.prod(belief.grid.cell_m)),
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
     until_s = learning.threat.pseudonyms.lasts_until_s(facts.time_s)
     if not learning.threat.renames or not learning.server.in_rounds or until_s == inf:
         return 0
-    return int(world.clock.round_of(np.array([until_s]), learning.round_s)[0])
+    return world.clock.round_of(np.array([until_s]), learning.round_s)[0]
 
 
 def _identified(setup: Setup, world: World, states: States, facts: RoundContext) -> Cells:

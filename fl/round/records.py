@@ -190,7 +190,7 @@ def _to_the_microsecond(time_s: FloatArray) -> NDArray[np.str_]:
 def homes_named_percent(rows: list[Row], home_m: FloatArray, hit_radius_m: float) -> float:
     """Share of UEs with a home in an attack's rows of `leakage` whose home it names now; NaN where none has one."""
     away_m = {row["ue"]: row["home_named_m"] for row in rows if np.isfinite(home_m[row["ue"]]).all()}
-    return 100.0 * float(np.mean([m <= hit_radius_m for m in away_m.values()])) if away_m else float("nan")
+    return 100.0 * np.mean([m <= hit_radius_m for m in away_m.values()]) if away_m else float("nan")
 
 
 def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> None:
@@ -224,8 +224,8 @@ def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis
     channel = uploads[0].channel.join([each.channel for each in uploads])
     nan = float("nan")
     spent = outcome.state.ledger.statements()
-    per_m = [float(s.epsilon.max()) for s in spent if s.unit == LOCATION]
-    epsilon = [float(s.epsilon.max()) for s in spent if s.unit != LOCATION]
+    per_m = [s.epsilon.max() for s in spent if s.unit == LOCATION]
+    epsilon = [s.epsilon.max() for s in spent if s.unit != LOCATION]
     return {
         "rmse_db": scores.get("rmse_db", nan),
         "constant_rmse_db": scores.get("constant_rmse_db", nan),
@@ -235,16 +235,16 @@ def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis
         "held_out": len(taken.held_out),
         "selected": len(local.x),
         "refused": outcome.collected.refused,
-        "decoded": int(channel.decoded.sum()),
-        "non_finite": int(sum((~each.finite).sum() for each in uploads)),
+        "decoded": channel.decoded.sum(),
+        "non_finite": sum((~each.finite).sum() for each in uploads),
         "update_norm": _median(uploads[-1].made.norm()),
         "step_stability": diagnosis.get("step_stability", nan),
         "rmse_round_db": learning.learner.evaluate(outcome.state.model, taken.held_out.usual).get("rmse_db", nan),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
-        "energy_j": float(sum(float(each.channel.energy_j[each.first].sum()) for each in uploads)),
-        "late": int(channel.late.sum()),
-        "latency_s": float(channel.delay_s[np.isfinite(channel.delay_s)].max(initial=0.0)),
+        "energy_j": sum(float(each.channel.energy_j[each.first].sum()) for each in uploads),
+        "late": channel.late.sum(),
+        "latency_s": channel.delay_s[np.isfinite(channel.delay_s)].max(initial=0.0),
     }
 
 
@@ -264,7 +264,7 @@ def _said(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
 def _median(values: ArrayLike) -> float:
     finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
-    return float(np.median(finite)) if len(finite) else float("nan")
+    return np.median(finite) if len(finite) else float("nan")
 
 
 def scored(learning: Learning, held_out: HeldOut) -> HeldOut:

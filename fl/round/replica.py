@@ -56,7 +56,7 @@ class PublicReplica:
             return replace(self, base=base, fresh=True).play(data, state, rng)
         learning, draws = self.at.learning, PhaseDraws(rng)
         room, before = self._room(data, state or {})
-        known: States = {step.word: step.start(room) for step in learning.curation}
+        known = {step.word: step.start(room) for step in learning.curation}
         known |= {defense.word: defense.start(room) for defense in learning.defenses}
         if self.fresh:
             known[f"server_optimiser.{self.at.name}"] = learning.server_optimiser.start()

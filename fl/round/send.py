@@ -183,7 +183,7 @@ def power_context(
     cohort = world.cohort(np.arange(n), world.links(), round_, np.ones(n, dtype=np.int64), np.zeros(n))
     budgets = standings(learning, states)
     planned = float(world.clock.rounds(world.duration_s, learning.round_s))
-    payload, time_s = payload_of(setup, n_numbers, states), float(world.env.now)
+    payload, time_s = payload_of(setup, n_numbers, states), world.env.now
     overheard = None
     if threat.receiver is not None:
         overheard, _ = world.cohort_at(threat.receiver, cohort, time_s, round_, threat.antennas)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from math import inf
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import simpy
@@ -166,7 +166,7 @@ class LearningServer:
     @property
     def now_s(self) -> float:
         """The simulated time."""
-        return float(self.world.env.now)
+        return self.world.env.now
 
     @property
     def over(self) -> bool:
@@ -234,7 +234,7 @@ class LearningServer:
             if not done.triggered:
                 air.stop(air.last_submission)
         yield done
-        return cast(Channel, done.value)
+        return done.value
 
     def _times_s(self, phase: Phase, uploads: Uploads) -> tuple[float, float]:
         """When the server merged, and when the attack was made: by an eavesdropper after the last update that it heard.
@@ -243,14 +243,14 @@ class LearningServer:
         deadline, if it has one: it does not know that they are lost. Where transmissions are events, it merges now.
         """
         channel, first = uploads.channel, uploads.first
-        came, wanted = int(channel.decoded[first].sum()), min(self.policy.waits_for or len(first), len(first))
-        merged_s = float(uploads.came_s[channel.decoded].max(initial=phase.asked_s))
+        came, wanted = channel.decoded[first].sum(), min(self.policy.waits_for or len(first), len(first))
+        merged_s = uploads.came_s[channel.decoded].max(initial=phase.asked_s)
         attacked_s = merged_s
         if self.policy.has_deadline and came < wanted:
             merged_s = phase.asked_s + phase.limit_s
         if uploads.overheard is not None:
             heard_s = np.fmin(uploads.came_s, phase.asked_s + phase.limit_s)[uploads.overheard.decoded]
-            attacked_s = float(heard_s.max(initial=phase.asked_s))
+            attacked_s = heard_s.max(initial=phase.asked_s)
         if isinstance(uploads.uplink, SentUploads):  # time has passed, also for those that were lost
             merged_s = self.now_s
             attacked_s = max(attacked_s, merged_s)
@@ -299,7 +299,7 @@ class LearningServer:
         if learning.membership is None or last.view is None or not due(learning.membership, state.played):
             return []
         taken, memory = collected.taken, state.parts["membership"]
-        others: HeldOut = (taken.held_out if len(taken.held_out) else state.held_out).usual
+        others = (taken.held_out if len(taken.held_out) else state.held_out).usual
         initial = learning.learner.init(setup.public, setup.streams.at("learner.init"))
         wholes = learning.data.wholes if learning.data.holds_out_wholes else None
         own = RoundStreams(setup.streams, state.round)
@@ -356,7 +356,7 @@ class LearningServer:
 
     def _count_arrivals(self, ended: Ended) -> None:
         """In rounds, uploads (k,) have ended: the others stop when enough have arrived."""
-        self._missing -= int(ended.sent.decoded.sum())
+        self._missing -= ended.sent.decoded.sum()
         if self._missing <= 0 and not self._enough.triggered:
             self._enough.succeed()
 
@@ -402,7 +402,7 @@ class LearningServer:
             return
         state.flight = state.flight.without(uploads.ue)
         outcome = self._close(facts, collected, [result], result.spends)
-        asked = replace(facts, time_s=float(uploads.asked_s.min()))
+        asked = replace(facts, time_s=uploads.asked_s.min())
         self._record(replace(outcome, facts=asked))
 
     def _give_up_lost(self) -> None:

@@ -161,7 +161,7 @@ class Buildings:
     def _are_others(self, building: IntArray, passed: IntArray) -> BoolArray:
         """Which buildings (k,) are not of the house of another one (k,), -1 for none."""
         house = np.arange(len(self)) if self.house is None else self.house
-        return np.asarray((passed < 0) | (house[building] != house[passed]))
+        return (passed < 0) | (house[building] != house[passed])
 
     def _over(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
         """Every pair of a point and a building over it."""

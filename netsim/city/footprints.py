@@ -286,7 +286,7 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
             unread.setdefault(k, (name, value))
     unknown = np.flatnonzero(np.isnan(height_m))
     if unknown.size and part.default_height_m is None:
-        first = int(unknown[0])
+        first = unknown[0]
         name, value = unread.get(first, (part.height_property, None))
         what = f"{short(value)} is not a height" if first in unread else "it has no height"
         others = f", nor have {unknown.size - 1:,} others of {len(height_m):,}" if unknown.size > 1 else ""

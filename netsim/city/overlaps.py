@@ -66,4 +66,4 @@ def set_apart(file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray
         piece[lower] = shapely.difference(piece[lower], shape[higher])
     part, of = shapely.get_parts(piece, return_index=True)
     solid = shapely.area(part) > _TOUCHING_M2 * np.isin(of, pair[0])
-    return Apart(part[solid], of[solid], house[of[solid]], len(np.unique(pair)), int(is_raised.sum()))
+    return Apart(part[solid], of[solid], house[of[solid]], len(np.unique(pair)), is_raised.sum())

@@ -174,7 +174,7 @@ def _nodes(area: Area, rng: Rng) -> FloatArray:
     jitter = jitter.reshape(*count, 2)
     jitter[[0, -1], :, 0] = 0.0
     jitter[:, [0, -1], 1] = 0.0
-    return np.asarray(area.low_m + (at + jitter) * step_m)
+    return area.low_m + (at + jitter) * step_m
 
 
 def _grid(node_m: FloatArray) -> tuple[Roads, BoolArray]:
@@ -276,7 +276,7 @@ def _with_side_streets(roads: Roads, closed: "list[Polygon]", area: Area, rng: R
 
     def large(shape: Shapes, number: IntArray) -> BoolArray:
         long_side_m = _sides_m(shape)[1].max(axis=1, initial=0.0)
-        return np.asarray((shapely.area(shape) > _BLOCK_M2) & (long_side_m >= _BLOCK_SIDE_M))
+        return (shapely.area(shape) > _BLOCK_M2) & (long_side_m >= _BLOCK_SIDE_M)
 
     blocks, split = _split(faces(roads.line, closed), large, "cut", 2, rng)
     cut = np.concatenate([np.array([], dtype=object), *(_cut_lines(*each) for each in split)])
@@ -288,7 +288,7 @@ def faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
     """Areas between the streets, in the order of their places, without those in a closed area."""
     import shapely
 
-    faces: Shapes = shapely.get_parts(shapely.polygonize([shapely.union_all(line)]))
+    faces = shapely.get_parts(shapely.polygonize([shapely.union_all(line)]))
     for area in closed:
         faces = faces[~shapely.contains_properly(area, shapely.point_on_surface(faces))]
     at_m = np.round(shapely.get_coordinates(shapely.centroid(faces)), 3)
@@ -381,7 +381,7 @@ def _cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
     ends_m = shapely.get_coordinates(part).reshape(len(part), -1, 2)[:, [0, -1]]
     way = ends_m[:, 1] - ends_m[:, 0]
     way *= _EXTENSION_M / np.linalg.norm(way, axis=1, keepdims=True)
-    return np.asarray(shapely.linestrings(ends_m + np.stack([-way, way], axis=1)))
+    return shapely.linestrings(ends_m + np.stack([-way, way], axis=1))
 
 
 def buildings_of(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
@@ -389,7 +389,7 @@ def buildings_of(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     import shapely
 
     def large(shape: Shapes, number: IntArray) -> BoolArray:
-        return np.asarray(shapely.area(shape) > _LOT_M2 * between(_LOT_SPREAD, rng.uniform("size", number)))
+        return shapely.area(shape) > _LOT_M2 * between(_LOT_SPREAD, rng.uniform("size", number))
 
     lot, _ = _split(_open_ground(plan), large, "lot", 8, rng)
     unit = rng.uniform("building", np.arange(len(lot)), (2,))
@@ -417,4 +417,4 @@ def _open_ground(plan: TownPlan) -> Shapes:
     first = np.searchsorted(block[order], np.arange(len(plan.blocks) + 1))
     taken = np.array([shapely.union_all(street[over[order[a:b]]]) for a, b in pairwise(first)], dtype=object)
     left = shapely.get_parts(shapely.difference(plan.blocks, taken))
-    return np.asarray(left[shapely.area(left) >= _MIN_AREA_M2])
+    return left[shapely.area(left) >= _MIN_AREA_M2]

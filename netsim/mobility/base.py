@@ -136,7 +136,7 @@ def listed_m(points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, 
     at_m = np.array(points)
     outside = np.flatnonzero(~area.contains(at_m))
     if outside.size:
-        i = int(outside[0])
+        i = outside[0]
         raise BadInput(
             f"{key}[{i}]: {points[i]} lies outside the area x {area.x_min_m:g} to {area.x_max_m:g} m, "
             f"y {area.y_min_m:g} to {area.y_max_m:g} m; move the point or enlarge the area"

@@ -287,4 +287,4 @@ def _drawn_m(rng: Rng, what: str, ue: IntArray, area: Area, away_from: FloatArra
         return _inside_m(area, rng.uniform(what, ue, (2,)))
     candidate = _inside_m(area, rng.uniform(what, ue, (_TRIES, 2)))  # (n, tries, 2)
     far = np.linalg.norm(candidate - away_from[:, None], axis=2) >= area.side_m.min() / 3
-    return np.asarray(candidate[np.arange(len(ue)), far.argmax(axis=1)])
+    return candidate[np.arange(len(ue)), far.argmax(axis=1)]

@@ -302,4 +302,4 @@ def _turned(heading: IntArray, crossing: IntArray, unit: FloatArray, streets: St
     following = (heading[:, None] + _TURN) % 4  # (n, 4)
     weight = _CHANCE * _exists(crossing[:, None] + _STEP[following], streets)
     weight[weight.sum(axis=1) == 0] = [0.0, 0.0, 0.0, 1.0]
-    return np.asarray(following[np.arange(len(unit)), drawn(unit, weight)])
+    return following[np.arange(len(unit)), drawn(unit, weight)]

@@ -145,7 +145,7 @@ class People:
 
     @property
     def commutes(self) -> BoolArray:
-        return np.asarray(self.work.place != self.home.place)
+        return self.work.place != self.home.place
 
     def period(
         self, row: IntArray, time_s: FloatArray, clock: Clock, late_h: FloatArray, workday: BoolArray
@@ -180,7 +180,7 @@ def weighted(unit: FloatArray, weight: FloatArray, but: IntArray | None = None) 
     """
     upto = np.cumsum(weight)
     if but is None:
-        return np.asarray(np.minimum(np.searchsorted(upto, unit * upto[-1], side="right"), len(weight) - 1))
+        return np.minimum(np.searchsorted(upto, unit * upto[-1], side="right"), len(weight) - 1)
     own = weight[but]
     mark = unit * (upto[-1] - own)
     chosen = np.searchsorted(upto, np.where(mark < upto[but] - own, mark, mark + own), side="right")

@@ -101,7 +101,7 @@ class Mixture(Still):
     @property
     def _share(self) -> FloatArray:
         weight = np.array([c.weight for c in self.components])
-        return np.asarray(weight / weight.sum())
+        return weight / weight.sum()
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         rng = ground.streams.at("mobility.mixture")

@@ -102,7 +102,7 @@ class ColumnAntenna(Antenna):
         half = np.sin(phase / 2.0)
         peak = np.abs(half) < 1e-9
         ratio = np.sin(self.elements * phase / 2.0) / np.where(peak, 1.0, half)
-        return np.asarray(np.where(peak, self.elements, np.abs(ratio)) / np.sqrt(self.elements))
+        return np.where(peak, self.elements, np.abs(ratio)) / np.sqrt(self.elements)
 
 
 ANTENNAS = OneOf("antenna", Sector, ColumnAntenna)

@@ -76,7 +76,7 @@ class _Block(Fading):
         """CN(0, 1) entries (n, n_bs, antennas)."""
         pair, item = _pairs(ue, n_bs, block)
         parts = rng.normal("fading", pair, (self.antennas, 2), item=item)
-        return np.asarray((parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas) / np.sqrt(2.0))
+        return (parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas) / np.sqrt(2.0)
 
 
 class Rayleigh(_Block):
@@ -110,4 +110,4 @@ class Rician(_Block):
         angle = np.pi * np.cos(np.pi * unit[..., 1])
         phase = 2 * np.pi * unit[..., 0]
         steady = np.exp(1j * (phase[..., None] + angle[..., None] * np.arange(self.antennas)))
-        return np.asarray(np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * self._scattered(ue, n_bs, block, rng))
+        return np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * self._scattered(ue, n_bs, block, rng)

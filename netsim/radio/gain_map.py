@@ -63,7 +63,7 @@ class GainMap(PathLoss):
     @property
     def ue_heights_m(self) -> tuple[float, float]:  # type: ignore[override]
         z_m = _read(self.file, file_version(self.file)).index.levels[0]
-        return float(z_m[0]), float(z_m[-1])
+        return z_m[0], z_m[-1]
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         raise NotImplementedError("it is the loss to certain base stations: `law` has them")

@@ -218,7 +218,7 @@ class Budget:
         # rays past buildings are expensive: they are left out where no law asks for them
         looks = self.path_loss.needs_sight or self.shadow.by_sight
         gain_db = np.concatenate([gain for _, gain in self._gains(position_m, indoors, looks)])
-        return np.asarray(np.add(self.power_dbm, gain_db, out=gain_db))
+        return np.add(self.power_dbm, gain_db, out=gain_db)
 
     def _gains(
         self, position_m: FloatArray, indoors: Indoors | None, looks: bool = True
@@ -271,4 +271,4 @@ class KeptLinks:
                 moved |= getattr(indoors, f.name) != getattr(inside, f.name)
         if moved.any():
             moved[:2] = True  # a single link would be summed in another order
-        return np.asarray(moved)
+        return moved

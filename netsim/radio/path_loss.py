@@ -411,7 +411,7 @@ class RuralMacro(_Tr38901Scenario):
 
     def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
         h = self.building_height_m
-        return np.asarray(
+        return (
             20.0 * np.log10(40.0 * pi * carrier_ghz / 3.0)
             + (20.0 + min(0.03 * h**1.72, 10.0)) * decades
             - min(0.044 * h**1.72, 14.77)
@@ -421,7 +421,7 @@ class RuralMacro(_Tr38901Scenario):
     def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
         h = self.building_height_m
         mast = np.log10(pairs.bs_height_m)
-        return np.asarray(
+        return (
             161.04
             - 7.1 * np.log10(_STREET_WIDTH_M)
             + 7.5 * np.log10(h)

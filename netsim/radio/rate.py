@@ -15,7 +15,7 @@ _TEMPERATURE_K = 290.0
 
 def noise_w(bandwidth_hz: float, noise_figure_db: float) -> float:
     """Thermal noise k T B at 290 K times the noise figure, in watts."""
-    return float(BOLTZMANN_J_K * _TEMPERATURE_K * bandwidth_hz * 10.0 ** (noise_figure_db / 10.0))
+    return BOLTZMANN_J_K * _TEMPERATURE_K * bandwidth_hz * 10.0 ** (noise_figure_db / 10.0)
 
 
 def threshold(error_rate: float) -> float:
@@ -23,7 +23,7 @@ def threshold(error_rate: float) -> float:
     from scipy.special import ndtri
 
     q = 1.0 - np.sqrt(1.0 - error_rate)
-    return float(min(ndtri(q), 0.0) ** 2)  # Q(x) above 1/2 would be a negative x
+    return min(ndtri(q), 0.0) ** 2  # Q(x) above 1/2 would be a negative x
 
 
 class Adaptation(NamedTuple):

@@ -145,7 +145,7 @@ class Durations(NamedTuple):
 def is_received(sinr: FloatArray, least: float) -> BoolArray:
     """Which UEs (..., n) are decoded: with a SINR of at least `least`; if none has, the one with the highest."""
     best = sinr.max(axis=-1, initial=0.0, keepdims=True)
-    return np.asarray((sinr > 0) & (sinr >= np.minimum(least, best)))
+    return (sinr > 0) & (sinr >= np.minimum(least, best))
 
 
 def waits(spans: Durations, received: BoolArray, serving: IntArray, group_of: IntArray, limit_s: float) -> FloatArray:

@@ -96,7 +96,7 @@ def one_each(queue: Queue, holds: BoolArray, *keys: FloatArray) -> BoolArray:
     """One UE (m,) of each cell: the one that holds its place, else the next by `keys`; one that gets no rate only if no
     other does.
     """
-    return np.asarray(ranks(queue.serving, ~holds, queue.alone_bps == 0, *keys) == 0)
+    return ranks(queue.serving, ~holds, queue.alone_bps == 0, *keys) == 0
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def outer_products(gain: FloatArray, fading: ComplexArray) -> FloatArray:
 
 def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
     """gain (...) times |fading (..., antennas)|^2 summed over antennas."""
-    return np.asarray(gain * (fading.real**2 + fading.imag**2).sum(axis=-1))
+    return gain * (fading.real**2 + fading.imag**2).sum(axis=-1)
 
 
 @frozen

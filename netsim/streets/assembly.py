@@ -141,8 +141,7 @@ def connected(tail: IntArray, head: IntArray, n: int, connection: str) -> IntArr
     from scipy.sparse.csgraph import connected_components
 
     links = coo_array((np.ones(len(tail)), (tail, head)), shape=(n, n))
-    label: IntArray = connected_components(links, connection=connection)[1]
-    return label
+    return connected_components(links, connection=connection)[1]
 
 
 def _near(
@@ -259,4 +258,4 @@ def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[B
 
 
 def _km(graph: StreetGraph, open_to: BoolArray) -> float:
-    return float(graph.length_m[open_to.any(axis=1)].sum() / 1e3)
+    return graph.length_m[open_to.any(axis=1)].sum() / 1e3

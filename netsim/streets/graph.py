@@ -75,7 +75,7 @@ class Paths:
         """Shapely lines (n,)."""
         import shapely
 
-        return np.asarray(shapely.linestrings(self.vertex_m, indices=self.owner))
+        return shapely.linestrings(self.vertex_m, indices=self.owner)
 
     def select(self, rows: IntArray) -> Paths:
         """The paths of these indices (k,)."""

@@ -1,9 +1,11 @@
 """Streets of OpenStreetMap from GeoJSON: class, speeds and directions by the tags of a line."""
 
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -34,28 +36,8 @@ class StreetKind:
 
 
 KINDS = {
-    "motorway": StreetKind("primary", 100, walk=False, cycle=False),
-    "motorway_link": StreetKind("primary", 60, walk=False, cycle=False),
-    "trunk": StreetKind("primary", 70),
-    "trunk_link": StreetKind("primary", 50),
-    "primary": StreetKind("primary", 50),
-    "primary_link": StreetKind("primary", 40),
-    "secondary": StreetKind("secondary", 50),
-    "secondary_link": StreetKind("secondary", 40),
-    "tertiary": StreetKind("tertiary", 40),
-    "tertiary_link": StreetKind("tertiary", 30),
-    "unclassified": StreetKind("residential", 30),
-    "residential": StreetKind("residential", 30),
-    "road": StreetKind("residential", 30),
-    "living_street": StreetKind("residential", 10),
-    "service": StreetKind("service", 15),
-    "track": StreetKind("path", 0),
-    "pedestrian": StreetKind("pedestrian", 0, cycle=False),
-    "footway": StreetKind("path", 0, cycle=False),
-    "steps": StreetKind("path", 0, cycle=False),
-    "path": StreetKind("path", 0),
-    "bridleway": StreetKind("path", 0, cycle=False),
-    "cycleway": StreetKind("path", 0),
+    name: StreetKind(**kind)
+    for name, kind in tomllib.loads(Path(__file__).with_name("highways.toml").read_text(encoding="utf-8")).items()
 }
 """Values of `highway` that are read as streets; others are left out and counted."""
 

@@ -222,7 +222,7 @@ def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
     way_m = destination.along_m - origin.along_m
     speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(int)]
     same = (origin.street == destination.street) & (speed_m_s > 0)
-    return np.asarray(np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same))
+    return np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same)
 
 
 def _followed(trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, row: IntArray) -> Slices:

@@ -235,7 +235,7 @@ def usual_round(user: Index, time_s: FloatArray) -> str:
 def _medians(group: Index, value: FloatArray) -> FloatArray:
     from scipy.ndimage import median
 
-    return np.asarray(median(value, group, np.unique(group)))
+    return median(value, group, np.unique(group))
 
 
 def _spread(value: FloatArray | IntArray) -> str:

@@ -265,7 +265,7 @@ class TraceSetting(TraceFile):
             border = table.coordinates.plane(outline(self.box))
         table, plane = self._placed(table, border)
         fixes = table.fixes
-        begins_s = float(fixes.time_s.min()) if border is None else self._edge("since")
+        begins_s = fixes.time_s.min() if border is None else self._edge("since")
         lon_deg = None if plane.origin_deg is None else plane.origin_deg[1]
         local = LocalTime.of("UTC" if table.relative else self.timezone, lon_deg, begins_s)
         zone = [notice("trace-relative")] if table.relative else local.notices
@@ -274,14 +274,14 @@ class TraceSetting(TraceFile):
         moves, resampling = self._resampled(table, moves)
         due, sampling = self._sampled(moves)
         accuracy_m = None if self.resample_s is not None else fixes.accuracy_m
-        if accuracy_m is not None and (unknown := int(np.isnan(accuracy_m).sum())):
-            usual_m = float(np.nanmedian(accuracy_m)) if unknown < len(accuracy_m) else np.nan
+        if accuracy_m is not None and (unknown := np.isnan(accuracy_m).sum()):
+            usual_m = np.nanmedian(accuracy_m) if unknown < len(accuracy_m) else np.nan
             sampling += [notice("trace-accuracy-missing", rows=counted(unknown, "row"), usual_m=usual_m)]
             accuracy_m = None if np.isnan(usual_m) else np.where(np.isnan(accuracy_m), usual_m, accuracy_m)
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
-        clock = local.clock(float(moves.time_s.max()))
+        clock = local.clock(moves.time_s.max())
         names, user, naming = self._named(table.users, moves, clock, round_s)
         if not np.array_equal(user, moves.user):
             moves = replace(moves, user=user)
@@ -303,8 +303,8 @@ class TraceSetting(TraceFile):
             counts={
                 "rows_read": table.n_read,
                 **table.left_out,
-                **({} if due is None else {"not_sampled": int((~due).sum())}),
-                "rows_used": len(table) if due is None else int(due.sum()),
+                **({} if due is None else {"not_sampled": (~due).sum()}),
+                "rows_used": len(table) if due is None else due.sum(),
             },
             notices=(*table.notices, *doubtful, *chosen, *zone, *resampling, *sampling, *naming),
             ends_s=None if border is None else self._edge("until") - local.midnight_s,
@@ -347,7 +347,7 @@ class TraceSetting(TraceFile):
         if users == "chain":
             chain = chained(moves.user, moves.time_s, moves.xy_m, CHAIN_M)
             labels = ("background", *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
-            n_alone = int((chain[np.unique(moves.user)] == 0).sum())
+            n_alone = (chain[np.unique(moves.user)] == 0).sum()
             chains = f"{len(labels) - 1} chains of drives, each beginning within a mile of where the last ended"
             how = f"{chains}; {n_alone} other drives are one background user"
             return *occurring(labels, chain[moves.user]), [notice("trace-users", how=how)]
@@ -383,7 +383,7 @@ class TraceSetting(TraceFile):
         low = np.array(self.box[:2])
         high = np.array(self.box[2:])
         place = table.fixes.place
-        return table.keep(np.asarray(np.all((place >= low) & (place <= high), axis=1)), "outside_area")
+        return table.keep(np.all((place >= low) & (place <= high), axis=1), "outside_area")
 
     def _of_cell(self, table: TraceTable) -> tuple[TraceTable, list[Notice]]:
         """The rows of the cell, and notices."""
@@ -469,7 +469,7 @@ def busiest_cells(table: TraceTable) -> list[tuple[int, int]]:
     if table.fixes.cell is None:
         return []
     n_rows = np.bincount(table.fixes.cell, minlength=len(table.cells))
-    return [(int(c), int(n_rows[c])) for c in np.argsort(-n_rows, kind="stable") if n_rows[c]]
+    return [(c, n_rows[c]) for c in np.argsort(-n_rows, kind="stable") if n_rows[c]]
 
 
 def outlying(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:
@@ -486,7 +486,7 @@ def outlying(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:
 
 def _nothing_left(file: TraceTable, table: TraceTable) -> str:
     times_s = (file.fixes.time_s.min(), file.fixes.time_s.max())
-    span = " to ".join(f"{datetime.fromtimestamp(float(t), UTC):%Y-%m-%dT%H:%M:%SZ}" for t in times_s)
+    span = " to ".join(f"{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}" for t in times_s)
     covers = f"the file covers {span}, {file.coordinates.extent(file.fixes.place)}"
     area = "area_deg" if file.coordinates.crs == GLOBE else "area_m"
     return f"{file.path}: no row is left ({table.reasons()}); {covers}; widen since, until or {area}"

@@ -93,8 +93,8 @@ def _stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     """The stay (n,) of each fix, in order of time."""
     begins = np.zeros(len(time_s), dtype=int)
     (x0, y0) = position_m[0].tolist()
-    before_s = float(time_s[0])
-    max_s = KNOWN_S + slack_s(KNOWN_S, float(time_s[-1]))
+    before_s = time_s[0]
+    max_s = KNOWN_S + slack_s(KNOWN_S, time_s[-1])
     for i, (x, y, t) in enumerate(zip(*position_m.T.tolist(), time_s.tolist(), strict=True)):
         if t - before_s > max_s or (x - x0) ** 2 + (y - y0) ** 2 > PLACE_M**2:
             begins[i] = 1
@@ -150,10 +150,10 @@ def _means_m(position_m: FloatArray, weight: FloatArray, of: IntArray) -> FloatA
     # from the first fix on: coordinates may be large
     origin_m = position_m[0]
     sums = np.stack([np.bincount(of, weight * axis) for axis in (position_m - origin_m).T], axis=1)
-    return np.asarray(origin_m + sums / np.bincount(of, weight)[:, None])
+    return origin_m + sums / np.bincount(of, weight)[:, None]
 
 
 def _mean_m(position_m: FloatArray, weight: FloatArray, mine: BoolArray) -> FloatArray:
     if not mine.any():
         return np.full(2, np.nan)
-    return np.asarray(_means_m(position_m[mine], weight[mine], np.zeros(mine.sum(), dtype=int))[0])
+    return _means_m(position_m[mine], weight[mine], np.zeros(mine.sum(), dtype=int))[0]

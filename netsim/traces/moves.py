@@ -39,20 +39,20 @@ class Moves(Columns):
         """The rows by user and time, None if they are in order; rows of one user and time stay as in the file."""
         user = self.user
         time_s = self.time_s
-        in_order: BoolArray = user[1:] > user[:-1]
+        in_order = user[1:] > user[:-1]
         in_order |= (user[1:] == user[:-1]) & (time_s[1:] >= time_s[:-1])
         return None if in_order.all() else np.lexsort((time_s, user))
 
     @property
     def gap_s(self) -> FloatArray:
         """Time between each two consecutive rows of a user."""
-        return np.asarray(np.diff(self.sorted(self.time_s))[np.diff(self.sorted(self.user)) == 0])
+        return np.diff(self.sorted(self.time_s))[np.diff(self.sorted(self.user)) == 0]
 
     @property
     def usual_interval_s(self) -> float:
         """Median time between two rows of a user at different times; 0 without such rows."""
         interval_s = self.gap_s[self.gap_s > 0]
-        return float(np.median(interval_s)) if len(interval_s) else 0.0
+        return np.median(interval_s) if len(interval_s) else 0.0
 
     def sorted(self, column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         return column if self.order is None else column[self.order]
@@ -98,7 +98,7 @@ def rounds_apart(moves: Moves, round_s: float, clock: Clock) -> bool:
     """Whether any user has rows in two rounds."""
     same_user = np.diff(moves.sorted(moves.user)) == 0
     later = np.diff(moves.sorted(clock.round_of(moves.time_s, round_s))) > 0
-    return bool((same_user & later).any())
+    return (same_user & later).any()
 
 
 def sampled(moves: Moves, every_s: float) -> BoolArray:
@@ -179,10 +179,10 @@ def presence(trace: Trace, gap_s: float) -> Presence:
     interval_s = interval_s[interval_s > 0]
     if not len(interval_s):
         return Presence(gap_s, "gap_s, for no user has rows at two times")
-    pause_s = max(gap_s, _USUAL * float(np.median(interval_s)))
+    pause_s = max(gap_s, _USUAL * np.median(interval_s))
     within = np.sort(interval_s[interval_s <= pause_s])
     covered_s = np.cumsum(within)
-    usual_s = float(within[np.searchsorted(covered_s, _COVERED * covered_s[-1])])
+    usual_s = within[np.searchsorted(covered_s, _COVERED * covered_s[-1])]
     why = f"99 % of the trips' time is sampled every {usual_s:g} s or more often"
     if _MARGIN * usual_s < pause_s:
         return Presence(_MARGIN * usual_s, f"{why}; {_MARGIN:g} times that")

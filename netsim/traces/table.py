@@ -211,11 +211,11 @@ class TraceTable:
     @property
     def relative(self) -> bool:
         """Whether times are so small that they count from a midnight of their own (below 1e8 s, March 1973)."""
-        return bool(self.fixes.time_s.max() < RELATIVE_BELOW_S)
+        return self.fixes.time_s.max() < RELATIVE_BELOW_S
 
     def keep(self, those: BoolArray, reason: str) -> TraceTable:
         """The table with those rows (n,); the others are counted under the reason."""
-        n = int((~those).sum())
+        n = (~those).sum()
         left_out = self.left_out | {reason: self.left_out.get(reason, 0) + n}
         return replace(self, fixes=self.fixes.select(those) if n else self.fixes, left_out=left_out)
 
@@ -362,8 +362,8 @@ class FixBuilder:
         if not there.any():
             missing = "a user" if placed.any() else "a position with a time"
             raise BadInput(f"{self.path}: no row has {missing}; give a {format} file that has some")
-        self.left_out["position_missing"] += int((~placed).sum())
-        self.left_out["user_missing"] += int((placed & ~there).sum())
+        self.left_out["position_missing"] += (~placed).sum()
+        self.left_out["user_missing"] += (placed & ~there).sum()
         columns["row"] = np.arange(len(there))
         return columns if there.all() else {ours: column[there] for ours, column in columns.items()}
 
@@ -421,4 +421,4 @@ def first_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None
     track = track[order]
     time_s = time_s[order]
     back = np.flatnonzero((track[1:] == track[:-1]) & (time_s[1:] < time_s[:-1]))
-    return (int(order[back[0]]), int(order[back[0] + 1])) if back.size else None
+    return (order[back[0]], order[back[0] + 1]) if back.size else None

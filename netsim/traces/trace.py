@@ -80,7 +80,7 @@ class Trace:
         """
         if self.accuracy_m is None:
             raise ValueError("the trace has no column accuracy_m")
-        apart_s = float(self.time_s.max()) + 1.0
+        apart_s = self.time_s.max() + 1.0
         row = np.searchsorted(self.user * apart_s + self.time_s, user * apart_s + time_s)
         return self.accuracy_m[row] / STDS_OF_RADIUS
 

@@ -321,8 +321,8 @@ def passes(time_s: FloatArray, user: Column, later_s: Mapping[int, float]) -> tu
     n_second = 0
     latest: dict[int, tuple[float, bool]] = {}  # user -> the time of its latest row in such an hour, and its pass
     for row, shift_s in sorted(later_s.items()):
-        at_s = float(time_s[row])
-        who = int(user[row])
+        at_s = time_s[row]
+        who = user[row]
         before_s, second = latest.get(who, (at_s, False))
         second = abs(at_s - before_s) <= 86_400.0 and (second or at_s < before_s)
         latest[who] = at_s, second

@@ -147,7 +147,7 @@ class Hexagonal(Layout):
                 f"world.base_stations.wrap_around: the corners of the area are {farthest_m:.0f} m from its middle, at "
                 f"most {reach_m:.0f} m are covered by {rings} rings; take a smaller area or more rings"
             )
-        return np.asarray(area.centre_m + np.stack([i, j], axis=1)[near] @ self._step_m)
+        return area.centre_m + np.stack([i, j], axis=1)[near] @ self._step_m
 
     def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         sites = self._filling(area) if self.rings is None else self._ringed(area)
@@ -169,7 +169,7 @@ class Hexagonal(Layout):
             )
         j, i = np.meshgrid(np.arange(-rows, rows + 1), np.arange(-columns, columns + 1), indexing="ij")
         sites = area.centre_m + i.reshape(-1, 1) * step[0] + j.reshape(-1, 1) * step[1]
-        return np.asarray(sites[area.contains(sites)])
+        return sites[area.contains(sites)]
 
     def _cell(self, k: int, site: FloatArray, sector: int) -> BaseStation:
         return BaseStation(
@@ -182,12 +182,17 @@ class Hexagonal(Layout):
         )
 
 
+def positions_m(stations: Sequence[BaseStation]) -> FloatArray:
+    """Positions (n_bs, 2) of base stations, also of none."""
+    return np.array([b.position_m for b in stations]).reshape(-1, 2)
+
+
 def sites(stations: tuple[BaseStation, ...]) -> IntArray:
     """The site (n_bs,) of each base station, numbered as they first appear: antennas at one place share a mast.
 
     What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5, Step 4].
     """
-    at_m = np.array([b.position_m for b in stations]).reshape(-1, 2) + 0.0  # -0 is 0
+    at_m = positions_m(stations) + 0.0  # -0 is 0
     _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=int)
     rank[np.argsort(first)] = np.arange(len(first))

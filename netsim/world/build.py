@@ -24,7 +24,7 @@ from netsim.streets.graph import StreetGraph
 from netsim.traces.trace import Trace
 from netsim.ues import STOREY_M, Indoors
 from netsim.units import FloatArray
-from netsim.world.base_stations import BaseStation, CellFile, Layout, Site, default_layout
+from netsim.world.base_stations import BaseStation, CellFile, Layout, Site, default_layout, positions_m
 from netsim.world.setting import WorldSetting
 from netsim.world.world import World
 
@@ -152,7 +152,7 @@ def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> Ite
     """Rows of a trace outside of the city, or in other coordinates; raises BadInput where all are outside."""
     if trace is None or not setting.city.has_size:
         return
-    outside = float(np.mean(~area.contains(trace.position_m)))
+    outside = np.mean(~area.contains(trace.position_m))
     if outside == 1.0:
         raise BadInput(
             f"world.city: the whole trace lies outside of the area {area}; take the city that it was recorded in"
@@ -180,8 +180,8 @@ def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: A
     """
     if not stations:
         return
-    away_m = area.farthest_m(np.array([b.position_m for b in stations]))
-    far = int(np.argmax(away_m))
+    away_m = area.farthest_m(positions_m(stations))
+    far = np.argmax(away_m)
     check_near(area, stations[far].position_m, f"world.base_stations[{far}].position_m: {stations[far].name}")
     law = setting.radio.path_loss
     yield from _far_stations(setting, area)
@@ -194,12 +194,12 @@ def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: A
 def _far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
     """Listed base stations that stand farther outside of the area than its longer side is long."""
     stations = setting.listed_stations
-    at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
+    at_m = positions_m(stations)
     away_m = np.linalg.norm(at_m - np.clip(at_m, area.low_m, area.high_m), axis=1)
     far = np.flatnonzero(away_m > area.side_m.max())
     width_m, height_m = area.side_m
     if len(far):
-        farthest = int(np.argmax(away_m))
+        farthest = np.argmax(away_m)
         more = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
         name = stations[farthest].name
         yield notice("station-far", name=name, away_m=away_m[farthest], width_m=width_m, height_m=height_m, more=more)
@@ -215,14 +215,14 @@ def tiny_area(area: Area) -> Iterator[Notice]:
 def ues_outside(area: Area, position_m: FloatArray) -> Iterator[Notice]:
     """Many UEs that start outside of the area."""
     there = np.isfinite(position_m).all(axis=1)
-    share = float(np.mean(~area.contains(position_m[there]))) if there.any() else 0.0
+    share = np.mean(~area.contains(position_m[there])) if there.any() else 0.0
     if share > _MAX_OUTSIDE:
         yield notice("ues-outside", percent=100 * share)
 
 
 def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> Iterator[Notice]:
     """Base stations below the roof of a building."""
-    roofs_m = buildings.height_at(np.array([b.position_m for b in stations]).reshape(-1, 2))
+    roofs_m = buildings.height_at(positions_m(stations))
     for station, roof_m in zip(stations, roofs_m, strict=True):
         if roof_m > station.height_m:
             yield notice("station-in-building", name=station.name, roof_m=roof_m, height_m=station.height_m)
@@ -236,7 +236,7 @@ def doubtful_stations(layout: Layout | None, stations: tuple[BaseStation, ...], 
 
     layout : None for a list, and where a trace brings the origin.
     """
-    outside = sum(not area.contains(np.array(b.position_m)) for b in stations)
+    outside = (~area.contains(positions_m(stations))).sum()
     if isinstance(layout, CellFile) and 2 * outside >= len(stations):
         yield notice("cells-outside", file=layout.file, number=outside, total=len(stations), area=area)
     strongest_dbm = max((b.power_dbm for b in stations), default=0.0)

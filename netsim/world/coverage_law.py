@@ -111,4 +111,4 @@ def _clipped_mean(mean: FloatArray, std: float, clip_dbm: tuple[float, float] | 
     low, high = clip_dbm
     law = norm(mean, max(std, _MIN_STD_DB))
     inner = mean * (law.cdf(high) - law.cdf(low)) + law.var() * (law.pdf(low) - law.pdf(high))
-    return np.asarray(low * law.cdf(low) + high * law.sf(high) + inner)
+    return low * law.cdf(low) + high * law.sf(high) + inner

@@ -28,7 +28,7 @@ from netsim.radio.uplink import Cohort
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes, Indoors, Looks, Observations, Seen, Tracks, Trail
 from netsim.units import BoolArray, FloatArray, IntArray
-from netsim.world.base_stations import BaseStation, sites
+from netsim.world.base_stations import BaseStation, positions_m, sites
 from netsim.world.setting import WorldSetting
 
 
@@ -63,7 +63,7 @@ def drawn_budget(
     radio = setting.radio
     streams = ground.streams
     buildings = ground.buildings
-    at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
+    at_m = positions_m(stations)
     height_m = np.array([b.height_m for b in stations])
     antennas_m = np.column_stack([at_m, height_m])
 
@@ -126,7 +126,7 @@ class World:
     drawn_indoors: Indoors | None = None
     """indoor state, where the scenario draws it; None: as the mobility model says"""
     notices: tuple[Notice, ...] = ()
-    env: simpy.Environment = field(default_factory=simpy.Environment)
+    env: simpy.Environment = field(default_factory=partial(simpy.Environment, 0.0))
     moved_s: float = 0.0
     moves: int = 0
     attached: Attachment | None = None
@@ -205,7 +205,7 @@ class World:
     def catch_up(self) -> None:
         """Bring positions and measurements up to now."""
         t0 = self.moved_s
-        t1 = float(self.env.now)
+        t1 = self.env.now
         if t1 <= t0:
             return
         while t0 < t1:
@@ -280,7 +280,7 @@ class World:
     def links(self) -> RadioLinks:
         """The radio now."""
         self.catch_up()
-        return self._kept.at(float(self.env.now), self.state.position_m, self.indoors_of(self.state))
+        return self._kept.at(self.env.now, self.state.position_m, self.indoors_of(self.state))
 
     def _rsrp_dbm(self, state: State) -> FloatArray:
         return self._kept.at(self.moved_s, state.position_m, self.indoors_of(state)).rsrp_dbm
@@ -358,7 +358,7 @@ class World:
         A UE that has no cell yet attaches at its first fix.
         """
         if self.handover is None or self.attached is None:
-            return np.asarray(np.argmax(rsrp_dbm, axis=1))
+            return np.argmax(rsrp_dbm, axis=1)
         ue, first = np.unique(fixes.ue, return_index=True)
         self.attached = self.handover.attach(self.attached, ue, rsrp_dbm[first])
         return self.attached.serving[fixes.ue]
@@ -373,10 +373,8 @@ class World:
         after = self.attached.serving
         self._settled = not (moved.any() or np.isfinite(self.attached.since_s).any())
         for ue in np.flatnonzero(moved):
-            source = int(before[ue])
-            target = int(after[ue])
-            values = float(rsrp[ue, source]), float(rsrp[ue, target])
-            self.handovers.append(HandoverEvent(time_s, int(ue), source, target, *values))
+            cells = before[ue], after[ue]
+            self.handovers.append(HandoverEvent(time_s, int(ue), *cells, *rsrp[ue, cells]))
 
     def drain_handovers(self) -> list[HandoverEvent]:
         """The handovers since the last call."""
@@ -392,7 +390,7 @@ class World:
         indoors = self.indoors_of(state)
         n = len(self.ues)
         inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
-        return Seen(np.asarray(state.position_m), inside, np.full(n, -1) if served is None else served.serving)
+        return Seen(state.position_m, inside, np.full(n, -1) if served is None else served.serving)
 
     def serving(self, links: RadioLinks) -> IntArray:
         """The base station of every UE now (n_ue,), -1 for none."""
@@ -431,7 +429,7 @@ class World:
         """
         if antenna not in self._elsewhere:
             site = sites((*self.stations, antenna))
-            known = bool((site[:-1] == site[-1]).any())
+            known = (site[:-1] == site[-1]).any()
             drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
             budget = drawn_budget(self.setting, (antenna,), drawn, self.ground, name)
             self._elsewhere[antenna] = KeptLinks(replace(budget, shifts_m=None))

@@ -57,12 +57,12 @@ def test_a_killed_worker_takes_no_work_but_its_own(tmp_path):
 def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path):
     several = [work(works.squared, tmp_path / "a", 2), work(works.squared, tmp_path / "b", 3)]
     with OnProcesses().executor(2, tmp_path) as on:
-        on.begin(several[0])
+        on.waiting.append(several[0])
         assert on.ended() == (several[0], Answer({"square": 4}))
         (idle,) = multiprocessing.active_children()
         os.kill(idle.pid, signal.SIGKILL)
         idle.join()
-        on.begin(several[1])
+        on.waiting.append(several[1])
         job, end = on.ended()
         assert job is several[1] and (end == Answer({"square": 9}) or end.again)
 

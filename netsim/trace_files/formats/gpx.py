@@ -100,7 +100,7 @@ def _read(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoint
     times = Times(fixes.zone, "")
     lines, track, segment = np.array(file.places, dtype=int).reshape(-1, 3).T
     timed = np.array([bool(text) for text in file.time], dtype=bool)
-    fixes.left_out["time_missing"] += int((~timed).sum())
+    fixes.left_out["time_missing"] += (~timed).sum()
     row = np.arange(len(lines))
     what = ""
     time_s = np.zeros(0)

@@ -51,7 +51,7 @@ class Ns2(TraceFormat):
         if not n_ticks * len(nodes) <= MOST_ROWS:
             problem = f"sample_s: {self.sample_s:g} makes {n_ticks * len(nodes):.3g} rows in {end_s:g} s"
             raise BadInput(f"{fixes.path}: {problem}, at most {MOST_ROWS:.0e} are read; take a larger sample_s")
-        tick_s: FloatArray = np.arange(math.floor(n_ticks), dtype=float) * self.sample_s
+        tick_s = np.arange(math.floor(n_ticks), dtype=float) * self.sample_s
         for name, node in nodes.items():
             time_s = tick_s[node.is_on(tick_s)]
             x_m, y_m = node.position_m(time_s)
@@ -96,7 +96,7 @@ class _Movement:
     def is_on(self, time_s: FloatArray) -> BoolArray:
         first = not self.switches or not self.switches[0][1]
         switched_s, on = np.array([(-math.inf, first), *self.switches]).T
-        return np.asarray(on[np.searchsorted(switched_s, time_s, side="right") - 1] > 0)
+        return on[np.searchsorted(switched_s, time_s, side="right") - 1] > 0
 
 
 def _events(source: Source) -> dict[str, list[_Event]]:

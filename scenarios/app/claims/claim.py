@@ -32,7 +32,7 @@ DECIDED = ("ours", "adapted", "seeds", "minutes", "version", "verdict", "reason"
 HOLDS = "holds"
 FAILS = "does not hold"
 OPEN = "undecided"
-_ABOVE_ZERO = float(np.nextafter(0.0, 1.0))
+_ABOVE_ZERO = np.nextafter(0.0, 1.0)
 KINDS: dict[str, tuple[set[str], int, int]] = {
     "at-most": ({"bound"}, 0, 99), "at-least": ({"bound"}, 0, 99), "within": ({"tolerance"}, 0, 99),
     "exceeds": ({"other"}, 0, 99), "no-more-than": ({"other"}, 0, 99), "order": (set(), 2, 99),
@@ -70,7 +70,7 @@ def median_interval(values: FloatArray) -> tuple[float, float, float]:
     if not n:
         return nan, nan, 0.0
     k = max(int(binom.ppf((1 - CONFIDENCE) / 2, n, 0.5)), 1)
-    return float(ordered[k - 1]), float(ordered[n - k]), max(float(1 - 2 * binom.cdf(k - 1, n, 0.5)), 0.0)
+    return ordered[k - 1], ordered[n - k], max(1 - 2 * binom.cdf(k - 1, n, 0.5), 0.0)
 
 
 class ClaimRule(Part):

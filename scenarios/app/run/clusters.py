@@ -100,7 +100,7 @@ class RayCluster(Executor[Value]):
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            end: Outcome = ray.get(handle)
+            end = ray.get(handle)
         except RayTaskError as error:  # not of the job: its machine cannot read it
             return Failure("RayTaskError", str(error).strip().splitlines()[-1], str(error), again=False)
         except RayError as error:
@@ -199,11 +199,11 @@ class SlurmJobs(Executor[Value]):
             raise BadInput(f"--on slurm: the jobs were not taken ({failure_of(error).line})") from None
 
     def is_done(self, handle: Value) -> bool:
-        return bool(handle.done())
+        return handle.done()
 
     def outcome(self, handle: Value) -> Outcome:
         try:
-            end: Outcome = handle.result()
+            end = handle.result()
         except Exception:  # of submitit, or of a result that cannot be read
             self._lost = True
             return lost(f"job {handle.job_id} ended without an answer; its output is in {handle.paths.stderr}")

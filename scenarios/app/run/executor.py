@@ -109,10 +109,6 @@ class Executor(ABC, Generic[Handle]):
     def __exit__(self, kind: type[BaseException] | None, *more: object) -> None:
         self.close(kind is not None)
 
-    def begin(self, job: Job) -> None:
-        """Take on a job."""
-        self.waiting.append(job)
-
     def ended(self) -> tuple[Job, Outcome]:
         """Wait until a job has ended for good: what became of it."""
         while True:
@@ -131,13 +127,12 @@ class Executor(ABC, Generic[Handle]):
                 return job, end
             if not end.again or self.attempts[job.folder] > self.retries:
                 return job, replace(end, attempts=self.attempts[job.folder])
-            self.begin(job)
+            self.waiting.append(job)
 
     def played(self, jobs: Jobs) -> Iterator[tuple[Job, Outcome]]:
         """Each job with what became of it, as it ends."""
         with self:
-            for job in jobs:
-                self.begin(job)
+            self.waiting.extend(jobs)
             for _ in jobs:
                 yield self.ended()
 
@@ -211,12 +206,12 @@ class Processes(Executor[Worker]):
             return pool, pool.submit(_play, job)
 
     def is_done(self, handle: Worker) -> bool:
-        return bool(handle[1].done())
+        return handle[1].done()
 
     def outcome(self, handle: Worker) -> Outcome:
         pool, future = handle
         try:
-            end: Outcome = future.result()
+            end = future.result()
         except BrokenProcessPool:
             pool.shutdown()
             return lost("its process was killed (was there too little memory for all workers?)")

@@ -276,7 +276,7 @@ def input_digests(study: Study) -> dict[str, str]:
 
     Of a folder that of all its files with their names, but for pages, and for files that are no trace in a trace.
     """
-    data: Value = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
+    data = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
     return {file: _digest(file, at[-1] == "trace") for at in file_fields(data) if (file := str(value_at(data, at)))}
 
 

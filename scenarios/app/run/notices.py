@@ -51,7 +51,7 @@ def of_trace(study: Study, trace: Trace) -> Iterator[Notice]:
     if min(trace.area.side_m) > _WIDE_M and trace.origin_deg is not None:
         corners = on_globe(np.quantile(trace.position_m, [0.025, 0.975], axis=0), trace.origin_deg)
         yield notice("trace-wide", box=",".join(f"{value:.3f}" for value in corners[:, ::-1].ravel()))
-    span_s = float(np.ptp(trace.time_s))
+    span_s = np.ptp(trace.time_s)
     if span_s < 2 * study.round_s:
         yield notice("trace-short", span_s=span_s, round_s=study.round_s)
 
@@ -61,7 +61,7 @@ def _homes(world: World) -> Iterator[Notice]:
     none = np.isnan(world.places.home_m[:, 0])
     nights = world.places.nights
     if nights is not None and none.any():
-        few = int((none & (nights < FEWEST_NIGHTS)).sum())
+        few = (none & (nights < FEWEST_NIGHTS)).sum()
         yield notice("homes-missing", number=none.sum(), total=len(none), nights=FEWEST_NIGHTS, few=few)
 
 

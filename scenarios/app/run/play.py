@@ -32,6 +32,7 @@ from netsim.record import Recorder, write_json
 from netsim.safe import replacing
 from netsim.ues import Looks
 from netsim.units import FloatArray
+from netsim.world.base_stations import positions_m
 from netsim.world.channel_card import channel_card, downlink_card
 from netsim.world.world import World
 from scenarios.app.notice import of_delta
@@ -75,13 +76,12 @@ def manifest_of(job: Job, study: Study, world: World) -> Fields:
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
         "origin_deg": origin_deg(study, world),
-        "start_unix_s": None,
+        "start_unix_s": None if trace is None else trace.local.midnight_s,
         "trace": None,
         "files": job.inputs,
         "study": job.key,
     }
     if trace is not None:
-        manifest["start_unix_s"] = trace.local.midnight_s
         lat, lon = trace.origin_deg or (float("nan"), float("nan"))
         about = {"timezone": trace.local.name, "origin_lat": lat, "origin_lon": lon}
         manifest["trace"] = {"counts": trace.counts, **about}
@@ -207,7 +207,7 @@ class Play(ABC):
     def rest(self) -> None:
         """A run can go on from here: write where UEs were, remember it, and write that down now and then."""
         self.write_moves()
-        kept = {"time_s": float(self.world.env.now), "world": self.world.memory(), "now": self.now}
+        kept = {"time_s": self.world.env.now, "world": self.world.memory(), "now": self.now}
         self.kept = {**kept, "tables": self.recorder.marks()}
         if time.perf_counter() - self.saved_s >= self.every_s:
             self.save()
@@ -257,7 +257,7 @@ _MOST_LINKS = 200_000  # that are computed at once
 def coverage_grid(world: World) -> FloatArray:
     """Centres (n, 2) of square cells over the area, 100 along its longer side; those in buildings are left out."""
     area = world.area
-    side_m = float(area.side_m.max()) / MOST_CELLS
+    side_m = area.side_m.max() / MOST_CELLS
     x_m, y_m = (
         low + (np.arange(max(1, ceil(length / side_m - 1e-9))) + 0.5) * side_m
         for low, length in zip(area.low_m, area.side_m, strict=True)
@@ -343,7 +343,7 @@ def write_map(folder: Path, world: World, city: City) -> None:
         "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
         "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
         "building_height_m": world.buildings.height_m,
-        "station_m": np.array([b.position_m for b in world.stations]).reshape(-1, 2),
+        "station_m": positions_m(world.stations),
         "station_azimuth_deg": np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]),
         "place_m": place,
     }

@@ -94,10 +94,9 @@ def _with_switch(study: Study, switch: int, **changes: object) -> Study:
 
 
 def _said(trajectory: Trajectory, switch: int, value: float, power_w: FloatArray) -> Fields:
-    listed = [float(w) for w in power_w]
     return {
-        "reference": trajectory.content, "switch_round": switch, "objective": value, "total_w": float(power_w.sum()),
-        "power_w": listed,
+        "reference": trajectory.content, "switch_round": switch, "objective": value, "total_w": power_w.sum(),
+        "power_w": power_w.tolist(),
     }  # fmt: skip
 
 
@@ -137,8 +136,8 @@ def planned(study: Study, cache: Path) -> Planned:
     said = {
         **_said(trajectory, best.switch, best.value, best.power_w),
         "noise_w": written.world.radio.uplink.band_noise_w(),
-        "own_switch_round": int(objective.switch(own)[0]), "own_objective": float(objective(own)[0]),
-        "own_total_w": float(own.sum()), "evaluations": best.evaluations,
+        "own_switch_round": objective.switch(own)[0], "own_objective": objective(own)[0],
+        "own_total_w": own.sum(), "evaluations": best.evaluations,
     }  # fmt: skip
     return Planned(_with_switch(written, best.switch, plan=None, power=Listed(each_w=tuple(said["power_w"]))), said)
 
@@ -227,7 +226,7 @@ def trajectory_of(run: Run) -> Trajectory:
         std=np.sqrt(laid(drawn, drawn["std"] ** 2)),
         weight=laid(updates, updates["weight"]),
         gain=laid(links, sinr / links["power_w"]),
-        scale=float(np.median(scale)),
+        scale=np.median(scale),
         power_w=sent.sum(axis=0) / np.maximum((sent > 0).sum(axis=0), 1),
     )
 

@@ -64,8 +64,7 @@ class RadioSamples:
 
     def of(self, selection: str) -> FloatArray:
         """All, indoor or outdoor samples that are kept (m, q + 3)."""
-        some: FloatArray = self.kept[(self.kept[:, -2] == (selection == "indoor")) | (selection == "all")]
-        return some
+        return self.kept[(self.kept[:, -2] == (selection == "indoor")) | (selection == "all")]
 
     def quantiles(self, selection: str, share: FloatArray) -> FloatArray:
         """Quantiles (p, q) at shares (p,) in [0, 1], of finite values; NaN where there are none."""
@@ -119,7 +118,7 @@ class RadioPlay(Play):
                 "sinr_db": float(np.median(sinr_db)) if len(sinr_db) else float("nan"),
                 "handovers": None if self.study.world.radio.handover is None else self.moves,
             }
-            self.watch(self.event(of, float(self.world.env.now), window + 1 == of, figures))
+            self.watch(self.event(of, self.world.env.now, window + 1 == of, figures))
         if self.world.duration_s > self.world.env.now:
             self.world.env.run(until=self.world.duration_s)
             self.world.catch_up()
@@ -166,7 +165,7 @@ class RadioPlay(Play):
                 self.recorder.row("radio_measured", quantity=name, count=count, ks=ks, difference_db=difference_db)
         for selection, count in (("all", outdoor + indoor), ("indoor", indoor), ("outdoor", outdoor)):
             los = samples.of(selection)[:, -3]
-            share = 100.0 * float(los.mean()) if len(los) and self.study.world.radio.knows_sight else float("nan")
+            share = 100.0 * los.mean() if len(los) and self.study.world.radio.knows_sight else float("nan")
             hours = count * self.plan.every_s / 3600.0
             self.recorder.row("radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share)
         self.recorder.write("coverage", coverage(self.world, self.downlink, coverage_grid(self.world), None))
@@ -251,7 +250,7 @@ class LearningPlay(Play):
         marks = {} if self.in_rounds else {"merge": state.played}
         marks |= {"stopped": True} if state.stopped else {}
         values = {**marks, **_found(figures)}
-        now_s = float(self.world.env.now)
+        now_s = self.world.env.now
         self.unseen.append(self.event(self._of(state), now_s, over or state.played == self.most, values))
 
     def rested(self, state: RoundState) -> None:

@@ -145,7 +145,7 @@ def _point(variant: Variant, chosen: Sequence[_Choice], overrides: Record) -> Sw
 
 def drawn(rng: Rng, key: str, of: Distribution, n: int) -> list[Value]:
     """`n` independent values of a key; value i depends on the seed, the key and i alone."""
-    return [at(of, float(u)) for u in rng.uniform(key, np.arange(n))]
+    return [at(of, u) for u in rng.uniform(key, np.arange(n))]
 
 
 def at(of: Distribution, u: float) -> Value:
@@ -156,8 +156,8 @@ def at(of: Distribution, u: float) -> Value:
     """
     if of.choices is not None:
         return of.choices[floor(u * len(of.choices))]
-    low = float(of.low or 0.0)
-    high = float(of.high or 0.0)
+    low = of.low or 0.0
+    high = of.high or 0.0
     end = high + 1.0 if of.integer else high
     value = low * exp(u * log(end / low)) if of.log else low + u * (end - low)
     return int(min(max(floor(value), low), high)) if of.integer else rounded(value, low, high)

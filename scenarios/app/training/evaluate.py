@@ -100,12 +100,12 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
     costs, waited_ms = zip(*costs_of(env, act, world), strict=True)
     n = len(costs)
     of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
-    total = float(np.sum([cost.total for cost in costs])) * (1.0 + env.unplayed / n)
+    total = np.sum([cost.total for cost in costs]) * (1.0 + env.unplayed / n)
     return Evaluation(
         policy, world, total, env.t_th, evaluations=evaluations, rounds=n, noise=of["noise"], energy_j=of["energy_j"],
         loss=env.figures["loss"], loss_mean=of["loss"] / n, leakage=of["leakage"] / n, lost=of["lost"] / n,
         leak=of["leak"] / n, named=[cost.figures["named"] for cost in costs if cost.rows is not None][-1],
-        decision_ms=float(np.mean(waited_ms)), **spent_by(env.state.ledger),
+        decision_ms=np.mean(waited_ms), **spent_by(env.state.ledger),
     )  # fmt: skip
 
 
@@ -115,8 +115,8 @@ def spent_by(ledger: Ledger) -> dict[str, float]:
     if not stated:
         return {}
     return {
-        "epsilon": float(min(s.epsilon.max() for s in stated)),
-        "with_channel": float(min(np.fmin(s.epsilon, s.with_channel).max() for s in stated)),
+        "epsilon": min(s.epsilon.max() for s in stated),
+        "with_channel": min(np.fmin(s.epsilon, s.with_channel).max() for s in stated),
     }
 
 
@@ -163,7 +163,7 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
     summary: Fields = {"cases": len({row.case for row in rows})}
     for name, own in of.items():
         for figure in COLUMNS[2:]:
-            summary[f"policy.{name}.{figure}.mean"] = float(np.mean([getattr(row, figure) for row in own]))
+            summary[f"policy.{name}.{figure}.mean"] = np.mean([getattr(row, figure) for row in own])
     agent = {row.case: row.cost for row in of[agent_name]}
     for name, own in of.items():
         if name not in (agent_name, VISITED):
@@ -181,8 +181,8 @@ def _paired(ours: FloatArray, theirs: FloatArray) -> Fields:
         percent = 100 * (ours / theirs - 1.0) * np.sign(theirs)
     mean, low, high = probability_of_improvement(ours[None], theirs[None])
     return {
-        "cost.mean": float(gaps.mean()), "percent.mean": float(percent.mean()), "percent.max": float(percent.max()),
-        "cost.half_width": half_width(gaps), "wins": int((gaps < 0).sum()),
+        "cost.mean": gaps.mean(), "percent.mean": percent.mean(), "percent.max": percent.max(),
+        "cost.half_width": half_width(gaps), "wins": (gaps < 0).sum(),
         "improvement.mean": mean, "improvement.low": low, "improvement.high": high,
     }  # fmt: skip
 

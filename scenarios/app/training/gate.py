@@ -144,8 +144,8 @@ def least_level(known: Known, rule: str, rest: Sequence[float], n_0: float = 0.0
     usable = lost <= lost.min() + _OFF
     most = max(n_0, noise[usable].min()) * (1 + 1e-6)
     fine = _LEVELS_DBW[np.argmax(usable & (noise <= most))] + np.arange(-199, 1) / 100
-    k = bisect_left(fine, True, hi=199, key=lambda p: bool(figures(known, at_level(rule, p, *rest))[0] <= most))
-    return at_level(rule, float(fine[k].round(2)), *rest)
+    k = bisect_left(fine, True, hi=199, key=lambda p: figures(known, at_level(rule, p, *rest))[0] <= most)
+    return at_level(rule, fine[k].round(2), *rest)
 
 
 def at_equal_noise(known: Known) -> tuple[float, dict[str, Tuned]]:
@@ -154,12 +154,12 @@ def at_equal_noise(known: Known) -> tuple[float, dict[str, Tuned]]:
     n_0 = max(figures(known, least_level(known, label, rest))[0] for label, rest in RULES.items())
     if not known.rounds.rows.required_std.any():
         n_0 = max(n_0, sent.sum() / len(known) / 2)
-    found = {FULL: at_level("constant", float(10 * np.log10(known.look.limits.each_max_w)))}
+    found = {FULL: at_level("constant", 10 * np.log10(known.look.limits.each_max_w))}
     found |= {label: least_level(known, label, rest, n_0) for label, rest in RULES.items()}
     tried = [least_level(known, "log-linear", (a, 0.0, 0.0, d, 0.0), n_0) for a, d in product(_GAINS, _GAINS)]
     judged = [figures(known, one) for one in tried]
     least = np.argmin([leak + 10 * (abs(noise / n_0 - 1) > _OFF) for noise, _, leak in judged])
-    return float(n_0), found | {"log-linear, least leak": tried[least]}
+    return n_0, found | {"log-linear, least leak": tried[least]}
 
 
 def _near(folder: Path, within_m: float) -> tuple[float, float]:
@@ -183,7 +183,7 @@ def verdict(found: pandas.DataFrame) -> Fields:
     table["compared"] = (abs(table["noise"] / table["wanted"] - 1) <= _OFF) & (lost <= _OFF)
     calm = table.loc[table["lost"] < _OFF, ["leak", "share"]]
     said: Fields = {"verdict": "radio only", "policies": table.reset_index().to_dict("records")}
-    said |= {"rank_correlation": float(calm.rank().corr().iloc[0, 1]), "n": len(calm)}
+    said |= {"rank_correlation": calm.rank().corr().iloc[0, 1], "n": len(calm)}
     same = table[table["compared"]].sort_values("share")
     if len(same):
         best, worst = same.iloc[0], same.iloc[-1]

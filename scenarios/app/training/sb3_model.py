@@ -116,8 +116,7 @@ class _Arrays(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> type:
         if (module.replace("numpy._core", "numpy.core"), name) in _NUMPY:
-            found: type = super().find_class(module, name)
-            return found
+            return super().find_class(module, name)
         return type(name, (_Inert,), {})
 
 

@@ -193,7 +193,7 @@ class AllocationTrainer:
         act = partial(forward, layers_of(course.weights))
         rows = beside_references(held, act, evaluations, Streams(seed).at("references"))
         if len(held) == 1:
-            rows.append(Evaluation(VISITED, 0, float(np.exp(-course.best_reward / 5.0)), -1, evaluations=evaluations))
+            rows.append(Evaluation(VISITED, 0, np.exp(-course.best_reward / 5.0), -1, evaluations=evaluations))
         return rows
 
 
@@ -258,7 +258,7 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     }  # fmt: skip
     write_json(folder / TRAINING, manifest)
     trainer = AllocationTrainer(study, how, job.options.get("cache")) if on is None else UeTrainer(on, how)
-    resumes = bool(what_is(folder / CHECKPOINT))
+    resumes = what_is(folder / CHECKPOINT)
     training = trainer.begin(job.seed)
     course = job.resume(partial(restored, training))
     if course is None and resumes:  # what was restored of it is forgotten

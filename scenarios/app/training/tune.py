@@ -238,8 +238,8 @@ def suggested(trial: optuna.Trial, key: str, of: Distribution) -> Value:
     """The value of a key."""
     if of.choices is not None:
         return of.choices[trial.suggest_categorical(key, list(range(len(of.choices))))]
-    low = float(of.low or 0.0)
-    high = float(of.high or 0.0)
+    low = of.low or 0.0
+    high = of.high or 0.0
     if of.integer:
         return trial.suggest_int(key, int(low), int(high), log=of.log)
     return rounded(trial.suggest_float(key, low, high, log=of.log), low, high)
