@@ -25,9 +25,9 @@ from netsim.notice import notice as of_worlds
 from netsim.part import OneOf, Part, descriptions
 from scenarios import load, run
 from scenarios.app.cli.commands import parser
-from scenarios.app.notice import notice as of_studies
 from scenarios.app.report.plot import TERMS
 from scenarios.app.study.describe import field_type, flow, in_words, members, nested, sections, slot_of, unit, unwrap
+from scenarios.app.study.notice import notice as of_studies
 from scenarios.app.study.slots import SLOTS, rules
 from scenarios.app.study.study import Study
 

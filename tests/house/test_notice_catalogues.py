@@ -10,7 +10,7 @@ import pytest
 from fl.notice import notice as of_learning
 from netsim.notice import SEVERITIES
 from netsim.notice import notice as of_worlds
-from scenarios.app.notice import notice as of_studies
+from scenarios.app.study.notice import notice as of_studies
 
 ROOT = Path(__file__).parents[2]
 CATALOGUES = {"netsim": of_worlds, "fl": of_learning, "scenarios": of_studies}
@@ -60,4 +60,4 @@ def test_no_key_is_renamed():
 def test_catalogues_are_packaged():
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     assert "notices.toml" in data["netsim"] and "notices.toml" in data["fl"]
-    assert "app/notices.toml" in data["scenarios"]
+    assert "app/study/notices.toml" in data["scenarios"]

@@ -18,9 +18,9 @@ from netsim.errors import BadInput, one_line
 from netsim.notice import by_severity
 from netsim.safe import what_is
 from scenarios.app.cli.options import WIDTH, overrides_of, say, table
-from scenarios.app.notice import notice, of_delta
 from scenarios.app.results.statistics import MEANINGFUL
 from scenarios.app.study.load import AskedStudy, bundled, file_fields, find, title_of
+from scenarios.app.study.notice import notice, of_delta
 from scenarios.app.study.yaml_document import file_text, read
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from netsim.notice import Notice
 from netsim.traces.source import read_table
 from netsim.traces.values import listed
 from netsim.units import FloatArray
-from scenarios.app.notice import notice
+from scenarios.app.study.notice import notice
 
 if TYPE_CHECKING:
     from pandas import DataFrame

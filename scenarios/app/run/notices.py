@@ -13,9 +13,9 @@ from netsim.notice import Notice
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.traces.trace import Trace
 from netsim.world.world import World
-from scenarios.app.notice import notice
 from scenarios.app.results.summary_keys import BY_KEY
 from scenarios.app.study import Fields
+from scenarios.app.study.notice import notice
 from scenarios.app.study.study import Study
 
 

@@ -35,7 +35,6 @@ from netsim.units import FloatArray
 from netsim.world.base_stations import positions_m
 from netsim.world.channel_card import channel_card, downlink_card
 from netsim.world.world import World
-from scenarios.app.notice import of_delta
 from scenarios.app.results.folder import (
     CHECKPOINT,
     MANIFEST,
@@ -52,6 +51,7 @@ from scenarios.app.run.job import UNFIT, Job
 from scenarios.app.run.notices import of_summary
 from scenarios.app.run.setup import origin_deg, street_graph
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
+from scenarios.app.study.notice import of_delta
 from scenarios.app.study.study import Study
 
 LIBRARIES = ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj")

@@ -35,11 +35,11 @@ from netsim.world.base_stations import sites
 from netsim.world.build import build_world
 from netsim.world.coverage_law import CoverageLaw
 from netsim.world.world import World
-from scenarios.app.notice import notice
 from scenarios.app.run.how import USUAL, How, one_thread
 from scenarios.app.run.measured import read_measured
 from scenarios.app.run.notices import of_study
 from scenarios.app.study.describe import nearest
+from scenarios.app.study.notice import notice
 from scenarios.app.study.study import Study
 
 MOST_ROUNDS = 1_000_000

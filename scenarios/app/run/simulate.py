@@ -23,7 +23,6 @@ from netsim.radio.downlink import reception
 from netsim.record import Recorder, write_json
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-from scenarios.app.notice import notice
 from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS, SURFACES
 from scenarios.app.results.read import Run
 from scenarios.app.results.summary import radio_summary, summarise
@@ -33,6 +32,7 @@ from scenarios.app.run.measured import DriveSamples, read_measured
 from scenarios.app.run.play import Play, coverage, coverage_grid, delta_notices, write_arrays, write_points
 from scenarios.app.run.setup import radio_world, ready
 from scenarios.app.study import Fields, Record
+from scenarios.app.study.notice import notice
 from scenarios.app.study.study import Study
 
 NO_SERVICE_DBM = -140.0  # the least RSRP that a UE reports in LTE (3GPP TS 36.133, Table 9.1.4-1)
