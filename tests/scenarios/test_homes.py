@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenarios.app.report.compare_page import useless
 from scenarios.app.report.run_page import single
 from scenarios.app.result import run
 from scenarios.app.results.attacks import ever_named
+from scenarios.app.results.outcome import useless
 from scenarios.app.results.read import load
 from scenarios.app.results.summary_keys import measured
 from scenarios.app.results.table import USELESS, lines
