@@ -13,6 +13,7 @@ import numpy as np
 from netsim.errors import counted
 from netsim.units import FloatArray
 from rl.settings import BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM
+from scenarios.app.notice import notice
 from scenarios.app.report.charts import median_line
 from scenarios.app.report.plot import (
     DARK,
@@ -29,7 +30,7 @@ from scenarios.app.report.plot import (
     table_block,
 )
 from scenarios.app.results.folder import Failed, failure_lines, read_failures
-from scenarios.app.results.outcome import Cell, Cells, Mark, Outcome, TableOf, doubts
+from scenarios.app.results.outcome import Cell, Cells, Mark, Outcome, TableOf
 from scenarios.app.results.statistics import figure_text, half_width, mean_text
 from scenarios.app.results.trainings import (
     METRICS,
@@ -80,7 +81,7 @@ class Seeds:
 
 def train_outcome(seeds: Seeds) -> Outcome:
     """Of trainings that differ in their seed: the agent beside the best rule, and every policy."""
-    notices = doubts("trainings-failed", failure_lines(seeds.failed))
+    notices = [notice("trainings-failed", text=text) for text in failure_lines(seeds.failed)]
     values = {
         "trainings": [{"seed": one.manifest.seed, "summary": one.summary} for one in seeds.trained],
         "failures": [asdict(one) for one in seeds.failed],
@@ -93,7 +94,7 @@ def train_outcome(seeds: Seeds) -> Outcome:
         TableOf("Beside the best rule", *beside_rule(seeds)),
         TableOf(title, heads, rows, "policies", 4 + (_DECISION in heads)),
     ]
-    notices += doubts("policy-untrained", untrained(seeds.trained))
+    notices += [notice("policy-untrained", text=text) for text in untrained(seeds.trained)]
     return Outcome("training", seeds.first.manifest.title, answer(seeds), notices, tables, values=values)
 
 

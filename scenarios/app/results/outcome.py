@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from netsim.errors import counted
 from netsim.notice import Notice
 from netsim.safe import what_is
+from scenarios.app.notice import notice
 from scenarios.app.results.folder import PAGE, STUDY, LabelledRuns, read_json, record_of
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.goals import FRESH, HONEST, NO_WINNER, read_tuned
@@ -23,7 +24,6 @@ from scenarios.app.results.table import (
     GROUPS,
     INCONCLUSIVE,
     PREVENTED,
-    USELESS,
     Line,
     is_useful,
     lines,
@@ -106,11 +106,6 @@ class Outcome:
     values: Fields = field(default_factory=dict)
 
 
-def doubts(key: str, texts: Iterable[str]) -> list[Notice]:
-    """A notice for each text, by which figures may mislead."""
-    return [Notice(key, "doubt", text) for text in texts]
-
-
 # -- a run
 
 
@@ -169,7 +164,7 @@ def runs_outcome(of: Gathered, place: Path, kind: str = "comparison", values: Fi
         kind,
         of.title,
         answers(every),
-        doubts("runs-compared", of.said) + doubts("models-not-useful", useless(every)),
+        [*(notice("runs-compared", text=text) for text in of.said), *useless(every)],
         [
             variants(every, of.runs, place),
             *searched(place),
@@ -180,10 +175,10 @@ def runs_outcome(of: Gathered, place: Path, kind: str = "comparison", values: Fi
     )
 
 
-def useless(every: Mapping[str, Sequence[Line]]) -> list[str]:
+def useless(every: Mapping[str, Sequence[Line]]) -> list[Notice]:
     """A warning of labels whose models are not useful."""
     bad = [f"“{label}”" for label, of in every.items() if (verdict := model_verdict(of)) and not is_useful(verdict)]
-    return [f"The model is not useful with {', '.join(bad)}. {USELESS}"] if bad else []
+    return [notice("models-not-useful", labels=", ".join(bad))] if bad else []
 
 
 def variants(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: Path) -> TableOf:
