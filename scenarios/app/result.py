@@ -135,8 +135,8 @@ class Result(Record):
 
     def _repr_html_(self) -> str:
         """Title and main lines, for a notebook."""
-        from scenarios.app.results.shown import run_lines
+        from scenarios.app.results.screen import run_screen
 
-        heading, *lines = run_lines(self.run, str(self.folder / PAGE))
+        heading, *lines = run_screen(self.run, str(self.folder / PAGE))
         text = html.escape("\n".join(lines))
         return f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"

@@ -106,7 +106,7 @@ def test_copies_of_a_run_count_once_and_are_told(n, runs, tmp_path, capsys):
     copies = copied(a, *"xyz"[:n])
     of = gathered([a, *copies, other])
     assert of.runs == [("a", a), ("other", other)]
-    assert [f"{copy} is a copy of {a}" in of.note for copy in copies] == [True] * n
+    assert [f"{copy} is a copy of {a}" in of.notes[-1] for copy in copies] == [True] * n
     assert main(["compare", *map(str, (a, *copies)), "--out", str(tmp_path / "c.html")]) == 0  # nothing else
     said = capsys.readouterr().out
     assert "one run, which counts once" in " ".join(said.split()) and "1/4" in said and "a and" not in said
@@ -156,7 +156,7 @@ def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, 
     monkeypatch.chdir(tmp_path)
     assert main(["compare", str(a), str(b)]) == 0
     out = capsys.readouterr().out
-    assert "centroid error: found with “a”" in out and "RMSE" in out and "page in compare.html" in out
+    assert "centroid error: found with “a”" in out and "RMSE" in out and "page  compare.html" in out
     text = body(tmp_path / "compare.html")
     assert "learning.round_s" in text and text.count('class="text changed"') == 1
     before = (tmp_path / "compare.html").read_bytes()
@@ -227,12 +227,13 @@ def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(ti
         assert main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html")]) == 0
         said = " ".join(capsys.readouterr().out.split())
         assert f"1 of {n} runs is not finished and left out." in said
-        assert "1 run failed: C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in said
+        assert "1 run failed:" in said and "C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in said
         shown = body(tmp_path / "c.html")
         assert f"1 of {n} runs is not finished and left out." in shown and "it broke &lt;b&gt;" in shown
         assert main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html"), "--json"]) == 0
         event = json.loads(capsys.readouterr().out)
-        assert event["left_out"] == 1 and "it broke" in event["notes"][0] and len(event["notes"]) == 2
+        assert event["left_out"] == 1 and "it broke" in "".join(event["notes"])
+        assert [of["says"] for of in event["notices"] if of["key"] == "runs-compared"] == event["notes"]
 
 
 def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):

@@ -10,7 +10,7 @@ from scenarios.app.report.report import report
 from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import open_finished
-from scenarios.app.results.shown import run_lines
+from scenarios.app.results.screen import run_screen
 
 STEEP = {"kind": "rsrp-net", "profile": "useful", "hidden": [16, 8], "learning_rate": 3.0, "step_limit": "none"}
 ROUND = 10  # seconds; the tiny study has twelve of them
@@ -27,7 +27,7 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     first = int(rounds["round"][np.flatnonzero(beyond)[0]])
     text = of_run(tmp_path / "run")[0].line
     assert text.startswith("the model exploded in round ") and int(text.split()[5].rstrip(":")) <= first
-    printed = run_lines(open_finished(tmp_path / "run"), "page")
+    printed = run_screen(open_finished(tmp_path / "run"), "page")
     assert any(line.strip().startswith("warning: the model exploded") for line in printed)
     page = report(tmp_path / "run").read_text(encoding="utf-8")
     assert "the model exploded in round" in page

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenarios.app.report.compare_page import useless
 from scenarios.app.report.run_page import single
 from scenarios.app.result import run
 from scenarios.app.results.attacks import ever_named
+from scenarios.app.results.outcome import useless
 from scenarios.app.results.read import load
 from scenarios.app.results.summary_keys import measured
-from scenarios.app.results.table import USELESS, lines
+from scenarios.app.results.table import lines
 from scenarios.app.run.notices import of_summary
 
 NEAR = 3.0
@@ -81,6 +81,6 @@ def test_a_useless_model_excuses_no_leak(folder, worth):
     changed = replace(loaded, summary=summary)
     notices = [*of_summary(summary)]
     changed = replace(changed, manifest=changed.manifest.model_copy(update={"notices": notices}))
-    texts = [single(changed), " ".join(useless({"x": lines([changed.summary])})), *(each.line for each in notices)]
-    assert len(texts) == 3 and all(USELESS in text for text in texts)
+    texts = [single(changed), useless({"x": lines([changed.summary])})[0].says, *(each.line for each in notices)]
+    assert len(texts) == 3 and all("Low leakage proves nothing here" in text for text in texts)
     assert not [*of_summary({**summary, "utility.rmse_db": 7.0, "utility.useful": True})]

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from screens import sweep_lines
 
 from scenarios.app.claims.claim import OPEN, read_claims
 from scenarios.app.claims.evaluate import evaluate, labelled
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
-from scenarios.app.results.shown import cell_text, headline, over_seeds, sweep_lines
+from scenarios.app.results.shown import cell_text, headline, over_seeds
 from scenarios.app.results.summary_keys import KEYS, declaration, value_in
 from scenarios.app.results.table import FOUND, INCONCLUSIVE, lines
 

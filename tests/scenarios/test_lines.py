@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from screens import sweep_lines
 
 from scenarios.app.report.compare_page import tradeoff_panel
-from scenarios.app.results.shown import COLUMNS, headline, labels_of, sweep_lines
+from scenarios.app.results.shown import COLUMNS, headline, labels_of
 from scenarios.app.results.summary import _lists, good_map
 from scenarios.app.results.table import _pooled, lines, model_verdict, row
 
@@ -209,7 +210,7 @@ def test_a_comparison_states_what_reduces_a_share_with_each_chance_and_breaks_no
         "with “none” (39/40), “noise” (8/40); inconclusive with “sum of all” (28/40)"
     )
     assert text.count("chance 66.7 %") == 1 and text.count("chance 1.7 %") == 2 and " 1.7-66.7 % " in text
-    assert " 6,726 " in text and "7.14 1/m" in text
+    assert " 6,726 " in text and " 7.14 " in text
     chances = [of["y"] for of in tradeoff_panel(labels_of(rows)).figure["data"] if of["name"] == "baseline: chance"]
     assert chances == [[1.7, 1.7], [66.7, 66.7]]
     assert "and no variant hides more; most with “none” (39 of 40)" in " ".join(sweep_lines(rows[::-1][0:1] + rows[:1]))

@@ -121,12 +121,16 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny_run):
     """3.06e-13 m is a rounding error that differs between machines: terminal, progress, table and page say 0.000 m."""
     from dataclasses import replace
 
+    from screens import sweep_lines
+
     from scenarios.app.cli.outcome import rows_of
     from scenarios.app.report.run_page import single
     from scenarios.app.report.tables import figures_table
     from scenarios.app.results import summary_keys as keys
+    from scenarios.app.results.outcome import figures
     from scenarios.app.results.read import load
-    from scenarios.app.results.shown import cell_text, drawn, every_figure, sweep_lines, table_rows, value_text
+    from scenarios.app.results.screen import table_lines
+    from scenarios.app.results.shown import cell_text, every_figure, value_text
     from scenarios.app.results.table import lines
 
     def visible(html):
@@ -141,7 +145,7 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny_run):
     event = {"event": "run", "title": "t", "done": 1, "of": 1, "label": "", "seed": 0, "summary": summary}
     said = [
         *every_figure(summary),
-        *drawn(*table_rows(lines([summary]))),
+        *table_lines(figures("Results", lines([summary]))),
         *sweep_lines([("a", summary)]),
         *rows_of(event).values(),
     ]

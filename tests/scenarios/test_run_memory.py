@@ -18,7 +18,7 @@ from netsim.trace_files.inspect import inspect_trace
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
 from scenarios.app.results.read import open_finished
-from scenarios.app.results.shown import run_lines
+from scenarios.app.results.screen import run_screen
 from scenarios.app.run import how as memory
 from scenarios.app.run.clusters import OnRay, OnSlurm
 from scenarios.app.run.executor import OnProcesses
@@ -117,7 +117,7 @@ def test_the_peak_is_that_of_the_run_in_manifest_and_terminal(tiny, tmp_path, ch
     run(tiny(changes), tmp_path, lambda seen: np.ones(int(0.5 * GB), dtype=np.uint8))
     found_gb = json.loads((tmp_path / "manifest.json").read_text())["timing"]["peak_memory_gb"]
     assert began_gb + 0.49 < found_gb < began_gb + 1.2
-    *_, memory, _ = run_lines(open_finished(tmp_path), "the page")
+    *_, memory, _ = run_screen(open_finished(tmp_path), "the page")
     assert memory.split() == ["memory", "peak", str(found_gb), "GB"] and peak_gb() >= found_gb
 
 

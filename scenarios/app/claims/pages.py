@@ -8,9 +8,10 @@ from pathlib import Path
 from netsim.errors import counted, one_line
 from netsim.safe import what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Unplayed, Verdict
-from scenarios.app.report.plot import GENERATOR, Cells, Chapter, Mark, configuration, page, table
+from scenarios.app.report.plot import GENERATOR, Chapter, configuration, page, table
 from scenarios.app.report.report import check_ours, report, written
 from scenarios.app.results.folder import PAGE, RUNS, SUMMARY
+from scenarios.app.results.outcome import Cells, Mark
 from scenarios.app.results.shown import drawn
 
 _HEAD = """<!-- {generator} -->

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from math import isfinite
 from pathlib import Path
@@ -24,7 +24,7 @@ from rich.text import Text
 from netsim import compiled
 from netsim.errors import BadInput, RunsFailed, counted, one_line
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
-from scenarios.app.cli.options import Lenient, command_line, emit, say, say_fitted, write
+from scenarios.app.cli.options import Lenient, command_line, emit, say, write
 from scenarios.app.result import show_page
 from scenarios.app.results.export import BEGINNING, Globe, geojson_text
 from scenarios.app.results.folder import (
@@ -32,16 +32,18 @@ from scenarios.app.results.folder import (
     FAILURES,
     PAGE,
     RUNS,
-    failure_lines,
     read_failures,
     read_json,
     read_summary,
     record_of,
 )
+from scenarios.app.results.gathered import of_sweep
 from scenarios.app.results.goals import read_tuned
 from scenarios.app.results.kinds import kind_of
-from scenarios.app.results.read import Run, finished, load, of_sweep_file, open_finished
-from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
+from scenarios.app.results.outcome import Outcome, run_outcome, runs_outcome
+from scenarios.app.results.read import Run, load, open_finished
+from scenarios.app.results.screen import run_screen, screen
+from scenarios.app.results.shown import read_adapted
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
@@ -242,13 +244,8 @@ def _known(of: Record, name: str) -> bool:
 _SCORES = {"accuracy_percent": "accuracy {} %", "rank_correlation": "rank correlation {}", "rmse_db": "RMSE {} dB"}
 
 
-@dataclass(frozen=True)
-class FolderResult:
-    """What a folder says. kind : as events call it. lines : the first goes on a heading. values : of its event."""
-
-    kind: str
-    lines: Sequence[str]
-    values: Fields
+Told = tuple[Outcome, Sequence[str]]
+"""what a folder says, and the same as lines: the first goes on a heading"""
 
 
 def show(args: argparse.Namespace) -> None:
@@ -273,25 +270,20 @@ def compare(args: argparse.Namespace) -> None:
     """Draw the page of several folders; print the answer and the table of main figures."""
     from scenarios.app.report.report import compare as draw
     from scenarios.app.results.gathered import gathered
-    from scenarios.app.results.shown import answers, compared, labels_of
 
     if not args.out.endswith((".html", ".htm")):
         raise BadInput(f"--out {args.out}: give the name of a page, such as compare.html")
     folders = [Path(name) for name in args.folders]
-    page = draw(folders, Path(args.out), command_line(), args.pages, args.reach)
-    of = gathered(folders)
+    path = Path(args.out)
+    page = draw(folders, path, command_line(), args.pages, args.reach)
+    found = gathered(folders)
+    runs = [{"label": label, "folder": str(folder)} for label, folder in found.runs]
+    of = runs_outcome(found, path.parent, values={"runs": runs, "left_out": found.missing, "notes": found.said})
     if args.json:
-        runs = [{"label": label, "folder": str(folder)} for label, folder in of.runs]
-        answer = [{"asked": asked, "text": text} for asked, text in answers(compared(labels_of(of.summaries)))]
-        more = {"answer": answer, "runs": runs, "left_out": of.missing, "notes": of.said}
-        emit({"event": "result", "kind": "comparison", "page": str(page), **more})
+        emit_outcome(of, page=str(page))
     else:
-        say_fitted(of.said)
-        goal = (
-            [] if args.reach is None else [f"when models reach {args.reach:g}, and what is named by then: on the page"]
-        )
-        for line in [*sweep_lines(of.summaries), *goal, f"page in {page}"]:
-            say(f"  {line}")
+        goal = f"when models reach {args.reach:g}, and what is named by then: on the page" if args.reach else ""
+        say("\n".join(f"  {line}" for line in screen(of, {"reach": goal, "page": str(page)})[1:]))
     _show(page, args)
 
 
@@ -365,18 +357,21 @@ def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "", run: R
     run : that of the folder, where it is at hand.
     """
     verbose = getattr(args, "verbose", False)
-    found = outcome_of(folder, verbose) if run is None else _run(run, verbose)
+    of, lines = outcome_of(folder, verbose) if run is None else _run(run, verbose)
     if args.json:
-        emit_outcome(folder, found)
+        emit_outcome(of, folder)
         return
-    heading, *lines = found.lines
-    for line in (f"{title or folder}{heading}", *(f"  {line}" for line in lines)):
+    heading, *rest = lines
+    for line in (f"{title or folder}{heading}", *(f"  {line}" for line in rest)):
         say(one_line(line))
 
 
-def emit_outcome(folder: Path, found: FolderResult) -> None:
-    """The last line of `--json`: what the folder is, where its page lies (null: it is not drawn), all values."""
-    emit({"event": "result", "kind": found.kind, "folder": str(folder), "page": _drawn(folder), **found.values})
+def emit_outcome(of: Outcome, folder: Path | None = None, page: str | None = None) -> None:
+    """The last line of `--json`: what was found, in which folder, where its page lies (null: it is not drawn)."""
+    where = {"page": page} if folder is None else {"folder": str(folder), "page": _drawn(folder)}
+    answer = [{"asked": asked, "text": text} for asked, text in of.answers]
+    said = {"title": of.title, "answer": answer, "notices": [asdict(each) for each in of.notices]}
+    emit({"event": "result", "kind": of.kind, **where, **said, **of.values})
 
 
 def tell_failures(*folders: Path) -> None:
@@ -388,37 +383,34 @@ def tell_failures(*folders: Path) -> None:
         raise RunsFailed(f"{total} failed, see {tables}; the same command plays what is missing")
 
 
-def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
+def outcome_of(folder: Path, verbose: bool = False) -> Told:
     """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training")
     return OUTCOMES[kind_of(folder)](folder, verbose)
 
 
-def several(folder: Path, verbose: bool = False) -> FolderResult:
+def several(folder: Path, verbose: bool = False) -> Told:
     """What a folder of folders says: each by itself, below its path; of one that is not finished how it goes on."""
-    found: dict[str, FolderResult] = {}
+    lines = [""]
+    runs = []
+    folders = []
     for path in _below(folder):
         try:
-            found[str(path.relative_to(folder))] = outcome_of(path, verbose)
+            of, (heading, *rest) = outcome_of(path, verbose)
         except BadInput as error:
-            line = str(error).removeprefix(str(path))
-            found[str(path.relative_to(folder))] = FolderResult("unfinished", [line], {})
-    if not found:
+            of, heading, rest = Outcome("unfinished", ""), str(error).removeprefix(str(path)), []
+        name = str(path.relative_to(folder))
+        lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
+        folders.append({"folder": str(path), "kind": of.kind})
+        runs += [_labelled(name, path)] if of.kind in ("run", "radio") else []
+    if not folders:
         raise BadInput(
             f"{folder}: no result of netsim in it; give a folder that netsim wrote, or one above such folders"
         )
-    lines = [""]
-    for name, of in found.items():
-        heading, *rest = of.lines
-        lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
     if page := _drawn(folder):
         lines.append(f"records in {folder}, page: {page}")
-    values = {
-        "runs": [_labelled(name, folder / name) for name, of in found.items() if of.kind in ("run", "radio")],
-        "folders": [{"folder": str(folder / name), "kind": of.kind} for name, of in found.items()],
-    }
-    return FolderResult("runs", lines, values)
+    return Outcome("runs", folder.resolve().name, values={"runs": runs, "folders": folders}), lines
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -431,10 +423,8 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield from _below(path)
 
 
-def _run(run: Run, verbose: bool) -> FolderResult:
-    values = run.manifest.model_dump(include={"title", "seed", "notices"}) | {"summary": run.summary}
-    kind = "radio" if run.manifest.radio else "run"
-    return FolderResult(kind, run_lines(run, _page(run.folder), verbose), values)
+def _run(run: Run, verbose: bool) -> Told:
+    return run_outcome(run), run_screen(run, _page(run.folder), verbose)
 
 
 def _labelled(label: str, run: Path) -> Fields:
@@ -442,49 +432,30 @@ def _labelled(label: str, run: Path) -> Fields:
     return {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
 
 
-def _sweep(folder: Path, _: bool) -> FolderResult:
-    from scenarios.app.results.gathered import distinct
-
-    kept, copies = distinct(finished(folder))
-    runs = [_labelled(*one) for one in kept]
-    failures = read_failures(folder)
+def _sweep(folder: Path, _: bool) -> Told:
+    found = of_sweep(folder)
     tuned = read_tuned(folder)
-    title = of_sweep_file(folder, "title")
-    rows = sweep_lines([(run["label"], run["summary"]) for run in runs])
-    lines = [
-        f": {title}" if title else "",
-        *rows,
-        *adapted_lines(folder),
-        *(tuned.lines(folder) if tuned else []),
-        *failure_lines(failures),
-        *(fitted([copies]) if copies else []),
-        f"all runs in {folder / RUNS}, page: {_page(folder)}",
-    ]
     values = {
         "table": str(folder / RUNS),
-        "runs": runs,
+        "runs": [_labelled(*one) for one in found.runs],
         "adapted": read_adapted(folder)[0],
         "tuned": tuned and tuned.model_dump(),
+        "failures": [asdict(one) for one in read_failures(folder)],
     }
-    return FolderResult("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
+    of = runs_outcome(found, folder, "sweep", values)
+    return of, screen(of, {"runs": str(folder / RUNS), "page": _page(folder)})
 
 
-def _training(folder: Path, _: bool) -> FolderResult:
-    from scenarios.app.report.training_page import train_lines
-    from scenarios.app.results.trainings import trainings
+def _training(folder: Path, _: bool) -> Told:
+    from scenarios.app.report.training_page import Seeds, train_outcome
 
-    done = trainings(folder)
-    failures = read_failures(folder)
-    each = [{"seed": one.manifest.seed, "summary": one.summary} for one in done]
-    results = train_lines(folder) if done else []
-    title = f": {done[0].manifest.title}" if done else ""
-    where = [f"policy and figures in {folder}, page: {_page(folder)}"] if done else []
-    lines = [title, *failure_lines(failures), *fitted([*results, *where])]
-    values = {"trainings": each, "lines": results, "failures": [asdict(one) for one in failures]}
-    return FolderResult("training", lines, values)
+    of = train_outcome(Seeds.of(folder))
+    lines = screen(of, {"policy": str(folder), "page": _page(folder)})
+    of.values["lines"] = lines[1:-2]
+    return of, lines
 
 
-OUTCOMES: dict[str, Callable[[Path, bool], FolderResult]] = {
+OUTCOMES: dict[str, Callable[[Path, bool], Told]] = {
     "training": _training,
     "sweep": _sweep,
     "run": lambda folder, verbose: _run(open_finished(folder), verbose),

@@ -126,7 +126,7 @@ def _both_ways(args: argparse.Namespace, asked: AskedStudy, out: Path) -> None:
             tell_outcome(out / name, args, name, found)
     page = report(out)
     if args.json:
-        emit_outcome(out, several(out))
+        emit_outcome(several(out)[0], out)
     else:
         say(f"  records in {out}, page in {page}")
     open_page(out, args)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput
 from netsim.units import FloatArray
 from scenarios.app.report.charts import (
     ACCURACY,
@@ -28,18 +28,15 @@ from scenarios.app.report.charts import (
     Quantity,
     Series,
 )
-from scenarios.app.report.drawn_points import draws_panels, search_notes
+from scenarios.app.report.drawn_points import draws_panels
 from scenarios.app.report.plot import (
     DARK,
     DASHES,
     GREY,
     Axes,
-    Cell,
-    Cells,
     Chapter,
     CurveStyle,
     Figure,
-    Mark,
     Panel,
     block,
     configuration,
@@ -48,31 +45,28 @@ from scenarios.app.report.plot import (
     marks,
     mosaic,
     numbers,
-    page,
+    outcome_page,
     plain,
     table,
     wide,
 )
 from scenarios.app.report.run_page import SELECTED, Curves, curves, distributions
 from scenarios.app.report.tables import (
-    adapted_table,
     compared_densities,
     differences_table,
     figures_table,
-    leading,
     trace_said,
-    variants_table,
 )
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.gathered import Gathered, drawn_sentence
-from scenarios.app.results.read import Manifest, Run, load, of_sweep_file
-from scenarios.app.results.shown import answers, compared, labels_of
+from scenarios.app.results.outcome import Cell, Cells, Mark, leading, runs_outcome
+from scenarios.app.results.read import Manifest, Run, load
+from scenarios.app.results.shown import labels_of
 from scenarios.app.results.statistics import figure_text, mean_text, quantile
-from scenarios.app.results.table import USELESS, ByLabel, Line, is_useful, lines, model_line, model_verdict, together
+from scenarios.app.results.table import ByLabel, Line, is_useful, lines, model_line, together
 from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read
 
-MOST_ANSWERS = 3  # results of attacks that head the page; all stand in the table below
 MOST_TIMES = 400  # of merges that are drawn
 _NONE: Series = (np.zeros(0), np.zeros(0))
 _SEEDS = (
@@ -120,12 +114,10 @@ def member(label: str, run: Run) -> Member:
 
 def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
     """The page; place: the folder in which it will lie. reach : RMSE (dB) or accuracy (%) whose first time is shown."""
+    outcome = runs_outcome(of, place)
     labels = labels_of(of.summaries)
-    every = compared(labels)
-    results = variants_table(every, of.runs, place) + search_notes(place)
     if of.trained:
-        found = Chapter("tradeoffs", "Settings", draws_panels(place))
-        return page(str(of_sweep_file(place, "title")), [found], below=command, warns=of.said, results=results)
+        return outcome_page(outcome, [Chapter("tradeoffs", "Settings", draws_panels(place))], [command])
     drawn = [of.summaries[k] for k in of.drawn]
     if of.radio:
         shown = [
@@ -142,12 +134,11 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
     attacks = enumerate(dict.fromkeys(name for m in shown for name in m.attacks))
     chapters = [
         *(_of_radio(shown, names, reach) if of.radio else _of_learning(of, shown, labels_of(drawn), place, reach)),
-        Chapter("variants-all", "All numbers", [adapted_table(place), figures_table({k: labels[k] for k in names})]),
+        Chapter("variants-all", "All numbers", [figures_table({k: labels[k] for k in names})]),
         Chapter("differences-all", "What differs", [differences_table({label: studies[label] for label in names})]),
         Chapter("attacks", "Attack by attack", [p for k, name in attacks for p in attack_panels(shown, name, k)]),
     ]
     manifests = [Manifest.of(path) for _, path in of.runs]
-    titles = dict.fromkeys(m.title for m in manifests)
     facts = {
         "runs": str(len(manifests)),
         "seeds": ", ".join(dict.fromkeys(str(m.seed) for m in manifests)),
@@ -158,15 +149,8 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
     papers = dict.fromkeys(
         text for m in shown for text in (str(m.study.get("paper") or ""), trace_said(m.study)) if text
     )
-    return page(
-        next(iter(titles)) if len(titles) == 1 else f"Comparison of {of.name}",
-        [*chapters, configuration(facts)],
-        below="; ".join([*papers, counted(len(manifests), "run")]),
-        answers=answers(every)[:MOST_ANSWERS],
-        warns=[*of.said, *drawn_sentence(len(manifests), len(of.drawn)), *useless(every)],
-        results=results,
-        words=True,
-    )
+    sampled = drawn_sentence(len(manifests), len(of.drawn))
+    return outcome_page(outcome, [*chapters, configuration(facts)], papers, says=sampled)
 
 
 def _loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
@@ -200,12 +184,6 @@ def _of_learning(
         Chapter("densities", "Densities", [*compared_densities(of.runs)]),
         Chapter("time", "Over time", [*over, *curves_over]),
     ]
-
-
-def useless(every: Mapping[str, Sequence[Line]]) -> list[str]:
-    """A warning of labels whose models are not useful."""
-    bad = [f"“{label}”" for label, of in every.items() if (verdict := model_verdict(of)) and not is_useful(verdict)]
-    return [f"The model is not useful with {', '.join(bad)}. {USELESS}"] if bad else []
 
 
 # -- curves over time

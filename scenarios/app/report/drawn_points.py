@@ -3,25 +3,19 @@
 from pathlib import Path
 
 import numpy as np
-from markupsafe import Markup
 
 from scenarios.app.report.plot import (
     PALETTE,
     Axes,
-    Cell,
-    Cells,
     CurveStyle,
     Figure,
-    Mark,
     Panel,
-    block,
     marks,
     mosaic,
-    table,
 )
 from scenarios.app.report.plot import plain as unmarked
 from scenarios.app.results.folder import RUNS, read_rows
-from scenarios.app.results.goals import HONEST, NO_WINNER, read_tuned
+from scenarios.app.results.goals import read_tuned
 from scenarios.app.results.read import of_sweep_file
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.study.yaml_document import plain
@@ -64,27 +58,3 @@ def _marks(look: CurveStyle, rows: Rows, name: str, key: str) -> Figure:
     y = np.array([float(row[key]) for row in known])
     texts = [f"{unmarked(of['label'])}<br>{at}<br>{figure_text(v)}" for of, at, v in zip(known, x, y, strict=True)]
     return marks(look, x, y, texts)
-
-
-def trial_cells(folder: Path) -> tuple[list[str], dict[str, list[Cell]]]:
-    """Heads, and label -> cells: the figures of a search, means over seeds, and whether a trial is the best or breaks a
-    constraint; nothing of another sweep.
-    """
-    of = read_tuned(folder)
-    if of is None:
-        return [], {}
-    return of.heads, {
-        trial.label: [*map(Mark, trial.texts, map(trial.mean, trial.values)), of.state(trial)] for trial in of.trials
-    }
-
-
-def search_notes(folder: Path) -> Markup:
-    """How figures of a search are to be read, and the importance of settings."""
-    of = read_tuned(folder)
-    if of is None:
-        return Markup()
-    says = block("paragraphs", [HONEST if of.best else NO_WINNER], "says")
-    names = dict.fromkeys(name for shares in of.importance.values() for name in shares)
-    rows: Cells = [[name, *(shares[name] for shares in of.importance.values())] for name in names]
-    title = "Importance: share of the variance over trials that a setting explains"
-    return says + table(title, ["setting", *of.importance], rows)

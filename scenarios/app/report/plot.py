@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from math import isnan
 
 import numpy as np
 from jinja2 import Environment, PackageLoader
@@ -20,6 +19,7 @@ from markupsafe import Markup, escape
 from numpy.typing import ArrayLike
 
 from netsim.units import FloatArray, IntArray
+from scenarios.app.results.outcome import Cell, Mark, Outcome, TableOf, mark_of
 from scenarios.app.results.statistics import Interval, figure_text
 from scenarios.app.study import Fields, Record
 
@@ -48,48 +48,34 @@ class Chapter:
         return [p for p in self.parts if isinstance(p, Panel) and p.figure is not None]
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A cell that sorts by a value (NaN: last), or whose meaning shows in its look as well as in its words.
-
-    kind : class in the style sheet; `word`: words of TERMS in it are explained. verdict : below the text, in its look.
-    links : texts, and the files beside the page to which they lead.
-    """
-
-    text: str = ""
-    value: float | None = None
-    kind: str = ""
-    verdict: str = ""
-    links: Sequence[tuple[str, str]] = ()
-
-    @property
-    def sorts(self) -> str | None:
-        """The value for the script that sorts; empty for NaN."""
-        if self.value is None:
-            return None
-        return "" if isnan(self.value) else f"{self.value:.9g}".replace("inf", "Infinity")
-
-
-Cell = str | float | Mark
-"""what stands in a cell of a table"""
-Cells = list[list[Cell]]
-"""rows of them"""
-
-
 def table(title: str, head: Sequence[str] | Sequence[Mark], rows: Iterable[Sequence[Cell]], key: str = "") -> Markup:
     """A table that sorts by a click on its heads, empty without rows; with a key it also has a filter.
 
     Columns without a number are words.
     """
-    marks = [[_mark(cell) for cell in row] for row in rows]
+    marks = [[mark_of(cell) for cell in row] for row in rows]
     words = [k for k, column in enumerate(zip(*marks, strict=True)) if all(mark.sorts is None for mark in column)]
     return block("table", title, head, marks, key, words) if marks else Markup()
 
 
-def _mark(cell: Cell) -> Mark:
-    if isinstance(cell, Mark):
-        return cell
-    return Mark(cell) if isinstance(cell, str) else Mark(figure_text(cell), cell)
+def table_block(of: TableOf) -> Markup:
+    """A table of an outcome without its empty columns, and its notes; the foot in sentences, as a table is sorted."""
+    kept = [k for k in range(len(of.heads)) if any(mark_of(row[k]).text or mark_of(row[k]).links for row in of.rows)]
+    heads = [Mark(of.heads[k] or "measure", kind="word") for k in kept]
+    feet = [
+        f"Baselines, {of.heads[k + 1]}: {', '.join(map(' '.join, pairs.items()))}."
+        for k, pairs in enumerate(of.foot) if pairs
+    ]  # fmt: skip
+    rows = [[row[k] for k in kept] for row in of.rows]
+    return table(of.title, heads, rows, of.key) + block("paragraphs", [*feet, *of.notes] if of.rows else [], "says")
+
+
+def outcome_page(of: Outcome, chapters: Iterable[Chapter], below: Iterable[str] = (), **top: object) -> str:
+    """A page whose first section says an outcome; below: small print, besides what the outcome stands on."""
+    said = {"answers": of.answers, "notices": of.notices, "facts": of.facts, "words": True}
+    results = Markup().join(map(table_block, of.tables))
+    small = "; ".join(filter(None, [*below, of.scope]))
+    return page(of.title, chapters, **(said | {"below": small, "results": results} | top))
 
 
 def page(title: str, chapters: Iterable[Chapter], **top: object) -> str:

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, remove_parts, what_is
 from scenarios.app.report.compare_page import comparison
 from scenarios.app.report.plot import GENERATOR
 from scenarios.app.report.run_page import single
-from scenarios.app.report.training_page import train_page
-from scenarios.app.results.folder import PAGE, RUNS, read_failures
+from scenarios.app.report.training_page import Seeds, train_page
+from scenarios.app.results.folder import PAGE, RUNS
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.kinds import kind_of
 from scenarios.app.results.read import Run, of_sweep_file, open_finished, read_whole
-from scenarios.app.results.trainings import trainings
 
 
 def report(folder: Path, pages: bool = False) -> Path:
@@ -86,16 +85,18 @@ def check_ours(path: Path) -> None:
 def _swept(folder: Path, pages: bool) -> str:
     """The page of a sweep, or of runs in one folder."""
     of = of_sweep(folder) if what_is(folder / RUNS) else side_by_side(folder)
+    if not of.runs:
+        raise BadInput(f"{folder}: no finished run among {counted(of.missing, 'run')}; start them again")
     if pages:
         _each(of)
     return comparison(of, folder, of_sweep_file(folder, "command") or "")
 
 
 def _trained(folder: Path, _: bool) -> str:
-    trained = trainings(folder)
-    if not trained:
+    seeds = Seeds.of(folder)
+    if not seeds.trained:
         raise BadInput(f"{folder}: no training in it is finished; start it again and it goes on")
-    return train_page(trained, read_failures(folder))
+    return train_page(seeds)
 
 
 PAGES: dict[str, Callable[[Path, bool], str]] = {

@@ -34,22 +34,21 @@ from scenarios.app.report.plot import (
     GREY,
     PALETTE,
     Axes,
-    Cells,
     Chapter,
     CurveStyle,
-    Mark,
     Panel,
     line,
     looks,
     mosaic,
     numbers,
-    page,
+    outcome_page,
     table,
 )
 from scenarios.app.report.replay import replay_chapter
-from scenarios.app.report.tables import density_panels, head, last_chapters, obstacle_panels, records_table
+from scenarios.app.report.tables import density_panels, last_chapters, obstacle_panels, records_table, trace_said
 from scenarios.app.results.attacks import Truth, stated_reliability
 from scenarios.app.results.folder import SHOWN
+from scenarios.app.results.outcome import Cells, Mark, run_outcome
 from scenarios.app.results.read import (
     FILTER,
     KINDS,
@@ -60,11 +59,12 @@ from scenarios.app.results.read import (
     Table,
     known_hours,
     of_kind,
+    part,
     tracked,
     tracking_attacks,
     where,
 )
-from scenarios.app.results.shown import worst_accounts, worst_audits
+from scenarios.app.results.shown import protections, worst_accounts, worst_audits
 from scenarios.app.results.statistics import figure_text, quantile
 from scenarios.app.results.summary import arrived, durations_s
 
@@ -146,7 +146,21 @@ AUDIT = Chart(
 
 def single(run: Run) -> str:
     """The page of one run."""
-    return page(run.manifest.title, [replay_chapter(run), *chapters(run), *last_chapters(run)], **head(run))
+    of = run_outcome(run)
+    learning = part(run.study, "learning")
+    threat = part(learning, "threat")
+    setting = {
+        "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
+        "defenses": ", ".join(protections(learning)) or "none: the server receives unmodified updates",
+    }
+    below = [
+        str(run.study.get("paper") or ""),
+        trace_said(run.study),
+        f"seed {run.manifest.seed}",
+        "" if learning else counted(len(run.tables["ues"]["ue"]), "UE"),
+    ]
+    parts = [replay_chapter(run), *chapters(run), *last_chapters(run)]
+    return outcome_page(of, parts, below, facts=(setting if learning else {}) | of.facts)
 
 
 def chapters(run: Run) -> list[Chapter]:
@@ -193,10 +207,10 @@ def _metrics(run: Run) -> list[Panel]:
     """Each metric that a part reports and that changes, except those drawn elsewhere."""
     rows = run.rows("metrics")
     quantities = []
-    for part, name in dict.fromkeys(zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)):
-        mine = where(rows, (rows["part"] == part) & (rows["name"] == name))
+    for source, name in dict.fromkeys(zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)):
+        mine = where(rows, (rows["part"] == source) & (rows["name"] == name))
         if name not in _ELSEWHERE and len(set(mine["value"][np.isfinite(mine["value"])])) > 1:
-            quantities.append(Quantity(f"{part}: {name}", "", _values(mine)))
+            quantities.append(Quantity(f"{source}: {name}", "", _values(mine)))
     more = len(quantities) - MOST_METRICS
     caption = "Every metric in its own unit, as the page of its part defines it (netsim list SLOT)."
     caption += f" Not drawn: {counted(more, 'more metric')}." if more > 0 else ""
@@ -347,8 +361,8 @@ def latency(uploads: Table) -> Panel:
     length_s = durations_s(where(uploads, arrived(uploads)))
     percent = np.linspace(0.0, 100.0, 201)
     hover = "%{y:.0f} % at most %{x:,.3~r}"
-    for part, look in _PARTS.items():
-        known_s = length_s[part][np.isfinite(length_s[part])]
+    for name, look in _PARTS.items():
+        known_s = length_s[name][np.isfinite(length_s[name])]
         if (known_s > 0).any():
             at_s = np.quantile(known_s, percent / 100.0)
             shown = at_s > 0  # the axis has no zero

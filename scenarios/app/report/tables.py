@@ -1,28 +1,19 @@
 """Tables and maps of pages."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import nan
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 
-from netsim.errors import counted
 from netsim.geometry import Area
-from netsim.safe import what_is
 from netsim.units import FloatArray
-from scenarios.app.report.drawn_points import trial_cells
 from scenarios.app.report.plot import (
     Axes,
-    Cell,
-    Cells,
     Chapter,
     CurveStyle,
     Figure,
-    Mark,
     Panel,
     block,
     line,
@@ -33,33 +24,20 @@ from scenarios.app.report.plot import (
     plain,
     table,
 )
-from scenarios.app.results.folder import PAGE, LabelledRuns, read_json, record_of
+from scenarios.app.results.folder import LabelledRuns
 from scenarios.app.results.gathered import differences
+from scenarios.app.results.outcome import Cell, Cells, Mark
 from scenarios.app.results.read import Run, Table, part, read_surfaces
 from scenarios.app.results.shown import (
-    HEAD,
     cell_text,
-    headline,
     meaning,
     over_seeds,
-    protections,
-    read_adapted,
 )
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.table import (
-    AT_CHANCE,
-    FOUND,
-    GROUPS,
-    INCONCLUSIVE,
-    PREVENTED,
     ByLabel,
-    Line,
-    is_useful,
-    lines,
-    row,
-    together,
 )
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Record
 from scenarios.app.study.yaml_document import as_yaml
 
 Arrays = Mapping[str, NDArray[np.float64]]
@@ -183,83 +161,10 @@ MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are it
 # -- the first section
 
 
-def head(run: Run) -> Fields:
-    """The first section of the page of a run: answer, notices, main figures."""
-    summary = run.summary
-    of = lines([summary])
-    manifest = run.manifest
-    n_ue = summary.get("ues.count") or len(run.tables["ues"]["ue"])
-    each = [*filter(None, (leading(lines([summary], name)) for name in run.attacks if len(run.attacks) > 1))]
-    counts = ((n_ue, "UE"), (summary.get("rounds.played"), "round"))
-    below = [
-        str(run.study.get("paper") or ""),
-        trace_said(run.study),
-        f"seed {manifest.seed}",
-        *(counted(n, what) for n, what in counts if n),
-    ]
-    learning = part(run.study, "learning")
-    setting = {}
-    if learning:
-        threat = part(learning, "threat")
-        setting = {
-            "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
-            "defenses": ", ".join(protections(learning)) or "none: the server receives unmodified updates",
-        }
-    return {
-        "below": "; ".join(filter(None, below)),
-        "answers": headline(of, learning, summary),
-        "notices": manifest.notices,
-        "words": True,
-        "results": _table("Results", of, ("measure", *_HEADS, "attack"))
-        + _table("Every attack, by its strongest result", each, ("attack", "measure", *_HEADS)),
-        "facts": setting | {name: text for name in GROUPS if (text := row([summary], name))},
-    }
-
-
 def trace_said(study: Record) -> str:
     """The name of the file of a trace that UEs replay; empty without one."""
     path = part(study, "world", "ues", "mobility").get("trace")
     return f"trace {Path(str(path)).name}" if path else ""
-
-
-def leading(of: Sequence[Line]) -> Line | None:
-    """The line of leakage that matters most: what was found, homes and workplaces before distances."""
-    attacked = [line for line in of if line.attack]
-    return min(attacked, key=lambda line: (line.verdict != FOUND, line.n == 0, not line.verdict), default=None)
-
-
-_HEADS = ("result", "verdict", "interval", "baseline")
-
-
-def _table(title: str, of: Sequence[Line], heads: Sequence[str]) -> Markup:
-    """Lines as rows, without empty columns."""
-    rows: list[dict[str, Cell]] = [
-        {
-            "measure": Mark(one.title, kind="word"), "attack": one.attack, "result": Mark(one.figure, one.value),
-            "verdict": verdict_mark(one.told), "interval": one.interval, "baseline": one.baseline,
-        }
-        for one in of
-    ]  # fmt: skip
-    kept = [head for head in heads if any(getattr(row[head], "text", row[head]) for row in rows)]
-    return table(title, _words(kept), [[row[head] for head in kept] for row in rows])
-
-
-def _words(heads: Sequence[str]) -> list[Mark]:
-    """Heads whose words are explained."""
-    return [Mark(head, kind="word") for head in heads]
-
-
-def verdict_mark(verdict: str) -> Mark:
-    """A verdict in a word, and in colour."""
-    good = is_useful(verdict) or verdict in (AT_CHANCE, PREVENTED)
-    kind = "open" if verdict == INCONCLUSIVE else "held" if good else "not-held"
-    return Mark(verdict, kind=kind if verdict else "")
-
-
-def _judged(of: Line, own_chance: bool) -> Mark:
-    """A figure, its own chance where labels differ in it, and its verdict below it."""
-    text = f"{of.result} [{of.chance}]" if of.chance and own_chance else of.result
-    return replace(verdict_mark(of.verdict), text=text, value=of.value, verdict=of.told)
 
 
 # -- the last sections
@@ -305,43 +210,6 @@ def records_table(title: str, rows: Table) -> str:
 
 
 # -- several labels
-
-
-def variants_table(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: Path) -> Markup:
-    """The lines of every label as a row, with links to the pages of its runs; place: the folder of this page."""
-    found = {label: {line.title: line for line in own} for label, own in of.items()}
-    every = dict.fromkeys(title for own in found.values() for title in own)
-    joined = {title: together([own[title] for own in found.values() if title in own]) for title in every}
-    spent = [title for title, (line, _) in joined.items() if "privacy." in line.key]
-    heads, of_trials = trial_cells(place)
-    rows: Cells = []
-    for label, own in found.items():
-        attacks = dict.fromkeys(line.attack for line in own.values() if line.attack)
-        none = {} if own.keys() & spent else dict.fromkeys(spent[:1], Mark("none", nan))
-        figures = [_judged(own[t], joined[t][1]) if t in own else none.get(t, nan) for t in every]
-        folders = [path for name, path in runs if name == label]
-        trial = of_trials.get(label, [])
-        rows.append([label, *trial, *figures, ", ".join(attacks), _pages(folders, place)])
-    base = [f"Baselines, {title}: {line.baseline}." for title, (line, _) in joined.items() if line.baseline]
-    shown = ["variant", *heads, *every, "attack", "seeds"]
-    main = table("Main figures of every variant", _words(shown), rows, "variants")
-    return main + block("paragraphs", base, "says")
-
-
-def _pages(folders: Sequence[Path], place: Path) -> Mark:
-    """The seeds of runs, as links where their pages are drawn."""
-    seeds = [str(read_json(record_of(folder)).get("seed")) for folder in folders]
-    if not all(what_is(folder / PAGE) == "file" for folder in folders):
-        return Mark(", ".join(seeds))
-    return Mark(links=[(seed, os.path.relpath(of / PAGE, place)) for seed, of in zip(seeds, folders, strict=True)])
-
-
-def adapted_table(folder: Path) -> Markup:
-    """The attackers that a sweep tuned for its rows; empty where it tuned none, or the folder is not a sweep's."""
-    rows, note = read_adapted(folder)
-    return table("Adapted attackers", HEAD, [list(row.values()) for row in rows]) + block(
-        "paragraphs", [note] if rows else [], "says"
-    )
 
 
 def differences_table(studies: Mapping[str, Record]) -> str:

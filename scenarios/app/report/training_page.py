@@ -1,7 +1,9 @@
-"""The page of a training and its lines on a terminal: the agent beside baselines, and its curve."""
+"""The outcome of a training and its page: the agent beside baselines, and its curve."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import nan
 from pathlib import Path
@@ -16,21 +18,18 @@ from scenarios.app.report.plot import (
     DARK,
     PALETTE,
     Axes,
-    Cell,
-    Cells,
     Chapter,
     CurveStyle,
-    Mark,
     Panel,
     configuration,
     line,
     mosaic,
-    page,
+    outcome_page,
     rendered,
-    table,
+    table_block,
 )
 from scenarios.app.results.folder import Failed, failure_lines, read_failures
-from scenarios.app.results.shown import drawn
+from scenarios.app.results.outcome import Cell, Cells, Mark, Outcome, TableOf
 from scenarios.app.results.statistics import figure_text, half_width, mean_text
 from scenarios.app.results.trainings import (
     METRICS,
@@ -40,6 +39,7 @@ from scenarios.app.results.trainings import (
     probability_of_improvement,
     trainings,
 )
+from scenarios.app.study.notice import notice
 
 _TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
 _DECISION = "decision, ms"
@@ -52,6 +52,11 @@ class Seeds:
 
     trained: list[FinishedTraining]
     failed: Sequence[Failed]
+
+    @staticmethod
+    def of(folder: Path) -> Seeds:
+        """Those of a folder."""
+        return Seeds(trainings(folder), read_failures(folder))
 
     @property
     def first(self) -> FinishedTraining:
@@ -74,41 +79,43 @@ class Seeds:
         return f", mean over {of}" + " with a 95 % interval" * (n > 1)
 
 
-def train_lines(folder: Path) -> list[str]:
-    """The result of a training for the terminal: warnings, a sentence or rows beside the best rule, and a row for each
-    policy.
-    """
-    seeds = Seeds(trainings(folder), read_failures(folder))
+def train_outcome(seeds: Seeds) -> Outcome:
+    """Of trainings that differ in their seed: the agent beside the best rule, and every policy."""
+    notices = [notice("trainings-failed", text=text) for text in failure_lines(seeds.failed)]
+    values = {
+        "trainings": [{"seed": one.manifest.seed, "summary": one.summary} for one in seeds.trained],
+        "failures": [asdict(one) for one in seeds.failed],
+    }
+    if not seeds.trained:
+        return Outcome("training", "", notices=notices, values=values)
     heads, rows = policy_rows(seeds)
-    shown = 4 + (_DECISION in heads)
-    cells = [[cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:shown]] for row in rows]
-    said = [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *filter(None, drawn(*beside_rule(seeds)))]
-    return said + drawn(heads[:shown], cells)
+    title = f"Comparison with baseline policies{seeds.over}"
+    tables = [
+        TableOf("Beside the best rule", *beside_rule(seeds)),
+        TableOf(title, heads, rows, "policies", 4 + (_DECISION in heads)),
+    ]
+    notices += [notice("policy-untrained", text=text) for text in untrained(seeds.trained)]
+    return Outcome("training", seeds.first.manifest.title, answer(seeds), notices, tables, values=values)
 
 
-def train_page(trained: list[FinishedTraining], failed: Sequence[Failed]) -> str:
-    """The page of one training, or of several that differ in their seed. failed : seeds that have none."""
-    seeds = Seeds(trained, failed)
-    first = trained[0].manifest
+def train_page(seeds: Seeds) -> str:
+    """The page of one training, or of several that differ in their seed."""
+    first = seeds.first.manifest
     facts = {
         "task": first.task,
         "steps": f"{first.steps:,}",
-        "seeds": ", ".join(str(t.manifest.seed) for t in trained),
-        "training, mean": f"{np.mean([t.manifest.trained_s for t in trained]):.0f} s",
+        "seeds": ", ".join(str(t.manifest.seed) for t in seeds.trained),
+        "training, mean": f"{np.mean([t.manifest.trained_s for t in seeds.trained]):.0f} s",
     }
-    heads, rows = policy_rows(seeds)
-    policies = [
-        table(f"Comparison with baseline policies{seeds.over}", heads, rows, "policies"),
-        rendered("policies.html", names=[row[0] for row in rows]),
-    ]
+    of = train_outcome(seeds)
+    rule, policies = of.tables
+    does = rendered("policies.html", names=[row[0] for row in policies.rows])
     chapters = [
         Chapter("training", "Training", [_curve(seeds)]),
-        Chapter("policies-all", "Policies", policies),
+        Chapter("policies-all", "Policies", [table_block(policies), does]),
         configuration(facts),
     ]
-    warns = [*untrained(trained), *([" ".join(failure_lines(failed))] if failed else [])]
-    results = table("Beside the best rule", *beside_rule(seeds))
-    return page(first.title, chapters, below=first.paper, answers=answer(seeds), results=results, warns=warns)
+    return outcome_page(of, chapters, [first.paper or ""], results=table_block(rule))
 
 
 # -- the answer
@@ -138,7 +145,7 @@ def answer(seeds: Seeds) -> list[tuple[str, str]]:
     return [("How good it is", f"The policy is {text}{seeds.over}.")]
 
 
-def beside_rule(seeds: Seeds) -> tuple[list[str], list[list[str]]]:
+def beside_rule(seeds: Seeds) -> tuple[list[str], Cells]:
     """Heads and rows: the oracle, the agent and best responses beside the best rule; none without an oracle.
 
     The difference of costs in the same worlds, mean over seeds, with its 95 % interval over worlds. Where that excludes
@@ -154,7 +161,7 @@ def beside_rule(seeds: Seeds) -> tuple[list[str], list[list[str]]]:
     gaps = {n: np.subtract(*paired(seeds.trained, n, best)).mean(axis=0) for n in searches if n in costs}
     left = gaps[ORACLE]
     closes = left.mean() < -max(half_width(left), _TINY * abs(rule))  # not so for NaN, of one world
-    rows = []
+    rows: Cells = []
     for name, less in gaps.items():
         percent = f"{figure_text(100 * less.mean() / abs(rule))} %" if rule else "– %"
         verdict, share = "not distinguishable", ""

@@ -28,7 +28,7 @@ from scenarios.app.results.folder import (
     record_of,
     version_of,
 )
-from scenarios.app.results.read import curves_of, finished, listed, part
+from scenarios.app.results.read import curves_of, finished, listed, of_sweep_file, part
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 from scenarios.app.study.yaml_document import as_yaml, read
@@ -39,14 +39,15 @@ class Gathered:
     """Finished runs with their labels, in the order of the figures.
 
     missing : runs that are listed and not finished. curves : of a sweep that has some, the labels along each.
-    note : what must be known of how they came together.
+    notes : what must be known of how they came together. title : of a sweep, that of its scenario.
     """
 
     name: str
     runs: LabelledRuns
     missing: int = 0
     curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    note: str = ""
+    notes: Sequence[str] = ()
+    title: str = ""
 
     @cached_property
     def summaries(self) -> list[tuple[str, Fields]]:
@@ -59,7 +60,7 @@ class Gathered:
         are = "is" if self.missing == 1 else "are"
         every = counted(self.missing + len(self.runs), "run")
         left_out = f"{self.missing} of {every} {are} not finished and left out." if self.missing else ""
-        return [text for text in (self.note, left_out) if text]
+        return [text for text in (*self.notes, left_out) if text]
 
     @property
     def drawn(self) -> list[int]:
@@ -87,18 +88,18 @@ def side_by_side(folder: Path) -> Gathered:
     says = (
         "No sweep played these runs, they only lie in one folder: they may differ in more than one way (What differs)."
     )
-    return replace(of, name=folder.resolve().name, note=f"{says if len(commands) > 1 else ''} {of.note}".strip())
+    name = folder.resolve().name
+    return replace(of, name=name, title=f"Comparison of {name}", notes=[says] * (len(commands) > 1) + [*of.notes])
 
 
 def of_sweep(folder: Path) -> Gathered:
     """The finished runs of a sweep."""
     every = listed(folder)
     done = finished(folder)
-    if not done:
-        raise BadInput(f"{folder}: no finished run among {counted(len(every), 'run')}; start them again")
     runs, copies = distinct(done)
-    note = " ".join(filter(None, [*failure_lines(read_failures(folder)), copies]))
-    return Gathered(folder.resolve().name, runs, len(every) - len(done), curves_of(folder), note)
+    notes = [*failure_lines(read_failures(folder)), copies]
+    title = of_sweep_file(folder, "title") or ""
+    return Gathered(folder.resolve().name, runs, len(every) - len(done), curves_of(folder), notes, title)
 
 
 def gathered(folders: Sequence[Path]) -> Gathered:
@@ -142,7 +143,7 @@ def gathered(folders: Sequence[Path]) -> Gathered:
         raise BadInput(f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
                                 "more, or a sweep (netsim report draws the page of one run)")  # fmt: skip
     name = " and ".join(names.values()) if len(names) < 4 else "runs compared"
-    return Gathered(name, runs, missing, note=" ".join(filter(None, [*notes, copies])))
+    return Gathered(name, runs, missing, notes=[*notes, copies], title=f"Comparison of {name}")
 
 
 def _check(folder: Path) -> None:

@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel
 
-from netsim.errors import BadInput, counted
-from scenarios.app.results.folder import STUDY, SWEEP, Failed
+from netsim.errors import BadInput
+from scenarios.app.results.folder import SWEEP, Failed
 from scenarios.app.results.read import checked, of_sweep_file
-from scenarios.app.results.shown import drawn, fitted
 from scenarios.app.results.statistics import mean_text
 from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.study import Fields
-from scenarios.app.study.describe import flow, nearest
+from scenarios.app.study.describe import nearest
 
 COST = "cost.best"
 """cost of the policy that a training keeps, in its evaluation worlds"""
@@ -130,7 +129,6 @@ HONEST = (
     "seeds, which no other run uses, is the one to quote."
 )
 NO_WINNER = "No finished trial keeps every constraint, so there is no winner."
-_MOST_SHOWN = 10
 
 
 class Trial(BaseModel):
@@ -178,18 +176,6 @@ class Tuned(BaseModel):
     def state(self, trial: Trial) -> str:
         """Whether a trial is the best, and which bounds it breaks."""
         return "best" if trial.label in self.best else ", ".join(f"breaks {text}" for text in trial.broken)
-
-    def lines(self, folder: Path) -> list[str]:
-        """For the terminal: how many trials there were, the winners, and how the first is played."""
-        trials = [trial for trial in self.trials if not trial.label.endswith(FRESH)]
-        finished = sum(trial.failed is None for trial in trials)
-        count = f"{counted(len(trials), 'trial')}, {finished} finished; {counted(len(trials[0].seeds), 'seed')} each"
-        if not self.best:
-            return [count, NO_WINNER]
-        winners = [trial for trial in self.trials if trial.folder in self.best and trial.values]
-        rows = [[trial.label, *trial.texts, self.state(trial)] for trial in winners[:_MOST_SHOWN]]
-        said = f"{self.best[0]}: {flow(winners[0].settings)}; its scenario: {folder}/{self.best[0]}/seed-*/{STUDY}"
-        return [count, *drawn(["trial", *self.heads], rows), *fitted([said])]
 
 
 def read_tuned(folder: Path) -> Tuned | None:

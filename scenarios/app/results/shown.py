@@ -12,9 +12,8 @@ from typing import Literal
 import numpy as np
 
 from netsim.errors import BadInput, counted, one_line
-from netsim.world.channel_card import card_lines
 from scenarios.app.results.folder import SWEEP
-from scenarios.app.results.read import Run, Table, of_sweep_file, part, where
+from scenarios.app.results.read import Table, of_sweep_file, part, where
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import declaration, value_in
 from scenarios.app.results.table import (
@@ -22,9 +21,7 @@ from scenarios.app.results.table import (
     FEW,
     FEW_UES,
     FOUND,
-    GROUPS,
     INCONCLUSIVE,
-    NO_GUARANTEE,
     ByLabel,
     Line,
     Summary,
@@ -33,15 +30,11 @@ from scenarios.app.results.table import (
     model_line,
     model_verdict,
     prevents,
-    row,
-    together,
 )
 from scenarios.app.study import Record
 
 COLUMNS = 99
 """of a line of a terminal"""
-MOST_ROWS = 40
-"""of the table of a sweep; of more labels its page tells"""
 
 
 def drawn(
@@ -77,13 +70,6 @@ def fitted(texts: Sequence[str], columns: int = COLUMNS - 2) -> list[str]:
     """Lines broken at blanks to a number of columns; what goes on is indented."""
     broken = (wrap(t, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for t in texts)
     return [piece for pieces in broken for piece in pieces or [""]]
-
-
-def table_rows(of: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of a table of lines."""
-    is_radio = of and of[0].key.startswith("radio.")
-    heads = ["", "median [5 %, 95 % of samples]" if is_radio else "result", "baseline", "verdict", "attack"]
-    return heads, [[one.title, one.result, one.baseline, one.told, one.attack] for one in of]
 
 
 _HIDES = (
@@ -185,28 +171,6 @@ def _protection_said(of: Sequence[Line], kinds: Sequence[str]) -> str:
     return f"No privacy guarantee: only {', '.join(kinds)}." if kinds else "Nothing protects the updates."
 
 
-def run_lines(run: Run, page: str, verbose: bool = False) -> list[str]:
-    """Seed and answer, which go on a heading; then notices and the result. `page`: where all details are."""
-    manifest = run.manifest
-    summary = run.summary
-    of = lines([summary])
-    learns = "rounds.played" in summary
-    learning = part(run.study, "learning")
-    told, *more = [text for _, text in headline(of, learning, summary)]
-    rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
-    rows += [("privacy", text) for text in spent(run.tables["privacy"])] if learns else []
-    rows += [("memory", f"peak {peak} GB")] if (peak := manifest.timing.get("peak_memory_gb")) else []
-    result = every_figure(summary) if verbose else drawn(*table_rows(of), right=(1,), whole=(0, 1, 4))
-    return [
-        f", seed {manifest.seed}: {told}",
-        *fitted([*more, *([played(summary)] if learns else []), *(notice.text for notice in manifest.notices)]),
-        *(fitted(card_lines(manifest.channel_card), COLUMNS - 2) if verbose else []),
-        *result,
-        *drawn(["", ""], rows)[1:],
-        f"{'page':{2 + max(len(name) for name, _ in [*rows, ('page', page)])}}{page}",  # never broken: it is copied
-    ]
-
-
 def worst_accounts(account: Table) -> Table:
     """Rows of the table `privacy`: of each account that of the UE that spent most."""
     order = np.argsort(-np.nan_to_num(account["epsilon"], nan=np.inf), kind="stable")[::-1]
@@ -291,94 +255,31 @@ def compared(labels: ByLabel) -> dict[str, list[Line]]:
     }
 
 
-def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
-    """The answer of several labels, and a table with a row for each; nothing for more than 40.
-
-    The model, the shares and epsilon come first; what does not fit the terminal is named below.
-    """
-    labels = labels_of(runs)
-    every = compared(labels)
-    shown = [one for of in every.values() for one in of if one.verdict or not one.attack]
-    if len(every) > MOST_ROWS or not shown:
-        return []
-    last = {_head(one): not (one.n or one.key.startswith(("utility.", "privacy."))) for one in shown}
-    columns = [_column(head, every) for head in sorted(last, key=last.__getitem__)]
-    room = COLUMNS - 2 - min(MOST_LABEL, max(map(len, every)))
-    for blank in " \n":  # heads wrap at blanks where there is no room for them
-        texts = ["\n".join([head.replace(" ", blank), *cells]) for head, *cells in columns]
-        widths = [max(map(len, text.split("\n"))) for text in texts]
-        n = max(1, int((np.cumsum(np.add(widths, 2)) <= room).sum()))
-        if n == len(columns):
-            break
-    heads, *rows = zip(["variant", *every, "baseline"], *columns[:n], strict=True)
-    fewest, *_, most = sorted(2 * [*map(len, labels.values())])
-    seeds = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
-    shows_epsilon = any(one.key.startswith("privacy.") for of in every.values() for one in of)
-    left_out = ", ".join(head.partition(",")[0] for head, *_ in columns[n:])
-    return [
-        *fitted([f"{what}: {said}" for what, said in [*_models(every), *answers(every, brief=True)] if said]),
-        *drawn(heads, rows, range(1, n + 1), (), [0, *widths]),
-        f"({seeds} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
-        *["epsilon: unit, neighbours, delta and caveats are on the page of each run"] * shows_epsilon,
-        *fitted([f"also on the page: {left_out}"] * bool(left_out)),
-    ]
-
-
-MOST_LABEL = 24
-"""columns of a label that others leave to it; it wraps at blanks"""
 MOST_LISTED = 6
 """labels of a verdict that are named"""
-_MARKS = {INCONCLUSIVE: "?", NO_GUARANTEE: "!"}
-"""verdicts too long for a column"""
 
 
-def _head(line: Line) -> str:
-    """The column of a line; all kinds of epsilon share one, with units in the cells."""
-    return "epsilon" if line.key.startswith("privacy.") else line.title
-
-
-def _column(head: str, every: Mapping[str, Sequence[Line]]) -> list[str]:
-    """The head, the cell of each label and the first baseline; the chance in each cell where labels differ in it."""
-    mine = [[one for one in of if _head(one) == head] for of in every.values()]
-    both, own_chance = together([one for of in mine for one in of])
-    cells = [
-        [
-            text
-            for one in of
-            for text in (
-                one.amount if head == "epsilon" else one.figure,
-                _MARKS.get(one.verdict, one.told),
-                one.chance * own_chance,
-            )
-            if text
-        ]
-        for of in mine
-    ]
-    return [head, *("\n".join(of or "-") for of in cells), "\n".join(next(iter(both.baselines.items()), ()))]
-
-
-def answers(every: Mapping[str, Sequence[Line]], brief: bool = False) -> list[tuple[str, str]]:
-    """For each line with verdicts what it is, where a share is least, and the labels by verdict: `found with A (39/40);
-    prevented with B`; brief: by verdict only of the first.
+def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
+    """What models are scored by; for each line with verdicts where a share is least, and of the first also the labels
+    by verdict: `found with A (39/40); prevented with B`.
     """
     judged: dict[str, list[_Judged]] = {}
     for label, of in every.items():
         for one in of:
             if one.verdict and one.attack:
                 judged.setdefault(one.plain, []).append((label, one, model_line(of)))
-    told = list[tuple[str, str]]()
+    told = dict[str, str]()
     for what in sorted(judged, key=lambda what: not what.startswith("homes")):
         verdicts: dict[str, list[str]] = {}
-        for label, one, _ in judged[what]:
+        for label, one, _ in [] if told else judged[what]:
             verdicts.setdefault(one.told, []).append(f"“{label}” ({one.amount})")
         texts = [
             f"{verdict} with {', '.join(of[:MOST_LISTED])}{f' and {more} more' if more > 0 else ''}"
             for verdict, of in verdicts.items()
-            if not (brief and told)
             for more in [len(of) - MOST_LISTED]
         ]
-        told.append((what, "; ".join([*_reduced(judged[what], next(iter(every))), *texts])))
-    return told
+        told[what] = "; ".join([*_reduced(judged[what], next(iter(every))), *texts])
+    return [*_models(every), *((what, text) for what, text in told.items() if text)]
 
 
 def _models(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
@@ -425,7 +326,6 @@ def _reduced(judged: Sequence[_Judged], first: str) -> list[str]:
 
 HEAD = ("variant", "attack", "settings", "goal", "adapted", "second", "as written", "refused")
 """of a row: what the attacker reached on the seed of tuning, beside the best of another kind and the best as written"""
-_LINE = "{variant}: {attack} {settings}: {goal} {adapted}, second {second}, as written {as written}; refused: {refused}"
 
 
 def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
@@ -435,13 +335,6 @@ def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
         return ([{key: str(row[key]) for key in HEAD} for row in said["rows"]], str(said["note"])) if said else ([], "")
     except (KeyError, TypeError) as error:
         raise BadInput(f"{folder / SWEEP}: damaged ({error!r}); start the sweep again") from None
-
-
-def adapted_lines(folder: Path) -> list[str]:
-    """For the terminal: how attackers were tuned, then each."""
-    rows, note = read_adapted(folder)
-    lines = [note, *(_LINE.format(**row) for row in rows)] if rows else []
-    return fitted([one_line(line) for line in lines])
 
 
 # -- values over seeds

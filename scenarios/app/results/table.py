@@ -42,8 +42,6 @@ PREVENTED = "prevented"
 NO_GUARANTEE = "no meaningful guarantee"
 FEW_UES = 12
 """of fewer Wilson's interval of a share of one half is wider than 50 points"""
-USELESS = "Low leakage proves nothing here; high leakage is still real."
-"""what leakage means where the model is not useful"""
 
 GOOD_SHARE = 0.7
 FAR_DB = 1000.0
