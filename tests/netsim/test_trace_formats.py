@@ -365,7 +365,7 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, f
         ({"crs": "EPSG:0"}, "crs: 'EPSG:0' is no known EPSG code; use auto, local"),
         ({"crs": "EPSG:4258"}, "crs: 'EPSG:4258' is ETRS89, not a projected system in metres; use auto, local"),
         ({"area_m": (0, 0, 1, 1)}, "area_m: the trace has lat and lon; give area_deg, or leave it out"),
-        ({"resample_s": 1e6}, "resample_s: 1e+06 s is longer than every trip; take less"),
+        ({"resample_s": 1e6}, "resample_s: 1,000,000 s is longer than every trip; take less"),
         ({"format": "sumo-fcd"}, "no row has a position with a time; give a sumo-fcd file that has some"),
     ],
 )
