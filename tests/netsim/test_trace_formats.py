@@ -326,7 +326,7 @@ BAD = {
     ),
     "g.mob": (
         '$ns_ at 1 "$node_(0) setdest 1 2 1e-9"\n',
-        "sample_s: 1 makes 2.24e+09 rows in 2.23607e+09 s, at most 1e+08 are read; take a larger sample_s",
+        "sample_s: 1 makes 2.24e+09 rows in 2,236,067,978 s, at most 100,000,000 are read; take a larger sample_s",
     ),
     "h.mob": ("# nothing\n", "no row has a position with a time; give a ns2 file that has some"),
 }  # fmt: skip
