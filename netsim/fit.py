@@ -126,7 +126,11 @@ class Rule:
     @property
     def pattern(self) -> str:
         """The sentence with <key> where it names what a study has there."""
-        return re.sub(r"\{(?:(?:this|\d)\.)?([\w.]+)[^}]*\}", r"<\1>", self.says).replace("{{", "{").replace("}}", "}")
+        return (
+            re.sub(r"(?<!\{)\{(?:(?:this|\d)\.)?([\w.]+)[^}]*\}", r"<\1>", self.says)
+            .replace("{{", "{")
+            .replace("}}", "}")
+        )
 
     def broken(self, words: Words) -> str:
         """What a user reads where a part breaks it; empty where it is kept."""

@@ -324,7 +324,7 @@ class TraceSetting(TraceFile):
         if users == "auto":
             users = "id" if rounds_apart(moves, round_s, clock) else "all"
             if users == "all":
-                how = f"all rows are one target: no user has rows in two rounds of {round_s:g} s"
+                how = f"all rows are one target: no user has rows in two rounds of {round_s:,.10g} s"
                 notices = [notice("trace-users", how=how)]
         if users == "id":
             return *occurring(ids, moves.user), notices
@@ -429,7 +429,7 @@ class TraceSetting(TraceFile):
             raise BadInput(f"{self.trace}: resample_s: {problem}; leave resample_s out")
         regular, n_trips = resampled(moves, every_s, self.gap_s)
         if not len(regular.user):
-            raise BadInput(f"{self.trace}: resample_s: {every_s:g} s is longer than every trip; take less")
+            raise BadInput(f"{self.trace}: resample_s: {every_s:,.10g} s is longer than every trip; take less")
         rows, trips = counted(len(regular.user), "row"), counted(n_trips, "trip")
         return regular, [notice("trace-resampled", rows=rows, every_s=every_s, trips=trips)]
 

@@ -134,7 +134,7 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
         ticks = np.arange(math.ceil(own_s[0] / every_s - 1e-9), math.floor(own_s[-1] / every_s + 1e-9) + 1)
         n_rows += len(ticks)
         if n_rows > MOST_ROWS:
-            raise BadInput(f"resample_s: {every_s:g} makes more than {MOST_ROWS:.0e} rows, the most that are possible")
+            raise BadInput(f"resample_s: {every_s:g} makes more than {MOST_ROWS:,} rows, the most that are possible")
         at_s = ticks * every_s
         at_m = np.column_stack([np.interp(at_s, own_s, axis_m[trip]) for axis_m in moves.xy_m.T])
         pieces.append(Moves(np.full(len(ticks), user[trip[0]]), at_s, at_m))

@@ -391,6 +391,10 @@ def test_every_part_and_key_is_on_a_generated_page(generated):
                 assert f"\n| `{key}` |" in section, f"{slot} {kind}: {key}"
 
 
+def test_rules_have_braces_where_a_user_writes_them(generated):
+    assert "take server: {kind: synchronous}" in generated["rules.md"] and "{*" not in generated["rules.md"]
+
+
 def test_every_option_is_on_the_page_of_the_command_line(generated):
     for name, command in next(a for a in parser()._actions if hasattr(a, "_name_parser_map")).choices.items():
         assert f"\n## netsim {name}\n" in generated["cli.md"]

@@ -14,6 +14,7 @@ from netsim.fit import Rule, Word, Words, first_broken, read_rules, refuse_broke
 from netsim.part import OneOf, Part, Section
 from netsim.world.setting import WorldSetting
 from scenarios.app.cli.commands import main
+from scenarios.app.study.load import bundled
 from scenarios.app.study.slots import SLOTS, rules
 
 RULES = rules()
@@ -196,6 +197,23 @@ def test_a_package_may_bring_rules_of_its_own(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="low: 3 is above 2"):
         Pair(low=3.0, high=2.0)
     assert [rule.key for rule in read_rules("ruled")] == ["pair"]
+
+
+def test_escaped_braces_stay_in_the_sentence_that_is_listed():
+    """`{{kind: ...}}` is what a user writes, and no name of what a study has."""
+    assert [rule.key for rule in RULES if "{<" in rule.pattern or "{{" in rule.pattern or "}}" in rule.pattern] == []
+    said = Rule("x", "Study", "{0.place}: up to {this.most:g}, {{}} or {{kind: limit, updates: {0.value}}}; {labels}")
+    assert said.pattern == "<place>: up to <most>, {} or {kind: limit, updates: <value>}; <labels>"
+    shown = {rule.key: rule.pattern for rule in RULES}
+    assert shown["audit-of-shares-without-rounds"].endswith("take server: {kind: synchronous}")
+
+
+def test_a_rule_is_listed_by_its_key(capsys):
+    names = {*SLOTS, *(kind for slot in SLOTS.values() for kind in slot.parts), *bundled()}
+    assert names.isdisjoint(rule.key for rule in RULES)
+    assert main(["list", "audit-of-shares-without-rounds"]) == 0
+    said = "audit: canaries in secure sums need rounds; take server: {kind: synchronous}"
+    assert " ".join(capsys.readouterr().out.split()) == f"audit-of-shares-without-rounds: {said}"
 
 
 def test_rules_are_listed(capsys):

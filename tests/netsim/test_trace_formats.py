@@ -326,7 +326,7 @@ BAD = {
     ),
     "g.mob": (
         '$ns_ at 1 "$node_(0) setdest 1 2 1e-9"\n',
-        "sample_s: 1 makes 2.24e+09 rows in 2.23607e+09 s, at most 1e+08 are read; take a larger sample_s",
+        "sample_s: 1 makes 2.24e+09 rows in 2,236,067,978 s, at most 100,000,000 are read; take a larger sample_s",
     ),
     "h.mob": ("# nothing\n", "no row has a position with a time; give a ns2 file that has some"),
 }  # fmt: skip
@@ -365,7 +365,7 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, f
         ({"crs": "EPSG:0"}, "crs: 'EPSG:0' is no known EPSG code; use auto, local"),
         ({"crs": "EPSG:4258"}, "crs: 'EPSG:4258' is ETRS89, not a projected system in metres; use auto, local"),
         ({"area_m": (0, 0, 1, 1)}, "area_m: the trace has lat and lon; give area_deg, or leave it out"),
-        ({"resample_s": 1e6}, "resample_s: 1e+06 s is longer than every trip; take less"),
+        ({"resample_s": 1e6}, "resample_s: 1,000,000 s is longer than every trip; take less"),
         ({"format": "sumo-fcd"}, "no row has a position with a time; give a sumo-fcd file that has some"),
     ],
 )

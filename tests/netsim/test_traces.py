@@ -277,7 +277,7 @@ def test_auto_users_are_ids_if_one_of_them_spans_two_rounds(tmp_path):
     path = write(tmp_path, TWO_DAYS)
     whole = read_trace(path, users="auto", round_s=86400.0)
     assert whole.users == ("all",)
-    assert lines(whole.notices)[-1] == "users: all rows are one target: no user has rows in two rounds of 86400 s"
+    assert lines(whole.notices)[-1] == "users: all rows are one target: no user has rows in two rounds of 86,400 s"
     ids = read_trace(path, users="auto", round_s=9.0)
     assert ids.users == ("a", "c", "b")
 

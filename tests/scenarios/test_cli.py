@@ -45,7 +45,7 @@ def test_run_writes_a_folder_and_prints_its_result(tmp_path, capsys):
     assert "\033" not in out + progress
     names = {p.name for p in (tmp_path / "r").iterdir()}
     assert names >= {"study.yaml", "manifest.json", "summary.json", "rounds.csv", "estimates.csv", "leakage.csv"}
-    assert names >= {"updates.csv", "links.csv", "spends.csv", "ues.csv", "points.npz", "report.html"}
+    assert names >= {"updates.csv", "links.csv", "ues.csv", "points.npz", "report.html"}
     keys = json.loads((tmp_path / "r" / "summary.json").read_text())
     wanted = [
         "utility.rmse_db", "utility.constant_rmse_db", "attack.closed-form.centroid_error_m.median",

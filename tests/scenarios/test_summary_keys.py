@@ -1,5 +1,7 @@
 """Keys of summaries and columns of tables: declared once, written by a run, explained in the reference."""
 
+import ast
+import inspect
 import json
 import re
 import shutil
@@ -12,7 +14,9 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
+from scenarios.app.results import attacks, summary
+from scenarios.app.results.attacks import PLACES
+from scenarios.app.results.folder import QUANTITIES, read_table
 from scenarios.app.results.summary_keys import KEYS, Measure, check_declared, declaration, measured
 from scenarios.app.study import SCHEMA_VERSION
 from scenarios.app.study.load import load
@@ -39,12 +43,16 @@ def test_every_key_has_one_declaration():
 WORDS = {"mean", "median", "min", "max", "std", "rms", "q05", "q25", "q75", "q95", "last", "low", "high", "percent"}
 
 
+FORM = "GROUP[.NAME].QUANTITY_unit[.SELECTION].STATISTIC; it has no digits, and a statistic only as its last word"
+
+
 def test_a_statistic_is_the_last_word_of_a_key():
     """It is not glued to a quantity, and no name holds the value of a setting."""
     for one in KEYS:
-        assert not re.search(r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.key), one.key
-        assert not WORDS & set(rest_of(one).split(".")[:-1]), one.key
-        assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", one.key)), one.key
+        says = f"{one.key}: a key is {FORM}"
+        assert not re.search(r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.key), says
+        assert not WORDS & set(rest_of(one).split(".")[:-1]), says
+        assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", one.key)), says
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,8 @@ def test_a_measure_is_weighted_and_what_has_no_rows_has_no_key():
     assert np.isnan(half.value({"x": np.ones(2), "n": np.zeros(2)}))
     said = measured({"walks": {"walk_error_m": np.array([1.0, 3.0]), "walk_no_motion_m": np.array([4.0, np.nan])}}, "a")
     assert said == {"attack.a.walk_error_m.mean": 2.0, "attack.a.walk_no_motion_m.mean": 4.0}
-    with pytest.raises(KeyError, match="no_motion"):  # rows that lack a column are a fault of the program
+    lacks = "walk_no_motion_m.mean: rows 'walks' have no column 'walk_no_motion_m'; they have walk_error_m"
+    with pytest.raises(ValueError, match=lacks):
         measured({"walks": {"walk_error_m": np.zeros(1)}}, "a")
 
 
@@ -123,6 +132,15 @@ def test_every_declared_key_is_written(tmp_path):
         summary = run(load(scenario, {**changes, "vary": None}), tmp_path / str(i))
         written |= {declaration(key).key for key in summary}
     assert {one.key for one in KEYS} - OF_PLANS - {"utility.NAME"} == written - {"utility.NAME"}
+
+
+def test_rows_of_every_measure_are_made_somewhere():
+    """A run without the rows of a measure does not have its key, so that nothing else finds a misspelt name of rows."""
+    nodes = [node for of in (attacks, summary) for node in ast.walk(ast.parse(inspect.getsource(of)))]
+    made = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    made |= {f"{more}{quantity}" for more in ("", "measured ") for quantity in QUANTITIES}
+    made |= {f"{place} by chance" for place in PLACES} | {"notices"}  # which are counted when a run has ended
+    assert {one.key: one.rows for one in KEYS if one.rows not in made} == {}
 
 
 def test_baselines_and_counts_are_keys():

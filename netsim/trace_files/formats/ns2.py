@@ -49,8 +49,10 @@ class Ns2(TraceFormat):
         end_s = max((node.end_s for node in nodes.values()), default=0.0)
         n_ticks = end_s / self.sample_s + 1 + 1e-9
         if not n_ticks * len(nodes) <= MOST_ROWS:
-            problem = f"sample_s: {self.sample_s:g} makes {n_ticks * len(nodes):.3g} rows in {end_s:g} s"
-            raise BadInput(f"{fixes.path}: {problem}, at most {MOST_ROWS:.0e} are read; take a larger sample_s")
+            raise BadInput(
+                f"{fixes.path}: sample_s: {self.sample_s:g} makes {n_ticks * len(nodes):.3g} rows in {end_s:,.10g} s, "
+                f"at most {MOST_ROWS:,} are read; take a larger sample_s"
+            )
         tick_s = np.arange(math.floor(n_ticks), dtype=float) * self.sample_s
         for name, node in nodes.items():
             time_s = tick_s[node.is_on(tick_s)]

@@ -144,7 +144,7 @@ def schema(args: argparse.Namespace) -> None:
 
 
 def list_parts(args: argparse.Namespace) -> None:
-    """Print studies and slots, those of a name, the parts of a slot or of a kind, rules of fit, or the matrix."""
+    """Print studies and slots, those of a name, parts of a slot or kind, rules of fit, one of them, or the matrix."""
     from rl.settings import Train
     from scenarios.app.cli.commands import START
     from scenarios.app.study.describe import keys_of, nearest, sections, title_of_part
@@ -156,8 +156,8 @@ def list_parts(args: argparse.Namespace) -> None:
     if args.matrix:
         say(matrix_text(shutil.get_terminal_size((100, 24)).columns))
         return
-    if args.slot == "rules":
-        say("\n".join(_wrapped(f"{rule.key}: {rule.pattern}", 4) for rule in rules()))
+    if of_fit := [rule for rule in rules() if args.slot in ("rules", rule.key)]:
+        say("\n".join(_wrapped(f"{rule.key}: {rule.pattern}", 4) for rule in of_fit))
         return
     if args.slot is None:
         slots = [_wrapped(f"{name:17} {', '.join(slot.parts)}", 20) for name, slot in SLOTS.items()]

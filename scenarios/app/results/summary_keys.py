@@ -98,6 +98,10 @@ class Measure:
     def value(self, some: Rows) -> float | None:
         """The value, of the rows that it names."""
         word = self.statistic or self.key.rpartition(".")[2]
+        if self.column not in some:
+            raise ValueError(
+                f"measure {self.key}: rows {self.rows!r} have no column {self.column!r}; they have {', '.join(some)}"
+            )
         values = some[self.column]
         if self.weight:
             known = np.isfinite(values) & (some[self.weight] > 0)
@@ -171,9 +175,12 @@ _PARTIAL = ("final", "list", "plan")
 
 def measured(rows: Mapping[str, Mapping[str, np.ndarray]], name: str = "") -> Fields:
     """Values of the measures of some rows, by key, of the part `name`; rows: columns by the name of the rows."""
-    found = (key for key in KEYS if key.rows in rows and key.named == bool(name))
-    some = (key for key in found if key.rows not in _PARTIAL or key.column in rows[key.rows])
-    return {key.of(name): key.value(rows[key.rows]) for key in some}
+    return {
+        key.of(name): key.value(rows[key.rows])
+        for key in KEYS
+        if key.rows in rows and key.named == bool(name)
+        if key.rows not in _PARTIAL or key.column in rows[key.rows]
+    }
 
 
 def check_declared(keys: Iterable[str]) -> None:

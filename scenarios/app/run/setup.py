@@ -251,7 +251,7 @@ def check_ticks(world: World) -> None:
 def check_count(key: str, step_s: float, count: float, what: str, most: float) -> None:
     """Refuse a step of time of which there are too many."""
     if count > most:
-        raise BadInput(f"{key}: {step_s:g} s makes {count:.3g} {what}, at most {most:g} are possible; take more")
+        raise BadInput(f"{key}: {step_s:g} s makes {count:.3g} {what}, at most {most:,.0f} are possible; take more")
 
 
 def _rehearse(study: Study) -> tuple[IntArray, DatasetStatistics]:
