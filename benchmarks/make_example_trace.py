@@ -97,24 +97,6 @@ def cars_fcd() -> bytes:
     return ("\n".join([*lines, "</fcd-export>"]) + "\n").encode("ascii")
 
 
-def nodes_ns2() -> bytes:
-    """ns-2: ten minutes of twelve nodes; every third leg is broken off by the next."""
-    starts, events = [], []
-    for node in range(12):
-        rng = np.random.default_rng([2026, 4, node])
-        place, t = rng.uniform(0.0, 1000.0, 2), 0.0
-        starts += [f"$node_({node}) set {axis}_ {value:.6f}" for axis, value in zip("XYZ", (*place, 0.0), strict=True)]
-        while t < 600.0:
-            target, speed = rng.uniform(0.0, 1000.0, 2), rng.uniform(5.0, 15.0)
-            share = 0.6 if rng.uniform() < 1 / 3 else 1.0
-            way = f"{target[0]:.6f} {target[1]:.6f} {speed:.6f}"
-            events.append((t, node, f'$ns_ at {t:.6f} "$node_({node}) setdest {way}"'))
-            t += share * float(np.hypot(*(target - place))) / speed
-            place = place + share * (target - place)
-    head = ["# netsim: random waypoints, self-made", "# nodes: 12, area: 1000 m x 1000 m"]
-    return ("\n".join([*head, *starts, *(text for _, _, text in sorted(events))]) + "\n").encode("ascii")
-
-
 def new_taxi() -> bytes:
     """Cabspotting: five hours on three days, every minute; the newest first."""
     lines = []
@@ -132,7 +114,6 @@ EXAMPLE_OF = {
     "walk.plt": walk_plt,
     "walk.gpx": walk_gpx,
     "cars.fcd.xml": cars_fcd,
-    "nodes.ns2.mob": nodes_ns2,
     "new_taxi.txt": new_taxi,
 }
 

@@ -103,7 +103,7 @@ class TraceFile(Part):
     longitude, or UTC for local metres"""
     sample_s: float | None = Field(None, gt=0, le=1e9)
     """sampling interval, s: of the rows of a user in each such period, from the first local midnight, only the first
-    are measured and reported; none: all. Of an ns-2 file, which contains movements, the time between rows; none: 1"""
+    are measured and reported; none: all"""
 
     @property
     def zone(self) -> tzinfo | None:
@@ -117,7 +117,7 @@ class TraceFile(Part):
         for key in ("columns", "survey"):
             if getattr(self, key) and key not in part.model_fields:
                 raise BadInput(f"{self.trace}: {key}: only a CSV takes it, and this is read as {kind}; leave {key} out")
-        given = {"columns", "sample_s", "survey"} & {*part.model_fields}
+        given = {"columns", "survey"} & {*part.model_fields}
         format = part.model_validate(self.model_dump(include=given, exclude_none=True))
         fixes = FixBuilder(self.trace, self.crs, self.zone)
         if others := others_in(self.trace, part.folder):

@@ -76,7 +76,7 @@ def _trace(name, ways):
         files = {name + end: changed(valid[name + end], draw, ways)}
         words = ["inspect", name + end]
         if draw.random() < 0.2:
-            formats = ["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"]
+            formats = ["csv", "plt", "gpx", "sumo-fcd", "cabspotting"]
             zones = ["Europe/Berlin", "UTC", *ODD_WORDS]
             more = [["--survey"], ["--timezone", draw.choice(zones)], ["--crs", "EPSG:25832"]]
             more += [["--crs", draw.choice(ODD_WORDS)], ["--format", draw.choice(formats)]]
@@ -218,7 +218,6 @@ FAMILIES = {
     "PLT": (500, _trace("t.plt", PLAIN)),
     "GPX": (500, _trace("t.gpx", XML)),
     "SUMO FCD": (500, _trace("t.fcd.xml", XML)),
-    "ns-2": (500, _trace("t.ns2", PLAIN)),
     "Cabspotting": (400, _trace("new_cab.txt", PLAIN)),
     "replay": (100, _replay),
     "buildings": (500, _set("houses.geojson", JSON, "world.city={kind: footprints, file: houses.geojson}")),

@@ -29,7 +29,6 @@ TRACES = {
     "t.plt": "walk.plt",
     "t.gpx": "walk.gpx",
     "t.fcd.xml": "cars.fcd.xml",
-    "t.ns2": "nodes.ns2.mob",
     "new_cab.txt": "new_taxi.txt",
 }
 

@@ -310,20 +310,6 @@ def test_columns_that_no_row_has_are_refused(tmp_path, columns, said):
     assert line_of(read_table, path := write(tmp_path / "t.txt", "".join(CHECKINS)), columns) == f"{path}: {said}"
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("for {set i 0} {$i < 3} {incr i} {\n  $node_($i) set X_ 5\n}\n", 2),
-        ("proc go {} {\n  $node_(0) set X_ 5\n}\n", 2),
-        ("$node_(0) set X_ 1; for {set i 0} {$i < 9} {incr i} { $node_(0) set Y_ 1 }\n", 1),
-        ('$ns_ at 1 "$node_(0) setdest 1 2 3; $node_(1) setdest 1 2 3"\n', 1),
-    ],
-)
-def test_statements_of_tcl_that_are_not_plain_are_refused_with_their_line(tmp_path, text, line):
-    said = refusal(write(tmp_path / "t.ns2", "$node_(9) set X_ 1\n" + text))
-    assert said.startswith(f"line {line + 1}: ") and said.endswith("write it out, only such are read")
-
-
 def test_users_on_several_continents_get_boxes_that_replays_take(tmp_path):
     homes = [(51.5, -0.1)] * 4 + [(51.6, 0.1)] * 3 + [(-33.9, 151.2)] * 5 + [(40.7, -74.0)] * 2 + [(0.5, 30.5)]
     lines = [f"{t},u{k},{lat + 1e-4 * t},{lon}" for k, (lat, lon) in enumerate(homes) for t in range(3)]

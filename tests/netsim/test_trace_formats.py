@@ -2,7 +2,6 @@
 
 import gzip
 import importlib.util
-import math
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -109,14 +108,10 @@ def test_a_track_on_the_globe_comes_back(tmp_path, name, text, user, format_):
 METRES = [(float(t), who, 100.0 + 2.5 * t * k, 50.0 - t) for t in range(9) for k, who in enumerate("abc")]
 
 
-@pytest.mark.parametrize("name", ["m.fcd.xml", "m.csv", "m.ns2"])
+@pytest.mark.parametrize("name", ["m.fcd.xml", "m.csv"])
 def test_local_metres_come_back_as_they_are(tmp_path, name):
     csv = "time_s,user,x_m,y_m\n" + "".join(f"{t},{who},{x},{y}\n" for t, who, x, y in METRES)
-    moves = "".join(f"$node_({who}) set X_ 100\n$node_({who}) set Y_ 50\n" for who in "abc")
-    for k, who in enumerate("abc"):
-        speed = math.hypot(2.5 * k, 1.0)
-        moves += f'$ns_ at 0.0 "$node_({who}) setdest {100 + 2.5 * 8 * k} {50 - 8} {speed!r}"\n'
-    path = write(tmp_path / name, {"m.fcd.xml": fcd(METRES), "m.csv": csv, "m.ns2": moves}[name])
+    path = write(tmp_path / name, {"m.fcd.xml": fcd(METRES), "m.csv": csv}[name])
     table = read_table(path)
     assert table.coordinates.crs is None
     assert table.relative
@@ -169,7 +164,6 @@ def test_a_cabspotting_folder_has_a_user_a_file(tmp_path):
 
 SAMPLES = {
     "csv": "time_s,user,lat,lon\n1,a,2,3\n", "plt": plt(TRACK), "gpx": gpx_of(points(TRACK)), "sumo-fcd": fcd(METRES),
-    "ns2": '# comment\n\n# $node_(0) set X_ 1\n$node_(0) set X_ 1.0\n$ns_ at 0 "$node_(0) setdest 2 2 1"\n',
     "cabspotting": cab(TRACK),
 }  # fmt: skip
 
@@ -187,74 +181,6 @@ def test_what_is_nothing_is_refused_with_the_list(tmp_path):
     (tmp_path / "empty").mkdir()
     problem = line_of(read_table, tmp_path / "empty")
     assert "cannot be read (a folder without files such as *.gpx*, *.plt*" in problem
-
-
-# --- ns-2 --------------------------------------------------------------------------------------------------
-
-
-def scalar_walk(start, events, end_s, dt):
-    """Position at every whole second by small steps; event times and seconds are multiples of dt."""
-    x, y = start
-    target, speed, seen = (x, y), 0.0, []
-    todo = sorted(events)
-    for step in range(round(end_s / dt) + 1):
-        t = step * dt
-        while todo and todo[0][0] <= t:
-            _, *where, speed = todo.pop(0)
-            target = tuple(where)
-        if t == int(t):
-            seen.append((x, y))
-        left = math.hypot(target[0] - x, target[1] - y)
-        share = 1.0 if left <= speed * dt else speed * dt / left
-        if left > 0:
-            x, y = x + share * (target[0] - x), y + share * (target[1] - y)
-    return np.array(seen)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_ns2_motion_is_that_of_small_steps(tmp_path, seed):
-    rng, dt = np.random.default_rng(seed), 1 / 64
-    text, walks = "", []
-    for node in range(6):
-        start = rng.uniform(0, 500, 2).round(3)
-        times = np.sort(rng.integers(0, 60 * 64, 8)) * dt
-        events = [(float(t), *rng.uniform(0, 500, 2).round(3).tolist(), round(rng.uniform(0, 40), 3)) for t in times]
-        text += f"$node_({node}) set X_ {start[0]}\n$node_({node}) set Y_ {start[1]}\n$node_({node}) set Z_ 0\n"
-        text += "".join(f'$ns_ at {t!r} "$node_({node}) setdest {x} {y} {v}" ;# go\n' for t, x, y, v in events[::-1])
-        walks.append(scalar_walk(start, events, 61, dt))
-    table = read_table(write(tmp_path / "m.mob", text))
-    for node, walk in enumerate(walks):
-        mine = table.fixes.user == table.users.index(str(node))
-        xy_m = np.column_stack(table.fixes.place.T)[mine]
-        assert table.fixes.time_s[mine].tolist() == list(range(len(xy_m)))
-        n = min(len(walk), len(xy_m))
-        np.testing.assert_allclose(xy_m[:n], walk[:n], atol=1e-7)
-
-
-def test_ns2_nodes_stop_turn_stand_and_switch(tmp_path):
-    text = """
-        $ns_ at 0.0 "$node_(0) switch OFF"
-        $node_(0) set X_ 0
-        $node_(0) set Y_ 0
-        $ns_ at 1.5 "$node_(0) switch ON"
-        $ns_ at 0.0 "$node_(0) setdest 100 0 10"
-        $ns_ at 4.0 "$node_(0) setdest 40 30 15"   # turns half-way
-        $ns_ at 8.0 "$node_(0) switch OFF"
-        $ns_ at 2.0 "$node_(late) switch ON"
-        $node_(late) set X_ 7
-        $god_ set-dist 0 1 1
-        set opt(x) 500
-        $ns_ at 9.0 "stop"
-    """
-    table = read_table(write(tmp_path / "m.tcl", text))
-    zero, late = (table.fixes.user == table.users.index(name) for name in ("0", "late"))
-    assert table.fixes.time_s[zero].tolist() == [2, 3, 4, 5, 6, 7]
-    np.testing.assert_allclose(table.fixes.place[:, 0][zero], [20, 30, 40, 40, 40, 40])
-    np.testing.assert_allclose(table.fixes.place[:, 1][zero], [0, 0, 0, 15, 30, 30])
-    assert table.fixes.time_s[late].tolist() == [2, 3, 4, 5, 6, 7, 8]
-    assert set(table.fixes.place[:, 0][late]) == {7.0}
-    finer = read_table(write(tmp_path / "m.tcl", text), sample_s=0.25)
-    assert len(finer) == 26 + 25
 
 
 # --- bad input ---------------------------------------------------------------------------------------------
@@ -314,21 +240,6 @@ BAD = {
         "37.75 -122.39 0 1213084687\n37.75 -192.39 0 1213084687\n",
         f"line 2, column lon: '-192.39' is not a number in [-180, 180]; {MEND}",
     ),
-    "a.mob": (
-        '$ns_ at 1 "$node_(0) setdest 1 2"\n',
-        f"line 1: setdest with 2 numbers; it takes x, y and speed; {MEND}",
-    ),
-    "b.mob": ('\n$ns_ at soon "$node_(0) setdest 1 2 3"\n', f"line 2: time 'soon' is not a number from 0 on; {MEND}"),
-    "f.mob": (
-        "$ns_ at 1 $node_(0) setdest 1 2 3\n",
-        "line 1: '$ns_ at 1 $node_(0) setdest 1 2 3' is no plain statement such as "
-        '$ns_ at TIME "$node_(ID) setdest X Y SPEED"; write it out, only such are read',
-    ),
-    "g.mob": (
-        '$ns_ at 1 "$node_(0) setdest 1 2 1e-9"\n',
-        "sample_s: 1 makes 2.24e+09 rows in 2,236,067,978 s, at most 100,000,000 are read; take a larger sample_s",
-    ),
-    "h.mob": ("# nothing\n", "no row has a position with a time; give a ns2 file that has some"),
 }  # fmt: skip
 
 
@@ -495,7 +406,7 @@ def maker():
     return module
 
 
-@pytest.mark.parametrize("name", ["walk.plt", "walk.gpx", "cars.fcd.xml", "nodes.ns2.mob", "new_taxi.txt"])
+@pytest.mark.parametrize("name", ["walk.plt", "walk.gpx", "cars.fcd.xml", "new_taxi.txt"])
 def test_examples_are_small_and_made_by_their_script(maker, name):
     raw = (EXAMPLES / name).read_bytes()
     assert len(raw) < 40_000
@@ -513,7 +424,7 @@ def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encodin
     assert "not XML in UTF-8" in line_of(read_table, path)
 
 
-# --- prefixes, and rows that are too many ----------------------------------------------------------------------
+# --- prefixes --------------------------------------------------------------------------------------------------
 
 
 def test_names_of_elements_may_have_a_prefix(tmp_path):
@@ -524,16 +435,3 @@ def test_names_of_elements_may_have_a_prefix(tmp_path):
     assert len(one.fixes.time_s) == len(TRACK)
     np.testing.assert_array_equal(one.fixes.time_s, other.fixes.time_s)
     np.testing.assert_array_equal(one.fixes.place, other.fixes.place)
-
-
-@pytest.mark.parametrize("nodes", [1, 10, 11])
-def test_rows_of_all_nodes_of_a_movement_count(tmp_path, monkeypatch, nodes):
-    """Ten seconds' movement in steps of 1.1 s: 10 rows a node, of at most 105."""
-    monkeypatch.setattr("netsim.trace_files.formats.ns2.MOST_ROWS", 105)
-    text = "".join(f'$node_({k}) set X_ 0\n$ns_ at 0 "$node_({k}) setdest 10 0 1"\n' for k in range(nodes))
-    path = write(tmp_path / "n.mob", text)
-    if nodes <= 10:
-        assert len(read_table(path, sample_s=1.1).fixes.time_s) == 10 * nodes
-    else:
-        said = line_of(read_table, path, sample_s=1.1)
-        assert "sample_s: 1.1 makes" in said and "take a larger sample_s" in said

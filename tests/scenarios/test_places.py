@@ -118,10 +118,6 @@ def trace_of(folder, kind):
             for t, _, x, y in rows
         )
         file, text = "trace.gpx", f'<gpx version="1.1"><trk><trkseg>{points}</trkseg></trk></gpx>'
-    elif kind == "ns2":
-        (_, _, x, y), (_, _, to_x, to_y) = rows[0], rows[-1]
-        start = f"$node_(0) set X_ {x}\n$node_(0) set Y_ {y}\n"
-        file, text = "trace.mob", f'{start}$ns_ at 0.0 "$node_(0) setdest {to_x} {to_y} 1.0"\n'
     else:
         lines = "".join(f"{t},{who},{x:.7f},{y:.7f}\n" for t, who, x, y in rows)
         file, text = "trace.csv", f"time_s,user,{'lon,lat' if degrees else 'x_m,y_m'}\n{lines}"
@@ -140,7 +136,7 @@ TABLE = {  # city: traces in degrees, SUMO's metres, other metres
 }
 
 
-@pytest.mark.parametrize("kind", ["csv degrees", "fcd degrees", "gpx", "fcd metres", "csv metres", "ns2"])
+@pytest.mark.parametrize("kind", ["csv degrees", "fcd degrees", "gpx", "fcd metres", "csv metres"])
 @pytest.mark.parametrize("city", TABLE)
 def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kind):
     """Every pair is placed as its files say, or refused with what to state."""
@@ -167,7 +163,7 @@ def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kin
         lon_lat = np.column_stack(TO_UTM.transform(*in_utm.T, direction="INVERSE"))
         np.testing.assert_allclose(on_globe(at_m, world.setting.city.origin()), lon_lat, atol=1e-9)
         assert world.trace.origin_deg == world.setting.city.origin()
-    elif kind != "ns2":
+    else:
         np.testing.assert_allclose(at_m, LOCAL_M - moved * (kind == "fcd metres"), atol=1e-6)
     told = [line for line in lines_of(world.notices) if "netOffset" in line or "nowhere on the globe" in line]
     assert len(told) == (city == "made up" and own_deg is not None) + ("offset" in city and kind != "fcd metres")

@@ -9,7 +9,6 @@ TRACE_FORMATS = OneOf(
         "sumo-fcd": "netsim.trace_files.formats.sumo_fcd:SumoFcd",
         "plt": "netsim.trace_files.formats.text_tracks:Plt",
         "cabspotting": "netsim.trace_files.formats.text_tracks:Cabspotting",
-        "ns2": "netsim.trace_files.formats.ns2:Ns2",
         "csv": "netsim.trace_files.formats.csv_table:CsvTable",
     },
 )
