@@ -8,6 +8,7 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.results.folder import MANIFEST, RESULTS, SUMMARY, held
 from scenarios.app.run.job import Job, JobKind
+from scenarios.app.study.load import load
 
 
 def called(job, watch):
@@ -15,10 +16,11 @@ def called(job, watch):
 
 
 KIND = JobKind("run", RESULTS, MANIFEST, called)
+STUDY = load("campus")  # of no work: every job has one
 
 
 def work(call, folder, *arguments, label="work", seed=1):
-    return Job(KIND, None, seed, {}, folder, label, options={"call": call, "arguments": arguments})
+    return Job(KIND, STUDY, seed, {}, folder, label, options={"call": call, "arguments": arguments})
 
 
 def by_place(played, jobs):

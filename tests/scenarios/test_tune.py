@@ -18,6 +18,7 @@ from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import STUDY, Failed
 from scenarios.app.results.goals import FRESH, Trial, goals, read_tuned
+from scenarios.app.results.outcome import mark_of, searched
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.load import AskedStudy, load
 from scenarios.app.training import tune
@@ -80,7 +81,7 @@ def test_the_winner_never_breaks_a_constraint(quick, tmp_path):
     assert better and all(of.state(trial) == f"breaks {ACCURACY}<=0.1" for trial in better)
     none = found(asked(tmp_path / "n", constraints=[f"{ACCURACY}>=1000"], trials=5))
     assert none.best == []
-    assert "No finished trial keeps every constraint" in none.lines(tmp_path)[-1]
+    assert "No finished trial keeps every constraint" in searched(tmp_path / "n")[0].notes[-1]
 
 
 def test_the_front_has_every_trial_that_no_other_one_beats(quick, tmp_path):
@@ -130,7 +131,7 @@ def test_failed_trials_are_told_and_take_no_part(quick, tmp_path):
     rows = list(csv.DictReader((tmp_path / "failures.csv").read_text().splitlines()))
     assert [row["error"] for row in rows] == ["no such <b>", f"{RMSE} has no finite value with each of 1 seed"]
     labels = [row["label"] for row in csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())]
-    assert labels == ["trial-1", "trial-4"] and "4 trials, 2 finished" in of.lines(tmp_path)[0]
+    assert labels == ["trial-1", "trial-4"] and "4 trials, 2 finished" in searched(tmp_path)[0].notes[0]
 
 
 def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
@@ -139,7 +140,8 @@ def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
     of = found(asked(tmp_path, constraints=[low, high], trials=25, verify=1))
     *_, fresh = of.trials
     assert fresh.label == f"{of.best[0]}{FRESH}" and fresh.seeds == [5] and of.state(fresh) == f"breaks {low}"
-    assert "0.25" in " ".join(of.lines(tmp_path)) and "breaks" in " ".join(of.lines(tmp_path))
+    shown = [[mark_of(cell).text for cell in row] for row in searched(tmp_path)[0].rows]
+    assert [row for row in shown if row[0] == fresh.label and "0.25" in row and row[-1].startswith("breaks")]
 
 
 @pytest.fixture(scope="module")

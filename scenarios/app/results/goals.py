@@ -171,7 +171,7 @@ class Tuned(BaseModel):
     @property
     def heads(self) -> list[str]:
         """The figures, and what became of a trial."""
-        return [*next(trial.values for trial in self.trials if trial.values), "search"]
+        return [*next((trial.values for trial in self.trials if trial.values), {}), "search"]
 
     def state(self, trial: Trial) -> str:
         """Whether a trial is the best, and which bounds it breaks."""

@@ -76,7 +76,8 @@ class TableOf:
     """A table of an outcome.
 
     key : with one a page can filter its rows. narrow : how many of the first columns a terminal keeps. drops : of them
-    it leaves out those that do not fit, and names them. foot : baselines of each column. notes : below it.
+    it leaves out those that do not fit, and names them. as_lines : it writes a sentence for each row, since cells are
+    long. foot : baselines of each column. notes : below it.
     """
 
     title: str
@@ -85,6 +86,7 @@ class TableOf:
     key: str = ""
     narrow: int = 99
     drops: bool = False
+    as_lines: bool = False
     foot: Sequence[Mapping[str, str]] = ()
     notes: Sequence[str] = ()
 
@@ -168,7 +170,7 @@ def runs_outcome(of: Gathered, place: Path, kind: str = "comparison", values: Fi
         [
             variants(every, of.runs, place),
             *searched(place),
-            TableOf("Adapted attackers", HEAD, [[*each.values()] for each in rows], notes=[note]),
+            TableOf("Adapted attackers", HEAD, [[*each.values()] for each in rows], as_lines=True, notes=[note]),
         ],
         scope=scope,
         values=values or {},

@@ -57,6 +57,8 @@ def table_lines(of: TableOf) -> list[str]:
     marks = [[mark_of(cell) for cell in row[: of.narrow]] for row in of.rows[:MOST_ROWS]]
     texts = [[_text(mark) for mark in row] for row in marks]
     heads = list(of.heads[: of.narrow])
+    if of.as_lines:
+        return fitted([*of.notes, *("; ".join(map("{}: {}".format, heads, row)) for row in texts)])
     right = [k for k in range(1, len(heads)) if any(row[k].sorts is not None for row in marks)]
     more = len(of.rows) - MOST_ROWS
     notes = [*of.notes, *[f"and {more:,} more rows on the page"] * (more > 0)]
