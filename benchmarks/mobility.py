@@ -26,7 +26,7 @@ from netsim.world.build import build_world
 from scenarios.app.cli.options import number, overrides_of, table
 from scenarios.app.run.how import USUAL
 from scenarios.app.study import Fields
-from scenarios.app.study.load import Scenario, bundled
+from scenarios.app.study.load import AskedStudy, bundled
 
 ROWS = (
     ("hours with a known place", "hours", 1, "{:,.0f}"),
@@ -298,9 +298,9 @@ def scenario_series(name: str, cell_m: float, fill_h: float, overrides: Fields) 
 
     overrides : dotted path -> value.
     """
-    scenario = Scenario(name)
-    study = scenario.study(overrides)
-    with scenario.placed(overrides), USUAL.within():
+    asked = AskedStudy.of(name, overrides)
+    study = asked.study
+    with asked.placed(), USUAL.within():
         world = build_world(study.world, Streams(study.seed), study.round_s)
     if world.duration_s < FEWEST_HOURS * 3600:
         raise BadInput(

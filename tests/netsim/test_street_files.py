@@ -364,7 +364,7 @@ class TestNetworkBesideHouses:
         street = shapely.union_all(graph.path.lines())
         assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (graph.speed_m_s[:, :, WALK] > 0).sum() == 6
         again = city.buildings(area, streams)
-        assert again is built and not np.array_equal(city.buildings(area, Streams(5)).height_m, built.height_m)
+        assert again is built
         premises = doors(built.footprint, built.height_m, graph)
         ground = Ground(area, Clock(date(2026, 1, 5)), streams, built, None, None, graph, premises)
         people, outside = Resident(drive_share=0.0, cycle_share=0.0), 0

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netsim.errors import BadInput
-from scenarios.app.study.load import Scenario
+from scenarios.app.study.load import AskedStudy
 from scenarios.app.study.yaml_document import MAX_BYTES, MAX_DEPTH, read, read_text
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(9))}]\n" for a, b in
@@ -217,13 +217,13 @@ def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_pa
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    data = Scenario(tmp_path / "s.yaml").document().data
+    data = AskedStudy.of(tmp_path / "s.yaml").document.data
     assert data["world"]["city"]["file"] == str(tmp_path / "houses.geojson")
     assert data["world"]["base_stations"]["file"] == str(tmp_path / "cells.csv")
     assert data["world"]["ues"]["mobility"]["trace"] == str(tmp_path / "sub" / "trace.csv")
     assert data["power"]["policy"] == str(tmp_path.parent / "policy")
     assert data["learning"]["data"]["folder"] == "/data/images"
-    typed = Scenario(tmp_path / "s.yaml").document({"world.city.file": "other.geojson"}).data
+    typed = AskedStudy.of(tmp_path / "s.yaml", {"world.city.file": "other.geojson"}).document.data
     assert typed["world"]["city"]["file"] == str(elsewhere / "other.geojson")  # from the command line
 
 
@@ -237,4 +237,4 @@ def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_pa
 )
 def test_an_old_name_is_an_unknown_one(path, value, says):
     with pytest.raises(BadInput, match=re.escape(says)):
-        Scenario("campus").study({path: value})
+        AskedStudy.of("campus", {path: value}).study  # noqa: B018 - it is built when it is asked for

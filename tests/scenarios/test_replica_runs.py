@@ -6,7 +6,7 @@ from interrupted import run_in_two
 from scenarios.app.result import run
 
 CLIP = {"kind": "clip", "norm": 1.0}
-TRACKER = {"kind": "tracker", "shadow_ues": 6, "cell_m": 100.0, "own_places": True, "hours": True}
+TRACKER = {"kind": "tracker", "shadow_ues": 6, "cell_m": 100.0, "own_places": True}
 DWELL = {"kind": "dwell", "shadow_ues": 6}
 SETTINGS = {
     "optimiser and state of defenses": {

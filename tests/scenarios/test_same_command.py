@@ -88,15 +88,8 @@ def a_replaced_run(folder):
     return command
 
 
-def a_replaced_repetition(folder):
-    command = [*a_repetition(folder), "--replace"]
-    assert main([*command, "--out", str(folder / "out"), "--quiet"]) == 0
-    return command
-
-
 KINDS = (
     one_run, radio_study, a_sweep, a_training, a_tuning, a_replay, some_claims, a_repetition, a_replaced_run,
-    a_replaced_repetition,
 )  # fmt: skip
 
 
@@ -165,15 +158,15 @@ def test_a_first_command_keeps_its_folder_until_its_result_is_told(tmp_path, mon
     """Pages are drawn and results read while nobody else may replace what was played."""
     from scenarios.app.cli import play
 
-    report, refused = play.report, []
+    draw, refused = play.draw_run, []
 
-    def look(folder, *more):
-        with (folder / folders.MARKER).open("r+") as file, pytest.raises(BlockingIOError):
+    def look(played):
+        with (played.folder / folders.MARKER).open("r+") as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         refused.append(True)
-        return report(folder, *more)
+        return draw(played)
 
-    monkeypatch.setattr(play, "report", look)
+    monkeypatch.setattr(play, "draw_run", look)
     assert main([*one_run(tmp_path), "--out", str(tmp_path / "r"), "--quiet"]) == 0
     assert refused == [True]
     with folders.held(tmp_path / "r", "run", lambda: None):  # it let go at its end

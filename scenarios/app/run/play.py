@@ -202,7 +202,8 @@ class Play(ABC):
         summary |= {f"notices.{severity}": found.count(severity) for severity in ("doubt", "void")}
         write_json(folder / SUMMARY, summary)
         write_json(folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True})
-        return replace(run, manifest=Manifest.of(folder), summary=read_json(folder / SUMMARY))
+        shown = run.manifest.model_copy(update={"notices": notices})
+        return replace(run, manifest=shown, summary=read_json(folder / SUMMARY))
 
     def rest(self) -> None:
         """A run can go on from here: write where UEs were, remember it, and write that down now and then."""
