@@ -76,8 +76,8 @@ class TableOf:
     """A table of an outcome.
 
     key : with one a page can filter its rows. narrow : how many of the first columns a terminal keeps. drops : of them
-    it leaves out those that do not fit, and names them. as_lines : it writes a sentence for each row, since cells are
-    long. foot : baselines of each column. notes : below it.
+    it leaves out those that do not fit, and names them. foot : baselines of each column. notes : below it. as_lines : a
+    terminal writes a sentence for each row, since cells are long.
     """
 
     title: str
@@ -86,9 +86,9 @@ class TableOf:
     key: str = ""
     narrow: int = 99
     drops: bool = False
-    as_lines: bool = False
     foot: Sequence[Mapping[str, str]] = ()
     notes: Sequence[str] = ()
+    as_lines: bool = False
 
 
 @dataclass(frozen=True)
