@@ -20,6 +20,7 @@ from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
+from scenarios.app.run import play
 
 SCHEMAS = {"a": {"number": Column(""), "said": Column("", type="text")}, "b": {"flag": Column("", type="flag")}}
 ROWS = {"number": [1 / 3, np.inf, 2e-300, None], "said": ["=1+1", "", "two\r\nlines, quoted", "'kept"]}
@@ -119,3 +120,20 @@ def test_a_pickled_result_leaves_its_tables_in_the_folder(tiny, tmp_path):
     again = pickle.loads(pickle.dumps(result))
     assert result.run.tables.keys() and not again.run.tables.keys()
     same(again.run.tables["leakage"], result.run.tables["leakage"])
+
+
+def test_the_summary_is_written_last_so_that_a_killed_run_never_looks_finished(tiny, tmp_path, monkeypatch):
+    """Killed before its last file, it has no summary, by which sweeps and `show` take a run for finished."""
+    write = play.write_json
+
+    def killed(path, content):
+        if path.name == "manifest.json" and content["finished"]:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    monkeypatch.setattr(play, "write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny({}), tmp_path / "r")
+    assert not (tmp_path / "r" / "summary.json").exists()
+    monkeypatch.undo()
+    assert run(tiny({}), tmp_path / "r")["rounds.played"] > 0

@@ -109,7 +109,6 @@ class Manifest(BaseModel, strict=True):
     cells: list[str]
     first_day: Annotated[date, Field(strict=False, lt=date(9000, 1, 1))]
     clock_changes: list[_Pair]
-    start_unix_s: float | None
     duration_s: _Seconds
     round_s: _Seconds
     tracks: _Sampling

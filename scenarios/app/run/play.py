@@ -200,8 +200,8 @@ class Play(ABC):
         notices = by_severity([*self.world.notices, *self.notices(), *of_summary(summary)])
         found = [each.severity for each in notices]
         summary |= {f"notices.{severity}": found.count(severity) for severity in ("doubt", "void")}
-        write_json(folder / SUMMARY, summary)
         write_json(folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True})
+        write_json(folder / SUMMARY, summary)
         shown = run.manifest.model_copy(update={"notices": notices})
         return replace(run, manifest=shown, summary=read_json(folder / SUMMARY))
 
