@@ -1,19 +1,19 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
-Subjects: world, town, uploads, trace, replay, distance, attacks, span, tracking, density, radio-map, images, training,
-accounting, rl, growth, start, sweeps, whole.
+Subjects: world, town, uploads, trace, replay, distance, attacks, span, tracking, density,
+radio-map, images, training, accounting, rl, growth, start, sweeps, whole.
 
-Writes one JSON object a line to standard output, versions to standard error, and ends with 1 where a bar is missed:
+Writes one JSON object a line to standard output, versions to standard error, and ends with 1 where
+a bar is missed:
 
-subject, work : what was measured, and how much of it
-ours, unit : our figure
-peer, theirs, ratio : another simulator with its version, its figure in the same session, and theirs / ours
-bar, met : what is required, and whether it is reached: the least ratio where there is a peer, else the largest figure
-reason : why there is no figure, where there is none
+subject, work : what was measured, and how much of it ours, unit : our figure peer, theirs, ratio :
+another simulator with its version, its figure in the same session, and theirs / ours bar, met :
+what is required, and whether it is reached: the least ratio where there is a peer, else the largest
+figure reason : why there is no figure, where there is none
 
-Everything runs on one core and one thread; a peer and we take turns, and figures are medians. What each peer does
-and does not compute stands in `benchmarks/peers.py`, `accounting.py`, `training_peers.py`, `federated_peers.py` and
-`inversion_peers.py`.
+Everything runs on one core and one thread; a peer and we take turns, and figures are medians. What
+each peer does and does not compute stands in `benchmarks/peers.py`, `accounting.py`,
+`training_peers.py`, `federated_peers.py` and `inversion_peers.py`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure: peers and their bars at each size (n_bs, n_ue), the ladder, and where memory is measured."""
+    """What to measure: peers and their bars at each size (n_bs, n_ue), the ladder, and where memory
+    is measured.
+    """
 
     against: dict[Size, dict[str, float | None]]
     ladder: tuple[Size, ...]
@@ -87,7 +89,9 @@ BENCHES = {
 }
 
 IMAGES = {
-    "full": images.Bench(15, 4_000, 100, 10_000, round_s=9.0, vectors_s=1.0, plan_s=5.0),  # 100 rounds in 15 minutes
+    "full": images.Bench(
+        15, 4_000, 100, 10_000, round_s=9.0, vectors_s=1.0, plan_s=5.0
+    ),  # 100 rounds in 15 minutes
     "small": images.Bench(3, 40, 10, 100),
 }
 
@@ -166,7 +170,10 @@ def against(peer: str, bar: float | None, size: Size, seconds: float) -> Row:
         ms = tick_ms([ours.tick], seconds)[0]
         return {**row(work, ms, "ms", bar), "peer": name, "met": None, "reason": reason}
     once_s = min(timed(ours.tick)() for _ in range(3))
-    mine, its = often(ours.tick, max(1, int(TURN_S / once_s))), often(theirs, max(1, int(TURN_S / timed(theirs)())))
+    mine, its = (
+        often(ours.tick, max(1, int(TURN_S / once_s))),
+        often(theirs, max(1, int(TURN_S / timed(theirs)()))),
+    )
     return {**beside(work, mine, its, bar, seconds), "subject": "world", "peer": name}
 
 
@@ -210,13 +217,19 @@ def one_core() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the rows; 1 where a bar is missed, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure the program."
+    )
     parser.add_argument("subject", choices=list(SUBJECTS))
-    parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="time for each row, warm-up apart"
+    )
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
     one_core()
-    packages = ", ".join(f"{name} {version(name)}" for name in ("netsim-fl", "numpy", "scipy", "simpy", "torch"))
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("netsim-fl", "numpy", "scipy", "simpy", "torch")
+    )
     print(f"Python {platform.python_version()}, {packages}, {platform.platform()}", file=sys.stderr)
     with threadpool_limits(1):
         lines = SUBJECTS[chosen.subject](chosen.sizes, chosen.seconds)

@@ -1,9 +1,10 @@
 """The Renyi epsilon of rounds whose noise differs, beside dp-accounting and Opacus.
 
-Each is given the same multipliers and rates, and answers with one epsilon at delta 1e-5. dp-accounting and we look at
-its orders (1.1 to 10.9, whole ones to 63, four larger ones), Opacus at its own (1.1 to 10.9, 12 to 63). They cost every
-round at every order; we cost the orders that can be the best (`fl.privacy.rdp`). dp-accounting takes too long for all
-rounds: it is given a part of them, and its time is scaled, for it costs rounds one by one.
+Each is given the same multipliers and rates, and answers with one epsilon at delta 1e-5.
+dp-accounting and we look at its orders (1.1 to 10.9, whole ones to 63, four larger ones), Opacus at
+its own (1.1 to 10.9, 12 to 63). They cost every round at every order; we cost the orders that can
+be the best (`fl.privacy.rdp`). dp-accounting takes too long for all rounds: it is given a part of
+them, and its time is scaled, for it costs rounds one by one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ Account = Callable[[FloatArray, float], float]
 
 @dataclass(frozen=True)
 class Bench:
-    """How many rounds, of which dp-accounting is given a part; the least ratios to it and to Opacus."""
+    """How many rounds, of which dp-accounting is given a part; the least ratios to it and to
+    Opacus.
+    """
 
     rounds: int
     part: int
@@ -59,7 +62,10 @@ def by_opacus(z: FloatArray, q: float) -> float:
     """The same, from the functions that `opacus.accountants.RDPAccountant` calls."""
     from opacus.accountants.analysis import rdp as opacus_rdp
 
-    cost = sum(opacus_rdp.compute_rdp(q=q, noise_multiplier=one, steps=1, orders=_OPACUS_ORDERS) for one in z.tolist())
+    cost = sum(
+        opacus_rdp.compute_rdp(q=q, noise_multiplier=one, steps=1, orders=_OPACUS_ORDERS)
+        for one in z.tolist()
+    )
     return float(opacus_rdp.get_privacy_spent(orders=_OPACUS_ORDERS, rdp=cost, delta=DELTA)[0])
 
 
@@ -82,7 +88,13 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
 
 
 def _against(
-    peer: str, account: Account, q: float, z: FloatArray, given: FloatArray, bar: float | None, seconds: float
+    peer: str,
+    account: Account,
+    q: float,
+    z: FloatArray,
+    given: FloatArray,
+    bar: float | None,
+    seconds: float,
 ) -> Row:
     """A row: pairs of turns, the median of their ratios and how they spread."""
     work = f"epsilon of {len(z):,} rounds with noise of their own, q = {q:g}"
@@ -102,11 +114,16 @@ def _against(
     ratios = sorted(theirs / mine for mine, theirs in pairs)
     ratio = median(ratios)
     return {
-        **begun, "ours": digits(1e3 * median(p[0] for p in pairs)), "theirs": digits(1e3 * median(p[1] for p in pairs)),
-        "ratio": digits(ratio), "least_ratio": digits(ratios[0]), "most_ratio": digits(ratios[-1]),
-        "met": None if bar is None else ratio >= bar, "epsilon": digits(found[0]),
+        **begun,
+        "ours": digits(1e3 * median(p[0] for p in pairs)),
+        "theirs": digits(1e3 * median(p[1] for p in pairs)),
+        "ratio": digits(ratio),
+        "least_ratio": digits(ratios[0]),
+        "most_ratio": digits(ratios[-1]),
+        "met": None if bar is None else ratio >= bar,
+        "epsilon": digits(found[0]),
         "their_epsilon": digits(found[1]) if len(given) == len(z) else None,
-    }  # fmt: skip
+    }
 
 
 def _time(account: Account, z: FloatArray, q: float) -> float:

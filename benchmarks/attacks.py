@@ -1,7 +1,8 @@
-"""What attacks cost: time a target and round, many targets of one round together, on one thread; DLG also beside peers.
+"""What attacks cost: time a target and round, many targets of one round together, on one thread;
+DLG also beside peers.
 
-Every target is a device that sends the update of a round of real training: its week at home, at work and elsewhere,
-RSRP by distance and shadowing, and the weights that everybody started from.
+Every target is a device that sends the update of a round of real training: its week at home, at
+work and elsewhere, RSRP by distance and shadowing, and the weights that everybody started from.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ SAMPLES = 200  # of a target in its round
 
 @dataclass(frozen=True)
 class Bench:
-    """How many targets, the hidden layers, the most that a target may take, and the least ratios to peers."""
+    """How many targets, the hidden layers, the most that a target may take, and the least ratios to
+    peers.
+    """
 
     targets: int
     hidden: tuple[int, ...]
@@ -59,7 +62,9 @@ def cohort(targets: int, rng: Rng) -> Local:
     return Local(ue, np.zeros(targets, dtype=np.int64), ptr, x, y, np.zeros(n))
 
 
-def view(bench: Bench, activation: Literal["elu", "tanh", "sigmoid", "relu"], seed: int = 0) -> View:
+def view(
+    bench: Bench, activation: Literal["elu", "tanh", "sigmoid", "relu"], seed: int = 0
+) -> View:
     """What a server observes of the second round: everybody's update."""
     streams = Streams(seed)
     data = cohort(bench.targets, streams.at("benchmark.cohort"))
@@ -72,11 +77,15 @@ def view(bench: Bench, activation: Literal["elu", "tanh", "sigmoid", "relu"], se
         merged = made.weighted_sum(share, 1)
         model = learner.step(before, "all", merged)
     every, groups = np.ones(bench.targets, bool), streams.at("benchmark.threat")
-    return Threat().view(learner, "all", Received(made, every), share, every, (before, model), groups)
+    return Threat().view(
+        learner, "all", Received(made, every), share, every, (before, model), groups
+    )
 
 
 def target_ms(attack: Attack, seen: View, seconds: float) -> tuple[float, float]:
-    """Median time of a target in ms, from whole rounds, and the mean number of evaluations of a target."""
+    """Median time of a target in ms, from whole rounds, and the mean number of evaluations of a
+    target.
+    """
     facts, rng = RoundContext(2, 0.0, Public(AREA, 1)), Streams(0).at("benchmark.attack")
     attack.run(seen, facts, attack.start(), rng)  # loads
     times: list[float] = []
@@ -94,15 +103,28 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     net = "-".join(map(str, (2, *bench.hidden, 1)))
     try:
         for activation in ("tanh", "relu"):
-            dlg, seen = Dlg(starts=inversion.STARTS, iterations=inversion.ITERATIONS), view(bench, activation)
+            dlg, seen = (
+                Dlg(starts=inversion.STARTS, iterations=inversion.ITERATIONS),
+                view(bench, activation),
+            )
             ms, evaluations = target_ms(dlg, seen, seconds)
-            work = f"DLG by BFGS from {dlg.starts} starts, {net} {activation}, {bench.targets} targets: one target"
+            work = (
+                f"DLG by BFGS from {dlg.starts} starts, {net} {activation}, {bench.targets} "
+                f"targets: one target"
+            )
             yield _row(work, ms, bench.dlg_ms, evaluations=round(evaluations, 1))
-            yield from inversion.rows(seen, f"{net} {activation}", (bench.loop, bench.stacked), seconds)
+            yield from inversion.rows(
+                seen, f"{net} {activation}", (bench.loop, bench.stacked), seconds
+            )
         seen = view(bench, "relu")
-        for cloud, bar, says in ((False, bench.closed_form_ms, "centroid"), (True, None, "centroid and places")):
+        for cloud, bar, says in (
+            (False, bench.closed_form_ms, "centroid"),
+            (True, None, "centroid and places"),
+        ):
             ms, _ = target_ms(ClosedForm(cloud=cloud), seen, seconds)
-            yield _row(f"closed form ({says}), {net} relu, {bench.targets} targets: one target", ms, bar)
+            yield _row(
+                f"closed form ({says}), {net} relu, {bench.targets} targets: one target", ms, bar
+            )
     finally:
         torch.set_num_threads(threads)
 

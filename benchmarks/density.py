@@ -1,12 +1,15 @@
-"""What a map of people costs: the exact kernel beside its peers, waves, and a million UEs, on one thread.
+"""What a map of people costs: the exact kernel beside its peers, waves, and a million UEs, on one
+thread.
 
-Peers compute the same sum at the same bandwidth: scipy.stats.gaussian_kde, whose covariance is set to h^2, and
-sklearn.neighbors.KernelDensity with a relative tolerance of 1e-8, which its own trees may use. `error` is the largest
-difference between theirs and ours, in units of the kernel's top. Peers are timed on a part of the grid and scaled to
-all of it (`given`), for their time is proportional to grid points. `limit` is the product of both axes' factors, given
-in parts that stay in the cache, which a sum of separable kernels cannot do without.
+Peers compute the same sum at the same bandwidth: scipy.stats.gaussian_kde, whose covariance is set
+to h^2, and sklearn.neighbors.KernelDensity with a relative tolerance of 1e-8, which its own trees
+may use. `error` is the largest difference between theirs and ours, in units of the kernel's top.
+Peers are timed on a part of the grid and scaled to all of it (`given`), for their time is
+proportional to grid points. `limit` is the product of both axes' factors, given in parts that stay
+in the cache, which a sum of separable kernels cannot do without.
 
-    python -m benchmarks.density N_UE     # the map of so many UEs in a process of its own, one JSON object
+    python -m benchmarks.density N_UE     # the map of so many UEs in a process of its own, one JSON
+    object
 """
 
 from __future__ import annotations
@@ -39,7 +42,9 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True)
 class Bench:
-    """How many UEs, how many in a process of their own, into how many parts the grid is cut for peers; and the bars."""
+    """How many UEs, how many in a process of their own, into how many parts the grid is cut for
+    peers; and the bars.
+    """
 
     ues: int
     many: int
@@ -59,7 +64,10 @@ def places_m(n: int) -> FloatArray:
 
 def answered(features: int, x: FloatArray) -> Callable[[], FloatArray]:
     """All of a round that is the learner's: draws, answers, their sum."""
-    learner, n = Density(n_features=features, bandwidth_m=BANDWIDTH_M, grid=(POINTS, POINTS)), len(x)
+    learner, n = (
+        Density(n_features=features, bandwidth_m=BANDWIDTH_M, grid=(POINTS, POINTS)),
+        len(x),
+    )
     model = learner.init(Public(AREA, 1), Streams(0).at("benchmark.init"))
     ue, zero = np.arange(n), np.zeros(n, dtype=np.int64)
     data = Local(ue, zero, np.arange(n + 1), x, None, np.zeros(n))
@@ -122,36 +130,56 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     size = f"{bench.ues} UEs, {POINTS} x {POINTS} grid"
     for features in (1, 8):
         bar = bench.waves_s if features == 1 else None
-        yield _row(f"waves, B = {features}, {size}", seconds_of(answered(features, x), seconds), "s", bar)
+        yield _row(
+            f"waves, B = {features}, {size}", seconds_of(answered(features, x), seconds), "s", bar
+        )
     ours = exact(x)
     for name, make in PEERS.items():
         yield _against(name, make(x), x, ours, bench, seconds, size)
     alone = json.loads(
         subprocess.run(
             [sys.executable, "-m", "benchmarks.density", str(bench.many)],
-            capture_output=True, text=True, cwd=ROOT, check=True,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=True,
         ).stdout
-    )  # fmt: skip
+    )
     work = f"waves, B = 1, {bench.many} UEs, {POINTS} x {POINTS} grid, alone"
     yield _row(work, alone["s"], "s", bench.many_s)
     yield _row(f"{work}: peak memory", alone["peak_mb"], "MB", bench.many_mb)
 
 
 def _against(
-    name: str, theirs: Callable[[FloatArray], FloatArray], x: FloatArray, ours: FloatArray, bench: Bench,
-    seconds: float, size: str,
-) -> Row:  # fmt: skip
+    name: str,
+    theirs: Callable[[FloatArray], FloatArray],
+    x: FloatArray,
+    ours: FloatArray,
+    bench: Bench,
+    seconds: float,
+    size: str,
+) -> Row:
     some = np.arange(0, len(ours), bench.parts)
     at, parts = grid_m()[some], len(ours) / len(some)
     error = float(np.abs(theirs(at) - ours[some]).max())
     part = timed(lambda: theirs(at))
-    more = {"error": float(f"{error:.2g}"), "given": [len(some), len(ours)], "peer": f"{name} {version(name)}"}
+    more = {
+        "error": float(f"{error:.2g}"),
+        "given": [len(some), len(ours)],
+        "peer": f"{name} {version(name)}",
+    }
     fx, fy = np.full((2, TERMS, POINTS), 0.5)
     product = often(lambda: fx.T @ fy, -(-len(x) // TERMS))
     return beside(
-        f"exact kernel, {size}", timed(lambda: exact(x)), lambda: parts * part(), bench.peers.get(name), seconds,
-        lambda: product() * len(x) / TERMS, subject="density", **more,
-    )  # fmt: skip
+        f"exact kernel, {size}",
+        timed(lambda: exact(x)),
+        lambda: parts * part(),
+        bench.peers.get(name),
+        seconds,
+        lambda: product() * len(x) / TERMS,
+        subject="density",
+        **more,
+    )
 
 
 def _row(work: str, figure: float, unit: str, bar: float | None) -> Row:

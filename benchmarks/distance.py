@@ -1,9 +1,13 @@
-"""The sliced Wasserstein distance of two sets of points, beside POT (https://pythonot.github.io), on one thread.
+"""The sliced Wasserstein distance of two sets of points, beside POT (https://pythonot.github.io),
+on one thread.
 
-`the same directions`  POT is given our directions, so both return one number; a row has how far they lie apart.
-`at equal accuracy`    POT draws its directions at random, as it does unasked. We take as few of ours, equally spaced,
-                       as have an error that is not larger. Errors are root mean squares over pairs of sets and POT's
-                       draws, as shares of the distance along very many directions.
+`the same directions`  POT is given our directions, so both return one number; a row has how far
+they lie apart.
+`at equal accuracy`    POT draws its directions at random, as it does unasked. We take as few of
+ours, equally spaced,
+                       as have an error that is not larger. Errors are root mean squares over pairs
+                       of sets and POT's draws, as shares of the distance along very many
+                       directions.
 
 `limit` is sorting what is projected: no method does without.
 """
@@ -31,7 +35,9 @@ _OFTEN = 5  # calls in a turn
 
 @dataclass(frozen=True)
 class Bench:
-    """Points of a set, pairs of sets, POT's draws for each of them, its random directions; and the least ratio."""
+    """Points of a set, pairs of sets, POT's draws for each of them, its random directions; and the
+    least ratio.
+    """
 
     points: int
     pairs: int
@@ -58,7 +64,9 @@ def sets_m(bench: Bench) -> list[tuple[FloatArray, FloatArray]]:
 
 def ours(a: FloatArray, b: FloatArray, directions: int) -> float:
     """Our distance, from points."""
-    return float(sliced_w1(sorted_projections(a, directions), sorted_projections(b, directions)[None])[0])
+    return float(
+        sliced_w1(sorted_projections(a, directions), sorted_projections(b, directions)[None])[0]
+    )
 
 
 def spaced(directions: int) -> FloatArray:
@@ -67,11 +75,16 @@ def spaced(directions: int) -> FloatArray:
 
 
 def errors(bench: Bench) -> tuple[int, float, float]:
-    """The fewest of our directions that have no larger error than POT's random ones; our error, and POT's."""
+    """The fewest of our directions that have no larger error than POT's random ones; our error, and
+    POT's.
+    """
     pairs = sets_m(bench)
     exact = np.array([ours(a, b, MANY) for a, b in pairs])
     drawn = [
-        [ot.sliced_wasserstein_distance(a, b, n_projections=bench.random, p=1, seed=s) for a, b in pairs]
+        [
+            ot.sliced_wasserstein_distance(a, b, n_projections=bench.random, p=1, seed=s)
+            for a, b in pairs
+        ]
         for s in range(bench.draws)
     ]
     pot = float(np.sqrt(np.mean((np.array(drawn) / exact - 1) ** 2)))
@@ -90,18 +103,34 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     work = f"sliced Wasserstein distance of 2 x {bench.points:,} points"
     shadows = projections(np.concatenate([a, b]), DIRECTIONS).reshape(-1, bench.points)
     along = spaced(DIRECTIONS)
-    difference = abs(ot.sliced_wasserstein_distance(a, b, projections=along, p=1) / ours(a, b, DIRECTIONS) - 1)
+    difference = abs(
+        ot.sliced_wasserstein_distance(a, b, projections=along, p=1) / ours(a, b, DIRECTIONS) - 1
+    )
     yield beside(
-        f"{work}, the same {DIRECTIONS} directions", often(lambda: ours(a, b, DIRECTIONS), _OFTEN),
-        often(lambda: ot.sliced_wasserstein_distance(a, b, projections=along, p=1), 1), bench.bar, seconds,
-        often(lambda: np.sort(shadows, axis=1), _OFTEN), difference=float(f"{difference:.2g}"), **name,
-    )  # fmt: skip
+        f"{work}, the same {DIRECTIONS} directions",
+        often(lambda: ours(a, b, DIRECTIONS), _OFTEN),
+        often(lambda: ot.sliced_wasserstein_distance(a, b, projections=along, p=1), 1),
+        bench.bar,
+        seconds,
+        often(lambda: np.sort(shadows, axis=1), _OFTEN),
+        difference=float(f"{difference:.2g}"),
+        **name,
+    )
     few, mine, pot = errors(bench)
     seeds = cycle(range(1000))
     yield beside(
         f"{work} at equal accuracy, {few} equally spaced beside {bench.random:,} random directions",
         often(lambda: ours(a, b, few), 10 * _OFTEN),
-        often(lambda: ot.sliced_wasserstein_distance(a, b, n_projections=bench.random, p=1, seed=next(seeds)), 1),
-        bench.bar, seconds, often(lambda: np.sort(shadows[: 2 * few], axis=1), 10 * _OFTEN),
-        error=float(f"{mine:.2g}"), their_error=float(f"{pot:.2g}"), **name,
-    )  # fmt: skip
+        often(
+            lambda: ot.sliced_wasserstein_distance(
+                a, b, n_projections=bench.random, p=1, seed=next(seeds)
+            ),
+            1,
+        ),
+        bench.bar,
+        seconds,
+        often(lambda: np.sort(shadows[: 2 * few], axis=1), 10 * _OFTEN),
+        error=float(f"{mine:.2g}"),
+        their_error=float(f"{pot:.2g}"),
+        **name,
+    )

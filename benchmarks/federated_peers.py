@@ -1,22 +1,27 @@
-"""Simulators of federated learning that play the same round: every device trains, the server takes the mean.
+"""Simulators of federated learning that play the same round: every device trains, the server takes
+the mean.
 
-Both have samples in the order of their batches, one epoch, plain SGD, 32 bits, every device in every round and equal
-weights. Starting Ray, loading PyTorch and making data sets are left out: a turn is several further rounds, divided by
-their number. What each does besides, and what it leaves out:
+Both have samples in the order of their batches, one epoch, plain SGD, 32 bits, every device in
+every round and equal weights. Starting Ray, loading PyTorch and making data sets are left out: a
+turn is several further rounds, divided by their number. What each does besides, and what it leaves
+out:
 
 Flower (https://pypi.org/project/flwr, Beutel et al.) on Ray
-    `run_simulation` with one virtual client for each device, one CPU and so one actor; `FedAvg` without evaluation. A
-    client takes the model as one array, trains by the loop of `training_peers` (no module, no optimiser object, no
-    data loader) and sends one array. Its data stay in the actor's process, which reads them once. Besides training,
-    every message is encoded, stored by the server's link, queued, and given to the actor by Ray. The server looks for
+    `run_simulation` with one virtual client for each device, one CPU and so one actor; `FedAvg`
+    without evaluation. A client takes the model as one array, trains by the loop of
+    `training_peers` (no module, no optimiser object, no data loader) and sends one array. Its data
+    stay in the actor's process, which reads them once. Besides training, every message is encoded,
+    stored by the server's link, queued, and given to the actor by Ray. The server looks for
     messages and answers at intervals, during which it sleeps. Not: drawing an order of samples.
 
 pfl-research (https://pypi.org/project/pfl, Apple)
-    `FederatedAveraging` with `SimulatedBackend` in this process: one `PyTorchModel` that is set back for each device,
-    `torch.optim.SGD` for each device, no callbacks, no evaluation, no privacy. Data sets and their batches are kept, as
-    its own data sets do. Besides training, it counts devices and samples in metrics. Not: drawing an order of samples.
+    `FederatedAveraging` with `SimulatedBackend` in this process: one `PyTorchModel` that is set
+    back for each device, `torch.optim.SGD` for each device, no callbacks, no evaluation, no
+    privacy. Data sets and their batches are kept, as its own data sets do. Besides training, it
+    counts devices and samples in metrics. Not: drawing an order of samples.
 
-What they are used for takes Linux: CPU time is that of this process and of all that it has started, from /proc.
+What they are used for takes Linux: CPU time is that of this process and of all that it has started,
+from /proc.
 """
 
 from __future__ import annotations
@@ -48,7 +53,9 @@ Rounds = Callable[[int], np.ndarray]
 
 @dataclass(frozen=True)
 class Work:
-    """A cohort's network, parameters start (d,), samples x (k, n, p), y (k, n) in the order of their batches."""
+    """A cohort's network, parameters start (d,), samples x (k, n, p), y (k, n) in the order of
+    their batches.
+    """
 
     net: Mlp
     start: np.ndarray
@@ -95,8 +102,14 @@ def flower(work: Work) -> Iterator[tuple[str, Rounds]]:
 
     @server.main()  # type: ignore[untyped-decorator, unused-ignore]
     def serve(grid: Any, _: Any) -> None:
-        everyone = {"min_train_nodes": len(work.x), "min_available_nodes": len(work.x)}  # clients join one by one
-        strategy, arrays = FedAvg(fraction_evaluate=0.0, **everyone), ArrayRecord([work.start.astype(np.float32)])
+        everyone = {
+            "min_train_nodes": len(work.x),
+            "min_available_nodes": len(work.x),
+        }  # clients join one by one
+        strategy, arrays = (
+            FedAvg(fraction_evaluate=0.0, **everyone),
+            ArrayRecord([work.start.astype(np.float32)]),
+        )
         while n := wanted.get():
             arrays = strategy.start(grid, arrays, num_rounds=n).arrays
             found.put(arrays.to_numpy_ndarrays()[0])
@@ -105,7 +118,10 @@ def flower(work: Work) -> Iterator[tuple[str, Rounds]]:
         np.savez(Path(folder) / "data.npz", x=work.x, y=work.y)
         client = ClientApp()
         client.train()(partial(_answer, folder, work.net, work.batch))
-        how = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1, "num_gpus": 0}}
+        how = {
+            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            "init_args": {"num_cpus": 1, "num_gpus": 0},
+        }
 
         def simulate() -> None:
             try:
@@ -139,7 +155,10 @@ def _answer(folder: str, net: Mlp, batch: int, message: Any, context: Any) -> An
     mine = slice(k := int(context.node_config["partition-id"]), k + 1)
     (before,) = message.content["arrays"].to_numpy_ndarrays()
     (update,) = loop(net, before, x[mine], y[mine], batch, torch.float32)()
-    records = {"arrays": ArrayRecord([before + update]), "metrics": MetricRecord({"num-examples": x.shape[1]})}
+    records = {
+        "arrays": ArrayRecord([before + update]),
+        "metrics": MetricRecord({"num-examples": x.shape[1]}),
+    }
     return Message(content=RecordDict(records), reply_to=message)
 
 
@@ -183,12 +202,16 @@ def pfl(work: Work) -> Iterator[tuple[str, Rounds]]:
     devices = [PyTorchTensorDataset(tensors=pair) for pair in zip(x, y, strict=True)]
     users = FederatedDataset(devices.__getitem__, MinimizeReuseUserSampler(range(len(devices))))
     backend, algorithm, done = SimulatedBackend(users, users), FederatedAveraging(), 0
-    training = NNTrainHyperParams(local_num_epochs=1, local_learning_rate=LEARNING_RATE, local_batch_size=work.batch)
+    training = NNTrainHyperParams(
+        local_num_epochs=1, local_learning_rate=LEARNING_RATE, local_batch_size=work.batch
+    )
 
     def rounds(n: int) -> np.ndarray:
         nonlocal done
         done += n
-        how = NNAlgorithmParams(done, evaluation_frequency=10**9, train_cohort_size=len(devices), val_cohort_size=0)
+        how = NNAlgorithmParams(
+            done, evaluation_frequency=10**9, train_cohort_size=len(devices), val_cohort_size=0
+        )
         algorithm.run(how, backend, model, training, send_metrics_to_platform=False)
         return np.concatenate([piece.detach().numpy().ravel() for piece in module.pieces])
 

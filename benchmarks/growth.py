@@ -1,9 +1,12 @@
-"""What runs cost as they grow: with their rounds, their UEs and the targets of their attacks; and a wide tick.
+"""What runs cost as they grow: with their rounds, their UEs and the targets of their attacks; and a
+wide tick.
 
-Each run has a process of its own, in which a run of two rounds loads modules and compiles functions before CPU time
-counts. An exponent is the slope of a straight line through the logarithms: 1 for a cost in proportion.
+Each run has a process of its own, in which a run of two rounds loads modules and compiles functions
+before CPU time counts. An exponent is the slope of a straight line through the logarithms: 1 for a
+cost in proportion.
 
-    python -m benchmarks.growth '{"rounds": 50, "ues": 5, "n_targets": 5}'     # one run, one JSON object
+    python -m benchmarks.growth '{"rounds": 50, "ues": 5, "n_targets": 5}'     # one run, one JSON
+    object
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ class Work:
 
 @dataclass(frozen=True)
 class Bench:
-    """Runs that differ in their rounds, UEs and targets, the exponents that are good enough, and a wide tick."""
+    """Runs that differ in their rounds, UEs and targets, the exponents that are good enough, and a
+    wide tick.
+    """
 
     rounds: tuple[Work, ...]
     ues: tuple[Work, ...]
@@ -54,7 +59,12 @@ FULL = Bench(
     BAR,
     TICK_BAR_GB,
 )
-SMALL = Bench((Work(2, 2, 2), Work(4, 2, 2)), (Work(2, 2, 2), Work(2, 4, 2)), (Work(2, 4, 1), Work(2, 4, 4)), (2, 50))
+SMALL = Bench(
+    (Work(2, 2, 2), Work(4, 2, 2)),
+    (Work(2, 2, 2), Work(2, 4, 2)),
+    (Work(2, 4, 1), Work(2, 4, 4)),
+    (2, 50),
+)
 
 
 def document(work: Work) -> dict[str, Any]:
@@ -66,14 +76,24 @@ def document(work: Work) -> dict[str, Any]:
             "duration_s": ROUND_S * work.rounds,
             "tick_s": 60,
             "city": {"kind": "open-field", "width_m": 1000, "height_m": 800},
-            "base_stations": [{"name": "west", "position_m": [250, 400]}, {"name": "east", "position_m": [750, 400]}],
-            "ues": {"count": work.ues, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 30},
+            "base_stations": [
+                {"name": "west", "position_m": [250, 400]},
+                {"name": "east", "position_m": [750, 400]},
+            ],
+            "ues": {
+                "count": work.ues,
+                "mobility": {"kind": "random-waypoint"},
+                "measurement_period_s": 30,
+            },
             "radio": {"shadowing": {"kind": "correlated"}, "uplink": {"kind": "noma"}},
         },
         "learning": {
             "round_s": ROUND_S,
             "learner": {"kind": "rsrp-net", "hidden": [64, 32], "labels": "centred"},
-            "defenses": [{"kind": "clip", "norm": 1}, {"kind": "gaussian", "noise_multiplier": 0.01}],
+            "defenses": [
+                {"kind": "clip", "norm": 1},
+                {"kind": "gaussian", "noise_multiplier": 0.01},
+            ],
             "threat": {"n_targets": work.targets},
             "attacks": [{"kind": "closed-form"}],
             "leakage": {"random_baseline_draws": 100},
@@ -105,7 +125,9 @@ def cost(work: Work) -> dict[str, float]:
 
 
 def rows(bench: Bench, seconds: float) -> Iterator[Row]:
-    """Of each way to grow its runs, then the exponents of CPU time and of peak memory; a run is played once."""
+    """Of each way to grow its runs, then the exponents of CPU time and of peak memory; a run is
+    played once.
+    """
     own = {"subject": "growth"}
     for axis in ("rounds", "ues", "targets"):
         works: tuple[Work, ...] = getattr(bench, axis)
@@ -117,7 +139,12 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         name = f"growth with {axis}, {sizes[0]:,} to {sizes[-1]:,}"
         slopes = {key: exponent(sizes, [one[key] for one in costs]) for key in ("cpu_s", "peak_gb")}
         yield row(f"{name}: CPU time", slopes["cpu_s"], "exponent", bench.exponent) | own
-        yield row(f"{name}: peak memory of the process", slopes["peak_gb"], "exponent", bench.exponent) | own
+        yield (
+            row(
+                f"{name}: peak memory of the process", slopes["peak_gb"], "exponent", bench.exponent
+            )
+            | own
+        )
     wide = alone(*bench.tick, min(seconds, 1.0))
     name = f"{size_name(*bench.tick)}: one tick"
     yield row(name, wide["ms"], "ms") | own

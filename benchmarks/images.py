@@ -1,4 +1,5 @@
-"""What learning on images costs: a round of the study's CNN, and the bound that plans its powers, on one thread.
+"""What learning on images costs: a round of the study's CNN, and the bound that plans its powers,
+on one thread.
 
 Times are of the processor, so that what else the machine does hardly counts.
 """
@@ -26,7 +27,9 @@ MNIST = ImageFormat(28, 28, 10)
 
 @dataclass(frozen=True)
 class Bench:
-    """Devices and images of each; rounds and power vectors of the bound; the most that each may take."""
+    """Devices and images of each; rounds and power vectors of the bound; the most that each may
+    take.
+    """
 
     devices: int
     images: int
@@ -43,7 +46,9 @@ def cohort(bench: Bench) -> Local:
     ue = np.arange(bench.devices)
     pixels = g.integers(0, 256, (n, MNIST.height * MNIST.width), dtype=np.uint8)
     ptr = np.arange(bench.devices + 1) * bench.images
-    return Local(ue, np.zeros_like(ue), ptr, pixels, g.integers(0, 10, n).astype(float), np.zeros(n))
+    return Local(
+        ue, np.zeros_like(ue), ptr, pixels, g.integers(0, 10, n).astype(float), np.zeros(n)
+    )
 
 
 def trajectory(bench: Bench) -> Trajectory:
@@ -53,7 +58,9 @@ def trajectory(bench: Bench) -> Trajectory:
     weight[:3] = 0.25
     std = np.linspace(0.05, 0.003, bench.rounds)[:, None] * np.exp(g.normal(0, 0.1, shape))
     gain = np.tile(2 * np.exp(g.normal(0, 0.7, bench.devices)), (bench.rounds, 1))
-    return Trajectory(std, np.tile(weight / weight.sum(), (bench.rounds, 1)), gain, 0.5 / np.sqrt(2410))
+    return Trajectory(
+        std, np.tile(weight / weight.sum(), (bench.rounds, 1)), gain, 0.5 / np.sqrt(2410)
+    )
 
 
 def seconds_of(work: Callable[[], object], seconds: float, least: int = 3) -> float:
@@ -77,7 +84,11 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         model = learner.init(Public(Area(0, 0, 1, 1), 1, images=MNIST), rng)
         took = seconds_of(lambda: learner.local(model, "all", data, rng), seconds, least=1)
         work = f"CNN of {learner.network.n_parameters(MNIST):,} parameters, 10 % batches"
-        yield _row(f"{work}, {bench.devices} devices x {bench.images:,} images: one round", took, bench.round_s)
+        yield _row(
+            f"{work}, {bench.devices} devices x {bench.images:,} images: one round",
+            took,
+            bench.round_s,
+        )
     finally:
         torch.set_num_threads(threads)
     limits = Limits(each_min_w=0.75 / bench.devices, each_max_w=3.0 / bench.devices)
@@ -90,7 +101,11 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         yield _row(f"{work}: {bench.vectors:,} power vectors", took, bench.vectors_s)
     objective = PowerLoss(trajectory(bench), Convergence())
     took = seconds_of(lambda: plateaus(objective, limits), seconds)
-    yield _row(f"plan by SLSQP on every plateau, {bench.rounds} rounds and {bench.devices} UEs", took, bench.plan_s)
+    yield _row(
+        f"plan by SLSQP on every plateau, {bench.rounds} rounds and {bench.devices} UEs",
+        took,
+        bench.plan_s,
+    )
 
 
 def _row(work: str, took: float, bar: float | None) -> Row:

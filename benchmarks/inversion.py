@@ -1,8 +1,10 @@
-"""Gradient inversion beside PyTorch's own ways: time of the objective with its slope, for one guess at one target.
+"""Gradient inversion beside PyTorch's own ways: time of the objective with its slope, for one guess
+at one target.
 
-Guesses are counted, not calls: 8 starts of a target are 8 guesses. Searches by BFGS include what lies between two
-questions. Times are CPU times; a peer and we take turns. `limit` is the time that the matrix products of a guess would
-take at the rate of a large product on this machine (`gflops`, measured in the same turns), `share` what we reach of it.
+Guesses are counted, not calls: 8 starts of a target are 8 guesses. Searches by BFGS include what
+lies between two questions. Times are CPU times; a peer and we take turns. `limit` is the time that
+the matrix products of a guess would take at the rate of a large product on this machine (`gflops`,
+measured in the same turns), `share` what we reach of it.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ Turn = Callable[[], float]
 def operations(net: Mlp) -> int:
     """Floating-point operations of the matrix products of one guess and its slope.
 
-    Each product of a layer (in, out) is 2 in out. Every layer has one forward and two with the update; all but the
-    first one for deltas; hidden layers one down, and all but the first of these one up where the activation bends.
+    Each product of a layer (in, out) is 2 in out. Every layer has one forward and two with the
+    update; all but the first one for deltas; hidden layers one down, and all but the first of these
+    one up where the activation bends.
     """
     sizes, hidden = list(pairwise(net.sizes)), len(net.sizes) - 2
     bends = net.activation != "relu"
@@ -40,21 +43,37 @@ def operations(net: Mlp) -> int:
     )
 
 
-def rows(seen: View, net_name: str, bars: tuple[float | None, float | None], seconds: float) -> Iterator[Row]:
+def rows(
+    seen: View, net_name: str, bars: tuple[float | None, float | None], seconds: float
+) -> Iterator[Row]:
     """Beside the loop and beside the stacked peer, whose least ratios are `bars`."""
     net = seen.learner.net  # type: ignore[attr-defined]
     weights, update = torch.from_numpy(seen.model_before.parameters), torch.from_numpy(seen.update)
     distance, n = CosineDistance.to(update, net, weights), len(update)
     z = torch.randn(n, STARTS, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    stacked = min((_stacked(Stacked(net, weights[0], update, k), z) for k in _TOGETHER), key=lambda turn: turn())
+    stacked = min(
+        (_stacked(Stacked(net, weights[0], update, k), z) for k in _TOGETHER),
+        key=lambda turn: turn(),
+    )
     work = f"{net_name}, {n} targets: a guess"
     yield _against(
-        f"search of DLG, {work}", "loop over torch.optim.LBFGS", _search(distance, z),
-        _loop(Loop(net, weights[0], update), z), bars[0], net, seconds,
-    )  # fmt: skip
+        f"search of DLG, {work}",
+        "loop over torch.optim.LBFGS",
+        _search(distance, z),
+        _loop(Loop(net, weights[0], update), z),
+        bars[0],
+        net,
+        seconds,
+    )
     yield _against(
-        f"objective and slope of DLG, {work}", "torch.func.vmap", _ask(distance, z), stacked, bars[1], net, seconds
-    )  # fmt: skip
+        f"objective and slope of DLG, {work}",
+        "torch.func.vmap",
+        _ask(distance, z),
+        stacked,
+        bars[1],
+        net,
+        seconds,
+    )
 
 
 def _ask(distance: CosineDistance, z: torch.Tensor) -> Turn:
@@ -64,14 +83,18 @@ def _ask(distance: CosineDistance, z: torch.Tensor) -> Turn:
 def _search(distance: CosineDistance, z: torch.Tensor) -> Turn:
     def turn() -> float:
         iterations: list[int] = []
-        took_s = _seconds(lambda: iterations.extend(bfgs(distance, z, ITERATIONS).iterations.tolist()))
+        took_s = _seconds(
+            lambda: iterations.extend(bfgs(distance, z, ITERATIONS).iterations.tolist())
+        )
         return took_s / (STARTS * (sum(iterations) + len(z)))
 
     return turn
 
 
 def _loop(peer: Loop, z: torch.Tensor) -> Turn:
-    """Another five targets every turn, one start each: its time a guess does not hang on their number."""
+    """Another five targets every turn, one start each: its time a guess does not hang on their
+    number.
+    """
     at = 0
 
     def turn() -> float:
@@ -100,7 +123,9 @@ def _rate() -> float:
     return 10 * 2 * 800 * 256 * 128 / _seconds(lambda: [a @ b for _ in range(10)])
 
 
-def _against(work: str, peer: str, ours: Turn, theirs: Turn, bar: float | None, net: Mlp, seconds: float) -> Row:
+def _against(
+    work: str, peer: str, ours: Turn, theirs: Turn, bar: float | None, net: Mlp, seconds: float
+) -> Row:
     """A row: pairs of turns, the median of their ratios and how they spread."""
     ours(), theirs(), _rate()  # all are loaded
     started, pairs, rates = process_time(), [], []
@@ -110,9 +135,18 @@ def _against(work: str, peer: str, ours: Turn, theirs: Turn, bar: float | None, 
     mine, rate = median(a for a, _ in pairs), median(rates)
     ratios, limit = sorted(b / a for a, b in pairs), operations(net) / rate
     return {
-        "subject": "attacks", "work": work, "ours": digits(1e3 * mine), "unit": "ms",
-        "peer": f"{peer}, torch {torch.__version__}", "theirs": digits(1e3 * median(b for _, b in pairs)),
-        "ratio": digits(median(ratios)), "least_ratio": digits(ratios[0]), "most_ratio": digits(ratios[-1]),
-        "bar": bar, "met": None if bar is None else median(ratios) >= bar,
-        "limit": digits(1e3 * limit), "gflops": digits(rate / 1e9), "share": digits(limit / mine),
-    }  # fmt: skip
+        "subject": "attacks",
+        "work": work,
+        "ours": digits(1e3 * mine),
+        "unit": "ms",
+        "peer": f"{peer}, torch {torch.__version__}",
+        "theirs": digits(1e3 * median(b for _, b in pairs)),
+        "ratio": digits(median(ratios)),
+        "least_ratio": digits(ratios[0]),
+        "most_ratio": digits(ratios[-1]),
+        "bar": bar,
+        "met": None if bar is None else median(ratios) >= bar,
+        "limit": digits(1e3 * limit),
+        "gflops": digits(rate / 1e9),
+        "share": digits(limit / mine),
+    }

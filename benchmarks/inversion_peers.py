@@ -1,11 +1,14 @@
-"""Gradient inversion as one writes it with PyTorch, for comparison with `fl.attacks.gradient_matching`.
+"""Gradient inversion as one writes it with PyTorch, for comparison with
+`fl.attacks.gradient_matching`.
 
-Both peers have our objective, 1 - |cos(dF/dw(z), u)|, its slope in z by differentiating a gradient again, float64, and
-weights and updates that are laid out before the clock starts. Neither is slowed on purpose: u has length 1, the cosine
-is summed over layers without joining them, and slopes are asked for in z alone.
+Both peers have our objective, 1 - |cos(dF/dw(z), u)|, its slope in z by differentiating a gradient
+again, float64, and weights and updates that are laid out before the clock starts. Neither is slowed
+on purpose: u has length 1, the cosine is summed over layers without joining them, and slopes are
+asked for in z alone.
 
-loop : a target and a start at a time, `torch.optim.LBFGS` on `torch.autograd.grad(..., create_graph=True)`.
-stacked : `torch.func.vmap` over targets and starts of `torch.func.grad_and_value` of the same, a few targets at a time.
+loop : a target and a start at a time, `torch.optim.LBFGS` on `torch.autograd.grad(...,
+create_graph=True)`. stacked : `torch.func.vmap` over targets and starts of
+`torch.func.grad_and_value` of the same, a few targets at a time.
 """
 
 from __future__ import annotations
@@ -20,13 +23,18 @@ Layers = list[Tensor]
 """W_1, b_1, W_2, b_2, ... of one network"""
 
 _ACTIVATE = {
-    "elu": torch.nn.functional.elu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu": torch.relu,
-}  # fmt: skip
+    "elu": torch.nn.functional.elu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": torch.relu,
+}
 
 
 def layers_of(net: Mlp, flat: Tensor) -> Layers:
     """W (in, out), b (out,) ... of parameters (d,), each in memory of its own."""
-    return [piece.squeeze(0).clone() for w, b in net.unpack(flat[None]) for piece in (w, b.squeeze(1))]
+    return [
+        piece.squeeze(0).clone() for w, b in net.unpack(flat[None]) for piece in (w, b.squeeze(1))
+    ]
 
 
 def output(net: Mlp, layers: Layers, z: Tensor) -> Tensor:
@@ -55,7 +63,9 @@ class Loop:
 
     def ask(self, target: int, z: Tensor) -> Tensor:
         """The value at a leaf z (2,), whose slope is left in z.grad."""
-        gradient = torch.autograd.grad(output(self._net, self._layers, z), self._layers, create_graph=True)
+        gradient = torch.autograd.grad(
+            output(self._net, self._layers, z), self._layers, create_graph=True
+        )
         value = distance(list(gradient), self._update[target])
         z.grad = None
         value.backward(inputs=[z])  # type: ignore[no-untyped-call]
@@ -65,9 +75,14 @@ class Loop:
         """From a start (2,): the least value that L-BFGS met, and how often it asked."""
         z, asked, least = start.clone().requires_grad_(), 0, torch.inf
         optimiser = torch.optim.LBFGS(
-            [z], max_iter=iterations, max_eval=12 * iterations, history_size=6, line_search_fn="strong_wolfe",
-            tolerance_grad=1e-12, tolerance_change=1e-12,
-        )  # fmt: skip
+            [z],
+            max_iter=iterations,
+            max_eval=12 * iterations,
+            history_size=6,
+            line_search_fn="strong_wolfe",
+            tolerance_grad=1e-12,
+            tolerance_change=1e-12,
+        )
 
         def closure() -> Tensor:
             nonlocal asked, least

@@ -2,8 +2,9 @@
 
     python -m benchmarks.make_example_trace
 
-Nothing in them was measured. commuter.csv.gz holds two weeks of the commuter model, as if recorded by a phone; the
-others hold random walks, and positions only. The place (52.0 N, 4.0 E) is open sea. The same bytes come at every call.
+Nothing in them was measured. commuter.csv.gz holds two weeks of the commuter model, as if recorded
+by a phone; the others hold random walks, and positions only. The place (52.0 N, 4.0 E) is open sea.
+The same bytes come at every call.
 """
 
 import gzip
@@ -72,11 +73,16 @@ def walk_gpx() -> bytes:
         lines.append("<trk><name>walker</name>")
         for segment in range(2):
             time_s = np.arange(0.0, 601.0, 10.0)
-            lat, lon = _degrees(_wander(2, 2 * day + segment, time_s, side_m=(800.0, 800.0), speed_m_s=(1.0, 1.8)))
+            lat, lon = _degrees(
+                _wander(2, 2 * day + segment, time_s, side_m=(800.0, 800.0), speed_m_s=(1.0, 1.8))
+            )
             lines.append("<trkseg>")
             for t, y, x in zip(time_s, lat, lon, strict=True):
                 moment = MONDAY + timedelta(days=day, hours=9 + segment, seconds=float(t))
-                lines.append(f'<trkpt lat="{y:.6f}" lon="{x:.6f}"><time>{moment:%Y-%m-%dT%H:%M:%SZ}</time></trkpt>')
+                lines.append(
+                    f'<trkpt lat="{y:.6f}" '
+                    f'lon="{x:.6f}"><time>{moment:%Y-%m-%dT%H:%M:%SZ}</time></trkpt>'
+                )
             lines.append("</trkseg>")
         lines.append("</trk>")
     return ("\n".join([*lines, "</gpx>"]) + "\n").encode("ascii")
@@ -85,7 +91,9 @@ def walk_gpx() -> bytes:
 def cars_fcd() -> bytes:
     """SUMO FCD: ten minutes of eight cars, every 12 s; a car more enters every half minute."""
     time_s = np.arange(0.0, 600.0, 12.0)
-    cars = [_wander(3, car, time_s, side_m=(1200.0, 1000.0), speed_m_s=(6.0, 14.0)) for car in range(8)]
+    cars = [
+        _wander(3, car, time_s, side_m=(1200.0, 1000.0), speed_m_s=(6.0, 14.0)) for car in range(8)
+    ]
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<fcd-export>"]
     for at, t in enumerate(time_s):
         lines.append(f'    <timestep time="{t:.2f}">')
@@ -119,7 +127,11 @@ EXAMPLE_OF = {
 
 
 def _wander(
-    file: int, walk: int, time_s: FloatArray, side_m: tuple[float, float], speed_m_s: tuple[float, float]
+    file: int,
+    walk: int,
+    time_s: FloatArray,
+    side_m: tuple[float, float],
+    speed_m_s: tuple[float, float],
 ) -> FloatArray:
     """Places (n, 2) on straight legs between random points of a box around (0, 0)."""
     rng = np.random.default_rng([2026, file, walk])

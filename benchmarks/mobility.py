@@ -1,10 +1,12 @@
-"""Print statistics of human mobility, of a trace or of a scenario, whose movement is played without radio and learning.
+"""Print statistics of human mobility, of a trace or of a scenario, whose movement is played without
+radio and learning.
 
     python -m benchmarks.mobility TRACE|SCENARIO [--cell-m M] [--fill-h H] [--set KEY=VALUE ...]
 
-They are made from the place of a person in every hour. A place is a whole number, a grid cell or a venue; -1 where it
-is unknown. The measures are those of Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility',
-Nature Physics 6, 2010, and Song, Qu, Blumm, Barabasi, 'Limits of predictability in human mobility', Science 327, 2010.
+They are made from the place of a person in every hour. A place is a whole number, a grid cell or a
+venue; -1 where it is unknown. The measures are those of Song, Koren, Wang, Barabasi, 'Modelling the
+scaling properties of human mobility', Nature Physics 6, 2010, and Song, Qu, Blumm, Barabasi,
+'Limits of predictability in human mobility', Science 327, 2010.
 """
 
 import sys
@@ -45,27 +47,48 @@ UNKNOWN = -1
 WEEK_H = 168
 FEWEST_HOURS = 24  # with a known place, below which a person has no statistics
 _ZIPF_RANKS = 20
-_MAX_LZ = 20_000  # hours of which entropy rate and predictability are computed; time grows with their square
+# hours of which entropy rate and predictability are computed; time grows with their square
+_MAX_LZ = 20_000
 _MAX_HOURS = 20_000_000  # of all UEs together: 24 bytes each
 _HOUR_S = 3600.0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table, or one line and 2 for what has no statistics."""
-    parser = ArgumentParser(prog="python -m benchmarks.mobility", description="Print statistics of mobility.")
-    parser.add_argument("trace", metavar="TRACE|SCENARIO", help="a trace, a scenario file, or a bundled scenario")
+    parser = ArgumentParser(
+        prog="python -m benchmarks.mobility", description="Print statistics of mobility."
+    )
     parser.add_argument(
-        "--cell-m", type=number(float, 0, 1e6), default=250.0, metavar="M",
-        help="side of a place, m; 0: a building, or a distinct position of a trace (default: %(default)s)",
-    )  # fmt: skip
+        "trace", metavar="TRACE|SCENARIO", help="a trace, a scenario file, or a bundled scenario"
+    )
     parser.add_argument(
-        "--fill-h", type=number(float, 0, 1e4), default=12.0, metavar="H",
+        "--cell-m",
+        type=number(float, 0, 1e6),
+        default=250.0,
+        metavar="M",
+        help=(
+            "side of a place, m; 0: a building, or a distinct position of a trace (default: "
+            "%(default)s)"
+        ),
+    )
+    parser.add_argument(
+        "--fill-h",
+        type=number(float, 0, 1e4),
+        default=12.0,
+        metavar="H",
         help="hours for which a place is kept until the next row (default: %(default)s)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--set", action="append", default=[], dest="sets", metavar="KEY=VALUE",
-        help="a value of the scenario, or how a trace is read, as timezone=Europe/Berlin (may be repeated)",
-    )  # fmt: skip
+        "--set",
+        action="append",
+        default=[],
+        dest="sets",
+        metavar="KEY=VALUE",
+        help=(
+            "a value of the scenario, or how a trace is read, as timezone=Europe/Berlin "
+            "(may be repeated)"
+        ),
+    )
     args = parser.parse_args(arguments)
     try:
         overrides = overrides_of(args)
@@ -81,19 +104,28 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def print_table(found: dict[str, FloatArray], cell_m: float, fill_h: float) -> None:
-    """Print median and quartiles of the people with statistics. Raises `BadInput` where nobody has any."""
+    """Print median and quartiles of the people with statistics. Raises `BadInput` where nobody has
+    any.
+    """
     known = found["hours"] >= FEWEST_HOURS
     if not known.any():
         raise BadInput(
-            f"no user has {FEWEST_HOURS} hours with a known place; give a longer trace, or a larger --fill-h"
+            f"no user has {FEWEST_HOURS} hours with a known place; give a longer trace, "
+            f"or a larger --fill-h"
         )
     rows = []
     for title, name, factor, form in ROWS:
         value = factor * found[name][known]
         value = value[np.isfinite(value)]
-        figures = [form.format(v) for v in np.quantile(value, (0.5, 0.25, 0.75))] if len(value) else ["-"] * 3
+        figures = (
+            [form.format(v) for v in np.quantile(value, (0.5, 0.25, 0.75))]
+            if len(value)
+            else ["-"] * 3
+        )
         rows.append([title, *figures, f"{len(value):,}"])
-    places = f"squares of {cell_m:g} m" if cell_m > 0 else "buildings, or distinct positions of a trace"
+    places = (
+        f"squares of {cell_m:g} m" if cell_m > 0 else "buildings, or distinct positions of a trace"
+    )
     print(f"{known.sum():,} with at least {FEWEST_HOURS} known hours, of {len(known):,}")
     print(f"last position of each hour, kept for up to {fill_h:g} h; places are {places}\n")
     print(table(["", "median", "25 %", "75 %", "people"], rows))
@@ -101,7 +133,9 @@ def print_table(found: dict[str, FloatArray], cell_m: float, fill_h: float) -> N
 
 @frozen
 class Series:
-    """The places (h,) of one person, positions (h, 2) in m, and hours of the week (h,), 0 to 167 from Monday 0 h."""
+    """The places (h,) of one person, positions (h, 2) in m, and hours of the week (h,), 0 to 167
+    from Monday 0 h.
+    """
 
     place: IntArray
     position_m: FloatArray
@@ -111,15 +145,14 @@ class Series:
 def measures(people: Iterable[Series]) -> dict[str, FloatArray]:
     """Statistics of n people (n,), one series each; NaN where a person has too few known hours.
 
-    hours : number of hours with a known place; places: number of distinct places.
-    growth : exponent of S(t) ~ t^growth, S the number of distinct places until t.
-    top_1, top_2 : share of known hours at the most visited place, at the two most visited ones.
-    regularity : probability of the most frequent place of the hour of the week, weighted by known hours.
-    zipf : exponent of the frequency of visits f_k ~ k^-zipf to the k-th most visited place.
-    entropy : entropy of the shares of known hours at the places, bit.
-    entropy_rate : entropy of the next place given all places before, bit per hour.
-    predictability : upper bound of the share of hours whose place any algorithm can predict.
-    gyration_m : radius of gyration, m.
+    hours : number of hours with a known place; places: number of distinct places. growth : exponent
+    of S(t) ~ t^growth, S the number of distinct places until t. top_1, top_2 : share of known hours
+    at the most visited place, at the two most visited ones. regularity : probability of the most
+    frequent place of the hour of the week, weighted by known hours. zipf : exponent of the
+    frequency of visits f_k ~ k^-zipf to the k-th most visited place. entropy : entropy of the
+    shares of known hours at the places, bit. entropy_rate : entropy of the next place given all
+    places before, bit per hour. predictability : upper bound of the share of hours whose place any
+    algorithm can predict. gyration_m : radius of gyration, m.
     """
     found = [_of(one) for one in people]
     names = dict.fromkeys(name for each in found for name in each)
@@ -153,7 +186,8 @@ def _frequencies(place: IntArray) -> IntArray:
 
 
 def growth(place: IntArray) -> float:
-    """Exponent b of S(t) ~ t^b, S the distinct places until hour t, by least squares of log S on log t.
+    """Exponent b of S(t) ~ t^b, S the distinct places until hour t, by least squares of log S on
+    log t.
 
     At 20 times spaced evenly in log t from 24 h on. NaN for less than 48 h.
     """
@@ -165,7 +199,8 @@ def growth(place: IntArray) -> float:
 
 
 def zipf_of(count: IntArray) -> float:
-    """Exponent z of counts ~ k^-z, k the rank, by least squares of logs over the first 20 ranks with 2 visits or more.
+    """Exponent z of counts ~ k^-z, k the rank, by least squares of logs over the first 20 ranks
+    with 2 visits or more.
 
     NaN for less than 5 such ranks.
     """
@@ -174,10 +209,11 @@ def zipf_of(count: IntArray) -> float:
 
 
 def regularity(place: IntArray, hour_of_week: IntArray) -> float:
-    """Share of hours in the most frequent place of their hour of the week; NaN for less than 336 hours.
+    """Share of hours in the most frequent place of their hour of the week; NaN for less than 336
+    hours.
 
-    R(h) is the share of the most frequent place among the places of hour h of the week; the mean of R is weighted by
-    hours, so that one observation of an hour does not count as regular as 20.
+    R(h) is the share of the most frequent place among the places of hour h of the week; the mean of
+    R is weighted by hours, so that one observation of an hour does not count as regular as 20.
     """
     if len(place) < 2 * WEEK_H:  # an hour that is seen once looks regular
         return nan
@@ -200,18 +236,22 @@ def uncorrelated_entropy_bits(place: IntArray) -> float:
 
 
 def entropy_bits(place: IntArray) -> float:
-    r"""Entropy rate of the places, bits per hour, by the Lempel-Ziv estimator [Song et al. 2010, Science, SOM]::
+    r"""Entropy rate of the places, bits per hour, by the Lempel-Ziv estimator [Song et al. 2010,
+    Science, SOM]::
 
         S = n log2 n / sum_i Lambda_i
 
-    where Lambda_i is the length of the shortest sequence that starts at i and does not occur entirely before i.
+    where Lambda_i is the length of the shortest sequence that starts at i and does not occur
+    entirely before i.
     """
     n = len(place)
     return n * log2(n) / float(match_lengths(place).sum()) if n > 1 else 0.0
 
 
 def match_lengths(series: IntArray) -> IntArray:
-    """Lambda_i (n,): 1 + the length of the longest sequence that starts at i and occurs within series[:i]."""
+    """Lambda_i (n,): 1 + the length of the longest sequence that starts at i and occurs within
+    series[:i].
+    """
     n = len(series)
     longest = np.zeros_like(series)
     common = np.zeros(n + 1, dtype=int)  # of the suffixes that start at i + 1 and at j
@@ -245,11 +285,13 @@ def _slope(x: IntArray, y: IntArray) -> float:
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-# --- series -------------------------------------------------------------------------------------------------------
+# --- series
+# ----------------------------------------------------------------------------------------
 
 
 def cells(position_m: FloatArray, cell_m: float) -> IntArray:
-    """The square cell of a grid that positions (..., 2) lie in, numbered from 0 in order of x, then y; -1 for NaN.
+    """The square cell of a grid that positions (..., 2) lie in, numbered from 0 in order of x, then
+    y; -1 for NaN.
 
     cell_m : side of a cell; 0 makes every distinct position, to 0.1 m, a place.
     """
@@ -264,7 +306,8 @@ def cells(position_m: FloatArray, cell_m: float) -> IntArray:
 def filled(series: IntArray, fill_h: float) -> IntArray:
     """A series (h,) whose unknown entries have the last known one, at most fill_h hours before.
 
-    Entries after the last known one stay unknown, as nothing says whether the person was still observed.
+    Entries after the last known one stay unknown, as nothing says whether the person was still
+    observed.
     """
     hour = np.arange(len(series))
     known = series != UNKNOWN
@@ -276,8 +319,8 @@ def filled(series: IntArray, fill_h: float) -> IntArray:
 def trace_series(path: str, cell_m: float, fill_h: float, **settings: object) -> Iterator[Series]:
     """The series of every user of a trace: the last row of each hour of the wall clock.
 
-    cell_m : side of a place; 0: every distinct position is one, for check-ins. fill_h : see `filled`.
-    settings : of a `TraceFile`. Raises `BadInput` with one line.
+    cell_m : side of a place; 0: every distinct position is one, for check-ins. fill_h : see
+    `filled`. settings : of a `TraceFile`. Raises `BadInput` with one line.
     """
     file = trace_file(path, **settings)
     view = view_of(file.table(), file.timezone)
@@ -290,11 +333,14 @@ def trace_series(path: str, cell_m: float, fill_h: float, **settings: object) ->
         row = np.full(len(hours), UNKNOWN)
         row[hour[own] - hours[0]] = own  # of several rows in an hour the last one written stays
         row = filled(row, fill_h)
-        yield Series(np.where(row >= 0, place[row], UNKNOWN), xy_m[row], _of_week(hours, view.clock))
+        yield Series(
+            np.where(row >= 0, place[row], UNKNOWN), xy_m[row], _of_week(hours, view.clock)
+        )
 
 
 def scenario_series(name: str, cell_m: float, fill_h: float, overrides: Fields) -> Iterator[Series]:
-    """The series of all UEs of a scenario, whose movement is played. Raises `BadInput` with one line.
+    """The series of all UEs of a scenario, whose movement is played. Raises `BadInput` with one
+    line.
 
     overrides : dotted path -> value.
     """
@@ -304,16 +350,24 @@ def scenario_series(name: str, cell_m: float, fill_h: float, overrides: Fields) 
         world = build_world(study.world, Streams(study.seed), study.round_s)
     if world.duration_s < FEWEST_HOURS * 3600:
         raise BadInput(
-            f"{name}: world.duration_s: {world.duration_s:g} s are less than {FEWEST_HOURS} h; give "
-            "--set world.duration_s=2419200 for four weeks"
+            f"{name}: world.duration_s: {world.duration_s:g} s are less than {FEWEST_HOURS} h; "
+            "give --set world.duration_s=2419200 for four weeks"
         )
-    return played_series(world.mobility, world.state, world.ground, world.duration_s, cell_m, fill_h)
+    return played_series(
+        world.mobility, world.state, world.ground, world.duration_s, cell_m, fill_h
+    )
 
 
 def played_series(
-    mobility: Mobility, state: State, ground: Ground, duration_s: float, cell_m: float, fill_h: float
+    mobility: Mobility,
+    state: State,
+    ground: Ground,
+    duration_s: float,
+    cell_m: float,
+    fill_h: float,
 ) -> Iterator[Series]:
-    """The series of all UEs that move from `state` at time 0: where they are at the end of each hour.
+    """The series of all UEs that move from `state` at time 0: where they are at the end of each
+    hour.
 
     cell_m : side of a place; 0: the building a UE is in, unknown outdoors. fill_h : see `filled`.
     """
@@ -321,8 +375,8 @@ def played_series(
     n_hours = int(duration_s // _HOUR_S)
     if cell_m == 0 and state.indoors() is None:
         raise BadInput(
-            f"--cell-m 0: mobility {mobility.kind_name()} puts no UE into buildings; give the side of a cell in m, "
-            "such as 250"
+            f"--cell-m 0: mobility {mobility.kind_name()} puts no UE into buildings; give the "
+            "side of a cell in m, such as 250"
         )
     if n_hours * n_ue > _MAX_HOURS:
         raise BadInput(
@@ -347,7 +401,9 @@ def played_series(
 
 def _carried(position_m: FloatArray) -> FloatArray:
     """Positions (h, 2), of an absent UE the last known one."""
-    last = np.maximum.accumulate(np.where(np.isfinite(position_m).all(axis=1), np.arange(len(position_m)), 0))
+    last = np.maximum.accumulate(
+        np.where(np.isfinite(position_m).all(axis=1), np.arange(len(position_m)), 0)
+    )
     return position_m[last]
 
 

@@ -38,12 +38,19 @@ def often(work: Callable[[], Any], times: int) -> Turn:
 
 
 def beside(
-    work: str, ours: Turn, theirs: Turn, bar: float | None, seconds: float, limit: Turn | None = None, **more: Any
+    work: str,
+    ours: Turn,
+    theirs: Turn,
+    bar: float | None,
+    seconds: float,
+    limit: Turn | None = None,
+    **more: Any,
 ) -> Row:
     """A row of at least three pairs of turns, after one turn of each that loads and compiles.
 
-    `ratio` is the median of theirs over ours, pair by pair; `spread` are the least and the largest. `limit` is the time
-    of what cannot be left out, measured in the same turns, `share` what we reach of it. `bar` is the least ratio.
+    `ratio` is the median of theirs over ours, pair by pair; `spread` are the least and the largest.
+    `limit` is the time of what cannot be left out, measured in the same turns, `share` what we
+    reach of it. `bar` is the least ratio.
     """
     ours(), theirs()
     pairs: list[tuple[float, float]] = []
@@ -55,17 +62,35 @@ def beside(
             least.append(limit())
     mine, ratios = median(a for a, _ in pairs), sorted(b / a for a, b in pairs)
     ratio = median(ratios)
-    bound = {"limit": digits(1e3 * median(least)), "share": digits(median(least) / mine)} if least else {}
+    bound = (
+        {"limit": digits(1e3 * median(least)), "share": digits(median(least) / mine)}
+        if least
+        else {}
+    )
     return {
-        "work": work, "ours": digits(1e3 * mine), "unit": "ms", "theirs": digits(1e3 * median(b for _, b in pairs)),
-        "ratio": digits(ratio), "spread": [digits(ratios[0]), digits(ratios[-1])], "bar": bar,
-        "met": None if bar is None else ratio >= bar, **bound, **more,
-    }  # fmt: skip
+        "work": work,
+        "ours": digits(1e3 * mine),
+        "unit": "ms",
+        "theirs": digits(1e3 * median(b for _, b in pairs)),
+        "ratio": digits(ratio),
+        "spread": [digits(ratios[0]), digits(ratios[-1])],
+        "bar": bar,
+        "met": None if bar is None else ratio >= bar,
+        **bound,
+        **more,
+    }
 
 
 def without(work: str, peer: str, bar: float | None, reason: str) -> Row:
     """The row of a peer that is not there."""
     return {
-        "work": work, "ours": None, "unit": "ms", "peer": peer, "theirs": None, "ratio": None, "bar": bar,
-        "met": None, "reason": reason,
-    }  # fmt: skip
+        "work": work,
+        "ours": None,
+        "unit": "ms",
+        "peer": peer,
+        "theirs": None,
+        "ratio": None,
+        "bar": bar,
+        "met": None,
+        "reason": reason,
+    }

@@ -1,26 +1,28 @@
-"""Other simulators, driven the fastest way that they document, on the same base stations and as many UEs.
+"""Other simulators, driven the fastest way that they document, on the same base stations and as
+many UEs.
 
 All UEs move every tick in all of them. What a tick of each computes, and what it leaves out:
 
 CRRM (https://pypi.org/project/CRRM, Briggs and Nur)
-    ``move_ue_locations("all", deltas)`` with deltas drawn beforehand (so moving is one addition), then
-    ``get_spectral_efficiency()``: distances and angles of all pairs, UMa path loss of TR 38.901 with every link in line
-    of sight (its default, and its fastest: without, it computes both laws), received power, attachment, downlink
-    SINR and Shannon rate *of each UE's own cell*. Not: waypoints, line of sight by probability, shadowing, SINR
-    towards other cells, any uplink. Its `smart_update` is off: it cannot save anything when everybody moves, costs
-    time then, and version 2.0.2 fails when "all" move while it is on.
+    ``move_ue_locations("all", deltas)`` with deltas drawn beforehand (so moving is one addition),
+    then ``get_spectral_efficiency()``: distances and angles of all pairs, UMa path loss of TR
+    38.901 with every link in line of sight (its default, and its fastest: without, it computes both
+    laws), received power, attachment, downlink SINR and Shannon rate *of each UE's own cell*. Not:
+    waypoints, line of sight by probability, shadowing, SINR towards other cells, any uplink. Its
+    `smart_update` is off: it cannot save anything when everybody moves, costs time then, and
+    version 2.0.2 fails when "all" move while it is on.
 
 AIMM-simulator (https://pypi.org/project/AIMM-simulator, Briggs)
-    SimPy processes: a ``Scenario`` that adds deltas drawn beforehand, and the UEs' own loops once a tick, which
-    report RSRP to every cell and CQI and throughput to the serving one: UMa path loss of TR 36.873, always in line of
-    sight. Not: waypoints, line of sight by probability, shadowing, reattachment (its MME is left out), SINR towards
-    other cells, any uplink.
+    SimPy processes: a ``Scenario`` that adds deltas drawn beforehand, and the UEs' own loops once a
+    tick, which report RSRP to every cell and CQI and throughput to the serving one: UMa path loss
+    of TR 36.873, always in line of sight. Not: waypoints, line of sight by probability, shadowing,
+    reattachment (its MME is left out), SINR towards other cells, any uplink.
 
 mobile-env (https://pypi.org/project/mobile-env, Schneider et al.)
-    ``step`` of its Gymnasium environment with the central handler, whose action keeps every UE at the station that
-    it joined at the start: random waypoints, Okumura-Hata loss, SNR of all pairs, rates, utilities, and the
-    observation (which asks for the SNR of a pair more than once). Not: line of sight, shadowing, interference, any
-    uplink. Positions are rounded to metres.
+    ``step`` of its Gymnasium environment with the central handler, whose action keeps every UE at
+    the station that it joined at the start: random waypoints, Okumura-Hata loss, SNR of all pairs,
+    rates, utilities, and the observation (which asks for the SNR of a pair more than once). Not:
+    line of sight, shadowing, interference, any uplink. Positions are rounded to metres.
 
 A peer is imported when it is asked for. One that is missing leaves a reason instead of a time.
 """
@@ -49,11 +51,15 @@ def _places(n_bs: int, n_ue: int) -> tuple[np.ndarray, np.ndarray]:
     """Base stations (n_bs, 3) and UEs (n_ue, 3), uniform in the area."""
     xy = np.random.default_rng(0).uniform(size=(n_ue, 2)) * area_m(n_bs)
     sites = sites_m(n_bs)
-    return np.column_stack([sites, np.full(n_bs, BS_HEIGHT_M)]), np.column_stack([xy, np.full(n_ue, UE_HEIGHT_M)])
+    return np.column_stack([sites, np.full(n_bs, BS_HEIGHT_M)]), np.column_stack(
+        [xy, np.full(n_ue, UE_HEIGHT_M)]
+    )
 
 
 def _there_and_back(n_ue: int) -> Any:
-    """Moves (n_ue, 2) in random directions, endlessly; every second one returns, so nobody leaves the area."""
+    """Moves (n_ue, 2) in random directions, endlessly; every second one returns, so nobody leaves
+    the area.
+    """
     angle = np.random.default_rng(1).uniform(0, 2 * np.pi, n_ue)
     step = STEP_M * np.column_stack([np.cos(angle), np.sin(angle)])
     return cycle((step, -step))
@@ -66,10 +72,16 @@ def crrm(n_bs: int, n_ue: int) -> Tick:
     cells, ues = _places(n_bs, n_ue)
     simulator = Simulator(
         Parameters(
-            cell_locations=cells, ue_initial_locations=ues, h_BS_default=BS_HEIGHT_M, h_UT_default=UE_HEIGHT_M,
-            fc_GHz=CARRIER_HZ / 1e9, pathloss_model_name="UMa", LOS=True, smart_update=False,
+            cell_locations=cells,
+            ue_initial_locations=ues,
+            h_BS_default=BS_HEIGHT_M,
+            h_UT_default=UE_HEIGHT_M,
+            fc_GHz=CARRIER_HZ / 1e9,
+            pathloss_model_name="UMa",
+            LOS=True,
+            smart_update=False,
         )
-    )  # fmt: skip
+    )
     moves = _there_and_back(n_ue)
 
     def tick() -> Any:
@@ -84,7 +96,9 @@ def aimm(n_bs: int, n_ue: int) -> Tick:
     from AIMM_simulator import Scenario, Sim
 
     cells, ues = _places(n_bs, n_ue)
-    sim = Sim({"fc_GHz": CARRIER_HZ / 1e9, "h_UT": UE_HEIGHT_M, "h_BS": BS_HEIGHT_M}, show_params=False)
+    sim = Sim(
+        {"fc_GHz": CARRIER_HZ / 1e9, "h_UT": UE_HEIGHT_M, "h_BS": BS_HEIGHT_M}, show_params=False
+    )
     for cell in cells:
         sim.make_cell(interval=_FOREVER, xyz=cell)
     for ue in ues:

@@ -1,7 +1,9 @@
-"""What a round of a radio map costs: cells under links, gradients of all devices, and noise along a ramp.
+"""What a round of a radio map costs: cells under links, gradients of all devices, and noise along a
+ramp.
 
-The city is 300 m x 300 m of 10,000 cells, with 100 UEs and 200 base stations at 50 m. The printed algorithm, a
-bisection within an ascent of the slope within an ascent of the direction, is timed on a few UEs beside ours.
+The city is 300 m x 300 m of 10,000 cells, with 100 UEs and 200 base stations at 50 m. The printed
+algorithm, a bisection within an ascent of the slope within an ascent of the direction, is timed on
+a few UEs beside ours.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ import numpy as np
 from benchmarks.paired import beside, timed
 from benchmarks.world import Row, exponent, peak_gb, row
 from fl.defenses.shaped_noise import Alignment
-from fl.radio_map.obstacles import GridLinks, height_gradient, height_grid, incidence, standardised, theta_of
+from fl.radio_map.obstacles import (
+    GridLinks,
+    height_gradient,
+    height_grid,
+    incidence,
+    standardised,
+    theta_of,
+)
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -30,7 +39,9 @@ OUTER, INNER, BISECTIONS = 20, 20, 60  # iterations of the printed algorithm
 
 @dataclass(frozen=True)
 class Bench:
-    """How many UEs, base stations and cells along a side; UEs of the printed algorithm; the bars of the full size."""
+    """How many UEs, base stations and cells along a side; UEs of the printed algorithm; the bars of
+    the full size.
+    """
 
     ues: int
     stations: int
@@ -60,11 +71,18 @@ def links(bench: Bench, grid: PlaceGrid) -> GridLinks:
     a, b = ends_m(bench)
     x = standardised(np.linalg.norm(a - b, axis=1))
     noise = Streams(0).at("benchmark.radio-map").normal("gain", np.arange(len(a)))
-    return GridLinks(incidence(grid, a, b), x, -80 - 8 * x + 6 * noise, np.repeat(np.arange(bench.ues), bench.stations))
+    return GridLinks(
+        incidence(grid, a, b),
+        x,
+        -80 - 8 * x + 6 * noise,
+        np.repeat(np.arange(bench.ues), bench.stations),
+    )
 
 
 def seconds_of(task: Callable[[], object], seconds: float) -> float:
-    """Median CPU time of a call: on one thread it is the time, and it does not see what else the machine does."""
+    """Median CPU time of a call: on one thread it is the time, and it does not see what else the
+    machine does.
+    """
     task()
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
@@ -75,7 +93,9 @@ def seconds_of(task: Callable[[], object], seconds: float) -> float:
 
 
 def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArray:
-    """The printed Algorithm 1 for one device, g (M,): central differences, a fixed number of ascents; sigma^2 (M,)."""
+    """The printed Algorithm 1 for one device, g (M,): central differences, a fixed number of
+    ascents; sigma^2 (M,).
+    """
     budget, law = MU * g.sum(), Alignment(g[None], AREA, place_m[None], MU, RHO)
 
     def allocated(u: FloatArray, r: float) -> FloatArray:
@@ -108,7 +128,9 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     grid = height_grid(AREA, 300.0 / bench.cells)
     a, b = ends_m(bench)
     what = f"{bench.ues} UEs x {bench.stations} base stations x {len(grid):,} cells"
-    yield _row(f"{what}: cells under all links", seconds_of(lambda: incidence(grid, a, b), seconds), "s")
+    yield _row(
+        f"{what}: cells under all links", seconds_of(lambda: incidence(grid, a, b), seconds), "s"
+    )
     measured, count = links(bench, grid), np.full(bench.ues, bench.stations)
     heights, theta = np.full(len(grid), 10.0), theta_of((-20.0, -38.0), (-30.0, -21.0))
 
@@ -117,7 +139,11 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
 
     crossed = {"crossings": float(len(measured.under.cell))}
     yield _row(
-        f"{what}: gradient of heights of all UEs", seconds_of(gradient, seconds), "s", bench.gradient_s, **crossed
+        f"{what}: gradient of heights of all UEs",
+        seconds_of(gradient, seconds),
+        "s",
+        bench.gradient_s,
+        **crossed,
     )
     made = gradient()
     g, place = made**2, a[:: bench.stations, :2]
@@ -126,23 +152,34 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     theirs = [nested(g[i], grid.place_m, place[i]) for i in range(bench.nested_ues)]
     some = slice(0, bench.nested_ues)
     law = Alignment(g[some], AREA, place[some], MU, RHO)
-    value = [law.objective_m2(s).mean()
-             for s in (law.aligned(), np.array(theirs))]  # fmt: skip
-    whose, noise = cycle(range(bench.nested_ues)), timed(lambda: Alignment(g, AREA, place, MU, RHO).aligned())
+    value = [law.objective_m2(s).mean() for s in (law.aligned(), np.array(theirs))]
+    whose, noise = (
+        cycle(range(bench.nested_ues)),
+        timed(lambda: Alignment(g, AREA, place, MU, RHO).aligned()),
+    )
 
     def printed() -> float:
         i = next(whose)
         return timed(lambda: nested(g[i], grid.place_m, place[i]))()
 
     yield beside(
-        f"{what}: aligned noise of one UE", lambda: noise() / bench.ues, printed, bench.faster, seconds,
-        subject="radio-map", peer=f"the printed algorithm ({OUTER} x {INNER} ascents), {bench.nested_ues} UEs",
-        objective_m2=float(value[0]), their_objective_m2=float(value[1]),
-    )  # fmt: skip
+        f"{what}: aligned noise of one UE",
+        lambda: noise() / bench.ues,
+        printed,
+        bench.faster,
+        seconds,
+        subject="radio-map",
+        peer=f"the printed algorithm ({OUTER} x {INNER} ascents), {bench.nested_ues} UEs",
+        objective_m2=float(value[0]),
+        their_objective_m2=float(value[1]),
+    )
     peak = peak_gb()
     sizes, times = [], []
     for factor in (1, 2, 4):  # more links over the same cells
-        some_links, more = links(replace(bench, stations=factor * bench.stations), grid), factor * count
+        some_links, more = (
+            links(replace(bench, stations=factor * bench.stations), grid),
+            factor * count,
+        )
 
         def larger(of: GridLinks = some_links, n: IntArray = more) -> FloatArray:
             return height_gradient(of, heights, theta, SCALE_M, n)

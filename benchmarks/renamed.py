@@ -1,4 +1,6 @@
-"""What a tracker costs where every update comes under a new name: a round early and late, and hindsight."""
+"""What a tracker costs where every update comes under a new name: a round early and late, and
+hindsight.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class _Near(Attack):
     def run(self, view: View, facts: RoundContext, state: None, rng: Rng) -> tuple[Estimates, None]:
         every = np.arange(len(view.ue))
         error_m = _SIGMA_M * rng.normal("error", every, (2,), item=facts.round)
-        return view.spread("centroid", every, np.clip(self.home_m + error_m, 1.0, _SIDE_M - 1.0)), None
+        return view.spread(
+            "centroid", every, np.clip(self.home_m + error_m, 1.0, _SIDE_M - 1.0)
+        ), None
 
 
 def rows(ues: int, rounds: int, cells: int) -> Iterator[Row]:
@@ -39,10 +43,22 @@ def rows(ues: int, rounds: int, cells: int) -> Iterator[Row]:
     attack = Tracker.model_construct(**(given.__dict__ | {"of": told}))
     state, took = attack.start(), list[float]()
     for t in range(rounds):
-        facts = RoundContext(t, t * _ROUND_S, Public(area, 1), round_s=_ROUND_S, week_s=t * _ROUND_S)
-        view = View("updates", "all", np.zeros((ues, 1)), every * 0, t * ues + every, every * 0, every, None, None,
-                    None,
-                    renames=True)  # type: ignore[arg-type]  # fmt: skip
+        facts = RoundContext(
+            t, t * _ROUND_S, Public(area, 1), round_s=_ROUND_S, week_s=t * _ROUND_S
+        )
+        view = View(
+            "updates",
+            "all",
+            np.zeros((ues, 1)),
+            every * 0,
+            t * ues + every,
+            every * 0,
+            every,
+            None,
+            None,
+            None,
+            renames=True,
+        )  # type: ignore[arg-type]
         started = process_time()
         _, state = attack.run(view, facts, state, rng)
         took.append(process_time() - started)

@@ -1,8 +1,8 @@
 """Steps a second of the environments, and the share of a training that the environment takes.
 
-PowerAllocation and the live rounds of OnlinePower step through the class itself, episodes and resets included. Besides
-a tick of OnlinePower's world is measured: links, cohort and uplink
-of 5 base stations and 15 UEs, as `benchmarks.world` drives it.
+PowerAllocation and the live rounds of OnlinePower step through the class itself, episodes and
+resets included. Besides a tick of OnlinePower's world is measured: links, cohort and uplink of 5
+base stations and 15 UEs, as `benchmarks.world` drives it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ CITY = "power/city"
 
 @dataclass(frozen=True)
 class Bench:
-    """Sizes, and what is required: steps a second of one, steps a second of the world, and the environment's share of a
-    training in percent.
+    """Sizes, and what is required: steps a second of one, steps a second of the world, and the
+    environment's share of a training in percent.
     """
 
     rounds: int
@@ -52,7 +52,11 @@ def problem(rounds: int) -> Problem:
     """One of the study's size: noise that falls, weights of three heavy devices."""
     g = np.random.default_rng(0)
     weight = np.tile(np.where(np.arange(UES) < 3, 0.26, 0.22 / 12), (rounds, 1))
-    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, UES))) * 0.05
+    std = (
+        np.linspace(1.0, 0.25, rounds)[:, None] ** 2
+        * np.exp(g.normal(0, 0.1, (rounds, UES)))
+        * 0.05
+    )
     gain = np.tile(np.exp(g.normal(0.5, 0.7, UES)), (rounds, 1))
     return Problem(
         PowerLoss(Trajectory(std, weight, gain, 0.01), Convergence(), "aggregate"),
@@ -96,7 +100,16 @@ def row(work: str, found: float, unit: str, bar: float | None, least: bool, **mo
     """One line; least: the bar is the smallest value that is good enough."""
     met = None if bar is None else (found >= bar if least else found <= bar)
     empty = {"peer": None, "theirs": None, "ratio": None}
-    return {"subject": "rl", "work": work, "ours": digits(found), "unit": unit, **empty, "bar": bar, "met": met, **more}
+    return {
+        "subject": "rl",
+        "work": work,
+        "ours": digits(found),
+        "unit": unit,
+        **empty,
+        "bar": bar,
+        "met": met,
+        **more,
+    }
 
 
 def share(bench: Bench) -> float:
@@ -125,7 +138,13 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """All rows, each when it is measured."""
     one = problem(bench.rounds)
     (one_ms,) = tick_ms([stepper(PowerAllocation([one]))], seconds)
-    yield row(f"PowerAllocation, {UES} UEs: a step", 1e3 / one_ms, "steps/s", bench.allocation_hz, least=True)
+    yield row(
+        f"PowerAllocation, {UES} UEs: a step",
+        1e3 / one_ms,
+        "steps/s",
+        bench.allocation_hz,
+        least=True,
+    )
     yield from online_rows(bench, seconds)
     name, theirs, reason = start("mobile-env", BS, UES)
     ours = Ours(BS, UES)
@@ -136,5 +155,15 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     else:
         ms, theirs_ms = tick_ms([ours.tick, theirs], seconds)
         found = row(work, 1e3 / ms, "steps/s", bench.world_hz, least=True)
-        yield found | {"peer": name, "theirs": digits(1e3 / theirs_ms), "ratio": digits(theirs_ms / ms)}
-    yield row("DDPG on PowerAllocation: time in the environment", share(bench), "%", bench.share_percent, least=False)
+        yield found | {
+            "peer": name,
+            "theirs": digits(1e3 / theirs_ms),
+            "ratio": digits(theirs_ms / ms),
+        }
+    yield row(
+        "DDPG on PowerAllocation: time in the environment",
+        share(bench),
+        "%",
+        bench.share_percent,
+        least=False,
+    )

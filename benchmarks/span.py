@@ -1,4 +1,6 @@
-"""What `span` and `neuron-votes` cost: time of a target in a round, whose map of places is kept over rounds."""
+"""What `span` and `neuron-votes` cost: time of a target in a round, whose map of places is kept
+over rounds.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from netsim.rng import Streams
 
 @dataclass(frozen=True)
 class Bench:
-    """How many targets and places, the hidden layers of the network, and the most that a target may take."""
+    """How many targets and places, the hidden layers of the network, and the most that a target may
+    take.
+    """
 
     targets: int
     places: int
@@ -29,12 +33,16 @@ class Bench:
     span_ms: float | None = None
 
 
-FULL = Bench(1_000, 10_000, (256, 128), span_ms=60_000 / (1_000 * 28))  # 28 rounds of 1,000 UEs in a minute
+FULL = Bench(
+    1_000, 10_000, (256, 128), span_ms=60_000 / (1_000 * 28)
+)  # 28 rounds of 1,000 UEs in a minute
 SMALL = Bench(4, 100, (16, 8))
 
 
 def target_ms(attack: Attack, seen: View, seconds: float) -> float:
-    """Median CPU time of a target in ms, from whole rounds of which each goes on where the last one ended."""
+    """Median CPU time of a target in ms, from whole rounds of which each goes on where the last one
+    ended.
+    """
     facts, rng = Facts(2, 0.0, Public(attacks.AREA, 1)), Streams(0).at("benchmark.attack")
     _, state = attack.run(seen, facts, attack.start(), rng)  # loads
     times: list[float] = []
@@ -55,4 +63,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         (Span(cell_m=cell_m), "span", bench.span_ms),
         (NeuronVotes(cell_m=cell_m), "neuron votes", None),
     ):
-        yield {**row(f"{says}, {work}", target_ms(attack, seen, seconds), "ms", bar), "subject": "span"}
+        yield {
+            **row(f"{says}, {work}", target_ms(attack, seen, seconds), "ms", bar),
+            "subject": "span",
+        }

@@ -1,8 +1,10 @@
-"""What commands cost before they do anything: CPU time of processes of their own, one after another.
+"""What commands cost before they do anything: CPU time of processes of their own, one after
+another.
 
-Each is a fresh process, whose time includes the interpreter's. `limit` is that of an interpreter that imports numpy and
-pydantic, without which no scenario is read, or of the bare interpreter; `share` is what we reach of it. `modules` are
-those that are loaded, and `slow` the libraries among them that take long: both are counts, which no machine changes.
+Each is a fresh process, whose time includes the interpreter's. `limit` is that of an interpreter
+that imports numpy and pydantic, without which no scenario is read, or of the bare interpreter;
+`share` is what we reach of it. `modules` are those that are loaded, and `slow` the libraries among
+them that take long: both are counts, which no machine changes.
 """
 
 from __future__ import annotations
@@ -17,14 +19,29 @@ from statistics import median
 
 from benchmarks.world import ROOT, Row, digits, row
 
-SLOW = ("torch", "numba", "scipy", "pandas", "pyarrow", "plotly", "sklearn", "stable_baselines3", "gymnasium")
+SLOW = (
+    "torch",
+    "numba",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "plotly",
+    "sklearn",
+    "stable_baselines3",
+    "gymnasium",
+)
 _COMMAND = "from scenarios.app.cli.start import main; import sys; sys.argv[1:] = {words}; main()"
-_COUNT = "; import json, sys; print(json.dumps([len(sys.modules), [n for n in {slow} if n in sys.modules]]))"
+_COUNT = (
+    "; import json, sys; print(json.dumps([len(sys.modules), [n for n in {slow} if n in "
+    "sys.modules]]))"
+)
 
 
 @dataclass(frozen=True)
 class Start:
-    """A command or an import, the most that it may take, and what any program of its kind imports."""
+    """A command or an import, the most that it may take, and what any program of its kind
+    imports.
+    """
 
     name: str
     code: str
@@ -37,8 +54,18 @@ def commands(most_s: tuple[float | None, ...]) -> tuple[Start, ...]:
     needed = "import numpy, pydantic"
     return (
         Start("import netsim", "import netsim", most_s[0], "pass"),
-        Start("netsim --help", "import scenarios.app.cli.commands as c; c.parser().format_help()", most_s[1], "pass"),
-        Start("netsim validate campus", _COMMAND.format(words=["validate", "campus"]), most_s[2], needed),
+        Start(
+            "netsim --help",
+            "import scenarios.app.cli.commands as c; c.parser().format_help()",
+            most_s[1],
+            "pass",
+        ),
+        Start(
+            "netsim validate campus",
+            _COMMAND.format(words=["validate", "campus"]),
+            most_s[2],
+            needed,
+        ),
     )
 
 
@@ -53,7 +80,9 @@ def _environment() -> dict[str, str]:
 
 def cpu_s(code: str) -> float:
     """CPU seconds of an interpreter that runs this."""
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, cwd=ROOT, env=_environment())
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, cwd=ROOT, env=_environment()
+    )
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -64,7 +93,9 @@ def cpu_s(code: str) -> float:
 def loaded(code: str) -> tuple[int, list[str]]:
     """How many modules it has loaded in the end, and which slow libraries."""
     command = [sys.executable, "-c", code + _COUNT.format(slow=SLOW)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, env=_environment())
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=ROOT, env=_environment()
+    )
     modules, slow = json.loads(done.stdout.splitlines()[-1])
     return int(modules), list(slow)
 
@@ -78,7 +109,13 @@ def rows(starts: tuple[Start, ...], seconds: float) -> Iterator[Row]:
             pairs.append((cpu_s(start.code), cpu_s(start.needed)))
         mine, limit = (sorted(found) for found in zip(*pairs, strict=True))
         yield row(
-            f"{start.name}: CPU time of a process", median(mine), "s", start.most_s,
-            spread=[digits(mine[0]), digits(mine[-1])], limit=digits(median(limit)),
-            share=digits(median(limit) / median(mine)), modules=modules, slow=slow,
-        ) | {"subject": "start"}  # fmt: skip
+            f"{start.name}: CPU time of a process",
+            median(mine),
+            "s",
+            start.most_s,
+            spread=[digits(mine[0]), digits(mine[-1])],
+            limit=digits(median(limit)),
+            share=digits(median(limit) / median(mine)),
+            modules=modules,
+            slow=slow,
+        ) | {"subject": "start"}

@@ -1,4 +1,6 @@
-"""What engines cost: a sweep of brief runs on processes of this machine, and on a Ray cluster that it starts."""
+"""What engines cost: a sweep of brief runs on processes of this machine, and on a Ray cluster that
+it starts.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ vary: {{seed: {seeds}}}
 
 @dataclass(frozen=True)
 class Bench:
-    """Brief runs of a sweep, and how much longer than processes a cluster of this machine may take."""
+    """Brief runs of a sweep, and how much longer than processes a cluster of this machine may
+    take.
+    """
 
     runs: int
     ratio: float | None = None
@@ -64,5 +68,7 @@ def _played(scenario: Path, engine: Engine) -> tuple[float, bytes]:
     """Seconds that a sweep takes, and its table."""
     with TemporaryDirectory() as out:
         began = perf_counter()
-        table = Sweep(AskedStudy.of(scenario), Path(out) / "s", JOBS, lambda *end: None, engine=engine).play()
+        table = Sweep(
+            AskedStudy.of(scenario), Path(out) / "s", JOBS, lambda *end: None, engine=engine
+        ).play()
         return perf_counter() - began, table.read_bytes()

@@ -1,4 +1,6 @@
-"""What a town costs: drawing it, building a world in it, and a tick of residents indoors and on its streets."""
+"""What a town costs: drawing it, building a world in it, and a tick of residents indoors and on its
+streets.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +38,27 @@ SMALL = Bench(500.0, 2, 20)
 
 
 def setting(bench: Bench) -> WorldSetting:
-    """The `world:` section: UMa with its line of sight, shadowing and penetration, base stations on a square grid."""
+    """The `world:` section: UMa with its line of sight, shadowing and penetration, base stations on
+    a square grid.
+    """
     columns = int(np.ceil(np.sqrt(bench.n_bs)))
     step_m = bench.side_m / columns
-    at_m = [((k % columns + 0.5) * step_m, (k // columns + 0.5) * step_m) for k in range(bench.n_bs)]
+    at_m = [
+        ((k % columns + 0.5) * step_m, (k // columns + 0.5) * step_m) for k in range(bench.n_bs)
+    ]
     return WorldSetting.model_validate(
         {
             "duration_s": 1e6,
             "tick_s": TICK_S,
             "city": {"kind": "town", "width_m": bench.side_m, "height_m": bench.side_m},
-            "base_stations": tuple({"name": f"b{k}", "position_m": at} for k, at in enumerate(at_m)),
-            "ues": {"count": bench.n_ue, "mobility": {"kind": "resident"}, "measurement_period_s": 1e9},
+            "base_stations": tuple(
+                {"name": f"b{k}", "position_m": at} for k, at in enumerate(at_m)
+            ),
+            "ues": {
+                "count": bench.n_ue,
+                "mobility": {"kind": "resident"},
+                "measurement_period_s": 1e9,
+            },
             "radio": {"carrier_hz": 3.5e9, "path_loss": {"kind": "uma"}},
         }
     )
@@ -70,12 +82,24 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     draw(bench, 0)  # loads and compiles
     own = {"subject": "town"}
     yield (
-        row(f"{place}: streets, buildings and doors", median(draw(bench, k) for k in (1, 2, 3)), "s", bench.draw_s)
+        row(
+            f"{place}: streets, buildings and doors",
+            median(draw(bench, k) for k in (1, 2, 3)),
+            "s",
+            bench.draw_s,
+        )
         | own
     )
     started = perf_counter()
     world = build_world(setting(bench), Streams(1), TICK_S)
-    yield row(f"{size_name(bench.n_bs, bench.n_ue)} in a {place}: the world", perf_counter() - started, "s") | own
+    yield (
+        row(
+            f"{size_name(bench.n_bs, bench.n_ue)} in a {place}: the world",
+            perf_counter() - started,
+            "s",
+        )
+        | own
+    )
     world.env.run(until=MORNING_S)
     ticks = iter(range(1, 10**9))
 

@@ -1,8 +1,10 @@
-"""Reading a long file of SUMO floating car data, beside a plain loop over `lxml.etree.iterparse`, on one thread.
+"""Reading a long file of SUMO floating car data, beside a plain loop over `lxml.etree.iterparse`,
+on one thread.
 
-The file has the attributes that SUMO writes, a line for each vehicle and second. The loop is the fastest of its kind:
-it hears about ends of timesteps alone, takes id, x and y of the vehicles within, and forgets them. It neither looks for
-document types and depths, nor says in which line a file is wrong, as our reader does.
+The file has the attributes that SUMO writes, a line for each vehicle and second. The loop is the
+fastest of its kind: it hears about ends of timesteps alone, takes id, x and y of the vehicles
+within, and forgets them. It neither looks for document types and depths, nor says in which line a
+file is wrong, as our reader does.
 
 `limit` is reading the file and counting its lines: what any reader has to look at once.
 """
@@ -50,7 +52,8 @@ def write(file: Path, bench: Bench) -> None:
             x, y = rng.uniform(0, SIDE_M, (2, n))
             angle, speed, pos = rng.uniform(0, [[360], [14], [200]], (3, n))
             rows = [
-                f'        <vehicle id="veh{k}" x="{at_x:.2f}" y="{at_y:.2f}" angle="{a:.2f}" type="DEFAULT_VEHTYPE" '
+                f'        <vehicle id="veh{k}" x="{at_x:.2f}" y="{at_y:.2f}" '
+                f'angle="{a:.2f}" type="DEFAULT_VEHTYPE" '
                 f'speed="{v:.2f}" pos="{p:.2f}" lane="{k % 97}#1_0" slope="0.00"/>\n'
                 for k, at_x, at_y, a, v, p in zip(name, x, y, angle, speed, pos, strict=True)
             ]
@@ -97,6 +100,13 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         write(file, bench)
         found: dict[str, Any] = {"mb": round(file.stat().st_size / 1e6, 1), "same": same(file)}
         yield beside(
-            work, timed(lambda: read_table(file)), timed(lambda: loop(file)), bench.bar, seconds,
-            timed(lambda: file.read_bytes().count(b"\n")), peer=f"lxml {etree.__version__}, iterparse", **found, **name,
-        )  # fmt: skip
+            work,
+            timed(lambda: read_table(file)),
+            timed(lambda: loop(file)),
+            bench.bar,
+            seconds,
+            timed(lambda: file.read_bytes().count(b"\n")),
+            peer=f"lxml {etree.__version__}, iterparse",
+            **found,
+            **name,
+        )

@@ -1,4 +1,6 @@
-"""What tracking costs: filter and smoother with their answers, and how that grows with UEs, rounds and cells."""
+"""What tracking costs: filter and smoother with their answers, and how that grows with UEs, rounds
+and cells.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ _ERRORS = ErrorModel.plain(300.0, 0.2)
 
 @dataclass(frozen=True)
 class Bench:
-    """UEs, rounds and cells a side, and the most that both passes may take; a smaller size, for exponents, and one for
-    names of one round.
+    """UEs, rounds and cells a side, and the most that both passes may take; a smaller size, for
+    exponents, and one for names of one round.
     """
 
     ues: int
@@ -44,16 +46,23 @@ SMALL = Bench(3, 6, 12, (2, 3, 6), (2, 20, 6))
 
 @dataclass(frozen=True)
 class Times:
-    """CPU time in s: of the filter and of the smoother, both with their answers, and learning motion."""
+    """CPU time in s: of the filter and of the smoother, both with their answers, and learning
+    motion.
+    """
 
     filter_s: float
     smoother_s: float
 
 
 def times(ues: int, rounds: int, cells: int) -> Times:
-    """UEs that stay, with estimates of sigma 300 m, a fifth of them anywhere, on a grid of cells x cells."""
+    """UEs that stay, with estimates of sigma 300 m, a fifth of them anywhere, on a grid of cells x
+    cells.
+    """
     grid = PlaceGrid(Area(0.0, 0.0, _SIDE_M, _SIDE_M), cells, cells)
-    motion, prior = Motion.over(grid, _SPEED_MPS, _ROUND_S), np.full((1, cells, cells), 1 / cells**2, np.float32)
+    motion, prior = (
+        Motion.over(grid, _SPEED_MPS, _ROUND_S),
+        np.full((1, cells, cells), 1 / cells**2, np.float32),
+    )
     chain, every, draw = Chain(motion, prior, _ROUND_S), np.arange(ues), np.random.default_rng(0)
     habits = Habits.none(ues, weights_without_knowledge(motion.sigma_m), grid, own_places=False)
     home_m, history = draw.uniform(0, _SIDE_M, (ues, 2)), History.empty(1)
@@ -62,7 +71,9 @@ def times(ues: int, rounds: int, cells: int) -> Times:
     started = process_time()
     for t in range(rounds):
         z = home_m + draw.normal(0, 300.0, (ues, 2))
-        z = np.where(draw.uniform(size=(ues, 1)) < 0.2, draw.uniform(0, _SIDE_M, (ues, 2)), z)[:, None]
+        z = np.where(draw.uniform(size=(ues, 1)) < 0.2, draw.uniform(0, _SIDE_M, (ues, 2)), z)[
+            :, None
+        ]
         facts = RoundContext(t + 1, t * _ROUND_S, public, round_s=_ROUND_S, week_s=t * _ROUND_S)
         history = history.plus(facts, _ERRORS, every, z)
         p, uses = chain.filtered(p, habits, history.classes(t, _ROUND_S), _ERRORS.emission(z, grid))
@@ -96,6 +107,13 @@ def _exponents(bench: Bench) -> Iterator[Row]:
     """d log time / d log size, of the smoother, from a size and its double in one direction."""
     n, t, g = bench.small
     base = times(n, t, g).smoother_s
-    for what, bigger in (("UEs", (2 * n, t, g)), ("rounds", (n, 2 * t, g)), ("cells a side", (n, t, 2 * g))):
+    for what, bigger in (
+        ("UEs", (2 * n, t, g)),
+        ("rounds", (n, 2 * t, g)),
+        ("cells a side", (n, t, 2 * g)),
+    ):
         exponent = log(max(times(*bigger).smoother_s, 1e-6) / max(base, 1e-6)) / log(2)
-        yield {**row(f"smoother, exponent in {what}, from {n} x {t} x {g**2}", exponent, "1"), "subject": "tracking"}
+        yield {
+            **row(f"smoother, exponent in {what}, from {n} x {t} x {g**2}", exponent, "1"),
+            "subject": "tracking",
+        }

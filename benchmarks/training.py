@@ -1,13 +1,14 @@
 """A round of local training beside what one would write in PyTorch, on one thread.
 
-Times are of the processor. We and the peers take turns; `ratio` is the median of theirs over ours, turn by turn, and
-`spread` are the quartiles of these ratios. `difference` is the largest distance of a device's update from the peer's,
-as a share of it: both do the same work. `limit` is the time that the arithmetic of a round would take at the rate of
-large matrix products in the same session, `share` our part of it.
+Times are of the processor. We and the peers take turns; `ratio` is the median of theirs over ours,
+turn by turn, and `spread` are the quartiles of these ratios. `difference` is the largest distance
+of a device's update from the peer's, as a share of it: both do the same work. `limit` is the time
+that the arithmetic of a round would take at the rate of large matrix products in the same session,
+`share` our part of it.
 
-Beside simulators of federated learning (`federated_peers`) a round has the mean of the updates too. There `difference`
-is that of the new model from theirs, as a share of its change in the round, `spread` are the least and the largest
-ratio, and `elapsed` is the peer's elapsed time.
+Beside simulators of federated learning (`federated_peers`) a round has the mean of the updates too.
+There `difference` is that of the new model from theirs, as a share of its change in the round,
+`spread` are the least and the largest ratio, and `elapsed` is the peer's elapsed time.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ Bars = dict[tuple[str, int], float]
 
 @dataclass(frozen=True)
 class Cohort:
-    """Devices, samples of each and of a batch, the network, and the least ratios by peer and its precision."""
+    """Devices, samples of each and of a batch, the network, and the least ratios by peer and its
+    precision.
+    """
 
     devices: int
     samples: int
@@ -54,8 +57,8 @@ class Cohort:
 
 @dataclass(frozen=True)
 class Bench:
-    """Cohorts of regressors; devices and images of each of the classifier, and its least ratio; the least ratios of the
-    first cohort's rounds by simulator, and rounds of a turn.
+    """Cohorts of regressors; devices and images of each of the classifier, and its least ratio; the
+    least ratios of the first cohort's rounds by simulator, and rounds of a turn.
     """
 
     cohorts: tuple[Cohort, ...]
@@ -77,8 +80,12 @@ FULL = Bench(
 )  # fmt: skip
 SMALL = Bench(
     (Cohort(3, 10, 5, Mlp((2, 6, 4, 1), "relu"), {("loop", 32): 1e-9, ("mapped", 32): 1e9}),),
-    2, 30, None, {"flower": None, "pfl": None}, 1,
-)  # fmt: skip
+    2,
+    30,
+    None,
+    {"flower": None, "pfl": None},
+    1,
+)
 PEERS = {"loop": training_peers.loop, "mapped": training_peers.mapped}
 NAMES = {"loop": "PyTorch, device by device", "mapped": "PyTorch, torch.func.vmap"}
 
@@ -134,7 +141,9 @@ def _samples(cohort: Cohort) -> tuple[Local, federated_peers.Work]:
 
 def _name(cohort: Cohort) -> str:
     sizes = "-".join(map(str, cohort.net.sizes))
-    work = f"{cohort.devices:,} devices x {cohort.samples:,} samples, {sizes} {cohort.net.activation}"
+    work = (
+        f"{cohort.devices:,} devices x {cohort.samples:,} samples, {sizes} {cohort.net.activation}"
+    )
     return f"{work}, batches of {cohort.batch}: one round"
 
 
@@ -152,17 +161,24 @@ def regression(cohort: Cohort, seconds: float) -> Iterator[Row]:
         for name, make in PEERS.items():
             theirs = make(net, given.start, given.x, given.y, cohort.batch, number)
             bar = cohort.bars.get((name, bits))
-            yield _compared(_name(cohort), ours, theirs, NAMES[name], bits, n_samples * a_sample, bar, seconds)
+            yield _compared(
+                _name(cohort), ours, theirs, NAMES[name], bits, n_samples * a_sample, bar, seconds
+            )
 
 
 def federated(cohort: Cohort, peer: str, bar: float | None, n: int, seconds: float) -> Row:
     """The cohort's round at 32 bits beside a simulator of federated learning, n rounds a turn."""
     data, given = _samples(cohort)
-    work, how = f"{_name(cohort)}, and the mean", SgdSettings(LEARNING_RATE, cohort.batch, 1, 0.0, precision=32)
+    work, how = (
+        f"{_name(cohort)}, and the mean",
+        SgdSettings(LEARNING_RATE, cohort.batch, 1, 0.0, precision=32),
+    )
     before, elapsed = given.start[None], []
 
     def ours() -> np.ndarray:
-        return np.asarray(given.start + train_regression(cohort.net, before, data, how, RNG).values.mean(axis=0))
+        return np.asarray(
+            given.start + train_regression(cohort.net, before, data, how, RNG).values.mean(axis=0)
+        )
 
     name, start = federated_peers.PEERS[peer]
     try:
@@ -178,8 +194,15 @@ def federated(cohort: Cohort, peer: str, bar: float | None, n: int, seconds: flo
 
             found = beside(work, often(ours, n), theirs, bar, seconds)
     except ImportError as error:
-        return without(work, name, bar, f"not installed: {error}") | {"subject": "training", "bits": 32}
-    more = {"elapsed": digits(1e3 * median(elapsed[1:])), "difference": float(f"{difference:.2g}"), "bits": 32}
+        return without(work, name, bar, f"not installed: {error}") | {
+            "subject": "training",
+            "bits": 32,
+        }
+    more = {
+        "elapsed": digits(1e3 * median(elapsed[1:])),
+        "difference": float(f"{difference:.2g}"),
+        "bits": 32,
+    }
     return {**found, "peer": f"{name}, PyTorch {torch.__version__}", **more, "subject": "training"}
 
 
@@ -187,34 +210,59 @@ def classification(bench: Bench, seconds: float) -> Row:
     """The study's CNN beside the loop."""
     data, learner = images_of(Images(bench.devices, bench.images, 1, 1)), ImageNet(device="cpu")
     model = learner.init(Public(Area(0, 0, 1, 1), 1, images=MNIST), RNG)
-    start = [piece[0].clone() for piece in learner.network.unpack(torch.from_numpy(model.parameters).float(), MNIST)]
+    start = [
+        piece[0].clone()
+        for piece in learner.network.unpack(torch.from_numpy(model.parameters).float(), MNIST)
+    ]
     order = RNG.orders("order0", data.ue * 4096, data.count) + np.repeat(data.ptr[:-1], data.count)
     shape = (bench.devices, bench.images)
     x = (data.x[order].astype(np.float32) / 255).reshape(*shape, MNIST.height, MNIST.width)
     y = np.zeros(shape) if data.y is None else data.y[order].reshape(shape)
     batch = -(-bench.images // 10)
     theirs = training_peers.cnn(start, x, y.astype(np.int64), batch)
-    work = f"{bench.devices} devices x {bench.images:,} images, CNN of 21,880 parameters, 10 % batches: one round"
+    work = (
+        f"{bench.devices} devices x {bench.images:,} images, CNN of 21,880 parameters, 10 % "
+        f"batches: one round"
+    )
     # two convolutions (the first needs no gradient of its input), two layers
     an_image = 2 * (2 * 10 * 25 * 24 * 24 + 3 * 20 * 250 * 8 * 8 + 3 * (320 * 50 + 50 * 10))
     return _compared(
-        work, lambda: np.asarray(learner.local(model, "all", data, RNG).rows(slice(None))), theirs, NAMES["loop"], 32,
-        bench.devices * bench.images * an_image, bench.cnn, seconds,
-    )  # fmt: skip
+        work,
+        lambda: np.asarray(learner.local(model, "all", data, RNG).rows(slice(None))),
+        theirs,
+        NAMES["loop"],
+        32,
+        bench.devices * bench.images * an_image,
+        bench.cnn,
+        seconds,
+    )
 
 
 def _compared(
-    work: str, ours: Round, theirs: Callable[[], Any], peer: str, bits: int, flops: float, bar: float | None,
+    work: str,
+    ours: Round,
+    theirs: Callable[[], Any],
+    peer: str,
+    bits: int,
+    flops: float,
+    bar: float | None,
     seconds: float,
-) -> Row:  # fmt: skip
+) -> Row:
     a, b = ours(), theirs()
     difference = float((np.linalg.norm(a - b, axis=1) / np.linalg.norm(b, axis=1)).max())
     own_s, their_s = turns(ours, theirs, seconds)
     low, ratio, high = np.percentile(np.array(their_s) / np.array(own_s), [25, 50, 75]).tolist()
     own_ms, limit_ms = 1e3 * float(np.median(own_s)), 1e3 * flops / flops_per_s(_type(bits))
-    found = {"peer": f"{peer} {torch.__version__}", "theirs": digits(1e3 * float(np.median(their_s)))}
+    found = {
+        "peer": f"{peer} {torch.__version__}",
+        "theirs": digits(1e3 * float(np.median(their_s))),
+    }
     found |= {"ratio": digits(ratio), "spread": [digits(low), digits(high)], "bits": bits}
-    more = {"difference": float(f"{difference:.2g}"), "limit": digits(limit_ms), "share": digits(limit_ms / own_ms)}
+    more = {
+        "difference": float(f"{difference:.2g}"),
+        "limit": digits(limit_ms),
+        "share": digits(limit_ms / own_ms),
+    }
     met = None if bar is None else ratio >= bar
     return {**row(work, own_ms, "ms", bar), **found, **more, "met": met, "subject": "training"}
 

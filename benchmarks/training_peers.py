@@ -1,14 +1,17 @@
 """Federated rounds of a cohort, as one would write them in PyTorch without a simulator.
 
-What they need is made beforehand: tensors of the samples, the order of every device's samples, the global weights.
-They have no data loader, no module and no optimiser object: weights are tensors, changed in place. So they leave out
-what a round of ours does besides: drawing the order, and updates in double precision.
+What they need is made beforehand: tensors of the samples, the order of every device's samples, the
+global weights. They have no data loader, no module and no optimiser object: weights are tensors,
+changed in place. So they leave out what a round of ours does besides: drawing the order, and
+updates in double precision.
 
 `loop`    one device after the other: autograd, then a step
 `descended` one device of that loop, with epochs and orders of its own
 `mapped`  all devices at once: torch.func.vmap of torch.func.grad
-`squared` gradients of single samples: torch.func.vmap of torch.func.grad, in groups that suit it best
-`cnn`     the loop for the classifier of images, with torch's convolution, pooling and batch normalisation
+`squared` gradients of single samples: torch.func.vmap of torch.func.grad, in groups that suit it
+best
+`cnn`     the loop for the classifier of images, with torch's convolution, pooling and batch
+normalisation
 """
 
 from __future__ import annotations
@@ -26,12 +29,22 @@ from fl.optimisers import Adam
 
 Round = Callable[[], np.ndarray]
 LEARNING_RATE = 0.01
-GROUP = 64  # samples whose gradients exist at a time: 16 and 256 take twice as long, one by one half as long again
-_ACT: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "elu": functional.elu, "tanh": torch.tanh}
+# samples whose gradients exist at a time: 16 and 256 take twice as long, one by one half as long
+# again
+GROUP = 64
+_ACT: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "elu": functional.elu,
+    "tanh": torch.tanh,
+}
 
 
-def loop(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, number: torch.dtype) -> Round:
-    """Updates (k, d) of an epoch from parameters start (d,); x (k, n, p), y (k, n) in the order of their batches."""
+def loop(
+    net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, number: torch.dtype
+) -> Round:
+    """Updates (k, d) of an epoch from parameters start (d,); x (k, n, p), y (k, n) in the order of
+    their batches.
+    """
     before = leaves(net, torch.tensor(start, dtype=number))
     samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
 
@@ -53,11 +66,18 @@ def loop(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, 
 
 
 def descended(
-    net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, orders: list[np.ndarray], batch: int, rate: float,
-    number: torch.dtype, adam: Adam | None = None,
-) -> Round:  # fmt: skip
-    """The update (d,) of one device with samples x (n, p), y (n,), an epoch for each order of them (n,); by Adam, its
-    fused form, where one is given.
+    net: Mlp,
+    start: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    orders: list[np.ndarray],
+    batch: int,
+    rate: float,
+    number: torch.dtype,
+    adam: Adam | None = None,
+) -> Round:
+    """The update (d,) of one device with samples x (n, p), y (n,), an epoch for each order of them
+    (n,); by Adam, its fused form, where one is given.
     """
     before = leaves(net, torch.tensor(start, dtype=number))
     samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
@@ -65,7 +85,9 @@ def descended(
     def once() -> np.ndarray:
         weights = [tensor.clone().requires_grad_() for tensor in before]
         settings = {} if adam is None else {"betas": (adam.beta1, adam.beta2), "eps": adam.epsilon}
-        optimiser = None if adam is None else torch.optim.Adam(weights, rate, fused=True, **settings)
+        optimiser = (
+            None if adam is None else torch.optim.Adam(weights, rate, fused=True, **settings)
+        )
         for order in map(torch.from_numpy, orders):
             for some in order.split(batch):
                 loss = functional.mse_loss(forward(net, weights, samples[some]), labels[some])
@@ -84,7 +106,9 @@ def descended(
     return once
 
 
-def mapped(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, number: torch.dtype) -> Round:
+def mapped(
+    net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, number: torch.dtype
+) -> Round:
     """The same, all devices in every step."""
     before = leaves(net, torch.tensor(start, dtype=number))
     samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
@@ -97,7 +121,9 @@ def mapped(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int
     def once() -> np.ndarray:
         weights = [tensor.expand(len(samples), *tensor.shape).clone() for tensor in before]
         for first in range(0, labels.shape[1], batch):
-            gradients = step(weights, samples[:, first : first + batch], labels[:, first : first + batch])
+            gradients = step(
+                weights, samples[:, first : first + batch], labels[:, first : first + batch]
+            )
             for w, g in zip(weights, gradients, strict=True):
                 w.sub_(g, alpha=LEARNING_RATE)
         moved = [(w - b).flatten(1) for w, b in zip(weights, before, strict=True)]
@@ -113,7 +139,9 @@ def squared(net: Mlp, start: np.ndarray, x: np.ndarray) -> Round:
 
     def once() -> np.ndarray:
         groups = [each(weights, some) for some in samples.split(GROUP)]
-        return torch.cat([sum(g.flatten(1).square().sum(dim=1) for g in of) for of in groups]).numpy()
+        return torch.cat(
+            [sum(g.flatten(1).square().sum(dim=1) for g in of) for of in groups]
+        ).numpy()
 
     return once
 
@@ -142,7 +170,11 @@ def cnn(start: list[Tensor], x: np.ndarray, y: np.ndarray, batch: int) -> Round:
 
 def leaves(net: Mlp, flat: Tensor) -> list[Tensor]:
     """Weights (in, out) and biases (out,), layer by layer."""
-    return [piece for weight, bias in net.unpack(flat[None]) for piece in (weight[0].clone(), bias[0, 0].clone())]
+    return [
+        piece
+        for weight, bias in net.unpack(flat[None])
+        for piece in (weight[0].clone(), bias[0, 0].clone())
+    ]
 
 
 def forward(net: Mlp, weights: list[Tensor], x: Tensor) -> Tensor:
@@ -157,4 +189,6 @@ def _logits(weights: list[Tensor], x: Tensor) -> Tensor:
     h = functional.max_pool2d(functional.conv2d(x, kernel1, bias1), 2)
     h = functional.max_pool2d(functional.conv2d(h, kernel2, bias2), 2)
     h = functional.batch_norm(h, None, None, gain, offset, training=True)
-    return functional.linear(functional.relu(functional.linear(h.flatten(1), weight3, bias3)), weight4, bias4)
+    return functional.linear(
+        functional.relu(functional.linear(h.flatten(1), weight3, bias3)), weight4, bias4
+    )

@@ -1,7 +1,8 @@
-"""What uploads that take their time cost: rounds of `EventUplink` beside `Uplink.plan`, in turns, and whole runs.
+"""What uploads that take their time cost: rounds of `EventUplink` beside `Uplink.plan`, in turns,
+and whole runs.
 
-Everybody is asked at once. At held rates everybody is ready at once as well, as in a plan; where rates follow who comes
-and goes, UEs become ready one after the other, over a second.
+Everybody is asked at once. At held rates everybody is ready at once as well, as in a plan; where
+rates follow who comes and goes, UEs become ready one after the other, over a second.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ Interval = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Bench:
-    """Numbers of UEs: of rounds at held rates and in steps, of those in which every change is an event, and of whole
-    runs; the least share of the time of a round that its plan takes, by antennas, at `bar_ues`, and that of a run.
+    """Numbers of UEs: of rounds at held rates and in steps, of those in which every change is an
+    event, and of whole runs; the least share of the time of a round that its plan takes, by
+    antennas, at `bar_ues`, and that of a run.
     """
 
     ues: tuple[int, ...]
@@ -57,11 +59,22 @@ def cohort(n: int, antennas: int, compute_s: float) -> Cohort:
     rng = np.random.default_rng(n)
     gain = 10 ** rng.uniform(-13, -7, (n, N_BS))
     shape = (n, N_BS, antennas)
-    fading = None if antennas == 1 else (rng.normal(size=shape) + 1j * rng.normal(size=shape)) / np.sqrt(2)
+    fading = (
+        None
+        if antennas == 1
+        else (rng.normal(size=shape) + 1j * rng.normal(size=shape)) / np.sqrt(2)
+    )
     return Cohort(
-        np.arange(n), gain.argmax(axis=1), gain, fading, np.full(n, 0.1), np.ones(n, dtype=int), np.full(n, 3.0),
-        0.5 + rng.uniform(0, compute_s, n), np.full(n, 0.2),
-    )  # fmt: skip
+        np.arange(n),
+        gain.argmax(axis=1),
+        gain,
+        fading,
+        np.full(n, 0.1),
+        np.ones(n, dtype=int),
+        np.full(n, 3.0),
+        0.5 + rng.uniform(0, compute_s, n),
+        np.full(n, 0.2),
+    )
 
 
 class Rounds:
@@ -79,8 +92,12 @@ class Rounds:
             self.events += 1
 
 
-def interval_ms(subjects: list[Callable[[], Any]], seconds: float, least: int = 7) -> list[Interval]:
-    """Median time of each subject, ms, with its 95 % interval; subjects take turns for `seconds` in all."""
+def interval_ms(
+    subjects: list[Callable[[], Any]], seconds: float, least: int = 7
+) -> list[Interval]:
+    """Median time of each subject, ms, with its 95 % interval; subjects take turns for `seconds` in
+    all.
+    """
     for subject in subjects:
         subject()  # loads and compiles
     times: list[list[float]] = []
@@ -96,7 +113,8 @@ def _once_ms(subject: Callable[[], Any]) -> float:
 
 
 def median_interval(values: np.ndarray) -> Interval:
-    """The median of independent values (n,), and two of them that enclose the median of their law in 95 % of cases.
+    """The median of independent values (n,), and two of them that enclose the median of their law
+    in 95 % of cases.
 
     The number of values below that median is binomial (n, 1/2), here by its normal approximation.
     """
@@ -110,7 +128,9 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """Each when it is measured."""
     for antennas in (1, 4):
         yield from held(bench, antennas, seconds)
-    yield from followed("steps of 0.1 s", bench.ues, AirInterface(step_s=STEP_S), seconds, STEPS_GROWTH_BAR)
+    yield from followed(
+        "steps of 0.1 s", bench.ues, AirInterface(step_s=STEP_S), seconds, STEPS_GROWTH_BAR
+    )
     yield from followed("every change an event", bench.every_change, AirInterface(), seconds, None)
     yield whole_run(bench.whole_run, seconds, bench.run_bar)
 
@@ -120,10 +140,20 @@ def held(bench: Bench, antennas: int, seconds: float) -> Iterator[Row]:
     taken = []
     for n in bench.ues:
         one = cohort(n, antennas, 0.0)
-        air, plan = interval_ms([Rounds(one, HELD).play, lambda c=one: UPLINK.plan(c, PAYLOAD)], seconds)
+        air, plan = interval_ms(
+            [Rounds(one, HELD).play, lambda c=one: UPLINK.plan(c, PAYLOAD)], seconds
+        )
         taken.append(air[0])
-        ratio, bar = plan[0] / air[0], dict(bench.bars).get(antennas) if n == bench.bar_ues else None
-        beside = {"peer": "Uplink.plan", "theirs": digits(plan[0]), "ratio": digits(ratio), "bar": bar}
+        ratio, bar = (
+            plan[0] / air[0],
+            dict(bench.bars).get(antennas) if n == bench.bar_ues else None,
+        )
+        beside = {
+            "peer": "Uplink.plan",
+            "theirs": digits(plan[0]),
+            "ratio": digits(ratio),
+            "bar": bar,
+        }
         work = f"{n:,} UEs, {_of(antennas)}: a round at held rates"
         yield _row(work, air, **beside, met=None if bar is None else ratio >= bar)
     yield from _growth(f"{_of(antennas)}: a round at held rates", bench.ues, taken, GROWTH_BAR)
@@ -144,7 +174,9 @@ def followed(
 
 
 def scenario(n_ue: int) -> dict[str, Any]:
-    """Walkers under six base stations learn to tell digits, three rounds of one step on one image each."""
+    """Walkers under six base stations learn to tell digits, three rounds of one step on one image
+    each.
+    """
     sites = [(x, y) for y in (625, 1875) for x in (500, 1500, 2500)]
     uplink = {"kind": "noma", "decoding": "error-free"}
     ues = {
@@ -160,9 +192,15 @@ def scenario(n_ue: int) -> dict[str, Any]:
         "world": {
             "duration_s": 900,
             "city": {"kind": "open-field", "width_m": 3000, "height_m": 2500},
-            "base_stations": [{"name": f"b{k}", "position_m": list(at)} for k, at in enumerate(sites)],
+            "base_stations": [
+                {"name": f"b{k}", "position_m": list(at)} for k, at in enumerate(sites)
+            ],
             "ues": ues,
-            "radio": {"path_loss": {"kind": "uma"}, "shadowing": {"kind": "correlated"}, "uplink": uplink},
+            "radio": {
+                "path_loss": {"kind": "uma"},
+                "shadowing": {"kind": "correlated"},
+                "uplink": uplink,
+            },
         },
         "learning": {
             "round_s": 300,
@@ -173,7 +211,9 @@ def scenario(n_ue: int) -> dict[str, Any]:
 
 
 def whole_run(n_ue: int, seconds: float, bar: float | None) -> Row:
-    """A run with transmissions at held rates beside the same with planned ones; ratio: the share of the latter."""
+    """A run with transmissions at held rates beside the same with planned ones; ratio: the share of
+    the latter.
+    """
     with TemporaryDirectory() as name:
         file, out = Path(name) / "walkers.yaml", Path(name) / "run"
         file.write_text(json.dumps(scenario(n_ue)))
@@ -181,7 +221,12 @@ def whole_run(n_ue: int, seconds: float, bar: float | None) -> Row:
         studies = [load(file, settings_of) for settings_of in settings]
         plays = [lambda one=one: run(one, out, replace=True) for one in studies]
         air, plan = interval_ms(plays, seconds, least=3)
-    beside = {"peer": "planned", "theirs": digits(plan[0]), "ratio": digits(plan[0] / air[0]), "bar": bar}
+    beside = {
+        "peer": "planned",
+        "theirs": digits(plan[0]),
+        "ratio": digits(plan[0] / air[0]),
+        "bar": bar,
+    }
     met = None if bar is None else plan[0] / air[0] >= bar
     return _row(f"{n_ue:,} UEs, 3 rounds: a whole run at held rates", air, **beside, met=met)
 

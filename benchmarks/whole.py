@@ -1,22 +1,30 @@
-"""A whole run, beside the same run in which five parts are loops as one writes them with PyTorch and NumPy.
+"""A whole run, beside the same run in which five parts are loops as one writes them with PyTorch
+and NumPy.
 
-A run is played while what these parts are given is kept, and the CPU time of each part is taken; then the loops are
-played on the same. The other program is ours in all else: streets, movement, radio, other references, the page.
+A run is played while what these parts are given is kept, and the CPU time of each part is taken;
+then the loops are played on the same. The other program is ours in all else: streets, movement,
+radio, other references, the page.
 
     theirs = run - our parts + loops        ratio = theirs / run
 
-`training`  a device, an epoch and a batch after the other: autograd, weights changed in place; our orders of samples
-`central`   the map from all samples in one place: a batch after the other, autograd, `torch.optim.Adam(fused=True)`;
+`training`  a device, an epoch and a batch after the other: autograd, weights changed in place; our
+orders of samples
+`central`   the map from all samples in one place: a batch after the other, autograd,
+`torch.optim.Adam(fused=True)`;
             loops are given one epoch of each, from its start
-`samples`   mean squares of gradients of single samples, round by round: `torch.func.vmap`, which is faster than a loop
-`attacks`   of `dlg`: a target and a start after the other by `torch.optim.LBFGS` (`benchmarks.inversion_peers`)
-`leakage`   distances of random guesses, one set after the other: projections on our directions, and quantiles of all
-            directions at once at the breakpoints of both sides, which is faster than `ot.wasserstein_1d`; projections
-            of people's points are given, and sorted once for all sets
+`samples`   mean squares of gradients of single samples, round by round: `torch.func.vmap`, which is
+faster than a loop
+`attacks`   of `dlg`: a target and a start after the other by `torch.optim.LBFGS`
+(`benchmarks.inversion_peers`)
+`leakage`   distances of random guesses, one set after the other: projections on our directions, and
+quantiles of all
+            directions at once at the breakpoints of both sides, which is faster than
+            `ot.wasserstein_1d`; projections of people's points are given, and sorted once for all
+            sets
 
-Loops are given an even part of the work, and their time is scaled to all of it (`given`: pieces, of how many: devices,
-searches, sets). `updates` and `distances` are the largest relative differences from ours there, `losses` the mean of
-the least losses of both: they do the same work.
+Loops are given an even part of the work, and their time is scaled to all of it (`given`: pieces, of
+how many: devices, searches, sets). `updates` and `distances` are the largest relative differences
+from ours there, `losses` the mean of the least losses of both: they do the same work.
 """
 
 from __future__ import annotations
@@ -54,7 +62,9 @@ Loops = tuple[float, int, int, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Bench:
-    """Scenarios with settings, pieces of each part that loops are given, times that a run is played, least ratio."""
+    """Scenarios with settings, pieces of each part that loops are given, times that a run is
+    played, least ratio.
+    """
 
     runs: tuple[tuple[str, dict[str, Any]], ...]
     pieces: int
@@ -64,8 +74,13 @@ class Bench:
 
 FULL = Bench((("city", {}), ("campus", {})), 40, 3, 10.0)
 _TICK_S = 1e-6  # of clocks of CPU time: shorter work reads as none
-_BRIEF = {"learning.references": {"kriging_samples": 0, "central_epochs": 2}, "learning.learner.hidden": [8, 4]}
-SMALL = Bench((("campus", {"world.duration_s": 1_209_600, "learning.leakage": {}, **_BRIEF}),), 3, 1)
+_BRIEF = {
+    "learning.references": {"kriging_samples": 0, "central_epochs": 2},
+    "learning.learner.hidden": [8, 4],
+}
+SMALL = Bench(
+    (("campus", {"world.duration_s": 1_209_600, "learning.leakage": {}, **_BRIEF}),), 3, 1
+)
 
 
 @dataclass
@@ -110,7 +125,9 @@ def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]
 def some(pieces: list[Any], most: int) -> list[Any]:
     """An even part of them."""
     return (
-        [pieces[i] for i in sorted(set(np.linspace(0, len(pieces) - 1, most).astype(int).tolist()))] if pieces else []
+        [pieces[i] for i in sorted(set(np.linspace(0, len(pieces) - 1, most).astype(int).tolist()))]
+        if pieces
+        else []
     )
 
 
@@ -120,15 +137,32 @@ def training(calls: list[Call], most: int) -> Loops:
     chosen, apart, cpu_s = some(every, most), [0.0], 0.0
     for ((net, start, data, how, rng, read), made), row in chosen:
         alone = read(data.select(np.array([row])))
-        name, count = row_id(data.ue[row : row + 1], data.model[row : row + 1]), data.count[row : row + 1]
-        plain = how.optimiser.kind_name() == "sgd" and not (how.dropout or how.proximal or how.sample_clip)
+        name, count = (
+            row_id(data.ue[row : row + 1], data.model[row : row + 1]),
+            data.count[row : row + 1],
+        )
+        plain = how.optimiser.kind_name() == "sgd" and not (
+            how.dropout or how.proximal or how.sample_clip
+        )
         if not plain or how.frozen_layers:
             raise ValueError("the loop trains by plain SGD")
-        orders = [np.arange(count[0]) if how.batch_size == "all" else rng.orders(f"order{e}m", name, count)
-                  for e in range(how.local_epochs)]  # fmt: skip
+        orders = [
+            np.arange(count[0])
+            if how.batch_size == "all"
+            else rng.orders(f"order{e}m", name, count)
+            for e in range(how.local_epochs)
+        ]
         number = torch.float32 if how.precision == 32 else torch.float64
-        once = descended(net, start[data.model[row]], alone.x, alone.y, orders, int(how.batch(count)[0]),
-                         how.learning_rate, number)  # fmt: skip
+        once = descended(
+            net,
+            start[data.model[row]],
+            alone.x,
+            alone.y,
+            orders,
+            int(how.batch(count)[0]),
+            how.learning_rate,
+            number,
+        )
         took_s, found = _timed(once, first=len(apart) == 1)
         cpu_s += took_s
         ours = made.rows(slice(row, row + 1))[0]
@@ -138,7 +172,9 @@ def training(calls: list[Call], most: int) -> Loops:
 
 def centrally(calls: list[Call], most: int) -> Loops:
     """Maps one after the other, each for the first of its epochs: all take the same time."""
-    every = [(call, row) for call in calls for row in range(len(call[0][2].ue)) if call[0][2].count[row]]
+    every = [
+        (call, row) for call in calls for row in range(len(call[0][2].ue)) if call[0][2].count[row]
+    ]
     chosen, apart, cpu_s = some(every, most), [0.0], 0.0
     for ((net, start, data, how, rng), _), row in chosen:
         if not isinstance(how.optimiser, Adam):
@@ -146,8 +182,17 @@ def centrally(calls: list[Call], most: int) -> Loops:
         one, alone = replace(how, local_epochs=1), data.select(np.array([row]))
         order = rng.orders("order0m", row_id(alone.ue, alone.model), alone.count)
         number = torch.float32 if how.precision == 32 else torch.float64
-        once = descended(net, start[data.model[row]], alone.x, alone.y, [order], int(how.batch(alone.count)[0]),
-                         how.learning_rate, number, how.optimiser)  # fmt: skip
+        once = descended(
+            net,
+            start[data.model[row]],
+            alone.x,
+            alone.y,
+            [order],
+            int(how.batch(alone.count)[0]),
+            how.learning_rate,
+            number,
+            how.optimiser,
+        )
         took_s, found = _timed(once, first=len(apart) == 1)
         cpu_s += took_s * how.local_epochs
         ours = sgd_regression.train_regression(net, start, alone, one, rng).values[0]
@@ -170,29 +215,45 @@ def gradients(calls: list[Call], most: int) -> Loops:
 
 def attacks(calls: list[Call], most: int) -> Loops:
     """Searches one after the other, each a target from one start."""
-    every = [(call, target, k) for call in calls for target in range(len(call[0][3]))
-             for k in range(call[0][4].shape[1])]  # fmt: skip
+    every = [
+        (call, target, k)
+        for call in calls
+        for target in range(len(call[0][3]))
+        for k in range(call[0][4].shape[1])
+    ]
     chosen, ours, theirs, cpu_s = some(every, most), list[float](), list[float](), 0.0
     for ((attack, view, model, rows, start), found), target, k in chosen:
         weights = torch.from_numpy(view.model_before.parameters[model])
-        peer = Loop(view.learner.net, weights, torch.from_numpy(view.update[rows[target : target + 1]]))
+        peer = Loop(
+            view.learner.net, weights, torch.from_numpy(view.update[rows[target : target + 1]])
+        )
         begin = torch.from_numpy(start[target, k])
-        took_s, (loss, _) = _timed(partial(peer.search, 0, begin, attack.iterations), first=not ours)
+        took_s, (loss, _) = _timed(
+            partial(peer.search, 0, begin, attack.iterations), first=not ours
+        )
         cpu_s += took_s
         ours.append(float(found[1][target]))
         theirs.append(loss)
     return _scaled(
-        cpu_s, chosen, every, {"losses": [digits(float(np.mean(x))) for x in (ours, theirs)]} if ours else {}
+        cpu_s,
+        chosen,
+        every,
+        {"losses": [digits(float(np.mean(x))) for x in (ours, theirs)]} if ours else {},
     )
 
 
 def distances(calls: list[Call], most: int) -> Loops:
     """Sets of guesses one after the other."""
-    sets = [(a, s, w1) for (a, sets_m, _), found in calls
-            for s, w1 in zip(sets_m.reshape(-1, *sets_m.shape[-2:]), np.atleast_1d(found), strict=True)]  # fmt: skip
+    sets = [
+        (a, s, w1)
+        for (a, sets_m, _), found in calls
+        for s, w1 in zip(sets_m.reshape(-1, *sets_m.shape[-2:]), np.atleast_1d(found), strict=True)
+    ]
     chosen, apart, cpu_s = some(sets, most), [0.0], 0.0
     for a, set_m, found in chosen:
-        took_s, w1 = _timed(partial(_distance, np.ascontiguousarray(a.T), set_m), first=len(apart) == 1)
+        took_s, w1 = _timed(
+            partial(_distance, np.ascontiguousarray(a.T), set_m), first=len(apart) == 1
+        )
         cpu_s += took_s
         apart.append(abs(w1 / found - 1))
     return _scaled(cpu_s, chosen, sets, {"distances": float(f"{max(apart):.2g}")})
@@ -202,13 +263,17 @@ def _distance(along: FloatArray, guesses_m: FloatArray) -> float:
     """Mean distance along directions of sorted projections (n, directions) and guesses (m, 2)."""
     shadows = np.sort(projections(guesses_m, along.shape[1]).T, axis=0)
     n, m = len(along), len(shadows)
-    ends = np.union1d(np.arange(1, n + 1) * m, np.arange(1, m + 1) * n)  # breakpoints of both quantiles, in 1 / (n m)
+    ends = np.union1d(
+        np.arange(1, n + 1) * m, np.arange(1, m + 1) * n
+    )  # breakpoints of both quantiles, in 1 / (n m)
     gaps = np.abs(along[(ends - 1) // m] - shadows[(ends - 1) // n])
     return float((np.diff(ends, prepend=0) @ gaps).mean() / (n * m))
 
 
 def _timed(once: Callable[[], Any], first: bool) -> tuple[float, Any]:
-    """CPU seconds of a piece, and what it returns; the first one is played before, for what it loads."""
+    """CPU seconds of a piece, and what it returns; the first one is played before, for what it
+    loads.
+    """
     if first:
         once()
     began = process_time()
@@ -238,7 +303,11 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         runs, ratios = list[tuple[float, float]](), dict[str, list[tuple[float, float]]]()
         for _ in range(bench.turns):
             whole_s, parts = played(name, settings)
-            found = {part: LOOPS[part](kept.calls, bench.pieces) for part, kept in parts.items() if kept.calls}
+            found = {
+                part: LOOPS[part](kept.calls, bench.pieces)
+                for part, kept in parts.items()
+                if kept.calls
+            }
             for part, (loop_s, *_) in found.items():
                 ratios.setdefault(part, []).append((parts[part].cpu_s, loop_s))
             swapped_s = whole_s + sum(found[part][0] - parts[part].cpu_s for part in found)
@@ -253,7 +322,14 @@ def _row(work: str, pairs: list[tuple[float, float]], bar: float | None) -> Row:
     ratios = sorted(theirs / max(ours, _TICK_S) for ours, theirs in pairs)
     ours, theirs = (digits(median(each)) for each in zip(*pairs, strict=True))
     return {
-        "subject": "whole", "work": work, "ours": ours, "unit": "s", "peer": "loops over PyTorch and NumPy",
-        "theirs": theirs, "ratio": digits(median(ratios)), "spread": [digits(ratios[0]), digits(ratios[-1])],
-        "bar": bar, "met": None if bar is None else median(ratios) >= bar,
-    }  # fmt: skip
+        "subject": "whole",
+        "work": work,
+        "ours": ours,
+        "unit": "s",
+        "peer": "loops over PyTorch and NumPy",
+        "theirs": theirs,
+        "ratio": digits(median(ratios)),
+        "spread": [digits(ratios[0]), digits(ratios[-1])],
+        "bar": bar,
+        "met": None if bar is None else median(ratios) >= bar,
+    }

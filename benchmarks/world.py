@@ -1,17 +1,22 @@
-"""The world's chain of one tick, measured alone: time, growth with the number of links, peak memory.
+"""The world's chain of one tick, measured alone: time, growth with the number of links, peak
+memory.
 
 One tick of ours, through the calls that a round of learning makes (`fl/round/server.py`):
 
-1. ``world.env.run(until=...)`` moves every UE along its random waypoints (no pauses: everybody moves every tick),
-2. ``world.links()`` measures all pairs: UMa path loss, line of sight by probability (spatially correlated),
+1. ``world.env.run(until=...)`` moves every UE along its random waypoints (no pauses: everybody
+   moves every tick),
+2. ``world.links()`` measures all pairs: UMa path loss, line of sight by probability (spatially
+   correlated),
    spatially correlated shadowing,
 3. ``links.sinr(...)`` is the downlink SINR of all pairs,
-4. ``world.cohort(...)`` and ``uplink.plan(...)`` let everybody send at once: NOMA with successive cancellation and
+4. ``world.cohort(...)`` and ``uplink.plan(...)`` let everybody send at once: NOMA with successive
+   cancellation and
    interference from all cells.
 
 Drawing the city (the shadowing of each base station) happens once and is not counted, for nobody.
 
-    python -m benchmarks.world N_BS N_UE SECONDS     # one size in a process of its own, one JSON object
+    python -m benchmarks.world N_BS N_UE SECONDS     # one size in a process of its own, one JSON
+    object
 """
 
 from __future__ import annotations
@@ -49,14 +54,18 @@ SLOW_S = 0.2
 FULL_POWER_W = 0.2
 
 MEMORY_BAR_GB = 2.0
-GROWTH_BAR = 1.1  # exponent of time a tick over the number of links; 1 is proportional, and timing is noisy
+GROWTH_BAR = (
+    1.1  # exponent of time a tick over the number of links; 1 is proportional, and timing is noisy
+)
 
 ROOT = Path(__file__).parent.parent
 Row = dict[str, Any]
 
 
 def sites_m(n_bs: int) -> np.ndarray:
-    """Base stations on a square lattice (n_bs, 2), each in the middle of a square of INTER_SITE_M."""
+    """Base stations on a square lattice (n_bs, 2), each in the middle of a square of
+    INTER_SITE_M.
+    """
     columns = ceil(sqrt(n_bs))
     index = np.arange(n_bs)
     return (np.column_stack([index % columns, index // columns]) + 0.5) * INTER_SITE_M
@@ -121,8 +130,8 @@ class Ours:
 def tick_ms(subjects: list[Callable[[], Any]], seconds: float, blocks: int = 9) -> list[float]:
     """Median time of a tick of each subject, in ms, from blocks of ticks that take turns.
 
-    All subjects together take about `seconds`, warm-up apart; each gets as many blocks, however slow it is, and a
-    block is at least one tick.
+    All subjects together take about `seconds`, warm-up apart; each gets as many blocks, however
+    slow it is, and a block is at least one tick.
     """
     counts, first = [], []
     for tick in subjects:
@@ -137,7 +146,9 @@ def tick_ms(subjects: list[Callable[[], Any]], seconds: float, blocks: int = 9) 
         counts.append(max(1, int(share / once)))
         first.append(once)
     # one tick a block is all that fits: then fewer blocks, but three at least
-    blocks = max(3, min(blocks, int(seconds / sum(c * t for c, t in zip(counts, first, strict=True)))))
+    blocks = max(
+        3, min(blocks, int(seconds / sum(c * t for c, t in zip(counts, first, strict=True))))
+    )
     times: list[list[float]] = [[] for _ in subjects]
     for _ in range(blocks):
         for tick, count, found in zip(subjects, counts, times, strict=True):
@@ -157,9 +168,17 @@ def row(work: str, ours: float, unit: str, bar: float | None = None, **more: Any
     """One line of the result; without a peer, `bar` is the largest value that is good enough."""
     met = None if bar is None else ours <= bar
     return {
-        "subject": "world", "work": work, "ours": digits(ours), "unit": unit,
-        "peer": None, "theirs": None, "ratio": None, "bar": bar, "met": met, **more,
-    }  # fmt: skip
+        "subject": "world",
+        "work": work,
+        "ours": digits(ours),
+        "unit": unit,
+        "peer": None,
+        "theirs": None,
+        "ratio": None,
+        "bar": bar,
+        "met": met,
+        **more,
+    }
 
 
 def size_name(n_bs: int, n_ue: int) -> str:
@@ -168,7 +187,9 @@ def size_name(n_bs: int, n_ue: int) -> str:
 
 
 def alone(n_bs: int, n_ue: int, seconds: float) -> dict[str, float]:
-    """One size in a process of its own: `ms` a tick, `build_s`, and `peak_gb` of the whole process."""
+    """One size in a process of its own: `ms` a tick, `build_s`, and `peak_gb` of the whole
+    process.
+    """
     command = [sys.executable, "-m", "benchmarks.world", str(n_bs), str(n_ue), str(seconds)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
     return dict(json.loads(done.stdout))
@@ -179,14 +200,19 @@ def exponent(n: list[int], ms: list[float]) -> float:
     return float(np.polyfit(np.log(n), np.log(ms), 1)[0])
 
 
-def ladder_rows(ladder: list[tuple[int, int]], seconds: float, memory: tuple[int, int]) -> list[Row]:
+def ladder_rows(
+    ladder: list[tuple[int, int]], seconds: float, memory: tuple[int, int]
+) -> list[Row]:
     """Time a tick over UEs and over base stations, its growth, and peak memory.
 
-    `ladder` are sizes (n_bs, n_ue), which take turns; growth is fitted to those that share a number with `memory`.
+    `ladder` are sizes (n_bs, n_ue), which take turns; growth is fitted to those that share a number
+    with `memory`.
     """
     sizes = list(dict.fromkeys(ladder))
     worlds = [Ours(*size) for size in sizes]
-    ms = dict(zip(sizes, tick_ms([ours.tick for ours in worlds], seconds * len(sizes)), strict=True))
+    ms = dict(
+        zip(sizes, tick_ms([ours.tick for ours in worlds], seconds * len(sizes)), strict=True)
+    )
     del worlds
     rows = [row(f"{size_name(*size)}: one tick", ms[size], "ms") for size in sizes]
     for axis, name in ((1, "UEs"), (0, "base stations")):

@@ -32,7 +32,16 @@ suppress_warnings = ["mystnb.unknown_mime_type"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_type_aliases = {
-    name: name for name in ("FloatArray", "IntArray", "BoolArray", "ComplexArray", "State", "Seen", "ArrayLike")
+    name: name
+    for name in (
+        "FloatArray",
+        "IntArray",
+        "BoolArray",
+        "ComplexArray",
+        "State",
+        "Seen",
+        "ArrayLike",
+    )
 }
 autodoc_class_signature = "separated"
 autodoc_default_options = {

@@ -1,1 +1,3 @@
-"""Federated learning inside the simulated world: data, learners, defenses, attacks, metrics, rounds."""
+"""Federated learning inside the simulated world: data, learners, defenses, attacks, metrics,
+rounds.
+"""

@@ -28,7 +28,9 @@ class Aggregation(Part):
 
     @property
     def expected_participation(self) -> float | None:
-        """Share of the UEs that its fixed weights assume; None: the weights depend on the participants."""
+        """Share of the UEs that its fixed weights assume; None: the weights depend on the
+        participants.
+        """
         return None
 
     def start(self) -> State:
@@ -36,7 +38,9 @@ class Aggregation(Part):
         return None
 
     def receive_disclosed(self, local: Local, facts: RoundContext, state: State) -> State:
-        """The next state after UEs have sent what it asks for besides updates, before they train."""
+        """The next state after UEs have sent what it asks for besides updates, before they
+        train.
+        """
         return state
 
     def figures(self, state: State) -> Metrics:
@@ -44,8 +48,12 @@ class Aggregation(Part):
         return dict(getattr(state, "figures", {}))
 
     @abstractmethod
-    def weights(self, received: Received, facts: RoundContext, state: State) -> tuple[FloatArray, State]:
-        """Weights (n,), 0 where not decoded; they sum to 1 over a model's decoded rows unless `weight` is fixed."""
+    def weights(
+        self, received: Received, facts: RoundContext, state: State
+    ) -> tuple[FloatArray, State]:
+        """Weights (n,), 0 where not decoded; they sum to 1 over a model's decoded rows unless
+        `weight` is fixed.
+        """
 
 
 class FedAvg(Aggregation):
@@ -54,16 +62,22 @@ class FedAvg(Aggregation):
     kind: Literal["fedavg"] = "fedavg"
     reference = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
 
-    def weights(self, received: Received, facts: RoundContext, state: State) -> tuple[FloatArray, State]:
+    def weights(
+        self, received: Received, facts: RoundContext, state: State
+    ) -> tuple[FloatArray, State]:
         updates = received.updates
         mass = np.where(received.decoded, updates.count, 0.0)
         total = np.bincount(updates.model, weights=mass, minlength=facts.public.n_model)
-        share = np.divide(mass, total[updates.model], out=np.zeros_like(mass), where=total[updates.model] > 0)
+        share = np.divide(
+            mass, total[updates.model], out=np.zeros_like(mass), where=total[updates.model] > 0
+        )
         return share, state
 
 
 def shares(log_mass: FloatArray, decoded: BoolArray, model: IntArray, n_model: int) -> FloatArray:
-    """exp(log_mass) / its sum over the decoded rows of the same model: (n,), 0 where not decoded."""
+    """exp(log_mass) / its sum over the decoded rows of the same model: (n,), 0 where not
+    decoded.
+    """
     highest = np.full(n_model, -np.inf)
     np.maximum.at(highest, model[decoded], log_mass[decoded])
     mass = np.zeros(len(model))
@@ -73,40 +87,52 @@ def shares(log_mass: FloatArray, decoded: BoolArray, model: IntArray, n_model: i
 
 
 def effective(weights: FloatArray) -> float:
-    """Rows that equal weights of the same noise would have: (sum w)^2 / sum w^2; 0 where no row counts."""
+    """Rows that equal weights of the same noise would have: (sum w)^2 / sum w^2; 0 where no row
+    counts.
+    """
     square = float((weights**2).sum())
     return float(weights.sum() ** 2 / square) if square > 0 else 0.0
 
 
 def angles(rows: FloatArray, of: FloatArray) -> FloatArray:
-    """Angle (n,) in radians of rows (n, d) to others (n, d); a right one beside a zero or infinite row."""
+    """Angle (n,) in radians of rows (n, d) to others (n, d); a right one beside a zero or infinite
+    row.
+    """
     length = np.linalg.norm(rows, axis=1) * np.linalg.norm(of, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        cosine = np.where((length > 0) & np.isfinite(length), np.einsum("nd,nd->n", rows, of) / length, 0.0)
+        cosine = np.where(
+            (length > 0) & np.isfinite(length), np.einsum("nd,nd->n", rows, of) / length, 0.0
+        )
     return np.arccos(np.clip(cosine, -1.0, 1.0))
 
 
 def by_angle(angle: FloatArray, steepness: float) -> FloatArray:
-    """f(a) = b (1 - exp(-exp(-b (a - 1)))) with steepness b: falls from nearly b to 0, b (1 - 1/e) at one radian."""
+    """f(a) = b (1 - exp(-exp(-b (a - 1)))) with steepness b: falls from nearly b to 0, b (1 - 1/e)
+    at one radian.
+    """
     return steepness * -np.expm1(-np.exp(-steepness * (angle - 1.0)))
 
 
 class Uniform(Aggregation):
     r"""w_k = 1 / (q K) for every decoded row, independent of the other rows.
 
-    K (`clients`) is the number of UEs that could take part and q (`participation`) the share of them that is sampled.
-    The denominator is fixed: a missing UE does not change the weights of the others, and the weights need not sum to 1.
-    Central differential privacy requires this: one UE's row, of norm at most c, changes the sum by c and the merged
-    update by c / (q K); with weights by the number of samples or of participants it would change all weights.
+    K (`clients`) is the number of UEs that could take part and q (`participation`) the share of
+    them that is sampled. The denominator is fixed: a missing UE does not change the weights of the
+    others, and the weights need not sum to 1. Central differential privacy requires this: one UE's
+    row, of norm at most c, changes the sum by c and the merged update by c / (q K); with weights by
+    the number of samples or of participants it would change all weights.
     """
 
     kind: Literal["uniform"] = "uniform"
     clients: int = Field(ge=1, le=10_000_000)
     """number of UEs that could take part (K)"""
     participation: float = Field(1.0, gt=0, le=1)
-    """share of them that the server samples in a round (q), equal to the participation of the study"""
+    """share of them that the server samples in a round (q), equal to the participation of the
+    study"""
 
-    reference = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, f_f"
+    reference = (
+        "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, f_f"
+    )
     example = {"kind": "uniform", "clients": 4}
     offers = frozenset({"fixed weight"})
 
@@ -119,13 +145,17 @@ class Uniform(Aggregation):
     def expected_participation(self) -> float:
         return self.participation
 
-    def weights(self, received: Received, facts: RoundContext, state: State) -> tuple[FloatArray, State]:
+    def weights(
+        self, received: Received, facts: RoundContext, state: State
+    ) -> tuple[FloatArray, State]:
         return np.where(received.decoded, self.weight, 0.0), state
 
 
 @frozen
 class Angles:
-    """Mean angle in radians of every row decoded so far, by ascending row id, and the number of its rounds."""
+    """Mean angle in radians of every row decoded so far, by ascending row id, and the number of its
+    rounds.
+    """
 
     row: IntArray
     angle: FloatArray
@@ -134,12 +164,14 @@ class Angles:
 
 
 class Beda(Aggregation):
-    r"""G_k = |D_k| exp(f(angle_k)) / sum over the decoded, with f(a) = alpha (1 - exp(-exp(-alpha (a - 1)))).
+    r"""G_k = |D_k| exp(f(angle_k)) / sum over the decoded, with f(a) = alpha (1 - exp(-exp(-alpha
+    (a - 1)))).
 
-    angle_k, in radians, lies between a row and the mean of all decoded rows weighted by size, smoothed by its running
-    mean over the rounds in which the device was decoded: a~[t] = ((t - 1) a~[t - 1] + a[t]) / t. f falls with the
-    angle, from nearly alpha to 0, and is alpha (1 - 1/e) at one radian. Angles are those of what was received, noise
-    included; a row or a mean without length stands at a right angle. Figures: `angle_mean_rad`, `effective_devices`.
+    angle_k, in radians, lies between a row and the mean of all decoded rows weighted by size,
+    smoothed by its running mean over the rounds in which the device was decoded: a~[t] = ((t - 1)
+    a~[t - 1] + a[t]) / t. f falls with the angle, from nearly alpha to 0, and is alpha (1 - 1/e) at
+    one radian. Angles are those of what was received, noise included; a row or a mean without
+    length stands at a right angle. Figures: `angle_mean_rad`, `effective_devices`.
     """
 
     kind: Literal["beda"] = "beda"
@@ -147,15 +179,17 @@ class Beda(Aggregation):
     """alpha: the weight of an aligned UE grows by a factor of at most exp(alpha)"""
 
     reference = (
-        "Wu and Wang, Fast-Convergent Federated Learning With Adaptive Weighting, 2021 (FedAdp); benchmark BEDA of the "
-        "LAPA study"
+        "Wu and Wang, Fast-Convergent Federated Learning With Adaptive Weighting, 2021 (FedAdp); "
+        "benchmark BEDA of the LAPA study"
     )
     needs = {"updates": "compares single updates, and a sum of them is all that the server gets"}
 
     def start(self) -> Angles:
         return Angles(no_ints(), np.zeros(0), np.zeros(0))
 
-    def weights(self, received: Received, facts: RoundContext, state: Angles) -> tuple[FloatArray, Angles]:
+    def weights(
+        self, received: Received, facts: RoundContext, state: Angles
+    ) -> tuple[FloatArray, Angles]:
         updates = received.updates
         heard = received.decoded
         n_model = facts.public.n_model
@@ -171,13 +205,16 @@ class Beda(Aggregation):
         angle[mine] += (now[heard] - angle[mine]) / rounds[mine]
         log_mass[heard] += by_angle(angle[mine], self.alpha)
         weight = shares(log_mass, heard, updates.model, n_model)
-        said = {"effective_devices": effective(weight)} | ({"angle_mean_rad": angle[mine].mean()} if len(mine) else {})
+        said = {"effective_devices": effective(weight)} | (
+            {"angle_mean_rad": angle[mine].mean()} if len(mine) else {}
+        )
         return weight, Angles(every, angle, rounds, said)
 
 
 @frozen
 class Histograms:
-    """Labels that UEs have disclosed, by ascending row id: row (k,), pmf (k, bins), count (k,) samples behind each.
+    """Labels that UEs have disclosed, by ascending row id: row (k,), pmf (k, bins), count (k,)
+    samples behind each.
 
     disclosed: how many histograms were sent so far.
     """
@@ -194,22 +231,27 @@ _BINS = 48
 
 
 class Wasserstein(Aggregation):
-    r"""G_k = |D_k| exp(1 / max(W_k, floor)) / sum over the decoded, with W_k the distance of label distributions.
+    r"""G_k = |D_k| exp(1 / max(W_k, floor)) / sum over the decoded, with W_k the distance of label
+    distributions.
 
-    W_k is a Wasserstein distance between a device's label histogram pmf_k and pmf_G, the mean of all devices' weighted
-    by their size. Its ground metric is `distance`::
+    W_k is a Wasserstein distance between a device's label histogram pmf_k and pmf_G, the mean of
+    all devices' weighted by their size. Its ground metric is `distance`::
 
         total-variation   sum |pmf_k - pmf_G| / 2      0 or 1 between classes; in [0, 1]
-        label-index       sum |CDF_k - CDF_G|          classes as numbers, Eq. 20 as printed; depends on their order
-        label-range       sum |CDF_k - CDF_G| / 48     RSRP on 48 equal bins from -140 to -44 dBm, into the outermost of
+        label-index       sum |CDF_k - CDF_G|          classes as numbers, Eq. 20 as printed;
+        depends on their order
+        label-range       sum |CDF_k - CDF_G| / 48     RSRP on 48 equal bins from -140 to -44 dBm,
+        into the outermost of
                                                        which go labels beyond; in [0, 1]
 
-    Without a floor an IID device (W near 0.1) takes all the weight: exp(10). Weights are renormalised over the rows
-    that were decoded: the study's Eq. 22 keeps the sum over all devices, so that a selection would shrink the step.
+    Without a floor an IID device (W near 0.1) takes all the weight: exp(10). Weights are
+    renormalised over the rows that were decoded: the study's Eq. 22 keeps the sum over all devices,
+    so that a selection would shrink the step.
 
-    Every UE discloses its label histogram without noise: once, and again when its data change. The ledger does not
-    count this disclosure. Figures: `histograms_disclosed` so far, `distance_min` and `distance_max` of W
-    over this round's rows, `effective_devices` = 1 / sum G^2 (noise on the merged update grows as its inverse).
+    Every UE discloses its label histogram without noise: once, and again when its data change. The
+    ledger does not count this disclosure. Figures: `histograms_disclosed` so far, `distance_min`
+    and `distance_max` of W over this round's rows, `effective_devices` = 1 / sum G^2 (noise on the
+    merged update grows as its inverse).
     """
 
     kind: Literal["wasserstein"] = "wasserstein"
@@ -218,7 +260,9 @@ class Wasserstein(Aggregation):
     floor: float = Field(0.25, gt=0, le=1e6)
     """lower limit of the distance (W_floor)"""
 
-    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
+    reference = (
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
+    )
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -227,9 +271,16 @@ class Wasserstein(Aggregation):
         if self.distance == "label-range":
             return {
                 **rows,
-                "real labels": "distance: label-range compares real labels; for classes take total-variation",
+                "real labels": (
+                    "distance: label-range compares real labels; for classes take total-variation"
+                ),
             }
-        return {**rows, "class labels": f"distance: {self.distance} compares classes; for real labels take label-range"}
+        return {
+            **rows,
+            "class labels": (
+                f"distance: {self.distance} compares classes; for real labels take label-range"
+            ),
+        }
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
         yield notice("labels-disclosed", kind=self.kind_name())
@@ -243,7 +294,9 @@ class Wasserstein(Aggregation):
         old = state.pmf.reshape(-1, pmf.shape[1])
         _, mine, theirs = np.intersect1d(row, state.row, assume_unique=True, return_indices=True)
         news = len(row) - int((pmf[mine] == old[theirs]).all(axis=1).sum())
-        every, first = np.unique(np.concatenate([row, state.row]), return_index=True)  # of a row the new one
+        every, first = np.unique(
+            np.concatenate([row, state.row]), return_index=True
+        )  # of a row the new one
         count = np.concatenate([local.count, state.count])[first]
         return Histograms(every, np.concatenate([pmf, old])[first], count, state.disclosed + news)
 
@@ -272,7 +325,9 @@ class Wasserstein(Aggregation):
         moved = np.abs(np.cumsum(away, axis=1)).sum(axis=1)
         return moved / (_BINS if self.distance == "label-range" else 1)
 
-    def weights(self, received: Received, facts: RoundContext, state: Histograms) -> tuple[FloatArray, Histograms]:
+    def weights(
+        self, received: Received, facts: RoundContext, state: Histograms
+    ) -> tuple[FloatArray, Histograms]:
         updates = received.updates
         n_model = facts.public.n_model
         away = self.distances(state, updates.row, n_model)

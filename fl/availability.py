@@ -1,4 +1,6 @@
-"""The availability slot: which UEs may be asked for an update now, and how much energy they may spend on it."""
+"""The availability slot: which UEs may be asked for an update now, and how much energy they may
+spend on it.
+"""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -22,8 +24,9 @@ HOMES = "homes"
 class Conditions:
     """State of all UEs (n_ue,) when the server selects UEs.
 
-    time_s : of the simulation; wall_s : what the wall clock shows, seconds from the first midnight, so that
-    `wall_s % 86400` is the time of day; position_m, home_m (n_ue, 2) : NaN for a UE that is absent, or has no home.
+    time_s : of the simulation; wall_s : what the wall clock shows, seconds from the first midnight,
+    so that `wall_s % 86400` is the time of day; position_m, home_m (n_ue, 2) : NaN for a UE that is
+    absent, or has no home.
     """
 
     time_s: float
@@ -49,12 +52,14 @@ class Availability(Part):
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
         """Which of all UEs (n_ue,) may be asked now. The server asks in order of time.
 
-        rng : one stream for the whole run, the same at every call, so that a draw for a UE and a night (or any other
-        `item`) is the same whenever, and however often, the server asks.
+        rng : one stream for the whole run, the same at every call, so that a draw for a UE and a
+        night (or any other `item`) is the same whenever, and however often, the server asks.
         """
 
     def energy_j(self, state: State) -> FloatArray | None:
-        """Energy (n_ue,) that each UE may spend on its next update, training included; None: without a limit."""
+        """Energy (n_ue,) that each UE may spend on its next update, training included; None:
+        without a limit.
+        """
         return None
 
     def spent(self, ue: IntArray, energy_j: FloatArray, state: State) -> State:
@@ -75,8 +80,8 @@ class Always(Availability):
 class AtHome(Availability):
     """A UE is available while it is within `radius_m` of its home, where it has Wi-Fi and power.
 
-    A UE without a home, or that is absent, is not available. Homes are those of the mobility model; for a replayed
-    trace they are the places where UEs were at night.
+    A UE without a home, or that is absent, is not available. Homes are those of the mobility model;
+    for a replayed trace they are the places where UEs were at night.
     """
 
     kind: Literal["at-home"] = "at-home"
@@ -84,7 +89,8 @@ class AtHome(Availability):
     """distance from home up to which a UE is available, m"""
 
     reference = (
-        "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: idle, charging, and on "
+        "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, "
+        "Section 3: idle, charging, and on "
         "an unmetered network; that this is so at home, and only there, is assumed"
     )
     by_place = True
@@ -99,14 +105,17 @@ _CUT = 3.0  # standard deviations at which draws are cut off
 
 
 class Charging(Availability):
-    r"""Each UE is plugged in once a night, at a time and for as long as drawn each night, and available while it is.
+    r"""Each UE is plugged in once a night, at a time and for as long as drawn each night, and
+    available while it is.
 
-    In the night that begins on local day n, UE u is plugged in at S and out at S + L, on the wall clock::
+    In the night that begins on local day n, UE u is plugged in at S and out at S + L, on the wall
+    clock::
 
-        S = 24 h n + from_hour + from_spread_hours N_1,    L = max(0, hours + length_spread_hours N_2)
+        S = 24 h n + from_hour + from_spread_hours N_1,    L = max(0, hours + length_spread_hours
+        N_2)
 
-    N_1 and N_2 are independent standard normal draws for u and n, cut off at 3 deviations. The time before from_hour of
-    the first day belongs to a night that began before the run.
+    N_1 and N_2 are independent standard normal draws for u and n, cut off at 3 deviations. The time
+    before from_hour of the first day belongs to a night that began before the run.
     """
 
     kind: Literal["charging"] = "charging"
@@ -120,8 +129,8 @@ class Charging(Availability):
     """standard deviation of how long they stay plugged in, hours"""
 
     reference = (
-        "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: devices that charge; "
-        "the distributions of times are assumed"
+        "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: "
+        "devices that charge; the distributions of times are assumed"
     )
 
     @model_validator(mode="after")
@@ -129,8 +138,8 @@ class Charging(Availability):
         longest = self.hours + _CUT * self.length_spread_hours + 2 * _CUT * self.from_spread_hours
         if longest > 24:
             raise ValueError(
-                f"hours + 3 length_spread_hours + 6 from_spread_hours is {longest:g} hours, at most 24 are possible: "
-                "one night would reach into the next; lower one of them"
+                f"hours + 3 length_spread_hours + 6 from_spread_hours is {longest:g} hours, at "
+                "most 24 are possible: one night would reach into the next; lower one of them"
             )
         return self
 
@@ -147,14 +156,20 @@ class Charging(Availability):
         return total_s
 
     def _night(self, wall_s: float) -> int:
-        """The one night in which a UE can be plugged in at this time, by the day on which it begins."""
+        """The one night in which a UE can be plugged in at this time, by the day on which it
+        begins.
+        """
         earliest_h = self.from_hour - _CUT * self.from_spread_hours
         return floor((wall_s / _HOUR_S - earliest_h) / 24.0)
 
     def _plugged_in(self, n_ue: int, night: int, rng: Rng) -> tuple[FloatArray, FloatArray]:
         """From when until when each UE (n_ue,) is plugged in, s of the wall clock."""
-        pair = np.arange((n_ue + 1) // 2)  # two UEs share an owner: a draw costs the same for four numbers as for two
-        drawn = rng.normal("night", pair, (2, 2), item=night).reshape(-1, 2)[:n_ue].clip(-_CUT, _CUT)
+        pair = np.arange(
+            (n_ue + 1) // 2
+        )  # two UEs share an owner: a draw costs the same for four numbers as for two
+        drawn = (
+            rng.normal("night", pair, (2, 2), item=night).reshape(-1, 2)[:n_ue].clip(-_CUT, _CUT)
+        )
         from_h = 24.0 * night + self.from_hour + self.from_spread_hours * drawn[:, 0]
         length_h = np.maximum(self.hours + self.length_spread_hours * drawn[:, 1], 0.0)
         return _HOUR_S * from_h, _HOUR_S * (from_h + length_h)
@@ -171,11 +186,12 @@ class Charge:
 class Battery(Availability):
     """A UE is available while its battery holds at least a share of its capacity.
 
-    Chargers fill the battery up to its capacity, training and sending take from it, and nothing else does: capacity_j
-    is what learning may use of a battery. An update may spend whatever charge there is at the request. With
-    `world.radio.dynamic_uplink` one that needs more is lost when the charge is gone; without, it is sent and leaves
-    nothing. Charging is brought up to date whenever the server looks for UEs. Where the wall clock has changed since
-    its last look, all that time counts by the later one.
+    Chargers fill the battery up to its capacity, training and sending take from it, and nothing
+    else does: capacity_j is what learning may use of a battery. An update may spend whatever charge
+    there is at the request. With `world.radio.dynamic_uplink` one that needs more is lost when the
+    charge is gone; without, it is sent and leaves nothing. Charging is brought up to date whenever
+    the server looks for UEs. Where the wall clock has changed since its last look, all that time
+    counts by the later one.
     """
 
     kind: Literal["battery"] = "battery"

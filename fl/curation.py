@@ -14,20 +14,27 @@ from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-UNTOUCHED = "untouched places"  # what a study offers until anything but learning depends on true places
+UNTOUCHED = (
+    "untouched places"  # what a study offers until anything but learning depends on true places
+)
 
 
 class Curation(Named):
-    """One step of a chain on the local data of all UEs; a step that adds noise spends privacy in its own unit."""
+    """One step of a chain on the local data of all UEs; a step that adds noise spends privacy in
+    its own unit.
+    """
 
     role = "curation"
     kind: str
     by_place: ClassVar = False
-    """whether the selection or the change of a record depends on the positions of the UE's records"""
+    """whether the selection or the change of a record depends on the positions of the UE's
+    records"""
 
     @property
     def displacement_per_m(self) -> float | None:
-        """epsilon of the planar Laplace noise that it adds to places, a public setting; None: it adds none."""
+        """epsilon of the planar Laplace noise that it adds to places, a public setting; None: it
+        adds none.
+        """
         return None
 
     def start(self, n_ue: int) -> State:
@@ -40,7 +47,9 @@ class Curation(Named):
 
 
 class RandomBatch(Curation):
-    """Keeps `num` samples of each UE, drawn uniformly without replacement (all, if it has fewer)."""
+    """Keeps `num` samples of each UE, drawn uniformly without replacement (all, if it has
+    fewer).
+    """
 
     kind: Literal["random"] = "random"
     num: int = Field(ge=1)
@@ -58,7 +67,8 @@ class RandomBatch(Curation):
 
 
 class ClusterBatch(Curation):
-    """Keeps samples of the DBSCAN clusters of a UE's positions; `chosen` of the subclass names them.
+    """Keeps samples of the DBSCAN clusters of a UE's positions; `chosen` of the subclass names
+    them.
 
     A row without any cluster keeps one random sample and counts as `fallback`.
     """
@@ -72,8 +82,12 @@ class ClusterBatch(Curation):
     needs = {"positions": "it works on places; these data have none"}
 
     @abstractmethod
-    def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
-        """Indices of samples at positions (n, 2), of clusters (n,) with means (k, 2), -1 for none; lot (n,) uniform."""
+    def chosen(
+        self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
+    ) -> IntArray:
+        """Indices of samples at positions (n, 2), of clusters (n,) with means (k, 2), -1 for none;
+        lot (n,) uniform.
+        """
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         from fl.dbscan import dbscan  # compiled: not for readers of scenarios
@@ -98,21 +112,25 @@ class ClusterBatch(Curation):
 
 
 class DiverseBatch(ClusterBatch):
-    """Keeps, of each DBSCAN cluster of positions, the sample nearest to the mean (of several the first).
+    """Keeps, of each DBSCAN cluster of positions, the sample nearest to the mean (of several the
+    first).
 
-    Long stays then have the same weight as short ones, and the mean of the kept samples differs from that of the
-    measured ones. A row without any cluster keeps one random sample and counts as `fallback`.
+    Long stays then have the same weight as short ones, and the mean of the kept samples differs
+    from that of the measured ones. A row without any cluster keeps one random sample and counts as
+    `fallback`.
 
-    The step selects true samples and adds no noise, so there is no privacy guarantee. If `eps_m` is too large, all
-    clusters merge, and the one remaining sample is the nearest to the mean, which leaks most. The same number of random
-    samples (`random`) has much of the effect.
+    The step selects true samples and adds no noise, so there is no privacy guarantee. If `eps_m` is
+    too large, all clusters merge, and the one remaining sample is the nearest to the mean, which
+    leaks most. The same number of random samples (`random`) has much of the effect.
     """
 
     kind: Literal["diverse-batch"] = "diverse-batch"
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
 
-    def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
+    def chosen(
+        self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
+    ) -> IntArray:
         """The sample of each cluster that is nearest to the cluster's mean."""
         order = np.lexsort((np.linalg.norm(position_m - mean_m[cluster], axis=1), cluster))
         kinds, first = np.unique(cluster[order], return_index=True)
@@ -120,14 +138,17 @@ class DiverseBatch(ClusterBatch):
 
 
 class FarthestBatch(ClusterBatch):
-    """Keeps `num` samples of each UE from the DBSCAN clusters farthest from the mean of its data of the round.
+    """Keeps `num` samples of each UE from the DBSCAN clusters farthest from the mean of its data of
+    the round.
 
-    Clusters in order of decreasing distance from their mean to the mean of all samples, noise included; in a cluster
-    samples in random order. If all clusters together have fewer than `num` samples, all of those are kept; a row
-    without any cluster keeps one random sample and counts as `fallback`.
+    Clusters in order of decreasing distance from their mean to the mean of all samples, noise
+    included; in a cluster samples in random order. If all clusters together have fewer than `num`
+    samples, all of those are kept; a row without any cluster keeps one random sample and counts as
+    `fallback`.
 
-    The step selects true samples and adds no noise, so there is no privacy guarantee. It moves an estimate of the mean
-    towards another true place: between home and work towards one of the two. Compare it with `random`.
+    The step selects true samples and adds no noise, so there is no privacy guarantee. It moves an
+    estimate of the mean towards another true place: between home and work towards one of the two.
+    Compare it with `random`.
     """
 
     kind: Literal["farthest-batch"] = "farthest-batch"
@@ -137,7 +158,9 @@ class FarthestBatch(ClusterBatch):
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
     example = {"kind": "farthest-batch", "num": 5}
 
-    def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
+    def chosen(
+        self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
+    ) -> IntArray:
         away_m = np.linalg.norm(mean_m - position_m.mean(axis=0), axis=1)
         rank = np.argsort(np.argsort(-away_m, kind="stable"))
         member = np.flatnonzero(cluster >= 0)
@@ -147,29 +170,36 @@ class FarthestBatch(ClusterBatch):
 class GeoIndistinguishable(Curation):
     r"""Adds planar Laplace noise to every position, independently of all others.
 
-    Density (epsilon^2 / 2 pi) e^(-epsilon |noise|): the radius is Gamma(2, 1 / epsilon_per_m), 2 / epsilon_per_m metres
-    in the mean, the angle uniform.
+    Density (epsilon^2 / 2 pi) e^(-epsilon |noise|): the radius is Gamma(2, 1 / epsilon_per_m), 2 /
+    epsilon_per_m metres in the mean, the angle uniform.
 
-    One location: for two true places d metres apart the probabilities of any output differ by at most a factor
-    e^(epsilon_per_m d), so places up to about 1 / epsilon_per_m apart are hard to distinguish. All locations of a UE:
-    displaced by d_1, d_2, ... metres, the factor is e^(epsilon_per_m sum d_i); the ledger adds epsilon_per_m for each.
-    The guarantee is per location, not per user: the error of the mean of n noisy positions is smaller by sqrt(n).
+    One location: for two true places d metres apart the probabilities of any output differ by at
+    most a factor e^(epsilon_per_m d), so places up to about 1 / epsilon_per_m apart are hard to
+    distinguish. All locations of a UE: displaced by d_1, d_2, ... metres, the factor is
+    e^(epsilon_per_m sum d_i); the ledger adds epsilon_per_m for each. The guarantee is per
+    location, not per user: the error of the mean of n noisy positions is smaller by sqrt(n).
 
-    It covers positions only. Labels, times and the number of samples do not change, and a label (RSRP) measured at the
-    true place depends on it. After a step that selects samples by position it would not cover the selection, so such a
-    chain is refused. It holds for real numbers; rounding to doubles is not analysed.
+    It covers positions only. Labels, times and the number of samples do not change, and a label
+    (RSRP) measured at the true place depends on it. After a step that selects samples by position
+    it would not cover the selection, so such a chain is refused. It holds for real numbers;
+    rounding to doubles is not analysed.
     """
 
     kind: Literal["geo-indistinguishable"] = "geo-indistinguishable"
     epsilon_per_m: float = Field(ge=1e-9, le=1e9)
     """privacy level of one location, per metre"""
 
-    reference = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
+    reference = (
+        "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
+    )
     example = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
     needs = {
         "positions": "it works on places; these data have none",
-        UNTOUCHED: "what is learnt from depends on the true places, and its epsilon does not cover that; put it first, "
-        "without availability at-home, withholding home-zone or data.hold_out_by: block",
+        UNTOUCHED: (
+            "what is learnt from depends on the true places, and its epsilon does not cover "
+            "that; put it first, "
+            "without availability at-home, withholding home-zone or data.hold_out_by: block"
+        ),
     }
     offers = frozenset({"location spend"})
 
@@ -206,24 +236,27 @@ _SMALLEST_M = 1.0  # scale of an axis along which a device did not move
 class Gan(Curation):
     """Displaces every position with a generator that is trained against an adversary on the UE.
 
-    On each UE, from its own data of the round: x' = x + G(x, noise), an adversary A predicts x from x', and
+    On each UE, from its own data of the round: x' = x + G(x, noise), an adversary A predicts x from
+    x', and
 
         min_G  rho E|x' - x|^2 - (1 - rho) min(E|A(x') - x|^2, cap),    min_A  E|A(x') - x|^2,
 
-    with positions standardised by the UE's own mean and deviation (at least 1 m) of each axis. A takes two steps for
-    each step of G; both have one hidden layer (tanh) and are trained with Adam. A smaller `rho` gives larger
-    displacements, with a sharp transition: for a commuter about 10 m at 0.5 and 400 m at 0.4.
+    with positions standardised by the UE's own mean and deviation (at least 1 m) of each axis. A
+    takes two steps for each step of G; both have one hidden layer (tanh) and are trained with Adam.
+    A smaller `rho` gives larger displacements, with a sharp transition: for a commuter about 10 m
+    at 0.5 and 400 m at 0.4.
 
-    There is no privacy guarantee and no spend: another adversary that knows the generator or averages may do better.
-    The protection is weak, because displacements have all directions and the mean hardly changes. Labels, times and the
-    number of samples do not change.
+    There is no privacy guarantee and no spend: another adversary that knows the generator or
+    averages may do better. The protection is weak, because displacements have all directions and
+    the mean hardly changes. Labels, times and the number of samples do not change.
     """
 
     kind: Literal["gan"] = "gan"
     rho: float = Field(0.2, gt=0, lt=1)
     """weight of small displacements; 1 - rho is the weight of the adversary's error"""
     cap: float = Field(4.0, gt=0, le=1e6)
-    """upper limit of the adversary's squared error in the loss (an adversary without information has 2)"""
+    """upper limit of the adversary's squared error in the loss (an adversary without information
+    has 2)"""
     hidden: int = Field(32, ge=1, le=4096)
     """hidden units of each network"""
     steps: int = Field(500, ge=1, le=100_000)
@@ -249,7 +282,9 @@ class Gan(Curation):
         return Curated(replace(local, x=x), state)
 
     def _moved(self, pieces: list[FloatArray], owner: IntArray, rng: Rng) -> list[FloatArray]:
-        """Each device's positions (count, 2), moved. Networks are stacked (k, ...) and do not touch each other."""
+        """Each device's positions (count, 2), moved. Networks are stacked (k, ...) and do not touch
+        each other.
+        """
         import torch
 
         mean = [p.mean(axis=0) for p in pieces]
@@ -284,13 +319,17 @@ class Gan(Curation):
         for i, p in enumerate(pieces):
             noise = torch.from_numpy(rng.normal("moved", owner[i : i + 1], (len(p), _NOISE)))
             with torch.no_grad():
-                shift = _apply([w[i : i + 1] for w in generator], torch.from_numpy(z[i][None]), noise)[0]
+                shift = _apply(
+                    [w[i : i + 1] for w in generator], torch.from_numpy(z[i][None]), noise
+                )[0]
             moved.append(p + scale[i] * shift.numpy())
         return moved
 
 
 def _network(what: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng) -> "list[Tensor]":
-    """Glorot-uniform weights and zero biases, one network an owner: [W (k, in, out), b (k, 1, out), ...]."""
+    """Glorot-uniform weights and zero biases, one network an owner: [W (k, in, out), b (k, 1, out),
+    ...].
+    """
     import torch
 
     layers = []

@@ -18,14 +18,17 @@ def _square(position_m: FloatArray, i: int, j: int) -> float:
 
 @compiled
 def dbscan(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
-    """DBSCAN's label of each position (n, 2): 0, 1, ... or -1 for noise; in O(n^2) time and O(n) memory.
+    """DBSCAN's label of each position (n, 2): 0, 1, ... or -1 for noise; in O(n^2) time and O(n)
+    memory.
 
-    A sample with at least `min_samples` within `eps_m`, itself among them, is a core; cores within `eps_m` of each
-    other share a cluster, and a sample that is no core joins the first cluster with a core within `eps_m` of it.
+    A sample with at least `min_samples` within `eps_m`, itself among them, is a core; cores within
+    `eps_m` of each other share a cluster, and a sample that is no core joins the first cluster with
+    a core within `eps_m` of it.
 
-    Labels are those of `sklearn.cluster.DBSCAN` (but for rounding where two samples are just `eps_m` apart). It is not
-    called because a call costs milliseconds, of which the cloud of one update's units is worth a tenth, and because it
-    holds all lists of neighbours at once: 1.6 GB for 20,000 samples of people who dwell.
+    Labels are those of `sklearn.cluster.DBSCAN` (but for rounding where two samples are just
+    `eps_m` apart). It is not called because a call costs milliseconds, of which the cloud of one
+    update's units is worth a tenth, and because it holds all lists of neighbours at once: 1.6 GB
+    for 20,000 samples of people who dwell.
     """
     n = len(position_m)
     within = eps_m * eps_m

@@ -1,4 +1,6 @@
-"""Encodings: public waves over the plane, whose cosines and sines a network reads beside the position."""
+"""Encodings: public waves over the plane, whose cosines and sines a network reads beside the
+position.
+"""
 
 from abc import abstractmethod
 from math import inf
@@ -14,7 +16,8 @@ from netsim.units import FloatArray
 
 
 class Encoding(Part):
-    """A network's inputs are [z, cos a, sin a] with z the standardised position and a_j = w_j . (x - centre).
+    """A network's inputs are [z, cos a, sin a] with z the standardised position and a_j = w_j . (x
+    - centre).
 
     The wave vectors w are drawn once, before the first round, and are public.
     """
@@ -37,7 +40,9 @@ class Encoding(Part):
 
 
 def encoded(z: FloatArray, offset_m: FloatArray, wave_vectors: FloatArray) -> FloatArray:
-    """[z, cos a, sin a] (N, 2 + 2 J) of standardised positions z (N, 2) and offsets from the centre (N, 2), metres."""
+    """[z, cos a, sin a] (N, 2 + 2 J) of standardised positions z (N, 2) and offsets from the centre
+    (N, 2), metres.
+    """
     if not len(wave_vectors):
         return z
     a = offset_m @ wave_vectors.T
@@ -45,7 +50,9 @@ def encoded(z: FloatArray, offset_m: FloatArray, wave_vectors: FloatArray) -> Fl
 
 
 class Position(Encoding):
-    """The standardised position alone, as in the attack papers: smooth maps, which blur buildings and streets."""
+    """The standardised position alone, as in the attack papers: smooth maps, which blur buildings
+    and streets.
+    """
 
     kind: Literal["position"] = "position"
 
@@ -62,8 +69,8 @@ class Position(Encoding):
 class Fourier(Encoding):
     """Random public waves: w_j ~ N(0, I) / L_j, where L_j cycles through `lengths_m`.
 
-    A wave of length scale L resolves structure of about L metres, which plain coordinates do not within the steps of
-    federated training.
+    A wave of length scale L resolves structure of about L metres, which plain coordinates do not
+    within the steps of federated training.
     """
 
     kind: Literal["fourier"] = "fourier"
@@ -75,8 +82,8 @@ class Fourier(Encoding):
     """length scales of the waves (L), m, taken in turn"""
 
     reference = (
-        "Rahimi and Recht, Random Features for Large-Scale Kernel Machines, 2007; Tancik et al., Fourier Features Let "
-        "Networks Learn High Frequency Functions, 2020"
+        "Rahimi and Recht, Random Features for Large-Scale Kernel Machines, 2007; Tancik et al., "
+        "Fourier Features Let Networks Learn High Frequency Functions, 2020"
     )
     example = {"kind": "fourier", "frequencies": 4}
 

@@ -16,8 +16,8 @@ notice = Catalogue(__file__)
 class Prepared:
     """What parts of learning can say something about before the first round.
 
-    curation, defenses : all of them, in order. public : facts of the world. rounds : gives the times of its rounds in
-    order, of two weeks at most.
+    curation, defenses : all of them, in order. public : facts of the world. rounds : gives the
+    times of its rounds in order, of two weeks at most.
     """
 
     curation: Sequence[Any]
@@ -28,4 +28,6 @@ class Prepared:
     @property
     def has_epsilon(self) -> bool:
         """Whether a part draws noise that the ledger counts."""
-        return any({"spend", "location spend"} & part.offers for part in (*self.curation, *self.defenses))
+        return any(
+            {"spend", "location spend"} & part.offers for part in (*self.curation, *self.defenses)
+        )

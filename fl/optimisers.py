@@ -11,28 +11,37 @@ from netsim.units import FloatArray, IntArray
 
 
 class Optimiser(Part):
-    """Moves weights w by a step along the gradient g of a batch; t, or t (k, 1), counts the steps of a round from 1.
+    """Moves weights w by a step along the gradient g of a batch; t, or t (k, 1), counts the steps
+    of a round from 1.
 
     Its memory begins at zero in every round, so an update depends on the data of its round alone.
     """
 
     kind: str
     linear: ClassVar = True
-    """whether the change of the weights is a linear combination of the gradients, with the same factors for all
-    parameters"""
+    """whether the change of the weights is a linear combination of the gradients, with the same
+    factors for all parameters"""
 
     def start(self, w: FloatArray) -> list[FloatArray]:
-        """The memory before the first step of networks w (k, d): arrays of the shape and type of w."""
+        """The memory before the first step of networks w (k, d): arrays of the shape and type of
+        w.
+        """
         return []
 
     @abstractmethod
     def step(
-        self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
+        self,
+        w: FloatArray,
+        g: FloatArray,
+        memory: list[FloatArray],
+        learning_rate: float,
+        t: int | IntArray,
     ) -> None:
-        """Changes weights w (k, d) and memory in place; in the precision of w, from gradients g (k, d).
+        """Changes weights w (k, d) and memory in place; in the precision of w, from gradients g (k,
+        d).
 
-        Rows are networks, and contiguous. They become fewer when devices have taken all their steps, and lack the
-        parameters of frozen layers.
+        Rows are networks, and contiguous. They become fewer when devices have taken all their
+        steps, and lack the parameters of frozen layers.
         """
 
 
@@ -41,10 +50,17 @@ class Sgd(Optimiser):
 
     kind: Literal["sgd"] = "sgd"
 
-    reference = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
+    reference = (
+        "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
+    )
 
     def step(
-        self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
+        self,
+        w: FloatArray,
+        g: FloatArray,
+        memory: list[FloatArray],
+        learning_rate: float,
+        t: int | IntArray,
     ) -> None:
         w -= w.dtype.type(learning_rate) * g
 
@@ -62,7 +78,12 @@ class Momentum(Optimiser):
         return [np.zeros_like(w)]
 
     def step(
-        self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
+        self,
+        w: FloatArray,
+        g: FloatArray,
+        memory: list[FloatArray],
+        learning_rate: float,
+        t: int | IntArray,
     ) -> None:
         velocity = memory[0]
         number = w.dtype.type
@@ -75,8 +96,8 @@ class Adam(Optimiser):
     """Steps of each parameter's own size: w <- w - learning_rate m' / (sqrt(v') + epsilon).
 
     m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2, both from zero in every round, and
-    m' = m / (1 - beta1^t), v' = v / (1 - beta2^t). An update is no linear combination of gradients: the first step of
-    every parameter has the same size.
+    m' = m / (1 - beta1^t), v' = v / (1 - beta2^t). An update is no linear combination of gradients:
+    the first step of every parameter has the same size.
     """
 
     kind: Literal["adam"] = "adam"
@@ -94,7 +115,12 @@ class Adam(Optimiser):
         return [np.zeros_like(w), np.zeros_like(w)]
 
     def step(
-        self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
+        self,
+        w: FloatArray,
+        g: FloatArray,
+        memory: list[FloatArray],
+        learning_rate: float,
+        t: int | IntArray,
     ) -> None:
         (m, v) = memory
         number = w.dtype.type

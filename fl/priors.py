@@ -16,7 +16,9 @@ from netsim.units import FloatArray, IntArray
 
 
 class Prior(Part):
-    """RSRP as expected from public constants. Labels are differences to it, and it is added to predictions."""
+    """RSRP as expected from public constants. Labels are differences to it, and it is added to
+    predictions.
+    """
 
     kind: str
 
@@ -25,7 +27,9 @@ class Prior(Part):
         """Constants of the model; raises BadInput where something is unknown."""
 
     @abstractmethod
-    def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
+    def expected_dbm(
+        self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray
+    ) -> FloatArray:
         """RSRP (N,) at places (N, 2) for the models model_of (N,)."""
 
 
@@ -39,14 +43,17 @@ class NoPrior(Prior):
     def constants(self, public: Public) -> dict[str, FloatArray]:
         return {}
 
-    def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
+    def expected_dbm(
+        self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray
+    ) -> FloatArray:
         return np.zeros(len(place_m))
 
 
 class LogDistancePrior(Prior):
     """rsrp_dbm - 10 exponent log10(max(d, reference_m) / reference_m) at horizontal distance d.
 
-    d is the distance to the base station of the model's cell, and to the nearest of them where a model learns several.
+    d is the distance to the base station of the model's cell, and to the nearest of them where a
+    model learns several.
     """
 
     kind: Literal["log-distance"] = "log-distance"
@@ -62,13 +69,16 @@ class LogDistancePrior(Prior):
     reference = "Rappaport 2002, Wireless Communications, Section 4.9.1"
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
-        """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""
+        """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each
+        (-1: none).
+        """
         model = public.models
         learnt = int((model >= 0).sum())
         if self.position_m is not None and learnt > 1:
             raise BadInput(
-                f"learning.learner.prior.position_m: one place, and {learnt} cells are learnt; learn "
-                "one cell (learning.data.cell), or leave position_m out where base stations are known"
+                f"learning.learner.prior.position_m: one place, and {learnt} cells are learnt; "
+                "learn one cell (learning.data.cell), or leave position_m out where base "
+                "stations are known"
             )
         if self.position_m is not None:
             at_m = np.tile(self.position_m, (len(model), 1))
@@ -76,8 +86,8 @@ class LogDistancePrior(Prior):
             at_m = public.antennas.at_m[:, :2]
         else:
             raise BadInput(
-                "learning.learner.prior: the places of base stations are not known here (a trace brings cells without "
-                "places); give position_m, or take prior: {kind: none}"
+                "learning.learner.prior: the places of base stations are not known here (a trace "
+                "brings cells without places); give position_m, or take prior: {kind: none}"
             )
         return {"prior_at_m": at_m, "prior_model": model.astype(float)}
 
@@ -86,7 +96,9 @@ class LogDistancePrior(Prior):
         ratio = np.maximum(distance_m, self.reference_m) / self.reference_m
         return self.rsrp_dbm - 10.0 * self.exponent * np.log10(ratio)
 
-    def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
+    def expected_dbm(
+        self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray
+    ) -> FloatArray:
         nearest_m = np.full(len(place_m), np.inf)
         for at_m, model in zip(constants["prior_at_m"], constants["prior_model"], strict=True):
             theirs = model_of == model
@@ -95,21 +107,25 @@ class LogDistancePrior(Prior):
         return self.rsrp_dbm_at(nearest_m)
 
 
-_STEP_M = 20.0  # of the grid on which the law is computed, wider where it would have more numbers than
+_STEP_M = (
+    20.0  # of the grid on which the law is computed, wider where it would have more numbers than
+)
 _NUMBERS = 4_000_000
 _DEPTH = 6.0  # a place in a square of side s is s / 6 from its nearest side, on average
 
 
 class Coverage(Prior):
-    """Expected RSRP of the strongest cell of a model: the laws of path loss, sight, shadowing and walls, integrated.
+    """Expected RSRP of the strongest cell of a model: the laws of path loss, sight, shadowing and
+    walls, integrated.
 
-    m(x) = E clip(M - W + e) of `netsim.world.coverage_law`: W is 0 outside; inside a public footprint m is the mean
-    over the building's floors, at the mean depth of the city's buildings (square root of the ground floor over 6).
-    Fields, walls and floors that were drawn are not known to it. It is computed on a grid of 20 m, of each number of
-    floors, and interpolated bilinearly. UEs in vehicles, and indoors where no footprint stands, count as outside.
+    m(x) = E clip(M - W + e) of `netsim.world.coverage_law`: W is 0 outside; inside a public
+    footprint m is the mean over the building's floors, at the mean depth of the city's buildings
+    (square root of the ground floor over 6). Fields, walls and floors that were drawn are not known
+    to it. It is computed on a grid of 20 m, of each number of floors, and interpolated bilinearly.
+    UEs in vehicles, and indoors where no footprint stands, count as outside.
 
-    This is the law that the simulator draws from, so a map is better for it than one in the field: compare with the
-    law of three numbers, which is fitted to measurements.
+    This is the law that the simulator draws from, so a map is better for it than one in the field:
+    compare with the law of three numbers, which is fitted to measurements.
     """
 
     kind: Literal["coverage"] = "coverage"
@@ -117,16 +133,18 @@ class Coverage(Prior):
     reference = "3GPP TR 38.901 V17.0.0, Sections 7.4.1 to 7.4.3"
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
-        """prior_map_dbm (n_model, 1 + floors, ny, nx): outside, and in buildings of 1, 2, ... floors.
+        """prior_map_dbm (n_model, 1 + floors, ny, nx): outside, and in buildings of 1, 2, ...
+        floors.
 
-        prior_frame_m (3,): first node and step; prior_shapes (k,): footprints, WKB; prior_floors (n,).
+        prior_frame_m (3,): first node and step; prior_shapes (k,): footprints, WKB; prior_floors
+        (n,).
         """
         import shapely
 
         if public.coverage is None:
             raise BadInput(
-                "learning.learner.prior: the laws of the radio are not known here (a trace brings what was measured); "
-                "take prior: {kind: none}"
+                "learning.learner.prior: the laws of the radio are not known here (a trace "
+                "brings what was measured); take prior: {kind: none}"
             )
         public.coverage.check()
         buildings = public.buildings or Buildings.none()
@@ -134,7 +152,9 @@ class Coverage(Prior):
         layers = int(floors.max(initial=0.0)) + 1
         model = public.models
         area = public.area
-        step_m = max(_STEP_M, float(np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS)))
+        step_m = max(
+            _STEP_M, float(np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS))
+        )
         x_m, y_m = (
             low + step_m * np.arange(int(np.ceil(s / step_m)) + 1)
             for low, s in zip(area.low_m, area.side_m, strict=True)
@@ -151,20 +171,28 @@ class Coverage(Prior):
         return {
             "prior_map_dbm": table.reshape(public.n_model, layers, len(y_m), len(x_m)),
             "prior_frame_m": np.array([*area.low_m, step_m]),
-            "prior_shapes": np.frombuffer(shapely.to_wkb(shapely.multipolygons(buildings.footprint)), np.uint8) + 0.0,
+            "prior_shapes": np.frombuffer(
+                shapely.to_wkb(shapely.multipolygons(buildings.footprint)), np.uint8
+            )
+            + 0.0,
             "prior_floors": floors,
         }
 
-    def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
+    def expected_dbm(
+        self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray
+    ) -> FloatArray:
         from scipy.ndimage import map_coordinates
 
         table = constants["prior_map_dbm"]
         (low_x, low_y, step_m) = constants["prior_frame_m"]
         buildings = _buildings(
-            constants["prior_shapes"].astype(np.uint8).tobytes(), tuple(constants["prior_floors"].tolist())
+            constants["prior_shapes"].astype(np.uint8).tobytes(),
+            tuple(constants["prior_floors"].tolist()),
         )
         column, row = ((place_m - [low_x, low_y]) / step_m).T
-        at = np.stack([buildings.height_at(place_m), row, column])  # floors, which are as high as 1 here
+        at = np.stack(
+            [buildings.height_at(place_m), row, column]
+        )  # floors, which are as high as 1 here
         expected = np.zeros(len(place_m))
         for m in np.unique(model_of):
             own = model_of == m

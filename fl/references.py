@@ -1,4 +1,5 @@
-"""The `references:` section of `learning`: maps without federated learning, with which a final map is compared.
+"""The `references:` section of `learning`: maps without federated learning, with which a final map
+is compared.
 
 A constant, nearest neighbours, a log-distance law, and ordinary kriging.
 """
@@ -23,23 +24,27 @@ from netsim.units import FloatArray, IntArray
 class References(Part):
     """Maps of the same training samples, drawn once at the end of a run that learns signals.
 
-    They know all samples, as a server would to which every UE sent its data. A network like the one that was learnt is
-    trained on all samples in one place: what federated learning costs is the ratio of the two errors.
+    They know all samples, as a server would to which every UE sent its data. A network like the one
+    that was learnt is trained on all samples in one place: what federated learning costs is the
+    ratio of the two errors.
     """
 
     neighbours: int | None = Field(25, ge=1, le=10_000)
-    """neighbours of a nearest-neighbour map (mean weighted by inverse distance); none: no such map"""
+    """neighbours of a nearest-neighbour map (mean weighted by inverse distance); none: no such
+    map"""
     path_loss: bool = True
-    """fit a law of three numbers to each model: log-distance to the nearest of its base stations, and an offset inside
-    buildings; an unknown antenna of one cell is found by least squares"""
+    """fit a law of three numbers to each model: log-distance to the nearest of its base stations,
+    and an offset inside buildings; an unknown antenna of one cell is found by least squares"""
     kriging_samples: int = Field(1000, ge=0, le=5000)
-    """samples of a model that kriging uses at most, evenly thinned (20,000 over all models); 0: no kriging"""
+    """samples of a model that kriging uses at most, evenly thinned (20,000 over all models); 0: no
+    kriging"""
     central: bool = True
     """train the learner's network on the samples of all UEs together, with Adam"""
     central_epochs: int = Field(20, ge=1, le=1000)
     """passes of central training"""
     central_samples: int = Field(20_000, ge=1, le=10_000_000)
-    """training samples of a model that it uses at most, evenly thinned (three times as many over all models)"""
+    """training samples of a model that it uses at most, evenly thinned (three times as many over
+    all models)"""
 
 
 def thinned(count: int, most: int) -> slice | list[int]:
@@ -50,7 +55,9 @@ def thinned(count: int, most: int) -> slice | list[int]:
 
 
 def nearest_neighbours(x: FloatArray, y: FloatArray, at: FloatArray, most: int) -> FloatArray:
-    """Mean of the `most` nearest of samples x (N, 2), y (N,) at places (k, 2), weighted by 1 / (distance + 1 m)."""
+    """Mean of the `most` nearest of samples x (N, 2), y (N,) at places (k, 2), weighted by 1 /
+    (distance + 1 m).
+    """
     from scipy.spatial import cKDTree
 
     tree = cKDTree(x)
@@ -58,7 +65,9 @@ def nearest_neighbours(x: FloatArray, y: FloatArray, at: FloatArray, most: int) 
     k = min(most, len(x))
     for some in blocks(len(at), _AT_ONCE):
         distance, index = (found.reshape(-1, k) for found in tree.query(at[some], k=k))
-        weight = 1.0 / (distance + 1.0)  # a metre keeps an exact repeat from silencing its neighbours
+        weight = 1.0 / (
+            distance + 1.0
+        )  # a metre keeps an exact repeat from silencing its neighbours
         out[some] = (weight * y[index]).sum(axis=1) / weight.sum(axis=1)
     return out
 
@@ -70,18 +79,23 @@ _SAMPLES = 300  # that choose the place
 
 
 def path_loss_map(
-    x: FloatArray, y: FloatArray, at: FloatArray, area: Area, antennas_m: FloatArray | None = None,
+    x: FloatArray,
+    y: FloatArray,
+    at: FloatArray,
+    area: Area,
+    antennas_m: FloatArray | None = None,
     buildings: Buildings | None = None,
-) -> FloatArray:  # fmt: skip
+) -> FloatArray:
     """A log-distance law fitted to samples x (N, 2) in metres, y (N,) in dBm, at places (k, 2).
 
     y(x) = a - 10 n log10 d(x) + b [x is inside a building],   d^2 = |x - c|^2 + h^2
 
-    with a, n and b by least squares: three numbers, of which b is 0 without footprints [Rappaport 2002, Section 4.9].
-    The nearest of several antennas c counts; an unknown one is the place with the least squared error, h = 10 m.
+    with a, n and b by least squares: three numbers, of which b is 0 without footprints [Rappaport
+    2002, Section 4.9]. The nearest of several antennas c counts; an unknown one is the place with
+    the least squared error, h = 10 m.
 
-    antennas_m (g, 3): places of the antennas, and their heights above the UEs; None: one, sought in the area and half
-    its size around it.
+    antennas_m (g, 3): places of the antennas, and their heights above the UEs; None: one, sought in
+    the area and half its size around it.
     """
     antennas = sought_antenna(x, y, area)[None] if antennas_m is None else antennas_m
 
@@ -106,7 +120,9 @@ def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
     half = area.side_m  # twice the area's sides in all
     for _ in range(_ROUNDS):
         unit = np.linspace(-1.0, 1.0, _PLACES)
-        east, north = np.meshgrid(middle[0] + half[0] * unit, middle[1] + half[1] * unit, indexing="ij")
+        east, north = np.meshgrid(
+            middle[0] + half[0] * unit, middle[1] + half[1] * unit, indexing="ij"
+        )
         places = np.stack([east.ravel(), north.ravel(), np.full(east.size, HEIGHT_M)], axis=1)
         best = places[np.argmin(_squared_error(_log_distance(x, places), y))]
         middle = best[:2]
@@ -115,7 +131,9 @@ def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
 
 
 def _log_distance(x: FloatArray, antenna: FloatArray) -> FloatArray:
-    """log10 of the distance in metres, at least 1 m, of places x (N, 2) to antennas (g, 3): (g, N)."""
+    """log10 of the distance in metres, at least 1 m, of places x (N, 2) to antennas (g, 3): (g,
+    N).
+    """
     square = ((x[None] - antenna[:, None, :2]) ** 2).sum(axis=-1) + antenna[:, 2:] ** 2
     return 0.5 * np.log10(np.maximum(square, 1.0))
 
@@ -136,13 +154,14 @@ _AT_ONCE = 4096  # places that are predicted at once
 
 
 def kriging_map(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
-    """Ordinary kriging of samples x (N, 2) in metres, y (N,), at places (k, 2): the best linear map.
+    """Ordinary kriging of samples x (N, 2) in metres, y (N,), at places (k, 2): the best linear
+    map.
 
     y_i = beta + f(x_i) + e_i,   cov f = s^2 exp(-|x - x'| / L),   var e = lambda s^2.
 
-    With K = exp(-D / L) + lambda I, beta = 1' K^-1 y / 1' K^-1 1 and s^2 = (y - beta)' K^-1 (y - beta) / N, the map is
-    beta + k(x)' K^-1 (y - beta). L and lambda are those of a grid with the largest profile likelihood
-    -(N / 2) log s^2 - (1 / 2) log |K|, found on a part of the samples.
+    With K = exp(-D / L) + lambda I, beta = 1' K^-1 y / 1' K^-1 1 and s^2 = (y - beta)' K^-1 (y -
+    beta) / N, the map is beta + k(x)' K^-1 (y - beta). L and lambda are those of a grid with the
+    largest profile likelihood -(N / 2) log s^2 - (1 / 2) log |K|, found on a part of the samples.
     [Cressie 1993, Section 3.2; Gudmundson 1991 for the covariance]
     """
     if len(x) < 3 or np.ptp(y) == 0:  # nothing that could vary with the place
@@ -160,11 +179,17 @@ def fitted_covariance(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     keep = thinned(len(x), _FIT)
     distance = _distance(x[keep], x[keep])
     y = y[keep]
-    tried = [(_solve(distance, y, length_m, noise)[2], length_m, noise) for length_m in LENGTHS_M for noise in NOISES]
+    tried = [
+        (_solve(distance, y, length_m, noise)[2], length_m, noise)
+        for length_m in LENGTHS_M
+        for noise in NOISES
+    ]
     return max(tried)[1:]
 
 
-def _solve(distance: FloatArray, y: FloatArray, length_m: float, noise: float) -> tuple[float, FloatArray, float]:
+def _solve(
+    distance: FloatArray, y: FloatArray, length_m: float, noise: float
+) -> tuple[float, FloatArray, float]:
     """beta, K^-1 (y - beta) (N,), and the profile likelihood."""
     from scipy.linalg import cho_factor, cho_solve
 
@@ -195,8 +220,8 @@ GROWN = 50  # and beyond which they are measured when samples have grown by one 
 class Reference(Columns):
     """Training samples, as a value: the constant predictor, and the map of raw uploads.
 
-    x (N, 2), y (N,), model (N,), cell (N,). Raw upload: inverse-distance mean of the 5 nearest uploaded measurements,
-    which a server could draw if every UE simply sent its data.
+    x (N, 2), y (N,), model (N,), cell (N,). Raw upload: inverse-distance mean of the 5 nearest
+    uploaded measurements, which a server could draw if every UE simply sent its data.
     """
 
     bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
@@ -222,11 +247,15 @@ class Reference(Columns):
         return len(self.y)
 
     def thinned(self, most: int, together: int) -> Self:
-        """At most `most` samples of each model, and `together` of all, evenly spaced in their order."""
+        """At most `most` samples of each model, and `together` of all, evenly spaced in their
+        order.
+        """
         models = np.unique(self.model)
         each = min(most, max(together // max(len(models), 1), 1))
         rows = [np.flatnonzero(self.model == m) for m in models]
-        return self.select(np.concatenate([no_ints(), *(row[thinned(len(row), each)] for row in rows)]))
+        return self.select(
+            np.concatenate([no_ints(), *(row[thinned(len(row), each)] for row in rows)])
+        )
 
     @property
     def samples(self) -> HeldOut:
@@ -234,7 +263,9 @@ class Reference(Columns):
         return HeldOut(np.zeros_like(self.model), self.model, self.x, self.y, self.cell)
 
     def evaluate(self, held_out: HeldOut) -> Metrics:
-        """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""
+        """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples;
+        NaN without any.
+        """
         means = guessed(self, held_out, constant)
         raw = guessed(self, held_out, lambda _, x, y, at: nearest_neighbours(x, y, at, NEIGHBOURS))
         return {
@@ -246,10 +277,12 @@ class Reference(Columns):
 
 @dataclass(frozen=True)
 class Baselines:
-    """Figures of maps without learning (see `Reference.evaluate`), and of how many samples they are.
+    """Figures of maps without learning (see `Reference.evaluate`), and of how many samples they
+    are.
 
-    They are measured in every round while there are few samples; then whenever those that were trained on, or
-    those held out, have grown by a fiftieth. All measurements of a run together then take O(n log n).
+    They are measured in every round while there are few samples; then whenever those that were
+    trained on, or those held out, have grown by a fiftieth. All measurements of a run together then
+    take O(n log n).
     """
 
     trained: int = 0
@@ -257,7 +290,9 @@ class Baselines:
     figures: Metrics = field(default_factory=dict)
 
     def after(self, reference: Reference, held_out: HeldOut, most: int) -> Baselines:
-        """Baselines of the samples so far, scored on some held-out ones; unchanged after few new samples."""
+        """Baselines of the samples so far, scored on some held-out ones; unchanged after few new
+        samples.
+        """
         trained = len(reference)
         held = len(held_out)
         few = trained <= FEW and held <= FEW
@@ -294,9 +329,15 @@ def guessed(reference: Reference, held_out: HeldOut, law: Law) -> FloatArray:
 def rmse(guess: FloatArray, truth: FloatArray) -> float:
     """Root of the mean squared error of finite guesses (N,); NaN without any."""
     known = np.isfinite(guess)
-    return float(np.sqrt(np.mean((guess[known] - truth[known]) ** 2))) if known.any() else float("nan")
+    return (
+        float(np.sqrt(np.mean((guess[known] - truth[known]) ** 2))) if known.any() else float("nan")
+    )
 
 
 def _mape(guess: FloatArray, truth: FloatArray) -> float:
     known = np.isfinite(guess) & (truth != 0)
-    return float(100 * np.mean(np.abs((guess - truth)[known] / truth[known]))) if known.any() else float("nan")
+    return (
+        float(100 * np.mean(np.abs((guess - truth)[known] / truth[known])))
+        if known.any()
+        else float("nan")
+    )

@@ -1,4 +1,6 @@
-"""The server slot: when the server asks for updates, when it merges them, and what late ones are worth."""
+"""The server slot: when the server asks for updates, when it merges them, and what late ones are
+worth.
+"""
 
 from math import inf
 from typing import ClassVar, Literal
@@ -14,8 +16,9 @@ from netsim.units import FloatArray, IntArray
 class Server(Part):
     """A policy by which the server asks for updates and merges them.
 
-    In rounds : every UE that is asked gets the same model, and the next model is made of their updates. Without rounds
-    the server asks UEs whenever it has room for more, and merges updates that began from different models.
+    In rounds : every UE that is asked gets the same model, and the next model is made of their
+    updates. Without rounds the server asks UEs whenever it has room for more, and merges updates
+    that began from different models.
     """
 
     kind: str
@@ -49,12 +52,14 @@ class Server(Part):
 
 
 class Synchronous(Server):
-    """Asks UEs at the end of each window of round_s, waits until all have answered, and merges what has come in time.
+    """Asks UEs at the end of each window of round_s, waits until all have answered, and merges what
+    has come in time.
 
-    A deadline longer than round_s makes rounds as long as they need: windows that end while one is under way pass by,
-    and the next round learns from all that was measured since. With `merge_after_updates` m the server merges as soon
-    as the updates of m UEs have arrived, and the others stop (over-selection: ask more than are needed, and leave out
-    the slowest). Beside noise at the server each round lasts until its deadline, whichever UEs have arrived, and
+    A deadline longer than round_s makes rounds as long as they need: windows that end while one is
+    under way pass by, and the next round learns from all that was measured since. With
+    `merge_after_updates` m the server merges as soon as the updates of m UEs have arrived, and the
+    others stop (over-selection: ask more than are needed, and leave out the slowest). Beside noise
+    at the server each round lasts until its deadline, whichever UEs have arrived, and
     `merge_after_updates` is refused.
     """
 
@@ -62,9 +67,11 @@ class Synchronous(Server):
     deadline_s: float | None = Field(None, gt=0, le=1e9)
     """time from the request after which an update is late, s; none: until the next window ends"""
     merge_after_updates: int | None = Field(None, ge=1, le=1_000_000)
-    """number of UEs after whose updates the server merges; none: all that come before the deadline"""
+    """number of UEs after whose updates the server merges; none: all that come before the
+    deadline"""
     reference = (
-        "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1; over-selection: "
+        "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, "
+        "Algorithm 1; over-selection: "
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3"
     )
 
@@ -81,24 +88,31 @@ class Synchronous(Server):
 
 
 class Asynchronous(Server):
-    """At the end of each window of round_s the server asks UEs that are free, up to `concurrency` under way at a time.
+    """At the end of each window of round_s the server asks UEs that are free, up to `concurrency`
+    under way at a time.
 
-    An update is merged with others that have arrived; then the model has a new version, which the UE that is asked next
-    begins from. The staleness of an update is the number of versions since the one that it began from.
+    An update is merged with others that have arrived; then the model has a new version, which the
+    UE that is asked next begins from. The staleness of an update is the number of versions since
+    the one that it began from.
     """
 
     in_rounds = False
     needs = {
-        MODEL_CHANGES: "it merges updates that began from different models, and those of this learner are no changes "
-        "of a model; take server: {kind: synchronous}",
-        "single upload a round": "it asks each UE for one update at a time, and this learner has several phases; take "
-        "server: {kind: synchronous}",
+        MODEL_CHANGES: (
+            "it merges updates that began from different models, and those of this learner are "
+            "no changes of a model; take server: {kind: synchronous}"
+        ),
+        "single upload a round": (
+            "it asks each UE for one update at a time, and this learner has several phases; take "
+            "server: {kind: synchronous}"
+        ),
     }
 
     concurrency: int | None = Field(None, ge=1, le=1_000_000)
     """UEs that may be under way at a time; none: all"""
     deadline_s: float | None = Field(None, gt=0, le=1e9)
-    """time from the request after which an update is late and its UE free again, s; none: that of the uplink alone"""
+    """time from the request after which an update is late and its UE free again, s; none: that of
+    the uplink alone"""
 
     @property
     def room(self) -> float:
@@ -109,16 +123,18 @@ class Asynchronous(Server):
 
 
 class FedBuff(Asynchronous):
-    r"""Merges as soon as the updates of `buffer` UEs have arrived, whatever model each of them began from.
+    r"""Merges as soon as the updates of `buffer` UEs have arrived, whatever model each of them
+    began from.
 
     An update D_k that began from a model which has changed tau_k times since then weighs less::
 
         w <- w + eta_g sum_k p_k s(tau_k) D_k,    s(tau) = 1 / (1 + tau)^a
 
-    p_k are the weights of the aggregation within the buffer (the paper: 1 / buffer, aggregation uniform with as many
-    clients), eta_g is the learning rate of the server optimiser, a is staleness_exponent (the paper: 1/2). The weights
-    s are not renormalised. Departs from the paper: a UE is asked again only after its update has been merged, so a sum
-    holds at most one update of each UE.
+    p_k are the weights of the aggregation within the buffer (the paper: 1 / buffer, aggregation
+    uniform with as many clients), eta_g is the learning rate of the server optimiser, a is
+    staleness_exponent (the paper: 1/2). The weights s are not renormalised. Departs from the paper:
+    a UE is asked again only after its update has been merged, so a sum holds at most one update of
+    each UE.
     """
 
     kind: Literal["fedbuff"] = "fedbuff"
@@ -128,7 +144,8 @@ class FedBuff(Asynchronous):
     """exponent a of the weight of stale updates; 0: staleness does not count"""
 
     reference = (
-        "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022, Algorithms 1 and 2"
+        "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS "
+        "2022, Algorithms 1 and 2"
     )
     example = {"kind": "fedbuff", "buffer": 2}
 
@@ -143,8 +160,9 @@ class FedBuff(Asynchronous):
 class FedAsync(Asynchronous):
     r"""Mixes the model of each UE into the global one as soon as it arrives.
 
-    A UE that began from the model w_t0 and changed it by D brings w_t0 + D. With tau changes of the global model since
-    then, and the aggregation's weight p of the update (1 unless weights are fixed)::
+    A UE that began from the model w_t0 and changed it by D brings w_t0 + D. With tau changes of the
+    global model since then, and the aggregation's weight p of the update (1 unless weights are
+    fixed)::
 
         w <- (1 - alpha_tau) w + alpha_tau (w_t0 + p D),    alpha_tau = alpha (1 + tau)^-a
 
@@ -157,7 +175,9 @@ class FedAsync(Asynchronous):
     staleness_exponent: float = Field(0.5, ge=0, le=10)
     """exponent a of the weight of stale updates; 0: staleness does not count"""
 
-    reference = "Xie et al., Asynchronous Federated Optimization, OPT 2020, Algorithm 1 and Section 5.2"
+    reference = (
+        "Xie et al., Asynchronous Federated Optimization, OPT 2020, Algorithm 1 and Section 5.2"
+    )
     mixes_models = True
 
     @property

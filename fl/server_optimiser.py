@@ -18,17 +18,20 @@ MODEL_CHANGES = "model changes"
 """offered by learners whose update is a difference of weights, which is added to the global ones"""
 
 NEEDS_CHANGES: dict[str, str] = {
-    MODEL_CHANGES: "it moves weights along the merged update, and the updates of this learner are no differences of "
-    "weights; leave server_optimiser out"
+    MODEL_CHANGES: (
+        "it moves weights along the merged update, and the updates of this learner are no "
+        "differences of weights; leave server_optimiser out"
+    )
 }
 
 
 class ServerOptimiser(Part):
     """Moves each global model along its merged update D, after the server's half of all defenses.
 
-    D is taken for the direction of descent (the pseudo-gradient is -D). The state is one of each phase of the learner.
-    A model to which no UE contributed in a round stays where it is, and so does its state; with noise at the server,
-    which hides who took part, D is noise then and is followed like any other.
+    D is taken for the direction of descent (the pseudo-gradient is -D). The state is one of each
+    phase of the learner. A model to which no UE contributed in a round stays where it is, and so
+    does its state; with noise at the server, which hides who took part, D is noise then and is
+    followed like any other.
     """
 
     kind: str
@@ -62,7 +65,9 @@ class FedAvgStep(ServerOptimiser):
         return {} if self.learning_rate == 1.0 else NEEDS_CHANGES
 
     def change(self, merged: FloatArray, came: BoolArray, state: State) -> tuple[FloatArray, State]:
-        with np.errstate(over="ignore", invalid="ignore"):  # what has diverged stands in the records as such
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # what has diverged stands in the records as such
             return self.learning_rate * merged, state
 
 
@@ -76,7 +81,8 @@ class Velocity:
 class FedAvgM(ServerOptimiser):
     """v <- momentum v + D, w <- w + learning_rate v, from v = 0.
 
-    The step between two published models then mixes the updates of earlier rounds into those of the last.
+    The step between two published models then mixes the updates of earlier rounds into those of the
+    last.
     """
 
     kind: Literal["fedavgm"] = "fedavgm"
@@ -86,15 +92,17 @@ class FedAvgM(ServerOptimiser):
     """share of the velocity that is kept from round to round (beta)"""
 
     reference = (
-        "Hsu, Qi, Brown 2019, Measuring the Effects of Non-Identical Data Distribution for Federated Visual "
-        "Classification, Section 4.3"
+        "Hsu, Qi, Brown 2019, Measuring the Effects of Non-Identical Data Distribution for "
+        "Federated Visual Classification, Section 4.3"
     )
     offers = frozenset({LINEAR_STEP})
 
     def start(self) -> Velocity:
         return Velocity(np.zeros((0, 0)))
 
-    def change(self, merged: FloatArray, came: BoolArray, state: Velocity) -> tuple[FloatArray, Velocity]:
+    def change(
+        self, merged: FloatArray, came: BoolArray, state: Velocity
+    ) -> tuple[FloatArray, Velocity]:
         before = state.value if state.value.size else np.zeros_like(merged)
         v = np.where(came[:, None], self.momentum * before + merged, before)
         return np.where(came[:, None], self.learning_rate * v, 0.0), Velocity(v)
@@ -109,7 +117,8 @@ class Moments:
 
 
 class Adaptive(ServerOptimiser):
-    """m <- beta1 m + (1 - beta1) D, v <- a mean of D^2 of the kind's own, w <- w + learning_rate m / (sqrt(v) + tau).
+    """m <- beta1 m + (1 - beta1) D, v <- a mean of D^2 of the kind's own, w <- w + learning_rate m
+    / (sqrt(v) + tau).
 
     All operations are per parameter. Initially m = 0 and v = tau^2.
     """
@@ -131,14 +140,18 @@ class Adaptive(ServerOptimiser):
     def start(self) -> Moments:
         return Moments(np.zeros((0, 0)), np.zeros((0, 0)))
 
-    def change(self, merged: FloatArray, came: BoolArray, state: Moments) -> tuple[FloatArray, Moments]:
+    def change(
+        self, merged: FloatArray, came: BoolArray, state: Moments
+    ) -> tuple[FloatArray, Moments]:
         if not state.mean.size:
             zero = np.zeros_like(merged)
             state = Moments(zero, zero + self.tau**2)
         mean = state.mean.copy()
         square = state.square.copy()
         rows = came[:, None]
-        with np.errstate(over="ignore", invalid="ignore"):  # what has diverged stands in the records as such
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # what has diverged stands in the records as such
             np.copyto(mean, self.beta1 * mean + (1.0 - self.beta1) * merged, where=rows)
             np.copyto(square, self.mean_square(square, merged**2), where=rows)
             step = self.learning_rate * mean / (np.sqrt(square) + self.tau)
@@ -162,7 +175,8 @@ class FedAdam(Adaptive):
 class FedYogi(Adaptive):
     """v <- v - (1 - beta2) D^2 sign(v - D^2) (see `Adaptive`).
 
-    A large update raises v no faster than (1 - beta2) D^2, and after it v falls more slowly than that of FedAdam.
+    A large update raises v no faster than (1 - beta2) D^2, and after it v falls more slowly than
+    that of FedAdam.
     """
 
     kind: Literal["fedyogi"] = "fedyogi"

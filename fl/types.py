@@ -1,7 +1,7 @@
 """The values that walk through a round. Frozen; nothing here computes more than it must to be read.
 
-Shapes: n rows of a round, one per (UE, model); N samples; n_model models (one per cell); d numbers of an update or a
-model: those of an update may be fewer, and others in each phase of a learner.
+Shapes: n rows of a round, one per (UE, model); N samples; n_model models (one per cell); d numbers
+of an update or a model: those of an update may be fewer, and others in each phase of a learner.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from netsim.world.coverage_law import CoverageLaw
 State = Any
 """What a part remembers, as a value that is never hidden in the part.
 
-Each part says with `start` what it begins with, and names the type in its own methods: None for a part without memory,
-else a frozen dataclass of arrays, numbers, text, and of lists, dictionaries and dataclasses of them (see
-`netsim.checkpoint`). A plain dictionary with string keys will do for a part from outside.
+Each part says with `start` what it begins with, and names the type in its own methods: None for a
+part without memory, else a frozen dataclass of arrays, numbers, text, and of lists, dictionaries
+and dataclasses of them (see `netsim.checkpoint`). A plain dictionary with string keys will do for a
+part from outside.
 """
 
 
@@ -43,18 +44,22 @@ def offered(words: dict[str, bool]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class LastFigures:
-    """Figures of the last round, names with units: the memory of a part that has nothing else to remember."""
+    """Figures of the last round, names with units: the memory of a part that has nothing else to
+    remember.
+    """
 
     figures: Metrics = field(default_factory=dict)
 
 
 @frozen
 class Local:
-    """Data on devices, ragged and flat: row i is (ue[i], model[i]) and owns samples ptr[i]:ptr[i+1].
+    """Data on devices, ragged and flat: row i is (ue[i], model[i]) and owns samples
+    ptr[i]:ptr[i+1].
 
-    ue, model (n,), ptr (n + 1,), x (N, p) in physical units (metres for positions; pixels of 0 to 255, as bytes, for
-    images), y (N,) labels or None, time_s (N,); cell (N,) is the base station that each sample measured (an index into
-    the world's cells), where samples are measurements of one.
+    ue, model (n,), ptr (n + 1,), x (N, p) in physical units (metres for positions; pixels of 0 to
+    255, as bytes, for images), y (N,) labels or None, time_s (N,); cell (N,) is the base station
+    that each sample measured (an index into the world's cells), where samples are measurements of
+    one.
     """
 
     ue: IntArray
@@ -104,7 +109,9 @@ class Local:
         """Rows with some samples, whose bounds are ptr."""
         y = None if self.y is None else self.y[samples]
         cell = None if self.cell is None else self.cell[samples]
-        return Local(self.ue[rows], self.model[rows], ptr, self.x[samples], y, self.time_s[samples], cell)
+        return Local(
+            self.ue[rows], self.model[rows], ptr, self.x[samples], y, self.time_s[samples], cell
+        )
 
     @classmethod
     def join(cls, pieces: Sequence[Local]) -> Local:
@@ -122,7 +129,9 @@ class Local:
     def nonempty(self) -> Local:
         """Only rows with samples."""
         rows = self.count > 0
-        return replace(self, ue=self.ue[rows], model=self.model[rows], ptr=bounds_of(self.count[rows]))
+        return replace(
+            self, ue=self.ue[rows], model=self.model[rows], ptr=bounds_of(self.count[rows])
+        )
 
 
 def bounds_of(count: IntArray) -> IntArray:
@@ -131,7 +140,8 @@ def bounds_of(count: IntArray) -> IntArray:
 
 
 NEW_PLACE = -1
-"""group of samples that were held out with all others of their block of ground, for a score by place"""
+"""group of samples that were held out with all others of their block of ground, for a score by
+place"""
 
 
 @frozen
@@ -140,8 +150,8 @@ class HeldOut(Columns):
 
     x holds float64, or the bytes of images.
 
-    group (N,) tells apart samples that ask different things of a model (see the part of data, and NEW_PLACE), time_s
-    (N,) is when they were measured; left out, all are 0.
+    group (N,) tells apart samples that ask different things of a model (see the part of data, and
+    NEW_PLACE), time_s (N,) is when they were measured; left out, all are 0.
     """
 
     bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
@@ -187,8 +197,8 @@ class HeldOut(Columns):
 class Bound:
     """A promise about every row of an update: its L2 norm never exceeds `norm`, whatever the data.
 
-    `unit` says whose data may change (all of a user's round, or one record), `relation` how (a user added
-    or removed, replaced by any other, or still there with an update of zeros).
+    `unit` says whose data may change (all of a user's round, or one record), `relation` how (a user
+    added or removed, replaced by any other, or still there with an update of zeros).
     """
 
     norm: float
@@ -197,15 +207,18 @@ class Bound:
 
     @property
     def sensitivity(self) -> float:
-        """Distance that one neighbour can move the row: the norm, or twice the norm when data are replaced."""
+        """Distance that one neighbour can move the row: the norm, or twice the norm when data are
+        replaced.
+        """
         return self.norm * (2.0 if self.relation == "replace" else 1.0)
 
     @classmethod
     def of_record(cls, step: float, data: Local, model: Model) -> Bound:
-        """Promise of one record's part of an update by a step on the mean of n gradients no longer than `step`.
+        """Promise of one record's part of an update by a step on the mean of n gradients no longer
+        than `step`.
 
-        It is step / n for the fewest n of a row (of no row: as of one record), and what weights of 64 bits round by,
-        since an update is their difference.
+        It is step / n for the fewest n of a row (of no row: as of one record), and what weights of
+        64 bits round by, since an update is their difference.
         """
         fewest = max(min(data.count.tolist(), default=1), 1)
         rounding = 2.3e-16 * float(np.linalg.norm(model.parameters))
@@ -213,10 +226,14 @@ class Bound:
 
     @property
     def zeroed(self) -> Bound:
-        """The promise where a UE takes part in either neighbour: it sends zeros in place of being removed."""
+        """The promise where a UE takes part in either neighbour: it sends zeros in place of being
+        removed.
+        """
         return replace(self, relation="zero-out") if self.relation == "add-remove" else self
 
-    def spend(self, label: str, ue: IntArray, model: IntArray, std: FloatArray, delta: float) -> Spend:
+    def spend(
+        self, label: str, ue: IntArray, model: IntArray, std: FloatArray, delta: float
+    ) -> Spend:
         """The spend of a part's noise of std (n,) on rows (n,) within the bound."""
         sensitivity = np.full(len(ue), self.sensitivity)
         return Spend(label, ue, model, std, sensitivity, self.unit, self.relation, delta)
@@ -228,8 +245,8 @@ _NUMBERS = 1_000_000  # that are drawn at once
 class Updates(ABC):
     """Updates that devices send: n rows (ue, model, count) of d numbers, dense or factored.
 
-    `count` (n,) is the number of samples behind a row, `phase` the learner's phase, `bound` the standing
-    promise about row norms or None.
+    `count` (n,) is the number of samples behind a row, `phase` the learner's phase, `bound` the
+    standing promise about row norms or None.
     """
 
     ue: IntArray
@@ -258,14 +275,18 @@ class Updates(ABC):
 
     @abstractmethod
     def scaled(self, factor: FloatArray, bound: Bound | None) -> Updates:
-        """Rows multiplied by factor (n,); a factor of 0 gives zeros, also for a row that is not finite."""
+        """Rows multiplied by factor (n,); a factor of 0 gives zeros, also for a row that is not
+        finite.
+        """
 
     def plus(self, noise: FloatArray) -> DenseUpdates:
         """Rows plus noise (n, d), written out. The bound no longer holds and is cleared."""
         return self.with_values(self.rows(slice(None)) + noise, None)
 
     def noisy(self, std: FloatArray, what: str, rng: Rng) -> DenseUpdates:
-        """Rows plus normal noise of std (n,) on each number, drawn for `what` a few rows at a time. No bound holds."""
+        """Rows plus normal noise of std (n,) on each number, drawn for `what` a few rows at a time.
+        No bound holds.
+        """
         values = np.array(self.rows(slice(None)), dtype=float)  # also of whole numbers
         row = self.row
         for some in blocks(len(values), max(1, _NUMBERS // max(self.n_parameters, 1))):
@@ -316,19 +337,25 @@ class DenseUpdates(Updates, Columns):
     def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
         keeps = ((factor == 0) | (factor == 1)).all()  # whole numbers are whole
         values = np.zeros(self.values.shape, self.values.dtype if keeps else np.float64)
-        np.multiply(self.values, factor[:, None], out=values, where=factor[:, None] != 0, casting="unsafe")
+        np.multiply(
+            self.values, factor[:, None], out=values, where=factor[:, None] != 0, casting="unsafe"
+        )
         return replace(self, values=values, bound=bound)
 
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         total = np.zeros((n_model, self.n_parameters))
         for m in np.unique(self.model):
             rows = self.model == m
-            total[m] = weights[rows] @ (self.values if rows.all() else self.values[rows])  # no copy of all
+            total[m] = weights[rows] @ (
+                self.values if rows.all() else self.values[rows]
+            )  # no copy of all
         return total
 
 
 class NoUpdates(DenseUpdates):
-    """Rows of zeros that nobody learnt, of which no number is ever written out: noise, too, leaves them as they are."""
+    """Rows of zeros that nobody learnt, of which no number is ever written out: noise, too, leaves
+    them as they are.
+    """
 
     @classmethod
     def of(cls, data: Local, n_parameters: int) -> Self:
@@ -351,7 +378,9 @@ class NoUpdates(DenseUpdates):
 
 @frozen
 class Model:
-    """The global models: parameters (n_model, d), and public constants of the learner (scales, offsets)."""
+    """The global models: parameters (n_model, d), and public constants of the learner (scales,
+    offsets).
+    """
 
     bounds: ClassVar = {"constants": (-1e12, 1e12)}
 
@@ -361,7 +390,8 @@ class Model:
 
 @frozen
 class DatasetStatistics:
-    """Mean and standard deviation of all positions measured in each cell: mean_m, std_m (n_model, 2).
+    """Mean and standard deviation of all positions measured in each cell: mean_m, std_m (n_model,
+    2).
 
     Publishing them gives away where the users are on average; the paper's experiments do it.
     """
@@ -371,7 +401,9 @@ class DatasetStatistics:
 
     @classmethod
     def of(cls, position_m: FloatArray, model: IntArray, n_model: int) -> DatasetStatistics:
-        """Statistics of positions (n, 2) by the model (n,) that learns from each; 0 and 1 for one without positions."""
+        """Statistics of positions (n, 2) by the model (n,) that learns from each; 0 and 1 for one
+        without positions.
+        """
         mean = np.zeros((n_model, 2))
         std = np.ones((n_model, 2))
         for m in np.unique(model[model >= 0]):
@@ -384,7 +416,8 @@ class DatasetStatistics:
 class Antennas:
     """Places and powers of base stations: at_m (n_cell, 3) with heights, power_dbm (n_cell,).
 
-    azimuth_deg (n_cell,): where sectors point, clockwise from north, NaN for an isotropic antenna; None: all are.
+    azimuth_deg (n_cell,): where sectors point, clockwise from north, NaN for an isotropic antenna;
+    None: all are.
     """
 
     at_m: FloatArray
@@ -395,13 +428,17 @@ class Antennas:
     def of(cls, stations: Sequence[BaseStation]) -> Antennas:
         """Antennas of base stations, one per cell."""
         at_m = np.array([(*b.position_m, b.height_m) for b in stations])
-        azimuth_deg = np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in stations])
+        azimuth_deg = np.array(
+            [np.nan if b.azimuth_deg is None else b.azimuth_deg for b in stations]
+        )
         return cls(at_m, np.array([b.power_dbm for b in stations]), azimuth_deg)
 
 
 @dataclass(frozen=True)
 class ImageFormat:
-    """Format of every image of a collection: height and width in pixels; and the number of classes."""
+    """Format of every image of a collection: height and width in pixels; and the number of
+    classes.
+    """
 
     height: int
     width: int
@@ -418,17 +455,20 @@ class Directory:
 
 @frozen
 class Public:
-    """Public facts: the area, the number of models, the data's statistics where they are published, and antennas.
+    """Public facts: the area, the number of models, the data's statistics where they are published,
+    and antennas.
 
-    sampled_m (n, 2) are the places of the first round that asks UEs, where a learner has them published for it.
-    antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna; images is what
-    samples look like where they are images; n_cell is the number of cells and model_of_cell
-    (n_cell,) the model that learns each (-1: none). street_m (k, 2, 2), the ends of straight pieces of streets, and
-    floor_area (n, 3), the middle of each building and its floors' area in m2, are there where an attacker reads a map.
-    buildings are the footprints of the city, None where it has none; coverage are the laws of the radio, without what
-    was drawn from them, None where antennas is. origin_deg is latitude and longitude of (0, 0), where the plane is on
-    the globe. residents are the UEs with their homes, only where the threat grants them. server_momentum is the share
-    of the step before that the server's optimiser repeats (beta).
+    sampled_m (n, 2) are the places of the first round that asks UEs, where a learner has them
+    published for it. antennas is None where a trace replaces the radio; ue_height_m is the height
+    of every UE's antenna; images is what samples look like where they are images; n_cell is the
+    number of cells and model_of_cell (n_cell,) the model that learns each (-1: none). street_m (k,
+    2, 2), the ends of straight pieces of streets, and floor_area (n, 3), the middle of each
+    building and its floors' area in m2, are there where an attacker reads a map. buildings are the
+    footprints of the city, None where it has none; coverage are the laws of the radio, without what
+    was drawn from them, None where antennas is. origin_deg is latitude and longitude of (0, 0),
+    where the plane is on the globe. residents are the UEs with their homes, only where the threat
+    grants them. server_momentum is the share of the step before that the server's optimiser repeats
+    (beta).
     """
 
     area: Area
@@ -450,13 +490,19 @@ class Public:
 
     @property
     def models(self) -> IntArray:
-        """The model that learns each cell (n_cell,), -1 for none; one learns all unless it is said."""
-        return np.zeros(self.n_cell, dtype=int) if self.model_of_cell is None else self.model_of_cell
+        """The model that learns each cell (n_cell,), -1 for none; one learns all unless it is
+        said.
+        """
+        return (
+            np.zeros(self.n_cell, dtype=int) if self.model_of_cell is None else self.model_of_cell
+        )
 
 
 @frozen
 class Request:
-    """Request of a server to every UE about a grid: features (inf for the exact kernel), bandwidth_m (H,), the area."""
+    """Request of a server to every UE about a grid: features (inf for the exact kernel),
+    bandwidth_m (H,), the area.
+    """
 
     features: float
     bandwidth_m: FloatArray
@@ -466,17 +512,18 @@ class Request:
 
 @frozen
 class RoundContext:
-    """Context of a round; read-only. `channel` (n,) is the planned uplink for the UEs' half of defenses, None where
-    nothing is planned; that which came of it from the merge on; None before.
+    """Context of a round; read-only. `channel` (n,) is the planned uplink for the UEs' half of
+    defenses, None where nothing is planned; that which came of it from the merge on; None before.
 
-    weight is what every decoded row counts in the merge, where the aggregation fixes it beforehand; else None.
-    sampling_rate is the probability with which the server asks each UE, by a coin for each; 1 where it does otherwise.
-    request is what the server asks, where a learner asks anything that a UE may refuse.
-    round_s is the length of a window of data, and week_s (s since Monday's midnight, by the wall clock) the time at
-    which this one ended; NaN if unknown. day is the number of the local day that it ended in.
-    least_opened is the number of UEs of which a secure sum has at least one update each, or it is not opened; rounds is
-    the largest number of rounds of the run, and separation that of rounds from one request to a UE to its next. cohort
-    (n,) are the UEs whose turn it is, -1 for all; on_device says whether UEs draw noise themselves.
+    weight is what every decoded row counts in the merge, where the aggregation fixes it beforehand;
+    else None. sampling_rate is the probability with which the server asks each UE, by a coin for
+    each; 1 where it does otherwise. request is what the server asks, where a learner asks anything
+    that a UE may refuse. round_s is the length of a window of data, and week_s (s since Monday's
+    midnight, by the wall clock) the time at which this one ended; NaN if unknown. day is the number
+    of the local day that it ended in. least_opened is the number of UEs of which a secure sum has
+    at least one update each, or it is not opened; rounds is the largest number of rounds of the
+    run, and separation that of rounds from one request to a UE to its next. cohort (n,) are the UEs
+    whose turn it is, -1 for all; on_device says whether UEs draw noise themselves.
     """
 
     round: int
@@ -496,11 +543,13 @@ class RoundContext:
     on_device: bool = False
 
     def promise(self, bound: Bound) -> Bound:
-        """The bound as noise at the server promises it: `zero-out` in place of `add-remove` where a UE is in both.
+        """The bound as noise at the server promises it: `zero-out` in place of `add-remove` where a
+        UE is in both.
 
-        It is where cohorts take turns: they are dealt over a list of all UEs, in which one more would move others. It
-        is beside noise of UEs too, which hides from a server that sees who sends: costs that one pair of neighbours
-        moves then have one relation, under which the ledger adds them up.
+        It is where cohorts take turns: they are dealt over a list of all UEs, in which one more
+        would move others. It is beside noise of UEs too, which hides from a server that sees who
+        sends: costs that one pair of neighbours moves then have one relation, under which the
+        ledger adds them up.
         """
         return bound.zeroed if self.separation > 1 or self.on_device else bound
 
@@ -519,8 +568,8 @@ Facts = RoundContext  # the name that parts in packages of their own may still i
 class Account:
     """Account of a spend: the ledger adds up the spends of one account, and no others.
 
-    mechanism: name of the part that drew the noise; unit: whose data a neighbour may change; relation: how; delta: at
-    which epsilon is stated.
+    mechanism: name of the part that drew the noise; unit: whose data a neighbour may change;
+    relation: how; delta: at which epsilon is stated.
     """
 
     mechanism: str
@@ -530,7 +579,9 @@ class Account:
 
     @property
     def group(self) -> tuple[str, str]:
-        """Unit and relation: accounts in which these are the same hide the same from the same neighbours."""
+        """Unit and relation: accounts in which these are the same hide the same from the same
+        neighbours.
+        """
         return self.unit, self.relation
 
 
@@ -542,13 +593,14 @@ LOCATION = "location"
 class Spend:
     """One draw of privacy noise, booked when it is drawn, whether or not the packet arrives.
 
-    ue (n,) whose data it hides (-1: all of them, at the server), model (n,), std (n,) per coordinate,
-    sensitivity (n,) of what the noise was added to. mu = sensitivity / std is the exact Gaussian-DP parameter.
-    sampling_rate is the probability with which each user took part by a secret coin of its own: 1 for a user that took
-    part because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the receiver's
-    thermal noise on the same numbers, which counts in the figure `with_channel` alone. Other UEs'
-    signals are no part of it: an attacker that decodes them subtracts them. l1_sensitivity (n,) is that of Skellam
-    noise on whole numbers, NaN of Gaussian noise.
+    ue (n,) whose data it hides (-1: all of them, at the server), model (n,), std (n,) per
+    coordinate, sensitivity (n,) of what the noise was added to. mu = sensitivity / std is the exact
+    Gaussian-DP parameter. sampling_rate is the probability with which each user took part by a
+    secret coin of its own: 1 for a user that took part because of where it was, what it measured,
+    or what its channel allowed. channel_std (n,) is the receiver's thermal noise on the same
+    numbers, which counts in the figure `with_channel` alone. Other UEs' signals are no part of it:
+    an attacker that decodes them subtracts them. l1_sensitivity (n,) is that of Skellam noise on
+    whole numbers, NaN of Gaussian noise.
     """
 
     points: ClassVar = 0
@@ -573,7 +625,9 @@ class Spend:
 
     @property
     def whole(self) -> bool:
-        """Whether its noise is of whole numbers: then Renyi costs count, and no exact figure of Gaussian noise."""
+        """Whether its noise is of whole numbers: then Renyi costs count, and no exact figure of
+        Gaussian noise.
+        """
         return bool(np.isfinite(self.l1_sensitivity).any())
 
     @property
@@ -582,9 +636,13 @@ class Spend:
         return self.sampling_rate < 1 and self.relation == "add-remove"
 
     def cost(self, with_channel: bool) -> FloatArray:
-        """mu^2 = (sensitivity / std)^2 of each draw (n,), the channel's noise counted or not; inf without noise."""
+        """mu^2 = (sensitivity / std)^2 of each draw (n,), the channel's noise counted or not; inf
+        without noise.
+        """
         std = np.hypot(self.std, self.channel_std) if with_channel else self.std
-        with np.errstate(over="ignore", divide="ignore"):  # noise too small to protect anything: inf
+        with np.errstate(
+            over="ignore", divide="ignore"
+        ):  # noise too small to protect anything: inf
             return (self.sensitivity / std) ** 2
 
     @property
@@ -597,9 +655,10 @@ class Spend:
 class MetricSpend:
     """Locations that were moved at random before training, booked when they are drawn.
 
-    ue, model (n,) whose; points (n,) how many locations; epsilon_per_m (n,) what each of them costs a metre: two
-    places d metres apart differ in the law of what is shown by at most exp(epsilon_per_m d). All locations of a UE
-    together cost the sum, a metre that all of them move.
+    ue, model (n,) whose; points (n,) how many locations; epsilon_per_m (n,) what each of them costs
+    a metre: two places d metres apart differ in the law of what is shown by at most
+    exp(epsilon_per_m d). All locations of a UE together cost the sum, a metre that all of them
+    move.
     """
 
     mechanism: str
@@ -619,7 +678,9 @@ class MetricSpend:
         return Account(self.mechanism, LOCATION, "per metre", 0.0)
 
     def cost(self, with_channel: bool) -> FloatArray:
-        """Epsilon per metre (n,) of all locations together; no noise of a channel is beside them."""
+        """Epsilon per metre (n,) of all locations together; no noise of a channel is beside
+        them.
+        """
         return self.points * self.epsilon_per_m
 
 
@@ -628,10 +689,12 @@ AnySpend = Spend | MetricSpend
 
 @frozen
 class Curated:
-    """Result of a step of curation: the data (rows may be empty), its memory, what was spent, and notes.
+    """Result of a step of curation: the data (rows may be empty), its memory, what was spent, and
+    notes.
 
-    clusters, noise (n,) are how many clusters a row's samples made and how many samples belonged to none, -1 where
-    the step does not cluster; fallback (n,): the rows for which the step could not do what it is for.
+    clusters, noise (n,) are how many clusters a row's samples made and how many samples belonged to
+    none, -1 where the step does not cluster; fallback (n,): the rows for which the step could not
+    do what it is for.
     """
 
     local: Local
@@ -644,7 +707,9 @@ class Curated:
 
 @frozen
 class Received(Columns):
-    """Updates at the server after the uplink: all updates and which rows it decoded in time (n,)."""
+    """Updates at the server after the uplink: all updates and which rows it decoded in time
+    (n,).
+    """
 
     updates: Updates
     decoded: BoolArray
@@ -652,11 +717,13 @@ class Received(Columns):
 
 @frozen
 class Timing(Columns):
-    """Times of updates (n,) by a server's clock, one entry per row of a view; secure aggregation does not hide them.
+    """Times of updates (n,) by a server's clock, one entry per row of a view; secure aggregation
+    does not hide them.
 
-    requested_s, arrived_s : when the UE was asked, and when its last bit came; base_station : index of the cell that
-    it came through, -1 for none; n_bits : size of the UE's upload, all its rows together; staleness : versions of the
-    model since the one that the update began from, 0 in synchronous rounds.
+    requested_s, arrived_s : when the UE was asked, and when its last bit came; base_station : index
+    of the cell that it came through, -1 for none; n_bits : size of the UE's upload, all its rows
+    together; staleness : versions of the model since the one that the update began from, 0 in
+    synchronous rounds.
     """
 
     requested_s: FloatArray
@@ -667,7 +734,9 @@ class Timing(Columns):
 
 
 def rank_of_place(status: str) -> int:
-    """1 for home, 2 for work, 2 + k for third k: what an answer is said to be by its status; 0 for any other word."""
+    """1 for home, 2 for work, 2 + k for third k: what an answer is said to be by its status; 0 for
+    any other word.
+    """
     word, _, number = status.partition(" ")
     if word == "third" and number.isdecimal() and len(number) < 10:
         return 2 + int(number)
@@ -682,15 +751,18 @@ WORDS = ("centroid", "place", "answer", "step", "near", "moved", "plain")
 class Estimates(Columns):
     """Estimates of an attack: one row each.
 
-    what : "centroid" (where the samples of the batch were on average), "place" (one place among several), "answer" (one
-        of the places that the attack names of a UE after all rounds so far; they replace its earlier answers and have
-        the attack's ranking as weights), "step": then position_m is no place but the displacement since the
-        device's last estimate, "near": the device is near this place, the more likely the larger the weight, "moved":
-        the device has moved since its last estimate, by about weight metres; position_m is NaN, or "plain": what a
-        tracker's own source says of a round, beside the tracker's centroid.
-    position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,) is the
-    attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words per row. An answer whose
-    status names a kind of place (`rank_of_place`) has the probability that it is right as weight.
+    what : "centroid" (where the samples of the batch were on average), "place" (one place among
+    several), "answer" (one
+        of the places that the attack names of a UE after all rounds so far; they replace its
+        earlier answers and have the attack's ranking as weights), "step": then position_m is no
+        place but the displacement since the device's last estimate, "near": the device is near this
+        place, the more likely the larger the weight, "moved": the device has moved since its last
+        estimate, by about weight metres; position_m is NaN, or "plain": what a tracker's own source
+        says of a round, beside the tracker's centroid.
+    position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,)
+    is the attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words
+    per row. An answer whose status names a kind of place (`rank_of_place`) has the probability that
+    it is right as weight.
     """
 
     ue: IntArray
@@ -713,11 +785,21 @@ class Estimates(Columns):
         weight: FloatArray | None = None,
         status: list[str] | None = None,
     ) -> Self:
-        """Estimates of one kind (k,), by an attack without an objective; by default of weight 1 and status ok."""
+        """Estimates of one kind (k,), by an attack without an objective; by default of weight 1 and
+        status ok.
+        """
         k = len(ue)
         none = np.zeros_like(ue)
         weight = np.ones(k) if weight is None else weight
         loss = np.full(k, np.nan)
         return cls(
-            ue, model, [what] * k, position_m, weight, loss, none, none, ["ok"] * k if status is None else status
+            ue,
+            model,
+            [what] * k,
+            position_m,
+            weight,
+            loss,
+            none,
+            none,
+            ["ok"] * k if status is None else status,
         )

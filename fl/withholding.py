@@ -1,4 +1,6 @@
-"""The withholding slot: what a UE holds back that was asked and has accepted, decided on the device."""
+"""The withholding slot: what a UE holds back that was asked and has accepted, decided on the
+device.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -21,10 +23,11 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class RequestedData:
     """A request, as devices see it.
 
-    local: the rows (n,) of the UEs that were asked, N samples that they would learn from, earlier ones that they hold
-    included; measured: all measurements of the round, held-out ones too, of whichever UE; home_m (n_ue, 2): NaN for a
-    UE without a home; position_m (n_ue, 2), serving (n_ue,): where each UE is now, NaN for one that is absent, and by
-    which cell it is served, -1 for none.
+    local: the rows (n,) of the UEs that were asked, N samples that they would learn from, earlier
+    ones that they hold included; measured: all measurements of the round, held-out ones too, of
+    whichever UE; home_m (n_ue, 2): NaN for a UE without a home; position_m (n_ue, 2), serving
+    (n_ue,): where each UE is now, NaN for one that is absent, and by which cell it is served, -1
+    for none.
     """
 
     local: Local
@@ -38,9 +41,10 @@ class RequestedData:
 class Withholding(Named):
     """A rule by which devices hold samples or whole updates back.
 
-    Several rules stand beside each other: each of them decides from the request alone, what one of them holds back is
-    held back, and their order has no effect. A UE that sends nothing says so at once and gives no reason, as one whose
-    query policy refuses: the server does not wait for it. The server sees who is silent.
+    Several rules stand beside each other: each of them decides from the request alone, what one of
+    them holds back is held back, and their order has no effect. A UE that sends nothing says so at
+    once and gives no reason, as one whose query policy refuses: the server does not wait for it.
+    The server sees who is silent.
     """
 
     role: ClassVar[str] = "withholding"
@@ -50,8 +54,8 @@ class Withholding(Named):
     by_place: ClassVar[bool] = False
     """whether what is held back depends on positions of the UE"""
     by_history: ClassVar[bool] = False
-    """whether silence depends on earlier updates: then a coin of the server amplifies no noise, and a record that
-    decides whether its UE sends decides about later rounds too"""
+    """whether silence depends on earlier updates: then a coin of the server amplifies no noise, and
+    a record that decides whether its UE sends decides about later rounds too"""
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
         yield notice("silence-tells", self.label, what=self.gives_away)
@@ -66,18 +70,24 @@ class Withholding(Named):
         return None
 
     def looked(self, asked: RequestedData, state: State, rng: Rng) -> State:
-        """The next state after devices have seen where they are, before any of them answers the request."""
+        """The next state after devices have seen where they are, before any of them answers the
+        request.
+        """
         return state
 
     @abstractmethod
     def keep(self, asked: RequestedData, state: State, rng: Rng) -> BoolArray:
-        """Which samples (N,) of `asked.local` may be learnt from; a UE with none of them sends nothing.
+        """Which samples (N,) of `asked.local` may be learnt from; a UE with none of them sends
+        nothing.
 
-        rng : one stream for the whole run, the same at every call; a draw of each round has the round as `item`.
+        rng : one stream for the whole run, the same at every call; a draw of each round has the
+        round as `item`.
         """
 
     def sent(self, ue: IntArray, facts: RoundContext, state: State, rng: Rng) -> State:
-        """The next state after these UEs (n,), each once, have learnt from something and send an update."""
+        """The next state after these UEs (n,), each once, have learnt from something and send an
+        update.
+        """
         return state
 
 
@@ -88,47 +98,55 @@ def of_ues(speaks: BoolArray, local: Local) -> BoolArray:
 
 @frozen
 class ZoneCells:
-    """link (k,) ascending: the pairs of UE and cell (see `row_id`) that have been seen within the UE's zone."""
+    """link (k,) ascending: the pairs of UE and cell (see `row_id`) that have been seen within the
+    UE's zone.
+    """
 
     link: IntArray
 
 
 class HomeZone(Withholding):
-    """Samples measured near the UE's own home are never learnt from, also not in a later round from what devices keep.
+    """Samples measured near the UE's own home are never learnt from, also not in a later round from
+    what devices keep.
 
-    With `drops: update` a UE moreover sends nothing of a round in which it measured anything within its zone, held-out
-    measurements included. What it measured elsewhere in that round stays on the device; where devices keep records
-    (data `memory`), a later round learns from it.
+    With `drops: update` a UE moreover sends nothing of a round in which it measured anything within
+    its zone, held-out measurements included. What it measured elsewhere in that round stays on the
+    device; where devices keep records (data `memory`), a later round learns from it.
 
-    The centre of the zone is the home (`exact`), or a place drawn once for each UE, uniform on the circle of radius_m
-    around the home (`shifted`): the home is still within, and anywhere in it. A UE without a home has no zone. Homes
-    are those of the mobility model; for a replayed trace they are the places where UEs were at night.
+    The centre of the zone is the home (`exact`), or a place drawn once for each UE, uniform on the
+    circle of radius_m around the home (`shifted`): the home is still within, and anywhere in it. A
+    UE without a home has no zone. Homes are those of the mobility model; for a replayed trace they
+    are the places where UEs were at night.
 
-    An update leaves through the cell that serves the UE, also near home, and so tells roughly where that is (see the
-    attack `home-cells`). With `defer_upload` a UE notes which cells serve it within its zone, at each request of the
-    server, and answers only outside of the zone and through another cell. What it measured meanwhile is learnt from
-    later, among the earlier records that devices keep.
+    An update leaves through the cell that serves the UE, also near home, and so tells roughly where
+    that is (see the attack `home-cells`). With `defer_upload` a UE notes which cells serve it
+    within its zone, at each request of the server, and answers only outside of the zone and through
+    another cell. What it measured meanwhile is learnt from later, among the earlier records that
+    devices keep.
 
-    What the silence gives away: an exact zone is a hole with the home in its middle, which an attacker that collects
-    the places around it can find; a shifted one leaves a side open on which places close to home are learnt from.
-    Updates that lack the night, and UEs that send nothing at night (`drops: update`, `defer_upload`), say that the UE
-    is at home then; cells through which a UE never sends may be those of its home.
+    What the silence gives away: an exact zone is a hole with the home in its middle, which an
+    attacker that collects the places around it can find; a shifted one leaves a side open on which
+    places close to home are learnt from. Updates that lack the night, and UEs that send nothing at
+    night (`drops: update`, `defer_upload`), say that the UE is at home then; cells through which a
+    UE never sends may be those of its home.
     """
 
     kind: Literal["home-zone"] = "home-zone"
     radius_m: float = Field(gt=0, le=1e6)
     """radius of the zone, m"""
     drops: Literal["samples", "update"] = "samples"
-    """what is held back: the samples measured in the zone, or the whole update of a round with any of them"""
+    """what is held back: the samples measured in the zone, or the whole update of a round with any
+    of them"""
     centre: Literal["exact", "shifted"] = "shifted"
     """centre of the zone: the home, or a random place from which the home is within the zone"""
 
     defer_upload: bool = False
-    """whether a UE sends only outside of its zone, and while it is served by a cell that has not served it within"""
+    """whether a UE sends only outside of its zone, and while it is served by a cell that has not
+    served it within"""
 
     reference = (
-        "Hassan et al., Analysis of Privacy Protections in Fitness Tracking Social Networks, USENIX Security 2018: "
-        "privacy zones around an endpoint, and their shift"
+        "Hassan et al., Analysis of Privacy Protections in Fitness Tracking Social Networks, "
+        "USENIX Security 2018: privacy zones around an endpoint, and their shift"
     )
     example = {"kind": "home-zone", "radius_m": 200}
     by_place = True
@@ -137,8 +155,8 @@ class HomeZone(Withholding):
         HOMES: "without them no UE would have a zone",
     }
     gives_away = (
-        "a hole in the places that a UE learns from lies around its home, in the middle if the centre is exact; who is "
-        "silent at night is at home"
+        "a hole in the places that a UE learns from lies around its home, in the middle if the "
+        "centre is exact; who is silent at night is at home"
     )
 
     @property
@@ -168,7 +186,9 @@ class HomeZone(Withholding):
         return np.hypot(*(asked.position_m - self.centre_m(asked.home_m, rng)).T) <= self.radius_m
 
     def inside(self, samples: Local, asked: RequestedData, rng: Rng) -> BoolArray:
-        """Which samples (N,) were measured in the zone of their UE; the same whenever it is asked."""
+        """Which samples (N,) were measured in the zone of their UE; the same whenever it is
+        asked.
+        """
         away_m = samples.x - self.centre_m(asked.home_m, rng)[np.repeat(samples.ue, samples.count)]
         return np.hypot(*away_m.T) <= self.radius_m
 
@@ -186,7 +206,9 @@ _ROUNDING = 1e-12  # relative: a pause of whole rounds ends with one of them
 
 @frozen
 class Pauses:
-    """until (n_ue,): the number of the round, or the time in s, from which each UE may send again."""
+    """until (n_ue,): the number of the round, or the time in s, from which each UE may send
+    again.
+    """
 
     until: FloatArray
 
@@ -194,13 +216,15 @@ class Pauses:
 class Cooldown(Withholding):
     """A UE that has sent an update does not send another for `rounds` rounds, or for `time_s`.
 
-    With jitter j each pause is longer by a share drawn each time, uniform between 0 and j; rounds are rounded to whole
-    ones. Without rounds of the server, windows of round_s count. An update counts when it is sent, also if it is lost.
+    With jitter j each pause is longer by a share drawn each time, uniform between 0 and j; rounds
+    are rounded to whole ones. Without rounds of the server, windows of round_s count. An update
+    counts when it is sent, also if it is lost.
 
-    What the silence gives away: that the UE sent not long ago, which an attacker that linked it knows already; a fixed
-    pause also says when it will come back, and a UE that answers after exactly that time is likely the same one, also
-    under another pseudonym. Jitter blurs this. Places have no effect. What is measured during a pause is not lost where
-    devices keep records (data `memory`): it is learnt from after the pause.
+    What the silence gives away: that the UE sent not long ago, which an attacker that linked it
+    knows already; a fixed pause also says when it will come back, and a UE that answers after
+    exactly that time is likely the same one, also under another pseudonym. Jitter blurs this.
+    Places have no effect. What is measured during a pause is not lost where devices keep records
+    (data `memory`): it is learnt from after the pause.
     """
 
     kind: Literal["cooldown"] = "cooldown"
@@ -212,11 +236,13 @@ class Cooldown(Withholding):
     """largest share by which a pause is longer at random; 0: all pauses are alike"""
 
     reference = (
-        "Gruteser and Grunwald, Anonymous Usage of Location-Based Services Through Spatial and Temporal Cloaking, "
-        "MobiSys 2003: less often in time; the pause on the device is assumed"
+        "Gruteser and Grunwald, Anonymous Usage of Location-Based Services Through Spatial and "
+        "Temporal Cloaking, MobiSys 2003: less often in time; the pause on the device is assumed"
     )
     example = {"kind": "cooldown", "rounds": 2}
-    gives_away = "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
+    gives_away = (
+        "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
+    )
     by_history = True
 
     def start(self, n_ue: int) -> Pauses:
@@ -247,12 +273,13 @@ class SentToday:
 class DailyLimit(Withholding):
     """A UE sends at most `updates` updates per local day, the first ones that it is asked for.
 
-    A day is that of the wall clock in which the window of data ends; one that ends at midnight belongs to the day
-    before. An update counts when it is sent, also if it is lost, and once for all models and phases of a round.
+    A day is that of the wall clock in which the window of data ends; one that ends at midnight
+    belongs to the day before. An update counts when it is sent, also if it is lost, and once for
+    all models and phases of a round.
 
-    What the silence gives away: that the UE has sent that often today; later hours reveal less than early ones,
-    so what a server learns is who is where in the morning. Take `participation` or `random-silence` beside it to spread
-    updates over the day.
+    What the silence gives away: that the UE has sent that often today; later hours reveal less than
+    early ones, so what a server learns is who is where in the morning. Take `participation` or
+    `random-silence` beside it to spread updates over the day.
     """
 
     kind: Literal["daily-limit"] = "daily-limit"
@@ -260,8 +287,8 @@ class DailyLimit(Withholding):
     """largest number of updates of a UE and a local day"""
 
     reference = (
-        "a bound on contributions by user and day, as in Wilson et al., Differentially Private SQL with Bounded User "
-        "Contribution, PoPETs 2020, Section 3"
+        "a bound on contributions by user and day, as in Wilson et al., Differentially Private "
+        "SQL with Bounded User Contribution, PoPETs 2020, Section 3"
     )
     example = {"kind": "daily-limit", "updates": 2}
     gives_away = "a UE that is silent has sent its updates of the day already"
@@ -285,11 +312,12 @@ class DailyLimit(Withholding):
 
 
 class RandomSilence(Withholding):
-    """A UE that is asked sends nothing with a given probability, by a coin of its own for each round.
+    """A UE that is asked sends nothing with a given probability, by a coin of its own for each
+    round.
 
-    What the silence gives away: nothing about places or times. It also hides: with other rules beside it, an attacker
-    that is silent need not be so for their reasons. It costs as many updates as a smaller `participation`, which the
-    server decides; here the device does.
+    What the silence gives away: nothing about places or times. It also hides: with other rules
+    beside it, an attacker that is silent need not be so for their reasons. It costs as many updates
+    as a smaller `participation`, which the server decides; here the device does.
     """
 
     kind: Literal["random-silence"] = "random-silence"
@@ -297,8 +325,8 @@ class RandomSilence(Withholding):
     """probability with which a UE that is asked sends nothing"""
 
     reference = (
-        "Huang et al., Enhancing Wireless Location Privacy Using Silent Period, IEEE WCNC 2005: silence at random; a "
-        "coin a round is assumed"
+        "Huang et al., Enhancing Wireless Location Privacy Using Silent Period, IEEE WCNC 2005: "
+        "silence at random; a coin a round is assumed"
     )
     example = {"kind": "random-silence", "probability": 0.5}
     gives_away = "its silence tells nothing but that a coin fell so"

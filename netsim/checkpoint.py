@@ -1,7 +1,9 @@
-"""Checkpoints: trees of dictionaries, lists, arrays and plain values as one .npz, never pickled, with their digest.
+"""Checkpoints: trees of dictionaries, lists, arrays and plain values as one .npz, never pickled,
+with their digest.
 
-A run remembers many thousand small arrays, and a member of an .npz costs more than they hold: the small ones of a type
-are one member, one after another. No state of random numbers is kept: they follow from seed and round (`netsim.rng`).
+A run remembers many thousand small arrays, and a member of an .npz costs more than they hold: the
+small ones of a type are one member, one after another. No state of random numbers is kept: they
+follow from seed and round (`netsim.rng`).
 """
 
 from __future__ import annotations
@@ -47,16 +49,20 @@ def to_tree(value: object) -> Any:
 @cache
 def _remembered(kind: type[object]) -> tuple[str, ...] | None:
     """The fields of a dataclass that a tree has; None for any other type."""
-    return tuple(f.name for f in fields(kind) if not f.metadata.get("rebuilt")) if is_dataclass(kind) else None
+    return (
+        tuple(f.name for f in fields(kind) if not f.metadata.get("rebuilt"))
+        if is_dataclass(kind)
+        else None
+    )
 
 
 def from_tree(tree: object, like: Value) -> Value:
     """The value that `to_tree` made this tree of; it has the type of `like`.
 
-    Where a field is annotated `Any`, its type is that of the same field of `like`; fields marked `REBUILT` are those of
-    `like`. A plain dictionary in `like` takes whatever dictionary the tree has, as it stands. Arrays have the annotated
-    kind of numbers. All numbers of the fields that the class attribute `bounds` of a dataclass names lie from the lower
-    to the upper bound given there.
+    Where a field is annotated `Any`, its type is that of the same field of `like`; fields marked
+    `REBUILT` are those of `like`. A plain dictionary in `like` takes whatever dictionary the tree
+    has, as it stands. Arrays have the annotated kind of numbers. All numbers of the fields that the
+    class attribute `bounds` of a dataclass names lie from the lower to the upper bound given there.
 
     Raises
     ------
@@ -71,7 +77,9 @@ def from_tree_as(tree: object, kind: type[Value]) -> Value:
 
 
 def _value(tree: object, hint: object, like: object, place: str) -> Any:
-    """The value at one place, of the annotated type, or of the type of `like` where there is none."""
+    """The value at one place, of the annotated type, or of the type of `like` where there is
+    none.
+    """
     hint = unaliased(type(like) if hint is Any else hint)
     origin, options = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType):
@@ -92,7 +100,9 @@ def _value(tree: object, hint: object, like: object, place: str) -> Any:
 
 
 def unaliased(hint: object) -> Any:
-    """The type that an alias of a later Python stands for; `NDArray` is one where numpy is 2.5 or newer."""
+    """The type that an alias of a later Python stands for; `NDArray` is one where numpy is 2.5 or
+    newer.
+    """
     alias = getattr(get_origin(hint), "__value__", None)
     return hint if alias is None else alias[get_args(hint)]
 
@@ -103,9 +113,14 @@ def _array(tree: object, options: tuple[object, ...], like: object, place: str) 
     if isinstance(like, np.ndarray):
         _checked(array, array.ndim == like.ndim, f"an array of {like.ndim} dimensions", place)
     number = get_args(options[1])[0] if options else np.generic
-    kind = next((kind for kind in _KINDS if issubclass(get_origin(number) or number, kind)), np.generic)
+    kind = next(
+        (kind for kind in _KINDS if issubclass(get_origin(number) or number, kind)), np.generic
+    )
     return _checked(
-        array, array.dtype.kind in _KINDS.get(kind, array.dtype.kind), f"an array of {kind.__name__}", place
+        array,
+        array.dtype.kind in _KINDS.get(kind, array.dtype.kind),
+        f"an array of {kind.__name__}",
+        place,
     )
 
 
@@ -123,7 +138,9 @@ def _dataclass(tree: object, kind: type, like: object, place: str) -> Any:
     for name, (least, most) in getattr(kind, "bounds", {}).items():
         value = values[name]
         held = value.values() if isinstance(value, dict) else [value]
-        fits = all(((numbers >= least) & (numbers <= most)).all() for numbers in map(np.asarray, held))
+        fits = all(
+            ((numbers >= least) & (numbers <= most)).all() for numbers in map(np.asarray, held)
+        )
         _checked(tree, fits, f"numbers from {least:g} to {most:g}", f"{place}.{name}")
     return kind(**values)
 
@@ -132,13 +149,21 @@ _hints = cache(get_type_hints)
 """Field -> annotation of a dataclass."""
 
 
-def _dictionary(tree: object, options: tuple[object, ...], like: object, place: str) -> dict[object, object]:
-    """A dictionary with annotated keys and values; where values are `Any`, with the keys of `like`."""
+def _dictionary(
+    tree: object, options: tuple[object, ...], like: object, place: str
+) -> dict[object, object]:
+    """A dictionary with annotated keys and values; where values are `Any`, with the keys of
+    `like`.
+    """
     key_type, value_type = options
     if key_type is not str:
         pairs = tree if tree != {} else []
-        fits = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
-        each = [(_value(k, key_type, None, place), v) for k, v in _checked(pairs, fits, "pairs", place)]
+        fits = isinstance(pairs, list) and all(
+            isinstance(pair, list) and len(pair) == 2 for pair in pairs
+        )
+        each = [
+            (_value(k, key_type, None, place), v) for k, v in _checked(pairs, fits, "pairs", place)
+        ]
     else:
         each = list(_plain(tree, dict, place).items())
     like = like if isinstance(like, dict) else {}
@@ -149,10 +174,15 @@ def _dictionary(tree: object, options: tuple[object, ...], like: object, place: 
 
 def _sequence(tree: object, origin: type, options: tuple[object, ...], place: str) -> Any:
     entries = _plain(tree, list, place)
-    kinds = [options[0]] * len(entries) if origin is list or options[1:] == (Ellipsis,) else list(options)
+    kinds = (
+        [options[0]] * len(entries)
+        if origin is list or options[1:] == (Ellipsis,)
+        else list(options)
+    )
     _checked(tree, len(kinds) == len(entries), f"{len(kinds)} entries", place)
     return origin(
-        _value(each, kind, None, f"{place}[{i}]") for i, (each, kind) in enumerate(zip(entries, kinds, strict=True))
+        _value(each, kind, None, f"{place}[{i}]")
+        for i, (each, kind) in enumerate(zip(entries, kinds, strict=True))
     )
 
 
@@ -204,10 +234,14 @@ def save_tree(path: Path, tree: object) -> None:
 
 
 def _stripped(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
-    """The tree without its arrays, whose bytes are appended to pieces; a closure would keep them, as a cycle."""
+    """The tree without its arrays, whose bytes are appended to pieces; a closure would keep them,
+    as a cycle.
+    """
     if isinstance(node, np.ndarray):
         # sums depend on it
-        order: Literal["F", "C"] = "F" if node.flags.f_contiguous and not node.flags.c_contiguous else "C"
+        order: Literal["F", "C"] = (
+            "F" if node.flags.f_contiguous and not node.flags.c_contiguous else "C"
+        )
         pieces.append(node.ravel(order).view(np.uint8))
         return {_ARRAY: [node.dtype.str, node.shape, order]}
     if isinstance(node, dict):
@@ -218,7 +252,9 @@ def _stripped(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
 
 
 def load_tree(path: Path) -> Any:
-    """The tree that `save_tree` wrote; floats come back to the bit. Raises ValueError if it is damaged."""
+    """The tree that `save_tree` wrote; floats come back to the bit. Raises ValueError if it is
+    damaged.
+    """
     damaged = ValueError(f"{path}: not a checkpoint, or a damaged one")
     try:
         stored = read_arrays(path)
@@ -246,7 +282,9 @@ def _filled(node: object, rest: list[NDArray[np.uint8]]) -> Any:
 
 
 def read_arrays(path: Path, own: bool = True) -> dict[str, NDArray[Any]]:
-    """All arrays of an .npz, own: in a folder of ours. Raises ValueError: the file, and why it cannot be read."""
+    """All arrays of an .npz, own: in a folder of ours. Raises ValueError: the file, and why it
+    cannot be read.
+    """
     import zipfile
 
     try:
@@ -263,7 +301,9 @@ def read_arrays(path: Path, own: bool = True) -> dict[str, NDArray[Any]]:
         return arrays
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
-    except Exception as error:  # what damaged bytes make of zipfile, zlib and numpy has no common type
+    except (
+        Exception
+    ) as error:  # what damaged bytes make of zipfile, zlib and numpy has no common type
         raise ValueError(f"{path}: damaged ({' '.join(str(error).split())[:120]})") from None
 
 

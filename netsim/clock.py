@@ -1,4 +1,6 @@
-"""Simulated time: seconds from a local midnight, and the calendar and the wall clock behind them."""
+"""Simulated time: seconds from a local midnight, and the calendar and the wall clock behind
+them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def tick_after(time_s: float, tick_s: float) -> float:
 
 
 def slack_s(span_s: float, time_s: Times) -> Times:
-    """Rounding error of a span_s that is a difference of times up to time_s, a number or (n,): 1e-9 and 8 roundings."""
+    """Rounding error of a span_s that is a difference of times up to time_s, a number or (n,): 1e-9
+    and 8 roundings.
+    """
     return _MIN * span_s + _SHARE * time_s
 
 
@@ -52,10 +56,13 @@ WEEK_S = 7 * DAY_S
 
 @dataclass(frozen=True)
 class Clock:
-    """Time 0 is local midnight at the start of `first_day`, or begins_s later; time is elapsed time: it never jumps.
+    """Time 0 is local midnight at the start of `first_day`, or begins_s later; time is elapsed
+    time: it never jumps.
 
-    changes : (time_s, shift_s) in order of time. From time_s on the wall clock shows time_s + shift_s; before the first
-        it shows the time itself. Without changes every day has 86,400 s; one at which clocks go back has 90,000.
+    changes : (time_s, shift_s) in order of time. From time_s on the wall clock shows time_s +
+    shift_s; before the first
+        it shows the time itself. Without changes every day has 86,400 s; one at which clocks go
+        back has 90,000.
     """
 
     first_day: date
@@ -63,7 +70,9 @@ class Clock:
 
     @classmethod
     def beginning(cls, first_day: date, begins_s: float) -> Clock:
-        """The clock whose time 0 is begins_s after the midnight of a day, which is then a negative time."""
+        """The clock whose time 0 is begins_s after the midnight of a day, which is then a negative
+        time.
+        """
         return cls(first_day, ((-begins_s, begins_s),) if begins_s else ())
 
     @property
@@ -82,8 +91,8 @@ class Clock:
         return time_s + np.append(0.0, shift_s)[np.searchsorted(at_s, time_s, side="right")]
 
     def first_s(self, wall_s: FloatArray) -> FloatArray:
-        """The first times (...) at which the wall clock shows wall_s (...) or later: the end of a skipped hour for an
-        instant inside, the former of two for an instant that comes twice.
+        """The first times (...) at which the wall clock shows wall_s (...) or later: the end of a
+        skipped hour for an instant inside, the former of two for an instant that comes twice.
         """
         edge_s = (-np.inf, *(at_s for at_s, _ in self.changes), np.inf)
         shift_s = (0.0, *(shift for _, shift in self.changes))
@@ -98,7 +107,9 @@ class Clock:
         return last_multiple(self._shown_s(time_s), DAY_S)
 
     def day_ended(self, time_s: float) -> int:
-        """Number of the local day, from 0, that holds the moment before: at midnight, the day that ends with it."""
+        """Number of the local day, from 0, that holds the moment before: at midnight, the day that
+        ends with it.
+        """
         return max(first_multiple(self._shown_s(time_s), DAY_S) - 1, 0)
 
     def weekday(self, day: int) -> int:
@@ -116,13 +127,19 @@ class Clock:
         return f"{self.first_day + timedelta(days=int(day))} {minutes // 60:02d}:{minutes % 60:02d}"
 
     def ends_s(self, n_rounds: int, round_s: float) -> FloatArray:
-        """Ends (n_rounds,) of the first rounds: of whole days at local midnight, else round_s apart."""
+        """Ends (n_rounds,) of the first rounds: of whole days at local midnight, else round_s
+        apart.
+        """
         number = np.arange(1.0, n_rounds + 1.0)
         return self.first_s(number * round_s) if self._by_days(round_s) else number * round_s
 
     def end_s(self, round_: int, round_s: float) -> float:
         """End of one round, counted from 1."""
-        return float(self.first_s(np.array(round_ * round_s))) if self._by_days(round_s) else round_ * round_s
+        return (
+            float(self.first_s(np.array(round_ * round_s)))
+            if self._by_days(round_s)
+            else round_ * round_s
+        )
 
     def shortest_s(self, n_rounds: int, round_s: float) -> float:
         """Shortest round after the first: of whole days that in which clocks go forward."""
@@ -134,7 +151,9 @@ class Clock:
         """Number of rounds of a run; the last may be cut short."""
         n_rounds = first_multiple(duration_s, round_s)
         if self._by_days(round_s):
-            n_rounds = max(n_rounds - 2, 0)  # no change, nor all of them together, shifts the clock by two days
+            n_rounds = max(
+                n_rounds - 2, 0
+            )  # no change, nor all of them together, shifts the clock by two days
             while self.end_s(n_rounds, round_s) < duration_s:
                 n_rounds += 1
         return n_rounds

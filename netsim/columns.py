@@ -18,12 +18,15 @@ Array = TypeVar("Array", bound=np.ndarray)
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
-    """A frozen data class that is compared by identity: whether two arrays are equal has no single answer."""
+    """A frozen data class that is compared by identity: whether two arrays are equal has no single
+    answer.
+    """
     return dataclass(frozen=True, eq=False)(cls)
 
 
 class Columns:
-    """Base of data classes whose fields have equally many rows: arrays, lists, other columns, or None: missing.
+    """Base of data classes whose fields have equally many rows: arrays, lists, other columns, or
+    None: missing.
 
     What is none of these, as text, is the same in all rows.
     """
@@ -36,7 +39,9 @@ class Columns:
     def replaced(self, rows: IntArray, new: Self) -> Self:
         """A copy with new values in some rows; all columns are arrays."""
         of: Any = self
-        return type(self)(*(replaced(getattr(self, f.name), rows, getattr(new, f.name)) for f in fields(of)))
+        return type(self)(
+            *(replaced(getattr(self, f.name), rows, getattr(new, f.name)) for f in fields(of))
+        )
 
     @classmethod
     def join(cls, pieces: Sequence[Self]) -> Self:
@@ -48,9 +53,16 @@ class Columns:
 
     @classmethod
     def merge(cls, pieces: Sequence[Self], rows: IntArray) -> Self:
-        """Rows of all pieces, of which the first has the first numbers; one column at a time, to bound memory."""
+        """Rows of all pieces, of which the first has the first numbers; one column at a time, to
+        bound memory.
+        """
         of: Any = cls
-        return cls(*(_select(_join([getattr(piece, f.name) for piece in pieces]), rows) for f in fields(of)))
+        return cls(
+            *(
+                _select(_join([getattr(piece, f.name) for piece in pieces]), rows)
+                for f in fields(of)
+            )
+        )
 
 
 def _select(column: Any, rows: IntArray | BoolArray | slice) -> Any:
@@ -79,12 +91,16 @@ def replaced(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array:
 
 
 def evenly(count: int, most: int) -> IntArray:
-    """At most `most` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both ends."""
+    """At most `most` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both
+    ends.
+    """
     return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(int)
 
 
 def blocks(count: int, most: int) -> list[slice]:
-    """Slices of at most `most` that cover 0..count - 1 in order: what is computed piece by piece, to bound memory."""
+    """Slices of at most `most` that cover 0..count - 1 in order: what is computed piece by piece,
+    to bound memory.
+    """
     return [slice(at, at + most) for at in range(0, count, most)]
 
 
@@ -107,9 +123,11 @@ Value = TypeVar("Value")
 
 
 def altered(value: Value, **fields: object) -> Value:
-    """A copy with these fields: `dataclasses.replace` in a fifth of the time, for what is copied every tick.
+    """A copy with these fields: `dataclasses.replace` in a fifth of the time, for what is copied
+    every tick.
 
-    Nothing of the class is called: its checks are the caller's, and cached properties would be copied with the rest.
+    Nothing of the class is called: its checks are the caller's, and cached properties would be
+    copied with the rest.
     """
     copy: Value = object.__new__(type(value))
     vars(copy).update(vars(value), **fields)

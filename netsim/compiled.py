@@ -1,7 +1,8 @@
-"""Compiled functions and other files that can be made again, in the user's cache and never beside the sources.
+"""Compiled functions and other files that can be made again, in the user's cache and never beside
+the sources.
 
-A file beside an installed module outlives the installation that made it: a folder of nothing but machine code is then
-imported in place of the package that was installed since.
+A file beside an installed module outlives the installation that made it: a folder of nothing but
+machine code is then imported in place of the package that was installed since.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from typing import TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., object])
 SLOW_S = 1.0
-"""seconds that a function is compiled before a line says so, once a process; code from the cache has none"""
+"""seconds that a function is compiled before a line says so, once a process; code from the cache
+has none"""
 tell: Callable[[str], None] = logging.getLogger("netsim").warning
 """takes that line, and others for a waiting user; commands put another in place"""
 
 
 class _Compiled:
-    """A function that becomes machine code at its first call: a module with one is imported without numba."""
+    """A function that becomes machine code at its first call: a module with one is imported without
+    numba.
+    """
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
@@ -39,7 +43,8 @@ class _Compiled:
         before = settings["CACHE_DIR"]
         settings["CACHE_DIR"] = before or str(cache_folder() / "numba")
         try:
-            # division as in NumPy: a look at each divisor for zero would keep a loop from vector instructions
+            # division as in NumPy: a look at each divisor for zero would keep a loop from vector
+            # instructions
             return njit(cache=True, error_model="numpy")(self._function)
         finally:
             settings["CACHE_DIR"] = before
@@ -69,7 +74,9 @@ def _watch() -> None:
 
 
 def compiled(function: Function) -> Function:
-    """`numba.njit` with its machine code in the user's cache; in NUMBA_CACHE_DIR where that is set."""
+    """`numba.njit` with its machine code in the user's cache; in NUMBA_CACHE_DIR where that is
+    set.
+    """
     return cast(Function, _Compiled(function))
 
 
@@ -80,7 +87,8 @@ def cache_folder() -> Path:
 
 @lru_cache(maxsize=8)
 def code_digest(*packages: str) -> str:
-    """SHA-256 of the source files of packages, with their names; they are read once a process, and nothing is imported.
+    """SHA-256 of the source files of packages, with their names; they are read once a process, and
+    nothing is imported.
 
     What is kept under it is made again after any change of the code, also between releases.
     """

@@ -12,9 +12,11 @@ def counted(number: int, noun: str) -> str:
 
 
 class BadInput(ValueError):
-    """Unusable input of the user: each line names the file, the place, the value, the bound and the remedy.
+    """Unusable input of the user: each line names the file, the place, the value, the bound and the
+    remedy.
 
-    The command line prints the lines and leaves with exit code 2; no traceback, nothing half-written.
+    The command line prints the lines and leaves with exit code 2; no traceback, nothing
+    half-written.
     """
 
     def __init__(self, *lines: str) -> None:
@@ -23,4 +25,6 @@ class BadInput(ValueError):
 
 
 class RunsFailed(Exception):
-    """Some of several runs failed, and all others are done. The line says how many, and how to try them again."""
+    """Some of several runs failed, and all others are done. The line says how many, and how to try
+    them again.
+    """

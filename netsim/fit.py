@@ -1,15 +1,19 @@
-"""Rules of fit: words that may not meet in a scenario, and why. They stand in the file `rules.toml` of each package.
+"""Rules of fit: words that may not meet in a scenario, and why. They stand in the file `rules.toml`
+of each package.
 
-A rule belongs to a class of parts, mostly the smallest that holds all that it looks at, and is checked whenever one is
-built; one that says by whom it is `asked`, only there: not every study is fit to train an agent on. A word of a part is
-a path of attributes, such as keys of a scenario, and what is true at its end::
+A rule belongs to a class of parts, mostly the smallest that holds all that it looks at, and is
+checked whenever one is built; one that says by whom it is `asked`, only there: not every study is
+fit to train an agent on. A word of a part is a path of attributes, such as keys of a scenario, and
+what is true at its end::
 
     learning.audit              it is stated: neither none, false, 0 nor empty
     threat.groups: fixed        it is this value, or holds it
     defenses: central noise     the part there is of this kind, or offers this word
-    participation < 1           it compares so (<, <=, >, >=, !=) with a number, or with the end of another path
+    participation < 1           it compares so (<, <=, >, >=, !=) with a number, or with the end of
+    another path
 
-Where a path meets a list of parts, any of them may make the word true. What is absent makes no word true but `: none`.
+Where a path meets a list of parts, any of them may make the word true. What is absent makes no word
+true but `: none`.
 """
 
 from __future__ import annotations
@@ -29,11 +33,19 @@ from pydantic import BaseModel
 from netsim.errors import BadInput
 
 FILE = "rules.toml"
-_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "!=": operator.ne}
+_COMPARE = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "!=": operator.ne,
+}
 
 
 class Bearer(NamedTuple):
-    """What makes a word true: the value at its end, and the part of a list that has it, with its place there."""
+    """What makes a word true: the value at its end, and the part of a list that has it, with its
+    place there.
+    """
 
     value: Any
     place: str = ""
@@ -75,8 +87,14 @@ class Word:
             other = _number(self.wanted, owner)
             return end is not None and other is not None and bool(self.compare(end, other))
         if isinstance(end, BaseModel):
-            return self.wanted == getattr(end, "kind", None) or self.wanted in getattr(end, "offers", ())
-        return self.wanted in end if isinstance(end, tuple | set | frozenset) else self.wanted == str(end).lower()
+            return self.wanted == getattr(end, "kind", None) or self.wanted in getattr(
+                end, "offers", ()
+            )
+        return (
+            self.wanted in end
+            if isinstance(end, tuple | set | frozenset)
+            else self.wanted == str(end).lower()
+        )
 
 
 def _followed(at: Any, steps: Sequence[str]) -> Any:
@@ -108,11 +126,13 @@ word = cache(Word)
 
 @dataclass(frozen=True)
 class Rule:
-    """Words that do not fit together: the rule is broken where all of `when` are true, and none of `unless`.
+    """Words that do not fit together: the rule is broken where all of `when` are true, and none of
+    `unless`.
 
-    part : name of the class that it belongs to. says : place, reason and remedy, a format in which `this` is the part,
-    0, 1, ... are the first bearers of the words of `when`, and `labels` names all of word 0. asked : what asks for it;
-    empty: every part that is built. example : changes of a small study, by dotted path, that break it.
+    part : name of the class that it belongs to. says : place, reason and remedy, a format in which
+    `this` is the part, 0, 1, ... are the first bearers of the words of `when`, and `labels` names
+    all of word 0. asked : what asks for it; empty: every part that is built. example : changes of a
+    small study, by dotted path, that break it.
     """
 
     key: str
@@ -137,13 +157,20 @@ class Rule:
         if not all(words[text] for text in self.when) or any(words[text] for text in self.unless):
             return ""
         bearers = [words[text][0] for text in self.when]
-        labels = ", ".join(each.part.label for text in self.when[:1] for each in words[text] if each.part is not None)
+        labels = ", ".join(
+            each.part.label
+            for text in self.when[:1]
+            for each in words[text]
+            if each.part is not None
+        )
         return self.says.format(*bearers, this=words.owner, labels=labels)
 
 
 @cache
 def read_rules(package: str) -> Sequence[Rule]:
-    """The rules of a package, in the order in which they are checked; none of one that brings no file of rules."""
+    """The rules of a package, in the order in which they are checked; none of one that brings no
+    file of rules.
+    """
     files = [Path(folder) / FILE for folder in getattr(import_module(package), "__path__", ())]
     texts = [file.read_text(encoding="utf-8") for file in files if file.exists()]
     return [Rule(**row) for text in texts for row in tomllib.loads(text)["rule"]]
@@ -151,13 +178,21 @@ def read_rules(package: str) -> Sequence[Rule]:
 
 @cache
 def rules_of(part: type, asked: str) -> Sequence[Rule]:
-    """The rules of a class of parts, and of those that it derives from, that are asked for together."""
-    bases = [(base.__name__, read_rules(base.__module__.partition(".")[0])) for base in part.__mro__]
-    return [rule for name, rules in bases for rule in rules if (rule.part, rule.asked) == (name, asked)]
+    """The rules of a class of parts, and of those that it derives from, that are asked for
+    together.
+    """
+    bases = [
+        (base.__name__, read_rules(base.__module__.partition(".")[0])) for base in part.__mro__
+    ]
+    return [
+        rule for name, rules in bases for rule in rules if (rule.part, rule.asked) == (name, asked)
+    ]
 
 
 def first_broken(part: Any, asked: str = "") -> str:
-    """The sentence of the first rule that a part breaks; empty where it keeps all that are asked for."""
+    """The sentence of the first rule that a part breaks; empty where it keeps all that are asked
+    for.
+    """
     words = Words(part)
     sentences = (rule.broken(words) for rule in rules_of(type(part), asked))  # type: ignore[arg-type]  # it has a hash
     return next(filter(None, sentences), "")

@@ -56,7 +56,9 @@ class Area:
 
     def grown(self, by_m: float) -> Area:
         """The area with a margin on every side."""
-        return Area(self.x_min_m - by_m, self.y_min_m - by_m, self.x_max_m + by_m, self.y_max_m + by_m)
+        return Area(
+            self.x_min_m - by_m, self.y_min_m - by_m, self.x_max_m + by_m, self.y_max_m + by_m
+        )
 
     def farthest_m(self, points_m: FloatArray) -> FloatArray:
         """Distance from points (n, 2) to the corner of the area that is farthest from each (n,)."""
@@ -74,6 +76,6 @@ def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
     max_m = np.linalg.norm(area.side_m) + _MAX_OUTSIDE_M
     if away_m > max_m:
         raise BadInput(
-            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {max_m / 1e3:g} km are "
-            "plausible; give metres in the plane of the area"
+            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most "
+            f"{max_m / 1e3:g} km are plausible; give metres in the plane of the area"
         )

@@ -34,9 +34,9 @@ Shapes = npt.NDArray[np.object_]
 class Features:
     """The features of a file: tags of each, and shape (f,), None for a feature without one.
 
-    Tags are properties, and those that a property `tags`, `all_tags` or `other_tags` holds: an object, JSON as text, or
-    hstore ("key"=>"value", as GDAL writes it). A property with a value counts before them. crs : the coordinate system
-    that the file states.
+    Tags are properties, and those that a property `tags`, `all_tags` or `other_tags` holds: an
+    object, JSON as text, or hstore ("key"=>"value", as GDAL writes it). A property with a value
+    counts before them. crs : the coordinate system that the file states.
     """
 
     file: str
@@ -49,7 +49,9 @@ class Features:
         raise BadInput(f"{self.file}: features[{feature}]: {what}; {remedy}")
 
     def parts(self) -> tuple[Shapes, IntArray]:
-        """Points, lines and polygons (p,) of all features, and the feature (p,) that each is part of."""
+        """Points, lines and polygons (p,) of all features, and the feature (p,) that each is part
+        of.
+        """
         import shapely
 
         part = self.shape
@@ -66,14 +68,20 @@ def read_features(file: str) -> Features:
     if not what_is(file):
         raise BadInput(f"{file}: no such file; give the path of a GeoJSON file")
     try:
-        data = json.loads(content(file, _MAX_FILE_MB * 10**6).decode("utf-8-sig"), parse_constant=_nothing)
+        data = json.loads(
+            content(file, _MAX_FILE_MB * 10**6).decode("utf-8-sig"), parse_constant=_nothing
+        )
     except OSError as error:
-        raise BadInput(f"{file}: {error.strerror or error}; give a GeoJSON file of at most {_MAX_FILE_MB} MB") from None
+        raise BadInput(
+            f"{file}: {error.strerror or error}; give a GeoJSON file of at most {_MAX_FILE_MB} MB"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{file}: not JSON in UTF-8 ({error}); give a GeoJSON file") from None
     features = data.get("features") if isinstance(data, dict) else None
     if not isinstance(features, list):
-        raise BadInput(f"{file}: features: {short(features)} is not a list; give a GeoJSON FeatureCollection")
+        raise BadInput(
+            f"{file}: features: {short(features)} is not a list; give a GeoJSON FeatureCollection"
+        )
     tags: list[dict[str, object]] = []
     shape = np.empty(len(features), dtype=object)
     for i, feature in enumerate(features):
@@ -117,7 +125,10 @@ def _held_tags(name: str, value: object) -> dict[str, object]:
         except (ValueError, RecursionError):
             tags = None
     if not isinstance(tags, dict):
-        raise ValueError(f'properties.{name}: {short(value)} is no object, JSON or "key"=>"value"; mend or remove it')
+        raise ValueError(
+            f'properties.{name}: {short(value)} is no object, JSON or "key"=>"value"; '
+            f"mend or remove it"
+        )
     return tags
 
 
@@ -143,7 +154,8 @@ def _stated(file: str, crs: object) -> str | None:
     known = known_crs(name) if isinstance(name, str) else None
     if known is None:
         raise BadInput(
-            f"{file}: crs: {short(name)} names no system that is known; name one as EPSG:32632, or remove it"
+            f"{file}: crs: {short(name)} names no system that is known; name one as "
+            f"EPSG:32632, or remove it"
         )
     return known
 
@@ -173,13 +185,17 @@ _CRS = re.compile(
     r"(EPSG|OGC|CRS)(?:[:/]|\.XML#)(?:[\d.]*[:/])?(\w{1,9})",
     re.IGNORECASE,
 )
-_WGS84 = frozenset(("LONLAT", "84", "CRS84", "CRS84H", "WGS84", "WGS 84"))  # longitude first; H: a height, ignored
+_WGS84 = frozenset(
+    ("LONLAT", "84", "CRS84", "CRS84H", "WGS84", "WGS 84")
+)  # longitude first; H: a height, ignored
 SAME_ORIGIN_M = 10.0  # between two origins that are one
 SYSTEMS = "local-metres, lonlat, or a code such as EPSG:32632"
 
 
 def known_crs(crs: str) -> str | None:
-    """The normalised name of a coordinate system, lonlat or as EPSG:32632; None if the text names no known system."""
+    """The normalised name of a coordinate system, lonlat or as EPSG:32632; None if the text names
+    no known system.
+    """
     name = crs.strip().upper()
     match = _CRS.fullmatch(name)
     authority, code = match.groups() if match else ("", name)
@@ -191,16 +207,20 @@ def known_crs(crs: str) -> str | None:
 def on_plane(
     file: str, corner: FloatArray, feature: IntArray, crs: str, origin_deg: LatLon | None
 ) -> tuple[FloatArray, LatLon | None]:
-    """Corners (n, 2) of a city in local metres, and latitude and longitude of (0, 0), None for local metres.
+    """Corners (n, 2) of a city in local metres, and latitude and longitude of (0, 0), None for
+    local metres.
 
-    Degrees are projected around origin_deg, by default around the middle of the corners. feature (n,) : the feature of
-    the file that each corner is part of. Raises BadInput for coordinates that are none, and for a city of more than
-    100 km.
+    Degrees are projected around origin_deg, by default around the middle of the corners. feature
+    (n,) : the feature of the file that each corner is part of. Raises BadInput for coordinates that
+    are none, and for a city of more than 100 km.
     """
     lon_lat = in_degrees(file, corner, feature, crs)
     if lon_lat is None:
         if origin_deg is not None:
-            raise BadInput(f"{file}: its coordinates are local metres, origin_deg means nothing there; leave it out")
+            raise BadInput(
+                f"{file}: its coordinates are local metres, origin_deg means nothing "
+                f"there; leave it out"
+            )
         corner_m = corner
         origin = None
     else:
@@ -210,16 +230,20 @@ def on_plane(
         away_m = np.linalg.norm(corner_m.mean(axis=0))
         if origin_deg is not None and away_m > _MAX_SIDE_M:
             raise BadInput(
-                f"{file}: origin_deg is {away_m / 1e3:,.0f} km from this map, at most {_MAX_SIDE_M / 1e3:g} are "
+                f"{file}: origin_deg is {away_m / 1e3:,.0f} km from this map, at most "
+                f"{_MAX_SIDE_M / 1e3:g} are "
                 "plausible; give latitude and longitude, in this order, of a place on it"
             )
     wide_m, long_m = np.ptp(corner_m, axis=0)
     too_small = max(wide_m, long_m) < _MIN_SIDE_M and np.ptp(corner, axis=0).any()
     if too_small or not max(wide_m, long_m) <= _MAX_SIDE_M:
-        taken = "local metres" if lon_lat is None else "degrees" if crs in ("auto", "lonlat") else crs
+        taken = (
+            "local metres" if lon_lat is None else "degrees" if crs in ("auto", "lonlat") else crs
+        )
         raise BadInput(
-            f"{file}: footprints of {wide_m:.6g} x {long_m:.6g} m are no city ({_MIN_SIDE_M:g} to {_MAX_SIDE_M:g} m), "
-            f"their coordinates taken as {taken}; cut a part out, or set crs to what they are: {SYSTEMS}"
+            f"{file}: footprints of {wide_m:.6g} x {long_m:.6g} m are no city ({_MIN_SIDE_M:g} to "
+            f"{_MAX_SIDE_M:g} m), their coordinates taken as {taken}; cut a part out, or set crs "
+            f"to what they are: {SYSTEMS}"
         )
     return corner_m, origin
 
@@ -236,7 +260,8 @@ def in_degrees(file: str, corner: FloatArray, feature: IntArray, crs: str) -> Fl
 
     Longitudes are 0 to 360 where corners lie on both sides of the date line.
 
-    crs : auto, local-metres, lonlat, or a code of EPSG; `auto` takes for degrees what `spans_degrees` does.
+    crs : auto, local-metres, lonlat, or a code of EPSG; `auto` takes for degrees what
+    `spans_degrees` does.
     """
     if crs.startswith("EPSG:"):
         corner = lon_lat_of(f"{file}: crs", crs, corner)
@@ -249,16 +274,22 @@ def in_degrees(file: str, corner: FloatArray, feature: IntArray, crs: str) -> Fl
     beyond = np.flatnonzero((np.abs(corner) > furthest).any(axis=1))
     if beyond.size:
         x, y = corner[beyond[0]]
-        what = "longitude and latitude, at most 180 and 90" if degrees else f"local metres, at most {_MAX_ABS_M:g}"
+        what = (
+            "longitude and latitude, at most 180 and 90"
+            if degrees
+            else f"local metres, at most {_MAX_ABS_M:g}"
+        )
         raise BadInput(
-            f"{file}: features[{feature[beyond[0]]}]: coordinates out of range: {x:.10g}, {y:.10g} are no {what}; "
+            f"{file}: features[{feature[beyond[0]]}]: coordinates out of range: "
+            f"{x:.10g}, {y:.10g} are no {what}; "
             "correct them or the file's member crs, or set crs, such as EPSG:32632"
         )
     return around if degrees else None
 
 
 def spans_degrees(corner: FloatArray) -> bool:
-    """Whether lines through corners (n, 2) are in degrees: less than one unit on both axes, or most steps below 0.01.
+    """Whether lines through corners (n, 2) are in degrees: less than one unit on both axes, or most
+    steps below 0.01.
 
     No city is so small in metres, and no map so fine.
     """
@@ -269,7 +300,8 @@ def spans_degrees(corner: FloatArray) -> bool:
 
 
 def lon_lat_of(place: str, system: str, position: FloatArray) -> FloatArray:
-    """Longitude and latitude (n, 2) of positions (n, 2) in a system: a code of EPSG, or parameters of PROJ.
+    """Longitude and latitude (n, 2) of positions (n, 2) in a system: a code of EPSG, or parameters
+    of PROJ.
 
     place : file and key of the system, named in errors. Raises BadInput with one line.
     """
@@ -286,7 +318,9 @@ def lon_lat_of(place: str, system: str, position: FloatArray) -> FloatArray:
         raise BadInput(f"{place}: {system} ({crs.name}) is no system of a map; {remedy}")
     lon_lat = np.column_stack([lon, lat])
     if not np.isfinite(lon_lat).all():
-        raise BadInput(f"{place}: {system[:60]} ({crs.name}) does not reach all of the coordinates; {remedy}")
+        raise BadInput(
+            f"{place}: {system[:60]} ({crs.name}) does not reach all of the coordinates; {remedy}"
+        )
     return lon_lat
 
 
@@ -296,7 +330,9 @@ def projected(lon_lat: FloatArray, origin_deg: LatLon) -> FloatArray:
 
 
 def on_globe(position_m: FloatArray, origin_deg: LatLon) -> FloatArray:
-    """Longitude and latitude (n, 2) of positions (n, 2): the inverse of `projected`; NaN beyond half way round."""
+    """Longitude and latitude (n, 2) of positions (n, 2): the inverse of `projected`; NaN beyond
+    half way round.
+    """
     reached = np.hypot(*position_m.T) <= _OPPOSITE_M
     x_m, y_m = np.where(reached, position_m.T, 0.0)
     degrees = np.column_stack(_plane(origin_deg)(x_m, y_m, inverse=True))

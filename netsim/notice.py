@@ -1,6 +1,7 @@
 """Notices: what a person should know of a scenario before it is played, or of its results.
 
-Each package has a catalogue of its own, `notices.toml`: key, severity, sentence and remedy. A plug-in makes `Notice`.
+Each package has a catalogue of its own, `notices.toml`: key, severity, sentence and remedy. A
+plug-in makes `Notice`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ SEVERITIES = get_args(Severity)
 class Notice:
     """A sentence about a scenario or a run.
 
-    key : its name, never renamed. says, remedy : what is so, and what helps against it; a remedy may be empty.
-    place : dotted key of the scenario, or the label of the part that it is about; empty for the whole.
+    key : its name, never renamed. says, remedy : what is so, and what helps against it; a remedy
+    may be empty. place : dotted key of the scenario, or the label of the part that it is about;
+    empty for the whole.
     """
 
     key: str
@@ -55,8 +57,8 @@ def doubts_in(notices: Iterable[Notice]) -> list[str]:
 class Catalogue:
     """The notices that a package can give: `notices.toml` beside one of its modules.
 
-    A call fills the words in braces of a sentence and its remedy; `place` is one of them. KeyError: no such notice, or
-    a value is missing.
+    A call fills the words in braces of a sentence and its remedy; `place` is one of them. KeyError:
+    no such notice, or a value is missing.
     """
 
     def __init__(self, module: str) -> None:
@@ -68,7 +70,9 @@ class Catalogue:
         return tomllib.loads(self.file.read_text(encoding="utf-8"))
 
     def __call__(self, key: str, /, place: str = "", **values: object) -> Notice:
-        texts = {name: text.format(place=place, **values) for name, text in self.entries[key].items()}
+        texts = {
+            name: text.format(place=place, **values) for name, text in self.entries[key].items()
+        }
         return Notice(key, **{"place": place} | texts)  # type: ignore[arg-type]
 
 
@@ -77,8 +81,8 @@ notice = Catalogue(__file__)
 
 @dataclass(frozen=True)
 class Built:
-    """What parts of a world can say something about: names of its base stations, and the height of the highest floor
-    with UEs, m; None: no UE is in a building.
+    """What parts of a world can say something about: names of its base stations, and the height of
+    the highest floor with UEs, m; None: no UE is in a building.
     """
 
     stations: tuple[str, ...]

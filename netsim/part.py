@@ -1,14 +1,17 @@
 """A part is a small frozen object whose fields are its YAML keys and whose method is its equation.
 
-A slot is a tagged union of parts, written as ``Annotated[Base, OneOf("slot", places={"kind": "module:Class"})]``.
-The union is the registry: adding a part is one file plus one line in one union. A package outside this one adds parts
-with an entry point in the group ``netsim.<slot>`` (for example ``netsim.defense``), which the union reads once.
+A slot is a tagged union of parts, written as ``Annotated[Base, OneOf("slot", places={"kind":
+"module:Class"})]``. The union is the registry: adding a part is one file plus one line in one
+union. A package outside this one adds parts with an entry point in the group ``netsim.<slot>`` (for
+example ``netsim.defense``), which the union reads once.
 
-A part is imported, and its schema built, when a scenario first has it. A plug-in may therefore import any module of
-this package, and one that cannot be used is refused in one line where a study is read.
+A part is imported, and its schema built, when a scenario first has it. A plug-in may therefore
+import any module of this package, and one that cannot be used is refused in one line where a study
+is read.
 """
 
-# annotations are no strings here: pydantic would evaluate those of `Part` again for each of its classes
+# annotations are no strings here: pydantic would evaluate those of `Part` again for each of its
+# classes
 
 import ast
 import inspect
@@ -59,16 +62,19 @@ class _FileName:
 
 
 FILE_NAME = _FileName()
-"""In `Annotated[str, FILE_NAME]`: loading a scenario makes the value absolute and fills in ${VARIABLES}."""
+"""In `Annotated[str, FILE_NAME]`: loading a scenario makes the value absolute and fills in
+${VARIABLES}."""
 
 
 class Part(BaseModel):
-    """Frozen; unknown keys, wrong types, non-finite numbers, and what breaks a rule of fit (`netsim.fit`), are refused.
+    """Frozen; unknown keys, wrong types, non-finite numbers, and what breaks a rule of fit
+    (`netsim.fit`), are refused.
 
     Class attributes
     ----------------
     reference : paper and equation that the part implements.
-    example : the smallest valid YAML, from which contract tests and `netsim list --matrix` build it; by default the
+    example : the smallest valid YAML, from which contract tests and `netsim list --matrix` build
+    it; by default the
         kind alone.
     needs, offers : words that a study matches when it is loaded; `needs` maps a word to the reason.
     """
@@ -103,8 +109,8 @@ class Part(BaseModel):
         return str(cls.model_fields["kind"].default)
 
     def notices(self, known: Any) -> Iterable[Notice]:
-        """What a person should know of it in a scenario, before that is played; known : `netsim.notice.Built` for parts
-        of a world, `fl.notice.Prepared` for parts of learning.
+        """What a person should know of it in a scenario, before that is played; known :
+        `netsim.notice.Built` for parts of a world, `fl.notice.Prepared` for parts of learning.
         """
         return ()
 
@@ -112,12 +118,17 @@ class Part(BaseModel):
 def parts_of(section: BaseModel) -> Iterator[Part]:
     """The parts that a section has as values, alone or in a list."""
     for _, value in section:
-        yield from (part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Part))
+        yield from (
+            part
+            for part in (value if isinstance(value, tuple) else (value,))
+            if isinstance(part, Part)
+        )
 
 
 @cache
 def descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """The text below each field of a model, by its name; that of the class nearest to the model counts.
+    """The text below each field of a model, by its name; that of the class nearest to the model
+    counts.
 
     Sources are read on demand: reading all of them takes as long as importing them.
     """
@@ -129,7 +140,9 @@ def descriptions(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _texts(model: type[BaseModel]) -> dict[str, str]:
-    """The texts that stand below fields in the source of one class; nothing where there is no source."""
+    """The texts that stand below fields in the source of one class; nothing where there is no
+    source.
+    """
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     except (OSError, TypeError):
@@ -138,9 +151,12 @@ def _texts(model: type[BaseModel]) -> dict[str, str]:
     return {
         field.target.id: inspect.cleandoc(text.value.value)
         for field, text in pairwise(body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
-    }  # fmt: skip
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 class Named(Part):
@@ -168,13 +184,19 @@ class OneOf:
     """
 
     def __init__(
-        self, slot: str, *parts: type[Part], places: Mapping[str, str] | None = None, default: str | None = None
+        self,
+        slot: str,
+        *parts: type[Part],
+        places: Mapping[str, str] | None = None,
+        default: str | None = None,
     ) -> None:
-        """places : kind -> "module:class" of parts that are imported when a scenario has them; default : the kind of a
-        part that names none; None: every part must.
+        """places : kind -> "module:class" of parts that are imported when a scenario has them;
+        default : the kind of a part that names none; None: every part must.
         """
         self.slot = slot
-        self._ours: dict[str, type[Part] | str] = {part.kind_name(): part for part in parts} | dict(places or {})
+        self._ours: dict[str, type[Part] | str] = {part.kind_name(): part for part in parts} | dict(
+            places or {}
+        )
         self._default = default
 
     def only(self, *kinds: str) -> "OneOf":
@@ -185,7 +207,9 @@ class OneOf:
 
     @property
     def parts(self) -> Mapping[str, type[Part]]:
-        """Kind -> part, ours first, then those that other packages bring; BadInput for one that cannot be used."""
+        """Kind -> part, ours first, then those that other packages bring; BadInput for one that
+        cannot be used.
+        """
         brought = plugins(self.slot)
         for kind, (_, entry) in brought.items():
             if kind in self._ours:
@@ -197,7 +221,9 @@ class OneOf:
         for part, entry in plugins(self.slot).values():
             _check(Part, part, entry, self.slot, lambda part: part.model_rebuild())
 
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         brought = plugins(self.slot)
         choices: dict[Hashable, CoreSchema] = {}
         parts = self.parts
@@ -206,7 +232,9 @@ class OneOf:
                 _check(source, *brought[kind], self.slot, handler.generate_schema)
             choices[kind] = core_schema.with_info_plain_validator_function(_Once(parts, kind))
         metadata = {"pydantic_js_functions": [self._json_schema]}
-        return core_schema.tagged_union_schema(choices, discriminator=self._discriminator, metadata=metadata)
+        return core_schema.tagged_union_schema(
+            choices, discriminator=self._discriminator, metadata=metadata
+        )
 
     def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         choices: dict[Hashable, CoreSchema] = {}
@@ -252,7 +280,8 @@ class _Parts(Mapping[str, type[Part]]):
 class Section:
     """The part of a section that most scenarios leave out: imported when one has it.
 
-    Written ``Annotated[Train, Section("rl.settings:Train")] | None``, where `Train` is `Any` while a program runs.
+    Written ``Annotated[Train, Section("rl.settings:Train")] | None``, where `Train` is `Any` while
+    a program runs.
     """
 
     def __init__(self, place: str) -> None:
@@ -263,9 +292,13 @@ class Section:
         """The part."""
         return self._parts[""]
 
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         metadata = {"pydantic_js_functions": [self._json_schema]}
-        return core_schema.with_info_plain_validator_function(_Once(self._parts, ""), metadata=metadata)
+        return core_schema.with_info_plain_validator_function(
+            _Once(self._parts, ""), metadata=metadata
+        )
 
     def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         self.part.model_rebuild()
@@ -273,7 +306,9 @@ class Section:
 
 
 class _Once:
-    """Checks a part by its own schema; it is imported, and its schema made, when a scenario first has the part."""
+    """Checks a part by its own schema; it is imported, and its schema made, when a scenario first
+    has the part.
+    """
 
     def __init__(self, parts: Mapping[str, type[Part]], kind: str) -> None:
         self._parts, self._kind = parts, kind
@@ -287,10 +322,18 @@ class _Once:
         return part.model_validate(value)
 
 
-def _check(base: object, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], object]) -> None:
-    """Raise BadInput where a plug-in is no part of the slot, or where its fields cannot be checked."""
+def _check(
+    base: object, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], object]
+) -> None:
+    """Raise BadInput where a plug-in is no part of the slot, or where its fields cannot be
+    checked.
+    """
     if isinstance(base, type) and not issubclass(part, base):
-        raise _unusable(entry, slot, f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}")
+        raise _unusable(
+            entry,
+            slot,
+            f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}",
+        )
     if isabstract(part):
         raise _unusable(entry, slot, f"it lacks {', '.join(sorted(part.__abstractmethods__))}")
     try:
@@ -303,13 +346,21 @@ def _check(base: object, part: type[Part], entry: EntryPoint, slot: str, generat
 
 @cache
 def declared() -> Mapping[str, Sequence[EntryPoint]]:
-    """Our entry points of installed packages by group; found once, for every package is looked into."""
+    """Our entry points of installed packages by group; found once, for every package is looked
+    into.
+    """
     found = entry_points()
-    return {group: tuple(found.select(group=group)) for group in found.groups if group.startswith("netsim.")}
+    return {
+        group: tuple(found.select(group=group))
+        for group in found.groups
+        if group.startswith("netsim.")
+    }
 
 
 def passed(trace: str) -> str:
-    """`; plug-in FILE:LINE`, the last line of a plug-in that a traceback passed; empty where it passed none."""
+    """`; plug-in FILE:LINE`, the last line of a plug-in that a traceback passed; empty where it
+    passed none.
+    """
     read = [sys.modules.get(entry.module) for entries in declared().values() for entry in entries]
     files = [getattr(module, "__file__", None) for module in read]
     places = [f"; plug-in {file}:{line}" for file, line in _FRAME.findall(trace) if file in files]
@@ -318,7 +369,8 @@ def passed(trace: str) -> str:
 
 @cache
 def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
-    """Parts that installed packages declare under the entry point group ``netsim.<slot>``, and where, by kind.
+    """Parts that installed packages declare under the entry point group ``netsim.<slot>``, and
+    where, by kind.
 
     Raises
     ------
@@ -347,7 +399,10 @@ def _has_kind(part: type[Part]) -> bool:
 
 def _unusable(entry: EntryPoint, slot: str, why: str) -> UnusablePlugin:
     package = entry.dist.name if entry.dist is not None else "a package"
-    return UnusablePlugin(f"plug-in {entry.value} of {package} (netsim.{slot}): {why}; mend {package}, or uninstall it")
+    return UnusablePlugin(
+        f"plug-in {entry.value} of {package} (netsim.{slot}): {why}; mend {package}, or "
+        f"uninstall it"
+    )
 
 
 def _said(error: BaseException) -> str:

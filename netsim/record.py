@@ -1,4 +1,6 @@
-"""Records: one CSV table a record type, appended and flushed every round. No wall time in any of them."""
+"""Records: one CSV table a record type, appended and flushed every round. No wall time in any of
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ Row = dict[str, Any]
 
 
 def cell_text(value: object) -> str:
-    """One CSV cell: 9 significant digits, empty for what is not finite, 0/1 for booleans; text as `guarded` has it."""
+    """One CSV cell: 9 significant digits, empty for what is not finite, 0/1 for booleans; text as
+    `guarded` has it.
+    """
     if value is None:
         return ""
     if isinstance(value, bool | np.bool_):
@@ -36,7 +40,9 @@ def cell_text(value: object) -> str:
 
 
 def guarded(text: str) -> str:
-    """Text for a CSV cell: what a spreadsheet would take for a formula gets a ' before it; numbers stay."""
+    """Text for a CSV cell: what a spreadsheet would take for a formula gets a ' before it; numbers
+    stay.
+    """
     return f"'{text}" if _is_formula(text) else text
 
 
@@ -61,7 +67,9 @@ def column_text(values: Sequence[object] | np.ndarray) -> list[str]:
     """The cells of a column; an array's all have one type, which is looked at once."""
     if isinstance(values, np.ndarray):
         if values.dtype.kind == "f":
-            return [f"{v:.9g}" if v - v == 0 else "" for v in values.tolist()]  # of what is not finite: NaN
+            return [
+                f"{v:.9g}" if v - v == 0 else "" for v in values.tolist()
+            ]  # of what is not finite: NaN
         if values.dtype.kind in "iu":
             return [str(v) for v in values.tolist()]
     return [cell_text(v) for v in values]
@@ -98,7 +106,9 @@ Values = dict[str, "list[str] | array[float]"]
 
 @dataclass
 class _Written:
-    """A table so far: the size of its file, SHA-256 over its bytes, and the values of its columns as they are read."""
+    """A table so far: the size of its file, SHA-256 over its bytes, and the values of its columns
+    as they are read.
+    """
 
     size: int
     digest: Any
@@ -117,7 +127,9 @@ class Recorder:
         """Append rows given as columns; every column of the table must be there, and no other."""
         columns = self.schemas[table]
         if set(rows) != set(columns):
-            raise KeyError(f"{table}: columns {sorted(set(rows) ^ set(columns))} missing or unknown")
+            raise KeyError(
+                f"{table}: columns {sorted(set(rows) ^ set(columns))} missing or unknown"
+            )
         cells = [column_text(rows[name]) for name in columns]
         lines = _lines(zip(*cells, strict=True))
         if not lines:
@@ -140,7 +152,9 @@ class Recorder:
         self.write(table, {k: [v] for k, v in values.items()})
 
     def columns(self, table: str) -> dict[str, np.ndarray]:
-        """What was written of a table, as it is read back: 9 digits of a number, NaN for an empty cell."""
+        """What was written of a table, as it is read back: 9 digits of a number, NaN for an empty
+        cell.
+        """
         columns = self.schemas[table]
         values = self.written[table].values if table in self.written else _no_values(columns)
         return {name: np.array(values[name], column.dtype) for name, column in columns.items()}
@@ -150,11 +164,14 @@ class Recorder:
         return {table: len(next(iter(of.values.values()))) for table, of in self.written.items()}
 
     def marks(self) -> dict[str, list[int | str]]:
-        """Bytes of every table with rows, and SHA-256 over them: what a resumed run must find, and where it cuts."""
+        """Bytes of every table with rows, and SHA-256 over them: what a resumed run must find, and
+        where it cuts.
+        """
         return {table: [of.size, of.digest.hexdigest()] for table, of in self.written.items()}
 
     def resume(self, marks: object) -> None:
-        """Go on after `marks`, if every table begins with what was written until then; nothing is changed yet.
+        """Go on after `marks`, if every table begins with what was written until then; nothing is
+        changed yet.
 
         Raises ValueError that names the table, or says that these are no marks of our tables.
         """
@@ -207,12 +224,17 @@ def _lines(rows: Iterable[Iterable[str]]) -> bytes:
 
 def write_json(path: Path, value: object) -> None:
     """Write JSON with sorted keys, whole or not at all; numbers that are not finite become null."""
-    text = json.dumps(_plain(value), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    text = (
+        json.dumps(_plain(value), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        + "\n"
+    )
     write_text(path, text)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all; of names that are no UTF-8 each such byte becomes an escape."""
+    """Write a file whole or not at all; of names that are no UTF-8 each such byte becomes an
+    escape.
+    """
     with replacing(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 

@@ -4,11 +4,13 @@ A draw is a pure function of (seed, purpose, what, owner, round, index)::
 
     word = Philox4x64-10(key = H(seed, purpose, what), counter = (index, item, round, owner))
 
-Adding a UE, a defense or an attack shifts no other stream; nothing has to be saved to resume; drawing for a
-million UEs is one call. Few owners with many draws go through numpy's own Philox; many owners with few draws
-through a compiled evaluation of the same function, so the way taken never changes a value.
+Adding a UE, a defense or an attack shifts no other stream; nothing has to be saved to resume;
+drawing for a million UEs is one call. Few owners with many draws go through numpy's own Philox;
+many owners with few draws through a compiled evaluation of the same function, so the way taken
+never changes a value.
 
-References: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11 (Philox).
+References: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11
+(Philox).
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _U64 = np.uint64
 Words = npt.NDArray[np.uint64]
 _MASK64 = (1 << 64) - 1
 _BELOW_ONE = 1.0 - 2.0**-53  # the largest word plus one half rounds to 1
-_LONG_ROW = 1024  # words per owner from which one numpy generator per owner is faster than the compiled form
+# words per owner from which one numpy generator per owner is faster than the compiled form
+_LONG_ROW = 1024
 _FEW = 32  # Philox blocks that are not worth loading compiled code
 
 
@@ -47,9 +50,9 @@ class Streams:
 class Rng:
     """One named stream. It has no state: the same call gives the same numbers.
 
-    Every draw says `what` it is for, so two draws for one owner never share numbers by accident. `owner` is
-    an integer array (n,) of stable ids (UE, base station, ...), `item` an optional second id (a time, a leg of
-    a walk) that broadcasts with it; the result has shape (n, *size).
+    Every draw says `what` it is for, so two draws for one owner never share numbers by accident.
+    `owner` is an integer array (n,) of stable ids (UE, base station, ...), `item` an optional
+    second id (a time, a leg of a walk) that broadcasts with it; the result has shape (n, *size).
     """
 
     seed: int
@@ -83,24 +86,35 @@ class Rng:
         return self.uniform(what, [owner], (count,))[0]
 
     def orders(self, what: str, owner: npt.ArrayLike, count: IntArray) -> IntArray:
-        """Uniform orders of 0..count - 1 of each owner (n,), end to end (sum of counts,): stable argsorts of `keys`."""
+        """Uniform orders of 0..count - 1 of each owner (n,), end to end (sum of counts,): stable
+        argsorts of `keys`.
+        """
         most = count.max(initial=0)
         inside = np.arange(most) < count[:, None]
-        order = np.argsort(np.where(inside, self.uniform(what, owner, (most,)), 1.0), axis=1, kind="stable")
+        order = np.argsort(
+            np.where(inside, self.uniform(what, owner, (most,)), 1.0), axis=1, kind="stable"
+        )
         return order[inside]
 
     def generator(self, what: str, owner: int = 0, item: int = 0) -> np.random.Generator:
-        """An ordinary numpy generator, for a library that wants one; it starts afresh at each call."""
+        """An ordinary numpy generator, for a library that wants one; it starts afresh at each
+        call.
+        """
         key = _key(self.seed, self.purpose, what)
         counter = np.array([0, item & _MASK64, self.round, owner & _MASK64], dtype=_U64)
         return np.random.Generator(np.random.Philox(key=np.array(key, dtype=_U64), counter=counter))
 
     def _words(self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike) -> Words:
-        owners, items = np.atleast_1d(np.asarray(owner, dtype=np.int64)), np.asarray(item, dtype=np.int64)
+        owners, items = (
+            np.atleast_1d(np.asarray(owner, dtype=np.int64)),
+            np.asarray(item, dtype=np.int64),
+        )
         if owners.shape != items.shape:
             owners, items = np.broadcast_arrays(owners, items)
         blocks = -(-count // 4)
-        few = owners.size * blocks <= _FEW and "numba" not in sys.modules  # loading compiled code takes longer
+        few = (
+            owners.size * blocks <= _FEW and "numba" not in sys.modules
+        )  # loading compiled code takes longer
         if count >= _LONG_ROW or few:
             rows = np.empty((owners.size, count), dtype=_U64)
             for row, o, i in zip(rows, owners, items, strict=True):
@@ -111,7 +125,9 @@ class Rng:
         return words.reshape(owners.size, 4 * blocks)[:, :count]
 
     def _blocks(self, what: str, owner: IntArray, index: IntArray, item: IntArray) -> Words:
-        """Four words of each block (n, 4). numpy steps its counter before the first block, which has index 1."""
+        """Four words of each block (n, 4). numpy steps its counter before the first block, which
+        has index 1.
+        """
         key0, key1 = _key(self.seed, self.purpose, what)
         counter = index.astype(_U64), item.astype(_U64), _U64(self.round), owner.astype(_U64)
         return _philox(*counter, _U64(key0), _U64(key1))
@@ -124,7 +140,9 @@ _LOW32, _32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 @compiled
-def _philox(index: Words, item: Words, round_: np.uint64, owner: Words, key0: np.uint64, key1: np.uint64) -> Words:
+def _philox(
+    index: Words, item: Words, round_: np.uint64, owner: Words, key0: np.uint64, key1: np.uint64
+) -> Words:
     """Words (n, 4) of the counters (index, item, round, owner) of blocks (n,)."""
     out = np.empty((len(index), 4), np.uint64)
     for i in range(len(index)):
@@ -149,7 +167,9 @@ def _high(a: np.uint64, b: np.uint64) -> np.uint64:
 def _unit(words: Words) -> FloatArray:
     """Numbers in (0, 1) of the upper 53 bits of words, which are overwritten."""
     words >>= _U64(11)
-    unit = words.astype(np.float64)  # in place from here on: noise on all updates is as large as they are
+    unit = words.astype(
+        np.float64
+    )  # in place from here on: noise on all updates is as large as they are
     unit += 0.5
     unit *= 2.0**-53
     return np.minimum(unit, _BELOW_ONE, out=unit)

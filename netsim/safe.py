@@ -1,8 +1,10 @@
-"""Files opened safely: regular files only, no more bytes than fit the purpose, and no links among our own files.
+"""Files opened safely: regular files only, no more bytes than fit the purpose, and no links among
+our own files.
 
-A file that a person names may be reached through links. It is refused where it is a device, a pipe or a socket, which
-may never end, and where it is larger than its purpose needs. The files of a folder of results (`own`) are ours: a link
-among them leads out of the folder, so none is followed, and nothing is written into a file that has a second name.
+A file that a person names may be reached through links. It is refused where it is a device, a pipe
+or a socket, which may never end, and where it is larger than its purpose needs. The files of a
+folder of results (`own`) are ours: a link among them leads out of the folder, so none is followed,
+and nothing is written into a file that has a second name.
 
 Errors are OSErrors with a short `strerror`; callers add the file, the place and a remedy.
 """
@@ -29,13 +31,14 @@ _PASSED_OVER = re.compile(r"(^|[/\\])(\.|__MACOSX)")
 _MOST_NAMES = 100_000  # below a folder: five times those of the largest collection of traces
 
 KEPT: list[dict[Path, int]] = [{Path("/"): -1}]
-"""folder -> descriptor of the lock that stays until a command ends; a command begins with none, and keeps one"""
+"""folder -> descriptor of the lock that stays until a command ends; a command begins with none, and
+keeps one"""
 
 
 @contextmanager
 def keeping_lock() -> Generator[None, None, None]:
-    """Keep the lock of the first folder that is held within until the end: its page is drawn and its result told before
-    the same command in another process goes on.
+    """Keep the lock of the first folder that is held within until the end: its page is drawn and
+    its result told before the same command in another process goes on.
     """
     KEPT.append({})
     try:
@@ -58,25 +61,38 @@ def what_is(path: str | Path) -> Kind:
 
 
 def file_version(path: str | Path) -> tuple[int, int]:
-    """Time of the last change and size of a file or of all files in a folder; zeros where it cannot be read."""
+    """Time of the last change and size of a file or of all files in a folder; zeros where it cannot
+    be read.
+    """
     try:
-        stats = [p.stat() for p in (Path(path), *(files_below(path) if what_is(path) == "folder" else ()))]
+        stats = [
+            p.stat()
+            for p in (Path(path), *(files_below(path) if what_is(path) == "folder" else ()))
+        ]
     except (OSError, ValueError):  # ValueError: a NUL in the name
         return 0, 0
     return max(one.st_mtime_ns for one in stats), sum(one.st_size for one in stats)
 
 
 def files_below(folder: str | Path) -> list[Path]:
-    """The regular files of a folder and below, in order, but for hidden ones and those that archives of macOS add.
+    """The regular files of a folder and below, in order, but for hidden ones and those that
+    archives of macOS add.
 
     Raises OSError for the root of the file system, and for more than 100,000 files and folders.
     """
     inside = Path(folder).rglob("*")
-    if Path(folder).resolve() == Path(os.sep) or len(found := list(islice(inside, _MOST_NAMES + 1))) > _MOST_NAMES:
-        problem = f"is the root of the file system, or has more than {_MOST_NAMES:,} files and folders"
+    if (
+        Path(folder).resolve() == Path(os.sep)
+        or len(found := list(islice(inside, _MOST_NAMES + 1))) > _MOST_NAMES
+    ):
+        problem = (
+            f"is the root of the file system, or has more than {_MOST_NAMES:,} files and folders"
+        )
         raise OSError(errno.EFBIG, problem, str(folder))
     hidden = _PASSED_OVER.search
-    return sorted(p for p in found if not hidden(str(p.relative_to(folder))) and what_is(p) == "file")
+    return sorted(
+        p for p in found if not hidden(str(p.relative_to(folder))) and what_is(p) == "file"
+    )
 
 
 def opened(path: str | Path, max_bytes: int, own: bool = False) -> BinaryIO:
@@ -92,7 +108,9 @@ def content(path: str | Path, max_bytes: int, own: bool = False) -> bytes:
     """All bytes of a regular file. Raises OSError for anything else, and for more bytes."""
     with opened(path, max_bytes, own) as file:
         data = bytearray()
-        while piece := file.read(_PIECE_BYTES):  # a buffer for as many as there may be would be taken at once
+        while piece := file.read(
+            _PIECE_BYTES
+        ):  # a buffer for as many as there may be would be taken at once
             data += piece
             if len(data) > max_bytes:  # it grew, or says nothing of its size
                 raise _too_large(path, max_bytes)
@@ -132,10 +150,17 @@ def whole_name(name: str) -> str:
 
 
 def remove_parts(folder: Path, of: str = "") -> None:
-    """Remove files of `replacing` that were never whole (`of`: one file's), but for those that a process writes."""
+    """Remove files of `replacing` that were never whole (`of`: one file's), but for those that a
+    process writes.
+    """
     for path in folder.iterdir():
         whole = whole_name(path.name)
-        if whole != path.name and of in ("", whole) and what_is(path) == "file" and not _is_locked(path):
+        if (
+            whole != path.name
+            and of in ("", whole)
+            and what_is(path) == "file"
+            and not _is_locked(path)
+        ):
             path.unlink(missing_ok=True)
 
 
@@ -187,10 +212,15 @@ def _said(mode: int) -> str:
 
 
 def _too_large(path: str | Path, max_bytes: int) -> OSError:
-    return OSError(errno.EFBIG, f"is larger than {size_text(max_bytes)}, the most that is read", str(path))
+    return OSError(
+        errno.EFBIG, f"is larger than {size_text(max_bytes)}, the most that is read", str(path)
+    )
 
 
 def size_text(n_bytes: int) -> str:
     """`4 GiB`, `50 MiB`, `200 KiB`."""
-    unit, name = next(((2**k, n) for k, n in ((30, "GiB"), (20, "MiB"), (10, "KiB")) if n_bytes >= 2**k), (1, "bytes"))
+    unit, name = next(
+        ((2**k, n) for k, n in ((30, "GiB"), (20, "MiB"), (10, "KiB")) if n_bytes >= 2**k),
+        (1, "bytes"),
+    )
     return f"{n_bytes / unit:g} {name}"

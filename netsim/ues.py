@@ -69,9 +69,9 @@ class _OfUes(Columns):
 class Fixes(_OfUes):
     """Places and times at which UEs measure.
 
-    ue (n,), time_s (n,), position_m (n, 2) is the position as the UE knows it (GPS noise included). A
-    replayed trace may bring its own rsrp_dbm (n,) and cell (n,); otherwise they are None and the radio
-    supplies them.
+    ue (n,), time_s (n,), position_m (n, 2) is the position as the UE knows it (GPS noise included).
+    A replayed trace may bring its own rsrp_dbm (n,) and cell (n,); otherwise they are None and the
+    radio supplies them.
     """
 
     ue: IntArray
@@ -89,7 +89,9 @@ class Fixes(_OfUes):
 
 @frozen
 class Observations(_OfUes):
-    """One row a measured signal: ue (n,), time_s (n,), position_m (n, 2), cell (n,), rsrp_dbm (n,)."""
+    """One row a measured signal: ue (n,), time_s (n,), position_m (n, 2), cell (n,), rsrp_dbm
+    (n,).
+    """
 
     ue: IntArray
     time_s: FloatArray
@@ -116,7 +118,9 @@ class Looks:
 
     @classmethod
     def of(cls, n_ue: int, duration_s: float, tick_s: float) -> Self:
-        """The shortest interval, a multiple of tick_s, at which a row of every UE at every look is not too many."""
+        """The shortest interval, a multiple of tick_s, at which a row of every UE at every look is
+        not too many.
+        """
         ues = min(n_ue, MOST_UES)
         ticks = last_multiple(duration_s, tick_s)
         stride = ticks // (MOST_ROWS // max(ues, 1)) + 1
@@ -133,7 +137,9 @@ class Looks:
 
 @frozen
 class Seen(Columns):
-    """All UEs at a look: at_m (n_ue, 2), NaN for an absent one; inside (n_ue,); cell (n_ue,), -1 for none."""
+    """All UEs at a look: at_m (n_ue, 2), NaN for an absent one; inside (n_ue,); cell (n_ue,), -1
+    for none.
+    """
 
     at_m: FloatArray
     inside: BoolArray
@@ -147,7 +153,11 @@ class Seen(Columns):
     def changed(self, now: Seen) -> BoolArray:
         """Whether each UE has moved, come or gone, went in or out, or has another cell (n,)."""
         gone, was_gone = now.absent, self.absent
-        other = (now.at_m != self.at_m).any(axis=1) | (now.inside != self.inside) | (now.cell != self.cell)
+        other = (
+            (now.at_m != self.at_m).any(axis=1)
+            | (now.inside != self.inside)
+            | (now.cell != self.cell)
+        )
         return (gone != was_gone) | (~gone & ~was_gone & other)
 
 
@@ -162,7 +172,9 @@ class TrackRows:
 
 @frozen
 class Trail:
-    """Progress of tracks: number of the last look, -1 before any; the UEs then; the look of each UE's last row (t,)."""
+    """Progress of tracks: number of the last look, -1 before any; the UEs then; the look of each
+    UE's last row (t,).
+    """
 
     looked: int
     seen: Seen
@@ -172,10 +184,14 @@ class Trail:
     def start(cls, looks: Looks) -> Self:
         """The state before the first look: all UEs are absent."""
         none = np.full(looks.ues, -1)
-        return cls(-1, Seen(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, dtype=bool), none), none)
+        return cls(
+            -1, Seen(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, dtype=bool), none), none
+        )
 
     def look(self, number: int, now: Seen) -> tuple[Trail, list[TrackRows]]:
-        """The next state, and the rows that look `number` gives; nothing has changed between the last look and it."""
+        """The next state, and the rows that look `number` gives; nothing has changed between the
+        last look and it.
+        """
         now = now.select(slice(len(self.row)))
         changed = np.flatnonzero(self.seen.changed(now))
         rested = changed[(self.row[changed] < number - 1) & ~self.seen.absent[changed]]
@@ -194,7 +210,9 @@ class Trail:
 
 @dataclass
 class Tracks:
-    """Takes the tracks of a world whose UEs, when they move, do so at every tick; looks are at ticks."""
+    """Takes the tracks of a world whose UEs, when they move, do so at every tick; looks are at
+    ticks.
+    """
 
     looks: Looks
     trail: Trail
@@ -202,7 +220,9 @@ class Tracks:
     """rows that have not been drained yet"""
 
     def moved(self, time_s: float, before: Callable[[], Seen], now: Callable[[], Seen]) -> None:
-        """Look at the UEs, which have been as `before` since the last call, and are as `now` at time_s."""
+        """Look at the UEs, which have been as `before` since the last call, and are as `now` at
+        time_s.
+        """
         passed, number = self.looks.before(time_s), self.looks.until(time_s)
         if passed > self.trail.looked:
             self._take(self.trail.looked + 1, before())

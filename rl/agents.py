@@ -1,8 +1,10 @@
-"""Training of DDPG by stable-baselines3: of powers for a whole training, and of one actor for every UE.
+"""Training of DDPG by stable-baselines3: of powers for a whole training, and of one actor for every
+UE.
 
-A training is a function of its seed, its settings and its environment alone: exploration noise, batches and first
-actions come from named streams, the networks' first weights from a separate generator. So an interrupted training goes
-on exactly where it was, and two trainings in a process do not disturb each other.
+A training is a function of its seed, its settings and its environment alone: exploration noise,
+batches and first actions come from named streams, the networks' first weights from a separate
+generator. So an interrupted training goes on exactly where it was, and two trainings in a process
+do not disturb each other.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class Buffer(ReplayBuffer):
         return self.buffer_size if self.full else self.pos
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples:
-        step, env_of = np.divmod(self.generator.integers(0, self.filled * self.n_envs, size=batch_size), self.n_envs)
+        step, env_of = np.divmod(
+            self.generator.integers(0, self.filled * self.n_envs, size=batch_size), self.n_envs
+        )
         over = self.dones[step, env_of] * (1 - self.timeouts[step, env_of])
         rewards = self.rewards[step, env_of]
         return ReplayBufferSamples(
@@ -62,7 +66,9 @@ class Buffer(ReplayBuffer):
 
 
 class _Noise(VectorizedActionNoise):
-    """Gaussian noise on actions (n_envs, n) from a separate generator; it falls linearly over the training."""
+    """Gaussian noise on actions (n_envs, n) from a separate generator; it falls linearly over the
+    training.
+    """
 
     def __init__(self, agent: DdpgAgent, shape: tuple[int, int], steps: int, seed: int) -> None:
         super().__init__(NormalActionNoise(np.zeros(1), np.ones(1)), shape[0])
@@ -85,26 +91,34 @@ class _Ddpg(DDPG):
 
     rates: Callable[[], tuple[float, float]]
 
-    def _update_learning_rate(self, optimizers: torch.optim.Optimizer | list[torch.optim.Optimizer]) -> None:
+    def _update_learning_rate(
+        self, optimizers: torch.optim.Optimizer | list[torch.optim.Optimizer]
+    ) -> None:
         of = optimizers if isinstance(optimizers, list) else [optimizers]
         for optimiser, rate in zip(of, self.rates(), strict=True):
             update_learning_rate(optimiser, rate)
 
 
 class DdpgTraining:
-    """A training on one vector of environments: takes steps of all of them, and can be saved between episodes.
+    """A training on one vector of environments: takes steps of all of them, and can be saved
+    between episodes.
 
-    done : of its steps. rests : whether a checkpoint can be written now. rewards : of the steps since the last
-    evaluation.
+    done : of its steps. rests : whether a checkpoint can be written now. rewards : of the steps
+    since the last evaluation.
     """
 
     done = 0
     rests = True
 
     def __init__(
-        self, vec: VecEnv, memory: PowerAllocation | _Together, agent: DdpgAgent, steps: int, seed: int,
+        self,
+        vec: VecEnv,
+        memory: PowerAllocation | _Together,
+        agent: DdpgAgent,
+        steps: int,
+        seed: int,
         from_zero: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """memory : of the environments. from_zero : whether the first policy acts 0 everywhere."""
         self.environment = memory
         self.agent = agent
@@ -117,11 +131,21 @@ class DdpgTraining:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.model = _Ddpg(
-                "MlpPolicy", vec, learning_rate=agent.learning_rate, buffer_size=agent.buffer_size,
-                learning_starts=agent.learning_starts * n, batch_size=agent.batch_size, tau=agent.tau,
-                gamma=agent.discount, train_freq=1, gradient_steps=agent.gradient_steps, action_noise=self.noise,
-                replay_buffer_class=Buffer, policy_kwargs={"net_arch": list(agent.hidden)}, device="cpu",
-            )  # fmt: skip
+                "MlpPolicy",
+                vec,
+                learning_rate=agent.learning_rate,
+                buffer_size=agent.buffer_size,
+                learning_starts=agent.learning_starts * n,
+                batch_size=agent.batch_size,
+                tau=agent.tau,
+                gamma=agent.discount,
+                train_freq=1,
+                gradient_steps=agent.gradient_steps,
+                action_noise=self.noise,
+                replay_buffer_class=Buffer,
+                policy_kwargs={"net_arch": list(agent.hidden)},
+                device="cpu",
+            )
         self.model.rates = self._rates
         self.model.target_policy_noise = 0.0
         # the library's own logger would leave a folder among the temporary files
@@ -138,7 +162,9 @@ class DdpgTraining:
 
     def _rates(self) -> tuple[float, float]:
         """Learning rates of actor and critic now."""
-        left = 1.0 - (1.0 - self.agent.final_rate) * min(self.model.num_timesteps / self.n / self.steps, 1.0)
+        left = 1.0 - (1.0 - self.agent.final_rate) * min(
+            self.model.num_timesteps / self.n / self.steps, 1.0
+        )
         critic = self.agent.learning_rate * left
         return self.agent.actor_rate * critic, critic
 
@@ -165,8 +191,12 @@ class DdpgTraining:
             "updates": model._n_updates,
             "episodes": model._episode_num,
             "networks": arrays_of(model.policy.state_dict()),
-            "optimisers": {name: optimiser_memory(getattr(model, name).optimizer) for name in _LEARNT},
-            "buffer": {name: getattr(buffer, name)[: buffer.filled].copy() for name in self._columns},
+            "optimisers": {
+                name: optimiser_memory(getattr(model, name).optimizer) for name in _LEARNT
+            },
+            "buffer": {
+                name: getattr(buffer, name)[: buffer.filled].copy() for name in self._columns
+            },
             "pos": buffer.pos,
             "full": buffer.full,
             "environment": self.environment.memory(),
@@ -201,7 +231,9 @@ class DdpgTraining:
     @property
     def _columns(self) -> tuple[str, ...]:
         """Of the buffer: what comes after counts for nothing without a discount."""
-        return tuple(name for name in _COLUMNS if self.agent.discount or name != "next_observations")
+        return tuple(
+            name for name in _COLUMNS if self.agent.discount or name != "next_observations"
+        )
 
     @property
     def _generators(self) -> dict[str, np.random.BitGenerator]:
@@ -236,7 +268,9 @@ class _Together(VecEnv):
         return self._seen()
 
     def _seen(self) -> Seen:
-        return scaled(self.rounds.seen[self.of_pass, self.at].reshape(self.num_envs, -1), *self.rounds.scale)
+        return scaled(
+            self.rounds.seen[self.of_pass, self.at].reshape(self.num_envs, -1), *self.rounds.scale
+        )
 
     def step_async(self, actions: Array) -> None:
         self.action = actions.reshape(self.n, -1).astype(float)
@@ -246,7 +280,11 @@ class _Together(VecEnv):
         return self.reset(), rewards, np.ones(self.num_envs, dtype=bool), [{} for _ in rewards]
 
     def memory(self) -> Tree:
-        return {"generator": self.generator.bit_generator.state, "passes": self.of_pass, "rounds": self.at}
+        return {
+            "generator": self.generator.bit_generator.state,
+            "passes": self.of_pass,
+            "rounds": self.at,
+        }
 
     def resume(self, memory: Tree) -> Seen:
         self.generator.bit_generator.state = memory["generator"]
@@ -260,7 +298,9 @@ class _Together(VecEnv):
 
     def set_attr(self, attr_name: str, value: object, indices: object = None) -> None: ...
 
-    def env_method(self, method_name: str, *args: object, indices: object = None, **kwargs: object) -> list[None]:
+    def env_method(
+        self, method_name: str, *args: object, indices: object = None, **kwargs: object
+    ) -> list[None]:
         return [None] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: type, indices: object = None) -> list[bool]:
@@ -270,15 +310,21 @@ class _Together(VecEnv):
 class UeTraining(DdpgTraining):
     """A training of one actor for every UE, on recorded rounds (see `rl.ue`).
 
-    A step is one action of every UE in some rounds, each in one of the passes. Twelve times the passes are renewed, by
-    the policy as it is then. grow : plays world i with a policy, and returns its rounds, which join the others; it is
-    called `worlds` - 1 times, at equal distances. None: all rounds are recorded before.
+    A step is one action of every UE in some rounds, each in one of the passes. Twelve times the
+    passes are renewed, by the policy as it is then. grow : plays world i with a policy, and returns
+    its rounds, which join the others; it is called `worlds` - 1 times, at equal distances. None:
+    all rounds are recorded before.
     """
 
     def __init__(
-        self, rounds: UeRounds, agent: DdpgAgent, steps: int, seed: int,
-        grow: Callable[[Weights, int], Known] | None = None, worlds: int = _RENEWALS,
-    ) -> None:  # fmt: skip
+        self,
+        rounds: UeRounds,
+        agent: DdpgAgent,
+        steps: int,
+        seed: int,
+        grow: Callable[[Weights, int], Known] | None = None,
+        worlds: int = _RENEWALS,
+    ) -> None:
         self.rounds, self.grow = rounds, grow
         self.most = steps if grow is None else worlds - 1  # times that passes are renewed
         self.every = max(steps // worlds, 1)
@@ -360,14 +406,21 @@ def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> 
     Those that it tries, with which episodes begin (at random), and which its actor takes at last.
     """
     agent = DdpgAgent(
-        learning_starts=max(1, steps // 10), actor_rate=1, final_rate=1, batch_size=128, buffer_size=20_000,
-        gradient_steps=1, exploration_noise_final_std=None,
-    )  # fmt: skip
+        learning_starts=max(1, steps // 10),
+        actor_rate=1,
+        final_rate=1,
+        batch_size=128,
+        buffer_size=20_000,
+        gradient_steps=1,
+        exploration_noise_final_std=None,
+    )
     training, env = allocation_training([Problem(objective, limits)], agent, steps, seed)
     best = env.problem.start
     while training.done < steps:
         training.step()
         best = min(best, env.last, key=lambda tried: tried.value)
     action, _ = training.model.predict(env.problem.seen(best), deterministic=True)
-    best = min(best, env.problem.act(np.asarray(action, dtype=float)), key=lambda tried: tried.value)
+    best = min(
+        best, env.problem.act(np.asarray(action, dtype=float)), key=lambda tried: tried.value
+    )
     return PowerPlan(best.power_w, best.value, best.switch, steps + 1)

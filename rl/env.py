@@ -1,4 +1,6 @@
-"""Environments of Gymnasium: one power vector for a whole training, or one for every round of a world."""
+"""Environments of Gymnasium: one power vector for a whole training, or one for every round of a
+world.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,15 @@ Info = dict[str, Any]
 class PowerEnv(gymnasium.Env[Seen, Seen]):
     """Base of the environments: the order of resets and steps, and what they accept.
 
-    rounds : of an episode of rounds; unplayed : those of them that a privacy budget leaves, once it ended the episode.
+    rounds : of an episode of rounds; unplayed : those of them that a privacy budget leaves, once it
+    ended the episode.
     """
 
-    def __init__(self, n_ue: int, n_seen: int, options: Mapping[str, int | str], most_seen: float = 1.0) -> None:
-        """options : name -> the integers from 0 that are below a number, or the only text; most_seen : size of an
-        observed number.
+    def __init__(
+        self, n_ue: int, n_seen: int, options: Mapping[str, int | str], most_seen: float = 1.0
+    ) -> None:
+        """options : name -> the integers from 0 that are below a number, or the only text;
+        most_seen : size of an observed number.
         """
         self.n_ue = n_ue
         self.options = options
@@ -53,7 +58,10 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
         if not isinstance(options, Mapping | None):
-            raise ValueError(f"reset: options {options!r:.40}; give a dict of {' and '.join(self.options)}, or None")
+            raise ValueError(
+                f"reset: options {options!r:.40}; give a dict of "
+                f"{' and '.join(self.options)}, or None"
+            )
         for name, value in (options or {}).items():
             self._check_option(name, value)
         super().reset(seed=seed)
@@ -75,10 +83,16 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         return self._seen(), reward, stopped, ended, self._info()
 
     def memory(self) -> Info:
-        """The state that continues this environment elsewhere, after a reset and before the first step."""
+        """The state that continues this environment elsewhere, after a reset and before the first
+        step.
+        """
         if self.steps:
             raise ValueError("an episode is kept at its beginning only")
-        return {"generator": self.np_random.bit_generator.state, "episodes": self.episodes, "start": self.start}
+        return {
+            "generator": self.np_random.bit_generator.state,
+            "episodes": self.episodes,
+            "start": self.start,
+        }
 
     def resume(self, memory: Info) -> Seen:
         """Continue from a memory; returns the observation that its reset returned."""
@@ -115,17 +129,25 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
 
     def _check_option(self, name: str, value: object) -> None:
         if name not in self.options:
-            raise ValueError(f"reset: no option {name!r:.40}; there is {' and '.join(self.options)}")
+            raise ValueError(
+                f"reset: no option {name!r:.40}; there is {' and '.join(self.options)}"
+            )
         wanted = self.options[name]
         if isinstance(wanted, str):
             if value != wanted:
                 raise ValueError(f"reset: {name} {value!r:.40}; give {wanted!r}")
-        elif not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= int(value) < wanted:
+        elif (
+            not isinstance(value, int | np.integer)
+            or isinstance(value, bool)
+            or not 0 <= int(value) < wanted
+        ):
             what = f"an integer from 0 to {wanted - 1}" if wanted > 1 else "0, the only one"
             raise ValueError(f"reset: {name} {value!r:.40}; give {what}")
 
     def _checked(self, action: object) -> FloatArray:
-        """The action as numbers (K,), up to what rounding to float32 may add; ValueError for others."""
+        """The action as numbers (K,), up to what rounding to float32 may add; ValueError for
+        others.
+        """
         given = np.asarray(action)  # which refuses lists of several lengths
         if given.dtype.kind in "fiu" and given.shape == (self.n_ue,):
             values = given.astype(float)  # the least integer has no absolute value of its own type
@@ -135,20 +157,24 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
             got = f"{given[outside[0]]:g} at {outside[0]} is outside"
         else:
             got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
-        raise ValueError(f"action: {got}; give {self.n_ue} finite numbers from -1 to 1, one for each UE")
+        raise ValueError(
+            f"action: {got}; give {self.n_ue} finite numbers from -1 to 1, one for each UE"
+        )
 
 
 class PowerAllocation(PowerEnv):
     """Power of K UEs for a whole federated training, judged by its convergence bound.
 
     Description
-        A reference run says what artificial noise its budgets ask for in each round, how much each UE counts, and over
-        which channel. An action is a power vector; the answer is the bound L and T_th, the round from which the
-        channel's own noise is enough. With several channels each episode draws one of them.
+        A reference run says what artificial noise its budgets ask for in each round, how much each
+        UE counts, and over which channel. An action is a power vector; the answer is the bound L
+        and T_th, the round from which the channel's own noise is enough. With several channels each
+        episode draws one of them.
 
     Action space
-        Box(-1, 1, (K,)): x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2) in W, a the action of a UE, projected
-        onto the limits of the total (Euclidean in watts). Numbers beyond the box are refused.
+        Box(-1, 1, (K,)): x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2) in W, a the action
+        of a UE, projected onto the limits of the total (Euclidean in watts). Numbers beyond the box
+        are refused.
 
     Observation space
         Box(-1, 1, (n,)), n = K + 2 or 3 K + 7, see `Problem.seen`.
@@ -157,8 +183,9 @@ class PowerAllocation(PowerEnv):
         -5 ln(L / L at average power).
 
     Starting state
-        Average power in the first episode, afterwards random power within the limits; `options={"power": "average"}`
-        asks for the former, `options={"draw": i}` for a channel. Other options and values are refused.
+        Average power in the first episode, afterwards random power within the limits;
+        `options={"power": "average"}` asks for the former, `options={"draw": i}` for a channel.
+        Other options and values are refused.
 
     Episode end
         Truncated after 20 steps. A step before a reset or after the end is refused.
@@ -168,7 +195,9 @@ class PowerAllocation(PowerEnv):
         if not problems:
             raise ValueError("PowerAllocation: no problem is given")
         self.problems, self.problem = problems, problems[0]
-        super().__init__(self.problem.n_ue, self.problem.n_seen, {"draw": len(problems), "power": "average"})
+        super().__init__(
+            self.problem.n_ue, self.problem.n_seen, {"draw": len(problems), "power": "average"}
+        )
 
     last: PowerPlan
 
@@ -194,7 +223,12 @@ class PowerAllocation(PowerEnv):
     def _info(self) -> Info:
         last = self.last
         draw = self.start["draw"]
-        return {"objective": last.value, "t_th": last.switch, "power_w": last.power_w.copy(), "draw": draw}
+        return {
+            "objective": last.value,
+            "t_th": last.switch,
+            "power_w": last.power_w.copy(),
+            "draw": draw,
+        }
 
 
 @frozen
@@ -207,7 +241,9 @@ class Stage:
 
 
 class Held(Decided):
-    """Sends with the powers that an agent put into the state, within the limits of those that send."""
+    """Sends with the powers that an agent put into the state, within the limits of those that
+    send.
+    """
 
     kind: Literal["held"] = "held"
     limits: Limits
@@ -215,38 +251,45 @@ class Held(Decided):
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         if state.wanted_w is None:
             raise ValueError("held: no powers are set; step the environment")
-        return replace(state, power_w=kept(state.wanted_w, context.sends, self.limits), sends=context.sends)
+        return replace(
+            state, power_w=kept(state.wanted_w, context.sends, self.limits), sends=context.sends
+        )
 
 
 class OnlinePower(PowerEnv):
     """Power of K UEs in every round of a federated training that goes on while they move.
 
     Description
-        One step is one round: the world moves to the deadline, the agent sees the links, chooses powers, and the round
-        is played with all that the scenario has: learner, defenses, uplink, attacks, ledger.
+        One step is one round: the world moves to the deadline, the agent sees the links, chooses
+        powers, and the round is played with all that the scenario has: learner, defenses, uplink,
+        attacks, ledger.
 
     Action space
-        Box(-1, 1, (K,)): x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2) in W, a the action of a UE; powers of
-        those that send are projected onto the limits of the total. The action of a UE that is away is ignored, but has
-        to be in the box as well.
+        Box(-1, 1, (K,)): x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2) in W, a the action
+        of a UE; powers of those that send are projected onto the limits of the total. The action of
+        a UE that is away is ignored, but has to be in the box as well.
 
     Observation space
         Box(-1, 1, (5 K + 2,)), see `rl.policy.seen_online`.
 
     Rewards
-        Minus the cost of the round, see `rl.reward`. The step of a round that a privacy budget discards costs as much
-        as this round and all that were to follow, each the mean of the rounds before: an episode is not the cheaper for
-        ending early. Figures of `info` stay those of the last round that was played.
+        Minus the cost of the round, see `rl.reward`. The step of a round that a privacy budget
+        discards costs as much as this round and all that were to follow, each the mean of the
+        rounds before: an episode is not the cheaper for ending early. Figures of `info` stay those
+        of the last round that was played.
 
     Starting state
-        A world of a seed that the environment draws; `options={"world": seed}` asks for one. Figures of `info` are 0.
+        A world of a seed that the environment draws; `options={"world": seed}` asks for one.
+        Figures of `info` are 0.
 
     Copies
-        By `copy.deepcopy` and `pickle` before the first reset; afterwards TypeError, since processes run in its world.
+        By `copy.deepcopy` and `pickle` before the first reset; afterwards TypeError, since
+        processes run in its world.
 
     Episode end
         Truncated when the world or the planned rounds end; terminated when a privacy budget
-        (`learning.privacy_budget`) ends learning. A step before a reset or after the end is refused.
+        (`learning.privacy_budget`) ends learning. A step before a reset or after the end is
+        refused.
     """
 
     def __init__(self, stage: Callable[[int], Stage], n_ue: int, task: Online) -> None:
@@ -294,10 +337,14 @@ class OnlinePower(PowerEnv):
         wanted_w = log_power(action, self.task.limits)
         parts = self.state.parts | {"power": replace(self.state.parts["power"], wanted_w=wanted_w)}
         self.server.state = replace(self.state, parts=parts)
-        self.outcome = self.world.env.run(until=self.world.env.process(self.server.play(self.state.round + 1)))
+        self.outcome = self.world.env.run(
+            until=self.world.env.process(self.server.play(self.state.round + 1))
+        )
         self.world.drain_handovers()  # they are not recorded
         if not (self.state.stopped and self.steps):
-            self.cost = costs(self.task, self.setup, self.outcome, self.now, self.rounds, self.world.places)
+            self.cost = costs(
+                self.task, self.setup, self.outcome, self.now, self.rounds, self.world.places
+            )
             self.figures = self.cost.figures
         if self.cost.artificial:
             self.t_th = self.state.played
@@ -310,7 +357,12 @@ class OnlinePower(PowerEnv):
         return seen_online(self.now, self.last_w, self.task.limits)
 
     def _info(self) -> Info:
-        return {"t_th": self.t_th, "power_w": self.last_w.copy(), "world": self.start["world"], **self.figures}
+        return {
+            "t_th": self.t_th,
+            "power_w": self.last_w.copy(),
+            "world": self.start["world"],
+            **self.figures,
+        }
 
     def _advance(self) -> bool:
         """To the request of the next round; whether there is one."""
@@ -324,5 +376,5 @@ class OnlinePower(PowerEnv):
         numbers = self.state.model.parameters.shape[1]
         self.now = power_context(
             self.world, self.setup, self.state.parts, numbers, self.state.round + 1, no_ints()
-        )  # fmt: skip
+        )
         return number is not None and not over

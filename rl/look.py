@@ -1,18 +1,20 @@
 r"""Knowledge of a round before it begins, as features of each UE.
 
-All but the eavesdropper's place is known to a scheduler. In decibels, of UE k with base station b, the thermal noise N
-and rho of the numbers sent:
+All but the eavesdropper's place is known to a scheduler. In decibels, of UE k with base station b,
+the thermal noise N and rho of the numbers sent:
 
     snr          ||h_k||^2 / N, at 1 W
-    required     rho^2 / sigma^2, the SNR at which thermal noise alone met the requirement of the last round
+    required     rho^2 / sigma^2, the SNR at which thermal noise alone met the requirement of the
+    last round
     other        most of ||h_kb'||^2 / N at other base stations
     heard        ||h_k||^2 / N at the eavesdropper
     rank         of snr in the cell, 0 strongest to 1
     count        UEs of the cell, over K;  mean, most, least: of snr in the cell
     late         share of the rounds that are over
 
-What planned powers x lead to is known as well, by the laws of the uplink. With the received power of UE k over thermal
-noise, x_k ||h_k||^2 / N, and what j leaves of its power in the combining for k, x_j |h_k^H h_j|^2 / (||h_k||^2 N):
+What planned powers x lead to is known as well, by the laws of the uplink. With the received power
+of UE k over thermal noise, x_k ||h_k||^2 / N, and what j leaves of its power in the combining for
+k, x_j |h_k^H h_j|^2 / (||h_k||^2 N):
 
     power        of the UE
     decoded      SINR after cancellation at the base station
@@ -22,7 +24,8 @@ noise, x_k ||h_k||^2 / N, and what j leaves of its power in the combining for k,
     earlier      interference by stronger UEs of the cell, of which cancellation leaves a residual
     outside      interference by UEs of other cells
     disturbs     sum over UEs that k disturbs of its interference over their received power
-    hidden       share of UEs that the eavesdropper hears less;  below, above: their sum there, and that of the others
+    hidden       share of UEs that the eavesdropper hears less;  below, above: their sum there, and
+    that of the others
 """
 
 from __future__ import annotations
@@ -41,8 +44,18 @@ from rl.radio_records import Air, Links, Rounds, Rows, air_of, received, strengt
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 OUTLOOK = (
-    "power", "decoded", "margin", "exposed", "later", "earlier", "outside", "disturbs", "hidden", "below", "above",
-)  # fmt: skip
+    "power",
+    "decoded",
+    "margin",
+    "exposed",
+    "later",
+    "earlier",
+    "outside",
+    "disturbs",
+    "hidden",
+    "below",
+    "above",
+)
 _FLOOR_DB = -60.0
 _TOP_DB = 140.0
 _SPAN_DB = 50.0  # of the outcome of powers
@@ -52,9 +65,9 @@ _UNKNOWN_DB = 0.0  # what is required before the first round
 
 @frozen
 class Look(Columns):
-    """S rounds of K UEs. required_std (S, K) : root mean square over the rows of a UE that were sent last, 0 before the
-    first; rho, n_bits, progress (S,); air : how the band is shared; limits : of powers; max_power_w : of a UE,
-    whatever the limits.
+    """S rounds of K UEs. required_std (S, K) : root mean square over the rows of a UE that were
+    sent last, 0 before the first; rho, n_bits, progress (S,); air : how the band is shared; limits
+    : of powers; max_power_w : of a UE, whatever the limits.
     """
 
     links: Links
@@ -74,7 +87,9 @@ class Look(Columns):
             raise ValueError("the context has no links")
         n = len(now.snr_per_w)
         rows = np.bincount(now.row_ue, minlength=n)
-        variance = np.bincount(now.row_ue, weights=now.row_required_std**2, minlength=n) / np.maximum(rows, 1)
+        variance = np.bincount(
+            now.row_ue, weights=now.row_required_std**2, minlength=n
+        ) / np.maximum(rows, 1)
         return cls(
             links=Links.of(now.cohort, now.overheard, uplink),
             required_std=np.sqrt(variance)[None],
@@ -105,7 +120,15 @@ class Look(Columns):
     def required_db(self) -> FloatArray:
         """rho^2 / sigma^2 (S, K)."""
         known = self.required_std > 0
-        ratio = np.divide(self.rho[:, None], self.required_std, out=np.ones_like(self.required_std), where=known) ** 2
+        ratio = (
+            np.divide(
+                self.rho[:, None],
+                self.required_std,
+                out=np.ones_like(self.required_std),
+                where=known,
+            )
+            ** 2
+        )
         return np.where(known, db_from_ratio(ratio), _UNKNOWN_DB)
 
     @cached_property
@@ -144,23 +167,36 @@ class Look(Columns):
         least = np.where(cell, snr[:, None, :], np.inf).min(axis=2)
         most, least = (np.where(self.there, x, 0.0) for x in (most, least))
         columns = (
-            _about(snr), self.required_db / 20.0, _about(self.other_db), _about(self.heard_db),
-            self.rank / np.maximum(count - 1, 1), count / snr.shape[1], _about(of_cell), _about(most), _about(least),
+            _about(snr),
+            self.required_db / 20.0,
+            _about(self.other_db),
+            _about(self.heard_db),
+            self.rank / np.maximum(count - 1, 1),
+            count / snr.shape[1],
+            _about(of_cell),
+            _about(most),
+            _about(least),
             np.broadcast_to(self.progress[:, None], snr.shape),
-        )  # fmt: skip
+        )
         return np.stack(columns, axis=2)
 
     def outlook(self, power_w: FloatArray) -> FloatArray:
-        """What powers (S, K) lead to for each UE (S, K, 11), about 1 in size; 0 for a UE that is away."""
+        """What powers (S, K) lead to for each UE (S, K, 11), about 1 in size; 0 for a UE that is
+        away.
+        """
         sinr, heard = received(power_w, np.arange(len(power_w)), self.links, self.air)
         decoded = _level(sinr, _SPAN_DB)
         exposed = _level(heard, _SPAN_DB)
         dbw = db_from_ratio(power_w)
         margin = np.clip(dbw + self.snr_db - self.required_db, -_SPAN_DB, _SPAN_DB)
         columns = (
-            (dbw + 20.0) / 10.0, (decoded - 10.0) / 20.0, margin / 20.0, (exposed - 10.0) / 20.0,
-            *self._interference(power_w), *self._exposure(dbw),
-        )  # fmt: skip
+            (dbw + 20.0) / 10.0,
+            (decoded - 10.0) / 20.0,
+            margin / 20.0,
+            (exposed - 10.0) / 20.0,
+            *self._interference(power_w),
+            *self._exposure(dbw),
+        )
         return np.where(self.there[..., None], np.stack(columns, axis=2), 0.0)
 
     def _interference(self, power_w: FloatArray) -> tuple[FloatArray, ...]:
@@ -173,7 +209,12 @@ class Look(Columns):
         level = power_w[:, None, :] * self._crossing  # of j in the combining for k
         caused = np.swapaxes(level, 1, 2) / own[:, None, :]
         disturbed = (same & stronger) | outside
-        sums = (level * (same & ~stronger), level * (same & stronger), level * outside, 10.0 * caused * disturbed)
+        sums = (
+            level * (same & ~stronger),
+            level * (same & stronger),
+            level * outside,
+            10.0 * caused * disturbed,
+        )
         return tuple(_summed(of.sum(axis=2)) for of in sums)
 
     def _exposure(self, dbw: FloatArray) -> tuple[FloatArray, ...]:
@@ -187,9 +228,13 @@ class Look(Columns):
 
     @cached_property
     def _crossing(self) -> FloatArray:
-        """|h_k^H h_j|^2 / (||h_k||^2 N) (S, K, K): what 1 W of j leaves in the combining for k; 0 for absent UEs."""
+        """|h_k^H h_j|^2 / (||h_k||^2 N) (S, K, K): what 1 W of j leaves in the combining for k; 0
+        for absent UEs.
+        """
         serving = np.maximum(self.links.serving, 0)[..., None, None]
-        h = np.take_along_axis(np.swapaxes(self.links.h, 1, 2), serving, axis=1)  # (S, K, K, M): of j there
+        h = np.take_along_axis(
+            np.swapaxes(self.links.h, 1, 2), serving, axis=1
+        )  # (S, K, K, M): of j there
         own = np.take_along_axis(self.links.h, serving, axis=2)[:, :, 0]
         inner = np.abs(np.einsum("skm,skjm->skj", own.conj(), h)) ** 2
         size = strength(own)[..., None] * self.air.noise_w
@@ -210,7 +255,15 @@ def silent(look: Look) -> Rounds:
     """A round in which no UE sends, over the links of a look at it."""
     nothing = np.zeros(look.links.serving.shape)
     away = np.full(nothing.shape, -1)
-    rows = Rows(away[:, :1], nothing[:, :1], nothing[:, :1], look.rho, np.zeros(1), np.zeros(1), np.zeros(1, dtype=int))
+    rows = Rows(
+        away[:, :1],
+        nothing[:, :1],
+        nothing[:, :1],
+        look.rho,
+        np.zeros(1),
+        np.zeros(1),
+        np.zeros(1, dtype=int),
+    )
     links = replace(look.links, serving=away)
     return Rounds(links, rows, nothing.astype(int), look.n_bits, nothing, nothing)
 

@@ -1,7 +1,8 @@
 """Trained policies as data: a card in JSON, weights in safetensors. Reading one runs no code.
 
-``policy.json`` is the description of the policy (`Card`), ``policy.safetensors`` holds the layers, and for the problem
-of the study the reference trajectory that it was trained on. A folder from a stranger is checked number by number.
+``policy.json`` is the description of the policy (`Card`), ``policy.safetensors`` holds the layers,
+and for the problem of the study the reference trajectory that it was trained on. A folder from a
+stranger is checked number by number.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,10 +48,11 @@ def seen_online_size(n_ue: int) -> int:
 def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
     """The observation of a round, float32 in [-1, 1], (5 K + 2,). last_w (K,): the last powers.
 
-    Of each UE, five rows of K numbers: 1 if it is there; its SNR at the most power; the SNR at which channel noise
-    would meet the requirement of its last round; the SNR that the last power has on today's channel; 1 if artificial
-    noise was drawn for it. Ratios are in decibels over 40, cut at 1; absent and unknown is 0. Then the share of the
-    budget that is left and of the rounds that are over, both from -1 to 1.
+    Of each UE, five rows of K numbers: 1 if it is there; its SNR at the most power; the SNR at
+    which channel noise would meet the requirement of its last round; the SNR that the last power
+    has on today's channel; 1 if artificial noise was drawn for it. Ratios are in decibels over 40,
+    cut at 1; absent and unknown is 0. Then the share of the budget that is left and of the rounds
+    that are over, both from -1 to 1.
     """
     there = now.snr_per_w > 0
     asked = there & (now.required_std > 0) & (now.scale > 0)
@@ -70,7 +72,9 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
     return np.clip(np.concatenate(rows), -1.0, 1.0).astype(np.float32)
 
 
-Hidden = Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=8)]
+Hidden = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=8)
+]
 
 
 class PolicyCard(Part):
@@ -123,7 +127,9 @@ def shapes_of(n_seen: int, hidden: tuple[int, ...], n_actions: int) -> list[tupl
 
 @dataclass(frozen=True)
 class Policy:
-    """A deterministic policy: layers of rectified units, and tanh at the end. reference: for its training."""
+    """A deterministic policy: layers of rectified units, and tanh at the end. reference: for its
+    training.
+    """
 
     card: Card
     layers: Layers
@@ -136,7 +142,9 @@ class Policy:
     def problem(self) -> Problem:
         """The problem of the study that it was trained on."""
         card = self.card
-        return Problem(PowerLoss(self.reference, card.bound, card.criterion), card.limits, card.observe)
+        return Problem(
+            PowerLoss(self.reference, card.bound, card.criterion), card.limits, card.observe
+        )
 
 
 Described = TypeVar("Described", bound=PolicyCard)
@@ -172,7 +180,9 @@ def forward(layers: Layers, seen: Seen) -> FloatArray:
 
 def save_policy(policy: Policy, folder: Path) -> None:
     """Write a policy into a folder."""
-    reference = {f"reference.{name}": np.atleast_1d(getattr(policy.reference, name)) for name in _REFERENCE}
+    reference = {
+        f"reference.{name}": np.atleast_1d(getattr(policy.reference, name)) for name in _REFERENCE
+    }
     save_files(policy.card, _by_name(policy.layers) | reference, folder)
 
 
@@ -198,12 +208,18 @@ def _by_name(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
 
 
 def _layers(tensors: Mapping[str, np.ndarray]) -> Layers:
-    return layers_of({name: x.astype(np.float32) for name, x in tensors.items() if name.startswith("layers.")})
+    return layers_of(
+        {name: x.astype(np.float32) for name, x in tensors.items() if name.startswith("layers.")}
+    )
 
 
 def _shapes(card: Card) -> Shapes:
     reference = {f"reference.{name}": (None, card.ues) for name in ("std", "weight", "gain")}
-    return _by_name((shape, shape[:1]) for shape in card.shapes) | reference | {"reference.scale": (1,)}
+    return (
+        _by_name((shape, shape[:1]) for shape in card.shapes)
+        | reference
+        | {"reference.scale": (1,)}
+    )
 
 
 def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> None:
@@ -219,7 +235,9 @@ def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> N
 def read_files(
     folder: Path, kind: type[Described], shapes: Callable[[Described], Shapes]
 ) -> tuple[Described, dict[str, np.ndarray]]:
-    """The card of a policy and its finite arrays, of the shapes of its card. Raises BadInput with one line."""
+    """The card of a policy and its finite arrays, of the shapes of its card. Raises BadInput with
+    one line.
+    """
     path = folder / CARD
     try:
         card = kind.model_validate_json(_content(path, _MAX_CARD_BYTES), strict=True)
@@ -233,7 +251,9 @@ def _content(path: Path, most_bytes: int) -> bytes:
         return content(path, most_bytes)
     except OSError as error:
         said = error.strerror or error
-        raise BadInput(f"{path}: cannot be read ({said}); give the folder that `netsim train` wrote") from None
+        raise BadInput(
+            f"{path}: cannot be read ({said}); give the folder that `netsim train` wrote"
+        ) from None
 
 
 def _said(error: ValidationError) -> str:
@@ -241,7 +261,10 @@ def _said(error: ValidationError) -> str:
     first = next((e for e in every if e["loc"] == ("task",)), every[0])
     place = ".".join(str(x) for x in first["loc"])[:60] or "card"
     if place == "task":
-        return f"task: {first['input']!r:.40} is not for this kind of power; shared plays 'shared', ddpg 'allocation'"
+        return (
+            f"task: {first['input']!r:.40} is not for this kind of power; shared plays "
+            f"'shared', ddpg 'allocation'"
+        )
     said = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
     return f"{place}: {said[:160]}; train the policy again"
 
@@ -255,17 +278,23 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
         tensors = load(data)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
-            f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
+            f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the "
+            f"policy again"
         ) from None
     if odd := sorted(tensors.keys() ^ shapes.keys()):
-        raise BadInput(f"{path}: {odd[0][:60]!r} is {'missing' if odd[0] in shapes else 'unknown'}; train it again")
+        raise BadInput(
+            f"{path}: {odd[0][:60]!r} is {'missing' if odd[0] in shapes else 'unknown'}; "
+            f"train it again"
+        )
     for name, shape in shapes.items():
         array = tensors[name]
-        fits = array.ndim == len(shape) and all(n in (m, None) for n, m in zip(shape, array.shape, strict=True))
+        fits = array.ndim == len(shape) and all(
+            n in (m, None) for n, m in zip(shape, array.shape, strict=True)
+        )
         if not fits or array.dtype not in (np.float32, np.float64) or not np.isfinite(array).all():
             raise BadInput(
-                f"{path}: {name} is {array.dtype} {array.shape}, its card asks for finite numbers {shape}; "
-                "train the policy again"
+                f"{path}: {name} is {array.dtype} {array.shape}, its card asks for finite numbers "
+                f"{shape}; train the policy again"
             )
     return {name: tensors[name] for name in shapes}
 
@@ -284,16 +313,18 @@ SEEN = len(FEATURES) + len(OUTLOOK) + 1
 
 @frozen
 class SharedPolicy:
-    """A network that all UEs share, for any number of them: it moves powers that begin at those of a rule.
+    """A network that all UEs share, for any number of them: it moves powers that begin at those of
+    a rule.
 
-    With features f_k of a UE at the present powers (see `features_of`), their mean and std (F,) where it was trained,
-    and an actor a of rectified layers with tanh at the end, all powers move at once in each of some passes,
+    With features f_k of a UE at the present powers (see `features_of`), their mean and std (F,)
+    where it was trained, and an actor a of rectified layers with tanh at the end, all powers move
+    at once in each of some passes,
 
         x_k <- x_k + 10 dB * a((f_k - mean) / std),  within the limits of a UE.
 
-    Exchanging UEs exchanges their powers. An actor whose last layer is 0 is the rule. cut : size at which scaled
-    features are cut; probes : the reward by which moves of a UE are judged before it acts, None: it sees no such
-    features.
+    Exchanging UEs exchanges their powers. An actor whose last layer is 0 is the rule. cut : size at
+    which scaled features are cut; probes : the reward by which moves of a UE are judged before it
+    acts, None: it sees no such features.
     """
 
     layers: Layers
@@ -314,9 +345,15 @@ class SharedPolicy:
 
 
 def planned_dbw(
-    look: Look, rule: Tuned, act: Callable[[Seen], ArrayLike], passes: int, probes: Reward | None = None
+    look: Look,
+    rule: Tuned,
+    act: Callable[[Seen], ArrayLike],
+    passes: int,
+    probes: Reward | None = None,
 ) -> FloatArray:
-    """Powers (S, K) in dBW, after some passes from those of a rule. act : actions (n,) or (n, 1) of features (n, F)."""
+    """Powers (S, K) in dBW, after some passes from those of a rule. act : actions (n,) or (n, 1) of
+    features (n, F).
+    """
     rule_dbw = kept_dbw(rule.dbw(look), look.limits)
     dbw = rule_dbw
     for _ in range(passes):
@@ -326,11 +363,14 @@ def planned_dbw(
 
 
 def actions_of(act: Callable[[Seen], ArrayLike], seen: Seen) -> FloatArray:
-    """Actions (S, K) of a policy for features (S, K, F); ValueError where it does not give one of each UE."""
+    """Actions (S, K) of a policy for features (S, K, F); ValueError where it does not give one of
+    each UE.
+    """
     action = np.asarray(act(seen.reshape(-1, seen.shape[2])), dtype=float)
     if action.size != seen[..., 0].size or not (np.abs(action) <= 1.0 + _ROUNDING).all():
         raise ValueError(
-            f"policy: gives {action.shape}, {action.ravel()!s:.60}; give one number from -1 to 1 for each UE"
+            f"policy: gives {action.shape}, {action.ravel()!s:.60}; give one number from "
+            f"-1 to 1 for each UE"
         )
     return action.reshape(seen.shape[:2])
 
@@ -350,13 +390,20 @@ def seen_of_ue_size(probes: bool = False) -> int:
     return SEEN + len(MOVES_DB) * probes
 
 
-def features_of(look: Look, dbw: FloatArray, rule_dbw: FloatArray, probes: Reward | None = None) -> Seen:
+def features_of(
+    look: Look, dbw: FloatArray, rule_dbw: FloatArray, probes: Reward | None = None
+) -> Seen:
     """Features of each UE (S, K, F) at powers (S, K), about 1 in size, cut at 5.
 
-    Of its links, of what the powers lead to (see `rl.look`), and by how many decibels they are above the rule, over 10;
-    with probes, what the expected round costs more after each move of this UE alone, times 10.
+    Of its links, of what the powers lead to (see `rl.look`), and by how many decibels they are
+    above the rule, over 10; with probes, what the expected round costs more after each move of this
+    UE alone, times 10.
     """
-    columns = [look.features, look.outlook(within(dbw, look.limits)), (dbw - rule_dbw)[..., None] / UNIT_DB]
+    columns = [
+        look.features,
+        look.outlook(within(dbw, look.limits)),
+        (dbw - rule_dbw)[..., None] / UNIT_DB,
+    ]
     if probes is not None:
         columns.append(probed(look, dbw, probes, MOVES_DB))
     return np.clip(np.concatenate(columns, axis=2), -MOST_SEEN, MOST_SEEN).astype(np.float32)
@@ -385,7 +432,10 @@ class SharedCard(PolicyCard):
     @model_validator(mode="after")
     def _known_rule(self) -> Self:
         if (self.rule, len(self.parameters)) not in {(law.name, len(law.start)) for law in LAWS}:
-            raise ValueError(f"rule {self.rule!r} with {len(self.parameters)} parameters is none of this program's")
+            raise ValueError(
+                f"rule {self.rule!r} with {len(self.parameters)} parameters is none of "
+                f"this program's"
+            )
         return self
 
 
@@ -399,7 +449,10 @@ def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
     card, tensors = read_files(folder, SharedCard, _shared_shapes)
     tuned = untuned(card.rule, card.parameters)
     if not (tensors["std"] > 0).all():
-        raise BadInput(f"{folder / WEIGHTS}: std has {tensors['std'].min():g}, not above 0; train the policy again")
+        raise BadInput(
+            f"{folder / WEIGHTS}: std has {tensors['std'].min():g}, not above 0; train "
+            f"the policy again"
+        )
     scale = tensors["mean"], tensors["std"]
     return SharedPolicy(_layers(tensors), tuned, *scale, card.passes, card.probes, card.cut), card
 

@@ -26,9 +26,15 @@ if TYPE_CHECKING:
     from rl.problem import Problem
 
 RuleName = Literal[
-    "constant", "fractional", "equal SNR", "inverse amplitude", "required SNR", "capped inversion", "rank ladder",
+    "constant",
+    "fractional",
+    "equal SNR",
+    "inverse amplitude",
+    "required SNR",
+    "capped inversion",
+    "rank ladder",
     "log-linear",
-]  # fmt: skip
+]
 PARAMETERS: dict[RuleName, tuple[str, ...]] = {
     "constant": ("p, dBW",),
     "fractional": ("p, dBW", "alpha"),
@@ -44,9 +50,11 @@ PARAMETERS: dict[RuleName, tuple[str, ...]] = {
 
 @frozen
 class Decision:
-    """Powers of the last round: power_w (K,) of all UEs, None before the first; sends (n,): those that send.
+    """Powers of the last round: power_w (K,) of all UEs, None before the first; sends (n,): those
+    that send.
 
-    wanted_w (K,): powers that an agent requests for the next round, None where the policy decides itself.
+    wanted_w (K,): powers that an agent requests for the next round, None where the policy decides
+    itself.
     """
 
     power_w: FloatArray | None = None
@@ -66,7 +74,9 @@ class Decided(Power):
         self, gain: FloatArray, serving: IntArray, max_power_w: float, state: Decision, rng: Rng
     ) -> tuple[FloatArray, Decision]:
         if state.power_w is None:
-            raise ValueError(f"{self.kind_name()}: powers are set before the context of the round is known")
+            raise ValueError(
+                f"{self.kind_name()}: powers are set before the context of the round is known"
+            )
         return np.minimum(state.power_w[state.sends], max_power_w), state
 
 
@@ -89,7 +99,9 @@ class FromFolder(Decided):
         """The policy of the folder; BadInput where there is none."""
 
     def stamps(self) -> tuple[int, ...]:
-        """Times at which its files were written, 0 for missing ones: the policy is read again after a change."""
+        """Times at which its files were written, 0 for missing ones: the policy is read again after
+        a change.
+        """
         files = (self.policy / name for name in (CARD, WEIGHTS))
         return tuple(f.stat().st_mtime_ns if what_is(f) == "file" else 0 for f in files)
 
@@ -97,9 +109,9 @@ class FromFolder(Decided):
 class Ddpg(FromFolder):
     """A policy of `netsim train` for a whole training, constant while channels are.
 
-    Powers keep the limits of the training for the UEs that send. They are the last of an episode on its reference run,
-    over today's channels if it observes them; T_th there is the round that a `noise-switch` of mode planned takes, if
-    none is set.
+    Powers keep the limits of the training for the UEs that send. They are the last of an episode on
+    its reference run, over today's channels if it observes them; T_th there is the round that a
+    `noise-switch` of mode planned takes, if none is set.
     """
 
     kind: Literal["ddpg"] = "ddpg"
@@ -111,7 +123,8 @@ class Ddpg(FromFolder):
         ues = self.learnt().card.ues
         if ues != n_ue:
             raise ValueError(
-                f"power.policy: it sets the power of {ues} UEs, the world has {n_ue}; train one for {n_ue}"
+                f"power.policy: it sets the power of {ues} UEs, the world has {n_ue}; "
+                f"train one for {n_ue}"
             )
 
     def learnt(self) -> "Policy":
@@ -126,10 +139,12 @@ class Ddpg(FromFolder):
 
 
 class Shared(FromFolder):
-    """A policy that `netsim train` learned on recorded rounds: one network for every UE, for any number of them.
+    """A policy that `netsim train` learned on recorded rounds: one network for every UE, for any
+    number of them.
 
-    In every round it looks at the links of all UEs, also to the eavesdropper if there is one, and at the noise that was
-    required last. Powers keep the limits of the training for the UEs that send.
+    In every round it looks at the links of all UEs, also to the eavesdropper if there is one, and
+    at the noise that was required last. Powers keep the limits of the training for the UEs that
+    send.
     """
 
     kind: Literal["shared"] = "shared"
@@ -154,13 +169,14 @@ class Shared(FromFolder):
 
 
 class Rule(Decided):
-    """A rule that `netsim train` tunes, with given parameters: powers of all UEs from their links and the noise that
-    their budgets required last, in every round.
+    """A rule that `netsim train` tunes, with given parameters: powers of all UEs from their links
+    and the noise that their budgets required last, in every round.
 
-    Parameters in order, with the SNR s at 1 W, the SNR r that was required last, the strongest other station o and the
-    eavesdropper e, all in dB; powers in dBW: constant p; fractional p, alpha: p - alpha s; equal SNR p: p - s, so that
-    p is the received SNR; inverse amplitude p: p - s / 2; required SNR p: p + r - s; capped inversion p, c:
-    min(p - s, c); rank ladder p, d: p - s - d rank; log-linear p, a, b, c, d, f: p + a s + b r + c o + d e + f rank.
+    Parameters in order, with the SNR s at 1 W, the SNR r that was required last, the strongest
+    other station o and the eavesdropper e, all in dB; powers in dBW: constant p; fractional p,
+    alpha: p - alpha s; equal SNR p: p - s, so that p is the received SNR; inverse amplitude p: p -
+    s / 2; required SNR p: p + r - s; capped inversion p, c: min(p - s, c); rank ladder p, d: p - s
+    - d rank; log-linear p, a, b, c, d, f: p + a s + b r + c o + d e + f rank.
     """
 
     needs_channel_noise = True
@@ -181,8 +197,8 @@ class Rule(Decided):
         wanted = PARAMETERS[self.rule]
         if len(self.parameters) != len(wanted):
             raise ValueError(
-                f"parameters: rule {self.rule!r} has {len(wanted)}, in this order: {'; '.join(wanted)}; got "
-                f"{len(self.parameters)}"
+                f"parameters: rule {self.rule!r} has {len(wanted)}, in this order: "
+                f"{'; '.join(wanted)}; got {len(self.parameters)}"
             )
         return self
 
@@ -210,14 +226,18 @@ def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
 
 
 def start_w(limits: Limits, k: int) -> FloatArray:
-    """The powers (K,) that count as the last ones before the first round: the middle of the total, shared alike."""
+    """The powers (K,) that count as the last ones before the first round: the middle of the total,
+    shared alike.
+    """
     return np.full(k, (limits.total_min_w + limits.most_w(k)) / 2 / k)
 
 
 def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArray]":
-    """The problem of a policy for a whole training, and the powers (K,) after an episode of it without exploration.
+    """The problem of a policy for a whole training, and the powers (K,) after an episode of it
+    without exploration.
 
-    snr_per_w (K,): SNR at 1 W today, for a policy that observes channels; 0 where it is that of the reference run.
+    snr_per_w (K,): SNR at 1 W today, for a policy that observes channels; 0 where it is that of the
+    reference run.
     """
     problem = policy.problem()
     if policy.card.observe == "channel":
@@ -226,10 +246,14 @@ def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArr
     return problem, problem.rollout(policy.act)[-1].power_w
 
 
-def _decided(power_w: "Callable[[Look], FloatArray]", context: PowerContext, limits: Limits) -> Decision:
+def _decided(
+    power_w: "Callable[[Look], FloatArray]", context: PowerContext, limits: Limits
+) -> Decision:
     from rl.look import Look
 
-    return Decision(kept(power_w(Look.of(context, limits))[0], context.sends, limits), context.sends)
+    return Decision(
+        kept(power_w(Look.of(context, limits))[0], context.sends, limits), context.sends
+    )
 
 
 @lru_cache(maxsize=16)

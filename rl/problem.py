@@ -1,4 +1,5 @@
-"""The problem of the study for an agent: input is a vector of powers, output the bound of a whole training.
+"""The problem of the study for an agent: input is a vector of powers, output the bound of a whole
+training.
 
 Everything here is numpy, so that a trained policy can be used without a training library.
 """
@@ -14,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fl.power.bound import PowerLoss, Trajectory
-from fl.power.search import Limits, PowerPlan, amplitude_rule, average, evolution, full, judged, plateaus
+from fl.power.search import (
+    Limits,
+    PowerPlan,
+    amplitude_rule,
+    average,
+    evolution,
+    full,
+    judged,
+    plateaus,
+)
 from netsim.rng import Rng
 from netsim.units import FloatArray
 from rl.settings import OPTIMUM
@@ -27,7 +37,8 @@ _WIDE = 3.0  # natural logarithms that fill half of the range of an observation
 
 
 def log_power(action: FloatArray, limits: Limits) -> FloatArray:
-    """Power in watts of actions in [-1, 1]: equal steps are equal ratios, -1 the least power of a UE and 1 the most.
+    """Power in watts of actions in [-1, 1]: equal steps are equal ratios, -1 the least power of a
+    UE and 1 the most.
 
     Ignores the limits on the total.
     """
@@ -38,12 +49,17 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
 def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The action in [-1, 1] that asks for these powers."""
     span = np.log(limits.each_max_w / limits.each_min_w)
-    action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0 if span > 0 else np.zeros(len(power_w))
+    action = (
+        2.0 * np.log(power_w / limits.each_min_w) / span - 1.0
+        if span > 0
+        else np.zeros(len(power_w))
+    )
     return np.clip(action, -1.0, 1.0)
 
 
 def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
-    """The nearest power vector (K,) within the limits: all change by as much, up to the limits of a UE.
+    """The nearest power vector (K,) within the limits: all change by as much, up to the limits of a
+    UE.
 
     ValueError for powers that are not finite.
     """
@@ -58,7 +74,8 @@ def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
 def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limits) -> FloatArray:
     """clip(x + s slope) within the limits of a UE (K,), with the s that comes nearest to a total.
 
-    The total rises with s, in straight lines between the corners where a UE leaves its least or meets its most power.
+    The total rises with s, in straight lines between the corners where a UE leaves its least or
+    meets its most power.
     """
     low, high = limits.each_min_w, limits.each_max_w
     corner = np.concatenate([(low - power_w) / slope, (high - power_w) / slope])
@@ -73,8 +90,8 @@ def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limi
 class Problem:
     """One objective, the limits of its power, and how it is shown.
 
-    observe : `paper`, the last powers, T_th and the last objective; `channel`, besides these the gains and what noise
-    is required.
+    observe : `paper`, the last powers, T_th and the last objective; `channel`, besides these the
+    gains and what noise is required.
     """
 
     objective: PowerLoss
@@ -105,7 +122,9 @@ class Problem:
         if not ((power_w > 0.0) & (power_w < np.inf)).all():
             raise ValueError("power_w must be finite and above 0")
         one = power_w[None]
-        return PowerPlan(power_w, float(self.objective(one)[0]), int(self.objective.switch(one)[0]), 1)
+        return PowerPlan(
+            power_w, float(self.objective(one)[0]), int(self.objective.switch(one)[0]), 1
+        )
 
     def ratio(self, outcome: PowerPlan) -> float:
         """L over that of average power."""
@@ -118,9 +137,10 @@ class Problem:
     def seen(self, last: PowerPlan) -> Seen:
         """The observation after an outcome, float32 in [-1, 1].
 
-        paper : powers on the scale of actions (K), 2 T_th / T - 1, ln(L / L_average) / 5. channel : besides them ln
-        gain of each UE (K), what the channel brings at average power against what each UE requires on average (K),
-        and against what all require at five times of the training, all in logarithms.
+        paper : powers on the scale of actions (K), 2 T_th / T - 1, ln(L / L_average) / 5. channel :
+        besides them ln gain of each UE (K), what the channel brings at average power against what
+        each UE requires on average (K), and against what all require at five times of the training,
+        all in logarithms.
         """
         k = self.n_ue
         observation = np.empty(self.n_seen, dtype=np.float32)
@@ -171,18 +191,28 @@ def seen_size(observe: Observe, n_ue: int) -> int:
 ALPHA = (0.8, 1.0)  # shares of the path loss that fractional power makes up for
 
 
-def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = True) -> dict[str, PowerPlan]:
-    """Name -> plan: average, full, the rule by amplitude, fractional power, random search, and two optimisers.
+def references(
+    problem: Problem, evaluations: int, rng: Rng, thorough: bool = True
+) -> dict[str, PowerPlan]:
+    """Name -> plan: average, full, the rule by amplitude, fractional power, random search, and two
+    optimisers.
 
-    evaluations : of the random search. `optimum` is the better optimiser; top-up has no plateaus. Without `thorough`
-    evolution is left out where there are plateaus, which agree with it to a few tenths of a percent.
+    evaluations : of the random search. `optimum` is the better optimiser; top-up has no plateaus.
+    Without `thorough` evolution is left out where there are plateaus, which agree with it to a few
+    tenths of a percent.
     """
     o = problem.objective
     limits = problem.limits
-    plans = {"average": average(o, limits), "full": full(o, limits), "amplitude": amplitude_rule(o, limits)}
+    plans = {
+        "average": average(o, limits),
+        "full": full(o, limits),
+        "amplitude": amplitude_rule(o, limits),
+    }
     for alpha in ALPHA:
         plans[f"fractional {alpha:g}"] = judged(o, limits, fractional(problem, alpha)[None], 1)
-    tries = log_power(2.0 * rng.uniform("tries", np.arange(evaluations), (problem.n_ue,)) - 1.0, limits)
+    tries = log_power(
+        2.0 * rng.uniform("tries", np.arange(evaluations), (problem.n_ue,)) - 1.0, limits
+    )
     plans["random"] = judged(o, limits, tries, evaluations)
     if o.criterion != "top-up":
         plans["plateaus"] = plateaus(o, limits)
@@ -193,9 +223,12 @@ def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = Tr
 
 
 def fractional(problem: Problem, alpha: float) -> FloatArray:
-    """Open loop: x_k = P0 gain_k^-alpha within the limits of a UE, P0 as large as the limit on the total allows.
+    """Open loop: x_k = P0 gain_k^-alpha within the limits of a UE, P0 as large as the limit on the
+    total allows.
 
     gain_k is the mean over rounds, small-scale fading included.
     """
     shape = problem.objective.trajectory.gain.mean(axis=0) ** -alpha
-    return _raised(np.zeros(len(shape)), shape / shape.mean(), problem.limits.total_max_w, problem.limits)
+    return _raised(
+        np.zeros(len(shape)), shape / shape.mean(), problem.limits.total_max_w, problem.limits
+    )

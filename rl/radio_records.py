@@ -1,26 +1,29 @@
-r"""Recorded rounds of the radio, without learning: costs of powers, millions of evaluations a minute.
+r"""Recorded rounds of the radio, without learning: costs of powers, millions of evaluations a
+minute.
 
-A federated round is slow because devices train. The cost of its uplink depends only on links, senders and the noise
-that budgets require, so rounds are recorded once and evaluated again at other powers. With sigma_r the noise that is
-required of row r, C_k = rho^2 / SNR_k the receiver's thermal noise on it and N_k = rho^2 / SINR_k all noise of the
-decoder,
+A federated round is slow because devices train. The cost of its uplink depends only on links,
+senders and the noise that budgets require, so rounds are recorded once and evaluated again at other
+powers. With sigma_r the noise that is required of row r, C_k = rho^2 / SNR_k the receiver's thermal
+noise on it and N_k = rho^2 / SINR_k all noise of the decoder,
 
-    d_r^2   = max(0, sigma_r^2 - C_k), sigma_r^2 or 0                   artificial noise (see `drawn_var`),
+    d_r^2   = max(0, sigma_r^2 - C_k), sigma_r^2 or 0                   artificial noise (see
+    `drawn_var`),
     v_r     = d_r^2 + N_k,  or  sigma_r^2 + kappa rho^2 where the row is lost,
     noise   = A^(T-1-t) ln( sum_r w_r^2 v_r / sum_r w_r^2 sigma_r^2 ),
     lost    = share of rows that do not arrive,
-    leak    = mean_r z_r / (h + z_r),    1 / z_r = d_r^2 / rho^2 + 1 / SINR of the UE at the eavesdropper,
+    leak    = mean_r z_r / (h + z_r),    1 / z_r = d_r^2 / rho^2 + 1 / SINR of the UE at the
+    eavesdropper,
     energy  = sum of what UEs spend, J.
 
-kappa is the noise, over rho^2, of a row that comes just in time: one over the SINR that the rate law needs for
-bits / (B deadline), with link adaptation 2^(bits / (a B deadline)) - 1 and at least its floor. h is `leak_half_at`.
-`leak` has the shape of what a closed-form attack gives away as noise grows, and no variance: it is the cost that agents
-are trained on.
-[the bound of `fl.power.bound`, round by round]
+kappa is the noise, over rho^2, of a row that comes just in time: one over the SINR that the rate
+law needs for bits / (B deadline), with link adaptation 2^(bits / (a B deadline)) - 1 and at least
+its floor. h is `leak_half_at`. `leak` has the shape of what a closed-form attack gives away as
+noise grows, and no variance: it is the cost that agents are trained on. [the bound of
+`fl.power.bound`, round by round]
 
-A live round costs the same by its own radio, and besides its loss, leakage and named homes. The cost of a UE is the
-saving if its noise had been exactly the required one, without its energy, its part of lost updates, of leakage and of
-named homes, and the loss, which is common.
+A live round costs the same by its own radio, and besides its loss, leakage and named homes. The
+cost of a UE is the saving if its noise had been exactly the required one, without its energy, its
+part of lost updates, of leakage and of named homes, and the loss, which is common.
 """
 
 from __future__ import annotations
@@ -58,9 +61,10 @@ NONE, INTRA, ALL = "none", "intra", "all"
 
 
 class Air(NamedTuple):
-    """Sharing of a band: thermal noise_w, the residual of cancellation, the interfering signals, UEs of a group at
-    most, hertz, the rate law (see `Adaptation`), the SINR below which no UE is decoded, the deadline, the noise floor
-    of base stations over thermal noise, and the share of the time of uplinks, by which bandwidth_hz is multiplied.
+    """Sharing of a band: thermal noise_w, the residual of cancellation, the interfering signals,
+    UEs of a group at most, hertz, the rate law (see `Adaptation`), the SINR below which no UE is
+    decoded, the deadline, the noise floor of base stations over thermal noise, and the share of the
+    time of uplinks, by which bandwidth_hz is multiplied.
     """
 
     noise_w: float
@@ -79,8 +83,9 @@ class Air(NamedTuple):
 
 @frozen
 class Links(Columns):
-    """Links of K UEs in S rounds. h (S, K, n_bs, antennas), heard (S, K, 1, antennas) : amplitudes at base stations and
-    at an eavesdropper, of path and fading; serving (S, K), -1 : absent; downlink_bps (S, K).
+    """Links of K UEs in S rounds. h (S, K, n_bs, antennas), heard (S, K, 1, antennas) : amplitudes
+    at base stations and at an eavesdropper, of path and fading; serving (S, K), -1 : absent;
+    downlink_bps (S, K).
     """
 
     h: ComplexArray
@@ -90,16 +95,25 @@ class Links(Columns):
 
     @classmethod
     def of(cls, cohort: Cohort, overheard: Cohort | None, uplink: Uplink) -> Self:
-        """The links of one round. Without an eavesdropper the server listens: `heard` has no antenna."""
+        """The links of one round. Without an eavesdropper the server listens: `heard` has no
+        antenna.
+        """
         own = _amplitudes(cohort)
-        heard = np.zeros((len(own), 0, own.shape[2]), np.complex128) if overheard is None else _amplitudes(overheard)
-        return cls(own[None], heard[None], cohort.serving[None], band(uplink).downlink_bps(cohort)[None])
+        heard = (
+            np.zeros((len(own), 0, own.shape[2]), np.complex128)
+            if overheard is None
+            else _amplitudes(overheard)
+        )
+        return cls(
+            own[None], heard[None], cohort.serving[None], band(uplink).downlink_bps(cohort)[None]
+        )
 
 
 @frozen
 class Rows(Columns):
-    """Rows of S rounds, filled up to R. of (S, R) : the UE, -1 for none; weight, required_std (S, R); rho, factor,
-    lost_noise (S,) : A^(T-1-t) and kappa; drawing (S,) : how noise is drawn, a place in `DRAWINGS`.
+    """Rows of S rounds, filled up to R. of (S, R) : the UE, -1 for none; weight, required_std (S,
+    R); rho, factor, lost_noise (S,) : A^(T-1-t) and kappa; drawing (S,) : how noise is drawn, a
+    place in `DRAWINGS`.
     """
 
     of: IntArray
@@ -119,8 +133,8 @@ class Rows(Columns):
 
 @frozen
 class Rounds(Columns):
-    """S rounds that were played. count (S, K) : rows that each UE sends, of n_bits (S,); compute_s, compute_j (S, K) :
-    time and energy of training before.
+    """S rounds that were played. count (S, K) : rows that each UE sends, of n_bits (S,); compute_s,
+    compute_j (S, K) : time and energy of training before.
     """
 
     links: Links
@@ -142,8 +156,9 @@ class Rounds(Columns):
 
 @frozen
 class RadioCosts:
-    """Figures (B,) of power vectors that follow from the radio; energy of each UE (B, K). By row (B, R): noise suffered
-    and required, weighted; whether it was lost; its leak; whether artificial noise was drawn on it.
+    """Figures (B,) of power vectors that follow from the radio; energy of each UE (B, K). By row
+    (B, R): noise suffered and required, weighted; whether it was lost; its leak; whether artificial
+    noise was drawn on it.
     """
 
     figures: Figures
@@ -163,7 +178,9 @@ def strength(h: ComplexArray) -> FloatArray:
 def band(uplink: Uplink) -> SharedBand:
     """The uplink as a shared band. Raises BadInput for an ideal uplink."""
     if not isinstance(uplink, SharedBand):
-        raise BadInput("world.radio.uplink: power changes nothing over an ideal uplink; take kind: noma or oma")
+        raise BadInput(
+            "world.radio.uplink: power changes nothing over an ideal uplink; take kind: noma or oma"
+        )
     return uplink
 
 
@@ -172,22 +189,34 @@ def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
     own = band(uplink)
     share = own.share_of_time()
     air = Air(
-        own.band_noise_w(), 0.0, NONE, _NO_GROUPS, own.bandwidth_hz * share, *own.rate.law, 0.0,
-        min(own.limit_s(), round_s), own.over_thermal(), share,
-    )  # fmt: skip
+        own.band_noise_w(),
+        0.0,
+        NONE,
+        _NO_GROUPS,
+        own.bandwidth_hz * share,
+        *own.rate.law,
+        0.0,
+        min(own.limit_s(), round_s),
+        own.over_thermal(),
+        share,
+    )
     if not isinstance(uplink, Noma):
         return air
     return air._replace(
-        residual=uplink.sic_residual, interference=uplink.interference,
-        group_size=uplink.group_size or _NO_GROUPS, min_sinr=uplink.min_sinr(),
-    )  # fmt: skip
+        residual=uplink.sic_residual,
+        interference=uplink.interference,
+        group_size=uplink.group_size or _NO_GROUPS,
+        min_sinr=uplink.min_sinr(),
+    )
 
 
 def lost_noise(air: Air, n_bits: FloatArray) -> FloatArray:
     """kappa of rows of n_bits."""
     with np.errstate(divide="ignore", over="ignore"):
         hertz_s = air.bandwidth_hz * air.deadline_s
-        least = np.maximum(np.expm1(np.log(2.0) * n_bits / (air.attenuation * hertz_s)), air.floor_sinr)
+        least = np.maximum(
+            np.expm1(np.log(2.0) * n_bits / (air.attenuation * hertz_s)), air.floor_sinr
+        )
         return np.minimum(1.0 / least, _MAX_LOST)
 
 
@@ -202,21 +231,29 @@ class Sent:
 
 
 def costs_of(
-    sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray | None = None, half_at: float = 1.0
+    sent: Sent,
+    energy_j: FloatArray,
+    rows: Rows,
+    drawn_std: FloatArray | None = None,
+    half_at: float = 1.0,
 ) -> RadioCosts:
-    """The law of costs, of B rounds; energy_j (B, K); drawn_std (B, R) of artificial noise, none: as rows draw it;
-    half_at : h of `leak`.
+    """The law of costs, of B rounds; energy_j (B, K); drawn_std (B, R) of artificial noise, none:
+    as rows draw it; half_at : h of `leak`.
     """
     there = rows.of >= 0
     rho = rows.rho[:, None]
     required = np.where(there, rows.required_std**2, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         thermal = np.where(there & (sent.snr > 0), rho**2 / sent.snr, 0.0)
-        drawn = np.where(there, _drawn(rows, required, thermal) if drawn_std is None else drawn_std**2, 0.0)
+        drawn = np.where(
+            there, _drawn(rows, required, thermal) if drawn_std is None else drawn_std**2, 0.0
+        )
         decoder = rho**2 / np.maximum(sent.sinr, 1e-30)
         lost = there & ~sent.decoded
         share = np.where(there, rows.weight**2, 0.0)
-        suffered = share * np.where(lost, required + rows.lost_noise[:, None] * rho**2, drawn + decoder)
+        suffered = share * np.where(
+            lost, required + rows.lost_noise[:, None] * rho**2, drawn + decoder
+        )
         asked = share * required
         asked = np.where(asked.sum(axis=1, keepdims=True) > 0, asked, share * rho**2)
         total = asked.sum(axis=1)
@@ -243,12 +280,18 @@ def _drawn(rows: Rows, required: FloatArray, thermal: FloatArray) -> FloatArray:
 
 
 def sinrs(
-    power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, group_of: IntArray, air: Air
+    power_w: FloatArray,
+    which: IntArray,
+    h: ComplexArray,
+    serving: IntArray,
+    group_of: IntArray,
+    air: Air,
 ) -> FloatArray:
-    """SINR (B, K) at the receivers `serving` (S, K) of power vectors (B, K), each in the round which (B,) of S.
+    """SINR (B, K) at the receivers `serving` (S, K) of power vectors (B, K), each in the round
+    which (B,) of S.
 
-    h (S, K, n, antennas); group_of (B, K): UEs that send together. The law is that of `SharedBand.granted`; an
-    eavesdropper cancels alike.
+    h (S, K, n, antennas); group_of (B, K): UEs that send together. The law is that of
+    `SharedBand.granted`; an eavesdropper cancels alike.
     """
     cell = serving[which]
     floor_w = air.noise_w * air.over_thermal
@@ -291,26 +334,36 @@ def _apart(cell: IntArray, n_bs: int) -> IntArray:
 def _ends(
     rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray, sinr: FloatArray
 ) -> tuple[FloatArray, reception.Ends]:
-    """SNR (B, K) of power vectors (B, K), each in one of S rounds, and the ends of their transmissions."""
+    """SNR (B, K) of power vectors (B, K), each in one of S rounds, and the ends of their
+    transmissions.
+    """
     links = rounds.links
     cell = rounds.links.serving[which]
     received_w = power_w * _own_strength(links.h, which, cell)
     downlink_bps = links.downlink_bps[which]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
     bits = rounds.n_bits[which][:, None] * rounds.count[which]
-    spans = reception.Durations.of(bits, downlink_bps, rounds.compute_s[which], law.rate_bps(sinr, air.bandwidth_hz))
+    spans = reception.Durations.of(
+        bits, downlink_bps, rounds.compute_s[which], law.rate_bps(sinr, air.bandwidth_hz)
+    )
     decoded = reception.is_received(sinr, air.min_sinr)
     if air.group_size < cell.shape[1]:
         group_of = _groups(power_w, which, links, air)
         flat = reception.Durations(*(span_s.reshape(-1) for span_s in spans))
         apart = _apart(cell, links.h.shape[2])
-        wait_s = reception.waits(flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s)
+        wait_s = reception.waits(
+            flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s
+        )
         spans = spans._replace(wait_s=wait_s.reshape(cell.shape))
     spent_w = power_w * air.share_of_time
-    return received_w / air.noise_w, reception.ends(spans, decoded, spent_w, rounds.compute_j[which], air.deadline_s)
+    return received_w / air.noise_w, reception.ends(
+        spans, decoded, spent_w, rounds.compute_j[which], air.deadline_s
+    )
 
 
-def received(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> tuple[FloatArray, FloatArray]:
+def received(
+    power_w: FloatArray, which: IntArray, links: Links, air: Air
+) -> tuple[FloatArray, FloatArray]:
     """SINR (B, K) of power vectors at the base stations, and at the eavesdropper, 0 without one."""
     can = links.downlink_bps > 0  # a UE without the model has nothing to send
     group_of = _groups(power_w, which, links, air)
@@ -324,7 +377,9 @@ def received(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> tu
     return sinr, sinrs(sent_w, which, links.heard, np.minimum(links.serving, 0), group_of, alone)
 
 
-def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray, half_at: float = 1.0) -> RadioCosts:
+def judged(
+    rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray, half_at: float = 1.0
+) -> RadioCosts:
     """Costs of power vectors (B, K) in rounds which (B,); half_at : h of `leak`."""
     links = rounds.links
     sinr, heard = received(power_w, which, links, air)
@@ -341,8 +396,12 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray, half_
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:
-    root = np.sqrt(np.where(np.isnan(cohort.gain), 0.0, cohort.gain))[:, :, None]  # NaN: an absent UE
-    return np.asarray(root * (np.ones_like(root) if cohort.fading is None else cohort.fading), dtype=np.complex128)
+    root = np.sqrt(np.where(np.isnan(cohort.gain), 0.0, cohort.gain))[
+        :, :, None
+    ]  # NaN: an absent UE
+    return np.asarray(
+        root * (np.ones_like(root) if cohort.fading is None else cohort.fading), dtype=np.complex128
+    )
 
 
 # -- live rounds
@@ -350,7 +409,8 @@ def _amplitudes(cohort: Cohort) -> ComplexArray:
 
 @frozen
 class Costs:
-    """The figures of a round, the cost `total` that a reward makes of them, and whether artificial noise was drawn.
+    """The figures of a round, the cost `total` that a reward makes of them, and whether artificial
+    noise was drawn.
 
     own (K,) : the cost of each UE. rows : that were sent; None where no UE sent.
     """
@@ -363,9 +423,15 @@ class Costs:
 
 
 def costs(
-    task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerContext, of: int, places: Places
-) -> Costs:  # fmt: skip
-    """The costs of a round. now : the context before it; of : rounds that are planned; places : homes of UEs.
+    task: Online,
+    setup: Setup,
+    outcome: RoundOutcome | None,
+    now: PowerContext,
+    of: int,
+    places: Places,
+) -> Costs:
+    """The costs of a round. now : the context before it; of : rounds that are planned; places :
+    homes of UEs.
 
     A round without a UE has no outcome, and costs nothing.
     """
@@ -389,8 +455,10 @@ def costs(
 
 def rows_sent(
     task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int
-) -> tuple[Rows, FloatArray]:  # fmt: skip
-    """The rows of a round, and the noise drawn on each (1, R). A lost one weighs as the mean that came of its model."""
+) -> tuple[Rows, FloatArray]:
+    """The rows of a round, and the noise drawn on each (1, R). A lost one weighs as the mean that
+    came of its model.
+    """
     last = outcome.merges[-1].uploads
     ue = last.ue
     model = last.made.model
@@ -413,19 +481,23 @@ def rows_sent(
     kappa = lost_noise(air_of(setup.uplink, setup.learning.round_s), np.array([now.n_bits]))
     rho = np.array([now.scale])
     drawing = np.array([DRAWINGS.index(budgets[0].drawing if budgets else "all")])
-    return Rows(ue[None], weight[None], required_std[None], rho, np.array([factor]), kappa, drawing), drawn_std[None]
+    return Rows(
+        ue[None], weight[None], required_std[None], rho, np.array([factor]), kappa, drawing
+    ), drawn_std[None]
 
 
 def _radio(
     outcome: RoundOutcome, now: PowerContext, rows: Rows, drawn_std: FloatArray, half_at: float
-) -> RadioCosts:  # fmt: skip
+) -> RadioCosts:
     last = outcome.merges[-1].uploads
     channel = last.channel
     listener = channel if last.overheard is None else last.overheard
     ue, first = np.unique(last.ue, return_index=True)
     energy_j = np.zeros((1, len(now.snr_per_w)))
     energy_j[0, ue] = channel.energy_j[first]
-    with np.errstate(divide="ignore", invalid="ignore"):  # noise also of one whose SINR changed while it sent
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # noise also of one whose SINR changed while it sent
         sinr = np.where(channel.noise_std > 0, (now.scale / channel.noise_std) ** 2, np.inf)
     snr = now.snr_per_w[last.ue] * channel.power_w
     heard = np.zeros(len(last.ue)) if listener is None else listener.sinr
@@ -458,14 +530,20 @@ def _own(radio: RadioCosts, rows: Rows, n: int) -> dict[str, FloatArray]:
 def _loss(learning: Learning, outcome: RoundOutcome) -> float:
     """Error of a map in dB, cross-entropy of a classifier in nats; NaN for another learner."""
     learner = learning.learner
-    scores = learner.evaluate(outcome.state.model, outcome.state.held_out.thinned(learner.most_held_out))
+    scores = learner.evaluate(
+        outcome.state.model, outcome.state.held_out.thinned(learner.most_held_out)
+    )
     rmse_db = float(scores.get("rmse_db", np.nan))
     return rmse_db if np.isfinite(rmse_db) else float(scores.get("cross_entropy_nats", np.nan))
 
 
 def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> FloatArray:
-    """Each UE's part (K,) of the share of estimates of a round that come near enough, mean over attacks; 0 without."""
-    ue, attack, error_m = (np.array([row[name] for row in outcome.leakage]) for name in ("ue", "attack", "error_m"))
+    """Each UE's part (K,) of the share of estimates of a round that come near enough, mean over
+    attacks; 0 without.
+    """
+    ue, attack, error_m = (
+        np.array([row[name] for row in outcome.leakage]) for name in ("ue", "attack", "error_m")
+    )
     of_ue = np.zeros(n)
     attacks = np.unique(attack)
     for a in attacks:
@@ -476,7 +554,9 @@ def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> FloatArray:
 
 
 def _named(setup: Setup, outcome: RoundOutcome, places: Places, n: int) -> FloatArray:
-    """Each UE's part (K,) of the share of homes of attacked UEs that are named so far, mean over attacks."""
+    """Each UE's part (K,) of the share of homes of attacked UEs that are named so far, mean over
+    attacks.
+    """
     found = homes_named(setup.learning.leakage, outcome.state.leakage, setup.public.area, places)
     of_ue = np.zeros(n)
     for ue, _, hit in found:

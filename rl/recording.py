@@ -25,7 +25,9 @@ def look_now(env: OnlinePower) -> Look:
 
 
 def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
-    """All rounds of a world that is played with a rule: the rounds, and the knowledge before each. BadInput: none."""
+    """All rounds of a world that is played with a rule: the rounds, and the knowledge before each.
+    BadInput: none.
+    """
     env.reset(options={"world": world})
     played = []
     looks = []
@@ -44,14 +46,16 @@ def _check_played(env: OnlinePower, n: int) -> None:
     """Raise BadInput where n, the number of rounds of a world that were played, is 0."""
     if not n:
         raise BadInput(
-            f"learning: no round is played in world {env.start['world']}: no UE sends anything, or the first round "
-            f"exceeds privacy_budget ({env.setup.learning.privacy_budget}): raise its epsilon, or let defenses draw "
-            "more noise"
+            f"learning: no round is played in world {env.start['world']}: no UE sends anything, "
+            f"or the first round exceeds privacy_budget ({env.setup.learning.privacy_budget}): "
+            "raise its epsilon, or let defenses draw more noise"
         )
 
 
 def _of_round(env: OnlinePower, look: Look) -> Rounds:
-    """The round that was played last, whose links were known before; a silent one where no UE sent."""
+    """The round that was played last, whose links were known before; a silent one where no UE
+    sent.
+    """
     rows = env.cost.rows
     if env.outcome is None or rows is None:
         return silent(look)
@@ -73,8 +77,8 @@ def _of_round(env: OnlinePower, look: Look) -> Rounds:
 def costs_of(
     env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], world: int
 ) -> Iterator[tuple[Costs, float]]:
-    """All rounds of a world under a policy, but for one that a privacy budget discards: what each costs, and the wall
-    time of the decision, ms. BadInput: none is played.
+    """All rounds of a world under a policy, but for one that a privacy budget discards: what each
+    costs, and the wall time of the decision, ms. BadInput: none is played.
     """
     seen, _ = env.reset(options={"world": world})
     while not env.over:

@@ -17,8 +17,8 @@ RECORDED: tuple[str, ...] = ("noise", "lost", "leak", "energy_j")
 Figures = Mapping[str, FloatArray]
 """Costs of rounds without any weight, (B,) each.
 
-noise : logarithm of the bound's increment over that of the required noise; loss : dB or nats; leakage, lost, leak,
-named : shares; energy_j : of all UEs."""
+noise : logarithm of the bound's increment over that of the required noise; loss : dB or nats;
+leakage, lost, leak, named : shares; energy_j : of all UEs."""
 
 
 class Reward(Part):
@@ -28,7 +28,8 @@ class Reward(Part):
     leakage_within_m: float = Field(50.0, gt=0, le=1e6)
     """distance within which an estimate counts as `leakage`, m"""
     leak_half_at: float = Field(1.0, gt=0, le=1e6)
-    """h of `leak`: SINR that noise leaves at the eavesdropper at which an update counts as half read: z / (h + z)"""
+    """h of `leak`: SINR that noise leaves at the eavesdropper at which an update counts as half
+    read: z / (h + z)"""
 
     @property
     @abstractmethod
@@ -49,41 +50,50 @@ class Reward(Part):
 
     @abstractmethod
     def cost(self, figures: Figures) -> FloatArray:
-        """Cost of each round (B,), finite; figures (B,) are those of `reads`, others are refused (BadInput)."""
+        """Cost of each round (B,), finite; figures (B,) are those of `reads`, others are refused
+        (BadInput).
+        """
 
 
 class Weighted(Reward):
     """A weighted sum of the figures of a round.
 
-    noise is the logarithm of the ratio of the round's increment of the bound to the increment by the required noise
-    alone:
+    noise is the logarithm of the ratio of the round's increment of the bound to the increment by
+    the required noise alone:
 
         A^(T-1-t) ln( sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2) / sum_k G_k^2 sigma_required,k^2 )
 
-    It is 0 if artificial and channel noise together equal the required noise. An update that is lost counts as one with
-    the required noise and that of the worst link that would have come in time (see `rl.radio_records`).
+    It is 0 if artificial and channel noise together equal the required noise. An update that is
+    lost counts as one with the required noise and that of the worst link that would have come in
+    time (see `rl.radio_records`).
     """
 
     kind: Literal["weighted"] = "weighted"
     noise: float = Field(1.0, ge=0, le=1e6)
     """weight of the bound's increment"""
     loss: float = Field(0.0, ge=0, le=1e6)
-    """weight of the model's held-out loss after the round: cross-entropy in nats, or the map's error in dB"""
+    """weight of the model's held-out loss after the round: cross-entropy in nats, or the map's
+    error in dB"""
     leakage: float = Field(0.0, ge=0, le=1e6)
-    """weight of the share of estimates that come within `leakage_within_m` of the truth, mean over attacks"""
+    """weight of the share of estimates that come within `leakage_within_m` of the truth, mean over
+    attacks"""
     lost: float = Field(0.0, ge=0, le=1e6)
     """weight of the share of updates that do not arrive"""
     leak: float = Field(0.0, ge=0, le=1e6)
-    """weight of the part of updates that noise leaves at the eavesdropper, or at the server without one: mean of z / (h
-    + z) over updates, h `leak_half_at`, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a
-    closed-form attack's success without its variance"""
+    """weight of the part of updates that noise leaves at the eavesdropper, or at the server without
+    one: mean of z / (h + z) over updates, h `leak_half_at`, 1 / z = artificial noise over the
+    numbers sent + 1 / SINR there; the shape of a closed-form attack's success without its
+    variance"""
     named: float = Field(0.0, ge=0, le=1e6)
-    """weight of the share of homes that attacks have named so far within `learning.leakage.hit_radius_m`, mean over
-    attacks: `attack.NAME.home_located.percent` after the last round"""
+    """weight of the share of homes that attacks have named so far within
+    `learning.leakage.hit_radius_m`, mean over attacks: `attack.NAME.home_located.percent` after the
+    last round"""
     energy_per_j: float = Field(0.0, ge=0, le=1e9)
     """weight of the energy of all UEs, per joule"""
 
-    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
+    reference = (
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
+    )
     example = {"kind": "weighted"}
 
     @property
@@ -92,7 +102,9 @@ class Weighted(Reward):
         return {name: key for name, key in keys.items() if getattr(self, key)}
 
     def cost(self, figures: Figures) -> FloatArray:
-        return np.asarray(sum(getattr(self, key) * figures[name] for name, key in self.reads.items()))
+        return np.asarray(
+            sum(getattr(self, key) * figures[name] for name, key in self.reads.items())
+        )
 
 
 REWARDS = OneOf("reward", Weighted, default="weighted")
@@ -102,7 +114,8 @@ REWARDS = OneOf("reward", Weighted, default="weighted")
 def cost_of(reward: Reward, figures: Figures, finite: bool = True) -> FloatArray:
     """Cost of rounds (B,) of a reward, which gets only the figures that it reads.
 
-    Raises BadInput: it takes another figure, or does not give one number a round, which is finite (if `finite`).
+    Raises BadInput: it takes another figure, or does not give one number a round, which is finite
+    (if `finite`).
     """
     of = f"train.task.reward: {type(reward).__name__}.cost"
     given = {name: figures[name] for name in reward.reads if name in figures}
@@ -111,11 +124,14 @@ def cost_of(reward: Reward, figures: Figures, finite: bool = True) -> FloatArray
     except KeyError as error:
         if error.args[0] not in FIGURES:
             raise
-        raise BadInput(f"{of} takes the figure {error}, and its `reads` does not name it; add it there") from None
+        raise BadInput(
+            f"{of} takes the figure {error}, and its `reads` does not name it; add it there"
+        ) from None
     wanted = np.shape(next(iter(figures.values())))
     if cost.dtype.kind not in "fiu" or cost.shape != wanted:
         raise BadInput(
-            f"{of} gives {cost.dtype} of shape {cost.shape} for figures of shape {wanted}; give one number a round"
+            f"{of} gives {cost.dtype} of shape {cost.shape} for figures of shape "
+            f"{wanted}; give one number a round"
         )
     bad = np.flatnonzero(~np.isfinite(cost))
     if finite and len(bad):

@@ -31,19 +31,19 @@ class Agent(Part):
 class DdpgAgent(Agent):
     """Deep deterministic policy gradient (DDPG): an actor and a critic, each with a target network.
 
-    For the task `allocation` an action is a power vector, and a step is one of them. For `online` one actor serves
-    every UE: in some passes all move their powers from those of the best tuned rule, and each is paid for what its own
-    move saves (see `rl.ue`); a step is one move of every UE in `situations` recorded rounds, whose cost must depend on
-    the radio alone. Learning starts after `learning_starts` random steps. With discount 0 only the immediate reward
-    counts.
+    For the task `allocation` an action is a power vector, and a step is one of them. For `online`
+    one actor serves every UE: in some passes all move their powers from those of the best tuned
+    rule, and each is paid for what its own move saves (see `rl.ue`); a step is one move of every UE
+    in `situations` recorded rounds, whose cost must depend on the radio alone. Learning starts
+    after `learning_starts` random steps. With discount 0 only the immediate reward counts.
     """
 
     kind: Literal["ddpg"] = "ddpg"
     learning_rate: float = Field(1e-3, gt=0, le=1)
     """learning rate of Adam, for the critic"""
     actor_rate: float = Field(0.2, gt=0, le=10)
-    """learning rate of the actor over that of the critic; with equal rates the actor follows a critic that is not
-    there yet, and may end where tanh is flat"""
+    """learning rate of the actor over that of the critic; with equal rates the actor follows a
+    critic that is not there yet, and may end where tanh is flat"""
     final_rate: float = Field(0.01, gt=0, le=1)
     """both rates at the end of training over those at the beginning; they fall linearly"""
     batch_size: int = Field(512, ge=1, le=65_536)
@@ -59,22 +59,22 @@ class DdpgAgent(Agent):
     discount: float = Field(0.0, ge=0, lt=1)
     """discount factor (gamma)"""
     exploration_noise_std: float = Field(0.2, ge=0, le=2)
-    """standard deviation of the Gaussian noise on actions during training; a unit is half of the range of powers in
-    decibels for `allocation`, and 10 dB for `online`"""
+    """standard deviation of the Gaussian noise on actions during training; a unit is half of the
+    range of powers in decibels for `allocation`, and 10 dB for `online`"""
     exploration_noise_final_std: float | None = Field(0.05, ge=0, le=2)
     """its value at the end of training, reached linearly; none: constant"""
     hidden: tuple[int, ...] = Field((128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic"""
     live: bool = False
-    """whether the worlds that are trained on are played while it learns, each with the policy as it is then, instead of
-    all before with a rule; of `online`"""
+    """whether the worlds that are trained on are played while it learns, each with the policy as it
+    is then, instead of all before with a rule; of `online`"""
     situations: int = Field(16, ge=1, le=65_536)
     """number of rounds in a step, of `online`"""
     passes: int = Field(3, ge=1, le=100)
     """number of moves of all UEs in a round, of `online`"""
     probes: bool = False
-    """whether a UE sees what moves of its own by -6, -2, 2 and 6 dB would cost in the expected round, of `online`:
-    4 K + 1 power vectors a pass"""
+    """whether a UE sees what moves of its own by -6, -2, 2 and 6 dB would cost in the expected
+    round, of `online`: 4 K + 1 power vectors a pass"""
 
     reference = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
     example = {"kind": "ddpg"}
@@ -92,8 +92,8 @@ AGENTS = OneOf("power-agent", DdpgAgent, default=AGENT)
 VISITED = f"{AGENT}, best visited"
 OPTIMUM = "optimum"
 ORACLE = "oracle"
-"""Names in comparisons of the best vector that a training tried, the best of the optimisers, and the best powers of
-each round that a search finds with everything known."""
+"""Names in comparisons of the best vector that a training tried, the best of the optimisers, and
+the best powers of each round that a search finds with everything known."""
 RANDOM = "random search"
 BEST_RESPONSES = {
     "best response, 9 a UE": tuple((0.0, -step_db, step_db) for step_db in (8.0, 4.0, 2.0)),
@@ -101,8 +101,9 @@ BEST_RESPONSES = {
         (0.0, -2 * step_db, -step_db, step_db, 2 * step_db) for step_db in (6.0, 3.0, 2.0, 1.0)
     ),
 }
-"""Comparisons besides the rules: the best of random parameters, and a search in every round with prior knowledge by the
-steps in dB of each of its sweeps, whose numbers add up to the power vectors a UE that stand in its name."""
+"""Comparisons besides the rules: the best of random parameters, and a search in every round with
+prior knowledge by the steps in dB of each of its sweeps, whose numbers add up to the power vectors
+a UE that stand in its name."""
 
 
 class Task(Part):
@@ -120,17 +121,23 @@ class Allocation(Task):
 
     kind: Literal["allocation"] = "allocation"
     observe: Literal["paper", "channel"] = "paper"
-    """observation: the last powers, T_th and objective; channel: additionally gains and required noise"""
+    """observation: the last powers, T_th and objective; channel: additionally gains and required
+    noise"""
     criterion: Criterion = "aggregate"
-    """when channel noise is sufficient: for the sum over UEs, for each UE, or with artificial noise added (top-up)"""
+    """when channel noise is sufficient: for the sum over UEs, for each UE, or with artificial noise
+    added (top-up)"""
     draws: int = Field(1, ge=1, le=100_000)
     """number of channel realisations for training; 1: that of the scenario"""
     eval_worlds: int = Field(16, ge=1, le=10_000)
-    """number of channel realisations for the evaluations during training, which select the best policy"""
+    """number of channel realisations for the evaluations during training, which select the best
+    policy"""
     held_out: int = Field(16, ge=1, le=10_000)
-    """number of held-out channel realisations for the final comparison; with `draws: 1` one is used for all"""
+    """number of held-out channel realisations for the final comparison; with `draws: 1` one is used
+    for all"""
 
-    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
+    reference = (
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
+    )
     example = {"kind": "allocation"}
 
 
@@ -149,8 +156,8 @@ class Online(Task):
     tune_worlds: int = Field(4, ge=1, le=1000)
     """number of other worlds, on whose recorded rounds the rules of the comparison are tuned"""
     tune_evaluations: int = Field(86_400, ge=1, le=1_000_000_000)
-    """number of power vectors that are judged to tune each rule: as many whole generations of 48 vectors for each
-    recorded round as fit, at least one"""
+    """number of power vectors that are judged to tune each rule: as many whole generations of 48
+    vectors for each recorded round as fit, at least one"""
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
     example = {"kind": "online"}

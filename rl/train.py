@@ -1,4 +1,6 @@
-"""A training from its first step to its last: evaluated now and then, the best policy kept, checkpoints in between."""
+"""A training from its first step to its last: evaluated now and then, the best policy kept,
+checkpoints in between.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ SAVE_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """The training after some steps: the figure of the policy (small is good), the mean reward since the last point,
-    and the best reward of any step so far.
+    """The training after some steps: the figure of the policy (small is good), the mean reward
+    since the last point, and the best reward of any step so far.
     """
 
     step: int
@@ -46,12 +48,17 @@ class Course:
 
 
 def take_steps(
-    training: DdpgTraining, score: Callable[[Weights], float], every: int, course: Course,
-    tell: Callable[[CurvePoint, bool], None], save: Callable[[Tree], None],
-) -> Course:  # fmt: skip
+    training: DdpgTraining,
+    score: Callable[[Weights], float],
+    every: int,
+    course: Course,
+    tell: Callable[[CurvePoint, bool], None],
+    save: Callable[[Tree], None],
+) -> Course:
     """Take all steps, or those that are left of a course that `restored` made.
 
-    tell : gets every new point of the curve, and whether it is the last one. save : writes the tree of a checkpoint.
+    tell : gets every new point of the curve, and whether it is the last one. save : writes the tree
+    of a checkpoint.
     """
     saved = time.perf_counter()
 
@@ -81,7 +88,9 @@ def take_steps(
 
 
 def restored(training: DdpgTraining, tree: Tree) -> Course:
-    """The course of a checkpoint, and the training set to where it was. Raises ValueError for what does not fit."""
+    """The course of a checkpoint, and the training set to where it was. Raises ValueError for what
+    does not fit.
+    """
     check_finite(tree)
     training.resume(tree["training"])
     return from_tree_as(tree["course"], Course)

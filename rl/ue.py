@@ -1,15 +1,18 @@
-r"""Recorded rounds as tasks of single UEs, and the Gymnasium environment in which one UE sets its power.
+r"""Recorded rounds as tasks of single UEs, and the Gymnasium environment in which one UE sets its
+power.
 
-All UEs of a round send with the present powers p. A UE sees its links and what p leads to (see `rl.look`), and moves
-its power by 10 dB times its action in [-1, 1]. Its reward is what its own move saves, given the moves of all others,
+All UEs of a round send with the present powers p. A UE sees its links and what p leads to (see
+`rl.look`), and moves its power by 10 dB times its action in [-1, 1]. Its reward is what its own
+move saves, given the moves of all others,
 
     r_k = 10 (c(p' with p_k) - c(p')),     p' = p + 10 dB a, within the limits,
 
-c the cost of the round (see `rl.reward`): the moves of others are on both sides, so UEs are not paid for one another.
-[difference rewards: Wolpert and Tumer, Optimal payoff functions for members of collectives, 2002]
+c the cost of the round (see `rl.reward`): the moves of others are on both sides, so UEs are not
+paid for one another. [difference rewards: Wolpert and Tumer, Optimal payoff functions for members
+of collectives, 2002]
 
-A pass is one such move of all UEs. Passes begin at the powers of a tuned rule; each later one sees what the one before
-led to.
+A pass is one such move of all UEs. Passes begin at the powers of a tuned rule; each later one sees
+what the one before led to.
 """
 
 from __future__ import annotations
@@ -38,8 +41,9 @@ Act = Callable[[Seen], npt.ArrayLike]
 class UeRounds:
     """S recorded rounds of K UEs at the present powers of each pass.
 
-    probes : whether a UE also sees what moves of its own would cost (see `rl.policy`). present (passes, S, K) : dBW;
-    seen (passes, S, K, F) : observations at them. At first all passes are at the rule.
+    probes : whether a UE also sees what moves of its own would cost (see `rl.policy`). present
+    (passes, S, K) : dBW; seen (passes, S, K, F) : observations at them. At first all passes are at
+    the rule.
     """
 
     def __init__(self, known: Known, rule: Tuned, passes: int = 1, probes: bool = False) -> None:
@@ -60,7 +64,9 @@ class UeRounds:
     def add(self, known: Known) -> None:
         """More rounds of the same UEs; all passes are at the rule again."""
         rounds = Rounds.stack([self.known.rounds, known.rounds])
-        self.known = replace(self.known, rounds=rounds, look=Look.join([self.known.look, known.look]))
+        self.known = replace(
+            self.known, rounds=rounds, look=Look.join([self.known.look, known.look])
+        )
         self._begin(len(self.present))
 
     def features(self, dbw: FloatArray) -> Seen:
@@ -99,23 +105,27 @@ class UePower(PowerEnv):
     """Power of one UE in a recorded round in which all others send with given powers.
 
     Description
-        Rounds of a federated training over a shared band were recorded once. An episode is one step: a round and a UE
-        in it are drawn, the UE sets its power, and the cost of the round is judged again, without any local training.
-        One policy serves every UE, for any number of them.
+        Rounds of a federated training over a shared band were recorded once. An episode is one
+        step: a round and a UE in it are drawn, the UE sets its power, and the cost of the round is
+        judged again, without any local training. One policy serves every UE, for any number of
+        them.
 
     Action space
-        Box(-1, 1, (1,)): what is added to the present power of the UE, in units of 10 dB, within its limits. At first
-        the present power is that of the best tuned rule, so that 0 plays the rule. `play(policy)` makes another pass
-        of it: all UEs move as the policy says, and the next episodes begin at those powers.
+        Box(-1, 1, (1,)): what is added to the present power of the UE, in units of 10 dB, within
+        its limits. At first the present power is that of the best tuned rule, so that 0 plays the
+        rule. `play(policy)` makes another pass of it: all UEs move as the policy says, and the next
+        episodes begin at those powers.
 
     Observation space
-        Box(-5, 5, (22,)): features of `rl.look` at the present powers, and by how much they are above the rule.
+        Box(-5, 5, (22,)): features of `rl.look` at the present powers, and by how much they are
+        above the rule.
 
     Rewards
         10 times what the move saves of the cost of the round, see `rl.reward`, from -5 to 5.
 
     Starting state
-        `options={"round": i, "ue": k}` asks for a round and a UE. Other options and values are refused.
+        `options={"round": i, "ue": k}` asks for a round and a UE. Other options and values are
+        refused.
 
     Episode end
         Terminated after one step. A step before a reset or after the end is refused.

@@ -1,7 +1,7 @@
 """The application: scenario files, and the modules that read, run, sweep and report them.
 
-From Python: ``from scenarios import load, open_run, run``. Names are imported when they are first used, so that a short
-command pays for nothing else.
+From Python: ``from scenarios import load, open_run, run``. Names are imported when they are first
+used, so that a short command pays for nothing else.
 """
 
 from __future__ import annotations

@@ -12,9 +12,14 @@ import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 _INK = """name => {
     const canvas = document.getElementById(`replay-${name}`);
@@ -31,7 +36,9 @@ _INK = """name => {
 @contextmanager
 def started() -> Iterator[Any]:
     """A browser of this machine, or a skip with the reason."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser here")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: no browser here"
+    )
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip(f"none of {', '.join(NAMES)} is installed: no browser here")
@@ -49,10 +56,15 @@ class Pages:
         self.contexts: list[Any] = []
         self.complaints: list[str] = []
 
-    def __call__(self, file: Path, width: int = 1280, height: int = 900, dark: bool = False, **more: Any) -> Any:
-        """The page of a file, loaded, in a window of this size; more: what playwright's `new_context` takes."""
+    def __call__(
+        self, file: Path, width: int = 1280, height: int = 900, dark: bool = False, **more: Any
+    ) -> Any:
+        """The page of a file, loaded, in a window of this size; more: what playwright's
+        `new_context` takes."""
         context = self.browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", **more
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            **more,
         )
         self.contexts.append(context)
         page, own = context.new_page(), file.resolve().as_uri()
@@ -74,11 +86,14 @@ class Pages:
 
 
 def violations(page: Any, context: str | None = None, serious: bool = False) -> Any:
-    """Rules of accessibility that a page, or a part of it, breaks, each with the elements; or only the serious ones."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
-    found = axe.run(page, context=context, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response[
-        "violations"
-    ]
+    """Rules of accessibility that a page, or a part of it, breaks, each with the elements; or only
+    the serious ones."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing"
+    ).Axe()
+    found = axe.run(
+        page, context=context, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}
+    ).response["violations"]
     grave = [v for v in found if not serious or v["impact"] in ("serious", "critical")]
     return {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in grave}
 

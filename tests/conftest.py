@@ -9,8 +9,8 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if not os.environ.get("NETSIM_DATA"):
     os.environ.pop("NETSIM_DATA", None)  # set to nothing it names no folder
-# Hundreds of processes are started: without byte code each compiles all modules anew, for most of a second, and each
-# worker rewrites the assertions of all test modules anew, for twenty.
+# Hundreds of processes are started: without byte code each compiles all modules anew, for most of a
+# second, and each worker rewrites the assertions of all test modules anew, for twenty.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -28,7 +28,10 @@ TINY = {
         "duration_s": 120,
         "tick_s": 10,
         "city": {"kind": "open-field", "width_m": 400, "height_m": 300},
-        "base_stations": [{"name": "a", "position_m": [100, 100]}, {"name": "b", "position_m": [300, 200]}],
+        "base_stations": [
+            {"name": "a", "position_m": [100, 100]},
+            {"name": "b", "position_m": [300, 200]},
+        ],
         "ues": {"count": 4, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 5},
         "radio": {"shadowing": {"kind": "correlated"}, "measurement_noise_db": 1.0},
     },
@@ -42,7 +45,8 @@ TINY = {
 
 @pytest.fixture(scope="session")
 def tiny():
-    """A study of two rounds that runs in a fraction of a second: call it with changes by dotted path."""
+    """A study of two rounds that runs in a fraction of a second: call it with changes by dotted
+    path."""
     import copy
     import json
 
@@ -62,7 +66,8 @@ def tiny():
 
 @pytest.fixture(scope="session")
 def tiny_run(tiny, tmp_path_factory):
-    """The folder of a finished run of the tiny study; who changes it, or draws its page, takes a copy."""
+    """The folder of a finished run of the tiny study; who changes it, or draws its page, takes a
+    copy."""
     from scenarios.app.result import run
 
     folder = tmp_path_factory.mktemp("tiny") / "one"
@@ -72,20 +77,35 @@ def tiny_run(tiny, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def commuters(tiny, tmp_path_factory):
-    """The folder of three commuters' run: six rounds in three days, a shared uplink; take a copy to change."""
+    """The folder of three commuters' run: six rounds in three days, a shared uplink; take a copy to
+    change."""
     from scenarios.app.result import run
 
     changes = {
-        "world.duration_s": 3 * 86_400, "world.tick_s": 1200, "world.ues.measurement_period_s": None,
-        "world.ues.count": 3, "world.ues.mobility": {
+        "world.duration_s": 3 * 86_400,
+        "world.tick_s": 1200,
+        "world.ues.measurement_period_s": None,
+        "world.ues.count": 3,
+        "world.ues.mobility": {
             "kind": "commuter",
-            "home_m": [[100, 100], [1000, 700], [300, 800]], "work_m": [[600, 400], [150, 700], [900, 300]],
+            "home_m": [[100, 100], [1000, 700], [300, 800]],
+            "work_m": [[600, 400], [150, 700], [900, 300]],
         },
-        "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 43_200,
-        "world.radio.uplink": {"kind": "noma", "sic_residual": 0.01, "decoding": "error-free", "deadline_s": 60},
-        "learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 3}],
+        "world.city.width_m": 1200,
+        "world.city.height_m": 900,
+        "learning.round_s": 43_200,
+        "world.radio.uplink": {
+            "kind": "noma",
+            "sic_residual": 0.01,
+            "decoding": "error-free",
+            "deadline_s": 60,
+        },
+        "learning.attacks": [
+            {"kind": "closed-form"},
+            {"kind": "dlg", "starts": 1, "iterations": 3},
+        ],
         "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
-    }  # fmt: skip
+    }
     folder = tmp_path_factory.mktemp("commuters") / "run"
     run(tiny(changes), folder)
     return folder
@@ -112,7 +132,8 @@ def table_bytes():
 
 @pytest.fixture(scope="module")
 def browser():
-    """A browser for the tests of a module, or a skip with the reason; as long as it lives, so does its event loop."""
+    """A browser for the tests of a module, or a skip with the reason; as long as it lives, so does
+    its event loop."""
     from browser import started
 
     with started() as one:
@@ -121,7 +142,8 @@ def browser():
 
 @pytest.fixture
 def show(browser):
-    """Opens a file as a page: call it with its path. At the end no page may have said or fetched anything."""
+    """Opens a file as a page: call it with its path. At the end no page may have said or fetched
+    anything."""
     from browser import Pages
 
     pages = Pages(browser)

@@ -1,8 +1,10 @@
-"""List all that the program can do: `python -m tests.frozen` prints it; `--against FILE` what came and what went.
+"""List all that the program can do: `python -m tests.frozen` prints it; `--against FILE` what came
+and what went.
 
-Kinds of parts and their keys, keys of scenarios, commands and options, tables and columns of records, keys of
-summaries: a line each, sorted. `tests/frozen.txt` is the list of version 0.7.0, before the house was made smaller; what
-is missing since stands in docs/changelog.md with its reason.
+Kinds of parts and their keys, keys of scenarios, commands and options, tables and columns of
+records, keys of summaries: a line each, sorted. `tests/frozen.txt` is the list of version 0.7.0,
+before the house was made smaller; what is missing since stands in docs/changelog.md with its
+reason.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ def _commands() -> Iterator[str]:
     for name, command in commands.choices.items():
         yield f"command {name}"
         for action in command._actions:
-            yield f"command {name} {max(action.option_strings, key=len, default=action.dest.upper())}"
+            yield (
+                f"command {name} {max(action.option_strings, key=len, default=action.dest.upper())}"
+            )
 
 
 def _columns() -> Iterator[str]:
@@ -79,14 +83,26 @@ def main() -> None:
     """Print the list, or the differences from another one."""
     options = argparse.ArgumentParser(prog="python -m tests.frozen", description=__doc__)
     options.add_argument(
-        "--against", type=Path, metavar="FILE", nargs="?", const=KEPT, help="default: tests/frozen.txt"
+        "--against",
+        type=Path,
+        metavar="FILE",
+        nargs="?",
+        const=KEPT,
+        help="default: tests/frozen.txt",
     )
     against, now = options.parse_args().against, offered()
     if against is None:
         print("\n".join(now))
         return
     old = against.read_text().splitlines()
-    print("\n".join([*(f"- {line}" for line in missing(old, now)), *(f"+ {line}" for line in missing(now, old))]))
+    print(
+        "\n".join(
+            [
+                *(f"- {line}" for line in missing(old, now)),
+                *(f"+ {line}" for line in missing(now, old)),
+            ]
+        )
+    )
 
 
 if __name__ == "__main__":

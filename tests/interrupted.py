@@ -6,7 +6,8 @@ from scenarios.app.result import run
 
 
 def run_in_two(study, folder, stops):
-    """Plays a study until `stops` holds of its progress, then to its end by the same call. Returns the summary."""
+    """Plays a study until `stops` holds of its progress, then to its end by the same call. Returns
+    the summary."""
 
     def stopped(progress):
         if stops(progress):

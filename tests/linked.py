@@ -1,4 +1,5 @@
-"""UEs under new names in each round, and the linker on places of known error: who is linked right, and for how long."""
+"""UEs under new names in each round, and the linker on places of known error: who is linked right,
+and for how long."""
 
 from dataclasses import dataclass
 
@@ -40,7 +41,8 @@ class Linked:
 def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=AREA) -> Linked:
     """UEs at x (T, n, 2), NaN where there is none, each heard with probability `seen`.
 
-    Places err by sigma_m an axis; none is known where numbers vary as `fingerprint` says: means (n, 2), deviation.
+    Places err by sigma_m an axis; none is known where numbers vary as `fingerprint` says: means (n,
+    2), deviation.
     """
     rng, n = np.random.default_rng(seed), x.shape[1]
     book, state, names = Book.empty(2), Linking(), Names.start(PerRound(), n)
@@ -68,12 +70,14 @@ def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=ARE
 
 
 def days_as_ues(source: Source, hours: tuple[float, float], min_charge_share: float) -> np.ndarray:
-    """Each local day of each UE as a UE of its own, all on one clock (T, n, 2): the rounds of these hours, and the days
-    that have places in at least this share of them.
+    """Each local day of each UE as a UE of its own, all on one clock (T, n, 2): the rounds of these
+    hours, and the days that have places in at least this share of them.
     """
     a_day = int(DAY_S / source.round_s)
     days = len(source.truth_m) // a_day
-    by_day = source.truth_m[: days * a_day].reshape(days, a_day, -1, 2)  # (day, round of the day, UE, 2)
+    by_day = source.truth_m[: days * a_day].reshape(
+        days, a_day, -1, 2
+    )  # (day, round of the day, UE, 2)
     first, last = (int(hour * a_day / 24) for hour in hours)
     x = by_day[:, first:last].transpose(1, 0, 2, 3).reshape(last - first, -1, 2)
     return np.asarray(x[:, np.isfinite(x[:, :, 0]).mean(axis=0) >= min_charge_share])

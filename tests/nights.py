@@ -17,7 +17,8 @@ def even(grid):
 def homes_stated(bias_m, assumed_m, nights, count=120, seed=0):
     """By number of nights: of each UE whether it is right within 100 m, and the probability stated.
 
-    Eight rounds a night, 7 % of nights away, 300 m a axis, a fifth anywhere in 10 x 10 km, cells of 50 m.
+    Eight rounds a night, 7 % of nights away, 300 m a axis, a fifth anywhere in 10 x 10 km, cells of
+    50 m.
     """
     grid, draw = PlaceGrid.over(TOWN, 50.0, 1, "tests"), np.random.default_rng(seed)
     home = draw.uniform(500, 9500, (count, 2))
@@ -32,6 +33,8 @@ def homes_stated(bias_m, assumed_m, nights, count=120, seed=0):
             log_e = sum(log_evidence(z[some, i : i + 1], errors, grid) for i in range(8))
             log_p[some] += log_mixed(0.93, log_e, log_mean(log_e, even(grid)))
         if night in nights:
-            centre, stated = best_discs(home_posterior(log_p, even(grid), grid, assumed_m)[1], grid, 100.0)
+            centre, stated = best_discs(
+                home_posterior(log_p, even(grid), grid, assumed_m)[1], grid, 100.0
+            )
             found[night] = np.linalg.norm(centre - home, axis=1) <= 100, stated
     return found

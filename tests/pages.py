@@ -30,7 +30,9 @@ def figures(page: Path | str) -> Any:
     return json.loads(re.search(r'id="drawn">(.*?)</script>', text_of(page), flags=re.DOTALL)[1])
 
 
-def fake_sweep(run: Path, folder: Path, rows: list[tuple[str, int, dict[str, Any]]], **more: Any) -> Path:
+def fake_sweep(
+    run: Path, folder: Path, rows: list[tuple[str, int, dict[str, Any]]], **more: Any
+) -> Path:
     """A sweep of copies r0, r1, … of a run, of (label, seed, changes of the summary) each."""
     lines = ["folder,label,seed"]
     for k, (label, seed, changes) in enumerate(rows):

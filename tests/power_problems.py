@@ -19,7 +19,13 @@ ONLINE = {  # changes of the tiny study that make it a live world for an agent
         {"kind": "clip", "norm": 0.5},
         {
             "kind": "noise-switch",
-            "noise": {"kind": "lapa", "epsilon_system_total": 4000.0, "epsilon_cap": 1e4, "rounds": 4, "window": 2},
+            "noise": {
+                "kind": "lapa",
+                "epsilon_system_total": 4000.0,
+                "epsilon_cap": 1e4,
+                "rounds": 4,
+                "window": 2,
+            },
         },
     ],
     "world.duration_s": 240,
@@ -31,12 +37,18 @@ def trajectory(seed=0, rounds=30, ues=6, moving=False):
     g = np.random.default_rng(seed)
     weight = np.tile(g.dirichlet(np.ones(ues)), (rounds, 1))
     gain = np.exp(g.normal(0, 0.7, (rounds if moving else 1, ues))) * np.ones((rounds, 1)) * 2.0
-    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, ues))) * 0.05
+    std = (
+        np.linspace(1.0, 0.25, rounds)[:, None] ** 2
+        * np.exp(g.normal(0, 0.1, (rounds, ues)))
+        * 0.05
+    )
     return Trajectory(std, weight, gain, 0.01)
 
 
 def problem(criterion="aggregate", observe="paper", moving=False, limits=LIMITS, **kw):
-    return Problem(PowerLoss(trajectory(moving=moving, **kw), Convergence(), criterion), limits, observe)
+    return Problem(
+        PowerLoss(trajectory(moving=moving, **kw), Convergence(), criterion), limits, observe
+    )
 
 
 def allocation(problems=None, **kw):
@@ -73,13 +85,20 @@ def kept_course(training, score, every, file, tell):
     course = loop.restored(training, load_tree(file)) if file.exists() else loop.Course()
     old, loop.SAVE_EVERY_S = loop.SAVE_EVERY_S, 0.0
     try:
-        return loop.take_steps(training, score, every, course, tell, lambda tree: save_tree(file, tree))
+        return loop.take_steps(
+            training, score, every, course, tell, lambda tree: save_tree(file, tree)
+        )
     finally:
         loop.SAVE_EVERY_S = old
 
 
 def policy(observe="paper", ues=6, hidden=(8,)):
     g = np.random.default_rng(0)
-    card = Card(program="t", task="allocation", observe=observe, ues=ues, hidden=hidden, limits=LIMITS)
-    layers = tuple((g.normal(size=s).astype(np.float32), g.normal(size=s[0]).astype(np.float32)) for s in card.shapes)
+    card = Card(
+        program="t", task="allocation", observe=observe, ues=ues, hidden=hidden, limits=LIMITS
+    )
+    layers = tuple(
+        (g.normal(size=s).astype(np.float32), g.normal(size=s[0]).astype(np.float32))
+        for s in card.shapes
+    )
     return Policy(card, layers, trajectory(ues=ues))

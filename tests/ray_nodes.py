@@ -34,7 +34,9 @@ class Nodes:
         """Processes of the cluster that play a run now."""
         groups = {process.pid for process in self.started}
         return [
-            pid for pid, group, title in _processes() if group in groups and title.startswith(b"ray::remote_attempt")
+            pid
+            for pid, group, title in _processes()
+            if group in groups and title.startswith(b"ray::remote_attempt")
         ]
 
 
@@ -55,11 +57,19 @@ def nodes(cpus=1):
     place = tempfile.mkdtemp(prefix="nr-", dir="/tmp")  # names of sockets are short
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     environment |= {
-        "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0",
-        "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
-    }  # fmt: skip
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+    }
     address, log = f"127.0.0.1:{port}", Path(place) / "nodes.log"
-    common = ["--block", "--node-ip-address=127.0.0.1", f"--num-cpus={cpus}", "--disable-usage-stats"]
+    common = [
+        "--block",
+        "--node-ip-address=127.0.0.1",
+        f"--num-cpus={cpus}",
+        "--disable-usage-stats",
+    ]
     common += [f"--object-store-memory={STORE_BYTES}"]
     cluster = Nodes(address, environment, [])
     try:
@@ -68,11 +78,15 @@ def nodes(cpus=1):
             with log.open("ab") as told:
                 command = [str(Path(sys.executable).parent / "ray"), "start", *options, *common]
                 cluster.started.append(
-                    subprocess.Popen(command, env=environment, stdout=told, stderr=told, start_new_session=True)
+                    subprocess.Popen(
+                        command, env=environment, stdout=told, stderr=told, start_new_session=True
+                    )
                 )
             until = time.monotonic() + 60
             while log.read_text().count("Ray runtime started") < len(cluster.started):
-                assert time.monotonic() < until and cluster.started[-1].poll() is None, log.read_text()
+                assert time.monotonic() < until and cluster.started[-1].poll() is None, (
+                    log.read_text()
+                )
                 time.sleep(0.2)
         yield cluster
     finally:

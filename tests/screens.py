@@ -8,7 +8,8 @@ from scenarios.app.results.shown import answers, compared, labels_of
 
 
 def sweep_lines(runs):
-    """What a terminal says of labels and summaries, without the heading and the path of the page."""
+    """What a terminal says of labels and summaries, without the heading and the path of the
+    page."""
     every = compared(labels_of(runs))
     of = Outcome("sweep", "", answers(every), tables=[variants(every, [], Path())])
     return screen(of, {"page": "-"})[1:-1]

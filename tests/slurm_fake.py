@@ -1,7 +1,8 @@
-"""A Slurm of one machine, for tests: `sbatch`, `srun`, `sacct`, `scancel` and `scontrol` on the PATH.
+"""A Slurm of one machine, for tests: `sbatch`, `srun`, `sacct`, `scancel` and `scontrol` on the
+PATH.
 
-`install(folder, loses)` writes the commands into a folder; tasks of an array are local processes. Of each job, the task
-of the number `loses` is killed without a trace the first time.
+`install(folder, loses)` writes the commands into a folder; tasks of an array are local processes.
+Of each job, the task of the number `loses` is killed without a trace the first time.
 """
 
 import os
@@ -37,7 +38,9 @@ def sbatch(folder, path):
         (folder / "state" / name).write_text("PENDING")
     arguments = [sys.executable, __file__, str(folder), "play", path, *names]
     nowhere = subprocess.DEVNULL
-    subprocess.Popen(arguments, start_new_session=True, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+    subprocess.Popen(
+        arguments, start_new_session=True, stdin=nowhere, stdout=nowhere, stderr=nowhere
+    )
     print(f"Submitted batch job {number}")
 
 
@@ -51,7 +54,9 @@ def play(folder, path, *names):
             more = {"SLURM_JOB_ID": name, "SLURM_NTASKS": "1"}
             more |= {"SLURM_ARRAY_JOB_ID": main, "SLURM_ARRAY_TASK_ID": task} if task else {}
             state.write_text("RUNNING")
-            process = subprocess.Popen(["bash", path], env=os.environ | more, start_new_session=True)
+            process = subprocess.Popen(
+                ["bash", path], env=os.environ | more, start_new_session=True
+            )
             (folder / "state" / f"{name}.pid").write_text(str(process.pid))
             if i == loses and main == "100":
                 time.sleep(0.1)
@@ -88,6 +93,11 @@ def scontrol(folder, what, name):
 
 
 if __name__ == "__main__":
-    {"play": play, "sbatch": sbatch, "srun": srun, "sacct": sacct, "scancel": scancel, "scontrol": scontrol}[
-        sys.argv[2]
-    ](Path(sys.argv[1]), *sys.argv[3:])
+    {
+        "play": play,
+        "sbatch": sbatch,
+        "srun": srun,
+        "sacct": sacct,
+        "scancel": scancel,
+        "scontrol": scontrol,
+    }[sys.argv[2]](Path(sys.argv[1]), *sys.argv[3:])

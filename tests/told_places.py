@@ -1,4 +1,5 @@
-"""The attack `tracker` told of places each round, in place of an attack on updates: three UEs at known homes."""
+"""The attack `tracker` told of places each round, in place of an attack on updates: three UEs at
+known homes."""
 
 from collections.abc import Iterator
 
@@ -29,7 +30,9 @@ class Told(Attack):
 
 def view_of(ue: np.ndarray) -> View:
     every = np.arange(len(ue))
-    return View("updates", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None)  # type: ignore[arg-type]
+    return View(
+        "updates", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None
+    )  # type: ignore[arg-type]
 
 
 def facts_of(number: int) -> RoundContext:
@@ -38,7 +41,9 @@ def facts_of(number: int) -> RoundContext:
 
 
 def tracker(said: np.ndarray, **settings: object) -> Tracker:
-    told = Told(said=tuple(tuple(map(tuple, each)) for each in np.nan_to_num(said, nan=-1e9).tolist()))
+    told = Told(
+        said=tuple(tuple(map(tuple, each)) for each in np.nan_to_num(said, nan=-1e9).tolist())
+    )
     given = {"sigma_m": 300.0, "outlier": 0.1, "cell_m": 100.0, **settings}
     return Tracker.model_construct(**(Tracker(**given).__dict__ | {"of": told}))  # type: ignore[arg-type]
 
@@ -60,4 +65,6 @@ def noisy(rounds: int, seed: int = 0, sigma_m: float = 300.0) -> np.ndarray:
 
 def away_m(estimates: Estimates, what: str) -> np.ndarray:
     mine = np.array([w == what for w in estimates.what])
-    return np.asarray(np.linalg.norm(estimates.position_m[mine] - HOME_M[estimates.ue[mine]], axis=1))
+    return np.asarray(
+        np.linalg.norm(estimates.position_m[mine] - HOME_M[estimates.ue[mine]], axis=1)
+    )

@@ -1,4 +1,5 @@
-"""The attack `tracker` on made-up estimates of known truth: 300 m a axis, one in five anywhere in the area."""
+"""The attack `tracker` on made-up estimates of known truth: 300 m a axis, one in five anywhere in
+the area."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,8 @@ SIGMA_M, OUTLIER, NEAR_M = 300.0, 0.2, 100.0
 
 @dataclass(frozen=True)
 class Source:
-    """Where UEs were: truth_m (T, n, 2), the mean place of each round, NaN where a UE measured nothing.
+    """Where UEs were: truth_m (T, n, 2), the mean place of each round, NaN where a UE measured
+    nothing.
 
     monday_s : time from a Monday's midnight to the first round's begin.
     """
@@ -44,14 +46,16 @@ class Source:
         """Of a round at its end."""
         time_s = (number + 1) * self.round_s
         week_s = (self.monday_s + time_s) % WEEK_S
-        return RoundContext(number, time_s, Public(self.area, 1), round_s=self.round_s, week_s=week_s)
+        return RoundContext(
+            number, time_s, Public(self.area, 1), round_s=self.round_s, week_s=week_s
+        )
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Answers against truth, one a UE and round that has an estimate: ue, round; distances error_m; in90: truth in the
-    area of 90 %; stated, hit: probability of the best disc of 100 m, and whether the truth was in it; of the whole
-    belief expected_m: distance from the truth, and entropy_bits.
+    """Answers against truth, one a UE and round that has an estimate: ue, round; distances error_m;
+    in90: truth in the area of 90 %; stated, hit: probability of the best disc of 100 m, and whether
+    the truth was in it; of the whole belief expected_m: distance from the truth, and entropy_bits.
     """
 
     ue: np.ndarray
@@ -70,7 +74,8 @@ class Scores:
 
 @dataclass(frozen=True)
 class Followed:
-    """The same rounds in the same order: errors of the estimates by themselves, filter and smoother."""
+    """The same rounds in the same order: errors of the estimates by themselves, filter and
+    smoother."""
 
     source: Source
     plain_m: np.ndarray
@@ -78,7 +83,8 @@ class Followed:
     smoother: Scores | None
 
     def gains_m(self, scores: Scores) -> np.ndarray:
-        """By how much the mean error of the plain estimates exceeds that of a tracker, of each UE and day."""
+        """By how much the mean error of the plain estimates exceeds that of a tracker, of each UE
+        and day."""
         day = (scores.round * self.source.round_s // DAY_S).astype(int)
         _, group = np.unique(np.stack([scores.ue, day]), axis=1, return_inverse=True)
         return np.bincount(group, self.plain_m - scores.error_m) / np.bincount(group)
@@ -91,12 +97,14 @@ class Told(Attack):
     said: object = None
 
     def run(self, view: View, facts: RoundContext, state: None, rng: Rng) -> tuple[Estimates, None]:
-        return view.spread("centroid", np.arange(len(view.ue)), self.said[facts.round][view.ue]), None  # type: ignore[index]
+        return view.spread(
+            "centroid", np.arange(len(view.ue)), self.said[facts.round][view.ue]
+        ), None  # type: ignore[index]
 
 
 def estimates(source: Source, seed: int = 0, bias_m: float = 0.0) -> np.ndarray:
-    """Estimates (T, n, 2), NaN where a UE measured nothing or where they lie outside the area; bias_m of the deviation
-    is the same in all rounds of a UE.
+    """Estimates (T, n, 2), NaN where a UE measured nothing or where they lie outside the area;
+    bias_m of the deviation is the same in all rounds of a UE.
     """
     draw, truth, area = np.random.default_rng(seed), source.truth_m, source.area
     lasting = draw.normal(0, bias_m, (1, *truth.shape[1:])) if bias_m else 0.0
@@ -108,9 +116,14 @@ def estimates(source: Source, seed: int = 0, bias_m: float = 0.0) -> np.ndarray:
 
 
 def follow(
-    source: Source, said: np.ndarray, hindsight: bool = True, moved_m: np.ndarray | None = None, **settings: object
+    source: Source,
+    said: np.ndarray,
+    hindsight: bool = True,
+    moved_m: np.ndarray | None = None,
+    **settings: object,
 ) -> Followed:
-    """The tracker after each round, and in hindsight; moved_m (k,) : how far others move in a round, if it knows."""
+    """The tracker after each round, and in hindsight; moved_m (k,) : how far others move in a
+    round, if it knows."""
     told = {"sigma_m": SIGMA_M, "outlier": OUTLIER, "cell_m": 100.0, **settings}
     attack = Tracker.model_construct(**(Tracker(**told).__dict__ | {"of": Told(said=said)}))  # type: ignore[arg-type]
     rng, now = Streams(0).at("attack.test"), list[Scores]()
@@ -129,14 +142,19 @@ def follow(
     if hindsight:
         for belief in attack.hindsight(state, source.facts(len(said) - 1)):
             there = np.flatnonzero(np.isfinite(said[belief.round, :, 0]))
-            later.append(_scores(belief, source, np.intersect1d(there, belief.ue)))  # it tells of a few UEs at a time
+            later.append(
+                _scores(belief, source, np.intersect1d(there, belief.ue))
+            )  # it tells of a few UEs at a time
     filtered, smoothed = _joined(now), _joined(later) if hindsight else None
     plain = said[filtered.round, filtered.ue] - source.truth_m[filtered.round, filtered.ue]
     return Followed(source, np.hypot(*plain.T), filtered, smoothed)
 
 
-def of_trace(trace: Trace, round_s: float, each_from_zero: bool = False, fewest_rounds: int = 1) -> Source:
-    """Users of a trace on one clock, or each from its own first row; only those with so many rounds."""
+def of_trace(
+    trace: Trace, round_s: float, each_from_zero: bool = False, fewest_rounds: int = 1
+) -> Source:
+    """Users of a trace on one clock, or each from its own first row; only those with so many
+    rounds."""
     time_s = trace.time_s
     first = np.searchsorted(trace.user, np.arange(len(trace.users)))
     if each_from_zero:
@@ -144,7 +162,9 @@ def of_trace(trace: Trace, round_s: float, each_from_zero: bool = False, fewest_
     number = (time_s // round_s).astype(np.int64)
     key = number * len(trace.users) + trace.user
     places, row = np.unique(key, return_inverse=True)
-    mean = np.stack([np.bincount(row, trace.position_m[:, axis]) / np.bincount(row) for axis in (0, 1)], axis=1)
+    mean = np.stack(
+        [np.bincount(row, trace.position_m[:, axis]) / np.bincount(row) for axis in (0, 1)], axis=1
+    )
     truth = np.full((int(number.max()) + 1, len(trace.users), 2), np.nan)
     truth[places // len(trace.users), places % len(trace.users)] = mean
     often = np.isfinite(truth[:, :, 0]).sum(axis=0) >= fewest_rounds
@@ -160,20 +180,31 @@ def box(lat: float, lon: float) -> tuple[float, float, float, float]:
 
 def taxis(data: Path, round_s: float, until: str) -> Source:
     trace = read_trace(
-        data / "mobility_cabspotting_sf.csv.gz", area_deg=box(37.779, -122.413), timezone="America/Los_Angeles",
-        since="2008-05-19", until=until,
-    )  # fmt: skip
+        data / "mobility_cabspotting_sf.csv.gz",
+        area_deg=box(37.779, -122.413),
+        timezone="America/Los_Angeles",
+        since="2008-05-19",
+        until=until,
+    )
     return of_trace(trace, round_s)
 
 
 def commuters(
-    n: int, days: float, round_s: float, side_m: float = 10_000.0, seed: int = 0, roaming: float = 0.0
+    n: int,
+    days: float,
+    round_s: float,
+    side_m: float = 10_000.0,
+    seed: int = 0,
+    roaming: float = 0.0,
 ) -> Source:
-    """People with a home, and most of them a workplace, who travel between them; a share of them roams."""
+    """People with a home, and most of them a workplace, who travel between them; a share of them
+    roams."""
     area = Area(0.0, 0.0, side_m, side_m)
     population = replace(Population.uniform(PlaceGrid(area, 200, 200)), roaming=roaming)
     rounds, looks = int(days * DAY_S / round_s), (np.arange(6) + 0.5) / 6
-    time_s = ((np.arange(rounds)[:, None, None] + looks) * round_s + np.zeros((1, n, 1))).reshape(-1)
+    time_s = ((np.arange(rounds)[:, None, None] + looks) * round_s + np.zeros((1, n, 1))).reshape(
+        -1
+    )
     ue = np.broadcast_to(np.arange(n)[:, None], (rounds, n, len(looks))).reshape(-1)
     place = positions_m(ue, time_s, population, Streams(seed).at("tracked"))
     return Source(area, round_s, place.reshape(rounds, n, len(looks), 2).mean(axis=2))
@@ -181,21 +212,31 @@ def commuters(
 
 def _view(ue: np.ndarray) -> View:
     every = np.arange(len(ue))
-    return View("updates", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None)  # type: ignore[arg-type]
+    return View(
+        "updates", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None
+    )  # type: ignore[arg-type]
 
 
 def _scores(belief: Belief, source: Source, ue: np.ndarray) -> Scores:
     p = belief.probability[np.searchsorted(belief.ue, ue)]
     truth, said = source.truth_m[belief.round, ue], answers(p, belief.grid, NEAR_M)
     return Scores(
-        ue, np.full(len(ue), belief.round), np.hypot(*(said.place_m - truth).T),
-        in_area(p, belief.grid, truth, said.least90), said.disc_probability,
-        np.hypot(*(said.disc_m - truth).T) <= NEAR_M, expected_distance_m(p, belief.grid, truth), said.entropy_bits,
-    )  # fmt: skip
+        ue,
+        np.full(len(ue), belief.round),
+        np.hypot(*(said.place_m - truth).T),
+        in_area(p, belief.grid, truth, said.least90),
+        said.disc_probability,
+        np.hypot(*(said.disc_m - truth).T) <= NEAR_M,
+        expected_distance_m(p, belief.grid, truth),
+        said.entropy_bits,
+    )
 
 
 def _joined(parts: list[Scores]) -> Scores:
     """Sorted by round and UE."""
-    found = {name: np.concatenate([getattr(each, name) for each in parts]) for name in Scores.__dataclass_fields__}
+    found = {
+        name: np.concatenate([getattr(each, name) for each in parts])
+        for name in Scores.__dataclass_fields__
+    }
     order = np.lexsort((found["ue"], found["round"]))
     return Scores(**{name: values[order] for name, values in found.items()})

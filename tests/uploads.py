@@ -11,12 +11,28 @@ from fl.round.tables import TABLES
 COLUMNS = tuple(TABLES["transmissions"])
 
 
-def upload(round_, ue, times_s, fate="arrived", bits=1000, sent_bits=None, lost_bits=0, version=0, staleness=None):
+def upload(
+    round_,
+    ue,
+    times_s,
+    fate="arrived",
+    bits=1000,
+    sent_bits=None,
+    lost_bits=0,
+    version=0,
+    staleness=None,
+):
     """A row; times_s: requested, ready, granted, ended, None for what did not happen."""
     stale = staleness if staleness is not None else 0 if fate == "arrived" else None
     sent = sent_bits if sent_bits is not None else bits if fate == "arrived" else 0
     assert all(a <= b for a, b in pairwise(t for t in times_s if t is not None))
-    return dict(zip(COLUMNS, (round_, ue, *times_s, fate, bits, sent, lost_bits, version, stale), strict=True))
+    return dict(
+        zip(
+            COLUMNS,
+            (round_, ue, *times_s, fate, bits, sent, lost_bits, version, stale),
+            strict=True,
+        )
+    )
 
 
 def write_uploads(folder, rows):

@@ -1,7 +1,8 @@
-"""Pages written from the program when the documentation is built: scenario keys, records and command line.
+"""Pages written from the program when the documentation is built: scenario keys, records and
+command line.
 
-They go to ``docs/reference/generated``, which is not committed, so they cannot differ from the program. Beside the HTML
-goes the page of a finished run, which is played then.
+They go to ``docs/reference/generated``, which is not committed, so they cannot differ from the
+program. Beside the HTML goes the page of a finished run, which is played then.
 """
 
 from __future__ import annotations
@@ -26,7 +27,17 @@ from netsim.part import OneOf, Part, descriptions
 from scenarios import load, run
 from scenarios.app.cli.commands import parser
 from scenarios.app.report.plot import TERMS
-from scenarios.app.study.describe import field_type, flow, in_words, members, nested, sections, slot_of, unit, unwrap
+from scenarios.app.study.describe import (
+    field_type,
+    flow,
+    in_words,
+    members,
+    nested,
+    sections,
+    slot_of,
+    unit,
+    unwrap,
+)
 from scenarios.app.study.notice import notice as of_studies
 from scenarios.app.study.slots import SLOTS, rules
 from scenarios.app.study.study import Study
@@ -58,7 +69,8 @@ def notices_page() -> str:
 
 
 def write_pages(folder: Path = FOLDER) -> None:
-    """Write all pages; those that have not changed keep their time, so that Sphinx does not read them again."""
+    """Write all pages; those that have not changed keep their time, so that Sphinx does not read
+    them again."""
     folder.mkdir(parents=True, exist_ok=True)
     found = pages()
     for old in folder.glob("*.md"):
@@ -70,23 +82,42 @@ def write_pages(folder: Path = FOLDER) -> None:
             path.write_text(text)
 
 
-# ---------------------------------------------------------------------------------------------- scenario keys
+# --------------------------------------------------------------------------------------
+# scenario keys
 
 
 def sections_page() -> str:
-    """All keys outside of slots, section by section, in the order in which a scenario is written."""
-    lines = ["# Sections of a scenario", "", "Keys that hold a part link to the page of its slot.", ""]
+    """All keys outside of slots, section by section, in the order in which a scenario is
+    written."""
+    lines = [
+        "# Sections of a scenario",
+        "",
+        "Keys that hold a part link to the page of its slot.",
+        "",
+    ]
     for path, model in sections(Study, ""):
         lines += [f"({_anchor(path)})=", f"## `{path}:`" if path else "## Top level", ""]
-        lines += [markdown(inspect.cleandoc(model.__doc__ or "")), "", *fields_table(model, path), ""]
+        lines += [
+            markdown(inspect.cleandoc(model.__doc__ or "")),
+            "",
+            *fields_table(model, path),
+            "",
+        ]
     return "\n".join(lines)
 
 
 def rules_page() -> str:
-    """All rules of fit: the key of each, and the sentence with which a study that breaks it is refused."""
-    shown = {rule.key: re.sub(r"<([\w.]+)>", r"*\1*", rule.pattern).replace("|", "\\|") for rule in rules()}
+    """All rules of fit: the key of each, and the sentence with which a study that breaks it is
+    refused."""
+    shown = {
+        rule.key: re.sub(r"<([\w.]+)>", r"*\1*", rule.pattern).replace("|", "\\|")
+        for rule in rules()
+    }
     rows = [f"| `{key}` | {sentence} |" for key, sentence in shown.items()]
-    head = "A scenario that breaks a rule is refused with its sentence; what stands in italics is of the scenario."
+    head = (
+        "A scenario that breaks a rule is refused with its sentence; what stands in italics "
+        "is of the scenario."
+    )
     return "\n".join(["# Rules of fit", "", head, "", "| rule | sentence |", "|---|---|", *rows])
 
 
@@ -104,15 +135,27 @@ def slots_in(annotation: Any) -> set[str]:
 def slot_page(name: str, slot: OneOf) -> str:
     """All parts of a slot."""
     kinds = slot.parts
-    lines = [f"# {name}", "", f"{len(kinds)} kinds: " + ", ".join(f"[`{k}`](#{_anchor(name, k)})" for k in kinds), ""]
+    lines = [
+        f"# {name}",
+        "",
+        f"{len(kinds)} kinds: " + ", ".join(f"[`{k}`](#{_anchor(name, k)})" for k in kinds),
+        "",
+    ]
     for kind, part in kinds.items():
         lines += part_section(name, kind, part)
     return "\n".join(lines)
 
 
 def part_section(slot: str, kind: str, part: type[Part]) -> list[str]:
-    """One part: what it does, its keys, the smallest example, what it needs, and where it comes from."""
-    lines = [f"({_anchor(slot, kind)})=", f"## {kind}", "", markdown(inspect.cleandoc(part.__doc__ or "")), ""]
+    """One part: what it does, its keys, the smallest example, what it needs, and where it comes
+    from."""
+    lines = [
+        f"({_anchor(slot, kind)})=",
+        f"## {kind}",
+        "",
+        markdown(inspect.cleandoc(part.__doc__ or "")),
+        "",
+    ]
     lines += fields_table(part, None) if len(part.model_fields) > 1 else ["No keys besides `kind`."]
     lines.append("")
     for field in part.model_fields.values():
@@ -121,8 +164,14 @@ def part_section(slot: str, kind: str, part: type[Part]) -> list[str]:
             lines += [f"**{title}.** {markdown(inspect.cleandoc(inner.__doc__ or ''))}", ""]
             lines += [*fields_table(inner, None), ""]
     facts = [("Example", f"`{flow(part.example)}`")] if part.example else []
-    facts += [("Needs", f"{need}: {why}") for need, why in part.needs.items()] if isinstance(part.needs, dict) else []
-    offers = part.model_validate_json(json.dumps(part.example)).offers if part.example else frozenset()
+    facts += (
+        [("Needs", f"{need}: {why}") for need, why in part.needs.items()]
+        if isinstance(part.needs, dict)
+        else []
+    )
+    offers = (
+        part.model_validate_json(json.dumps(part.example)).offers if part.example else frozenset()
+    )
     facts += [("Offers", ", ".join(sorted(offers)))] if offers else []
     facts += [("Reference", markdown(part.reference))] if part.reference else []
     facts.append(("Code", f"`{part.__module__}.{part.__name__}`"))
@@ -138,7 +187,9 @@ def fields_table(model: type[BaseModel], path: str | None) -> list[str]:
     for name, field in model.model_fields.items():
         if name == "kind":
             continue
-        rows.append("| " + " | ".join(_cells(name, field, descriptions(model).get(name, ""), path)) + " |")
+        rows.append(
+            "| " + " | ".join(_cells(name, field, descriptions(model).get(name, ""), path)) + " |"
+        )
     return rows
 
 
@@ -148,7 +199,10 @@ def _cells(name: str, field: FieldInfo, said: str, path: str | None) -> list[str
     if any(slot not in SLOTS for slot in slots):  # a choice of few parts of another slot
         slots = []
     choices = [f"a part of slot [{slot}](slot-{slot}.md)" for slot in slots]
-    if slots and any(get_origin(member) is tuple and slots_in(member) for member in members(unwrap(annotation)[0])):
+    if slots and any(
+        get_origin(member) is tuple and slots_in(member)
+        for member in members(unwrap(annotation)[0])
+    ):
         choices = [f"a list of parts of slot [{slot}](slot-{slot}.md)" for slot in slots]
     for model, mark in inner:
         word = "a list of mappings" if mark else "a mapping"
@@ -171,15 +225,28 @@ def _anchor(*words: str) -> str:
     return "key-" + re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-# ---------------------------------------------------------------------------------------------- command line
+# --------------------------------------------------------------------------------------
+# command line
 
 
 def cli_page(top: argparse.ArgumentParser) -> str:
     """Every command with its arguments."""
-    lines = ["# Command line", "", markdown(top.description or ""), "", markdown(top.epilog or ""), ""]
+    lines = [
+        "# Command line",
+        "",
+        markdown(top.description or ""),
+        "",
+        markdown(top.epilog or ""),
+        "",
+    ]
     for name, command, summary in commands(top):
         lines += [f"(cli-{name})=", f"## netsim {name}", "", f"{sentence(summary)}", ""]
-        lines += ["```text", " ".join(command.format_usage().split()).removeprefix("usage: "), "```", ""]
+        lines += [
+            "```text",
+            " ".join(command.format_usage().split()).removeprefix("usage: "),
+            "```",
+            "",
+        ]
         rows = [_argument(action) for action in command._actions if _shown(action)]
         if rows:
             lines += ["| argument | default | meaning |", "|---|---|---|", *rows, ""]
@@ -201,29 +268,38 @@ def _shown(action: argparse.Action) -> bool:
 
 def _argument(action: argparse.Action) -> str:
     name = ", ".join(action.option_strings) or action.dest
-    taken = action.metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices else "")
+    taken = action.metavar or (
+        "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
+    )
     if action.option_strings and not taken and action.nargs != 0:
         taken = action.dest.upper()
-    label = f"`{name} {taken}`".replace(" `", "`") if action.option_strings else f"`{taken or name}`"
+    label = (
+        f"`{name} {taken}`".replace(" `", "`") if action.option_strings else f"`{taken or name}`"
+    )
     machine = action.dest == "jobs"  # the default is the number of cores of this machine
     default = "" if action.default in (None, False, [], "") or machine else f"`{action.default}`"
     default = "number of cores" if machine else default
-    text = (action.help or "").replace("%(default)s", "number of cores" if machine else str(action.default))
+    text = (action.help or "").replace(
+        "%(default)s", "number of cores" if machine else str(action.default)
+    )
     return f"| {escape(label)} | {default} | {escape(text)} |"
 
 
-# ---------------------------------------------------------------------------------------------- text
+# --------------------------------------------------------------------------------------
+# text
 
 
 def markdown(text: str) -> str:
-    """A docstring as Markdown: code stays, what Markdown would take for markup outside of code is escaped."""
+    """A docstring as Markdown: code stays, what Markdown would take for markup outside of code is
+    escaped."""
     text = re.sub(r"(?m)^:math:`(.*)`$", r"$\1$", text).replace("``", "`").replace("::\n", ":\n")
     pieces = re.split(r"(`[^`]*`)", text)
     return "".join(piece if piece.startswith("`") else _marked(piece) for piece in pieces)
 
 
 def _marked(text: str) -> str:
-    """Outside of code: `<`, `*`, `$` and `_` at the edge of a word are no markup; indented lines are code blocks."""
+    """Outside of code: `<`, `*`, `$` and `_` at the edge of a word are no markup; indented lines
+    are code blocks."""
     lines = []
     for line in text.split("\n"):
         code = line.startswith("    ")
@@ -242,9 +318,20 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
 
 
-# ---------------------------------------------------------------------------------------------- Sphinx
+# --------------------------------------------------------------------------------------
+# Sphinx
 
-_SECTIONS = {"parameters", "returns", "raises", "yields", "notes", "examples", "see also", "references", "warns"}
+_SECTIONS = {
+    "parameters",
+    "returns",
+    "raises",
+    "yields",
+    "notes",
+    "examples",
+    "see also",
+    "references",
+    "warns",
+}
 _TERM = re.compile(r"(\w[\w, ]*(?: \([^)]*\))?) : (.*)")
 
 
@@ -252,17 +339,22 @@ _COLON = "\ue000"
 
 
 def keep_colons(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Before napoleon, which would read `type: meaning` in the first line of a property's docstring."""
+    """Before napoleon, which would read `type: meaning` in the first line of a property's
+    docstring."""
     if what in ("attribute", "property", "data") and lines:
         lines[:] = [line.replace(":", _COLON) for line in lines]
 
 
-def plain_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code`, not reStructuredText; this makes them valid reStructuredText.
+def plain_docstring(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Docstrings are plain text with `code`, not reStructuredText; this makes them valid
+    reStructuredText.
 
-    Markup characters outside of code are escaped, an indented paragraph (a formula) becomes a literal block, a line
-    `term : meaning` an item of a list, and a section with another name than numpydoc's a line in bold. What napoleon
-    has written (fields that begin with a colon) keeps its form.
+    Markup characters outside of code are escaped, an indented paragraph (a formula) becomes a
+    literal block, a line `term : meaning` an item of a list, and a section with another name than
+    numpydoc's a line in bold. What napoleon has written (fields that begin with a colon) keeps its
+    form.
     """
     out: list[str] = []
     for paragraph in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")):
@@ -293,14 +385,17 @@ def _paragraph(rows: list[str]) -> list[str]:
 
 def _escaped(text: str) -> str:
     pieces = re.split(r"(`+[^`]*`+)", text)
-    return "".join(p if p.startswith("`") else re.sub(r"(?<!\\)([*|]|_(?!\w))", r"\\\1", p) for p in pieces)
+    return "".join(
+        p if p.startswith("`") else re.sub(r"(?<!\\)([*|]|_(?!\w))", r"\\\1", p) for p in pieces
+    )
 
 
 FINISHED = "town.html"
 
 
 def write_finished(app: Any, error: Exception | None) -> None:
-    """After a build of HTML, play `town` without defenses and put its page beside, unless it is there already."""
+    """After a build of HTML, play `town` without defenses and put its page beside, unless it is
+    there already."""
     page = Path(app.outdir) / FINISHED
     if error is None and app.builder.format == "html" and not page.exists():
         with tempfile.TemporaryDirectory() as folder:
@@ -309,7 +404,9 @@ def write_finished(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir) / "reference" / "generated"))
+    app.connect(
+        "builder-inited", lambda app: write_pages(Path(app.srcdir) / "reference" / "generated")
+    )
     app.connect("autodoc-process-docstring", keep_colons, priority=100)
     app.connect("autodoc-process-docstring", plain_docstring, priority=900)  # after napoleon
     app.connect("build-finished", write_finished)

@@ -12,16 +12,31 @@ from scenarios.app.study import SCHEMA_VERSION
 
 def tables_page() -> str:
     """Return Markdown of the columns of every table."""
-    lines = ["# Tables of a run", "", f"Schema {SCHEMA_VERSION}. A table without rows has no file.", ""]
+    lines = [
+        "# Tables of a run",
+        "",
+        f"Schema {SCHEMA_VERSION}. A table without rows has no file.",
+        "",
+    ]
     for table, columns in EVERY.items():
         lines += [f"## {table}.csv", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
-        lines += [f"| `{name}` | {c.type} | {c.unit} | {_cell(c.meaning)} |" for name, c in columns.items()] + [""]
+        lines += [
+            f"| `{name}` | {c.type} | {c.unit} | {_cell(c.meaning)} |"
+            for name, c in columns.items()
+        ] + [""]
     return "\n".join(lines)
 
 
 def keys_page() -> str:
     """Return Markdown of every key of `summary.json`."""
-    lines = ["# Keys of summary.json", "", *_grammar(), "", "| key | unit | meaning |", "|---|---|---|"]
+    lines = [
+        "# Keys of summary.json",
+        "",
+        *_grammar(),
+        "",
+        "| key | unit | meaning |",
+        "|---|---|---|",
+    ]
     lines += [f"| `{key.key}` | {key.unit} | {_cell(key.says)} |" for key in KEYS]
     return "\n".join(lines) + "\n"
 

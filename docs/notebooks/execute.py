@@ -1,4 +1,5 @@
-"""Execute notebooks and store them with their outputs: ``python docs/notebooks/execute.py [NAME ...]``."""
+"""Execute notebooks and store them with their outputs: ``python docs/notebooks/execute.py [NAME
+...]``."""
 
 from __future__ import annotations
 
@@ -14,10 +15,13 @@ HERE = Path(__file__).parent
 
 
 def execute(path: Path) -> None:
-    """Run all cells in an empty folder; times are not stored, so that the same outputs give the same file."""
+    """Run all cells in an empty folder; times are not stored, so that the same outputs give the
+    same file."""
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
-        NotebookClient(notebook, timeout=900, record_timing=False, resources={"metadata": {"path": folder}}).execute()
+        NotebookClient(
+            notebook, timeout=900, record_timing=False, resources={"metadata": {"path": folder}}
+        ).execute()
     notebook.metadata.pop("language_info", None)
     nbformat.write(notebook, path)
 

@@ -1,4 +1,6 @@
-r"""Places of UEs from the times at which updates arrive: ranks of delays matched with ranks of distances."""
+r"""Places of UEs from the times at which updates arrive: ranks of delays matched with ranks of
+distances.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ _LEAST_S = 1e-9
 class Rings:
     """The places that each cell serves, in K rings of equal width around its base station.
 
-    share (n_cell, K): of the cell's places; mean_m (n_cell, K, 3): over a ring, where it has any place, the horizontal
-    distance and the place.
+    share (n_cell, K): of the cell's places; mean_m (n_cell, K, 3): over a ring, where it has any
+    place, the horizontal distance and the place.
     """
 
     share: FloatArray
@@ -68,7 +70,9 @@ def _places(area: Area) -> FloatArray:
 
 
 def levels_db(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> Iterator[FloatArray]:
-    """Level (k,) of each cell at places (k, 2), by log-distance path loss and antennas of the usual kind."""
+    """Level (k,) of each cell at places (k, 2), by log-distance path loss and antennas of the usual
+    kind.
+    """
     for cell, (x_m, y_m, height_m) in enumerate(antennas.at_m):
         offset_m = place_m[:, None] - [x_m, y_m]
         drop_m = np.array([height_m - ue_height_m])
@@ -80,18 +84,23 @@ def levels_db(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> It
 
 
 class RankMatch:
-    r"""Matches the ranks of the values of links (k,) with those of the distances of their cells' places.
+    r"""Matches the ranks of the values of links (k,) with those of the distances of their cells'
+    places.
 
-    Values and distances have normal scores q and z of correlation rho; z is that of a distance among the places of all
-    cells, each cell weighing as many links as it has. A value whose rank lies in (a, b) has, at a distance, probability
+    Values and distances have normal scores q and z of correlation rho; z is that of a distance
+    among the places of all cells, each cell weighing as many links as it has. A value whose rank
+    lies in (a, b) has, at a distance, probability
 
-        Phi((q_b - rho z) / s) - Phi((q_a - rho z) / s),    rho^2 = 1 - s^2 = L^2 / (L^2 + shadowing_db^2),
+        Phi((q_b - rho z) / s) - Phi((q_a - rho z) / s),    rho^2 = 1 - s^2 = L^2 / (L^2 +
+        shadowing_db^2),
 
-    with L the standard deviation of the path loss in dB. Equal values share their ranks, so values that are all alike
-    leave the prior as it is.
+    with L the standard deviation of the path loss in dB. Equal values share their ranks, so values
+    that are all alike leave the prior as it is.
     """
 
-    def __init__(self, rings: Rings, cell: IntArray, value: FloatArray, shadowing_db: float) -> None:
+    def __init__(
+        self, rings: Rings, cell: IntArray, value: FloatArray, shadowing_db: float
+    ) -> None:
         self._rings = rings
         self._value = np.sort(value)
         distance_m = rings.mean_m[:, :, 0]
@@ -100,17 +109,21 @@ class RankMatch:
         self._score = _normal_scores(distance_m.ravel(), weight).reshape(distance_m.shape)
         loss_db = 10.0 * EXPONENT * np.log10(np.maximum(distance_m.ravel(), _NEAREST_M))
         variance = weight @ (loss_db - weight @ loss_db) ** 2
-        self._std = max(float(np.sqrt(shadowing_db**2 / max(variance + shadowing_db**2, 1e-300))), _SHARPEST)
+        self._std = max(
+            float(np.sqrt(shadowing_db**2 / max(variance + shadowing_db**2, 1e-300))), _SHARPEST
+        )
         self._rho = np.sqrt(1.0 - self._std**2) if self._std < 1.0 else 0.0
 
     def locate(self, cell: IntArray, value: FloatArray) -> FloatArray:
-        """Posterior means (n, 3) of UEs received through one cell each, with these values: their distance from its base
-        station, and their place.
+        """Posterior means (n, 3) of UEs received through one cell each, with these values: their
+        distance from its base station, and their place.
         """
         from scipy.special import ndtr, ndtri
 
         count = len(self._value)
-        low, high = (np.searchsorted(self._value, value, side).astype(float) for side in ("left", "right"))
+        low, high = (
+            np.searchsorted(self._value, value, side).astype(float) for side in ("left", "right")
+        )
         new = low == high  # no rank of its own: half of that of either neighbour
         low[new] = np.maximum(low[new] - 0.5, 0.0)
         high[new] = np.minimum(high[new] + 0.5, count)
@@ -126,7 +139,9 @@ class RankMatch:
 
 
 def _normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:
-    """Normal quantile of the rank of each value (n,) by weight (n,), equal values in the middle of their ranks."""
+    """Normal quantile of the rank of each value (n,) by weight (n,), equal values in the middle of
+    their ranks.
+    """
     from scipy.special import ndtri
 
     of_value = np.unique(value, return_inverse=True)[1]
@@ -137,8 +152,8 @@ def _normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:
 
 @frozen
 class UploadDelays:
-    """means: of the values of each pair of UE and cell so far (see `row_id`); last: cell and value of the last upload
-    of each UE.
+    """means: of the values of each pair of UE and cell so far (see `row_id`); last: cell and value
+    of the last upload of each UE.
     """
 
     means: ByKey
@@ -151,8 +166,8 @@ class UploadAttack(Attack):
     def check(self, public: Public, n_ue: int) -> None:
         if public.antennas is None:
             raise BadInput(
-                f"learning.attacks: {self.label} needs the places of base stations, which are not known here (a trace "
-                "brings cells without places); leave the attack out"
+                f"learning.attacks: {self.label} needs the places of base stations, which are not "
+                "known here (a trace brings cells without places); leave the attack out"
             )
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
@@ -163,23 +178,25 @@ class UploadAttack(Attack):
 class ArrivalTimes(UploadAttack):
     r"""Locates UEs by how long their uploads take: the farther away, the slower.
 
-    An attacker that observes arriving updates knows when each was asked for, when its last bit came, its size and its
-    cell, also under secure aggregation. The value of an upload is the logarithm of its time per bit; the running mean
-    of a UE's values through a cell fades by 1 - 1 / memory_rounds an upload. Ranks of these means are matched with
-    ranks of distances (see `RankMatch`): neither power, bandwidth, training time nor the law of delays has
-    to be known, only that they are alike for all UEs. A priori a UE is anywhere in the area where its cell is the
-    strongest, by path loss of exponent 3.5 and antennas of the usual kind. The estimated centroid is the posterior mean
-    of the place.
+    An attacker that observes arriving updates knows when each was asked for, when its last bit
+    came, its size and its cell, also under secure aggregation. The value of an upload is the
+    logarithm of its time per bit; the running mean of a UE's values through a cell fades by 1 - 1 /
+    memory_rounds an upload. Ranks of these means are matched with ranks of distances (see
+    `RankMatch`): neither power, bandwidth, training time nor the law of delays has to be known,
+    only that they are alike for all UEs. A priori a UE is anywhere in the area where its cell is
+    the strongest, by path loss of exponent 3.5 and antennas of the usual kind. The estimated
+    centroid is the posterior mean of the place.
 
-    Two more claims stand in `estimates.csv`: `near` (at the base station; weight: reciprocal of the posterior mean of
-    the distance, 1/m), and `moved` (without a place; weight: by how much the UE has moved since its last upload, m: in
-    the same cell the change of its distance, else the distance between its mean places, each from one upload).
+    Two more claims stand in `estimates.csv`: `near` (at the base station; weight: reciprocal of the
+    posterior mean of the distance, 1/m), and `moved` (without a place; weight: by how much the UE
+    has moved since its last upload, m: in the same cell the change of its distance, else the
+    distance between its mean places, each from one upload).
     """
 
     kind: Literal["arrival-times"] = "arrival-times"
     use: Literal["times", "staleness", "cell"] = "times"
-    """what of an upload is read: its time per bit; its staleness (versions of the model that it came late); or its
-    cell only, a baseline"""
+    """what of an upload is read: its time per bit; its staleness (versions of the model that it
+    came late); or its cell only, a baseline"""
     shadowing_db: float = Field(7.0, ge=0, le=40)
     """standard deviation of gains beside path loss that the attacker reckons with, dB"""
     memory_rounds: float = Field(2.0, ge=1, le=1e9)
@@ -195,20 +212,27 @@ class ArrivalTimes(UploadAttack):
     def start(self) -> UploadDelays:
         return UploadDelays(ByKey.none(2), ByKey.none(2))
 
-    def run(self, view: View, facts: RoundContext, state: UploadDelays, rng: Rng) -> tuple[Estimates, UploadDelays]:
+    def run(
+        self, view: View, facts: RoundContext, state: UploadDelays, rng: Rng
+    ) -> tuple[Estimates, UploadDelays]:
         timing = view.timing
         antennas = facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
             return Estimates.of(no_ints(), no_ints(), "centroid", no_places()), state
         value = self._value(timing)
         heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
-        row = heard[np.unique(view.ue[heard], return_index=True)[1]]  # all rows of a UE come together
+        row = heard[
+            np.unique(view.ue[heard], return_index=True)[1]
+        ]  # all rows of a UE come together
         ue = view.ue[row]
         cell = timing.base_station[row]
         value = value[row]
         mean, means = averaged(state.means, row_id(ue, cell), value[:, None], self.memory_rounds)
         match = RankMatch(
-            Rings.around(facts.public, antennas), ue_and_model(means.key)[1], means.value[:, 1], self.shadowing_db
+            Rings.around(facts.public, antennas),
+            ue_and_model(means.key)[1],
+            means.value[:, 1],
+            self.shadowing_db,
         )
         found = match.locate(cell, mean[:, 0])
         last = state.last.of(ue)
@@ -219,7 +243,9 @@ class ArrivalTimes(UploadAttack):
         away_m = np.linalg.norm(change_m[:, 1:], axis=1)
         moved_m = np.where(last_cell == cell[again], nearer_m, away_m)
 
-        def said(row: IntArray, what: str, position_m: FloatArray, weight: FloatArray | None = None) -> Estimates:
+        def said(
+            row: IntArray, what: str, position_m: FloatArray, weight: FloatArray | None = None
+        ) -> Estimates:
             return Estimates.of(view.ue[row], view.model[row], what, position_m, weight)
 
         estimates = [

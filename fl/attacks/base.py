@@ -1,6 +1,7 @@
 """The attack slot: estimates from the view that the threat model grants.
 
-Attacks have no access to the true positions, which are compared with the estimates in `fl.leakage.distances`.
+Attacks have no access to the true positions, which are compared with the estimates in
+`fl.leakage.distances`.
 """
 
 from abc import abstractmethod
@@ -12,7 +13,17 @@ import numpy as np
 
 from fl.learners import Learner
 from fl.tracking.linking import Identities, NameLinks
-from fl.types import Directory, Estimates, Local, Metrics, Model, Public, RoundContext, State, Timing
+from fl.types import (
+    Directory,
+    Estimates,
+    Local,
+    Metrics,
+    Model,
+    Public,
+    RoundContext,
+    State,
+    Timing,
+)
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.part import Named
@@ -26,20 +37,30 @@ Vantage = Literal["updates", "aggregate", "model"]
 
 
 class Replica(Protocol):
-    """The training of UEs that the attacker makes up: it plays through all that is public of the real one."""
+    """The training of UEs that the attacker makes up: it plays through all that is public of the
+    real one.
+    """
 
     @property
     def displacement_per_m(self) -> float | None:
-        """epsilon of the planar Laplace noise by which UEs move their places first; None: they do not."""
+        """epsilon of the planar Laplace noise by which UEs move their places first; None: they do
+        not.
+        """
 
     def made_up(self, wanted: int) -> int:
-        """Number of shadow UEs when `wanted` are asked for: enough to make up one view of real ones."""
+        """Number of shadow UEs when `wanted` are asked for: enough to make up one view of real
+        ones.
+        """
 
-    def play(self, data: Local, state: State, rng: Rng, base: Model | None = None) -> "tuple[View, State]":
-        """View of UEs with this data, numbered from 0; curation and defenses work on it as on any other.
+    def play(
+        self, data: Local, state: State, rng: Rng, base: Model | None = None
+    ) -> "tuple[View, State]":
+        """View of UEs with this data, numbered from 0; curation and defenses work on it as on any
+        other.
 
-        state : of those parts for the UEs made up, as a tree (see `netsim.checkpoint`); empty before their first round.
-        base : models that they begin from, at a server with memories of its own; None: those of the real round.
+        state : of those parts for the UEs made up, as a tree (see `netsim.checkpoint`); empty
+        before their first round. base : models that they begin from, at a server with memories of
+        its own; None: those of the real round.
         """
 
 
@@ -47,14 +68,16 @@ class Replica(Protocol):
 class View:
     """View of an attacker of one phase of a round.
 
-    update (n_source, d) : what it could attribute: one row a device (`updates`), the sum a model (`aggregate`), or the
-    step between two published models (`model`). ue, model (n_target,) are the devices that took part, and
-    source (n_target,) says which update row speaks of each. count (n_source,) is how many samples are behind each row
-    (`updates` only), which servers weigh by. timing : when the updates of targets (n_target,) came, for an attacker
-    that receives them come; None for who sees published models only. renames : whether the names of devices may change.
+    update (n_source, d) : what it could attribute: one row a device (`updates`), the sum a model
+    (`aggregate`), or the step between two published models (`model`). ue, model (n_target,) are the
+    devices that took part, and source (n_target,) says which update row speaks of each. count
+    (n_source,) is how many samples are behind each row (`updates` only), which servers weigh by.
+    timing : when the updates of targets (n_target,) came, for an attacker that receives them come;
+    None for who sees published models only. renames : whether the names of devices may change.
 
-    party : whose updates are in each update row, those that are no targets included: ue (k,), source (k,), every pair
-    once; ue is -1 where the name is not known. None: the threat does not say.
+    party : whose updates are in each update row, those that are no targets included: ue (k,),
+    source (k,), every pair once; ue is -1 where the name is not known. None: the threat does not
+    say.
     """
 
     vantage: Vantage
@@ -81,27 +104,41 @@ class View:
     @property
     def members(self) -> IntArray | None:
         """Number of UEs in each update row (n_source,); None if unknown."""
-        return None if self.party is None else np.bincount(self.party[1], minlength=len(self.update))
+        return (
+            None if self.party is None else np.bincount(self.party[1], minlength=len(self.update))
+        )
 
     def renamed(self, ue: IntArray) -> "View":
-        """The same with other names of the targets (n_target,), by increasing (name, model), so that the order of the
-        targets, and of rows, tells nothing else.
+        """The same with other names of the targets (n_target,), by increasing (name, model), so
+        that the order of the targets, and of rows, tells nothing else.
         """
         order = np.lexsort([self.model, ue])
         timing = None if self.timing is None else self.timing.select(order)
-        view = replace(self, ue=ue[order], model=self.model[order], source=self.source[order], timing=timing)
+        view = replace(
+            self, ue=ue[order], model=self.model[order], source=self.source[order], timing=timing
+        )
         if self.vantage != "updates":
             party = None if self.party is None else (np.full(len(self.party[0]), -1), self.party[1])
             return replace(view, party=party)
         row = view.source
         count = None if self.count is None else self.count[row]
-        return replace(view, update=self.update[row], source_model=self.source_model[row], source=np.arange(len(row)),
-                       count=count, party=(view.ue, np.arange(len(row))))  # fmt: skip
+        return replace(
+            view,
+            update=self.update[row],
+            source_model=self.source_model[row],
+            source=np.arange(len(row)),
+            count=count,
+            party=(view.ue, np.arange(len(row))),
+        )
 
     def about(self, source: IntArray, said: Estimates) -> Estimates:
         """Estimates about sources (k,), repeated for every device that a source speaks of."""
-        order = np.argsort(self.source, kind="stable")  # targets grouped by the source that speaks of them
-        first, end = (np.searchsorted(self.source[order], source, side) for side in ("left", "right"))
+        order = np.argsort(
+            self.source, kind="stable"
+        )  # targets grouped by the source that speaks of them
+        first, end = (
+            np.searchsorted(self.source[order], source, side) for side in ("left", "right")
+        )
         row = np.repeat(np.arange(len(source)), end - first)
         before = np.cumsum(end - first) - end
         target = order[np.arange(len(row)) - before[row]]
@@ -115,17 +152,19 @@ class View:
         weight: FloatArray | None = None,
         status: list[str] | None = None,
     ) -> Estimates:
-        """Estimates of one kind about sources (k,), by an attack without an objective; status : by default `ok`, and
-        `no gradient` where there is no place.
+        """Estimates of one kind about sources (k,), by an attack without an objective; status : by
+        default `ok`, and `no gradient` where there is no place.
         """
-        said = Estimates.of(source, source, what, position_m, weight, status or status_of(position_m))
+        said = Estimates.of(
+            source, source, what, position_m, weight, status or status_of(position_m)
+        )
         return self.about(source, said)
 
 
 @frozen
 class RevisedEstimates:
-    """Revised estimates of all rounds so far: the track (N,) of each name (N,), estimates by tracks, and the
-    links of the names that came in each round, with its time in s.
+    """Revised estimates of all rounds so far: the track (N,) of each name (N,), estimates by
+    tracks, and the links of the names that came in each round, with its time in s.
     """
 
     name: IntArray
@@ -140,7 +179,9 @@ def status_of(position_m: FloatArray) -> list[str]:
 
 
 def recall(known: IntArray, value: FloatArray | IntArray, wanted: IntArray) -> FloatArray:
-    """Values (n, ...) of the numbers wanted (n,), from value (k, ...) of an ascending list (k,): NaN if unknown."""
+    """Values (n, ...) of the numbers wanted (n,), from value (k, ...) of an ascending list (k,):
+    NaN if unknown.
+    """
     recalled = np.full((len(wanted), *value.shape[1:]), np.nan)
     at = np.searchsorted(known, wanted)
     there = at < len(known)
@@ -172,10 +213,14 @@ class ByKey:
         return type(self)(every, np.concatenate([value, before])[first])
 
 
-def averaged(past: ByKey, key: IntArray, value: FloatArray, memory: float) -> tuple[FloatArray, ByKey]:
-    """Running means (n, p) of keys (n,) after values (n, p), and what is remembered: weights w, then the means.
+def averaged(
+    past: ByKey, key: IntArray, value: FloatArray, memory: float
+) -> tuple[FloatArray, ByKey]:
+    """Running means (n, p) of keys (n,) after values (n, p), and what is remembered: weights w,
+    then the means.
 
-    mean_t = mean_{t-1} + (x_t - mean_{t-1}) / w_t,    w_t = 1 + (1 - 1 / memory) w_{t-1},    w_0 = 0
+    mean_t = mean_{t-1} + (x_t - mean_{t-1}) / w_t,    w_t = 1 + (1 - 1 / memory) w_{t-1},    w_0 =
+    0
     """
     old = past.of(key)
     weight = 1.0 + (1.0 - 1.0 / memory) * np.nan_to_num(old[:, :1])
@@ -191,8 +236,8 @@ class Attack(Named):
     kind: str
 
     space: ClassVar[dict[str, tuple[object, ...]]] = {}
-    """key -> values that `netsim sweep --adapt` tries, in every combination, that of the first values first; empty: it
-    tries the kind only where the scenario has it"""
+    """key -> values that `netsim sweep --adapt` tries, in every combination, that of the first
+    values first; empty: it tries the kind only where the scenario has it"""
 
     @property
     def reads_the_city(self) -> bool:
@@ -205,11 +250,15 @@ class Attack(Named):
         return ()
 
     def check(self, public: Public, n_ue: int) -> None:
-        """BadInput where the public facts of a world lack what it needs, or n_ue UEs are too many to attack."""
+        """BadInput where the public facts of a world lack what it needs, or n_ue UEs are too many
+        to attack.
+        """
         return None
 
     def fitted(self, learner: Learner, area: Area) -> Self:
-        """The attack, whose cells are as fine as the learner's inputs where it has cells and none is given."""
+        """The attack, whose cells are as fine as the learner's inputs where it has cells and none
+        is given.
+        """
         if getattr(self, "cell_m", 0.0) is not None:
             return self
         from fl.tracking.place_grid import usual_cell_m  # not at the top: most attacks have no grid
@@ -221,15 +270,21 @@ class Attack(Named):
         return None
 
     @abstractmethod
-    def run(self, view: "View", facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def run(
+        self, view: "View", facts: RoundContext, state: State, rng: Rng
+    ) -> tuple[Estimates, State]:
         """Estimates about the devices of this phase."""
 
     def figures(self, state: State) -> Metrics:
-        """Figures of the last round besides the estimates, for the table `metrics`; names with units."""
+        """Figures of the last round besides the estimates, for the table `metrics`; names with
+        units.
+        """
         return {}
 
     def belief(self, state: State, facts: RoundContext) -> "Belief | None":
-        """Belief after the round about all known UEs, by the names of the view; None: no beliefs."""
+        """Belief after the round about all known UEs, by the names of the view; None: no
+        beliefs.
+        """
         return None
 
     def hindsight(self, state: State, facts: RoundContext) -> "Iterator[Belief]":
@@ -237,8 +292,8 @@ class Attack(Named):
         return iter(())
 
     def listed(self, state: State, public: Public, count: int) -> FloatArray | None:
-        """The best places (<= count, 2) that it can name, best first, of all known UEs; None: it keeps
-        no map of them, and its estimates speak for it.
+        """The best places (<= count, 2) that it can name, best first, of all known UEs; None: it
+        keeps no map of them, and its estimates speak for it.
         """
         return None
 
@@ -261,11 +316,12 @@ class Attack(Named):
     def self_test(self, view: "View", facts: RoundContext, rng: Rng) -> float | None:
         """Error in metres of the attack on an update that the attacker generated itself.
 
-        The attacker trains on one sample at a random place in the area, with a random label around the public mean,
-        from the initial weights of this phase, and attacks that update without state. This distinguishes a failed
-        optimiser from a protected user. Its centroid is judged, or where it names none its first answer, which has the
-        resolution of the grid that it looks at. NaN: no estimate, or one outside the area; None: no UE took part, or
-        the learner has no labels with public mean and deviation.
+        The attacker trains on one sample at a random place in the area, with a random label around
+        the public mean, from the initial weights of this phase, and attacks that update without
+        state. This distinguishes a failed optimiser from a protected user. Its centroid is judged,
+        or where it names none its first answer, which has the resolution of the grid that it looks
+        at. NaN: no estimate, or one outside the area; None: no UE took part, or the learner has no
+        labels with public mean and deviation.
         """
         constants = view.model_before.constants
         if len(view.source_model) == 0 or not {"rsrp_mean_dbm", "rsrp_std_db"} <= set(constants):
@@ -273,16 +329,27 @@ class Attack(Named):
         rng = replace(rng, purpose=f"{rng.purpose}.self-test")
         model = view.source_model[:1]
         place = facts.public.area.sample(rng.uniform("place", model, (2,)))
-        label = constants["rsrp_mean_dbm"][model] + constants["rsrp_std_db"][model] * rng.normal("label", model)
+        label = constants["rsrp_mean_dbm"][model] + constants["rsrp_std_db"][model] * rng.normal(
+            "label", model
+        )
         ue = np.zeros(1, dtype=int)
         data = Local(ue, model, np.array([0, 1]), place, label, np.array([facts.time_s]))
         made = view.learner.local(view.model_before, view.phase, data, rng)
         merged = made.weighted_sum(np.ones(1), len(view.model_before.parameters))
         after = view.learner.step(view.model_before, view.phase, merged)
         own = View(
-            "updates", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner,
+            "updates",
+            view.phase,
+            made.rows(slice(None)),
+            model,
+            ue,
+            model,
+            ue,
+            view.model_before,
+            after,
+            view.learner,
             made.count,
-        )  # fmt: skip
+        )
         estimates, _ = self.run(own, facts, self.start(), rng)
         what = "centroid" if "centroid" in estimates.what else "answer"
         named_m = estimates.position_m[[word == what for word in estimates.what]]

@@ -20,18 +20,30 @@ from netsim.columns import frozen
 from netsim.rng import Rng
 
 OF_ROUNDS = ATTACKS.only(
-    "closed-form", "dlg", "span", "neuron-votes", "weighted-centroid", "link-filter", "density-peak", "posterior"
+    "closed-form",
+    "dlg",
+    "span",
+    "neuron-votes",
+    "weighted-centroid",
+    "link-filter",
+    "density-peak",
+    "posterior",
 )
 """Attacks that name places in every round"""
 OUTLIER = 0.1
 """share of estimates that carry no information, where none is given"""
 _SIMULATED_UES = 64
-_ADD_UP = (Span, NeuronVotes)  # whose answers are of all rounds so far: they start from scratch in every round
+_ADD_UP = (
+    Span,
+    NeuronVotes,
+)  # whose answers are of all rounds so far: they start from scratch in every round
 
 
 @frozen
 class Remembered:
-    """of : state of the wrapped attack; errors : learnt on shadow UEs; history, lifetimes : of all its estimates."""
+    """of : state of the wrapped attack; errors : learnt on shadow UEs; history, lifetimes : of all
+    its estimates.
+    """
 
     of: State
     errors: LearntErrors = field(default_factory=LearntErrors)
@@ -43,29 +55,42 @@ Past = TypeVar("Past", bound=Remembered)
 
 
 class Believer(Attack):
-    """Makes something of the estimates of all rounds, by the law of their errors: given, or learnt on UEs made up."""
+    """Makes something of the estimates of all rounds, by the law of their errors: given, or learnt
+    on UEs made up.
+    """
 
     of: Annotated[Attack, OF_ROUNDS] = ClosedForm(cloud=False)
     """the attack that names places in every round"""
     shadow_ues: int | None = Field(None, ge=1, le=10_000)
     """number of UEs that the attacker makes up; none: 64"""
     sigma_m: float | None = Field(None, ge=0.1, le=1e6)
-    """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker makes up"""
+    """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker
+    makes up"""
     outlier: float | None = Field(None, ge=1e-6, lt=1)
     """with sigma_m: probability that an estimate says nothing; none: 0.1"""
     bias_m: float | None = Field(None, ge=0, le=1e6)
     """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
 
     space = {
-        "of": ({"kind": "closed-form", "cloud": False}, {"kind": "span", "layer": 1}, {"kind": "neuron-votes"}),
+        "of": (
+            {"kind": "closed-form", "cloud": False},
+            {"kind": "span", "layer": 1},
+            {"kind": "neuron-votes"},
+        ),
         "sigma_m": (100.0, 30.0, 300.0),
     }
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Needs of the wrapped attack, and to make up UEs."""
-        why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knowledge, or give sigma_m"
-        learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
+        why = (
+            "learns the errors of estimates on UEs that it makes up; add {} to "
+            "threat.knowledge, or give sigma_m"
+        )
+        learns = {
+            "starting weights": why.format("weights"),
+            "training details": why.format("training"),
+        }
         return self.of.needs | (learns if self.sigma_m is None else {})
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
@@ -82,7 +107,9 @@ class Believer(Attack):
         fresh = isinstance(self.of, _ADD_UP)
         errors = state.errors
         if self.sigma_m is None:
-            errors = errors.plus(view, facts, self.of, population, self.shadow_ues or _SIMULATED_UES, rng, fresh)
+            errors = errors.plus(
+                view, facts, self.of, population, self.shadow_ues or _SIMULATED_UES, rng, fresh
+            )
         said, inner = self.of.run(view, facts, self.of.start() if fresh else state.of, rng)
         names, z_m = named_places(said, facts.public.area)
         some = np.isfinite(z_m[:, :, 0]).any(axis=1)
@@ -102,7 +129,9 @@ class Believer(Attack):
         """Given, or learnt; None before anything was learnt."""
         if self.sigma_m is None:
             return learnt.fitted
-        return ErrorModel.plain(self.sigma_m, OUTLIER if self.outlier is None else self.outlier, self.bias_m or 0.0)
+        return ErrorModel.plain(
+            self.sigma_m, OUTLIER if self.outlier is None else self.outlier, self.bias_m or 0.0
+        )
 
     def error_figures(self, learnt: LearntErrors) -> Metrics:
         """The errors as figures: means over ranks."""

@@ -22,12 +22,14 @@ def centroid(dw: FloatArray, db: FloatArray) -> FloatArray:
 
         z = sum_h db_h dW_h / sum_h db_h^2,
 
-    a weighted mean of the batch's inputs; step size and sign cancel. dw (n, hidden, p), db (n, hidden) ->
-    (n, p); NaN where sum db^2 is 0 or not finite.
-    Reference: Bakopoulou et al., Eq. 1 (one unit), combined here over all units.
+    a weighted mean of the batch's inputs; step size and sign cancel. dw (n, hidden, p), db (n,
+    hidden) -> (n, p); NaN where sum db^2 is 0 or not finite. Reference: Bakopoulou et al., Eq. 1
+    (one unit), combined here over all units.
     """
     with np.errstate(all="ignore"):
-        scale = np.abs(db).max(axis=1, initial=0.0)  # so that squares of tiny updates do not underflow
+        scale = np.abs(db).max(
+            axis=1, initial=0.0
+        )  # so that squares of tiny updates do not underflow
         dw = dw / scale[:, None, None]
         db = db / scale[:, None]
         z = np.einsum("nh,nhp->np", db, dw) / np.einsum("nh,nh->n", db, db)[:, None]
@@ -35,9 +37,11 @@ def centroid(dw: FloatArray, db: FloatArray) -> FloatArray:
 
 
 def unit_cloud(dw: FloatArray, db: FloatArray) -> FloatArray:
-    """Ratio r_h = dW_h / db_h of every unit: (n, hidden, p), NaN for a unit with a negligible update.
+    """Ratio r_h = dW_h / db_h of every unit: (n, hidden, p), NaN for a unit with a negligible
+    update.
 
-    With ReLU units r_h is the centroid of the samples that activate unit h, so the cloud separates places.
+    With ReLU units r_h is the centroid of the samples that activate unit h, so the cloud separates
+    places.
     """
     size = np.abs(db)
     alive = size > _DEAD * size.max(axis=1, keepdims=True)
@@ -46,17 +50,19 @@ def unit_cloud(dw: FloatArray, db: FloatArray) -> FloatArray:
 
 
 class ClosedForm(Attack):
-    """Recovers the centroid of a UE's batch from the first layer's weights and biases in closed form.
+    """Recovers the centroid of a UE's batch from the first layer's weights and biases in closed
+    form.
 
-    Only the two rows of weights that read the standardised position are used, beside an encoding too. Whatever local
-    training makes of the samples' gradients, dW_h and db_h are the same linear combination of them as long as no
-    coordinate is treated differently: several steps, momentum that starts at zero, a proximal term (which shrinks the
-    update so far), clipped gradients of samples or of a batch. Adam divides every coordinate by its own size.
+    Only the two rows of weights that read the standardised position are used, beside an encoding
+    too. Whatever local training makes of the samples' gradients, dW_h and db_h are the same linear
+    combination of them as long as no coordinate is treated differently: several steps, momentum
+    that starts at zero, a proximal term (which shrinks the update so far), clipped gradients of
+    samples or of a batch. Adam divides every coordinate by its own size.
 
-    Estimates: `centroid` (see `centroid`), and with `cloud` also `place`: centres of the clusters (DBSCAN) of
-    the per-unit ratios, weighted by their share of the units, which separate home from work when units are
-    rectified. Exact for one sample; for FedSGD the error of one unit is
-    (1 / (n gbar)) sum_i (g_i - gbar)(x_i - xbar).
+    Estimates: `centroid` (see `centroid`), and with `cloud` also `place`: centres of the clusters
+    (DBSCAN) of the per-unit ratios, weighted by their share of the units, which separate home from
+    work when units are rectified. Exact for one sample; for FedSGD the error of one unit is (1 / (n
+    gbar)) sum_i (g_i - gbar)(x_i - xbar).
     """
 
     kind: Literal["closed-form"] = "closed-form"
@@ -74,12 +80,18 @@ class ClosedForm(Attack):
     needs = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
-        "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",
-        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
-        "updates or aggregate",
+        "linear local steps": (
+            "the ratio of two updates is a mean of places under steps that are linear in gradients"
+        ),
+        "linear server step": (
+            "published models must differ by a sum of gradients; take fedavgm, or "
+            "threat.observes: updates or aggregate"
+        ),
     }
 
-    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def run(
+        self, view: View, facts: RoundContext, state: State, rng: Rng
+    ) -> tuple[Estimates, State]:
         learner = cast(FirstLayerLearner, view.learner)
         centre, scale = learner.standardisation(view.model_before)
         centre = centre[view.source_model]

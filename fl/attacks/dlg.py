@@ -1,4 +1,6 @@
-r"""Deep leakage from gradients: search for one sample whose gradient has the direction of the update."""
+r"""Deep leakage from gradients: search for one sample whose gradient has the direction of the
+update.
+"""
 
 from dataclasses import replace
 from typing import Literal, cast
@@ -14,7 +16,9 @@ from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_START_NOISE = 0.5  # standard deviation of starts around the mean or the last estimate, in standardised units
+_START_NOISE = (
+    0.5  # standard deviation of starts around the mean or the last estimate, in standardised units
+)
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
 
 
@@ -25,26 +29,27 @@ class Dlg(Attack):
 
         D = 1 - |cos( g(x'; w_before), u )|
 
-    over all parameters, from several starts at once; the smallest D wins. g is linear in the residual of a guessed
-    label, F(x') - y', so the cosine knows y' by its sign only; |cos| takes the better of the two signs, which is what
-    searching for the label as well would give.
-    No sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`). The position is searched also
-    where a network reads an encoding of it. Several local steps, with momentum or not, are matched as one.
+    over all parameters, from several starts at once; the smallest D wins. g is linear in the
+    residual of a guessed label, F(x') - y', so the cosine knows y' by its sign only; |cos| takes
+    the better of the two signs, which is what searching for the label as well would give. No
+    sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`). The position is
+    searched also where a network reads an encoding of it. Several local steps, with momentum or
+    not, are matched as one.
 
-    `start_at` is the attacker's prior: `normal` draws starts from N(0, I) in standardised units, `grid` spreads them
-    over the service area, `mean` draws them around the public mean position, `previous` around the last estimate of the
-    same UE inside the area. With `previous` one start remains random, so that a wrong estimate cannot trap the search;
-    a UE without an earlier estimate starts as with `normal`.
-    Departs from the paper: the weights are w_before, to which the gradient belongs, and not w_after; BFGS in
-    place of up to 400,000 steps of gradient descent.
+    `start_at` is the attacker's prior: `normal` draws starts from N(0, I) in standardised units,
+    `grid` spreads them over the service area, `mean` draws them around the public mean position,
+    `previous` around the last estimate of the same UE inside the area. With `previous` one start
+    remains random, so that a wrong estimate cannot trap the search; a UE without an earlier
+    estimate starts as with `normal`. Departs from the paper: the weights are w_before, to which the
+    gradient belongs, and not w_after; BFGS in place of up to 400,000 steps of gradient descent.
     """
 
     kind: Literal["dlg"] = "dlg"
     starts: int = Field(8, ge=1, le=256)
     """number of starts per UE and round"""
     start_at: Literal["normal", "grid", "mean", "previous"] = "normal"
-    """distribution of the starts: standard normal around the centre of the inputs, evenly over the area, near the
-    centre, or near the previous estimate of the same UE"""
+    """distribution of the starts: standard normal around the centre of the inputs, evenly over the
+    area, near the centre, or near the previous estimate of the same UE"""
     iterations: int = Field(60, ge=1, le=100_000)
     """largest number of iterations of BFGS, each of which asks for one gradient at every start"""
 
@@ -53,16 +58,22 @@ class Dlg(Attack):
     needs = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with the gradient of a guessed sample",
-        "linear local steps": "an update has the direction of a gradient under steps that are linear in gradients",
-        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
-        "updates or aggregate",
+        "linear local steps": (
+            "an update has the direction of a gradient under steps that are linear in gradients"
+        ),
+        "linear server step": (
+            "published models must differ by a sum of gradients; take fedavgm, or "
+            "threat.observes: updates or aggregate"
+        ),
         "starting weights": "it compares gradients there; add weights to threat.knowledge",
     }
 
     def start(self) -> ByKey:
         return ByKey.none(2)
 
-    def run(self, view: View, facts: RoundContext, state: ByKey, rng: Rng) -> tuple[Estimates, ByKey]:
+    def run(
+        self, view: View, facts: RoundContext, state: ByKey, rng: Rng
+    ) -> tuple[Estimates, ByKey]:
         centre, scale = cast(RsrpNet, view.learner).standardisation(view.model_before)
         centre = centre[view.source_model]
         scale = scale[view.source_model]
@@ -85,7 +96,9 @@ class Dlg(Attack):
             mine = sources[usable & (view.source_model == model)]
             for rows in np.array_split(mine, len(mine) // _TOGETHER + 1):
                 z[rows], loss[rows], iterations[rows] = self._search(view, model, rows, start[rows])
-        status = np.where(usable, np.where(np.isfinite(loss), "ok", "no finite loss"), "no gradient").tolist()
+        status = np.where(
+            usable, np.where(np.isfinite(loss), "ok", "no finite loss"), "no gradient"
+        ).tolist()
         where = centre + scale * z
         said = Estimates.of(sources, sources, "centroid", where, status=status)
         said = replace(said, loss=loss, iterations=iterations, evaluations=iterations + usable)
@@ -95,7 +108,9 @@ class Dlg(Attack):
     def _search(
         self, view: View, model: int, rows: IntArray, start: FloatArray
     ) -> tuple[FloatArray, FloatArray, IntArray]:
-        """From starts (n, starts, 2) for updates (n,) of a model: the best z (n, 2), its loss (n,), iterations (n,)."""
+        """From starts (n, starts, 2) for updates (n,) of a model: the best z (n, 2), its loss (n,),
+        iterations (n,).
+        """
         import torch
 
         from fl.attacks.gradient_matching import CosineDistance, bfgs

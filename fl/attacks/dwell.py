@@ -33,7 +33,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 HourOfDay = Annotated[float, Field(ge=0, le=24)]
 _WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
-"""shares of home and work among what is named of a workday and of a day off: one place, or several"""
+"""shares of home and work among what is named of a workday and of a day off: one place, or
+several"""
 
 
 _MOST_THIRDS = 8
@@ -47,8 +48,9 @@ def _hours_text(hours: tuple[float, float]) -> str:
 
 @frozen
 class DwellPlaces(Columns):
-    """Places to name of senders (k,), ascending: places (k, P, 3) of home, work and third places, x and y in m and the
-    probability, NaN where there is none; searched (k,) : number of estimates at the search for third places.
+    """Places to name of senders (k,), ascending: places (k, P, 3) of home, work and third places, x
+    and y in m and the probability, NaN where there is none; searched (k,) : number of estimates at
+    the search for third places.
     """
 
     sender: IntArray
@@ -68,32 +70,38 @@ class DwellPlaces(Columns):
 
 @frozen
 class DwellState(Remembered):
-    """past : evidence of nights and workdays, and named : what would be answered, of the senders that are followed."""
+    """past : evidence of nights and workdays, and named : what would be answered, of the senders
+    that are followed.
+    """
 
     past: Residences = field(default_factory=lambda: Residences.nothing(no_ints(), 0))
     named: DwellPlaces = field(default_factory=lambda: DwellPlaces.nothing(no_ints()))
 
 
 class Dwell(Believer):
-    r"""Names home, work and other places of a UE once it is sure enough, from what another attack says in each round.
+    r"""Names home, work and other places of a UE once it is sure enough, from what another attack
+    says in each round.
 
-    Rounds of at most 6 h have a time of day, that of their middle by the wall clock. Those of `home_hours` tell of
-    home, those of `work_hours` on Monday to Friday of work: the posterior over a grid is that of
-    `fl.tracking.dwelling`, with an error that stays the same over rounds. All rounds tell of other places, by a mixture
-    with shares for each hour of workdays and of days off (`fl.tracking.dwelling`).
+    Rounds of at most 6 h have a time of day, that of their middle by the wall clock. Those of
+    `home_hours` tell of home, those of `work_hours` on Monday to Friday of work: the posterior over
+    a grid is that of `fl.tracking.dwelling`, with an error that stays the same over rounds. All
+    rounds tell of other places, by a mixture with shares for each hour of workdays and of days off
+    (`fl.tracking.dwelling`).
 
-    Longer rounds have no time of day. Where several places are named of a round, home and work are those two that
-    return: a share of 0.45 of what is named on workdays is home and 0.40 work, on days off 0.50 and 0.05. Workdays
-    alone hardly tell which is which, and the probability says so. Where one place is named, the mean of a day at home
-    and at work is neither: workdays tell nothing, and of days off 0.3 are at home. These shares are assumed.
+    Longer rounds have no time of day. Where several places are named of a round, home and work are
+    those two that return: a share of 0.45 of what is named on workdays is home and 0.40 work, on
+    days off 0.50 and 0.05. Workdays alone hardly tell which is which, and the probability says so.
+    Where one place is named, the mean of a day at home and at work is neither: workdays tell
+    nothing, and of days off 0.3 are at home. These shares are assumed.
 
-    The answer is the disc of radius `hit_radius_m` that holds most of the posterior, its probability the mass in it. An
-    answer below `min_probability` is not given (status `unsure`), and takes back an earlier one. Status: home, work,
-    third 1, third 2, ...; weight: the probability.
+    The answer is the disc of radius `hit_radius_m` that holds most of the posterior, its
+    probability the mass in it. An answer below `min_probability` is not given (status `unsure`),
+    and takes back an earlier one. Status: home, work, third 1, third 2, ...; weight: the
+    probability.
 
-    Errors are learnt on UEs that the attacker makes up, unless `sigma_m` is given. The rounds of a UE count together,
-    of all its models, also from sums that it is in. Limits: who works at night has home and work exchanged, and who
-    moves house has one home, or none.
+    Errors are learnt on UEs that the attacker makes up, unless `sigma_m` is given. The rounds of a
+    UE count together, of all its models, also from sums that it is in. Limits: who works at night
+    has home and work exchanged, and who moves house has one home, or none.
     """
 
     kind: Literal["dwell"] = "dwell"
@@ -106,8 +114,8 @@ class Dwell(Believer):
     third_places: int = Field(3, ge=0, le=_MOST_THIRDS)
     """largest number of places besides home and work"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
-    """hours between which a round tells of home, from and to; 20 to 8 goes over midnight. The rounds of one night count
-    together: who is not at home then is at one other place"""
+    """hours between which a round tells of home, from and to; 20 to 8 goes over midnight. The
+    rounds of one night count together: who is not at home then is at one other place"""
     work_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (10.0, 16.0)
     """hours between which a round on Monday to Friday tells of work"""
     home_share: float = Field(0.93, gt=0, lt=1)
@@ -132,9 +140,15 @@ class Dwell(Believer):
         (home, until) = self.home_hours
         (work, end) = self.work_hours
         if home == until:
-            raise ValueError(f"home_hours: from {home:g} to {until:g} is no time at all; take two different hours")
+            raise ValueError(
+                f"home_hours: from {home:g} to {until:g} is no time at all; take two "
+                f"different hours"
+            )
         if work >= end:
-            raise ValueError(f"work_hours: {work:g} to {end:g} must be hours of one day; take the earlier one first")
+            raise ValueError(
+                f"work_hours: {work:g} to {end:g} must be hours of one day; take the "
+                f"earlier one first"
+            )
         return self
 
     def check(self, public: Public, n_ue: int) -> None:
@@ -142,7 +156,10 @@ class Dwell(Believer):
         self._grid(public.area, n_ue)
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
-        none = {f"home in {_hours_text(self.home_hours)}", f"work in {_hours_text(self.work_hours)} on a workday"}
+        none = {
+            f"home in {_hours_text(self.home_hours)}",
+            f"work in {_hours_text(self.work_hours)} on a workday",
+        }
         for facts in known.rounds():
             hours = Hours.of_round(facts)
             if hours is None:
@@ -151,7 +168,9 @@ class Dwell(Believer):
                 return
             period = hours.period(self.home_hours, self.work_hours)
             if period is not None:
-                none -= {text for text in none if text.startswith("home" if period.night else "work")}
+                none -= {
+                    text for text in none if text.startswith("home" if period.night else "work")
+                }
             if not none:
                 return
         yield notice("attack-hours-missed", self.label, what=" or ".join(sorted(none)))
@@ -162,22 +181,34 @@ class Dwell(Believer):
     def figures(self, state: DwellState) -> Metrics:
         return self.error_figures(state.errors)
 
-    def run(self, view: View, facts: RoundContext, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
-        grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.lifetimes.name[state.past.sender])))
+    def run(
+        self, view: View, facts: RoundContext, state: DwellState, rng: Rng
+    ) -> tuple[Estimates, DwellState]:
+        grid = self._grid(
+            facts.public.area, len(np.union1d(view.ue, state.lifetimes.name[state.past.sender]))
+        )
         _, state = self.remembered(view, facts, state, Population.uniform(grid), rng)
         alive = state.lifetimes.alive
         state = replace(
-            state, past=state.past.select(alive[state.past.sender]), named=state.named.select(alive[state.named.sender])
+            state,
+            past=state.past.select(alive[state.past.sender]),
+            named=state.named.select(alive[state.named.sender]),
         )
         hours = Hours.of_round(facts)
-        if hours is not None and self.errors_now(state.errors) is not None and len(state.history.newest().sender):
+        if (
+            hours is not None
+            and self.errors_now(state.errors) is not None
+            and len(state.history.newest().sender)
+        ):
             state = self._with_newest(state, hours, facts, grid)
         return self._answers(view, state), state
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         return PlaceGrid.over(area, self.cell_m, 3 * n_ue, self.label)
 
-    def _with_newest(self, state: DwellState, hours: Hours, facts: RoundContext, grid: PlaceGrid) -> DwellState:
+    def _with_newest(
+        self, state: DwellState, hours: Hours, facts: RoundContext, grid: PlaceGrid
+    ) -> DwellState:
         """After the newest estimates."""
         history = state.history
         newest = history.newest()
@@ -192,23 +223,36 @@ class Dwell(Believer):
                 named.places[row, :2] = home_and_work(said, _WHOLE_DAYS)
         elif period is not None:
             shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
-            past = state.past.plus(sender, log_evidence(newest.z_m, history.looks.errors[-1], grid), period, shares)
+            past = state.past.plus(
+                sender, log_evidence(newest.z_m, history.looks.errors[-1], grid), period, shares
+            )
             state = replace(state, past=past)
             for some in blocks(np.arange(len(sender))):
                 rows = past.select(np.searchsorted(past.sender, sender[some]))
                 seen, home = rows.homes(shares, grid, lasting_m)
                 work = rows.workplaces(seen, shares, grid, lasting_m, self.hit_radius_m)
                 for k, maps in enumerate((home, work)):
-                    named.places[at[some], k] = np.column_stack(best_discs(maps, grid, self.hit_radius_m))
+                    named.places[at[some], k] = np.column_stack(
+                        best_discs(maps, grid, self.hit_radius_m)
+                    )
         if self.third_places and not hours.whole_day:
             self._search_thirds(history, named, at, facts, lasting_m)
         return replace(state, named=named)
 
     def _search_thirds(
-        self, history: History, named: DwellPlaces, at: IntArray, facts: RoundContext, lasting_m: float
+        self,
+        history: History,
+        named: DwellPlaces,
+        at: IntArray,
+        facts: RoundContext,
+        lasting_m: float,
     ) -> None:
-        """Write other places of senders, at rows (k,), of which a tenth more has been heard since the last time."""
-        count = np.bincount(history.named.sender, minlength=int(named.sender.max()) + 1)[named.sender]
+        """Write other places of senders, at rows (k,), of which a tenth more has been heard since
+        the last time.
+        """
+        count = np.bincount(history.named.sender, minlength=int(named.sender.max()) + 1)[
+            named.sender
+        ]
         for row in at[count[at] >= np.maximum(1.1 * named.searched[at], 2.0)].tolist():
             places = named.places[row]
             known_m = places[:2][places[:2, 2] >= max(self.min_probability, 1e-9), :2]
@@ -218,9 +262,11 @@ class Dwell(Believer):
             places[2 : 2 + len(found)] = found
             named.searched[row] = count[row]
 
-    def _estimates_of(self, history: History, sender: int, facts: RoundContext, lasting_m: float) -> EstimatesOfUe:
-        """All that was named of one sender. Class of time is the hour, of days off 24 more; of whole days, whether it
-        is off, and 2 more where several places were named.
+    def _estimates_of(
+        self, history: History, sender: int, facts: RoundContext, lasting_m: float
+    ) -> EstimatesOfUe:
+        """All that was named of one sender. Class of time is the hour, of days off 24 more; of
+        whole days, whether it is off, and 2 more where several places were named.
 
         A place that stands at several ranks counts once, at that of the largest share.
         """
@@ -237,12 +283,20 @@ class Dwell(Believer):
             right = np.ones(len(row))
             of_class = hours.off + 2 * (there.sum(axis=1) > 1)
         return EstimatesOfUe(
-            truths.place_m[row, rank], truths.sigma_m[row, rank], (1.0 - np.asarray(errors.outlier)[row]) * right,
-            of_class[row], hours.day[row], float(np.prod(facts.public.area.side_m)), lasting_m, self.hit_radius_m,
-        )  # fmt: skip
+            truths.place_m[row, rank],
+            truths.sigma_m[row, rank],
+            (1.0 - np.asarray(errors.outlier)[row]) * right,
+            of_class[row],
+            hours.day[row],
+            float(np.prod(facts.public.area.side_m)),
+            lasting_m,
+            self.hit_radius_m,
+        )
 
     def _answers(self, view: View, state: DwellState) -> Estimates:
-        """Answers for each UE of the view, at all of its models; one answer without a place for nothing."""
+        """Answers for each UE of the view, at all of its models; one answer without a place for
+        nothing.
+        """
         places = recall(state.named.sender, state.named.places, state.lifetimes.senders(view.ue))
         probability = np.nan_to_num(places[..., 2])
         spoken: BoolArray = (probability >= self.min_probability) & (probability > 0)
@@ -255,7 +309,9 @@ class Dwell(Believer):
 
 
 def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
-    """Which ranks of estimates (k, R, 2) name a place that a rank of larger share (k, R) names, or an earlier one."""
+    """Which ranks of estimates (k, R, 2) name a place that a rank of larger share (k, R) names, or
+    an earlier one.
+    """
     equal = (z_m[:, :, None] == z_m[:, None]).all(axis=3)
     ranks = np.arange(z_m.shape[1])
     tie = (share[:, :, None] == share[:, None]) & (ranks[:, None] > ranks)

@@ -1,12 +1,13 @@
-r"""Reads the waves of a surface: s(g) = sum_b a_b cos(omega_b . (g - c) - phase_b), c the middle of the grid.
+r"""Reads the waves of a surface: s(g) = sum_b a_b cos(omega_b . (g - c) - phase_b), c the middle of
+the grid.
 
-Every wave is two exponentials exp(+-i omega . g), so windows of the surface span a space of rank 2 B, and a shift of
-the window by a point east (north) is a linear map of that space with eigenvalues exp(i omega_x Dx) (exp(i omega_y Dy)).
-Eigenvectors of a mix of both maps pair the two. Gauss and Newton's method on all points then removes noise and
-rounding.
+Every wave is two exponentials exp(+-i omega . g), so windows of the surface span a space of rank 2
+B, and a shift of the window by a point east (north) is a linear map of that space with eigenvalues
+exp(i omega_x Dx) (exp(i omega_y Dy)). Eigenvectors of a mix of both maps pair the two. Gauss and
+Newton's method on all points then removes noise and rounding.
 
-Reference: Rouquette and Najim, "Estimation of frequencies and damping factors by two-dimensional ESPRIT type methods",
-IEEE Transactions on Signal Processing, 2001.
+Reference: Rouquette and Najim, "Estimation of frequencies and damping factors by two-dimensional
+ESPRIT type methods", IEEE Transactions on Signal Processing, 2001.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from netsim.columns import frozen
 from netsim.units import FloatArray
 
 _FEW = 8  # points a side that are left at least where a grid is thinned
-_MIX = 0.6180339887498949  # weight of the second shift: no two waves have the same mix but by chance
+_MIX = (
+    0.6180339887498949  # weight of the second shift: no two waves have the same mix but by chance
+)
 _STEPS = 8
 _WIDEST = 8  # points of a window a side at most,
 _WINDOWS = 40  # and windows
@@ -25,8 +28,8 @@ _WINDOWS = 40  # and windows
 
 @frozen
 class EstimatedWaves:
-    """omega (B, 2) per metre, part (B,) = a e^(i phase), and what they leave of the surface (P * Q,); misfit, the share
-    of energy not explained.
+    """omega (B, 2) per metre, part (B,) = a e^(i phase), and what they leave of the surface (P *
+    Q,); misfit, the share of energy not explained.
     """
 
     omega: FloatArray
@@ -63,11 +66,15 @@ class Lattice:
         return (x[:, :, None] * y[:, None]).reshape(len(omega), -1)
 
 
-def read_waves(surface: FloatArray, grid: Lattice, count: int, bandwidth_m: float) -> EstimatedWaves:
+def read_waves(
+    surface: FloatArray, grid: Lattice, count: int, bandwidth_m: float
+) -> EstimatedWaves:
     """`count` waves of a surface (P, Q), whose omega is of the size of 1 / bandwidth."""
     strides = [_stride(axis, bandwidth_m) for axis in (grid.x, grid.y)]
     thin = surface[:: strides[0], :: strides[1]]
-    omega = _shifts(thin, count) / [_step(axis) * k for axis, k in zip((grid.x, grid.y), strides, strict=True)]
+    omega = _shifts(thin, count) / [
+        _step(axis) * k for axis, k in zip((grid.x, grid.y), strides, strict=True)
+    ]
     best = fitted(surface, grid, omega)
     for _ in range(_STEPS):
         moved = fitted(surface, grid, _moved(grid, best))
@@ -109,7 +116,9 @@ def _step(axis: FloatArray) -> float:
 
 
 def _stride(axis: FloatArray, bandwidth_m: float) -> int:
-    """By how many points to thin an axis: no wave of omega h up to 4.5 turns by half a circle in between."""
+    """By how many points to thin an axis: no wave of omega h up to 4.5 turns by half a circle in
+    between.
+    """
     return int(max(1, min(0.7 * bandwidth_m / _step(axis), len(axis) // _FEW)))
 
 
@@ -117,7 +126,9 @@ def _shifts(surface: FloatArray, count: int) -> FloatArray:
     """Angles per point (count, 2) of waves of a surface (P, Q), one of each pair +-omega."""
     high, wide = (min((n + 1) // 2, _WIDEST) for n in surface.shape)
     skip = [n // _WINDOWS + 1 for n in surface.shape]
-    windows = np.lib.stride_tricks.sliding_window_view(surface, (high, wide))[:: skip[0], :: skip[1]]
+    windows = np.lib.stride_tricks.sliding_window_view(surface, (high, wide))[
+        :: skip[0], :: skip[1]
+    ]
     number = np.arange(high * wide).reshape(high, wide)
     span = np.linalg.svd(windows.reshape(-1, high * wide).T, full_matrices=False)[0][:, : 2 * count]
     maps = [
@@ -127,16 +138,21 @@ def _shifts(surface: FloatArray, count: int) -> FloatArray:
         for before, after in ((number[:-1], number[1:]), (number[:, :-1], number[:, 1:]))
     ]
     _, vectors = np.linalg.eig(maps[0] + _MIX * maps[1])
-    angle = np.stack([np.angle(np.einsum("ij,ij->j", vectors.conj(), m @ vectors)) for m in maps], axis=1)
-    angle = angle * np.where((angle[:, :1] < 0) | ((angle[:, :1] == 0) & (angle[:, 1:] < 0)), -1.0, 1.0)
+    angle = np.stack(
+        [np.angle(np.einsum("ij,ij->j", vectors.conj(), m @ vectors)) for m in maps], axis=1
+    )
+    angle = angle * np.where(
+        (angle[:, :1] < 0) | ((angle[:, :1] == 0) & (angle[:, 1:] < 0)), -1.0, 1.0
+    )
     return angle[np.lexsort(angle.T[::-1])][::2][:count]  # pairs stand side by side
 
 
 def kernel_place(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> FloatArray | None:
-    """Where the kernel exp(-|g - m|^2 / 2 h^2), times any factor, has its peak, less c (2,); None where it is none.
+    """Where the kernel exp(-|g - m|^2 / 2 h^2), times any factor, has its peak, less c (2,); None
+    where it is none.
 
-    Its logarithm falls by (x - m) / h^2 per metre: read where the kernel is large, weighted by its squares, also of a
-    peak that lies off the grid.
+    Its logarithm falls by (x - m) / h^2 per metre: read where the kernel is large, weighted by its
+    squares, also of a peak that lies off the grid.
     """
     place = np.zeros(2)
     value = surface / np.abs(surface).max()
@@ -151,7 +167,10 @@ def kernel_place(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> Floa
         slope = (weight * np.log(ratio)).sum() / weight.sum() / _step(axis)
         middle = (weight.sum(axis=1) @ (axis[:-1] + axis[1:])) / 2 / weight.sum()
         place[k] = middle + slope * bandwidth_m**2
-    x, y = (np.exp(-(((axis - m) / bandwidth_m) ** 2) / 2) for axis, m in zip((grid.x, grid.y), place, strict=True))
+    x, y = (
+        np.exp(-(((axis - m) / bandwidth_m) ** 2) / 2)
+        for axis, m in zip((grid.x, grid.y), place, strict=True)
+    )
     model = x[:, None] * y
     model = model / max(model.max(), 1e-300)
     return place if ((value - model) ** 2).sum() <= 1e-3 * (value**2).sum() else None

@@ -1,6 +1,8 @@
-r"""The cosine between updates and gradients of guessed samples, and the search for the guess that comes closest.
+r"""The cosine between updates and gradients of guessed samples, and the search for the guess that
+comes closest.
 
-With activations a_l, deltas D_l and an update of layers (U_l, v_l) and length 1 (see `fl.networks.mlp`),
+With activations a_l, deltas D_l and an update of layers (U_l, v_l) and length 1 (see
+`fl.networks.mlp`),
 
     cos = <dF/dw, u> / |dF/dw|,    <dF/dw, u> = sum_l (a_{l-1} U_l + v_l) . D_l,
     |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1),
@@ -23,7 +25,8 @@ _STILL = 1e-5  # a start that moves no more than this ...
 _PATIENCE = 10  # ... in this number of iterations has settled
 _SHORT = 1e-6  # a step that is no longer than this is the last of its start
 _ARMIJO = 1e-4
-_CURVED = 1e-12  # least curvature along a step, as a share of the change of the slope, that the Hessian learns from
+# least curvature along a step, as a share of the change of the slope, that the Hessian learns from
+_CURVED = 1e-12
 _NO_WAVES = torch.zeros(2, 0, dtype=torch.float64)
 _LONGER = 4.0  # times as far go the steps of a start after one along which the slope did not rise
 
@@ -32,8 +35,9 @@ _LONGER = 4.0  # times as far go the steps of a start after one along which the 
 class CosineDistance:
     """1 - |cos(dF/dw(z), u)| of guesses z about updates u of one network.
 
-    weights (1, d): before the round; direction (n, d): updates of length 1; waves (2, J): what the network reads beside
-    a standardised position z, cos a and sin a of a = z waves; by default none, (2, 0).
+    weights (1, d): before the round; direction (n, d): updates of length 1; waves (2, J): what the
+    network reads beside a standardised position z, cos a and sin a of a = z waves; by default none,
+    (2, 0).
     """
 
     net: Mlp
@@ -42,13 +46,18 @@ class CosineDistance:
     waves: Tensor
 
     @classmethod
-    def to(cls, update: Tensor, net: Mlp, weights: Tensor, waves: Tensor = _NO_WAVES) -> CosineDistance:
+    def to(
+        cls, update: Tensor, net: Mlp, weights: Tensor, waves: Tensor = _NO_WAVES
+    ) -> CosineDistance:
         """Distance to updates (n, d) of any length."""
-        scaled = update / update.abs().amax(dim=1, keepdim=True)  # so that squares neither overflow nor vanish
+        scaled = update / update.abs().amax(
+            dim=1, keepdim=True
+        )  # so that squares neither overflow nor vanish
         return cls(net, weights, scaled / scaled.norm(dim=1, keepdim=True), waves)
 
     def __call__(self, target: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Values (k, q), and slopes (k, q, 2) in guesses z (k, q, 2) about the updates numbered target (k,).
+        """Values (k, q), and slopes (k, q, 2) in guesses z (k, q, 2) about the updates numbered
+        target (k,).
 
         Infinite and flat where they are not finite.
         """
@@ -56,7 +65,9 @@ class CosineDistance:
         value = 1.0 - self._cosine(target, guess).abs()
         (slope,) = torch.autograd.grad(value.sum(), guess)
         finite = value.detach().isfinite() & slope.isfinite().all(dim=-1)
-        return torch.where(finite, value.detach(), torch.inf), torch.where(finite[..., None], slope, 0.0)
+        return torch.where(finite, value.detach(), torch.inf), torch.where(
+            finite[..., None], slope, 0.0
+        )
 
     def _cosine(self, target: Tensor, z: Tensor) -> Tensor:
         k, q, _ = z.shape
@@ -66,12 +77,17 @@ class CosineDistance:
         deltas = self.net.deltas(self.weights, slopes, torch.ones_like(out))
         direction = self.direction if k == len(self.direction) else self.direction[target]
         by_target = [[values.view(k, q, -1) for values in side] for side in (activations, deltas)]
-        return self.net.inner(direction, *by_target) / self.net.squared_norm(activations, deltas).view(k, q).sqrt()
+        return (
+            self.net.inner(direction, *by_target)
+            / self.net.squared_norm(activations, deltas).view(k, q).sqrt()
+        )
 
 
 @dataclass
 class Minimum:
-    """Where searches have ended: z (n, q, 2), value (n, q), and how many iterations (n,) a target took."""
+    """Where searches have ended: z (n, q, 2), value (n, q), and how many iterations (n,) a target
+    took.
+    """
 
     z: Tensor
     value: Tensor
@@ -79,10 +95,12 @@ class Minimum:
 
 
 def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
-    """Minimise from starts (n, q, 2) of n targets by BFGS [Nocedal and Wright 2006, Section 6.1], all at once.
+    """Minimise from starts (n, q, 2) of n targets by BFGS [Nocedal and Wright 2006, Section 6.1],
+    all at once.
 
-    An iteration asks once about every start of a target that has not settled. A start tries a step along its direction;
-    it takes the step if the value falls enough, and tries a shorter one otherwise.
+    An iteration asks once about every start of a target that has not settled. A start tries a step
+    along its direction; it takes the step if the value falls enough, and tries a shorter one
+    otherwise.
     """
     n = len(start)
     z = start.clone()
@@ -111,7 +129,9 @@ def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
         shorter = (promised / (2.0 * (promised - gain))).nan_to_num(0.5).clamp(0.1, 0.5)
         length = way.abs().amax(dim=-1)
         moves = taken & (length > _STILL)
-        rest[live] = torch.where(moves, 0.0, rest[live] + torch.where(length > _SHORT, 1.0, _PATIENCE))
+        rest[live] = torch.where(
+            moves, 0.0, rest[live] + torch.where(length > _SHORT, 1.0, _PATIENCE)
+        )
         step[live] = torch.where(taken, 1.0, shorter * step[live])
         z[live] += torch.where(taken[..., None], way, 0.0)
         value[live] = torch.where(taken, new_value, value[live])
@@ -121,7 +141,8 @@ def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
 
 
 def _better_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) -> Tensor:
-    """Inverse Hessians that turn changes of the slope (n, q, 2) into the ways (n, q, 2) that made them.
+    """Inverse Hessians that turn changes of the slope (n, q, 2) into the ways (n, q, 2) that made
+    them.
 
     The first that a start learns replaces a multiple of the identity.
     """
@@ -159,9 +180,13 @@ class PlaceGradients:
 
     def cosine(self, place: IntArray) -> AnyFloats:
         """v(p) . v(x) (m, G) of places p (m,)."""
-        a, d = ([value[:, place] for value in values] for values in (self._activations, self._deltas))
+        a, d = (
+            [value[:, place] for value in values] for values in (self._activations, self._deltas)
+        )
         layers = zip(a, d, self._activations, self._deltas, strict=True)
-        products = torch.stack([(a_l @ b_l.mT + 1.0) * (d_l @ e_l.mT) for a_l, d_l, b_l, e_l in layers]).sum(dim=0)
+        products = torch.stack(
+            [(a_l @ b_l.mT + 1.0) * (d_l @ e_l.mT) for a_l, d_l, b_l, e_l in layers]
+        ).sum(dim=0)
         return self._finite(products[0] / self._size / self._size[place][:, None])
 
     @staticmethod

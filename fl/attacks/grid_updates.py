@@ -1,4 +1,6 @@
-"""Attacks on updates of a radio map: the cells where they are strong, or the place whose links explain them best."""
+"""Attacks on updates of a radio map: the cells where they are strong, or the place whose links
+explain them best.
+"""
 
 from abc import abstractmethod
 from functools import partial
@@ -23,14 +25,18 @@ _ANGLES = 128  # of the border of the cells that got noise
 _OUTLIERS = 30  # cells whose ratio to the noise is largest: the gradient's own
 _FITS = 8
 _LEAST = 1e-3  # of the largest variance of the ramp
-_MISFIT_PER_M = 1 / 60  # of the largest cell: how much a place that is off by a metre leaves unexplained
-_LOUD = 30  # cells, loudest against the noise, that are tried as places too: a gradient may be one cell wide
+_MISFIT_PER_M = (
+    1 / 60
+)  # of the largest cell: how much a place that is off by a metre leaves unexplained
+# cells, loudest against the noise, that are tried as places too: a gradient may be one cell wide
+_LOUD = 30
 _KEPT = 8  # places that are looked at more closely,
 _SHIFTS = np.array([0, -1, 1, -2, 2])  # and their neighbours, in new steps
 
 
 def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> FloatArray:
-    """p = sum_m s_m^nu c_m / sum_m s_m^nu for sizes s (n, M) >= 0 of cells c (M, 2): (n, 2); NaN for a row of zeros.
+    """p = sum_m s_m^nu c_m / sum_m s_m^nu for sizes s (n, M) >= 0 of cells c (M, 2): (n, 2); NaN
+    for a row of zeros.
 
     nu = inf: the mean of the cells that are largest. Sizes are divided by the largest first.
     """
@@ -44,7 +50,9 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
 class GridAttack(Attack):
     """Base of attacks on the updates of the grid phase: one place a source."""
 
-    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def run(
+        self, view: View, facts: RoundContext, state: State, rng: Rng
+    ) -> tuple[Estimates, State]:
         learner = cast(GridLearner, view.learner)
         if view.phase != learner.grid_phase or not len(view.update):
             return view.spread("centroid", no_ints(), no_places()), state
@@ -53,8 +61,12 @@ class GridAttack(Attack):
         return view.spread("centroid", np.arange(len(place_m)), place_m), state
 
     @abstractmethod
-    def places(self, update: FloatArray, grid: PlaceGrid, view: View, state: State) -> tuple[FloatArray, State]:
-        """Places (n, 2) of the devices of updates (n, M), NaN for an update of zeros; and the next state."""
+    def places(
+        self, update: FloatArray, grid: PlaceGrid, view: View, state: State
+    ) -> tuple[FloatArray, State]:
+        """Places (n, 2) of the devices of updates (n, M), NaN for an update of zeros; and the next
+        state.
+        """
 
 
 class WeightedCentroid(GridAttack):
@@ -62,8 +74,9 @@ class WeightedCentroid(GridAttack):
 
     Gradients of heights are strong near the device, where all its links are low.
 
-    With `memory_rounds` T > 1 the updates of every UE, or of a model where devices are not separated, are averaged
-    first (see `fl.attacks.base.averaged`), which reduces noise; a large T gives the plain mean.
+    With `memory_rounds` T > 1 the updates of every UE, or of a model where devices are not
+    separated, are averaged first (see `fl.attacks.base.averaged`), which reduces noise; a large T
+    gives the plain mean.
     """
 
     kind: Literal["weighted-centroid"] = "weighted-centroid"
@@ -72,7 +85,10 @@ class WeightedCentroid(GridAttack):
     memory_rounds: float = Field(1.0, ge=1, le=1e9)
     """number of rounds over which a UE's updates are averaged; 1: no averaging"""
 
-    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 18"
+    reference = (
+        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map "
+        "Construction, Eq. 18"
+    )
     needs = {
         CELLS: "looks for the cells of a grid where an update is strong (radio-map)",
     }
@@ -86,30 +102,37 @@ class WeightedCentroid(GridAttack):
     def start(self) -> ByKey:
         return ByKey.none(2)
 
-    def places(self, update: FloatArray, grid: PlaceGrid, view: View, state: ByKey) -> tuple[FloatArray, ByKey]:
+    def places(
+        self, update: FloatArray, grid: PlaceGrid, view: View, state: ByKey
+    ) -> tuple[FloatArray, ByKey]:
         if self.memory_rounds > 1:
             ue = view.ue[np.argsort(view.source)]
-            track = row_id(ue, view.source_model) if view.vantage == "updates" else view.source_model
+            track = (
+                row_id(ue, view.source_model) if view.vantage == "updates" else view.source_model
+            )
             update, state = averaged(state, track, update, self.memory_rounds)
         return weighted_centroid(np.abs(update), grid.place_m, float(self.nu)), state
 
 
 class LinkFilter(GridAttack):
-    r"""Maximum-likelihood place of a UE whose links made the gradient, under noise whose shape the attacker knows.
+    r"""Maximum-likelihood place of a UE whose links made the gradient, under noise whose shape the
+    attacker knows.
 
-    The heights, the law and the base stations are public, so the server can compute A(u), the gradient that an error of
-    one link of a UE at u makes. With errors e ~ N(0, error_db^2) and noise of diagonal covariance Sigma
+    The heights, the law and the base stations are public, so the server can compute A(u), the
+    gradient that an error of one link of a UE at u makes. With errors e ~ N(0, error_db^2) and
+    noise of diagonal covariance Sigma
 
         y = A(u) e + n,    u = argmax b' H^-1 b / 2 - log det(error_db^2 H) / 2,
         b = A' Sigma^-1 y,    H = I / error_db^2 + A' Sigma^-1 A
 
-    Sigma is max(a.c_m + b, 0) on the cells that got noise: these are found first, as the half-plane in which nearly all
-    cells are loud, and the plane is fitted there by maximum likelihood without the largest ratios, at most 30, which
-    are the gradient's own. Uniform noise is a flat plane, noise on an edge a half-plane of one row. Places are tried
-    `step_m` apart, and the best of them ever more closely; Sigma grows with the square of the distance between places
-    tried.
+    Sigma is max(a.c_m + b, 0) on the cells that got noise: these are found first, as the half-plane
+    in which nearly all cells are loud, and the plane is fitted there by maximum likelihood without
+    the largest ratios, at most 30, which are the gradient's own. Uniform noise is a flat plane,
+    noise on an edge a half-plane of one row. Places are tried `step_m` apart, and the best of them
+    ever more closely; Sigma grows with the square of the distance between places tried.
 
-    The nearest 4 links suffice while heights are as they began, above all links; all are needed while they are learnt.
+    The nearest 4 links suffice while heights are as they began, above all links; all are needed
+    while they are learnt.
     """
 
     kind: Literal["link-filter"] = "link-filter"
@@ -122,22 +145,34 @@ class LinkFilter(GridAttack):
     resolution_m: float = Field(0.01, gt=0, le=1e6)
     """distance between the places tried last, m"""
     every_rounds: int = Field(1, ge=1, le=1_000_000)
-    """it estimates in round 1 and then in every such number of rounds: 220 links of a UE take half a second"""
+    """it estimates in round 1 and then in every such number of rounds: 220 links of a UE take half
+    a second"""
 
-    reference = "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who knows the scheme"
+    reference = (
+        "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who "
+        "knows the scheme"
+    )
     example = {"kind": "link-filter", "step_m": 100}
     needs = {
         CELLS: "looks for the cells of a grid that a UE's links cross (radio-map)",
-        "updates": "explains every UE's own update by its links; merged ones have those of many places",
-        "starting weights": "computes what links do to an update, from the heights that a round starts from",
+        "updates": (
+            "explains every UE's own update by its links; merged ones have those of many places"
+        ),
+        "starting weights": (
+            "computes what links do to an update, from the heights that a round starts from"
+        ),
     }
 
-    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def run(
+        self, view: View, facts: RoundContext, state: State, rng: Rng
+    ) -> tuple[Estimates, State]:
         if facts.round != 1 and facts.round % self.every_rounds:
             return view.spread("centroid", no_ints(), no_places()), state
         return super().run(view, facts, state, rng)
 
-    def places(self, update: FloatArray, grid: PlaceGrid, view: View, state: State) -> tuple[FloatArray, State]:
+    def places(
+        self, update: FloatArray, grid: PlaceGrid, view: View, state: State
+    ) -> tuple[FloatArray, State]:
         largest = np.abs(update).max(axis=1)
         loud = largest > 0
         said = np.full((len(update), 2), np.nan)
@@ -148,24 +183,39 @@ class LinkFilter(GridAttack):
         return said, state
 
     def _likeliest(
-        self, shape: FloatArray, scale: FloatArray, grid: PlaceGrid, learner: GridLearner, model: Model
+        self,
+        shape: FloatArray,
+        scale: FloatArray,
+        grid: PlaceGrid,
+        learner: GridLearner,
+        model: Model,
     ) -> FloatArray:
-        """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times scale (n,)."""
-        links_of = partial(learner.link_patterns, model, links=self.nearest_links or 10_000, error_db=self.error_db)
+        """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times
+        scale (n,).
+        """
+        links_of = partial(
+            learner.link_patterns, model, links=self.nearest_links or 10_000, error_db=self.error_db
+        )
         nx, ny = np.maximum(np.ceil(grid.area.side_m / self.step_m), 1).astype(int).tolist()
         tried_m = PlaceGrid(grid.area, nx, ny).place_m
         said = np.empty((len(shape), 2))
         patterns = links_of(tried_m)
-        for i, (y, v, factor) in enumerate(zip(shape, noise_variance(shape**2, grid), scale, strict=True)):
+        for i, (y, v, factor) in enumerate(
+            zip(shape, noise_variance(shape**2, grid), scale, strict=True)
+        ):
             step_m = self.step_m
             floor = v + (_MISFIT_PER_M * self.step_m) ** 2
             own_m = grid.place_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
             near_m = np.concatenate([tried_m, own_m])
-            gain = np.concatenate([each.log_likelihood(y, floor, factor) for each in (patterns, links_of(own_m))])
+            gain = np.concatenate(
+                [each.log_likelihood(y, floor, factor) for each in (patterns, links_of(own_m))]
+            )
             while step_m > self.resolution_m:
                 step_m /= 2
                 floor = v + (_MISFIT_PER_M * step_m) ** 2
-                near_m = _around(near_m[np.argsort(-gain, kind="stable")[:_KEPT]], step_m, grid.area)
+                near_m = _around(
+                    near_m[np.argsort(-gain, kind="stable")[:_KEPT]], step_m, grid.area
+                )
                 gain = links_of(near_m).log_likelihood(y, floor, factor)
             said[i] = near_m[np.argsort(-gain, kind="stable")[0]]
         return said
@@ -179,17 +229,25 @@ def _around(place_m: FloatArray, step_m: float, area: Area) -> FloatArray:
 
 
 def noise_variance(square: FloatArray, grid: PlaceGrid) -> FloatArray:
-    """Variance of the noise on each cell (n, M) of squared updates (n, M), the largest of each being 1."""
-    at = np.column_stack([np.ones(len(grid)), (grid.place_m - grid.area.low_m) / grid.area.side_m.max()])
+    """Variance of the noise on each cell (n, M) of squared updates (n, M), the largest of each
+    being 1.
+    """
+    at = np.column_stack(
+        [np.ones(len(grid)), (grid.place_m - grid.area.low_m) / grid.area.side_m.max()]
+    )
     variance = np.zeros_like(square)
-    for row, covered in zip(np.flatnonzero((square > _QUIET).any(axis=1)), _covered(square, grid), strict=True):
+    for row, covered in zip(
+        np.flatnonzero((square > _QUIET).any(axis=1)), _covered(square, grid), strict=True
+    ):
         if covered.any():
             variance[row, covered] = _ramp(square[row, covered], at[covered])
     return variance
 
 
 def _covered(square: FloatArray, grid: PlaceGrid) -> BoolArray:
-    """Which cells got noise (n, M): the half-plane with the largest surplus of loud cells over quiet ones."""
+    """Which cells got noise (n, M): the half-plane with the largest surplus of loud cells over
+    quiet ones.
+    """
     surplus = np.where(square > _QUIET, 1, -1)
     best = np.full(len(square), max(grid.nx, grid.ny) // 3)
     covered = np.zeros(square.shape, dtype=bool)
@@ -206,12 +264,16 @@ def _covered(square: FloatArray, grid: PlaceGrid) -> BoolArray:
 
 
 def _ramp(square: FloatArray, at: FloatArray) -> FloatArray:
-    """Variance (k,) along a plane of cells at (k, 3), by maximum likelihood without the largest ratios."""
+    """Variance (k,) along a plane of cells at (k, 3), by maximum likelihood without the largest
+    ratios.
+    """
     variance = np.full(len(square), max(np.median(square) / 0.455, 1e-12))
     for _ in range(_FITS):
         kept = np.argsort(square / variance)[: len(square) - min(_OUTLIERS, len(square) // 50)]
         weighted = at[kept] / variance[kept, None] ** 2
         normal = weighted.T @ at[kept]
-        plane = at @ np.linalg.solve(normal + 1e-9 * np.trace(normal) * np.eye(3), weighted.T @ square[kept])
+        plane = at @ np.linalg.solve(
+            normal + 1e-9 * np.trace(normal) * np.eye(3), weighted.T @ square[kept]
+        )
         variance = np.maximum(plane, max(_LEAST * plane.max(), 1e-12))
     return variance

@@ -1,4 +1,6 @@
-r"""Homes from the cells through which UEs send at night, whatever their updates were learnt from."""
+r"""Homes from the cells through which UEs send at night, whatever their updates were learnt
+from.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -27,28 +29,32 @@ _MOST_UPLOADS = 4  # count: shadowing at home is the same in all of them
 
 
 class HomeCells(NamesPlaces, UploadAttack):
-    r"""Names homes by the cells through which uploads come at night, and a map of where people live.
+    r"""Names homes by the cells through which uploads come at night, and a map of where people
+    live.
 
-    A device that holds back what it measured at home still sends through the cell that serves its home. Of an upload
-    that was asked for within `home_hours`, the cell b has at home h the probability
+    A device that holds back what it measured at home still sends through the cell that serves its
+    home. Of an upload that was asked for within `home_hours`, the cell b has at home h the
+    probability
 
         p(b | h) = max(softmax_b((P_b + G_b(h) - 35 log10 d_b(h)) / 5 dB), 0.02)
 
-    with power P, gain G of usual sector antennas and distance d. With A(h) the probability of `population` and N such
-    uploads of a UE so far,
+    with power P, gain G of usual sector antennas and distance d. With A(h) the probability of
+    `population` and N such uploads of a UE so far,
 
         log P(h) = log A(h) + min(N, 4) mean log p(b | h) + const:
 
-    many uploads at one place share its shadowing, and count as four. (Weights of 0.5 to 2 on either term change what is
-    found by no more than chance.) Answers: the place with most of P within hit_radius_m, then the highest at least
-    `apart_m` from those before. Of a UE that did not send at night nothing is said. Updates are not read.
+    many uploads at one place share its shadowing, and count as four. (Weights of 0.5 to 2 on either
+    term change what is found by no more than chance.) Answers: the place with most of P within
+    hit_radius_m, then the highest at least `apart_m` from those before. Of a UE that did not send
+    at night nothing is said. Updates are not read.
     """
 
     kind: Literal["home-cells"] = "home-cells"
     cell_m: float | None = Field(25.0, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; none: as of span"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
-    """hours between which an upload that is asked for tells of home, both included; 22 to 6 goes over midnight"""
+    """hours between which an upload that is asked for tells of home, both included; 22 to 6 goes
+    over midnight"""
     population: Annotated[PopulationPrior, POPULATIONS] = InBuildings()
     """where people live, as far as the attacker knows"""
     hit_radius_m: float = Field(100.0, gt=0, le=1e6)
@@ -58,8 +64,10 @@ class HomeCells(NamesPlaces, UploadAttack):
     space = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
     example = {"kind": "home-cells", "population": {"kind": "uniform"}}
     needs = {
-        CELLS: "reads through which cell updates come; set threat.observes: updates or aggregate, without "
-        "shuffle or cells: false",
+        CELLS: (
+            "reads through which cell updates come; set threat.observes: updates or aggregate, "
+            "without shuffle or cells: false"
+        ),
         "positions": "says where UEs live, and these data have no places to compare that with",
     }
 
@@ -73,7 +81,9 @@ class HomeCells(NamesPlaces, UploadAttack):
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
         yield from super().notices(known)
-        if not any(self._at_night(np.array([facts.time_s]), facts).any() for facts in known.rounds()):
+        if not any(
+            self._at_night(np.array([facts.time_s]), facts).any() for facts in known.rounds()
+        ):
             start_h, end_h = self.home_hours
             yield notice("attack-nights-missed", self.label, start_h=start_h, end_h=end_h)
 
@@ -81,23 +91,33 @@ class HomeCells(NamesPlaces, UploadAttack):
         """Number of uploads at night of each UE through each cell: a map whose places are cells."""
         return PlaceMaps.empty()
 
-    def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
+    def run(
+        self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng
+    ) -> tuple[Estimates, PlaceMaps]:
         ue, first = np.unique(view.ue, return_index=True)  # all rows of a UE come together
         state = state.plus(ue, self._heard(view, first, facts))
         grid = self._grid(facts.public, len(state.owner))
         counts = state.of(ue)
         n = counts.sum(axis=1, keepdims=True)
-        log_p = (counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)) @ log_law(grid.place_m, facts.public)
+        log_p = (counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)) @ log_law(
+            grid.place_m, facts.public
+        )
         p = softmax(log_p + np.log(self.population.probability(grid, facts.public)), axis=1)
         mass = disc_masses(np.asarray(p, dtype=np.float32), grid, self.hit_radius_m) * (n > 0)
         return self.answered(view, PlaceMaps(ue, mass), grid), state
 
     def _heard(self, view: View, target: IntArray, facts: RoundContext) -> FloatArray:
-        """The uploads (n,) of targets (n,) that tell of home, one in the column of its cell: (n, n_cell)."""
+        """The uploads (n,) of targets (n,) that tell of home, one in the column of its cell: (n,
+        n_cell).
+        """
         counts = np.zeros((len(target), facts.public.n_cell))
-        if view.timing is not None and view.phase == view.learner.phases[0]:  # all phases have the cell of the request
+        if (
+            view.timing is not None and view.phase == view.learner.phases[0]
+        ):  # all phases have the cell of the request
             cell = view.timing.base_station[target]
-            tells = np.flatnonzero((cell >= 0) & self._at_night(view.timing.requested_s[target], facts))
+            tells = np.flatnonzero(
+                (cell >= 0) & self._at_night(view.timing.requested_s[target], facts)
+            )
             counts[tells, cell[tells]] = 1.0
         return counts
 

@@ -1,4 +1,6 @@
-"""People whose homes an attacker knows, from an address book or places shared before, and who of them sends."""
+"""People whose homes an attacker knows, from an address book or places shared before, and who of
+them sends.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ KNOWN = "known"
 
 
 def directory_of(homes: str, public: Public, label: str) -> Directory:
-    """Directory of a file, or of the UEs of the world where these are known. Raises BadInput with one line."""
+    """Directory of a file, or of the UEs of the world where these are known. Raises BadInput with
+    one line.
+    """
     if homes != KNOWN:
         try:
             return read_directory(homes, public.origin_deg)
@@ -54,7 +58,8 @@ def directory_of(homes: str, public: Public, label: str) -> Directory:
             raise BadInput(f"learning.attacks: {label}: homes: {error}") from None
     if public.residents is None:
         raise BadInput(
-            f"learning.attacks: {label}: homes: known needs homes in threat.knowledge; add it, or give a file"
+            f"learning.attacks: {label}: homes: known needs homes in threat.knowledge; "
+            f"add it, or give a file"
         )
     return public.residents
 
@@ -74,12 +79,20 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
             columns = _columns(sheet, origin_deg)
             users += _users(sheet)
             places.append(
-                np.stack([sheet.numbers(column, -_BOUNDS[column], _BOUNDS[column]) for column in columns], axis=1)
+                np.stack(
+                    [
+                        sheet.numbers(column, -_BOUNDS[column], _BOUNDS[column])
+                        for column in columns
+                    ],
+                    axis=1,
+                )
             )
             if len(users) > _MOST_PEOPLE:
                 raise BadInput(f"{file}: more than {_MOST_PEOPLE:,} people; take at most that many")
     except OSError as error:
-        raise BadInput(f"{file}: cannot be read ({error.strerror}); give a CSV file of homes") from None
+        raise BadInput(
+            f"{file}: cannot be read ({error.strerror}); give a CSV file of homes"
+        ) from None
     if len(set(users)) < len(users):
         twice = next(user for user, n in Counter(users).items() if n > 1)
         raise BadInput(f"{file}: user {shown(twice)} stands twice; give each user one home")
@@ -92,12 +105,19 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
 def _columns(sheet: Sheet, origin_deg: tuple[float, float] | None) -> tuple[str, str]:
     """The two that tell where homes are."""
     if "user" not in sheet.header:
-        raise BadInput(f"{sheet.path}: no column user; a file of homes has user, and x_m and y_m, or lat and lon")
+        raise BadInput(
+            f"{sheet.path}: no column user; a file of homes has user, and x_m and y_m, "
+            f"or lat and lon"
+        )
     there = [pair for pair in (_METRES, _DEGREES) if set(pair) <= set(sheet.header)]
     if len(there) != 1:
-        raise BadInput(f"{sheet.path}: give either columns x_m and y_m, or lat and lon, beside user")
+        raise BadInput(
+            f"{sheet.path}: give either columns x_m and y_m, or lat and lon, beside user"
+        )
     if there[0] == _DEGREES and origin_deg is None:
-        raise BadInput(f"{sheet.path}: lat and lon mean nothing in a world of local metres; give x_m and y_m")
+        raise BadInput(
+            f"{sheet.path}: lat and lon mean nothing in a world of local metres; give x_m and y_m"
+        )
     return there[0]
 
 
@@ -120,8 +140,8 @@ class Residents:
 
 @dataclass(frozen=True)
 class HomeLinker:
-    """Links tracks to the people of a directory, of whom a share `outside` of senders is not, by the nights that
-    `home_hours` tell of, and estimates with these errors.
+    """Links tracks to the people of a directory, of whom a share `outside` of senders is not, by
+    the nights that `home_hours` tell of, and estimates with these errors.
     """
 
     directory: Directory
@@ -130,13 +150,20 @@ class HomeLinker:
     errors: ErrorModel
 
     def linked(
-        self, known: Residents, links: NameLinks, z_m: FloatArray, alive: IntArray | None, facts: RoundContext, rng: Rng
+        self,
+        known: Residents,
+        links: NameLinks,
+        z_m: FloatArray,
+        alive: IntArray | None,
+        facts: RoundContext,
+        rng: Rng,
     ) -> Residents:
-        """After a part of a round, with what was estimated of each name: z_m (k, R, 2). alive : tracks that are
-        followed, where names change; None: all, and each is one UE.
+        """After a part of a round, with what was estimated of each name: z_m (k, R, 2). alive :
+        tracks that are followed, where names change; None: all, and each is one UE.
 
-        Senders of one round are different people, and tracks of different rounds may be pieces of one; so tracks of
-        this part are given to different people or, where names do not change, all tracks.
+        Senders of one round are different people, and tracks of different rounds may be pieces of
+        one; so tracks of this part are given to different people or, where names do not change, all
+        tracks.
         """
         grid = grid_of_homes(facts.public.area)
         hours = Hours.of_round(facts)
@@ -149,7 +176,9 @@ class HomeLinker:
         some = some[np.argsort(links.track[some])]
         period = None if hours is None else _night(hours, self.home_hours)
         if period is not None and len(some):
-            past = past.plus(links.track[some], log_evidence(z_m[some], self.errors, grid), period, shares)
+            past = past.plus(
+                links.track[some], log_evidence(z_m[some], self.errors, grid), period, shares
+            )
         rivals = past.sender if alive is None else np.intersect1d(past.sender, links.track)
         each = (past.select(rows) for rows in blocks(np.searchsorted(past.sender, rivals)))
         homes = [some.homes(shares, grid, self.errors.bias_m)[1] for some in each]
@@ -161,11 +190,23 @@ class HomeLinker:
         return Residents(past, said.beside(known.identities))
 
     def _identified(
-        self, said: Identities, track: IntArray, rivals: IntArray, home: Float32Array, grid: PlaceGrid, rng: Rng
+        self,
+        said: Identities,
+        track: IntArray,
+        rivals: IntArray,
+        home: Float32Array,
+        grid: PlaceGrid,
+        rng: Rng,
     ) -> Identities:
-        """Persons of names with tracks (k,), when rivals (m,) with homes (m, G) are given to different people."""
-        order = np.argsort(rng.uniform("directory", np.arange(len(self.directory.user))), kind="stable")
-        person, probability, bits = identified(log_odds(home, self.directory.home_m, grid, self.outside), order)
+        """Persons of names with tracks (k,), when rivals (m,) with homes (m, G) are given to
+        different people.
+        """
+        order = np.argsort(
+            rng.uniform("directory", np.arange(len(self.directory.user))), kind="stable"
+        )
+        person, probability, bits = identified(
+            log_odds(home, self.directory.home_m, grid, self.outside), order
+        )
         known = recall(rivals, person, track)
         person = np.where(np.isnan(known), said.person, known).astype(int)
         return replace(
@@ -178,7 +219,9 @@ class HomeLinker:
 
 def grid_of_homes(area: Area) -> PlaceGrid:
     """Cells of 50 m, or larger ones where these would be more than 200 a side."""
-    nx, ny = (int(np.clip(np.ceil(side / _CELL_M), 1, _MOST_CELLS)) for side in area.side_m.tolist())
+    nx, ny = (
+        int(np.clip(np.ceil(side / _CELL_M), 1, _MOST_CELLS)) for side in area.side_m.tolist()
+    )
     return PlaceGrid(area, nx, ny)
 
 
@@ -192,16 +235,18 @@ def check(directory: Directory, area: Area, n_ue: int, label: str) -> None:
     """BadInput where no person lives in the area, or n_ue UEs are too many."""
     if not area.contains(directory.home_m).any():
         raise BadInput(
-            f"learning.attacks: {label}: homes: none of {len(directory.user):,} homes lies in the area of the world; "
-            "give homes within it"
+            f"learning.attacks: {label}: homes: none of {len(directory.user):,} homes lies in the "
+            "area of the world; give homes within it"
         )
     if n_ue > _MOST_UES:
         raise BadInput(
-            f"learning.attacks: {label}: homes: at most {_MOST_UES:,} UEs can be linked to homes, got {n_ue:,}; attack "
-            "fewer with threat.n_targets"
+            f"learning.attacks: {label}: homes: at most {_MOST_UES:,} UEs can be linked to homes, "
+            f"got {n_ue:,}; attack fewer with threat.n_targets"
         )
 
 
 def _night(hours: Hours, home_hours: tuple[float, float]) -> Period | None:
-    """The night that a round is in, if it is in any; a round that has no time of day is one as a whole."""
+    """The night that a round is in, if it is in any; a round that has no time of day is one as a
+    whole.
+    """
     return Period(hours.day[0], True) if hours.whole_day else hours.period(home_hours, _NO_HOURS)

@@ -1,15 +1,19 @@
 r"""The error of an attack, learnt by the attacker on UEs that it makes up.
 
-The replica of the training (see `fl.attacks.base.Replica`) gives the updates of made-up UEs with all defenses, the
-attack estimates where they were, and the attacker knows the truth of its own UEs. The parameters of
-`fl.tracking.error_model.ErrorModel` are the maximum of the likelihood (EM). Nothing of a real UE's position enters.
+The replica of the training (see `fl.attacks.base.Replica`) gives the updates of made-up UEs with
+all defenses, the attack estimates where they were, and the attacker knows the truth of its own UEs.
+The parameters of `fl.tracking.error_model.ErrorModel` are the maximum of the likelihood (EM).
+Nothing of a real UE's position enters.
 
-Estimates of a moving UE err more than those of one at rest, so what is learnt on UEs that move too much says that all
-errors are large. The attacker sees how far the estimates of a UE lie apart in two successive rounds. Made-up UEs
-whose estimates lie as far apart move as real ones do, or are hidden in the same noise, and then nothing is changed:
+Estimates of a moving UE err more than those of one at rest, so what is learnt on UEs that move too
+much says that all errors are large. The attacker sees how far the estimates of a UE lie apart in
+two successive rounds. Made-up UEs whose estimates lie as far apart move as real ones do, or are
+hidden in the same noise, and then nothing is changed:
 
-    speed'   = speed  median(steps of real UEs) / median(steps of made-up UEs),      of steps above 50 m,
-    roaming' = 1 - rest (1 - roaming) / rest of made-up UEs,                         rest: share of steps below 50 m.
+    speed'   = speed  median(steps of real UEs) / median(steps of made-up UEs),      of steps above
+    50 m,
+    roaming' = 1 - rest (1 - roaming) / rest of made-up UEs,                         rest: share of
+    steps below 50 m.
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ from netsim.units import FloatArray, IntArray
 
 MOST_RANKS = 4
 """places of a UE and round that count, by descending weight"""
-_MOST_KEPT = 512  # residuals, or steps; older ones are forgotten, since errors change as the model learns
+_MOST_KEPT = (
+    512  # residuals, or steps; older ones are forgotten, since errors change as the model learns
+)
 _STEPS = 60  # of EM
 _LEAST_M = 1.0
 _LEAST_GAIN = 0.001
@@ -43,14 +49,17 @@ _MOST_MPS = 50.0
 _AT_ONCE = 4.0  # factor of speeds
 _SAME_SPEED = 1.25
 _SAME_SHARE = 0.1  # what is nearer is left as it is
-_MATCHED = tuple(2**k for k in range(2, 13))  # rounds after which the motion of made-up UEs is matched again
+_MATCHED = tuple(
+    2**k for k in range(2, 13)
+)  # rounds after which the motion of made-up UEs is matched again
 
 
 def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray]:
     """Estimates of each UE: names (k,) ascending, places (k, R, 2), NaN where fewer were named.
 
-    Centroids count where there are any, averaged over the models of the UE; they stand at all ranks, so that their
-    errors may have several scales. Else places or answers count, by weight. What lies outside the area was not named.
+    Centroids count where there are any, averaged over the models of the UE; they stand at all
+    ranks, so that their errors may have several scales. Else places or answers count, by weight.
+    What lies outside the area was not named.
     """
     names, row = np.unique(estimates.ue, return_inverse=True)
     what = np.array(estimates.what, dtype=object)
@@ -72,8 +81,8 @@ def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray
 
 @frozen
 class OwnEstimates(Columns):
-    """Estimates named_m (m, R, 2), NaN where nothing was named, of the attacker's own UEs ue (m,) in rounds round (m,),
-    and the truth (m, 2).
+    """Estimates named_m (m, R, 2), NaN where nothing was named, of the attacker's own UEs ue (m,)
+    in rounds round (m,), and the truth (m, 2).
     """
 
     named_m: FloatArray = field(default_factory=lambda: np.zeros((0, MOST_RANKS, 2)))
@@ -91,8 +100,8 @@ class OwnEstimates(Columns):
 
 @frozen
 class Pace:
-    """roaming, speed_mps : of made-up UEs; round : the last in which UEs ue (k,) were estimated at place_m (k, 2);
-    steps_m (n,) : how far estimates of one UE in successive rounds lay apart.
+    """roaming, speed_mps : of made-up UEs; round : the last in which UEs ue (k,) were estimated at
+    place_m (k, 2); steps_m (n,) : how far estimates of one UE in successive rounds lay apart.
     """
 
     roaming: float = ROAMING
@@ -111,7 +120,9 @@ class Pace:
         )
 
     def seen(self, round_: int, ue: IntArray, place_m: FloatArray) -> Pace:
-        """With estimates (k, 2) of real UEs (k,) ascending in a round; several looks at a round count as the first."""
+        """With estimates (k, 2) of real UEs (k,) ascending in a round; several looks at a round
+        count as the first.
+        """
         if round_ == self.round:
             return self
         now, then = successive(round_, ue, self.round, self.ue)
@@ -120,8 +131,8 @@ class Pace:
         return replace(self, round=round_, ue=ue, place_m=place_m, steps_m=steps_m)
 
     def matched(self, population: Population, made_up_m: FloatArray) -> Pace:
-        """After steps (m,) of estimates of UEs made up of that population; itself, where nothing differs or too little
-        is known.
+        """After steps (m,) of estimates of UEs made up of that population; itself, where nothing
+        differs or too little is known.
         """
         if min(len(made_up_m), len(self.steps_m)) < _FEWEST_STEPS:
             return self
@@ -137,7 +148,9 @@ class Pace:
         elif at_rest > _SAME_SHARE:
             roaming = float(np.clip(1 - at_rest, 0.0, 1.0))
         speed_mps = float(np.clip(population.speed_mps * ratio, _LEAST_MPS, _MOST_MPS))
-        differs = max(speed_mps / population.speed_mps, population.speed_mps / speed_mps) > _SAME_SPEED
+        differs = (
+            max(speed_mps / population.speed_mps, population.speed_mps / speed_mps) > _SAME_SPEED
+        )
         new = self
         if population.match_speed and differs:
             new = replace(new, speed_mps=speed_mps)
@@ -150,9 +163,10 @@ class Pace:
 class LearntErrors:
     """What the attacker has learnt from its own UEs.
 
-    of, replica : states of the attack, and of the parts, for them, as trees (`netsim.checkpoint`), empty before the
-    first round; tested : the latest estimates; displacements_m (n,) : how far the UEs had moved since the round before;
-    learnt : rounds learnt from; fitted : the model, None before anything was named; pace : how they move.
+    of, replica : states of the attack, and of the parts, for them, as trees (`netsim.checkpoint`),
+    empty before the first round; tested : the latest estimates; displacements_m (n,) : how far the
+    UEs had moved since the round before; learnt : rounds learnt from; fitted : the model, None
+    before anything was named; pace : how they move.
     """
 
     of: State = field(default_factory=dict)
@@ -164,9 +178,17 @@ class LearntErrors:
     pace: Pace = field(default_factory=Pace)
 
     def plus(
-        self, view: View, facts: RoundContext, of: Attack, population: Population, n_ue: int, rng: Rng, fresh: bool
+        self,
+        view: View,
+        facts: RoundContext,
+        of: Attack,
+        population: Population,
+        n_ue: int,
+        rng: Rng,
+        fresh: bool,
     ) -> LearntErrors:
-        """With a round of its own UEs, n_ue or as many as the attacker sees together; unchanged without a replica.
+        """With a round of its own UEs, n_ue or as many as the attacker sees together; unchanged
+        without a replica.
 
         fresh : the attack forgets what it knew of them before.
         """
@@ -195,7 +217,9 @@ class LearntErrors:
         return LearntErrors(attack, replica, tested, moved_m, self.learnt + 1, model, known.pace)
 
     def _matched(self, population: Population) -> LearntErrors:
-        """With UEs that move as real ones seem to; what was seen of others is forgotten, if they are others."""
+        """With UEs that move as real ones seem to; what was seen of others is forgotten, if they
+        are others.
+        """
         here, last = self.tested.successive()
         step_m = np.hypot(*(self.tested.named_m[here, 0] - self.tested.named_m[last, 0]).T)
         pace = self.pace.matched(self.pace.of(population), step_m[np.isfinite(step_m)])
@@ -205,10 +229,12 @@ class LearntErrors:
 
 
 def lasting_m(model: ErrorModel, tested: OwnEstimates) -> float:
-    """Standard deviation a axis of what estimates of a UE that has not moved have in common in two rounds, from the
-    median product of the two: a few UEs whose updates are lost in noise in all rounds err alike by far more.
+    """Standard deviation a axis of what estimates of a UE that has not moved have in common in two
+    rounds, from the median product of the two: a few UEs whose updates are lost in noise in all
+    rounds err alike by far more.
 
-    The rank that tells most counts, by its own line: a line through all ranks would displace exact estimates.
+    The rank that tells most counts, by its own line: a line through all ranks would displace exact
+    estimates.
     """
     here, last = tested.successive()
     rank = np.argmax(model.share * (model.gain / model.sigma_m) ** 2)
@@ -223,10 +249,11 @@ def lasting_m(model: ErrorModel, tested: OwnEstimates) -> float:
 
 
 def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorModel:
-    """Maximum likelihood of `ErrorModel` by EM for estimates (m, R, 2), NaN where fewer were named, of truth (m, 2).
+    """Maximum likelihood of `ErrorModel` by EM for estimates (m, R, 2), NaN where fewer were named,
+    of truth (m, 2).
 
-    One false estimate is added to those seen, so that no outcome is ruled out by a small sample. Ranks that are the
-    same place have one gain and offset.
+    One false estimate is added to those seen, so that no outcome is ruled out by a small sample.
+    Ranks that are the same place have one gain and offset.
     """
     there = np.isfinite(named_m).all(axis=2)
     one = np.array_equal(named_m, np.broadcast_to(named_m[:, :1], named_m.shape), equal_nan=True)
@@ -255,12 +282,17 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
         share = weight / np.maximum(asked, 1)
         share = share / share.sum() if share.sum() > 0 else ranks / ranks.sum()
         outlier = min(float((outlier / area_m2 / whole).sum() + 1.0) / (len(square) + 1.0), 0.999)
-    return ErrorModel(share, sigma, outlier, 0.0, np.ones(len(ranks)) * gain, np.zeros((len(ranks), 2)) + offset)
+    return ErrorModel(
+        share, sigma, outlier, 0.0, np.ones(len(ranks)) * gain, np.zeros((len(ranks), 2)) + offset
+    )
 
 
-def _lines(precision: FloatArray, z: FloatArray, truth_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """gain (R,) and offset (R, 2) of the most probable z = offset + gain truth with precision (m, R), where a
-    gain is beforehand 1 with a standard deviation of 1: it is seen, unless hardly anything was.
+def _lines(
+    precision: FloatArray, z: FloatArray, truth_m: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """gain (R,) and offset (R, 2) of the most probable z = offset + gain truth with precision (m,
+    R), where a gain is beforehand 1 with a standard deviation of 1: it is seen, unless hardly
+    anything was.
     """
     total = np.maximum(precision.sum(axis=0), 1e-300)[:, None]
     mean_x = precision.T @ truth_m / total

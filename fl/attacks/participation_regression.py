@@ -25,9 +25,9 @@ _LARGEST = 1e15  # of anything that adds up here
 class SumsSoFar:
     """What all sums add up to: of z (n,), who is in a sum by index, and S (G,), its scores.
 
-    both (n, n): Z^T Z; scores (n, G): Z^T S; rows (c,), members (c, n), total (c, G): number, sum of z and sum of S in
-    each class; change (n_model, d): the last step of each published model, empty before the first and where none is
-    read.
+    both (n, n): Z^T Z; scores (n, G): Z^T S; rows (c,), members (c, n), total (c, G): number, sum
+    of z and sum of S in each class; change (n_model, d): the last step of each published model,
+    empty before the first and where none is read.
     """
 
     bounds: ClassVar = {
@@ -49,7 +49,9 @@ class SumsSoFar:
         return SumsSoFar(both, scores, rows, members, total, self.change)
 
     def maps(self, ue: IntArray, ridge: float) -> PlaceMaps:
-        """Theta (k, G) = (Z^T Z + ridge I)^-1 Z^T S of UEs (k,), of rows less the means of their classes."""
+        """Theta (k, G) = (Z^T Z + ridge I)^-1 Z^T S of UEs (k,), of rows less the means of their
+        classes.
+        """
         mean = self.members / np.maximum(self.rows, 1)[:, None]
         both = self.both - mean.T @ self.members
         scores = np.where(both.diagonal()[:, None] > 0, self.scores - mean.T @ self.total, 0.0)
@@ -68,34 +70,38 @@ def _added(known: FloatArray, more: FloatArray) -> FloatArray:
 class ParticipationRegression(NamesPlaces):
     r"""Tells the members of sums apart by a ridge regression of score maps on who was in them.
 
-    Secure aggregation hides single updates, not who is in a sum, and company changes: by drawing groups or cohorts, by
-    availability, silence or lost uploads. With S_g(x) the scores of `span` of sum g less their mean over x, z_g in
-    {0, 1}^n who is in it, and both less their means over all sums of the same quarter of the day and model,
+    Secure aggregation hides single updates, not who is in a sum, and company changes: by drawing
+    groups or cohorts, by availability, silence or lost uploads. With S_g(x) the scores of `span` of
+    sum g less their mean over x, z_g in {0, 1}^n who is in it, and both less their means over all
+    sums of the same quarter of the day and model,
 
         Theta = (Z^T Z + ridge I)^-1 Z^T S.
 
-    Theta_u is the map of UE u; answers are its highest place, then the highest at least `apart_m` from those before.
-    Kept are Z^T Z, Z^T S and class means, which grow by every sum and hold all of the past. A UE that was always there
-    has no answer (status `no gradient`), nor have members of an unchanging company maps of their own.
+    Theta_u is the map of UE u; answers are its highest place, then the highest at least `apart_m`
+    from those before. Kept are Z^T Z, Z^T S and class means, which grow by every sum and hold all
+    of the past. A UE that was always there has no answer (status `no gradient`), nor have members
+    of an unchanging company maps of their own.
 
-    Published models are read as sums of the merged updates, where threat.knowledge has participants. Momentum at the
-    server (beta, a public setting) repeats earlier rounds, so it is undone first: D_t = Delta_t - beta Delta_t-1, of
-    each model whenever it moved; the server's learning rate is a factor, which no span depends on. Of
-    `threat.n_targets` only sums that have a target in them are read.
+    Published models are read as sums of the merged updates, where threat.knowledge has
+    participants. Momentum at the server (beta, a public setting) repeats earlier rounds, so it is
+    undone first: D_t = Delta_t - beta Delta_t-1, of each model whenever it moved; the server's
+    learning rate is a factor, which no span depends on. Of `threat.n_targets` only sums that have a
+    target in them are read.
     """
 
     kind: Literal["participation-regression"] = "participation-regression"
     layer: int = Field(2, ge=1, le=9)
-    """layer whose update is read; 1 needs no weights, and tells places apart with a Fourier encoding only"""
+    """layer whose update is read; 1 needs no weights, and tells places apart with a Fourier
+    encoding only"""
     rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
-    """number of singular vectors (see span); auto: as many as hold 97 % of what the layer reads of all
-    places, of single updates 4"""
+    """number of singular vectors (see span); auto: as many as hold 97 % of what the layer reads of
+    all places, of single updates 4"""
     ridge: float = Field(1.0, gt=0, le=1e9)
     """what is added to the diagonal of Z^T Z (lambda), in sums"""
 
     reference = (
-        "Ridge regression of Hoerl and Kennard 1970, where Lam et al. 2021 (gradient disaggregation) solve for the raw "
-        "updates of those who took part"
+        "Ridge regression of Hoerl and Kennard 1970, where Lam et al. 2021 (gradient "
+        "disaggregation) solve for the raw updates of those who took part"
     )
     space = {"layer": (2, 1), "ridge": (1.0, 10.0)}
 
@@ -104,11 +110,15 @@ class ParticipationRegression(NamesPlaces):
         """Needs of the span that it reads, and to know participants."""
         return {
             **self.span.needs,
-            PARTICIPANTS: "asks in which sums each UE was; of published models the threat must say so: add "
-            "participants to threat.knowledge; under names that change no UE returns: take "
-            "pseudonyms: {kind: permanent}",
-            "linear server step": "published models must differ by a sum of updates; take fedavg or fedavgm, or "
-            "threat.observes: updates or aggregate",
+            PARTICIPANTS: (
+                "asks in which sums each UE was; of published models the threat must say so: add "
+                "participants to threat.knowledge; under names that change no UE returns: take "
+                "pseudonyms: {kind: permanent}"
+            ),
+            "linear server step": (
+                "published models must differ by a sum of updates; take fedavg or fedavgm, or "
+                "threat.observes: updates or aggregate"
+            ),
         }
 
     @property
@@ -121,20 +131,26 @@ class ParticipationRegression(NamesPlaces):
         return SumsSoFar(none, none, np.zeros(0), none, none, none)
 
     def listed(self, state: SumsSoFar, public: Public, count: int) -> FloatArray:
-        return self.best_of_all(state.maps(np.flatnonzero(state.both.diagonal()), self.ridge), public.area, count)
+        return self.best_of_all(
+            state.maps(np.flatnonzero(state.both.diagonal()), self.ridge), public.area, count
+        )
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
         """Self-test of the span: one update is in no company."""
         return self.span.self_test(view, facts, rng)
 
-    def run(self, view: View, facts: RoundContext, state: SumsSoFar, rng: Rng) -> tuple[Estimates, SumsSoFar]:
+    def run(
+        self, view: View, facts: RoundContext, state: SumsSoFar, rng: Rng
+    ) -> tuple[Estimates, SumsSoFar]:
         ue, source = (view.ue, view.source) if view.party is None else view.party
         n = max(ue.max(initial=-1) + 1, len(state.both))
         grid = PlaceGrid.over(facts.public.area, self.cell_m, n + _QUARTERS, self.label)
         if view.vantage == "model":
             view, state = _without_momentum(view, facts, state)
         good = view.usable
-        of_any_size = replace(view, party=None)  # what other members add cancels, and fewer directions miss one's own
+        of_any_size = replace(
+            view, party=None
+        )  # what other members add cancels, and fewer directions miss one's own
         score = self.span.scores(of_any_size, grid, rng)[good].astype(float)
         z = np.zeros((len(good), n))
         z[source, ue] = 1.0
@@ -146,7 +162,9 @@ class ParticipationRegression(NamesPlaces):
 
 
 def _without_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tuple[View, SumsSoFar]:
-    """Published steps less what the server's momentum repeats of the step before; a model at rest keeps velocity."""
+    """Published steps less what the server's momentum repeats of the step before; a model at rest
+    keeps velocity.
+    """
     before = state.change if len(state.change) else np.zeros_like(view.model_after.parameters)
     step = view.update - facts.public.server_momentum * before[view.source_model]
     change = replaced(before, view.source_model[view.usable], view.update[view.usable])

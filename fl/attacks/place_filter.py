@@ -23,8 +23,8 @@ _ALIKE = 1e-4  # squared sine between gradients that count as equal
 
 @frozen
 class PastUpdates:
-    """Rounds so far: networks weights (k, d) of models of (k,); of each update (n,) its owner, its network, and its
-    share along the gradient of each place, part (n, G).
+    """Rounds so far: networks weights (k, d) of models of (k,); of each update (n,) its owner, its
+    network, and its share along the gradient of each place, part (n, G).
     """
 
     weights: FloatArray
@@ -52,22 +52,26 @@ class PastUpdates:
         age = np.arange(len(order)) - np.searchsorted(ordered, ordered)
         kept = np.sort(order[age < memory])
         used, network = np.unique(self.network[kept], return_inverse=True)
-        return PastUpdates(self.weights[used], self.of[used], self.owner[kept], network, self.part[kept])
+        return PastUpdates(
+            self.weights[used], self.of[used], self.owner[kept], network, self.part[kept]
+        )
 
 
 class PlaceFilter(Attack):
     r"""Names the one or two places whose gradients explain all updates of a UE best, under noise.
 
-    A step of gradient descent on samples at a place p moves a network along v_r(p) = dF(p; w_r)/dw, of unit length,
-    whatever their labels and the learning rate. With u_r the update of round r, of unit length, which began from the
-    weights w_r, one place maximises sum_r (v_r(p) . u_r)^2, and two maximise
+    A step of gradient descent on samples at a place p moves a network along v_r(p) = dF(p; w_r)/dw,
+    of unit length, whatever their labels and the learning rate. With u_r the update of round r, of
+    unit length, which began from the weights w_r, one place maximises sum_r (v_r(p) . u_r)^2, and
+    two maximise
 
-        sum_r b^T G^-1 b,    b = (v_r(p) . u_r, v_r(q) . u_r),    G = [[1, g], [g, 1]],    g = v_r(p) . v_r(q),
+        sum_r b^T G^-1 b,    b = (v_r(p) . u_r, v_r(q) . u_r),    G = [[1, g], [g, 1]],    g =
+        v_r(p) . v_r(q),
 
-    the likelihood of u_r = c_1 v_r(p) + c_2 v_r(q) + Gaussian noise with both factors unknown in every round. Noise is
-    alike in all directions, so all numbers of an update count, where `span` reads one layer. Pairs are searched from
-    the three highest single places, twice with one place kept. The first answer is the one that explains more
-    alone.
+    the likelihood of u_r = c_1 v_r(p) + c_2 v_r(q) + Gaussian noise with both factors unknown in
+    every round. Noise is alike in all directions, so all numbers of an update count, where `span`
+    reads one layer. Pairs are searched from the three highest single places, twice with one place
+    kept. The first answer is the one that explains more alone.
 
     Of a UE all models together count, also from sums that it is in; of published models each model.
     """
@@ -76,21 +80,29 @@ class PlaceFilter(Attack):
     places: Literal[1, 2] = 2
     """number of places that explain a UE's updates together, and that are named"""
     cell_m: float = Field(40.0, ge=0.1, le=1e6)
-    """largest distance between the places that are compared, m; a place is named to no better than half of it"""
+    """largest distance between the places that are compared, m; a place is named to no better than
+    half of it"""
     apart_m: float = Field(150.0, ge=0, le=1e6)
     """smallest distance between the two places, m"""
     memory: int = Field(60, ge=1, le=10_000)
     """number of latest updates of a UE that count"""
 
-    reference = "Matched subspace filter of Scharf and Friedlander 1994, on gradients at places of a known network"
+    reference = (
+        "Matched subspace filter of Scharf and Friedlander 1994, on gradients at places of "
+        "a known network"
+    )
     example = {"kind": "place-filter", "cell_m": 100}
     space = {"places": (2, 1), "cell_m": (40.0, 25.0), "apart_m": (150.0, 300.0)}
     needs = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with gradients at places",
-        "linear local steps": "an update has the direction of gradients under steps that are linear in them",
-        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
-        "updates or aggregate",
+        "linear local steps": (
+            "an update has the direction of gradients under steps that are linear in them"
+        ),
+        "linear server step": (
+            "published models must differ by a sum of gradients; take fedavgm, or "
+            "threat.observes: updates or aggregate"
+        ),
         "starting weights": "it takes gradients there; add weights to threat.knowledge",
     }
 
@@ -98,7 +110,9 @@ class PlaceFilter(Attack):
         none = np.zeros(0, dtype=int)
         return PastUpdates(np.zeros((0, 0)), none, none, none, np.zeros((0, 0), dtype=np.float32))
 
-    def run(self, view: View, facts: RoundContext, state: PastUpdates, rng: Rng) -> tuple[Estimates, PastUpdates]:
+    def run(
+        self, view: View, facts: RoundContext, state: PastUpdates, rng: Rng
+    ) -> tuple[Estimates, PastUpdates]:
         owner, source = sources_of_owners(view)
         maps = len(np.union1d(owner, state.owner)) * self.memory
         grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)
@@ -106,7 +120,9 @@ class PlaceFilter(Attack):
         known = np.unique(owners(view))
         return named(view, known, self._named(view, grid, state, known)), state
 
-    def _heard(self, view: View, grid: PlaceGrid, owner: IntArray, source: IntArray, state: PastUpdates) -> PastUpdates:
+    def _heard(
+        self, view: View, grid: PlaceGrid, owner: IntArray, source: IntArray, state: PastUpdates
+    ) -> PastUpdates:
         """With the updates of a round."""
         good = view.usable
         owner = owner[good[source]]
@@ -120,7 +136,9 @@ class PlaceFilter(Attack):
                 part[row] = gradients.part(view.update[source[row]])
         return state.plus(PastUpdates(weights, of, owner, network, part))
 
-    def _named(self, view: View, grid: PlaceGrid, state: PastUpdates, known: IntArray) -> FloatArray:
+    def _named(
+        self, view: View, grid: PlaceGrid, state: PastUpdates, known: IntArray
+    ) -> FloatArray:
         """The places (n, `places`, 2) of owners known (n,): NaN of whom no update came."""
         alone = np.zeros((len(known), len(grid)), dtype=np.float32)
         rows = np.flatnonzero(np.isin(state.owner, known))
@@ -144,9 +162,17 @@ class PlaceFilter(Attack):
         return found
 
     def _partners(
-        self, view: View, grid: PlaceGrid, state: PastUpdates, known: IntArray, of: IntArray, p: IntArray
+        self,
+        view: View,
+        grid: PlaceGrid,
+        state: PastUpdates,
+        known: IntArray,
+        of: IntArray,
+        p: IntArray,
     ) -> tuple[IntArray, FloatArray]:
-        """The best second place (s,) beside places p (s,) of owners known[of] (s,), and what the pair explains."""
+        """The best second place (s,) beside places p (s,) of owners known[of] (s,), and what the
+        pair explains.
+        """
         score = np.zeros((len(p), len(grid)), dtype=np.float32)
         for k, m in enumerate(state.of.tolist()):
             gradients = _gradients(view, state.weights[k], m, grid)
@@ -161,7 +187,9 @@ class PlaceFilter(Attack):
 
 
 def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
-    """b^T G^-1 b of places p (m,) with every other (m, G): that of the better one alone where gradients are alike."""
+    """b^T G^-1 b of places p (m,) with every other (m, G): that of the better one alone where
+    gradients are alike.
+    """
     rest = 1.0 - cosine**2
     first = part[p][:, None]
     both = (first**2 + part**2 - 2.0 * cosine * first * part) / np.maximum(rest, _ALIKE)

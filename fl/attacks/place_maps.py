@@ -1,4 +1,6 @@
-r"""Maps of scores of places that add up over rounds, and attacks whose answers are their highest places."""
+r"""Maps of scores of places that add up over rounds, and attacks whose answers are their highest
+places.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -52,9 +54,9 @@ class PlaceMaps:
 def owners(view: View) -> IntArray:
     """Owner of the map of each target (n_target,): the UE, all its models together.
 
-    A sum of updates tells of every UE that it has in it, so rounds in different company tell its members apart.
-    Published models cannot be attributed to one UE unless the participants are known: then the map is that of the
-    model.
+    A sum of updates tells of every UE that it has in it, so rounds in different company tell its
+    members apart. Published models cannot be attributed to one UE unless the participants are
+    known: then the map is that of the model.
     """
     return view.model if view.party is None and view.vantage == "model" else view.ue
 
@@ -66,8 +68,8 @@ def sources_of_owners(view: View) -> tuple[IntArray, IntArray]:
 
 
 def smoothed(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
-    """Maps (k, G) convolved with a Gaussian of peak 1, of many places as far as 9 of its widths; nothing comes from
-    outside the area.
+    """Maps (k, G) convolved with a Gaussian of peak 1, of many places as far as 9 of its widths;
+    nothing comes from outside the area.
     """
     surface = score.reshape(len(score), grid.ny, grid.nx)
     for axis, n, cell_m in zip((2, 1), (grid.nx, grid.ny), grid.cell_m.tolist(), strict=True):
@@ -75,20 +77,28 @@ def smoothed(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
         gaussian = np.exp(-((at[:, None] - at) ** 2) / (2 * width_m**2))
         if len(grid) > MANY:
             half = gaussian[0, at <= _REACH * width_m]
-            surface = correlate1d(surface, np.append(half[:0:-1], half), axis, output=np.float64, mode="constant")
+            surface = correlate1d(
+                surface, np.append(half[:0:-1], half), axis, output=np.float64, mode="constant"
+            )
         else:
             surface = surface @ gaussian if axis == 2 else gaussian @ surface
     return surface.reshape(score.shape)
 
 
-def highest_apart(score: AnyFloats, place_m: FloatArray, named_m: FloatArray, apart_m: float) -> FloatArray:
-    """The best place (n, 2) of scores (n, G) at least `apart_m` from all places named before (n, j, 2).
+def highest_apart(
+    score: AnyFloats, place_m: FloatArray, named_m: FloatArray, apart_m: float
+) -> FloatArray:
+    """The best place (n, 2) of scores (n, G) at least `apart_m` from all places named before (n, j,
+    2).
 
-    NaN where there is no such place, or where the scores are all alike. The first of equal ones is taken.
+    NaN where there is no such place, or where the scores are all alike. The first of equal ones is
+    taken.
     """
     best = np.full((len(score), 2), np.nan)
     x, y = np.ascontiguousarray(place_m.T)
-    for i, (row, before) in enumerate(zip(score, named_m, strict=True)):  # a row at a time stays in the cache
+    for i, (row, before) in enumerate(
+        zip(score, named_m, strict=True)
+    ):  # a row at a time stays in the cache
         if row.max() <= row.min():
             continue
         far = row
@@ -101,8 +111,8 @@ def highest_apart(score: AnyFloats, place_m: FloatArray, named_m: FloatArray, ap
 
 
 def highest_places(score: AnyFloats, place_m: FloatArray, apart_m: float, count: int) -> FloatArray:
-    """The highest places (n, count, 2) of scores (n, G), best first, `apart_m` from each other; NaN where there are no
-    more.
+    """The highest places (n, count, 2) of scores (n, G), best first, `apart_m` from each other; NaN
+    where there are no more.
     """
     named_m = np.zeros((len(score), 0, 2))
     for _ in range(count):
@@ -112,10 +122,11 @@ def highest_places(score: AnyFloats, place_m: FloatArray, apart_m: float, count:
 
 
 def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
-    """Places (k, j, 2) of owners known (k,) as answers about every target, best first; NaN: no place.
+    """Places (k, j, 2) of owners known (k,) as answers about every target, best first; NaN: no
+    place.
 
-    Weights count down to 1. A target of whom nothing is known yet has one answer without a place (status
-    `no gradient`).
+    Weights count down to 1. A target of whom nothing is known yet has one answer without a place
+    (status `no gradient`).
     """
     each = named_m[np.searchsorted(known, owners(view))]
     there = np.asarray(np.isfinite(each).all(axis=2))
@@ -123,11 +134,15 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     target, rank = np.nonzero(there)
     where = each[target, rank]
     weight = (named_m.shape[1] - rank).astype(float)
-    return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status_of(where))
+    return Estimates.of(
+        view.ue[target], view.model[target], "answer", where, weight, status_of(where)
+    )
 
 
 def unit_rows(vector: FloatArray) -> FloatArray:
-    """Vectors (n, p) of length 1; zeros for one that is not finite, as those of a model that has diverged."""
+    """Vectors (n, p) of length 1; zeros for one that is not finite, as those of a model that has
+    diverged.
+    """
     size = np.abs(vector).max(axis=1, keepdims=True, initial=0.0)
     good = np.isfinite(size) & (size > 0)
     even = np.where(good, vector, 0.0) / np.where(good, size, 1.0)
@@ -139,8 +154,9 @@ class NamesPlaces(Attack):
     """An attack whose answers are the highest places of one map a UE."""
 
     cell_m: float | None = Field(None, ge=0.1, le=1e6)
-    """largest distance between the places that are compared, m; none: 1.6 times the shortest length of the learner's
-    encoding, wider where that makes more than 100,000 places, at most 25, or more where that makes over a million"""
+    """largest distance between the places that are compared, m; none: 1.6 times the shortest length
+    of the learner's encoding, wider where that makes more than 100,000 places, at most 25, or more
+    where that makes over a million"""
     answers: int = Field(2, ge=1, le=8)
     """number of places that are named of each UE"""
     apart_m: float = Field(200.0, ge=0, le=1e6)
@@ -152,11 +168,17 @@ class NamesPlaces(Attack):
             yield notice("attack-places-coarse", self.label, apart_m=usual_m)
 
     def width(self, view: View | None) -> float:
-        """Standard deviation of the Gaussian that smooths maps before they are read, m; None: those of all rounds."""
+        """Standard deviation of the Gaussian that smooths maps before they are read, m; None: those
+        of all rounds.
+        """
         return 0.0
 
-    def best(self, score: AnyFloats, grid: PlaceGrid, count: int, width_m: float = 0.0) -> FloatArray:
-        """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no more."""
+    def best(
+        self, score: AnyFloats, grid: PlaceGrid, count: int, width_m: float = 0.0
+    ) -> FloatArray:
+        """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no
+        more.
+        """
         if width_m > 0:
             score = smoothed(score, grid, width_m)
         return highest_places(score, grid.place_m, self.apart_m, count)
@@ -181,33 +203,40 @@ class AddsMaps(NamesPlaces):
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()
 
-    def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
+    def run(
+        self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng
+    ) -> tuple[Estimates, PlaceMaps]:
         owner, source = sources_of_owners(view)
-        grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
+        grid = PlaceGrid.over(
+            facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label
+        )
         state = state.plus(owner, self.scores(view, grid, rng)[source])
         return self.answered(view, state, grid), state
 
     @abstractmethod
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
-        """Scores that this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""
+        """Scores that this round adds to each source's map (n_source, G); 0 of a source that sent
+        nothing.
+        """
 
 
 class NeuronVotes(AddsMaps):
-    r"""Every unit of the first layer votes for one place in every round; the places with most votes are the answers.
+    r"""Every unit of the first layer votes for one place in every round; the places with most votes
+    are the answers.
 
-    With rectified units the ratio r_h = dW_h / db_h (see `fl.attacks.closed_form`) is the mean of the samples that
-    activate unit h. Units that only one place activates vote for that place, in every round again; the others scatter.
-    A vote weighs
+    With rectified units the ratio r_h = dW_h / db_h (see `fl.attacks.closed_form`) is the mean of
+    the samples that activate unit h. Units that only one place activates vote for that place, in
+    every round again; the others scatter. A vote weighs
 
         min(|db_h| / sum_h |db_h|, max_weight),
 
-    a vote for a place outside the area is dropped, and the map of all votes so far is smoothed by a Gaussian. Answers:
-    the highest place, and the highest at least `apart_m` from those before.
+    a vote for a place outside the area is dropped, and the map of all votes so far is smoothed by a
+    Gaussian. Answers: the highest place, and the highest at least `apart_m` from those before.
 
-    The votes of a UE are counted together, of all its models, also from sums that it is in; those of published models
-    by model.
-    Ratios are means of places where the local optimiser is linear in gradients: gradient descent, with momentum that
-    starts at zero in every round, or with clipped gradients of whole samples.
+    The votes of a UE are counted together, of all its models, also from sums that it is in; those
+    of published models by model. Ratios are means of places where the local optimiser is linear in
+    gradients: gradient descent, with momentum that starts at zero in every round, or with clipped
+    gradients of whole samples.
     """
 
     kind: Literal["neuron-votes"] = "neuron-votes"
@@ -218,14 +247,20 @@ class NeuronVotes(AddsMaps):
     answers: int = Field(2, ge=1, le=20)
     """number of places that are named of each UE"""
 
-    reference = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
+    reference = (
+        "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
+    )
     space = {"width_m": (40.0, 20.0, 80.0), "max_weight": (0.05, 0.01)}
     needs = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
-        "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",
-        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
-        "updates or aggregate",
+        "linear local steps": (
+            "the ratio of two updates is a mean of places under steps that are linear in gradients"
+        ),
+        "linear server step": (
+            "published models must differ by a sum of gradients; take fedavgm, or "
+            "threat.observes: updates or aggregate"
+        ),
     }
 
     def width(self, view: View | None) -> float:
@@ -237,7 +272,9 @@ class NeuronVotes(AddsMaps):
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""
         learner = cast(FirstLayerLearner, view.learner)
-        centre, scale = (of[view.source_model][:, None] for of in learner.standardisation(view.model_before))
+        centre, scale = (
+            of[view.source_model][:, None] for of in learner.standardisation(view.model_before)
+        )
         good = view.usable
         dw, db = learner.first_layer(view.update)
         dw = np.where(good[:, None, None], dw, 0.0)

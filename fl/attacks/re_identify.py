@@ -12,7 +12,15 @@ from fl.attacks.base import Attack, View, recall
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourOfDay
-from fl.attacks.known_homes import KNOWN, HomeLinker, Residents, check, directory_of, homes_outside, read_directory
+from fl.attacks.known_homes import (
+    KNOWN,
+    HomeLinker,
+    Residents,
+    check,
+    directory_of,
+    homes_outside,
+    read_directory,
+)
 from fl.attacks.learnt_errors import LearntErrors, named_places
 from fl.attacks.shadow_ues import Population
 from fl.attacks.surfaces import DensityPeak
@@ -41,9 +49,17 @@ _OUTLIER = 0.05
 _SIMULATED_UES = 32
 _ROUGHLY = 0.1  # of the longer side of the area: error of an attack that could not be tried out
 RE_IDENTIFIED = ATTACKS.only(
-    "closed-form", "dlg", "neuron-votes", "span", "weighted-centroid", "link-filter", "density-peak", "arrival-times",
-    "tracker", "dwell",
-)  # fmt: skip
+    "closed-form",
+    "dlg",
+    "neuron-votes",
+    "span",
+    "weighted-centroid",
+    "link-filter",
+    "density-peak",
+    "arrival-times",
+    "tracker",
+    "dwell",
+)
 """Attacks whose senders can be tracks."""
 PLACES = ATTACKS.only("closed-form", "dlg", "density-peak", "span", "neuron-votes")
 """Attacks that name places of a UE from one round."""
@@ -51,8 +67,8 @@ PLACES = ATTACKS.only("closed-form", "dlg", "density-peak", "span", "neuron-vote
 
 @dataclass(frozen=True)
 class ReIdentifyState:
-    """of : state of the attack on tracks; errors : of the one that names places; links : of the last round; residents :
-    what is known of homes.
+    """of : state of the attack on tracks; errors : of the one that names places; links : of the
+    last round; residents : what is known of homes.
     """
 
     of: State
@@ -66,18 +82,21 @@ class ReIdentify(Attack):
     r"""Follows UEs through changes of their names, and attacks the tracks with another attack.
 
     In each round the names that it has not seen before are assigned to tracks, at least cost (see
-    `fl.tracking.linking`): near where the track was (place, by an attack on that round alone, `by`), and like it
-    (fingerprint: amount of data, time per bit, serving cell, direction of the update). A name that it
-    has seen stays with its track, which is certain. The attack `of` then sees tracks instead of names, so what it adds
-    up over rounds goes on; its estimates have the names of the round. A wrong link mixes two UEs.
+    `fl.tracking.linking`): near where the track was (place, by an attack on that round alone,
+    `by`), and like it (fingerprint: amount of data, time per bit, serving cell, direction of the
+    update). A name that it has seen stays with its track, which is certain. The attack `of` then
+    sees tracks instead of names, so what it adds up over rounds goes on; its estimates have the
+    names of the round. A wrong link mixes two UEs.
 
-    The error of `by` is learnt on UEs that the attacker makes up, if it knows the training and sigma_m is not given;
-    how UEs move, how often they send, and how alike updates of one UE are, is learnt from what was linked, weighted by
-    how probable each link was. A track that nothing belonged to for an hour, and for six rounds, is given up.
+    The error of `by` is learnt on UEs that the attacker makes up, if it knows the training and
+    sigma_m is not given; how UEs move, how often they send, and how alike updates of one UE are, is
+    learnt from what was linked, weighted by how probable each link was. A track that nothing
+    belonged to for an hour, and for six rounds, is given up.
 
-    With `homes` it also links names to people of whom it knows where they live: what the places of a track's nights say
-    of its home is the posterior of `dwell`, and each person of the directory is given to one sender of a round at most
-    (see `fl.tracking.linking`). Rounds of more than 6 h count as a whole, with 0.45 of them at home.
+    With `homes` it also links names to people of whom it knows where they live: what the places of
+    a track's nights say of its home is the posterior of `dwell`, and each person of the directory
+    is given to one sender of a round at most (see `fl.tracking.linking`). Rounds of more than 6 h
+    count as a whole, with 0.45 of them at home.
     """
 
     kind: Literal["re-identify"] = "re-identify"
@@ -88,8 +107,8 @@ class ReIdentify(Attack):
     use: tuple[Clue, ...] = Field(("place", "fingerprint"), min_length=1)
     """what names are linked by; by the maps of updates `link-maps` links more of them"""
     sigma_m: float | None = Field(None, ge=0.1, le=1e6)
-    """standard deviation of the error of a place, a axis, m; none: learnt on UEs that it makes up, or a tenth of the
-    longer side of the area where it cannot"""
+    """standard deviation of the error of a place, a axis, m; none: learnt on UEs that it makes up,
+    or a tenth of the longer side of the area where it cannot"""
     outlier: float | None = Field(None, ge=1e-6, lt=1)
     """share of places that say nothing; none: learnt likewise, or 0.05"""
     max_speed_mps: float = Field(30.0, gt=0, le=1000)
@@ -98,24 +117,35 @@ class ReIdentify(Attack):
     """number of UEs that the attacker makes up, if the error is learnt; none: 32"""
 
     homes: Literal["known"] | Annotated[str, FILE_NAME] | None = None
-    """whose homes it knows, to link names to people: known (those of all UEs, which threat.knowledge must grant), or
-    the path of a CSV file with columns user and x_m, y_m or lat, lon; none: no homes"""
+    """whose homes it knows, to link names to people: known (those of all UEs, which
+    threat.knowledge must grant), or the path of a CSV file with columns user and x_m, y_m or lat,
+    lon; none: no homes"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] | None = None
-    """with homes: hours between which a round tells of home, from and to; 20 to 8 goes over midnight. none: 0 to 6"""
+    """with homes: hours between which a round tells of home, from and to; 20 to 8 goes over
+    midnight. none: 0 to 6"""
     outside: float | None = Field(None, ge=0, lt=1)
-    """with homes: share of senders who are not in the directory; none: 0.1 of a file, 0 of those known"""
+    """with homes: share of senders who are not in the directory; none: 0.1 of a file, 0 of those
+    known"""
 
     reference = (
-        "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of anonymous samples; "
-        "Reid 1979: costs of births and misses; fingerprints: netsim"
+        "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of "
+        "anonymous samples; Reid 1979: costs of births and misses; fingerprints: netsim"
     )
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Needs of the attacks in it, and of known homes."""
-        own = {SENDERS: "links the names under which updates are sent; set threat.observes: updates or aggregate"}
+        own = {
+            SENDERS: (
+                "links the names under which updates are sent; set threat.observes: updates "
+                "or aggregate"
+            )
+        }
         if self.homes == KNOWN:
-            own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knowledge, or give a file"
+            own[KNOWN_HOMES] = (
+                "homes: known are those of the threat; add homes to threat.knowledge, "
+                "or give a file"
+            )
         return {**own, **(self.places_by.needs if self.reads_places else {}), **self.of.needs}
 
     @model_validator(mode="after")
@@ -123,7 +153,10 @@ class ReIdentify(Attack):
         if len(set(self.use)) < len(self.use):
             raise ValueError(f"use: {self.use[0]!r} stands twice; name it once")
         if self.home_hours is not None and self.home_hours[0] == self.home_hours[1]:
-            raise ValueError(f"home_hours: from and to {self.home_hours[0]:g} is no time at all; take different hours")
+            raise ValueError(
+                f"home_hours: from and to {self.home_hours[0]:g} is no time at all; take "
+                f"different hours"
+            )
         return self
 
     @property
@@ -131,7 +164,11 @@ class ReIdentify(Attack):
         """The attack that names places."""
         if self.by is not None:
             return self.by
-        return self.of if isinstance(self.of, ClosedForm | Dlg | DensityPeak) else ClosedForm(cloud=False)
+        return (
+            self.of
+            if isinstance(self.of, ClosedForm | Dlg | DensityPeak)
+            else ClosedForm(cloud=False)
+        )
 
     @property
     def reads_places(self) -> bool:
@@ -174,10 +211,14 @@ class ReIdentify(Attack):
         self, view: View, facts: RoundContext, state: ReIdentifyState, rng: Rng
     ) -> tuple[Estimates, ReIdentifyState]:
         name, of_target = np.unique(view.ue, return_inverse=True)
-        learnt, places_m = self._named(name, view, facts, state.errors, replace(rng, purpose=f"{rng.purpose}.by"))
+        learnt, places_m = self._named(
+            name, view, facts, state.errors, replace(rng, purpose=f"{rng.purpose}.by")
+        )
         errors = self._errors_now(learnt, facts.public.area)
         clues = clues_of(view, of_target, places_m, self.use, rng)
-        book, links = Linker(errors, facts, self.max_speed_mps, view.renames).linked(name, clues, state.book)
+        book, links = Linker(errors, facts, self.max_speed_mps, view.renames).linked(
+            name, clues, state.book
+        )
         track = book.track_of(name)
         said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)
         order = np.argsort(track)
@@ -215,8 +256,8 @@ class ReIdentify(Attack):
     def _named(
         self, name: IntArray, view: View, facts: RoundContext, errors: LearntErrors, rng: Rng
     ) -> tuple[LearntErrors, FloatArray]:
-        """What is learnt of errors, and places of senders (k,) ascending: (k, R, 2), NaN where none is named; the
-        attack that names them forgets all at the end of a round.
+        """What is learnt of errors, and places of senders (k,) ascending: (k, R, 2), NaN where none
+        is named; the attack that names them forgets all at the end of a round.
         """
         if not self.reads_places:
             return errors, np.full((len(name), 1, 2), np.nan)
@@ -224,18 +265,24 @@ class ReIdentify(Attack):
         area = facts.public.area
         if self.sigma_m is None:
             everywhere = Population.uniform(PlaceGrid(area, _CELLS, _CELLS))
-            errors = errors.plus(view, facts, by, everywhere, self.shadow_ues or _SIMULATED_UES, rng, fresh=True)
+            errors = errors.plus(
+                view, facts, by, everywhere, self.shadow_ues or _SIMULATED_UES, rng, fresh=True
+            )
         said, _ = by.run(view, facts, by.start(), rng)
         return errors, recall(*named_places(said, area), name)
 
     def _errors_now(self, learnt: LearntErrors, area: Area) -> ErrorModel:
         if self.sigma_m is not None:
-            return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier)
+            return ErrorModel.plain(
+                self.sigma_m, _OUTLIER if self.outlier is None else self.outlier
+            )
         return learnt.fitted or ErrorModel.plain(_ROUGHLY * float(area.side_m.max()), _OUTLIER)
 
 
 def _by_names(book: Book, belief: Belief) -> Belief:
-    """A belief about tracks as one about names, ascending: each track by the name that it had last by then."""
+    """A belief about tracks as one about names, ascending: each track by the name that it had last
+    by then.
+    """
     track, name = book.names_at(belief.round)
     some = belief.only(np.isin(belief.ue, track))
     names = name[np.searchsorted(track, some.ue)]
@@ -243,12 +290,14 @@ def _by_names(book: Book, belief: Belief) -> Belief:
     return replace(some.only(order), ue=names[order])
 
 
-def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: tuple[Clue, ...], rng: Rng) -> Clues:
-    """Clues `use` of senders (k,) from places (k, R, 2) and fingerprints; of_target (n_target,): the sender of each
-    target.
+def clues_of(
+    view: View, of_target: IntArray, places_m: FloatArray, use: tuple[Clue, ...], rng: Rng
+) -> Clues:
+    """Clues `use` of senders (k,) from places (k, R, 2) and fingerprints; of_target (n_target,):
+    the sender of each target.
 
-    Numbers are the logarithms of the amount of data and of the time per bit. In a sum of updates, amounts and
-    directions of single ones are not seen.
+    Numbers are the logarithms of the amount of data and of the time per bit. In a sum of updates,
+    amounts and directions of single ones are not seen.
     """
     n = len(places_m)
     x = np.full((n, NUMBERS), np.nan)
@@ -261,7 +310,9 @@ def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: tuple[C
         of_source = np.zeros(len(view.update), dtype=int)
         of_source[view.source] = of_target
         if view.count is not None:
-            x[:, 0] = np.log(np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0))
+            x[:, 0] = np.log(
+                np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0)
+            )
         unit = projected(view.update, view.source_model, of_source, n, replace(rng, round=0))
     if view.timing is not None:
         _, first = np.unique(of_target, return_index=True)  # all models of a UE come together

@@ -36,7 +36,9 @@ _SPARE = 8  # directions beside those asked for, so that the search settles on t
 _SWEEPS = 2
 _AT_ONCE = 10_000  # places whose activations are computed at once: temporary ones stay in the cache
 _REFINED = 128  # places of those looked at first, around which all are
-_PLACES = 3  # inputs of a first layer that reads positions alone, and its bias: they tell no places apart
+_PLACES = (
+    3  # inputs of a first layer that reads positions alone, and its bias: they tell no places apart
+)
 
 Reads = Callable[[FloatArray], FloatArray]
 """a(x) (n, p) of positions (n, 2)"""
@@ -49,49 +51,54 @@ class Span(AddsMaps):
 
         D = [dW_l; db_l] = sum_i [h(x_i); 1] delta_i^T,
 
-    so the left singular vectors of D span the batch's activations and, of places elsewhere, little. For every place x
-    of a grid, a(x) = [h(x); 1] / |.| under the model before the round, and U_k the k strongest left vectors,
+    so the left singular vectors of D span the batch's activations and, of places elsewhere, little.
+    For every place x of a grid, a(x) = [h(x); 1] / |.| under the model before the round, and U_k
+    the k strongest left vectors,
 
         s(x) = - log(1 - |U_k^T a(x)|^2 + 0.001).
 
-    Several local steps change h a little and blur the span, and so do noise and other UEs in a sum. Labels, step size
-    and mass play no part: a place of few records scores as high as one of many.
+    Several local steps change h a little and blur the span, and so do noise and other UEs in a sum.
+    Labels, step size and mass play no part: a place of few records scores as high as one of many.
 
-    `add: peaks` names up to `answers` places in every round and counts in how many rounds a place returns: first the
-    highest, then, with `deflate`, the highest once the surroundings of those before are projected out. With Q the two
-    strongest singular vectors of a(x) within 60 m of each of j places, D (of its k + 2 j strongest triplets) becomes
-    (I - Q Q^T) D, and a(x) becomes (I - Q Q^T) a / max(|.|, 0.15). Otherwise the surroundings of the first place score
-    higher than a second place wherever activations vary slowly. A peak counts as much as it stands above the mean of
-    its map, at most 2: in noise it stands low, and otherwise one round counts as much as another. Counts
-    are smoothed by a Gaussian of 60 m.
+    `add: peaks` names up to `answers` places in every round and counts in how many rounds a place
+    returns: first the highest, then, with `deflate`, the highest once the surroundings of those
+    before are projected out. With Q the two strongest singular vectors of a(x) within 60 m of each
+    of j places, D (of its k + 2 j strongest triplets) becomes (I - Q Q^T) D, and a(x) becomes (I -
+    Q Q^T) a / max(|.|, 0.15). Otherwise the surroundings of the first place score higher than a
+    second place wherever activations vary slowly. A peak counts as much as it stands above the mean
+    of its map, at most 2: in noise it stands low, and otherwise one round counts as much as
+    another. Counts are smoothed by a Gaussian of 60 m.
 
-    Of a grid of more than 200,000 places, every third place of every third row is looked at first (second, where every
-    third is further away than the shortest length of the learner's encoding), and then all within two rows and columns
-    of the 128 highest; the mean is that of the former.
+    Of a grid of more than 200,000 places, every third place of every third row is looked at first
+    (second, where every third is further away than the shortest length of the learner's encoding),
+    and then all within two rows and columns of the 128 highest; the mean is that of the former.
 
     `add: scores` adds up s(x) itself over rounds.
 
-    A sum of the updates of m UEs has the places of all of them: `rank: auto` takes k = 4 m, at most as many directions
-    as hold 97 % of all a(x), beyond which no place stands out. The largest k stands for published models where no
-    attacker says who took part. For sums and published models it reads layer 1 unless `layer` says otherwise, if there
-    is an encoding, and adds up scores, which is the strong setting there; for single updates it is `rank: 4`.
+    A sum of the updates of m UEs has the places of all of them: `rank: auto` takes k = 4 m, at most
+    as many directions as hold 97 % of all a(x), beyond which no place stands out. The largest k
+    stands for published models where no attacker says who took part. For sums and published models
+    it reads layer 1 unless `layer` says otherwise, if there is an encoding, and adds up scores,
+    which is the strong setting there; for single updates it is `rank: 4`.
 
-    Answers: the highest place, then the highest at least `apart_m` from those before. The rounds of a UE are added up,
-    of all its models together, also from sums that it is in; those of published models by model.
+    Answers: the highest place, then the highest at least `apart_m` from those before. The rounds of
+    a UE are added up, of all its models together, also from sums that it is in; those of published
+    models by model.
     """
 
     kind: Literal["span"] = "span"
     layer: int | None = Field(None, ge=1, le=9)
-    """layer whose update is read (l); the first, 1, needs no weights, and tells places apart with a Fourier encoding
-    only; none: 2, with rank: auto 1 for sums and published models"""
+    """layer whose update is read (l); the first, 1, needs no weights, and tells places apart with a
+    Fourier encoding only; none: 2, with rank: auto 1 for sums and published models"""
     rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = _RANK
     """number of singular vectors (k); auto: 4 a UE that is in the update"""
     add: Literal["peaks", "scores"] | None = None
-    """what is added up over rounds: the peaks of each round, or the scores of all places; none: peaks, with rank: auto
-    scores for sums and published models"""
+    """what is added up over rounds: the peaks of each round, or the scores of all places; none:
+    peaks, with rank: auto scores for sums and published models"""
 
     reference = (
-        "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
+        "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, "
+        "Dimitrov et al. 2024 (SPEAR)"
     )
     space = {
         "layer": (1, 2),
@@ -105,11 +112,17 @@ class Span(AddsMaps):
         layer = self.layer or _LAYER
         own = {
             "layers": "reads the update of one fully connected layer",
-            f"layer {layer}": f"reads the update of layer {layer}, and the network has none that is trained",
+            f"layer {layer}": (
+                f"reads the update of layer {layer}, and the network has none that is trained"
+            ),
         }
         hidden = {
-            "hidden activations": "computes what a hidden layer reads of every place; take layer: 1",
-            "starting weights": "computes activations with them; add weights to threat.knowledge, or take layer: 1",
+            "hidden activations": (
+                "computes what a hidden layer reads of every place; take layer: 1"
+            ),
+            "starting weights": (
+                "computes activations with them; add weights to threat.knowledge, or take layer: 1"
+            ),
         }
         return own if layer == 1 else own | hidden
 
@@ -127,7 +140,9 @@ class Span(AddsMaps):
         return self.add == "peaks" or (self.add is None and not self._of_many(view))
 
     def _layer(self, view: View) -> int:
-        """The layer that is read: of many UEs the first, where it is trained and reads an encoding."""
+        """The layer that is read: of many UEs the first, where it is trained and reads an
+        encoding.
+        """
         if self.layer is not None or not self._of_many(view):
             return self.layer or _LAYER
         first = cast(LayeredLearner, view.learner).layer(view.update, 1)
@@ -137,8 +152,14 @@ class Span(AddsMaps):
         """k of each source (n_source,)."""
         if not self._of_many(view):
             return np.full(len(view.update), _RANK_OF_UE if self.rank == "auto" else self.rank)
-        most = _dimensions(looks.reads(looks.grid.place_m[evenly(len(looks.grid), _MOST_LOOKED_AT)]))
-        return np.full(len(view.update), most) if view.members is None else np.minimum(_RANK_OF_UE * view.members, most)
+        most = _dimensions(
+            looks.reads(looks.grid.place_m[evenly(len(looks.grid), _MOST_LOOKED_AT)])
+        )
+        return (
+            np.full(len(view.update), most)
+            if view.members is None
+            else np.minimum(_RANK_OF_UE * view.members, most)
+        )
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         learner = cast(LayeredLearner, view.learner)
@@ -157,7 +178,9 @@ class Span(AddsMaps):
             a = looks.at_every(step)
             ranks = np.where(good & (view.source_model == model), self._ranks(view, looks), 0)
             for rank in np.unique(ranks[ranks > 0]).tolist():
-                kept = rank + _PROJECTED * deflated  # the span still has k of them when others are out
+                kept = (
+                    rank + _PROJECTED * deflated
+                )  # the span still has k of them when others are out
                 same = np.flatnonzero(ranks == rank)
                 for rows in np.array_split(same, len(same) * kept * len(place) // _NUMBERS + 1):
                     strong = principal(_scaled(layer[rows]), kept, rng)
@@ -170,12 +193,19 @@ class Span(AddsMaps):
         return score
 
     def _peaks(
-        self, own: AnyFloats, strong: FloatArray, rank: int, looks: "LayerReader", place: IntArray, a: AnyFloats
+        self,
+        own: AnyFloats,
+        strong: FloatArray,
+        rank: int,
+        looks: "LayerReader",
+        place: IntArray,
+        a: AnyFloats,
     ) -> Iterator[tuple[IntArray, AnyFloats]]:
-        """The peaks of a round, one after the other: places (n,), and how high each stands above the mean of its map.
+        """The peaks of a round, one after the other: places (n,), and how high each stands above
+        the mean of its map.
 
-        own (n, M): scores of the round at places (M,), which read a (M, p); strong (n, p, m): the updates' strongest
-        columns; rank: k.
+        own (n, M): scores of the round at places (M,), which read a (M, p); strong (n, p, m): the
+        updates' strongest columns; rank: k.
         """
         n = len(own)
         every = np.arange(len(own))
@@ -196,11 +226,16 @@ class Span(AddsMaps):
             own[(away2 < self.apart_m**2).any(axis=1)] = -np.inf
             at = own.argmax(axis=1)
             height = np.minimum(own[every, at] - mean, _MOST_HEIGHT)
-            yield place[at], np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
+            yield (
+                place[at],
+                np.where(np.isfinite(height), height, 0.0),
+            )  # no place is far enough: none
             found_m = np.concatenate([found_m, place_m[at][:, None]], axis=1)
             if number + 1 < self.answers:
                 around = principal_of_columns(_around(looks.grid, looks.reads, found_m[:, -1]))
-                out = np.concatenate([out, directions(around, _PROJECTED, _ROUNDING_OF_PRODUCTS)], axis=2)
+                out = np.concatenate(
+                    [out, directions(around, _PROJECTED, _ROUNDING_OF_PRODUCTS)], axis=2
+                )
                 own = _outside(_deflated(strong, rank, out, a))
 
 
@@ -219,7 +254,9 @@ class LayerReader:
         return unit_rows(self.learner.layer_input(self.model, self.of, place_m, self.layer))
 
     def at(self, place: IntArray) -> AnyFloats:
-        """a(x) (n, p) of places (n,): what one shares with a span needs no more than single precision."""
+        """a(x) (n, p) of places (n,): what one shares with a span needs no more than single
+        precision.
+        """
         some = np.array_split(self.grid.place_m[place], len(place) // _AT_ONCE + 1)
         return np.concatenate([self.reads(place_m).astype("float32") for place_m in some])
 
@@ -240,7 +277,9 @@ def _outside(inside: AnyFloats) -> AnyFloats:
 
 
 def _deflated(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats) -> AnyFloats:
-    """|U_k^T a|^2 (n, G) once directions `out` (n, p, j) are projected out of the update and of every a."""
+    """|U_k^T a|^2 (n, G) once directions `out` (n, p, j) are projected out of the update and of
+    every a.
+    """
     q = directions(principal_of_columns(out), out.shape[2], _ROUNDING_OF_PRODUCTS)
     rest = principal_of_columns(strong - q @ (q.transpose(0, 2, 1) @ strong))
     basis = directions(rest, rank, _ROUNDING_OF_PRODUCTS)
@@ -257,9 +296,14 @@ def _dimensions(a: FloatArray) -> int:
 
 
 def _around(grid: PlaceGrid, reads: Reads, place_m: FloatArray) -> FloatArray:
-    """What is read, a(x) (n, p, o), of places of the grid within 60 m of each place (n, 2), zero outside the area."""
+    """What is read, a(x) (n, p, o), of places of the grid within 60 m of each place (n, 2), zero
+    outside the area.
+    """
     step_m = np.maximum(grid.cell_m, _AROUND_M / _ARMS)  # about 50 places, however fine the grid
-    arms = (np.arange(-n, n + 1) * s for n, s in zip(np.floor(_AROUND_M / step_m).astype(int), step_m, strict=True))
+    arms = (
+        np.arange(-n, n + 1) * s
+        for n, s in zip(np.floor(_AROUND_M / step_m).astype(int), step_m, strict=True)
+    )
     offset_m = crossed(*arms)
     near_m = place_m[:, None] + offset_m[(offset_m**2).sum(axis=1) <= _AROUND_M**2]
     there = grid.area.contains(near_m)
@@ -269,16 +313,19 @@ def _around(grid: PlaceGrid, reads: Reads, place_m: FloatArray) -> FloatArray:
 
 
 def _scaled(matrix: FloatArray) -> FloatArray:
-    """Finite matrices (n, p, q) divided by their largest entries: no square overflows or vanishes."""
+    """Finite matrices (n, p, q) divided by their largest entries: no square overflows or
+    vanishes.
+    """
     size = np.abs(matrix).max(axis=(1, 2), keepdims=True, initial=0.0)
     return matrix / np.where(size > 0, size, 1.0)
 
 
 def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
-    """u_j s_j of the k strongest singular triplets of matrices (n, p, q), strongest first: (n, p, min(k, p, q)).
+    """u_j s_j of the k strongest singular triplets of matrices (n, p, q), strongest first: (n, p,
+    min(k, p, q)).
 
-    Randomised subspace iteration [Halko, Martinsson, Tropp 2011, Algorithm 4.4]: exact to rounding for a matrix of
-    rank k or less, and where one has no more than k + 8 rows or columns.
+    Randomised subspace iteration [Halko, Martinsson, Tropp 2011, Algorithm 4.4]: exact to rounding
+    for a matrix of rank k or less, and where one has no more than k + 8 rows or columns.
     """
     p, q = matrix.shape[1:]
     if min(p, q) <= k + _SPARE:
@@ -293,13 +340,16 @@ def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
 
 
 def principal_of_columns(columns: FloatArray) -> FloatArray:
-    """u_j s_j of few columns (n, p, m), strongest first, from their products: (n, p, m), exact to 1e-8 of the first."""
+    """u_j s_j of few columns (n, p, m), strongest first, from their products: (n, p, m), exact to
+    1e-8 of the first.
+    """
     _, turn = np.linalg.eigh(columns.transpose(0, 2, 1) @ columns)
     return columns @ turn[:, :, ::-1]
 
 
 def directions(strong: FloatArray, k: int, least: float) -> FloatArray:
-    """Unit vectors (n, p, k or fewer) of the first k of orthogonal columns (n, p, m), strongest first.
+    """Unit vectors (n, p, k or fewer) of the first k of orthogonal columns (n, p, m), strongest
+    first.
 
     Zero for a column that is shorter than `least` of the first one: it holds rounding only.
     """

@@ -26,51 +26,59 @@ SENDERS = "names of senders"
 KNOWN_HOMES = "homes of residents"
 """offered where the attacker knows homes"""
 PARTICIPANTS = "lasting names of participants"
-"""offered where the attacker knows whose updates are in what it sees, by names that do not change"""
+"""offered where the attacker knows whose updates are in what it sees, by names that do not
+change"""
 
 
 class Threat(Part):
     """The view of an attacker.
 
-    `updates`: every decoded update with its sender. `aggregate`: only the merged update of each model, as under secure
-    aggregation; with `secagg_group_size` n, the sums of groups of n UEs that send, before the uplink loses any (what is
-    left over goes into the last), put together at random in every round or once for all (`groups`). A sum is that of
-    the updates which were decoded; with `secagg_threshold` t one of fewer than t UEs is not recovered: the server does
-    not see it and nothing of it is merged. `model`: only the published models before and after the round. An `analyst`
-    reads published models from outside; the `server` runs the training; an `eavesdropper` receives all uplinks with its
-    own antenna at a given position, with links of its own: nearby UEs better than the base station, others worse.
+    `updates`: every decoded update with its sender. `aggregate`: only the merged update of each
+    model, as under secure aggregation; with `secagg_group_size` n, the sums of groups of n UEs that
+    send, before the uplink loses any (what is left over goes into the last), put together at random
+    in every round or once for all (`groups`). A sum is that of the updates which were decoded; with
+    `secagg_threshold` t one of fewer than t UEs is not recovered: the server does not see it and
+    nothing of it is merged. `model`: only the published models before and after the round. An
+    `analyst` reads published models from outside; the `server` runs the training; an `eavesdropper`
+    receives all uplinks with its own antenna at a given position, with links of its own: nearby UEs
+    better than the base station, others worse.
 
-    `pseudonyms` are the names under which it sees who sends; an attacker that sees published models alone sees no
-    names, and they change nothing. With `shuffle` a third party collects the updates of a round, and hands them over in
-    a random order: the attacker does not learn when each came, through which cell, nor how many samples are behind it.
-    All models of a UE stay together. With `cells: false` it does not learn through which cell an update came, as behind
-    a relay or a core network that keeps this to itself; names, times and sizes stay.
+    `pseudonyms` are the names under which it sees who sends; an attacker that sees published models
+    alone sees no names, and they change nothing. With `shuffle` a third party collects the updates
+    of a round, and hands them over in a random order: the attacker does not learn when each came,
+    through which cell, nor how many samples are behind it. All models of a UE stay together. With
+    `cells: false` it does not learn through which cell an update came, as behind a relay or a core
+    network that keeps this to itself; names, times and sizes stay.
 
-    `knowledge` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to
-    all participants), `training` (learning rate, epochs and batch size of the learner), `homes` (who lives where: the
-    name and the true home of every UE that has one, but not which sender it is) and `participants` (whose updates were
-    merged into a published model; with rows and sums it sees senders anyway).
+    `knowledge` is further knowledge of the attacker: `weights` (the initial model of the round,
+    which is broadcast to all participants), `training` (learning rate, epochs and batch size of the
+    learner), `homes` (who lives where: the name and the true home of every UE that has one, but not
+    which sender it is) and `participants` (whose updates were merged into a published model; with
+    rows and sums it sees senders anyway).
     """
 
     observes: Literal["updates", "aggregate", "model"] = "updates"
     """observed updates: of each UE, their sum, or published models only"""
     secagg_group_size: int | None = Field(None, ge=2, le=1_000_000)
-    """UEs of a group whose updates are summed, with `observes: aggregate`; fewer where the uplink loses some; a UE
-    without an update of a model adds nothing to its sum. none: all UEs"""
+    """UEs of a group whose updates are summed, with `observes: aggregate`; fewer where the uplink
+    loses some; a UE without an update of a model adds nothing to its sum. none: all UEs"""
     secagg_threshold: int | None = Field(None, ge=2, le=1_000_000)
-    """UEs of a group whose updates of a model must be decoded for their sum to be opened, with `observes: aggregate`,
-    or `model` where the server of a reader gets sums; none: one will do"""
+    """UEs of a group whose updates of a model must be decoded for their sum to be opened, with
+    `observes: aggregate`, or `model` where the server of a reader gets sums; none: one will do"""
     groups: Literal["random", "fixed"] = "random"
-    """company of a UE in sums: drawn again in every round and phase, or once for the whole run (then of a group come
-    those that send)"""
+    """company of a UE in sums: drawn again in every round and phase, or once for the whole run
+    (then of a group come those that send)"""
     viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
     """position of the attacker in the system"""
-    knowledge: tuple[Literal["weights", "training", "homes", "participants"], ...] = ("weights", "training")
-    """knowledge of the training, of who lives where, and of who takes part in published models; an attack that needs
-    more is refused"""
+    knowledge: tuple[Literal["weights", "training", "homes", "participants"], ...] = (
+        "weights",
+        "training",
+    )
+    """knowledge of the training, of who lives where, and of who takes part in published models; an
+    attack that needs more is refused"""
     n_targets: int | None = Field(None, ge=1, le=1_000_000)
-    """number of targeted UEs, taken evenly from all; only these are attacked, and leakage is measured for these only;
-    none: all UEs"""
+    """number of targeted UEs, taken evenly from all; only these are attacked, and leakage is
+    measured for these only; none: all UEs"""
     position_m: Coordinates | None = None
     """position of an eavesdropper, metres east and north"""
     height_m: float | None = Field(None, ge=0, le=1000)
@@ -78,14 +86,14 @@ class Threat(Part):
     antennas: int | None = Field(None, ge=1, le=1024)
     """number of antennas of an eavesdropper, at most those of a base station; none: as many"""
     transmitter: str | None = Field(None, min_length=1, max_length=60)
-    """with `path_loss: {kind: map}`: the transmitter of the file whose gains an eavesdropper's antenna has; position_m,
-    from which its distances are, may then be left out"""
+    """with `path_loss: {kind: map}`: the transmitter of the file whose gains an eavesdropper's
+    antenna has; position_m, from which its distances are, may then be left out"""
 
     pseudonyms: Annotated[Pseudonyms, PSEUDONYMS] = Permanent()
     """names under which senders are seen, and how long they last"""
     shuffle: bool = False
-    """whether a third party collects updates and hands them over without order, times and counts; needs pseudonyms
-    per-round"""
+    """whether a third party collects updates and hands them over without order, times and counts;
+    needs pseudonyms per-round"""
 
     cells: bool = True
     """whether it learns through which cell each update comes; false: a relay hides that"""
@@ -93,16 +101,30 @@ class Threat(Part):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """Capabilities that attacks may require."""
-        words = {"weights": "starting weights", "training": "training details", "homes": KNOWN_HOMES}
-        heard = set() if self.observes == "model" else {SENDERS} if self.shuffle else {SENDERS, ARRIVAL_TIMES}
+        words = {
+            "weights": "starting weights",
+            "training": "training details",
+            "homes": KNOWN_HOMES,
+        }
+        heard = (
+            set()
+            if self.observes == "model"
+            else {SENDERS}
+            if self.shuffle
+            else {SENDERS, ARRIVAL_TIMES}
+        )
         heard |= {CELLS} if ARRIVAL_TIMES in heard and self.cells else set()
         lasting = {PARTICIPANTS} if self.knows_participants and not self.renames else set()
-        return frozenset({self.observes, *(words[k] for k in self.knowledge if k in words), *heard, *lasting})
+        return frozenset(
+            {self.observes, *(words[k] for k in self.knowledge if k in words), *heard, *lasting}
+        )
 
     @property
     def sums_updates(self) -> bool:
         """Whether the server gets sums alone; a reader of models knows them by the models."""
-        return self.observes == "aggregate" or (self.observes == "model" and self.secagg_threshold is not None)
+        return self.observes == "aggregate" or (
+            self.observes == "model" and self.secagg_threshold is not None
+        )
 
     @property
     def renames(self) -> bool:
@@ -117,7 +139,10 @@ class Threat(Part):
         height_m = _ANTENNA_M if self.height_m is None else self.height_m
         position_m = self.position_m or (0.0, 0.0)
         return BaseStation(
-            name=self.transmitter or "elsewhere", position_m=position_m, height_m=height_m, power_dbm=0.0
+            name=self.transmitter or "elsewhere",
+            position_m=position_m,
+            height_m=height_m,
+            power_dbm=0.0,
         )
 
     @property
@@ -165,9 +190,9 @@ class Threat(Part):
     ) -> View:
         """The view of one phase, in which rows (n,) of `received` were merged with `weights` (n,).
 
-        targeted (n,): of whom the attacker wants to know; a sum has also the others in it. models: those before and
-        after the phase; timing: when rows (n,) came, None if unknown; group (n,): of each row; None: rng
-        draws it.
+        targeted (n,): of whom the attacker wants to know; a sum has also the others in it. models:
+        those before and after the phase; timing: when rows (n,) came, None if unknown; group (n,):
+        of each row; None: rng draws it.
         """
         before, after = models
         updates = received.updates
@@ -176,7 +201,9 @@ class Threat(Part):
         count, party = None, (ue, np.arange(len(wanted)))
         if self.observes == "updates":
             count = None if self.shuffle else updates.count[wanted]
-            rows = slice(None) if len(wanted) == len(updates.ue) else wanted  # all of a large round are not copied
+            rows = (
+                slice(None) if len(wanted) == len(updates.ue) else wanted
+            )  # all of a large round are not copied
             update, source_model, source = updates.rows(rows), model, np.arange(len(wanted))
         elif self.observes == "model":
             step = after.parameters - before.parameters
@@ -191,13 +218,28 @@ class Threat(Part):
             party = _party(updates.ue, of_row, received.decoded, known)
         if not self.knows_weights:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
-        heard = None if timing is None or self.observes == "model" or self.shuffle else timing.select(wanted)
+        heard = (
+            None
+            if timing is None or self.observes == "model" or self.shuffle
+            else timing.select(wanted)
+        )
         if heard is not None and not self.cells:
             heard = replace(heard, base_station=np.full(len(wanted), -1))
         return View(
-            self.observes, phase, update, source_model, ue, model, source, before, after, learner, count, heard,
+            self.observes,
+            phase,
+            update,
+            source_model,
+            ue,
+            model,
+            source,
+            before,
+            after,
+            learner,
+            count,
+            heard,
             party=party if self.knows_participants else None,
-        )  # fmt: skip
+        )
 
     def grouped(self, ue: IntArray, n_ue: int, in_round: Rng, of_run: Rng) -> IntArray:
         """The group of each row (n,) of UEs that send, of n_ue in the world."""
@@ -208,7 +250,9 @@ class Threat(Part):
     def _sums(
         self, received: Received, weights: FloatArray, n_model: int, group: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """The sum that each row is in (n,), -1 where it was not decoded; model (k,) and values (k, d) of each sum."""
+        """The sum that each row is in (n,), -1 where it was not decoded; model (k,) and values (k,
+        d) of each sum.
+        """
         updates, heard = received.updates, np.flatnonzero(received.decoded)
         sum_of_row = np.full(len(updates.ue), -1)
         pairs = np.stack([group[heard], updates.model[heard]], axis=1)
@@ -224,18 +268,24 @@ class Threat(Part):
         return sum_of_row, pairs[:, 1], total
 
     def _groups(self, ue: IntArray, rng: Rng) -> IntArray:
-        """The group of each row (n,): groups of `secagg_group_size` UEs in a random order, what is left over in the
-        last.
+        """The group of each row (n,): groups of `secagg_group_size` UEs in a random order, what is
+        left over in the last.
         """
         several, of_row = np.unique(ue, return_inverse=True)
         if self.secagg_group_size is None or len(several) < 2 * self.secagg_group_size:
             return np.zeros(len(ue), dtype=int)
         rank = np.argsort(np.argsort(rng.uniform("group", several), kind="stable"))
-        return np.minimum(rank // self.secagg_group_size, len(several) // self.secagg_group_size - 1)[of_row]
+        return np.minimum(
+            rank // self.secagg_group_size, len(several) // self.secagg_group_size - 1
+        )[of_row]
 
 
-def _party(ue: IntArray, number: IntArray, decoded: BoolArray, known: IntArray) -> tuple[IntArray, IntArray]:
-    """UEs and sources (k,), every pair once: rows (n,) of UEs are in sums `number`, sources those of `known`."""
+def _party(
+    ue: IntArray, number: IntArray, decoded: BoolArray, known: IntArray
+) -> tuple[IntArray, IntArray]:
+    """UEs and sources (k,), every pair once: rows (n,) of UEs are in sums `number`, sources those
+    of `known`.
+    """
     there = decoded & np.isin(number, known)
     pairs = np.unique(np.stack([np.searchsorted(known, number[there]), ue[there]], axis=1), axis=0)
     return pairs[:, 1], pairs[:, 0]

@@ -22,13 +22,14 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, Float32Array, IntArray
 
 _RELEARNT = tuple(2**k for k in range(4, 13))
-"""looks after which motion is learnt again from the whole past: one step hardly tells staying from a short way"""
+"""looks after which motion is learnt again from the whole past: one step hardly tells staying from
+a short way"""
 
 
 @frozen
 class TrackerState(Remembered):
-    """sender (k,) ascending : who is followed now; p (k, G) : what the filter believes of each; habits : what is known
-    of their motion; memory : whether it helps.
+    """sender (k,) ascending : who is followed now; p (k, G) : what the filter believes of each;
+    habits : what is known of their motion; memory : whether it helps.
     """
 
     sender: IntArray = field(default_factory=no_ints)
@@ -43,33 +44,41 @@ class TrackerState(Remembered):
 
     def only(self, some: BoolArray) -> "TrackerState":
         """Select some of those (k,) that it follows."""
-        return replace(self, sender=self.sender[some], p=self.p[some], habits=self.habits.select(some))
+        return replace(
+            self, sender=self.sender[some], p=self.p[some], habits=self.habits.select(some)
+        )
 
 
 class Tracker(Believer):
-    r"""Follows UEs over a grid of places: a Bayesian filter, and a smoother once all rounds are known.
+    r"""Follows UEs over a grid of places: a Bayesian filter, and a smoother once all rounds are
+    known.
 
-    With e_t(j) how likely the estimates of round t are of a UE in cell j (`fl.tracking.error_model`), and K how UEs
-    move within a round (`fl.tracking.chain`: stay, Gaussians of 150 to 2500 m, jump),
+    With e_t(j) how likely the estimates of round t are of a UE in cell j
+    (`fl.tracking.error_model`), and K how UEs move within a round (`fl.tracking.chain`: stay,
+    Gaussians of 150 to 2500 m, jump),
 
-        a_t(j) ~ e_t(j) sum_i a_{t-1}(i) K(i, j)                          (filter: what is known now)
-        p_t(i) ~ a_t(i) sum_j K(i, j) e_{t+1}(j) b_{t+1}(j)               (smoother: what is known afterwards)
+        a_t(j) ~ e_t(j) sum_i a_{t-1}(i) K(i, j)                          (filter: what is known
+        now)
+        p_t(i) ~ a_t(i) sum_j K(i, j) e_{t+1}(j) b_{t+1}(j)               (smoother: what is known
+        afterwards)
 
-    A round without an estimate of a UE moves it only. How wide estimates scatter is learnt on UEs that the attacker
-    makes up, unless `sigma_m` is given; how a UE moves begins as theirs, and is learnt from its own estimates (EM).
-    With `own_places` a UE that jumps returns to where it was believed to be at this time of day: in the filter in past
-    rounds, in the smoother in all. A part of the error that persists over rounds (`bias_m`) widens beliefs, and no
-    number of rounds removes it.
+    A round without an estimate of a UE moves it only. How wide estimates scatter is learnt on UEs
+    that the attacker makes up, unless `sigma_m` is given; how a UE moves begins as theirs, and is
+    learnt from its own estimates (EM). With `own_places` a UE that jumps returns to where it was
+    believed to be at this time of day: in the filter in past rounds, in the smoother in all. A part
+    of the error that persists over rounds (`bias_m`) widens beliefs, and no number of rounds
+    removes it.
 
-    Estimates: `centroid`, the place of least expected distance, with the probability within `hit_radius_m` as weight
-    and the status `ok`, `moved on` (no estimate in this round) or `unknown`; `plain`, what the tracked attack says
-    itself. Models of a UE count together. What is estimated of a sum, or of a published model, speaks of every UE in
-    it.
+    Estimates: `centroid`, the place of least expected distance, with the probability within
+    `hit_radius_m` as weight and the status `ok`, `moved on` (no estimate in this round) or
+    `unknown`; `plain`, what the tracked attack says itself. Models of a UE count together. What is
+    estimated of a sum, or of a published model, speaks of every UE in it.
     """
 
     kind: Literal["tracker"] = "tracker"
     cell_m: float = Field(50.0, ge=0.1, le=1e6)
-    """largest side of a cell, m; half of hit_radius_m makes stated probabilities right, a larger one is faster"""
+    """largest side of a cell, m; half of hit_radius_m makes stated probabilities right, a larger
+    one is faster"""
     hit_radius_m: float = Field(100.0, gt=0, le=1e6)
     """distance of which estimates state the probability, m"""
     max_speed_mps: float = Field(30.0, gt=0, le=1000)
@@ -77,13 +86,16 @@ class Tracker(Believer):
     own_places: bool = False
     """jump back to places of one's own"""
     population: Annotated[PopulationPrior, POPULATIONS] = Everywhere()
-    """where people are, as far as the attacker knows beforehand: where jumps end, and where UEs begin"""
+    """where people are, as far as the attacker knows beforehand: where jumps end, and where UEs
+    begin"""
     roaming: float | None = Field(None, ge=0, le=1)
-    """share of the UEs made up that travel all the time; the others have homes and workplaces; none: 0.2, then as
-    estimates of real UEs have it"""
+    """share of the UEs made up that travel all the time; the others have homes and workplaces;
+    none: 0.2, then as estimates of real UEs have it"""
     speed_mps: float | None = Field(None, gt=0, le=1000)
     """how fast they travel, m/s; none: 8, then as estimates of real UEs have it"""
-    reference = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
+    reference = (
+        "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
+    )
     example = {"kind": "tracker", "shadow_ues": 8, "cell_m": 200.0}
 
     @property
@@ -98,7 +110,9 @@ class Tracker(Believer):
     def start(self) -> TrackerState:
         return TrackerState(self.of.start())
 
-    def run(self, view: View, facts: RoundContext, state: TrackerState, rng: Rng) -> tuple[Estimates, TrackerState]:
+    def run(
+        self, view: View, facts: RoundContext, state: TrackerState, rng: Rng
+    ) -> tuple[Estimates, TrackerState]:
         chain = self._chain(facts, len(np.union1d(view.ue, state.name)))
         said, state = self.remembered(view, facts, state, self._population(chain, facts), rng)
         state = self._filtered(chain, state)
@@ -133,22 +147,30 @@ class Tracker(Believer):
     def _said(
         self, view: View, facts: RoundContext, said: Estimates, grid: PlaceGrid, state: TrackerState
     ) -> tuple[Estimates, TrackerState]:
-        """The answers about every target, then what the tracked attack says itself; and whether memory helps."""
+        """The answers about every target, then what the tracked attack says itself; and whether
+        memory helps.
+        """
         ues = np.intersect1d(view.ue, state.name)
         sender = state.lifetimes.senders(ues)
         history = state.history
         bias_m = history.errors_of(facts.round).bias_m
         believed = blurred(state.p[np.searchsorted(state.sender, sender)], grid, bias_m)
-        place_m = sharpened(least_distance_m(believed, grid), grid, history.points_m(facts.round, sender))
+        place_m = sharpened(
+            least_distance_m(believed, grid), grid, history.points_m(facts.round, sender)
+        )
         alone_m = history.points_m(facts.round, sender, alone=True)[:, 0]
         state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))
         if state.memory.misleads:
             place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
-        sure = np.nan_to_num(recall(ues, probability_within(believed, grid, place_m, self.hit_radius_m), view.ue))
+        sure = np.nan_to_num(
+            recall(ues, probability_within(believed, grid, place_m, self.hit_radius_m), view.ue)
+        )
         known = np.where(np.isin(view.ue, ues), "moved on", "unknown")
         named = state.lifetimes.name[history.newest().sender]
         status = np.where(np.isin(view.ue, named), "ok", known).tolist()
-        own = Estimates.of(view.ue, view.model, "centroid", recall(ues, place_m, view.ue), sure, status)
+        own = Estimates.of(
+            view.ue, view.model, "centroid", recall(ues, place_m, view.ue), sure, status
+        )
         plain = said.select(np.flatnonzero(np.isin(said.what, ["centroid", "place", "answer"])))
         return Estimates.join([own, replace(plain, what=["plain"] * len(plain.ue))]), state
 
@@ -167,7 +189,9 @@ class Tracker(Believer):
         return self._belief(chain, state, facts.round, facts.time_s, state.sender, state.p)
 
     def hindsight(self, state: TrackerState, facts: RoundContext) -> Iterator[Belief]:
-        """Beliefs about given-up names while they were followed: their motion is learnt from the beginning."""
+        """Beliefs about given-up names while they were followed: their motion is learnt from the
+        beginning.
+        """
         chain = self._chain(facts, len(state.sender))
         lives = state.lifetimes
         for group in lives.together():
@@ -181,19 +205,29 @@ class Tracker(Believer):
                     there = (first[rows] <= look) & (round_ < lives.gone[ue])
                     if there.any():
                         flat = p[look, there].reshape(-1, len(chain.grid))
-                        yield self._belief(chain, state, round_, float(history.looks.time_s[look]), ue[there], flat)
+                        yield self._belief(
+                            chain, state, round_, float(history.looks.time_s[look]), ue[there], flat
+                        )
 
     def _belief(
-        self, chain: Chain, state: TrackerState, round_: int, time_s: float, sender: IntArray, p: Float32Array
+        self,
+        chain: Chain,
+        state: TrackerState,
+        round_: int,
+        time_s: float,
+        sender: IntArray,
+        p: Float32Array,
     ) -> Belief:
-        """What is believed of senders (k,) in a round, by their names: p (k, G) says where estimates show them, which
-        the error that persists displaces.
+        """What is believed of senders (k,) in a round, by their names: p (k, G) says where
+        estimates show them, which the error that persists displaces.
         """
         alone = state.memory.misleads
         points_m = state.history.points_m(round_, sender, alone)
         shown = blurred(p, chain.grid, state.history.errors_of(round_).bias_m)
         names = state.lifetimes.name[sender]
-        belief = Belief(round_, time_s, names, chain.grid, shown, chain.prior.reshape(-1), points_m, alone)
+        belief = Belief(
+            round_, time_s, names, chain.grid, shown, chain.prior.reshape(-1), points_m, alone
+        )
         return belief.only(np.argsort(names))
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
@@ -211,14 +245,23 @@ class Tracker(Believer):
 
     def _chain(self, facts: RoundContext, n_ue: int) -> Chain:
         grid = self._grid(facts.public.area, n_ue)
-        prior = self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
+        prior = (
+            self.population.probability(grid, facts.public)
+            .astype(np.float32)
+            .reshape(1, grid.ny, grid.nx)
+        )
         return Chain(Motion.over(grid, self.max_speed_mps, facts.round_s), prior, facts.round_s)
 
     def _habits(self, chain: Chain, state: TrackerState, sender: IntArray) -> Habits:
-        """Habits of senders (n,) ascending as learnt until now, which begin with the motion of shadow UEs, if any."""
+        """Habits of senders (n,) ascending as learnt until now, which begin with the motion of
+        shadow UEs, if any.
+        """
         grid = chain.grid
         borrowed = weights_of(
-            state.errors.displacements_m, chain.motion.sigma_m, float(grid.cell_m.max()), grid.area.side_m
+            state.errors.displacements_m,
+            chain.motion.sigma_m,
+            float(grid.cell_m.max()),
+            grid.area.side_m,
         )
         habits = Habits.none(len(sender), borrowed, grid, own_places=self.own_places)
         if not len(state.sender):

@@ -14,7 +14,8 @@ from netsim.ues import Observations
 from netsim.units import FloatArray, IntArray
 
 RECORDS_ALONE = "records by themselves"
-"""offered where whether a record is learnt from depends on that record alone, so that replacing one changes no other"""
+"""offered where whether a record is learnt from depends on that record alone, so that replacing one
+changes no other"""
 
 EARLIER_RECORDS = "records of earlier rounds"
 """offered where devices keep what they measured, and learn from it again in later rounds"""
@@ -28,10 +29,11 @@ HELD_OUT_PLACES = "held-out places"
 
 @dataclass(frozen=True)
 class TakenData:
-    """The data of a round: all measurements (which leakage refers to), the training part, and the held-out part.
+    """The data of a round: all measurements (which leakage refers to), the training part, and the
+    held-out part.
 
-    fresh is the part of `train` that no earlier round had; None: all of it. due: whether a round takes place, which
-    depends on the study only and not on the measurements.
+    fresh is the part of `train` that no earlier round had; None: all of it. due: whether a round
+    takes place, which depends on the study only and not on the measurements.
     """
 
     measured: Local
@@ -46,7 +48,8 @@ class Data(Part):
 
     kind: str
     scores_round_alone: ClassVar = False
-    """whether a model is scored by the samples of its round alone, and not by those of all rounds so far"""
+    """whether a model is scored by the samples of its round alone, and not by those of all rounds
+    so far"""
 
     @property
     def surveys_once(self) -> bool:
@@ -60,16 +63,22 @@ class Data(Part):
 
     @property
     def holds_out_wholes(self) -> bool:
-        """Whether samples are held out together, all of a session, a day or a block, and not each by itself."""
+        """Whether samples are held out together, all of a session, a day or a block, and not each
+        by itself.
+        """
         return False
 
     def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
-        """Number of what each sample (N,) is held out or trained on with: of each its own, where it is so by itself."""
+        """Number of what each sample (N,) is held out or trained on with: of each its own, where it
+        is so by itself.
+        """
         return np.arange(len(ue))
 
     @property
     def new_block_m(self) -> float:
-        """Side of the blocks of ground, m, that are new to a map where no training sample lies in them."""
+        """Side of the blocks of ground, m, that are new to a map where no training sample lies in
+        them.
+        """
         return BLOCK_M
 
     @property
@@ -98,19 +107,26 @@ class Data(Part):
         return None
 
     def start(self, n_ue: int, rng: Rng) -> State:
-        """Samples that devices hold before the first round; raises BadInput when they cannot be given what is asked."""
+        """Samples that devices hold before the first round; raises BadInput when they cannot be
+        given what is asked.
+        """
         return None
 
     def with_days(self, state: State, days: IntArray) -> State:
-        """State with the known days (n,) on which UEs may measure: numbers of days of 86,400 s, ascending.
+        """State with the known days (n,) on which UEs may measure: numbers of days of 86,400 s,
+        ascending.
 
-        They are public: all days of a world or of a stated extent, and of another replayed trace those with rows.
+        They are public: all days of a world or of a stated extent, and of another replayed trace
+        those with rows.
         """
         return state
 
     @abstractmethod
-    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:
-        """Split a window's observations into rows (ue, model). model_of_cell is -1 for cells without one.
+    def take(
+        self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng
+    ) -> tuple[TakenData, State]:
+        """Split a window's observations into rows (ue, model). model_of_cell is -1 for cells
+        without one.
 
         `state` is what devices keep of earlier rounds, at first what `start` says.
         """

@@ -1,13 +1,15 @@
-"""Which measurements are held out of training: single ones, or all of a session, a day or a block of ground.
+"""Which measurements are held out of training: single ones, or all of a session, a day or a block
+of ground.
 
-Measurements that follow one another are alike: a map that is scored on random ones is scored on places that it has
-nearly seen. Whole sessions, days or blocks ask it for others. The fate of a measurement depends on its UE, time and
-place alone: not on what other UEs measure, nor on the length of a round (single measurements: on the round as well;
-days of a trace with few, of an extent that is not stated: on which days it has rows).
+Measurements that follow one another are alike: a map that is scored on random ones is scored on
+places that it has nearly seen. Whole sessions, days or blocks ask it for others. The fate of a
+measurement depends on its UE, time and place alone: not on what other UEs measure, nor on the
+length of a round (single measurements: on the round as well; days of a trace with few, of an extent
+that is not stated: on which days it has rows).
 
-Of the sessions of a UE, and of days, one in each stretch of 1 / share consecutive ones is drawn: number d is held out
-if floor((b + u_b) / share) = d for some b = 0, 1, ..., with u_b uniform on (0, 1). For a share above one half the same
-rule, with 1 - share, says which ones are kept.
+Of the sessions of a UE, and of days, one in each stretch of 1 / share consecutive ones is drawn:
+number d is held out if floor((b + u_b) / share) = d for some b = 0, 1, ..., with u_b uniform on (0,
+1). For a share above one half the same rule, with 1 - share, says which ones are kept.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ BLOCK_M = 100.0
 
 @frozen
 class Sessions:
-    """The UEs' sessions so far: last_s (n_ue,), the latest measurement; number (n_ue,) of sessions."""
+    """The UEs' sessions so far: last_s (n_ue,), the latest measurement; number (n_ue,) of
+    sessions.
+    """
 
     last_s: FloatArray
     number: IntArray
@@ -42,7 +46,9 @@ class Sessions:
         return cls(np.full(n_ue, -np.inf), np.zeros(n_ue, dtype=int))
 
     def plus(self, ue: IntArray, time_s: FloatArray, gap_s: float) -> tuple[Sessions, IntArray]:
-        """The sessions after measurements of ue (N,) at time_s (N,), and the number of each one's session, from 0."""
+        """The sessions after measurements of ue (N,) at time_s (N,), and the number of each one's
+        session, from 0.
+        """
         order = np.lexsort((time_s, ue))
         u = ue[order]
         t = time_s[order]
@@ -50,7 +56,9 @@ class Sessions:
         before_s = np.where(first, self.last_s[u], np.roll(t, 1))
         begins = t - before_s > gap_s + slack_s(gap_s, t)
         begun = np.cumsum(begins)
-        earlier: IntArray = (begun - begins)[first][np.cumsum(first) - 1]  # sessions of UEs before this one
+        earlier: IntArray = (begun - begins)[first][
+            np.cumsum(first) - 1
+        ]  # sessions of UEs before this one
         after = self.number[u] + begun - earlier
         session = np.empty_like(after)
         session[order] = after - 1
@@ -59,7 +67,9 @@ class Sessions:
 
 
 def held_out_samples(observed: Observations, model: IntArray, share: float, rng: Rng) -> BoolArray:
-    """Which observations (N,) of models (N,) are held out one by one, with the stream of their round."""
+    """Which observations (N,) of models (N,) are held out one by one, with the stream of their
+    round.
+    """
     # a sample's draw depends on its UE, time and cell, not on the number of others
     moment = np.round(observed.time_s * 1e3).astype(int)
     return rng.uniform("hold out", row_id(observed.ue, model), item=moment) < share
@@ -68,15 +78,17 @@ def held_out_samples(observed: Observations, model: IntArray, share: float, rng:
 def held_out_sessions(ue: IntArray, session: IntArray, share: float, rng: Rng) -> BoolArray:
     """Which measurements (N,) lie in held-out sessions: number session (N,) of UEs ue (N,)."""
     always = replace(rng, round=0)
-    return _one_of_each_stretch(session, share, lambda b: always.uniform("hold out session", ue, item=b))
+    return _one_of_each_stretch(
+        session, share, lambda b: always.uniform("hold out session", ue, item=b)
+    )
 
 
 def held_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) -> BoolArray:
     """Which measurements (N,) lie in held-out days of 86,400 s from time 0 on.
 
-    days (n,) : numbers of the days on which UEs may measure, ascending; none: all from 0 on. Where the rule above
-    holds out none of these, or all, it draws among them alone, and one of the first 1 / share at least. A single day is
-    not held out: nothing would be learnt.
+    days (n,) : numbers of the days on which UEs may measure, ascending; none: all from 0 on. Where
+    the rule above holds out none of these, or all, it draws among them alone, and one of the first
+    1 / share at least. A single day is not held out: nothing would be learnt.
     """
     always = replace(rng, round=0)
     rare = min(share, 1.0 - share)
@@ -96,7 +108,9 @@ def held_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) ->
 
 
 def held_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: Rng) -> BoolArray:
-    """Which places (N, 2) lie in held-out squares of side block_m, each of which is drawn by itself."""
+    """Which places (N, 2) lie in held-out squares of side block_m, each of which is drawn by
+    itself.
+    """
     column, row = blocks_of(position_m, block_m).T
     return replace(rng, round=0).uniform("hold out block", column, item=row) < share
 
@@ -104,11 +118,15 @@ def held_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: R
 def in_new_blocks(
     model: IntArray, position_m: FloatArray, known: IntArray, known_m: FloatArray, block_m: float
 ) -> BoolArray:
-    """Which places (N, 2) lie in squares of side block_m in which no known place (K, 2) of the same model lies."""
+    """Which places (N, 2) lie in squares of side block_m in which no known place (K, 2) of the same
+    model lies.
+    """
     new = np.ones(len(model), dtype=bool)
     for m in np.unique(model).tolist():
         mine = model == m
-        new[mine] = ~np.isin(_block_id(position_m[mine], block_m), _block_id(known_m[known == m], block_m))
+        new[mine] = ~np.isin(
+            _block_id(position_m[mine], block_m), _block_id(known_m[known == m], block_m)
+        )
     return new
 
 
@@ -128,7 +146,9 @@ def blocks_of(position_m: FloatArray, block_m: float) -> IntArray:
     return np.floor(position_m / block_m).astype(int)
 
 
-def _one_of_each_stretch(number: IntArray, share: float, lot: Callable[[IntArray], FloatArray]) -> BoolArray:
+def _one_of_each_stretch(
+    number: IntArray, share: float, lot: Callable[[IntArray], FloatArray]
+) -> BoolArray:
     """The rule above of numbers (N,); lot(b) are the u_b (N,) of stretches b (N,)."""
     rare = min(share, 1.0 - share)
     chosen = np.zeros(len(number), dtype=bool)

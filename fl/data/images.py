@@ -1,4 +1,6 @@
-"""Images that UEs own from the start: collections read from IDX files, and partitions of them among devices."""
+"""Images that UEs own from the start: collections read from IDX files, and partitions of them among
+devices.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,14 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
         raise BadInput(f"{path}: cannot be read ({reason}); fetch the file again") from None
     if len(words) and words[0] != _UNSIGNED_BYTES + dimensions:
         raise BadInput(
-            f"{path}: magic number {int(words[0])}, expected {_UNSIGNED_BYTES + dimensions} (unsigned bytes, "
+            f"{path}: magic number {int(words[0])}, expected "
+            f"{_UNSIGNED_BYTES + dimensions} (unsigned bytes, "
             f"{dimensions} dimension{'s' * (dimensions > 1)}); is it an IDX file of this kind?"
         )
     if len(first) < head or not 0 < size <= _MOST_BYTES or len(body) != size:
         raise BadInput(
-            f"{path}: a header of {head} bytes says {' x '.join(map(str, shape))} numbers, and {len(body):,} bytes "
-            "follow; it is damaged, fetch the file again"
+            f"{path}: a header of {head} bytes says {' x '.join(map(str, shape))} numbers, and "
+            f"{len(body):,} bytes follow; it is damaged, fetch the file again"
         )
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
@@ -73,7 +76,9 @@ _EVERY = 5  # every fifth image of each class of the digits is held out
 
 @frozen
 class Collection:
-    """Images (N, height * width), one byte a pixel, and their classes (N,), counted from 0: to train, and held out."""
+    """Images (N, height * width), one byte a pixel, and their classes (N,), counted from 0: to
+    train, and held out.
+    """
 
     format: ImageFormat
     train: Bytes
@@ -112,16 +117,22 @@ def _digits() -> Collection:
 def _of_folder(folder: Path) -> Collection:
     """MNIST, Fashion-MNIST, or files like theirs: train-* are learnt from, t10k-* held out."""
     if what_is(folder) != "folder":
-        raise BadInput(f"learning.data.folder: {folder}: no such folder; give the one that holds the IDX files")
+        raise BadInput(
+            f"learning.data.folder: {folder}: no such folder; give the one that holds the IDX files"
+        )
     (train, label), (held, held_label) = (_pair(folder, name) for name in ("train", "t10k"))
     if train.shape[1:] != held.shape[1:]:
         sizes = " and ".join(f"{h} x {w}" for h, w in (train.shape[1:], held.shape[1:]))
         raise BadInput(
-            f"{folder}: training and held-out images differ in size ({sizes}); they are not of one collection"
+            f"{folder}: training and held-out images differ in size ({sizes}); they are "
+            f"not of one collection"
         )
     classes = int(label.max()) + 1
     if held_label.max() >= classes:
-        raise BadInput(f"{folder}: class {int(held_label.max())} is held out and never trained; files are mixed up")
+        raise BadInput(
+            f"{folder}: class {int(held_label.max())} is held out and never trained; "
+            f"files are mixed up"
+        )
     if classes < 2:
         raise BadInput(f"{folder}: all training images have one class; there is nothing to learn")
     height, width = train.shape[1:]
@@ -136,10 +147,13 @@ def _of_folder(folder: Path) -> Collection:
 
 def _pair(folder: Path, name: str) -> tuple[Bytes, IntArray]:
     """Images (n, height, width) and classes (n,) of one part of a collection."""
-    images, label = (read_idx(_file(folder, name, what), n) for what, n in (("images", 3), ("labels", 1)))
+    images, label = (
+        read_idx(_file(folder, name, what), n) for what, n in (("images", 3), ("labels", 1))
+    )
     if len(images) != len(label):
         raise BadInput(
-            f"{folder}: {len(images):,} {name} images and {len(label):,} labels; the files are not of one collection"
+            f"{folder}: {len(images):,} {name} images and {len(label):,} labels; the "
+            f"files are not of one collection"
         )
     return images, label.astype(int)
 
@@ -150,26 +164,34 @@ def _file(folder: Path, name: str, what: str) -> Path:
             path = folder / f"{name}{middle}{end}"
             if what_is(path) == "file":
                 return path
-    raise BadInput(f"learning.data.folder: {folder} holds no {name}{_NAMES[what][0]} or {name}{_NAMES[what][0]}.gz")
+    raise BadInput(
+        f"learning.data.folder: {folder} holds no {name}{_NAMES[what][0]} or "
+        f"{name}{_NAMES[what][0]}.gz"
+    )
 
 
 class Partition(Part):
-    """Says how many images of each class every device holds; which ones is a matter of dealing (`deal`)."""
+    """Says how many images of each class every device holds; which ones is a matter of dealing
+    (`deal`).
+    """
 
     kind: str
 
     @abstractmethod
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
-        """Images of each class (K, classes) of devices that are to hold size (K,), of a collection that has per_class.
+        """Images of each class (K, classes) of devices that are to hold size (K,), of a collection
+        that has per_class.
 
-        All devices together hold at most per_class; a device whose classes have run out holds fewer than its size.
+        All devices together hold at most per_class; a device whose classes have run out holds fewer
+        than its size.
         """
 
 
 def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
     """Images (N,) of each device one after the other, and where each device begins (K + 1,).
 
-    Every class is a shuffled deck that is dealt from the top, device by device: no two devices share an image.
+    Every class is a shuffled deck that is dealt from the top, device by device: no two devices
+    share an image.
     """
     owner = []
     index = []
@@ -183,11 +205,13 @@ def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArra
 
 
 class LabelSkew(Partition):
-    """The first `iid` UEs hold images of all classes, each of the others `labels` classes in equal numbers.
+    """The first `iid` UEs hold images of all classes, each of the others `labels` classes in equal
+    numbers.
 
-    Classes are assigned to the skewed UEs in turn, in a random order, so the numbers of UEs per class differ by at most
-    one. The images of an IID UE are drawn at random from all images, no image twice. Of a class with fewer images left
-    than its UEs want they get equal numbers, and the rest from their other classes, as far as these last.
+    Classes are assigned to the skewed UEs in turn, in a random order, so the numbers of UEs per
+    class differ by at most one. The images of an IID UE are drawn at random from all images, no
+    image twice. Of a class with fewer images left than its UEs want they get equal numbers, and the
+    rest from their other classes, as far as these last.
     """
 
     kind: Literal["label-skew"] = "label-skew"
@@ -197,8 +221,8 @@ class LabelSkew(Partition):
     """number of classes of each other UE"""
 
     reference = (
-        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V; McMahan et al., "
-        "Communication-Efficient Learning of Deep Networks, 2017, Section 3"
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V; "
+        "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Section 3"
     )
     example = {"kind": "label-skew", "iid": 1}
 
@@ -206,19 +230,27 @@ class LabelSkew(Partition):
         devices = len(size)
         classes = len(per_class)
         if self.iid > devices:
-            raise BadInput(f"learning.data.partition.iid: {self.iid} IID devices of {devices}; take {devices} at most")
+            raise BadInput(
+                f"learning.data.partition.iid: {self.iid} IID devices of {devices}; take "
+                f"{devices} at most"
+            )
         if self.labels > classes:
             raise BadInput(
-                f"learning.data.partition.labels: {self.labels} classes a device, the images have {classes}; take fewer"
+                f"learning.data.partition.labels: {self.labels} classes a device, the "
+                f"images have {classes}; take fewer"
             )
         counts = np.zeros((devices, classes), dtype=int)
         left = per_class.copy()
         for k in range(self.iid):
-            counts[k] = rng.generator("images", k).multivariate_hypergeometric(left, min(size[k], left.sum()))
+            counts[k] = rng.generator("images", k).multivariate_hypergeometric(
+                left, min(size[k], left.sum())
+            )
             left -= counts[k]
         order = np.argsort(rng.keys("classes", 0, classes), kind="stable")
         skewed = np.arange(self.iid, devices)
-        held = order[((skewed - self.iid)[:, None] * self.labels + np.arange(self.labels)) % classes]
+        held = order[
+            ((skewed - self.iid)[:, None] * self.labels + np.arange(self.labels)) % classes
+        ]
         while True:
             lacking = (size - counts.sum(axis=1))[skewed, None]  # (skewed, 1)
             there = left[held] > 0  # (skewed, labels)
@@ -234,7 +266,9 @@ class LabelSkew(Partition):
 
 
 def _fairly(wanted: IntArray, there: int) -> IntArray:
-    """Share a number fairly (n,): each gets what it wants, or as many as any other that lacks some, or one more."""
+    """Share a number fairly (n,): each gets what it wants, or as many as any other that lacks some,
+    or one more.
+    """
     got = np.zeros_like(wanted)
     for at, i in enumerate(np.argsort(wanted, kind="stable").tolist()):
         got[i] = min(int(wanted[i]), there // (len(wanted) - at))
@@ -242,22 +276,28 @@ def _fairly(wanted: IntArray, there: int) -> IntArray:
     return got
 
 
-_LEAST = 1e-300  # share of a class, so that some class is left to draw from when all others have run out
+_LEAST = (
+    1e-300  # share of a class, so that some class is left to draw from when all others have run out
+)
 
 
 class Dirichlet(Partition):
-    """Each UE draws its class shares from Dirichlet(alpha, ..., alpha), and its images from these shares.
+    """Each UE draws its class shares from Dirichlet(alpha, ..., alpha), and its images from these
+    shares.
 
-    A small alpha gives few classes per UE, a large one nearly equal shares. UEs draw one after the other, and no image
-    twice: of a class that has run out a UE takes none, and its shares of the other classes grow in proportion. The more
-    of the images are dealt, the more the last UEs hold what is left.
+    A small alpha gives few classes per UE, a large one nearly equal shares. UEs draw one after the
+    other, and no image twice: of a class that has run out a UE takes none, and its shares of the
+    other classes grow in proportion. The more of the images are dealt, the more the last UEs hold
+    what is left.
     """
 
     kind: Literal["dirichlet"] = "dirichlet"
     alpha: float = Field(0.5, ge=1e-3, le=1e6)
     """concentration parameter of the Dirichlet distribution"""
 
-    reference = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
+    reference = (
+        "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
+    )
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
         counts = np.zeros((len(size), len(per_class)), dtype=int)
@@ -281,7 +321,8 @@ Count = Annotated[int, Field(ge=1, le=100_000_000)]
 
 @frozen
 class ImageOwners:
-    """Which images each UE holds: index (N,) into the collection, UE k those from ptr[k] to ptr[k + 1].
+    """Which images each UE holds: index (N,) into the collection, UE k those from ptr[k] to ptr[k +
+    1].
 
     scored: whether the held-out images have been returned, which happens once.
     """
@@ -294,9 +335,10 @@ class ImageOwners:
 class Images(Data):
     """Every UE owns labelled images, the same ones in every round; all UEs train one model.
 
-    Images have no position, so parts that need positions are refused; the world models only mobility and radio. A UE
-    takes part in the rounds in which it measures its radio; an absent UE cannot be sampled. Without a folder the images
-    are scikit-learn's digits (8 x 8). A sample x is a row of pixels, 0 to 255, one byte each; y is its class.
+    Images have no position, so parts that need positions are refused; the world models only
+    mobility and radio. A UE takes part in the rounds in which it measures its radio; an absent UE
+    cannot be sampled. Without a folder the images are scikit-learn's digits (8 x 8). A sample x is
+    a row of pixels, 0 to 255, one byte each; y is its class.
     """
 
     kind: Literal["images"] = "images"
@@ -305,8 +347,8 @@ class Images(Data):
     partition: Annotated[Partition, PARTITIONS] = LabelSkew()
     """which images each UE holds"""
     samples: Count | Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
-    """number of images of each UE, |D_k|; for a list UE k takes entry k mod length; none: equal shares of all images,
-    fewer where the classes of a UE run out"""
+    """number of images of each UE, |D_k|; for a list UE k takes entry k mod length; none: equal
+    shares of all images, fewer where the classes of a UE run out"""
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
     example = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
@@ -320,7 +362,11 @@ class Images(Data):
 
     def start(self, n_ue: int, rng: Rng) -> ImageOwners:
         whole = collection(self.folder)
-        shared = (max(len(whole.label) // n_ue, 1),) if self.samples is None else np.atleast_1d(self.samples)
+        shared = (
+            (max(len(whole.label) // n_ue, 1),)
+            if self.samples is None
+            else np.atleast_1d(self.samples)
+        )
         size = np.resize(shared, n_ue)
         counts = self.partition.counts(size, whole.per_class, rng)
         short = np.flatnonzero(counts.sum(axis=1) < (1 if self.samples is None else size))
@@ -332,9 +378,9 @@ class Images(Data):
                 place = "world.ues.count"
                 remedy = "UEs"
             raise BadInput(
-                f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and of the classes "
-                f"that {self.partition.kind} gives it {counts[ue].sum():,} are left that no other UE "
-                f"holds; take fewer {remedy}"
+                f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and of "
+                f"the classes that {self.partition.kind} gives it {counts[ue].sum():,} are left "
+                f"that no other UE holds; take fewer {remedy}"
             )
         return ImageOwners(*deal(counts, whole.label, rng))
 
@@ -354,4 +400,6 @@ class Images(Data):
         label = whole.held_out_label[scored].astype(float)
         no_ue = np.full(len(label), -1)
         held_out = HeldOut(no_ue, np.zeros_like(no_ue), pixels, label, no_ue)
-        return TakenData(local, local, held_out), replace(state, scored=state.scored or len(here) > 0)
+        return TakenData(local, local, held_out), replace(
+            state, scored=state.scored or len(here) > 0
+        )

@@ -1,4 +1,6 @@
-"""Measurements of links, by which one joint model learns all base stations, and positions of UEs."""
+"""Measurements of links, by which one joint model learns all base stations, and positions of
+UEs.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -19,13 +21,14 @@ MAP = "map"
 LINKS = 0
 STATIONS = 1
 POSITIONS = 2
-"""`HeldOut.group`: other links of those that train; base stations that no training saw; UEs that never train"""
+"""`HeldOut.group`: other links of those that train; base stations that no training saw; UEs that
+never train"""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """surveyed: the observations of the first round that had any, where all rounds learn from it; past: what UEs have
-    measured so far, where they learn from all of it.
+    """surveyed: the observations of the first round that had any, where all rounds learn from it;
+    past: what UEs have measured so far, where they learn from all of it.
     """
 
     surveyed: Observations | None
@@ -35,17 +38,20 @@ class Survey:
 class LinkMeasurements(Data):
     """Measurements of all base stations that a UE receives; one joint model is trained on them.
 
-    `memory: first` is a survey: the measurements of the first round that has any are the training data of all rounds;
-    `round` uses the measurements of the current round only; `all` uses all measurements of a UE so far.
+    `memory: first` is a survey: the measurements of the first round that has any are the training
+    data of all rounds; `round` uses the measurements of the current round only; `all` uses all
+    measurements of a UE so far.
 
-    `hold_out_stations` base stations and `hold_out_ues` UEs are drawn once, and none of their links is used in
-    training. They evaluate the map at new base stations for the same UEs, and at new positions. Held-out UEs send
-    nothing and are not attacked. `hold_out` is a share of the other links.
+    `hold_out_stations` base stations and `hold_out_ues` UEs are drawn once, and none of their links
+    is used in training. They evaluate the map at new base stations for the same UEs, and at new
+    positions. Held-out UEs send nothing and are not attacked. `hold_out` is a share of the other
+    links.
     """
 
     kind: Literal["links"] = "links"
     memory: Literal["first", "round", "all"] = "first"
-    """training data of a UE: the links of its first round, those of the current round, or all of its links so far"""
+    """training data of a UE: the links of its first round, those of the current round, or all of
+    its links so far"""
     hold_out: float = Field(0.0, ge=0, le=0.9)
     """share of links held out of training for evaluation"""
     hold_out_stations: int = Field(0, ge=0, le=4096)
@@ -53,13 +59,21 @@ class LinkMeasurements(Data):
     hold_out_ues: int = Field(0, ge=0, le=1_000_000)
     """number of UEs held out of training for evaluation"""
 
-    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Section II"
+    reference = (
+        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map "
+        "Construction, Section II"
+    )
     example = {"kind": "links", "hold_out": 0.2}
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         held_out = bool(self.hold_out or self.hold_out_stations or self.hold_out_ues)
-        words = {"positions": True, "links": True, EARLIER_RECORDS: self.memory == "all", HELD_OUT_PLACES: held_out}
+        words = {
+            "positions": True,
+            "links": True,
+            EARLIER_RECORDS: self.memory == "all",
+            HELD_OUT_PLACES: held_out,
+        }
         return offered(words)
 
     @property
@@ -69,16 +83,22 @@ class LinkMeasurements(Data):
     @property
     def ties_ues(self) -> str:
         if self.surveys_once:
-            return "with memory: first all learn from the round in which a UE measures first; take memory: round or all"
+            return (
+                "with memory: first all learn from the round in which a UE measures first; "
+                "take memory: round or all"
+            )
         if self.hold_out_ues:
-            return "with hold_out_ues one UE takes the place of another among those held out; set it to 0"
+            return (
+                "with hold_out_ues one UE takes the place of another among those held out; "
+                "set it to 0"
+            )
         return ""
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         if self.hold_out_stations >= len(cells):
             raise BadInput(
-                f"learning.data.hold_out_stations: {self.hold_out_stations} of {len(cells)} base stations leaves none "
-                "to learn from; keep fewer back"
+                f"learning.data.hold_out_stations: {self.hold_out_stations} of {len(cells)} base "
+                "stations leaves none to learn from; keep fewer back"
             )
         return (MAP,)
 
@@ -98,14 +118,18 @@ class LinkMeasurements(Data):
         stations = np.arange(len(model_of_cell))
         if self.hold_out_ues >= len(there) > 0:
             raise BadInput(
-                f"learning.data.hold_out_ues: {self.hold_out_ues} of {len(there)} UEs that measured leaves no UE to "
-                "learn; keep fewer back"
+                f"learning.data.hold_out_ues: {self.hold_out_ues} of {len(there)} UEs that "
+                "measured leaves no UE to learn; keep fewer back"
             )
         lots = replace(rng, round=0)  # they depend on the seed alone, not on the measurements
         new_ue = np.isin(observed.ue, _chosen(lots, "ue", there, self.hold_out_ues))
-        new_station = np.isin(observed.cell, _chosen(lots, "station", stations, self.hold_out_stations))
+        new_station = np.isin(
+            observed.cell, _chosen(lots, "station", stations, self.hold_out_stations)
+        )
         moment = np.round(observed.time_s * 1e3).astype(int)
-        other = lots.uniform("link", row_id(observed.ue, observed.cell), item=moment) < self.hold_out
+        other = (
+            lots.uniform("link", row_id(observed.ue, observed.cell), item=moment) < self.hold_out
+        )
         out = new_station | new_ue | other
         mine = observed.select(~new_ue)
         measured = Signals.observed(mine, np.zeros_like(mine.ue)).local()
@@ -137,8 +161,8 @@ AREA = "area"
 class Positions(Data):
     """The position of every UE at the end of the round, which is its last fix in the round.
 
-    No sample is held out: all true positions of a round evaluate the map of that round only, because UEs move. There is
-    one model for the whole area.
+    No sample is held out: all true positions of a round evaluate the map of that round only,
+    because UEs move. There is one model for the whole area.
     """
 
     kind: Literal["positions"] = "positions"
@@ -153,9 +177,15 @@ class Positions(Data):
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
         return np.zeros(len(cells), dtype=int)
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:
+    def take(
+        self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng
+    ) -> tuple[TakenData, State]:
         order = np.lexsort((observed.time_s, observed.ue))
         last = observed.select(order[np.diff(observed.ue[order], append=-1) != 0])
         model = np.zeros_like(last.ue)
-        places = Local(last.ue, model, np.arange(len(last) + 1), last.position_m, None, last.time_s, last.cell)
-        return TakenData(places, places, HeldOut(last.ue, model, last.position_m, last.rsrp_dbm, last.cell)), state
+        places = Local(
+            last.ue, model, np.arange(len(last) + 1), last.position_m, None, last.time_s, last.cell
+        )
+        return TakenData(
+            places, places, HeldOut(last.ue, model, last.position_m, last.rsrp_dbm, last.cell)
+        ), state

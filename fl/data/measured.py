@@ -47,11 +47,13 @@ class StoredSamples:
 
 
 class CellSignals(Data):
-    """Signals of cells: one model per cell, of one cell, or one of the strongest signal at each moment and place."""
+    """Signals of cells: one model per cell, of one cell, or one of the strongest signal at each
+    moment and place.
+    """
 
     cell: str = Field(default="all", min_length=1)
-    """cells that get a model: the name of one cell, all, busiest (the cell with most measurements), or strongest (one
-    model of the strongest signal)"""
+    """cells that get a model: the name of one cell, all, busiest (the cell with most measurements),
+    or strongest (one model of the strongest signal)"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of samples, sessions, days or blocks held out of training for evaluation"""
 
@@ -92,38 +94,44 @@ class CellSignals(Data):
 class Measured(CellSignals):
     """Every UE's RSRP measurements of the round.
 
-    With `memory: round` a UE trains on the measurements of the round; with `memory: all` on all its measurements so
-    far; with a number n on those of the round and n random earlier ones, drawn again in every round. There is one model
-    per cell, and a sample belongs to the cell that it measured; with `cell: strongest` there is one model of the
-    strongest signal at each moment and place. With `participants: holding` a UE that has measured a cell once takes
-    part in every later round, also where it measures nothing new.
+    With `memory: round` a UE trains on the measurements of the round; with `memory: all` on all its
+    measurements so far; with a number n on those of the round and n random earlier ones, drawn
+    again in every round. There is one model per cell, and a sample belongs to the cell that it
+    measured; with `cell: strongest` there is one model of the strongest signal at each moment and
+    place. With `participants: holding` a UE that has measured a cell once takes part in every later
+    round, also where it measures nothing new.
 
-    A share is held out of training and evaluates the maps: random samples, or all samples of a session of a UE, of a
-    day (the same for all UEs), or of a square of the ground. Single samples flatter a map, because their neighbours on
-    the same drive are trained on. Of a UE's sessions, and of days, one in every 1 / hold_out consecutive ones is drawn;
-    the share of samples follows from how many each of them has. Of two days with data or more one is held out at least,
-    and one is not: where the days that are drawn have no rows of the cells that are learnt, it is drawn among those
-    that have. Of a trace with a stated extent it is drawn among the days of that, whatever the rows are. A day has
-    86,400 s from time 0 on, which is local midnight unless `world.begins` is set; once the clocks change during a run
-    it begins an hour off. What is held out depends on the seed, also for a recorded trace. Held-out samples still count
-    as measured, because leakage concerns the positions of the UE.
+    A share is held out of training and evaluates the maps: random samples, or all samples of a
+    session of a UE, of a day (the same for all UEs), or of a square of the ground. Single samples
+    flatter a map, because their neighbours on the same drive are trained on. Of a UE's sessions,
+    and of days, one in every 1 / hold_out consecutive ones is drawn; the share of samples follows
+    from how many each of them has. Of two days with data or more one is held out at least, and one
+    is not: where the days that are drawn have no rows of the cells that are learnt, it is drawn
+    among those that have. Of a trace with a stated extent it is drawn among the days of that,
+    whatever the rows are. A day has 86,400 s from time 0 on, which is local midnight unless
+    `world.begins` is set; once the clocks change during a run it begins an hour off. What is held
+    out depends on the seed, also for a recorded trace. Held-out samples still count as measured,
+    because leakage concerns the positions of the UE.
 
-    A list, such as `[day, block]`, holds out both in one run, each with the share `hold_out`: whole days, which ask
-    whether a map knows the rooms that were measured before, and whole blocks, which ask what it says of places without
-    any training sample. A sample of both counts with its block. The price: blocks are missing in training, and a home
-    in one of them is not learnt from, so updates cannot tell it. With one word alone, samples that happen to lie in
-    blocks without a training sample are scored by place, where there are any.
+    A list, such as `[day, block]`, holds out both in one run, each with the share `hold_out`: whole
+    days, which ask whether a map knows the rooms that were measured before, and whole blocks, which
+    ask what it says of places without any training sample. A sample of both counts with its block.
+    The price: blocks are missing in training, and a home in one of them is not learnt from, so
+    updates cannot tell it. With one word alone, samples that happen to lie in blocks without a
+    training sample are scored by place, where there are any.
     """
 
     kind: Literal["measured"] = "measured"
     memory: int | Literal["round", "all"] = "round"
-    """training data of a UE: its measurements of the round, all of its measurements so far, or those of the round and
-    this many random earlier ones of the same model, spread over the time before"""
+    """training data of a UE: its measurements of the round, all of its measurements so far, or
+    those of the round and this many random earlier ones of the same model, spread over the time
+    before"""
     participants: Literal["measuring", "holding"] = "measuring"
     """UEs that take part in a round: those that measured in it, or all that hold measurements"""
     hold_out_by: HoldOutBy = "sample"
-    """what is held out as a whole: sample, session (of a UE), day (of all UEs) or block (a square of ground); a list of
-    one of the first three and block, such as [day, block], holds out both, and the map is scored by day and by place"""
+    """what is held out as a whole: sample, session (of a UE), day (of all UEs) or block (a square
+    of ground); a list of one of the first three and block, such as [day, block], holds out both,
+    and the map is scored by day and by place"""
     session_gap_s: float | None = Field(default=None, gt=0, le=1e9)
     """a pause of a UE longer than this ends its session, s; none: 900"""
     block_m: float | None = Field(default=None, ge=1, le=1e6)
@@ -137,18 +145,24 @@ class Measured(CellSignals):
             raise ValueError("memory: give a number from 1 to 10000000, or the word round or all")
         if self.held_out_by != ("sample",) and not self.hold_out:
             by = " and ".join(self.held_out_by)
-            raise ValueError(f"hold_out_by: nothing is held out by {by}; give hold_out a share above 0")
+            raise ValueError(
+                f"hold_out_by: nothing is held out by {by}; give hold_out a share above 0"
+            )
         return self
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         recalls = (
             isinstance(self.memory, int)
-            or (self.memory == "all" and self.participants == "measuring")  # one may decide about all earlier ones
+            or (
+                self.memory == "all" and self.participants == "measuring"
+            )  # one may decide about all earlier ones
             or self.held_out_by[0] == "session"
             or self.cell == STRONGEST
         )
-        return offered(self._words | {RECORDS_ALONE: not recalls, EARLIER_RECORDS: self.memory != "round"})
+        return offered(
+            self._words | {RECORDS_ALONE: not recalls, EARLIER_RECORDS: self.memory != "round"}
+        )
 
     def start(self, n_ue: int, rng: Rng) -> StoredSamples:
         return StoredSamples(Signals.none(), Sessions.none(n_ue))
@@ -162,7 +176,9 @@ class Measured(CellSignals):
         sessions = state.sessions
         model = model_of_cell[observed.cell]
         session = np.zeros(len(observed), dtype=int)
-        if self.held_out_by[0] == "session":  # of all that a UE measures, also of cells without a model
+        if (
+            self.held_out_by[0] == "session"
+        ):  # of all that a UE measures, also of cells without a model
             sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
         rows = np.lexsort((observed.time_s, model, observed.ue))
         rows = rows[model[rows] >= 0]
@@ -178,14 +194,18 @@ class Measured(CellSignals):
         train, past = self._train(fresh, state.samples, rng)
         held_out = HeldOut(
             held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell, group[out], held.time_s
-        )  # fmt: skip
-        return TakenData(measured, train, held_out, fresh), StoredSamples(past, sessions, state.days)
+        )
+        return TakenData(measured, train, held_out, fresh), StoredSamples(
+            past, sessions, state.days
+        )
 
     def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
         if self.held_out_by[0] == "day":
             return days_of(time_s)
         if self.held_out_by[0] == "block":
-            return np.unique(blocks_of(x, self._block_m), axis=0, return_inverse=True)[1].reshape(-1)
+            return np.unique(blocks_of(x, self._block_m), axis=0, return_inverse=True)[1].reshape(
+                -1
+            )
         if self.held_out_by[0] == "session":
             _, session = Sessions.none(int(ue.max(initial=-1)) + 1).plus(ue, time_s, self._gap_s)
             return np.unique(np.stack([ue, session]), axis=1, return_inverse=True)[1].reshape(-1)
@@ -215,7 +235,8 @@ class Measured(CellSignals):
     def _held_out(
         self, observed: Observations, model: IntArray, session: IntArray, days: IntArray, rng: Rng
     ) -> tuple[BoolArray, IntArray]:
-        """Which observations (N,) of models (N,) in sessions (N,) are held out, and the group (N,) of each.
+        """Which observations (N,) of models (N,) in sessions (N,) are held out, and the group (N,)
+        of each.
 
         days (n,) : when UEs may measure.
         """
@@ -241,12 +262,16 @@ class Measured(CellSignals):
         new = Signals.of(fresh)
         every = past.plus(new)
         rows = np.unique(every.row if self.participants == "holding" else fresh.row)
-        return recalled(new, past, rows, self.memory if isinstance(self.memory, int) else None, rng), every
+        return recalled(
+            new, past, rows, self.memory if isinstance(self.memory, int) else None, rng
+        ), every
 
 
 @frozen
 class Campaign:
-    """rounds: of the campaign so far; samples: measured in them; out (N,): which are held out, once it has ended."""
+    """rounds: of the campaign so far; samples: measured in them; out (N,): which are held out, once
+    it has ended.
+    """
 
     rounds: int = 0
     samples: Signals = field(default_factory=Signals.none)
@@ -256,26 +281,31 @@ class Campaign:
 class Segments(CellSignals):
     """Every UE owns its segment of one campaign and trains on all of it in every round.
 
-    During the first `campaign_rounds` rounds UEs only measure; training starts in the round that ends the campaign.
-    Later measurements are ignored, so the data do not change. To divide one recorded drive into K consecutive segments,
-    one per UE, replay it with `users: segments` and `segments: K`. For UEs of a synthetic mobility model the campaign
-    consists of the measurements of all UEs.
+    During the first `campaign_rounds` rounds UEs only measure; training starts in the round that
+    ends the campaign. Later measurements are ignored, so the data do not change. To divide one
+    recorded drive into K consecutive segments, one per UE, replay it with `users: segments` and
+    `segments: K`. For UEs of a synthetic mobility model the campaign consists of the measurements
+    of all UEs.
 
-    `cell: strongest` learns one model of the strongest signal at each moment and place. A random share of every row
-    is held out, exactly round(hold_out n) of its n samples, drawn once.
+    `cell: strongest` learns one model of the strongest signal at each moment and place. A random
+    share of every row is held out, exactly round(hold_out n) of its n samples, drawn once.
     """
 
     kind: Literal["segments"] = "segments"
     campaign_rounds: int = Field(default=1, ge=1, le=10_000_000)
     """duration of the campaign in rounds"""
     cell: str = Field(default=STRONGEST, min_length=1)
-    """cells that get a model: the name of one cell, strongest (one model of the strongest signal), all, or busiest"""
+    """cells that get a model: the name of one cell, strongest (one model of the strongest signal),
+    all, or busiest"""
     thin: int = Field(default=1, ge=1, le=1_000_000)
     """thinning: only every thin-th sample of a UE and model, in order of time, is kept"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of every UE's samples held out of training for evaluation"""
 
-    reference = "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"
+    reference = (
+        "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile "
+        "Networks, Eq. 5"
+    )
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
@@ -307,7 +337,9 @@ class Segments(CellSignals):
         held = samples.select(out & first)
         (ue, model) = ue_and_model(samples.row[out & first])
         held_out = HeldOut(ue, model, held.x, held.y, held.cell, time_s=held.time_s)
-        fresh = None if first else whole.keep(np.zeros_like(out))  # later, what is learnt from is known
+        fresh = (
+            None if first else whole.keep(np.zeros_like(out))
+        )  # later, what is learnt from is known
         return TakenData(whole, whole.keep(~out), held_out, fresh), Campaign(rounds, samples, out)
 
 

@@ -15,7 +15,9 @@ from netsim.units import FloatArray, IntArray
 
 @frozen
 class Signals(Columns):
-    """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
+    """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s
+    (N,), cell (N,).
+    """
 
     bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     row: IntArray
@@ -44,7 +46,9 @@ class Signals(Columns):
 
     def plus(self, more: Signals) -> Signals:
         """With more of them, in order of row and time; of equal rows and times these come first."""
-        row, time_s = (np.concatenate(pair) for pair in ((self.row, more.row), (self.time_s, more.time_s)))
+        row, time_s = (
+            np.concatenate(pair) for pair in ((self.row, more.row), (self.time_s, more.time_s))
+        )
         return self.merge([self, more], np.lexsort((time_s, row)))
 
     def strongest(self) -> IntArray:
@@ -57,17 +61,20 @@ class Signals(Columns):
         return order[first]
 
     def local(self, rows: IntArray | None = None) -> Local:
-        """Local data of the rows of these samples, or of `rows` (n,), sorted, some of which may have none."""
+        """Local data of the rows of these samples, or of `rows` (n,), sorted, some of which may
+        have none.
+        """
         rows = np.unique(self.row) if rows is None else rows
         ptr = np.searchsorted(self.row, np.append(rows, np.iinfo(np.int64).max)).astype(int)
         return Local(*ue_and_model(rows), ptr, self.x, self.y, self.time_s, self.cell)
 
 
 def recalled(fresh: Signals, past: Signals, rows: IntArray, most: int | None, rng: Rng) -> Local:
-    """Samples that each of `rows` (n,), sorted, learns from: those measured now, and `most` earlier ones.
+    """Samples that each of `rows` (n,), sorted, learns from: those measured now, and `most` earlier
+    ones.
 
-    Of more earlier samples than that, one is drawn at random from each of `most` equal stretches of them, again in
-    every round and for each row by itself. None: all of them.
+    Of more earlier samples than that, one is drawn at random from each of `most` equal stretches of
+    them, again in every round and for each row by itself. None: all of them.
     """
     first = np.searchsorted(past.row, rows, side="left")
     end = np.searchsorted(past.row, rows, side="right")

@@ -1,4 +1,6 @@
-"""The defense slot: clipping, noise and compression between a UE's update and the published model."""
+"""The defense slot: clipping, noise and compression between a UE's update and the published
+model.
+"""
 
 from abc import abstractmethod
 from dataclasses import field
@@ -15,11 +17,12 @@ Drawing = Literal["top-up", "all", "none", "aggregate", "per-device"]
 
 @frozen
 class Standing:
-    """Status of a defense with a budget: the noise required for each UE (n_ue,) in its last round and the noise drawn,
-    both 0 before the first; and the remaining share of the budget. row_ue, row_model, row_required_std,
-    row_drawn_std (n,): the same of each row of the last round, for a UE may send several. drawing: how noise was drawn
-    there: all that is required, none, what the channel lacks (top-up), or all unless the channel's noise is enough,
-    summed over rows (aggregate) or on each of them (per-device).
+    """Status of a defense with a budget: the noise required for each UE (n_ue,) in its last round
+    and the noise drawn, both 0 before the first; and the remaining share of the budget. row_ue,
+    row_model, row_required_std, row_drawn_std (n,): the same of each row of the last round, for a
+    UE may send several. drawing: how noise was drawn there: all that is required, none, what the
+    channel lacks (top-up), or all unless the channel's noise is enough, summed over rows
+    (aggregate) or on each of them (per-device).
     """
 
     required_std: FloatArray
@@ -32,7 +35,12 @@ class Standing:
     drawing: Drawing = "all"
 
 
-NEEDS_BOUND = {"bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it"}
+NEEDS_BOUND = {
+    "bound": (
+        "noise without a bound on the update protects nothing that can be stated; put a "
+        "clip before it"
+    )
+}
 WHOLE_BOUND = "bound on the whole update"
 
 Protected = tuple[Updates, State, list[Spend]]
@@ -42,9 +50,10 @@ Protected = tuple[Updates, State, list[Spend]]
 class Defense(Named):
     """A step between the learner and the server. Steps are chained in the order written.
 
-    A step that limits row norms sets `Updates.bound`; noise reads it. `facts.channel` is the planned uplink, so
-    a defense may count on its noise. A step that changes rows withdraws the bound unless it says `keeps_bound`. A
-    defense that does nothing in a half keeps the default of that half.
+    A step that limits row norms sets `Updates.bound`; noise reads it. `facts.channel` is the
+    planned uplink, so a defense may count on its noise. A step that changes rows withdraws the
+    bound unless it says `keeps_bound`. A defense that does nothing in a half keeps the default of
+    that half.
     """
 
     role = "defense"
@@ -53,29 +62,37 @@ class Defense(Named):
     """whether row norms that were bounded before stay within the same bound"""
 
     contracts: ClassVar = False
-    """whether it never moves two updates further apart: cutting down to a norm does not, independent noise does not"""
+    """whether it never moves two updates further apart: cutting down to a norm does not,
+    independent noise does not"""
 
     adds_noise_only: ClassVar = False
-    """whether it adds noise that does not depend on the update, and changes nothing else: what a sum of noisy updates
-    hides, it still hides then. Cutting down to a norm cuts noise in a sum too, so it does not"""
+    """whether it adds noise that does not depend on the update, and changes nothing else: what a
+    sum of noisy updates hides, it still hides then. Cutting down to a norm cuts noise in a sum too,
+    so it does not"""
 
     ties_ues: ClassVar = ""
     """why what a UE sends after it hangs on other UEs, in words; empty: it does not"""
 
     needs_rounds: ClassVar = ""
-    """why it counts on rounds, in which all UEs are asked at once and merged together; empty: it does not"""
+    """why it counts on rounds, in which all UEs are asked at once and merged together; empty: it
+    does not"""
 
     needs_plan: ClassVar = False
-    """whether it draws less noise where the channel has some, which only planned transmissions tell beforehand"""
+    """whether it draws less noise where the channel has some, which only planned transmissions tell
+    beforehand"""
 
     @property
     def noise_on_device(self) -> bool:
-        """Whether it draws noise on the update before that leaves the UE: then it holds against the server too."""
+        """Whether it draws noise on the update before that leaves the UE: then it holds against the
+        server too.
+        """
         return "spend" in self.offers and "central noise" not in self.offers
 
     @property
     def noise_at_server(self) -> bool:
-        """Whether it draws noise on a sum over UEs, in which one of them is hidden among the others."""
+        """Whether it draws noise on a sum over UEs, in which one of them is hidden among the
+        others.
+        """
         return "spend" in self.offers and not self.noise_on_device
 
     @property
@@ -85,12 +102,16 @@ class Defense(Named):
 
     @property
     def most_updates_a_day(self) -> int | None:
-        """Number of updates of a UE and a local day that its noise is set for; None: it counts no days."""
+        """Number of updates of a UE and a local day that its noise is set for; None: it counts no
+        days.
+        """
         return None
 
     @property
     def bounded_phase(self) -> str | None:
-        """The one phase of the learner whose updates it bounds; None: it bounds none, or those of all phases."""
+        """The one phase of the learner whose updates it bounds; None: it bounds none, or those of
+        all phases.
+        """
         return None
 
     @property
@@ -116,11 +137,15 @@ class Defense(Named):
         return None
 
     def promise(self, state: State) -> float | None:
-        """The L2 bound of this round's updates, known beforehand, by which an uplink may scale; None without one."""
+        """The L2 bound of this round's updates, known beforehand, by which an uplink may scale;
+        None without one.
+        """
         return None
 
     @abstractmethod
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
+    ) -> Protected:
         """Device half: the whole cohort in one call."""
 
     def finish(
@@ -137,7 +162,9 @@ class Defense(Named):
         """Status of its budget, for power policies; None without a budget."""
         return None
 
-    def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: State) -> State:
+    def observe(
+        self, received: Received, weights: FloatArray, facts: RoundContext, state: State
+    ) -> State:
         """The next state, from public information only."""
         return state
 

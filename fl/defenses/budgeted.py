@@ -1,22 +1,26 @@
 """Noise determined by a budget of epsilon: the common base of `lapa`, `arb` and `uniform-dp`.
 
-A budget for the whole system, all devices and all rounds together, is distributed round by round. A device that may
-spend epsilon_k in a round adds N(0, sigma_k^2) to each number of its clipped update,
+A budget for the whole system, all devices and all rounds together, is distributed round by round. A
+device that may spend epsilon_k in a round adds N(0, sigma_k^2) to each number of its clipped
+update,
 
-    sigma_k = c Delta_k / epsilon_k,    c = sqrt(2 ln(1.25 / delta))        [Dwork and Roth 2014, Theorem A.1]
+    sigma_k = c Delta_k / epsilon_k,    c = sqrt(2 ln(1.25 / delta))        [Dwork and Roth 2014,
+    Theorem A.1]
 
 in the units of the update: a clip norm N here is eta C of the gradients in the source.
 
-Where a round's budget follows what earlier rounds showed, what a run spent is a random number and no guarantee. What
-holds is fixed before the first round, for noise chosen in any way from all earlier outputs [Smith and Thakurta 2022]:
-with sum_t (epsilon_k[t] / c)^2 <= mu^2 on every path, device k has one Gaussian release of mu. The caps alone give mu^2
-= epsilon_cap min(T epsilon_cap, total) / c^2; `epsilon_device_total` sets a filter of its own, which a device never
-passes because no round takes more than an even share of what is left::
+Where a round's budget follows what earlier rounds showed, what a run spent is a random number and
+no guarantee. What holds is fixed before the first round, for noise chosen in any way from all
+earlier outputs [Smith and Thakurta 2022]: with sum_t (epsilon_k[t] / c)^2 <= mu^2 on every path,
+device k has one Gaussian release of mu. The caps alone give mu^2 = epsilon_cap min(T epsilon_cap,
+total) / c^2; `epsilon_device_total` sets a filter of its own, which a device never passes because
+no round takes more than an even share of what is left::
 
     epsilon_k[t] <= c sqrt((mu^2 - sum_(s<t) (epsilon_k[s] / c)^2) / (T - t + 1))
 
-The figure `epsilon_promised` is that epsilon, at the sensitivity that the noise is set for. It holds where all noise
-that is required is drawn; `noise-switch`, which draws less, states it in another way or not at all.
+The figure `epsilon_promised` is that epsilon, at the sensitivity that the noise is set for. It
+holds where all noise that is required is drawn; `noise-switch`, which draws less, states it in
+another way or not at all.
 """
 
 import math
@@ -47,10 +51,11 @@ AS_PRINTED = "{}-as-printed"
 
 @frozen
 class BudgetedNoise:
-    """Noise that a round's rows (n,) require: its std, and the sensitivity that is claimed behind it.
+    """Noise that a round's rows (n,) require: its std, and the sensitivity that is claimed behind
+    it.
 
-    silent: rows whose budget is gone, without noise: they send zeros; thermal, decoder: noise of the radio, see
-    `radio_std`.
+    silent: rows whose budget is gone, without noise: they send zeros; thermal, decoder: noise of
+    the radio, see `radio_std`.
     """
 
     std: FloatArray
@@ -64,10 +69,10 @@ class BudgetedNoise:
 class BudgetState:
     """Where a budget stands, and what the rule that hands it out remembers.
 
-    played: rounds so far; total: epsilon of all devices and rounds, None before the first update says what it is;
-    epsilon_spent: of it; mu2 (n_ue,): (epsilon / c)^2 of each device, summed over rounds; standing: noise asked for and
-    drawn; scale: norm of a row; drawn_var (n,): noise on the rows of the last round, the decoder's included; rule: the
-    memory of the rule.
+    played: rounds so far; total: epsilon of all devices and rounds, None before the first update
+    says what it is; epsilon_spent: of it; mu2 (n_ue,): (epsilon / c)^2 of each device, summed over
+    rounds; standing: noise asked for and drawn; scale: norm of a row; drawn_var (n,): noise on the
+    rows of the last round, the decoder's included; rule: the memory of the rule.
     """
 
     total: float | None
@@ -89,16 +94,18 @@ class Budgeted(Defense):
     epsilon_system_total: float | None = Field(default=None, gt=0, le=1e12)
     """budget of all devices and rounds together"""
     initial_noise_std: float | None = Field(default=None, gt=0, le=1e12)
-    """instead of the budget: noise std of the first round in which a UE sends, mean over the UEs that send in it (of a
-    UE with several models, over its updates), from which the budget is computed. A UE with fewer samples in a later
-    round has more noise, where the sensitivity follows samples. A line says how much where `epsilon_cap` or
-    `epsilon_device_total` enforce more noise than that"""
+    """instead of the budget: noise std of the first round in which a UE sends, mean over the UEs
+    that send in it (of a UE with several models, over its updates), from which the budget is
+    computed. A UE with fewer samples in a later round has more noise, where the sensitivity follows
+    samples. A line says how much where `epsilon_cap` or `epsilon_device_total` enforce more noise
+    than that"""
     rounds: int = Field(default=100, ge=1, le=1_000_000)
     """number of rounds that the budget is for; afterwards UEs send nothing"""
     epsilon_cap: float = Field(default=1.0, gt=0, le=1e6)
     """largest epsilon of a UE in a round"""
     epsilon_device_total: float | None = Field(default=None, gt=0, le=1e6)
-    """largest epsilon of a UE in all rounds, enforced by a privacy filter; none: as implied by the caps"""
+    """largest epsilon of a UE in all rounds, enforced by a privacy filter; none: as implied by the
+    caps"""
     sensitivity: Literal["update", "record-one-step", "mean-clip", "paper"] = "update"
     """sensitivity of an update to one neighbour, see `uniform-dp`"""
     paper_learning_rate: float = Field(default=0.05, gt=0, le=10)
@@ -108,7 +115,8 @@ class Budgeted(Defense):
 
     contracts = True
     ties_ues = (
-        "noise by a budget follows how many UEs there are, and what all of them sent; take gaussian or leave it out"
+        "noise by a budget follows how many UEs there are, and what all of them sent; take "
+        "gaussian or leave it out"
     )
     adaptive: ClassVar = True
     """whether a round's budget follows what earlier rounds showed"""
@@ -128,14 +136,21 @@ class Budgeted(Defense):
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
-        """A bound, and where one record is to be hidden by its share of one step, a bound on that."""
-        needs = NEEDS_BOUND | {"single upload a round": "its budget is shared out over rounds, not over phases of one"}
+        """A bound, and where one record is to be hidden by its share of one step, a bound on
+        that.
+        """
+        needs = NEEDS_BOUND | {
+            "single upload a round": "its budget is shared out over rounds, not over phases of one"
+        }
         if self.is_claimed:
-            needs[WHOLE_BOUND] = f"sensitivity {self.sensitivity} is said of its norm; put a clip before it"
+            needs[WHOLE_BOUND] = (
+                f"sensitivity {self.sensitivity} is said of its norm; put a clip before it"
+            )
         if self.sensitivity == "record-one-step":
             needs["record bound"] = (
-                "2 C / n holds for one full-batch step on gradients clipped by sample only; take sample_clip, "
-                "batch_size: all (of images batch_share: 1) and local_epochs: 1, or sensitivity: update"
+                "2 C / n holds for one full-batch step on gradients clipped by sample only; take "
+                "sample_clip, batch_size: all (of images batch_share: 1) and local_epochs: 1, or "
+                "sensitivity: update"
             )
         return needs
 
@@ -152,7 +167,8 @@ class Budgeted(Defense):
     def share(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, State]:
-        """Epsilon of every device (n_ue,) in this round, before the cap, and the next memory of the rule.
+        """Epsilon of every device (n_ue,) in this round, before the cap, and the next memory of the
+        rule.
 
         Never more than `left`, what is left of `total`, for all devices together.
         """
@@ -180,13 +196,19 @@ class Budgeted(Defense):
         rounds_left = self.rounds - state.played
         epsilon_ue = np.zeros(n)
         rule = state.rule
-        rows = np.bincount(updates.ue, minlength=n)  # a device that sends to several models shares its epsilon
+        rows = np.bincount(
+            updates.ue, minlength=n
+        )  # a device that sends to several models shares its epsilon
         total = state.total
         first = total is None and len(claimed) > 0 and rounds_left > 0
         if first:
-            total = self._first_total(float(claimed.sum()) / np.count_nonzero(rows), state.played, n)
+            total = self._first_total(
+                float(claimed.sum()) / np.count_nonzero(rows), state.played, n
+            )
         if total is not None and rounds_left > 0:
-            epsilon_ue, rule = self.share(state, total, max(total - state.epsilon_spent, 0.0), rounds_left, rng)
+            epsilon_ue, rule = self.share(
+                state, total, max(total - state.epsilon_spent, 0.0), rounds_left, rng
+            )
             epsilon_ue = np.minimum(epsilon_ue, self._max_epsilon(state.mu2, rounds_left))
         epsilon = (epsilon_ue / np.maximum(rows, 1))[updates.ue]
         silent = ~(epsilon > 0)
@@ -196,12 +218,22 @@ class Budgeted(Defense):
         spent = state.epsilon_spent + float(epsilon.sum())
         said = {}
         if total is not None:
-            said = {"budget_total": total, "budget_left": total - spent, "epsilon_promised": self.promised(total)}
+            said = {
+                "budget_total": total,
+                "budget_left": total - spent,
+                "epsilon_promised": self.promised(total),
+            }
         state = replace(
-            state, total=total, played=state.played + 1, epsilon_spent=spent, rule=rule,
-            mu2=state.mu2 + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
-            scale=bound.norm * max(float(fewest), 1.0), figures=said | _summary(epsilon, std),
-        )  # fmt: skip
+            state,
+            total=total,
+            played=state.played + 1,
+            epsilon_spent=spent,
+            rule=rule,
+            mu2=state.mu2
+            + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
+            scale=bound.norm * max(float(fewest), 1.0),
+            figures=said | _summary(epsilon, std),
+        )
         return BudgetedNoise(std, claimed, silent, *radio_std(facts, len(std))), state
 
     def _max_epsilon(self, mu2: FloatArray, rounds_left: int) -> FloatArray:
@@ -213,20 +245,33 @@ class Budgeted(Defense):
         return np.minimum(share, self.epsilon_cap)
 
     def promised(self, total: float) -> float:
-        """Epsilon that no device passes whatever the rounds show, at the sensitivity that the noise is set for."""
+        """Epsilon that no device passes whatever the rounds show, at the sensitivity that the noise
+        is set for.
+        """
         mu2 = self.epsilon_cap * min(self.rounds * self.epsilon_cap, total) / self.factor**2
         capped = epsilon_of(self.delta, math.sqrt(mu2))
-        return capped if self.epsilon_device_total is None else min(capped, self.epsilon_device_total)
+        return (
+            capped if self.epsilon_device_total is None else min(capped, self.epsilon_device_total)
+        )
 
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: BudgetState, rng: Rng) -> Protected:
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: BudgetState, rng: Rng
+    ) -> Protected:
         noise, state = self.noise(updates, facts, state, rng)
         return self.add(updates, noise, noise.std, noise.thermal, state, rng, self.label)
 
     def add(
-        self, updates: Updates, noise: BudgetedNoise, drawn: FloatArray, counted: FloatArray, state: BudgetState,
-        rng: Rng, label: str,
-    ) -> tuple[Updates, BudgetState, list[Spend]]:  # fmt: skip
-        """Draw noise of std (n,) and book it: truly, and as printed where the source claims a smaller sensitivity.
+        self,
+        updates: Updates,
+        noise: BudgetedNoise,
+        drawn: FloatArray,
+        counted: FloatArray,
+        state: BudgetState,
+        rng: Rng,
+        label: str,
+    ) -> tuple[Updates, BudgetState, list[Spend]]:
+        """Draw noise of std (n,) and book it: truly, and as printed where the source claims a
+        smaller sensitivity.
 
         counted (n,) is the thermal noise of the receiver that `with_channel` may count.
         """
@@ -235,57 +280,82 @@ class Budgeted(Defense):
         before = state.standing
         sent = updates.scaled(heard.astype(float), bound).noisy(drawn, "noise", rng)
         standing = Standing(
-            newest(before.required_std, updates.ue, noise.std), newest(before.drawn_std, updates.ue, drawn),
+            newest(before.required_std, updates.ue, noise.std),
+            newest(before.drawn_std, updates.ue, drawn),
             1.0 - state.epsilon_spent / (state.total or 1.0),
-            updates.ue, updates.model, noise.std, drawn,
-        )  # fmt: skip
-        truth = bound.zeroed.spend(label, updates.ue[heard], updates.model[heard], drawn[heard], self.delta)
+            updates.ue,
+            updates.model,
+            noise.std,
+            drawn,
+        )
+        truth = bound.zeroed.spend(
+            label, updates.ue[heard], updates.model[heard], drawn[heard], self.delta
+        )
         spends = [replace(truth, channel_std=counted[heard])]
         if self.is_claimed:
             claim = replace(
-                spends[0], mechanism=AS_PRINTED.format(label), sensitivity=noise.claimed[heard], unit=PRINTED
+                spends[0],
+                mechanism=AS_PRINTED.format(label),
+                sensitivity=noise.claimed[heard],
+                unit=PRINTED,
             )
             spends.append(claim)
-        return sent, replace(state, standing=standing, drawn_var=drawn**2 + noise.decoder**2), spends
+        return (
+            sent,
+            replace(state, standing=standing, drawn_var=drawn**2 + noise.decoder**2),
+            spends,
+        )
 
-    def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> BudgetState:
+    def observe(
+        self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState
+    ) -> BudgetState:
         return replace(state, rule=self.remember(received, weights, facts, state))
 
-    def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> State:
+    def remember(
+        self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState
+    ) -> State:
         """The next memory of the rule, from what was published; the same by default."""
         return state.rule
 
     def _first_total(self, claimed: float, played: int, n_ue: int) -> float:
-        """The budget with which the first round that has rows, after `played` without, has noise of initial_noise_std.
+        """The budget with which the first round that has rows, after `played` without, has noise of
+        initial_noise_std.
 
-        Shared equally; claimed : sensitivity of all rows of a UE together, mean over the UEs that send.
+        Shared equally; claimed : sensitivity of all rows of a UE together, mean over the UEs that
+        send.
         """
         share = self.first_share(played)
-        return share**-1 * self.factor * claimed / (self.initial_noise_std or 1.0) * self.rounds * n_ue
+        return (
+            share**-1 * self.factor * claimed / (self.initial_noise_std or 1.0) * self.rounds * n_ue
+        )
 
     def _tell_other(self, std: float) -> None:
         """A line where limits on epsilon make the first noise another than the one asked for."""
         asked = self.initial_noise_std or std
         if not math.isclose(std, asked, rel_tol=1e-6):
             compiled.tell(
-                f"learning.defenses: {self.label}: the first noise has a std of {std:.4g}, not initial_noise_std "
-                f"{asked:g}, which needs {std / asked:.4g} times the epsilon that epsilon_cap {self.epsilon_cap:g} and "
-                "epsilon_device_total allow a UE; raise them for less noise"
+                f"learning.defenses: {self.label}: the first noise has a std of {std:.4g}, not "
+                f"initial_noise_std {asked:g}, which needs {std / asked:.4g} times the epsilon "
+                f"that epsilon_cap {self.epsilon_cap:g} and epsilon_device_total allow a UE; "
+                "raise them for less noise"
             )
 
     def standing(self, state: BudgetState) -> Standing:
         return state.standing
 
     def first_share(self, played: int = 0) -> float:
-        """Epsilon of a device in the first round with rows, after `played` without, in budget / (rounds devices)."""
+        """Epsilon of a device in the first round with rows, after `played` without, in budget /
+        (rounds devices).
+        """
         return 1.0
 
 
 def radio_std(facts: RoundContext, n: int) -> tuple[FloatArray, FloatArray]:
-    """Noise that the radio adds to each number of the rows (n,): the part that may count as privacy, and the
-    part that stays on the update.
+    """Noise that the radio adds to each number of the rows (n,): the part that may count as
+    privacy, and the part that stays on the update.
 
-    The first is thermal noise alone; the second, which the merge suffers, also has other UEs' signals.
+    The first is thermal noise alone; the second, which the merge suffers, also has other UEs'
+    signals.
     """
     if facts.channel is None:
         return np.zeros(n), np.zeros(n)
@@ -303,7 +373,9 @@ def _summary(epsilon: FloatArray, std: FloatArray) -> Metrics:
     return {
         "epsilon_mean": float(epsilon.mean()),
         "epsilon_largest": float(epsilon.max()),
-        "noise_std_mean": float(np.mean(std[np.isfinite(std)])) if np.isfinite(std).any() else float("nan"),
+        "noise_std_mean": float(np.mean(std[np.isfinite(std)]))
+        if np.isfinite(std).any()
+        else float("nan"),
     }
 
 
@@ -323,19 +395,24 @@ def newest(before: FloatArray, ue: IntArray, values: FloatArray) -> FloatArray:
 class UniformDp(Budgeted):
     """epsilon_k[t] = epsilon_system_total / (T K): the baseline without adaptation.
 
-    `sensitivity` is the largest change of an update of norm N, trained on n samples, by a neighbour::
+    `sensitivity` is the largest change of an update of norm N, trained on n samples, by a
+    neighbour::
 
         update            2 N: for any data of the UE (the only valid one for several local steps)
         record-one-step   2 lambda C / n of one full-batch step on gradients clipped by sample
-        mean-clip         2 N / n: assumes that the clip of the mean bounds each sample; no guarantee
+        mean-clip         2 N / n: assumes that the clip of the mean bounds each sample; no
+        guarantee
         paper             2 lambda N / n: as printed; no guarantee
 
-    For the last two the ledger has two accounts: the true one, and the source's own claim (unit `record-as-printed`).
+    For the last two the ledger has two accounts: the true one, and the source's own claim (unit
+    `record-as-printed`).
     """
 
     kind: Literal["uniform-dp"] = "uniform-dp"
     adaptive = False
-    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    reference = (
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    )
     example = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
 
     def share(
@@ -354,8 +431,8 @@ _MOST = 2.0
 
 @frozen
 class Changes:
-    """epsilon: of a device in the last round; last: the update of the last round, units of the clip norm; moved: the
-    last two distances from one update to the next.
+    """epsilon: of a device in the last round; last: the update of the last round, units of the clip
+    norm; moved: the last two distances from one update to the next.
     """
 
     epsilon: float | None = None
@@ -364,18 +441,22 @@ class Changes:
 
 
 class Arb(Budgeted):
-    """Starts at 0.6 of the uniform budget and grows by 1 % after a round in which the change of the model did not grow.
+    """Starts at 0.6 of the uniform budget and grows by 1 % after a round in which the change of the
+    model did not grow.
 
-    With u = epsilon_system_total / (T K), and d[t] the distance between the updates of rounds t and t - 1::
+    With u = epsilon_system_total / (T K), and d[t] the distance between the updates of rounds t and
+    t - 1::
 
         epsilon <- 1.01 epsilon if d[t] <= 1.05 d[t-1], else epsilon / 1.01;    cut to [u / 2, 2 u]
 
-    and at most twice the remaining budget per device and round. The source names this benchmark ("adaptive Rayleigh
-    budgets") without a definition; this is a reconstruction.
+    and at most twice the remaining budget per device and round. The source names this benchmark
+    ("adaptive Rayleigh budgets") without a definition; this is a reconstruction.
     """
 
     kind: Literal["arb"] = "arb"
-    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    reference = (
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    )
     example = {"kind": "arb", "epsilon_system_total": 60.0, "rounds": 20}
 
     def first_share(self, played: int = 0) -> float:
@@ -398,7 +479,9 @@ class Arb(Budgeted):
         allowed = min(epsilon, 2 * left / (n * rounds_left), left / n)
         return np.full(n, allowed), replace(rule, epsilon=epsilon)
 
-    def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> Changes:
+    def remember(
+        self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState
+    ) -> Changes:
         rule: Changes = state.rule
         now = merged(received, weights, facts.public.n_model, state.scale)
         moved = rule.moved

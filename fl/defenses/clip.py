@@ -9,7 +9,17 @@ from pydantic import Field
 
 from fl.defenses import WHOLE_BOUND, Defense, Protected
 from fl.notice import Prepared, notice
-from fl.types import Bound, LastFigures, Local, Metrics, Received, RoundContext, Spend, State, Updates
+from fl.types import (
+    Bound,
+    LastFigures,
+    Local,
+    Metrics,
+    Received,
+    RoundContext,
+    Spend,
+    State,
+    Updates,
+)
 from netsim.columns import frozen, no_floats
 from netsim.notice import Notice
 from netsim.rng import Rng
@@ -17,13 +27,15 @@ from netsim.units import FloatArray, IntArray
 
 
 class Clip(Defense):
-    """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters together.
+    """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters
+    together.
 
-    A non-finite update becomes zero, so the bound always holds. `relation` is the neighbouring relation for later
-    noise: `replace` (a UE's data replaced by any other; sensitivity 2 norm) or `add-remove` (a UE takes part or not,
-    or sends zeros where UEs draw the noise themselves; sensitivity norm). With `phase` only the updates of that phase
-    of the learner are clipped; the others have no bound, so noise that needs a bound cannot follow. The table `metrics`
-    has `clipped_percent`, the share of updates with a larger norm.
+    A non-finite update becomes zero, so the bound always holds. `relation` is the neighbouring
+    relation for later noise: `replace` (a UE's data replaced by any other; sensitivity 2 norm) or
+    `add-remove` (a UE takes part or not, or sends zeros where UEs draw the noise themselves;
+    sensitivity norm). With `phase` only the updates of that phase of the learner are clipped; the
+    others have no bound, so noise that needs a bound cannot follow. The table `metrics` has
+    `clipped_percent`, the share of updates with a larger norm.
     """
 
     kind: Literal["clip"] = "clip"
@@ -46,7 +58,11 @@ class Clip(Defense):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """The phase that it names."""
-        return {} if self.phase is None else {f"phase {self.phase}": "no learner here has a phase of that name"}
+        return (
+            {}
+            if self.phase is None
+            else {f"phase {self.phase}": "no learner here has a phase of that name"}
+        )
 
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()
@@ -58,7 +74,9 @@ class Clip(Defense):
     def promise(self, state: State) -> float | None:
         return self.norm if self.phase is None else None
 
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng) -> Protected:
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng
+    ) -> Protected:
         if self.phase not in (None, updates.phase):
             return updates, state, []
         size = updates.norm()
@@ -77,8 +95,9 @@ _LARGEST = 1e12
 
 @frozen
 class NormState:
-    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that sent, or
-    with noise in shares of rows, of which each sum has one; excess: the noisy sum of b_k - 1/2 that moved it last.
+    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the
+    UEs that sent, or with noise in shares of rows, of which each sum has one; excess: the noisy sum
+    of b_k - 1/2 that moved it last.
     """
 
     norm: float
@@ -88,26 +107,30 @@ class NormState:
 
 
 class AdaptiveClip(Defense):
-    r"""Clips at C, which the server adapts after every round towards the `quantile` of the norms of the updates.
+    r"""Clips at C, which the server adapts after every round towards the `quantile` of the norms of
+    the updates.
 
-    With b_k = 1 where |u_k| <= C (the mean over its rows where a UE sends several), m UEs and quantile gamma::
+    With b_k = 1 where |u_k| <= C (the mean over its rows where a UE sends several), m UEs and
+    quantile gamma::
 
         b = 1/2 + (sum_k (b_k - 1/2) + N(0, sigma_b^2)) / m       cut to [0, 1]
         C <- C exp(-learning_rate (b - gamma))
 
-    The bit of every UE that sends counts, also where its update is lost: otherwise one UE that disturbs others would
-    move the count by more than its own bit. m is 1 / weight if the aggregation has a fixed weight; otherwise the number
-    of UEs that send, which is then public, and `relation: add-remove` is refused. The noisy share is a query of its own
-    in the ledger, under this part's name with sensitivity 1/2 (add-remove) or 1 (replace; zero-out, since the bit of an
-    update of zeros is 1); C is post-processing of it. Noise on the updates is recorded by the part that draws it, with
-    the C of its round; the account `all` composes both, for neighbours that are `zero-out` where cohorts take turns or
-    UEs draw noise. With `sampling: poisson` and `central-gaussian` both are on one coin.
+    The bit of every UE that sends counts, also where its update is lost: otherwise one UE that
+    disturbs others would move the count by more than its own bit. m is 1 / weight if the
+    aggregation has a fixed weight; otherwise the number of UEs that send, which is then public, and
+    `relation: add-remove` is refused. The noisy share is a query of its own in the ledger, under
+    this part's name with sensitivity 1/2 (add-remove) or 1 (replace; zero-out, since the bit of an
+    update of zeros is 1); C is post-processing of it. Noise on the updates is recorded by the part
+    that draws it, with the C of its round; the account `all` composes both, for neighbours that are
+    `zero-out` where cohorts take turns or UEs draw noise. With `sampling: poisson` and
+    `central-gaussian` both are on one coin.
 
-    With `noise: shares` every UE adds N(0, sigma_b^2 / floor(h m)) to its b_k - 1/2, which is one more number of its
-    update in the secure sum of `distributed-gaussian`, whose m it has, and an `honest_share` h of its own. Of a UE with
-    several models the first has it, and the others 0, each with a share of its own: of two sums with almost the same
-    UEs the difference tells nothing. Only bits of opened sums count then, each UE pays for its own, and none is told in
-    clear.
+    With `noise: shares` every UE adds N(0, sigma_b^2 / floor(h m)) to its b_k - 1/2, which is one
+    more number of its update in the secure sum of `distributed-gaussian`, whose m it has, and an
+    `honest_share` h of its own. Of a UE with several models the first has it, and the others 0,
+    each with a share of its own: of two sums with almost the same UEs the difference tells nothing.
+    Only bits of opened sums count then, each UE pays for its own, and none is told in clear.
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
@@ -116,11 +139,14 @@ class AdaptiveClip(Defense):
     quantile: float = Field(default=0.5, ge=0, le=1)
     """target share of updates that are not clipped (gamma)"""
     learning_rate: float = Field(default=0.2, gt=0, le=10)
-    """learning rate of the norm, which changes by at most a factor exp(learning_rate) in a round (eta_C)"""
+    """learning rate of the norm, which changes by at most a factor exp(learning_rate) in a round
+    (eta_C)"""
     count_noise: float = Field(default=1.0, gt=0, le=1e9)
-    """standard deviation of the noise on the number of updates below the norm (sigma_b); m / 20 in the paper"""
+    """standard deviation of the noise on the number of updates below the norm (sigma_b); m / 20 in
+    the paper"""
     noise: Literal["server", "shares"] = "server"
-    """who draws the noise on that number: the server, or each UE its share, in the secure sum of the updates"""
+    """who draws the noise on that number: the server, or each UE its share, in the secure sum of
+    the updates"""
     honest_share: float = Field(default=1.0, gt=0, le=1)
     """share of the UEs of a sum whose noise the server does not know (h), with noise: shares"""
     relation: Literal["replace", "add-remove"] = "replace"
@@ -129,7 +155,8 @@ class AdaptiveClip(Defense):
     """delta at which the epsilon of the count is stated"""
 
     reference = (
-        "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
+        "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive "
+        "Clipping, 2021, Algorithm 1"
     )
     offers = frozenset({"bound", WHOLE_BOUND, "spend"})
     contracts = True
@@ -137,8 +164,12 @@ class AdaptiveClip(Defense):
     needs_rounds = "its norm follows what all UEs of a round tell the server"
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
-        """The bit in clear where the server draws its noise, and later noise on the device promises more."""
-        later = [d.label for d in known.defenses[known.defenses.index(self) + 1 :] if d.noise_on_device]
+        """The bit in clear where the server draws its noise, and later noise on the device promises
+        more.
+        """
+        later = [
+            d.label for d in known.defenses[known.defenses.index(self) + 1 :] if d.noise_on_device
+        ]
         if self.noise == "server" and later:
             yield notice("bit-in-clear", self.label, others=", ".join(later))
 
@@ -153,7 +184,8 @@ class AdaptiveClip(Defense):
         if self.relation == "replace":
             return {}
         reason = (
-            "with relation: add-remove the number of those who came is no public knowledge; take aggregation uniform"
+            "with relation: add-remove the number of those who came is no public knowledge; "
+            "take aggregation uniform"
         )
         return {"fixed weight": reason}
 
@@ -163,8 +195,12 @@ class AdaptiveClip(Defense):
     def promise(self, state: NormState) -> float:
         return state.norm
 
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: NormState, rng: Rng) -> Protected:
-        ue, first, of_row, rows = np.unique(updates.ue, return_index=True, return_inverse=True, return_counts=True)
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: NormState, rng: Rng
+    ) -> Protected:
+        ue, first, of_row, rows = np.unique(
+            updates.ue, return_index=True, return_inverse=True, return_counts=True
+        )
         bits = np.bincount(of_row, weights=updates.norm() <= state.norm) / rows
         clip = Clip(norm=state.norm, relation=self.relation)
         clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
@@ -191,18 +227,24 @@ class AdaptiveClip(Defense):
         return total, self._moved(state, (state.bits - 0.5).sum() + noise, most), [spend]
 
     def _spend(self, ue: IntArray, of_bit: Bound) -> Spend:
-        """Cost of the count to UEs (n,): the bit of an update of zeros is 1, so beside a bit of 0 it moves by 1."""
+        """Cost of the count to UEs (n,): the bit of an update of zeros is 1, so beside a bit of 0
+        it moves by 1.
+        """
         if of_bit.relation == "zero-out":
             of_bit = replace(of_bit, norm=1.0)
         std = np.full(len(ue), self.count_noise)
         return of_bit.spend(self.label, ue, np.full(len(ue), -1), std, self.delta)
 
-    def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: NormState) -> NormState:
+    def observe(
+        self, received: Received, weights: FloatArray, facts: RoundContext, state: NormState
+    ) -> NormState:
         if self.noise == "server":
             return state
         came = received.decoded
         _, first = np.unique(received.updates.ue, return_index=True)
-        told = float(came[first].sum())  # a UE with several models has one bit, which comes with the first
+        told = float(
+            came[first].sum()
+        )  # a UE with several models has one bit, which comes with the first
         return self._moved(state, (state.bits[came] - 0.5).sum(), told) if told else state
 
     def _moved(self, state: NormState, excess: float, most: float) -> NormState:

@@ -15,28 +15,33 @@ _TOGETHER = 64  # rows that are transformed at once
 
 
 class Projection(Defense):
-    """Projects every update on a random subspace of `dimension` r, drawn again in every round: u <- P P^T u.
+    """Projects every update on a random subspace of `dimension` r, drawn again in every round: u <-
+    P P^T u.
 
-    P = S F^T R has orthonormal columns: R takes r random coordinates, F is a cosine transform (orthonormal DCT-II) of
-    blocks of 2,048 coordinates, S shuffles all coordinates and flips random signs. The subspace is public and the same
-    for all UEs and models. The mean of an update over subspaces is r / d times that update; a larger server learning
-    rate makes up for it. Norms and distances do not grow; there is no noise and no spend. The uplink counts all d
-    numbers.
+    P = S F^T R has orthonormal columns: R takes r random coordinates, F is a cosine transform
+    (orthonormal DCT-II) of blocks of 2,048 coordinates, S shuffles all coordinates and flips random
+    signs. The subspace is public and the same for all UEs and models. The mean of an update over
+    subspaces is r / d times that update; a larger server learning rate makes up for it. Norms and
+    distances do not grow; there is no noise and no spend. The uplink counts all d numbers.
     """
 
     kind: Literal["projection"] = "projection"
     dimension: int = Field(default=1000, ge=1, le=10_000_000)
-    """dimension of the subspace (r); with as many as an update has numbers, or more, nothing changes"""
+    """dimension of the subspace (r); with as many as an update has numbers, or more, nothing
+    changes"""
 
     reference = (
-        "Konečný et al. 2016, Federated Learning: Strategies for Improving Communication Efficiency, Section 3 "
-        "(rotation and subsampling); Tropp 2011, Improved Analysis of the Subsampled Randomized Hadamard Transform"
+        "Konečný et al. 2016, Federated Learning: Strategies for Improving Communication "
+        "Efficiency, Section 3 (rotation and subsampling); Tropp 2011, Improved Analysis of the "
+        "Subsampled Randomized Hadamard Transform"
     )
     example = {"kind": "projection", "dimension": 12}
     keeps_bound = True
     contracts = True
 
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
+    ) -> Protected:
         d = updates.n_parameters
         if self.dimension >= d or not len(updates.ue):
             return updates, state, []
@@ -50,8 +55,12 @@ class Projection(Defense):
         return updates.with_values(values, updates.bound), state, []
 
 
-def _projected(rows: FloatArray, place: IntArray, sign: FloatArray, dropped: IntArray) -> FloatArray:
-    """P P^T u of rows u (n, d); rounding changes a norm by less than what clips leave room for, (d + 8) units."""
+def _projected(
+    rows: FloatArray, place: IntArray, sign: FloatArray, dropped: IntArray
+) -> FloatArray:
+    """P P^T u of rows u (n, d); rounding changes a norm by less than what clips leave room for, (d
+    + 8) units.
+    """
     mixed = _transform(rows[:, place] * sign, inverse=False)
     mixed[:, dropped] = 0.0
     out = np.empty_like(rows)
@@ -75,25 +84,32 @@ def _transform(rows: FloatArray, inverse: bool) -> FloatArray:
 
 
 class TopK(Defense):
-    """Keeps the k = max(1, round(share d)) numbers of largest magnitude of every update of d numbers; others become 0.
+    """Keeps the k = max(1, round(share d)) numbers of largest magnitude of every update of d
+    numbers; others become 0.
 
-    Norms do not grow, but distances may: two updates can keep different numbers, so noise needs a clip after this step.
-    Which numbers are kept depends on the data and is sent with them. Nothing that was left out is remembered for later
-    rounds. The uplink counts all d numbers.
+    Norms do not grow, but distances may: two updates can keep different numbers, so noise needs a
+    clip after this step. Which numbers are kept depends on the data and is sent with them. Nothing
+    that was left out is remembered for later rounds. The uplink counts all d numbers.
     """
 
     kind: Literal["top-k"] = "top-k"
     share: float = Field(default=0.01, gt=0, le=1)
     """share of the numbers of an update that is kept"""
 
-    reference = "Aji and Heafield 2017, Sparse Communication for Distributed Gradient Descent, Section 3"
+    reference = (
+        "Aji and Heafield 2017, Sparse Communication for Distributed Gradient Descent, Section 3"
+    )
     example = {"kind": "top-k", "share": 0.2}
 
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
+    ) -> Protected:
         d = updates.n_parameters
         k = max(1, round(self.share * d))
         values = np.array(updates.rows(slice(None)))
-        for row in values if k < d else ():  # one at a time: the places of the numbers need no memory then
+        for row in (
+            values if k < d else ()
+        ):  # one at a time: the places of the numbers need no memory then
             row[np.argpartition(np.abs(row), d - k)[: d - k]] = 0.0
         return updates.with_values(values, None), state, []
 
@@ -101,13 +117,15 @@ class TopK(Defense):
 class Quantise(Defense):
     """Rounds every number of an update at random to one of a few levels, without bias (QSGD).
 
-    With b bits there are s = 2^(b - 1) - 1 levels beside zero on either side. With N the L2 norm of u, u_i becomes
+    With b bits there are s = 2^(b - 1) - 1 levels beside zero on either side. With N the L2 norm of
+    u, u_i becomes
 
         N sign(u_i) L / s,    L = floor(a) + Bernoulli(a - floor(a)),    a = s |u_i| / N,
 
-    so that its mean is u_i. The mean squared error is at most min(d / s^2, sqrt(d) / s) |u|^2 [Alistarh et
-    al. 2017, Lemma 3.1]. With one bit only signs are sent, times the mean magnitude: sum_i |u_i| / d sign(u), which is
-    biased and no longer than u. Norms and distances may grow otherwise. The uplink counts full numbers.
+    so that its mean is u_i. The mean squared error is at most min(d / s^2, sqrt(d) / s) |u|^2
+    [Alistarh et al. 2017, Lemma 3.1]. With one bit only signs are sent, times the mean magnitude:
+    sum_i |u_i| / d sign(u), which is biased and no longer than u. Norms and distances may grow
+    otherwise. The uplink counts full numbers.
     """
 
     kind: Literal["quantise"] = "quantise"
@@ -115,12 +133,14 @@ class Quantise(Defense):
     """bits per number, its sign included (b); 1: signs alone"""
 
     reference = (
-        "Alistarh et al. 2017, QSGD, Section 3.1; one bit: Karimireddy et al. 2019, Error Feedback Fixes SignSGD, "
-        "Section 4"
+        "Alistarh et al. 2017, QSGD, Section 3.1; one bit: Karimireddy et al. 2019, Error "
+        "Feedback Fixes SignSGD, Section 4"
     )
     example = {"kind": "quantise", "bits": 4}
 
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
+    ) -> Protected:
         values = np.array(updates.rows(slice(None)))
         owner = updates.row
         for i, row in enumerate(values):  # a row at a time: as many random numbers as an update has

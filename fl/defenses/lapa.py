@@ -1,4 +1,6 @@
-"""LAPA: privacy budgets that adapt to the model and to the angles of updates, and the switch to the channel's noise."""
+"""LAPA: privacy budgets that adapt to the model and to the angles of updates, and the switch to the
+channel's noise.
+"""
 
 import math
 from collections.abc import Iterator
@@ -23,7 +25,9 @@ from netsim.units import FloatArray
 
 @frozen
 class PublishedSum:
-    """The sum of a round in units of the clip norm, all models end to end, and the expected square of its noise."""
+    """The sum of a round in units of the clip norm, all models end to end, and the expected square
+    of its noise.
+    """
 
     sum: FloatArray
     floor: float
@@ -31,7 +35,9 @@ class PublishedSum:
 
 @frozen
 class SumHistory:
-    """The last sums, oldest first; theta (n_ue,): mean angle of each device in radians, over its `rounds` (n_ue,)."""
+    """The last sums, oldest first; theta (n_ue,): mean angle of each device in radians, over its
+    `rounds` (n_ue,).
+    """
 
     theta: FloatArray
     rounds: FloatArray
@@ -43,23 +49,32 @@ class SumHistory:
 class Lapa(Budgeted):
     r"""Adaptive privacy budgets over time and over devices.
 
-    From the sums that were published in rounds i_1 < ... < i_m = t (m - 1 drawn from the last m, and the newest)::
+    From the sums that were published in rounds i_1 < ... < i_m = t (m - 1 drawn from the last m,
+    and the newest)::
 
-        E_s = dist(g[i_s], g[i_{s-1}]),   e = min(gain_last E_m + gain_mean mean_s E_s, error_max)       (10), (11)
-        epsilon[t+1] = exp(-e) (total - spent) / (T - t)                                                (12), (16)
-        theta_k = angle between the sum and the update of device k, averaged over its rounds            (13), (14)
-        f_k = beta (1 - exp(-exp(-beta (theta_k - 1))))                                                      (15)
-        epsilon_k = min(f_k / sum_j f_j epsilon[t+1], epsilon_cap)                                           (16)
+        E_s = dist(g[i_s], g[i_{s-1}]),   e = min(gain_last E_m + gain_mean mean_s E_s, error_max)
+        (10), (11)
+        epsilon[t+1] = exp(-e) (total - spent) / (T - t)
+        (12), (16)
+        theta_k = angle between the sum and the update of device k, averaged over its rounds
+        (13), (14)
+        f_k = beta (1 - exp(-exp(-beta (theta_k - 1))))
+        (15)
+        epsilon_k = min(f_k / sum_j f_j epsilon[t+1], epsilon_cap)
+        (16)
 
-    The first round has e = error_max and equal shares. A large change gives a small epsilon, so budgets rise as
-    training converges; their sum never exceeds the total. `error` is the distance, in units of the clip norm::
+    The first round has e = error_max and equal shares. A large change gives a small epsilon, so
+    budgets rise as training converges; their sum never exceeds the total. `error` is the distance,
+    in units of the clip norm::
 
         rms      |d| / sqrt(q)                                   stable under strong noise
         debias   sqrt(max(0, |d|^2 - noise of both sums))        for noise weaker than the signal
-        l2       |d|                                             as printed: more noise lowers epsilon, which adds noise
+        l2       |d|                                             as printed: more noise lowers
+        epsilon, which adds noise
 
-    The text of the source gives devices aligned with the sum the stronger protection; its formula (16), used here, the
-    larger epsilon. Budgets depend on earlier noisy updates only. `sensitivity` is as in `uniform-dp`.
+    The text of the source gives devices aligned with the sum the stronger protection; its formula
+    (16), used here, the larger epsilon. Budgets depend on earlier noisy updates only. `sensitivity`
+    is as in `uniform-dp`.
     """
 
     kind: Literal["lapa"] = "lapa"
@@ -119,7 +134,9 @@ class Lapa(Budgeted):
                 return math.sqrt(max(0.0, away**2 - now.floor - before.floor))
             return away
 
-    def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> SumHistory:
+    def remember(
+        self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState
+    ) -> SumHistory:
         rule: SumHistory = state.rule
         updates = received.updates
         models = facts.public.n_model
@@ -133,12 +150,16 @@ class Lapa(Budgeted):
         angle = of_ue(updates.ue[heard], angles(updates.rows(heard), sums), len(state.mu2))
         there = np.isfinite(angle)
         rounds = rule.rounds + there
-        theta = np.where(there, rule.theta + (angle - rule.theta) / np.maximum(rounds, 1), rule.theta)
+        theta = np.where(
+            there, rule.theta + (angle - rule.theta) / np.maximum(rounds, 1), rule.theta
+        )
         kept = (*rule.sums, PublishedSum(total, floor))[-(self.window + 1) :]
         return replace(rule, theta=theta, rounds=rounds, sums=kept)
 
     def figures(self, state: BudgetState) -> Metrics:
-        return super().figures(state) | ({} if state.rule.error is None else {"error": state.rule.error})
+        return super().figures(state) | (
+            {} if state.rule.error is None else {"error": state.rule.error}
+        )
 
 
 BUDGETED = OneOf("budgeted", Lapa, Arb, UniformDp)
@@ -146,8 +167,9 @@ BUDGETED = OneOf("budgeted", Lapa, Arb, UniformDp)
 
 @dataclass(frozen=True)
 class SwitchState:
-    """noise: of the part whose noise it is; played: rounds so far; crossed: the first round in which the criterion
-    held, None before; switch: the last round in which a UE drew noise, 0 before any.
+    """noise: of the part whose noise it is; played: rounds so far; crossed: the first round in
+    which the criterion held, None before; switch: the last round in which a UE drew noise, 0 before
+    any.
     """
 
     noise: BudgetState
@@ -160,24 +182,30 @@ class SwitchState:
 class NoiseSwitch(Defense):
     r"""Draws the noise that a budget requires only where the channel noise is not sufficient.
 
-    With sigma_k the std that `noise` requires and sigma_ch,k the receiver's thermal noise on each number of the update
-    (interference does not count, because a receiver that decodes the other UEs can subtract it)::
+    With sigma_k the std that `noise` requires and sigma_ch,k the receiver's thermal noise on each
+    number of the update (interference does not count, because a receiver that decodes the other UEs
+    can subtract it)::
 
-        planned          artificial noise in rounds up to `until_round` (T_th), none afterwards; the `plan` of a study
+        planned          artificial noise in rounds up to `until_round` (T_th), none afterwards; the
+        `plan` of a study
                          or its learned power policy may determine that round
-        first-crossing   none from the first round in which the criterion holds, which may be early by chance
-        top-up           sqrt(max(0, sigma_k^2 - sigma_ch,k^2)) in every round: both together are the required noise
+        first-crossing   none from the first round in which the criterion holds, which may be early
+        by chance
+        top-up           sqrt(max(0, sigma_k^2 - sigma_ch,k^2)) in every round: both together are
+        the required noise
 
-        aggregate        sum_k sigma_ch,k >= sum_k sigma_k    (23); one UE at low power can meet it for all
+        aggregate        sum_k sigma_ch,k >= sum_k sigma_k    (23); one UE at low power can meet it
+        for all
         per-device       sigma_ch,k >= sigma_k for every k that sends
 
-    The ledger counts only noise that is drawn; `with_channel` counts channel noise where it replaces artificial noise,
-    for each UE: this holds for the receiver of the scenario, but not against a better one. The uplink must decode
-    noisily (`noma` or `oma` with decoding: noisy). The figure `switch_round` is the last round in which any UE drew
-    noise.
+    The ledger counts only noise that is drawn; `with_channel` counts channel noise where it
+    replaces artificial noise, for each UE: this holds for the receiver of the scenario, but not
+    against a better one. The uplink must decode noisily (`noma` or `oma` with decoding: noisy). The
+    figure `switch_round` is the last round in which any UE drew noise.
 
-    Only `top-up` has a guarantee that is fixed before the first round, for this receiver: thermal and artificial noise
-    together are at least what `noise` requires in all rounds (figure `epsilon_promised_with_channel`).
+    Only `top-up` has a guarantee that is fixed before the first round, for this receiver: thermal
+    and artificial noise together are at least what `noise` requires in all rounds (figure
+    `epsilon_promised_with_channel`).
     """
 
     needs_rounds = Budgeted.needs_rounds
@@ -189,14 +217,16 @@ class NoiseSwitch(Defense):
     mode: Literal["planned", "top-up", "first-crossing"] = "top-up"
     """when artificial noise is drawn"""
     until_round: int | None = Field(default=None, ge=0, le=1_000_000)
-    """last round with artificial noise, of mode planned (T_th); none: that of the study's plan or learned powers"""
+    """last round with artificial noise, of mode planned (T_th); none: that of the study's plan or
+    learned powers"""
     criterion: Literal["aggregate", "per-device"] = "per-device"
     """condition on the channel noise, of mode first-crossing"""
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 23"
     example = {
-        "kind": "noise-switch", "noise": {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20},
-    }  # fmt: skip
+        "kind": "noise-switch",
+        "noise": {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20},
+    }
     contracts = True
     ties_ues = Budgeted.ties_ues
     offers = frozenset({"spend"})
@@ -225,21 +255,31 @@ class NoiseSwitch(Defense):
     def start(self, n_ue: int) -> SwitchState:
         return SwitchState(self.noise.start(n_ue))
 
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: SwitchState, rng: Rng) -> Protected:
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: SwitchState, rng: Rng
+    ) -> Protected:
         noise, inner = self.noise.noise(updates, facts, state.noise, rng)
         channel = noise.thermal
         played = state.played + 1
         drawing = self._drawing(played, state.crossed)
         drawn = np.sqrt(drawn_var(drawing, noise.std**2, channel**2))
-        crossed = played if drawing == self.criterion and len(drawn) and not drawn.any() else state.crossed
+        crossed = (
+            played
+            if drawing == self.criterion and len(drawn) and not drawn.any()
+            else state.crossed
+        )
         counted = np.where(drawn < noise.std, channel, 0.0)
-        protected, inner, spends = self.noise.add(updates, noise, drawn, counted, inner, rng, self.label)
+        protected, inner, spends = self.noise.add(
+            updates, noise, drawn, counted, inner, rng, self.label
+        )
         switch = played if (drawn > 0).any() else state.switch
         said = {**_summary(noise, drawn, channel), "switch_round": float(switch)}
         return protected, SwitchState(inner, played, crossed, switch, said), spends
 
     def _drawing(self, played: int, crossed: int | None) -> Drawing:
-        """How noise is drawn in a round, of which `crossed` is the first in which the criterion held."""
+        """How noise is drawn in a round, of which `crossed` is the first in which the criterion
+        held.
+        """
         if self.mode == "top-up":
             return "top-up"
         if self.mode == "planned":
@@ -247,9 +287,13 @@ class NoiseSwitch(Defense):
         return self.criterion if crossed in (None, played) else "none"
 
     def standing(self, state: SwitchState) -> Standing:
-        return replace(self.noise.standing(state.noise), drawing=self._drawing(state.played, state.crossed))
+        return replace(
+            self.noise.standing(state.noise), drawing=self._drawing(state.played, state.crossed)
+        )
 
-    def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: SwitchState) -> SwitchState:
+    def observe(
+        self, received: Received, weights: FloatArray, facts: RoundContext, state: SwitchState
+    ) -> SwitchState:
         return replace(state, noise=self.noise.observe(received, weights, facts, state.noise))
 
     def figures(self, state: SwitchState) -> Metrics:
@@ -267,12 +311,16 @@ def drawn_var(drawing: Drawing, required_var: FloatArray, channel_var: FloatArra
     if drawing == "aggregate":
         lacking = np.sqrt(channel_var).sum(axis=-1) < np.sqrt(required_var).sum(axis=-1)
     else:
-        lacking = (drawing == "all") | ((drawing == "per-device") & (channel_var < required_var)).any(axis=-1)
+        lacking = (drawing == "all") | (
+            (drawing == "per-device") & (channel_var < required_var)
+        ).any(axis=-1)
     return np.where(np.expand_dims(lacking, -1), required_var, 0.0)
 
 
 def _summary(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> Metrics:
-    """Figures of a round: how often noise was drawn, how often the channel's was enough, and the sums of both."""
+    """Figures of a round: how often noise was drawn, how often the channel's was enough, and the
+    sums of both.
+    """
     n = max(len(drawn), 1)
     return {
         "artificial_percent": 100.0 * float((drawn > 0).sum()) / n,

@@ -29,21 +29,26 @@ _STEPS = 100  # of Newton, which needs about ten
 
 @frozen
 class Alignment:
-    r"""Noise on squares of a gradient that rise along a ramp away from the device, for every device at once.
+    r"""Noise on squares of a gradient that rise along a ramp away from the device, for every device
+    at once.
 
-    With g_m the squared (clipped) gradient of a device, g (n, M), c_m the cells' middles, p its place, place_m (n, 2),
-    and mu the budget, noise of variance sigma_m^2 is drawn where the ramp is above g::
+    With g_m the squared (clipped) gradient of a device, g (n, M), c_m the cells' middles, p its
+    place, place_m (n, 2), and mu the budget, noise of variance sigma_m^2 is drawn where the ramp is
+    above g::
 
         sigma_m^2 = max(0, r u.c_m + b - g_m),    sum_m sigma_m^2 = mu sum_m g_m  (with equality)
 
-    The direction u = (cos phi, sin phi) and the slope r maximise J = P - rho kappa V / qbar^2, where q = g + sigma^2,
-    qbar = (1 + mu) mean(g), v_m = Var(G~_m^2) = 2 (q_m^2 - g_m^2), and, with c_q = sum q c / sum q,
+    The direction u = (cos phi, sin phi) and the slope r maximise J = P - rho kappa V / qbar^2,
+    where q = g + sigma^2, qbar = (1 + mu) mean(g), v_m = Var(G~_m^2) = 2 (q_m^2 - g_m^2), and, with
+    c_q = sum q c / sum q,
 
         V = (1/M) sum_m (q_m - qbar)^2 + (1 - 1/M) (1/M) sum_m v_m     spatial variance, exact
-        P = |c_q - p|^2 + sum_m v_m |c_m - c_q|^2 / (sum q)^2          squared error of an attacker, delta method
+        P = |c_q - p|^2 + sum_m v_m |c_m - c_q|^2 / (sum q)^2          squared error of an attacker,
+        delta method
 
-    V is about 1e-4 where P is 1e4 m^2: rho would do nothing. Hence V / qbar^2, and kappa = 100 m^2, with which rho = 1
-    and 100 land on the printed errors [Geometry-Aligned Differential Privacy, Eqs. 34 to 44].
+    V is about 1e-4 where P is 1e4 m^2: rho would do nothing. Hence V / qbar^2, and kappa = 100 m^2,
+    with which rho = 1 and 100 land on the printed errors [Geometry-Aligned Differential Privacy,
+    Eqs. 34 to 44].
     """
 
     g: FloatArray
@@ -65,8 +70,9 @@ class Alignment:
     def filled(self, ramp: FloatArray) -> FloatArray:
         """sigma^2 (n, M) = max(0, ramp + b - g) whose rows sum to the budget: exact water-filling.
 
-        sum_m max(0, b - t_m) is convex in b, t = g - ramp: Newton from the right falls onto the root and stops there.
-        The root lies below where it were if all cells were under water, and if the deepest were alone.
+        sum_m max(0, b - t_m) is convex in b, t = g - ramp: Newton from the right falls onto the
+        root and stops there. The root lies below where it were if all cells were under water, and
+        if the deepest were alone.
         """
         t = self.g - ramp
         budget = self.budget
@@ -108,7 +114,8 @@ class Alignment:
         return self.squared_error_m2(sigma2) - self.rho * KAPPA_M2 * smooth
 
     def aligned(self) -> FloatArray:
-        """sigma^2 (n, M): the best direction and slope of a table or of four neighbours, filled exactly.
+        """sigma^2 (n, M): the best direction and slope of a table or of four neighbours, filled
+        exactly.
 
         Neighbours are tried with the true J. No row of g may be all zero.
         """
@@ -152,14 +159,17 @@ class Alignment:
 def _ramps(area: Area, n_cells: int) -> tuple[FloatArray, ...]:
     """Ramps (k,) that rise with 1 a metre over the last `depth` metres in a direction.
 
-    Directions in radians, sums over cells, centroids (k, 2), and with shares w of a sum, sum w^2 (1, c, |c|^2) (k, 4).
+    Directions in radians, sums over cells, centroids (k, 2), and with shares w of a sum, sum w^2
+    (1, c, |c|^2) (k, 4).
     """
     centre_m = height_grid_of(area, n_cells).place_m
     diagonal_m = float(np.linalg.norm(area.side_m))
     depth_m = np.geomspace(min(_NEAREST_M, diagonal_m / 2), _FARTHEST * diagonal_m, _DEPTHS)
     angle = np.repeat(2 * np.pi * np.arange(_ANGLES) / _ANGLES, _DEPTHS)
     along = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ centre_m.T
-    unit = np.maximum(along - along.max(axis=1, keepdims=True) + np.tile(depth_m, _ANGLES)[:, None], 0.0)
+    unit = np.maximum(
+        along - along.max(axis=1, keepdims=True) + np.tile(depth_m, _ANGLES)[:, None], 0.0
+    )
     total = unit.sum(axis=1)
     share = unit / total[:, None]
     moments = np.column_stack([np.ones(n_cells), centre_m, (centre_m**2).sum(axis=1)])
@@ -167,11 +177,16 @@ def _ramps(area: Area, n_cells: int) -> tuple[FloatArray, ...]:
 
 
 def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatArray:
-    """sigma^2 (n, M): the whole budget, in equal parts, on that side of the edge which is farthest from place_m."""
+    """sigma^2 (n, M): the whole budget, in equal parts, on that side of the edge which is farthest
+    from place_m.
+    """
     (x, y) = height_grid_of(area, g.shape[1]).place_m.T
     (east, north) = place_m.T
     edges = np.stack([x == x.min(), x == x.max(), y == y.min(), y == y.max()])
-    away_m = np.stack([east - area.x_min_m, area.x_max_m - east, north - area.y_min_m, area.y_max_m - north], axis=1)
+    away_m = np.stack(
+        [east - area.x_min_m, area.x_max_m - east, north - area.y_min_m, area.y_max_m - north],
+        axis=1,
+    )
     on = edges[away_m.argmax(axis=1)]
     return mu * g.sum(axis=1, keepdims=True) * on / on.sum(axis=1, keepdims=True)
 
@@ -179,16 +194,25 @@ def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatA
 class ShapedNoise(Defense):
     """Adds n_m ~ N(0, sigma_m^2) to each cell of a height gradient, sum_m sigma_m^2 = mu |g|^2.
 
-    There is no spend: the variance depends on the private gradient, so no epsilon can be stated. Updates of other
-    phases do not change. Figures, means over devices: noise_over_gradient (|n|^2 / |g|^2), spread_percent (share of the
-    cells that got noise) and largest_share_percent (of the budget on one cell).
+    There is no spend: the variance depends on the private gradient, so no epsilon can be stated.
+    Updates of other phases do not change. Figures, means over devices: noise_over_gradient (|n|^2 /
+    |g|^2), spread_percent (share of the cells that got noise) and largest_share_percent (of the
+    budget on one cell).
     """
 
     mu: float = Field(ge=0, le=1e9)
     """ratio of the energy of the noise to that of the (clipped) gradient"""
 
-    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 21"
-    needs = {CELLS: "its noise has a shape in space, so updates must have a number for each cell of a grid (radio-map)"}
+    reference = (
+        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map "
+        "Construction, Eq. 21"
+    )
+    needs = {
+        CELLS: (
+            "its noise has a shape in space, so updates must have a number for each cell of "
+            "a grid (radio-map)"
+        )
+    }
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
         yield notice("noise-follows-gradient", self.label)
@@ -200,7 +224,9 @@ class ShapedNoise(Defense):
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         """sigma^2 (n, M) from squared gradients g (n, M)."""
 
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng) -> Protected:
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng
+    ) -> Protected:
         if updates.phase != HEIGHTS or not len(updates.ue):
             return updates, state, []
         rows = updates.rows(slice(None))
@@ -233,34 +259,42 @@ class UniformNoise(ShapedNoise):
 
 
 class GeometryAligned(ShapedNoise):
-    """Noise along a ramp that shifts the weighted centroid of the update away from the UE, which knows its own place.
+    """Noise along a ramp that shifts the weighted centroid of the update away from the UE, which
+    knows its own place.
 
-    sigma_m^2 = max(0, r u.c_m + b - g_m): direction u and slope r maximise the attacker's squared error P minus rho
-    times the spatial variance V; b is set such that the budget is used exactly (`Alignment`).
+    sigma_m^2 = max(0, r u.c_m + b - g_m): direction u and slope r maximise the attacker's squared
+    error P minus rho times the spatial variance V; b is set such that the budget is used exactly
+    (`Alignment`).
 
-    Departs from the paper: V is divided by the squared mean and multiplied by 100 m^2, because it is smaller than P by
-    eight orders of magnitude; and a table of directions and slopes, with neighbours of the best, replaces the nested
-    ascent.
+    Departs from the paper: V is divided by the squared mean and multiplied by 100 m^2, because it
+    is smaller than P by eight orders of magnitude; and a table of directions and slopes, with
+    neighbours of the best, replaces the nested ascent.
     """
 
     kind: Literal["geometry-aligned"] = "geometry-aligned"
     rho: float = Field(default=50.0, ge=0, le=1e9)
     """weight of the spatial variance of the noise against the attacker's squared error"""
 
-    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Algorithm 1"
+    reference = (
+        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map "
+        "Construction, Algorithm 1"
+    )
     example = {"kind": "geometry-aligned", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         sigma2 = np.zeros_like(g)
         live = g.any(axis=1)  # each row's largest is 1
-        sigma2[live] = Alignment(g[live], facts.public.area, local.mean_x()[live], self.mu, self.rho).aligned()
+        sigma2[live] = Alignment(
+            g[live], facts.public.area, local.mean_x()[live], self.mu, self.rho
+        ).aligned()
         return sigma2
 
 
 class EdgeNoise(ShapedNoise):
     """The whole budget on the side of the area that is farthest from the centroid of the gradient.
 
-    This maximises the attacker's error only; the pattern of the gradient remains visible (the paper's Fig. 3b).
+    This maximises the attacker's error only; the pattern of the gradient remains visible (the
+    paper's Fig. 3b).
     """
 
     kind: Literal["edge-noise"] = "edge-noise"

@@ -1,4 +1,6 @@
-r"""Noise in shares in the ring of a secure sum: whole numbers of few bits, with the noise of a Skellam law."""
+r"""Noise in shares in the ring of a secure sum: whole numbers of few bits, with the noise of a
+Skellam law.
+"""
 
 from dataclasses import replace
 from typing import Literal
@@ -14,14 +16,15 @@ from netsim.columns import frozen, no_floats, no_ints
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_BETA = 0.5  # -ln of the share of roundings that would exceed the bound on the norm, which are drawn again
+# -ln of the share of roundings that would exceed the bound on the norm, which are drawn again
+_BETA = 0.5
 _ROWS = 64  # that are rotated at a time: bounds the memory
 
 
 @frozen
 class Ring:
-    """Rotation of a round, by the order (d,) and signs (d,) of the numbers; grain: value of one step of the ring;
-    wrapped_percent: share of the numbers of the last sum that left the ring.
+    """Rotation of a round, by the order (d,) and signs (d,) of the numbers; grain: value of one
+    step of the ring; wrapped_percent: share of the numbers of the last sum that left the ring.
     """
 
     order: IntArray
@@ -36,13 +39,16 @@ def butterflies(x: FloatArray) -> FloatArray:
     half = 1
     while half < size:
         pair = x.reshape(n, -1, 2, half)
-        x = np.stack([pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]], axis=2).reshape(n, size)
+        x = np.stack(
+            [pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]], axis=2
+        ).reshape(n, size)
         half *= 2
     return x / np.sqrt(size)
 
 
 def rotated(x: FloatArray, order: IntArray, sign: FloatArray, back: bool = False) -> FloatArray:
-    """Rows (n, d) after random signs, a random order, and Hadamard transforms of blocks of the powers of two in d.
+    """Rows (n, d) after random signs, a random order, and Hadamard transforms of blocks of the
+    powers of two in d.
 
     An orthonormal map, so no number is padded. `back`: its inverse.
     """
@@ -64,16 +70,27 @@ def rotated(x: FloatArray, order: IntArray, sign: FloatArray, back: bool = False
 
 
 def grain_of(norm: float, noise: float, n: float, d: int, bits: int, tail: float) -> float:
-    """Value of a step of the ring, so that `tail` deviations of a sum of n updates of d numbers, with noise, fit."""
+    """Value of a step of the ring, so that `tail` deviations of a sum of n updates of d numbers,
+    with noise, fit.
+    """
     return float(2 * tail * np.hypot(n * norm / np.sqrt(d), noise) / 2.0**bits)
 
 
 def least_multiplier(
-    epsilon: float, delta: float, rounds: int, n: float, m: float, d: int, bits: int = 16, tail: float = 4.0
+    epsilon: float,
+    delta: float,
+    rounds: int,
+    n: float,
+    m: float,
+    d: int,
+    bits: int = 16,
+    tail: float = 4.0,
 ) -> float:
-    """The smallest noise multiplier with which rounds of n UEs cost at most epsilon, by sums of m or more; add-remove.
+    """The smallest noise multiplier with which rounds of n UEs cost at most epsilon, by sums of m
+    or more; add-remove.
 
-    At least 0.01; infinite where none does: more noise makes coarser steps, and rounding to them moves more.
+    At least 0.01; infinite where none does: more noise makes coarser steps, and rounding to them
+    moves more.
     """
     from scipy.optimize import brentq
 
@@ -91,38 +108,50 @@ def least_multiplier(
 
 
 def moved(most: float, std: float, d: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Deviation of the noise, L2 and L1 sensitivity (1,) each, in steps, of d whole numbers of norm at most `most`."""
+    """Deviation of the noise, L2 and L1 sensitivity (1,) each, in steps, of d whole numbers of norm
+    at most `most`.
+    """
     return np.array([std]), np.array([most]), np.array([min(most**2, np.sqrt(d) * most)])
 
 
 def norm_in_steps(steps: float, d: int) -> float:
-    """Bound on the L2 norm of rounded rows whose norm was at most `steps` [Agarwal et al. 2021, Proposition 22]."""
+    """Bound on the L2 norm of rounded rows whose norm was at most `steps` [Agarwal et al. 2021,
+    Proposition 22].
+    """
     by_chance = steps**2 + d / 4 + np.sqrt(2 * _BETA) * (steps + np.sqrt(d) / 2)
     return float(np.sqrt(min((steps + np.sqrt(d)) ** 2, by_chance)))
 
 
 class Skellam(Defense):
-    r"""Rounds each update to whole numbers in a ring of 2^bits, with a share of Skellam noise: what can be summed.
+    r"""Rounds each update to whole numbers in a ring of 2^bits, with a share of Skellam noise: what
+    can be summed.
 
     With norm bound c, sensitivity s = c or 2 c, and m, h as in `distributed-gaussian`, each UE
 
-    - rotates its update by a random orthonormal map that all know (signs, an order, Hadamard transforms of blocks);
-    - divides by the grain g and rounds at random to whole numbers beside, again where the norm exceeds its bound;
-    - adds the difference of two Poisson numbers of mean (z s / g)^2 / (2 floor(h m)) to each: a share of Skellam noise.
+    - rotates its update by a random orthonormal map that all know (signs, an order, Hadamard
+      transforms of blocks);
+    - divides by the grain g and rounds at random to whole numbers beside, again where the norm
+      exceeds its bound;
+    - adds the difference of two Poisson numbers of mean (z s / g)^2 / (2 floor(h m)) to each: a
+      share of Skellam noise.
 
-    The server gets the sum modulo 2^bits, takes it for a number from -2^(bits-1), and rotates it back. Numbers beyond
-    that wrap (`wrapped_percent` in `metrics`); attacks see the sum before that, which tells no less. The grain is such
-    that `tail` standard deviations of the sum of all UEs (1 / weight of them), with its noise, fit. An upload has
-    `bits` per number in place of 32, so airtime, energy and losses follow.
+    The server gets the sum modulo 2^bits, takes it for a number from -2^(bits-1), and rotates it
+    back. Numbers beyond that wrap (`wrapped_percent` in `metrics`); attacks see the sum before
+    that, which tells no less. The grain is such that `tail` standard deviations of the sum of all
+    UEs (1 / weight of them), with its noise, fit. An upload has `bits` per number in place of 32,
+    so airtime, energy and losses follow.
 
-    Accounted by Renyi costs, which hold for whole numbers: with Delta_2 the bound on the rounded norm, Delta_1 =
-    min(Delta_2^2, sqrt(d) Delta_2) and mu the variance of the noise, in steps, order alpha costs
+    Accounted by Renyi costs, which hold for whole numbers: with Delta_2 the bound on the rounded
+    norm, Delta_1 = min(Delta_2^2, sqrt(d) Delta_2) and mu the variance of the noise, in steps,
+    order alpha costs
 
-        alpha Delta_2^2 / (2 mu) + min(((2 alpha - 1) Delta_2^2 + 6 Delta_1) / (4 mu^2), 3 Delta_1 / (2 mu))
+        alpha Delta_2^2 / (2 mu) + min(((2 alpha - 1) Delta_2^2 + 6 Delta_1) / (4 mu^2), 3 Delta_1 /
+        (2 mu))
 
-    That is 6 to 10 % above the epsilon of as much Gaussian noise, with enough bits. All UEs pay for every round,
-    whether a sum is opened, and for every model. Neighbours are those of `distributed-gaussian`. Departs from the
-    paper: blocks in place of one transform of padded numbers.
+    That is 6 to 10 % above the epsilon of as much Gaussian noise, with enough bits. All UEs pay for
+    every round, whether a sum is opened, and for every model. Neighbours are those of
+    `distributed-gaussian`. Departs from the paper: blocks in place of one transform of padded
+    numbers.
     """
 
     kind: Literal["skellam"] = "skellam"
@@ -137,12 +166,17 @@ class Skellam(Defense):
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
-    reference = "Agarwal, Kairouz, Liu, The Skellam Mechanism for Differentially Private Federated Learning, 2021"
+    reference = (
+        "Agarwal, Kairouz, Liu, The Skellam Mechanism for Differentially Private Federated "
+        "Learning, 2021"
+    )
     example = {"kind": "skellam", "noise_multiplier": 1.0}
     contracts = True
     offers = frozenset({"spend", "shared noise", "whole numbers"})
     needs = (
-        NEEDS_BOUND | FIXED_WEIGHT | {WHOLE_BOUND: "it rounds to whole numbers within its norm; put a clip before it"}
+        NEEDS_BOUND
+        | FIXED_WEIGHT
+        | {WHOLE_BOUND: "it rounds to whole numbers within its norm; put a clip before it"}
     )
     needs_rounds = "its accounting adds up rounds of all UEs"
 
@@ -156,10 +190,14 @@ class Skellam(Defense):
     def grain(self, norm: float, sensitivity: float, d: int, facts: RoundContext) -> float:
         """Value of a step, from public numbers alone."""
         n = max(1.0 / (facts.weight or 1.0), float(facts.least_opened))
-        noise = self.noise_multiplier * sensitivity * np.sqrt(n / facts.least_honest(self.honest_share))
+        noise = (
+            self.noise_multiplier * sensitivity * np.sqrt(n / facts.least_honest(self.honest_share))
+        )
         return grain_of(norm, noise, n, d, self.bits, self.tail)
 
-    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: Ring, rng: Rng) -> Protected:
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: Ring, rng: Rng
+    ) -> Protected:
         bound = updates.promise
         d = updates.n_parameters
         grain = self.grain(bound.norm, bound.sensitivity, d, facts)
@@ -179,12 +217,20 @@ class Skellam(Defense):
             row += draws.poisson(share / 2, d) - draws.poisson(share / 2, d)
         models = np.arange(facts.public.n_model)
         std, l2, l1 = (
-            np.repeat(each, len(models)) for each in moved(most * bound.sensitivity / bound.norm, np.sqrt(variance), d)
+            np.repeat(each, len(models))
+            for each in moved(most * bound.sensitivity / bound.norm, np.sqrt(variance), d)
         )
         spend = Spend(
-            self.label, np.full(len(models), -1), models, std, l2, bound.unit, bound.zeroed.relation, self.delta,
+            self.label,
+            np.full(len(models), -1),
+            models,
+            std,
+            l2,
+            bound.unit,
+            bound.zeroed.relation,
+            self.delta,
             l1_sensitivity=l1,
-        )  # fmt: skip
+        )
         sent = rotated(steps, order, sign, back=True) * grain
         ring = Ring(order, sign, grain, state.wrapped_percent)
         return updates.with_values(sent, None), ring, [spend]

@@ -1,11 +1,13 @@
 r"""Distances between where UEs were and where an attacker says they were. Pure functions on arrays.
 
-The sliced Wasserstein distance of order 1 is the mean over directions of the 1-D distance of the projections,
+The sliced Wasserstein distance of order 1 is the mean over directions of the 1-D distance of the
+projections,
 
     SW1(a, b) = (1 / pi) int_0^pi  int_0^1 |Q_a(u; theta) - Q_b(u; theta)| du dtheta,
 
-with quantile functions Q. In the plane directions need not be random: equally spaced ones are the trapezoid rule
-of a periodic integrand, and 90 of them agree with 1,000 random ones to within the latter's noise. A shift by d
+with quantile functions Q. In the plane directions need not be random: equally spaced ones are the
+trapezoid rule of a periodic integrand, and 90 of them agree with 1,000 random ones to within the
+latter's noise. A shift by d
 gives SW1 = (2 / pi) d.  [Bonneel et al. 2015, "Sliced and Radon Wasserstein barycenters"]
 """
 
@@ -31,7 +33,9 @@ def projections(points_m: FloatArray, directions: int) -> FloatArray:
 
 
 def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
-    """Projections of points (..., n, 2) on equally spaced directions, sorted: (..., directions, n)."""
+    """Projections of points (..., n, 2) on equally spaced directions, sorted: (..., directions,
+    n).
+    """
     along = projections(points_m, directions)
     along.sort(axis=-1)
     return np.moveaxis(along, 0, -2)
@@ -43,7 +47,8 @@ def sums_so_far(along: FloatArray) -> FloatArray:
 
 
 def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> FloatArray:
-    """SW1 in metres of sorted projections a (directions, n) and b (..., directions, m): shape (...).
+    """SW1 in metres of sorted projections a (directions, n) and b (..., directions, m): shape
+    (...).
 
     sums (directions, n + 1): `sums_so_far` of a, where they are known.
     """
@@ -52,20 +57,25 @@ def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> F
     if a.shape[-1] == b.shape[-1]:
         return np.abs(a - b).mean(axis=(-2, -1))
     sets = np.ascontiguousarray(np.swapaxes(b.reshape(-1, *b.shape[-2:]), 0, 1))
-    return _mean_gaps(np.ascontiguousarray(a), sums_so_far(a) if sums is None else sums, sets).reshape(b.shape[:-2])
+    return _mean_gaps(
+        np.ascontiguousarray(a), sums_so_far(a) if sums is None else sums, sets
+    ).reshape(b.shape[:-2])
 
 
 @compiled
 def _mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
     """Return the mean over directions of int_0^1 |Q_a(u) - Q_b(u)| du for every set b: (n_set,).
 
-    a (directions, n) and sets (directions, n_set, m) are sorted; sums (directions, n + 1): of the points of a so far.
+    a (directions, n) and sets (directions, n_set, m) are sorted; sums (directions, n + 1): of the
+    points of a so far.
 
-    One stretch of u for each point of b, over which Q_b is constant and Q_a crosses it at most once.
+    One stretch of u for each point of b, over which Q_b is constant and Q_a crosses it at most
+    once.
 
-    With G(u) = int_0^u Q_a, known from the sums of a so far, a stretch from u_0 to u_1 that is crossed at u_c gives
-    b (u_c - u_0) - (G(u_c) - G(u_0)) + (G(u_1) - G(u_c)) - b (u_1 - u_c). Most are crossed at an end; only among the
-    points of a within a stretch is the crossing looked for, by halves.
+    With G(u) = int_0^u Q_a, known from the sums of a so far, a stretch from u_0 to u_1 that is
+    crossed at u_c gives b (u_c - u_0) - (G(u_c) - G(u_0)) + (G(u_1) - G(u_c)) - b (u_1 - u_c). Most
+    are crossed at an end; only among the points of a within a stretch is the crossing looked for,
+    by halves.
     """
     directions, n = a.shape
     n_set, m = sets.shape[1:]
@@ -103,13 +113,17 @@ def _mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
                             high = middle
                     crossed = low * m
                     there = so_far[low] * m
-                gaps += b * (2 * crossed - first[j] - first[j + 1]) - 2 * there + ends[j] + ends[j + 1]
+                gaps += (
+                    b * (2 * crossed - first[j] - first[j + 1]) - 2 * there + ends[j] + ends[j + 1]
+                )
             total[s] = gaps
     return np.maximum(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
 
 
 def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray) -> FloatArray:
-    """SW1 in metres of sorted projections a (directions, n) and each of some sets of points (k, m, 2): shape (k,)."""
+    """SW1 in metres of sorted projections a (directions, n) and each of some sets of points (k, m,
+    2): shape (k,).
+    """
     return sliced_w1(a, sorted_projections(sets_m, len(a)), sums)
 
 
@@ -124,7 +138,8 @@ _RADII = 1000  # at which a share of the area is tabulated, denser near the plac
 
 
 def within(place_m: FloatArray, radius_m: FloatArray, area: Area) -> FloatArray:
-    """Share of the area (n,) that lies within each radius (n,) of a place (2,): a disc cut by a rectangle.
+    """Share of the area (n,) that lies within each radius (n,) of a place (2,): a disc cut by a
+    rectangle.
 
     In a quadrant the disc has r^2 / 2 (asin(x / r) + x / r sqrt(1 - (x / r)^2)) to the left of x.
     """
@@ -135,7 +150,9 @@ def within(place_m: FloatArray, radius_m: FloatArray, area: Area) -> FloatArray:
 
 
 def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
-    """Area of a disc around the origin within the box from the origin to (x, y), signed like x y."""
+    """Area of a disc around the origin within the box from the origin to (x, y), signed like x
+    y.
+    """
     x = np.minimum(abs(x_m), radius_m)
     y = np.minimum(abs(y_m), radius_m)
     flat = np.minimum(x, np.sqrt(radius_m**2 - y**2))  # so far the box cuts the disc from above
@@ -148,9 +165,11 @@ def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
 
 
 def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
-    """Expected distance from a place (2,) to the nearest of `count` uniformly random places in the area.
+    """Expected distance from a place (2,) to the nearest of `count` uniformly random places in the
+    area.
 
-    int_0^inf (1 - F(r))^count dr, with F(r) the share of the area within r. NaN for no guess, or an unknown place.
+    int_0^inf (1 - F(r))^count dr, with F(r) the share of the area within r. NaN for no guess, or an
+    unknown place.
     """
     if count == 0 or not np.isfinite(place_m).all():
         return nan
@@ -159,8 +178,11 @@ def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
     return float(np.trapezoid(beyond**count, radius_m))
 
 
-def density_peaks(points_m: FloatArray, weight: FloatArray, area: Area, width_m: float, count: int) -> FloatArray:
-    """The highest local maxima of a Gaussian density of points (n, 2): what one would name, (<= count, 2).
+def density_peaks(
+    points_m: FloatArray, weight: FloatArray, area: Area, width_m: float, count: int
+) -> FloatArray:
+    """The highest local maxima of a Gaussian density of points (n, 2): what one would name, (<=
+    count, 2).
 
     On a grid of width_m / 3 over the area (at most 400 a side), with the 8-neighbourhood.
     """
@@ -171,7 +193,9 @@ def density_peaks(points_m: FloatArray, weight: FloatArray, area: Area, width_m:
 
 
 def density_axes(area: Area, width_m: float) -> tuple[FloatArray, FloatArray]:
-    """Coordinates x (p,) and y (q,) of a grid over the area in steps of at most width_m / 3, or of 400 a side."""
+    """Coordinates x (p,) and y (q,) of a grid over the area in steps of at most width_m / 3, or of
+    400 a side.
+    """
     steps = np.clip(np.ceil(area.side_m / (width_m / 3)).astype(int) + 1, 2, 400)
     x = np.linspace(area.x_min_m, area.x_max_m, steps[0])
     return x, np.linspace(area.y_min_m, area.y_max_m, steps[1])
@@ -186,10 +210,14 @@ def gaussian_density(
     return ex @ ey.T
 
 
-def highest_peaks(x: FloatArray, y: FloatArray, values: FloatArray, count: int, least: float = 0.0) -> FloatArray:
-    """Places (<= count, 2) of the highest local maxima above `least` of values (p, q) on a grid, highest first.
+def highest_peaks(
+    x: FloatArray, y: FloatArray, values: FloatArray, count: int, least: float = 0.0
+) -> FloatArray:
+    """Places (<= count, 2) of the highest local maxima above `least` of values (p, q) on a grid,
+    highest first.
 
-    A maximum is strictly above those of its eight neighbours that come first, so that equal ones make one peak.
+    A maximum is strictly above those of its eight neighbours that come first, so that equal ones
+    make one peak.
     """
     p, q = values.shape
     around = np.pad(values, 1, constant_values=-np.inf)

@@ -1,9 +1,9 @@
 """Leakage over time: estimates are compared with the true positions of every UE, once a round.
 
-Attacks have no access to this module. The state is kept per track, a (UE, model) pair: all measured points, batch
-centroids and estimates of each attack so far. Home and work of a UE, or the densest place of one without a home, are
-compared with all estimates of an attack for that UE, in all its models, and with the places that it names of that UE
-(`fl.leakage.tracks`).
+Attacks have no access to this module. The state is kept per track, a (UE, model) pair: all measured
+points, batch centroids and estimates of each attack so far. Home and work of a UE, or the densest
+place of one without a home, are compared with all estimates of an attack for that UE, in all its
+models, and with the places that it names of that UE (`fl.leakage.tracks`).
 """
 
 import math
@@ -21,7 +21,16 @@ from fl.leakage.distances import (
     sorted_projections,
     sums_so_far,
 )
-from fl.leakage.tracks import MOST_NAMED, Band, NamedPlaces, Track, TrackEstimates, Tracks, answers_of, rows_by
+from fl.leakage.tracks import (
+    MOST_NAMED,
+    Band,
+    NamedPlaces,
+    Track,
+    TrackEstimates,
+    Tracks,
+    answers_of,
+    rows_by,
+)
 from fl.types import Estimates, Local, Metrics
 from netsim.columns import evenly, frozen, no_ints, row_id
 from netsim.geometry import Area
@@ -33,9 +42,15 @@ from netsim.units import FloatArray
 
 NAN = float("nan")
 _STEPS = ("step_error_m", "walk_error_m", "step_no_motion_m", "walk_no_motion_m")
-_OF_A_ROUND = ("centroid", "place", "step")  # estimates of a round are about a track; answers are about a UE
+_OF_A_ROUND = (
+    "centroid",
+    "place",
+    "step",
+)  # estimates of a round are about a track; answers are about a UE
 MOST_CENTROIDS = 500  # true or named ones of a track whose distribution is compared,
-MOST_ESTIMATES = 2000  # and estimates of a UE whose density names places; of more, as many evenly in time
+MOST_ESTIMATES = (
+    2000  # and estimates of a UE whose density names places; of more, as many evenly in time
+)
 FEWEST_DRAWS = 20  # of the band of random guesses,
 GUESSES = 40  # beyond so many centroids, which draws of guesses fall matters less
 
@@ -48,38 +63,45 @@ class Leakage(Part):
     max_points: int = Field(2000, ge=100, le=100_000)
     """largest number of true points of a UE in it; more are thinned evenly in time"""
     random_baseline_draws: int = Field(300, ge=1, le=10_000)
-    """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at least 20"""
+    """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at
+    least 20"""
     every_rounds: int = Field(1, ge=1, le=1_000_000)
-    """leakage, named places included, is measured in round 1, then once in this number of rounds, and in the last one
-    (without rounds: in the last merge of `rounds`, where that is set); with many UEs it costs more than the attacks.
-    Of rounds k to 2 k - 1, 2 k to 3 k - 1, ... it is the last one before all names change at once, if there is one, or
-    else the first in which the attacker heard a UE"""
+    """leakage, named places included, is measured in round 1, then once in this number of rounds,
+    and in the last one (without rounds: in the last merge of `rounds`, where that is set); with
+    many UEs it costs more than the attacks. Of rounds k to 2 k - 1, 2 k to 3 k - 1, ... it is the
+    last one before all names change at once, if there is one, or else the first in which the
+    attacker heard a UE"""
     first_round: int = Field(1, ge=1, le=1_000_000)
-    """leakage is measured from this round on; attacks and truth of earlier rounds are remembered, and not scored"""
+    """leakage is measured from this round on; attacks and truth of earlier rounds are remembered,
+    and not scored"""
     peak_width_m: float = Field(75.0, gt=0)
-    """kernel width of densities, m: of estimates, whose two highest peaks an attack names that gives no answers itself,
-    and of the positions of other UEs, the baseline"""
+    """kernel width of densities, m: of estimates, whose two highest peaks an attack names that
+    gives no answers itself, and of the positions of other UEs, the baseline"""
     hit_radius_m: float = Field(100.0, gt=0)
     """distance within which a place counts as found, or as named, m"""
     list_places: int = Field(8, ge=1, le=100)
-    """places of the list that each attack makes of sums, published models, or updates under names that change"""
+    """places of the list that each attack makes of sums, published models, or updates under names
+    that change"""
     list_hit_radius_m: float = Field(50.0, gt=0)
     """distance from a true home or workplace within which a place of a list counts as right, m"""
     belief_ues: int = Field(3, ge=0, le=1000)
-    """number of UEs, those of smallest index, whose beliefs are recorded cell by cell (trackers only)"""
+    """number of UEs, those of smallest index, whose beliefs are recorded cell by cell (trackers
+    only)"""
     target: str = Field("all", min_length=1, max_length=200)
-    """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
+    """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of
+    a UE"""
 
 
 @frozen
 class ComparedRound:
     """A round, as leakage sees it: truth on one side, what the attacks said on the other.
 
-    selected_mean_m (n, 2) is the mean of what each measured row really learnt from, NaN where nothing was sent. A row
-    without samples learnt from earlier measurements only: their mean is its truth, and its points are known already.
-    named : what attacks without answers name of UEs, where that does not follow from all estimates about a UE.
-    last : no round can follow, so that this one is compared whatever its number. heard : whether the attacker heard any
-    UE; names_end : the last round before all names change at once, 0 where none is known.
+    selected_mean_m (n, 2) is the mean of what each measured row really learnt from, NaN where
+    nothing was sent. A row without samples learnt from earlier measurements only: their mean is its
+    truth, and its points are known already. named : what attacks without answers name of UEs, where
+    that does not follow from all estimates about a UE. last : no round can follow, so that this one
+    is compared whatever its number. heard : whether the attacker heard any UE; names_end : the last
+    round before all names change at once, 0 where none is known.
     """
 
     round: int
@@ -95,9 +117,12 @@ class ComparedRound:
 
 
 def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple[Tracks, list[Row]]:
-    """The next tracks, and one row per (UE, model) of the round and attack (columns: `fl/round/tables.toml`)."""
+    """The next tracks, and one row per (UE, model) of the round and attack (columns:
+    `fl/round/tables.toml`).
+    """
     answers = {
-        label: now.named.get(label, {}) | answers_of(estimates, now.area) for label, estimates in now.estimates.items()
+        label: now.named.get(label, {}) | answers_of(estimates, now.area)
+        for label, estimates in now.estimates.items()
     }
     if not is_due(how, tracks, now):
         if now.round < how.first_round:
@@ -105,16 +130,22 @@ def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple
         return _answered(tracks, answers, now.round), []
     tracks = dict(tracks)
     rows_of = {
-        label: rows_by(row_id(of.ue, of.model), np.flatnonzero([what in _OF_A_ROUND for what in of.what]))
+        label: rows_by(
+            row_id(of.ue, of.model), np.flatnonzero([what in _OF_A_ROUND for what in of.what])
+        )
         for label, of in now.estimates.items()
     }
     rows: list[Row] = []
-    for i, (ue, model) in enumerate(zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)):
+    for i, (ue, model) in enumerate(
+        zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)
+    ):
         points_m = now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]]
         known = tracks.get((ue, model), Track.empty())
         if not len(points_m) and not known.seen:  # measured in a round that leakage left out
             continue
-        track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
+        track = known.plus(
+            points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i]
+        )
         owner = row_id(ue, model)
         attacks = dict(track.attacks)
         truth = TrackTruth(how, track, owner, now.area, rng)
@@ -142,7 +173,10 @@ def is_due(how: Leakage, tracks: Tracks, now: ComparedRound) -> bool:
     block = now.round // how.every_rounds
     if not compared:
         return now.heard
-    if block == compared // how.every_rounds or now.round < now.names_end < (block + 1) * how.every_rounds:
+    if (
+        block == compared // how.every_rounds
+        or now.round < now.names_end < (block + 1) * how.every_rounds
+    ):
         return False
     return now.heard or now.round == now.names_end
 
@@ -159,11 +193,17 @@ def _seen(how: Leakage, tracks: Tracks, now: ComparedRound) -> Tracks:
 
 
 def _answered(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int) -> Tracks:
-    """The tracks with what attacks answer in a round that is not compared: it stands until they answer again."""
+    """The tracks with what attacks answer in a round that is not compared: it stands until they
+    answer again.
+    """
     after = dict(tracks)
     for (ue, model), track in tracks.items():
         new = {
-            label: replace(track.attacks.get(label) or TrackEstimates.nothing(), answers=of[ue], answered=number)
+            label: replace(
+                track.attacks.get(label) or TrackEstimates.nothing(),
+                answers=of[ue],
+                answered=number,
+            )
             for label, of in answers.items()
             if ue in of
         }
@@ -182,7 +222,9 @@ def _by_ue(tracks: Tracks) -> dict[tuple[int, str], list[TrackEstimates]]:
 
 @dataclass
 class TrackTruth:
-    """Truth and baselines of attacks on one track: its points, its true centroids, and as many random guesses."""
+    """Truth and baselines of attacks on one track: its points, its true centroids, and as many
+    random guesses.
+    """
 
     how: Leakage
     track: Track
@@ -208,7 +250,9 @@ class TrackTruth:
 
     def sw1_m(self, named_m: FloatArray) -> float:
         """SW1 in metres between all points and places (k, 2), of which at most 500 count."""
-        return float(sliced_w1_of_sets(self.points, named_m[evenly(len(named_m), MOST_CENTROIDS)], self.sums))
+        return float(
+            sliced_w1_of_sets(self.points, named_m[evenly(len(named_m), MOST_CENTROIDS)], self.sums)
+        )
 
     def band(self, last: Band, spoken: int) -> Band:
         """The band of an attack that has named `spoken` centroids.
@@ -225,7 +269,9 @@ class TrackTruth:
         return self._drawn[spoken]
 
     def _guesses_w1(self, count: int) -> FloatArray:
-        """SW1 in metres of each draw; the guesses of a draw begin with those that it had when they were fewer."""
+        """SW1 in metres of each draw; the guesses of a draw begin with those that it had when they
+        were fewer.
+        """
         most = self.how.random_baseline_draws
         draws = min(most, max(most * GUESSES // count, FEWEST_DRAWS))
         w1 = []
@@ -286,14 +332,19 @@ def _distance_m(named_m: FloatArray, true_m: FloatArray) -> float:
 
 
 def _mean_distance_m(named_m: FloatArray, weight: FloatArray, true_m: FloatArray) -> float:
-    """sum_j e_j |g_j - d| / sum_j e_j of places g (k, 2) with weights e (k,): Z of Zong et al., Eq. 16, times k."""
+    """sum_j e_j |g_j - d| / sum_j e_j of places g (k, 2) with weights e (k,): Z of Zong et al., Eq.
+    16, times k.
+    """
     if not weight.sum() > 0:
         return NAN
     return float(weight @ np.linalg.norm(named_m - true_m, axis=1) / weight.sum())
 
 
-def _steps(said: TrackEstimates, step_m: FloatArray, heard: bool, true_m: FloatArray) -> tuple[TrackEstimates, Metrics]:
-    """Errors of the displacement since the last answer, and since the first, along the direction that the attack names.
+def _steps(
+    said: TrackEstimates, step_m: FloatArray, heard: bool, true_m: FloatArray
+) -> tuple[TrackEstimates, Metrics]:
+    """Errors of the displacement since the last answer, and since the first, along the direction
+    that the attack names.
 
     `no_motion` is the error of the guess that the UE did not move.
     """
@@ -314,19 +365,33 @@ def _steps(said: TrackEstimates, step_m: FloatArray, heard: bool, true_m: FloatA
 
 
 def _near(how: Leakage, every: list[TrackEstimates], ue: int, now: ComparedRound) -> Metrics:
-    """How near the estimates about a UE, and the places that an attacker without the truth would name, are to its own.
+    """How near the estimates about a UE, and the places that an attacker without the truth would
+    name, are to its own.
 
     NaN for a UE without any: there is nothing to be near to.
     """
-    places = {"home": now.places.home_m[ue], "work": now.places.work_m[ue], "densest": now.places.densest()[ue]}
+    places = {
+        "home": now.places.home_m[ue],
+        "work": now.places.work_m[ue],
+        "densest": now.places.densest()[ue],
+    }
     points_m = _estimates(every)[0]
     named_m = np.full((MOST_NAMED, 2), np.nan)
     if any(np.isfinite(true_m).all() for true_m in places.values()):
         named_m = _guesses(how, every, now.area).best_two
-    row = dict(zip(("named_x_m", "named_y_m", "second_x_m", "second_y_m"), named_m.ravel().tolist(), strict=True))
+    row = dict(
+        zip(
+            ("named_x_m", "named_y_m", "second_x_m", "second_y_m"),
+            named_m.ravel().tolist(),
+            strict=True,
+        )
+    )
     count = sum(said.named for said in every)
     for name, true_m in places.items():
-        row |= {f"{name}_m": nearest_m(points_m, true_m), f"{name}_named_m": nearest_m(named_m, true_m)}
+        row |= {
+            f"{name}_m": nearest_m(points_m, true_m),
+            f"{name}_named_m": nearest_m(named_m, true_m),
+        }
         if name != "work":
             row[f"guess_{name}_m"] = guesses_nearest_m(true_m, now.area, count)
     return row
@@ -335,7 +400,9 @@ def _near(how: Leakage, every: list[TrackEstimates], ue: int, now: ComparedRound
 def _estimates(said: list[TrackEstimates]) -> tuple[FloatArray, FloatArray]:
     """All centroids and places (n, 2) of a UE so far, with weights (n,)."""
     points = np.concatenate([at for each in said for at in (each.centroids, each.places)])
-    return points, np.concatenate([w for each in said for w in (np.ones(len(each.centroids)), each.weights)])
+    return points, np.concatenate(
+        [w for each in said for w in (np.ones(len(each.centroids)), each.weights)]
+    )
 
 
 def _guesses(how: Leakage, said: list[TrackEstimates], area: Area) -> NamedPlaces:
@@ -359,14 +426,31 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
         named = _guesses(how, every, area)
         for i, (x_m, y_m) in enumerate(named.place_m.tolist()):
             said = {"place": named.place[i], "probability": float(named.probability[i])}
-            rows.append({"attack": label, "ue": ue, "rank": int(named.rank[i]), "x_m": x_m, "y_m": y_m, **said})
+            rows.append(
+                {
+                    "attack": label,
+                    "ue": ue,
+                    "rank": int(named.rank[i]),
+                    "x_m": x_m,
+                    "y_m": y_m,
+                    **said,
+                }
+            )
     return rows
 
 
-def homes_named(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[tuple[int, str, bool]]:
-    """UE, attack, and whether it names the home of that UE within hit_radius_m now: of all attacked UEs with a home."""
+def homes_named(
+    how: Leakage, tracks: Tracks, area: Area, places: Places
+) -> list[tuple[int, str, bool]]:
+    """UE, attack, and whether it names the home of that UE within hit_radius_m now: of all attacked
+    UEs with a home.
+    """
     return [
-        (ue, label, nearest_m(_guesses(how, every, area).best_two, places.home_m[ue]) <= how.hit_radius_m)
+        (
+            ue,
+            label,
+            nearest_m(_guesses(how, every, area).best_two, places.home_m[ue]) <= how.hit_radius_m,
+        )
         for (ue, label), every in _by_ue(tracks).items()
         if np.isfinite(places.home_m[ue]).all()
     ]

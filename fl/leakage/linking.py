@@ -1,20 +1,23 @@
 r"""Names that change: how well they hide their owners from attacks that link them.
 
-An update counts if its UE was seen before under another name. It is linked right if it is given to the track that last
-held an update of that UE. An attacker that assigns k new names to the m UEs that were seen before and have no old name
-now, at random, is right about each with probability 1 / max(k, m).
+An update counts if its UE was seen before under another name. It is linked right if it is given to
+the track that last held an update of that UE. An attacker that assigns k new names to the m UEs
+that were seen before and have no old name now, at random, is right about each with probability 1 /
+max(k, m).
 
-Time to confusion is exposure over confusions: exposure is the time between successive updates of a UE, summed over UEs;
-a confusion is an update that is not linked right or, by entropy, one whose track could have gone on as several names,
+Time to confusion is exposure over confusions: exposure is the time between successive updates of a
+UE, summed over UEs; a confusion is an update that is not linked right or, by entropy, one whose
+track could have gone on as several names,
 
     H = - sum_i p_i log2 p_i > 0.4 bit    (the likeliest has a probability of about 0.92),
 
 which the attacker knows of itself. 2^H is the size of the anonymity set.
 [Hoh and Gruteser 2005; Hoh et al. 2007, for time to confusion and its threshold.]
 
-Measures of error compare every estimate with the truth, whichever UE is believed to have sent it. What an attack names
-of a UE must follow from what the attacker knows: estimates belong together if they were made under one name or, of an
-attack that links names, about one track, which may be that of several UEs (`OwnedPlaces`).
+Measures of error compare every estimate with the truth, whichever UE is believed to have sent it.
+What an attack names of a UE must follow from what the attacker knows: estimates belong together if
+they were made under one name or, of an attack that links names, about one track, which may be that
+of several UEs (`OwnedPlaces`).
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ CONFUSED_BITS = 0.4
 
 @frozen
 class OwnedPlaces(Columns):
-    """Centroids and places inside the area of one attack so far: owner (n,), a name or a track; place_m (n, 2), weight
-    (n,), of centroids 1.
+    """Centroids and places inside the area of one attack so far: owner (n,), a name or a track;
+    place_m (n, 2), weight (n,), of centroids 1.
     """
 
     owner: IntArray = field(default_factory=no_ints)
@@ -54,19 +57,27 @@ class OwnedPlaces(Columns):
     def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> OwnedPlaces:
         """With estimates (k,) of a round, of owners (k,)."""
         what = np.array(estimates.what, dtype=object)
-        new = OwnedPlaces(owner, estimates.position_m, np.where(what == "centroid", 1.0, estimates.weight))
+        new = OwnedPlaces(
+            owner, estimates.position_m, np.where(what == "centroid", 1.0, estimates.weight)
+        )
         use = ((what == "centroid") | (what == "place")) & area.contains(estimates.position_m)
         return self.join([self, new.select(use)])
 
     def named(self, owner: int, area: Area, width_m: float) -> NamedPlaces:
         """The two highest density peaks of what belongs to an owner."""
         mine = self.select(self.owner == owner)
-        return NamedPlaces.ranked(density_peaks(mine.place_m, mine.weight, area, width_m, MOST_NAMED))
+        return NamedPlaces.ranked(
+            density_peaks(mine.place_m, mine.weight, area, width_m, MOST_NAMED)
+        )
 
 
 def of_ues(revised: RevisedEstimates, names: Names) -> Estimates:
-    """Estimates about tracks as estimates about UEs: each by the track that holds most of its names."""
-    pairs, count = np.unique(np.stack([names.of[revised.name], revised.track], axis=1), axis=0, return_counts=True)
+    """Estimates about tracks as estimates about UEs: each by the track that holds most of its
+    names.
+    """
+    pairs, count = np.unique(
+        np.stack([names.of[revised.name], revised.track], axis=1), axis=0, return_counts=True
+    )
     pairs = pairs[np.lexsort([pairs[:, 1], -count, pairs[:, 0]])]
     ue, first = np.unique(pairs[:, 0], return_index=True)
     row, said = np.nonzero(pairs[first, 1][:, None] == revised.estimates.ue)
@@ -74,7 +85,9 @@ def of_ues(revised: RevisedEstimates, names: Names) -> Estimates:
 
 
 def owners(ue: IntArray, names: Names, links: NameLinks | None) -> IntArray:
-    """Names of estimates about UEs (k,), as the attacker sees it: the name of each UE now or, by links, its track."""
+    """Names of estimates about UEs (k,), as the attacker sees it: the name of each UE now or, by
+    links, its track.
+    """
     name = names.now[ue]
     if links is None or not len(links.name):
         return name
@@ -87,9 +100,9 @@ def owners(ue: IntArray, names: Names, links: NameLinks | None) -> IntArray:
 class LinkedUpdates:
     """Links that an attack has made of the updates so far.
 
-    track, name (n_ue,) : those of each UE's last update, -1 before any; seen_s (n_ue,) : its time. exposure_s, wrong,
-    unsure, by_chance : sums over updates that count: time, confusions, those by entropy, and those of random links.
-    silent : it has linked names without saying how sure it is.
+    track, name (n_ue,) : those of each UE's last update, -1 before any; seen_s (n_ue,) : its time.
+    exposure_s, wrong, unsure, by_chance : sums over updates that count: time, confusions, those by
+    entropy, and those of random links. silent : it has linked names without saying how sure it is.
     """
 
     track: IntArray
@@ -147,22 +160,32 @@ class Linking:
     owned: dict[str, OwnedPlaces] = field(default_factory=dict)
 
 
-def observe(before: Linking, label: str, links: NameLinks, names: Names, time_s: float) -> tuple[Linking, Row]:
-    """After a round in which an attack linked names: the state, and its row of the table `linking`."""
+def observe(
+    before: Linking, label: str, links: NameLinks, names: Names, time_s: float
+) -> tuple[Linking, Row]:
+    """After a round in which an attack linked names: the state, and its row of the table
+    `linking`.
+    """
     last = before.held.get(label) or LinkedUpdates.nothing(len(names.now))
     held, row = last.plus(links, names, time_s)
     row = {"round": links.round, "time_s": time_s, "attack": label, **row}
     return replace(before, held=before.held | {label: held}), row
 
 
-def identification(said: Identities, directory: Directory, users: tuple[str, ...], names: Names) -> Row:
-    """A row of the table `identities` without round, time and attack; users (n_ue,): the name of each UE.
+def identification(
+    said: Identities, directory: Directory, users: tuple[str, ...], names: Names
+) -> Row:
+    """A row of the table `identities` without round, time and attack; users (n_ue,): the name of
+    each UE.
 
-    A name is linked right if the attack names the person who sent it, one of a person outside the directory if it says
-    so. Linking names at random is right about each with probability 1 / people.
+    A name is linked right if the attack names the person who sent it, one of a person outside the
+    directory if it says so. Linking names at random is right about each with probability 1 /
+    people.
     """
     person = {user: i for i, user in enumerate(directory.user)}
-    truth = np.array([person.get(users[ue], NO_PERSON) for ue in names.of[said.name].tolist()], dtype=int)
+    truth = np.array(
+        [person.get(users[ue], NO_PERSON) for ue in names.of[said.name].tolist()], dtype=int
+    )
     listed = truth >= 0
     given = said.person >= 0
     answered = said.person != UNKNOWN
@@ -201,22 +224,35 @@ MOST_UES = 500
 
 
 def unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
-    """Rows of the table `unicity`: the share of draws of p points of a UE that its trace alone has, by resolution.
+    """Rows of the table `unicity`: the share of draws of p points of a UE that its trace alone has,
+    by resolution.
 
-    Each point is known as a round and a square of the grid. UEs with fewer than p points are left out, and p of which
-    no UE has as many. [de Montjoye et al., Unique in the Crowd, Sci. Rep. 3:1376, 2013.] Names do not matter: this is
-    what is left of anonymity where nothing but names is hidden and each UE keeps one.
+    Each point is known as a round and a square of the grid. UEs with fewer than p points are left
+    out, and p of which no UE has as many. [de Montjoye et al., Unique in the Crowd, Sci. Rep.
+    3:1376, 2013.] Names do not matter: this is what is left of anonymity where nothing but names is
+    hidden and each UE keeps one.
     """
     ues, owner = np.unique(traces.ue, return_inverse=True)
     rows = []
     for resolution_m in RESOLUTIONS_M:
         square = np.floor(traces.place_m / resolution_m).astype(int)
-        point = np.unique(np.column_stack([traces.round, square]), axis=0, return_inverse=True)[1].reshape(-1)
-        has = csr_array((np.ones(len(point), dtype=bool), (point, owner)), shape=(len(point), len(ues)))
+        point = np.unique(np.column_stack([traces.round, square]), axis=0, return_inverse=True)[
+            1
+        ].reshape(-1)
+        has = csr_array(
+            (np.ones(len(point), dtype=bool), (point, owner)), shape=(len(point), len(ues))
+        )
         for p in range(1, MOST_POINTS + 1):
-            alone = _alone([point[owner == ue] for ue in range(min(len(ues), MOST_UES))], has, p, rng)
+            alone = _alone(
+                [point[owner == ue] for ue in range(min(len(ues), MOST_UES))], has, p, rng
+            )
             if len(alone):
-                row = {"resolution_m": resolution_m, "points": p, "ues": len(alone) // DRAWS, "draws": len(alone)}
+                row = {
+                    "resolution_m": resolution_m,
+                    "points": p,
+                    "ues": len(alone) // DRAWS,
+                    "draws": len(alone),
+                }
                 rows.append({**row, "unique_percent": 100.0 * float(np.mean(alone))})
     return rows
 
@@ -229,7 +265,9 @@ def _alone(points: list[IntArray], has: csr_array, p: int, rng: Rng) -> list[boo
     alone = []
     for ue, mine in enumerate(points):
         if len(mine) >= p:
-            keys = rng.uniform("points", np.full(DRAWS, ue), (len(mine),), item=np.arange(DRAWS) + DRAWS * p)
+            keys = rng.uniform(
+                "points", np.full(DRAWS, ue), (len(mine),), item=np.arange(DRAWS) + DRAWS * p
+            )
             chosen = mine[np.argsort(keys, axis=1)[:, :p]]
             matches = has[chosen.ravel()].toarray().reshape(DRAWS, p, -1).all(axis=1)
             alone += (matches.sum(axis=1) == 1).tolist()

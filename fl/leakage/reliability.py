@@ -2,13 +2,15 @@ r"""Whether probabilities that an attack states can be believed.
 
 Of n statements with probability p_i, and hits y_i in {0, 1}, in bins b of equal width:
 
-    expected calibration error   sum_b n_b |mean p - mean y| / n      (0: stated is right, on average in each bin)
+    expected calibration error   sum_b n_b |mean p - mean y| / n      (0: stated is right, on
+    average in each bin)
 
-Of few UEs the error is large by chance alone: compare with `by_chance_error`, its mean if hits were drawn with the
-stated probabilities, one draw a UE and bin, since rounds at one home share one error. [Murphy and Winkler 1977]
+Of few UEs the error is large by chance alone: compare with `by_chance_error`, its mean if hits were
+drawn with the stated probabilities, one draw a UE and bin, since rounds at one home share one
+error. [Murphy and Winkler 1977]
 
-An attack may also claim that a UE is near a place, or has moved: the area under the ROC curve of the weights of these
-claims is 0.5 for random guessing, and only the order of weights counts.
+An attack may also claim that a UE is near a place, or has moved: the area under the ROC curve of
+the weights of these claims is 0.5 for random guessing, and only the order of weights counts.
 """
 
 from __future__ import annotations
@@ -28,15 +30,21 @@ _DRAWS = 400
 
 @frozen
 class Reliability:
-    """Calibration of `count` statements: the error, and that of an attack that is right about itself; NaN of none."""
+    """Calibration of `count` statements: the error, and that of an attack that is right about
+    itself; NaN of none.
+    """
 
     count: int
     error: float
     by_chance_error: float
 
 
-def reliability(ue: IntArray, probability: FloatArray, hit: BoolArray, draws: int = _DRAWS) -> Reliability:
-    """Measure statements (n,) about UEs ue (n,), and whether they came true; those that are NaN are left out."""
+def reliability(
+    ue: IntArray, probability: FloatArray, hit: BoolArray, draws: int = _DRAWS
+) -> Reliability:
+    """Measure statements (n,) about UEs ue (n,), and whether they came true; those that are NaN are
+    left out.
+    """
     known = np.isfinite(probability)
     if not known.any():
         return Reliability(0, nan, nan)
@@ -44,7 +52,9 @@ def reliability(ue: IntArray, probability: FloatArray, hit: BoolArray, draws: in
     ues, of_ue = np.unique(ue[known], return_inverse=True)
     column = np.minimum((p * _BINS).astype(int), _BINS - 1)
     cell = of_ue * _BINS + column
-    count, stated = (np.bincount(cell, weights, len(ues) * _BINS).reshape(-1, _BINS) for weights in (None, p))
+    count, stated = (
+        np.bincount(cell, weights, len(ues) * _BINS).reshape(-1, _BINS) for weights in (None, p)
+    )
     # one uniform number a UE and bin: those of a draw, turned by a tenth a bin
     drawn = Streams(0).at("reliability").uniform("ue", np.arange(draws), (len(ues),))
     unit = (drawn[:, :, None] + np.arange(_BINS) / _BINS) % 1.0
@@ -55,9 +65,11 @@ def reliability(ue: IntArray, probability: FloatArray, hit: BoolArray, draws: in
 
 
 def near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
-    """Probability that a UE nearer than the median has a larger weight (n,) than another, ties half.
+    """Probability that a UE nearer than the median has a larger weight (n,) than another, ties
+    half.
 
-    distance_m (n,): true distances to the places named; NaN: unknown, left out. NaN where no distance differs.
+    distance_m (n,): true distances to the places named; NaN: unknown, left out. NaN where no
+    distance differs.
     """
     known = np.isfinite(distance_m)
     if not known.any():
@@ -66,7 +78,8 @@ def near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
 
 
 def moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> float:
-    """Probability that a UE that has moved by more than hit_radius_m has a larger weight (n,) than another, ties half.
+    """Probability that a UE that has moved by more than hit_radius_m has a larger weight (n,) than
+    another, ties half.
 
     moved_m (n,): true displacements; NaN: unknown, left out. NaN where all have moved, or none.
     """

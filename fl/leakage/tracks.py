@@ -1,9 +1,10 @@
-"""State of leakage: true points and estimates of attacks per (UE, model), and where UEs were in each window.
+"""State of leakage: true points and estimates of attacks per (UE, model), and where UEs were in
+each window.
 
-Home and work are looked for at the places that an attack names. An attack that answers (estimates "answer") names them
-itself, best first, at most two; or, where it says which is home, work or a third place, these, with the probability
-that each is right. Of any other attack they are the two highest density peaks of all its estimates so far, which an
-attacker without the truth can compute.
+Home and work are looked for at the places that an attack names. An attack that answers (estimates
+"answer") names them itself, best first, at most two; or, where it says which is home, work or a
+third place, these, with the probability that each is right. Of any other attack they are the two
+highest density peaks of all its estimates so far, which an attacker without the truth can compute.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from netsim.units import FloatArray, IntArray
 
 _POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
 MOST_NAMED = 2
-"""places of a UE in which home and work are looked for: of more answers those of largest weight, or those that are said
-to be home and work"""
+"""places of a UE in which home and work are looked for: of more answers those of largest weight, or
+those that are said to be home and work"""
 
 
 @frozen
 class NamedPlaces:
-    """Places named of a UE: place_m (k, 2), rank (k,) ascending from 1, place : home, work, third 1, ..., or empty
-    where the attack does not say; probability (k,) : as stated, NaN where it is not.
+    """Places named of a UE: place_m (k, 2), rank (k,) ascending from 1, place : home, work, third
+    1, ..., or empty where the attack does not say; probability (k,) : as stated, NaN where it is
+    not.
 
     Home has rank 1 and work rank 2, also where only one of them is named.
     """
@@ -41,7 +43,12 @@ class NamedPlaces:
     @classmethod
     def ranked(cls, place_m: FloatArray) -> NamedPlaces:
         """Places (k, 2), best first, of which nothing else is said."""
-        return cls(place_m, np.arange(1, len(place_m) + 1), [""] * len(place_m), np.full(len(place_m), np.nan))
+        return cls(
+            place_m,
+            np.arange(1, len(place_m) + 1),
+            [""] * len(place_m),
+            np.full(len(place_m), np.nan),
+        )
 
     @property
     def best_two(self) -> FloatArray:
@@ -55,8 +62,8 @@ class NamedPlaces:
 def answers_of(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
     """Answers of an attack in a round, by UE, whatever their model.
 
-    A place that is repeated, for instance at each model of the UE, counts once. Answers outside of the area, or not
-    finite, are left out; a UE of which only such ones were given has no places.
+    A place that is repeated, for instance at each model of the UE, counts once. Answers outside of
+    the area, or not finite, are left out; a UE of which only such ones were given has no places.
     """
     inside = area.contains(estimates.position_m)
     groups = rows_by(estimates.ue, np.flatnonzero([what == "answer" for what in estimates.what]))
@@ -67,7 +74,9 @@ def rows_by(key: IntArray, rows: IntArray) -> dict[int, IntArray]:
     """Those rows (k,) of each key (n,), in their order."""
     order = rows[np.argsort(key[rows], kind="stable")]
     keys, first = np.unique(key[order], return_index=True)
-    return dict(zip(keys.tolist(), np.split(order, first[1:]), strict=False))  # of no rows a split is empty
+    return dict(
+        zip(keys.tolist(), np.split(order, first[1:]), strict=False)
+    )  # of no rows a split is empty
 
 
 def _named(estimates: Estimates, mine: IntArray) -> NamedPlaces:
@@ -76,9 +85,16 @@ def _named(estimates: Estimates, mine: IntArray) -> NamedPlaces:
     rank = np.array([rank_of_place(estimates.status[i]) for i in mine], dtype=int)
     if not (rank > 0).any():
         return NamedPlaces.ranked(_once(estimates.position_m[mine])[:MOST_NAMED])
-    every, first = np.unique(rank[rank > 0], return_index=True)  # of two answers for one place the likelier
+    every, first = np.unique(
+        rank[rank > 0], return_index=True
+    )  # of two answers for one place the likelier
     best = mine[rank > 0][first]
-    return NamedPlaces(estimates.position_m[best], every, [estimates.status[i] for i in best], estimates.weight[best])
+    return NamedPlaces(
+        estimates.position_m[best],
+        every,
+        [estimates.status[i] for i in best],
+        estimates.weight[best],
+    )
 
 
 def _once(place_m: FloatArray) -> FloatArray:
@@ -89,7 +105,8 @@ def _once(place_m: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Band:
-    """SW1 of as many uniformly random places as centroids were named: mean, 5 % and 95 % quantile, in metres.
+    """SW1 of as many uniformly random places as centroids were named: mean, 5 % and 95 % quantile,
+    in metres.
 
     rounds, spoken : how many rounds and centroids there were when it was drawn.
     """
@@ -105,10 +122,10 @@ class Band:
 class TrackEstimates:
     """Estimates of one track by an attack so far.
 
-    centroids, places (k, 2), weights (k,) of the places: those inside the area; spoken: centroids that it named, inside
-    or not; named: these and other places;
-    anchor_m (2, 2): true centroids at the first and the last answer of a walk; walk_m (2,): its steps, summed;
-    answers : the latest ones about the UE; answered: their round, 0 before any.
+    centroids, places (k, 2), weights (k,) of the places: those inside the area; spoken: centroids
+    that it named, inside or not; named: these and other places; anchor_m (2, 2): true centroids at
+    the first and the last answer of a walk; walk_m (2,): its steps, summed; answers : the latest
+    ones about the UE; answered: their round, 0 before any.
     """
 
     bounds: ClassVar = dict.fromkeys(("centroids", "places"), _POSITIONS_M)
@@ -133,8 +150,9 @@ class TrackEstimates:
 class Track:
     """The truth of one (UE, model), and what attacks have said of it.
 
-    points (k, 2): every stride-th of the `seen` true points, in order of time; centroids
-    (rounds, 2): true mean of each round; attacks: by label; compared: the last round in which leakage was measured.
+    points (k, 2): every stride-th of the `seen` true points, in order of time; centroids (rounds,
+    2): true mean of each round; attacks: by label; compared: the last round in which leakage was
+    measured.
     """
 
     bounds: ClassVar = dict.fromkeys(("points", "centroids"), _POSITIONS_M)
@@ -151,7 +169,8 @@ class Track:
         return cls(no_places(), no_places())
 
     def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> Track:
-        """With the true points of a round; when there are too many, every second one is kept, for good.
+        """With the true points of a round; when there are too many, every second one is kept, for
+        good.
 
         selected_m (2,) is the true centroid of a round without points.
         """
@@ -162,9 +181,12 @@ class Track:
             points = points[::2].copy()  # a view would keep all of them
             stride = stride * 2
         return replace(
-            self, points=points, stride=stride, seen=self.seen + len(points_m),
+            self,
+            points=points,
+            stride=stride,
+            seen=self.seen + len(points_m),
             centroids=np.concatenate([self.centroids, centroid[None]]),
-        )  # fmt: skip
+        )
 
 
 Tracks = dict[tuple[int, int], Track]
@@ -173,7 +195,9 @@ Tracks = dict[tuple[int, int], Track]
 
 @frozen
 class Whereabouts(Columns):
-    """Where UEs really were on average in each window: round, ue (n,), place_m (n, 2); in order of rounds."""
+    """Where UEs really were on average in each window: round, ue (n,), place_m (n, 2); in order of
+    rounds.
+    """
 
     round: IntArray
     ue: IntArray

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class Learner(Part):
-    """A learning task. The `phases` of a round take place one after the other, each with its own upload."""
+    """A learning task. The `phases` of a round take place one after the other, each with its own
+    upload.
+    """
 
     kind: str
     phases: ClassVar[tuple[str, ...]] = ("all",)
@@ -38,27 +40,37 @@ class Learner(Part):
 
     @property
     def shortest_m(self) -> float:
-        """Length of the shortest structure that its inputs resolve, m; infinite where they have none."""
+        """Length of the shortest structure that its inputs resolve, m; infinite where they have
+        none.
+        """
         return inf
 
     @property
     def passes(self) -> float:
-        """Number of passes over every sample in local training, which determines compute time and energy."""
+        """Number of passes over every sample in local training, which determines compute time and
+        energy.
+        """
         return 1.0
 
     @property
     def wants_sampled_places(self) -> bool:
-        """Whether it needs `public.sampled_m`, which a deployment could not publish without leaking."""
+        """Whether it needs `public.sampled_m`, which a deployment could not publish without
+        leaking.
+        """
         return False
 
     @property
     def wants_dataset_statistics(self) -> bool:
-        """Whether it needs `public.dataset`, which a deployment could not publish without leaking."""
+        """Whether it needs `public.dataset`, which a deployment could not publish without
+        leaking.
+        """
         return False
 
     @property
     def discloses(self) -> str:
-        """Statistics of the data that are published before the first round, in words; empty: none."""
+        """Statistics of the data that are published before the first round, in words; empty:
+        none.
+        """
         return ""
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
@@ -81,36 +93,55 @@ class Learner(Part):
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         """Utility figures, names with units; NaN where nothing was held out."""
 
-    def strongest_dbm(self, model: Model, place_m: FloatArray, models: IntArray) -> FloatArray | None:
-        """The largest RSRP (N,) that some models (k,), by number, predict at places (N, 2), NaN for none.
+    def strongest_dbm(
+        self, model: Model, place_m: FloatArray, models: IntArray
+    ) -> FloatArray | None:
+        """The largest RSRP (N,) that some models (k,), by number, predict at places (N, 2), NaN for
+        none.
 
         None for a learner that predicts no RSRP.
         """
         return None
 
-    def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model | None:
+    def trained_centrally(
+        self, model: Model, samples: HeldOut, epochs: int, rng: Rng
+    ) -> Model | None:
         """Model trained centrally on the samples of all UEs; None: not defined.
 
         `model` gives the public constants; training starts afresh.
         """
         return None
 
-    def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Loss (N,) of records x (N, p), y (N,) under models model_of (N,): of learners that offer `record loss`."""
+    def record_losses(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        """Loss (N,) of records x (N, p), y (N,) under models model_of (N,): of learners that offer
+        `record loss`.
+        """
         raise NotImplementedError
 
-    def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record gradient`."""
+    def record_gradient_norms(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record
+        gradient`.
+        """
         raise NotImplementedError
 
-    def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Gradient (N, d) of each record's loss in all parameters: of learners that offer `record gradients`."""
+    def record_gradients(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        """Gradient (N, d) of each record's loss in all parameters: of learners that offer `record
+        gradients`.
+        """
         raise NotImplementedError
 
     def evaluate_against(
         self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
     ) -> Metrics:
-        """Utility figures against the law of where UEs are: density(places (k, 2)) is per square metre, or None."""
+        """Utility figures against the law of where UEs are: density(places (k, 2)) is per square
+        metre, or None.
+        """
         return {}
 
     def update_grid(self, model: Model) -> PlaceGrid | None:
@@ -118,27 +149,36 @@ class Learner(Part):
         return None
 
     def bias_rms(self, updates: Updates) -> FloatArray:
-        """RMS of each row's gradient in the first layer's biases (n,); NaN for a learner without such a layer."""
+        """RMS of each row's gradient in the first layer's biases (n,); NaN for a learner without
+        such a layer.
+        """
         return np.full(len(updates.ue), np.nan)
 
     def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
-        """Largest error of a closed-form centroid of each row (n,), metres; NaN where no theorem holds."""
+        """Largest error of a closed-form centroid of each row (n,), metres; NaN where no theorem
+        holds.
+        """
         return np.full(len(data.ue), np.nan)
 
     def request(self, model: Model) -> Request | None:
-        """The server's request, for learners with which a query policy can be used; None for others."""
+        """The server's request, for learners with which a query policy can be used; None for
+        others.
+        """
         return None
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
-        """Figures of the model that a round started from, on the data of the round; names with units."""
+        """Figures of the model that a round started from, on the data of the round; names with
+        units.
+        """
         return {}
 
 
 class GridLearner(Learner):
-    """A learner whose updates in `grid_phase` have one number for each cell of a square grid over the area.
+    """A learner whose updates in `grid_phase` have one number for each cell of a square grid over
+    the area.
 
-    These numbers come first among the parameters of a model. This is what attacks read that look where an update is
-    strong, and what noise with a shape in space is added to.
+    These numbers come first among the parameters of a model. This is what attacks read that look
+    where an update is strong, and what noise with a shape in space is added to.
     """
 
     @abstractmethod
@@ -146,8 +186,11 @@ class GridLearner(Learner):
         """The cells."""
 
     @abstractmethod
-    def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> "LinkPatterns":
-        """Updates of devices at places (n, 2) by an error of `error_db` on one link each, of the nearest stations.
+    def link_patterns(
+        self, model: Model, place_m: FloatArray, links: int, error_db: float
+    ) -> "LinkPatterns":
+        """Updates of devices at places (n, 2) by an error of `error_db` on one link each, of the
+        nearest stations.
 
         Anyone with the model can compute this: a device's measurements are taken as unknown.
         """
@@ -165,7 +208,9 @@ class FirstLayerLearner(Learner):
 
     @property
     def update_over_gradient(self) -> float:
-        """Size of an update over that of the gradient it was made from: the learning rate, where there is one."""
+        """Size of an update over that of the gradient it was made from: the learning rate, where
+        there is one.
+        """
         return 1.0
 
     def bias_rms(self, updates: Updates) -> FloatArray:
@@ -182,8 +227,8 @@ class FirstLayerLearner(Learner):
 class LayeredLearner(FirstLayerLearner):
     """A learner of fully connected layers, each with biases, that reads an encoded position.
 
-    Layers count from 1. With h(x) what layer l reads of a sample at x, the layer's weights and biases move in one step,
-    and under any linear optimiser, by
+    Layers count from 1. With h(x) what layer l reads of a sample at x, the layer's weights and
+    biases move in one step, and under any linear optimiser, by
 
         D_l = [dW_l; db_l] = sum_i [h(x_i); 1] delta_i^T,
 
@@ -197,17 +242,23 @@ class LayeredLearner(FirstLayerLearner):
 
     @abstractmethod
     def layer(self, updates: FloatArray, layer: int) -> FloatArray:
-        """D_l (n, inputs + 1, units) of update rows (n, d), the bias last; inputs that the place alone determines."""
+        """D_l (n, inputs + 1, units) of update rows (n, d), the bias last; inputs that the place
+        alone determines.
+        """
 
     @abstractmethod
     def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
-        """[h(x); 1] (G, inputs + 1) of places (G, 2) in metres under the parameters of model `of`."""
+        """[h(x); 1] (G, inputs + 1) of places (G, 2) in metres under the parameters of model
+        `of`.
+        """
 
 
 class SurfaceLearner(Learner):
-    """A learner whose updates are answers about a grid of points: surfaces, one for each bandwidth asked for.
+    """A learner whose updates are answers about a grid of points: surfaces, one for each bandwidth
+    asked for.
 
-    Its model's constants hold the grid, x_m (P,) and y_m (Q,), evenly spaced, and bandwidth_m (H,). On a line Q is 1.
+    Its model's constants hold the grid, x_m (P,) and y_m (Q,), evenly spaced, and bandwidth_m (H,).
+    On a line Q is 1.
     """
 
     @abstractmethod

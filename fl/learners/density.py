@@ -1,9 +1,9 @@
 r"""Population density on a grid by kernel density estimation, without training.
 
-Answers about a grid are products of a function of x and one of y: cos(a + b) = cos a cos b - sin a sin b. So a weighted
-sum over all devices is one or two products of matrices, (P, terms) by (terms, Q), and no answer is ever written out
-unless a caller asks for it. Coordinates are subtracted before anything is multiplied, so phases stay exact to a few
-units of rounding.
+Answers about a grid are products of a function of x and one of y: cos(a + b) = cos a cos b - sin a
+sin b. So a weighted sum over all devices is one or two products of matrices, (P, terms) by (terms,
+Q), and no answer is ever written out unless a caller asks for it. Coordinates are subtracted before
+anything is multiplied, so phases stay exact to a few units of rounding.
 """
 
 from collections.abc import Iterator
@@ -29,25 +29,31 @@ TERMS = 1000  # terms of a sum that are multiplied at once: they stay within the
 NUMBERS = 4_000_000  # numbers of written-out rows that are made at once
 
 Factors = list[tuple[FloatArray, FloatArray]]
-"""Pairs of (..., terms, P) and (..., terms, Q): a surface is the sum over pairs and terms of their outer products."""
+"""Pairs of (..., terms, P) and (..., terms, Q): a surface is the sum over pairs and terms of their
+outer products."""
 
 
 def bumps(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray) -> Factors:
     """Factors of the exact kernel at places (..., 2): one term each."""
-    fx, fy = (np.exp(-0.5 * ((axis_m - at_m[..., i, None]) / bandwidth_m) ** 2) for i, axis_m in enumerate((x_m, y_m)))
+    fx, fy = (
+        np.exp(-0.5 * ((axis_m - at_m[..., i, None]) / bandwidth_m) ** 2)
+        for i, axis_m in enumerate((x_m, y_m))
+    )
     return [(fx, fy)]
 
 
 def waves(at_m: FloatArray, omega: FloatArray, x_m: FloatArray, y_m: FloatArray) -> Factors:
-    """Factors of cos(omega . (g - d)) at places d (..., 2) for angular wave numbers omega (..., 2) per metre; the
-    points of an axis have equal distances.
+    """Factors of cos(omega . (g - d)) at places d (..., 2) for angular wave numbers omega (..., 2)
+    per metre; the points of an axis have equal distances.
     """
     a, b = (_turned(omega[..., i], at_m[..., i], axis_m) for i, axis_m in enumerate((x_m, y_m)))
     return [(a.real.copy(), b.real.copy()), (-a.imag, b.imag.copy())]
 
 
 def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexArray:
-    """exp(i omega (x_p - d)) (..., P): points of the first half, turned on, are those of the second half."""
+    """exp(i omega (x_p - d)) (..., P): points of the first half, turned on, are those of the second
+    half.
+    """
     n = len(axis_m)
     first = np.exp(1j * omega * (axis_m[0] - at_m))
     z = np.empty((*first.shape, n), dtype=np.complex128)
@@ -56,12 +62,16 @@ def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexA
     step = omega * (axis_m[-1] - axis_m[0]) / max(n - 1, 1)
     while done < n:
         more = min(done, n - done)
-        np.multiply(z[..., :more], np.exp(1j * done * step)[..., None], out=z[..., done : done + more])
+        np.multiply(
+            z[..., :more], np.exp(1j * done * step)[..., None], out=z[..., done : done + more]
+        )
         done += more
     return z
 
 
-def kernel_density(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray) -> FloatArray:
+def kernel_density(
+    at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray
+) -> FloatArray:
     """Mean of the exact kernels of places (n, 2) on the grid: (P, Q)."""
     total = np.zeros((len(x_m), len(y_m)))
     for first in range(0, len(at_m), TERMS):
@@ -72,10 +82,12 @@ def kernel_density(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: F
 
 @frozen
 class SurfaceUpdates(Updates):
-    """Answers of n rows about a grid, factored. A device with several samples answers with their mean.
+    """Answers of n rows about a grid, factored. A device with several samples answers with their
+    mean.
 
-    x_m (P,), y_m (Q,) the grid, bandwidth_m (H,); row i owns the places at_m[ptr[i]:ptr[i + 1]] (N, 2) and the draws
-    unit[i] (n, B, 2), None for the exact kernel; scale (n,). A row written out has H * P * Q numbers.
+    x_m (P,), y_m (Q,) the grid, bandwidth_m (H,); row i owns the places at_m[ptr[i]:ptr[i + 1]] (N,
+    2) and the draws unit[i] (n, B, 2), None for the exact kernel; scale (n,). A row written out has
+    H * P * Q numbers.
     """
 
     ue: IntArray
@@ -102,7 +114,9 @@ class SurfaceUpdates(Updates):
             for k in range(len(self.bandwidth_m)):
                 pairs = self._factors(samples, wanted[place], k)
                 surface = sum(np.swapaxes(fx, -1, -2) @ fy for fx, fy in pairs)  # (rows, P, Q)
-                out[place, k] = surface * (self.scale[wanted[place]] / samples.shape[1])[:, None, None]
+                out[place, k] = (
+                    surface * (self.scale[wanted[place]] / samples.shape[1])[:, None, None]
+                )
         return out.reshape(len(wanted), self.n_parameters)
 
     def norm(self) -> FloatArray:
@@ -110,7 +124,9 @@ class SurfaceUpdates(Updates):
 
     @cached_property
     def _norm(self) -> FloatArray:
-        """|F G^T|^2 = sum of (F^T F) * (G^T G): terms by terms instead of P by Q, where terms are fewer."""
+        """|F G^T|^2 = sum of (F^T F) * (G^T G): terms by terms instead of P by Q, where terms are
+        fewer.
+        """
         norm = np.zeros(len(self.ue))
         cells = len(self.x_m) * len(self.y_m)
         few = np.sqrt(cells)  # samples' terms up to which their products are the smaller matrix
@@ -122,10 +138,14 @@ class SurfaceUpdates(Updates):
             total = np.zeros(len(row))
             for k in range(len(self.bandwidth_m)):
                 pairs = self._factors(samples, row, k)
-                f, g = (np.concatenate([pair[i] for pair in pairs], axis=1) for i in (0, 1))  # (rows, terms, P or Q)
+                f, g = (
+                    np.concatenate([pair[i] for pair in pairs], axis=1) for i in (0, 1)
+                )  # (rows, terms, P or Q)
                 total += ((f @ np.swapaxes(f, 1, 2)) * (g @ np.swapaxes(g, 1, 2))).sum(axis=(1, 2))
             norm[row] = np.abs(self.scale[row]) * np.sqrt(np.maximum(total, 0.0)) / samples.shape[1]
-        if self.unit is not None:  # where waves cancel products lose their digits, and sums of many terms round
+        if (
+            self.unit is not None
+        ):  # where waves cancel products lose their digits, and sums of many terms round
             little = 1e-3 * few * per_sample * abs(self.scale)
             lost = norm < little
             norm[lost] = np.linalg.norm(self.rows(lost), axis=1) + 1e-7 * little[lost]
@@ -150,21 +170,30 @@ class SurfaceUpdates(Updates):
                 for k in range(len(self.bandwidth_m)):
                     for fx, fy in self._factors(sample[some, None], row[some], k):
                         weight = share[row[some], None, None]
-                        total[m, k] += (weight * fx).reshape(-1, shape[2]).T @ fy.reshape(-1, shape[3])
+                        total[m, k] += (weight * fx).reshape(-1, shape[2]).T @ fy.reshape(
+                            -1, shape[3]
+                        )
         return total.reshape(n_model, -1)
 
     def _factors(self, samples: IntArray, row: IntArray, k: int) -> Factors:
-        """Factors of rows (r,) with samples (r, s) each: (r, terms, P) and (r, terms, Q), terms = s * B."""
+        """Factors of rows (r,) with samples (r, s) each: (r, terms, P) and (r, terms, Q), terms = s
+        * B.
+        """
         at_m = self.at_m[samples]  # (r, s, 2)
         if self.unit is None:
             return bumps(at_m, float(self.bandwidth_m[k]), self.x_m, self.y_m)
         omega = self.unit[row] / self.bandwidth_m[k]  # (r, B, 2)
         parts = waves(at_m[:, :, None], omega[:, None], self.x_m, self.y_m)  # (r, s, B, P)
         shape = len(row), samples.shape[1] * omega.shape[1]
-        return [(fx.reshape(*shape, len(self.x_m)), fy.reshape(*shape, len(self.y_m))) for fx, fy in parts]
+        return [
+            (fx.reshape(*shape, len(self.x_m)), fy.reshape(*shape, len(self.y_m)))
+            for fx, fy in parts
+        ]
 
     def _alike(self, rows: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
-        """Places (r,) in `rows` that have equally many samples s, and these (r, s), in bounded blocks."""
+        """Places (r,) in `rows` that have equally many samples s, and these (r, s), in bounded
+        blocks.
+        """
         first = self.ptr[rows]
         count = np.diff(self.ptr)[rows]
         for s in np.unique(count):
@@ -176,40 +205,46 @@ class SurfaceUpdates(Updates):
 
 
 class Density(SurfaceLearner):
-    r"""Kernel density estimation, by the exact kernel or by each UE's projection on a few random Fourier features.
+    r"""Kernel density estimation, by the exact kernel or by each UE's projection on a few random
+    Fourier features.
 
-    With the Gaussian kernel k_h(g, d) = exp(-|g - d|^2 / (2 h^2)) the server estimates mean_i k_h(g, d_i) on a grid.
-    The update of UE i at d_i is, at all P x Q grid points,
+    With the Gaussian kernel k_h(g, d) = exp(-|g - d|^2 / (2 h^2)) the server estimates mean_i
+    k_h(g, d_i) on a grid. The update of UE i at d_i is, at all P x Q grid points,
 
         n_features: exact   k_h(g, d_i)
         n_features: B       sum_b cos(xi_ib . (g - d_i) / h),  xi_ib ~ N(0, I)
 
-    and the server takes the mean over UEs, over B in the second case: E cos(xi . (g - d) / h) = k_h(g, d). A UE draws
-    xi_ib once and keeps it (`draws: once`): another bandwidth rescales the same wave, so several of bandwidth_m reveal
-    no more than the largest. `each-round` draws new waves for every request, from which the position can be recovered.
-    n_features: 0 is a constant update, without information on the position and without utility.
+    and the server takes the mean over UEs, over B in the second case: E cos(xi . (g - d) / h) =
+    k_h(g, d). A UE draws xi_ib once and keeps it (`draws: once`): another bandwidth rescales the
+    same wave, so several of bandwidth_m reveal no more than the largest. `each-round` draws new
+    waves for every request, from which the position can be recovered. n_features: 0 is a constant
+    update, without information on the position and without utility.
 
-    Utility (see `evaluate`): Spearman's rank correlation over all grid points, at the first bandwidth, with the exact
-    kernel density of all positions of the round (`rank_correlation`) and, where the distribution of UEs is known, with
-    that distribution (`truth_rank_correlation`; `kde_truth_rank_correlation` is the value of the exact kernel);
-    `kde_rmse` is the root mean square difference to the exact kernel density, in the kernel's unit (1 at its maximum).
+    Utility (see `evaluate`): Spearman's rank correlation over all grid points, at the first
+    bandwidth, with the exact kernel density of all positions of the round (`rank_correlation`) and,
+    where the distribution of UEs is known, with that distribution (`truth_rank_correlation`;
+    `kde_truth_rank_correlation` is the value of the exact kernel); `kde_rmse` is the root mean
+    square difference to the exact kernel density, in the kernel's unit (1 at its maximum).
 
-    Departs from the paper: its kernel squares a squared distance; and the sum over features is divided by B once, at
-    the server. Nothing here is differentially private.
+    Departs from the paper: its kernel squares a squared distance; and the sum over features is
+    divided by B once, at the server. Nothing here is differentially private.
     """
 
     kind: Literal["density"] = "density"
     n_features: int | Literal["exact"] = 1
-    """number of random features (waves) of a UE (B), 0 for a constant; or exact, the kernel itself"""
+    """number of random features (waves) of a UE (B), 0 for a constant; or exact, the kernel
+    itself"""
     bandwidth_m: float | tuple[float, ...] | None = None
     """bandwidth of the kernel (h), m, or several in one request; none: derived from `neighbours`"""
     neighbours: int | None = Field(None, ge=1, le=100_000)
-    """bandwidth as the mean distance to the k-th nearest position among those sampled in the first round, over a random
-    tenth of them; these positions are published (k); none: bandwidth_m"""
+    """bandwidth as the mean distance to the k-th nearest position among those sampled in the first
+    round, over a random tenth of them; these positions are published (k); none: bandwidth_m"""
     grid: tuple[int, ...] = Field((100, 100), min_length=1, max_length=2)
-    """number of grid points from west to east and from south to north; one number: a line through the centre"""
+    """number of grid points from west to east and from south to north; one number: a line through
+    the centre"""
     area_m: tuple[float, float, float, float] | None = None
-    """the area of the grid: x, y of the south-western and the north-eastern corner; none: the area of the world"""
+    """the area of the grid: x, y of the south-western and the north-eastern corner; none: the area
+    of the world"""
     draws: Literal["once", "each-round"] = "once"
     """whether a UE draws its waves once or in each round"""
 
@@ -218,18 +253,23 @@ class Density(SurfaceLearner):
     offers = frozenset({"surfaces", "positions"})
     needs = {
         "positions": "a density is one of positions",
-        HELD_OUT_PLACES: "nothing would score the map; give data a hold_out above 0, or take data positions",
+        HELD_OUT_PLACES: (
+            "nothing would score the map; give data a hold_out above 0, or take data positions"
+        ),
     }
     most_held_out = 20_000
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
         if isinstance(self.n_features, int) and not 0 <= self.n_features <= 10_000:
-            raise ValueError(f"n_features: {self.n_features} is not within 0 and 10000; or say exact")
+            raise ValueError(
+                f"n_features: {self.n_features} is not within 0 and 10000; or say exact"
+            )
         given = self._given
         if self.bandwidth_m is not None and (not given or any(not 0 < h <= 1e9 for h in given)):
             raise ValueError(
-                f"bandwidth_m: {list(given)} must hold at least one bandwidth, each above 0 and at most 1e9 m"
+                f"bandwidth_m: {list(given)} must hold at least one bandwidth, each "
+                f"above 0 and at most 1e9 m"
             )
         if any(not 2 <= n <= 10_000 for n in self.grid):
             raise ValueError(f"grid: {list(self.grid)}: each side has 2 to 10000 points")
@@ -248,7 +288,11 @@ class Density(SurfaceLearner):
 
     @property
     def discloses(self) -> str:
-        return "how near the true positions are to each other (neighbours)" if self.wants_sampled_places else ""
+        return (
+            "how near the true positions are to each other (neighbours)"
+            if self.wants_sampled_places
+            else ""
+        )
 
     def init(self, public: Public, rng: Rng) -> Model:
         area = public.area if self.area_m is None else Area(*self.area_m)
@@ -256,8 +300,9 @@ class Density(SurfaceLearner):
         high = area.high_m
         if (low > public.area.high_m).any() or (high < public.area.low_m).any():
             raise BadInput(
-                f"learning.learner.area_m: {low.tolist()} to {high.tolist()} lies wholly outside of the area of the "
-                f"world, {public.area.low_m.tolist()} to {public.area.high_m.tolist()} m; let them overlap"
+                f"learning.learner.area_m: {low.tolist()} to {high.tolist()} lies wholly outside "
+                f"of the area of the world, {public.area.low_m.tolist()} to "
+                f"{public.area.high_m.tolist()} m; let them overlap"
             )
         line = len(self.grid) == 1
         y_m = area.centre_m[1:] if line else np.linspace(low[1], high[1], self.grid[1])
@@ -277,7 +322,8 @@ class Density(SurfaceLearner):
             raise ValueError("neighbours: needs the places that are asked about")
         if self.neighbours >= len(public.sampled_m):
             raise BadInput(
-                f"learning.learner.neighbours: {self.neighbours} of other places, but the first round asks about "
+                f"learning.learner.neighbours: {self.neighbours} of other places, but "
+                f"the first round asks about "
                 f"{len(public.sampled_m):,} places; take fewer than there are, or give bandwidth_m"
             )
         return np.array([nearest_mean_m(self._flat(public.sampled_m), self.neighbours, rng)])
@@ -349,11 +395,16 @@ class Density(SurfaceLearner):
     def _compared(self, model: Model, held_out: HeldOut) -> list[tuple[FloatArray, FloatArray]]:
         """(estimate, exact) at the first bandwidth, (P, Q) each, of every model that has places."""
         estimate = self.surfaces(model, model.parameters)[:, 0]
-        return [(estimate[m], self.reference_map(model, held_out, int(m))) for m in np.unique(held_out.model)]
+        return [
+            (estimate[m], self.reference_map(model, held_out, int(m)))
+            for m in np.unique(held_out.model)
+        ]
 
 
 def rank_correlation(a: FloatArray, b: FloatArray) -> float:
-    """Spearman's correlation of two maps over all grid points, ties at their mean rank; NaN where one is constant."""
+    """Spearman's correlation of two maps over all grid points, ties at their mean rank; NaN where
+    one is constant.
+    """
     from scipy.stats import rankdata
 
     ranks = [rankdata(v.ravel()) for v in (a, b)]
@@ -363,11 +414,15 @@ def rank_correlation(a: FloatArray, b: FloatArray) -> float:
 
 
 def nearest_mean_m(position_m: FloatArray, k: int, rng: Rng) -> float:
-    """Mean distance to the k-th nearest other place, over a random tenth of the places (n, 2); k < n."""
+    """Mean distance to the k-th nearest other place, over a random tenth of the places (n, 2); k <
+    n.
+    """
     from scipy.spatial import cKDTree
 
     n = len(position_m)
     lot = rng.uniform("neighbours", np.arange(n))
     some = position_m[np.argsort(lot, kind="stable")[: max(n // _SAMPLE, 1)]]
-    distance, _ = cKDTree(position_m).query(some, k=[k + 1])  # the nearest of all is the place itself
+    distance, _ = cKDTree(position_m).query(
+        some, k=[k + 1]
+    )  # the nearest of all is the place itself
     return max(float(distance.mean()), 1e-3)

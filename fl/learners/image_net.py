@@ -19,24 +19,28 @@ if TYPE_CHECKING:
 
 
 class ImageNet(Learner):
-    """Learns the class of images by FedAvg: local SGD on the cross-entropy, from the global weights w::
+    """Learns the class of images by FedAvg: local SGD on the cross-entropy, from the global weights
+    w::
 
         repeat S times: w <- w - learning_rate * grad l(w; batch)      update u = w - w_before
 
-    An epoch of mini-batches that hold a share of the device's images has S = 1 / batch_share steps. In the
-    pseudo-gradient g = -u / (eta S) of the LAPA study, with eta the learning rate, a clip of g at C is a clip of u at
-    eta S C, and noise on g of std s is noise on u of std eta S s; channels are alike in either unit.
+    An epoch of mini-batches that hold a share of the device's images has S = 1 / batch_share steps.
+    In the pseudo-gradient g = -u / (eta S) of the LAPA study, with eta the learning rate, a clip of
+    g at C is a clip of u at eta S C, and noise on g of std s is noise on u of std eta S s; channels
+    are alike in either unit.
 
-    `sample_clip` C scales every image's gradient to norm C at most before a batch is averaged. For one full-batch step
-    (`batch_share: 1`) replacing one of a device's n images moves its update by at most 2 eta C / n, and noise may
-    follow without a clip; n is that of the device with the fewest, and taken as known. Clipped gradients are added up
-    in double precision, and the bound includes what weights round by.
+    `sample_clip` C scales every image's gradient to norm C at most before a batch is averaged. For
+    one full-batch step (`batch_share: 1`) replacing one of a device's n images moves its update by
+    at most 2 eta C / n, and noise may follow without a clip; n is that of the device with the
+    fewest, and taken as known. Clipped gradients are added up in double precision, and the bound
+    includes what weights round by.
 
-    Weights start uniform within 1 / sqrt(fan in). Training has single precision unless `precision: 64`, evaluation
-    always; global models and updates have double precision. One processor core gives the same numbers wherever it runs,
-    a graphics card others in the last digits. The figure `accuracy_percent` is the share of
-    held-out images whose likeliest class is right, `constant_accuracy_percent` that of naming their commonest class,
-    `cross_entropy_nats` the mean loss on them.
+    Weights start uniform within 1 / sqrt(fan in). Training has single precision unless `precision:
+    64`, evaluation always; global models and updates have double precision. One processor core
+    gives the same numbers wherever it runs, a graphics card others in the last digits. The figure
+    `accuracy_percent` is the share of held-out images whose likeliest class is right,
+    `constant_accuracy_percent` that of naming their commonest class, `cross_entropy_nats` the mean
+    loss on them.
     """
 
     kind: Literal["image-net"] = "image-net"
@@ -62,11 +66,15 @@ class ImageNet(Learner):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        """`bound` and `record bound` where one image's share of an update is bounded; `record gradients` where each
-        image has one of its own.
+        """`bound` and `record bound` where one image's share of an update is bounded; `record
+        gradients` where each image has one of its own.
         """
         words = dict.fromkeys(("bound", "record bound"), self._bounds_records)
-        words |= {"record loss": True, MODEL_CHANGES: True, "record gradients": not self.network.mixes_images}
+        words |= {
+            "record loss": True,
+            MODEL_CHANGES: True,
+            "record gradients": not self.network.mixes_images,
+        }
         return offered(words)
 
     @property
@@ -85,7 +93,9 @@ class ImageNet(Learner):
 
         self.network.check(image)
         device(self.device)  # which may not be there
-        constants = {"format": np.tile([image.height, image.width, image.classes], (public.n_model, 1))}
+        constants = {
+            "format": np.tile([image.height, image.width, image.classes], (public.n_model, 1))
+        }
         return Model(self.network.start(public.n_model, image, rng), constants)
 
     def _classifier(self, model: Model) -> "Classifier":
@@ -97,28 +107,49 @@ class ImageNet(Learner):
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         from fl.networks.sgd_classification import DeviceSteps
 
-        how = DeviceSteps(self.learning_rate, self.batch_share, self.local_epochs, self.sample_clip, self.precision)
+        how = DeviceSteps(
+            self.learning_rate,
+            self.batch_share,
+            self.local_epochs,
+            self.sample_clip,
+            self.precision,
+        )
         made = self._classifier(model).train(model.parameters, data, how, rng)
         if self.sample_clip is None or not self._bounds_records:
             return made
-        return replace(made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model))
+        return replace(
+            made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model)
+        )
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         return replace(model, parameters=model.parameters + merged)
 
-    def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Cross-entropy of each record; batch normalisation takes its statistics from the records asked together."""
+    def record_losses(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        """Cross-entropy of each record; batch normalisation takes its statistics from the records
+        asked together.
+        """
         return self._classifier(model).scored(model.parameters, model_of, x, y)[0]
 
-    def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    def record_gradients(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
         return self._classifier(model).image_gradients(model.parameters, model_of, x, y)
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         if len(held_out) == 0:
-            return dict.fromkeys(("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats"), float("nan"))
-        loss, right = self._classifier(model).scored(model.parameters, held_out.model, held_out.x, held_out.y)
+            return dict.fromkeys(
+                ("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats"),
+                float("nan"),
+            )
+        loss, right = self._classifier(model).scored(
+            model.parameters, held_out.model, held_out.x, held_out.y
+        )
         return {
             "accuracy_percent": float(100.0 * right.mean()),
-            "constant_accuracy_percent": float(100.0 * np.unique(held_out.y, return_counts=True)[1].max() / len(right)),
+            "constant_accuracy_percent": float(
+                100.0 * np.unique(held_out.y, return_counts=True)[1].max() / len(right)
+            ),
             "cross_entropy_nats": float(loss.mean()),
         }

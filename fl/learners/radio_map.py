@@ -1,4 +1,6 @@
-"""A radio map of virtual obstacles: heights on a grid and propagation parameters, learnt alternately."""
+"""A radio map of virtual obstacles: heights on a grid and propagation parameters, learnt
+alternately.
+"""
 
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -40,25 +42,31 @@ _BLOCK = 20_000  # links predicted at once, to bound memory
 
 
 class RadioMap(GridLearner):
-    r"""Learns the gain of any link from heights of virtual obstacles h (n_cell,) and propagation parameters theta (4,).
+    r"""Learns the gain of any link from heights of virtual obstacles h (n_cell,) and propagation
+    parameters theta (4,).
 
-    `fl.radio_map.obstacles` has the law and its gradients. A round has two phases, each a step of FedSGD on the
-    squared error::
+    `fl.radio_map.obstacles` has the law and its gradients. A round has two phases, each a step of
+    FedSGD on the squared error::
 
-        heights       h     <- clamp(h - learning_rate_heights * merged dF/dh)          at (h, theta)
-        propagation   theta <- theta - learning_rate_propagation * merged dF/dtheta     at (new h, theta)
+        heights       h     <- clamp(h - learning_rate_heights * merged dF/dh)          at (h,
+        theta)
+        propagation   theta <- theta - learning_rate_propagation * merged dF/dtheta     at (new h,
+        theta)
 
-    An update is the gradient itself. `gradient: normalised` scales every device's height gradient to norm 1 first,
-    which also trains from initial values with vanishing gradients. Noise on heights does not protect the other phase:
-    gradients of theta are averages of a device's errors and are sent without noise unless a defense covers them too.
+    An update is the gradient itself. `gradient: normalised` scales every device's height gradient
+    to norm 1 first, which also trains from initial values with vanishing gradients. Noise on
+    heights does not protect the other phase: gradients of theta are averages of a device's errors
+    and are sent without noise unless a defense covers them too.
 
-    Figures: mae_links_db (the links of the round, under the model that the round started from), and on held-out links
-    mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and mae_new_positions_db (UEs that never train);
-    rmse_db is over all of these, constant_rmse_db the deviation of their RSRP, which the best constant would have.
-    With `theory` also those of `descent` and `decay`.
+    Figures: mae_links_db (the links of the round, under the model that the round started from), and
+    on held-out links mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and
+    mae_new_positions_db (UEs that never train); rmse_db is over all of these, constant_rmse_db the
+    deviation of their RSRP, which the best constant would have. With `theory` also those of
+    `descent` and `decay`.
 
-    Departs from the paper: the sigmoid has a scale (`sigmoid_scale_m: 1` is the literal one), and heights may be
-    negative, since over flat ground psi(0) = 1/2 would dim every link that ends near it.
+    Departs from the paper: the sigmoid has a scale (`sigmoid_scale_m: 1` is the literal one), and
+    heights may be negative, since over flat ground psi(0) = 1/2 would dim every link that ends near
+    it.
     """
 
     kind: Literal["radio-map"] = "radio-map"
@@ -77,7 +85,8 @@ class RadioMap(GridLearner):
     learning_rate_heights: float = Field(300.0, ge=0, le=1e9)
     """learning rate of heights (eta_h)"""
     learning_rate_propagation: float = Field(1e-3, ge=0, le=1e9)
-    """learning rate of the propagation parameters (eta_theta); 0: they stay at their initial values"""
+    """learning rate of the propagation parameters (eta_theta); 0: they stay at their initial
+    values"""
     gradient: Literal["raw", "normalised"] = "raw"
     """gradient of heights: raw, or scaled to norm 1 on the UE"""
     initial_slope_db: Pair = (-20.0, -38.0)
@@ -85,9 +94,13 @@ class RadioMap(GridLearner):
     initial_gain_db: Pair = (-30.0, -21.0)
     """initial gains at 1 m with and without line of sight, dB"""
     theory: bool = False
-    """also estimate the constants of the descent lemma: smoothness, dissimilarity, and the noise that they allow"""
+    """also estimate the constants of the descent lemma: smoothness, dissimilarity, and the noise
+    that they allow"""
 
-    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eqs. 4 to 16"
+    reference = (
+        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map "
+        "Construction, Eqs. 4 to 16"
+    )
     example = {"kind": "radio-map", "cell_m": 50}
     offers = frozenset({CELLS})
     needs = {"links": "one map learns from every base station's links; take data links"}
@@ -95,8 +108,8 @@ class RadioMap(GridLearner):
     def init(self, public: Public, rng: Rng) -> Model:
         if public.antennas is None:
             raise BadInput(
-                "learning.learner: radio-map needs to know where base stations are; a trace that brings cells without "
-                "places cannot be learnt from"
+                "learning.learner: radio-map needs to know where base stations are; a trace that "
+                "brings cells without places cannot be learnt from"
             )
         grid = height_grid(public.area, self.cell_m)
         heights = np.full(len(grid), self.initial_height_m)
@@ -116,10 +129,14 @@ class RadioMap(GridLearner):
         """Learnt heights (n_cell,)."""
         return model.parameters[0, :-4]
 
-    def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> GridLinks:
-        """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row (N,).
+    def links(
+        self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray
+    ) -> GridLinks:
+        """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row
+        (N,).
 
-        A position outside of the area, as some curation makes, has a link that begins at the border.
+        A position outside of the area, as some curation makes, has a link that begins at the
+        border.
         """
         grid = self.update_grid(model)
         constants = model.constants
@@ -127,7 +144,10 @@ class RadioMap(GridLearner):
         antenna = constants["antenna_m"][cell]
         distance_m = np.linalg.norm(ue - antenna, axis=1)
         return GridLinks(
-            known_incidence(grid, ue, antenna), standardised(distance_m), y - constants["power_dbm"][cell], row
+            known_incidence(grid, ue, antenna),
+            standardised(distance_m),
+            y - constants["power_dbm"][cell],
+            row,
         )
 
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
@@ -139,10 +159,16 @@ class RadioMap(GridLearner):
     def gradients(self, model: Model, phase: str, data: Local) -> FloatArray:
         """dF_i/dh (n, n_cell) or dF_i/dtheta (n, 4) of every row."""
         law = height_gradient if phase == HEIGHTS else theta_gradient
-        return law(self._links_of(model, data), *self._split(model), self.sigmoid_scale_m, data.count)
+        return law(
+            self._links_of(model, data), *self._split(model), self.sigmoid_scale_m, data.count
+        )
 
-    def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> LinkPatterns:
-        """Every base station is measured; `gradient: normalised` scales what all links give together to norm 1."""
+    def link_patterns(
+        self, model: Model, place_m: FloatArray, links: int, error_db: float
+    ) -> LinkPatterns:
+        """Every base station is measured; `gradient: normalised` scales what all links give
+        together to norm 1.
+        """
         grid = self.update_grid(model)
         antenna = model.constants["antenna_m"]
         height_m = model.constants["ue_height_m"][0]
@@ -154,13 +180,22 @@ class RadioMap(GridLearner):
             station = antenna[np.argpartition(square, k - 1, axis=1)[:, :k].ravel()]
             ue = np.column_stack([np.repeat(at, k, axis=0), np.full(len(at) * k, height_m)])
             x = standardised(np.linalg.norm(ue - station, axis=1))
-            of = GridLinks(incidence(grid, ue, station), x, np.zeros(len(x)), np.repeat(np.arange(len(at)), k))
-            value = link_gradients(of, *self._split(model), self.sigmoid_scale_m) * error_db * 2 / len(antenna)
+            of = GridLinks(
+                incidence(grid, ue, station), x, np.zeros(len(x)), np.repeat(np.arange(len(at)), k)
+            )
+            value = (
+                link_gradients(of, *self._split(model), self.sigmoid_scale_m)
+                * error_db
+                * 2
+                / len(antenna)
+            )
             parts.append(patterns_of(of.under, value, len(at), k, self.gradient == "normalised"))
         return LinkPatterns.join(parts)
 
     def _links_of(self, model: Model, data: Local) -> GridLinks:
-        return self.links(model, data.x, np.asarray(data.y), np.asarray(data.cell), data.row_of_sample)
+        return self.links(
+            model, data.x, np.asarray(data.y), np.asarray(data.cell), data.row_of_sample
+        )
 
     @staticmethod
     def _split(model: Model) -> tuple[FloatArray, FloatArray]:
@@ -169,7 +204,11 @@ class RadioMap(GridLearner):
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         heights, theta = self._split(model)
         if phase == HEIGHTS:
-            heights = np.clip(heights - self.learning_rate_heights * merged[0], self.min_height_m, self.max_height_m)
+            heights = np.clip(
+                heights - self.learning_rate_heights * merged[0],
+                self.min_height_m,
+                self.max_height_m,
+            )
         else:
             theta = theta - self.learning_rate_propagation * merged[0]
         return replace(model, parameters=np.concatenate([heights, theta])[None])
@@ -179,23 +218,35 @@ class RadioMap(GridLearner):
         error_db = np.zeros(len(x))
         for some in blocks(len(x), _BLOCK):
             links = self.links(model, x[some], y[some], cell[some], np.zeros_like(cell[some]))
-            error_db[some] = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
+            error_db[some] = (
+                gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
+            )
         return error_db
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         error = self.errors_db(model, held_out.x, held_out.y, held_out.cell)
         groups = {"new_links": LINKS, "new_stations": STATIONS, "new_positions": POSITIONS}
-        errors = {f"mae_{name}_db": _mean(np.abs(error[held_out.group == g])) for name, g in groups.items()}
+        errors = {
+            f"mae_{name}_db": _mean(np.abs(error[held_out.group == g]))
+            for name, g in groups.items()
+        }
         constant_db = float(held_out.y.std()) if len(held_out) else float("nan")
-        return {"rmse_db": float(np.sqrt(_mean(error**2))), "constant_rmse_db": constant_db} | errors
+        return {
+            "rmse_db": float(np.sqrt(_mean(error**2))),
+            "constant_rmse_db": constant_db,
+        } | errors
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
         links = self._links_of(model, data)
         error = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
-        return {"mae_links_db": _mean(np.abs(error))} | (self._theory(model, data) if self.theory else {})
+        return {"mae_links_db": _mean(np.abs(error))} | (
+            self._theory(model, data) if self.theory else {}
+        )
 
     def _theory(self, model: Model, data: Local) -> Metrics:
-        """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how gradients fall off."""
+        """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how
+        gradients fall off.
+        """
         rows = self.gradients(model, HEIGHTS, data)
         weight = data.count / data.count.sum()
         mean = weight @ rows
@@ -209,7 +260,9 @@ class RadioMap(GridLearner):
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
-    """Rows of norm 1; a row of zeros stays. The largest is taken out first: squares of tiny numbers are zero."""
+    """Rows of norm 1; a row of zeros stays. The largest is taken out first: squares of tiny numbers
+    are zero.
+    """
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
     scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
     norm = np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -220,22 +273,27 @@ def _mean(values: FloatArray) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def descent(rows: FloatArray, weight: FloatArray, step: FloatArray, change: FloatArray, eta: float) -> Metrics:
+def descent(
+    rows: FloatArray, weight: FloatArray, step: FloatArray, change: FloatArray, eta: float
+) -> Metrics:
     r"""Lemma 1 and Corollary 1 for steps without noise, with L and B estimated.
 
-    Device gradients g_i = rows (n, d) with weights w_i = weight (n,) that sum to 1, their mean g, J~ = sum_i w_i^2; the
-    step (d,) that was taken with learning rate eta, and the change (d,) of the mean gradient along it::
+    Device gradients g_i = rows (n, d) with weights w_i = weight (n,) that sum to 1, their mean g,
+    J~ = sum_i w_i^2; the step (d,) that was taken with learning rate eta, and the change (d,) of
+    the mean gradient along it::
 
         dissimilarity_b   B, B^2 = sum_i w_i |g_i|^2 / |g|^2; infinite where the mean vanishes
         smoothness_l      L = |change| / |step|
         kappa_h           eta (1/2 - L eta B^2 / 2): a step lowers F by kappa_h |g|^2 at least
         largest_step      1 / (L B^2)
-        largest_mu        (1 / (B^2 L eta) - 1) / J~: the largest budget of noise over gradient for a step that descends
-        residual          sqrt(eta B^4 L^4 / (8 kappa_h)): where Corollary 1 leaves the gradient; NaN unless it descends
+        largest_mu        (1 / (B^2 L eta) - 1) / J~: the largest budget of noise over gradient for
+        a step that descends
+        residual          sqrt(eta B^4 L^4 / (8 kappa_h)): where Corollary 1 leaves the gradient;
+        NaN unless it descends
 
-    The estimates are local: L is no bound on all of space. Corollary 1 bounds a gradient norm by a smoothness constant
-    (its Eq. 67 takes B^2 L^2 for |g_i|^2), so the residual is a figure, not a guarantee; and a bound on the average of
-    a series is printed there as one on its limit.
+    The estimates are local: L is no bound on all of space. Corollary 1 bounds a gradient norm by a
+    smoothness constant (its Eq. 67 takes B^2 L^2 for |g_i|^2), so the residual is a figure, not a
+    guarantee; and a bound on the average of a series is printed there as one on its limit.
     """
     mean = weight @ rows
     length = float(np.linalg.norm(step))
@@ -254,12 +312,14 @@ def descent(rows: FloatArray, weight: FloatArray, step: FloatArray, change: Floa
 
 
 def decay(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Metrics:
-    """Whether squared gradients of heights, rows (n, M) of cells centre_m (M, 2), fall off around devices at place_m.
+    """Whether squared gradients of heights, rows (n, M) of cells centre_m (M, 2), fall off around
+    devices at place_m.
 
-    Theorem 1 says that E[G_m^2] falls along every direction; its proof compares sets of links only. The cells around a
-    device are parted into rings and eight directions: monotone_percent of the directions have no ring with a larger
-    mean than the one inside of it; fall_..._m_db is the mean square of a ring over that of the first. Every device
-    counts alike: its squares are divided by the largest of them.
+    Theorem 1 says that E[G_m^2] falls along every direction; its proof compares sets of links only.
+    The cells around a device are parted into rings and eight directions: monotone_percent of the
+    directions have no ring with a larger mean than the one inside of it; fall_..._m_db is the mean
+    square of a ring over that of the first. Every device counts alike: its squares are divided by
+    the largest of them.
     """
     largest = np.abs(rows).max(axis=1, initial=0.0)
     live = largest > 0
@@ -273,12 +333,16 @@ def decay(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Metric
         profile = np.where(known, mean, 0.0).sum(axis=(0, 2)) / known.sum(axis=(0, 2))
         fall_db = 10 * np.log10(profile / profile[0])
     monotone = float(100.0 * np.mean(~rises[some])) if some.any() else float("nan")
-    falls = {f"fall_{start:g}_m_db": float(v) for start, v in zip(RINGS_M[1:], fall_db[1:], strict=True)}
+    falls = {
+        f"fall_{start:g}_m_db": float(v) for start, v in zip(RINGS_M[1:], fall_db[1:], strict=True)
+    }
     return {"monotone_percent": monotone} | falls
 
 
 def _rings(square: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArray:
-    """Mean of square (n, M) over the cells of each ring and direction (n, ring, 8); NaN where no cell lies."""
+    """Mean of square (n, M) over the cells of each ring and direction (n, ring, 8); NaN where no
+    cell lies.
+    """
     shape = (len(square), len(RINGS_M), _SECTORS)
     away = centre_m[None] - place_m[:, None]
     ring = np.searchsorted(RINGS_M, np.hypot(away[..., 0], away[..., 1]), "right") - 1
@@ -287,5 +351,7 @@ def _rings(square: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Flo
     place = np.ravel_multi_index((np.arange(len(square))[:, None], ring, sector), shape).ravel()
     size = int(np.prod(shape))
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.bincount(place, weights=square.ravel(), minlength=size) / np.bincount(place, minlength=size)
+        mean = np.bincount(place, weights=square.ravel(), minlength=size) / np.bincount(
+            place, minlength=size
+        )
     return mean.reshape(shape)

@@ -63,49 +63,60 @@ class RsrpNet(LayeredLearner):
 
     Loss: mean squared error. Local work is SGD from the global weights w, or another `optimiser`::
 
-        repeat local_epochs times: w <- w - learning_rate * grad l(w; batch)      update u = w - w_before
+        repeat local_epochs times: w <- w - learning_rate * grad l(w; batch)      update u = w -
+        w_before
 
-    `proximal` mu adds mu / 2 |w - w_before|^2 to the loss of every batch [Li et al. 2020, Eq. 2]; in the first step of
-    a round it changes nothing. `weight_decay` lambda adds lambda w to every gradient: weights that no sample needs go
-    back to 0, and what a map predicts at unmeasured places to its prior. An update then has a part of w itself,
-    which the server knows. Frozen layers have updates of exactly zero, which are sent like others.
+    `proximal` mu adds mu / 2 |w - w_before|^2 to the loss of every batch [Li et al. 2020, Eq. 2];
+    in the first step of a round it changes nothing. `weight_decay` lambda adds lambda w to every
+    gradient: weights that no sample needs go back to 0, and what a map predicts at unmeasured
+    places to its prior. An update then has a part of w itself, which the server knows. Frozen
+    layers have updates of exactly zero, which are sent like others.
 
-    `step_limit: polyak` bounds the learning rate of each step by the batch itself [Loizou et al. 2021, SPS_max with
-    c = 1/3 and f* = 0]: gamma = min(learning_rate, 3 l / |g|^2), where l is the mean squared error of the batch
-    (without a proximal term) and g the gradient. Of one sample, or of many alike, the linearised network then errs by
-    at most half as much after the step; without it such a batch explodes as soon as 2 learning_rate |dF/dw|^2 > 2.
-    Batches of many places are seldom that steep, and keep their step. The direction of a gradient stays, so an update
-    is still a linear combination of gradients; a record, however, moves the step of all others, so no `sample_clip`
-    bounds it.
+    `step_limit: polyak` bounds the learning rate of each step by the batch itself [Loizou et al.
+    2021, SPS_max with c = 1/3 and f* = 0]: gamma = min(learning_rate, 3 l / |g|^2), where l is the
+    mean squared error of the batch (without a proximal term) and g the gradient. Of one sample, or
+    of many alike, the linearised network then errs by at most half as much after the step; without
+    it such a batch explodes as soon as 2 learning_rate |dF/dw|^2 > 2. Batches of many places are
+    seldom that steep, and keep their step. The direction of a gradient stays, so an update is still
+    a linear combination of gradients; a record, however, moves the step of all others, so no
+    `sample_clip` bounds it.
 
-    FedSGD is the default (batch_size: all, local_epochs: 1). Weights start Glorot-uniform, biases at zero.
-    Inputs are standardised, z = (x - centre) / scale, with constants that the server knows. The reference study attacks
-    networks with smooth activations (elu or tanh) and learns its best maps with relu.
+    FedSGD is the default (batch_size: all, local_epochs: 1). Weights start Glorot-uniform, biases
+    at zero. Inputs are standardised, z = (x - centre) / scale, with constants that the server
+    knows. The reference study attacks networks with smooth activations (elu or tanh) and learns its
+    best maps with relu.
 
-    With `labels: raw` (dBm) all residuals initially have one sign, and the batch centroid can be recovered from
-    updates; `centred` starts the output bias at the public mean RSRP, which removes most of that leakage under FedSGD.
-    `standardise_by: dataset` standardises by the mean and deviation of the data, as in the paper; a deployment does not
-    know them. `public` uses the centre of the area and half its side / sqrt(3). With a `prior` labels are differences
-    to it, whose public mean is 0.
+    With `labels: raw` (dBm) all residuals initially have one sign, and the batch centroid can be
+    recovered from updates; `centred` starts the output bias at the public mean RSRP, which removes
+    most of that leakage under FedSGD. `standardise_by: dataset` standardises by the mean and
+    deviation of the data, as in the paper; a deployment does not know them. `public` uses the
+    centre of the area and half its side / sqrt(3). With a `prior` labels are differences to it,
+    whose public mean is 0.
 
-    `sample_clip` C scales the gradient of every sample to norm C at most before a batch is averaged. For one full-batch
-    step with `standardise_by: public`, replacing one of a device's n records by any other moves its update by at most
-    2 learning_rate C / n: the update then has a bound of unit `record` (n, the number of records, is taken as known),
-    and noise may follow without a clip. One number holds for all rows, that of the device with the fewest samples. Data
-    in which a record decides when its device sends, or how many others are learnt from, have no such bound.
+    `sample_clip` C scales the gradient of every sample to norm C at most before a batch is
+    averaged. For one full-batch step with `standardise_by: public`, replacing one of a device's n
+    records by any other moves its update by at most 2 learning_rate C / n: the update then has a
+    bound of unit `record` (n, the number of records, is taken as known), and noise may follow
+    without a clip. One number holds for all rows, that of the device with the fewest samples. Data
+    in which a record decides when its device sends, or how many others are learnt from, have no
+    such bound.
 
-    `precision: 32` is local training alone: global models, updates as the server gets them (differences of weights
-    before and after, in double precision), clips, noise, sums and evaluation keep 64 bits. A weight of size w is then
-    known to 6e-8 w, and so is an update, however small. A proven bound of a record needs `precision: 64`.
+    `precision: 32` is local training alone: global models, updates as the server gets them
+    (differences of weights before and after, in double precision), clips, noise, sums and
+    evaluation keep 64 bits. A weight of size w is then known to 6e-8 w, and so is an update,
+    however small. A proven bound of a record needs `precision: 64`.
     """
 
     kind: Literal["rsrp-net"] = "rsrp-net"
     profile: Literal["published", "useful"] = "published"
-    """defaults of the other keys: published, those of the attack papers; useful, those that learn a map worth having
-    (relu, standardised labels, Fourier encoding, learning rate 3e-2 with Polyak's limit, batches of 64, 5 epochs)"""
+    """defaults of the other keys: published, those of the attack papers; useful, those that learn a
+    map worth having (relu, standardised labels, Fourier encoding, learning rate 3e-2 with Polyak's
+    limit, batches of 64, 5 epochs)"""
     hidden: tuple[int, ...] = Field((256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
-    activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(default_factory=_of_profile("activation"))
+    activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(
+        default_factory=_of_profile("activation")
+    )
     """activation of the hidden layers"""
     labels: Literal["raw", "centred", "standardised"] = Field(default_factory=_of_profile("labels"))
     """training target: RSRP in dBm, with the output bias at its public mean, or standardised"""
@@ -120,8 +131,8 @@ class RsrpNet(LayeredLearner):
     optimiser: Annotated[Optimiser, OPTIMISERS] = Sgd()
     """optimiser of local training; its memory begins at zero in every round"""
     step_limit: Literal["none", "polyak"] = Field(default_factory=_step_limit)
-    """what shortens a local step that is too long for its batch: nothing, or Polyak's rule, with which a learning rate
-    too high for the data slows training down and makes no model explode"""
+    """what shortens a local step that is too long for its batch: nothing, or Polyak's rule, with
+    which a learning rate too high for the data slows training down and makes no model explode"""
     proximal: float = Field(0.0, ge=0, le=1e6)
     """weight of a proximal term (mu of FedProx); 0: none"""
     weight_decay: float = Field(0.0, ge=0, le=1e3)
@@ -135,7 +146,8 @@ class RsrpNet(LayeredLearner):
     dropout: float = Field(0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
     precision: Literal[32, 64] = 64
-    """bits of the numbers of local training; 32 takes about two thirds of the time, and weights have 7 digits"""
+    """bits of the numbers of local training; 32 takes about two thirds of the time, and weights
+    have 7 digits"""
     sample_clip: float | None = Field(None, ge=1e-12, le=1e12)
     """largest L2 norm of one sample's gradient (C); none: no clipping"""
     public_rsrp_mean_dbm: float = Field(-95.0, ge=-160, le=0)
@@ -151,10 +163,10 @@ class RsrpNet(LayeredLearner):
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """Capabilities that later parts may require.
 
-        `bound` where one record's share of an update is bounded, `linear local steps` where an update is a linear
-        combination of gradients, with the same factors for all parameters; `record gradients` where these are gradients
-        in all parameters, `sample gradient` where they are those of positions and labels alone, unscaled; `layer 2`
-        where that layer is trained.
+        `bound` where one record's share of an update is bounded, `linear local steps` where an
+        update is a linear combination of gradients, with the same factors for all parameters;
+        `record gradients` where these are gradients in all parameters, `sample gradient` where they
+        are those of positions and labels alone, unscaled; `layer 2` where that layer is trained.
         """
         always = (
             "positions",
@@ -171,15 +183,28 @@ class RsrpNet(LayeredLearner):
         return offered(
             dict.fromkeys(always, True)
             | {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}
-            | {"biased first layer": whole, "linear local steps": linear, "record gradients": linear and whole}
-            | {"sample gradient": linear and whole and self.sample_clip is None and not self.weight_decay}
+            | {
+                "biased first layer": whole,
+                "linear local steps": linear,
+                "record gradients": linear and whole,
+            }
+            | {
+                "sample gradient": linear
+                and whole
+                and self.sample_clip is None
+                and not self.weight_decay
+            }
             | {"bound": bounded, "record bound": bounded}
         )
 
     @property
     def _bounds_records(self) -> bool:
-        """One step of plain SGD: a step of others is as long as it is, whatever a record's gradient is cut down to."""
-        one_step = self._one_step and self.optimiser.kind_name() == "sgd" and self.step_limit == "none"
+        """One step of plain SGD: a step of others is as long as it is, whatever a record's gradient
+        is cut down to.
+        """
+        one_step = (
+            self._one_step and self.optimiser.kind_name() == "sgd" and self.step_limit == "none"
+        )
         return self.sample_clip is not None and one_step and self.standardise_by == "public"
 
     @property
@@ -229,7 +254,9 @@ class RsrpNet(LayeredLearner):
             centre = np.tile(public.area.centre_m, (n, 1))
             scale = np.tile(public.area.side_m / 2 / np.sqrt(3.0), (n, 1))
         constants = {
-            "wave_vectors": np.tile(self.encoding.wave_vectors(rng), (n, 1, 1)),  # all models read the same waves
+            "wave_vectors": np.tile(
+                self.encoding.wave_vectors(rng), (n, 1, 1)
+            ),  # all models read the same waves
             "centre_m": centre,
             "scale_m": np.maximum(scale, 1e-9),
             "rsrp_mean_dbm": np.full(n, self.public_rsrp_mean_dbm),
@@ -253,9 +280,18 @@ class RsrpNet(LayeredLearner):
         from fl.networks.sgd_regression import SgdSettings, train_regression
 
         how = SgdSettings(
-            self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip, self.optimiser,
-            self.proximal, self.frozen_layers, self.precision, self.step_limit == "polyak", self.weight_decay,
-        )  # fmt: skip
+            self.learning_rate,
+            self.batch_size,
+            self.local_epochs,
+            self.dropout,
+            self.sample_clip,
+            self.optimiser,
+            self.proximal,
+            self.frozen_layers,
+            self.precision,
+            self.step_limit == "polyak",
+            self.weight_decay,
+        )
 
         def read(some: Local) -> Local:
             z, y = self._samples(model, some.model[some.row_of_sample], some.x, some.y)
@@ -264,10 +300,14 @@ class RsrpNet(LayeredLearner):
         made = train_regression(self.net, model.parameters, data, how, rng, read)
         if self.sample_clip is None or not self._bounds_records:
             return made
-        return replace(made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model))
+        return replace(
+            made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model)
+        )
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        first = self._first(self.frozen_layers + 1)  # noise or a projection may have moved what is frozen
+        first = self._first(
+            self.frozen_layers + 1
+        )  # noise or a projection may have moved what is frozen
         moved = np.where(np.arange(merged.shape[1]) < first, 0.0, merged)
         return replace(model, parameters=model.parameters + moved)
 
@@ -288,9 +328,13 @@ class RsrpNet(LayeredLearner):
             rsrp_dbm[some] = self._predicted_dbm(model, model_of[some], position_m[some])
         return rsrp_dbm
 
-    def _predicted_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
+    def _predicted_dbm(
+        self, model: Model, model_of: IntArray, position_m: FloatArray
+    ) -> FloatArray:
         c = model.constants
-        out = self.net.predict(model.parameters, model_of, self._inputs(model, model_of, position_m))
+        out = self.net.predict(
+            model.parameters, model_of, self._inputs(model, model_of, position_m)
+        )
         if self.labels == "standardised":
             out = self._label_mean_dbm(c)[model_of] + c["rsrp_std_db"][model_of] * out
         return out + self.prior.expected_dbm(c, model_of, position_m)
@@ -299,7 +343,9 @@ class RsrpNet(LayeredLearner):
         largest = np.full(len(place_m), np.nan)
         for m in np.unique(models).tolist():
             with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged
-                largest = np.fmax(largest, self.predict_dbm(model, np.full(len(place_m), m), place_m))
+                largest = np.fmax(
+                    largest, self.predict_dbm(model, np.full(len(place_m), m), place_m)
+                )
         return largest
 
     def _label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
@@ -313,52 +359,79 @@ class RsrpNet(LayeredLearner):
         how = replace(SETTINGS, local_epochs=epochs)
         start = self._glorot(model.constants, rng)
         z, y = self._samples(model, samples.model, samples.x, samples.y)
-        return replace(model, parameters=train_centrally(self.net, start, samples.model, z, y, how, rng))
+        return replace(
+            model, parameters=train_centrally(self.net, start, samples.model, z, y, how, rng)
+        )
 
-    def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    def record_losses(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
         z, target = self._samples(model, model_of, x, y)
         with np.errstate(over="ignore", invalid="ignore"):
             return (self.net.predict(model.parameters, model_of, z) - target) ** 2
 
-    def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        return self.net.sample_gradient_norms(model.parameters, model_of, *self._samples(model, model_of, x, y))
+    def record_gradient_norms(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        return self.net.sample_gradient_norms(
+            model.parameters, model_of, *self._samples(model, model_of, x, y)
+        )
 
-    def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        return self.net.sample_gradients(model.parameters, model_of, *self._samples(model, model_of, x, y))
+    def record_gradients(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        return self.net.sample_gradients(
+            model.parameters, model_of, *self._samples(model, model_of, x, y)
+        )
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
-        """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2,
-        unless `step_limit` shortens its steps.
+        """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is
+        unstable above 2, unless `step_limit` shortens its steps.
 
-        The mean is that of at most 20,000 samples, evenly thinned. Of plain SGD in all layers alone: otherwise nothing.
+        The mean is that of at most 20,000 samples, evenly thinned. Of plain SGD in all layers
+        alone: otherwise nothing.
         """
         if self.optimiser.kind_name() != "sgd" or self.frozen_layers:
             return {}
         few = evenly(len(data.x), _MOST_DIAGNOSED)
         of = data.model[data.row_of_sample[few]]
-        squared = self.net.mean_squared_gradient(model.parameters, of, self._inputs(model, of, data.x[few]))
+        squared = self.net.mean_squared_gradient(
+            model.parameters, of, self._inputs(model, of, data.x[few])
+        )
         return {"step_stability": 2 * self.learning_rate * squared}
 
     def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
-        r"""Theorem 1 of Bakopoulou et al., for the least-squares estimate over all units of one full-batch step.
+        r"""Theorem 1 of Bakopoulou et al., for the least-squares estimate over all units of one
+        full-batch step.
 
-        With g_ih the delta of unit h at sample i, one unit errs by at most
-        (1 / (2 n |gbar_h|)) sum_i ((g_ih - gbar_h)^2 + |z_i - zbar|^2), and the estimate is their mean with weights
-        gbar_h^2; standardised lengths become metres with the larger scale. Units are mixed, as in the source, so the
-        bound depends on the scale of the labels. NaN unless FedSGD on whole gradients in double precision.
+        With g_ih the delta of unit h at sample i, one unit errs by at most (1 / (2 n |gbar_h|))
+        sum_i ((g_ih - gbar_h)^2 + |z_i - zbar|^2), and the estimate is their mean with weights
+        gbar_h^2; standardised lengths become metres with the larger scale. Units are mixed, as in
+        the source, so the bound depends on the scale of the labels. NaN unless FedSGD on whole
+        gradients in double precision.
         """
         bound_m = np.full(len(data.ue), np.nan)
-        whole = self.dropout == self.weight_decay == self.frozen_layers == 0 and self.sample_clip is None
-        if not (self._one_step and self.optimiser.linear and whole and self.precision == 64) or data.y is None:
+        whole = (
+            self.dropout == self.weight_decay == self.frozen_layers == 0
+            and self.sample_clip is None
+        )
+        if (
+            not (self._one_step and self.optimiser.linear and whole and self.precision == 64)
+            or data.y is None
+        ):
             return bound_m
         z, y = self._samples(model, data.model[data.row_of_sample], data.x, data.y)
         for i in np.flatnonzero(data.count):
             mine = slice(data.ptr[i], data.ptr[i + 1])
             m = data.model[i]
-            with np.errstate(all="ignore"):  # a model that has diverged, or places that were moved out of sight
+            with np.errstate(
+                all="ignore"
+            ):  # a model that has diverged, or places that were moved out of sight
                 mean, squares = self.net.first_layer_deltas(model.parameters[m], z[mine], y[mine])
                 spread = z[mine, :2].var(axis=0).sum() * data.count[i]
-                bound = (np.abs(mean) * (squares + spread)).sum() / (2 * data.count[i] * (mean**2).sum())
+                bound = (np.abs(mean) * (squares + spread)).sum() / (
+                    2 * data.count[i] * (mean**2).sum()
+                )
             bound_m[i] = bound * model.constants["scale_m"][m].max()
         return bound_m
 
@@ -386,7 +459,9 @@ class RsrpNet(LayeredLearner):
 
     def layer(self, updates: FloatArray, layer: int) -> FloatArray:
         inputs, units = self.net.sizes[layer - 1 : layer + 1]
-        return updates[:, self._first(layer) : self._first(layer + 1)].reshape(-1, inputs + 1, units)
+        return updates[:, self._first(layer) : self._first(layer + 1)].reshape(
+            -1, inputs + 1, units
+        )
 
     def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
         z = self._inputs(model, np.full(len(place_m), of), place_m)
@@ -399,12 +474,16 @@ class RsrpNet(LayeredLearner):
         """The network's inputs (N, p) at positions x (N, 2) in metres."""
         c = model.constants
         offset_m = x - c["centre_m"][model_of]
-        return encoded(offset_m / c["scale_m"][model_of], offset_m, c["wave_vectors"][:1].reshape(-1, 2))
+        return encoded(
+            offset_m / c["scale_m"][model_of], offset_m, c["wave_vectors"][:1].reshape(-1, 2)
+        )
 
     def _samples(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y (N,) in dBm."""
+        """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y
+        (N,) in dBm.
+        """
         c = model.constants
         target = np.asarray(y) - self.prior.expected_dbm(c, model_of, x)
         if self.labels == "standardised":

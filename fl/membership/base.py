@@ -1,4 +1,6 @@
-r"""The membership slot: a score for each record that an attacker holds, the higher the likelier a member."""
+r"""The membership slot: a score for each record that an attacker holds, the higher the likelier a
+member.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -18,9 +20,11 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 @frozen
 class AskedRecords:
-    """Records x (N, p), y (N,), and the models before and after the round, of which the i-th is asked model_of[i].
+    """Records x (N, p), y (N,), and the models before and after the round, of which the i-th is
+    asked model_of[i].
 
-    shadows() : losses (N, K) of the records under shadow models, and which of these learned from them (N, K).
+    shadows() : losses (N, K) of the records under shadow models, and which of these learned from
+    them (N, K).
     """
 
     learner: Learner
@@ -37,7 +41,9 @@ class AskedRecords:
 
 
 class Inference(Named):
-    """An attack on membership. It sees models that the threat grants, and records; never which of them are members."""
+    """An attack on membership. It sees models that the threat grants, and records; never which of
+    them are members.
+    """
 
     kind: str
     needs = {
@@ -46,7 +52,9 @@ class Inference(Named):
 
     @property
     def has_score_before(self) -> bool:
-        """Whether its score of the models before training is a baseline: not where it compares with other models."""
+        """Whether its score of the models before training is a baseline: not where it compares with
+        other models.
+        """
         return True
 
     @abstractmethod
@@ -57,8 +65,8 @@ class Inference(Named):
 class LossThreshold(Inference):
     """Says member where the model's error on the record is small: score = -loss(after).
 
-    `reference_model: before` scores by how much the round improved it, loss(before) - loss(after): records that were
-    hard or easy all along no longer hide the difference.
+    `reference_model: before` scores by how much the round improved it, loss(before) - loss(after):
+    records that were hard or easy all along no longer hide the difference.
     """
 
     kind: Literal["loss-threshold"] = "loss-threshold"
@@ -67,7 +75,8 @@ class LossThreshold(Inference):
 
     reference = (
         "Yeom, Giacomelli, Fredrikson, Jha, Privacy Risk in Machine Learning, 2018; "
-        "Watson, Guo, Cormode, Sablayrolles, On the Importance of Difficulty Calibration, 2022 (reference model)"
+        "Watson, Guo, Cormode, Sablayrolles, On the Importance of Difficulty "
+        "Calibration, 2022 (reference model)"
     )
 
     @property
@@ -80,11 +89,15 @@ class LossThreshold(Inference):
 
 
 class GradientNorm(Inference):
-    """Says member where the record would hardly change the model: score = -|gradient of its loss in all parameters|."""
+    """Says member where the record would hardly change the model: score = -|gradient of its loss in
+    all parameters|.
+    """
 
     kind: Literal["gradient-norm"] = "gradient-norm"
     needs = {
-        "record gradient": "asks how far a single record would move the model; the learner cannot say",
+        "record gradient": (
+            "asks how far a single record would move the model; the learner cannot say"
+        ),
     }
 
     reference = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
@@ -95,19 +108,25 @@ class GradientNorm(Inference):
 
 _MOST_RECORDS = 6000  # of one regression: a matrix of 288 MB
 _MOST_NUMBERS = 200_000_000  # of the gradients of an update's records
-_LEAST_NOISE = 1e-12  # variance of what the records leave of an update, as a share of its mean square
+_LEAST_NOISE = (
+    1e-12  # variance of what the records leave of an update, as a share of its mean square
+)
 
 
 @frozen
 class Evidence:
-    """Normal equations so far of records (n,) known by their keys (n, k): precision (n, n) and pull (n,)."""
+    """Normal equations so far of records (n,) known by their keys (n, k): precision (n, n) and pull
+    (n,).
+    """
 
     key: FloatArray
     precision: FloatArray
     pull: FloatArray
 
     def of(self, key: FloatArray) -> "Evidence":
-        """Select the records with these keys; new ones are 0, and records no longer asked are dropped."""
+        """Select the records with these keys; new ones are 0, and records no longer asked are
+        dropped.
+        """
         n = len(key)
         fresh = Evidence(key, np.zeros((n, n)), np.zeros(n))
         known = {row.tobytes(): i for i, row in enumerate(self.key)}
@@ -119,37 +138,48 @@ class Evidence:
 
 
 class GradientRegression(Inference):
-    r"""Says member where an update holds the record's gradient, all records explained together, over rounds.
+    r"""Says member where an update holds the record's gradient, all records explained together,
+    over rounds.
 
     Gradient descent from weights w_r makes the update of round r of n records
 
         -u_r = sum_i c_i g_i(m_r) + noise,
 
-    with g_i the gradient of record i's loss, c_i > 0 of records that were learnt from and 0 of others. Weights move
-    while a device learns: m_r is the middle of the step that the records explain at w_r if that leaves less than
-    half of what w_r leaves, and w_r otherwise. With G_r the gradients of all records that the attacker holds of the
-    UEs in an update, members or not, s_r^2 the mean square of what they leave of u_r by themselves, P_r = G_r G_r^T
-    / s_r^2, a prior N(0, v^2) of every c_i, and as much that changes from round to round (batches, steps away from
-    m_r), the scores are the posterior mean
+    with g_i the gradient of record i's loss, c_i > 0 of records that were learnt from and 0 of
+    others. Weights move while a device learns: m_r is the middle of the step that the records
+    explain at w_r if that leaves less than half of what w_r leaves, and w_r otherwise. With G_r the
+    gradients of all records that the attacker holds of the UEs in an update, members or not, s_r^2
+    the mean square of what they leave of u_r by themselves, P_r = G_r G_r^T / s_r^2, a prior N(0,
+    v^2) of every c_i, and as much that changes from round to round (batches, steps away from m_r),
+    the scores are the posterior mean
 
         c = (sum_r W_r P_r + I / v^2)^-1 sum_r -W_r G_r u_r / s_r^2,    W_r = (I + v^2 P_r)^-1.
 
     Under noise W_r is nearly I; without it no round weighs more than its prior.
 
-    Records of alike gradients share what they explain, which a product of an update with one gradient does not see;
-    and noise of several rounds averages out. Only tested rounds add up, so set `every_rounds: 1`. What the attacker
-    knows of a record stays as long as it is asked about in every test; from sums it is of all UEs in them.
+    Records of alike gradients share what they explain, which a product of an update with one
+    gradient does not see; and noise of several rounds averages out. Only tested rounds add up, so
+    set `every_rounds: 1`. What the attacker knows of a record stays as long as it is asked about in
+    every test; from sums it is of all UEs in them.
     """
 
     kind: Literal["gradient-regression"] = "gradient-regression"
     coefficient_std: float = Field(default=0.003, gt=0, le=1e6)
-    """prior standard deviation of a record's coefficient (v), about learning rate x local steps / records"""
+    """prior standard deviation of a record's coefficient (v), about learning rate x local steps /
+    records"""
 
-    reference = "Bayesian linear regression (Lindley and Smith 1972) on the gradients of Nasr, Shokri, Houmansadr 2019"
+    reference = (
+        "Bayesian linear regression (Lindley and Smith 1972) on the gradients of Nasr, "
+        "Shokri, Houmansadr 2019"
+    )
     needs = {
-        "record gradients": "explains updates by gradients of single records; the learner cannot compute them",
-        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
-        "updates or aggregate",
+        "record gradients": (
+            "explains updates by gradients of single records; the learner cannot compute them"
+        ),
+        "linear server step": (
+            "published models must differ by a sum of gradients; take fedavgm, or "
+            "threat.observes: updates or aggregate"
+        ),
         "starting weights": "it takes gradients there; add weights to threat.knowledge",
     }
 
@@ -166,10 +196,13 @@ class GradientRegression(Inference):
     def regress(
         self, view: View, target: IntArray, x: FloatArray, y: FloatArray, state: Evidence
     ) -> tuple[FloatArray, Evidence]:
-        """Scores (N,) of records x (N, p), y (N,) of targets (N,) of the view, NaN without a finite update."""
+        """Scores (N,) of records x (N, p), y (N,) of targets (N,) of the view, NaN without a finite
+        update.
+        """
         if len(x) > _MOST_RECORDS:
             raise BadInput(
-                f"learning.membership.attacks: {self.label}: {len(x):,} records, at most {_MOST_RECORDS:,} can be "
+                f"learning.membership.attacks: {self.label}: {len(x):,} records, at most "
+                f"{_MOST_RECORDS:,} can be "
                 f"explained together; set membership.max_records to {_MOST_RECORDS // 2} or fewer"
             )
         of = view.source[target]
@@ -184,8 +217,9 @@ class GradientRegression(Inference):
                 continue
             if len(mine) * len(u) > _MOST_NUMBERS:
                 raise BadInput(
-                    f"learning.membership.attacks: {self.label}: {len(mine):,} records x {len(u):,} parameters in an "
-                    f"update, at most {_MOST_NUMBERS:,} numbers; set a smaller membership.max_records or network"
+                    f"learning.membership.attacks: {self.label}: {len(mine):,} records x "
+                    f"{len(u):,} parameters in an update, at most {_MOST_NUMBERS:,} numbers; set "
+                    "a smaller membership.max_records or network"
                 )
             found = self._told(view, source, x[mine], y[mine])
             if found is not None:
@@ -194,8 +228,12 @@ class GradientRegression(Inference):
                 heard[mine] = True
         return np.where(heard, self._mean(total.precision, total.pull), np.nan), total
 
-    def _told(self, view: View, source: int, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """W P (n, n) and -W G u / s^2 (n,) of an update, records x (n, p), y (n,); None of a network that diverged."""
+    def _told(
+        self, view: View, source: int, x: FloatArray, y: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """W P (n, n) and -W G u / s^2 (n,) of an update, records x (n, p), y (n,); None of a
+        network that diverged.
+        """
         model = int(view.source_model[source])
         u = view.update[source]
         size = float(np.mean(u**2))
@@ -222,4 +260,6 @@ class GradientRegression(Inference):
 
     def _mean(self, precision: FloatArray, pull: FloatArray) -> FloatArray:
         """Posterior mean of the coefficients (n,)."""
-        return np.asarray(np.linalg.solve(precision + np.eye(len(pull)) / self.coefficient_std**2, pull))
+        return np.asarray(
+            np.linalg.solve(precision + np.eye(len(pull)) / self.coefficient_std**2, pull)
+        )

@@ -29,24 +29,28 @@ Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]
 class Membership(Part):
     """Membership inference on records of each UE that the attacker holds.
 
-    Members are a random share `known_member_share` of what each device learnt from in the round, non-members as many
-    (where there are as many) of what it measured and held out. Held-out records without an owner (images) are each
-    paired with a random member of the same class, whose UE is asked about both, and only members in pairs are compared:
-    of every UE and class there are as many members as non-members, since a model knows some classes better than others
-    whichever records are members. Scores are computed with the model that the attacker sees: with `updates` that of
-    each UE, weights before plus its update; with `aggregate` or `model` the common one. Scores are relative to the
-    median of the UE's records, so that differences between the models of UEs do not affect them.
+    Members are a random share `known_member_share` of what each device learnt from in the round,
+    non-members as many (where there are as many) of what it measured and held out. Held-out records
+    without an owner (images) are each paired with a random member of the same class, whose UE is
+    asked about both, and only members in pairs are compared: of every UE and class there are as
+    many members as non-members, since a model knows some classes better than others whichever
+    records are members. Scores are computed with the model that the attacker sees: with `updates`
+    that of each UE, weights before plus its update; with `aggregate` or `model` the common one.
+    Scores are relative to the median of the UE's records, so that differences between the models of
+    UEs do not affect them.
 
-    The area under the ROC curve stands beside that of the model before any training, asked of the same records, and
-    their difference has an interval: members and held-out records of other places differ whatever a model has learnt.
-    An attack that compares with other models than these has no such area; it is refused where whole sessions, days or
-    blocks are held out.
+    The area under the ROC curve stands beside that of the model before any training, asked of the
+    same records, and their difference has an interval: members and held-out records of other places
+    differ whatever a model has learnt. An attack that compares with other models than these has no
+    such area; it is refused where whole sessions, days or blocks are held out.
 
-    `lira` and `rmia` compare with shadow models: the attacker plays the training again, with the real learner, clips,
-    noise and merges, where the data of each UE are a random half of the records that it holds of it. Where it sees
-    single updates that is the last round, from the model before it, which may know records of earlier rounds already.
-    Models and sums are those of all rounds so far, from the initial models: all shadow models cost as much as so many
-    runs. They have only the UEs of the last round, in each with the same records, and the noise of the last round.
+    `lira` and `rmia` compare with shadow models: the attacker plays the training again, with the
+    real learner, clips, noise and merges, where the data of each UE are a random half of the
+    records that it holds of it. Where it sees single updates that is the last round, from the model
+    before it, which may know records of earlier rounds already. Models and sums are those of all
+    rounds so far, from the initial models: all shadow models cost as much as so many runs. They
+    have only the UEs of the last round, in each with the same records, and the noise of the last
+    round.
     """
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
@@ -58,7 +62,8 @@ class Membership(Part):
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """largest number of members, and of non-members"""
     shadow_models: int = Field(default=16, ge=4, le=1024)
-    """models that the attacker trains for `lira` and `rmia`, of each UE or sum that it sees; half have each record"""
+    """models that the attacker trains for `lira` and `rmia`, of each UE or sum that it sees; half
+    have each record"""
 
     def start(self) -> dict[str, State]:
         """States of attacks before the first test, by label."""
@@ -79,8 +84,8 @@ def due(membership: Membership | None, played: int) -> bool:
 class KnownRecords(Columns):
     """Records (N,) that the attacker holds of targets (index into the view's), members first.
 
-    x (N, p), y (N,): the record; group: of records that are held out, or were paired, together; compared: whether its
-    score counts.
+    x (N, p), y (N,): the record; group: of records that are held out, or were paired, together;
+    compared: whether its score counts.
     """
 
     target: IntArray
@@ -102,11 +107,12 @@ def infer(
     states: Mapping[str, State] | None = None,
     played: int = 1,
 ) -> tuple[list[Row], dict[str, State]]:
-    """One row an attack (numbers of records, AUC, true-positive rates, with intervals, and ROC), and memories.
+    """One row an attack (numbers of records, AUC, true-positive rates, with intervals, and ROC),
+    and memories.
 
-    states: what attacks remember from before, by their labels. initial: the models before any training; None: the AUC
-    before it is not known. wholes: which records (by ue, x, time_s) are held out together; None: each by itself.
-    played: rounds with training so far.
+    states: what attacks remember from before, by their labels. initial: the models before any
+    training; None: the AUC before it is not known. wholes: which records (by ue, x, time_s) are
+    held out together; None: each by itself. played: rounds with training so far.
     """
     known = _known(membership, view, local, held_out, rng, wholes)
     before, after, model_of = _models(view, view.model_before)
@@ -115,7 +121,9 @@ def infer(
         initial, played = None, 1
 
     @cache
-    def shadows() -> tuple[FloatArray, BoolArray]:  # models on random halves of the records, of all UEs together
+    def shadows() -> tuple[
+        FloatArray, BoolArray
+    ]:  # models on random halves of the records, of all UEs together
         row = row_id(view.ue, view.model)[known.target]
         order = np.argsort(row, kind="stable")
         every = Signals(row, known.x, known.y, np.zeros(len(row)), 0 * row).select(order).local()
@@ -134,14 +142,18 @@ def infer(
             loss[target < 0, k] = np.nan
         return loss, inside
 
-    asked = AskedRecords(view.learner, before, after, model_of[known.target], known.x, known.y, shadows)
+    asked = AskedRecords(
+        view.learner, before, after, model_of[known.target], known.x, known.y, shadows
+    )
     rows = []
     after_states = dict[str, State]()
     for attack in membership.attacks:
         first = None
         if isinstance(attack, GradientRegression):
             memory = (states or {}).get(attack.label, attack.start())
-            score, after_states[attack.label] = attack.regress(view, known.target, known.x, known.y, memory)
+            score, after_states[attack.label] = attack.regress(
+                view, known.target, known.x, known.y, memory
+            )
         else:
             score = attack.score(asked) if len(known.x) else np.zeros(0)
             if untrained is not None and attack.has_score_before:
@@ -151,7 +163,9 @@ def infer(
 
 
 def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -> Row:
-    """Success of scores (N,) at telling members, and of those of the models before training where there are any."""
+    """Success of scores (N,) at telling members, and of those of the models before training where
+    there are any.
+    """
     use = known.compared & np.isfinite(score) & np.isfinite(score if first is None else first)
     some = known.select(use)
     now = _centred(score[use], some.target)
@@ -174,11 +188,20 @@ def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -
     ):
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
     true = [each[0] for each in curve]
-    return row | {"auc_before": area_before[0], "false_positive_percent": 100 * _RATES, "true_positive_percent": true}
+    return row | {
+        "auc_before": area_before[0],
+        "false_positive_percent": 100 * _RATES,
+        "true_positive_percent": true,
+    }
 
 
 def _known(
-    membership: Membership, view: View, local: Local, held_out: HeldOut, rng: Rng, wholes: Wholes | None
+    membership: Membership,
+    view: View,
+    local: Local,
+    held_out: HeldOut,
+    rng: Rng,
+    wholes: Wholes | None,
 ) -> KnownRecords:
     """Draw members, and non-members of the same UEs."""
     owner = local.ue[local.row_of_sample]
@@ -194,7 +217,9 @@ def _known(
         outside[other] = inside[member[pair]]
         group = np.concatenate([np.arange(len(member)), pair])
     else:
-        other = _chosen(outside, np.bincount(inside[member], minlength=n), membership.max_records, rng, "others")
+        other = _chosen(
+            outside, np.bincount(inside[member], minlength=n), membership.max_records, rng, "others"
+        )
         group = np.arange(len(member) + len(other))
     rows = np.concatenate([member, len(local.x) + other])
     held = held_out.ue, held_out.x, held_out.time_s, outside, held_out.y
@@ -210,14 +235,17 @@ def _known(
 
 
 def _targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
-    """The target (index into the view's) of every record (N,), -1 of a UE that the attacker did not hear."""
+    """The target (index into the view's) of every record (N,), -1 of a UE that the attacker did not
+    hear.
+    """
     target = row_id(view.ue, view.model)
     order = np.argsort(target)
     return np.nan_to_num(recall(target[order], order, row_id(ue, model)), nan=-1.0).astype(int)
 
 
 def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:
-    """Random pairs (p,) of one class each, as indices into the labels of members (m,) and of others (n,).
+    """Random pairs (p,) of one class each, as indices into the labels of members (m,) and of others
+    (n,).
 
     No record is in two pairs, and of each class there are as many as the rarer side allows.
     """
@@ -228,9 +256,13 @@ def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, 
     return first, second
 
 
-def _chosen(target: IntArray, wanted: FloatArray | IntArray, most: int, rng: Rng, what: str) -> IntArray:
+def _chosen(
+    target: IntArray, wanted: FloatArray | IntArray, most: int, rng: Rng, what: str
+) -> IntArray:
     """Random records of each target: wanted (n_target,) of them, or all; at most `most` in all."""
-    index = np.flatnonzero((target >= 0) & (_ranked(target, rng, what) < np.append(wanted, 0)[target]))  # -1: no target
+    index = np.flatnonzero(
+        (target >= 0) & (_ranked(target, rng, what) < np.append(wanted, 0)[target])
+    )  # -1: no target
     if len(index) <= most:
         return index
     lot = rng.uniform(f"{what} kept", index)
@@ -244,7 +276,8 @@ def _ranked(target: IntArray, rng: Rng, what: str) -> IntArray:
 
 
 def _models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
-    """Models before and after as the attacker knows them, and which of them speaks of each target (n_target,).
+    """Models before and after as the attacker knows them, and which of them speaks of each target
+    (n_target,).
 
     start: what the updates are added to.
     """

@@ -1,8 +1,10 @@
-"""Success of scores at telling members from non-members: area under the ROC curve, true positives at a false rate.
+"""Success of scores at telling members from non-members: area under the ROC curve, true positives
+at a false rate.
 
-Records (N,) have a score, and are members or not. Those that are held out together (all of a session, a day or a block
-of ground) are alike, so they are no independent draws; nor are a member and a non-member that were paired for being
-alike. `group` numbers what each record belongs to, and variances are sums over groups.
+Records (N,) have a score, and are members or not. Those that are held out together (all of a
+session, a day or a block of ground) are alike, so they are no independent draws; nor are a member
+and a non-member that were paired for being alike. `group` numbers what each record belongs to, and
+variances are sums over groups.
 """
 
 from __future__ import annotations
@@ -21,16 +23,20 @@ NO_INTERVAL = (math.nan, math.nan, math.nan)
 
 
 def auc(
-    score: FloatArray, member: BoolArray, group: IntArray | None = None, before: FloatArray | None = None
+    score: FloatArray,
+    member: BoolArray,
+    group: IntArray | None = None,
+    before: FloatArray | None = None,
 ) -> tuple[float, float, float]:
     """Probability that a member scores above a non-member, ties half; and its 95 % interval.
 
     before : of scores of the same records, the probability of which is subtracted.
 
-    The variance is that of DeLong, DeLong, Clarke-Pearson 1988, from the placements of each score among the others, or
-    their differences; of records that are no independent draws that of Obuchowski 1997, from the sums over groups. The
-    quantile is Student's, with one degree of freedom less than the smaller number of groups. Cut to what is possible;
-    NaN where either side is empty.
+    The variance is that of DeLong, DeLong, Clarke-Pearson 1988, from the placements of each score
+    among the others, or their differences; of records that are no independent draws that of
+    Obuchowski 1997, from the sums over groups. The quantile is Student's, with one degree of
+    freedom less than the smaller number of groups. Cut to what is possible; NaN where either side
+    is empty.
     """
     if member.all() or not member.any():
         return NO_INTERVAL
@@ -60,10 +66,11 @@ def auc(
 def tpr_percent(
     score: FloatArray, member: BoolArray, group: IntArray | None = None, fpr: float = 0.01
 ) -> tuple[float, float, float]:
-    """Percent of members above a threshold that at most a share `fpr` of non-members exceeds; Wilson's 95 % interval.
+    """Percent of members above a threshold that at most a share `fpr` of non-members exceeds;
+    Wilson's 95 % interval.
 
-    The interval is that of the members, of whom as many count as are worth independent ones by the variance over their
-    groups; the threshold is taken as given. NaN where either side is empty.
+    The interval is that of the members, of whom as many count as are worth independent ones by the
+    variance over their groups; the threshold is taken as given. NaN where either side is empty.
     """
     if member.all() or not member.any():
         return NO_INTERVAL
@@ -81,7 +88,9 @@ def tpr_percent(
 
 
 def _placements(score: FloatArray, member: BoolArray) -> FloatArray:
-    """Share of the non-members below each member, and of the members above each non-member, ties half: (N,)."""
+    """Share of the non-members below each member, and of the members above each non-member, ties
+    half: (N,).
+    """
     below = rankdata(score)
     for side in (member, ~member):
         below[side] = (below[side] - rankdata(score[side])) / (len(score) - side.sum())

@@ -1,7 +1,9 @@
-r"""Membership inference by models that the attacker trains by itself, with each record and without it.
+r"""Membership inference by models that the attacker trains by itself, with each record and without
+it.
 
-How well a model knows a record, compared with how well models know it that learned from it, and models that did not:
-what is easy or hard to learn for everybody hides nothing. What a shadow model is says `Membership`.
+How well a model knows a record, compared with how well models know it that learned from it, and
+models that did not: what is easy or hard to learn for everybody hides nothing. What a shadow model
+is says `Membership`.
 """
 
 from typing import Literal
@@ -30,30 +32,34 @@ class ShadowInference(Inference):
 
 
 class Lira(ShadowInference):
-    r"""Likelihood ratio attack: how a model knows the record, by normal laws of those with it and those without it::
+    r"""Likelihood ratio attack: how a model knows the record, by normal laws of those with it and
+    those without it::
 
         online    score = log N(phi; mu_in, sigma_in^2) - log N(phi; mu_out, sigma_out^2)
         offline   score = (phi - mu_out) / sigma_out
 
-    phi is a statistic of the record's loss l that is nearly normal over models. Of a class with probability p = exp(-l)
-    it is log(p / (1 - p)). Of a squared error it is -l^(1/3) [Wilson and Hilferty 1931]: l / sigma^2 is then a
-    chi-square, whose cube root is nearly normal. Means are of each record; variances too from 64 shadow models on, of
-    fewer all records share them.
+    phi is a statistic of the record's loss l that is nearly normal over models. Of a class with
+    probability p = exp(-l) it is log(p / (1 - p)). Of a squared error it is -l^(1/3) [Wilson and
+    Hilferty 1931]: l / sigma^2 is then a chi-square, whose cube root is nearly normal. Means are of
+    each record; variances too from 64 shadow models on, of fewer all records share them.
     """
 
     kind: Literal["lira"] = "lira"
     mode: Literal["online", "offline"] = "online"
-    """models it compares with: those with and those without the record, or those without it alone"""
+    """models it compares with: those with and those without the record, or those without it
+    alone"""
 
     reference = (
-        "Carlini, Chien, Nasr, Song, Terzis, Tramer, Membership Inference Attacks From First Principles, 2022; "
-        "Wilson and Hilferty 1931"
+        "Carlini, Chien, Nasr, Song, Terzis, Tramer, Membership Inference Attacks From First "
+        "Principles, 2022; Wilson and Hilferty 1931"
     )
 
     def score(self, asked: AskedRecords) -> FloatArray:
         loss, inside = asked.shadows()
         phi, known = (
-            -np.log(np.expm1(np.clip(some, 1e-12, 500.0))) if asked.learner.loss_in_nats else -np.cbrt(some)
+            -np.log(np.expm1(np.clip(some, 1e-12, 500.0)))
+            if asked.learner.loss_in_nats
+            else -np.cbrt(some)
             for some in (loss, asked.losses(asked.after))
         )
         mean, std = _law(phi, ~inside)
@@ -67,10 +73,11 @@ class Rmia(ShadowInference):
 
         score = log p - log q,    q = q_in + q_out,    offline    q = (1 + a) q_out + 1 - a
 
-    p is its likelihood under the model, q_in and q_out the mean likelihoods under shadow models with it and without it.
-    Of a squared error l it is exp(-l / 2 s^2), s^2 the mean loss under all shadow models. The published score is the
-    share of population records z with (p / q) / (p_z / q_z) >= gamma: where all records are compared with the same z,
-    here all that the attacker holds, it orders them as p / q does, and a gamma far from 1 only makes ties.
+    p is its likelihood under the model, q_in and q_out the mean likelihoods under shadow models
+    with it and without it. Of a squared error l it is exp(-l / 2 s^2), s^2 the mean loss under all
+    shadow models. The published score is the share of population records z with (p / q) / (p_z /
+    q_z) >= gamma: where all records are compared with the same z, here all that the attacker holds,
+    it orders them as p / q does, and a gamma far from 1 only makes ties.
     """
 
     kind: Literal["rmia"] = "rmia"

@@ -1,4 +1,6 @@
-"""Training of one network for each model in one place, on the samples of all devices together, with Adam."""
+"""Training of one network for each model in one place, on the samples of all devices together, with
+Adam.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,20 @@ SETTINGS = SgdSettings(1e-3, 64, 20, 0.0, optimiser=Adam(), precision=32)
 
 
 def train_centrally(
-    net: Mlp, start: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray, how: SgdSettings, rng: Rng
+    net: Mlp,
+    start: FloatArray,
+    model_of: IntArray,
+    z: FloatArray,
+    y: FloatArray,
+    how: SgdSettings,
+    rng: Rng,
 ) -> FloatArray:
-    """Parameters (n_model, d) after training from `start`, each on its samples: inputs z (N, p), targets y (N,).
+    """Parameters (n_model, d) after training from `start`, each on its samples: inputs z (N, p),
+    targets y (N,).
 
-    It is local training of a device for each model that holds all samples of it; a model without samples stays as it
-    is. `SETTINGS` are in single precision, which is faster and as good [Kingma and Ba 2015, Algorithm 1].
+    It is local training of a device for each model that holds all samples of it; a model without
+    samples stays as it is. `SETTINGS` are in single precision, which is faster and as good [Kingma
+    and Ba 2015, Algorithm 1].
     """
     order = np.argsort(model_of, kind="stable")
     model = np.arange(len(start))

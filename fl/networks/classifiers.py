@@ -1,6 +1,7 @@
 """The network slot: classifiers of images as laws on flat parameter rows, many networks at once.
 
-Parameters of k networks are rows (k, d), the layers' arrays one after the other, in the order of `layers`.
+Parameters of k networks are rows (k, d), the layers' arrays one after the other, in the order of
+`layers`.
 """
 
 from abc import abstractmethod
@@ -28,7 +29,9 @@ _EPS = 1e-5  # of the variance, as usual
 
 @dataclass(frozen=True)
 class Layer:
-    """One array of parameters: its shape, and how it starts: uniform within 1 / sqrt(fan_in), or all ones or zeros."""
+    """One array of parameters: its shape, and how it starts: uniform within 1 / sqrt(fan_in), or
+    all ones or zeros.
+    """
 
     shape: tuple[int, ...]
     start: Literal["uniform", "one", "zero"] = "uniform"
@@ -44,7 +47,9 @@ class Network(Part):
 
     @property
     def mixes_images(self) -> bool:
-        """Whether the logits of an image depend on the other images of its batch, so gradients are not per image."""
+        """Whether the logits of an image depend on the other images of its batch, so gradients are
+        not per image.
+        """
         return False
 
     def check(self, image: ImageFormat) -> None:
@@ -57,7 +62,8 @@ class Network(Part):
 
     @abstractmethod
     def forward(self, weights: "list[Tensor]", x: "Tensor", live: "Tensor") -> "Tensor":
-        """Logits (k, B, classes) of images x (k, B, height, width) in [0, 1]; weights[l] is (k, *shape of layer l).
+        """Logits (k, B, classes) of images x (k, B, height, width) in [0, 1]; weights[l] is (k,
+        *shape of layer l).
 
         live (k, B) is 0 where a slot holds no image: it must not touch the others.
         """
@@ -99,7 +105,9 @@ class Perceptron(Network):
 
     def layers(self, image: ImageFormat) -> tuple[Layer, ...]:
         sizes = (image.height * image.width, *self.hidden, image.classes)
-        return tuple(Layer(shape, fan_in=a) for a, b in pairwise(sizes) for shape in ((a, b), (1, b)))
+        return tuple(
+            Layer(shape, fan_in=a) for a, b in pairwise(sizes) for shape in ((a, b), (1, b))
+        )
 
     def forward(self, weights: "list[Tensor]", x: "Tensor", live: "Tensor") -> "Tensor":
         h = x.flatten(2)  # (k, B, pixels)
@@ -111,15 +119,18 @@ class Perceptron(Network):
 
 
 class Cnn(Network):
-    """Two 5x5 convolutions, each with 2x2 max pooling; batch normalisation; 50 units with ReLU; the logits.
+    """Two 5x5 convolutions, each with 2x2 max pooling; batch normalisation; 50 units with ReLU; the
+    logits.
 
-    The classifier of the LAPA study: 28 x 28 pixels give 21,880 parameters, including 40 of batch normalisation.
-    Between the convolutions there is pooling but no activation function, as in its list of layers.
+    The classifier of the LAPA study: 28 x 28 pixels give 21,880 parameters, including 40 of batch
+    normalisation. Between the convolutions there is pooling but no activation function, as in its
+    list of layers.
 
-    Batch normalisation uses the mean and variance of each channel over the current images: those of the mini-batch in
-    training, those of up to 2,000 images evaluated together in evaluation. Running statistics are neither kept nor
-    sent: they would be 40 further numbers of a UE's data without a bound and without noise, and the average over UEs
-    with one class each does not describe the images of any of them.
+    Batch normalisation uses the mean and variance of each channel over the current images: those of
+    the mini-batch in training, those of up to 2,000 images evaluated together in evaluation.
+    Running statistics are neither kept nor sent: they would be 40 further numbers of a UE's data
+    without a bound and without noise, and the average over UEs with one class each does not
+    describe the images of any of them.
     """
 
     kind: Literal["cnn"] = "cnn"
@@ -130,9 +141,12 @@ class Cnn(Network):
     batch_norm: bool = True
     """whether channels are normalised before the fully connected layer"""
 
-    together = 1  # measured: grouped convolutions and vmap take 1.5 to 2 times as long as device by device
+    together = (
+        1  # measured: grouped convolutions and vmap take 1.5 to 2 times as long as device by device
+    )
     reference = (
-        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V-A; Ioffe and Szegedy 2015"
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section "
+        "V-A; Ioffe and Szegedy 2015"
     )
 
     @property
@@ -142,8 +156,8 @@ class Cnn(Network):
     def check(self, image: ImageFormat) -> None:
         if min(image.height, image.width) < 16:
             raise BadInput(
-                f"learning.learner.network: a cnn needs images of 16 x 16 pixels or more, these have {image.height} x "
-                f"{image.width}; take network: {{kind: mlp}}"
+                "learning.learner.network: a cnn needs images of 16 x 16 pixels or more, these "
+                f"have {image.height} x {image.width}; take network: {{kind: mlp}}"
             )
 
     def layers(self, image: ImageFormat) -> tuple[Layer, ...]:
@@ -188,7 +202,9 @@ def _logits(x: "Tensor", live: "Tensor", weights: "list[Tensor]") -> "Tensor":
 
 
 def _normalised(h: "Tensor", live: "Tensor", gain: "Tensor", offset: "Tensor") -> "Tensor":
-    """Channels of h (B, C, rows, columns) with mean 0 and variance 1 over live images, then gain and offset (C,)."""
+    """Channels of h (B, C, rows, columns) with mean 0 and variance 1 over live images, then gain
+    and offset (C,).
+    """
     use = live[:, None, None, None]
     n = live.sum().clamp(min=1.0) * (h.shape[2] * h.shape[3])
     mean = (h * use).sum(dim=(0, 2, 3), keepdim=True) / n

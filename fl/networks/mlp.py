@@ -1,10 +1,10 @@
 r"""Fully connected networks as laws on flat parameter rows, many networks at once.
 
-Parameters of k networks are rows (k, d); layer l has weights W_l (in, out) and bias b_l (out), stored in the
-order W_1, b_1, W_2, b_2, ... The output is a scalar: F(z; w).
+Parameters of k networks are rows (k, d); layer l has weights W_l (in, out) and bias b_l (out),
+stored in the order W_1, b_1, W_2, b_2, ... The output is a scalar: F(z; w).
 
-Gradients are written by hand (delta recursion), so a single sample's gradient never has to be formed: with
-activations a_l and deltas D_l,
+Gradients are written by hand (delta recursion), so a single sample's gradient never has to be
+formed: with activations a_l and deltas D_l,
 
     dF/dW_l = a_{l-1} D_l^T,   dF/db_l = D_l,
     |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1),
@@ -44,7 +44,9 @@ _SLOPE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of (before, after)
 
 @dataclass(frozen=True)
 class Mlp:
-    """The shape of a network: sizes (inputs, hidden..., 1) and the activation of its hidden layers."""
+    """The shape of a network: sizes (inputs, hidden..., 1) and the activation of its hidden
+    layers.
+    """
 
     sizes: tuple[int, ...]
     activation: Activation
@@ -71,7 +73,9 @@ class Mlp:
         return layers
 
     def forward(self, flat: Tensor, z: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """F (k, B) of inputs z (k, B, p), with the activations [z, a_1, ...] and the slopes of hidden layers."""
+        """F (k, B) of inputs z (k, B, p), with the activations [z, a_1, ...] and the slopes of
+        hidden layers.
+        """
         *hidden, (weight, bias) = self.unpack(flat)
         activations = [z]
         slopes = []
@@ -104,10 +108,14 @@ class Mlp:
     def inner(self, direction: Tensor, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """<dF/dw, u> of each sample (k, B) for rows u (k, d)."""
         terms = zip(self.unpack(direction), activations, deltas, strict=True)
-        return torch.stack([((a @ weight + bias) * d).sum(-1) for (weight, bias), a, d in terms]).sum(dim=0)
+        return torch.stack(
+            [((a @ weight + bias) * d).sum(-1) for (weight, bias), a, d in terms]
+        ).sum(dim=0)
 
     def predict(self, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> FloatArray:
-        """F (N,) of inputs z (N, p), sample i by network model_of[i], in double precision as all that follows."""
+        """F (N,) of inputs z (N, p), sample i by network model_of[i], in double precision as all
+        that follows.
+        """
         out = np.empty(len(z))
         for m in np.unique(model_of):
             mine = model_of == m
@@ -115,12 +123,18 @@ class Mlp:
         return out
 
     def layer_inputs(self, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
-        """Inputs of layer `layer` (from 1) of the network parameters (d,) for z (N, p), then 1: (N, inputs + 1)."""
-        before = replace(self, sizes=(*self.sizes[:layer], 1))  # no hidden layer after it is computed
+        """Inputs of layer `layer` (from 1) of the network parameters (d,) for z (N, p), then 1: (N,
+        inputs + 1).
+        """
+        before = replace(
+            self, sizes=(*self.sizes[:layer], 1)
+        )  # no hidden layer after it is computed
         activations = before.forward(_one(parameters), _one(z))[1]
         return np.column_stack([activations[-1][0].numpy(), np.ones(len(z))])
 
-    def mean_squared_gradient(self, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
+    def mean_squared_gradient(
+        self, parameters: FloatArray, model_of: IntArray, z: FloatArray
+    ) -> float:
         """Mean over samples of |dF/dw|^2."""
         return float(self._squared(parameters, model_of, z, None).sum()) / max(len(z), 1)
 
@@ -130,7 +144,9 @@ class Mlp:
         """L2 norm (N,) of the gradient of each sample's squared error."""
         return np.sqrt(self._squared(parameters, model_of, z, y))
 
-    def _squared(self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray | None) -> FloatArray:
+    def _squared(
+        self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray | None
+    ) -> FloatArray:
         """Squared norms (N,) of the gradients of `_swept`."""
         found = np.empty(len(z))
         for m in np.unique(model_of):
@@ -140,25 +156,35 @@ class Mlp:
                 found[some] = self.squared_norm(*swept)[0].numpy()
         return found
 
-    def sample_gradients(self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray) -> FloatArray:
+    def sample_gradients(
+        self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
+    ) -> FloatArray:
         """Gradient (N, d) of each sample's squared error, 2 (F - y) dF/dw."""
         found = np.empty((len(z), parameters.shape[1]))
         for m in np.unique(model_of):
             mine = model_of == m
             activations, deltas = self._swept(parameters[m], z[mine], y[mine])
-            found[mine] = self.gradient([a[0][:, None] for a in activations], [d[0][:, None] for d in deltas]).numpy()
+            found[mine] = self.gradient(
+                [a[0][:, None] for a in activations], [d[0][:, None] for d in deltas]
+            ).numpy()
         return found
 
-    def first_layer_deltas(self, parameters: FloatArray, z: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the first layer, and the
-        sum of squared deviations from it (hidden,); parameters (d,).
+    def first_layer_deltas(
+        self, parameters: FloatArray, z: FloatArray, y: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the
+        first layer, and the sum of squared deviations from it (hidden,); parameters (d,).
         """
         delta = self._swept(parameters, z, y)[1][0][0].numpy()  # (N, hidden)
         mean = delta.mean(axis=0)
         return mean, ((delta - mean) ** 2).sum(axis=0)
 
-    def _swept(self, parameters: FloatArray, z: FloatArray, y: FloatArray | None) -> tuple[list[Tensor], list[Tensor]]:
-        """Activations and deltas (1, N, ...) of a network at inputs z (N, p): of (F - y)^2, of F itself without y."""
+    def _swept(
+        self, parameters: FloatArray, z: FloatArray, y: FloatArray | None
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Activations and deltas (1, N, ...) of a network at inputs z (N, p): of (F - y)^2, of F
+        itself without y.
+        """
         flat = _one(parameters)
         out, activations, slopes = self.forward(flat, _one(z))
         output = torch.ones_like(out) if y is None else 2 * (out - _one(y))

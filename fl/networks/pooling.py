@@ -1,7 +1,8 @@
 """Max pooling of 2 x 2 squares on a processor.
 
-Torch keeps a place of each square as 64 bits and looks squares up one by one, which takes a third of the time of a
-network with two convolutions. The largest of equal numbers is the first, row by row.
+Torch keeps a place of each square as 64 bits and looks squares up one by one, which takes a third
+of the time of a network with two convolutions. The largest of equal numbers is the first, row by
+row.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from netsim.units import FloatArray, IntArray
 
 
 def max_pooled(x: Tensor) -> Tensor:
-    """The largest number of each 2 x 2 square of x (B, C, rows, columns): (B, C, rows // 2, columns // 2)."""
+    """The largest number of each 2 x 2 square of x (B, C, rows, columns): (B, C, rows // 2, columns
+    // 2).
+    """
     if x.is_cuda:
         return torch.nn.functional.max_pool2d(x, 2)
     return _Pooling.apply(x)  # type: ignore[no-untyped-call]
@@ -38,7 +41,9 @@ class _Pooling(torch.autograd.Function):
 
 @compiled
 def _largest(x: FloatArray) -> tuple[FloatArray, IntArray]:
-    """The largest number of each square of images x (n, rows, columns), and its place in the square: 0 to 3."""
+    """The largest number of each square of images x (n, rows, columns), and its place in the
+    square: 0 to 3.
+    """
     n = len(x)
     rows = x.shape[1] // 2
     columns = x.shape[2] // 2
@@ -61,7 +66,9 @@ def _largest(x: FloatArray) -> tuple[FloatArray, IntArray]:
 
 @compiled
 def _spread(grad: FloatArray, place: IntArray, rows: int, columns: int) -> FloatArray:
-    """Gradients (n, rows // 2, columns // 2) at the places of the largest numbers: (n, rows, columns)."""
+    """Gradients (n, rows // 2, columns // 2) at the places of the largest numbers: (n, rows,
+    columns).
+    """
     out = np.zeros((len(grad), rows, columns), grad.dtype)
     for i in range(len(grad)):
         for r in range(grad.shape[1]):

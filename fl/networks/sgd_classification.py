@@ -1,8 +1,8 @@
 """Local training of a cohort of classifiers: plain SGD on the cross-entropy.
 
-Devices that a network trains together are one stacked computation: short ones are padded and masked, so every device
-takes exactly its own steps. Gradients come from torch, of a sum over devices in which no term touches another's
-weights.
+Devices that a network trains together are one stacked computation: short ones are padded and
+masked, so every device takes exactly its own steps. Gradients come from torch, of a sum over
+devices in which no term touches another's weights.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ Device = Literal["auto", "cpu", "cuda"]
 class DeviceSteps:
     """Local training settings: step size, share of its images in a mini-batch, passes over them.
 
-    sample_clip is the largest L2 norm of one image's gradient in the mean of a batch; None leaves them as they are.
-    Weights, activations and gradients have `precision` bits; clipped gradients are cut and added up in 64.
+    sample_clip is the largest L2 norm of one image's gradient in the mean of a batch; None leaves
+    them as they are. Weights, activations and gradients have `precision` bits; clipped gradients
+    are cut and added up in 64.
     """
 
     learning_rate: float
@@ -50,26 +51,33 @@ def device(where: Device) -> torch.device:
     """Where to compute: `auto` is the graphics card if torch sees one."""
     there = torch.cuda.is_available()
     if where == "cuda" and not there:
-        raise BadInput("learning.learner.device: torch sees no graphics card here; take auto or cpu")
+        raise BadInput(
+            "learning.learner.device: torch sees no graphics card here; take auto or cpu"
+        )
     return torch.device(("cuda" if there else "cpu") if where == "auto" else where)
 
 
 @dataclass(frozen=True)
 class Classifier:
-    """A network for images of one format, bytes x (N, pixels) of classes y (N,), computed at one place."""
+    """A network for images of one format, bytes x (N, pixels) of classes y (N,), computed at one
+    place.
+    """
 
     net: Network
     image: ImageFormat
     place: torch.device
 
     def train(self, start: FloatArray, data: Local, how: DeviceSteps, rng: Rng) -> DenseUpdates:
-        """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
+        """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model]
+        (n_model, d).
 
         A row that overflows stays non-finite.
         """
         n = len(data.ue)
         d = self.net.n_parameters(self.image)
-        of_image = 8 * self.image.height * self.image.width + (0 if how.sample_clip is None else 4 * d)
+        of_image = 8 * self.image.height * self.image.width + (
+            0 if how.sample_clip is None else 4 * d
+        )
         per_row = how.precision // 8 * (4 * d + how.batch(data.count).max(initial=1) * of_image)
         together = max(1, min(self.net.together, _BLOCK_BYTES // per_row))
         values = np.empty((n, d))
@@ -80,14 +88,20 @@ class Classifier:
             values[rows] = (after - before).double().cpu().numpy()
         return DenseUpdates(data.ue, data.model, data.count.astype(float), values)
 
-    def image_gradients(self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Gradient (N, d) of the cross-entropy of each image under its model, in double precision."""
+    def image_gradients(
+        self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        """Gradient (N, d) of the cross-entropy of each image under its model, in double
+        precision.
+        """
         found = np.empty((len(x), parameters.shape[1]))
         for block in blocks(len(x), _SAMPLES):
             w = torch.from_numpy(parameters[model_of[block]]).to(self.place)
             live = torch.ones(len(w), 1, dtype=w.dtype, device=self.place)
             pixels = self._pixels(x[block, None], w.dtype)
-            found[block] = self._gradient(w, pixels, self._classes(y[block, None]), live).cpu().numpy()
+            found[block] = (
+                self._gradient(w, pixels, self._classes(y[block, None]), live).cpu().numpy()
+            )
         return found
 
     @torch.no_grad()
@@ -104,7 +118,9 @@ class Classifier:
                 live = torch.ones(1, len(block), device=self.place)
                 logits = self._logits(w, self._pixels(x[None, block], w.dtype), live)[0]
                 truth = self._classes(y[block])
-                loss[block] = functional.cross_entropy(logits, truth, reduction="none").double().cpu().numpy()
+                loss[block] = (
+                    functional.cross_entropy(logits, truth, reduction="none").double().cpu().numpy()
+                )
                 right[block] = (logits.argmax(dim=1) == truth).cpu().numpy()
         return loss, right
 
@@ -129,8 +145,12 @@ class Classifier:
                 )
         return w
 
-    def _gradient(self, w: Tensor, x: Tensor, y: Tensor, live: Tensor, sample_clip: float | None = None) -> Tensor:
-        """Gradient rows (k, d) of each row's mean cross-entropy over its live images; 0 where there are none."""
+    def _gradient(
+        self, w: Tensor, x: Tensor, y: Tensor, live: Tensor, sample_clip: float | None = None
+    ) -> Tensor:
+        """Gradient rows (k, d) of each row's mean cross-entropy over its live images; 0 where there
+        are none.
+        """
         k, n = live.shape
         if sample_clip is not None:
             single = w.to(x.dtype).repeat_interleave(n, dim=0)  # (k n, d): a network for each image
@@ -139,7 +159,9 @@ class Classifier:
             return clipped / live.sum(dim=1, keepdim=True).clamp(min=1.0)
         flat = w.detach().requires_grad_()
         logits = self._logits(flat, x, live)
-        losses = functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(live)
+        losses = functional.cross_entropy(
+            logits.flatten(0, 1), y.flatten(), reduction="none"
+        ).view_as(live)
         mean = (losses * live).sum(dim=1) / live.sum(dim=1).clamp(min=1.0)
         return torch.autograd.grad(mean.sum(), flat)[0]
 
@@ -157,7 +179,11 @@ class Classifier:
 
 
 def _cut(gradient: Tensor, clip: float) -> Tensor:
-    """Sum (d,) in double precision of gradients (n, d), each cut to norm clip. Numbers that are not finite are 0."""
+    """Sum (d,) in double precision of gradients (n, d), each cut to norm clip. Numbers that are not
+    finite are 0.
+    """
     each = gradient.nan_to_num_().double()
-    most = 0.999999999 * clip  # rounding of the norm and of the sum, of a million numbers, must not exceed the bound
+    most = (
+        0.999999999 * clip
+    )  # rounding of the norm and of the sum, of a million numbers, must not exceed the bound
     return most / torch.linalg.vector_norm(each, dim=1).clamp(min=most) @ each

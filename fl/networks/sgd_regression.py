@@ -1,7 +1,8 @@
 """Local training of a cohort on the mean squared error.
 
-A device takes exactly its own steps, whatever others hold: one that has no more leaves the computation. Gradients are
-those of `fl.networks.mlp`, compiled: one device follows another, so its weights and activations stay in the cache.
+A device takes exactly its own steps, whatever others hold: one that has no more leaves the
+computation. Gradients are those of `fl.networks.mlp`, compiled: one device follows another, so its
+weights and activations stay in the cache.
 """
 
 from __future__ import annotations
@@ -23,20 +24,24 @@ from netsim.units import FloatArray, IntArray
 
 ACTIVATIONS = ("relu", "elu", "tanh", "sigmoid")
 _RELU, _ELU, _TANH = range(3)
-_BLOCK_BYTES = 2**22  # of weights and gradients that take turns: large enough that calls cost little
+_BLOCK_BYTES = (
+    2**22
+)  # of weights and gradients that take turns: large enough that calls cost little
 _SGD = Sgd()
 POLYAK = 3.0
-"""largest learning rate times |gradient|^2 over the loss of a batch: 1 / c of Loizou et al. with c = 1/3"""
+"""largest learning rate times |gradient|^2 over the loss of a batch: 1 / c of Loizou et al. with c
+= 1/3"""
 
 
 @dataclass(frozen=True)
 class SgdSettings:
     """Local training settings: step size, mini-batch (the word all: full batch), epochs, dropout.
 
-    sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves them as they are.
-    proximal is mu of the term mu/2 |w - w_before|^2 that is added to the loss; weight_decay times the weights is added
-    to every gradient; the first `frozen_layers` layers keep their weights.
-    Weights, activations and gradients have `precision` bits. With polyak no step is longer than that of Polyak's.
+    sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves
+    them as they are. proximal is mu of the term mu/2 |w - w_before|^2 that is added to the loss;
+    weight_decay times the weights is added to every gradient; the first `frozen_layers` layers keep
+    their weights. Weights, activations and gradients have `precision` bits. With polyak no step is
+    longer than that of Polyak's.
     """
 
     learning_rate: float
@@ -62,13 +67,19 @@ class SgdSettings:
 
 
 def train_regression(
-    net: Mlp, start: FloatArray, data: Local, how: SgdSettings, rng: Rng, read: Callable[[Local], Local] = lambda d: d
+    net: Mlp,
+    start: FloatArray,
+    data: Local,
+    how: SgdSettings,
+    rng: Rng,
+    read: Callable[[Local], Local] = lambda d: d,
 ) -> DenseUpdates:
-    """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
+    """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model,
+    d).
 
-    `read` makes of some rows of data those whose x (N, p) are the network's inputs, and y (N,) its targets: of a few
-    devices at a time, since inputs are many numbers. A row that overflows stays non-finite: the round replaces and
-    counts it. A device without samples sends zeros.
+    `read` makes of some rows of data those whose x (N, p) are the network's inputs, and y (N,) its
+    targets: of a few devices at a time, since inputs are many numbers. A row that overflows stays
+    non-finite: the round replaces and counts it. A device without samples sends zeros.
     """
     values = np.zeros((len(data.ue), net.n_parameters))
     first = start.astype(how.number)
@@ -85,7 +96,9 @@ def train_regression(
 
 
 def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> FloatArray:
-    """Networks (k, d) after training from before (k, d) on data of k devices, those with the most samples first."""
+    """Networks (k, d) after training from before (k, d) on data of k devices, those with the most
+    samples first.
+    """
     w = before.copy()
     g = np.zeros_like(before)
     loss = np.zeros(len(before))
@@ -103,7 +116,9 @@ def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: R
         for step in range(steps[0]):
             k = np.count_nonzero(steps > step)
             taken = step * size[:k]
-            batches = _Batches(order, data.ptr[:k] + taken, data.ptr[:k] + np.minimum(taken + size[:k], count[:k]))
+            batches = _Batches(
+                order, data.ptr[:k] + taken, data.ptr[:k] + np.minimum(taken + size[:k], count[:k])
+            )
             masks = np.empty((k, 0, 0), dtype=how.number)
             if how.dropout:
                 masks = _masks(net, how, f"dropout{epoch}.{taken[0]}", owner[:k], int(size[0]), rng)
@@ -113,7 +128,9 @@ def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: R
             if how.weight_decay:
                 g[:k] += how.weight_decay * w[:k]
                 g[:k, : shape.first[how.frozen_layers]] = 0.0
-            with np.errstate(over="ignore", invalid="ignore"):  # a device that overflows stays non-finite
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # a device that overflows stays non-finite
                 if how.polyak:
                     _limit(g[:k], POLYAK / how.learning_rate * loss[:k])
                 t = epoch * steps[:k, None] + step + 1
@@ -121,22 +138,29 @@ def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: R
     return w
 
 
-def _masks(net: Mlp, how: SgdSettings, what: str, owner: IntArray, most: int, rng: Rng) -> FloatArray:
+def _masks(
+    net: Mlp, how: SgdSettings, what: str, owner: IntArray, most: int, rng: Rng
+) -> FloatArray:
     """Inverted dropout masks (k, most, hidden units) of a batch of most samples at most."""
-    unit = [rng.uniform(f"{what}.{layer}", owner, (most, units)) for layer, units in enumerate(net.sizes[1:-1])]
+    unit = [
+        rng.uniform(f"{what}.{layer}", owner, (most, units))
+        for layer, units in enumerate(net.sizes[1:-1])
+    ]
     return ((np.concatenate(unit, axis=2) >= how.dropout) / (1.0 - how.dropout)).astype(how.number)
 
 
 def _limit(g: FloatArray, most: FloatArray) -> None:
-    """Multiplies gradients g (k, d) by min(1, most / |g|^2), most (k,); those within keep their bits."""
+    """Multiplies gradients g (k, d) by min(1, most / |g|^2), most (k,); those within keep their
+    bits.
+    """
     squared = np.einsum("kd,kd->k", g, g, dtype=float)
     steep = np.flatnonzero(squared > most)
     g[steep] *= (most[steep] / squared[steep]).astype(g.dtype)[:, None]
 
 
 class _Shape(NamedTuple):
-    """Units of each layer, the inputs first; where each layer's parameters begin; the activation; layers that need no
-    gradient; and the largest norm of a sample's gradient, or infinity.
+    """Units of each layer, the inputs first; where each layer's parameters begin; the activation;
+    layers that need no gradient; and the largest norm of a sample's gradient, or infinity.
     """
 
     sizes: IntArray
@@ -152,7 +176,9 @@ class _Shape(NamedTuple):
         # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
         slack = (net.n_parameters + batch + 8) * float(np.finfo(how.number).eps)
         clip = np.inf if how.sample_clip is None else how.sample_clip * (1.0 - slack)
-        return cls(np.array(net.sizes), first, ACTIVATIONS.index(net.activation), how.frozen_layers, clip)
+        return cls(
+            np.array(net.sizes), first, ACTIVATIONS.index(net.activation), how.frozen_layers, clip
+        )
 
 
 class _Batches(NamedTuple):
@@ -165,14 +191,21 @@ class _Batches(NamedTuple):
 
 @compiled
 def _gradients(
-    w: FloatArray, g: FloatArray, z: FloatArray, y: FloatArray, masks: FloatArray, batches: _Batches, shape: _Shape,
+    w: FloatArray,
+    g: FloatArray,
+    z: FloatArray,
+    y: FloatArray,
+    masks: FloatArray,
+    batches: _Batches,
+    shape: _Shape,
     loss: FloatArray,
-) -> None:  # fmt: skip
-    """Writes g (k, d) and loss (k,): gradients and values of the mean squared error of networks w (k, d), each on its
-    batch of samples z (N, inputs + 1), whose last number is 1, and y (N,). Entries of frozen layers are left alone.
+) -> None:
+    """Writes g (k, d) and loss (k,): gradients and values of the mean squared error of networks w
+    (k, d), each on its batch of samples z (N, inputs + 1), whose last number is 1, and y (N,).
+    Entries of frozen layers are left alone.
 
-    masks (k, B, hidden units) multiply activations; with B = 0 there are none. Weights and biases of a layer are one
-    matrix (in + 1, out).
+    masks (k, B, hidden units) multiply activations; with B = 0 there are none. Weights and biases
+    of a layer are one matrix (in + 1, out).
     """
     for i in range(len(w)):
         chosen = batches.order[batches.start[i] : batches.end[i]]
@@ -180,12 +213,17 @@ def _gradients(
 
 
 @compiled
-def _gradient(w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks: FloatArray, shape: _Shape) -> float:
+def _gradient(
+    w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks: FloatArray, shape: _Shape
+) -> float:
     """The same of one network w (d,) and its batch x (n, inputs + 1), y (n,); returns the loss."""
     n = len(x)
     last = len(shape.sizes) - 2
     unit = 0
-    layers = [w[shape.first[i] : shape.first[i + 1]].reshape(-1, shape.sizes[i + 1]) for i in range(last + 1)]
+    layers = [
+        w[shape.first[i] : shape.first[i + 1]].reshape(-1, shape.sizes[i + 1])
+        for i in range(last + 1)
+    ]
     values = [x]
     deltas: list[FloatArray] = []
     for layer in layers[:last]:
@@ -206,13 +244,17 @@ def _gradient(w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks:
     if shape.clip < np.inf:
         _clip(values, deltas, shape)
     for i in range(shape.frozen, last + 1):
-        np.dot(values[i].T, deltas[i], g[shape.first[i] : shape.first[i + 1]].reshape(layers[i].shape))
+        np.dot(
+            values[i].T, deltas[i], g[shape.first[i] : shape.first[i + 1]].reshape(layers[i].shape)
+        )
     return float(np.square(error).mean())
 
 
 @compiled
 def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
-    """Writes activations of value (n, b) to after (n, b + 1) and their slopes to value. NaN passes."""
+    """Writes activations of value (n, b) to after (n, b + 1) and their slopes to value. NaN
+    passes.
+    """
     one = value.dtype.type(1)
     zero = one - one
     for s in range(len(value)):
@@ -237,7 +279,8 @@ def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
 
 @compiled
 def _clip(values: list[FloatArray], deltas: list[FloatArray], shape: _Shape) -> None:
-    """Deltas scaled so that no sample's gradient is longer than the clip. One that is not finite counts as 0.
+    """Deltas scaled so that no sample's gradient is longer than the clip. One that is not finite
+    counts as 0.
 
     |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1), without frozen layers; no gradient is formed.
     """

@@ -1,18 +1,22 @@
 r"""Convergence bound of the LAPA study under noise, as a law of transmit power.
 
-With artificial noise of std sigma_k[t] and channel noise of std c_k[t] / sqrt(x_k) on every number of a row (x_k the
-UE's power, c_k[t] the noise at 1 W), weights G_k[t], and the contraction A of a round::
+With artificial noise of std sigma_k[t] and channel noise of std c_k[t] / sqrt(x_k) on every number
+of a row (x_k the UE's power, c_k[t] the noise at 1 W), weights G_k[t], and the contraction A of a
+round::
 
-    L(x) = sum_t A^(T-1-t) sum_k G_k[t]^2 c_k[t]^2 / x_k  +  sum_(t < T_th(x)) w_t sum_k G_k[t]^2 sigma_k[t]^2
+    L(x) = sum_t A^(T-1-t) sum_k G_k[t]^2 c_k[t]^2 / x_k  +  sum_(t < T_th(x)) w_t sum_k G_k[t]^2
+    sigma_k[t]^2
 
     w_t = A^(T-1-t)   "reordered": the recursion E[t+1] = A E[t] + B[t] weighs late rounds more
     w_t = A^t         "paper": as printed, time reversed
 
-T_th(x) is the number of rounds that need artificial noise: after it, the channel's is enough in every round. In a still
-world the first sum is (1 - A^T) / (1 - A) sum_k G_k^2 c_k^2 / x_k, the study's Eq. 28. Both sums leave out the factor
-q L lambda^2 / 2, which moves no optimum. Cross-entropy of a network is not strongly convex: L is a proxy, no guarantee.
+T_th(x) is the number of rounds that need artificial noise: after it, the channel's is enough in
+every round. In a still world the first sum is (1 - A^T) / (1 - A) sum_k G_k^2 c_k^2 / x_k, the
+study's Eq. 28. Both sums leave out the factor q L lambda^2 / 2, which moves no optimum.
+Cross-entropy of a network is not strongly convex: L is a proxy, no guarantee.
 
-Shapes: T rounds, K UEs, n power vectors. Everything is arrays: where they come from does not matter here.
+Shapes: T rounds, K UEs, n power vectors. Everything is arrays: where they come from does not matter
+here.
 """
 
 import hashlib
@@ -37,9 +41,10 @@ _BLOCK = 4_000_000  # numbers of a block of power vectors x rounds x UEs
 class Trajectory:
     """A reference run, round by round: arrays (T, K).
 
-    std : artificial noise that its budgets ask for, per number, in the unit of updates; weight : G_k[t]; gain : SNR of
-    the UE's uplink at 1 W, linear. scale : rho = C / sqrt(q), so that channel noise has std scale / sqrt(x gain). A UE
-    that was away in a round has weight, std and gain 0 there.
+    std : artificial noise that its budgets ask for, per number, in the unit of updates; weight :
+    G_k[t]; gain : SNR of the UE's uplink at 1 W, linear. scale : rho = C / sqrt(q), so that channel
+    noise has std scale / sqrt(x gain). A UE that was away in a round has weight, std and gain 0
+    there.
     """
 
     std: FloatArray
@@ -50,10 +55,15 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         shape = np.shape(self.std)
-        if len(shape) != 2 or 0 in shape or np.shape(self.weight) != shape or np.shape(self.gain) != shape:
+        if (
+            len(shape) != 2
+            or 0 in shape
+            or np.shape(self.weight) != shape
+            or np.shape(self.gain) != shape
+        ):
             raise ValueError(
-                f"trajectory: std, weight and gain are rounds x UEs, got {shape}, {np.shape(self.weight)} and "
-                f"{np.shape(self.gain)}"
+                f"trajectory: std, weight and gain are rounds x UEs, got {shape}, "
+                f"{np.shape(self.weight)} and {np.shape(self.gain)}"
             )
         for name in ("std", "weight", "gain"):
             values = getattr(self, name)
@@ -61,10 +71,14 @@ class Trajectory:
                 raise ValueError(f"trajectory: {name} must be finite and not negative")
         if not 0 < self.scale < np.inf:
             raise ValueError(f"trajectory: scale must be finite and above 0, got {self.scale}")
-        if self.power_w is not None and (np.shape(self.power_w) != shape[1:] or not np.isfinite(self.power_w).all()):
+        if self.power_w is not None and (
+            np.shape(self.power_w) != shape[1:] or not np.isfinite(self.power_w).all()
+        ):
             raise ValueError("trajectory: power_w must be finite, one number for each UE")
         if ((self.weight > 0) & (self.gain == 0)).any():
-            raise ValueError("trajectory: a UE that counts in the merge has no gain; give its SNR at 1 W")
+            raise ValueError(
+                "trajectory: a UE that counts in the merge has no gain; give its SNR at 1 W"
+            )
 
     @cached_property
     def channel_std(self) -> FloatArray:
@@ -92,10 +106,10 @@ class Trajectory:
 class Convergence(Part):
     r"""The constants of the bound.
 
-    The contraction of a round is A = 1 + mu L l^2 d^2 s - 2 l mu, with s = sum_k G_k^2 as printed, or s = 1 (`jensen`):
-    the printed step from |sum_k G_k g_k|^2 to sum_k G_k^2 |g_k|^2 holds for orthogonal gradients only, the one with
-    sum_k G_k |g_k|^2 for all. s is that of the round in which weights are most concentrated, so that one A holds for
-    all.
+    The contraction of a round is A = 1 + mu L l^2 d^2 s - 2 l mu, with s = sum_k G_k^2 as printed,
+    or s = 1 (`jensen`): the printed step from |sum_k G_k g_k|^2 to sum_k G_k^2 |g_k|^2 holds for
+    orthogonal gradients only, the one with sum_k G_k |g_k|^2 for all. s is that of the round in
+    which weights are most concentrated, so that one A holds for all.
     """
 
     strong_convexity: float = Field(1.0, gt=0)
@@ -105,29 +119,36 @@ class Convergence(Part):
     dissimilarity: float = Field(1.2, ge=1)
     """dissimilarity d of local and global gradients (delta in the study)"""
     learning_rate: float | None = Field(None, gt=0)
-    """learning rate l of the bound, which may differ from that of the training; none: 0.01, or 1 / (L d^2 s) where that
-    is less, with which A is least"""
+    """learning rate l of the bound, which may differ from that of the training; none: 0.01, or 1 /
+    (L d^2 s) where that is less, with which A is least"""
     order: Literal["paper", "reordered"] = "reordered"
     """weights w_t of the rounds: as printed (paper), or as in the recursion (reordered)"""
     contraction: Literal["paper", "jensen"] = "paper"
     """s in A: sum_k G_k^2 (paper), or 1 (jensen)"""
 
-    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
+    reference = (
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
+    )
 
     def factor(self, weight: FloatArray) -> float:
         """A of weights (T, K); refused where the bound does not contract."""
         spread = 1.0 if self.contraction == "jensen" else float((weight**2).sum(axis=1).max())
         mu = self.strong_convexity
         smooth = self.smoothness
-        step = self.learning_rate or _STEP / max(1.0, _STEP * smooth * self.dissimilarity**2 * spread)
+        step = self.learning_rate or _STEP / max(
+            1.0, _STEP * smooth * self.dissimilarity**2 * spread
+        )
         contraction = 1.0 + mu * smooth * step**2 * self.dissimilarity**2 * spread - 2.0 * step * mu
         if contraction >= 1.0:
             most = 2.0 / (smooth * self.dissimilarity**2 * spread)
             raise ValueError(
-                f"learning_rate: {step:g} makes A = {contraction:.4g}, which must be below 1; take less than {most:.4g}"
+                f"learning_rate: {step:g} makes A = {contraction:.4g}, which must be "
+                f"below 1; take less than {most:.4g}"
             )
         if contraction < 0.0:
-            raise ValueError(f"learning_rate: {step:g} makes A = {contraction:.4g}, below 0; take a smaller one")
+            raise ValueError(
+                f"learning_rate: {step:g} makes A = {contraction:.4g}, below 0; take a smaller one"
+            )
         return contraction
 
 
@@ -135,9 +156,10 @@ class Convergence(Part):
 class PowerLoss:
     """L as a function of power vectors, for one trajectory.
 
-    criterion : when the channel's noise is enough in a round: `aggregate`, sum_k channel >= sum_k sigma (Eq. 23, which
-    one starved UE can meet for all); `device`, channel_k >= sigma_k for every k; `top-up`, artificial noise makes up
-    what each UE's channel lacks, variance max(0, sigma^2 - channel^2), in every round.
+    criterion : when the channel's noise is enough in a round: `aggregate`, sum_k channel >= sum_k
+    sigma (Eq. 23, which one starved UE can meet for all); `device`, channel_k >= sigma_k for every
+    k; `top-up`, artificial noise makes up what each UE's channel lacks, variance max(0, sigma^2 -
+    channel^2), in every round.
     """
 
     trajectory: Trajectory
@@ -169,10 +191,14 @@ class PowerLoss:
     def artificial(self) -> FloatArray:
         """The artificial part of L (T + 1,) when the first 0, 1, ... T rounds carry noise."""
         t = self.trajectory
-        return np.concatenate([[0.0], np.cumsum(self.round_weight * ((t.weight * t.std) ** 2).sum(axis=1))])
+        return np.concatenate(
+            [[0.0], np.cumsum(self.round_weight * ((t.weight * t.std) ** 2).sum(axis=1))]
+        )
 
     def switch(self, power_w: FloatArray) -> IntArray:
-        """T_th (n,) of power vectors (n, K): rounds after the last one in which the channel's noise is too little."""
+        """T_th (n,) of power vectors (n, K): rounds after the last one in which the channel's noise
+        is too little.
+        """
         switch = np.empty(len(power_w), dtype=int)
         for rows in self._blocks(len(power_w)):
             short = self._short(1.0 / np.sqrt(power_w[rows]))
@@ -181,10 +207,12 @@ class PowerLoss:
         return switch
 
     def noise_factor(self, power_w: FloatArray, switch: int) -> float:
-        """By how much the receiver's noise power must change for T_th to come nearest `switch` at a power (K,).
+        """By how much the receiver's noise power must change for T_th to come nearest `switch` at a
+        power (K,).
 
-        The noise that is just enough from round t on is the largest that any later round needs: T_th = t can be had
-        where the round before needs more. Not with top-up, where nothing switches.
+        The noise that is just enough from round t on is the largest that any later round needs:
+        T_th = t can be had where the round before needs more. Not with top-up, where nothing
+        switches.
         """
         t = self.trajectory
         asked = t.std
@@ -204,7 +232,9 @@ class PowerLoss:
         return float(need[nearest] ** 2 * (1 + _MARGIN))
 
     def _short(self, root: FloatArray) -> BoolArray:
-        """Rounds (n, T) in which the channel's noise is too little; root (n, K) is 1 / sqrt(power)."""
+        """Rounds (n, T) in which the channel's noise is too little; root (n, K) is 1 /
+        sqrt(power).
+        """
         t = self.trajectory
         if self.criterion == "aggregate":
             return np.asarray(root @ t.channel_std.T < t.std.sum(axis=1))
@@ -218,7 +248,9 @@ class PowerLoss:
         t = self.trajectory
         total = channel
         for rows in self._blocks(len(power_w)):
-            lacking = np.maximum(t.std**2 - t.channel_std**2 / power_w[rows][:, None, :], 0.0)  # (n, T, K)
+            lacking = np.maximum(
+                t.std**2 - t.channel_std**2 / power_w[rows][:, None, :], 0.0
+            )  # (n, T, K)
             total[rows] += np.einsum("t,tk,ntk->n", self.round_weight, t.weight**2, lacking)
         return total
 

@@ -1,9 +1,11 @@
-r"""Power vectors that make the bound small: one smooth problem for each possible switch, or differential evolution.
+r"""Power vectors that make the bound small: one smooth problem for each possible switch, or
+differential evolution.
 
-L jumps where T_th changes and falls with power in between, so optima sit on the edges of plateaus. For a fixed T_th = j
-what is left is smooth in log power::
+L jumps where T_th changes and falls with power in between, so optima sit on the edges of plateaus.
+For a fixed T_th = j what is left is smooth in log power::
 
-    min sum_k cost_k / x_k    subject to    T_th(x) <= j,   x_min <= x_k <= x_max,   P_min <= sum_k x_k <= P_max
+    min sum_k cost_k / x_k    subject to    T_th(x) <= j,   x_min <= x_k <= x_max,   P_min <= sum_k
+    x_k <= P_max
 """
 
 from dataclasses import replace
@@ -24,10 +26,13 @@ _MARGIN = 1e-9  # by which a plateau's edge is kept, so that rounding does not f
 
 
 class Limits(Part):
-    """Limits of power vectors: the power of each UE and the total power, in watts; by default the total has none."""
+    """Limits of power vectors: the power of each UE and the total power, in watts; by default the
+    total has none.
+    """
 
     each_min_w: float = Field(0.05, gt=0)
-    """smallest power of a UE, W (0.25 P0); without it an optimum may use one UE at low power as noise for all"""
+    """smallest power of a UE, W (0.25 P0); without it an optimum may use one UE at low power as
+    noise for all"""
     each_max_w: float = Field(0.2, gt=0)
     """largest power of a UE, W (P0)"""
     total_min_w: float = Field(0.0, ge=0)
@@ -39,13 +44,13 @@ class Limits(Part):
         """Raise ValueError where no vector of k UEs keeps the limits."""
         if k * self.each_min_w > self.total_max_w:
             raise ValueError(
-                f"each_min_w: {k} UEs of {self.each_min_w:g} W exceed total_max_w {self.total_max_w:g}; take at most "
-                f"{self.total_max_w / k:.4g}"
+                f"each_min_w: {k} UEs of {self.each_min_w:g} W exceed total_max_w "
+                f"{self.total_max_w:g}; take at most {self.total_max_w / k:.4g}"
             )
         if k * self.each_max_w < self.total_min_w:
             raise ValueError(
-                f"each_max_w: {k} UEs of {self.each_max_w:g} W stay below total_min_w {self.total_min_w:g}; take at "
-                f"least {self.total_min_w / k:.4g}"
+                f"each_max_w: {k} UEs of {self.each_max_w:g} W stay below total_min_w "
+                f"{self.total_min_w:g}; take at least {self.total_min_w / k:.4g}"
             )
 
     def most_w(self, k: int) -> float:
@@ -59,7 +64,8 @@ class Limits(Part):
     def project(self, power_w: FloatArray) -> FloatArray:
         """The nearest vectors within the limits (n, K), in Euclidean distance of power.
 
-        The nearest vector of a given total is clip(x + s, x_min, x_max) for one shift s, with which its total grows.
+        The nearest vector of a given total is clip(x + s, x_min, x_max) for one shift s, with which
+        its total grows.
         """
         self.check(power_w.shape[1])
         low = self.each_min_w
@@ -79,7 +85,9 @@ class Limits(Part):
 
 @frozen
 class PowerPlan:
-    """A power vector (K,), what L is there, after how many rounds artificial noise ends, and what finding it took."""
+    """A power vector (K,), what L is there, after how many rounds artificial noise ends, and what
+    finding it took.
+    """
 
     power_w: FloatArray
     value: float
@@ -87,31 +95,44 @@ class PowerPlan:
     evaluations: int
 
 
-def judged(objective: PowerLoss, limits: Limits, power_w: FloatArray, evaluations: int) -> PowerPlan:
+def judged(
+    objective: PowerLoss, limits: Limits, power_w: FloatArray, evaluations: int
+) -> PowerPlan:
     """The best of power vectors (n, K), once they keep the limits."""
     kept = limits.project(power_w)
     values = objective(kept)
     best = np.argmin(values)
-    return PowerPlan(kept[best], float(values[best]), int(objective.switch(kept[best : best + 1])[0]), evaluations)
+    return PowerPlan(
+        kept[best],
+        float(values[best]),
+        int(objective.switch(kept[best : best + 1])[0]),
+        evaluations,
+    )
 
 
 def amplitude_rule(objective: PowerLoss, limits: Limits) -> PowerPlan:
-    """x_k = s G_k / ||h_k|| within the limits, with the best s; G_k the mean weight, ||h_k|| from the mean gain.
+    """x_k = s G_k / ||h_k|| within the limits, with the best s; G_k the mean weight, ||h_k|| from
+    the mean gain.
 
-    The noise of a UE counts with G_k^2 / (x_k ||h_k||^2), and so for powers of a given total the sum is least there.
+    The noise of a UE counts with G_k^2 / (x_k ||h_k||^2), and so for powers of a given total the
+    sum is least there.
     """
     t = objective.trajectory
     with np.errstate(divide="ignore", invalid="ignore"):
         shape = np.nan_to_num(t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0)), posinf=0.0)
     shape = np.maximum(shape / max(shape.max(), 1e-300), 1e-12)
-    tried = limits.project(np.geomspace(limits.each_min_w, limits.each_max_w / shape.min(), _SCALES)[:, None] * shape)
+    tried = limits.project(
+        np.geomspace(limits.each_min_w, limits.each_max_w / shape.min(), _SCALES)[:, None] * shape
+    )
     return judged(objective, limits, tried, _SCALES)
 
 
 def average(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Equal split of the middle of the allowed total."""
     k = objective.trajectory.std.shape[1]
-    return judged(objective, limits, limits.equal((limits.total_min_w + limits.most_w(k)) / 2, k), 1)
+    return judged(
+        objective, limits, limits.equal((limits.total_min_w + limits.most_w(k)) / 2, k), 1
+    )
 
 
 def full(objective: PowerLoss, limits: Limits) -> PowerPlan:
@@ -121,7 +142,9 @@ def full(objective: PowerLoss, limits: Limits) -> PowerPlan:
 
 
 def evolution(objective: PowerLoss, limits: Limits, rng: Rng, generations: int = 150) -> PowerPlan:
-    """Differential evolution over log power, every candidate projected onto the limits; 8 vectors a UE."""
+    """Differential evolution over log power, every candidate projected onto the limits; 8 vectors a
+    UE.
+    """
     from scipy.optimize import differential_evolution
 
     k = objective.trajectory.std.shape[1]
@@ -134,16 +157,23 @@ def evolution(objective: PowerLoss, limits: Limits, rng: Rng, generations: int =
         return objective(limits.project(np.exp(log_power.T)))
 
     optimum = differential_evolution(
-        values, [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k, maxiter=generations, popsize=8,
-        init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred",
+        values,
+        [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k,
+        maxiter=generations,
+        popsize=8,
+        init="sobol",
+        tol=0.0,
+        polish=False,
+        vectorized=True,
+        updating="deferred",
         seed=int(rng.uniform("seed", 0)[0] * 2**32),
-    )  # fmt: skip
+    )
     return judged(objective, limits, np.exp(optimum.x)[None], sum(looked))
 
 
 def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
-    """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot win are skipped.
-    Not with top-up, where nothing switches.
+    """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot
+    win are skipped. Not with top-up, where nothing switches.
     """
     k = objective.trajectory.std.shape[1]
     free, spent = _solved(objective, limits, None, [limits.equal(limits.most_w(k), k)[0]])
@@ -163,7 +193,9 @@ def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
 
 @frozen
 class _Halfspace:
-    """T_th <= j: ceiling_w (K,) on each UE's power, or demand (m,) <= root @ noise (m, K) on all, root = x^(-1/2)."""
+    """T_th <= j: ceiling_w (K,) on each UE's power, or demand (m,) <= root @ noise (m, K) on all,
+    root = x^(-1/2).
+    """
 
     ceiling_w: FloatArray
     noise: FloatArray
@@ -179,10 +211,16 @@ def _edge(objective: PowerLoss, j: int) -> _Halfspace | None:
     if objective.criterion == "per-device":
         with np.errstate(divide="ignore", invalid="ignore"):
             ceiling = np.where(std > 0, (noise / std) ** 2, np.inf).min(axis=0)
-        return _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0)) if (ceiling > 0).all() else None
+        return (
+            _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0))
+            if (ceiling > 0).all()
+            else None
+        )
     channel, which = np.unique(noise, axis=0, return_inverse=True)
     demand = np.zeros(len(channel))
-    np.maximum.at(demand, which.ravel(), std.sum(axis=1))  # rounds of the same channel ask for the strictest of them
+    np.maximum.at(
+        demand, which.ravel(), std.sum(axis=1)
+    )  # rounds of the same channel ask for the strictest of them
     return _Halfspace(np.full(k, np.inf), channel, demand * (1.0 + _MARGIN))
 
 
@@ -199,7 +237,9 @@ def _shrunk(power_w: FloatArray, edge: _Halfspace, limits: Limits) -> FloatArray
 def _solved(
     objective: PowerLoss, limits: Limits, edge: _Halfspace | None, starts: list[FloatArray]
 ) -> tuple[FloatArray, int]:
-    """The best power (K,) that SLSQP finds from the starts, in log power, and how many evaluations it took."""
+    """The best power (K,) that SLSQP finds from the starts, in log power, and how many evaluations
+    it took.
+    """
     from scipy.optimize import minimize
 
     cost = objective.cost_w / max(objective.cost_w.sum(), 1e-300)
@@ -214,7 +254,11 @@ def _solved(
     low_w = limits.total_min_w
     high_w = limits.most_w(len(cost))
     rules: list[Row] = [
-        {"type": "ineq", "fun": lambda y: 1.0 - np.exp(y).sum() / high_w, "jac": lambda y: -np.exp(y) / high_w},
+        {
+            "type": "ineq",
+            "fun": lambda y: 1.0 - np.exp(y).sum() / high_w,
+            "jac": lambda y: -np.exp(y) / high_w,
+        },
         {"type": "ineq", "fun": lambda y: np.exp(y).sum() - low_w, "jac": lambda y: np.exp(y)},
     ]
     if edge is not None and len(edge.demand):
@@ -232,7 +276,15 @@ def _solved(
     spent = 0
     for start in starts:
         y = np.log(np.clip(start, limits.each_min_w, top_w))
-        done = minimize(value, y, jac=True, method="SLSQP", bounds=bounds, constraints=rules, options={"maxiter": 200})
+        done = minimize(
+            value,
+            y,
+            jac=True,
+            method="SLSQP",
+            bounds=bounds,
+            constraints=rules,
+            options={"maxiter": 200},
+        )
         tried.append(np.exp(done.x))
         spent += int(done.nfev)
     kept = limits.project(np.array(tried))

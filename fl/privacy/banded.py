@@ -1,14 +1,16 @@
-r"""Noise correlated over rounds by a banded Toeplitz matrix: its sensitivity, its errors, and the noise itself.
+r"""Noise correlated over rounds by a banded Toeplitz matrix: its sensitivity, its errors, and the
+noise itself.
 
-The published models are prefix sums of updates, A x with A = ones on and below the diagonal. With A = B C the server
-adds B z, so the update of round t gets row t of C^-1 z, z i.i.d. Gaussian of std `multiplier * sensitivity * clip`.
-That is one Gaussian mechanism on C x, whatever the number of rounds [Denisov et al. 2022]. C is lower triangular with
+The published models are prefix sums of updates, A x with A = ones on and below the diagonal. With A
+= B C the server adds B z, so the update of round t gets row t of C^-1 z, z i.i.d. Gaussian of std
+`multiplier * sensitivity * clip`. That is one Gaussian mechanism on C x, whatever the number of
+rounds [Denisov et al. 2022]. C is lower triangular with
 
     c_0 = 1,   c_j = c_{j-1} (2 j - 1) / (2 j)   for j < bands, else 0
 
-the square root of A for as many bands as rounds [Fichtenberger, Henzinger, Upadhyay 2023, Eq. 5], cut as by
-Choquette-Choo et al. 2023, "(Amplified) Banded Matrix Factorization", Section 4. Any C is valid for any server
-optimiser: momentum changes A, so the error, and not the guarantee.
+the square root of A for as many bands as rounds [Fichtenberger, Henzinger, Upadhyay 2023, Eq. 5],
+cut as by Choquette-Choo et al. 2023, "(Amplified) Banded Matrix Factorization", Section 4. Any C is
+valid for any server optimiser: momentum changes A, so the error, and not the guarantee.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ def coefficients(bands: int) -> FloatArray:
 
 
 def sensitivity(rounds: int, bands: int, separation: int = 1) -> float:
-    """Largest norm of C x for updates of norm 1 of a user that takes part in rounds r, r + separation, ..., or in some.
+    """Largest norm of C x for updates of norm 1 of a user that takes part in rounds r, r +
+    separation, ..., or in some.
 
-    C has no negative entry, so the largest is that of updates that agree, in all of these rounds, for the worst r.
+    C has no negative entry, so the largest is that of updates that agree, in all of these rounds,
+    for the worst r.
     """
     c = coefficients(min(bands, rounds))
     largest = 0.0
@@ -40,7 +44,9 @@ def sensitivity(rounds: int, bands: int, separation: int = 1) -> float:
 
 
 def errors(rounds: int, bands: int, separation: int = 1) -> tuple[float, float]:
-    """Root mean square and largest std of the noise on prefix sums, for multiplier and clip norm 1."""
+    """Root mean square and largest std of the noise on prefix sums, for multiplier and clip norm
+    1.
+    """
     c = coefficients(min(bands, rounds))
     inverse = np.zeros(rounds)  # first column of C^-1, by forward substitution
     for t in range(rounds):
@@ -52,7 +58,8 @@ def errors(rounds: int, bands: int, separation: int = 1) -> tuple[float, float]:
 
 
 def coloured(white: FloatArray, past: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The next row of C^-1 z, and the rows to remember, of z_t (...) and the latest rows (k, ...), newest first.
+    """The next row of C^-1 z, and the rows to remember, of z_t (...) and the latest rows (k, ...),
+    newest first.
 
     k is at most bands - 1: fewer in the first rounds.
     """

@@ -1,18 +1,21 @@
 """Cost of many noisy rounds to one user: four figures, each with its assumptions in words.
 
-A round is (z, q): z is the noise deviation over the sensitivity *for the relation stated*, 1 / mu of its spend, and q
-the probability with which a user takes part by a secret coin of its own. A UE that is silent because of where it is, of
-its channel or of a scheduler that others see did not flip such a coin: for those rounds q = 1.
+A round is (z, q): z is the noise deviation over the sensitivity *for the relation stated*, 1 / mu
+of its spend, and q the probability with which a user takes part by a secret coin of its own. A UE
+that is silent because of where it is, of its channel or of a scheduler that others see did not flip
+such a coin: for those rounds q = 1.
 
     naive   every round's exact epsilon at delta / rounds, added up
     zCDP    rho = sum 1 / (2 z^2); takes no account of sampling
     RDP     Renyi costs added at each order
     exact   for rounds with q = 1: one Gaussian with mu^2 = sum 1 / z^2
-    PLD     for sampled rounds, numerically, of at most MOST_KINDS kinds; else RDP is the best there is
+    PLD     for sampled rounds, numerically, of at most MOST_KINDS kinds; else RDP is the best there
+    is
 
-All hold for multipliers that were fixed beforehand; `gaussian.GaussianFilter` is for those that were not. Under
-replacement of a user's data, rounds with q < 1 are counted as if q were 1: the amplification theorems used here are for
-add-remove, and dropping the coin is safe (mixtures with a common part are no further apart than what they mix).
+All hold for multipliers that were fixed beforehand; `gaussian.GaussianFilter` is for those that
+were not. Under replacement of a user's data, rounds with q < 1 are counted as if q were 1: the
+amplification theorems used here are for add-remove, and dropping the coin is safe (mixtures with a
+common part are no further apart than what they mix).
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ _WITHIN = 5e-5  # of a multiplier, by which the least one is missed
 
 @frozen
 class RoundKinds(Columns):
-    """Kinds of rounds, each once: noise multiplier z (n,), sampling rate q (n,), how often played: count (n,)."""
+    """Kinds of rounds, each once: noise multiplier z (n,), sampling rate q (n,), how often played:
+    count (n,).
+    """
 
     z: FloatArray
     q: FloatArray
@@ -52,7 +57,8 @@ class RoundKinds(Columns):
     def of(cls, rounds: Iterable[tuple[float, float, float]]) -> RoundKinds:
         """From (z, q, count) in any order, the same kind any number of times.
 
-        Raises ValueError for z < 0, q outside [0, 1] or a negative count; q = 0 or count = 0 spends nothing.
+        Raises ValueError for z < 0, q outside [0, 1] or a negative count; q = 0 or count = 0 spends
+        nothing.
         """
         rows = np.array(list(rounds), dtype=float).reshape(-1, 3)
         z, q, count = rows.T
@@ -87,7 +93,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Composition:
-    """Cost of rounds to one user at this delta. `best` is the figure to state: exact, PLD, or RDP and why."""
+    """Cost of rounds to one user at this delta. `best` is the figure to state: exact, PLD, or RDP
+    and why.
+    """
 
     naive: Figure
     zcdp: Figure
@@ -97,7 +105,11 @@ class Composition:
     @property
     def figures(self) -> list[Figure]:
         """All, the best last; RDP once, where it is the best."""
-        return list({each.accountant: each for each in (self.naive, self.zcdp, self.rdp, self.best)}.values())
+        return list(
+            {
+                each.accountant: each for each in (self.naive, self.zcdp, self.rdp, self.best)
+            }.values()
+        )
 
 
 def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Composition:
@@ -107,10 +119,18 @@ def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Comp
         draws = RoundKinds.of((z, 1.0, n) for z, n in zip(draws.z, draws.count, strict=True))
         note = f"; sampling counts nothing under {relation}"
     coin = "; takes no account of sampling" if draws.sampled else ""
-    renyi = Figure("RDP", rdp_epsilon(draws, delta), "Renyi costs added at each order, the best order taken" + note)
+    renyi = Figure(
+        "RDP",
+        rdp_epsilon(draws, delta),
+        "Renyi costs added at each order, the best order taken" + note,
+    )
     zcdp = "rho = sum 1 / (2 z^2), epsilon = rho + 2 sqrt(rho ln(1 / delta))"
     return Composition(
-        Figure("naive", naive_epsilon(draws, delta), "each round's own epsilon at delta / rounds, added up" + note),
+        Figure(
+            "naive",
+            naive_epsilon(draws, delta),
+            "each round's own epsilon at delta / rounds, added up" + note,
+        ),
         Figure("zCDP", zcdp_epsilon(draws.mu2 / 2, delta), zcdp + coin + note),
         renyi,
         _best(draws, delta, renyi, note),
@@ -118,20 +138,30 @@ def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Comp
 
 
 def with_skellam(gaussian: RoundKinds, whole: FloatArray, delta: float) -> Composition:
-    """Rounds with Skellam noise, rows (std, L2, L1 sensitivity), beside Gaussian ones without sampling: by RDP.
+    """Rounds with Skellam noise, rows (std, L2, L1 sensitivity), beside Gaussian ones without
+    sampling: by RDP.
 
-    Its zCDP cost is the smallest rho with rho alpha above the Renyi cost of every order alpha from 1 on.
+    Its zCDP cost is the smallest rho with rho alpha above the Renyi cost of every order alpha from
+    1 on.
     """
     std, l2, l1 = whole.T
-    rho = l2**2 / (2 * std**2) + np.minimum((2 * l2**2 + 6 * l1) / (4 * std**4), 3 * l1 / (2 * std**2))
+    rho = l2**2 / (2 * std**2) + np.minimum(
+        (2 * l2**2 + 6 * l1) / (4 * std**4), 3 * l1 / (2 * std**2)
+    )
     each = [float(rdp.epsilon_of(rdp.skellam(*row[:, None]), delta / len(whole))) for row in whole]
     cost = rdp.skellam(std, l2, l1) + rdp.full(gaussian.mu2)
     words = "Renyi costs of noise on whole numbers added at each order, the best order taken"
     renyi = Figure("RDP", float(rdp.epsilon_of(cost, delta)), words)
     alone = naive_epsilon(gaussian, delta) if len(gaussian.z) else 0.0
     return Composition(
-        Figure("naive", sum(each) + alone, "each round's Renyi epsilon at delta / rounds, added up"),
-        Figure("zCDP", zcdp_epsilon(float(rho.sum()) + gaussian.mu2 / 2, delta), "rho above all Renyi costs per order"),
+        Figure(
+            "naive", sum(each) + alone, "each round's Renyi epsilon at delta / rounds, added up"
+        ),
+        Figure(
+            "zCDP",
+            zcdp_epsilon(float(rho.sum()) + gaussian.mu2 / 2, delta),
+            "rho above all Renyi costs per order",
+        ),
         renyi,
         renyi,
     )
@@ -151,7 +181,10 @@ def _best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
     else:
         epsilon = pld_epsilon(draws, delta, renyi.epsilon)
         if epsilon <= renyi.epsilon:
-            words = "privacy loss distributions of all rounds convolved (dp-accounting), users sampled by secret coins"
+            words = (
+                "privacy loss distributions of all rounds convolved (dp-accounting), users "
+                "sampled by secret coins"
+            )
             return Figure("PLD", epsilon, words)
         why = "PLD rounds to more than it"
     return Figure("RDP", renyi.epsilon, f"{renyi.words}; {why}")
@@ -160,8 +193,8 @@ def _best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
 def naive_epsilon(draws: RoundKinds, delta: float) -> float:
     """The exact epsilons of all single rounds at delta / rounds each, added up.
 
-    A round that users take part in with probability q spends ln(1 + q (e^eps - 1)) at q delta when the round with all
-    of them spends eps at delta [Balle, Barthe, Gaboardi 2018; add-remove].
+    A round that users take part in with probability q spends ln(1 + q (e^eps - 1)) at q delta when
+    the round with all of them spends eps at delta [Balle, Barthe, Gaboardi 2018; add-remove].
     """
     total = 0.0
     rounds = draws.count.sum()
@@ -176,7 +209,8 @@ def naive_epsilon(draws: RoundKinds, delta: float) -> float:
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """rho + 2 sqrt(rho ln(1 / delta)) [Bun and Steinke 2016, Proposition 1.3].
 
-    A Gaussian round is rho-zCDP with rho = 1 / (2 z^2), and rhos add. Sampling of users gives zCDP nothing.
+    A Gaussian round is rho-zCDP with rho = 1 / (2 z^2), and rhos add. Sampling of users gives zCDP
+    nothing.
     """
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
@@ -185,18 +219,21 @@ def rdp_epsilon(draws: RoundKinds, delta: float) -> float:
     """The smallest Renyi epsilon. Raises ValueError for a delta outside (0, 1)."""
     cost = rdp.full(draws.select(draws.q == 1).mu2)
     sampled = draws.select(draws.q < 1)
-    for z, q, count in zip(sampled.z.tolist(), sampled.q.tolist(), sampled.count.tolist(), strict=True):
+    for z, q, count in zip(
+        sampled.z.tolist(), sampled.q.tolist(), sampled.count.tolist(), strict=True
+    ):
         cost = cost + count * rdp.renyi(z, q)
     return float(rdp.epsilon_of(cost, delta))
 
 
 def pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:
-    """Epsilon for add-remove of rounds with z > 0 by privacy loss distributions, the tightest figure.
+    """Epsilon for add-remove of rounds with z > 0 by privacy loss distributions, the tightest
+    figure.
 
-    dp-accounting rounds the losses of each kind of round upwards to a grid and convolves them, so its epsilon is an
-    upper bound: within some parts in ten thousand of the truth from 0.1 upwards, coarser in what hardly costs anything.
-    It takes up to half a second. at_most is a bound that is known already (RDP), which sets the grid. Rounds with q = 1
-    are one Gaussian together.
+    dp-accounting rounds the losses of each kind of round upwards to a grid and convolves them, so
+    its epsilon is an upper bound: within some parts in ten thousand of the truth from 0.1 upwards,
+    coarser in what hardly costs anything. It takes up to half a second. at_most is a bound that is
+    known already (RDP), which sets the grid. Rounds with q = 1 are one Gaussian together.
     """
     s = 1 / float(np.min(draws.z))
     sampled = draws.q < 1
@@ -229,11 +266,13 @@ def _silent() -> Iterator[None]:
 
 
 def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) -> float:
-    """The smallest noise multiplier with which the rounds cost no more than epsilon, by the best figure.
+    """The smallest noise multiplier with which the rounds cost no more than epsilon, by the best
+    figure.
 
-    For q = 1 exact to rounding; otherwise within 0.02 %, from above. 0 where no noise is needed, because who takes part
-    is secret enough. Raises ValueError for an epsilon that is not positive and finite or a delta outside (0, 1), and
-    where no multiplier between 0.001 and 1e9 is the smallest.
+    For q = 1 exact to rounding; otherwise within 0.02 %, from above. 0 where no noise is needed,
+    because who takes part is secret enough. Raises ValueError for an epsilon that is not positive
+    and finite or a delta outside (0, 1), and where no multiplier between 0.001 and 1e9 is the
+    smallest.
     """
     if q == 1:
         return math.sqrt(rounds) * multiplier_of(epsilon, delta)
@@ -251,7 +290,10 @@ def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) 
     low = 1e-3
     high = 1e9
     if excess(math.log(high), False) > 0 or excess(math.log(low), False) <= 0:
-        raise ValueError(f"no multiplier between {low:g} and {high:g} is the smallest that reaches epsilon {epsilon:g}")
+        raise ValueError(
+            f"no multiplier between {low:g} and {high:g} is the smallest that reaches "
+            f"epsilon {epsilon:g}"
+        )
     above = brentq(excess, math.log(low), math.log(high), args=(False,), xtol=1e-3) + 1e-3
     below = above - 1.0
     while excess(below) <= 0:  # sampling that RDP sees badly

@@ -1,9 +1,11 @@
 r"""The exact privacy curve of (compositions of) the Gaussian mechanism.
 
-T adaptive Gaussian releases with sensitivities s_t and deviations sigma_t are together exactly as private as one
-with mu^2 = sum_t (s_t / sigma_t)^2 [Dong, Roth, Su 2022, Corollary 3.3], whose curve is
+T adaptive Gaussian releases with sensitivities s_t and deviations sigma_t are together exactly as
+private as one with mu^2 = sum_t (s_t / sigma_t)^2 [Dong, Roth, Su 2022, Corollary 3.3], whose curve
+is
 
-    delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)      [Balle and Wang 2018, Theorem 8].
+    delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)      [Balle and Wang 2018, Theorem
+    8].
 """
 
 from __future__ import annotations
@@ -55,10 +57,12 @@ def epsilon_of(delta: float, mu: float) -> float:
 
 
 def multiplier_of(epsilon: float, delta: float) -> float:
-    """The smallest noise deviation, in units of the sensitivity, of an (eps, delta)-DP release: 1 / mu, by Brent.
+    """The smallest noise deviation, in units of the sensitivity, of an (eps, delta)-DP release: 1 /
+    mu, by Brent.
 
-    This is the analytic Gaussian mechanism [Balle and Wang 2018, Algorithm 1], and `epsilon_of(delta, 1 / multiplier)`
-    gives eps back. Raises ValueError for an epsilon that is not positive and a delta outside (0, 1).
+    This is the analytic Gaussian mechanism [Balle and Wang 2018, Algorithm 1], and
+    `epsilon_of(delta, 1 / multiplier)` gives eps back. Raises ValueError for an epsilon that is not
+    positive and a delta outside (0, 1).
     """
     from scipy.optimize import brentq
 
@@ -74,7 +78,8 @@ def multiplier_of(epsilon: float, delta: float) -> float:
 
 
 def classic_multiplier_of(epsilon: float, delta: float) -> float:
-    """The older sufficient one, sqrt(2 ln(1.25 / delta)) / eps: proven for eps < 1 [Dwork and Roth 2014, Thm A.1].
+    """The older sufficient one, sqrt(2 ln(1.25 / delta)) / eps: proven for eps < 1 [Dwork and Roth
+    2014, Thm A.1].
 
     Beyond, it may not be (eps, delta)-DP. Raises ValueError as `multiplier_of` does.
     """
@@ -83,7 +88,9 @@ def classic_multiplier_of(epsilon: float, delta: float) -> float:
 
 
 def check_guarantee(epsilon: float, delta: float) -> None:
-    """Raise ValueError for an epsilon that is not positive and finite, or a delta outside (0, 1)."""
+    """Raise ValueError for an epsilon that is not positive and finite, or a delta outside (0,
+    1).
+    """
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
     check_delta(delta)
@@ -97,18 +104,21 @@ def check_delta(delta: float) -> None:
 
 @dataclass(frozen=True)
 class GaussianFilter:
-    """The filter for Gaussian rounds that all users take part in: sum 1/z_t^2 may not pass mu^2 of the total.
+    """The filter for Gaussian rounds that all users take part in: sum 1/z_t^2 may not pass mu^2 of
+    the total.
 
-    Adding up what was spent is a valid statement when the noise multipliers were fixed beforehand. When a multiplier
-    depends on what earlier rounds showed (a budget that adapts, a channel whose noise counts), the sum is a random
-    number and no guarantee by itself; what holds is the total of a filter that was fixed before the first round and
-    that refuses a round *before* it is played. Fix one filter, ask it before each round, and state its total.
+    Adding up what was spent is a valid statement when the noise multipliers were fixed beforehand.
+    When a multiplier depends on what earlier rounds showed (a budget that adapts, a channel whose
+    noise counts), the sum is a random number and no guarantee by itself; what holds is the total of
+    a filter that was fixed before the first round and that refuses a round *before* it is played.
+    Fix one filter, ask it before each round, and state its total.
 
-    mu is that of the one Gaussian release which is exactly (epsilon, delta)-DP. No epsilon is lost against rounds fixed
-    beforehand: sum mu_t^2 <= mu^2 gives mu-GDP for mu_t chosen from all earlier outputs
-    [Smith and Thakurta 2022, "Fully adaptive composition for Gaussian differential privacy"]: given the past, the log
-    likelihood ratio moves by a Gaussian step of mean mu_t^2 / 2 and variance mu_t^2, so it is a Brownian motion at time
-    sum mu_t^2, and what is left of the time until mu^2 can be filled up with noise that is never published.
+    mu is that of the one Gaussian release which is exactly (epsilon, delta)-DP. No epsilon is lost
+    against rounds fixed beforehand: sum mu_t^2 <= mu^2 gives mu-GDP for mu_t chosen from all
+    earlier outputs [Smith and Thakurta 2022, "Fully adaptive composition for Gaussian differential
+    privacy"]: given the past, the log likelihood ratio moves by a Gaussian step of mean mu_t^2 / 2
+    and variance mu_t^2, so it is a Brownian motion at time sum mu_t^2, and what is left of the time
+    until mu^2 can be filled up with noise that is never published.
     """
 
     epsilon: float

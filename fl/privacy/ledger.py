@@ -34,9 +34,9 @@ Known = dict[tuple[object, ...], Composition]
 class PrivacyStatement:
     """Cost of a mechanism to each UE (n_ue,) up to now: (epsilon, delta) for one unit and relation.
 
-    `with_channel` is the epsilon if the noise of the radio channel counts too: true only against an attacker that
-    receives through that channel, and as long as its noise is what the channel law says. The mechanism `all` stands for
-    all of one unit and relation together.
+    `with_channel` is the epsilon if the noise of the radio channel counts too: true only against an
+    attacker that receives through that channel, and as long as its noise is what the channel law
+    says. The mechanism `all` stands for all of one unit and relation together.
     """
 
     mechanism: str
@@ -56,13 +56,14 @@ class PrivacyStatement:
 class Ledger:
     """Spending of every UE, account by account, as a value.
 
-    Draws that a random part of the users takes part in are paid by all UEs alike, and a round has one coin for each
-    user, whatever it then sends to: to all its models, in all phases, through all mechanisms. So their mu^2 = sum
-    (sensitivity / std)^2 adds up first, and the coin amplifies that one Gaussian: `sampled` (n_orders,) are its Renyi
-    costs by account, `together` those of all accounts of one unit and relation.
+    Draws that a random part of the users takes part in are paid by all UEs alike, and a round has
+    one coin for each user, whatever it then sends to: to all its models, in all phases, through all
+    mechanisms. So their mu^2 = sum (sensitivity / std)^2 adds up first, and the coin amplifies that
+    one Gaussian: `sampled` (n_orders,) are its Renyi costs by account, `together` those of all
+    accounts of one unit and relation.
 
-    sums (2, n_ue) by account : (sensitivity / std)^2 of all other Gaussian draws, or epsilon per metre of all moved
-    locations; and the same with the channel's noise.
+    sums (2, n_ue) by account : (sensitivity / std)^2 of all other Gaussian draws, or epsilon per
+    metre of all moved locations; and the same with the channel's noise.
     """
 
     n_ue: int
@@ -99,12 +100,16 @@ class Ledger:
         return costs
 
     def statements(self) -> list[PrivacyStatement]:
-        """The epsilon of every UE and account, and of all accounts of one unit and relation where there are several.
+        """The epsilon of every UE and account, and of all accounts of one unit and relation where
+        there are several.
 
-        Exact for Gaussian draws that all UEs take part in; by RDP where users are sampled; for moved locations the
-        sum, per metre by which all of them are displaced. Together they are stated at the smallest of their deltas.
+        Exact for Gaussian draws that all UEs take part in; by RDP where users are sampled; for
+        moved locations the sum, per metre by which all of them are displaced. Together they are
+        stated at the smallest of their deltas.
         """
-        stated = [self._statement(account, [account], self.sampled.get(account)) for account in self.sums]
+        stated = [
+            self._statement(account, [account], self.sampled.get(account)) for account in self.sums
+        ]
         for group, accounts in self._groups().items():
             unit, relation = group
             if len(accounts) > 1 and unit != LOCATION:
@@ -113,10 +118,12 @@ class Ledger:
         return stated
 
     def exceeds(self, epsilon: float, delta: float | None) -> bool:
-        """Whether any UE has spent more than epsilon on one unit and relation, all mechanisms together.
+        """Whether any UE has spent more than epsilon on one unit and relation, all mechanisms
+        together.
 
-        delta: at which; None: the smallest that a mechanism states. Where all UEs take part it is the filter that
-        decides, so that the total also holds for noise that was chosen as one went; sampled rounds go by RDP.
+        delta: at which; None: the smallest that a mechanism states. Where all UEs take part it is
+        the filter that decides, so that the total also holds for noise that was chosen as one went;
+        sampled rounds go by RDP.
         """
         for group, accounts in self._groups().items():
             if group[0] == LOCATION:
@@ -139,7 +146,9 @@ class Ledger:
             groups.setdefault(account.group, []).append(account)
         return groups
 
-    def _statement(self, of: Account, accounts: list[Account], sampled: FloatArray | None) -> PrivacyStatement:
+    def _statement(
+        self, of: Account, accounts: list[Account], sampled: FloatArray | None
+    ) -> PrivacyStatement:
         """Cost of these accounts together, stated of account `of`."""
         stated = self._total(accounts)
         if of.unit != LOCATION:
@@ -151,14 +160,20 @@ class Ledger:
         return np.sum([self.sums[account] for account in accounts], axis=0)
 
 
-def _amplified(costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySpend]]) -> dict[Key, FloatArray]:
-    """The Renyi costs with those of one round added: the Gaussian draws of a key are one Gaussian, on one coin."""
+def _amplified(
+    costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySpend]]
+) -> dict[Key, FloatArray]:
+    """The Renyi costs with those of one round added: the Gaussian draws of a key are one Gaussian,
+    on one coin.
+    """
     grown = dict(costs)
     for key, every in on_coin.items():
         for spend in every:
             if spend.whole:
                 if np.any(spend.ue >= 0):
-                    raise ValueError(f"{spend.mechanism}: noise on whole numbers is paid by all UEs together")
+                    raise ValueError(
+                        f"{spend.mechanism}: noise on whole numbers is paid by all UEs together"
+                    )
                 drawn_of = (spend.std, spend.sensitivity, spend.l1_sensitivity)
                 grown[key] = grown.get(key, 0.0) + rdp.skellam(*map(np.asarray, drawn_of))
         drawn = [spend for spend in every if not spend.whole]
@@ -167,10 +182,13 @@ def _amplified(costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySp
         rates = {spend.sampling_rate for spend in drawn}
         if len(rates) > 1 or any(np.any(spend.ue >= 0) for spend in drawn):
             raise ValueError(
-                f"{drawn[0].mechanism}: only noise that hides all UEs, at one rate per round, can count on sampling"
+                f"{drawn[0].mechanism}: only noise that hides all UEs, at one rate per "
+                f"round, can count on sampling"
             )
         mu2 = float(sum(spend.cost(with_channel=False).sum() for spend in drawn))
-        grown[key] = grown.get(key, 0.0) + rdp.renyi(1 / math.sqrt(mu2) if mu2 > 0 else math.inf, rates.pop())
+        grown[key] = grown.get(key, 0.0) + rdp.renyi(
+            1 / math.sqrt(mu2) if mu2 > 0 else math.inf, rates.pop()
+        )
     return grown
 
 
@@ -184,15 +202,19 @@ def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatA
     return epsilon[where].reshape(mu2.shape)
 
 
-def final_account(spends: Mapping[str, Sequence[object] | np.ndarray], switching: Sequence[str] = ()) -> list[Row]:
+def final_account(
+    spends: Mapping[str, Sequence[object] | np.ndarray], switching: Sequence[str] = ()
+) -> list[Row]:
     """One row an account and UE, from the columns of the table `spends`.
 
-    Noise that hides all UEs makes one row, ue = -1, unless some UE spends more in the same account. `all` adds up the
-    mechanisms of one unit and relation, at the smallest of their deltas. Every row has the epsilon of naive, zCDP and
-    RDP composition and the best known one, with the accountant that says it, and `with_channel`, the exact epsilon if
-    the noise of the channel counts too (NaN in an account where users are sampled, or where no channel adds any).
+    Noise that hides all UEs makes one row, ue = -1, unless some UE spends more in the same account.
+    `all` adds up the mechanisms of one unit and relation, at the smallest of their deltas. Every
+    row has the epsilon of naive, zCDP and RDP composition and the best known one, with the
+    accountant that says it, and `with_channel`, the exact epsilon if the noise of the channel
+    counts too (NaN in an account where users are sampled, or where no channel adds any).
 
-    switching : mechanisms whose draws the channel's noise may replace; where it never did, `with_channel` is epsilon.
+    switching : mechanisms whose draws the channel's noise may replace; where it never did,
+    `with_channel` is epsilon.
     """
     import pandas as pd  # here, since it loads for long
 
@@ -208,11 +230,13 @@ def final_account(spends: Mapping[str, Sequence[object] | np.ndarray], switching
     return [row for who, draws in accounts for row in _rows(Account(*who), draws, known, switching)]
 
 
-def _rows(account: Account, draws: pd.DataFrame, known: Known, switching: Sequence[str]) -> list[Row]:
+def _rows(
+    account: Account, draws: pd.DataFrame, known: Known, switching: Sequence[str]
+) -> list[Row]:
     """The rows of one account, a UE each.
 
-    It has figures with the channel's noise where some UE's draw met some or may have, and no coin is counted on; that
-    of a UE whose channel never added any is its epsilon.
+    It has figures with the channel's noise where some UE's draw met some or may have, and no coin
+    is counted on; that of a UE whose channel never added any is its epsilon.
     """
     amplified = account.relation == ADD_REMOVE and bool((draws["sampling_rate"] < 1).any())
     amplified |= bool(draws["l1_sensitivity"].astype(float).notna().any())
@@ -221,7 +245,9 @@ def _rows(account: Account, draws: pd.DataFrame, known: Known, switching: Sequen
     figures = draws[list(_FIGURES)].to_numpy(dtype=float)
     ue_of = draws["ue"].to_numpy(dtype=float).astype(int)
     ues, first = np.unique(np.sort(ue_of), return_index=True)
-    rows_of = dict(zip(ues.tolist(), np.split(np.argsort(ue_of, kind="stable"), first[1:]), strict=True))
+    rows_of = dict(
+        zip(ues.tolist(), np.split(np.argsort(ue_of, kind="stable"), first[1:]), strict=True)
+    )
     shared = rows_of.get(ALL_UES, no_ints())
     stated = list[Row]()
     for ue in sorted(rows_of.keys() - {ALL_UES}) or [ALL_UES]:
@@ -239,7 +265,9 @@ def _rows(account: Account, draws: pd.DataFrame, known: Known, switching: Sequen
             "rdp": said.rdp.epsilon,
             "epsilon": said.best.epsilon,
             "accountant": said.best.accountant,
-            "with_channel": _composed(mine, account, known, channel=True).best.epsilon if noisy else math.nan,
+            "with_channel": _composed(mine, account, known, channel=True).best.epsilon
+            if noisy
+            else math.nan,
         }
         stated.append(row)
     return stated
@@ -249,9 +277,11 @@ _FIGURES = ("round", "std", "sensitivity", "sampling_rate", "channel_std", "l1_s
 
 
 def _composed(mine: FloatArray, account: Account, known: Known, channel: bool) -> Composition:
-    """Composition of one UE's rows (n, figures), once for all that paid alike; channel : with the channel's noise.
+    """Composition of one UE's rows (n, figures), once for all that paid alike; channel : with the
+    channel's noise.
 
-    Those of a round that depend on the same coin are one Gaussian before the coin amplifies it: their 1 / z^2 add up.
+    Those of a round that depend on the same coin are one Gaussian before the coin amplifies it:
+    their 1 / z^2 add up.
     """
     whole = np.isfinite(mine[:, 5])
     if whole.any():
@@ -263,17 +293,25 @@ def _composed(mine: FloatArray, account: Account, known: Known, channel: bool) -
     tossed = np.stack([round_[coin], q[coin]])
     rounds, which = np.unique(tossed, axis=1, return_inverse=True)
     with np.errstate(divide="ignore", over="ignore"):
-        together = 1 / np.sqrt(np.bincount(which.reshape(-1), weights=z[coin] ** -2.0, minlength=rounds.shape[1]))
+        together = 1 / np.sqrt(
+            np.bincount(which.reshape(-1), weights=z[coin] ** -2.0, minlength=rounds.shape[1])
+        )
     pairs = [*zip(z[~coin], q[~coin], strict=True), *zip(_down(together), rounds[1], strict=True)]
     draws = RoundKinds.of((z_, q_, 1.0) for z_, q_ in pairs)
-    key = (account.relation, account.delta, *(column.tobytes() for column in (draws.z, draws.q, draws.count)))
+    key = (
+        account.relation,
+        account.delta,
+        *(column.tobytes() for column in (draws.z, draws.q, draws.count)),
+    )
     if key not in known:
         known[key] = compose(draws, float(account.delta), account.relation)
     return known[key]
 
 
 def _down(z: FloatArray) -> FloatArray:
-    """Multipliers (n,) cut to nine significant digits: what differs by rounding alone is one kind of round."""
+    """Multipliers (n,) cut to nine significant digits: what differs by rounding alone is one kind
+    of round.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         unit = 10.0 ** (np.floor(np.log10(z)) - 8)
         cut = np.floor(z / unit * (1 + 1e-12)) * unit

@@ -1,16 +1,20 @@
 r"""Lower bounds on epsilon, proven by scores (2, n): n of runs with a canary, n of runs without.
 
-All take a delta and a significance, the largest probability with which a bound exceeds the truth. Scores are
-independent draws; larger ones speak for the canary.
+All take a delta and a significance, the largest probability with which a bound exceeds the truth.
+Scores are independent draws; larger ones speak for the canary.
 
     normal           scores N(a, s^2) and N(a + mu s, s^2): mu by the noncentral t
-    clopper-pearson  one-sided bounds on both error rates, at ranks of the second side that are fixed beforehand
-    one-run          guesses that a score is of a run with the canary [Steinke, Nasr, Jagielski 2023, Theorem 5.2]
-    f-dp             the same guesses against Gaussian DP [Mahloujifar, Melis, Chaudhuri 2024, Algorithm 3]
+    clopper-pearson  one-sided bounds on both error rates, at ranks of the second side that are
+    fixed beforehand
+    one-run          guesses that a score is of a run with the canary [Steinke, Nasr, Jagielski
+    2023, Theorem 5.2]
+    f-dp             the same guesses against Gaussian DP [Mahloujifar, Melis, Chaudhuri 2024,
+    Algorithm 3]
 
-The last two guess for all scores above a threshold, and take the best vertex of the hull of the ROC curve, each at the
-significance over the number of vertices. mu is that of Gaussian DP, which `gaussian.epsilon_of` turns into epsilon:
-what is proven of a mechanism whose account is a Gaussian one. `one_run` proves epsilon itself, whatever the mechanism.
+The last two guess for all scores above a threshold, and take the best vertex of the hull of the ROC
+curve, each at the significance over the number of vertices. mu is that of Gaussian DP, which
+`gaussian.epsilon_of` turns into epsilon: what is proven of a mechanism whose account is a Gaussian
+one. `one_run` proves epsilon itself, whatever the mechanism.
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ _MOST = 100.0  # mu, beyond which nothing means anything
 
 
 def normal(scores: FloatArray, delta: float, significance: float) -> float:
-    """Epsilon at delta that equally wide normal scores prove: the smallest mu at which so large a t is not too rare."""
+    """Epsilon at delta that equally wide normal scores prove: the smallest mu at which so large a t
+    is not too rare.
+    """
     n = scores.shape[1]
     root = math.sqrt(2 / n)
     spread = np.sqrt(scores.var(axis=1, ddof=1).mean()) + 1e-100
@@ -42,9 +48,10 @@ def normal(scores: FloatArray, delta: float, significance: float) -> float:
 def clopper_pearson(scores: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta by the scores with a canary above some of those without.
 
-    The k-th largest of n scores is exceeded with a probability that is Beta(k, n + 1 - k), so it is bounded exactly at
-    ranks k = n/2, n/8, n/32 that do not follow from the scores; and given it the number of others above is binomial.
-    Both sides of each rank have a sixth of the significance. mu = Phi^-1(true positives) - Phi^-1(false positives).
+    The k-th largest of n scores is exceeded with a probability that is Beta(k, n + 1 - k), so it is
+    bounded exactly at ranks k = n/2, n/8, n/32 that do not follow from the scores; and given it the
+    number of others above is binomial. Both sides of each rank have a sixth of the significance. mu
+    = Phi^-1(true positives) - Phi^-1(false positives).
     """
     inside, outside = np.sort(scores)
     n = len(inside)
@@ -60,7 +67,9 @@ def one_run(scores: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta that the best guesses prove."""
 
     def refutes(epsilon: float, guesses: int, correct: int, share: float) -> float:
-        """Share less the probability of so many correct guesses, at most, with (epsilon, delta)-DP."""
+        """Share less the probability of so many correct guesses, at most, with (epsilon,
+        delta)-DP.
+        """
         fewer = np.arange(correct + 1)
         tail = binom.sf(correct - 1 - fewer, guesses, 1 / (1 + math.exp(-epsilon)))
         slope = (tail - tail[0])[1:] / fewer[1:]
@@ -75,8 +84,8 @@ def f_dp(scores: FloatArray, delta: float, significance: float) -> float:
     def refutes(mu: float, guesses: int, correct: int, share: float) -> float:
         """Positive where so many correct guesses are rarer than the share, for mu-Gaussian DP.
 
-        r and h are sums over outcomes of at least i correct guesses, the one of correct guesses, the other of wrong
-        ones; h may grow no faster than the trade-off function lets it.
+        r and h are sums over outcomes of at least i correct guesses, the one of correct guesses,
+        the other of wrong ones; h may grow no faster than the trade-off function lets it.
         """
         r, h = np.array([correct, guesses - correct]) * share / scores.size
         for i in range(correct - 1, -1, -1):
@@ -91,14 +100,22 @@ def f_dp(scores: FloatArray, delta: float, significance: float) -> float:
 
 
 def hull(scores: FloatArray) -> IntArray:
-    """Vertices of the concave hull of the ROC curve: scores above each (k,), and those of them with a canary (k,)."""
-    inside = np.argsort(-scores[::-1].ravel(), kind="stable") >= scores.shape[1]  # of equal ones those without first
+    """Vertices of the concave hull of the ROC curve: scores above each (k,), and those of them with
+    a canary (k,).
+    """
+    inside = (
+        np.argsort(-scores[::-1].ravel(), kind="stable") >= scores.shape[1]
+    )  # of equal ones those without first
     ends = isotonic_regression(1.0 * inside, increasing=False).blocks
     return np.array([ends, np.append(0, np.cumsum(inside))[ends]])
 
 
-def _by_guesses(scores: FloatArray, significance: float, refutes: Callable[[float, int, int, float], float]) -> float:
-    """The largest parameter that any vertex refutes: `refutes` is positive there, and falls with the parameter."""
+def _by_guesses(
+    scores: FloatArray, significance: float, refutes: Callable[[float, int, int, float], float]
+) -> float:
+    """The largest parameter that any vertex refutes: `refutes` is positive there, and falls with
+    the parameter.
+    """
     best = 0.0
     vertices = hull(scores).T.tolist()  # the most precise first
     for guesses, correct in vertices:

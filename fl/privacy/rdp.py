@@ -1,18 +1,23 @@
 r"""Renyi differential privacy of the Gaussian mechanism on a Poisson sample of the users.
 
-Each user takes part with probability q, by a secret coin of its own; noise of deviation z times the bound hides the
-sum. With N the noise and p the density of N + 1 on the bound's scale, order alpha costs
+Each user takes part with probability q, by a secret coin of its own; noise of deviation z times the
+bound hides the sum. With N the noise and p the density of N + 1 on the bound's scale, order alpha
+costs
 
-    r(alpha) = ln A / (alpha - 1),    A = E_N[((1 - q) + q p(N) / p_0(N))^alpha]     [Mironov, Talwar, Zhang 2019, 3.3]
+    r(alpha) = ln A / (alpha - 1),    A = E_N[((1 - q) + q p(N) / p_0(N))^alpha]     [Mironov,
+    Talwar, Zhang 2019, 3.3]
 
-and this bounds both directions of add-remove [ibid.]. q = 1 gives alpha / (2 z^2). Costs of rounds add at
-each order, also when z depends on what earlier rounds showed, as long as the total is fixed (see `filter`).
+and this bounds both directions of add-remove [ibid.]. q = 1 gives alpha / (2 z^2). Costs of rounds
+add at each order, also when z depends on what earlier rounds showed, as long as the total is fixed
+(see `filter`).
 
-ORDERS: 1.1 to 10.9 by 0.1, 11 to 63, 128, 256, 512, 1024, those of dp-accounting. An epsilon is the smallest over them.
+ORDERS: 1.1 to 10.9 by 0.1, 11 to 63, 128, 256, 512, 1024, those of dp-accounting. An epsilon is the
+smallest over them.
 
-Whole orders sum all terms but those that add up to 1, so a small cost keeps its digits. Other orders take the series of
-dp-accounting, which adds the absolute values of its terms and so errs upwards, and which low orders leave unconverged
-after 1,000 terms when q is large: these count as infinite, silently.
+Whole orders sum all terms but those that add up to 1, so a small cost keeps its digits. Other
+orders take the series of dp-accounting, which adds the absolute values of its terms and so errs
+upwards, and which low orders leave unconverged after 1,000 terms when q is large: these count as
+infinite, silently.
 """
 
 from __future__ import annotations
@@ -26,7 +31,9 @@ from fl.privacy.gaussian import check_delta
 from netsim.compiled import compiled
 from netsim.units import FloatArray
 
-ORDERS: FloatArray = np.array([1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [128, 256, 512, 1024])
+ORDERS: FloatArray = np.array(
+    [1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [128, 256, 512, 1024]
+)
 _LARGE = 63  # orders above have sums of their own size
 _TERMS = 1000  # of the series, where dp-accounting gives up
 _NO_DIGIT = 40.0
@@ -41,7 +48,9 @@ _GROWS = 300.0  # logarithm of a term, over the scale of the sum, from which the
 @lru_cache(maxsize=64)
 @np.errstate(over="ignore", divide="ignore")
 def renyi(z: float, q: float = 1.0) -> FloatArray:
-    """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q in [0, 1]."""
+    """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q
+    in [0, 1].
+    """
     square = z * z
     if q == 0 or math.isinf(square):
         return np.zeros(len(ORDERS))
@@ -50,7 +59,11 @@ def renyi(z: float, q: float = 1.0) -> FloatArray:
     log_a = np.empty(len(ORDERS))
     whole = np.floor(ORDERS) == ORDERS
     small = whole & (ORDERS <= _LARGE)
-    for law, those in ((_log_a_whole, small), (_log_a_whole, whole & ~small), (_log_a_between, ~whole)):
+    for law, those in (
+        (_log_a_whole, small),
+        (_log_a_whole, whole & ~small),
+        (_log_a_between, ~whole),
+    ):
         log_a[those] = law(z, q, ORDERS[those])
     cost = log_a / (ORDERS - 1)
     rounding = ~whole & (log_a < _DIGITS_LEFT)  # the next whole order costs no less
@@ -59,12 +72,15 @@ def renyi(z: float, q: float = 1.0) -> FloatArray:
 
 
 def full(mu2: float | FloatArray) -> FloatArray:
-    """The cost of rounds that all users take part in, mu2 = sum 1 / z^2 of any shape: (..., n_orders)."""
+    """The cost of rounds that all users take part in, mu2 = sum 1 / z^2 of any shape: (...,
+    n_orders).
+    """
     return np.multiply.outer(np.asarray(mu2, dtype=np.float64), ORDERS / 2)
 
 
 def skellam(std: FloatArray, l2: FloatArray, l1: FloatArray) -> FloatArray:
-    """Costs (n_orders,) of noise of variance std^2 on whole numbers that a user moves by l2 and l1, all (n,) together.
+    """Costs (n_orders,) of noise of variance std^2 on whole numbers that a user moves by l2 and l1,
+    all (n,) together.
 
     a l2^2 / (2 v) + min(((2 a - 1) l2^2 + 6 l1) / (4 v^2), 3 l1 / (2 v)), v = std^2, of order a
     [Agarwal, Kairouz, Liu 2021, "The Skellam Mechanism", Theorem 3.5].
@@ -78,8 +94,9 @@ def skellam(std: FloatArray, l2: FloatArray, l1: FloatArray) -> FloatArray:
 def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
     """The smallest epsilon (...,) that costs (..., n_orders) at ORDERS allow at this delta.
 
-    r + ln(1 - 1 / alpha) - ln(delta alpha) / (alpha - 1)    [Canonne, Kamath, Steinke 2020, Proposition 12],
-    and 0 where delta^2 > 1 - e^-r, as the KL divergence alone says. Raises ValueError for a delta outside (0, 1).
+    r + ln(1 - 1 / alpha) - ln(delta alpha) / (alpha - 1)    [Canonne, Kamath, Steinke 2020,
+    Proposition 12], and 0 where delta^2 > 1 - e^-r, as the KL divergence alone says. Raises
+    ValueError for a delta outside (0, 1).
     """
     check_delta(delta)
     offset = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
@@ -88,14 +105,18 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
 
 
 def _log_a_whole(z: float, q: float, order: FloatArray) -> FloatArray:
-    """ln A of whole orders (n,): ln(1 + sum over k >= 2 of binomial (1-q)^(a-k) q^k (e^((k^2-k) / 2z^2) - 1))."""
+    """ln A of whole orders (n,): ln(1 + sum over k >= 2 of binomial (1-q)^(a-k) q^k (e^((k^2-k) /
+    2z^2) - 1)).
+    """
     from scipy.special import gammaln
 
     k = np.arange(2, int(order.max()) + 1)
     a = order[:, None]
     log_binomial = gammaln(a + 1) - gammaln(k + 1) - gammaln(np.maximum(a - k, 0) + 1)
     y = (k * k - k) / (2 * z * z)
-    log_grown = np.where(y < _NO_DIGIT, np.log(np.expm1(np.minimum(y, _NO_DIGIT))), y)  # ln(e^y - 1)
+    log_grown = np.where(
+        y < _NO_DIGIT, np.log(np.expm1(np.minimum(y, _NO_DIGIT))), y
+    )  # ln(e^y - 1)
     terms = log_binomial + k * np.log(q) + (a - k) * np.log1p(-q) + log_grown
     terms = np.where(k > a, -np.inf, terms)
     most = terms.max(axis=1)
@@ -124,7 +145,8 @@ def _times_ndtr(log_factor: float, x: float) -> float:
 
 @compiled
 def _log_a_between(z: float, q: float, order: FloatArray) -> FloatArray:
-    """ln A of orders that are not whole, inf where the series has not converged within 1,000 terms: (n,).
+    """ln A of orders that are not whole, inf where the series has not converged within 1,000 terms:
+    (n,).
 
     Two sums of [Mironov, Talwar, Zhang 2019, 3.3] over e^scale, which fall off in the end.
     """
@@ -146,7 +168,13 @@ def _log_a_between(z: float, q: float, order: FloatArray) -> FloatArray:
             log_above = j * log_q + i * log_1mq + (j * j - j) * half
             at_below = (middle - i) / z
             at_above = (j - middle) / z
-            more = max(log_below - 0.5 * min(at_below, 0.0) ** 2, log_above - 0.5 * min(at_above, 0.0) ** 2) - scale
+            more = (
+                max(
+                    log_below - 0.5 * min(at_below, 0.0) ** 2,
+                    log_above - 0.5 * min(at_above, 0.0) ** 2,
+                )
+                - scale
+            )
             if more > _GROWS:
                 scale += more
                 total *= math.exp(-more)
@@ -155,8 +183,12 @@ def _log_a_between(z: float, q: float, order: FloatArray) -> FloatArray:
             total += below + above
             if i and max(below, above) < total * _NO_LONGER:
                 grown = math.log(ratio)  # of binomials
-                falls_below = grown + log_below + _log_ndtr(at_below) < last_below + _log_ndtr(last_at_below)
-                if falls_below and grown + log_above + _log_ndtr(at_above) < last_above + _log_ndtr(last_at_above):
+                falls_below = grown + log_below + _log_ndtr(at_below) < last_below + _log_ndtr(
+                    last_at_below
+                )
+                if falls_below and grown + log_above + _log_ndtr(at_above) < last_above + _log_ndtr(
+                    last_at_above
+                ):
                     found[n] = scale + math.log(total)
                     break
             ratio = abs(j) / (i + 1)

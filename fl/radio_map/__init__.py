@@ -1,1 +1,3 @@
-"""Radio maps of virtual obstacles: grid, obstacles, cells under links, and the theory of their gradients."""
+"""Radio maps of virtual obstacles: grid, obstacles, cells under links, and the theory of their
+gradients.
+"""

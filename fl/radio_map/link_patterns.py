@@ -1,8 +1,10 @@
-r"""Patterns that a device at a place would send about its links, and their likelihood given an update.
+r"""Patterns that a device at a place would send about its links, and their likelihood given an
+update.
 
-An update of a device at u is y = A(u) e + n: column j of A(u) is the gradient by an error of one unit on link j alone,
-e ~ N(0, I) are the errors of the links, n ~ N(0, Sigma), Sigma diagonal, is noise. With b = A' Sigma^-1 y and
-H = I + A' Sigma^-1 A the log-likelihood of u, less that of noise alone, is
+An update of a device at u is y = A(u) e + n: column j of A(u) is the gradient by an error of one
+unit on link j alone, e ~ N(0, I) are the errors of the links, n ~ N(0, Sigma), Sigma diagonal, is
+noise. With b = A' Sigma^-1 y and H = I + A' Sigma^-1 A the log-likelihood of u, less that of noise
+alone, is
 
     b' H^-1 b / 2 - log det(H) / 2.
 """
@@ -23,7 +25,9 @@ _RIDGE = 1e-12  # of links that touch the same cells alike
 
 @frozen
 class LinkPatterns:
-    """A(u) of n places with as many `links` each: crossings (k,), by place and cell: cell, link of all, value."""
+    """A(u) of n places with as many `links` each: crossings (k,), by place and cell: cell, link of
+    all, value.
+    """
 
     n: int
     links: int
@@ -38,20 +42,30 @@ class LinkPatterns:
         link = [part.link + first for part, first in zip(parts, before[:-1], strict=True)]
         cell, value = ([getattr(part, name) for part in parts] for name in ("cell", "value"))
         n = sum(part.n for part in parts)
-        return cls(n, parts[0].links, np.concatenate(cell), np.concatenate(link), np.concatenate(value))
+        return cls(
+            n, parts[0].links, np.concatenate(cell), np.concatenate(link), np.concatenate(value)
+        )
 
     def log_likelihood(self, update: FloatArray, variance: FloatArray, scale: float) -> FloatArray:
-        """Log-likelihood of each place (n,) for an update (M,) and its noise variance (M,), both of A times
-        `scale`.
+        """Log-likelihood of each place (n,) for an update (M,) and its noise variance (M,), both of
+        A times `scale`.
         """
         first = np.searchsorted(self.link // self.links, np.arange(self.n + 1))
         link = self.link % self.links
-        return _score(first, self.links, self.cell, link, self.value * scale, update, 1.0 / variance)
+        return _score(
+            first, self.links, self.cell, link, self.value * scale, update, 1.0 / variance
+        )
 
 
-def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:
-    """Patterns of n places with `links` links each, link after link; normalised: each place has norm 1."""
-    cell, link, value = _ordered(under.first, under.cell, value, n, links, under.cell.max(initial=0) + 1)
+def patterns_of(
+    under: Incidence, value: FloatArray, n: int, links: int, normalised: bool
+) -> LinkPatterns:
+    """Patterns of n places with `links` links each, link after link; normalised: each place has
+    norm 1.
+    """
+    cell, link, value = _ordered(
+        under.first, under.cell, value, n, links, under.cell.max(initial=0) + 1
+    )
     if normalised:
         place = link // links
         largest = np.zeros(n)
@@ -65,7 +79,9 @@ def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normali
 def _ordered(
     first: IntArray, cell: IntArray, value: FloatArray, n: int, links: int, cells: int
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Cell, link and value of the crossings (k,) that count, by place and cell, of one cell by link."""
+    """Cell, link and value of the crossings (k,) that count, by place and cell, of one cell by
+    link.
+    """
     cell_of = np.empty_like(cell)
     link_of = np.empty_like(cell)
     value_of = np.empty_like(value)
@@ -108,7 +124,9 @@ def _score(
     update: FloatArray,
     precision: FloatArray,
 ) -> FloatArray:
-    """Log-likelihood of each place (n,), whose crossings by cell are first[i] to first[i + 1]; link: of the place."""
+    """Log-likelihood of each place (n,), whose crossings by cell are first[i] to first[i + 1];
+    link: of the place.
+    """
     out = np.empty(len(first) - 1)
     for i in range(len(out)):
         at = first[i]
@@ -141,7 +159,8 @@ def _score(
 
 @compiled
 def _gain(h: FloatArray, b: FloatArray) -> float:
-    """b' (I + h)^-1 b / 2 - log det(I + h) / 2 of the lower half of h (n, n), which is overwritten, as b (n,).
+    """b' (I + h)^-1 b / 2 - log det(I + h) / 2 of the lower half of h (n, n), which is overwritten,
+    as b (n,).
 
     By the Cholesky factor of I + h, scaled to a unit diagonal.
     """

@@ -1,6 +1,7 @@
 """The law of a radio map of virtual obstacles, and its gradients, for all links at once.
 
-Obstacles of height h_m stand on the cells of a grid. A link j that is z_jm above cell m is in sight to the degree
+Obstacles of height h_m stand on the cells of a grid. A link j that is z_jm above cell m is in sight
+to the degree
 
     S_j = prod_{m under j} psi((z_jm - h_m) / s),    psi(x) = 1 / (1 + exp(-x))
 
@@ -18,12 +19,14 @@ Cells under links: along link j from a to b, x(t) = a + t (b - a), the grid line
 
     t = (x_k - a_x) / (b_x - a_x)   and   t = (y_k - a_y) / (b_y - a_y),   0 < t < 1
 
-Between two neighbours of all these t, sorted, lies exactly one cell, that of the point in the middle; the height there
-is z = a_z + t_mid (b_z - a_z). Stretches shorter than 1e-9 of a link (a corner, a line along an edge) count as touching
-and are left out, and so is what lies outside of the grid.
+Between two neighbours of all these t, sorted, lies exactly one cell, that of the point in the
+middle; the height there is z = a_z + t_mid (b_z - a_z). Stretches shorter than 1e-9 of a link (a
+corner, a line along an edge) count as touching and are left out, and so is what lies outside of the
+grid.
 
-Reference: Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eqs. 4 to 16
-(the law); Amanatides and Woo, "A fast voxel traversal algorithm for ray tracing", 1987, as array work (cells).
+Reference: Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction,
+Eqs. 4 to 16 (the law); Amanatides and Woo, "A fast voxel traversal algorithm for ray tracing",
+1987, as array work (cells).
 """
 
 from __future__ import annotations
@@ -56,13 +59,13 @@ def height_grid(area: Area, cell_m: float) -> PlaceGrid:
     nx, ny = (max(round(float(a)), 1) for a in across)
     if np.abs(across - [nx, ny]).max() > _SHARE * max(nx, ny):
         raise BadInput(
-            f"learning.learner.cell_m: {cell_m:g} m does not divide the area of {area.side_m[0]:g} x "
-            f"{area.side_m[1]:g} m; take a divisor of both sides"
+            f"learning.learner.cell_m: {cell_m:g} m does not divide the area of "
+            f"{area.side_m[0]:g} x {area.side_m[1]:g} m; take a divisor of both sides"
         )
     if nx * ny > _MOST:
         raise BadInput(
-            f"learning.learner.cell_m: {cell_m:g} m makes {nx * ny:,} cells, at most {_MOST:,} are possible; take "
-            "larger ones"
+            f"learning.learner.cell_m: {cell_m:g} m makes {nx * ny:,} cells, at most {_MOST:,} "
+            "are possible; take larger ones"
         )
     return PlaceGrid(area, nx, ny)
 
@@ -74,7 +77,9 @@ def height_grid_of(area: Area, n_cells: int) -> PlaceGrid:
 
 @frozen
 class Incidence:
-    """Crossings (k,) of n links, link after link: `first` (n + 1,), the `cell` (k,) and the height z_m (k,) in it."""
+    """Crossings (k,) of n links, link after link: `first` (n + 1,), the `cell` (k,) and the height
+    z_m (k,) in it.
+    """
 
     first: IntArray
     cell: IntArray
@@ -92,7 +97,9 @@ class Incidence:
 
 @frozen
 class GridLinks:
-    """Measured links (n,): the cells under them, x (n,) of their distance, gain_db (n,), and the device row (n,)."""
+    """Measured links (n,): the cells under them, x (n,) of their distance, gain_db (n,), and the
+    device row (n,).
+    """
 
     under: Incidence
     x: FloatArray
@@ -125,7 +132,9 @@ def _crossings(
     lowest: IntArray,
     highest: IntArray,
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """The crossings of `Incidence`: of each link all t along both axes in order, and what lies between two of them."""
+    """The crossings of `Incidence`: of each link all t along both axes in order, and what lies
+    between two of them.
+    """
     n = len(a_m)
     first = np.zeros(n + 1, np.int64)
     lines = np.maximum(highest - lowest + 1, 0)
@@ -140,8 +149,12 @@ def _crossings(
         for axis in range(2):
             left[axis] = lines[i, axis]  # to cross,
             turn[axis] = 1 if way[i, axis] > 0 else -1
-            line[axis] = lowest[i, axis] if way[i, axis] > 0 else highest[i, axis]  # the next of them,
-            t[axis] = (line[axis] - start[i, axis]) / way[i, axis] if left[axis] else np.inf  # and where on the link
+            line[axis] = (
+                lowest[i, axis] if way[i, axis] > 0 else highest[i, axis]
+            )  # the next of them,
+            t[axis] = (
+                (line[axis] - start[i, axis]) / way[i, axis] if left[axis] else np.inf
+            )  # and where on the link
         before = 0.0
         for _ in range(left.sum() + 1):
             axis = 0 if t[0] <= t[1] else 1
@@ -163,7 +176,9 @@ def _crossings(
 
 
 def known_incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
-    """`incidence`, remembered by content: the links of UEs at rest are cut once for all rounds and phases."""
+    """`incidence`, remembered by content: the links of UEs at rest are cut once for all rounds and
+    phases.
+    """
     return _incidence_of(grid, a_m.tobytes(), b_m.tobytes())
 
 
@@ -179,10 +194,14 @@ def standardised(distance_m: FloatArray) -> FloatArray:
 
 def theta_of(slope_db: tuple[float, float], gain_db: tuple[float, float]) -> FloatArray:
     """theta (4,) of gains slope log10 d + gain, in sight and without."""
-    return np.array([(g + s * DECADES, s * SPREAD) for s, g in zip(slope_db, gain_db, strict=True)]).ravel()
+    return np.array(
+        [(g + s * DECADES, s * SPREAD) for s, g in zip(slope_db, gain_db, strict=True)]
+    ).ravel()
 
 
-def _opened(under: Incidence, height_m: FloatArray, scale_m: float) -> tuple[FloatArray, FloatArray]:
+def _opened(
+    under: Incidence, height_m: FloatArray, scale_m: float
+) -> tuple[FloatArray, FloatArray]:
     """S (n,), and 1 - psi (k,) of each crossing."""
     below = np.clip((height_m[under.cell] - under.z_m) / scale_m, -_STEEPEST, _STEEPEST)
     up = np.exp(below)  # 1 / psi - 1
@@ -198,7 +217,9 @@ def _of_links(first: IntArray, value: FloatArray) -> FloatArray:
     return total
 
 
-def gain_db(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float) -> FloatArray:
+def gain_db(
+    links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float
+) -> FloatArray:
     """gamma of each link (n,)."""
     return _mixed(theta, links.x, _opened(links.under, height_m, scale_m)[0])
 
@@ -209,12 +230,16 @@ def _mixed(theta: FloatArray, x: FloatArray, s: FloatArray) -> FloatArray:
     return nlos + (los - nlos) * s
 
 
-def link_gradients(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float) -> FloatArray:
+def link_gradients(
+    links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float
+) -> FloatArray:
     """dF_i/dh of each crossing (k,) for an error of 1 dB on its link alone, times J_i / 2."""
     return _slope(links, theta, scale_m, *_opened(links.under, height_m, scale_m))
 
 
-def _slope(links: GridLinks, theta: FloatArray, scale_m: float, s: FloatArray, closed: FloatArray) -> FloatArray:
+def _slope(
+    links: GridLinks, theta: FloatArray, scale_m: float, s: FloatArray, closed: FloatArray
+) -> FloatArray:
     apart = (theta[0] - theta[2]) + (theta[1] - theta[3]) * links.x
     return links.under.spread(apart * s / scale_m) * closed
 
@@ -226,7 +251,9 @@ def height_gradient(
     s, closed = _opened(links.under, height_m, scale_m)
     error = links.gain_db - _mixed(theta, links.x, s)
     shape = len(count), len(height_m)
-    of_crossing = links.under.spread(2.0 / count[links.row] * error) * _slope(links, theta, scale_m, s, closed)
+    of_crossing = links.under.spread(2.0 / count[links.row] * error) * _slope(
+        links, theta, scale_m, s, closed
+    )
     place = links.under.spread(links.row * shape[1]) + links.under.cell
     flat = np.bincount(place, weights=of_crossing, minlength=shape[0] * shape[1])
     return np.asarray(flat.reshape(shape), dtype=float)
@@ -239,4 +266,6 @@ def theta_gradient(
     s = _opened(links.under, height_m, scale_m)[0]
     of_link = -2.0 / count[links.row] * (links.gain_db - _mixed(theta, links.x, s))
     parts = (s, s * links.x, 1.0 - s, (1.0 - s) * links.x)
-    return np.stack([np.bincount(links.row, weights=of_link * p, minlength=len(count)) for p in parts], axis=1)
+    return np.stack(
+        [np.bincount(links.row, weights=of_link * p, minlength=len(count)) for p in parts], axis=1
+    )

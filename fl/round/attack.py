@@ -1,4 +1,6 @@
-"""Step k of a round: the attacks on a merge, each of which sees exactly the view that the threat grants."""
+"""Step k of a round: the attacks on a merge, each of which sees exactly the view that the threat
+grants.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ from netsim.units import BoolArray, IntArray
 def attack(phase: Phase, merge: Merge, states: States) -> Merge:
     """A merge with what all attacks make of the views that the threat grants.
 
-    Single updates are attacked group by group of those that began from the same model, the oldest first. Attacks see
-    and say names; what they said is translated afterwards. states: changed in place.
+    Single updates are attacked group by group of those that began from the same model, the oldest
+    first. Attacks see and say names; what they said is translated afterwards. states: changed in
+    place.
     """
     learning, threat = phase.learning, phase.learning.threat
     views = _views(phase, merge, states)
@@ -35,8 +38,8 @@ def attack(phase: Phase, merge: Merge, states: States) -> Merge:
             some, states[word] = each.run(view, phase.facts, states[word], rng)
             if unknown := set(some.what).difference(WORDS):
                 raise BadInput(
-                    f"attack {each.label}: estimates say {min(unknown)!r}, which no measure knows; known words are "
-                    f"{', '.join(WORDS)}"
+                    f"attack {each.label}: estimates say {min(unknown)!r}, which no measure "
+                    f"knows; known words are {', '.join(WORDS)}"
                 )
             said.append(names.translated(some) if threat.renames else some)
         found.estimates[each.label] = Estimates.join(said)
@@ -49,7 +52,9 @@ def attack(phase: Phase, merge: Merge, states: States) -> Merge:
 
 
 def _named(phase: Phase, uploads: Uploads, views: list[View], names: Names) -> Names:
-    """Names of all UEs that the attacker sees: those of the time at which they were asked, in all phases of a round."""
+    """Names of all UEs that the attacker sees: those of the time at which they were asked, in all
+    phases of a round.
+    """
     learning = phase.learning
     if not learning.threat.renames:
         return names
@@ -76,15 +81,27 @@ def _views(phase: Phase, merge: Merge, states: States) -> list[View]:
     for base, mine in groups:
         models = (base, merge.model)
         view = threat.view(
-            learning.learner, phase.name, observed, uploads.weight, mine, models, draws, timing, uploads.group
+            learning.learner,
+            phase.name,
+            observed,
+            uploads.weight,
+            mine,
+            models,
+            draws,
+            timing,
+            uploads.group,
         )
         replica = PublicReplica(phase, uploads, base, states) if threat.can_train else None
         views.append(replace(view, replica=replica, renames=threat.renames))
     return views
 
 
-def _by_base(phase: Phase, version: IntArray, decoded: BoolArray, targeted: BoolArray) -> list[tuple[Model, BoolArray]]:
-    """Each model that updates began from, and which of the targeted rows (n,) did, where any of these was heard."""
+def _by_base(
+    phase: Phase, version: IntArray, decoded: BoolArray, targeted: BoolArray
+) -> list[tuple[Model, BoolArray]]:
+    """Each model that updates began from, and which of the targeted rows (n,) did, where any of
+    these was heard.
+    """
     versions = np.unique(version).tolist() or [phase.version]
     groups = [(phase.bases[v], targeted & (version == v)) for v in versions]
     return [(base, mine) for base, mine in groups if (mine & decoded).any()] or groups[-1:]

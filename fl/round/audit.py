@@ -1,13 +1,15 @@
-r"""Audits of privacy noise: two plays of a study with the same draws, compared before all noise, and the noise itself.
+r"""Audits of privacy noise: two plays of a study with the same draws, compared before all noise,
+and the noise itself.
 
-A neighbour is the same study without the measurements of one UE, or with other updates of it. Composition is adaptive,
-so it goes on from what the first play published: then what it moves in a round is moved by its own update, and the
-draws of all rounds that one receiver sees are together one Gaussian with
+A neighbour is the same study without the measurements of one UE, or with other updates of it.
+Composition is adaptive, so it goes on from what the first play published: then what it moves in a
+round is moved by its own update, and the draws of all rounds that one receiver sees are together
+one Gaussian with
 
     mu^2 = sum (moved / std)^2
 
-of which epsilon follows. A server reads rows, or sums of rows; a reader of models sums, and counts with noise at the
-server. Noise of a UE's own within a sum moves it as its update does.
+of which epsilon follows. A server reads rows, or sums of rows; a reader of models sums, and counts
+with noise at the server. Noise of a UE's own within a sum moves it as its update does.
 """
 
 from __future__ import annotations
@@ -37,7 +39,11 @@ LEVEL = 0.001
 """at which noise that is as it is booked is called `violated`, all tests of an audit together"""
 PAIRS = {"removed": "add-remove", "zeroed": "zero-out", "replaced": "replace"}
 """pair of plays -> the relation whose neighbours they are"""
-_LONG = {"zeroed": 0.0, "plus": 10.0, "minus": -10.0}  # clip norms of an update that stands in for that of a UE
+_LONG = {
+    "zeroed": 0.0,
+    "plus": 10.0,
+    "minus": -10.0,
+}  # clip norms of an update that stands in for that of a UE
 _MOST, _HEAD = 2000, 256  # draws of noise that are compared with each other, and numbers of each
 _ROUNDING = 1 + 1e-9
 _NO_EPSILON = re.compile("no epsilon|as given")  # what warnings say of what they name
@@ -45,12 +51,13 @@ _NO_EPSILON = re.compile("no epsilon|as given")  # what warnings say of what the
 
 @dataclass(eq=False)
 class Draw:
-    """Noise on rows of a UE, or on the sums or a count of all: hidden (k, d), and the noise (k, d) itself, none where
-    it is not known.
+    """Noise on rows of a UE, or on the sums or a count of all: hidden (k, d), and the noise (k, d)
+    itself, none where it is not known.
 
-    std, sensitivity : of each row as they are booked; parts : in how many shares the noise is drawn; view : what an
-    attacker must see to see it; coin : whether one amplifies it; bands : rounds over which it is correlated; alike :
-    whether the noise is the same for each update, not so where numbers are rounded at random.
+    std, sensitivity : of each row as they are booked; parts : in how many shares the noise is
+    drawn; view : what an attacker must see to see it; coin : whether one amplifies it; bands :
+    rounds over which it is correlated; alike : whether the noise is the same for each update, not
+    so where numbers are rounded at random.
     """
 
     account: Account
@@ -67,11 +74,13 @@ class Draw:
 
 @dataclass(eq=False)
 class Recording(Probe):
-    """What one play hides and publishes. ues : whose rows are kept, in a neighbour the one that `change` is about.
+    """What one play hides and publishes. ues : whose rows are kept, in a neighbour the one that
+    `change` is about.
 
-    base : the play whose published values are put in place of this one's. draws : by mechanism, round, what is hidden,
-    and UE, -1 for all. public : by name, round and phase what all may see of UEs (n,), and whose it is. fewest :
-    updates in a sum that was opened; rounds : of the run at most.
+    base : the play whose published values are put in place of this one's. draws : by mechanism,
+    round, what is hidden, and UE, -1 for all. public : by name, round and phase what all may see of
+    UEs (n,), and whose it is. fewest : updates in a sum that was opened; rounds : of the run at
+    most.
     """
 
     learning: Learning
@@ -92,7 +101,9 @@ class Recording(Probe):
         """With another sample in place of the first one of a UE (`record`)."""
         train, which = taken.train, np.arange(len(taken.train.x))
         if self.change == "record":
-            which[np.flatnonzero(np.isin(train.ue, self.ues)[train.row_of_sample])[:1]] = len(which) - 1
+            which[np.flatnonzero(np.isin(train.ue, self.ues)[train.row_of_sample])[:1]] = (
+                len(which) - 1
+            )
         y = None if train.y is None else train.y[which]
         return replace(taken, train=replace(train, x=train.x[which], y=y))
 
@@ -107,10 +118,17 @@ class Recording(Probe):
         return made.with_values(values, made.bound)
 
     def drew(
-        self, defense: Defense, before: Updates | FloatArray, after: Updates | FloatArray, spends: list[Spend],
-        facts: RoundContext, state: State,
-    ) -> Any:  # fmt: skip
-        """Keep what each spend hides and its noise, as a `Draw`; a noisy sum becomes the one that `base` published."""
+        self,
+        defense: Defense,
+        before: Updates | FloatArray,
+        after: Updates | FloatArray,
+        spends: list[Spend],
+        facts: RoundContext,
+        state: State,
+    ) -> Any:
+        """Keep what each spend hides and its noise, as a `Draw`; a noisy sum becomes the one that
+        `base` published.
+        """
         learning, bands = self.learning, getattr(defense, "bands", None) or 1
         at_server, shares = isinstance(before, np.ndarray), learning.noise_in_shares
         if bands > 1 and at_server:  # booked once, for all rounds
@@ -119,8 +137,15 @@ class Recording(Probe):
         honest = getattr(defense, "honest_share", 0.0) * (learning.threat.secagg_threshold or 1)
         parts = max(int(honest * _ROUNDING), 1) if view == "aggregate" else 1
         for ue in [-1] if at_server else self.ues:
-            rows, noise = _rows_of(before, ue, facts), _rows_of(after, ue, facts) - _rows_of(before, ue, facts)
-            for owner, grain, draw in self._open:  # steps after shares of noise change what is in the sum
+            rows, noise = (
+                _rows_of(before, ue, facts),
+                _rows_of(after, ue, facts) - _rows_of(before, ue, facts),
+            )
+            for (
+                owner,
+                grain,
+                draw,
+            ) in self._open:  # steps after shares of noise change what is in the sum
                 draw.noise = draw.noise + noise / grain if owner == ue else draw.noise
             for spend in spends:
                 mine = np.flatnonzero((spend.ue == ue) | (spend.ue < 0) | at_server)
@@ -128,14 +153,31 @@ class Recording(Probe):
                     continue
                 grain = state.grain if spend.whole else 1.0
                 if spend.model[0] < 0:  # of a bit of each UE
-                    owner, what, hidden = -1, "count", np.array([[state.bits.sum() - len(state.bits) / 2]])
+                    owner, what, hidden = (
+                        -1,
+                        "count",
+                        np.array([[state.bits.sum() - len(state.bits) / 2]]),
+                    )
                     drawn = state.excess - hidden if at_server else hidden[:0]
                 else:
                     owner, what = ue, "sum" if at_server else "row"
                     hidden, drawn = rows / grain, noise / grain
-                std, booked, coin = spend.std[mine[: len(hidden)]], spend.sensitivity[mine[0]], spend.counts_on_sampling
+                std, booked, coin = (
+                    spend.std[mine[: len(hidden)]],
+                    spend.sensitivity[mine[0]],
+                    spend.counts_on_sampling,
+                )
                 draw = Draw(
-                    spend.account, hidden, drawn, std, booked, parts, view, coin, bands, defense.bits_per_number is None
+                    spend.account,
+                    hidden,
+                    drawn,
+                    std,
+                    booked,
+                    parts,
+                    view,
+                    coin,
+                    bands,
+                    defense.bits_per_number is None,
                 )
                 key = spend.mechanism, facts.round, f"{what} ({self._phase})", owner
                 self.draws[key] = draw
@@ -145,17 +187,38 @@ class Recording(Probe):
         return after
 
     def merged(
-        self, facts: RoundContext, uploads: Uploads, fewest: int | None, model: Model, states: dict[str, State]
+        self,
+        facts: RoundContext,
+        uploads: Uploads,
+        fewest: int | None,
+        model: Model,
+        states: dict[str, State],
     ) -> Model:
         key, self.rounds = (facts.round, self._phase), facts.rounds
         self.fewest = min(self.fewest, np.inf if fewest is None else fewest)
-        seen = {"which windows are played": [facts.time_s] * len(uploads.ue), "who sends to which model": uploads.row}
-        seen |= {"how many samples weigh in" if facts.weight is None else "the losses": uploads.weight}
-        kept = {word: state for word, state in states.items() if word.startswith(("defense", "server", "aggr"))}
+        seen = {
+            "which windows are played": [facts.time_s] * len(uploads.ue),
+            "who sends to which model": uploads.row,
+        }
+        seen |= {
+            "how many samples weigh in" if facts.weight is None else "the losses": uploads.weight
+        }
+        kept = {
+            word: state
+            for word, state in states.items()
+            if word.startswith(("defense", "server", "aggr"))
+        }
         known, kept = (self.base or self)._published.setdefault(key, (model.parameters, kept))
-        alike = not self.learning.hides_who_came or np.allclose(model.parameters, known, equal_nan=True)
-        seen |= {"what one UE moves of others": uploads.made.norm(), "the model beside its noise": uploads.row + alike}
-        self.public |= {(name, *key): (uploads.ue, np.asarray(values)) for name, values in seen.items()}
+        alike = not self.learning.hides_who_came or np.allclose(
+            model.parameters, known, equal_nan=True
+        )
+        seen |= {
+            "what one UE moves of others": uploads.made.norm(),
+            "the model beside its noise": uploads.row + alike,
+        }
+        self.public |= {
+            (name, *key): (uploads.ue, np.asarray(values)) for name, values in seen.items()
+        }
         states.update(kept)
         return replace(model, parameters=known)
 
@@ -165,29 +228,46 @@ class Recording(Probe):
 
 def _rows_of(of: Updates | FloatArray, ue: int, facts: RoundContext) -> FloatArray:
     """Rows (k, d) of a UE; of merged updates the sums (M, d), in units of one update."""
-    return of.rows(np.flatnonzero(of.ue == ue)) if isinstance(of, Updates) else of / (facts.weight or 1.0)
+    return (
+        of.rows(np.flatnonzero(of.ue == ue))
+        if isinstance(of, Updates)
+        else of / (facts.weight or 1.0)
+    )
 
 
 def compared(
     one: Recording, other: Recording, pair: str, ue: int, said: Sequence[str], ledger: Ledger
 ) -> Iterator[Row]:
-    """Rows of the table `audit` of two plays that differ in a UE: what each draw moves, and what all of them prove.
+    """Rows of the table `audit` of two plays that differ in a UE: what each draw moves, and what
+    all of them prove.
 
-    said : warnings of the run, by which a value that moves is a caveat; ledger : at its end, of which the largest
-    epsilon of one unit and relation is the bound. Draws that a coin amplifies are compared one by one only.
+    said : warnings of the run, by which a value that moves is a caveat; ledger : at its end, of
+    which the largest epsilon of one unit and relation is the bound. Draws that a coin amplifies are
+    compared one by one only.
     """
-    relations = [*PAIRS.values()][: [*PAIRS].index(pair) + 1]  # presence is hidden from closer neighbours, too
-    # draw (banded: all of a mechanism) -> itself, the last of them, and the norms (k,) by which its rows move
+    relations = [*PAIRS.values()][
+        : [*PAIRS].index(pair) + 1
+    ]  # presence is hidden from closer neighbours, too
+    # draw (banded: all of a mechanism) -> itself, the last of them, and the norms (k,) by which its
+    # rows move
     moved, past = dict[object, tuple[Draw, FloatArray]](), list[FloatArray]()
     for key, draw in one.draws.items():
         if key[3] not in (ue, -1) or draw.account.relation not in relations:
             continue
         there, of = other.draws.get(key), key if draw.bands == 1 else key[0]
-        found = {"mechanism": key[0], "round": key[1], "view": draw.view, "half": "neighbours", "quantity": key[2]}
+        found = {
+            "mechanism": key[0],
+            "round": key[1],
+            "view": draw.view,
+            "half": "neighbours",
+            "quantity": key[2],
+        }
         difference = np.full((1, 1), np.inf)  # where the other play draws nothing
         if there is not None and there.hidden.shape == draw.hidden.shape:
             difference = draw.hidden - there.hidden
-            if draw.alike and not np.allclose(draw.noise, there.noise, 1e-6, 1e-6 * draw.std.max(), equal_nan=True):
+            if draw.alike and not np.allclose(
+                draw.noise, there.noise, 1e-6, 1e-6 * draw.std.max(), equal_nan=True
+            ):
                 yield found | {"quantity": f"noise of {key[2]}", "verdict": "violated"}
         if draw.bands > 1:  # one release, of C times what moves: so far
             past = [difference, *past][: draw.bands]
@@ -204,12 +284,20 @@ def compared(
     yield from _proven([*moved.values()], ue, said, ledger)
 
 
-def _proven(moved: list[tuple[Draw, FloatArray]], ue: int, said: Sequence[str], ledger: Ledger) -> Iterator[Row]:
-    """Rows on the epsilon that all draws of a view prove, and by how much (k,) they move, beside that of the ledger."""
+def _proven(
+    moved: list[tuple[Draw, FloatArray]], ue: int, said: Sequence[str], ledger: Ledger
+) -> Iterator[Row]:
+    """Rows on the epsilon that all draws of a view prove, and by how much (k,) they move, beside
+    that of the ledger.
+    """
     central = any(draw.view == "model" and draw.hidden.size > 1 for draw, _ in moved)
     for view in ("updates", "model"):
         views = ("aggregate", view) if central else ("aggregate", view, "updates")
-        seen = [(draw, size) for draw, size in moved if draw.view in views and size.any() and not draw.coin]
+        seen = [
+            (draw, size)
+            for draw, size in moved
+            if draw.view in views and size.any() and not draw.coin
+        ]
         names = {(draw.account.group, draw.account.mechanism) for draw, _ in seen}
         groups = [group for group, _ in names]
         bounds = [
@@ -222,32 +310,56 @@ def _proven(moved: list[tuple[Draw, FloatArray]], ue: int, said: Sequence[str], 
             upper, delta = max(bounds)
             mu2 = sum(((size / draw.std) ** 2).sum() for draw, size in seen)
             lower = epsilon_of(delta, np.sqrt(mu2))
-            verdict = "within" if lower <= upper * (1 + 1e-6) else _verdict("losses" if central else ALL, said)
+            verdict = (
+                "within"
+                if lower <= upper * (1 + 1e-6)
+                else _verdict("losses" if central else ALL, said)
+            )
             yield {
-                "mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon",
-                "lower": lower, "upper": upper, "verdict": verdict,
-            }  # fmt: skip
+                "mechanism": ALL,
+                "round": 0,
+                "view": view,
+                "half": "ledger",
+                "quantity": "epsilon",
+                "lower": lower,
+                "upper": upper,
+                "verdict": verdict,
+            }
 
 
 def _verdict(name: str, said: Sequence[str]) -> str:
     """Whether a warning says that what has this name may move."""
-    return "caveat" if any(name in line and _NO_EPSILON.search(line) for line in said) else "violated"
+    return (
+        "caveat" if any(name in line and _NO_EPSILON.search(line) for line in said) else "violated"
+    )
 
 
 def moved_values(one: Any, other: Any, owner: int, said: Sequence[str]) -> Iterator[Row]:
     """Rows on public values (see `Recording`) that differ in UEs other than the owner."""
     for key in sorted(one.keys() | other.keys()):
-        ours, theirs = (of[key][1][of[key][0] != owner] if key in of else np.zeros(0) for of in (one, other))
-        if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-9, atol=0.0, equal_nan=True):
-            found = {"mechanism": key[0], "round": key[1], "view": "server", "half": "neighbours", "quantity": "value"}
+        ours, theirs = (
+            of[key][1][of[key][0] != owner] if key in of else np.zeros(0) for of in (one, other)
+        )
+        if ours.shape != theirs.shape or not np.allclose(
+            ours, theirs, rtol=1e-9, atol=0.0, equal_nan=True
+        ):
+            found = {
+                "mechanism": key[0],
+                "round": key[1],
+                "view": "server",
+                "half": "neighbours",
+                "quantity": "value",
+            }
             yield {**found, "moved": 1.0, "sensitivity": 0.0, "verdict": _verdict(key[0], said)}
 
 
 def of_noise(one: Recording) -> Iterator[Row]:
-    """Rows on the noise of a play: its deviation in every round, the two draws most alike, and the shares in sums.
+    """Rows on the noise of a play: its deviation in every round, the two draws most alike, and the
+    shares in sums.
 
-    Sums of squares of all numbers and of the quietest part of them lie above the lower end of a chi-square interval,
-    the cosine of any two draws within the normal one; LEVEL is divided by the number of tests.
+    Sums of squares of all numbers and of the quietest part of them lie above the lower end of a
+    chi-square interval, the cosine of any two draws within the normal one; LEVEL is divided by the
+    number of tests.
     """
     from scipy.stats import chi2, norm
 
@@ -258,11 +370,18 @@ def of_noise(one: Recording) -> Iterator[Row]:
             continue
         unit = draw.noise / draw.std[:, None] * np.sqrt(draw.parts)
         if draw.bands > 1:  # C times the noise of the rounds is white
-            past = [unit / sensitivity(one.rounds, draw.bands, one.learning.separation), *past][: draw.bands]
+            past = [unit / sensitivity(one.rounds, draw.bands, one.learning.separation), *past][
+                : draw.bands
+            ]
             unit = np.tensordot(coefficients(len(past)), np.stack(past), axes=1)
-        for some in (unit, min(np.array_split(unit, 8, axis=1)[: unit.shape[1]], key=np.linalg.norm)):
+        for some in (
+            unit,
+            min(np.array_split(unit, 8, axis=1)[: unit.shape[1]], key=np.linalg.norm),
+        ):
             least = np.sqrt(chi2.isf(1 - level, some.size) / some.size)
-            tests.append((name, number, f"std of {quantity}", np.sqrt((some**2).mean()), least, np.inf))
+            tests.append(
+                (name, number, f"std of {quantity}", np.sqrt((some**2).mean()), least, np.inf)
+            )
         units += [] if quantity.startswith("count") else [*unit[:, :_HEAD]]
     d = min(map(len, units), default=0)
     firsts = np.array([unit[:d] / np.linalg.norm(unit[:d]) for unit in units[:_MOST]])
@@ -270,8 +389,23 @@ def of_noise(one: Recording) -> Iterator[Row]:
     high = min(norm.isf(level / len(firsts) ** 2) / np.sqrt(d), 1 - 1e-6) if d else 1.0
     tests.append((ALL, 0, "correlation of two draws", cosine, 0.0, high))
     if one.learning.noise_in_shares:
-        tests.append((ALL, 0, "updates in a sum", one.fewest, one.learning.threat.secagg_threshold or 1, np.inf))
+        tests.append(
+            (
+                ALL,
+                0,
+                "updates in a sum",
+                one.fewest,
+                one.learning.threat.secagg_threshold or 1,
+                np.inf,
+            )
+        )
     for name, number, quantity, moved, low, high in tests:
         verdict = "within" if low <= moved <= high else "violated"
-        found = {"mechanism": name, "round": number, "half": "noise", "quantity": quantity, "moved": moved}
+        found = {
+            "mechanism": name,
+            "round": number,
+            "half": "noise",
+            "quantity": quantity,
+            "moved": moved,
+        }
         yield {**found, "sensitivity": low or high, "verdict": verdict}

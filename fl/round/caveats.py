@@ -1,4 +1,6 @@
-"""What a person should know of learning before it is played: above all leaks that no epsilon of a study covers."""
+"""What a person should know of learning before it is played: above all leaks that no epsilon of a
+study covers.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ from netsim.world.setting import WorldSetting
 from netsim.world.world import World
 
 
-def notices_of(learning: Learning, known: Prepared, setting: WorldSetting, world: World) -> Iterator[Notice]:
-    """Those of all parts of learning, disclosures beside updates, which no noise hides, and limits of epsilon."""
+def notices_of(
+    learning: Learning, known: Prepared, setting: WorldSetting, world: World
+) -> Iterator[Notice]:
+    """Those of all parts of learning, disclosures beside updates, which no noise hides, and limits
+    of epsilon.
+    """
     for part in parts_of(learning):
         yield from part.notices(known)
     if known.has_epsilon and (values := _drawn_values(learning, setting, world)):
@@ -34,7 +40,11 @@ def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> li
         timed = setting.duration_s is not None
         drawn += mobility.drawn_values(trace, setting.city.has_size, timed, by_day, recorded)
         alike = SHARED_MODEL in learning.data.offers
-        if mobility.cell == "all" and trace.rsrp_dbm is not None and not (alike or learning.data.named_cell):
+        if (
+            mobility.cell == "all"
+            and trace.rsrp_dbm is not None
+            and not (alike or learning.data.named_cell)
+        ):
             drawn.append("which cells there are (world.ues.mobility.cell)")
     if learning.data.wants_counts:
         drawn.append("the cell with most measurements (learning.data.cell)")
@@ -44,7 +54,8 @@ def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> li
 def caveats(learning: Learning, shared_band: bool) -> Iterator[Notice]:
     """What several parts leave open together.
 
-    shared_band: whether UEs share a radio in which one that sends can make the updates of others late, lost or noisier.
+    shared_band: whether UEs share a radio in which one that sends can make the updates of others
+    late, lost or noisier.
     """
     defenses = learning.defenses
     noisy = [d.label for d in learning.on_device]
@@ -55,13 +66,19 @@ def caveats(learning: Learning, shared_band: bool) -> Iterator[Notice]:
         yield notice("noise-covers-numbers", defenses=", ".join(noisy))
         if learning.data.ties_ues and any("spend" in d.offers for d in defenses):
             yield notice("data-of-other-ues", reason=learning.data.ties_ues)
-    sees = learning.threat.observes != "updates" and learning.threat.knows_participants and learning.hides_presence
+    sees = (
+        learning.threat.observes != "updates"
+        and learning.threat.knows_participants
+        and learning.hides_presence
+    )
     for step in learning.curation:
         if step.displacement_per_m:
             yield notice("noise-covers-places", step.label)
     if {"record bound", "signals"} <= learning.learner.offers:
         yield notice("noise-covers-measurements")
-    for defense in defenses:  # one row moves the sum by its clip norm as long as it moves no other UE's in or out of it
+    for defense in (
+        defenses
+    ):  # one row moves the sum by its clip norm as long as it moves no other UE's in or out of it
         if "central noise" in defense.offers and sees:
             key = "knowledge" if learning.threat.observes == "model" else "observes"
             yield notice("presence-seen", defense.label, key=key)
@@ -74,7 +91,14 @@ def _coins(learning: Learning) -> Iterator[Notice]:
     why = dict.fromkeys(learning.by_history, "who is silent depends on who has sent before")
     if learning.cohort_rounds > 1:
         why["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
-    if why and learning.hides_who_came and learning.sampling == "poisson" and learning.participation < 1:
+    if (
+        why
+        and learning.hides_who_came
+        and learning.sampling == "poisson"
+        and learning.participation < 1
+    ):
         yield notice(
-            "sampling-not-independent", rules=", ".join(why), reasons=" and ".join(dict.fromkeys(why.values()))
+            "sampling-not-independent",
+            rules=", ".join(why),
+            reasons=" and ".join(dict.fromkeys(why.values())),
         )

@@ -1,4 +1,6 @@
-"""What UEs measured, which of them are asked, and the samples that they learn from: steps a to c of a round."""
+"""What UEs measured, which of them are asked, and the samples that they learn from: steps a to c of
+a round.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world.world import World
 
 
-def take(world: World, learning: Learning, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:
-    """Step a: the data of a window with positions as UEs report them; what was measured, by which leakage is scored,
-    has true ones.
+def take(
+    world: World, learning: Learning, model_of_cell: IntArray, state: State, rng: Rng
+) -> tuple[TakenData, State]:
+    """Step a: the data of a window with positions as UEs report them; what was measured, by which
+    leakage is scored, has true ones.
     """
     taken, state = learning.data.take(world.observations(), model_of_cell, state, rng)
     if not world.setting.ues.position_error_m:
@@ -42,7 +46,8 @@ def _reported(world: World, local: Local) -> Local:
 def first_sampled(
     world: World, learning: Learning, model_of_cell: IntArray, days: IntArray, streams: Streams
 ) -> FloatArray:
-    """Places (n, 2) of the first round in which the server samples UEs, none if it never does; runs the world.
+    """Places (n, 2) of the first round in which the server samples UEs, none if it never does; runs
+    the world.
 
     days (n,) : on which UEs may measure.
     """
@@ -61,14 +66,21 @@ def first_sampled(
 
 
 def collect(
-    world: World, setup: Setup, taken: TakenData, facts: RoundContext, states: States, streams: RoundStreams,
-    free: BoolArray, most: float,
-) -> Collected:  # fmt: skip
+    world: World,
+    setup: Setup,
+    taken: TakenData,
+    facts: RoundContext,
+    states: States,
+    streams: RoundStreams,
+    free: BoolArray,
+    most: float,
+) -> Collected:
     """Steps b and c: the data that UEs learn from, at most `most` of those that are free (n_ue,).
 
     states: what parts remember, changed in place.
     """
-    # b  the server samples some of those that are there and have data, and every UE has its own policy
+    # b  the server samples some of those that are there and have data, and every UE has its own
+    # policy
     learning = setup.learning
     now = _conditions(world)
     of_run = setup.streams
@@ -99,7 +111,9 @@ def collect(
     # c  curate: what UEs do to their data before they learn from them
     local, steps = curated(learning, local, facts, states, streams)
     # what some rules of aggregation have UEs tell the server: histograms of their labels
-    states["aggregation"] = learning.aggregation.receive_disclosed(local, facts, states["aggregation"])
+    states["aggregation"] = learning.aggregation.receive_disclosed(
+        local, facts, states["aggregation"]
+    )
     for rule in learning.withholding:
         word = rule.word
         states[word] = rule.sent(np.unique(local.ue), facts, states[word], of_run.at(word))
@@ -107,9 +121,14 @@ def collect(
 
 
 def curated(
-    learning: Learning, local: Local, facts: RoundContext, states: States, streams: RoundStreams | PhaseDraws
+    learning: Learning,
+    local: Local,
+    facts: RoundContext,
+    states: States,
+    streams: RoundStreams | PhaseDraws,
 ) -> tuple[Local, list[tuple[str, Local, Curated]]]:
-    """Data after all steps of curation, in the order written; label of each step, what went in, and what came out.
+    """Data after all steps of curation, in the order written; label of each step, what went in, and
+    what came out.
 
     states: changed in place.
     """
@@ -132,8 +151,8 @@ def _conditions(world: World) -> Conditions:
 def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:
     """The rows of a random share of the UEs: at least one, or those chosen by independent coins.
 
-    A cohort that is kept is drawn from all n_ue UEs by the lots of its first round. For cohorts that take turns, see
-    `cohort`.
+    A cohort that is kept is drawn from all n_ue UEs by the lots of its first round. For cohorts
+    that take turns, see `cohort`.
     """
     ue = np.unique(ready.ue)
     share = learning.participation
@@ -142,7 +161,9 @@ def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, 
     if learning.sampling == "cyclic":
         return ready.select(np.isin(ready.ue, cohort(learning, streams, number, n_ue)))
     ue = ue if learning.cohort_rounds == 1 else np.arange(n_ue)
-    lot = streams.at("participation", number - (number - 1) % learning.cohort_rounds).uniform("lot", ue)
+    lot = streams.at("participation", number - (number - 1) % learning.cohort_rounds).uniform(
+        "lot", ue
+    )
     if learning.sampling == "poisson":
         chosen = ue[lot < share]
     else:
@@ -151,7 +172,9 @@ def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, 
 
 
 def cohort(learning: Learning, streams: Streams, number: int, n_ue: int) -> IntArray:
-    """UEs (n,) whose turn it is, of cohorts dealt over all once, whatever data they have; -1 without turns."""
+    """UEs (n,) whose turn it is, of cohorts dealt over all once, whatever data they have; -1
+    without turns.
+    """
     if learning.separation == 1:
         return np.array([-1])
     lot = streams.at("participation").uniform("lot", np.arange(n_ue))

@@ -1,4 +1,6 @@
-"""Results known only at the end of a run: its last tables, the maps of its model, and warnings about its scores."""
+"""Results known only at the end of a run: its last tables, the maps of its model, and warnings
+about its scores.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ from fl.leakage.linking import Linking, observe, unicity
 from fl.learners import SurfaceLearner
 from fl.notice import notice
 from fl.privacy.ledger import final_account
-from fl.references import Law, Reference, constant, guessed, kriging_map, nearest_neighbours, path_loss_map, rmse
+from fl.references import (
+    Law,
+    Reference,
+    constant,
+    guessed,
+    kriging_map,
+    nearest_neighbours,
+    path_loss_map,
+    rmse,
+)
 from fl.round import records
 from fl.round.leaked import believed, revised_of
 from fl.round.learning import Learning
@@ -32,7 +43,8 @@ from netsim.world.world import World
 Table = Mapping[str, np.ndarray]
 
 KRIGED = 20_000  # samples of all models together, and places, that kriging looks at
-LEAST_BLOCKS = 20  # without a training sample, of which a map is scored by place: of fewer a room or two decide
+# without a training sample, of which a map is scored by place: of fewer a room or two decide
+LEAST_BLOCKS = 20
 CENTRAL_MODELS = 3  # factor of samples in central training of all models together
 
 
@@ -43,7 +55,9 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     """
     final = _last_utility(setup, state, world) | final_references(setup, state)
     setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
-    switching = [d.label for d in setup.learning.defenses if d.needs_plan and setup.uplink.adds_noise]
+    switching = [
+        d.label for d in setup.learning.defenses if d.needs_plan and setup.uplink.adds_noise
+    ]
     for row in final_account(spends, [*switching, *map(AS_PRINTED.format, switching)]):
         setup.recorder.row("privacy", **row)
     if setup.learning.audit is not None:
@@ -57,40 +71,57 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     _write_lists(setup, state, world, named)
     now_s = world.env.now
     facts = RoundContext(
-        state.round, now_s, setup.public, round_s=setup.learning.round_s, week_s=world.clock.week_s(now_s)
+        state.round,
+        now_s,
+        setup.public,
+        round_s=setup.learning.round_s,
+        week_s=world.clock.week_s(now_s),
     )
     _write_hindsight(setup, state, facts)
-    for row in unicity(state.whereabouts, setup.streams.at("unicity")) if setup.learning.threat.renames else ():
+    for row in (
+        unicity(state.whereabouts, setup.streams.at("unicity"))
+        if setup.learning.threat.renames
+        else ()
+    ):
         setup.recorder.row("unicity", **row)
 
 
 def _last_utility(setup: Setup, state: RoundState, world: World) -> Metrics:
     held_out = state.held_out.usual
     scores = records.utility(setup.learning, state, held_out, world)
-    return scores | (state.reference.evaluate(held_out) if "signals" in setup.learning.data.offers else {})
+    return scores | (
+        state.reference.evaluate(held_out) if "signals" in setup.learning.data.offers else {}
+    )
 
 
 def final_references(setup: Setup, state: RoundState) -> Metrics:
-    """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those that are asked for.
+    """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those
+    that are asked for.
 
-    No figures where no map of signals at places is learnt. NaN where nothing was held out or trained on.
-    `federated_over_central` compares both networks on the held-out samples of trained models; NaN where central
-    training failed, with a map worse than a constant.
+    No figures where no map of signals at places is learnt. NaN where nothing was held out or
+    trained on. `federated_over_central` compares both networks on the held-out samples of trained
+    models; NaN where central training failed, with a map worse than a constant.
 
-    With the suffix `.place` the same, and `rmse_db` and `constant_rmse_db`, of the samples in blocks without a training
-    sample, where there are LEAST_BLOCKS of these; `place.samples` and `place.blocks` count all. Kriging is of what the
-    law of path loss leaves where antennas are known, else of the signals.
+    With the suffix `.place` the same, and `rmse_db` and `constant_rmse_db`, of the samples in
+    blocks without a training sample, where there are LEAST_BLOCKS of these; `place.samples` and
+    `place.blocks` count all. Kriging is of what the law of path loss leaves where antennas are
+    known, else of the signals.
     """
     learning = setup.learning
     reference = state.reference
     held_out = state.held_out
     how = learning.references
     block_m = learning.data.new_block_m
-    if not {"signals", "positions"} <= learning.data.offers or "signals" not in learning.learner.needs:
+    if (
+        not {"signals", "positions"} <= learning.data.offers
+        or "signals" not in learning.learner.needs
+    ):
         return {}
     new = in_new_blocks(held_out.model, held_out.x, reference.model, reference.x, block_m)
     new &= np.isin(held_out.model, reference.model)
-    blocks = np.unique(np.column_stack([held_out.model, blocks_of(held_out.x, block_m)])[new], axis=0)
+    blocks = np.unique(
+        np.column_stack([held_out.model, blocks_of(held_out.x, block_m)])[new], axis=0
+    )
     figures = {"place.samples": new.sum(), "place.blocks": len(blocks)}
     parts = {"": held_out.group != NEW_PLACE}
     if len(blocks) >= LEAST_BLOCKS:
@@ -101,7 +132,13 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
     most = how.neighbours or 0
     every = len(held_out)
     maps: list[tuple[str, object, Reference, int, Law]] = [
-        ("neighbours", most, reference, every, lambda _, x, y, at: nearest_neighbours(x, y, at, most)),
+        (
+            "neighbours",
+            most,
+            reference,
+            every,
+            lambda _, x, y, at: nearest_neighbours(x, y, at, most),
+        ),
         ("path_loss", how.path_loss, reference, every, partial(_path_loss, setup)),
         ("kriging", how.kriging_samples, kriged, KRIGED, partial(_kriging, setup)),
     ]
@@ -110,7 +147,10 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
             some = evenly(len(held_out), places)
             guess = np.full(len(held_out), np.nan)
             guess[some] = guessed(samples, held_out.select(some), law)
-            figures |= {f"{name}_rmse_db{part}": rmse(guess[rows], held_out.y[rows]) for part, rows in parts.items()}
+            figures |= {
+                f"{name}_rmse_db{part}": rmse(guess[rows], held_out.y[rows])
+                for part, rows in parts.items()
+            }
     return figures | (_central(setup, state, parts) if how.central else {})
 
 
@@ -130,12 +170,22 @@ def _central(setup: Setup, state: RoundState, parts: dict[str, BoolArray]) -> Me
     }
     usual = held_out.select(parts[""] & known)
     central = figures["central_rmse_db"]
-    fits = 0 < central <= _of_constant(few, usual)  # worse than a constant, it has failed and measures nothing
-    return figures | {"federated_over_central": _of_network(setup, state.model, usual) / central if fits else np.nan}
+    fits = (
+        0 < central <= _of_constant(few, usual)
+    )  # worse than a constant, it has failed and measures nothing
+    return figures | {
+        "federated_over_central": _of_network(setup, state.model, usual) / central
+        if fits
+        else np.nan
+    }
 
 
-def _path_loss(setup: Setup, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
-    """The law of path loss fitted to samples, at places; NaN of several cells whose places are unknown."""
+def _path_loss(
+    setup: Setup, model: int, x: FloatArray, y: FloatArray, at: FloatArray
+) -> FloatArray:
+    """The law of path loss fitted to samples, at places; NaN of several cells whose places are
+    unknown.
+    """
     public = setup.public
     antennas_m = None
     cells = np.flatnonzero(setup.model_of_cell == model)
@@ -147,7 +197,9 @@ def _path_loss(setup: Setup, model: int, x: FloatArray, y: FloatArray, at: Float
 
 
 def _kriging(setup: Setup, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
-    """Kriging of samples, at places; of what their law leaves, added to it, where antennas are known."""
+    """Kriging of samples, at places; of what their law leaves, added to it, where antennas are
+    known.
+    """
     if setup.public.antennas is None:
         return kriging_map(x, y, at)
     law = _path_loss(setup, model, x, y, np.concatenate([x, at]))
@@ -163,7 +215,8 @@ def _of_constant(reference: Reference, held_out: HeldOut) -> float:
 
 
 def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]) -> None:
-    """Lists of places that attacks make of what is not one UE's, and how good they are; no score without a place.
+    """Lists of places that attacks make of what is not one UE's, and how good they are; no score
+    without a place.
 
     named : what attacks name of each UE, of which a list is made where they make none.
     """
@@ -174,13 +227,19 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
     listed_m = dict[str, FloatArray]()
     for one in learning.attacks:
         at = one.listed(state.parts[one.word], setup.public, learning.leakage.list_places)
-        listed_m[one.label] = most_named(named, one.label, world.area, learning.leakage) if at is None else at
+        listed_m[one.label] = (
+            most_named(named, one.label, world.area, learning.leakage) if at is None else at
+        )
         for rank, (x, y) in enumerate(listed_m[one.label].tolist(), start=1):
             setup.recorder.row("listed", attack=one.label, rank=rank, x_m=x, y_m=y)
     aside = world.mobility.residents(np.arange(n, 2 * n), world.ground)
     town = {"participants": world.places, "aside": aside}
     found = any(map(len, listed_m.values()))
-    for row in scores(listed_m, town, world.area, world.buildings.floor_area(), learning.leakage) if found else ():
+    for row in (
+        scores(listed_m, town, world.area, world.buildings.floor_area(), learning.leakage)
+        if found
+        else ()
+    ):
         setup.recorder.row("list_scores", **row)
 
 
@@ -192,7 +251,9 @@ def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> No
             there = state.whereabouts.at(belief.round)
             for table, columns in believed(setup.learning.leakage, attack.label, belief, there):
                 setup.recorder.write(table, columns)
-    for label, revised in revised_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ():
+    for label, revised in (
+        revised_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ()
+    ):
         linking = Linking()
         for time_s, links in revised.links:
             linking, row = observe(linking, label, links, names, time_s)
@@ -206,13 +267,21 @@ def learnt_map(setup: Setup, state: RoundState, place_m: FloatArray) -> FloatArr
     """
     if not {"signals", "positions"} <= setup.learning.data.offers:
         return None
-    return setup.learning.learner.strongest_dbm(state.model, place_m, np.unique(state.reference.model))
+    return setup.learning.learner.strongest_dbm(
+        state.model, place_m, np.unique(state.reference.model)
+    )
 
 
 def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatArray]:
-    """Maps of the first model at the first bandwidth; none for a learner without surfaces, or without an answer."""
+    """Maps of the first model at the first bandwidth; none for a learner without surfaces, or
+    without an answer.
+    """
     model = state.model
-    if "surfaces" not in setup.learning.learner.offers or not len(state.held_out) or not model.parameters[0].any():
+    if (
+        "surfaces" not in setup.learning.learner.offers
+        or not len(state.held_out)
+        or not model.parameters[0].any()
+    ):
         return {}
     learner = cast(SurfaceLearner, setup.learning.learner)
     grid = learner.grid_m(model)
@@ -231,20 +300,30 @@ def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatAr
 
 
 def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:
-    """Recompute the answer of the UE nearest to the middle of the area in the last round, before any defense."""
+    """Recompute the answer of the UE nearest to the middle of the area in the last round, before
+    any defense.
+    """
     away = np.linalg.norm(state.held_out.x - setup.public.area.centre_m, axis=1)
     one = state.held_out.select(np.array([away.argmin()]))
     phase = learner.phases[0]
     data = Local(one.ue, np.zeros(1, dtype=int), np.array([0, 1]), one.x, None, np.zeros(1))
-    made = learner.local(state.model, phase, data, RoundStreams(setup.streams, state.round).learner(phase))
-    return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": one.x[0]}
+    made = learner.local(
+        state.model, phase, data, RoundStreams(setup.streams, state.round).learner(phase)
+    )
+    return {
+        "answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0],
+        "answer_at_m": one.x[0],
+    }
 
 
-def notices_at_end(learning: Learning, exploded: int, scored: Table, uplink: Table, sums: Table) -> Iterator[Notice]:
-    """A model that exploded, compared rounds in which no UE was heard where not all are compared, and sums of one UE.
+def notices_at_end(
+    learning: Learning, exploded: int, scored: Table, uplink: Table, sums: Table
+) -> Iterator[Notice]:
+    """A model that exploded, compared rounds in which no UE was heard where not all are compared,
+    and sums of one UE.
 
-    exploded : the round of it, 0 for none. scored, uplink, sums : the table `leakage`, that of updates as the attacker
-    hears them, and `sums`, as columns.
+    exploded : the round of it, 0 for none. scored, uplink, sums : the table `leakage`, that of
+    updates as the attacker hears them, and `sums`, as columns.
     """
     if exploded:
         yield notice("model-exploded", round=exploded)
@@ -252,7 +331,9 @@ def notices_at_end(learning: Learning, exploded: int, scored: Table, uplink: Tab
     silent = np.setdiff1d(compared, uplink["round"][uplink["decoded"] == 1])
     every = learning.leakage.every_rounds
     if len(silent) and every > 1:
-        yield notice("rounds-unheard", number=len(silent), total=len(compared), last=silent[-1], every=every)
+        yield notice(
+            "rounds-unheard", number=len(silent), total=len(compared), last=silent[-1], every=every
+        )
     single = sums["decoded"] == 1
     if single.any():
         key = "sums-of-one" if sums["opened"][single].any() else "sums-of-one-closed"
@@ -260,10 +341,12 @@ def notices_at_end(learning: Learning, exploded: int, scored: Table, uplink: Tab
 
 
 def exploded(state: RoundState, figures: Row) -> bool:
-    """Whether a model is not finite after a round, or its RMSE beyond what the held-out signals span.
+    """Whether a model is not finite after a round, or its RMSE beyond what the held-out signals
+    span.
 
-    They span their range, or the largest of their absolute values, where that is more: a network that has learnt
-    nothing may predict 0, and one that predicts a value between that and any of them errs by no more.
+    They span their range, or the largest of their absolute values, where that is more: a network
+    that has learnt nothing may predict 0, and one that predicts a value between that and any of
+    them errs by no more.
     """
     if not np.isfinite(state.model.parameters).all():
         return True

@@ -1,15 +1,18 @@
 r"""Leakage by the attacks of a round: truth meets estimates and beliefs here (step m).
 
-Of beliefs, one row per round and UE. With the belief p over places c of a UE that is truly at x, and the attacker's
-best answers (`fl.tracking.belief`):
+Of beliefs, one row per round and UE. With the belief p over places c of a UE that is truly at x,
+and the attacker's best answers (`fl.tracking.belief`):
 
-    privacy (correctness)   sum_c p_c d(c, x)         expected distance of an answer that is drawn from the belief
+    privacy (correctness)   sum_c p_c d(c, x)         expected distance of an answer that is drawn
+    from the belief
     error                   d(best answer, x)
-    success                 whether x is within hit_radius_m of the best disc's centre, whose mass is stated
+    success                 whether x is within hit_radius_m of the best disc's centre, whose mass
+    is stated
     uncertainty             -sum_c p_c log2 p_c, credible areas, and whether x lies in them
 
-[Shokri et al. 2011, Quantifying Location Privacy, Section III.] The same is said of the prior alone, and of the attack
-whose estimates the attacker tracks. How long a UE is known is the sum of windows in which the answer succeeds.
+[Shokri et al. 2011, Quantifying Location Privacy, Section III.] The same is said of the prior
+alone, and of the attack whose estimates the attacker tracks. How long a UE is known is the sum of
+windows in which the answer succeeds.
 """
 
 from __future__ import annotations
@@ -38,13 +41,19 @@ _MOST_CELLS = 60
 
 
 def leaked(
-    setup: Setup, world: World, state: RoundState, facts: RoundContext, collected: Collected, merges: list[Merge],
+    setup: Setup,
+    world: World,
+    state: RoundState,
+    facts: RoundContext,
+    collected: Collected,
+    merges: list[Merge],
     last: bool,
-) -> tuple[list[Row], Tables]:  # fmt: skip
-    """Measure leakage by the attacks of a round: rows of `leakage`, without round and time, and of other tables.
+) -> tuple[list[Row], Tables]:
+    """Measure leakage by the attacks of a round: rows of `leakage`, without round and time, and of
+    other tables.
 
-    state : with the attacks after the round, and leakage before it, which becomes that after it: changed in place;
-    last: no round can follow. Data without places leak none.
+    state : with the attacks after the round, and leakage before it, which becomes that after it:
+    changed in place; last: no round can follow. Data without places leak none.
     """
     states = state.parts
     learning = setup.learning
@@ -56,12 +65,21 @@ def leaked(
     watched = measured.select(targeted & (learnt | (measured.count > 0)))
     names = states["names"]
     how = learning.leakage
-    estimates = {a.label: Estimates.join([p.estimates[a.label] for p in merges]) for a in learning.attacks}
+    estimates = {
+        a.label: Estimates.join([p.estimates[a.label] for p in merges]) for a in learning.attacks
+    }
     now = leakage.ComparedRound(
-        facts.round, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
+        facts.round,
+        watched,
+        _selected(watched, collected.local),
+        estimates,
+        world.area,
+        world.places,
+        {},
+        last,
         heard=not learning.attacks or any(p.view and len(p.view.ue) for p in merges),
         names_end=_names_end(setup, world, facts),
-    )  # fmt: skip
+    )
     if leakage.is_due(how, state.leakage, now):
         revised = revised_of(setup, states, facts)
         estimates = estimates | {label: of_ues(one, names) for label, one in revised.items()}
@@ -82,21 +100,34 @@ def leaked(
 
 
 def believed(
-    how: leakage.Leakage, label: str, belief: Belief, there: Whereabouts, plain: Estimates | None = None
+    how: leakage.Leakage,
+    label: str,
+    belief: Belief,
+    there: Whereabouts,
+    plain: Estimates | None = None,
 ) -> Tables:
-    """Columns of the tables `tracking` and `beliefs` about the beliefs of an attack; plain: as in `compared`, None in
-    hindsight.
+    """Columns of the tables `tracking` and `beliefs` about the beliefs of an attack; plain: as in
+    `compared`, None in hindsight.
     """
     hindsight = plain is None
     tracked = compared(label, belief, there, plain, how.hit_radius_m, hindsight=hindsight)
-    return [("tracking", tracked), ("beliefs", belief_rows(label, belief, how.belief_ues, hindsight=hindsight))]
+    return [
+        ("tracking", tracked),
+        ("beliefs", belief_rows(label, belief, how.belief_ues, hindsight=hindsight)),
+    ]
 
 
 def compared(
-    label: str, belief: Belief, there: Whereabouts, plain: Estimates | None, hit_radius_m: float, *, hindsight: bool
+    label: str,
+    belief: Belief,
+    there: Whereabouts,
+    plain: Estimates | None,
+    hit_radius_m: float,
+    *,
+    hindsight: bool,
 ) -> Cells:
-    """Columns of the table `tracking`, for the UEs that are in both; plain : what the tracked attack said in this
-    round by itself, None where it is not at hand.
+    """Columns of the table `tracking`, for the UEs that are in both; plain : what the tracked
+    attack said in this round by itself, None where it is not at hand.
     """
     ue, mine, theirs = np.intersect1d(belief.ue, there.ue, assume_unique=True, return_indices=True)
     p = belief.probability[mine]
@@ -109,20 +140,34 @@ def compared(
     priors = np.broadcast_to(belief.prior, p.shape)
     plain_error_m = _away(_plain(plain, ue), x)
     return cells(
-        "tracking", len(ue), said, belief, attack=label, ue=ue, hindsight=hindsight,
-        **xy(said.place_m), **xy(said.disc_m, "disc_"), **xy(x, "truth_"),
-        error_m=_away(said.place_m, x), near=_away(said.disc_m, x) <= hit_radius_m,
+        "tracking",
+        len(ue),
+        said,
+        belief,
+        attack=label,
+        ue=ue,
+        hindsight=hindsight,
+        **xy(said.place_m),
+        **xy(said.disc_m, "disc_"),
+        **xy(x, "truth_"),
+        error_m=_away(said.place_m, x),
+        near=_away(said.disc_m, x) <= hit_radius_m,
         expected_distance_m=expected_distance_m(p, grid, x),
-        in50=in_area(p, grid, x, said.least50), in90=in_area(p, grid, x, said.least90),
-        plain_error_m=plain_error_m, plain_near=plain_error_m <= hit_radius_m,
-        prior_error_m=_away(prior.place_m[every], x), prior_near=_away(prior.disc_m[every], x) <= hit_radius_m,
+        in50=in_area(p, grid, x, said.least50),
+        in90=in_area(p, grid, x, said.least90),
+        plain_error_m=plain_error_m,
+        plain_near=plain_error_m <= hit_radius_m,
+        prior_error_m=_away(prior.place_m[every], x),
+        prior_near=_away(prior.disc_m[every], x) <= hit_radius_m,
         prior_expected_distance_m=expected_distance_m(priors, grid, x),
         prior_draw_near=probability_within(priors, grid, x, hit_radius_m),
-    )  # fmt: skip
+    )
 
 
 def _plain(estimates: Estimates | None, ue: IntArray) -> FloatArray:
-    """Where the tracked attack itself puts UEs (n,): its first estimate of each that is inside the area, or NaN."""
+    """Where the tracked attack itself puts UEs (n,): its first estimate of each that is inside the
+    area, or NaN.
+    """
     if estimates is None:
         return np.full((len(ue), 2), np.nan)
     own = np.flatnonzero([what == "plain" for what in estimates.what])
@@ -143,10 +188,16 @@ def belief_rows(label: str, belief: Belief, number_of_ues: int, *, hindsight: bo
     before = np.cumsum(held, axis=1) - held
     row, rank = np.nonzero((before < _HELD) & (held > 0))
     return cells(
-        "beliefs", len(row), belief, attack=label, ue=some.ue[row], hindsight=hindsight,
-        **xy(belief.grid.place_m[order[row, rank]]), probability=held[row, rank],
+        "beliefs",
+        len(row),
+        belief,
+        attack=label,
+        ue=some.ue[row],
+        hindsight=hindsight,
+        **xy(belief.grid.place_m[order[row, rank]]),
+        probability=held[row, rank],
         cell_m=np.sqrt(np.prod(belief.grid.cell_m)),
-    )  # fmt: skip
+    )
 
 
 def revised_of(setup: Setup, states: States, facts: RoundContext) -> dict[str, RevisedEstimates]:
@@ -161,7 +212,9 @@ def revised_of(setup: Setup, states: States, facts: RoundContext) -> dict[str, R
 
 
 def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
-    """The last round before all names change at once; 0 where they never do, or no clock says when merges are."""
+    """The last round before all names change at once; 0 where they never do, or no clock says when
+    merges are.
+    """
     learning = setup.learning
     until_s = learning.threat.pseudonyms.lasts_until_s(facts.time_s)
     if not learning.threat.renames or not learning.server.in_rounds or until_s == inf:
@@ -170,21 +223,31 @@ def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
 
 
 def _identified(setup: Setup, world: World, states: States, facts: RoundContext) -> Cells:
-    """Columns of the table `identities`: what attacks that know homes say of who sent, beside who did."""
+    """Columns of the table `identities`: what attacks that know homes say of who sent, beside who
+    did.
+    """
     rows = []
     for attack in setup.learning.attacks:
         said = attack.identities(states[attack.word])
         directory = attack.directory(facts.public)
         if said is not None and directory is not None and said.round == facts.round:
             row = identification(said, directory, world.ues, states["names"])
-            rows.append({"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row})
+            rows.append(
+                {"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row}
+            )
     return table_of("identities", rows)
 
 
 def _linked(
-    setup: Setup, linking: Linking, states: States, estimates: dict[str, Estimates], facts: RoundContext
+    setup: Setup,
+    linking: Linking,
+    states: States,
+    estimates: dict[str, Estimates],
+    facts: RoundContext,
 ) -> tuple[Linking, list[Row], dict[str, dict[int, NamedPlaces]]]:
-    """The state, rows of the table `linking`, and what each attack names of UEs by what it can tell to be of one."""
+    """The state, rows of the table `linking`, and what each attack names of UEs by what it can tell
+    to be of one.
+    """
     names = states["names"]
     area = facts.public.area
     width_m = setup.learning.leakage.peak_width_m
@@ -204,7 +267,9 @@ def _linked(
         owned[label] = places
         ue = np.unique(some.ue)
         owner = owners(ue, names, links).tolist()
-        named[label] = {one: places.named(of, area, width_m) for one, of in zip(ue.tolist(), owner, strict=True)}
+        named[label] = {
+            one: places.named(of, area, width_m) for one, of in zip(ue.tolist(), owner, strict=True)
+        }
     return replace(linking, owned=owned), rows, named
 
 
@@ -216,7 +281,9 @@ def _with_learners(measured: Local, local: Local) -> Local:
         return measured
     place = np.searchsorted(rows, more)
     ue, model = ue_and_model(np.insert(rows, place, more))
-    return replace(measured, ue=ue, model=model, ptr=np.insert(measured.ptr, place, measured.ptr[place]))
+    return replace(
+        measured, ue=ue, model=model, ptr=np.insert(measured.ptr, place, measured.ptr[place])
+    )
 
 
 def _selected(measured: Local, local: Local) -> FloatArray:

@@ -1,4 +1,6 @@
-"""Steps d and g of a round, on the UEs: they learn from their data, and protect what they have learnt."""
+"""Steps d and g of a round, on the UEs: they learn from their data, and protect what they have
+learnt.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from fl.types import Local, NoUpdates, RoundContext, Spend, Updates
 
 
 def learn(phase: Phase, local: Local, states: States) -> Updates:
-    """Step d: an update (n, d) of each UE and model with data (n,), from the model that the server published."""
+    """Step d: an update (n, d) of each UE and model with data (n,), from the model that the server
+    published.
+    """
     setup, learning = phase.setup, phase.learning
     if setup.learns:
         rng = phase.streams.learner(phase.name)
@@ -25,10 +29,16 @@ def learn(phase: Phase, local: Local, states: States) -> Updates:
 
 
 def protected(
-    learning: Learning, made: Updates, local: Local, facts: RoundContext, states: States,
-    streams: RoundStreams | PhaseDraws, probe: Probe = SILENT,
-) -> tuple[Updates, list[Spend]]:  # fmt: skip
-    """Step g: updates (n, d) after the UEs' half of all defenses in their order; zeros of those that overflowed.
+    learning: Learning,
+    made: Updates,
+    local: Local,
+    facts: RoundContext,
+    states: States,
+    streams: RoundStreams | PhaseDraws,
+    probe: Probe = SILENT,
+) -> tuple[Updates, list[Spend]]:
+    """Step g: updates (n, d) after the UEs' half of all defenses in their order; zeros of those
+    that overflowed.
 
     states: changed in place.
     """
@@ -37,9 +47,13 @@ def protected(
     for defense in learning.defenses:
         word = defense.word
         before = updates
-        updates, states[word], spent = defense.protect(before, local, facts, states[word], streams.at(word))
+        updates, states[word], spent = defense.protect(
+            before, local, facts, states[word], streams.at(word)
+        )
         probe.drew(defense, before, updates, spent, facts, states[word])
-        if not defense.adds_noise_only:  # what changes noisy updates does so before the channel adds its noise
+        if (
+            not defense.adds_noise_only
+        ):  # what changes noisy updates does so before the channel adds its noise
             spends = [replace(each, channel_std=0.0) for each in spends]
         spends += spent
     return updates, spends

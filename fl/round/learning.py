@@ -1,4 +1,6 @@
-"""The `learning:` section of a scenario: what is learnt, protected and attacked, and what fits together."""
+"""The `learning:` section of a scenario: what is learnt, protected and attacked, and what fits
+together.
+"""
 
 from collections.abc import Iterable, Iterator
 from math import inf
@@ -40,8 +42,8 @@ _WHOLE = 0.01  # by which participation times the number of cohorts may miss 1
 class PrivacyBudget(Part):
     """A budget: the round that would take any UE beyond it is not played, and learning ends.
 
-    All noise that hides one unit under one relation counts together, over all rounds, exactly where all UEs take
-    part (see `fl.privacy.gaussian.GaussianFilter`), by RDP where users are sampled.
+    All noise that hides one unit under one relation counts together, over all rounds, exactly where
+    all UEs take part (see `fl.privacy.gaussian.GaussianFilter`), by RDP where users are sampled.
     """
 
     epsilon: float = Field(gt=0, le=1e9)
@@ -51,15 +53,18 @@ class PrivacyBudget(Part):
 
 
 class Audit(Part):
-    """Canaries that test the ledger: made-up updates of one UE beside the real ones, which nothing of the run sees.
+    """Canaries that test the ledger: made-up updates of one UE beside the real ones, which nothing
+    of the run sees.
 
-    A canary sends a random direction of the clip norm, or of ten times that, through all defenses, with the noise that
-    was really drawn, to the receiver that the epsilon covers. What is proven of epsilon, at a significance of 0.001,
-    stands in the table `audit` beside what the ledger states; a run in which it is larger is `violated`.
+    A canary sends a random direction of the clip norm, or of ten times that, through all defenses,
+    with the noise that was really drawn, to the receiver that the epsilon covers. What is proven of
+    epsilon, at a significance of 0.001, stands in the table `audit` beside what the ledger states;
+    a run in which it is larger is `violated`.
     """
 
     canaries: int = Field(default=1000, ge=50, le=100_000)
-    """number of scores with a canary, and of as many without one; at most half the numbers of an update"""
+    """number of scores with a canary, and of as many without one; at most half the numbers of an
+    update"""
 
 
 class Learning(Part):
@@ -73,14 +78,17 @@ class Learning(Part):
     data: Annotated[Data, DATA] = Measured()
     """what a round learns from"""
     participation: float = Field(default=1.0, gt=0, le=1)
-    """share of the UEs with data that the server asks in a round, drawn again each time (C of FedAvg), at least one; of
-    the free ones at the end of each window where the server has no rounds"""
+    """share of the UEs with data that the server asks in a round, drawn again each time (C of
+    FedAvg), at least one; of the free ones at the end of each window where the server has no
+    rounds"""
     sampling: Literal["fixed", "poisson", "cyclic"] = "fixed"
-    """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central noise can count on;
-    cyclic, all UEs are divided once into 1 / participation cohorts, which are asked in turn"""
+    """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central
+    noise can count on; cyclic, all UEs are divided once into 1 / participation cohorts, which are
+    asked in turn"""
     cohort_rounds: int = Field(default=1, ge=1, le=1_000_000)
-    """windows of round_s for which it keeps those that it has drawn, so that company in sums stays the same; above 1 it
-    draws from all UEs, with data or not, and of the drawn ones come those that can; noise then counts on no sampling"""
+    """windows of round_s for which it keeps those that it has drawn, so that company in sums stays
+    the same; above 1 it draws from all UEs, with data or not, and of the drawn ones come those that
+    can; noise then counts on no sampling"""
     privacy_budget: PrivacyBudget | None = None
     """a privacy budget that ends learning"""
     audit: Audit | None = None
@@ -116,26 +124,33 @@ class Learning(Part):
 
     @property
     def hides_who_came(self) -> bool:
-        """Whether noise at the server hides who was in a round: then a window without data is a round like any other.
+        """Whether noise at the server hides who was in a round: then a window without data is a
+        round like any other.
 
-        A round that is played only because of one user's data would show that user. Weights are fixed (central noise
-        needs that), so nothing else of the round depends on whether a UE responds.
+        A round that is played only because of one user's data would show that user. Weights are
+        fixed (central noise needs that), so nothing else of the round depends on whether a UE
+        responds.
         """
         return any("central noise" in d.offers for d in self.defenses)
 
     @property
     def hides_presence(self) -> bool:
-        """Whether noise at the server is to hide whether a UE sends, and not only what: then neither may its own noise.
+        """Whether noise at the server is to hide whether a UE sends, and not only what: then
+        neither may its own noise.
 
-        Where UEs take turns, with `relation: add-remove`, neighbours send alike. A user whose data are replaced may
-        have none afterwards.
+        Where UEs take turns, with `relation: add-remove`, neighbours send alike. A user whose data
+        are replaced may have none afterwards.
         """
-        relations = [relation for _, defense, _, relation in self._bounds() if "central noise" in defense.offers]
+        relations = [
+            relation
+            for _, defense, _, relation in self._bounds()
+            if "central noise" in defense.offers
+        ]
         return any(self.separation == 1 or relation == "replace" for relation in relations)
 
     def _bounds(self) -> Iterator[tuple[int, Defense, str, str]]:
-        """Number of each defense, the defense, and unit and relation of the bound that it finds: a learner's or a
-        clip's.
+        """Number of each defense, the defense, and unit and relation of the bound that it finds: a
+        learner's or a clip's.
         """
         unit, relation = "record", "replace"
         for i, defense in enumerate(self.defenses):
@@ -145,19 +160,29 @@ class Learning(Part):
 
     @property
     def sampling_rate(self) -> float:
-        """Probability with which the server asks each UE, by a coin that noise at the server can count on; else 1.
+        """Probability with which the server asks each UE, by a coin that noise at the server can
+        count on; else 1.
 
-        It can where it hides who came. A rule of a UE's silence that depends on who has sent before ties the coins of a
-        UE in different rounds together, as a cohort does that is kept, and amplification adds up rounds whose coins are
-        independent: then sampling counts nothing, which is safe.
+        It can where it hides who came. A rule of a UE's silence that depends on who has sent before
+        ties the coins of a UE in different rounds together, as a cohort does that is kept, and
+        amplification adds up rounds whose coins are independent: then sampling counts nothing,
+        which is safe.
         """
         independent = self.cohort_rounds == 1 and not self.by_history
-        return self.participation if self.sampling == "poisson" and independent and self.hides_who_came else 1.0
+        return (
+            self.participation
+            if self.sampling == "poisson" and independent and self.hides_who_came
+            else 1.0
+        )
 
     @property
     def by_history(self) -> list[str]:
         """Kinds of the rules by which a UE is silent because of what it has sent before."""
-        rules: list[Withholding | Availability | Query] = [*self.withholding, self.availability, self.request_policy]
+        rules: list[Withholding | Availability | Query] = [
+            *self.withholding,
+            self.availability,
+            self.request_policy,
+        ]
         return [rule.kind_name() for rule in rules if rule.by_history]
 
     @property
@@ -167,7 +192,9 @@ class Learning(Part):
 
     @property
     def uneven_turns(self) -> float:
-        """The participation nearest to that of `cyclic` with which whole cohorts take turns; 0 where they do."""
+        """The participation nearest to that of `cyclic` with which whole cohorts take turns; 0
+        where they do.
+        """
         k = max(self.separation, 2)
         return 1.0 / k if abs(self.participation * k - 1.0) > _WHOLE else 0.0
 
@@ -188,18 +215,28 @@ class Learning(Part):
 
     @property
     def most_a_day(self) -> float:
-        """Updates of a UE and a day that its rules of withholding let pass; infinite without one that counts them."""
-        return min((rule.updates for rule in self.withholding if isinstance(rule, DailyLimit)), default=inf)
+        """Updates of a UE and a day that its rules of withholding let pass; infinite without one
+        that counts them.
+        """
+        return min(
+            (rule.updates for rule in self.withholding if isinstance(rule, DailyLimit)), default=inf
+        )
 
     @property
     def noise_in_shares(self) -> bool:
-        """Whether UEs draw shares of the noise of a secure sum: then each sum needs the shares of enough of them."""
+        """Whether UEs draw shares of the noise of a secure sum: then each sum needs the shares of
+        enough of them.
+        """
         return any("shared noise" in d.offers for d in self.defenses)
 
     @property
     def audited_view(self) -> str:
-        """What canaries are looked for in: the view of the receiver that the epsilon of the last noise covers."""
-        return "model" if self.hides_who_came else "aggregate" if self.noise_in_shares else "updates"
+        """What canaries are looked for in: the view of the receiver that the epsilon of the last
+        noise covers.
+        """
+        return (
+            "model" if self.hides_who_came else "aggregate" if self.noise_in_shares else "updates"
+        )
 
     @property
     def bits_per_number(self) -> int:
@@ -209,7 +246,9 @@ class Learning(Part):
 
     @property
     def on_device(self) -> list[Defense]:
-        """Defenses that draw noise on the update before it leaves the UE: they promise to hold against the server."""
+        """Defenses that draw noise on the update before it leaves the UE: they promise to hold
+        against the server.
+        """
         return [d for d in self.defenses if d.noise_on_device]
 
     @model_validator(mode="after")
@@ -224,7 +263,9 @@ class Learning(Part):
             refuse_unmet(f"attacks[{i}]", attack, offered)
 
     def offered(self) -> set[str]:
-        """What attacks may need; ValueError with the reason, where the other parts do not fit together."""
+        """What attacks may need; ValueError with the reason, where the other parts do not fit
+        together.
+        """
         for slot in ("withholding", "curation", "defenses", "attacks"):
             _unique(slot, getattr(self, slot))
         if self.membership is not None:
@@ -238,25 +279,46 @@ class Learning(Part):
         for i, step in enumerate(self.curation):
             refuse_unmet(f"curation[{i}]", step, offered)
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
-        # the selection of records depends on all of them; a measurement may decide when its UE sends, no image does
-        if self.curation or RECORDS_ALONE not in offered or ("positions" in offered and self.by_history):
+        # the selection of records depends on all of them; a measurement may decide when its UE
+        # sends, no image does
+        if (
+            self.curation
+            or RECORDS_ALONE not in offered
+            or ("positions" in offered and self.by_history)
+        ):
             offered -= {"bound", "record bound"}
         for i, defense in enumerate(self.defenses):
             for before in self.defenses[:i][::-1]:
                 if reason := self._spoils(defense, before):
-                    raise ValueError(f"defenses[{i}]: {defense.kind_name()} {reason.format(before.kind_name())}")
-            refuse_unmet(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
+                    raise ValueError(
+                        f"defenses[{i}]: {defense.kind_name()} {reason.format(before.kind_name())}"
+                    )
+            refuse_unmet(
+                f"defenses[{i}]",
+                defense,
+                offered | self.aggregation.offers,
+                _partly(self.defenses[:i]),
+            )
             lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
             offered = (offered - lost) | defense.offers
         # a server that sees only their sum cannot weigh single rows
-        refuse_unmet("aggregation", self.aggregation, offered | (set() if self.threat.sums_updates else {"updates"}))
+        refuse_unmet(
+            "aggregation",
+            self.aggregation,
+            offered | (set() if self.threat.sums_updates else {"updates"}),
+        )
         refuse_unmet("server_optimiser", self.server_optimiser, offered)
         refuse_unmet("server", self.server, offered)
         self._fits_one_relation()
         self.check_correlation(self.round_s)
         refuse_broken(self)
-        # an attacker on published models sees updates through the server's optimiser, others see them before it
-        shown = self.server_optimiser.offers if self.threat.observes == "model" else frozenset({LINEAR_STEP})
+        # an attacker on published models sees updates through the server's optimiser, others see
+        # them before it
+        shown = (
+            self.server_optimiser.offers
+            if self.threat.observes == "model"
+            else frozenset({LINEAR_STEP})
+        )
         offered |= self.threat.offers | shown
         for i, inference in enumerate(() if self.membership is None else self.membership.attacks):
             refuse_unmet(f"membership.attacks[{i}]", inference, offered)
@@ -265,8 +327,9 @@ class Learning(Part):
     def _spoils(self, step: Defense, before: Defense) -> str:
         """How a step undoes what a defense before it does, in words; empty: it does not.
 
-        Noise that the channel's is to add to stays as it is. Shares of noise are on the update already, and only more
-        noise leaves all of them in the sum. Noise at the server comes later, so there updates may move closer.
+        Noise that the channel's is to add to stays as it is. Shares of noise are on the update
+        already, and only more noise leaves all of them in the sum. Noise at the server comes later,
+        so there updates may move closer.
         """
         if before.needs_plan and not step.adds_noise_only:
             return "changes noise that the channel's is to add to; put it before {0}"
@@ -276,11 +339,13 @@ class Learning(Part):
         if "central noise" not in before.offers:
             return ""
         if not step.contracts:
-            return "may move updates further apart after {0} has taken their bound; put it before {0}"
+            return (
+                "may move updates further apart after {0} has taken their bound; put it before {0}"
+            )
         own = step.noise_on_device or step.adds_noise_only
         shows = (
-            "draws noise of a UE's own, so that the variance of the sum shows who sends, which {0} is to hide; put it "
-            "before {0} with a clip between them, or leave it out"
+            "draws noise of a UE's own, so that the variance of the sum shows who sends, which "
+            "{0} is to hide; put it before {0} with a clip between them, or leave it out"
         )
         return shows if own and self.hides_presence else ""
 
@@ -288,31 +353,43 @@ class Learning(Part):
         by_place = self.availability.by_place or "block" in getattr(self.data, "held_out_by", ())
         for i, rule in enumerate(self.withholding):
             by_place |= rule.by_place
-            refuse_unmet(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
-        return offered - {RECORDS_ALONE} if by_place and "positions" in offered else offered | {UNTOUCHED}
+            refuse_unmet(
+                f"withholding[{i}]", rule, offered | {HOMES}
+            )  # whether there are any, the world says
+        return (
+            offered - {RECORDS_ALONE}
+            if by_place and "positions" in offered
+            else offered | {UNTOUCHED}
+        )
 
     def _fits_one_relation(self) -> None:
-        """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are not added up."""
+        """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are
+        not added up.
+        """
         drawn = [each for each in self._bounds() if "spend" in each[1].offers]
         for i, defense, *group in drawn:
             if group != [*drawn[0][2:]]:
-                both = [f"a {unit} by relation: {relation}" for unit, relation in (group, drawn[0][2:])]
+                both = [
+                    f"a {unit} by relation: {relation}" for unit, relation in (group, drawn[0][2:])
+                ]
                 raise ValueError(
-                    f"defenses[{i}]: {defense.kind_name()} hides {both[0]}, and noise before it {both[1]}; one user "
-                    "moves both, and costs add up under one relation; give all clips the same, and put one before all "
-                    "noise"
+                    f"defenses[{i}]: {defense.kind_name()} hides {both[0]}, and noise before it "
+                    f"{both[1]}; one user moves both, and costs add up under one relation; give "
+                    "all clips the same, and put one before all noise"
                 )
 
     def check_correlation(self, shortest_s: float) -> None:
-        """ValueError with the reason, where noise that is correlated over rounds would not be what its account says.
+        """ValueError with the reason, where noise that is correlated over rounds would not be what
+        its account says.
 
         shortest_s: of all windows; where clocks go forward that of a day lasts 23 hours.
         """
         banded = word("defenses.correlation: banded").bearers(self)
         if banded and self.server.has_deadline and self.server.limit_s(self.round_s) > shortest_s:
             raise ValueError(
-                f"{banded[0].place}: banded noise counts rounds between two requests to a UE, and a deadline beyond "
-                f"the shortest window lets windows pass; make server.deadline_s at most {shortest_s:.10g}"
+                f"{banded[0].place}: banded noise counts rounds between two requests to a UE, and "
+                "a deadline beyond the shortest window lets windows pass; make server.deadline_s "
+                f"at most {shortest_s:.10g}"
             )
 
 
@@ -321,7 +398,8 @@ def _unique(slot: str, parts: Iterable[Named]) -> None:
     for label in labels:
         if labels.count(label) > 1:
             raise ValueError(
-                f"{slot}: {label!r} stands {labels.count(label)} times; give each a name of its own (name: ...)"
+                f"{slot}: {label!r} stands {labels.count(label)} times; give each a name "
+                f"of its own (name: ...)"
             )
 
 
@@ -329,16 +407,21 @@ def _partly(before: tuple[Defense, ...]) -> str:
     """Gap of a clip that covers one phase, in words; empty where there is none."""
     for step in before:
         if step.bounded_phase is not None:
-            return f" (the clip before it covers phase {step.bounded_phase} only: leave its phase out)"
+            return (
+                f" (the clip before it covers phase {step.bounded_phase} only: leave its phase out)"
+            )
     return ""
 
 
 def refuse_unmet(place: str, part: Part, offered: set[str], bound: str = "") -> None:
-    """Refuse a part whose needs nothing before it offers; `bound`: what to add where it needs a bound."""
+    """Refuse a part whose needs nothing before it offers; `bound`: what to add where it needs a
+    bound.
+    """
     for need, reason in part.needs.items():
         if need not in offered:
             plural = any(word.endswith("s") and not word.endswith("ss") for word in need.split())
             article = "" if plural else "a "
             raise ValueError(
-                f"{place}: {part.kind_name()} needs {article}{need}: {reason}{bound if need == 'bound' else ''}"
+                f"{place}: {part.kind_name()} needs {article}{need}: "
+                f"{reason}{bound if need == 'bound' else ''}"
             )

@@ -1,4 +1,6 @@
-"""What an audit sees of a round: all that noise hides, before and after its noise; it may put other values in place."""
+"""What an audit sees of a round: all that noise hides, before and after its noise; it may put other
+values in place.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,31 @@ class Probe:
         return made
 
     def drew(
-        self, defense: Defense, before: Updates | FloatArray, after: Updates | FloatArray, spends: list[Spend],
-        facts: RoundContext, state: State,
-    ) -> Any:  # fmt: skip
-        """A defense has done its half on the UEs, or at the server on the merged update (n_model, d); its state now.
+        self,
+        defense: Defense,
+        before: Updates | FloatArray,
+        after: Updates | FloatArray,
+        spends: list[Spend],
+        facts: RoundContext,
+        state: State,
+    ) -> Any:
+        """A defense has done its half on the UEs, or at the server on the merged update (n_model,
+        d); its state now.
 
         Returns what is put in place of a merged update.
         """
         return after
 
     def merged(
-        self, facts: RoundContext, uploads: Uploads, fewest: int | None, model: Model, states: dict[str, State]
+        self,
+        facts: RoundContext,
+        uploads: Uploads,
+        fewest: int | None,
+        model: Model,
+        states: dict[str, State],
     ) -> Model:
-        """The model that a merge publishes, and the states of parts after it, which may be replaced.
+        """The model that a merge publishes, and the states of parts after it, which may be
+        replaced.
 
         fewest : updates of a sum that was opened; None where nothing is summed.
         """

@@ -1,4 +1,6 @@
-"""The round of a merge as the attacker plays it again: with UEs that it makes up, by all that is public."""
+"""The round of a merge as the attacker plays it again: with UEs that it makes up, by all that is
+public.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,13 @@ _ROOM, _OF_PARTS = "n_ue", "parts"  # of what the parts remember
 
 @dataclass(frozen=True)
 class PublicReplica:
-    """The real round of one merge, repeated with other data: the parts and their settings are public, and the models.
+    """The real round of one merge, repeated with other data: the parts and their settings are
+    public, and the models.
 
-    UEs made up have budgets, memories and draws of their own. Their channels are those of UEs that were heard, drawn at
-    random. uploads : those of the merge; base : the model that they begin from; states : what the real parts remember,
-    of which only that of the server optimiser is read, which follows from published models; fresh : nothing, the server
-    has memories of its own.
+    UEs made up have budgets, memories and draws of their own. Their channels are those of UEs that
+    were heard, drawn at random. uploads : those of the merge; base : the model that they begin
+    from; states : what the real parts remember, of which only that of the server optimiser is read,
+    which follows from published models; fresh : nothing, the server has memories of its own.
     """
 
     at: Phase
@@ -40,17 +43,31 @@ class PublicReplica:
     @property
     def displacement_per_m(self) -> float | None:
         """Displacement by the last step of curation that moves places."""
-        return next((s.displacement_per_m for s in reversed(self.at.learning.curation) if s.displacement_per_m), None)
+        return next(
+            (
+                s.displacement_per_m
+                for s in reversed(self.at.learning.curation)
+                if s.displacement_per_m
+            ),
+            None,
+        )
 
     def made_up(self, wanted: int) -> int:
-        """Number of shadow UEs: as wanted for single updates, whole groups for sums of groups, all for one sum."""
+        """Number of shadow UEs: as wanted for single updates, whole groups for sums of groups, all
+        for one sum.
+        """
         threat, heard = self.at.learning.threat, self.uploads.observed()
         if threat.observes == "updates":
             return wanted
-        together, group = max(len(np.unique(heard.updates.ue[heard.decoded])), 1), threat.secagg_group_size
+        together, group = (
+            max(len(np.unique(heard.updates.ue[heard.decoded])), 1),
+            threat.secagg_group_size,
+        )
         return together if group is None or together < 2 * group else -(-wanted // group) * group
 
-    def play(self, data: Local, state: State, rng: Rng, base: Model | None = None) -> tuple[View, State]:
+    def play(
+        self, data: Local, state: State, rng: Rng, base: Model | None = None
+    ) -> tuple[View, State]:
         """View of UEs with this data, numbered from 0, and the next states of their parts."""
         if base is not None:
             return replace(self, base=base, fresh=True).play(data, state, rng)
@@ -72,7 +89,10 @@ class PublicReplica:
         if channel is not None:
             updates = add_decoder_noise(updates, channel, draws.at("uplink"))
         got = Received(updates, np.ones(len(updates.ue), dtype=np.bool_))
-        return self._seen(got, data, facts, known, draws.at("threat")), {_ROOM: room, _OF_PARTS: to_tree(known)}
+        return self._seen(got, data, facts, known, draws.at("threat")), {
+            _ROOM: room,
+            _OF_PARTS: to_tree(known),
+        }
 
     def _room(self, data: Local, state: State) -> tuple[int, State]:
         """Capacity of the parts in UEs, and their states; more UEs than before start from scratch.
@@ -82,18 +102,28 @@ class PublicReplica:
         needed = int(data.ue.max(initial=0)) + 1
         if state and needed <= state[_ROOM]:
             return state[_ROOM], state[_OF_PARTS]
-        return needed if self.at.learning.threat.observes == "updates" else max(needed, self.at.n_ue), {}
+        return needed if self.at.learning.threat.observes == "updates" else max(
+            needed, self.at.n_ue
+        ), {}
 
-    def _seen(self, got: Received, data: Local, facts: RoundContext, known: States, rng: Rng) -> View:
+    def _seen(
+        self, got: Received, data: Local, facts: RoundContext, known: States, rng: Rng
+    ) -> View:
         """View that the threat grants of received rows."""
         learning, at, n = self.at.learning, self.at, len(got.updates.ue)
         every, weights, after = np.ones(n, dtype=np.bool_), np.ones(n), self.base
         if learning.threat.observes != "updates":
-            aggregation = learning.aggregation.receive_disclosed(data, facts, learning.aggregation.start())
+            aggregation = learning.aggregation.receive_disclosed(
+                data, facts, learning.aggregation.start()
+            )
             states = self.states | known | {"aggregation": aggregation}
             streams = replace(at.streams, phase=f"{at.name}.{rng.purpose}")
-            phase = replace(at, facts=facts, model=self.base, bases={at.version: self.base}, streams=streams)
+            phase = replace(
+                at, facts=facts, model=self.base, bases={at.version: self.base}, streams=streams
+            )
             weights, after, _ = aggregated(phase, got, np.zeros(n, dtype=np.int64), states)
             if self.fresh:
                 known |= {word: states[word] for word in known}
-        return learning.threat.view(learning.learner, at.name, got, weights, every, (self.base, after), rng)
+        return learning.threat.view(
+            learning.learner, at.name, got, weights, every, (self.base, after), rng
+        )

@@ -1,4 +1,6 @@
-"""The server of a run, as one algorithm: `LearningServer.play` is a window of time, from a request to a new model."""
+"""The server of a run, as one algorithm: `LearningServer.play` is a window of time, from a request
+to a new model.
+"""
 
 from __future__ import annotations
 
@@ -44,27 +46,39 @@ class Watcher(Protocol):
 
 
 class LearningServer:
-    """Plays the rounds of a run, from a state on; every merge of a policy without rounds counts as a round.
+    """Plays the rounds of a run, from a state on; every merge of a policy without rounds counts as
+    a round.
 
     At the end of each window of time (`play`)::
 
-        a        take what UEs measured                                              fl.data, fl.round.collect
-        b, c     ask some of them, who hold back and curate data                              fl.round.collect
-        d        those that accept learn from the model                                       fl.round.learn
-        e, f     they choose powers, and the uplink is planned                                fl.round.send
-        g        protect: the UEs' half of all defenses                                       fl.round.learn
-        h        send, and receive what has come                         `_sent`, netsim.radio.air, fl.round.send
-        i, j     merge: weights, sum, the server's half of all defenses; they observe rows    fl.round.merge
-        k        attack what the threat lets the attacker see                                 fl.round.attack
+        a        take what UEs measured                                              fl.data,
+        fl.round.collect
+        b, c     ask some of them, who hold back and curate data
+        fl.round.collect
+        d        those that accept learn from the model
+        fl.round.learn
+        e, f     they choose powers, and the uplink is planned
+        fl.round.send
+        g        protect: the UEs' half of all defenses
+        fl.round.learn
+        h        send, and receive what has come                         `_sent`, netsim.radio.air,
+        fl.round.send
+        i, j     merge: weights, sum, the server's half of all defenses; they observe rows
+        fl.round.merge
+        k        attack what the threat lets the attacker see
+        fl.round.attack
         l        pay: a round that exceeds the privacy budget is forgotten, its attack too
-        m        publish, compare with the truth, and record                `_close`, fl.round.leaked, .records
+        m        publish, compare with the truth, and record                `_close`,
+        fl.round.leaked, .records
 
-    In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or until the deadline).
-    Steps d to k are one phase of the learner; most have one. Without rounds `play` ends when updates begin to fly, and
-    `_merge_when_enough` merges as soon as enough of them have arrived.
+    In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or
+    until the deadline). Steps d to k are one phase of the learner; most have one. Without rounds
+    `play` ends when updates begin to fly, and `_merge_when_enough` merges as soon as enough of them
+    have arrived.
 
-    Noise is booked, whether or not updates arrive: in rounds all of it in step l; without rounds that of the UEs when
-    they begin to send, late updates included. Defenses with noise at the server need rounds.
+    Noise is booked, whether or not updates arrive: in rounds all of it in step l; without rounds
+    that of the UEs when they begin to send, late updates included. Defenses with noise at the
+    server need rounds.
     """
 
     def __init__(self, world: World, setup: Setup, state: RoundState) -> None:
@@ -79,7 +93,9 @@ class LearningServer:
         self._missing, self._enough = 0, world.env.event()
 
     def serve(self, watcher: Watcher) -> Generator[simpy.Event, object, None]:
-        """Process: until the world ends, all rounds that are wanted are played, or the privacy budget is spent."""
+        """Process: until the world ends, all rounds that are wanted are played, or the privacy
+        budget is spent.
+        """
         self.watcher = watcher
         while not self.over and (number := self.next_window()) is not None:
             yield self.world.env.timeout(max(self.ends_s(number) - self.now_s, 0.0))
@@ -97,11 +113,13 @@ class LearningServer:
         self._give_up_all()
 
     def play(self, number: int) -> Generator[simpy.Event, object, RoundOutcome | None]:
-        """Window `number`; in rounds what came of it, which lasts as long as updates need on the air.
+        """Window `number`; in rounds what came of it, which lasts as long as updates need on the
+        air.
 
-        A round in which no UE has data leaves no outcome and only counts, unless noise at the server hides who came:
-        then it is played like any other, with noise that is drawn and booked. A round that would exceed the budget
-        leaves nothing: what it learnt is forgotten before it is published, but for the updates on the air.
+        A round in which no UE has data leaves no outcome and only counts, unless noise at the
+        server hides who came: then it is played like any other, with noise that is drawn and
+        booked. A round that would exceed the budget leaves nothing: what it learnt is forgotten
+        before it is published, but for the updates on the air.
         """
         before, self.state = self.state, self.state.copy()
         learning, state = self.learning, self.state
@@ -111,11 +129,18 @@ class LearningServer:
         collected = self._collect(facts, streams)
         if collected is None:
             return None
-        spends, merges, model, asked_s = list(collected.spends), list[Merge](), state.model, facts.time_s
+        spends, merges, model, asked_s = (
+            list(collected.spends),
+            list[Merge](),
+            state.model,
+            facts.time_s,
+        )
         limit_s = self.policy.limit_s(learning.round_s)
         for name in learning.learner.phases:
             own = streams.of_phase(name, first=not merges)
-            phase = self._phase(facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own)
+            phase = self._phase(
+                facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own
+            )
             # d  learn, e  power, f  plan, g  protect
             before_phase = dict(state.parts)
             uploads, sending, drawn = depart(self.world, phase, collected.local, state.parts)
@@ -124,7 +149,9 @@ class LearningServer:
 
                 state.parts["audit"] = observed(phase, uploads, sending, before_phase)
             spends += drawn
-            if not self.policy.in_rounds:  # l and m of what UEs did; h to m of updates: `_merge_when_enough`
+            if (
+                not self.policy.in_rounds
+            ):  # l and m of what UEs did; h to m of updates: `_merge_when_enough`
                 if self._pay(spends, before):
                     self._fly(phase, uploads, sending, collected, spends)
                 return None
@@ -144,8 +171,9 @@ class LearningServer:
     def next_window(self) -> int | None:
         """The number of the next window of time; None where the world ends before.
 
-        Windows follow one another. Where a round may last longer than one, because transmissions take their time or
-        because the server's deadline allows it, those that end before it does pass by.
+        Windows follow one another. Where a round may last longer than one, because transmissions
+        take their time or because the server's deadline allows it, those that end before it does
+        pass by.
         """
         state, number = self.state, self.state.round + 1
         last = self.last_window
@@ -170,7 +198,9 @@ class LearningServer:
 
     @property
     def over(self) -> bool:
-        """Whether no round follows: all are played, or the budget is spent and no update is under way."""
+        """Whether no round follows: all are played, or the budget is spent and no update is under
+        way.
+        """
         done = self.state.played >= (self.learning.rounds or inf)
         return done or (self.state.stopped and not len(self.state.flight.ue))
 
@@ -196,15 +226,25 @@ class LearningServer:
         )
 
     def _collect(self, facts: RoundContext, streams: RoundStreams) -> Collected | None:
-        """Steps a to c: the window's measurements become the data that UEs learn from; None where no UE is asked."""
+        """Steps a to c: the window's measurements become the data that UEs learn from; None where
+        no UE is asked.
+        """
         world, learning, setup, state = self.world, self.learning, self.setup, self.state
         if not self.policy.in_rounds and (state.stopped or facts.round >= self.last_window):
-            return None  # what is asked for in the last window would come after the end, or cost more than the budget
-        taken, state.parts["data"] = take(world, learning, setup.model_of_cell, state.parts["data"], streams.at("data"))
+            # what is asked for in the last window would come after the end, or cost more than the
+            # budget
+            return None
+        taken, state.parts["data"] = take(
+            world, learning, setup.model_of_cell, state.parts["data"], streams.at("data")
+        )
         empty = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
         if not taken.due or (empty and not learning.hides_who_came):
             return None
-        state.held_out = taken.held_out if learning.data.scores_round_alone else state.held_out.plus(taken.held_out)
+        state.held_out = (
+            taken.held_out
+            if learning.data.scores_round_alone
+            else state.held_out.plus(taken.held_out)
+        )
         if "signals" in learning.data.offers:
             fresh = taken.train if taken.fresh is None else taken.fresh
             state.reference = Reference.join([state.reference, Reference.of(fresh)])
@@ -216,14 +256,33 @@ class LearningServer:
         return collected if self.policy.in_rounds or len(collected.local.ue) else None
 
     def _phase(
-        self, facts: RoundContext, name: str, model: Model, asked_s: float, limit_s: float, streams: RoundStreams
+        self,
+        facts: RoundContext,
+        name: str,
+        model: Model,
+        asked_s: float,
+        limit_s: float,
+        streams: RoundStreams,
     ) -> Phase:
         version = self.state.played
         bases = self.state.flight.bases | {version: model}
-        return Phase(self.setup, facts, name, model, version, asked_s, limit_s, bases, len(self.world.ues), streams)
+        return Phase(
+            self.setup,
+            facts,
+            name,
+            model,
+            version,
+            asked_s,
+            limit_s,
+            bases,
+            len(self.world.ues),
+            streams,
+        )
 
     def _sent(self, phase: Phase, sending: Sending) -> Generator[simpy.Event, object, Channel]:
-        """Step h: wait until all uploads have ended, or those of enough UEs have arrived: then the others stop."""
+        """Step h: wait until all uploads have ended, or those of enough UEs have arrived: then the
+        others stop.
+        """
         wanted = self.policy.waits_for
         if sending.planned is not None:
             return first_of(sending.planned, wanted, self.setup.uplink.share_of_time())
@@ -237,37 +296,59 @@ class LearningServer:
         return done.value
 
     def _times_s(self, phase: Phase, uploads: Uploads) -> tuple[float, float]:
-        """When the server merged, and when the attack was made: by an eavesdropper after the last update that it heard.
+        """When the server merged, and when the attack was made: by an eavesdropper after the last
+        update that it heard.
 
-        The server merges with the last update that came in time. If some are missing it waits for them until the
-        deadline, if it has one: it does not know that they are lost. Where transmissions are events, it merges now.
+        The server merges with the last update that came in time. If some are missing it waits for
+        them until the deadline, if it has one: it does not know that they are lost. Where
+        transmissions are events, it merges now.
         """
         channel, first = uploads.channel, uploads.first
-        came, wanted = channel.decoded[first].sum(), min(self.policy.waits_for or len(first), len(first))
+        came, wanted = (
+            channel.decoded[first].sum(),
+            min(self.policy.waits_for or len(first), len(first)),
+        )
         merged_s = uploads.came_s[channel.decoded].max(initial=phase.asked_s)
         attacked_s = merged_s
         if self.policy.has_deadline and came < wanted:
             merged_s = phase.asked_s + phase.limit_s
         if uploads.overheard is not None:
-            heard_s = np.fmin(uploads.came_s, phase.asked_s + phase.limit_s)[uploads.overheard.decoded]
+            heard_s = np.fmin(uploads.came_s, phase.asked_s + phase.limit_s)[
+                uploads.overheard.decoded
+            ]
             attacked_s = heard_s.max(initial=phase.asked_s)
-        if isinstance(uploads.uplink, SentUploads):  # time has passed, also for those that were lost
+        if isinstance(
+            uploads.uplink, SentUploads
+        ):  # time has passed, also for those that were lost
             merged_s = self.now_s
             attacked_s = max(attacked_s, merged_s)
         return merged_s, attacked_s
 
-    def _merge_and_attack(self, phase: Phase, uploads: Uploads, times_s: tuple[float, float]) -> Merge:
-        """Steps i to k: merge uploads, and attack that as the threat allows; times_s: when each of both is done."""
-        phase, states = replace(phase, facts=replace(phase.facts, channel=uploads.channel)), self.state.parts
+    def _merge_and_attack(
+        self, phase: Phase, uploads: Uploads, times_s: tuple[float, float]
+    ) -> Merge:
+        """Steps i to k: merge uploads, and attack that as the threat allows; times_s: when each of
+        both is done.
+        """
+        phase, states = (
+            replace(phase, facts=replace(phase.facts, channel=uploads.channel)),
+            self.state.parts,
+        )
         return attack(phase, merge(phase, uploads, times_s, states), states)
 
     def _spend_energy(self, ue: IntArray, channel: Channel | SentUploads) -> None:
-        """Of step h: take the energy of uploads that have ended from the batteries of their UEs (k,)."""
+        """Of step h: take the energy of uploads that have ended from the batteries of their UEs
+        (k,).
+        """
         parts = self.state.parts
-        parts["availability"] = self.learning.availability.spent(ue, channel.energy_j, parts["availability"])
+        parts["availability"] = self.learning.availability.spent(
+            ue, channel.energy_j, parts["availability"]
+        )
 
     def _pay(self, spends: list[AnySpend], before: RoundState) -> bool:
-        """Step l: book all noise that was drawn, whether or not packets arrive; False where that exceeds the budget."""
+        """Step l: book all noise that was drawn, whether or not packets arrive; False where that
+        exceeds the budget.
+        """
         paid, budget = self.state.ledger.add(spends), self.learning.privacy_budget
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
             self.setup.probe.discarded(self.state.round)
@@ -281,22 +362,32 @@ class LearningServer:
     ) -> RoundOutcome:
         """Step m, to be recorded: the new model is published, and truth meets estimates."""
         learning, state, model = self.learning, self.state, self.state.model
-        state.baselines = records.baselines(learning, state.baselines, state.reference, state.held_out)
+        state.baselines = records.baselines(
+            learning, state.baselines, state.reference, state.held_out
+        )
         state.model, state.ended_s = merges[-1].model, merges[-1].merged_s
         if learning.hides_who_came and self.policy.in_rounds:
-            # to the deadline, whatever has arrived: otherwise one slow UE would decide how many rounds are played, and
-            # the number of rounds is what epsilon adds up
+            # to the deadline, whatever has arrived: otherwise one slow UE would decide how many
+            # rounds are played, and the number of rounds is what epsilon adds up
             state.ended_s = facts.time_s + self.policy.limit_s(learning.round_s)
         state.played += 1
-        last = state.played == learning.rounds or (self.policy.in_rounds and self.next_window() is None)
+        last = state.played == learning.rounds or (
+            self.policy.in_rounds and self.next_window() is None
+        )
         rows, tables = leaked(self.setup, self.world, state, facts, collected, merges, last)
         membership = self._membership(collected, merges[-1])
-        return RoundOutcome(facts, model, state, collected, merges, spends, rows, tables, membership)
+        return RoundOutcome(
+            facts, model, state, collected, merges, spends, rows, tables, membership
+        )
 
     def _membership(self, collected: Collected, last: Merge) -> list[Row]:
         """Of step m: rows of the membership test, in rounds that have one."""
         learning, setup, state = self.learning, self.setup, self.state
-        if learning.membership is None or last.view is None or not due(learning.membership, state.played):
+        if (
+            learning.membership is None
+            or last.view is None
+            or not due(learning.membership, state.played)
+        ):
             return []
         taken, memory = collected.taken, state.parts["membership"]
         others = (taken.held_out if len(taken.held_out) else state.held_out).usual
@@ -305,20 +396,34 @@ class LearningServer:
         own = RoundStreams(setup.streams, state.round)
         rng = (setup.streams if learning.membership.remembers else own).at("membership")
         rows, state.parts["membership"] = infer(
-            learning.membership, last.view, collected.local, others, rng, initial, wholes, memory, state.played
+            learning.membership,
+            last.view,
+            collected.local,
+            others,
+            rng,
+            initial,
+            wholes,
+            memory,
+            state.played,
         )
         return rows
 
     def _record(self, outcome: RoundOutcome | None) -> None:
         """The end of step m: rows of tables."""
-        figures = {} if outcome is None else records.write(self.setup.recorder, self.world, self.learning, outcome)
+        figures = (
+            {}
+            if outcome is None
+            else records.write(self.setup.recorder, self.world, self.learning, outcome)
+        )
         if self.watcher is not None:
             self.watcher.played(self.state, figures)
 
     # -- transmissions as events, and servers without rounds
 
     def _event_uplink(self, memory: AirMemory | None) -> EventUplink | None:
-        """The uplink whose transmissions are events, as it was left; None where they are planned."""
+        """The uplink whose transmissions are events, as it was left; None where they are
+        planned.
+        """
         setup, policy = self.setup, self.policy
         if setup.air is None:
             return None
@@ -326,7 +431,9 @@ class LearningServer:
         each: Callable[[Ended], None] | None = self._merge_when_enough
         if policy.in_rounds:
             each = None if policy.waits_for is None else self._count_arrivals
-        air = EventUplink(self.world.env, setup.uplink, len(self.world.ues), setup.streams, setup.air, look, each)
+        air = EventUplink(
+            self.world.env, setup.uplink, len(self.world.ues), setup.streams, setup.air, look, each
+        )
         if memory is not None:
             air.resume(memory)
         return air
@@ -335,20 +442,33 @@ class LearningServer:
         """Put updates on the air; the event of the end of the last of them."""
         if self.air is None:
             raise TypeError("there is no air: transmissions are planned")
-        cohort, energy_j = sending.cohort, self.learning.availability.energy_j(self.state.parts["availability"])
+        cohort, energy_j = (
+            sending.cohort,
+            self.learning.availability.energy_j(self.state.parts["availability"]),
+        )
         energy_j = None if energy_j is None else energy_j[cohort.ue]
-        return self.air, self.air.submit(cohort, sending.payload, phase.limit_s, phase.facts.round, energy_j)
+        return self.air, self.air.submit(
+            cohort, sending.payload, phase.limit_s, phase.facts.round, energy_j
+        )
 
     def _fly(
-        self, phase: Phase, uploads: Uploads, sending: Sending, collected: Collected, spends: list[AnySpend]
+        self,
+        phase: Phase,
+        uploads: Uploads,
+        sending: Sending,
+        collected: Collected,
+        spends: list[AnySpend],
     ) -> None:
-        """Without rounds updates begin to fly: what was asked is recorded, and merges follow as they end.
+        """Without rounds updates begin to fly: what was asked is recorded, and merges follow as
+        they end.
 
         Rows (n, d) are written out, for a checkpoint reads back no others.
         """
         state, measured = self.state, collected.taken.measured
         asked = replace(phase.facts, round=state.played + 1)
-        records.write_request(self.setup.recorder, state.ledger, asked, asked.time_s, collected, spends)
+        records.write_request(
+            self.setup.recorder, state.ledger, asked, asked.time_s, collected, spends
+        )
         uploads = replace(uploads, made=uploads.made.dense(), sent=uploads.sent.dense())
         measured = measured.select(np.isin(measured.ue, uploads.ue))
         state.flight = state.flight.with_sent(uploads, measured, phase.model)
@@ -361,7 +481,9 @@ class LearningServer:
             self._enough.succeed()
 
     def _merge_when_enough(self, ended: Ended) -> None:
-        """Without rounds, uploads (k,) have ended: merge when there are enough; not after the end of the world."""
+        """Without rounds, uploads (k,) have ended: merge when there are enough; not after the end
+        of the world.
+        """
         if self.closed:
             return
         self._spend_energy(ended.ue, ended.sent)
@@ -371,7 +493,8 @@ class LearningServer:
             self._merge_arrived(buffer)
 
     def _take_from_air(self, ended: Ended) -> None:
-        """Step h without rounds: uploads (k,) that have ended have arrived, as received, in the order of their ends.
+        """Step h without rounds: uploads (k,) that have ended have arrived, as received, in the
+        order of their ends.
 
         They are received window by window, for each has its own streams.
         """
@@ -379,11 +502,18 @@ class LearningServer:
         if flying is None or not len(ended.ue):
             return
         place = {ue: i for i, ue in enumerate(ended.ue.tolist())}
-        of_row = np.array([place.get(ue, -1) for ue in flying.ue.tolist()])  # of all that fly; -1: still does
+        of_row = np.array(
+            [place.get(ue, -1) for ue in flying.ue.tolist()]
+        )  # of all that fly; -1: still does
         order, pieces = list[int](), list[Uploads]()  # of_row of received rows; rows of each window
         for window in np.unique(flying.window[of_row >= 0]).tolist():
-            rows, streams = (of_row >= 0) & (flying.window == window), RoundStreams(self.setup.streams, window)
-            pieces.append(receive(self.setup, flying.select(rows), ended.sent, of_row[rows], streams))
+            rows, streams = (
+                (of_row >= 0) & (flying.window == window),
+                RoundStreams(self.setup.streams, window),
+            )
+            pieces.append(
+                receive(self.setup, flying.select(rows), ended.sent, of_row[rows], streams)
+            )
             order += of_row[rows].tolist()
         received = Uploads.join(pieces).select(np.argsort(order, kind="stable"))
         self.state.flight = flight.with_ended(received)
@@ -392,7 +522,10 @@ class LearningServer:
         """Steps i to m of uploads that have ended; the noise of this merge is booked now."""
         before, self.state = self.state, self.state.copy()
         state, name, uploads = self.state, self.learning.learner.phases[0], uploads.in_order()
-        facts, streams = self._facts(state.played + 1), RoundStreams(self.setup.streams, state.played + 1)
+        facts, streams = (
+            self._facts(state.played + 1),
+            RoundStreams(self.setup.streams, state.played + 1),
+        )
         phase = self._phase(facts, name, state.model, self.now_s, inf, streams)
         measured = state.flight.measured_of(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)

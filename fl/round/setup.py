@@ -20,8 +20,9 @@ from netsim.units import IntArray
 class Setup:
     """Inputs of a run of rounds; none of them changes.
 
-    days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are tested on made
-    updates. learns : whether UEs train; else they send zeros. probe : what an audit sees.
+    days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are
+    tested on made updates. learns : whether UEs train; else they send zeros. probe : what an audit
+    sees.
     """
 
     learning: Learning
@@ -65,7 +66,9 @@ class RoundStreams:
 
 @dataclass(frozen=True)
 class PhaseDraws:
-    """Streams of an attacker that plays a round by itself: those of the parts derive from one of its own."""
+    """Streams of an attacker that plays a round by itself: those of the parts derive from one of
+    its own.
+    """
 
     rng: Rng
 

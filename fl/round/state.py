@@ -28,9 +28,11 @@ from netsim.record import Row
 from netsim.units import BoolArray, FloatArray, IntArray
 
 States = dict[str, State]
-"""What the parts of a round remember, by the words that also name their random streams: `defense.clip`, `power`.
+"""What the parts of a round remember, by the words that also name their random streams:
+`defense.clip`, `power`.
 
-That of the server optimiser has the phase of the learner; `names` are those under which the attacker sees UEs.
+That of the server optimiser has the phase of the learner; `names` are those under which the
+attacker sees UEs.
 """
 
 
@@ -38,12 +40,16 @@ def first_states(setup: Setup, n_ue: int) -> States:
     """Before the first round."""
     learning = setup.learning
     states = {
-        "data": learning.data.with_days(learning.data.start(n_ue, setup.streams.at("data")), setup.days),
+        "data": learning.data.with_days(
+            learning.data.start(n_ue, setup.streams.at("data")), setup.days
+        ),
         "query": learning.request_policy.start(n_ue),
         "aggregation": learning.aggregation.start(),
         "power": setup.power.start(n_ue),
         "availability": learning.availability.start(n_ue),
-        "names": Names.start(learning.threat.pseudonyms if learning.threat.renames else Permanent(), n_ue),
+        "names": Names.start(
+            learning.threat.pseudonyms if learning.threat.renames else Permanent(), n_ue
+        ),
         "membership": {} if learning.membership is None else learning.membership.start(),
     }
     states |= {rule.word: rule.start(n_ue) for rule in learning.withholding}
@@ -53,7 +59,9 @@ def first_states(setup: Setup, n_ue: int) -> States:
     if learning.audit is not None:
         states["audit"] = np.zeros((0, 5 + 2 * learning.audit.canaries))
     optimiser = learning.server_optimiser
-    return states | {f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases}
+    return states | {
+        f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases
+    }
 
 
 def standings(learning: Learning, states: States) -> list[Standing]:
@@ -70,11 +78,13 @@ def norm_bound(learning: Learning, states: States) -> float | None:
 
 @dataclass
 class RoundState:
-    """Everything that goes from one round to the next. A round works on a copy, and leaves what was before as it was.
+    """Everything that goes from one round to the next. A round works on a copy, and leaves what was
+    before as it was.
 
-    whereabouts: truths that beliefs are compared with after the run, nothing without an attack that has beliefs.
-    stopped: the next one would exceed the budget; ended_s: when the last one had ended; air: what is on the air, None
-    where transmissions are planned; flight: updates under way to a server without rounds.
+    whereabouts: truths that beliefs are compared with after the run, nothing without an attack that
+    has beliefs. stopped: the next one would exceed the budget; ended_s: when the last one had
+    ended; air: what is on the air, None where transmissions are planned; flight: updates under way
+    to a server without rounds.
     """
 
     round: int
@@ -100,11 +110,12 @@ class RoundState:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of the learner, from a published model to the next: the context of learning, sending and merging.
+    """One phase of the learner, from a published model to the next: the context of learning,
+    sending and merging.
 
-    model, version : the model now, and the number of merges before it; asked_s : when the server asked; limit_s :
-    seconds after which it discards updates, whatever the uplink's deadline; bases : version -> the model that updates
-    began from; n_ue : UEs of the world; streams : of the draws.
+    model, version : the model now, and the number of merges before it; asked_s : when the server
+    asked; limit_s : seconds after which it discards updates, whatever the uplink's deadline; bases
+    : version -> the model that updates began from; n_ue : UEs of the world; streams : of the draws.
     """
 
     setup: Setup
@@ -126,13 +137,15 @@ class Phase:
 
 @frozen
 class Merge:
-    """The merge that ends a phase: all its uploads, the model published, and the spends of the server's noise.
+    """The merge that ends a phase: all its uploads, the model published, and the spends of the
+    server's noise.
 
-    merged_s: when the last row that counts had come, and the server merged, published, and (if it is the attacker)
-    attacked; attacked_s: when the attack was made. at_arrival: whether a single update is attacked when it arrives.
+    merged_s: when the last row that counts had come, and the server merged, published, and (if it
+    is the attacker) attacked; attacked_s: when the attack was made. at_arrival: whether a single
+    update is attacked when it arrives.
 
-    Of step k: view of the attacker, estimates and beliefs of each attack, all with UEs for names; self_tests: errors in
-    metres, by attack.
+    Of step k: view of the attacker, estimates and beliefs of each attack, all with UEs for names;
+    self_tests: errors in metres, by attack.
     """
 
     phase: str
@@ -148,7 +161,9 @@ class Merge:
     self_tests: dict[str, float | None] = field(default_factory=dict)
 
     def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
-        """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each update."""
+        """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each
+        update.
+        """
         if not self.at_arrival:
             return np.full(len(ue), self.attacked_s)
         came_s = recall(self.uploads.row, self.uploads.arrived_s, row_id(ue, model))
@@ -157,11 +172,11 @@ class Merge:
 
 @frozen
 class Collected:
-    """Samples that UEs learn from in a round: those taken, and those left after sampling, queries, withholding and
-    curation.
+    """Samples that UEs learn from in a round: those taken, and those left after sampling, queries,
+    withholding and curation.
 
-    refused: UEs whose query policy refused; withheld: label of each rule, what UEs had, and the samples (N,) that it
-    kept; curation: label of each step, what went in, and what came out.
+    refused: UEs whose query policy refused; withheld: label of each rule, what UEs had, and the
+    samples (N,) that it kept; curation: label of each step, what went in, and what came out.
     """
 
     taken: TakenData
@@ -180,9 +195,10 @@ class Collected:
 class RoundOutcome:
     """A round that was played: what its records are made of.
 
-    before: the model that it started from; state: what the next round starts from; collected: data that its n rows
-    learnt from; merges: one of each phase of the learner; leakage, membership: rows of the tables of these names,
-    without round and time; tables: columns of others that compare truth with estimates.
+    before: the model that it started from; state: what the next round starts from; collected: data
+    that its n rows learnt from; merges: one of each phase of the learner; leakage, membership: rows
+    of the tables of these names, without round and time; tables: columns of others that compare
+    truth with estimates.
     """
 
     facts: RoundContext
@@ -209,5 +225,7 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         leakage={},
         whereabouts=Whereabouts.nowhere(),
         linking=Linking(),
-        air=None if setup.air is None else AirMemory(Transmissions.none(), 0, inf, setup.air.scheduler.start(n_ue)),
+        air=None
+        if setup.air is None
+        else AirMemory(Transmissions.none(), 0, inf, setup.air.scheduler.start(n_ue)),
     )

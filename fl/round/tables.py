@@ -1,4 +1,6 @@
-"""Every record table of a run, column by column, as `tables.toml` declares them, and rows as columns of a table."""
+"""Every record table of a run, column by column, as `tables.toml` declares them, and rows as
+columns of a table.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ def read_tables(package: str, name: str) -> dict[str, dict[str, Column]]:
     """Columns of tables, as a TOML file of a package declares them."""
     text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
     return {
-        table: {name: Column(**of) for name, of in columns.items()} for table, columns in tomllib.loads(text).items()
+        table: {name: Column(**of) for name, of in columns.items()}
+        for table, columns in tomllib.loads(text).items()
     }
 
 
@@ -30,14 +33,20 @@ TABLES = read_tables(__package__, "tables.toml")
 
 
 def cells(table: str, rows: int | IntArray, *sources: object, **given: object) -> Cells:
-    """Columns of a table: each is what is given, or the attribute of its name of the first source with one.
+    """Columns of a table: each is what is given, or the attribute of its name of the first source
+    with one.
 
-    rows: their number, or which of those of the arrays. What is neither an array nor a list is the same in all rows.
+    rows: their number, or which of those of the arrays. What is neither an array nor a list is the
+    same in all rows.
     """
     found = {}
     n = rows if isinstance(rows, int) else len(rows)
     for name in TABLES[table]:
-        value = given[name] if name in given else next(getattr(s, name) for s in sources if hasattr(s, name))
+        value = (
+            given[name]
+            if name in given
+            else next(getattr(s, name) for s in sources if hasattr(s, name))
+        )
         if isinstance(value, np.ndarray) and not isinstance(rows, int):
             value = value[rows]
         found[name] = value if isinstance(value, np.ndarray | list) else [value] * n

@@ -1,4 +1,6 @@
-"""Updates from the server's request to the merge, as one set of rows that grows by what happens to them."""
+"""Updates from the server's request to the merge, as one set of rows that grows by what happens to
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +18,27 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 @frozen
 class Uploads(Columns):
-    """Updates of UEs, one row per UE and model (n,), from the request to the merge; None: not known yet, or not there.
+    """Updates of UEs, one row per UE and model (n,), from the request to the merge; None: not known
+    yet, or not there.
 
-    Each column is set once, but for weight and staleness, and for made and sent, which are written out when they fly.
-    Without a shape a column is (n,).
+    Each column is set once, but for weight and staleness, and for made and sent, which are written
+    out when they fly. Without a shape a column is (n,).
 
-    When they were asked: window, version, asked_s: of the request, and the version of the model that they began from;
-    local: what they learnt from; position_m (n, 2); serving (-1: none), distance_m, rsrp_dbm: their base stations, NaN
-    without one; strength (gain and fading), antenna_m, los (NaN: unknown): their links to an eavesdropper's antenna.
+    When they were asked: window, version, asked_s: of the request, and the version of the model
+    that they began from; local: what they learnt from; position_m (n, 2); serving (-1: none),
+    distance_m, rsrp_dbm: their base stations, NaN without one; strength (gain and fading),
+    antenna_m, los (NaN: unknown): their links to an eavesdropper's antenna.
 
-    Updates (n, d): made: as learnt; sent: as protected; got: as the server decoded them; heard: as an
-    eavesdropper did. bits: size of the UE's upload, all its rows together; rho: scale of the decoder's noise.
+    Updates (n, d): made: as learnt; sent: as protected; got: as the server decoded them; heard: as
+    an eavesdropper did. bits: size of the UE's upload, all its rows together; rho: scale of the
+    decoder's noise.
 
-    After they were sent: uplink: their channels to the server; overheard: those to an eavesdropper's antenna.
+    After they were sent: uplink: their channels to the server; overheard: those to an
+    eavesdropper's antenna.
 
-    After the merge: weight: in it, 0 before; staleness: versions from the one they began from to the one they were
-    merged into, -1 while they are not. Where the server gets sums alone, group: whose updates are summed; company:
-    updates in the sum; opened: whether it is opened.
+    After the merge: weight: in it, 0 before; staleness: versions from the one they began from to
+    the one they were merged into, -1 while they are not. Where the server gets sums alone, group:
+    whose updates are summed; company: updates in the sum; opened: whether it is opened.
     """
 
     window: IntArray
@@ -43,7 +49,9 @@ class Uploads(Columns):
     serving: IntArray
     distance_m: FloatArray
     rsrp_dbm: FloatArray
-    made: DenseUpdates | Updates  # a checkpoint has dense ones alone, and reads back the class that it finds here
+    made: (
+        DenseUpdates | Updates
+    )  # a checkpoint has dense ones alone, and reads back the class that it finds here
     sent: DenseUpdates | Updates
     bits: FloatArray
     rho: FloatArray
@@ -72,7 +80,9 @@ class Uploads(Columns):
 
     @property
     def finite(self) -> BoolArray:
-        """Rows (n,) that did not overflow on the UE; the others are sent as zeros and have no weight."""
+        """Rows (n,) that did not overflow on the UE; the others are sent as zeros and have no
+        weight.
+        """
         return np.isfinite(self.made.norm())
 
     @property
@@ -90,7 +100,11 @@ class Uploads(Columns):
     @property
     def arrived_s(self) -> FloatArray:
         """The same as records have it; NaN where the last bit never came."""
-        came = self.channel.decoded if isinstance(self.uplink, SentUploads) else np.isfinite(self.came_s)
+        came = (
+            self.channel.decoded
+            if isinstance(self.uplink, SentUploads)
+            else np.isfinite(self.came_s)
+        )
         return np.where(came, self.came_s, np.nan)
 
     @property
@@ -104,7 +118,9 @@ class Uploads(Columns):
         return Received(got, decoded if self.opened is None else decoded & self.opened)
 
     def observed(self) -> Received:
-        """The rows as the attacker has them: those of the server, or as an eavesdropper decodes them."""
+        """The rows as the attacker has them: those of the server, or as an eavesdropper decodes
+        them.
+        """
         if self.heard is None or self.overheard is None:
             return self.received()
         return Received(self.heard, self.overheard.decoded)
@@ -122,9 +138,9 @@ class Uploads(Columns):
 class Flight:
     """Everything between requests and merges of a server without rounds.
 
-    flying: uploads on the air; arrived: those that have ended and are not merged yet, in the order of their ends, all
-    rows of a UE together; measured: measurements of their UEs; bases: version -> the model that some of them began
-    from.
+    flying: uploads on the air; arrived: those that have ended and are not merged yet, in the order
+    of their ends, all rows of a UE together; measured: measurements of their UEs; bases: version ->
+    the model that some of them began from.
     """
 
     flying: Uploads | None = None
@@ -151,10 +167,14 @@ class Flight:
 
     def with_ended(self, ended: Uploads) -> Flight:
         """After uploads have ended."""
-        return replace(self, flying=_without(self.flying, ended.ue), arrived=_joined(self.arrived, ended))
+        return replace(
+            self, flying=_without(self.flying, ended.ue), arrived=_joined(self.arrived, ended)
+        )
 
     def buffer(self, enough: int) -> Uploads | None:
-        """Rows of `arrived` up to the last of the UE with which those of `enough` UEs were decoded; None before."""
+        """Rows of `arrived` up to the last of the UE with which those of `enough` UEs were decoded;
+        None before.
+        """
         if self.arrived is None:
             return None
         first = np.sort(self.arrived.first)  # of each UE, in the order of ends
@@ -165,8 +185,15 @@ class Flight:
     def without(self, ue: IntArray) -> Flight:
         """After updates of UEs that had ended have been merged or given up."""
         arrived, measured = _without(self.arrived, ue), _without(self.measured, ue)
-        versions = {v for part in (self.flying, arrived) if part is not None for v in part.version.tolist()}
-        return Flight(self.flying, arrived, measured, {version: self.bases[version] for version in sorted(versions)})
+        versions = {
+            v for part in (self.flying, arrived) if part is not None for v in part.version.tolist()
+        }
+        return Flight(
+            self.flying,
+            arrived,
+            measured,
+            {version: self.bases[version] for version in sorted(versions)},
+        )
 
     def measured_of(self, ue: IntArray) -> Local:
         """Measurements of UEs, by increasing (ue, model)."""

@@ -1,17 +1,19 @@
-r"""Belief of an attacker about where UEs are: a probability for every place of a grid, and what it answers from it.
+r"""Belief of an attacker about where UEs are: a probability for every place of a grid, and what it
+answers from it.
 
-With probabilities p of the places of a grid, d the distance to the middle of a cell (of a point to its own cell, 0.38
-times its side, the mean over a square):
+With probabilities p of the places of a grid, d the distance to the middle of a cell (of a point to
+its own cell, 0.38 times its side, the mean over a square):
 
     least expected distance   argmin_x  sum_c p_c d(x, c)              (for the error)
-    best disc                 argmax_c  sum_c' p_c' |disc(c) with c'|   (for success within a radius; shares of cells)
+    best disc                 argmax_c  sum_c' p_c' |disc(c) with c'|   (for success within a
+    radius; shares of cells)
     credible area             the smallest set of cells that holds a probability
     entropy                   - sum_c p_c log2 p_c
 
-The posterior mean is no answer: between two humps it lies where no UE is. An answer in the cell to which an estimate
-of the round points is that point, which is finer than the cell; and of discs that hold nearly as much as the best one,
-that around the answer is taken.
-[Shokri et al. 2011, Quantifying Location Privacy, Section III, for distance and success of the best answer; Weiszfeld
+The posterior mean is no answer: between two humps it lies where no UE is. An answer in the cell to
+which an estimate of the round points is that point, which is finer than the cell; and of discs that
+hold nearly as much as the best one, that around the answer is taken. [Shokri et al. 2011,
+Quantifying Location Privacy, Section III, for distance and success of the best answer; Weiszfeld
 1937, for the point of least distance]
 """
 
@@ -39,10 +41,11 @@ _FEWEST = 30  # terms of D
 class Belief:
     """Probabilities of places after (or, in hindsight, for) one round.
 
-    round, time_s : of the round that it speaks of; ue (k,) : of whom, by the names that the attacker knows, ascending;
-    grid : the G places; probability (k, G) : each row sums to 1; prior (G,) : where a UE is, before any estimate.
-    point_m (k, R, 2) : where the estimates of this round put them, finer than cells, NaN where there are none; alone :
-    whether these are better answers than the belief (see `Memory`).
+    round, time_s : of the round that it speaks of; ue (k,) : of whom, by the names that the
+    attacker knows, ascending; grid : the G places; probability (k, G) : each row sums to 1; prior
+    (G,) : where a UE is, before any estimate. point_m (k, R, 2) : where the estimates of this round
+    put them, finer than cells, NaN where there are none; alone : whether these are better answers
+    than the belief (see `Memory`).
     """
 
     round: int
@@ -62,9 +65,10 @@ class Belief:
 
 @frozen
 class Answers(Columns):
-    """Answers of k beliefs. place_m (k, 2), stated_error_m (k,) : least expected distance, and that distance; disc_m
-    (k, 2), disc_probability (k,) : centre and mass of the best disc; entropy_bits (k,); area50_m2, area90_m2 (k,) :
-    credible areas; least50, least90 (k,) : the least probability of a cell in them.
+    """Answers of k beliefs. place_m (k, 2), stated_error_m (k,) : least expected distance, and that
+    distance; disc_m (k, 2), disc_probability (k,) : centre and mass of the best disc; entropy_bits
+    (k,); area50_m2, area90_m2 (k,) : credible areas; least50, least90 (k,) : the least probability
+    of a cell in them.
     """
 
     place_m: FloatArray
@@ -85,16 +89,21 @@ def answers(
     point_m: FloatArray | None = None,
     alone: bool = False,
 ) -> Answers:
-    """Answers of beliefs (k, G); hit_radius_m : radius of the disc; point_m (k, R, 2) : where estimates of the round
-    point; alone : points are the answers wherever they lie. Rows of probability must sum to 1.
+    """Answers of beliefs (k, G); hit_radius_m : radius of the disc; point_m (k, R, 2) : where
+    estimates of the round point; alone : points are the answers wherever they lie. Rows of
+    probability must sum to 1.
     """
     point_m = np.zeros((len(probability), 0, 2)) if point_m is None else point_m
     size = max(_AT_ONCE // len(grid), 1)
     each = blocks(max(len(probability), 1), size)
-    return Answers.join([_answers(probability[some], grid, hit_radius_m, point_m[some], alone) for some in each])
+    return Answers.join(
+        [_answers(probability[some], grid, hit_radius_m, point_m[some], alone) for some in each]
+    )
 
 
-def _answers(p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: FloatArray, alone: bool) -> Answers:
+def _answers(
+    p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: FloatArray, alone: bool
+) -> Answers:
     """`answers` of a few beliefs (k, G)."""
     middle_m = least_distance_m(p, grid)
     place_m = sharpened(middle_m, grid, point_m, alone)
@@ -116,7 +125,8 @@ def _answers(p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: Flo
 
 
 def _credible(p: Float32Array, grid: PlaceGrid) -> list[tuple[FloatArray, FloatArray]]:
-    """Area (k,) of the smallest sets of places that hold half and nine tenths, and the least probability (k,) in it.
+    """Area (k,) of the smallest sets of places that hold half and nine tenths, and the least
+    probability (k,) in it.
 
     Places below a twentieth of the mean are in neither: together they hold less than a twentieth.
     """
@@ -132,13 +142,16 @@ def _credible(p: Float32Array, grid: PlaceGrid) -> list[tuple[FloatArray, FloatA
 
 
 def least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
-    """The point (k, 2) of least expected distance of beliefs (k, G), to a few metres per 100 m of a block.
+    """The point (k, 2) of least expected distance of beliefs (k, G), to a few metres per 100 m of a
+    block.
 
-    Cells are gathered into at most 25 x 25 blocks, each at its centre of mass c_b, and Weiszfeld's iteration
+    Cells are gathered into at most 25 x 25 blocks, each at its centre of mass c_b, and Weiszfeld's
+    iteration
 
         x' = sum_b m_b c_b / d(x, c_b)  /  sum_b m_b / d(x, c_b)
 
-    begins at the median along each axis. The likeliest cell is the answer where it is nearer to all.
+    begins at the median along each axis. The likeliest cell is the answer where it is nearer to
+    all.
     """
     maps = p.reshape(-1, grid.ny, grid.nx)
     (in_y, y_m) = _gathered(grid.ny, grid.cell_m[1])
@@ -148,7 +161,10 @@ def least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     mass = np.maximum(in_y.T @ along, np.float32(1e-30))
     block_y = ((in_y * y_m[:, None]).T @ along / mass).reshape(len(p), blocks)
     block_x = (in_y.T @ (maps @ (in_x * x_m[:, None])) / mass).reshape(len(p), blocks)
-    x, y = (_median(mass.sum(axis=axis), at, into) for axis, at, into in ((1, x_m, in_x), (2, y_m, in_y)))
+    x, y = (
+        _median(mass.sum(axis=axis), at, into)
+        for axis, at, into in ((1, x_m, in_x), (2, y_m, in_y))
+    )
     mass = mass.reshape(len(p), blocks)
     own = np.float32(_OWN**2 * np.prod(grid.area.side_m) / blocks)
     for _ in range(_STEPS):
@@ -158,13 +174,17 @@ def least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     found = grid.area.low_m + np.concatenate([x, y], axis=1)
     sure = np.flatnonzero(p.max(axis=1) > _SURE)
     mode_m = grid.place_m[p[sure].argmax(axis=1)]
-    nearer = expected_distance_m(p[sure], grid, mode_m) < expected_distance_m(p[sure], grid, found[sure])
+    nearer = expected_distance_m(p[sure], grid, mode_m) < expected_distance_m(
+        p[sure], grid, found[sure]
+    )
     found[sure[nearer]] = mode_m[nearer]
     return found
 
 
 def _gathered(n: int, cell_m: float) -> tuple[Float32Array, Float32Array]:
-    """Which of at most 25 blocks of an axis each of n cells is in (n, B), and the middles (n,) of the cells."""
+    """Which of at most 25 blocks of an axis each of n cells is in (n, B), and the middles (n,) of
+    the cells.
+    """
     side = -(-n // _BLOCKS)
     block = np.arange(n)[:, None] // side == np.arange(-(-n // side))
     return block.astype(np.float32), ((np.arange(n) + 0.5) * cell_m).astype(np.float32)
@@ -177,20 +197,26 @@ def _median(mass: Float32Array, at_m: Float32Array, into: Float32Array) -> Float
     return middle_m[half.argmax(axis=1), None]
 
 
-def sharpened(place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray, alone: bool = False) -> FloatArray:
+def sharpened(
+    place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray, alone: bool = False
+) -> FloatArray:
     """Places (k, 2), or the first of the points (k, R, 2) in their cells; alone : in any cell."""
     if not point_m.size:
         return place_m
     there = grid.area.contains(point_m.reshape(-1, 2)).reshape(point_m.shape[:2])
-    cell = grid.nearest(np.where(there[..., None], point_m, grid.area.low_m).reshape(-1, 2)).reshape(there.shape)
+    cell = grid.nearest(
+        np.where(there[..., None], point_m, grid.area.low_m).reshape(-1, 2)
+    ).reshape(there.shape)
     same = there & ((cell == grid.nearest(place_m)[:, None]) | alone)
     first = np.take_along_axis(point_m, same.argmax(axis=1)[:, None, None], axis=1)[:, 0]
     return np.where(same.any(axis=1)[:, None], first, place_m)
 
 
-def expected_distance_m(probability: Float32Array, grid: PlaceGrid, place_m: FloatArray) -> FloatArray:
-    """sum_c p_c d(place, c) (k,) of beliefs (k, G) to places (k, 2): the correctness of an attacker that answers with
-    its whole belief.
+def expected_distance_m(
+    probability: Float32Array, grid: PlaceGrid, place_m: FloatArray
+) -> FloatArray:
+    """sum_c p_c d(place, c) (k,) of beliefs (k, G) to places (k, 2): the correctness of an attacker
+    that answers with its whole belief.
     """
     middle_m = grid.place_m.reshape(grid.ny, grid.nx, 2)
     x = (middle_m[0, :, 0] - place_m[:, :1]).astype(np.float32) ** 2
@@ -219,7 +245,9 @@ def probability_within(
     return total
 
 
-def in_area(probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, least: FloatArray) -> BoolArray:
+def in_area(
+    probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, least: FloatArray
+) -> BoolArray:
     """Whether places (k, 2) lie in cells of at least this probability (k,)."""
     inside = grid.area.contains(place_m)
     cell = grid.nearest(np.where(inside[:, None], place_m, grid.area.low_m))
@@ -228,19 +256,21 @@ def in_area(probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, lea
 
 @frozen
 class Memory:
-    r"""Whether what was believed of a round tells the next estimate better than the estimate of that round alone.
+    r"""Whether what was believed of a round tells the next estimate better than the estimate of
+    that round alone.
 
-    Estimates of one round lie around the truth with errors of their own. So the answer x that lies nearer to the truth
-    than the estimate z of its round is, on average, also nearer to the estimate z' of the round after. With
+    Estimates of one round lie around the truth with errors of their own. So the answer x that lies
+    nearer to the truth than the estimate z of its round is, on average, also nearer to the estimate
+    z' of the round after. With
 
         D = mean of |z' - x| - |z' - z|      over UEs and successive rounds,
 
-    memory does not help where D is more than one standard error above 0: then the errors of shadow UEs are not those of
-    real ones. No true place is read. A UE that returns to where it was makes D smaller than it should be, so that an
-    attacker believes in its memory too often, not too seldom.
+    memory does not help where D is more than one standard error above 0: then the errors of shadow
+    UEs are not those of real ones. No true place is read. A UE that returns to where it was makes D
+    smaller than it should be, so that an attacker believes in its memory too often, not too seldom.
 
-    count, total_m, square_m2 : of the terms of D; round : the last; ue (k,), place_m, point_m (k, 2) : answers of that
-    round and the estimates alone.
+    count, total_m, square_m2 : of the terms of D; round : the last; ue (k,), place_m, point_m (k,
+    2) : answers of that round and the estimates alone.
     """
 
     count: int = 0
@@ -252,14 +282,16 @@ class Memory:
     point_m: FloatArray = field(default_factory=no_places)
 
     def plus(self, round_: int, ue: IntArray, place_m: FloatArray, point_m: FloatArray) -> Memory:
-        """With answers (k, 2), and estimates alone (k, 2), of UEs (k,) ascending in a round; a second look at it does
-        not count.
+        """With answers (k, 2), and estimates alone (k, 2), of UEs (k,) ascending in a round; a
+        second look at it does not count.
         """
         if round_ == self.round:
             return self
         now, then = successive(round_, ue, self.round, self.ue)
         next_m = point_m[now]
-        term_m = np.hypot(*(next_m - self.place_m[then]).T) - np.hypot(*(next_m - self.point_m[then]).T)
+        term_m = np.hypot(*(next_m - self.place_m[then]).T) - np.hypot(
+            *(next_m - self.point_m[then]).T
+        )
         term_m = term_m[np.isfinite(term_m)]
         total_m = self.total_m + float(term_m.sum())
         square_m2 = self.square_m2 + float((term_m**2).sum())

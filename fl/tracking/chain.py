@@ -1,27 +1,30 @@
-r"""A hidden Markov chain over the places of a grid: motion, filter, smoother, and what they learn of motion.
+r"""A hidden Markov chain over the places of a grid: motion, filter, smoother, and what they learn
+of motion.
 
 **Motion** from round to round: stay, move by a Gaussian, or jump,
 
     K = w_0 I + sum_k w_k G_k + w_J 1 pi^T,
 
-with weights w of each UE, which sum to 1. G_k(i, j) is the integral over cell j of a Gaussian of sigma_k per axis
-around the middle of cell i, of a UE that is known to end inside the area: rows sum to 1 at the border as well. pi is
-where jumps end. G_k is a product of a matrix along y and one along x. That of a wide Gaussian has few singular values
-that count, so that two thin products replace one. Maps are (n_ue, ny, nx), float32.
+with weights w of each UE, which sum to 1. G_k(i, j) is the integral over cell j of a Gaussian of
+sigma_k per axis around the middle of cell i, of a UE that is known to end inside the area: rows sum
+to 1 at the border as well. pi is where jumps end. G_k is a product of a matrix along y and one
+along x. That of a wide Gaussian has few singular values that count, so that two thin products
+replace one. Maps are (n_ue, ny, nx), float32.
 
-**Habits** are how one UE moves: frequencies of the components, and the places to which it jumps back. With n the
-expected uses of each component, and w^0 the weights of a UE of which nothing is known,
+**Habits** are how one UE moves: frequencies of the components, and the places to which it jumps
+back. With n the expected uses of each component, and w^0 the weights of a UE of which nothing is
+known,
 
     w = (n + m_0 w^0) / (|n| + m_0).
 
-Borrowed weights alone made tracks worse than the estimates themselves, so that m_0 is small. A UE with places of its
-own jumps to
+Borrowed weights alone made tracks worse than the estimates themselves, so that m_0 is small. A UE
+with places of its own jumps to
 
     0.6 o_part + 0.3 o + 0.1 pi,
 
-with o_part the mean of what was believed of the UE in rounds of this part of the day, o that of all parts, and pi the
-prior of jumps, which takes the place of a mean that has no round yet. Parts are quarters of a day, on weekdays and on
-weekends.
+with o_part the mean of what was believed of the UE in rounds of this part of the day, o that of all
+parts, and pi the prior of jumps, which takes the place of a mean that has no round yet. Parts are
+quarters of a day, on weekdays and on weekends.
 
 **Beliefs**, rescaled in every step:
 
@@ -29,11 +32,12 @@ weekends.
     b_t(i) ~ sum_j K(i, j) e_{t+1}(j) b_{t+1}(j)                 (backwards)
     p_t(i) ~ a_t(i) b_t(i)                                       (smoother)
 
-w_k <a_{t-1}, K_k (e_t b_t)> / <a_{t-1}, K (e_t b_t)> is the probability that component k of motion brought the UE here.
-With it weights are learnt, in the filter round by round with b = 1, and from the whole history in passes of expectation
-and maximisation (EM); with the mean of p_t by part of the day the places of a UE. UEs are worked through in groups, so
-that the maps of all looks at a group fit into memory: 4 S G bytes per UE, of S looks at G places.
-[Rabiner 1989, Eqs. 19-27, and 91-95 for the scaling]
+w_k <a_{t-1}, K_k (e_t b_t)> / <a_{t-1}, K (e_t b_t)> is the probability that component k of motion
+brought the UE here. With it weights are learnt, in the filter round by round with b = 1, and from
+the whole history in passes of expectation and maximisation (EM); with the mean of p_t by part of
+the day the places of a UE. UEs are worked through in groups, so that the maps of all looks at a
+group fit into memory: 4 S G bytes per UE, of S looks at G places. [Rabiner 1989, Eqs. 19-27, and
+91-95 for the scaling]
 """
 
 from __future__ import annotations
@@ -78,7 +82,9 @@ Factors = list[tuple[Float32Array, Float32Array]]
 
 @frozen
 class RoundOfMotion:
-    """One round of motion: weight (n_ue, K + 2) of the components, and target (n_ue or 1, ny, nx) of jumps."""
+    """One round of motion: weight (n_ue, K + 2) of the components, and target (n_ue or 1, ny, nx)
+    of jumps.
+    """
 
     weight: FloatArray
     target: Maps
@@ -94,20 +100,28 @@ class Motion:
     @staticmethod
     @lru_cache(maxsize=8)
     def over(grid: PlaceGrid, max_speed_mps: float, round_s: float) -> Motion:
-        """Gaussians for rounds of round_s: none wider than half the way at the largest speed, none within a cell."""
+        """Gaussians for rounds of round_s: none wider than half the way at the largest speed, none
+        within a cell.
+        """
         widest_m = max_speed_mps * round_s / 2 if np.isfinite(round_s) else np.inf
         sigma_m = np.unique(np.minimum(SIGMA_M, widest_m))
         return Motion(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
 
     def step(self, p: Maps, leg: RoundOfMotion, e: Maps | None = None) -> tuple[Maps, FloatArray]:
-        """p K: where UEs with maps p are a round later; and the share of each component in coming to e, if any."""
+        """p K: where UEs with maps p are a round later; and the share of each component in coming
+        to e, if any.
+        """
         jumped = sums(p)[:, None, None] * leg.target
-        return _mixed(p, (_forward(gaussian, p) for gaussian in self._gaussians), jumped, leg.weight, e)
+        return _mixed(
+            p, (_forward(gaussian, p) for gaussian in self._gaussians), jumped, leg.weight, e
+        )
 
     def back(self, v: Maps, leg: RoundOfMotion, p: Maps | None = None) -> tuple[Maps, FloatArray]:
         """K v, the adjoint of `step`; and the share of each component in coming from p, if any."""
         jumped = inner(v, leg.target)[:, None, None]
-        return _mixed(v, (_backward(gaussian, v) for gaussian in self._gaussians), jumped, leg.weight, p)
+        return _mixed(
+            v, (_backward(gaussian, v) for gaussian in self._gaussians), jumped, leg.weight, p
+        )
 
     @cached_property
     def _gaussians(self) -> list[Factors]:
@@ -131,9 +145,9 @@ def _backward(gaussian: Factors, v: Maps) -> Maps:
 def _mixed(
     stayed: Maps, moved: Iterable[Maps], jumped: Maps, weight: FloatArray, other: Maps | None
 ) -> tuple[Maps, FloatArray]:
-    """Sum of parts by weight (n_ue, K + 2), as large as those that stayed; and the share (n_ue, K + 2) of each
-    component in coming to (or from) other maps: <w_k part_k, other> / <sum, other>, 0 where that is 0 or there are
-    none.
+    """Sum of parts by weight (n_ue, K + 2), as large as those that stayed; and the share (n_ue, K +
+    2) of each component in coming to (or from) other maps: <w_k part_k, other> / <sum, other>, 0
+    where that is 0 or there are none.
     """
     mixed = np.zeros_like(stayed)
     room = np.empty_like(stayed)
@@ -148,7 +162,9 @@ def _mixed(
 
 
 def _axes(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
-    """Along y and x, the probability (n, n) of coming from the middle of a cell into each by a Gaussian."""
+    """Along y and x, the probability (n, n) of coming from the middle of a cell into each by a
+    Gaussian.
+    """
     gaussians = []
     for n, side_m in ((grid.ny, grid.cell_m[1]), (grid.nx, grid.cell_m[0])):
         away = np.abs(np.arange(n)[:, None] - np.arange(n))
@@ -164,12 +180,17 @@ def _factors(axes: list[FloatArray]) -> Factors:
     ranks = [(each > _NOTHING * each[0]).sum() for each in s]
     pairs = [axes]
     if sum(ranks) <= _THIN * sum(map(len, axes)):
-        pairs = [[u[i][:, :r] * s[i][:r] for i, r in enumerate(ranks)], [v[i][:r] for i, r in enumerate(ranks)]]
+        pairs = [
+            [u[i][:, :r] * s[i][:r] for i, r in enumerate(ranks)],
+            [v[i][:r] for i, r in enumerate(ranks)],
+        ]
     return [(y.astype(np.float32), x.astype(np.float32)) for y, x in pairs]
 
 
 def blurred(p: Float32Array, grid: PlaceGrid, sigma_m: float) -> Float32Array:
-    """Maps (n, G) of a place that was displaced by a Gaussian of sigma_m per axis, and is inside the area."""
+    """Maps (n, G) of a place that was displaced by a Gaussian of sigma_m per axis, and is inside
+    the area.
+    """
     if sigma_m <= 0:
         return p
     y, x = (axis.astype(np.float32) for axis in _axes(grid, sigma_m))
@@ -177,7 +198,9 @@ def blurred(p: Float32Array, grid: PlaceGrid, sigma_m: float) -> Float32Array:
 
 
 def inner(p: Maps, q: Maps) -> Float32Array:
-    """<p_u, q_u> (n,) of maps (n, ny, nx), each alone, whatever maps stand beside it; one q may serve all."""
+    """<p_u, q_u> (n,) of maps (n, ny, nx), each alone, whatever maps stand beside it; one q may
+    serve all.
+    """
     cells = p.shape[1] * p.shape[2]
     return (p.reshape(-1, 1, cells) @ q.reshape(-1, cells, 1))[:, 0, 0]
 
@@ -194,7 +217,9 @@ def scaled(p: Maps) -> Maps:
 
 
 def resampled(p: Maps, grid: PlaceGrid) -> Maps:
-    """Maps (..., ny, nx) on another grid of the same area: the mass of a cell is spread evenly over it."""
+    """Maps (..., ny, nx) on another grid of the same area: the mass of a cell is spread evenly over
+    it.
+    """
     ny, nx = p.shape[-2:]
     if (ny, nx) == (grid.ny, grid.nx):
         return p
@@ -211,9 +236,10 @@ def _overlap(n: int, m: int) -> Float32Array:
 
 @frozen
 class Habits(Columns):
-    """Habits of UEs (n_ue,). count (n_ue, K + 2) : expected uses of each component of motion. borrowed (n_ue, K + 2) :
-    the weights of a UE of which nothing is known. beliefs (n_ue, P, ny, nx) : sums by part of the day; P = 0 where UEs
-    have no places of their own. Those of a slice stay parts of the others.
+    """Habits of UEs (n_ue,). count (n_ue, K + 2) : expected uses of each component of motion.
+    borrowed (n_ue, K + 2) : the weights of a UE of which nothing is known. beliefs (n_ue, P, ny,
+    nx) : sums by part of the day; P = 0 where UEs have no places of their own. Those of a slice
+    stay parts of the others.
     """
 
     count: FloatArray
@@ -240,14 +266,22 @@ class Habits(Columns):
         """Motion in a round of a class of hours; prior (1, ny, nx) of jumps."""
         if not self.own_places:
             return RoundOfMotion(self.weight, prior)
-        part, every = (_mean(p, prior) for p in (self.beliefs[:, _part_of_day(at)], self.beliefs.sum(axis=1)))
-        mixed = np.float32(_PART) * part + np.float32(_ALL) * every + np.float32(1 - _PART - _ALL) * prior
+        part, every = (
+            _mean(p, prior) for p in (self.beliefs[:, _part_of_day(at)], self.beliefs.sum(axis=1))
+        )
+        mixed = (
+            np.float32(_PART) * part
+            + np.float32(_ALL) * every
+            + np.float32(1 - _PART - _ALL) * prior
+        )
         return RoundOfMotion(self.weight, mixed)
 
     @property
     def weight(self) -> FloatArray:
         """Weights (n_ue, K + 2)."""
-        return (self.count + _BORROWED * self.borrowed) / (self.count.sum(axis=1, keepdims=True) + _BORROWED)
+        return (self.count + _BORROWED * self.borrowed) / (
+            self.count.sum(axis=1, keepdims=True) + _BORROWED
+        )
 
     def add_belief(self, at: int, p: Maps) -> None:
         """Add what is believed (n_ue, ny, nx) of a round in a class of hours."""
@@ -275,23 +309,31 @@ def _mean(total: Maps, prior: Maps) -> Maps:
 
 
 def weights_without_knowledge(sigma_m: FloatArray) -> FloatArray:
-    """Weights (K + 2,) that are assumed before any motion was observed: in half of the rounds UEs stay."""
+    """Weights (K + 2,) that are assumed before any motion was observed: in half of the rounds UEs
+    stay.
+    """
     gaussians = np.full(len(sigma_m), (1 - _STAY - _JUMP) / max(len(sigma_m), 1))
     weight = np.concatenate([[_STAY], gaussians, [_JUMP]])
     return weight / weight.sum()
 
 
-def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, side_m: FloatArray) -> FloatArray:
+def weights_of(
+    displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, side_m: FloatArray
+) -> FloatArray:
     """Weights (K + 2,) most likely for displacements (n,) between successive rounds, by EM.
 
-    A UE that stays moves within a cell; one that jumps ends anywhere in the area. A tenth is left to what is assumed of
-    a UE of which nothing is known, since real UEs move otherwise.
+    A UE that stays moves within a cell; one that jumps ends anywhere in the area. A tenth is left
+    to what is assumed of a UE of which nothing is known, since real UEs move otherwise.
     """
     start = weights_without_knowledge(sigma_m)
     if not len(displacement_m):
         return start
-    variance_m2 = np.append(cell_m**2 / 6.0, sigma_m**2)  # two places in a cell: cell^2 / 6 per axis
-    density = np.exp(-(displacement_m[:, None] ** 2) / (2 * variance_m2)) / (2 * np.pi * variance_m2)
+    variance_m2 = np.append(
+        cell_m**2 / 6.0, sigma_m**2
+    )  # two places in a cell: cell^2 / 6 per axis
+    density = np.exp(-(displacement_m[:, None] ** 2) / (2 * variance_m2)) / (
+        2 * np.pi * variance_m2
+    )
     density = np.column_stack([density, np.full(len(density), 1.0 / np.prod(side_m))])
     weight = start
     for _ in range(_STEPS):
@@ -302,8 +344,8 @@ def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, s
 
 @frozen
 class LooksAtGroup:
-    """A few UEs at all looks: emissions, look by look; first (n_ue,) look at each; the legs before each look, and their
-    classes of hours.
+    """A few UEs at all looks: emissions, look by look; first (n_ue,) look at each; the legs before
+    each look, and their classes of hours.
     """
 
     emission: Emission
@@ -331,16 +373,22 @@ class Chain:
         return self.motion.grid
 
     def coarser(self) -> Chain:
-        """On a grid of at most 50 cells per side, on which motion is learnt as well, in a fraction of the time."""
+        """On a grid of at most 50 cells per side, on which motion is learnt as well, in a fraction
+        of the time.
+        """
         grid = self.grid
         if max(grid.nx, grid.ny) <= _LEARNT_ON:
             return self
         coarse = PlaceGrid(grid.area, min(grid.nx, _LEARNT_ON), min(grid.ny, _LEARNT_ON))
-        return replace(self, motion=Motion(coarse, self.motion.sigma_m), prior=resampled(self.prior, coarse))
+        return replace(
+            self, motion=Motion(coarse, self.motion.sigma_m), prior=resampled(self.prior, coarse)
+        )
 
-    def filtered(self, p: Maps, habits: Habits, classes: list[int], emission: Emission) -> tuple[Maps, FloatArray]:
-        """Beliefs (n_ue, ny, nx) after rounds of motion in these classes of hours and one look; and the uses
-        (n_ue, K + 2) of the components, where exactly one round has passed, else 0.
+    def filtered(
+        self, p: Maps, habits: Habits, classes: list[int], emission: Emission
+    ) -> tuple[Maps, FloatArray]:
+        """Beliefs (n_ue, ny, nx) after rounds of motion in these classes of hours and one look; and
+        the uses (n_ue, K + 2) of the components, where exactly one round has passed, else 0.
         """
         new = np.empty_like(p)
         uses = np.zeros((len(p), len(self.motion.sigma_m) + 2))
@@ -349,14 +397,17 @@ class Chain:
             own = habits.select(rows)
             e = emission.select(rows).maps()
             for at in classes:
-                some, uses[rows] = self.motion.step(some, own.leg(at, self.prior), e if len(classes) == 1 else None)
+                some, uses[rows] = self.motion.step(
+                    some, own.leg(at, self.prior), e if len(classes) == 1 else None
+                )
             new[rows] = scaled(some * e)
         return new, uses
 
     def smoothed(
         self, history: History, ue: IntArray, habits: Habits, passes: int = _PASSES
     ) -> Iterator[tuple[IntArray, Maps]]:
-        """Beliefs (S, k, ny, nx) after every look about groups of UEs (k,), rows of those asked for: ue (n,) ascending.
+        """Beliefs (S, k, ny, nx) after every look about groups of UEs (k,), rows of those asked
+        for: ue (n,) ascending.
 
         habits : where learning begins; passes : in which it is learnt again.
         """
@@ -368,17 +419,23 @@ class Chain:
             if passes and own.own_places:  # places need all cells
                 places = own.forgotten()
                 self._passed(looks, places)
-                looks = replace(looks, legs=self._legs(looks.classes, replace(own, beliefs=places.beliefs)))
+                looks = replace(
+                    looks, legs=self._legs(looks.classes, replace(own, beliefs=places.beliefs))
+                )
             yield np.arange(len(ue))[rows], self._passed(looks, None)
 
-    def learnt(self, history: History, ue: IntArray, habits: Habits, passes: int = _PASSES) -> Habits:
+    def learnt(
+        self, history: History, ue: IntArray, habits: Habits, passes: int = _PASSES
+    ) -> Habits:
         """Motion, and places on a coarser grid, as all looks of the history tell them (EM)."""
         coarse = self.coarser()
         known = habits.resampled(coarse.grid)
         for _ in range(passes):
             new = known.forgotten()
             for rows in _groups(len(ue), len(coarse.grid), len(history)):
-                coarse._passed(coarse._looks(history, ue[rows], known.select(rows)), new.select(rows))
+                coarse._passed(
+                    coarse._looks(history, ue[rows], known.select(rows)), new.select(rows)
+                )
             known = new
         return known
 
@@ -395,8 +452,8 @@ class Chain:
         return {at: habits.leg(at, self.prior) for at in set(chain(*classes))}
 
     def _passed(self, looks: LooksAtGroup, new: Habits | None) -> Maps:
-        """One pass forward and backward: the smoother's beliefs (S, n_ue, ny, nx); new : where uses and beliefs are
-        added, if any; a pass that learns motion alone leaves the filter's beliefs.
+        """One pass forward and backward: the smoother's beliefs (S, n_ue, ny, nx); new : where uses
+        and beliefs are added, if any; a pass that learns motion alone leaves the filter's beliefs.
         """
         p = self._forward(looks)
         v = np.ones_like(p[0])
@@ -405,7 +462,9 @@ class Chain:
             if new is None or new.own_places:
                 p[t] = scaled(p[t] * v)
             if new is not None and classes:
-                new.add_belief(classes[-1], np.where((looks.first <= t)[:, None, None], p[t], np.float32(0.0)))
+                new.add_belief(
+                    classes[-1], np.where((looks.first <= t)[:, None, None], p[t], np.float32(0.0))
+                )
             if t == 0:
                 break
             v = v * looks.likelihood(t)
@@ -419,7 +478,9 @@ class Chain:
 
     def _forward(self, looks: LooksAtGroup) -> Maps:
         """a_t (S, n_ue, ny, nx); no UE is followed before the first look at it."""
-        p = np.empty((len(looks.classes), len(looks.first), self.grid.ny, self.grid.nx), dtype=np.float32)
+        p = np.empty(
+            (len(looks.classes), len(looks.first), self.grid.ny, self.grid.nx), dtype=np.float32
+        )
         some = np.repeat(self.prior, len(looks.first), axis=0)
         for t, classes in enumerate(looks.classes):
             for at in classes:
@@ -430,6 +491,8 @@ class Chain:
 
 
 def _groups(n_ue: int, places: int, looks: int) -> list[slice]:
-    """UEs in groups whose maps of all looks fit into memory, and those of one look into the cache."""
+    """UEs in groups whose maps of all looks fit into memory, and those of one look into the
+    cache.
+    """
     size = max(min(_AT_ONCE, _NUMBERS // max(looks, 1)) // places, 1)
     return blocks(n_ue, size)

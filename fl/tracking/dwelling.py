@@ -4,44 +4,49 @@ Estimates z_r of the rounds r of one night d have, with the home h, the likeliho
 
     p(z_d | h) = share prod_r e(z_r | h) + (1 - share) sum_h' pi(h') prod_r e(z_r | h'),
 
-where share is the probability to sleep at home, pi the prior of places, and e the error of one estimate without the
-part that persists (see `fl.tracking.error_model`): a night away is spent at one other place. The nights of one UE are
-independent given h, so that log p(h) = log pi(h) + sum_d log p(z_d | h). The persistent part of the error displaces all
-estimates of one place alike: what nights tell is the home so displaced, and the posterior is convolved with
-N(0, bias_m^2). Without that step false places are named with certainty.
+where share is the probability to sleep at home, pi the prior of places, and e the error of one
+estimate without the part that persists (see `fl.tracking.error_model`): a night away is spent at
+one other place. The nights of one UE are independent given h, so that log p(h) = log pi(h) + sum_d
+log p(z_d | h). The persistent part of the error displaces all estimates of one place alike: what
+nights tell is the home so displaced, and the posterior is convolved with N(0, bias_m^2). Without
+that step false places are named with certainty.
 
-A workday d has the same form, and two more things are known. A UE that is not at work may be at home, so the other
-part is
+A workday d has the same form, and two more things are known. A UE that is not at work may be at
+home, so the other part is
 
     a_d = stay sum_h p(h | nights) prod_r e(z_r | h) + (1 - stay) sum_h' pi(h') prod_r e(z_r | h').
 
-And many have no workplace, or work at home: then all days are a_d. With `employed` the probability of a workplace away
-from home, and home within a distance left out of the prior of workplaces,
+And many have no workplace, or work at home: then all days are a_d. With `employed` the probability
+of a workplace away from home, and home within a distance left out of the prior of workplaces,
 
     p(w) ~ employed pi(w) (1 - P(home near w)) prod_d [share prod_r e(z_r | w) + (1 - share) a_d],
     p(none) ~ (1 - employed) prod_d a_d.
 
 All likelihoods are relative to 1 / A, the density of an estimate that says nothing.
 
-Of a UE and place three numbers are kept: log-likelihood of home, of work, and of the night or workday that is not over
-yet, whose rounds belong together. With 10,000 places they take 120 kB per UE.
+Of a UE and place three numbers are kept: log-likelihood of home, of work, and of the night or
+workday that is not over yet, whose rounds belong together. With 10,000 places they take 120 kB per
+UE.
 
-**Places that a UE visits again and again** are a mixture of estimates. An estimate z_n of spread sigma_n, right with
-probability w_n, has with places x_j, visited in its class c_n of time with the shares a_cj, the density
+**Places that a UE visits again and again** are a mixture of estimates. An estimate z_n of spread
+sigma_n, right with probability w_n, has with places x_j, visited in its class c_n of time with the
+shares a_cj, the density
 
     p(z_n) = w_n sum_j a_cj N(z_n; x_j, sigma_n^2 I) + (1 - w_n sum_j a_cj) / A.
 
-Shares of a class are drawn to those of all classes, as if by `_PRIOR` more estimates. EM finds places and shares. A
-place is there with odds exp(gain of log-likelihood - cost). Its share costs log n: the shares of habits may be small,
-and twice the 1/2 log n of BIC is what an even prior of shares costs there. Its position costs log(A / (2 pi s^2)),
-where s^2 is the variance per axis that is left of it: BIC's log n leaves out A / sigma^2, and two estimates that lie
-together by chance would make a place. What was right of m estimates is displaced by an error of variance s^2 + bias_m^2
-= sigma^2 / m + bias_m^2 per axis, so that
+Shares of a class are drawn to those of all classes, as if by `_PRIOR` more estimates. EM finds
+places and shares. A place is there with odds exp(gain of log-likelihood - cost). Its share costs
+log n: the shares of habits may be small, and twice the 1/2 log n of BIC is what an even prior of
+shares costs there. Its position costs log(A / (2 pi s^2)), where s^2 is the variance per axis that
+is left of it: BIC's log n leaves out A / sigma^2, and two estimates that lie together by chance
+would make a place. What was right of m estimates is displaced by an error of variance s^2 +
+bias_m^2 = sigma^2 / m + bias_m^2 per axis, so that
 
     P(within hit_radius_m) = P(it is there) [1 - exp(-hit_radius_m^2 / 2 (sigma^2 / m + bias_m^2))].
 
-`home_and_work` knows the shares instead, of days on and off work, for rounds as long as a day, which have no hours. It
-asks which of two places is home: the other order has the likelihood L', so that P(home) = L / (L + L').
+`home_and_work` knows the shares instead, of days on and off work, for rounds as long as a day,
+which have no hours. It asks which of two places is home: the other order has the likelihood L', so
+that P(home) = L / (L + L').
 """
 
 from __future__ import annotations
@@ -77,8 +82,8 @@ Maps = Float32Array
 
 @dataclass(frozen=True)
 class Shares:
-    """Habits of people: home, the share of nights at home; work, of workdays at the workplace; stay, of other workdays
-    at home; employed, of people with a workplace away from home.
+    """Habits of people: home, the share of nights at home; work, of workdays at the workplace;
+    stay, of other workdays at home; employed, of people with a workplace away from home.
     """
 
     home: float
@@ -97,8 +102,8 @@ class Period:
 
 @frozen
 class Hours:
-    """The middle of the windows of rounds (n,) by the wall clock: number of the day (multiples of 7 are Mondays), hour,
-    and whether rounds are too long to have one.
+    """The middle of the windows of rounds (n,) by the wall clock: number of the day (multiples of 7
+    are Mondays), hour, and whether rounds are too long to have one.
     """
 
     day: IntArray
@@ -108,7 +113,9 @@ class Hours:
     @classmethod
     def of(cls, time_s: FloatArray, week_s: FloatArray, round_s: float) -> Hours:
         """Rounds of round_s that end at time_s (n,), which by the wall clock is week_s (n,)."""
-        weeks = np.floor((time_s - week_s) / WEEK_S + 0.5)  # clock changes are far below half a week
+        weeks = np.floor(
+            (time_s - week_s) / WEEK_S + 0.5
+        )  # clock changes are far below half a week
         day, rest_s = np.divmod(weeks * WEEK_S + week_s - round_s / 2, DAY_S)
         return cls(day.astype(int), rest_s / _HOUR_S, round_s > _LONGEST_S)
 
@@ -125,9 +132,11 @@ class Hours:
         return self.day % 7 >= _WORKDAYS
 
     def period(self, home: tuple[float, float], work: tuple[float, float]) -> Period | None:
-        """The night or workday that the first round is in, if it is in any, by the hours at which people are there.
+        """The night or workday that the first round is in, if it is in any, by the hours at which
+        people are there.
 
-        Hours that end before they begin go over midnight; the night is that of the day on which it began.
+        Hours that end before they begin go over midnight; the night is that of the day on which it
+        began.
         """
         day = self.day[0]
         hour = self.hour[0]
@@ -141,8 +150,9 @@ class Hours:
 
 @frozen
 class Residences(Columns):
-    """Evidence about senders (k,), ascending: home, work, open (k, G) and none (k,), sums of log-likelihoods; nights,
-    days (k,) : how many are in them; rounds (k,) of the period that is open: its day, and whether it is a night.
+    """Evidence about senders (k,), ascending: home, work, open (k, G) and none (k,), sums of
+    log-likelihoods; nights, days (k,) : how many are in them; rounds (k,) of the period that is
+    open: its day, and whether it is a night.
     """
 
     sender: IntArray
@@ -162,7 +172,18 @@ class Residences(Columns):
         n = len(sender)
         count = np.zeros(n, dtype=int)
         home, work, rest = np.zeros((3, n, places), dtype=np.float32)
-        return cls(sender, home, work, rest, np.zeros(n), count, count, count, count, np.zeros(n, dtype=bool))
+        return cls(
+            sender,
+            home,
+            work,
+            rest,
+            np.zeros(n),
+            count,
+            count,
+            count,
+            count,
+            np.zeros(n, dtype=bool),
+        )
 
     def plus(self, sender: IntArray, log_e: Maps, period: Period, shares: Shares) -> Residences:
         """With log_e (n, G) of one round in this period, of senders (n,) ascending."""
@@ -175,7 +196,9 @@ class Residences(Columns):
         rows = every.select(at)
         rows = rows.closed(shares, (rows.day != period.day) | (rows.night != period.night))
         day, night = (np.full(len(sender), value) for value in (period.day, period.night))
-        return every.replaced(at, replace(rows, open=rows.open + log_e, rounds=rows.rounds + 1, day=day, night=night))
+        return every.replaced(
+            at, replace(rows, open=rows.open + log_e, rounds=rows.rounds + 1, day=day, night=night)
+        )
 
     def closed(self, shares: Shares, over: BoolArray) -> Residences:
         """With the open periods that are over (k,) counted as they stand."""
@@ -193,13 +216,19 @@ class Residences(Columns):
             work[some] += log_mixed(shares.work, log_e, away)
             none[some] += away
         return replace(
-            self, home=home, work=work, open=np.where(over[:, None], np.float32(0), self.open), none=none,
-            nights=self.nights + (over & self.night), days=self.days + (over & ~self.night),
+            self,
+            home=home,
+            work=work,
+            open=np.where(over[:, None], np.float32(0), self.open),
+            none=none,
+            nights=self.nights + (over & self.night),
+            days=self.days + (over & ~self.night),
             rounds=np.where(over, 0, self.rounds),
-        )  # fmt: skip
+        )
 
     def homes(self, shares: Shares, grid: PlaceGrid, bias_m: float) -> tuple[Maps, Maps]:
-        """Probabilities (k, G) of homes as estimates show them, and of true homes, which are 0 before the first night.
+        """Probabilities (k, G) of homes as estimates show them, and of true homes, which are 0
+        before the first night.
 
         The open period counts as it stands.
         """
@@ -207,15 +236,19 @@ class Residences(Columns):
         seen, home = home_posterior(known.home, even_prior(len(grid)), grid, bias_m)
         return seen, home * (known.nights > 0)[:, None]
 
-    def workplaces(self, seen: Maps, shares: Shares, grid: PlaceGrid, bias_m: float, hit_radius_m: float) -> Maps:
+    def workplaces(
+        self, seen: Maps, shares: Shares, grid: PlaceGrid, bias_m: float, hit_radius_m: float
+    ) -> Maps:
         """Probabilities (k, G) of workplaces, of homes as estimates show them (k, G).
 
-        They are 0 before the first workday, and before the first night: a place of the day alone may be the home of a
-        UE that stays there.
+        They are 0 before the first workday, and before the first night: a place of the day alone
+        may be the home of a UE that stays there.
         """
         known = self.closed(shares, np.ones(len(self.sender), dtype=bool))
         apart = disc_masses(seen, grid, _APART * hit_radius_m)
-        work = work_posterior(known.work, known.none, apart, shares.employed, even_prior(len(grid)), grid, bias_m)
+        work = work_posterior(
+            known.work, known.none, apart, shares.employed, even_prior(len(grid)), grid, bias_m
+        )
         return work * ((known.days > 0) & (known.nights > 0))[:, None]
 
 
@@ -243,7 +276,9 @@ def log_mean(log_e: Maps, probability: Maps) -> FloatArray:
 
 
 def log_mixed(share: float, log_e: Maps, log_other: FloatArray) -> Maps:
-    """log(share exp(log_e) + (1 - share) exp(log_other)) (n, G), of maps (n, G) and what is elsewhere (n,)."""
+    """log(share exp(log_e) + (1 - share) exp(log_other)) (n, G), of maps (n, G) and what is
+    elsewhere (n,).
+    """
     other = np.log1p(-share) + log_other
     return np.logaddexp(np.float32(np.log(share)) + log_e, other[:, None].astype(np.float32))
 
@@ -256,22 +291,34 @@ def log_away(stay: float, log_e: Maps, home: Maps, prior: Maps) -> FloatArray:
 
 
 def home_posterior(log_p: Maps, prior: Maps, grid: PlaceGrid, bias_m: float) -> tuple[Maps, Maps]:
-    """p(h | nights) (n, G) as estimates show it, and of the true home: of sums of log p(z_d | h) (n, G)."""
+    """p(h | nights) (n, G) as estimates show it, and of the true home: of sums of log p(z_d | h)
+    (n, G).
+    """
     with np.errstate(divide="ignore"):
         seen = _normalised(log_p + np.log(prior))
     return seen, _scaled(blurred(seen, grid, bias_m))
 
 
 def work_posterior(
-    log_p: Maps, log_none: FloatArray, near_home: Maps, employed: float, prior: Maps, grid: PlaceGrid, bias_m: float
+    log_p: Maps,
+    log_none: FloatArray,
+    near_home: Maps,
+    employed: float,
+    prior: Maps,
+    grid: PlaceGrid,
+    bias_m: float,
 ) -> Maps:
-    """p(w) (n, G) of the true workplace; what is left to 1 is the probability that there is none away from home.
+    """p(w) (n, G) of the true workplace; what is left to 1 is the probability that there is none
+    away from home.
 
-    The UE does not work away from home where no place is apart from it. log_p (n, G), log_none (n,) : sums over days of
-    the logarithms of both parts; near_home (n, G) : probability that the home is near each place.
+    The UE does not work away from home where no place is apart from it. log_p (n, G), log_none (n,)
+    : sums over days of the logarithms of both parts; near_home (n, G) : probability that the home
+    is near each place.
     """
     apart = prior * np.maximum(1.0 - near_home, 0.0)
-    far = apart.any(axis=1)  # of whom some place is apart from home: not in an area as small as a disc
+    far = apart.any(
+        axis=1
+    )  # of whom some place is apart from home: not in an area as small as a disc
     with np.errstate(divide="ignore"):
         each = np.where(far[:, None], log_p + np.log(apart), np.float32(0.0))
     some = log_mean(each, np.ones((1, 1), dtype=np.float32))
@@ -291,8 +338,9 @@ def _scaled(p: Maps) -> Maps:
 
 @frozen
 class EstimatesOfUe:
-    """Estimates of one UE: z_m (n, 2), spread_m and right (n,), class of time (n,) and number of the day (n,); in an
-    area of area_m2, with errors of which bias_m persists, for places that are right within hit_radius_m.
+    """Estimates of one UE: z_m (n, 2), spread_m and right (n,), class of time (n,) and number of
+    the day (n,); in an area of area_m2, with errors of which bias_m persists, for places that are
+    right within hit_radius_m.
     """
 
     z_m: FloatArray
@@ -310,8 +358,12 @@ class EstimatesOfUe:
         variance = self.spread_m[:, None] ** 2
         return np.exp(-square / (2 * variance)) / (2 * np.pi * variance)
 
-    def fitted(self, place_m: FloatArray, share: FloatArray, known: int | None = None) -> FittedPlaces:
-        """EM over places (k, 2) with shares (C, k); where the first `known` places stay, shares are learnt as well."""
+    def fitted(
+        self, place_m: FloatArray, share: FloatArray, known: int | None = None
+    ) -> FittedPlaces:
+        """EM over places (k, 2) with shares (C, k); where the first `known` places stay, shares are
+        learnt as well.
+        """
         found = self._expected(place_m, share)
         of_class = (np.arange(len(share))[:, None] == self.of_class).astype(float)
         counted = of_class @ self.right
@@ -319,14 +371,18 @@ class EstimatesOfUe:
             if known is not None:
                 visits = of_class @ found.mine
                 overall = (visits.sum(axis=0) + 0.5) / (counted.sum() + 0.5 * (len(place_m) + 1))
-                share = (visits + _PRIOR * overall) / (np.maximum(counted, visits.sum(axis=1)) + _PRIOR)[:, None]
+                share = (visits + _PRIOR * overall) / (
+                    np.maximum(counted, visits.sum(axis=1)) + _PRIOR
+                )[:, None]
             found = self._expected(self._moved(found, known or 0), share)
         return found
 
     def _expected(self, place_m: FloatArray, share: FloatArray) -> FittedPlaces:
         """Responsibilities and log-likelihood of places and shares (C, k)."""
         prior = self.right[:, None] * share[self.of_class]
-        prior *= _SUREST / np.maximum(prior.sum(axis=1, keepdims=True), _SUREST)  # where more lie there than errors say
+        prior *= _SUREST / np.maximum(
+            prior.sum(axis=1, keepdims=True), _SUREST
+        )  # where more lie there than errors say
         each = prior * self.density(place_m)
         whole = each.sum(axis=1) + (1.0 - prior.sum(axis=1)) / self.area_m2
         return FittedPlaces(place_m, each / whole[:, None], float(np.log(whole).sum()))
@@ -341,7 +397,9 @@ class EstimatesOfUe:
 
     def within(self, found: FittedPlaces) -> FloatArray:
         """P(a place is within hit_radius_m of what EM says) (k,), if it is there."""
-        return -np.expm1(-(self.hit_radius_m**2) / (2 * (self._variance_m2(found) + self.bias_m**2)))
+        return -np.expm1(
+            -(self.hit_radius_m**2) / (2 * (self._variance_m2(found) + self.bias_m**2))
+        )
 
     def costs(self, found: FittedPlaces, shares: bool = True) -> FloatArray:
         """Log-likelihood that each place (k,) costs, with its share where that is not known."""
@@ -353,7 +411,9 @@ class EstimatesOfUe:
         return 1.0 / np.maximum((found.mine / self.spread_m[:, None] ** 2).sum(axis=0), 1e-30)
 
     def densest_m(self, found: FittedPlaces, right: FloatArray) -> FloatArray:
-        """The estimate (2,) around which most of the others (n,) lie, weighed by what places leave unexplained."""
+        """The estimate (2,) around which most of the others (n,) lie, weighed by what places leave
+        unexplained.
+        """
         left = right * np.maximum(1.0 - found.mine.sum(axis=1), 0.0)
         some = evenly(len(left), _MOST_SEEDS)
         return self.z_m[some[np.argmax(left @ self.density(self.z_m[some]))]]
@@ -374,15 +434,19 @@ class FittedPlaces:
 
 
 def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) -> FloatArray:
-    """Places (k, 3) besides those known (j, 2), at most `most`, as long as each makes all estimates more likely; the
-    most visited first: x, y, and the probability that it lies within hit_radius_m of one that is visited.
+    """Places (k, 3) besides those known (j, 2), at most `most`, as long as each makes all estimates
+    more likely; the most visited first: x, y, and the probability that it lies within hit_radius_m
+    of one that is visited.
 
-    A place within hit_radius_m of one that is there already explains estimates, but is no other place.
+    A place within hit_radius_m of one that is there already explains estimates, but is no other
+    place.
     """
     known = len(known_m)
 
     def fitted(place_m: FloatArray) -> FittedPlaces:
-        return said.fitted(place_m, np.full((classes, len(place_m)), 0.8 / max(len(place_m), 1)), known)
+        return said.fitted(
+            place_m, np.full((classes, len(place_m)), 0.8 / max(len(place_m), 1)), known
+        )
 
     found = fitted(known_m)
     odds = np.zeros(0)
@@ -390,7 +454,9 @@ def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) ->
         seed_m = said.densest_m(found, said.right)  # where most of what is not explained yet lies
         more = fitted(np.concatenate([found.place_m, seed_m[None]]))
         gain = more.log_likelihood - found.log_likelihood - said.costs(more)[-1]
-        days = np.unique(said.day[more.mine[:, -1] > 0.5])  # with an estimate that is probably of this place
+        days = np.unique(
+            said.day[more.mine[:, -1] > 0.5]
+        )  # with an estimate that is probably of this place
         if gain <= 0 or len(days) < _LEAST_DAYS:
             break
         found = more
@@ -402,15 +468,21 @@ def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) ->
 
 
 def home_and_work(said: EstimatesOfUe, share: FloatArray) -> FloatArray:
-    """Home and workplace (2, 3) of shares (C, 2) that are known: x, y and probability, NaN where there is none."""
-    none = FittedPlaces(no_places(), np.zeros((len(said.z_m), 0)), -len(said.z_m) * np.log(said.area_m2))
+    """Home and workplace (2, 3) of shares (C, 2) that are known: x, y and probability, NaN where
+    there is none.
+    """
+    none = FittedPlaces(
+        no_places(), np.zeros((len(said.z_m), 0)), -len(said.z_m) * np.log(said.area_m2)
+    )
     right = share.max(axis=1)[said.of_class] * said.right
     seed_m = said.densest_m(none, right)
     home, work = (said.fitted(seed_m[None], share[:, [k]]) for k in (0, 1))
     second_m = said.densest_m(work if work.log_likelihood > home.log_likelihood else home, right)
     ways = [said.fitted(np.stack(pair), share) for pair in ((seed_m, second_m), (second_m, seed_m))]
     # neither, a home alone, and both in either order
-    log_p = np.array([each.log_likelihood - said.costs(each, False).sum() for each in (none, home, *ways)])
+    log_p = np.array(
+        [each.log_likelihood - said.costs(each, False).sum() for each in (none, home, *ways)]
+    )
     p = np.exp(log_p - log_p.max())
     p /= p.sum()
     best = np.argmax(p[2:])

@@ -4,9 +4,10 @@ An attack names R places z_1 ... z_R of a UE in a round (R = 1 for a centroid). 
 
     p(z | x) = (1 - outlier) sum_r share_r N(z_r; offset_r + gain_r x, sigma_r^2 I) + outlier / A,
 
-where A is the area. Attacks on noisy updates name places near the middle of the area, whatever the truth is: then the
-gain is small, and an estimate says little. A part of the error, bias_m per axis, stays the same from round to round,
-for instance because of the layout of a home: averaging does not remove it.
+where A is the area. Attacks on noisy updates name places near the middle of the area, whatever the
+truth is: then the gain is small, and an estimate says little. A part of the error, bias_m per axis,
+stays the same from round to round, for instance because of the layout of a home: averaging does not
+remove it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _SAME_GAIN = 0.2
 
 @frozen
 class Emission(Columns):
-    """Likelihood e = floor + sum_r fy_r fx_r of the places of UEs, relative to an estimate that lies anywhere: factors
-    fy (n, R, ny), fx (n, R, nx), floor (n,). e = 1 everywhere where nothing was estimated.
+    """Likelihood e = floor + sum_r fy_r fx_r of the places of UEs, relative to an estimate that
+    lies anywhere: factors fy (n, R, ny), fx (n, R, nx), floor (n,). e = 1 everywhere where nothing
+    was estimated.
     """
 
     fy: Float32Array
@@ -45,10 +47,12 @@ class Emission(Columns):
 
 @frozen
 class ErrorModel(Columns):
-    """share, sigma_m, gain (R,), offset_m (R, 2) : of each rank, shares sum to 1; outlier : probability that none of
-    them says anything; bias_m : standard deviation per axis of the error that persists over rounds, a part of sigma_m.
+    """share, sigma_m, gain (R,), offset_m (R, 2) : of each rank, shares sum to 1; outlier :
+    probability that none of them says anything; bias_m : standard deviation per axis of the error
+    that persists over rounds, a part of sigma_m.
 
-    Of several models side by side (`stacked`) all have one more axis, the first, by which they are selected.
+    Of several models side by side (`stacked`) all have one more axis, the first, by which they are
+    selected.
     """
 
     bounds: ClassVar = dict.fromkeys(("share", "outlier"), (0.0, 1.0 + 1e-9))
@@ -71,13 +75,18 @@ class ErrorModel(Columns):
         return cls(*columns)
 
     def with_ranks(self, ranks: int) -> ErrorModel:
-        """The same for estimates of at least this number of ranks, of which further ones have no share."""
+        """The same for estimates of at least this number of ranks, of which further ones have no
+        share.
+        """
         more = (0, max(ranks - len(self.share), 0))
         every = len(self.share) + more[1]
         return replace(
-            self, share=np.pad(self.share, more), sigma_m=np.pad(self.sigma_m, more, mode="edge"),
-            gain=np.broadcast_to(self.gain, every).copy(), offset_m=np.broadcast_to(self.offset_m, (every, 2)).copy(),
-        )  # fmt: skip
+            self,
+            share=np.pad(self.share, more),
+            sigma_m=np.pad(self.sigma_m, more, mode="edge"),
+            gain=np.broadcast_to(self.gain, every).copy(),
+            offset_m=np.broadcast_to(self.offset_m, (every, 2)).copy(),
+        )
 
     @property
     def precision(self) -> FloatArray:
@@ -92,10 +101,14 @@ class ErrorModel(Columns):
     def without_bias(self) -> ErrorModel:
         """The part that differs from round to round: at least a hundredth of sigma^2."""
         own = self.sigma_m**2 - (self.gain * np.asarray(self.bias_m)[..., None]) ** 2
-        return replace(self, sigma_m=np.sqrt(np.maximum(own, 0.01 * self.sigma_m**2)), bias_m=0.0 * self.bias_m)
+        return replace(
+            self, sigma_m=np.sqrt(np.maximum(own, 0.01 * self.sigma_m**2)), bias_m=0.0 * self.bias_m
+        )
 
     def truths(self, z_m: FloatArray) -> Truths:
-        """The truths that estimates z_m (..., R, 2) mean; ranks beyond those of the model say nothing."""
+        """The truths that estimates z_m (..., R, 2) mean; ranks beyond those of the model say
+        nothing.
+        """
         ranks = min(z_m.shape[-2], self.share.shape[-1])
         gain = self.gain[..., :ranks]
         place_m = (z_m[..., :ranks, :] - self.offset_m[..., :ranks, :]) / gain[..., None]
@@ -105,20 +118,24 @@ class ErrorModel(Columns):
         return Truths(place_m, self.sigma_m[..., :ranks] / gain, share, gain)
 
     def points_m(self, z_m: FloatArray) -> FloatArray:
-        """The truths (n, R, 2) that estimates z_m (n, R, 2) mean, the most exact ranks first; ranks of no share are
-        left out.
+        """The truths (n, R, 2) that estimates z_m (n, R, 2) mean, the most exact ranks first; ranks
+        of no share are left out.
         """
         order = np.argsort(self.sigma_m / self.gain, kind="stable")
         order = order[self.share[order] > 0]
         return self.truths(z_m).place_m[:, order[order < z_m.shape[1]]]
 
     def emission(self, z_m: FloatArray, grid: PlaceGrid) -> Emission:
-        """Emission of estimates z_m (n, R, 2), NaN where nothing was named: integrated exactly over each cell."""
+        """Emission of estimates z_m (n, R, 2), NaN where nothing was named: integrated exactly over
+        each cell.
+        """
         ranks = max(np.isfinite(z_m).all(axis=2).any(axis=0).sum(), 1)
         truths = self.truths(z_m[:, :ranks])
         named = truths.share > 0
         x, y = (
-            _masses(low_m + cell_m * np.arange(n + 1), truths.place_m[..., axis], truths.sigma_m, named)
+            _masses(
+                low_m + cell_m * np.arange(n + 1), truths.place_m[..., axis], truths.sigma_m, named
+            )
             for axis, (low_m, cell_m, n) in enumerate(
                 zip(grid.area.low_m, grid.cell_m, (grid.nx, grid.ny), strict=True)
             )
@@ -127,17 +144,24 @@ class ErrorModel(Columns):
         cells = np.prod(grid.area.side_m) / np.prod(grid.cell_m)
         density = (1.0 - outlier[:, None]) * truths.share / truths.gain**2 * cells
         floor = np.where(named.any(axis=1), outlier, 1.0)
-        return Emission(y.astype(np.float32), (x * density[..., None]).astype(np.float32), floor.astype(np.float32))
+        return Emission(
+            y.astype(np.float32),
+            (x * density[..., None]).astype(np.float32),
+            floor.astype(np.float32),
+        )
 
     def likelihood(self, z_m: FloatArray, grid: PlaceGrid) -> Float32Array:
-        """A e (n, G) of estimates z_m (n, R, 2): relative to 1 / A, the density of an estimate that says nothing."""
+        """A e (n, G) of estimates z_m (n, R, 2): relative to 1 / A, the density of an estimate that
+        says nothing.
+        """
         return self.emission(z_m, grid).maps().reshape(len(z_m), len(grid))
 
 
 @frozen
 class Truths:
-    """The truths that estimates mean: place_m (..., R, 2), NaN where nothing was named, sigma_m (..., R) of them, share
-    (..., R) of each rank among those named, and the gain by which estimates lie closer together.
+    """The truths that estimates mean: place_m (..., R, 2), NaN where nothing was named, sigma_m
+    (..., R) of them, share (..., R) of each rank among those named, and the gain by which estimates
+    lie closer together.
     """
 
     place_m: FloatArray
@@ -146,10 +170,18 @@ class Truths:
     gain: FloatArray
 
 
-def _masses(edge_m: FloatArray, at_m: FloatArray, sigma_m: FloatArray, named: BoolArray) -> FloatArray:
-    """Mass (n, R, cells) in each cell between edges of Gaussians around at_m (n, R); 0 where nothing was named."""
-    away = (edge_m - np.where(named, at_m, 0.0)[..., None]) / np.broadcast_to(sigma_m, at_m.shape)[..., None]
-    tail = ndtr(-np.abs(away))  # beyond each edge, seen from the mean, so that far cells keep their small differences
+def _masses(
+    edge_m: FloatArray, at_m: FloatArray, sigma_m: FloatArray, named: BoolArray
+) -> FloatArray:
+    """Mass (n, R, cells) in each cell between edges of Gaussians around at_m (n, R); 0 where
+    nothing was named.
+    """
+    away = (edge_m - np.where(named, at_m, 0.0)[..., None]) / np.broadcast_to(sigma_m, at_m.shape)[
+        ..., None
+    ]
+    tail = ndtr(
+        -np.abs(away)
+    )  # beyond each edge, seen from the mean, so that far cells keep their small differences
     around = (away[..., :-1] <= 0) & (away[..., 1:] > 0)
     mass = np.where(around, 1.0 - tail[..., :-1] - tail[..., 1:], np.abs(np.diff(tail)))
     return np.where(named[..., None], mass, 0.0)

@@ -1,21 +1,25 @@
-r"""Tracks, and fingerprints of their UEs besides the place: numbers, the serving cell, and the direction of updates.
+r"""Tracks, and fingerprints of their UEs besides the place: numbers, the serving cell, and the
+direction of updates.
 
-Each number x (the logarithm of the amount of data, of the time per bit, ...) is normal around a mean of the UE, with
-variance w, and these means are normal around one mean of all, with variance b = t - w (t: variance of all that was
-seen). Of a track with n updates of mean x_j, the next one is normal with
+Each number x (the logarithm of the amount of data, of the time per bit, ...) is normal around a
+mean of the UE, with variance w, and these means are normal around one mean of all, with variance b
+= t - w (t: variance of all that was seen). Of a track with n updates of mean x_j, the next one is
+normal with
 
     1 / v = n / w + 1 / b,    mean v (n x_j / w + mean / b),    variance v + w,
 
-and log f(x | track) / f(x) adds up over numbers, which are taken as independent. The attacker does not know w: it
-begins at t / 2 and is the weighted mean of (x_i - x_j)^2 n / (n + 1) over all pairs, with the probabilities that they
-belong together. Where UEs are all alike, w becomes t and the ratio 1.
+and log f(x | track) / f(x) adds up over numbers, which are taken as independent. The attacker does
+not know w: it begins at t / 2 and is the weighted mean of (x_i - x_j)^2 n / (n + 1) over all pairs,
+with the probabilities that they belong together. Where UEs are all alike, w becomes t and the ratio
+1.
 
-An update comes through the cell of the track's last one with probability rho, else through any cell c by its share f_c
-of all updates: f(c | track) / f(c) = rho 1[c = last] / f_c + 1 - rho.
+An update comes through the cell of the track's last one with probability rho, else through any cell
+c by its share f_c of all updates: f(c | track) / f(c) = rho 1[c = last] / f_c + 1 - rho.
 
-The cosine between an update and the mean of a track's updates, from all of which the mean of their round is taken, is
-normal with one mean and variance for updates of one UE and with others for those of two. Updates are projected at
-random to few numbers first, which keeps cosines up to 1 / sqrt(numbers).
+The cosine between an update and the mean of a track's updates, from all of which the mean of their
+round is taken, is normal with one mean and variance for updates of one UE and with others for those
+of two. Updates are projected at random to few numbers first, which keeps cosines up to 1 /
+sqrt(numbers).
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ _MOST = 1.0 - 1e-9  # of w / t
 class Clues(Columns):
     """Known facts of the senders (k,) of a round; NaN or -1 if unknown.
 
-    z_m (k, R, 2) : places that are estimated of each; x (k, F), cell (k,), unit (k, D) : fingerprints.
+    z_m (k, R, 2) : places that are estimated of each; x (k, F), cell (k,), unit (k, D) :
+    fingerprints.
     """
 
     z_m: FloatArray
@@ -50,8 +55,9 @@ class Clues(Columns):
 
 @frozen
 class KeptTracks(Columns):
-    """Tracks (m,) that are kept: number of each; mean_m, var_m2 : where it was last, a Gaussian; seen_s, round : when.
-    Of its updates: count (m, F) and mean x (m, F) of the numbers, the last cell, and the sum unit (m, D) of directions.
+    """Tracks (m,) that are kept: number of each; mean_m, var_m2 : where it was last, a Gaussian;
+    seen_s, round : when. Of its updates: count (m, F) and mean x (m, F) of the numbers, the last
+    cell, and the sum unit (m, D) of directions.
     """
 
     number: IntArray
@@ -70,7 +76,17 @@ class KeptTracks(Columns):
         m = len(number)
         none = np.full(m, -1)
         no_x = np.zeros((m, numbers))
-        return cls(number, np.zeros((m, 2)), np.zeros(m), np.zeros(m), none, no_x, no_x, none, np.zeros((m, DIRECTION)))
+        return cls(
+            number,
+            np.zeros((m, 2)),
+            np.zeros(m),
+            np.zeros(m),
+            none,
+            no_x,
+            no_x,
+            none,
+            np.zeros((m, DIRECTION)),
+        )
 
     def heard(self, clues: Clues) -> KeptTracks:
         """With the fingerprint of one more update of each (m,)."""
@@ -78,17 +94,20 @@ class KeptTracks(Columns):
         count = self.count + there
         x = self.x + np.where(there, np.nan_to_num(clues.x) - self.x, 0.0) / np.maximum(count, 1.0)
         cell = np.where(clues.cell >= 0, clues.cell, self.cell)
-        return replace(self, count=count, x=x, cell=cell, unit=self.unit + np.nan_to_num(clues.unit))
+        return replace(
+            self, count=count, x=x, cell=cell, unit=self.unit + np.nan_to_num(clues.unit)
+        )
 
 
 @frozen
 class Prints:
     """What is known of all fingerprints.
 
-    numbers (3, F) : powers of the numbers of all updates; within (2, F) : squares within tracks relative to t, and of
-    how many pairs; cells (C,) : updates through each cell; stuck (2,) : pairs that belong together with the same cell
-    by more than chance, and all of them; same, other (3,) : powers of the cosines of pairs that belong together, and of
-    all pairs. Powers are number, sum and sum of squares.
+    numbers (3, F) : powers of the numbers of all updates; within (2, F) : squares within tracks
+    relative to t, and of how many pairs; cells (C,) : updates through each cell; stuck (2,) : pairs
+    that belong together with the same cell by more than chance, and all of them; same, other (3,) :
+    powers of the cosines of pairs that belong together, and of all pairs. Powers are number, sum
+    and sum of squares.
     """
 
     numbers: FloatArray
@@ -121,7 +140,9 @@ class Prints:
         """After updates (k,) that belong to tracks with probabilities (m, k): one step of EM."""
         _, t = _moments(self.numbers)
         count = tracks.count[:, None]
-        square = (clues.x - tracks.x[:, None]) ** 2 * count / (count + 1.0) / np.where(t > 0, t, 1.0)
+        square = (
+            (clues.x - tracks.x[:, None]) ** 2 * count / (count + 1.0) / np.where(t > 0, t, 1.0)
+        )
         pairs = np.where(np.isfinite(square) & (count > 0), together[..., None], 0.0)
         within = np.stack([pairs * np.nan_to_num(square), pairs]).sum(axis=(1, 2))
         stuck, elsewhere = self._chances(tracks, clues)
@@ -148,9 +169,15 @@ class Prints:
         return np.where(np.isfinite(ratio) & tell, ratio, 0.0).sum(axis=2)
 
     def _chances(self, tracks: KeptTracks, clues: Clues) -> tuple[FloatArray, FloatArray]:
-        """rho 1[c = last] / f_c and 1 - rho (m, k) of tracks and updates; 0 and 1 where a cell is unknown."""
+        """rho 1[c = last] / f_c and 1 - rho (m, k) of tracks and updates; 0 and 1 where a cell is
+        unknown.
+        """
         known = (tracks.cell[:, None] >= 0) & (clues.cell >= 0)
-        share = np.where(clues.cell >= 0, self.cells[clues.cell] / self.cells.sum(), 1.0) if len(self.cells) else 1.0
+        share = (
+            np.where(clues.cell >= 0, self.cells[clues.cell] / self.cells.sum(), 1.0)
+            if len(self.cells)
+            else 1.0
+        )
         rho = self.stuck[0] / self.stuck[1]
         stuck = rho * (tracks.cell[:, None] == clues.cell) / share
         return np.where(known, stuck, 0.0), np.where(known, 1.0 - rho, 1.0)
@@ -163,7 +190,11 @@ class Prints:
         mean, var = _moments(self.other, 1e-6)
         first = mean + np.sqrt(var)  # the first guess: a little more alike than others
         own, own_var = _moments(self.same + _PRIOR * np.array([1.0, first, first**2 + var]), 1e-6)
-        ratio = (cosine - mean) ** 2 / (2 * var) - (cosine - own) ** 2 / (2 * own_var) + 0.5 * np.log(var / own_var)
+        ratio = (
+            (cosine - mean) ** 2 / (2 * var)
+            - (cosine - own) ** 2 / (2 * own_var)
+            + 0.5 * np.log(var / own_var)
+        )
         return np.nan_to_num(ratio)
 
 
@@ -188,7 +219,8 @@ def _cosines(tracks: KeptTracks, clues: Clues) -> FloatArray:
 
 
 def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rng) -> FloatArray:
-    """Directions (n, D) of n senders from updates (k, d), of models (k,) and senders (k,), without their mean.
+    """Directions (n, D) of n senders from updates (k, d), of models (k,) and senders (k,), without
+    their mean.
 
     Each number is added to one of D sums, by a random sign; NaN for a sender without a direction.
     """
@@ -201,7 +233,11 @@ def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rn
         sign = np.where(drawn % 2 == 0, 1.0, -1.0)
         order = np.argsort(bucket, kind="stable")
         some, first = np.unique(bucket[order], return_index=True)
-        np.add.at(total, (of[rows][:, None], some), np.add.reduceat((update[rows] * sign)[:, order], first, axis=1))
+        np.add.at(
+            total,
+            (of[rows][:, None], some),
+            np.add.reduceat((update[rows] * sign)[:, order], first, axis=1),
+        )
     total = total - total[np.unique(of[good])].mean(axis=0) if good.any() else total
     length = np.linalg.norm(total, axis=1)[:, None]
     there = np.isin(np.arange(n), of[good])[:, None] & (length > 0)

@@ -1,13 +1,14 @@
 """What was estimated in all rounds so far, and for how long each name was followed.
 
-An attacker that knows that names change does not wait for ever: a name is given up once nothing has been estimated of
-it for longer than
+An attacker that knows that names change does not wait for ever: a name is given up once nothing has
+been estimated of it for longer than
 
     max(six rounds, the longest silence from which any name came back so far).
 
-Names of one round never come back, so that six rounds of them are followed; names that pause at night are waited for
-once one of them has come back in the morning. A name that comes back later is another sender, and is followed from
-scratch. The cost depends on the number of names that can still be alive, not on all names so far.
+Names of one round never come back, so that six rounds of them are followed; names that pause at
+night are waited for once one of them has come back in the morning. A name that comes back later is
+another sender, and is followed from scratch. The cost depends on the number of names that can still
+be alive, not on all names so far.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _HOUR_S = 3600.0
 
 @frozen
 class LookTimes(Columns):
-    """Looks (S,) at UEs, in order of time: number of the round, its time and time of the week, and the errors of
-    estimates then, which change as the model learns.
+    """Looks (S,) at UEs, in order of time: number of the round, its time and time of the week, and
+    the errors of estimates then, which change as the model learns.
     """
 
     bounds: ClassVar = {"time_s": (0, 1e11), "week_s": (0, WEEK_S)}
@@ -46,7 +47,9 @@ class LookTimes(Columns):
 
 @frozen
 class NamedAtLook(Columns):
-    """Estimates z_m (n, R, 2) at a look of a sender, NaN where nothing was named: look, sender (n,), in this order."""
+    """Estimates z_m (n, R, 2) at a look of a sender, NaN where nothing was named: look, sender
+    (n,), in this order.
+    """
 
     look: IntArray
     sender: IntArray
@@ -68,9 +71,13 @@ class History:
     def __len__(self) -> int:
         return len(self.looks.round)
 
-    def plus(self, facts: RoundContext, errors: ErrorModel, sender: IntArray, z_m: FloatArray) -> History:
+    def plus(
+        self, facts: RoundContext, errors: ErrorModel, sender: IntArray, z_m: FloatArray
+    ) -> History:
         """With one more look at senders (k,), at a time that is not before the last."""
-        round_, time_s, week_s = (np.array([value]) for value in (facts.round, facts.time_s, facts.week_s))
+        round_, time_s, week_s = (
+            np.array([value]) for value in (facts.round, facts.time_s, facts.week_s)
+        )
         look = LookTimes(round_, time_s, week_s, [errors.with_ranks(self.named.z_m.shape[1])])
         new = NamedAtLook(np.full(len(sender), len(self)), sender, z_m).select(np.argsort(sender))
         return History(LookTimes.join([self.looks, look]), NamedAtLook.join([self.named, new]))
@@ -80,7 +87,9 @@ class History:
         return self.named.select(self.named.look == len(self) - 1)
 
     def lasting_m(self) -> float:
-        """The part of errors that persists, in what all looks tell together: those count most that tell most."""
+        """The part of errors that persists, in what all looks tell together: those count most that
+        tell most.
+        """
         models = ErrorModel.stacked(self.looks.errors)
         return float(np.sqrt(np.average(np.square(models.bias_m), weights=models.precision)))
 
@@ -95,7 +104,9 @@ class History:
 
     def classes(self, look: int, round_s: float) -> list[int]:
         """Class of hours of each of the rounds that a look comes after, in order."""
-        before_s = np.arange(self.steps(look, round_s))[::-1] * (round_s if np.isfinite(round_s) else 0.0)
+        before_s = np.arange(self.steps(look, round_s))[::-1] * (
+            round_s if np.isfinite(round_s) else 0.0
+        )
         return [int(c) for c in hour_class(self.looks.week_s[look] - before_s, round_s)]
 
     def last_looks(self) -> IntArray:
@@ -103,8 +114,8 @@ class History:
         return np.flatnonzero(np.diff(self.looks.round, append=-1))
 
     def of(self, sender: IntArray) -> tuple[FloatArray, IntArray]:
-        """Estimates (S, k, R, 2) of senders (k,) ascending, NaN where there are none, and the first look at each
-        (k,).
+        """Estimates (S, k, R, 2) of senders (k,) ascending, NaN where there are none, and the first
+        look at each (k,).
         """
         mine = self.named.select(np.isin(self.named.sender, sender))
         at = np.searchsorted(sender, mine.sender)
@@ -130,13 +141,15 @@ class History:
         return self.looks.errors[self._last_look(round_)]
 
     def points_m(self, round_: int, sender: IntArray, alone: bool = False) -> FloatArray:
-        """Where estimates in the last look of a round put senders (k,): (k, R, 2), NaN where there are none; alone : as
-        the first of them stands, NaN where estimates are no places.
+        """Where estimates in the last look of a round put senders (k,): (k, R, 2), NaN where there
+        are none; alone : as the first of them stands, NaN where estimates are no places.
         """
         errors = self.errors_of(round_)
         now = self.named.select(self.named.look == self._last_look(round_))
         points = np.full((len(sender), *self.named.z_m.shape[1:]), np.nan)
-        _, mine, theirs = np.intersect1d(sender, now.sender, assume_unique=True, return_indices=True)
+        _, mine, theirs = np.intersect1d(
+            sender, now.sender, assume_unique=True, return_indices=True
+        )
         found = now.z_m[theirs, :1] if alone else errors.points_m(now.z_m[theirs])
         if errors.names_places or not alone:
             points[mine, : found.shape[1]] = found
@@ -144,8 +157,8 @@ class History:
 
 
 def successive(round_: int, ue: IntArray, last: int, before: IntArray) -> tuple[IntArray, IntArray]:
-    """Rows (n,) of UEs that are among those of a round (k,) and those `before` (m,), both ascending: none where the
-    `last` round is not the one before.
+    """Rows (n,) of UEs that are among those of a round (k,) and those `before` (m,), both
+    ascending: none where the `last` round is not the one before.
     """
     if round_ != last + 1:
         return no_ints(), no_ints()
@@ -154,7 +167,9 @@ def successive(round_: int, ue: IntArray, last: int, before: IntArray) -> tuple[
 
 
 def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
-    """Class (n,) of the middle of rounds that end at week_s (n,), seconds since Monday's midnight; 0 where unknown."""
+    """Class (n,) of the middle of rounds that end at week_s (n,), seconds since Monday's midnight;
+    0 where unknown.
+    """
     middle_s = np.nan_to_num(week_s) - (round_s / 2 if np.isfinite(round_s) else 0.0)
     day = np.floor(middle_s / DAY_S).astype(int) % 7
     hour = np.floor(middle_s / _HOUR_S).astype(int) % 24
@@ -163,9 +178,10 @@ def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
 
 @frozen
 class Lifetimes(Columns):
-    """Senders (n,), in the order in which they were first heard, by which they are numbered: the name of each, the
-    first round and the one from which on it is followed no more, NEVER so far; last_s : when it was heard last;
-    silent_s : the longest silence from which its name came back to it or as another sender.
+    """Senders (n,), in the order in which they were first heard, by which they are numbered: the
+    name of each, the first round and the one from which on it is followed no more, NEVER so far;
+    last_s : when it was heard last; silent_s : the longest silence from which its name came back to
+    it or as another sender.
     """
 
     name: IntArray = field(default_factory=no_ints)
@@ -180,14 +196,18 @@ class Lifetimes(Columns):
         return self.gone == NEVER
 
     def after(self, names: IntArray, facts: RoundContext, renames: bool) -> Lifetimes:
-        """After a round in which names (k,), each once, were heard; without `renames` none is ever given up."""
+        """After a round in which names (k,), each once, were heard; without `renames` none is ever
+        given up.
+        """
         at = self._latest(names)
         time_s = facts.time_s
         before = at[at >= 0]
         silent_s = np.maximum(self.silent_s[before], time_s - self.last_s[before])
         again = before[self.alive[before]]
         known = replace(
-            self, last_s=replaced(self.last_s, again, time_s), silent_s=replaced(self.silent_s, before, silent_s)
+            self,
+            last_s=replaced(self.last_s, again, time_s),
+            silent_s=replaced(self.silent_s, before, silent_s),
         )
         new = names[~np.isin(names, self.name[again])]
         numbers = (np.full(len(new), value) for value in (facts.round, NEVER, time_s, 0.0))

@@ -1,24 +1,28 @@
-r"""Which track an update under a new name belongs to: costs, the best assignment, and how sure it is.
+r"""Which track an update under a new name belongs to: costs, the best assignment, and how sure it
+is.
 
-A track is what an attacker believes of one UE: where it was last, as a Gaussian N(m_j, P_j I), and when. Motion in one
-round is a mixture of K Gaussians of variance q_k and weights w_k, the first of which stays; after g rounds, g q_k.
-With an estimate z_i of the error model of `fl.tracking.error_model`, and a fingerprint x_i, update i costs track j
+A track is what an attacker believes of one UE: where it was last, as a Gaussian N(m_j, P_j I), and
+when. Motion in one round is a mixture of K Gaussians of variance q_k and weights w_k, the first of
+which stays; after g rounds, g q_k. With an estimate z_i of the error model of
+`fl.tracking.error_model`, and a fingerprint x_i, update i costs track j
 
-    C_ji = - log[p_seen ((1 - outlier) sum_kr w_k s_r N(z_i; m_j, (P_j + g q_k + sigma_r^2) I) + outlier / A)]
+    C_ji = - log[p_seen ((1 - outlier) sum_kr w_k s_r N(z_i; m_j, (P_j + g q_k + sigma_r^2) I) +
+    outlier / A)]
            - log[f(x_i | track j) / f(x_i)],
 
-a new track - log(lambda / A), a track that nothing belongs to - log(1 - p_seen). The assignment of least total cost is
-sought; a pair that costs more than a birth and a miss together is never linked.
+a new track - log(lambda / A), a track that nothing belongs to - log(1 - p_seen). The assignment of
+least total cost is sought; a pair that costs more than a birth and a miss together is never linked.
 [Reid 1979, for the costs; Kuhn 1955, for the assignment.]
 
-With known homes, a sender j with p_j(h) from its nights, the probability of a home in each of G cells of an area (see
-`fl.tracking.dwelling`), is person u of n with
+With known homes, a sender j with p_j(h) from its nights, the probability of a home in each of G
+cells of an area (see `fl.tracking.dwelling`), is person u of n with
 
     P(u | j) ~ (1 - outside) / n  G p_j(h_u),        P(none | j) ~ outside:
 
-beforehand each person is as likely as any other, and a sender that is not in the directory lives anywhere. G p is the
-likelihood of the nights given a home at h_u, relative to that of a home anywhere. Senders that cannot be one person are
-given to people so that the product of these is largest, each person to one sender at most.
+beforehand each person is as likely as any other, and a sender that is not in the directory lives
+anywhere. G p is the likelihood of the nights given a home at h_u, relative to that of a home
+anywhere. Senders that cannot be one person are given to people so that the product of these is
+largest, each person to one sender at most.
 """
 
 from __future__ import annotations
@@ -36,7 +40,9 @@ from netsim.clock import slack_s
 from netsim.columns import Columns, blocks, frozen, no_ints
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
-_STD_M = np.array([0.0, 150.0, 400.0, 1000.0, 2500.0])  # of motion in one round, per axis; the first stays
+_STD_M = np.array(
+    [0.0, 150.0, 400.0, 1000.0, 2500.0]
+)  # of motion in one round, per axis; the first stays
 _STAYS = 10.0
 _MOVES = 2.5  # what first guesses of their weights count, in links
 _SEEN = 0.7
@@ -61,7 +67,9 @@ class _OfRound(Columns):
     name: IntArray
 
     def beside(self, other: Self) -> Self:
-        """With those of another part of the round about further names; of another round nothing is left."""
+        """With those of another part of the round about further names; of another round nothing is
+        left.
+        """
         if self.round != other.round:
             return self
         return self.join([self, other.select(~np.isin(other.name, self.name))])
@@ -71,8 +79,9 @@ class _OfRound(Columns):
 class NameLinks(_OfRound):
     """Tracks that an attack gives the names (k,) of one round.
 
-    born (k,) : whether the track is new; entropy_bits (k,) : of p_i ~ exp(-C_ji) over the new names i that track j
-    could have gone on as; 0 for a name that it had seen before, NaN for a new track, and where it does not say.
+    born (k,) : whether the track is new; entropy_bits (k,) : of p_i ~ exp(-C_ji) over the new names
+    i that track j could have gone on as; 0 for a name that it had seen before, NaN for a new track,
+    and where it does not say.
     """
 
     track: IntArray
@@ -94,8 +103,8 @@ class NameLinks(_OfRound):
 class Identities(_OfRound):
     """Persons of the directory, by index, that an attack gives the names (k,) of one round.
 
-    probability (k,) : of that, as the attack states it; entropy_bits (k,) : over people and no person; NaN where
-    nothing is said.
+    probability (k,) : of that, as the attack states it; entropy_bits (k,) : over people and no
+    person; NaN where nothing is said.
     """
 
     person: IntArray
@@ -111,8 +120,8 @@ class Identities(_OfRound):
 
 @frozen
 class Predicted:
-    """Where tracks (m,) are before an update, mixtures of K Gaussians: mean_m (m, 2), var_m2 (m, K) per axis, and
-    weight (K,), which sums to 1.
+    """Where tracks (m,) are before an update, mixtures of K Gaussians: mean_m (m, 2), var_m2 (m, K)
+    per axis, and weight (K,), which sums to 1.
     """
 
     mean_m: FloatArray
@@ -121,8 +130,8 @@ class Predicted:
 
 
 def _components(at: Predicted, truths: Truths) -> tuple[FloatArray, FloatArray]:
-    """Displacements (..., R, 2) to the places that estimates mean, and weighted densities (..., R, K) of pairs (...,)
-    of tracks and estimates.
+    """Displacements (..., R, 2) to the places that estimates mean, and weighted densities (..., R,
+    K) of pairs (...,) of tracks and estimates.
     """
     away = truths.place_m - at.mean_m[..., None, :]
     var = at.var_m2[..., None, :] + truths.sigma_m[..., None] ** 2
@@ -151,8 +160,8 @@ def densities(at: Predicted, z_m: FloatArray, error: ErrorModel, area_m2: float)
 def moved(
     at: Predicted, z_m: FloatArray, error: ErrorModel, area_m2: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean (n, 2) and variance (n,) of tracks (n,) after estimates z_m (n, R, 2) of theirs, and the share (n, K) of
-    each component of the motion.
+    """Mean (n, 2) and variance (n,) of tracks (n,) after estimates z_m (n, R, 2) of theirs, and the
+    share (n, K) of each component of the motion.
 
     The posterior is a mixture; a Gaussian of its mean and variance stands for it.
     """
@@ -162,7 +171,9 @@ def moved(
     n, ranks, k = density.shape
     density = (1.0 - error.outlier) * density
     false = np.where(density.any(axis=(1, 2)), error.outlier / area_m2, 1.0)[:, None] * at.weight
-    weight = np.concatenate([density, false[:, None]], axis=1)  # (n, R + 1, K), the last of a false estimate
+    weight = np.concatenate(
+        [density, false[:, None]], axis=1
+    )  # (n, R + 1, K), the last of a false estimate
     weight /= weight.sum(axis=(1, 2), keepdims=True)
     gain = np.zeros((n, ranks + 1, k))
     gain[:, :ranks] = before / (before + truths.sigma_m[..., None] ** 2)
@@ -174,7 +185,9 @@ def moved(
 
 
 def assigned(cost: FloatArray, birth: float, miss: float) -> IntArray:
-    """The track (k,) of each name in the assignment of least cost, -1 for a new one; cost (m, k)."""
+    """The track (k,) of each name in the assignment of least cost, -1 for a new one; cost (m,
+    k).
+    """
     from scipy.optimize import linear_sum_assignment
 
     gain = np.minimum(cost - birth - miss, 0.0)  # against leaving both alone
@@ -191,23 +204,30 @@ def entropies_bits(p: FloatArray) -> FloatArray:
 
 
 def shares(cost: FloatArray, birth: float) -> FloatArray:
-    """The probability (m, k) with which each name goes on as each track, other names left out of account."""
+    """The probability (m, k) with which each name goes on as each track, other names left out of
+    account.
+    """
     best = np.minimum(cost.min(axis=0, initial=np.inf), birth)
     weight = np.exp(best - cost)
     return weight / (weight.sum(axis=0) + np.exp(best - birth))
 
 
 def log_odds(home: Float32Array, home_m: FloatArray, grid: PlaceGrid, outside: float) -> FloatArray:
-    """log P(u | j) / P(none | j) (m, n) of senders with home posteriors (m, G), and people with homes (n, 2)."""
+    """log P(u | j) / P(none | j) (m, n) of senders with home posteriors (m, G), and people with
+    homes (n, 2).
+    """
     ratio = np.full((len(home), len(home_m)), _LEAST_RATIO)
     inside = grid.area.contains(home_m)
-    ratio[:, inside] = np.maximum(home[:, grid.nearest(home_m[inside])].astype(float) * len(grid), _LEAST_RATIO)
+    ratio[:, inside] = np.maximum(
+        home[:, grid.nearest(home_m[inside])].astype(float) * len(grid), _LEAST_RATIO
+    )
     share = max(outside, _LEAST_RATIO)
     return np.log(ratio) + np.log((1.0 - share) / (share * max(len(home_m), 1)))
 
 
 def identified(odds: FloatArray, order: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Person (m,), its probability (m,) and entropies in bits (m,) of senders, each another, with log odds (m, n).
+    """Person (m,), its probability (m,) and entropies in bits (m,) of senders, each another, with
+    log odds (m, n).
 
     order (n,) : in which people are looked at; it decides between people who are equally likely.
     """
@@ -225,8 +245,8 @@ def _softmax(log_p: FloatArray) -> FloatArray:
 
 @frozen
 class Rates:
-    """motion (K,) : links by component; seen, tracks : how many tracks went on, of how many; born, rounds : new tracks,
-    and in how many rounds after the first.
+    """motion (K,) : links by component; seen, tracks : how many tracks went on, of how many; born,
+    rounds : new tracks, and in how many rounds after the first.
     """
 
     motion: FloatArray
@@ -252,8 +272,9 @@ class KnownNames(Columns):
 
 @frozen
 class Book:
-    """tracks : those that are kept; names : all so far; prints, rates : what is known of all fingerprints, and of how
-    tracks go on; born : number of tracks so far, which is that of the next one.
+    """tracks : those that are kept; names : all so far; prints, rates : what is known of all
+    fingerprints, and of how tracks go on; born : number of tracks so far, which is that of the next
+    one.
     """
 
     tracks: KeptTracks
@@ -266,7 +287,12 @@ class Book:
     def empty(cls, numbers: int) -> Book:
         """Before the first round."""
         no = no_ints()
-        return cls(KeptTracks.begun(no, numbers), KnownNames(no, no, no), Prints.none(numbers), Rates.start())
+        return cls(
+            KeptTracks.begun(no, numbers),
+            KnownNames(no, no, no),
+            Prints.none(numbers),
+            Rates.start(),
+        )
 
     def track_of(self, name: IntArray) -> IntArray:
         """The track (k,) of names (k,), -1 for one that it does not know."""
@@ -308,9 +334,13 @@ def _looked_up(key: IntArray, value: IntArray, wanted: IntArray) -> IntArray:
 
 
 class Linker:
-    """Links the names of one round: error of places, facts, the largest speed of UEs, and whether names ever change."""
+    """Links the names of one round: error of places, facts, the largest speed of UEs, and whether
+    names ever change.
+    """
 
-    def __init__(self, error: ErrorModel, facts: RoundContext, speed_mps: float, renames: bool = True) -> None:
+    def __init__(
+        self, error: ErrorModel, facts: RoundContext, speed_mps: float, renames: bool = True
+    ) -> None:
         self.error = error
         self.facts = facts
         self.renames = renames
@@ -325,13 +355,17 @@ class Linker:
         """Names (k,), ascending, of senders with these clues: the book and links afterwards."""
         book = book.kept(self.facts.time_s, self.round_s)
         track = book.track_of(name)
-        book = book.with_tracks(np.setdiff1d(track[track >= 0], book.tracks.number))  # names whose tracks were given up
+        book = book.with_tracks(
+            np.setdiff1d(track[track >= 0], book.tracks.number)
+        )  # names whose tracks were given up
         row = book.rows(track)  # of each name; names that it knows are certain
         unheard = np.append(book.tracks.round, -1)[row] != self.facts.round
         book = replace(book, prints=book.prints.heard(clues.select(unheard)))
         new = np.flatnonzero(row < 0)
         known = np.flatnonzero(row >= 0)
-        open_ = np.setdiff1d(np.flatnonzero((book.tracks.round != self.facts.round) & self.renames), row[known])
+        open_ = np.setdiff1d(
+            np.flatnonzero((book.tracks.round != self.facts.round) & self.renames), row[known]
+        )
         cost, birth, miss = self._costs(book, open_, clues.select(new))
         chosen = assigned(cost, birth, miss)
         got = chosen >= 0
@@ -360,19 +394,32 @@ class Linker:
         return Predicted(mean_m, var_m2, rates.motion / rates.motion.sum())
 
     def _costs(self, book: Book, rows: IntArray, clues: Clues) -> tuple[FloatArray, float, float]:
-        """C (m, k) of tracks at rows (m,) that may go on as new names (k,), and what a birth and a miss cost."""
+        """C (m, k) of tracks at rows (m,) that may go on as new names (k,), and what a birth and a
+        miss cost.
+        """
         rates = book.rates
         tracks = book.tracks.select(rows)
         seen = np.clip(rates.seen / rates.tracks, _LEAST, _MOST)
         density = densities(self._predicted(tracks, rates), clues.z_m, self.error, self.area_m2)
         cost = -np.log(seen * np.maximum(density, 1e-300)) - book.prints.log_ratios(tracks, clues)
-        return cost, float(-np.log(rates.born / rates.rounds / self.area_m2)), float(-np.log(1.0 - seen))
+        return (
+            cost,
+            float(-np.log(rates.born / rates.rounds / self.area_m2)),
+            float(-np.log(1.0 - seen)),
+        )
 
     def _updated(
-        self, book: Book, born: IntArray, row: IntArray, clues: Clues, together: FloatArray, unheard: BoolArray
+        self,
+        book: Book,
+        born: IntArray,
+        row: IntArray,
+        clues: Clues,
+        together: FloatArray,
+        unheard: BoolArray,
     ) -> Book:
-        """Learn from a round: names (k,) are given to the tracks at rows (k,), to which they belong with probabilities
-        (m, k); born : numbers of those that are new. What was heard before in this round does not count again.
+        """Learn from a round: names (k,) are given to the tracks at rows (k,), to which they belong
+        with probabilities (m, k); born : numbers of those that are new. What was heard before in
+        this round does not count again.
         """
         facts = self.facts
         rows = row[unheard]
@@ -382,16 +429,20 @@ class Linker:
         tracks = begun.tracks.select(rows)
         again = tracks.round >= 0
         rates = book.rates
-        mean_m, var_m2, share = moved(self._predicted(tracks, rates), some.z_m, self.error, self.area_m2)
+        mean_m, var_m2, share = moved(
+            self._predicted(tracks, rates), some.z_m, self.error, self.area_m2
+        )
         if book.born:
             named = np.asarray(np.isfinite(some.z_m[again]).all(axis=2)).any(axis=1)
             sure = together[rows[again], np.flatnonzero(unheard)[again]] * named
             waiting = (book.tracks.round != facts.round) & (book.tracks.round >= 0)
             rates = Rates(
                 rates.motion + sure @ share[again],
-                rates.seen + int(again.sum()), rates.tracks + int(waiting.sum()),
-                rates.born + len(born), rates.rounds + 1.0,
-            )  # fmt: skip
+                rates.seen + int(again.sum()),
+                rates.tracks + int(waiting.sum()),
+                rates.born + len(born),
+                rates.rounds + 1.0,
+            )
         seen_s = np.full(len(rows), facts.time_s)
         number = np.full(len(rows), facts.round)
         now = replace(tracks.heard(some), mean_m=mean_m, var_m2=var_m2, seen_s=seen_s, round=number)

@@ -30,9 +30,13 @@ class PopulationPrior(Part):
 
 
 def spread(grid: PlaceGrid, place_m: FloatArray, weight: FloatArray) -> FloatArray:
-    """Probability (G,) of weights (n,) at places (n, 2), of which those inside count; a share ANYWHERE is uniform."""
+    """Probability (G,) of weights (n,) at places (n, 2), of which those inside count; a share
+    ANYWHERE is uniform.
+    """
     inside = grid.area.contains(place_m)
-    counted = np.bincount(grid.nearest(place_m[inside]), weights=weight[inside], minlength=len(grid))
+    counted = np.bincount(
+        grid.nearest(place_m[inside]), weights=weight[inside], minlength=len(grid)
+    )
     total = float(counted.sum())
     even = np.full(len(grid), 1.0 / len(grid))
     return even if not total > 0 else (1.0 - ANYWHERE) * counted / total + ANYWHERE * even
@@ -54,7 +58,9 @@ _FARTHEST_M = 1e9
 
 
 class AlongStreets(PopulationPrior):
-    """The length of streets in each cell; a tenth of the people are anywhere. For a city with streets."""
+    """The length of streets in each cell; a tenth of the people are anywhere. For a city with
+    streets.
+    """
 
     kind: Literal["streets"] = "streets"
     of_the_city = True
@@ -64,13 +70,15 @@ class AlongStreets(PopulationPrior):
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.street_m is None or not len(public.street_m):
             raise BadInput(
-                "learning.attacks: population: streets: the city has no streets; take a town, an OpenStreetMap or SUMO "
-                "file, or population: {kind: uniform}"
+                "learning.attacks: population: streets: the city has no streets; take a town, an "
+                "OpenStreetMap or SUMO file, or population: {kind: uniform}"
             )
         a = public.street_m[:, 0]
         b = public.street_m[:, 1]
         length = np.hypot(*(b - a).T)
-        count = np.maximum(np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL), 1).astype(int)
+        count = np.maximum(np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL), 1).astype(
+            int
+        )
         of = np.repeat(np.arange(len(a)), count)
         share = (np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + 0.5) / count[of]
         return spread(grid, a[of] + share[:, None] * (b - a)[of], length[of] / count[of])
@@ -90,14 +98,15 @@ class InBuildings(PopulationPrior):
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.floor_area is None or not len(public.floor_area):
             raise BadInput(
-                "learning.attacks: population: buildings: the city has no buildings; take a town or a file of "
-                "footprints, or population: {kind: uniform}"
+                "learning.attacks: population: buildings: the city has no buildings; take a town "
+                "or a file of footprints, or population: {kind: uniform}"
             )
         return spread(grid, public.floor_area[:, :2], public.floor_area[:, 2])
 
 
 class AtPlaces(PopulationPrior):
-    """Positions of other people, published as a CSV file with columns x_m and y_m (metres east and north of the world).
+    """Positions of other people, published as a CSV file with columns x_m and y_m (metres east and
+    north of the world).
 
     Every row counts alike; a tenth of the people are anywhere.
     """
@@ -112,7 +121,9 @@ class AtPlaces(PopulationPrior):
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         place_m = _places(self.file)
         if not grid.area.contains(place_m).any():
-            raise BadInput(f"{self.file}: none of its {len(place_m):,} places lies in the area of the world")
+            raise BadInput(
+                f"{self.file}: none of its {len(place_m):,} places lies in the area of the world"
+            )
         return spread(grid, place_m, np.ones(len(place_m)))
 
 

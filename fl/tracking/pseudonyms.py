@@ -1,4 +1,6 @@
-"""The pseudonym slot: for how long an update's sender keeps the name under which the attacker sees it."""
+"""The pseudonym slot: for how long an update's sender keeps the name under which the attacker sees
+it.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,24 @@ if TYPE_CHECKING:
 
 
 class Pseudonyms(Part):
-    """A rule that cuts the time of each UE into periods; in each of them it has one name, which never comes back."""
+    """A rule that cuts the time of each UE into periods; in each of them it has one name, which
+    never comes back.
+    """
 
     kind: str
     changes: ClassVar = True
     """whether names ever change; where they do not, a UE's name is its number"""
 
     def lasts_until_s(self, asked_s: float) -> float:
-        """Time of the last request under the names of a request at asked_s, where all UEs change at once; else inf."""
+        """Time of the last request under the names of a request at asked_s, where all UEs change at
+        once; else inf.
+        """
         return inf
 
     @abstractmethod
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
-        """The number of the period (n,) of UEs (n,) that were asked for an update at asked_s (n,), for merge round_.
+        """The number of the period (n,) of UEs (n,) that were asked for an update at asked_s (n,),
+        for merge round_.
 
         rng : one stream for the whole run.
         """
@@ -66,11 +73,12 @@ _ROUNDING = 1e-9  # of a period; times of requests are sums
 
 
 class Every(Pseudonyms):
-    """A new name every period_s, from the beginning of the run; an update that is asked for when a period ends, of what
-    was measured in it, still has the name of that period.
+    """A new name every period_s, from the beginning of the run; an update that is asked for when a
+    period ends, of what was measured in it, still has the name of that period.
 
-    All UEs change at once, so that a new name may belong to any UE; or each at times of its own (stagger),
-    shifted by a draw from 0 to period_s: then only few others change with it, and they are the ones to confuse it with.
+    All UEs change at once, so that a new name may belong to any UE; or each at times of its own
+    (stagger), shifted by a draw from 0 to period_s: then only few others change with it, and they
+    are the ones to confuse it with.
     """
 
     kind: Literal["every"] = "every"
@@ -79,7 +87,9 @@ class Every(Pseudonyms):
     stagger: bool = False
     """whether each UE changes at times of its own"""
 
-    reference = "Bluetooth Core Specification 5.4, Vol 3, Part C, Appendix A: private addresses, 15 min"
+    reference = (
+        "Bluetooth Core Specification 5.4, Vol 3, Part C, Appendix A: private addresses, 15 min"
+    )
     example = {"kind": "every", "period_s": 900}
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
@@ -87,7 +97,11 @@ class Every(Pseudonyms):
         return np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(int) - 1
 
     def lasts_until_s(self, asked_s: float) -> float:
-        return inf if self.stagger else float(np.ceil(asked_s / self.period_s - _ROUNDING)) * self.period_s
+        return (
+            inf
+            if self.stagger
+            else float(np.ceil(asked_s / self.period_s - _ROUNDING)) * self.period_s
+        )
 
 
 PSEUDONYMS = OneOf("pseudonyms", Permanent, PerRound, Every)
@@ -95,11 +109,12 @@ PSEUDONYMS = OneOf("pseudonyms", Permanent, PerRound, Every)
 
 @frozen
 class Names:
-    """All names so far, whose owners only the simulation knows, numbered from 0 in the order in which they came, at
-    random within a round.
+    """All names so far, whose owners only the simulation knows, numbered from 0 in the order in
+    which they came, at random within a round.
 
-    of (N,), since (N,) : whose each name is, and the round in which it was first used. now, period (n_ue,) : the name
-    that each UE has now, and the period of the rule in which it got it; -1 of a UE without any.
+    of (N,), since (N,) : whose each name is, and the round in which it was first used. now, period
+    (n_ue,) : the name that each UE has now, and the period of the rule in which it got it; -1 of a
+    UE without any.
     """
 
     of: IntArray
@@ -117,7 +132,9 @@ class Names:
         return cls(every, never, nameless if rule.changes else every, nameless)
 
     def given(self, ue: IntArray, period: IntArray, round_: int, rng: Rng) -> Names:
-        """With new names for those of UEs (k,), each once, whose period (k,) is not that of their name."""
+        """With new names for those of UEs (k,), each once, whose period (k,) is not that of their
+        name.
+        """
         due = (self.now[ue] < 0) | (self.period[ue] != period)
         new = ue[due]
         new = new[np.argsort(rng.uniform("name", new, item=round_), kind="stable")]
@@ -128,23 +145,33 @@ class Names:
         return replace(self, of=of, since=since, now=now, period=known)
 
     def of_ues(self, belief: Belief) -> Belief:
-        """A belief about names as one about UEs, ascending: each by the name that it had last by that round."""
+        """A belief about names as one about UEs, ascending: each by the name that it had last by
+        that round.
+        """
         known = np.flatnonzero(self.since <= belief.round)
         last = np.full(len(self.now), -1)
-        np.maximum.at(last, self.of[known], known)  # names are numbered in the order in which they were given
+        np.maximum.at(
+            last, self.of[known], known
+        )  # names are numbered in the order in which they were given
         then = belief.only(last[self.of[belief.ue]] == belief.ue)
         then = then.only(np.argsort(self.of[then.ue], kind="stable"))
         return replace(then, ue=self.of[then.ue])
 
     def translated(self, estimates: Estimates) -> Estimates:
-        """Estimates about names as estimates about UEs; what is said of names that are given up is left out."""
+        """Estimates about names as estimates about UEs; what is said of names that are given up is
+        left out.
+        """
         rows = np.flatnonzero(self.now[self.of[estimates.ue]] == estimates.ue)
         some = estimates if len(rows) == len(estimates.ue) else estimates.select(rows)
         return replace(some, ue=self.of[some.ue])
 
 
-def asked(names: Names, rule: Pseudonyms, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> Names:
-    """Names after UEs (n,), asked for an update at asked_s (n,), have been seen in a round; rng: one for the run."""
+def asked(
+    names: Names, rule: Pseudonyms, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng
+) -> Names:
+    """Names after UEs (n,), asked for an update at asked_s (n,), have been seen in a round; rng:
+    one for the run.
+    """
     if not rule.changes:
         return names
     each, first = np.unique(ue, return_index=True)

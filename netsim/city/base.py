@@ -27,7 +27,9 @@ def _above_0(span: tuple[float, float]) -> tuple[float, float]:
     return span
 
 
-Pair = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the two numbers stay strict
+Pair = Annotated[
+    tuple[float, float], Strict(False)
+]  # YAML knows lists only; the two numbers stay strict
 PauseSpan = Annotated[Pair, AfterValidator(_rising)]
 """Lowest and highest value, from 0 on."""
 Span = Annotated[Pair, AfterValidator(_rising), AfterValidator(_above_0)]
@@ -43,8 +45,8 @@ OriginDeg = Annotated[tuple[Latitude, Longitude], Strict(False)]
 class City(Part):
     """The simulated area on a local plane (x east, y north, metres).
 
-    A city without buildings offers `open-ground`, one with buildings `buildings`, one with parallel streets that cross
-    at right angles `street grid`, and one with a street graph `streets`.
+    A city without buildings offers `open-ground`, one with buildings `buildings`, one with parallel
+    streets that cross at right angles `street grid`, and one with a street graph `streets`.
     """
 
     kind: str
@@ -60,7 +62,9 @@ class City(Part):
 
     @abstractmethod
     def area(self, trace_area: Area | None) -> Area:
-        """The public area of interest; for a city without its own size, that of the replayed trace."""
+        """The public area of interest; for a city without its own size, that of the replayed
+        trace.
+        """
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         """The buildings in the area."""
@@ -79,11 +83,15 @@ class City(Part):
         return None
 
     def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:
-        """Shapes that maps draw below streets and buildings: (water or green, outline (k, 2) in m)."""
+        """Shapes that maps draw below streets and buildings: (water or green, outline (k, 2) in
+        m).
+        """
         return ()
 
     def street_grid(self) -> tuple[FloatArray, FloatArray] | None:
-        """Centre lines of the streets: x (a,) of north-south, y (b,) of east-west streets; None without streets."""
+        """Centre lines of the streets: x (a,) of north-south, y (b,) of east-west streets; None
+        without streets.
+        """
         return None
 
 

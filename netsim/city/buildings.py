@@ -1,9 +1,9 @@
 """Buildings as prisms: line of sight, clear paths, and outdoor places.
 
-Each line has its own frame: `along` is the distance from its start, `side` the distance to its left, in metres. A line
-crosses a wall where `side` changes sign. A vertex that lies on the line is evaluated twice, moved to the left and
-moved to the right. Only stretches that are inside in both cases count as inside, so touching a corner or a wall is not
-a crossing.
+Each line has its own frame: `along` is the distance from its start, `side` the distance to its
+left, in metres. A line crosses a wall where `side` changes sign. A vertex that lies on the line is
+evaluated twice, moved to the left and moved to the right. Only stretches that are inside in both
+cases count as inside, so touching a corner or a wall is not a crossing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ _TABLE = 100_000  # pairs of a link and a building, or points, weighed at once, 
 
 @frozen
 class Buildings:
-    """Buildings as prisms: `footprint` (n,) valid shapely polygons, holes are courtyards; `height_m` (n,) above ground.
+    """Buildings as prisms: `footprint` (n,) valid shapely polygons, holes are courtyards;
+    `height_m` (n,) above ground.
 
-    A wall belongs to the outside: a point on a wall is outdoors, and a link that touches a wall is not blocked.
-    `house` (n,) : number of the house that each is a part of; None: each is one.
+    A wall belongs to the outside: a point on a wall is outdoors, and a link that touches a wall is
+    not blocked. `house` (n,) : number of the house that each is a part of; None: each is one.
     """
 
     footprint: Shapes
@@ -50,7 +51,9 @@ class Buildings:
         return len(self.height_m)
 
     def rings(self) -> tuple[tuple[FloatArray, ...], ...]:
-        """Outlines of each building (k, 2): its walls anticlockwise, then those of its courtyards clockwise."""
+        """Outlines of each building (k, 2): its walls anticlockwise, then those of its courtyards
+        clockwise.
+        """
         from shapely.geometry.polygon import orient
 
         return tuple(
@@ -84,15 +87,19 @@ class Buildings:
         np.maximum.at(height_m, point, np.where(counts, self.height_m[building], 0.0))
         return height_m
 
-    def line_of_sight(self, ue_m: FloatArray, bs_m: FloatArray, own: IntArray | None = None) -> BoolArray:
+    def line_of_sight(
+        self, ue_m: FloatArray, bs_m: FloatArray, own: IntArray | None = None
+    ) -> BoolArray:
         r"""Which links from ue_m (n, 3) to bs_m (m, 3) are in line of sight; (n, m).
 
-        Link z(s), 0 <= s <= 1, is blocked iff it is lower than a building somewhere over its footprint::
+        Link z(s), 0 <= s <= 1, is blocked iff it is lower than a building somewhere over its
+        footprint::
 
             min over s in I of z(s) < h,    I the parts of the link inside the footprint
 
-        Both directions of a link give the same result, bit for bit. An absent UE (NaN) has no line of sight.
-        own (n,) is a building whose house does not block the links of each UE, -1 for none.
+        Both directions of a link give the same result, bit for bit. An absent UE (NaN) has no line
+        of sight. own (n,) is a building whose house does not block the links of each UE, -1 for
+        none.
         """
         shape = len(ue_m), len(bs_m)
         ue, bs = (index.ravel() for index in np.indices(shape))
@@ -102,22 +109,27 @@ class Buildings:
         return (present & ~self._blocked(a_m, b_m, passed)).reshape(shape)
 
     def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
-        """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings; (n,)."""
+        """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings;
+        (n,).
+        """
         if not len(self):
             return np.ones(len(a_m), dtype=bool)
         return np.isinf(self.first_wall(a_m, b_m)[0])
 
     def first_wall(self, a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Distance at which each path from a_m to b_m (n, 2) first enters a building, and the direction of that wall.
+        """Distance at which each path from a_m to b_m (n, 2) first enters a building, and the
+        direction of that wall.
 
-        Distances (n,) in metres, infinite for a clear path, and directions (n,) in radians. A path that begins indoors
-        has distance 0.
+        Distances (n,) in metres, infinite for a clear path, and directions (n,) in radians. A path
+        that begins indoors has distance 0.
         """
         walls = self._walls
         far_m = np.full(len(a_m), np.inf)
         towards_rad = np.zeros(len(a_m))
         for some in stretches(Lines.between(a_m, b_m, walls), walls, np.full(len(self), np.inf)):
-            order = np.argsort(-some.from_m, kind="stable")  # the nearest is written last, and stays
+            order = np.argsort(
+                -some.from_m, kind="stable"
+            )  # the nearest is written last, and stays
             row = some.line[order]
             wall = some.wall[order]
             far_m[row] = some.from_m[order]
@@ -125,7 +137,9 @@ class Buildings:
         return far_m, towards_rad
 
     def outdoor(self, area: Area, rng: Rng, what: str, owner: IntArray) -> FloatArray:
-        """A uniform outdoor place (n, 2) for each owner (n,), drawn independently of the other owners."""
+        """A uniform outdoor place (n, 2) for each owner (n,), drawn independently of the other
+        owners.
+        """
         position_m = area.sample(rng.uniform(what, owner, (2,)))
         left = np.flatnonzero(self.inside(position_m))
         for draw in range(1, _DRAWS):
@@ -134,8 +148,8 @@ class Buildings:
             position_m[left] = area.sample(rng.uniform(what, owner[left], (2,), item=draw))
             left = left[self.inside(position_m[left])]
         raise BadInput(
-            f"world.city: {_DRAWS} random places were all indoors; leave room between the buildings, or around them "
-            "(margin_m of footprints)"
+            f"world.city: {_DRAWS} random places were all indoors; leave room between the "
+            "buildings, or around them (margin_m of footprints)"
         )
 
     def _blocked(self, a_m: FloatArray, b_m: FloatArray, passed: IntArray) -> BoolArray:
@@ -155,7 +169,9 @@ class Buildings:
             lower &= self._are_others(some.building, passed[some.line])
             blocked[some.line[lower]] = True
         upright = np.flatnonzero(lines.length_m <= TOUCH_M)
-        blocked[upright] = lines.ends_m[upright].min(axis=1) < self.height_at(a_m[upright, :2], passed[upright])
+        blocked[upright] = lines.ends_m[upright].min(axis=1) < self.height_at(
+            a_m[upright, :2], passed[upright]
+        )
         return blocked
 
     def _are_others(self, building: IntArray, passed: IntArray) -> BoolArray:
@@ -191,7 +207,8 @@ def _in_order(a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]
     return np.where(swap, b_m, a_m), np.where(swap, a_m, b_m)
 
 
-# --- lines and walls --------------------------------------------------------------------------------------------------
+# --- lines and walls
+# ----------------------------------------------------------------------------------------
 
 
 def _complex(position_m: FloatArray) -> ComplexArray:
@@ -203,8 +220,9 @@ def _complex(position_m: FloatArray) -> ComplexArray:
 class Walls:
     """The rings of n polygons, one after another.
 
-    vertex (v,), relative to `origin_m` (2,), as x + i y; `last` (v,) marks those that close a ring; polygon k has the
-    vertices first[k] to first[k + 1] and lies within `radius_m` (n,) of `centre` (n,).
+    vertex (v,), relative to `origin_m` (2,), as x + i y; `last` (v,) marks those that close a ring;
+    polygon k has the vertices first[k] to first[k + 1] and lies within `radius_m` (n,) of `centre`
+    (n,).
     """
 
     origin_m: FloatArray
@@ -235,7 +253,8 @@ class Walls:
 
 @frozen
 class Lines(Columns):
-    """Straight lines: on the ground from start (k,) along the unit vector way (k,), both as x + i y, for length_m (k,).
+    """Straight lines: on the ground from start (k,) along the unit vector way (k,), both as x + i
+    y, for length_m (k,).
 
     way is 0 for a point. ends_m (k, 2) : heights of the ends.
     """
@@ -260,7 +279,8 @@ class Lines(Columns):
 class Stretches:
     """Parts of lines that lie inside a footprint: from_m to until_m (s,) along the line.
 
-    line, building (s,) are indices; `wall` (s,) is the index of the vertex at which the first wall crossed begins.
+    line, building (s,) are indices; `wall` (s,) is the index of the vertex at which the first wall
+    crossed begins.
     """
 
     line: IntArray
@@ -271,7 +291,8 @@ class Stretches:
 
 
 def stretches(lines: Lines, walls: Walls, height_m: FloatArray) -> Iterator[Stretches]:
-    """Every part of a line inside the footprint of a building that may reach the line; one block of lines at a time.
+    """Every part of a line inside the footprint of a building that may reach the line; one block of
+    lines at a time.
 
     height_m (n,) : of the buildings.
     """
@@ -285,7 +306,9 @@ def stretches(lines: Lines, walls: Walls, height_m: FloatArray) -> Iterator[Stre
 
 
 def _candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntArray, IntArray]:
-    """Candidate pairs (p,) of line and building: the line passes within the building's radius, not above its roof."""
+    """Candidate pairs (p,) of line and building: the line passes within the building's radius, not
+    above its roof.
+    """
     low_m = lines.ends_m.min(axis=1)
     # (lines, buildings); products of matrices are far faster than those of complex numbers
     back = lines.way.conj()
@@ -300,8 +323,14 @@ def _candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntAr
     line, building = np.nonzero(near)
     rise_m = np.diff(lines.ends_m)[:, 0]
     # a point has no slope; the lower end decides
-    slope = np.divide(rise_m, lines.length_m, out=np.zeros_like(rise_m), where=lines.length_m > TOUCH_M)[line]
-    min_height_m = lines.ends_m[line, 0] + slope * along[line, building] - np.abs(slope) * walls.radius_m[building]
+    slope = np.divide(
+        rise_m, lines.length_m, out=np.zeros_like(rise_m), where=lines.length_m > TOUCH_M
+    )[line]
+    min_height_m = (
+        lines.ends_m[line, 0]
+        + slope * along[line, building]
+        - np.abs(slope) * walls.radius_m[building]
+    )
     below = np.maximum(min_height_m, low_m[line]) < height_m[building]
     return line[below], building[below]
 
@@ -310,8 +339,12 @@ def _inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray) -> S
     """The parts of lines (p,) inside buildings (p,), in order."""
     count = np.diff(walls.first)[building]
     pair = np.repeat(np.arange(len(line)), count)
-    vertex = np.arange(len(pair)) + np.repeat(walls.first[building] - np.cumsum(count) + count, count)
-    framed = (walls.vertex[vertex] - np.repeat(lines.start[line], count)) * np.repeat(lines.way[line].conj(), count)
+    vertex = np.arange(len(pair)) + np.repeat(
+        walls.first[building] - np.cumsum(count) + count, count
+    )
+    framed = (walls.vertex[vertex] - np.repeat(lines.start[line], count)) * np.repeat(
+        lines.way[line].conj(), count
+    )
     along = framed.real.copy()
     side = framed.imag.copy()
     side[np.abs(side) <= TOUCH_M] = 0.0

@@ -34,10 +34,20 @@ _NETWORKS = (".xml", ".xml.gz")
 _TALLEST_M = 1e3  # of all that was built
 _UNTAGGED = "without a tag building"
 _GONE = "demolished, in ruins, or not yet built"
-_STATES = frozenset((
-    "demolished", "razed", "removed", "destroyed", "dismantled", "ruins", "abandoned", "proposed", "planned",
-    "construction",
-))  # fmt: skip
+_STATES = frozenset(
+    (
+        "demolished",
+        "razed",
+        "removed",
+        "destroyed",
+        "dismantled",
+        "ruins",
+        "abandoned",
+        "proposed",
+        "planned",
+        "construction",
+    )
+)
 _OPEN_BELOW = frozenset(("roof", "bridge", "carport", "canopy"))
 _BASES = {"min_height": 1.0, "building:min_height": 1.0, "building:min_level": STOREY_M}
 _LEVELS = ("building:levels", "levels")
@@ -45,28 +55,30 @@ _NUMBER = r"(\d+(?:[.,]\d+)?)"
 _AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}(?!\d)")  # 1,250: a decimal comma, or thousands
 _METRES = re.compile(rf"([+-]?{_NUMBER})\s*(?:m|met(?:er|re)s?)?", re.IGNORECASE)
 _FEET = re.compile(
-    rf"{_NUMBER}\s*(?:'|′|ft\.?|feet|foot)\s*(?:{_NUMBER}\s*(?:\"|''|″|in\.?|inch(?:es)?))?", re.IGNORECASE
+    rf"{_NUMBER}\s*(?:'|′|ft\.?|feet|foot)\s*(?:{_NUMBER}\s*(?:\"|''|″|in\.?|inch(?:es)?))?",
+    re.IGNORECASE,
 )
 
 
 class Footprints(City):
     """Buildings from a FeatureCollection of Polygons and MultiPolygons, holes being courtyards.
 
-    Local metres are used unchanged. Longitude and latitude (WGS84) are projected with the azimuthal equidistant
-    projection about the centre of the footprints, which becomes (0, 0); `origin_deg` sets another origin, such as that
-    of a trace. Other systems, such as UTM, are first converted to longitude and latitude. With `auto` the file's member
-    `crs` decides; without one, coordinates that span less than one unit on both axes are taken as degrees, because a
-    city is neither that wide in degrees nor that small in metres, and so are those of which most sides are shorter
-    than 0.01 units. The area is the bounding box of the footprints,
-    extended by `margin_m`.
+    Local metres are used unchanged. Longitude and latitude (WGS84) are projected with the azimuthal
+    equidistant projection about the centre of the footprints, which becomes (0, 0); `origin_deg`
+    sets another origin, such as that of a trace. Other systems, such as UTM, are first converted to
+    longitude and latitude. With `auto` the file's member `crs` decides; without one, coordinates
+    that span less than one unit on both axes are taken as degrees, because a city is neither that
+    wide in degrees nor that small in metres, and so are those of which most sides are shorter than
+    0.01 units. The area is the bounding box of the footprints, extended by `margin_m`.
 
-    Exports of OpenStreetMap can be read unchanged: heights in m or feet, with or without a unit; 3 m per level where
-    there is no height. Points, lines, features without a geometry, features that are not buildings, and buildings that
-    are underground, gone, not yet built or over open ground are left out and counted in a note. Buildings that overlap
-    are taken apart: a `building:part` replaces its outline, else the higher one counts.
+    Exports of OpenStreetMap can be read unchanged: heights in m or feet, with or without a unit; 3
+    m per level where there is no height. Points, lines, features without a geometry, features that
+    are not buildings, and buildings that are underground, gone, not yet built or over open ground
+    are left out and counted in a note. Buildings that overlap are taken apart: a `building:part`
+    replaces its outline, else the higher one counts.
 
-    With `streets` the city has a street graph. Streets are projected around the same origin as the footprints and cut
-    at the border of the area.
+    With `streets` the city has a street graph. Streets are projected around the same origin as the
+    footprints and cut at the border of the area.
     """
 
     reference = "GeoJSON, RFC 7946"
@@ -76,22 +88,27 @@ class Footprints(City):
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a GeoJSON file, at most 50 MB"""
     crs: str = "auto"
-    """coordinate system: local-metres, lonlat (degrees), or a name such as EPSG:32632; auto: as the file states"""
+    """coordinate system: local-metres, lonlat (degrees), or a name such as EPSG:32632; auto: as the
+    file states"""
     height_property: str = Field("height_m", min_length=1)
-    """property that holds a building's height above ground in m; if it is missing, the properties height,
-    building:height, building:levels and levels are used"""
+    """property that holds a building's height above ground in m; if it is missing, the properties
+    height, building:height, building:levels and levels are used"""
     default_height_m: float | None = Field(None, ge=0, le=10_000)
-    """height of buildings with none of these above 0, m; their number is said; none: such a file is refused"""
+    """height of buildings with none of these above 0, m; their number is said; none: such a file is
+    refused"""
     margin_m: float = Field(10.0, ge=0, le=1e5)
     """width of the open ground around the footprints, m"""
     origin_deg: OriginDeg | None = None
-    """latitude and longitude of (0, 0), for a file in degrees; none: the centre of the footprints"""
+    """latitude and longitude of (0, 0), for a file in degrees; none: the centre of the
+    footprints"""
     repair: bool = False
-    """repair polygons that cross themselves or have holes outside their outline, instead of refusing them"""
+    """repair polygons that cross themselves or have holes outside their outline, instead of
+    refusing them"""
 
     streets: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
-    """path of a file of streets: GeoJSON lines with OpenStreetMap's property highway, at most 50 MB (it may be the same
-    file), or a SUMO network (.net.xml, .net.xml.gz); none: the city has no streets"""
+    """path of a file of streets: GeoJSON lines with OpenStreetMap's property highway, at most 50 MB
+    (it may be the same file), or a SUMO network (.net.xml, .net.xml.gz); none: the city has no
+    streets"""
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
@@ -125,7 +142,9 @@ class Footprints(City):
         if self.streets == self.file:
             del skipped["LineString"]
         if kinds := ", ".join(f"{count:,} {kind}" for kind, count in skipped.items()):
-            yield notice("city-shapes-left-out", file=self.file, number=skipped.total(), kinds=kinds)
+            yield notice(
+                "city-shapes-left-out", file=self.file, number=skipped.total(), kinds=kinds
+            )
         yield from self._city().notices
         if self.streets is not None:
             yield from self._streets().notices
@@ -154,7 +173,9 @@ class FileCity:
 
 @frozen
 class Streets:
-    """The street graph of a file, notices on what is not in it, and where it lies if it is SUMO's."""
+    """The street graph of a file, notices on what is not in it, and where it lies if it is
+    SUMO's.
+    """
 
     graph: StreetGraph
     notices: tuple[Notice, ...]
@@ -163,11 +184,12 @@ class Streets:
 
 @lru_cache(maxsize=1)
 def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
-    """All buildings of a file, on a local plane; `version` distinguishes a changed file from the cached one.
+    """All buildings of a file, on a local plane; `version` distinguishes a changed file from the
+    cached one.
 
-    Points, lines and features without a geometry are counted and left out. If some features have the property
-    `building`, as in OpenStreetMap, polygons without it are left out too. The file's `crs` member is used where `crs`
-    is auto. Raises BadInput with one line.
+    Points, lines and features without a geometry are counted and left out. If some features have
+    the property `building`, as in OpenStreetMap, polygons without it are left out too. The file's
+    `crs` member is used where `crs` is auto. Raises BadInput with one line.
     """
     import shapely
 
@@ -177,7 +199,9 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     skipped = Counter(kind[kind != "Polygon"].tolist())
     skipped["without a geometry"] = len(features.shape) - len(np.unique(feature))
     why_not = np.array([_why_no_building(tags) for tags in features.tags], dtype=object)[feature]
-    if (why_not != _UNTAGGED).any() or not all(absent(tags.get("building")) for tags in features.tags):
+    if (why_not != _UNTAGGED).any() or not all(
+        absent(tags.get("building")) for tags in features.tags
+    ):
         skipped.update(why_not[(kind == "Polygon") & (why_not != "")].tolist())
         kind[why_not != ""] = ""
     wanted = kind == "Polygon"
@@ -187,7 +211,8 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     if not len(shape):
         had = ", ".join(f"{count} {kind}" for kind, count in skipped.items())
         raise BadInput(
-            f"{part.file}: features: there is no building in it{f' ({had})' if had else ''}; give at least one Polygon"
+            f"{part.file}: features: there is no building in "
+            f"it{f' ({had})' if had else ''}; give at least one Polygon"
         )
     height_m, notices = _heights(part, features, feature)
     corner, owner = shapely.get_coordinates(shape, return_index=True)
@@ -196,13 +221,23 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     footprint, polygon = _valid(part, features, shapely.set_coordinates(shape, corner_m), feature)
     height_m = height_m[polygon]
     tags = [features.tags[i] for i in feature[polygon].tolist()]
-    is_part = np.array([not _word(each, "building") and _word(each, "building:part") != "" for each in tags])
-    apart = set_apart(part.file, footprint, height_m, is_part, np.array([_base_m(each) > 0 for each in tags]))
+    is_part = np.array(
+        [not _word(each, "building") and _word(each, "building:part") != "" for each in tags]
+    )
+    apart = set_apart(
+        part.file, footprint, height_m, is_part, np.array([_base_m(each) > 0 for each in tags])
+    )
     skipped += Counter({"over open ground": apart.n_raised})
     if not len(apart.shape):
-        raise BadInput(f"{part.file}: features: no building in it stands on the ground; correct min_height")
+        raise BadInput(
+            f"{part.file}: features: no building in it stands on the ground; correct min_height"
+        )
     if apart.n_overlapping:
-        notices += (notice("city-outlines-overlap", file=part.file, number=apart.n_overlapping, total=len(tags)),)
+        notices += (
+            notice(
+                "city-outlines-overlap", file=part.file, number=apart.n_overlapping, total=len(tags)
+            ),
+        )
     area = Area.around(shapely.bounds(apart.footprint).reshape(-1, 2))
     buildings = Buildings(apart.footprint, height_m[apart.shape], apart.house)
     return FileCity(buildings, area, origin_deg, skipped, notices)
@@ -218,16 +253,23 @@ def _word(tags: Mapping[str, object], key: str) -> str:
 def _why_no_building(tags: Mapping[str, object]) -> str:
     """Why tags of OpenStreetMap describe no building that is there above ground; empty if they do.
 
-    Sources: OpenStreetMap wiki, pages `Key:building`, `Lifecycle prefix`, `Key:location`, `Key:layer`.
+    Sources: OpenStreetMap wiki, pages `Key:building`, `Lifecycle prefix`, `Key:location`,
+    `Key:layer`.
     """
     building = _word(tags, "building")
     kinds = {building, _word(tags, "building:part")} - {""}
     if not kinds:
         return _GONE if any(_word(tags, f"{state}:building") for state in _STATES) else _UNTAGGED
-    said = {key.removeprefix("building:") for key in tags if _word(tags, key) == "yes"} - {"abandoned"}
+    said = {key.removeprefix("building:") for key in tags if _word(tags, key) == "yes"} - {
+        "abandoned"
+    }
     if (kinds | said) & _STATES:
         return _GONE
-    if "underground" in (building, _word(tags, "location")) or "tunnel" in said or _word(tags, "layer").startswith("-"):
+    if (
+        "underground" in (building, _word(tags, "location"))
+        or "tunnel" in said
+        or _word(tags, "layer").startswith("-")
+    ):
         return "underground"
     open_below = {building} if _base_m(tags) else kinds  # a part may be on top of others
     is_bridge = _word(tags, "man_made") == "bridge" or _word(tags, "bridge") != ""
@@ -239,29 +281,42 @@ def _base_m(tags: Mapping[str, object]) -> float:
     return max(0.0, *(unit_m * (metres(_word(tags, key)) or 0.0) for key, unit_m in _BASES.items()))
 
 
-def _valid(part: Footprints, features: Features, shape: Shapes, feature: IntArray) -> tuple[Shapes, IntArray]:
+def _valid(
+    part: Footprints, features: Features, shape: Shapes, feature: IntArray
+) -> tuple[Shapes, IntArray]:
     """Valid or repaired polygons (m,), and the polygon of the file that each is part of (m,)."""
     import shapely
 
     bad = np.flatnonzero(~shapely.is_valid(shape))
     if bad.size and not part.repair:
         reason = shapely.is_valid_reason(shape[bad[0]])
-        features.refuse(feature[bad[0]], f"geometry: not a valid polygon: {reason}", "mend it, or set repair: true")
+        features.refuse(
+            feature[bad[0]],
+            f"geometry: not a valid polygon: {reason}",
+            "mend it, or set repair: true",
+        )
     shape[bad] = shapely.make_valid(shape[bad], method="structure", keep_collapsed=False)
     piece, of = shapely.get_parts(shape, return_index=True)
     solid = (shapely.get_type_id(piece) == shapely.GeometryType.POLYGON) & (shapely.area(piece) > 0)
     if not solid.any():
-        raise BadInput(f"{part.file}: no polygon is left after repair; give footprints that have an area")
+        raise BadInput(
+            f"{part.file}: no polygon is left after repair; give footprints that have an area"
+        )
     return piece[solid], of[solid]
 
 
-def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[FloatArray, tuple[Notice, ...]]:
-    """Heights (n,) in m of polygons of features (n,), and a note on those that are assumed or cannot be read.
+def _heights(
+    part: Footprints, features: Features, feature: IntArray
+) -> tuple[FloatArray, tuple[Notice, ...]]:
+    """Heights (n,) in m of polygons of features (n,), and a note on those that are assumed or
+    cannot be read.
 
-    A height is the first of `height_property` and OpenStreetMap's height that is above 0, or else levels times 3 m, or
-    else the default.
+    A height is the first of `height_property` and OpenStreetMap's height that is above 0, or else
+    levels times 3 m, or else the default.
     """
-    names = {part.height_property: 1.0, "height": 1.0, "building:height": 1.0} | dict.fromkeys(_LEVELS, STOREY_M)
+    names = {part.height_property: 1.0, "height": 1.0, "building:height": 1.0} | dict.fromkeys(
+        _LEVELS, STOREY_M
+    )
     height_m = np.full(len(feature), np.nan)
     by_levels = 0
     unread: dict[int, tuple[str, object]] = {}
@@ -277,7 +332,9 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
             found_m = number * unit_m if is_number else np.nan
             if unit_m == 1.0 and number is not None and not found_m <= _HIGHEST_M:
                 features.refuse(
-                    i, f"properties.{name}: {short(value)} is not a height", f"give metres up to {_HIGHEST_M:g}"
+                    i,
+                    f"properties.{name}: {short(value)} is not a height",
+                    f"give metres up to {_HIGHEST_M:g}",
                 )
             if 0 < found_m <= _TALLEST_M:
                 height_m[k] = found_m
@@ -289,8 +346,16 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
         first = unknown[0]
         name, value = unread.get(first, (part.height_property, None))
         what = f"{short(value)} is not a height" if first in unread else "it has no height"
-        others = f", nor have {unknown.size - 1:,} others of {len(height_m):,}" if unknown.size > 1 else ""
-        features.refuse(feature[first], f"properties.{name}: {what}{others}", "give one in m, or set default_height_m")
+        others = (
+            f", nor have {unknown.size - 1:,} others of {len(height_m):,}"
+            if unknown.size > 1
+            else ""
+        )
+        features.refuse(
+            feature[first],
+            f"properties.{name}: {what}{others}",
+            "give one in m, or set default_height_m",
+        )
     height_m[unknown] = part.default_height_m
     example = short(next(iter(unread.values()))[1]) if unread else ""
     counts = (
@@ -299,11 +364,15 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
         (len(unread), f"values are no height, such as {example}"),
     )
     texts = ", ".join(f"{n:,} {what}" for n, what in counts if n)
-    return height_m, (notice("city-heights-assumed", file=part.file, counts=texts),) if texts else ()
+    return height_m, (
+        notice("city-heights-assumed", file=part.file, counts=texts),
+    ) if texts else ()
 
 
 def metres(text: str) -> float | None:
-    """A length as OpenStreetMap's `height` writes it, in m: "12", "12.5 m", "40 ft", 6'4"; None if it is none."""
+    """A length as OpenStreetMap's `height` writes it, in m: "12", "12.5 m", "40 ft", 6'4"; None if
+    it is none.
+    """
     text = text.strip()
     if len(text) > _MAX_LENGTH or _AMBIGUOUS.match(text):
         return None
@@ -316,7 +385,9 @@ def metres(text: str) -> float | None:
 
 
 @lru_cache(maxsize=1)
-def read_streets(file: str, crs: str, origin_deg: LatLon | None, area: Area, version: tuple[int, int]) -> Streets:
+def read_streets(
+    file: str, crs: str, origin_deg: LatLon | None, area: Area, version: tuple[int, int]
+) -> Streets:
     """The streets of a file on the plane of the buildings, cut at the border of the area.
 
     Files named .xml or .xml.gz are SUMO networks, others GeoJSON. `version` distinguishes a changed
@@ -331,11 +402,15 @@ def read_streets(file: str, crs: str, origin_deg: LatLon | None, area: Area, ver
     inside = lines.clipped(area)
     if not len(inside.path):
         away_m = np.linalg.norm(np.median(lines.path.vertex_m, axis=0) - area.centre_m)
-        them = "give those of the same place" if origin_deg else "give both in the same local metres"
-        raise BadInput(
-            f"{file}: none of its streets lies in the area of the buildings, their middles are {away_m:,.0f} m apart; "
-            f"{them}, or set margin_m if they are near"
+        them = (
+            "give those of the same place" if origin_deg else "give both in the same local metres"
         )
-    made = assemble(inside, 0.0 if is_network else SNAP_M)  # edges of a network meet at junctions only
+        raise BadInput(
+            f"{file}: none of its streets lies in the area of the buildings, their middles are "
+            f"{away_m:,.0f} m apart; {them}, or set margin_m if they are near"
+        )
+    made = assemble(
+        inside, 0.0 if is_network else SNAP_M
+    )  # edges of a network meet at junctions only
     made.check(file)
     return Streets(made.graph, (*notices, *made.notices(file)), location)

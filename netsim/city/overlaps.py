@@ -1,12 +1,14 @@
-"""Footprints that overlap: copies, outlines beside their parts, and shapes that do not stand on the ground.
+"""Footprints that overlap: copies, outlines beside their parts, and shapes that do not stand on the
+ground.
 
-A map may hold a building twice, or an outline (`building`) and its parts (`building:part`) at the same place (Simple 3D
-Buildings, OpenStreetMap wiki). They become prisms that do not overlap: a part takes the place of an outline, else the
-higher shape that of the lower one, and of equally high ones the first. What is left of an outline keeps its height.
-Shapes that share half of the smaller one are of one house.
+A map may hold a building twice, or an outline (`building`) and its parts (`building:part`) at the
+same place (Simple 3D Buildings, OpenStreetMap wiki). They become prisms that do not overlap: a part
+takes the place of an outline, else the higher shape that of the lower one, and of equally high ones
+the first. What is left of an outline keeps its height. Shapes that share half of the smaller one
+are of one house.
 
-A shape that begins above the ground counts as solid where half of it lies over others that stand there, as the top of a
-tower does. Else there is open ground below, and it is left out.
+A shape that begins above the ground counts as solid where half of it lies over others that stand
+there, as the top of a tower does. Else there is open ground below, and it is left out.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _SAMPLE = 1000  # shapes
 
 @frozen
 class Apart:
-    """Polygons (k,) that overlap by at most 1 m2: the shape of the map that each is of, and the number of its house.
+    """Polygons (k,) that overlap by at most 1 m2: the shape of the map that each is of, and the
+    number of its house.
 
     Of the shapes of the map n_overlapping overlap others, and n_raised are over open ground.
     """
@@ -40,7 +43,9 @@ class Apart:
     n_raised: int
 
 
-def set_apart(file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray, is_raised: BoolArray) -> Apart:
+def set_apart(
+    file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray, is_raised: BoolArray
+) -> Apart:
     """Take overlaps out of valid polygons (n,). Raises BadInput where there are too many."""
     import shapely
 
@@ -52,7 +57,9 @@ def set_apart(file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray
     rank = np.argsort(np.lexsort((-height_m, ~is_part)))
     pair = tree.query(shape)
     pair = pair[:, rank[pair[0]] > rank[pair[1]]]
-    pair = pair[:, shapely.relate_pattern(*shape[pair], "T********")]  # far faster than to intersect all
+    pair = pair[
+        :, shapely.relate_pattern(*shape[pair], "T********")
+    ]  # far faster than to intersect all
     shared_m2 = shapely.area(shapely.intersection(*shape[pair]))
     is_one = shared_m2 >= _OF_ONE_HOUSE * shapely.area(shape[pair]).min(axis=0)
     above = is_raised[pair] & ~is_raised[pair[::-1]]

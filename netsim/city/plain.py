@@ -21,8 +21,8 @@ _MIN_M = 1.0  # longer side of a trace's area
 class OpenField(City):
     """An empty rectangle from (0, 0) to (width_m, height_m).
 
-    Without a size it is the bounding box of the replayed trace, extended by `margin` on every side. The area is public,
-    so its border must not coincide with the extreme positions of the users.
+    Without a size it is the bounding box of the replayed trace, extended by `margin` on every side.
+    The area is public, so its border must not coincide with the extreme positions of the users.
     """
 
     kind: Literal["open-field"] = "open-field"
@@ -31,7 +31,8 @@ class OpenField(City):
     height_m: float | None = Field(None, gt=0, le=1e6)
     """north-south side, m; none: from the replayed trace"""
     margin: float = Field(0.1, ge=0, le=10)
-    """extension at each end of a side of the bounding box of a replayed trace, as a share of that side"""
+    """extension at each end of a side of the bounding box of a replayed trace, as a share of that
+    side"""
 
     reference = "no obstacle: every link is in line of sight"
     example = {"kind": "open-field", "width_m": 500, "height_m": 400}
@@ -47,7 +48,8 @@ class OpenField(City):
             raise BadInput("world.city: open-field has no size; give width_m and height_m")
         if max(trace_area.side_m) < _MIN_M:
             raise BadInput(
-                f"world.city: the trace covers {trace_area.side_m[0]:g} x {trace_area.side_m[1]:g} m: too small "
+                f"world.city: the trace covers {trace_area.side_m[0]:g} x "
+                f"{trace_area.side_m[1]:g} m: too small "
                 "for any location to leak; take a trace that moves, or give width_m and height_m"
             )
         grow_m = self.margin * trace_area.side_m
@@ -65,8 +67,8 @@ class GridCity(City):
         west wall of block (i, j) = street_m + i (block_m + street_m),  south wall likewise from j
         height ~ U(building_height_m), by block
 
-    Streets run between the blocks and around them. Only blocks that fit completely, with their street, are placed;
-    open ground may remain in the north and in the east.
+    Streets run between the blocks and around them. Only blocks that fit completely, with their
+    street, are placed; open ground may remain in the north and in the east.
     """
 
     reference = "Manhattan grid, ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2: blocks and streets"
@@ -91,12 +93,14 @@ class GridCity(City):
         needed_m = self.block_m + 2 * self.street_m
         if not columns * rows:
             raise ValueError(
-                f"no block fits: a block of {self.block_m:g} m between two streets of {self.street_m:g} m needs "
+                f"no block fits: a block of {self.block_m:g} m between two streets of "
+                f"{self.street_m:g} m needs "
                 f"{needed_m:g} m, the area is {self.width_m:g} x {self.height_m:g} m"
             )
         if columns * rows > _MAX_BLOCKS:
             raise ValueError(
-                f"{columns} x {rows} blocks are more than {_MAX_BLOCKS}: make block_m larger or the area smaller"
+                f"{columns} x {rows} blocks are more than {_MAX_BLOCKS}: make block_m "
+                f"larger or the area smaller"
             )
         return self
 
@@ -106,7 +110,9 @@ class GridCity(City):
 
     @property
     def _blocks(self) -> tuple[int, int]:
-        columns, rows = ((side_m - self.street_m) / self._period_m for side_m in (self.width_m, self.height_m))
+        columns, rows = (
+            (side_m - self.street_m) / self._period_m for side_m in (self.width_m, self.height_m)
+        )
         return max(0, floor(columns + 1e-9)), max(0, floor(rows + 1e-9))
 
     def area(self, trace_area: Area | None) -> Area:
@@ -124,7 +130,9 @@ class GridCity(City):
         return Buildings(footprint, between(self.building_height_m, unit))
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
-        """The centre lines of the streets, residential ones, with a node at every crossing of three or four."""
+        """The centre lines of the streets, residential ones, with a node at every crossing of three
+        or four.
+        """
         x_m, y_m = self.street_grid()
         column, row = np.indices((len(x_m), len(y_m)))
         crossing_m = np.stack([x_m[column], y_m[row]], axis=-1)
@@ -132,7 +140,9 @@ class GridCity(City):
         east = crossing_m.transpose(1, 0, 2).reshape(-1, 2)
         count = np.repeat([len(y_m), len(x_m)], [len(x_m), len(y_m)])
         residential = np.full(len(count), CLASSES.index("residential"))
-        return assemble(StreetLines.two_way(Paths.measured(np.concatenate([north, east]), count), residential)).graph
+        return assemble(
+            StreetLines.two_way(Paths.measured(np.concatenate([north, east]), count), residential)
+        ).graph
 
     def street_grid(self) -> tuple[FloatArray, FloatArray]:
         return tuple(self.street_m / 2 + self._period_m * np.arange(n + 1) for n in self._blocks)  # type: ignore[return-value]
@@ -151,7 +161,8 @@ class Generated(City):
         disc       32 corners, diameter ~ U(size_m)
         rectangle  both sides ~ U(size_m), rotated by U(0, 2 pi)
         star       8 corners at equal angles, rotated, radii ~ U(0.4, 1) U(size_m) / 2
-        height ~ U(building_height_m),  centre uniform where the whole building stays inside the area
+        height ~ U(building_height_m),  centre uniform where the whole building stays inside the
+        area
 
     Buildings may overlap; the taller one counts. Building k depends on (seed, k) only.
     """
@@ -177,7 +188,8 @@ class Generated(City):
         across_m = sqrt(2) * self.size_m[1]
         if self.count and across_m > min(self.width_m, self.height_m):
             raise ValueError(
-                f"size_m: a rectangle of {self.size_m[1]:g} m is up to {across_m:.4g} m across and does not fit in "
+                f"size_m: a rectangle of {self.size_m[1]:g} m is up to {across_m:.4g} m "
+                f"across and does not fit in "
                 f"{self.width_m:g} x {self.height_m:g} m; give smaller buildings or a larger area"
             )
         return self
@@ -196,8 +208,12 @@ class Generated(City):
         share = _MIN_RADIUS + (1 - _MIN_RADIUS) * rng.uniform("star", which, (_STAR_CORNERS,))
         size_m = between(self.size_m, unit[:, :2])
         half_rad = np.arctan2(size_m[:, 1:], size_m[:, :1])
-        discs, stars = (np.full((self.count, 1), 2 * np.pi / n) * np.arange(n) for n in (_DISC_CORNERS, _STAR_CORNERS))
-        # corners in polar form, angles and distances from the centre (n, corners or 1), of every building in each shape
+        discs, stars = (
+            np.full((self.count, 1), 2 * np.pi / n) * np.arange(n)
+            for n in (_DISC_CORNERS, _STAR_CORNERS)
+        )
+        # corners in polar form, angles and distances from the centre (n, corners or 1), of every
+        # building in each shape
         shapes = (
             (discs, size_m[:, :1] / 2),
             (half_rad * [-1, 1, -1, 1] + [0, 0, np.pi, np.pi], np.hypot(*size_m.T)[:, None] / 2),
@@ -212,5 +228,7 @@ class Generated(City):
             centre_m = area.low_m + reach_m + unit[own, 3:5] * (area.side_m - 2 * reach_m)
             way = np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=2)
             corner_m = centre_m[:, None] + radius_m[:, :, None] * way
-            footprint[own] = shapely.polygons(np.clip(corner_m, area.low_m, area.high_m))  # against rounding
+            footprint[own] = shapely.polygons(
+                np.clip(corner_m, area.low_m, area.high_m)
+            )  # against rounding
         return Buildings(footprint, between(self.building_height_m, unit[:, 5]))

@@ -1,7 +1,8 @@
-"""A generated town: irregular blocks, main and side streets, buildings with floors, a park and a river.
+"""A generated town: irregular blocks, main and side streets, buildings with floors, a park and a
+river.
 
-All steps work on arrays of shapely geometries. Lines are noded once at the end, so that streets meet in shared
-vertices.
+All steps work on arrays of shapely geometries. Lines are noded once at the end, so that streets
+meet in shared vertices.
 """
 
 from collections.abc import Callable
@@ -42,7 +43,9 @@ _CUT = (0.4, 0.6)  # where a block or lot is split, as a share of its longer sid
 _OLD_TOWN = 0.12  # radius of the pedestrian centre as a share of the shorter side
 _RIVER_M = 60.0
 _BRIDGES = 3
-_EXTENSION_M = 0.05  # cuts reach beyond the streets that they end at, so that noding finds the crossing
+_EXTENSION_M = (
+    0.05  # cuts reach beyond the streets that they end at, so that noding finds the crossing
+)
 _INNER = 0.08  # of the axis of the river, outside of which no street becomes a bridge
 _LEVELS = 40  # of splitting
 
@@ -54,7 +57,9 @@ _MIN_AREA_M2 = 60.0  # of a building
 _FLOORS_CENTRE = 6.0
 _FLOORS_FALL = 3.5
 _FLOORS_STD = 1.2
-_MAX_FLOORS = 8  # [TR 38.901, Section 7.2]: UEs at most 22.5 m high, up to which its laws were published
+_MAX_FLOORS = (
+    8  # [TR 38.901, Section 7.2]: UEs at most 22.5 m high, up to which its laws were published
+)
 
 
 class Town(City):
@@ -64,21 +69,24 @@ class Town(City):
 
         junctions   a square grid of side g, each moved by N(0, (0.18 g)^2) per axis, cut at 0.35 g;
                     the border stays straight
-        streets     every fourth line is a main street (18 to 22 m wide); 18 % of the other segments are left out;
-                    blocks above 14,000 m^2 are split across their longer side at U(0.4, 0.6) by side streets (14 m),
-                    which are pedestrian streets (10 m) in the centre
+        streets     every fourth line is a main street (18 to 22 m wide); 18 % of the other segments
+        are left out;
+                    blocks above 14,000 m^2 are split across their longer side at U(0.4, 0.6) by
+                    side streets (14 m), which are pedestrian streets (10 m) in the centre
         river       60 m wide, with streets along both banks and three bridges
         park        four cells of the grid with footpaths, where there is room
         lots        blocks without the streets, split in the same way to 700 U(0.7, 1.6) m^2
         buildings   on 85 % of the lots, U(2, 4.5) m from their borders, at least 60 m^2
-        floors      round(N(6 - 3.5 r / (L / 2), 1.2^2)) within 1 to 8, 3 m each; r is the distance from the centre,
+        floors      round(N(6 - 3.5 r / (L / 2), 1.2^2)) within 1 to 8, 3 m each; r is the distance
+        from the centre,
                     L the shorter side
 
     The south-west corner is (0, 0). The same seed gives the same town.
     """
 
     reference = (
-        "own generator; jittered grid and recursive lots after Parish and Mueller, 'Procedural modeling of cities', "
+        "own generator; jittered grid and recursive lots after Parish and Mueller, "
+        "'Procedural modeling of cities', "
         "SIGGRAPH 2001, and Vanegas et al., 'Procedural generation of parcels', Eurographics 2012"
     )
     example = {"kind": "town", "width_m": 400, "height_m": 400}
@@ -102,7 +110,9 @@ class Town(City):
     def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:
         plan = drawn(self, streams.seed).plan
         shapes = [("water", plan.river), ("green", plan.park)]
-        return tuple((kind, np.asarray(shape.exterior.coords)) for kind, shape in shapes if shape is not None)
+        return tuple(
+            (kind, np.asarray(shape.exterior.coords)) for kind, shape in shapes if shape is not None
+        )
 
 
 @frozen
@@ -119,7 +129,9 @@ class Roads(Columns):
 
 @frozen
 class TownPlan:
-    """Streets between junctions; blocks (b,), the areas between them; river; park, None where there is no room."""
+    """Streets between junctions; blocks (b,), the areas between them; river; park, None where there
+    is no room.
+    """
 
     roads: Roads
     blocks: Shapes
@@ -158,7 +170,9 @@ def planned(area: Area, rng: Rng) -> TownPlan:
     if park is not None:
         middle = shapely.line_interpolate_point(roads.line, 0.5, normalized=True)
         kept |= shapely.dwithin(park, middle, _EXTENSION_M)  # also the streets around it
-        roads.street_class[shapely.contains_properly(shapely.buffer(park, -_EXTENSION_M), middle)] = _PATH
+        roads.street_class[
+            shapely.contains_properly(shapely.buffer(park, -_EXTENSION_M), middle)
+        ] = _PATH
     roads = Roads.join([_bridged(roads.select(kept), river, axis), Roads.of(banks, _RESIDENTIAL)])
     closed = [river] if park is None else [river, park]
     return TownPlan(*_with_side_streets(roads, closed, area, rng), river, park)
@@ -178,7 +192,9 @@ def _nodes(area: Area, rng: Rng) -> FloatArray:
 
 
 def _grid(node_m: FloatArray) -> tuple[Roads, BoolArray]:
-    """All segments of the grid of junctions (nx, ny, 2), and which are of main streets or the border."""
+    """All segments of the grid of junctions (nx, ny, 2), and which are of main streets or the
+    border.
+    """
     import shapely
 
     nx, ny = node_m.shape[:2]
@@ -207,13 +223,17 @@ def _river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     axis = shapely.linestrings(area.low_m + (at if unit[4] < 0.5 else at[:, ::-1]) * area.side_m)
     beyond = area.grown(_EXTENSION_M)
     whole = shapely.buffer(axis, min(_RIVER_M, area.side_m.min() / 8) / 2)
-    banks = shapely.intersection(shapely.boundary(whole), shapely.box(*beyond.low_m, *beyond.high_m))
+    banks = shapely.intersection(
+        shapely.boundary(whole), shapely.box(*beyond.low_m, *beyond.high_m)
+    )
     river = shapely.intersection(whole, shapely.box(*area.low_m, *area.high_m))
     return river, shapely.get_parts(banks), axis
 
 
 def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
-    """A park of 2 x 2 cells of the grid, off the river and off main streets if possible; None where none fits."""
+    """A park of 2 x 2 cells of the grid, off the river and off main streets if possible; None where
+    none fits.
+    """
     import shapely
 
     nx, ny = np.array(node_m.shape[:2]) - 3
@@ -222,7 +242,9 @@ def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
     i, j = np.indices((nx, ny)).reshape(2, -1)
     corner = np.array([[0, 0], [1, 0], [2, 0], [2, 1], [2, 2], [1, 2], [0, 2], [0, 1]])
     shape = shapely.polygons(node_m[i[:, None] + corner[:, 0], j[:, None] + corner[:, 1]])
-    crosses = (((i + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2) | (((j + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2)
+    crosses = (((i + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2) | (
+        ((j + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2
+    )
     cost = rng.uniform("park", np.arange(len(shape))) + crosses
     cost[shapely.distance(shape, river) < 1.0] = inf
     best = np.argmin(cost)
@@ -232,7 +254,8 @@ def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
 def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     """Streets cut at the banks of the river, but for bridges at equal distances.
 
-    A bridge is part of a street from bank to bank, of a main street where there is one, else a new street.
+    A bridge is part of a street from bank to bank, of a main street where there is one, else a new
+    street.
     """
     import shapely
 
@@ -241,7 +264,9 @@ def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     meets = shapely.get_num_geometries(shapely.intersection(line, [[axis], [river]]))
     once = (meets == 1).all(axis=0)  # from bank to bank, not along a bend
     whole = once & shapely.crosses(line, axis) & ~shapely.intersects(ends, river).any(axis=0)
-    where = shapely.line_locate_point(axis, shapely.centroid(shapely.intersection(line, axis)), normalized=True)
+    where = shapely.line_locate_point(
+        axis, shapely.centroid(shapely.intersection(line, axis)), normalized=True
+    )
     whole &= (where > _INNER) & (where < 1.0 - _INNER)  # none along the border of the area
     is_bridge = np.zeros(len(line), dtype=bool)
     new = []
@@ -255,22 +280,30 @@ def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     cut = shapely.difference(line, shapely.buffer(river, -_EXTENSION_M))
     kept, of = shapely.get_parts(np.where(is_bridge, line, cut), return_index=True)
     real = shapely.length(kept) > 1.0
-    return Roads.join([Roads(kept[real], roads.street_class[of[real]]), Roads.of(new, _RESIDENTIAL)])
+    return Roads.join(
+        [Roads(kept[real], roads.street_class[of[real]]), Roads.of(new, _RESIDENTIAL)]
+    )
 
 
 def _bridge(axis: "Geometry", share: float, river: "Polygon") -> "Geometry":
     """A line across the river at a share of its length."""
     import shapely
 
-    at_m, next_m = shapely.get_coordinates(shapely.line_interpolate_point(axis, [share, share + 1e-3], normalized=True))
+    at_m, next_m = shapely.get_coordinates(
+        shapely.line_interpolate_point(axis, [share, share + 1e-3], normalized=True)
+    )
     way = (next_m - at_m) / np.linalg.norm(next_m - at_m)
     reach_m = _RIVER_M * np.array([-way[1], way[0]])
     across = shapely.linestrings([at_m - reach_m, at_m + reach_m])
     part = shapely.get_parts(shapely.intersection(across, shapely.buffer(river, _EXTENSION_M)))
-    return part[np.argmin(shapely.distance(part, shapely.points(at_m)))]  # in a bend the line may cross twice
+    return part[
+        np.argmin(shapely.distance(part, shapely.points(at_m)))
+    ]  # in a bend the line may cross twice
 
 
-def _with_side_streets(roads: Roads, closed: "list[Polygon]", area: Area, rng: Rng) -> tuple[Roads, Shapes]:
+def _with_side_streets(
+    roads: Roads, closed: "list[Polygon]", area: Area, rng: Rng
+) -> tuple[Roads, Shapes]:
     """Noded streets, large blocks split by side streets, and the blocks without `closed` areas."""
     import shapely
 
@@ -281,7 +314,9 @@ def _with_side_streets(roads: Roads, closed: "list[Polygon]", area: Area, rng: R
     blocks, split = _split(faces(roads.line, closed), large, "cut", 2, rng)
     cut = np.concatenate([np.array([], dtype=object), *(_cut_lines(*each) for each in split)])
     near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * area.side_m.min()
-    return _noded(Roads.join([roads, Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))])), blocks
+    return _noded(
+        Roads.join([roads, Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))])
+    ), blocks
 
 
 def faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
@@ -308,16 +343,18 @@ def _noded(roads: Roads) -> Roads:
     return Roads(whole, street_class)
 
 
-# --- blocks and lots ----------------------------------------------------------------------------------------------
+# --- blocks and lots
+# ----------------------------------------------------------------------------------------
 
 
 def _split(
     shape: Shapes, large: Callable[[Shapes, IntArray], BoolArray], what: str, base: int, rng: Rng
 ) -> tuple[Shapes, list[tuple[Shapes, FloatArray]]]:
-    """Shapes split across their longer side until none is large, and those that are split, with numbers for their cuts.
+    """Shapes split across their longer side until none is large, and those that are split, with
+    numbers for their cuts.
 
-    large : which shapes (n,) are, with numbers (n,) by which they are drawn. Parts of shape k have the numbers base k,
-    base k + 1, ...
+    large : which shapes (n,) are, with numbers (n,) by which they are drawn. Parts of shape k have
+    the numbers base k, base k + 1, ...
     """
     number = np.arange(len(shape)) + 1
     done = [shape[:0]]
@@ -338,7 +375,9 @@ def _split(
 
 
 def _sides_m(shape: Shapes) -> tuple[FloatArray, FloatArray]:
-    """Corners (n, 4, 2) of the smallest enclosing rectangles, and the lengths of two sides (n, 2)."""
+    """Corners (n, 4, 2) of the smallest enclosing rectangles, and the lengths of two sides (n,
+    2).
+    """
     import shapely
 
     ring = shapely.get_exterior_ring(shapely.oriented_envelope(shape))
@@ -347,12 +386,16 @@ def _sides_m(shape: Shapes) -> tuple[FloatArray, FloatArray]:
 
 
 def _across(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Lines (n, 2, 2) across the longer sides of shapes, and vectors (n, 2) along these; longer than the shapes."""
+    """Lines (n, 2, 2) across the longer sides of shapes, and vectors (n, 2) along these; longer
+    than the shapes.
+    """
     corner_m, length_m = _sides_m(shape)
     longer = length_m.argmax(axis=1)
     a_m, b_m = (corner_m[np.arange(len(shape)), longer + k] for k in range(2))
     long_m = b_m - a_m
-    other_m = np.where(longer[:, None], corner_m[:, 0] - corner_m[:, 1], corner_m[:, 2] - corner_m[:, 1])
+    other_m = np.where(
+        longer[:, None], corner_m[:, 0] - corner_m[:, 1], corner_m[:, 2] - corner_m[:, 1]
+    )
     way = long_m / np.linalg.norm(long_m, axis=1, keepdims=True)
     at_m = a_m + between(_CUT, unit)[:, None] * long_m + other_m / 2
     reach_m = 2 * length_m.max(axis=1)[:, None] + 10.0
@@ -366,7 +409,9 @@ def _halves(shape: Shapes, unit: FloatArray) -> tuple[Shapes, IntArray]:
 
     line_m, way_m = _across(shape, unit)
     beyond_m = line_m[:, ::-1] + np.stack([-way_m, way_m])[:, :, None]  # (2, n, 2, 2)
-    side = shapely.polygons(np.concatenate([np.broadcast_to(line_m, beyond_m.shape), beyond_m], axis=2))
+    side = shapely.polygons(
+        np.concatenate([np.broadcast_to(line_m, beyond_m.shape), beyond_m], axis=2)
+    )
     part, of = shapely.get_parts(shapely.intersection(shape, side).T.ravel(), return_index=True)
     solid = (shapely.get_type_id(part) == shapely.GeometryType.POLYGON) & (shapely.area(part) > 1.0)
     return part[solid], (of[solid] // 2)
@@ -376,8 +421,13 @@ def _cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
     """Lines that split shapes, a little longer than the shape is wide."""
     import shapely
 
-    part = shapely.get_parts(shapely.intersection(shapely.linestrings(_across(shape, unit)[0]), shape))
-    part = part[(shapely.get_type_id(part) == shapely.GeometryType.LINESTRING) & (shapely.length(part) > 1.0)]
+    part = shapely.get_parts(
+        shapely.intersection(shapely.linestrings(_across(shape, unit)[0]), shape)
+    )
+    part = part[
+        (shapely.get_type_id(part) == shapely.GeometryType.LINESTRING)
+        & (shapely.length(part) > 1.0)
+    ]
     ends_m = shapely.get_coordinates(part).reshape(len(part), -1, 2)[:, [0, -1]]
     way = ends_m[:, 1] - ends_m[:, 0]
     way *= _EXTENSION_M / np.linalg.norm(way, axis=1, keepdims=True)
@@ -401,7 +451,9 @@ def buildings_of(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     stands = (unit[which, 0] < _BUILT) & (shapely.area(shape) >= _MIN_AREA_M2)
     shape = shape[stands]
     which = which[stands]
-    away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1)
+    away_m = np.linalg.norm(
+        shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1
+    )
     mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (area.side_m.min() / 2)
     floors = np.clip(np.round(mean + _FLOORS_STD * rng.normal("floors", which)), 1, _MAX_FLOORS)
     return Buildings(shape, STOREY_M * floors)
@@ -411,10 +463,14 @@ def _open_ground(plan: TownPlan) -> Shapes:
     """The blocks without the streets, whose widths go by class."""
     import shapely
 
-    street = shapely.buffer(plan.roads.line, WIDTH_M[plan.roads.street_class] / 2, quad_segs=2, cap_style="square")
+    street = shapely.buffer(
+        plan.roads.line, WIDTH_M[plan.roads.street_class] / 2, quad_segs=2, cap_style="square"
+    )
     block, over = shapely.STRtree(street).query(plan.blocks, predicate="intersects")
     order = np.lexsort((over, block))
     first = np.searchsorted(block[order], np.arange(len(plan.blocks) + 1))
-    taken = np.array([shapely.union_all(street[over[order[a:b]]]) for a, b in pairwise(first)], dtype=object)
+    taken = np.array(
+        [shapely.union_all(street[over[order[a:b]]]) for a, b in pairwise(first)], dtype=object
+    )
     left = shapely.get_parts(shapely.difference(plan.blocks, taken))
     return left[shapely.area(left) >= _MIN_AREA_M2]

@@ -34,7 +34,9 @@ class State:
     position_m: FloatArray
 
     def indoors(self) -> Indoors | None:
-        """Which UEs are inside buildings or vehicles, one row a UE; None where the model does not say."""
+        """Which UEs are inside buildings or vehicles, one row a UE; None where the model does not
+        say.
+        """
         return None
 
 
@@ -42,10 +44,10 @@ class State:
 class Ground:
     """The environment that a mobility model moves UEs in; it does not change during a run.
 
-    streets : centre lines, x (a,) of north-south streets and y (b,) of east-west streets; None without a street grid.
-    trace : the replayed trace, None without one.
-    graph : the street graph, None without one; premises : buildings with a door to it.
-    stations_m (k, 2) : places of the base stations, and of their images where the layout wraps around.
+    streets : centre lines, x (a,) of north-south streets and y (b,) of east-west streets; None
+    without a street grid. trace : the replayed trace, None without one. graph : the street graph,
+    None without one; premises : buildings with a door to it. stations_m (k, 2) : places of the base
+    stations, and of their images where the layout wraps around.
     """
 
     area: Area
@@ -63,8 +65,9 @@ class Ground:
 class Places:
     """Ground truth for the scores of leakage: home_m and work_m (n_ue, 2), NaN where a UE has none.
 
-    Of a replayed trace also densest_m (n_ue, 2), the place of most time of a UE without a home, NaN of others; and
-    nights (n_ue,) that have a fix. None where a mobility model knows where people live.
+    Of a replayed trace also densest_m (n_ue, 2), the place of most time of a UE without a home, NaN
+    of others; and nights (n_ue,) that have a fix. None where a mobility model knows where people
+    live.
     """
 
     home_m: FloatArray
@@ -85,9 +88,9 @@ class Places:
 class Mobility(Part):
     """Moves all UEs at once. The state is passed in and returned; a mobility model keeps none.
 
-    `has_own_fixes`: the model determines when UEs measure (a diary, a trace); otherwise the world samples positions
-    every `measurement_period_s`. Fields of the state that `start` always recomputes are marked `REBUILT` (see
-    `netsim.checkpoint`), and checkpoints omit them.
+    `has_own_fixes`: the model determines when UEs measure (a diary, a trace); otherwise the world
+    samples positions every `measurement_period_s`. Fields of the state that `start` always
+    recomputes are marked `REBUILT` (see `netsim.checkpoint`), and checkpoints omit them.
     """
 
     kind: str
@@ -97,11 +100,15 @@ class Mobility(Part):
     """whether movement is read from a file, which may change between two runs"""
 
     def load(self, round_s: float, without: tuple[str, ...] = ()) -> Trace | None:
-        """The replayed trace, read for rounds of round_s without these users; None for a synthetic mobility model."""
+        """The replayed trace, read for rounds of round_s without these users; None for a synthetic
+        mobility model.
+        """
         return None
 
     def presence(self, trace: Trace) -> Presence | None:
-        """The time without a fix after which a UE of the trace is absent; None for a synthetic mobility model."""
+        """The time without a fix after which a UE of the trace is absent; None for a synthetic
+        mobility model.
+        """
         return None
 
     @abstractmethod
@@ -110,7 +117,9 @@ class Mobility(Part):
 
     @abstractmethod
     def advance(self, state: Any, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
-        """Moves every UE from t0_s to t1_s; the next state, and the fixes in [t0_s, t1_s) sorted by (ue, time)."""
+        """Moves every UE from t0_s to t1_s; the next state, and the fixes in [t0_s, t1_s) sorted by
+        (ue, time).
+        """
 
     def wake_s(self, state: Any, now_s: float, ground: Ground) -> float:
         """Time until which no UE moves and the model yields no fixes; the clock may jump to it."""
@@ -121,32 +130,43 @@ class Mobility(Part):
         return Places.unknown(len(state.position_m))
 
     def residents(self, ue: IntArray, ground: Ground) -> Places:
-        """Homes and workplaces of residents with numbers (n,) beyond those of the UEs, drawn as theirs are, used for
-        scoring only: they live in the same town and are no part of the world. NaN if unknown.
+        """Homes and workplaces of residents with numbers (n,) beyond those of the UEs, drawn as
+        theirs are, used for scoring only: they live in the same town and are no part of the world.
+        NaN if unknown.
         """
         return Places.unknown(len(ue))
 
     def density(self, position_m: FloatArray) -> FloatArray | None:
-        """Probability density of UE positions at places (k, 2), per m^2, used for scoring only; None if unknown."""
+        """Probability density of UE positions at places (k, 2), per m^2, used for scoring only;
+        None if unknown.
+        """
         return None
 
 
-def listed_m(points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, key: str) -> FloatArray:
-    """The place (n_ue, 2) of each UE: UE u takes point u mod len(points). A point outside is refused."""
+def listed_m(
+    points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, key: str
+) -> FloatArray:
+    """The place (n_ue, 2) of each UE: UE u takes point u mod len(points). A point outside is
+    refused.
+    """
     at_m = np.array(points)
     outside = np.flatnonzero(~area.contains(at_m))
     if outside.size:
         i = outside[0]
         raise BadInput(
-            f"{key}[{i}]: {points[i]} lies outside the area x {area.x_min_m:g} to {area.x_max_m:g} m, "
+            f"{key}[{i}]: {points[i]} lies outside the area x {area.x_min_m:g} to "
+            f"{area.x_max_m:g} m, "
             f"y {area.y_min_m:g} to {area.y_max_m:g} m; move the point or enlarge the area"
         )
     return at_m[ue % len(points)]
 
 
 def drawn(unit: FloatArray, weight: FloatArray | BoolArray) -> IntArray:
-    """A column (n,) with probability in proportion to weight (n, k) >= 0, k > 0; -1 for a row of zeros."""
+    """A column (n,) with probability in proportion to weight (n, k) >= 0, k > 0; -1 for a row of
+    zeros.
+    """
     upto = np.cumsum(weight, axis=1, dtype=np.float64)
     total = upto[:, -1]
-    # strictly above: a column of weight zero adds nothing to the sum, so it is never the first above
+    # strictly above: a column of weight zero adds nothing to the sum, so it is never the first
+    # above
     return np.where(total > 0, np.argmax(upto > (unit * total)[:, None], axis=1), -1)

@@ -1,4 +1,6 @@
-"""Commuters: a daily schedule of home, work, lunch and an evening stop, with fixes every few minutes."""
+"""Commuters: a daily schedule of home, work, lunch and an evening stop, with fixes every few
+minutes.
+"""
 
 from math import ceil
 from typing import Literal
@@ -48,7 +50,9 @@ _TRIES = 64  # candidates for a place; each is too near with probability below 0
 
 @frozen
 class CommuterDay:
-    """A simulated day: its number, the ways of all UEs by the second of the day, and the fixes, in s from time 0."""
+    """A simulated day: its number, the ways of all UEs by the second of the day, and the fixes, in
+    s from time 0.
+    """
 
     day: int
     way: Paths
@@ -57,7 +61,9 @@ class CommuterDay:
 
 @frozen
 class CommuterState(State):
-    """ue (n_ue,); place_m (n_ue, 2 + third places, 2): home, work and others; today: None before the first day."""
+    """ue (n_ue,); place_m (n_ue, 2 + third places, 2): home, work and others; today: None before
+    the first day.
+    """
 
     ue: IntArray
     place_m: FloatArray
@@ -68,8 +74,8 @@ class CommuterState(State):
 class Schedule:
     """Six stays of every UE in s of the day.
 
-    stop (n, 6) : index of the place; from_s (n,) : when the first stay begins; until_s, stay_s (n, 6) : a UE leaves at
-    max(until, arrival) + stay.
+    stop (n, 6) : index of the place; from_s (n,) : when the first stay begins; until_s, stay_s (n,
+    6) : a UE leaves at max(until, arrival) + stay.
     """
 
     stop: IntArray
@@ -79,32 +85,40 @@ class Schedule:
 
 
 class Commuter(Mobility):
-    r"""UEs with a home, a workplace and a daily schedule, which measure at random times at places and on the way.
+    r"""UEs with a home, a workplace and a daily schedule, which measure at random times at places
+    and on the way.
 
-    A day has six stays with five walks between them; a skipped stay or walk has length zero (hours are N(mean, std))::
+    A day has six stays with five walks between them; a skipped stay or walk has length zero (hours
+    are N(mean, std))::
 
-        workday    home 07:00 to N(8:30, 0.5 h), work, lunch at a third place from N(12:12, 0.25 h) for
+        workday    home 07:00 to N(8:30, 0.5 h), work, lunch at a third place from N(12:12, 0.25 h)
+        for
                    U(0.4, 1) h, work to N(17:48, 0.8 h), a stop at a third place for U(0.5, 1.5) h,
                    home to 23:30
-        other day  home 08:00 to 12:00, with probability 0.7 a third place for U(0.5, 3) h, home to 23:30
+        other day  home 08:00 to 12:00, with probability 0.7 a third place for U(0.5, 3) h, home to
+        23:30
 
-    A walk goes east or west first, then north or south, through a corner with 25 m of jitter, at walk_speed_m_s
-    x U(0.85, 1.6). Fixes at a place are a Poisson process in time and Gaussian around the place; fixes on the
-    way are regular. At night and on a skipped day a UE is at home and takes no fixes.
+    A walk goes east or west first, then north or south, through a corner with 25 m of jitter, at
+    walk_speed_m_s x U(0.85, 1.6). Fixes at a place are a Poisson process in time and Gaussian
+    around the place; fixes on the way are regular. At night and on a skipped day a UE is at home
+    and takes no fixes.
 
     Day d of UE u depends on (seed, u, d) only. Fixes are clipped to the area.
 
-    Departs from the source: no cap of 3,500 fixes a week; hours and corners are truncated at 3 standard deviations;
-    the deviation of the lunch hour, which the source does not give, is 0.25 h.
+    Departs from the source: no cap of 3,500 fixes a week; hours and corners are truncated at 3
+    standard deviations; the deviation of the lunch hour, which the source does not give, is 0.25 h.
     """
 
     reference = (
-        "own generator [dlg 11], after the users of Bakopoulou et al., 'Location Leakage in Federated Signal Maps'"
+        "own generator [dlg 11], after the users of Bakopoulou et al., 'Location Leakage in "
+        "Federated Signal Maps'"
     )
     example = {"kind": "commuter"}
     needs = {
-        "open-ground": "a diary walks straight from place to place and would pass through the walls of buildings; "
-        "take city open-field, or mobility random-waypoint"
+        "open-ground": (
+            "a diary walks straight from place to place and would pass through the walls of "
+            "buildings; take city open-field, or mobility random-waypoint"
+        )
     }
     has_own_fixes = True
 
@@ -112,9 +126,11 @@ class Commuter(Mobility):
     home_m: Points | None = None
     """homes [[x, y], ...] in m; UE u takes entry u mod length; none: drawn uniformly per UE"""
     work_m: Points | None = None
-    """workplaces [[x, y], ...] in m, as home_m; none: drawn at least a third of the area's shorter side from home"""
+    """workplaces [[x, y], ...] in m, as home_m; none: drawn at least a third of the area's shorter
+    side from home"""
     third_places_m: Points | None = None
-    """places for lunch, evenings and trips [[x, y], ...] in m, for all UEs; none: four drawn per UE"""
+    """places for lunch, evenings and trips [[x, y], ...] in m, for all UEs; none: four drawn per
+    UE"""
     walk_speed_m_s: float = Field(1.4, gt=0)
     """walking speed before its factor U(0.85, 1.6), m/s"""
 
@@ -128,13 +144,20 @@ class Commuter(Mobility):
         work = _drawn_m(rng, "work", ue, area, home) if work is None else work
         third = _inside_m(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
         if self.third_places_m is not None:
-            shared = listed_m(self.third_places_m, np.arange(len(self.third_places_m)), area, f"{key}third_places_m")
+            shared = listed_m(
+                self.third_places_m,
+                np.arange(len(self.third_places_m)),
+                area,
+                f"{key}third_places_m",
+            )
             third = np.tile(shared, (len(ue), 1, 1))
         place_m = np.concatenate([home[:, None], work[:, None], third], axis=1)
         self._refuse_long_walks(place_m)
         return self.advance(CommuterState(home, ue, place_m), 0.0, 0.0, ground)[0]
 
-    def advance(self, state: CommuterState, t0_s: float, t1_s: float, ground: Ground) -> tuple[CommuterState, Fixes]:
+    def advance(
+        self, state: CommuterState, t0_s: float, t1_s: float, ground: Ground
+    ) -> tuple[CommuterState, Fixes]:
         """Simulates every day that overlaps the window; returns the fixes inside the window."""
         taken = [Fixes.none()]
         wall_s = ground.clock.begins_s + t1_s
@@ -142,8 +165,12 @@ class Commuter(Mobility):
             today = state.today
             if today is None or today.day != day:
                 today = self._live(day, state, ground)
-            taken.append(today.fixes.select((today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)))
-            position_m = today.way.position(np.arange(len(state.ue)), np.full(len(state.ue), wall_s - day * DAY_S))
+            taken.append(
+                today.fixes.select((today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s))
+            )
+            position_m = today.way.position(
+                np.arange(len(state.ue)), np.full(len(state.ue), wall_s - day * DAY_S)
+            )
             state = altered(state, position_m=position_m, today=today)
         fixes = Fixes.join(taken)
         return state, fixes.select(np.lexsort((fixes.time_s, fixes.ue)))
@@ -154,7 +181,11 @@ class Commuter(Mobility):
         today = state.today
         midnight_s = day * DAY_S - ground.clock.begins_s
         morning_s = midnight_s + _MORNING_H * _HOUR_S
-        if today is not None and today.day == day and now_s >= midnight_s + today.way.span.max(initial=0.0):
+        if (
+            today is not None
+            and today.day == day
+            and now_s >= midnight_s + today.way.span.max(initial=0.0)
+        ):
             return morning_s + DAY_S
         return max(now_s, morning_s)
 
@@ -172,10 +203,14 @@ class Commuter(Mobility):
         next_m = np.concatenate([place_m[:, 1:], place_m[:, -1:]], axis=1)
         jitter_m = np.zeros_like(place_m)
         jitter_m[:, :-1] = _CORNER_STD_M * np.clip(rng.normal("corner", ue, (5, 2)), -_TAIL, _TAIL)
-        corner_m = np.clip(np.stack([next_m[..., 0], place_m[..., 1]], axis=2) + jitter_m, low_m, high_m)
+        corner_m = np.clip(
+            np.stack([next_m[..., 0], place_m[..., 1]], axis=2) + jitter_m, low_m, high_m
+        )
         stays_put = np.append(plan.stop[:, 1:] == plan.stop[:, :-1], np.full((n, 1), True), axis=1)
         corner_m = np.where(stays_put[:, :, None], next_m, corner_m)
-        knot_m = np.stack([place_m, place_m, corner_m], axis=2)  # (n, 6, 3, 2): arrival, departure, corner of the walk
+        knot_m = np.stack(
+            [place_m, place_m, corner_m], axis=2
+        )  # (n, 6, 3, 2): arrival, departure, corner of the walk
         pace = np.append(rng.uniform("pace", ue, (5,)), np.zeros((n, 1)), axis=1)
         speed_m_s = self.walk_speed_m_s * (_PACE_LOW + (_PACE_HIGH - _PACE_LOW) * pace)
         first_s = np.linalg.norm(corner_m - place_m, axis=2) / speed_m_s
@@ -190,7 +225,9 @@ class Commuter(Mobility):
         role = np.minimum(plan.stop, _THIRD)
         arrive_s = knot_s[..., 0]
         leave_s = knot_s[..., 1]
-        row, stay, time_s, scatter = _dwell_fixes(arrive_s, leave_s, _FIXES_PER_H[role] / _HOUR_S, ue, rng)
+        row, stay, time_s, scatter = _dwell_fixes(
+            arrive_s, leave_s, _FIXES_PER_H[role] / _HOUR_S, ue, rng
+        )
         position_m = place_m[row, stay] + _SPREAD_M[role[row, stay]][:, None] * scatter
         walker, walk_s, noise = _walk_fixes(arrive_s, leave_s, ue, rng)
         walk_m = way.position(walker, walk_s) + _GPS_NOISE_M * noise
@@ -226,7 +263,9 @@ class Commuter(Mobility):
         stop, until_h, stay_h = np.array(stays).transpose(1, 2, 0)
         # a skipped day begins and ends at midnight
         from_s = out * np.where(works, _MORNING_H, _LATE_MORNING_H) * _HOUR_S
-        return Schedule(stop.astype(int), from_s, out[:, None] * until_h * _HOUR_S, stay_h * _HOUR_S)
+        return Schedule(
+            stop.astype(int), from_s, out[:, None] * until_h * _HOUR_S, stay_h * _HOUR_S
+        )
 
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
         detour_m = 4 * _TAIL * _CORNER_STD_M  # there and back, along both axes
@@ -234,24 +273,28 @@ class Commuter(Mobility):
         needed_m_s = max_distance_m / (_PACE_LOW * _MAX_WALK_S)
         if needed_m_s > self.walk_speed_m_s:
             raise BadInput(
-                f"world.ues.mobility.walk_speed_m_s: {self.walk_speed_m_s:g} m/s is too slow for a way of "
-                f"{max_distance_m:.0f} m between places of one UE; give at least {needed_m_s:.2f} (a car: 8), "
-                "or nearer places"
+                f"world.ues.mobility.walk_speed_m_s: {self.walk_speed_m_s:g} m/s is too slow for "
+                f"a way of {max_distance_m:.0f} m between places of one UE; give at least "
+                f"{needed_m_s:.2f} (a car: 8), or nearer places"
             )
 
 
 def _dwell_fixes(
     arrive_s: FloatArray, leave_s: FloatArray, rate_per_s: FloatArray, ue: IntArray, rng: Rng
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-    """Fixes at stays (n, 6): a Poisson process of a rate each: row and stay (m,), time (m,), normal numbers (m, 2).
+    """Fixes at stays (n, 6): a Poisson process of a rate each: row and stay (m,), time (m,), normal
+    numbers (m, 2).
 
-    Arrivals of a process of rate 1 are mapped through the inverse of the integrated rate of the day, which gives the
-    process of varying rate [Cinlar 1975, Ch. 4]. The random numbers of a UE do not depend on other UEs.
+    Arrivals of a process of rate 1 are mapped through the inverse of the integrated rate of the
+    day, which gives the process of varying rate [Cinlar 1975, Ch. 4]. The random numbers of a UE do
+    not depend on other UEs.
     """
     mean = rate_per_s * (leave_s - arrive_s)
     upto = np.cumsum(mean, axis=1)
     most = upto.max(initial=0.0)
-    count = int(most + 8 * np.sqrt(most) + 20)  # a Poisson count above this has probability below 1e-12
+    count = int(
+        most + 8 * np.sqrt(most) + 20
+    )  # a Poisson count above this has probability below 1e-12
     arrival = np.cumsum(rng.exponential("dwell", ue, (count,)), axis=1)  # (n, count)
     stay = sum(arrival >= until[:, None] for until in upto.T)
     row, column = np.nonzero(stay < upto.shape[1])
@@ -263,7 +306,9 @@ def _dwell_fixes(
 def _walk_fixes(
     arrive_s: FloatArray, leave_s: FloatArray, ue: IntArray, rng: Rng
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Fixes at the start of each walk between stays (n, 6) and regularly after it: row, time (m,), numbers (m, 2)."""
+    """Fixes at the start of each walk between stays (n, 6) and regularly after it: row, time (m,),
+    numbers (m, 2).
+    """
     leave_s = leave_s[:, :-1]
     count = np.ceil((arrive_s[:, 1:] - leave_s) / _WALK_FIX_EVERY_S).astype(int)
     row, walk = np.divmod(np.repeat(np.arange(count.size), count.ravel()), count.shape[1])
@@ -281,8 +326,12 @@ def _inside_m(area: Area, unit: FloatArray) -> FloatArray:
     return area.sample(_MARGIN + (1 - 2 * _MARGIN) * unit)
 
 
-def _drawn_m(rng: Rng, what: str, ue: IntArray, area: Area, away_from: FloatArray | None) -> FloatArray:
-    """A uniform place (n, 2) per UE, at least a third of the shorter side away from another (n, 2)."""
+def _drawn_m(
+    rng: Rng, what: str, ue: IntArray, area: Area, away_from: FloatArray | None
+) -> FloatArray:
+    """A uniform place (n, 2) per UE, at least a third of the shorter side away from another (n,
+    2).
+    """
     if away_from is None:
         return _inside_m(area, rng.uniform(what, ue, (2,)))
     candidate = _inside_m(area, rng.uniform(what, ue, (_TRIES, 2)))  # (n, tries, 2)

@@ -22,8 +22,8 @@ _CLEARANCE_M = 0.01  # from a wall at which a UE turns
 class MarkovStep(State):
     """The current step of every UE.
 
-    ue (n_ue,): index of the UE; step: number of the step; knot_m (n_ue, 9, 2): corners of its path; speed_m_s,
-    direction_rad, mean_rad (n_ue,).
+    ue (n_ue,): index of the UE; step: number of the step; knot_m (n_ue, 9, 2): corners of its path;
+    speed_m_s, direction_rad, mean_rad (n_ue,).
     """
 
     ue: IntArray
@@ -41,19 +41,22 @@ class GaussMarkov(Mobility):
 
         s(k) = a s(k-1) + (1 - a) s_mean + sqrt(1 - a^2) s_std w,   w ~ N(0, 1),  likewise d(k)
 
-    where a is `memory`: with 1 speed and direction are constant, with 0 they are independent from step to step. A UE
-    with s < 0 stands still. s(0) and d(0) have the stationary distribution N(mean, std^2); the mean direction is drawn
-    uniformly for each UE.
+    where a is `memory`: with 1 speed and direction are constant, with 0 they are independent from
+    step to step. A UE with s < 0 stands still. s(0) and d(0) have the stationary distribution
+    N(mean, std^2); the mean direction is drawn uniformly for each UE.
 
-    At a wall and at the border of the area the direction and the mean direction of a UE are reflected. The random
-    numbers of a step depend on (seed, u, k) only, and a position only on its step, so the tick length has no effect.
+    At a wall and at the border of the area the direction and the mean direction of a UE are
+    reflected. The random numbers of a step depend on (seed, u, k) only, and a position only on its
+    step, so the tick length has no effect.
 
-    Departs from the source: reflection at the border, where the source changes the mean direction near it.
+    Departs from the source: reflection at the border, where the source changes the mean direction
+    near it.
     """
 
     reference = (
-        "Liang and Haas, 'Predictive distance-based mobility management for PCS networks', INFOCOM 1999; "
-        "Camp, Boleng, Davies, 'A survey of mobility models for ad hoc network research', 2002, Sec. 2.5"
+        "Liang and Haas, 'Predictive distance-based mobility management for PCS networks', "
+        "INFOCOM 1999; Camp, Boleng, Davies, 'A survey of mobility models for ad hoc network "
+        "research', 2002, Sec. 2.5"
     )
     example = {"kind": "gauss-markov"}
 
@@ -77,26 +80,46 @@ class GaussMarkov(Mobility):
         speed_m_s = self.speed_m_s + self.speed_std_m_s * speed
         direction_rad = mean_rad + self.direction_std_rad * direction
         knot_m = position_m[:, None]
-        return self._walked(MarkovStep(position_m, ue, 0, knot_m, speed_m_s, direction_rad, mean_rad), ground)
+        return self._walked(
+            MarkovStep(position_m, ue, 0, knot_m, speed_m_s, direction_rad, mean_rad), ground
+        )
 
-    def advance(self, state: MarkovStep, t0_s: float, t1_s: float, ground: Ground) -> tuple[MarkovStep, Fixes]:
+    def advance(
+        self, state: MarkovStep, t0_s: float, t1_s: float, ground: Ground
+    ) -> tuple[MarkovStep, Fixes]:
         """Takes every step that begins by t1_s; the position is interpolated on the last one."""
         a = self.memory
         new = sqrt(1 - a**2)
         for step in range(state.step + 1, last_multiple(t1_s, self.step_s) + 1):
             speed, direction = _stream(ground).normal("step", state.ue, (2,), item=step).T
             mean_rad = state.mean_rad
-            speed_m_s = a * state.speed_m_s + (1 - a) * self.speed_m_s + new * self.speed_std_m_s * speed
-            direction_rad = a * state.direction_rad + (1 - a) * mean_rad + new * self.direction_std_rad * direction
-            state = self._walked(altered(state, step=step, speed_m_s=speed_m_s, direction_rad=direction_rad), ground)
+            speed_m_s = (
+                a * state.speed_m_s + (1 - a) * self.speed_m_s + new * self.speed_std_m_s * speed
+            )
+            direction_rad = (
+                a * state.direction_rad
+                + (1 - a) * mean_rad
+                + new * self.direction_std_rad * direction
+            )
+            state = self._walked(
+                altered(state, step=step, speed_m_s=speed_m_s, direction_rad=direction_rad), ground
+            )
         share = min(max(t1_s / self.step_s - state.step, 0.0), 1.0)
         along_m = np.zeros(state.knot_m.shape[:2])
         along_m[:, 1:] = np.cumsum(np.linalg.norm(np.diff(state.knot_m, axis=1), axis=2), axis=1)
-        path = Paths(state.knot_m.reshape(-1, 2), (_PIECES + 1) * np.arange(len(along_m) + 1), along_m.ravel())
-        return altered(state, position_m=path.position(np.arange(len(path)), share * path.span)), Fixes.none()
+        path = Paths(
+            state.knot_m.reshape(-1, 2),
+            (_PIECES + 1) * np.arange(len(along_m) + 1),
+            along_m.ravel(),
+        )
+        return altered(
+            state, position_m=path.position(np.arange(len(path)), share * path.span)
+        ), Fixes.none()
 
     def _walked(self, step: MarkovStep, ground: Ground) -> MarkovStep:
-        """A step with its path, which begins where the last one ended, and with directions after reflections."""
+        """A step with its path, which begins where the last one ended, and with directions after
+        reflections.
+        """
         length_m = np.maximum(step.speed_m_s, 0.0) * self.step_s
         knot_m, mirrored, turn_rad = _walk(step.knot_m[:, -1], length_m, step.direction_rad, ground)
         return altered(
@@ -115,7 +138,8 @@ def _stream(ground: Ground) -> Rng:
 def _walk(
     from_m: FloatArray, length_m: FloatArray, direction_rad: FloatArray, ground: Ground
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The corners (n, 9, 2) of a path from from_m (n, 2) with reflections, and their effect on a direction.
+    """The corners (n, 9, 2) of a path from from_m (n, 2) with reflections, and their effect on a
+    direction.
 
     A direction r becomes sign * r + turn: sign (n,) is -1 after an odd number of reflections.
     """
@@ -147,10 +171,11 @@ def _walk(
 def _free_way(
     here_m: FloatArray, way: FloatArray, length_m: FloatArray, ground: Ground
 ) -> tuple[FloatArray, FloatArray]:
-    """Distance (n,) from here_m to the first wall or border in direction `way` (n, 2), a unit vector.
+    """Distance (n,) from here_m to the first wall or border in direction `way` (n, 2), a unit
+    vector.
 
-    The second result is the direction (n,) of that wall or border in rad. The distance is infinite if there is none
-    within length_m.
+    The second result is the direction (n,) of that wall or border in rad. The distance is infinite
+    if there is none within length_m.
     """
     wall_m, wall_rad = ground.buildings.first_wall(here_m, here_m + length_m[:, None] * way)
     across = np.abs(np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0])
@@ -160,4 +185,6 @@ def _free_way(
     border_rad = np.where(border_m.argmin(axis=1) == 0, pi / 2, 0.0)
     border_m = border_m.min(axis=1)
     free_m = np.minimum(border_m, wall_m)
-    return np.where(free_m < length_m, free_m, inf), np.where(border_m < wall_m, border_rad, wall_rad)
+    return np.where(free_m < length_m, free_m, inf), np.where(
+        border_m < wall_m, border_rad, wall_rad
+    )

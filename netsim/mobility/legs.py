@@ -21,8 +21,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class Leg(State, Columns):
     """The current leg of every UE.
 
-    ue, leg (n_ue,): index of the UE and number of the leg; the UE walks from origin_m to target_m (n_ue, 2) between
-    depart_s and arrive_s and pauses until pause_until_s (n_ue,).
+    ue, leg (n_ue,): index of the UE and number of the leg; the UE walks from origin_m to target_m
+    (n_ue, 2) between depart_s and arrive_s and pauses until pause_until_s (n_ue,).
     """
 
     ue: IntArray
@@ -35,11 +35,15 @@ class Leg(State, Columns):
 
     @classmethod
     def resting(cls, ue: IntArray, at_m: FloatArray, **more: IntArray) -> Self:
-        """Leg -1 of UEs (n,), which ends at places (n, 2) at time 0; more : columns of a subclass."""
+        """Leg -1 of UEs (n,), which ends at places (n, 2) at time 0; more : columns of a
+        subclass.
+        """
         zero_s = np.zeros(len(ue))
         return cls(at_m, ue, np.full(len(ue), -1), at_m, at_m, zero_s, zero_s, zero_s, **more)
 
-    def onward(self, target_m: FloatArray, speed_m_s: FloatArray, pause_s: FloatArray, **more: IntArray) -> Self:
+    def onward(
+        self, target_m: FloatArray, speed_m_s: FloatArray, pause_s: FloatArray, **more: IntArray
+    ) -> Self:
         """The next leg, from where this one ended to target_m (n, 2), and a pause there."""
         arrive_s = self.pause_until_s + np.linalg.norm(target_m - self.target_m, axis=1) / speed_m_s
         return altered(
@@ -65,10 +69,14 @@ class Legged(Mobility):
     def advance(self, state: Leg, t0_s: float, t1_s: float, ground: Ground) -> tuple[Leg, Fixes]:
         while len(late := np.flatnonzero(state.pause_until_s <= t1_s)):
             state = state.replaced(late, self.next_leg(state.select(late), ground))
-        walk_s = np.maximum(state.arrive_s - state.depart_s, 1e-200)  # a leg of no length is over at once
+        walk_s = np.maximum(
+            state.arrive_s - state.depart_s, 1e-200
+        )  # a leg of no length is over at once
         done = np.clip((t1_s - state.depart_s) / walk_s, 0.0, 1.0)[:, None]
         # this form, not origin + done * way, so that the waypoint itself is met exactly
-        return altered(state, position_m=(1.0 - done) * state.origin_m + done * state.target_m), Fixes.none()
+        return altered(
+            state, position_m=(1.0 - done) * state.origin_m + done * state.target_m
+        ), Fixes.none()
 
     def wake_s(self, state: Leg, now_s: float, ground: Ground) -> float:
         """The earliest end of a pause when all UEs pause, else now."""
@@ -77,7 +85,8 @@ class Legged(Mobility):
         return max(now_s, float(np.min(state.pause_until_s, initial=inf)))
 
 
-# --- random waypoint -------------------------------------------------------------------------------------------------
+# --- random waypoint
+# ----------------------------------------------------------------------------------------
 
 _BATCH = 16  # targets that are tried at once for one leg among buildings
 _BATCHES = 4
@@ -86,34 +95,38 @@ _MIN_STAY_S = 1.0  # of a UE that sees no way on, so that time passes
 
 
 class RandomWaypoint(Legged):
-    r"""Leg k of UE u goes straight from its last waypoint to a uniform point of the area, then pauses::
+    r"""Leg k of UE u goes straight from its last waypoint to a uniform point of the area, then
+    pauses::
 
         target ~ U(area),  v ~ U(v_min, v_max),  pause ~ U(p_min, p_max)
         x(t) = origin + (target - origin) min(1, (t - depart) / (arrive - depart))
         arrive = depart + |target - origin| / v,   next depart = arrive + pause
 
-    The random numbers of a leg depend on (seed, u, k) only, and a position is computed from its leg, not from the
-    previous position. The tick length has no effect, and adding a UE does not change the others.
+    The random numbers of a leg depend on (seed, u, k) only, and a position is computed from its
+    leg, not from the previous position. The tick length has no effect, and adding a UE does not
+    change the others.
 
-    With `initial: uniform` UEs start uniformly placed, all at the beginning of their first leg, which is not the
-    stationary distribution: positions drift to the centre and the mean speed falls over the first few legs to
-    E[D] / (E[D] E[1/v] + E[pause]), where E[1/v] = ln(v_max / v_min) / (v_max - v_min). A minimum speed of 0 is
-    refused, because E[1/v] diverges.
+    With `initial: uniform` UEs start uniformly placed, all at the beginning of their first leg,
+    which is not the stationary distribution: positions drift to the centre and the mean speed falls
+    over the first few legs to E[D] / (E[D] E[1/v] + E[pause]), where E[1/v] = ln(v_max / v_min) /
+    (v_max - v_min). A minimum speed of 0 is refused, because E[1/v] diverges.
 
-    With `initial: stationary` nothing drifts [Navidi and Camp 2004]: a UE pauses at time 0 with probability
-    E[pause] / (E[pause] + E[D] E[1/v]), at a uniform point, for the rest of a pause of density ~ p on (p_min, p_max);
-    else it is at a uniform point of a leg of density ~ length, with a speed of density ~ 1/v. E[D] is the mean distance
-    of two uniform points of the area.
+    With `initial: stationary` nothing drifts [Navidi and Camp 2004]: a UE pauses at time 0 with
+    probability E[pause] / (E[pause] + E[D] E[1/v]), at a uniform point, for the rest of a pause of
+    density ~ p on (p_min, p_max); else it is at a uniform point of a leg of density ~ length, with
+    a speed of density ~ 1/v. E[D] is the mean distance of two uniform points of the area.
 
-    Departs from the paper among buildings: UEs stay outdoors. If the straight path to the target is not clear, the UE
-    takes the first of 64 other points with a clear path: 16 from a rectangle around it with a third of the area's
-    sides, 16 with a ninth, and so on. If there is none, it pauses (at least 1 s) and tries again.
+    Departs from the paper among buildings: UEs stay outdoors. If the straight path to the target is
+    not clear, the UE takes the first of 64 other points with a clear path: 16 from a rectangle
+    around it with a third of the area's sides, 16 with a ninth, and so on. If there is none, it
+    pauses (at least 1 s) and tries again.
     """
 
     reference = (
-        "Johnson and Maltz, 'Dynamic source routing in ad hoc wireless networks', 1996; "
-        "Yoon, Liu, Noble, 'Random waypoint considered harmful', INFOCOM 2003 (speed bounded away from 0); "
-        "Navidi and Camp, 'Stationary distributions for the random waypoint mobility model', IEEE TMC 3(1), 2004"
+        "Johnson and Maltz, 'Dynamic source routing in ad hoc wireless networks', 1996; Yoon, "
+        "Liu, Noble, 'Random waypoint considered harmful', INFOCOM 2003 (speed bounded away from "
+        "0); Navidi and Camp, 'Stationary distributions for the random waypoint mobility model', "
+        "IEEE TMC 3(1), 2004"
     )
     example = {"kind": "random-waypoint"}
 
@@ -123,28 +136,37 @@ class RandomWaypoint(Legged):
     pause_s: PauseSpan = (0.0, 60.0)
     """shortest and longest pause at a waypoint, s"""
     initial: Literal["uniform", "stationary"] = "uniform"
-    """state at time 0: uniform positions at the start of a leg, or the stationary distribution (open ground only)"""
+    """state at time 0: uniform positions at the start of a leg, or the stationary distribution
+    (open ground only)"""
 
     def start(self, ue: IntArray, ground: Ground) -> Leg:
         """All UEs at time 0: at the beginning of leg 0, or in the stationary distribution."""
         rng = _waypoints(ground)
         if self.initial == "stationary":
             return self._stationary(rng, ue, ground)
-        return self.next_leg(Leg.resting(ue, ground.buildings.outdoor(ground.area, rng, "start", ue)), ground)
+        return self.next_leg(
+            Leg.resting(ue, ground.buildings.outdoor(ground.area, rng, "start", ue)), ground
+        )
 
     def _stationary(self, rng: Rng, ue: IntArray, ground: Ground) -> Leg:
         """Legs and pauses that are under way at time 0."""
         if len(ground.buildings):
             raise BadInput(
-                "world.ues.mobility.initial: stationary is known for open ground only, and the city has buildings; "
-                "take initial: uniform, or city open-field"
+                "world.ues.mobility.initial: stationary is known for open ground only, and the "
+                "city has buildings; take initial: uniform, or city open-field"
             )
         unit = rng.uniform("initial", ue, (6,))
         slow_m_s, fast_m_s = self.speed_m_s
         short_s, long_s = self.pause_s
-        s_per_m = 1 / slow_m_s if slow_m_s == fast_m_s else log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
+        s_per_m = (
+            1 / slow_m_s
+            if slow_m_s == fast_m_s
+            else log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
+        )
         mean_pause_s = (short_s + long_s) / 2
-        pauses = unit[:, 0] < mean_pause_s / (mean_pause_s + mean_distance_m(*ground.area.side_m) * s_per_m)
+        pauses = unit[:, 0] < mean_pause_s / (
+            mean_pause_s + mean_distance_m(*ground.area.side_m) * s_per_m
+        )
         from_m, target_m = _long_legs(rng, ue, ground.area)
         on_leg_m = from_m + unit[:, 1, None] * (target_m - from_m)
         here_m = np.where(pauses[:, None], ground.area.sample(unit[:, 4:]), on_leg_m)
@@ -162,9 +184,11 @@ class RandomWaypoint(Legged):
 
 
 def mean_distance_m(width_m: float, height_m: float) -> float:
-    """Mean distance of two uniform points of a rectangle, m: 0.5214 for the unit square [Ghosh 1951].
+    """Mean distance of two uniform points of a rectangle, m: 0.5214 for the unit square [Ghosh
+    1951].
 
-    The difference of two uniform numbers has the density 2 (1 - u); the integral is by Gauss-Legendre quadrature.
+    The difference of two uniform numbers has the density 2 (1 - u); the integral is by
+    Gauss-Legendre quadrature.
     """
     node, weight = np.polynomial.legendre.leggauss(200)
     u = (node + 1) / 2
@@ -173,7 +197,9 @@ def mean_distance_m(width_m: float, height_m: float) -> float:
 
 
 def _long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArray]:
-    """Both ends (n, 2) of a leg of each UE, uniform points of the area with density ~ their distance, by rejection."""
+    """Both ends (n, 2) of a leg of each UE, uniform points of the area with density ~ their
+    distance, by rejection.
+    """
     from_m, to_m = np.empty((2, len(ue), 2))
     left = np.arange(len(ue))
     draw = 0
@@ -193,7 +219,8 @@ def _waypoints(ground: Ground) -> Rng:
 
 
 def _target(now: Leg, first_m: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
-    """The first target (n, 2) with a clear path from the end of a leg, beginning with first_m (n, 2).
+    """The first target (n, 2) with a clear path from the end of a leg, beginning with first_m (n,
+    2).
 
     Where no path is clear the target is the origin, and the UE stays (n,).
     """
@@ -205,16 +232,21 @@ def _target(now: Leg, first_m: FloatArray, ground: Ground) -> tuple[FloatArray, 
         from_m = np.repeat(now.target_m[lost, None], _BATCH, axis=1)  # (n, batch, 2)
         reach_m = ground.area.side_m / 2 / _SHRINK**batch
         low_m = np.maximum(from_m - reach_m, ground.area.low_m)
-        unit = _waypoints(ground).uniform(f"target {batch}", now.ue[lost], (_BATCH, 2), item=now.leg[lost] + 1)
+        unit = _waypoints(ground).uniform(
+            f"target {batch}", now.ue[lost], (_BATCH, 2), item=now.leg[lost] + 1
+        )
         tried_m = low_m + unit * (np.minimum(from_m + reach_m, ground.area.high_m) - low_m)
-        clear = ground.buildings.clear(from_m.reshape(-1, 2), tried_m.reshape(-1, 2)).reshape(-1, _BATCH)
+        clear = ground.buildings.clear(from_m.reshape(-1, 2), tried_m.reshape(-1, 2)).reshape(
+            -1, _BATCH
+        )
         target_m[lost] = tried_m[np.arange(len(lost)), clear.argmax(axis=1)]
         lost = lost[~clear.any(axis=1)]
     target_m[lost] = now.target_m[lost]
     return target_m, np.isin(np.arange(len(target_m)), lost)
 
 
-# --- Manhattan -------------------------------------------------------------------------------------------------------
+# --- Manhattan
+# ----------------------------------------------------------------------------------------
 
 _STEP = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # headings east, north, west, south
 _TURN = np.array([0, 1, 3, 2])  # straight on, left, right, back: added to a heading
@@ -224,7 +256,9 @@ Streets = tuple[FloatArray, FloatArray]
 
 @frozen
 class StreetLeg(Leg):
-    """A leg to a crossing (n_ue, 2), counted from the south-west; heading (n_ue,): 0 for east, then anticlockwise."""
+    """A leg to a crossing (n_ue, 2), counted from the south-west; heading (n_ue,): 0 for east, then
+    anticlockwise.
+    """
 
     crossing: IntArray
     heading: IntArray
@@ -238,15 +272,16 @@ class Manhattan(Legged):
         heading: straight on 0.5, left 0.25, right 0.25,  v ~ U(v_min, v_max)
         at the crossing, with probability `pause_probability`, a pause ~ U(p_min, p_max)
 
-    At the edge of the city the probabilities of the remaining directions are scaled to sum 1; at a dead end UEs turn
-    back. UEs start at random points of the streets. The random numbers of a leg depend on (seed, u, k) only.
+    At the edge of the city the probabilities of the remaining directions are scaled to sum 1; at a
+    dead end UEs turn back. UEs start at random points of the streets. The random numbers of a leg
+    depend on (seed, u, k) only.
 
     Departs from the source: there are no lanes, and UEs do not slow down behind others.
     """
 
     reference = (
-        "[important] Bai, Sadagopan, Helmy, 'IMPORTANT: a framework to systematically analyze the impact of mobility', "
-        "INFOCOM 2003; ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2"
+        "[important] Bai, Sadagopan, Helmy, 'IMPORTANT: a framework to systematically analyze "
+        "the impact of mobility', INFOCOM 2003; ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2"
     )
     example = {"kind": "manhattan"}
     needs = {"street grid": "it walks along the streets of a grid; take city grid"}
@@ -260,25 +295,39 @@ class Manhattan(Legged):
     """shortest and longest pause at a crossing, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> StreetLeg:
-        """All UEs at time 0 on a leg from a random crossing, a random share of the way to the next."""
+        """All UEs at time 0 on a leg from a random crossing, a random share of the way to the
+        next.
+        """
         streets = _streets(ground)
         unit = ground.streams.at("mobility.manhattan").uniform("start", ue, (4,))
         crossing = (unit[:, :2] * [len(each) for each in streets]).astype(int)
         heading = drawn(unit[:, 2], _exists(crossing[:, None] + _STEP, streets))
         from_m = _at_m(crossing, streets)
         at_m = from_m + unit[:, 3, None] * (_at_m(crossing + _STEP[heading], streets) - from_m)
-        return self._onward(StreetLeg.resting(ue, at_m, crossing=crossing, heading=heading), heading, ground)
+        return self._onward(
+            StreetLeg.resting(ue, at_m, crossing=crossing, heading=heading), heading, ground
+        )
 
     def next_leg(self, now: StreetLeg, ground: Ground) -> StreetLeg:  # type: ignore[override]
         unit = ground.streams.at("mobility.manhattan").uniform("turn", now.ue, item=now.leg + 1)
         return self._onward(now, _turned(now.heading, now.crossing, unit, _streets(ground)), ground)
 
     def _onward(self, now: StreetLeg, heading: IntArray, ground: Ground) -> StreetLeg:
-        unit = ground.streams.at("mobility.manhattan").uniform("leg", now.ue, (3,), item=now.leg + 1)
+        unit = ground.streams.at("mobility.manhattan").uniform(
+            "leg", now.ue, (3,), item=now.leg + 1
+        )
         crossing = now.crossing + _STEP[heading]
-        pause_s = np.where(unit[:, 1] < self.pause_probability, between(self.pause_s, unit[:, 2]), 0.0)
+        pause_s = np.where(
+            unit[:, 1] < self.pause_probability, between(self.pause_s, unit[:, 2]), 0.0
+        )
         speed_m_s = between(self.speed_m_s, unit[:, 0])
-        return now.onward(_at_m(crossing, _streets(ground)), speed_m_s, pause_s, crossing=crossing, heading=heading)
+        return now.onward(
+            _at_m(crossing, _streets(ground)),
+            speed_m_s,
+            pause_s,
+            crossing=crossing,
+            heading=heading,
+        )
 
 
 def _streets(ground: Ground) -> Streets:

@@ -1,12 +1,14 @@
-r"""People and the buildings that they visit, how they choose the next place and the length of a stay, and their trips.
+r"""People and the buildings that they visit, how they choose the next place and the length of a
+stay, and their trips.
 
-Exploration and preferential return (EPR): with S places visited so far, a person explores a new place with probability
-rho S^-gamma, else returns to a known one [Song, Koren, Wang, Barabasi 2010]. A new place j is drawn by gravity
-[Pappalardo et al. 2015]::
+Exploration and preferential return (EPR): with S places visited so far, a person explores a new
+place with probability rho S^-gamma, else returns to a known one [Song, Koren, Wang, Barabasi 2010].
+A new place j is drawn by gravity [Pappalardo et al. 2015]::
 
     P(j) ~ weight_j / (r_j + 100 m)^2,   r_j the distance to place j
 
-and a known place in proportion to past visits. Stays last P(t) ~ t^-(1 + beta) exp(-t / tau), t >= 1 h.
+and a known place in proportion to past visits. Stays last P(t) ~ t^-(1 + beta) exp(-t / tau), t >=
+1 h.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ WORK_CLOSES_H = 19.0
 _LATEST_NIGHT_H = 23.9  # so that every night begins on the day that it belongs to
 _ROUNDING_H = 1e-6  # an hour that is computed from the end of a period belongs to the next one
 _PARETO = 1.2  # exponent of the distribution of attractiveness per floor area
-_OPENS_H = np.array([8.0, 10.0, 17.0])  # shops and services, restaurants and shopping, evening venues
+_OPENS_H = np.array(
+    [8.0, 10.0, 17.0]
+)  # shops and services, restaurants and shopping, evening venues
 _CLOSES_H = np.array([18.0, 20.0, 24.0])
 _TRIES = 16  # points of the bounding box that are tried for a room
 _NEAR_M = 100.0  # added to distances, so that gravity stays finite
@@ -53,8 +57,8 @@ _BLOCK = 2**16  # weights that are computed at once: what they take stays in the
 class Venues:
     """k places, one for each of the premises.
 
-    weight (k,) : attractiveness, Pareto(1.2) times floor area; opens_h, closes_h (k,) : opening hours, every day.
-    footprint (k,) : shapely polygons.
+    weight (k,) : attractiveness, Pareto(1.2) times floor area; opens_h, closes_h (k,) : opening
+    hours, every day. footprint (k,) : shapely polygons.
     """
 
     premises: Premises
@@ -69,7 +73,9 @@ class Venues:
         unit = rng.uniform("venue", premises.building, (2,))
         hours = (unit[:, 1] * len(_OPENS_H)).astype(int)
         weight = premises.floor_area_m2 * unit[:, 0] ** (-1.0 / _PARETO)
-        return cls(premises, footprint[premises.building], weight, _OPENS_H[hours], _CLOSES_H[hours])
+        return cls(
+            premises, footprint[premises.building], weight, _OPENS_H[hours], _CLOSES_H[hours]
+        )
 
     def is_open(self, place: IntArray, hour: FloatArray) -> BoolArray:
         """Whether places are open at an hour of the day; the shapes broadcast."""
@@ -78,7 +84,9 @@ class Venues:
 
 @frozen
 class Rooms(Columns):
-    """Rooms (n,): index of the venue, room_m (n, 2), floor above the ground floor, and depth_m from the facade."""
+    """Rooms (n,): index of the venue, room_m (n, 2), floor above the ground floor, and depth_m from
+    the facade.
+    """
 
     place: IntArray
     room_m: FloatArray
@@ -96,8 +104,8 @@ def rooms(
     about_m: FloatArray | None = None,
     radius_m: float = inf,
 ) -> Rooms:
-    """A random room in each of the places (n,): uniform in the footprint within radius_m of about_m (n, 2), which is
-    an interior point if not stated, on a uniform floor.
+    """A random room in each of the places (n,): uniform in the footprint within radius_m of about_m
+    (n, 2), which is an interior point if not stated, on a uniform floor.
 
     Where 16 random points of the box around both all lie outside, the room is at about_m.
     """
@@ -126,10 +134,10 @@ def rooms(
 class People:
     """n people, who do not change during a run.
 
-    home, work : their rooms; work is home for those who work at home, or not at all. works (n,): whether they work.
-    night_h, morning_h (n,) : hours between which they are in bed; work_from_h, work_until_h (n,) : of work.
-    lunch_h (n,) and lunches (n,): when and with which probability they leave work for lunch.
-    mode (n,) : how they travel when it is too far to walk.
+    home, work : their rooms; work is home for those who work at home, or not at all. works (n,):
+    whether they work. night_h, morning_h (n,) : hours between which they are in bed; work_from_h,
+    work_until_h (n,) : of work. lunch_h (n,) and lunches (n,): when and with which probability they
+    leave work for lunch. mode (n,) : how they travel when it is too far to walk.
     """
 
     home: Rooms
@@ -148,12 +156,18 @@ class People:
         return self.work.place != self.home.place
 
     def period(
-        self, row: IntArray, time_s: FloatArray, clock: Clock, late_h: FloatArray, workday: BoolArray
+        self,
+        row: IntArray,
+        time_s: FloatArray,
+        clock: Clock,
+        late_h: FloatArray,
+        workday: BoolArray,
     ) -> tuple[IntArray, FloatArray]:
-        """The period (m,) that people `row` (m,) are in at times (m,), and the time (m,) at which it ends, s.
+        """The period (m,) that people `row` (m,) are in at times (m,), and the time (m,) at which
+        it ends, s.
 
-        late_h (m, 3) : how much later than usual work and evening of that day are, and the next morning, h. workday
-        (m,) : whether people with work do work that day.
+        late_h (m, 3) : how much later than usual work and evening of that day are, and the next
+        morning, h. workday (m,) : whether people with work do work that day.
         """
         day, second = np.divmod(clock.wall_s(time_s), DAY_S)
         hour = second / HOUR_S + _ROUNDING_H
@@ -199,14 +213,18 @@ def stay_s(unit: FloatArray, beta: float, tau_h: float) -> FloatArray:
 def _stays(beta: float, tau_h: float) -> tuple[FloatArray, FloatArray]:
     """Distribution function of stays at durations in h, both (_GRID,)."""
     hours = np.geomspace(_MIN_STAY_H, _MIN_STAY_H + _MAX_TAUS * tau_h, _GRID)
-    # density of log t, which is smooth on a logarithmic grid; the factor exp(1 / tau) keeps it from underflow
+    # density of log t, which is smooth on a logarithmic grid; the factor exp(1 / tau) keeps it from
+    # underflow
     density = hours**-beta * np.exp((_MIN_STAY_H - hours) / tau_h)
     area = np.append(0.0, np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(np.log(hours))))
     return area / area[-1], hours
 
 
-def new_place(unit: FloatArray, hour: FloatArray, from_m: FloatArray, venues: Venues, visited: IntArray) -> IntArray:
-    """A place (m,) that each of m people at from_m (m, 2) has not visited, by gravity; NOWHERE if none is open.
+def new_place(
+    unit: FloatArray, hour: FloatArray, from_m: FloatArray, venues: Venues, visited: IntArray
+) -> IntArray:
+    """A place (m,) that each of m people at from_m (m, 2) has not visited, by gravity; NOWHERE if
+    none is open.
 
     hour (m,) of the day; visited (m, v): places by index, NOWHERE for no place.
     """
@@ -223,10 +241,13 @@ def new_place(unit: FloatArray, hour: FloatArray, from_m: FloatArray, venues: Ve
     return chosen
 
 
-def known_place(unit: FloatArray, visited: IntArray, count: IntArray, allowed: BoolArray) -> IntArray:
+def known_place(
+    unit: FloatArray, visited: IntArray, count: IntArray, allowed: BoolArray
+) -> IntArray:
     """A visited place (m,) in proportion to its count; NOWHERE if none is allowed.
 
-    visited, count, allowed (m, v) : places by index, numbers of visits, and which of them may be chosen.
+    visited, count, allowed (m, v) : places by index, numbers of visits, and which of them may be
+    chosen.
     """
     which = drawn(unit, np.where(allowed & (visited >= 0), count, 0.0))
     return np.where(which == NOWHERE, NOWHERE, visited[np.arange(len(unit)), which])
@@ -241,7 +262,8 @@ _CYCLE_FROM_M = 500.0  # the same of those who cycle
 class PeopledTown:
     """The people, venues and routes of a town, which do not change during a run.
 
-    stay_radius_m : distance from the room within which people change their spot; spots : the stream that draws spots.
+    stay_radius_m : distance from the room within which people change their spot; spots : the stream
+    that draws spots.
     """
 
     people: People
@@ -255,17 +277,16 @@ class PeopledTown:
 class Lives(State):
     """The state of n_ue residents.
 
-    ue, decision (n_ue,) : index of the UE and number of its last decision.
-    before, there : rooms where the last trip began, and where it ended or will end.
-    way : that trip, by time since departure, without vertices for a UE whose trip is over.
-    trip_s (n_ue, 6) : times of that trip: leaves the room, leaves the door, boards a vehicle at the street, leaves the
+    ue, decision (n_ue,) : index of the UE and number of its last decision. before, there : rooms
+    where the last trip began, and where it ended or will end. way : that trip, by time since
+    departure, without vertices for a UE whose trip is over. trip_s (n_ue, 6) : times of that trip:
+    leaves the room, leaves the door, boards a vehicle at the street, leaves the
         vehicle, is at the door, is in the room.
-    until_s (n_ue,) : when the stay after it ends.
-    breaks (n_ue,) : whether the stay ends before the timetable asks for it.
-    drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
-    visited, count (n_ue, v) : places visited, in the order of the first visit, and how often; -1 and 0 beyond them.
-    now_s : the time of the state.
-    depth_m (n_ue,) : distance of the spot in `there` from the facade.
+    until_s (n_ue,) : when the stay after it ends. breaks (n_ue,) : whether the stay ends before the
+    timetable asks for it. drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the
+    stay after it. visited, count (n_ue, v) : places visited, in the order of the first visit, and
+    how often; -1 and 0 beyond them. now_s : the time of the state. depth_m (n_ue,) : distance of
+    the spot in `there` from the facade.
     """
 
     ue: IntArray
@@ -285,7 +306,9 @@ class Lives(State):
     town: PeopledTown = field(metadata=REBUILT)
 
     def indoors(self) -> Indoors:
-        """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""
+        """Building, floor and depth of every UE that is indoors; between room and door a UE is
+        indoors.
+        """
         leaves, boards, alights, arrives = self.trip_s[:, 1:5].T
         begins = self.now_s < leaves
         inside = begins | (self.now_s >= arrives)
@@ -311,7 +334,9 @@ class Lives(State):
         )
 
     def leaving(self, row: IntArray, trip: Trips, now_s: float) -> Lives:
-        """The state in which UEs in `row` (m,) leave on trips; the ways of trips that end by now_s are dropped."""
+        """The state in which UEs in `row` (m,) leave on trips; the ways of trips that end by now_s
+        are dropped.
+        """
         n = len(self.ue)
         m = len(row)
         way = np.where(self.trip_s[:, -1] > now_s, np.arange(n), n + m)
@@ -319,7 +344,10 @@ class Lives(State):
         known = self.visited[row]
         same = known == trip.there.place[:, None]
         column = np.where(same.any(axis=1), same.argmax(axis=1), (known >= 0).sum(axis=1))
-        grown = ((0, 0), (0, self.visited.shape[1] if column.max(initial=0) >= self.visited.shape[1] else 0))
+        grown = (
+            (0, 0),
+            (0, self.visited.shape[1] if column.max(initial=0) >= self.visited.shape[1] else 0),
+        )
         visited = np.pad(self.visited, grown, constant_values=NOWHERE)
         count = np.pad(self.count, grown)
         visited[row, column] = trip.there.place
@@ -337,14 +365,25 @@ class Lives(State):
         )
 
     def at(self, now_s: float) -> Lives:
-        """The state at now_s; positions of UEs that rest are those of their spots or rooms, to the last bit."""
+        """The state at now_s; positions of UEs that rest are those of their spots or rooms, to the
+        last bit.
+        """
         town = self.town
         spot = self.there
         since_s = self.trip_s[:, -1]
         if town.stay_radius_m > 0:
             begun_s = since_s + (now_s - since_s) // SPOT_S * SPOT_S
             moment = np.round(1e3 * begun_s).astype(int)
-            spot = rooms(town.venues, spot.place, town.spots, "spot", self.ue, moment, spot.room_m, town.stay_radius_m)
+            spot = rooms(
+                town.venues,
+                spot.place,
+                town.spots,
+                "spot",
+                self.ue,
+                moment,
+                spot.room_m,
+                town.stay_radius_m,
+            )
         position_m = spot.room_m.copy()
         moving = np.flatnonzero(since_s > now_s)
         position_m[moving] = self.way.position(moving, now_s - self.trip_s[moving, 0])
@@ -353,7 +392,9 @@ class Lives(State):
 
 @frozen
 class Trips:
-    """m trips to rooms `there`: the ways from room to room; time_s (m, 6), drives (m,) : as in `Lives`."""
+    """m trips to rooms `there`: the ways from room to room; time_s (m, 6), drives (m,) : as in
+    `Lives`.
+    """
 
     there: Rooms
     way: Paths
@@ -362,7 +403,9 @@ class Trips:
 
 
 def trips(state: Lives, row: IntArray, there: Rooms, leave_s: FloatArray) -> Trips:
-    """Trips of UEs in `row` (m,) from the rooms that they are in to other ones, which begin at leave_s (m,)."""
+    """Trips of UEs in `row` (m,) from the rooms that they are in to other ones, which begin at
+    leave_s (m,).
+    """
     town = state.town
     here = state.there.select(row)
     premises = town.venues.premises
@@ -370,8 +413,15 @@ def trips(state: Lives, row: IntArray, there: Rooms, leave_s: FloatArray) -> Tri
     to_m = premises.door_m[there.place]
     mode = town.people.mode[row]
     away_m = np.linalg.norm(to_m - from_m, axis=1)
-    near = ((mode == DRIVE) & (away_m < _DRIVE_FROM_M)) | ((mode == CYCLE) & (away_m < _CYCLE_FROM_M))
-    closed = np.minimum(premises.meets(mode, here.place).street, premises.meets(mode, there.place).street) < 0
+    near = ((mode == DRIVE) & (away_m < _DRIVE_FROM_M)) | (
+        (mode == CYCLE) & (away_m < _CYCLE_FROM_M)
+    )
+    closed = (
+        np.minimum(
+            premises.meets(mode, here.place).street, premises.meets(mode, there.place).street
+        )
+        < 0
+    )
     mode = np.where(near | closed, WALK, mode)
     origin = premises.meets(mode, here.place)
     destination = premises.meets(mode, there.place)
@@ -382,11 +432,20 @@ def trips(state: Lives, row: IntArray, there: Rooms, leave_s: FloatArray) -> Tri
     alight_s = np.linalg.norm(destination.at_m - to_m, axis=1) / WALK_M_S
     zero_s = np.zeros(len(row))
     end_s = out_s + outside.span + in_s
-    since_s = np.stack([zero_s, out_s, out_s + board_s, end_s - in_s - alight_s, end_s - in_s, end_s], axis=1)
+    since_s = np.stack(
+        [zero_s, out_s, out_s + board_s, end_s - in_s - alight_s, end_s - in_s, end_s], axis=1
+    )
     ends = np.column_stack([outside.first[:-1], outside.first[1:]]).ravel()
     way = Paths(
-        np.insert(outside.vertex_m, ends, np.stack([here.room_m, there.room_m], axis=1).reshape(-1, 2), axis=0),
+        np.insert(
+            outside.vertex_m,
+            ends,
+            np.stack([here.room_m, there.room_m], axis=1).reshape(-1, 2),
+            axis=0,
+        ),
         outside.first + 2 * np.arange(len(outside.first)),
-        np.insert(outside.along + out_s[outside.owner], ends, np.column_stack([zero_s, end_s]).ravel()),
+        np.insert(
+            outside.along + out_s[outside.owner], ends, np.column_stack([zero_s, end_s]).ravel()
+        ),
     )
     return Trips(there, way, leave_s[:, None] + since_s, mode == DRIVE)

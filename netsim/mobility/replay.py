@@ -23,7 +23,9 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 @frozen
 class TraceRows(Columns):
-    """Rows of a trace sorted by time; ue (N,) is an index into `Replayed.ue`; due (N,) : which are reported."""
+    """Rows of a trace sorted by time; ue (N,) is an index into `Replayed.ue`; due (N,) : which are
+    reported.
+    """
 
     ue: IntArray
     time_s: FloatArray
@@ -35,9 +37,11 @@ class TraceRows(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Replayed(State):
-    """n_seen: number of rows up to now; last_row (n_ue,): the last of them of each UE, -1 before its first.
+    """n_seen: number of rows up to now; last_row (n_ue,): the last of them of each UE, -1 before
+    its first.
 
-    ue (n_ue,): indices of the UEs; absent_after_s: age of its last fix beyond which a UE is absent; rows: of the trace.
+    ue (n_ue,): indices of the UEs; absent_after_s: age of its last fix beyond which a UE is absent;
+    rows: of the trace.
     """
 
     n_seen: int
@@ -56,36 +60,43 @@ class Replayed(State):
         return last_row
 
 
-_SOON_S = 1e-4  # rows so much after a tick count as on it: epoch times are rounded to 2.4e-7 s, ticks are multiples
+# rows so much after a tick count as on it: epoch times are rounded to 2.4e-7 s, ticks are multiples
+_SOON_S = 1e-4
 
 
 class Replay(Mobility, TraceSetting):
-    """A UE stays at its last fix until the next one, and is absent if that fix is older than `absent_after_s`.
+    """A UE stays at its last fix until the next one, and is absent if that fix is older than
+    `absent_after_s`.
 
     At the time of a fix it is there already.
 
-    With `sample_s` it measures at some of its fixes alone, and moves by all of them. The k-th UE replays the k-th user
-    of the trace. RSRP in the file replaces the radio model.
+    With `sample_s` it measures at some of its fixes alone, and moves by all of them. The k-th UE
+    replays the k-th user of the trace. RSRP in the file replaces the radio model.
     """
 
     kind: Literal["replay"] = "replay"
     absent_after_s: float | None = Field(default=None, gt=0)
-    """a UE is absent if its last fix is older than this, s; none: 1.5 times the sampling interval of the trace"""
+    """a UE is absent if its last fix is older than this, s; none: 1.5 times the sampling interval
+    of the trace"""
 
     has_own_fixes: ClassVar[bool] = True
     replays: ClassVar[bool] = True
     reference = "recorded, not modelled"
     example = {"kind": "replay", "trace": "trace.csv"}
 
-    def drawn_values(self, trace: Trace, sized: bool, timed: bool, by_day: bool, recorded: bool) -> list[str]:
+    def drawn_values(
+        self, trace: Trace, sized: bool, timed: bool, by_day: bool, recorded: bool
+    ) -> list[str]:
         """Public values that follow from the rows of all users, each with the key that states it.
 
-        sized : the city states its area; timed : the world states its duration; by_day : whole days are held out;
-        recorded : errors of positions are those of the rows.
+        sized : the city states its area; timed : the world states its duration; by_day : whole days
+        are held out; recorded : errors of positions are those of the rows.
         """
         on_globe = trace.origin_deg is not None
         standing_in = any(notice.key == "trace-accuracy-missing" for notice in trace.notices)
-        zero = trace.counts.get("cell_missing", 0) > 0 or "0" in trace.cells  # of large numbers it is none
+        zero = (
+            trace.counts.get("cell_missing", 0) > 0 or "0" in trace.cells
+        )  # of large numbers it is none
         of_rows = {
             "the area": not sized,
             "the middle of the plane": on_globe,
@@ -99,12 +110,16 @@ class Replay(Mobility, TraceSetting):
             found[-1] += " (world.ues.mobility.extent: stated)"
         states = {
             "what a user is (world.ues.mobility.users: id)": self.users == "auto",
-            "when a UE counts as absent (world.ues.mobility.absent_after_s)": self.absent_after_s is None,
-            "the busiest cell (world.ues.mobility.cell)": self.cell is None and trace.cell is not None,
+            "when a UE counts as absent (world.ues.mobility.absent_after_s)": self.absent_after_s
+            is None,
+            "the busiest cell (world.ues.mobility.cell)": self.cell is None
+            and trace.cell is not None,
             "whether 0 is a cell (world.ues.mobility.cell)": self.cell == "all" and zero,
-            "which rows are outliers (world.ues.mobility.outlier_sigmas: none)": self.outlier_sigmas is not None,
+            "which rows are outliers (world.ues.mobility.outlier_sigmas: none)": self.outlier_sigmas
+            is not None,
             "the times of the walk (world.ues.mobility.survey: false)": self.survey,
-            "the error of rows that state none (world.ues.position_error_m)": recorded and standing_in,
+            "the error of rows that state none (world.ues.position_error_m)": recorded
+            and standing_in,
         }
         return found + [what for what, drawn in states.items() if drawn]
 
@@ -123,16 +138,22 @@ class Replay(Mobility, TraceSetting):
         return presence(trace, self.gap_s)
 
     def start(self, ue: IntArray, ground: Ground) -> Replayed:
-        """The state at time 0 of the ground's trace, or without one of this part's trace with daily rounds.
+        """The state at time 0 of the ground's trace, or without one of this part's trace with daily
+        rounds.
 
         Raises `BadInput` if there are more UEs than users.
         """
         trace = self.load(DAY_S) if ground.trace is None else ground.trace
         if len(ue) > len(trace.users):
-            raise BadInput(f"ues: {len(ue)} are more than the {len(trace.users)} users of the trace; ask for fewer")
+            raise BadInput(
+                f"ues: {len(ue)} are more than the {len(trace.users)} users of the "
+                f"trace; ask for fewer"
+            )
         order = np.flatnonzero(trace.user < len(ue))
         order = order[np.argsort(trace.time_s[order], kind="stable")]
-        rows = TraceRows(trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due)
+        rows = TraceRows(
+            trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due
+        )
         before = Replayed(
             position_m=np.full((len(ue), 2), np.nan),
             n_seen=0,
@@ -143,9 +164,11 @@ class Replay(Mobility, TraceSetting):
         )
         return self.advance(before, 0.0, 0.0, ground)[0]
 
-    def advance(self, state: Replayed, t0_s: float, t1_s: float, ground: Ground) -> tuple[Replayed, Fixes]:
-        """The fixes are the rows in [t0_s, t1_s), and UEs are at those up to t1_s; the cost grows with their number,
-        not with that of the trace.
+    def advance(
+        self, state: Replayed, t0_s: float, t1_s: float, ground: Ground
+    ) -> tuple[Replayed, Fixes]:
+        """The fixes are the rows in [t0_s, t1_s), and UEs are at those up to t1_s; the cost grows
+        with their number, not with that of the trace.
         """
         rows = state.rows
         first, end = np.searchsorted(rows.time_s, (t0_s, t1_s))
@@ -154,7 +177,9 @@ class Replay(Mobility, TraceSetting):
         fresh_s = state.absent_after_s
         stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > fresh_s + slack_s(fresh_s, t1_s))
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
-        new = first + np.argsort(rows.ue[first:end], kind="stable")  # each UE's rows stay in order of time
+        new = first + np.argsort(
+            rows.ue[first:end], kind="stable"
+        )  # each UE's rows stay in order of time
         seen = rows.select(new if rows.due is None else new[rows.due[new]])
         fixes = Fixes(state.ue[seen.ue], seen.time_s, seen.position_m, seen.rsrp_dbm, seen.cell)
         return replace(state, position_m=position_m, n_seen=n_seen, last_row=last_row), fixes
@@ -169,7 +194,9 @@ class Replay(Mobility, TraceSetting):
         return float(leaves_s[leaves_s >= now_s - slack_s(fresh_s, now_s)].min(initial=next_s))
 
     def places(self, state: Replayed, ground: Ground) -> Places:
-        """Home and workplace of each UE, or its densest place, from where it stayed; see `lived`."""
+        """Home and workplace of each UE, or its densest place, from where it stayed; see
+        `lived`.
+        """
         n_ue = len(state.position_m)
         rows = state.rows
         home_m, work_m, densest_m = np.full((3, n_ue, 2), np.nan)
@@ -178,9 +205,16 @@ class Replay(Mobility, TraceSetting):
         if self.users == "rows":  # one fix is no place
             return places
         order = np.argsort(rows.ue, kind="stable")
-        for ue, mine in enumerate(np.split(order, np.searchsorted(rows.ue[order], np.arange(1, n_ue)))):
+        for ue, mine in enumerate(
+            np.split(order, np.searchsorted(rows.ue[order], np.arange(1, n_ue)))
+        ):
             of = lived(rows.position_m[mine], rows.time_s[mine], ground.clock)
-            home_m[ue], work_m[ue], densest_m[ue], nights[ue] = of.home_m, of.work_m, of.densest_m, of.nights
+            home_m[ue], work_m[ue], densest_m[ue], nights[ue] = (
+                of.home_m,
+                of.work_m,
+                of.densest_m,
+                of.nights,
+            )
         return places
 
 
@@ -190,5 +224,7 @@ def _rows_until(rows: TraceRows, time_s: float) -> int:
 
 
 @lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once
-def _load(setting_json: str, version: tuple[int, int], round_s: float, without: tuple[str, ...]) -> Trace:
+def _load(
+    setting_json: str, version: tuple[int, int], round_s: float, without: tuple[str, ...]
+) -> Trace:
     return TraceSetting.model_validate_json(setting_json).read(round_s, without)

@@ -1,4 +1,6 @@
-"""Residents: people who live and work in buildings, explore a town and return to the places they know."""
+"""Residents: people who live and work in buildings, explore a town and return to the places they
+know.
+"""
 
 from math import inf, nan
 from typing import Literal
@@ -53,7 +55,9 @@ _FIRST_PLACES = 8  # columns of the table of visited places, which doubles when 
 
 @frozen
 class Intents:
-    """Intents of m people (m,): destination, whether they are free of the timetable, their period and its end."""
+    """Intents of m people (m,): destination, whether they are free of the timetable, their period
+    and its end.
+    """
 
     target: IntArray
     free: BoolArray
@@ -62,43 +66,52 @@ class Intents:
 
 
 class Resident(Mobility):
-    r"""People with a home, most with work, who visit other places of a town by exploration and preferential return.
+    r"""People with a home, most with work, who visit other places of a town by exploration and
+    preferential return.
 
     A decision is made at the end of each stay::
 
         night        home, 22 to 7 h
         working hours, Mon-Fri    work, 9 to 17 h
-        other time   explore with probability rho S^-gamma, S places visited so far: a new place j with
-                     probability ~ weight_j / (r_j + 100 m)^2; else return to place i with probability ~ visits_i
-        stay         P(t) ~ t^-(1 + beta) exp(-t / tau), t >= 1 h, until the place closes or the timetable asks
+        other time   explore with probability rho S^-gamma, S places visited so far: a new place j
+        with
+                     probability ~ weight_j / (r_j + 100 m)^2; else return to place i with
+                     probability ~ visits_i
+        stay         P(t) ~ t^-(1 + beta) exp(-t / tau), t >= 1 h, until the place closes or the
+        timetable asks
 
-    Only places that are open are chosen; home and work are known from the beginning. Hours of a person are shifted by
-    N(0, 1 h), those of a day by N(0, 0.5 h), both cut at 2 standard deviations: morning and work together, evening on
-    its own. A day off has no working hours. People leave work early with `break_probability` per hour, and at noon,
-    shifted by N(0, 0.5 h), with a probability that is uniform over people; they explore or return for U(0.5, 1) h. They
-    leave home at night with a fifth of `break_probability` per hour until midnight. Times of the timetable are those of
-    departure.
+    Only places that are open are chosen; home and work are known from the beginning. Hours of a
+    person are shifted by N(0, 1 h), those of a day by N(0, 0.5 h), both cut at 2 standard
+    deviations: morning and work together, evening on its own. A day off has no working hours.
+    People leave work early with `break_probability` per hour, and at noon, shifted by N(0, 0.5 h),
+    with a probability that is uniform over people; they explore or return for U(0.5, 1) h. They
+    leave home at night with a fifth of `break_probability` per hour until midnight. Times of the
+    timetable are those of departure.
 
-    Homes are drawn in proportion to floor area, workplaces in proportion to weight = floor area x Pareto(1.2). Places
-    open from 8 to 18, 10 to 20 or 17 to 24 h, one's workplace from 7 to 19 h, Monday to Friday, a home always. Home and
-    work are fixed rooms, elsewhere the room is drawn for every stay. People go through the doors and follow the fastest
-    route along the streets; trips below 1 km are not driven, below 500 m not cycled.
+    Homes are drawn in proportion to floor area, workplaces in proportion to weight = floor area x
+    Pareto(1.2). Places open from 8 to 18, 10 to 20 or 17 to 24 h, one's workplace from 7 to 19 h,
+    Monday to Friday, a home always. Home and work are fixed rooms, elsewhere the room is drawn for
+    every stay. People go through the doors and follow the fastest route along the streets; trips
+    below 1 km are not driven, below 500 m not cycled.
 
-    Decision k of UE u depends on (seed, u, k), the day and u's own past only, so the tick length and other UEs have no
-    effect.
+    Decision k of UE u depends on (seed, u, k), the day and u's own past only, so the tick length
+    and other UEs have no effect.
 
-    Departs from the sources: gravity instead of a distribution of jump lengths, which exceed a town; decisions at the
-    ends of stays instead of hourly; opening hours.
+    Departs from the sources: gravity instead of a distribution of jump lengths, which exceed a
+    town; decisions at the ends of stays instead of hourly; opening hours.
     """
 
     reference = (
-        "Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010; "
-        "Pappalardo et al., 'Returners and explorers dichotomy in human mobility', Nature Communications 6, 2015 "
-        "(gravity)"
+        "Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility', "
+        "Nature Physics 6, 2010; Pappalardo et al., 'Returners and explorers dichotomy in human "
+        "mobility', Nature Communications 6, 2015 (gravity)"
     )
     example = {"kind": "resident"}
     needs = {
-        "streets": "residents travel along streets; take city town or grid, or give footprints a file of streets",
+        "streets": (
+            "residents travel along streets; take city town or grid, or give footprints a "
+            "file of streets"
+        ),
         "buildings": "residents live and work in buildings; take a city with buildings",
     }
 
@@ -112,7 +125,8 @@ class Resident(Mobility):
     stay_tau_h: float = Field(17.0, ge=0.1, le=1000)
     """cut-off of the duration of stays, h"""
     break_probability: float = Field(0.05, ge=0, le=0.99)
-    """probability per hour of leaving work early for a break; at night, of leaving home, a fifth of it"""
+    """probability per hour of leaving work early for a break; at night, of leaving home, a fifth of
+    it"""
     day_off_probability: float = Field(0.1, ge=0, le=1)
     """probability of a day off on a working day: holiday, illness"""
     no_work_share: float = Field(0.2, ge=0, le=1)
@@ -124,8 +138,9 @@ class Resident(Mobility):
     cycle_share: float = Field(0.2, ge=0, le=1)
     """share of people who cycle to places 500 m or more away; all others walk"""
     stay_radius_m: float = Field(0.0, ge=0, le=1000)
-    """distance from the room, m, within which a person who stays is at another spot of the building every half hour,
-    at night too; 0: always in the room. Homes, workplaces, times of stays and trips are those of the rooms"""
+    """distance from the room, m, within which a person who stays is at another spot of the building
+    every half hour, at night too; 0: always in the room. Homes, workplaces, times of stays and
+    trips are those of the rooms"""
 
     @property
     def ride_share(self) -> float:
@@ -133,7 +148,9 @@ class Resident(Mobility):
         return self.drive_share + self.cycle_share
 
     def start(self, ue: IntArray, ground: Ground) -> Lives:
-        """All UEs where the first day has brought them at time 0, since they decided at home at its midnight."""
+        """All UEs where the first day has brought them at time 0, since they decided at home at its
+        midnight.
+        """
         town = self._town(ue, ground)
         midnight_s = 0.0 - ground.clock.begins_s
         home = town.people.home
@@ -165,21 +182,30 @@ class Resident(Mobility):
         return self.advance(state, midnight_s, 0.0, ground)[0]
 
     def _town(self, ue: IntArray, ground: Ground) -> PeopledTown:
-        """The town of the ground; raises BadInput if it has fewer than two buildings with a door."""
+        """The town of the ground; raises BadInput if it has fewer than two buildings with a
+        door.
+        """
         if ground.graph is None or len(ground.premises) < 2:
             raise BadInput(
-                "world.ues.mobility: resident needs at least 2 buildings with a door to a street, and the city has "
+                "world.ues.mobility: resident needs at least 2 buildings with a door to "
+                "a street, and the city has "
                 f"{len(ground.premises)}; take a city with streets between its buildings"
             )
         rng = _stream(ground)
         venues = Venues.drawn(ground.premises, ground.buildings.footprint, rng)
         people = self._people(ue, venues, rng)
         return PeopledTown(
-            people, venues, Routes(ground.graph), self.stay_radius_m, ground.streams.at("mobility.spots")
+            people,
+            venues,
+            Routes(ground.graph),
+            self.stay_radius_m,
+            ground.streams.at("mobility.spots"),
         )
 
     def _people(self, ue: IntArray, venues: Venues, rng: Rng) -> People:
-        """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at home."""
+        """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at
+        home.
+        """
         by_home, by_work, by_place, by_office, by_mode, lunches = rng.uniform("person", ue, (6,)).T
         day, evening, lunch = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL).T
         home = rooms(venues, weighted(by_home, venues.premises.floor_area_m2), rng, "home", ue)
@@ -200,8 +226,12 @@ class Resident(Mobility):
             mode=np.where(by_mode < self.drive_share, DRIVE, rides),
         )
 
-    def advance(self, state: Lives, t0_s: float, t1_s: float, ground: Ground) -> tuple[Lives, Fixes]:
-        """Makes every decision that is due by t1_s; positions are those on the trip or in the room at t1_s."""
+    def advance(
+        self, state: Lives, t0_s: float, t1_s: float, ground: Ground
+    ) -> tuple[Lives, Fixes]:
+        """Makes every decision that is due by t1_s; positions are those on the trip or in the room
+        at t1_s.
+        """
         while len(due := np.flatnonzero(state.until_s <= t1_s)):
             state = self._decided(state, due, t1_s, ground)
         return state.at(t1_s), Fixes.none()
@@ -222,7 +252,9 @@ class Resident(Mobility):
         return _places(self._town(ue, ground).people)
 
     def _decided(self, state: Lives, row: IntArray, time_s: float, ground: Ground) -> Lives:
-        """The state after the next decisions of UEs in `row` (m,), each at the end of its stay before time_s."""
+        """The state after the next decisions of UEs in `row` (m,), each at the end of its stay
+        before time_s.
+        """
         rng = _stream(ground)
         ue = state.ue[row]
         number = state.decision[row] + 1
@@ -242,9 +274,13 @@ class Resident(Mobility):
         arrive_s[some] = left.time_s[:, -1]
         leave_s = self._leave_s(state.town, row, plan, now_s, arrive_s, unit, ground)
         until_s = np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _MIN_STAY_S)
-        return state.decided(row, until_s, ~plan.free & (leave_s < plan.period_end_s)).leaving(who, left, time_s)
+        return state.decided(row, until_s, ~plan.free & (leave_s < plan.period_end_s)).leaving(
+            who, left, time_s
+        )
 
-    def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> Intents:
+    def _plan(
+        self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground
+    ) -> Intents:
         """Destinations of people in `row` (m,) at now_s (m,)."""
         people = state.town.people
         late_h, workday = self._day(state.ue[row], now_s, ground)
@@ -257,19 +293,28 @@ class Resident(Mobility):
         return Intents(target, free, period, end_s)
 
     def _day(self, ue: IntArray, now_s: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
-        """Delay of work and evening on the day of now_s (m,), and of the next morning, against usual (m, 3), h.
+        """Delay of work and evening on the day of now_s (m,), and of the next morning, against
+        usual (m, 3), h.
 
         Also whether that day is a working day for them (m,).
         """
         rng = _stream(ground)
         day = np.floor(ground.clock.wall_s(now_s) / DAY_S).astype(int)
-        today, tomorrow = (np.clip(rng.normal("day", ue, (2,), item=d), -_TAIL, _TAIL) for d in (day, day + 1))
+        today, tomorrow = (
+            np.clip(rng.normal("day", ue, (2,), item=d), -_TAIL, _TAIL) for d in (day, day + 1)
+        )
         weekday = (ground.clock.weekday(0) + day) % 7 < 5
         off = rng.uniform("off", ue, item=day)
-        return _DAY_STD_H * np.column_stack([today, tomorrow[:, 0]]), weekday & (off >= self.day_off_probability)
+        return _DAY_STD_H * np.column_stack([today, tomorrow[:, 0]]), weekday & (
+            off >= self.day_off_probability
+        )
 
-    def _chosen(self, state: Lives, row: IntArray, hour: FloatArray, workday: BoolArray, unit: FloatArray) -> IntArray:
-        """Places (m,) that free people in `row` (m,) explore or return to at an hour of a working day or not (m,)."""
+    def _chosen(
+        self, state: Lives, row: IntArray, hour: FloatArray, workday: BoolArray, unit: FloatArray
+    ) -> IntArray:
+        """Places (m,) that free people in `row` (m,) explore or return to at an hour of a working
+        day or not (m,).
+        """
         venues = state.town.venues
         people = state.town.people
         visited = state.visited[row]
@@ -279,12 +324,16 @@ class Resident(Mobility):
         choice = np.full(len(row), NOWHERE)
         n_visited = np.maximum((visited >= 0).sum(axis=1), 1)
         new = np.flatnonzero(unit[:, 0] < self.rho * n_visited**-self.gamma)
-        choice[new] = new_place(unit[new, 1], hour[new], venues.premises.door_m[here[new]], venues, visited[new])
+        choice[new] = new_place(
+            unit[new, 1], hour[new], venues.premises.door_m[here[new]], venues, visited[new]
+        )
         old = np.flatnonzero(choice == NOWHERE)
         known = visited[old]
         at_h = hour[old, None]
         at_work = workday[old, None] & (at_h >= WORK_OPENS_H) & (at_h < WORK_CLOSES_H)
-        allowed = np.where(known == work[old, None], at_work, venues.is_open(known, at_h)) | (known == home[old, None])
+        allowed = np.where(known == work[old, None], at_work, venues.is_open(known, at_h)) | (
+            known == home[old, None]
+        )
         allowed &= known != here[old, None]
         choice[old] = known_place(unit[old, 1], known, state.count[row[old]], allowed)
         return np.where(choice == NOWHERE, home, choice)
@@ -306,15 +355,23 @@ class Resident(Mobility):
         people = town.people
         period = plan.period
         target = plan.target
-        closes_h = np.where(target == people.work.place[row], WORK_CLOSES_H, town.venues.closes_h[target])
-        closing_s = np.where(target == people.home.place[row], inf, _at_hour(now_s, closes_h, ground))
+        closes_h = np.where(
+            target == people.work.place[row], WORK_CLOSES_H, town.venues.closes_h[target]
+        )
+        closing_s = np.where(
+            target == people.home.place[row], inf, _at_hour(now_s, closes_h, ground)
+        )
         long_s = stay_s(unit[:, 2], self.stay_beta, self.stay_tau_h)
         short_s = HOUR_S * (_BREAK_H[0] + (_BREAK_H[1] - _BREAK_H[0]) * unit[:, 2])
         free_until_s = np.minimum(arrive_s + np.where(period == WORK, short_s, long_s), closing_s)
         # breaks of the timetable come after an exponential time
-        probability = np.where(period == NIGHT, _NIGHT_BREAK * self.break_probability, self.break_probability)
+        probability = np.where(
+            period == NIGHT, _NIGHT_BREAK * self.break_probability, self.break_probability
+        )
         rate_per_h = -np.log1p(-probability)
-        wait_h = np.divide(-np.log(unit[:, 3]), rate_per_h, out=np.full(len(row), inf), where=rate_per_h > 0)
+        wait_h = np.divide(
+            -np.log(unit[:, 3]), rate_per_h, out=np.full(len(row), inf), where=rate_per_h > 0
+        )
         break_s = arrive_s + HOUR_S * wait_h
         noon_s = _at_hour(arrive_s, people.lunch_h[row], ground)
         lunches = (period == WORK) & (noon_s > arrive_s) & (unit[:, 4] < people.lunches[row])
@@ -325,7 +382,9 @@ class Resident(Mobility):
 
 
 def _places(people: People) -> Places:
-    return Places(people.home.room_m.copy(), np.where(people.commutes[:, None], people.work.room_m, nan))
+    return Places(
+        people.home.room_m.copy(), np.where(people.commutes[:, None], people.work.room_m, nan)
+    )
 
 
 def _stream(ground: Ground) -> Rng:

@@ -1,4 +1,6 @@
-"""UEs that do not move: at given or uniform places, or drawn from a Gaussian mixture of known density."""
+"""UEs that do not move: at given or uniform places, or drawn from a Gaussian mixture of known
+density.
+"""
 
 from typing import Annotated, Literal
 
@@ -17,7 +19,9 @@ _DRAWS = 1000  # of a place away from all base stations
 class Still(Mobility):
     """UEs do not move."""
 
-    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+    def advance(
+        self, state: State, t0_s: float, t1_s: float, ground: Ground
+    ) -> tuple[State, Fixes]:
         return state, Fixes.none()
 
     def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
@@ -25,9 +29,11 @@ class Still(Mobility):
 
 
 class Static(Still):
-    """UEs do not move: x_u(t) = x_u(0), drawn uniformly outdoors unless `positions_m` lists the places.
+    """UEs do not move: x_u(t) = x_u(0), drawn uniformly outdoors unless `positions_m` lists the
+    places.
 
-    UE u takes place u mod len(positions_m), so adding a UE does not move the others. A listed place may be indoors.
+    UE u takes place u mod len(positions_m), so adding a UE does not move the others. A listed place
+    may be indoors.
     """
 
     reference = "none: a fixed deployment"
@@ -41,7 +47,9 @@ class Static(Still):
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         if self.positions_m is not None:
-            return State(listed_m(self.positions_m, ue, ground.area, "world.ues.mobility.positions_m"))
+            return State(
+                listed_m(self.positions_m, ue, ground.area, "world.ues.mobility.positions_m")
+            )
         from scipy.spatial import cKDTree
 
         rng = ground.streams.at("mobility.static")
@@ -85,10 +93,11 @@ class Component(Part):
 
 
 class Mixture(Still):
-    r"""UEs do not move; their positions are drawn from p(x) = sum_k w_k N(x; at_k, S_k) / sum_k w_k.
+    r"""UEs do not move; their positions are drawn from p(x) = sum_k w_k N(x; at_k, S_k) / sum_k
+    w_k.
 
-    S_k = R(turn) diag(std_m^2) R(turn)^T. The distribution is not truncated, so UEs may lie outside the area. The
-    density is known for scoring: an estimated density can be compared with it.
+    S_k = R(turn) diag(std_m^2) R(turn)^T. The distribution is not truncated, so UEs may lie outside
+    the area. The density is known for scoring: an estimated density can be compared with it.
     """
 
     kind: Literal["mixture"] = "mixture"
@@ -115,5 +124,7 @@ class Mixture(Still):
         density = np.zeros(len(position_m))
         for share, c in zip(self._share, self.components, strict=True):
             z = np.linalg.solve(c.axes, (position_m - c.mean_m).T)  # (2, k)
-            density += share * np.exp(-0.5 * (z**2).sum(axis=0)) / (2 * np.pi * c.std_m[0] * c.std_m[1])
+            density += (
+                share * np.exp(-0.5 * (z**2).sum(axis=0)) / (2 * np.pi * c.std_m[0] * c.std_m[1])
+            )
         return density

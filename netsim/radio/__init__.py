@@ -63,7 +63,8 @@ POWERS = {
     "listed": "netsim.radio.power:Listed",
     "fractional": "netsim.radio.power:Fractional",
 }
-"""Power policies without learning, where they stand; the full union of the slot is defined in `scenarios`."""
+"""Power policies without learning, where they stand; the full union of the slot is defined in
+`scenarios`."""
 
 __all__ = [
     "ANTENNAS",

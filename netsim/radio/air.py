@@ -1,4 +1,6 @@
-"""The shared band as events: transmissions that take time, all of them as arrays within one event."""
+"""The shared band as events: transmissions that take time, all of them as arrays within one
+event.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Turn(simpy.Event):  # type: ignore[misc]
 
 
 def _delay_s(now_s: float, at_s: float) -> float:
-    """The delay after which a clock that adds it to now_s shows at_s; the difference may miss it by a rounding."""
+    """The delay after which a clock that adds it to now_s shows at_s; the difference may miss it by
+    a rounding.
+    """
     delay_s = max(at_s - now_s, 0.0)
     for close in (delay_s, nextafter(delay_s, inf), nextafter(delay_s, 0.0)):
         if now_s + close == at_s:
@@ -69,7 +73,9 @@ def become_ready(lives: Transmissions, now_s: float) -> bool:
 
 
 def end_due(lives: Transmissions, now_s: float, max_tries: int) -> bool:
-    """End what ends up to now: sent, out of time or energy, or left; whether a place on the air became free."""
+    """End what ends up to now: sent, out of time or energy, or left; whether a place on the air
+    became free.
+    """
     freed = False
     while len(due := np.flatnonzero(lives.next_s() <= now_s)):
         sends = lives.stage[due] == SENDING
@@ -99,8 +105,9 @@ def _end_sending(lives: Transmissions, rows: IntArray, max_tries: int) -> None:
 
 
 def looks_in(lives: Transmissions, block_s: float) -> FloatArray:
-    """The block (n,) at whose start the links of each row are looked at next: the next one of a UE on the air, the one
-    in which a UE becomes ready before; infinite for an ended row, and where that has been done.
+    """The block (n,) at whose start the links of each row are looked at next: the next one of a UE
+    on the air, the one in which a UE becomes ready before; infinite for an ended row, and where
+    that has been done.
     """
     ready = last_multiples(lives.ready_s, block_s)
     before = np.where((lives.stage == PREPARING) & (lives.look < ready), ready, np.inf)
@@ -108,8 +115,8 @@ def looks_in(lives: Transmissions, block_s: float) -> FloatArray:
 
 
 def stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
-    """Which rows (n,) have a place on the air and no rate, and would get none if another ended: too weak alone, or
-    among UEs none of which has a rate.
+    """Which rows (n,) have a place on the air and no rate, and would get none if another ended: too
+    weak alone, or among UEs none of which has a rate.
     """
     sends = lives.stage == SENDING
     silent = sends & (lives.rate_bps == 0)
@@ -118,12 +125,14 @@ def stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
     return np.asarray(silent)
 
 
-def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, block_s: float, max_tries: int) -> bool:
-    """Where a new block has begun: close the ended blocks, and give UEs their present links; whether rates may have
-    changed.
+def look_again(
+    lives: Transmissions, look: Look, uplink: Uplink, now_s: float, block_s: float, max_tries: int
+) -> bool:
+    """Where a new block has begun: close the ended blocks, and give UEs their present links;
+    whether rates may have changed.
 
-    A UE whose cell has changed sends its block again in the new one, when that grants it, whether it was sending or
-    waited for its next turn; one that has none is lost.
+    A UE whose cell has changed sends its block again in the new one, when that grants it, whether
+    it was sending or waited for its next turn; one that has none is lost.
     """
     block = last_multiple(now_s, block_s)
     stale = np.flatnonzero((looks_in(lives, block_s) <= block) & (lives.look < block))
@@ -135,7 +144,9 @@ def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, b
     sends, prepares = lives.stage[stale] == SENDING, lives.stage[stale] == PREPARING
     moved = seen.serving != lives.serving[stale]
     on_air = ~prepares
-    hopeless = lives.close_blocks(stale[on_air], moved[on_air], stuck(lives, uplink)[stale[on_air]], max_tries)
+    hopeless = lives.close_blocks(
+        stale[on_air], moved[on_air], stuck(lives, uplink)[stale[on_air]], max_tries
+    )
     lives.end(hopeless, now_s, Fate.UNDECODED)
     see(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED
@@ -160,7 +171,9 @@ class Ended:
 
 @dataclass(frozen=True)
 class AirMemory:
-    """The state of transmissions in flight: their rows, the number of submissions, and the scheduler's state."""
+    """The state of transmissions in flight: their rows, the number of submissions, and the
+    scheduler's state.
+    """
 
     lives: Transmissions
     submissions: int
@@ -172,11 +185,13 @@ class AirMemory:
 class EventUplink:
     """Transmissions of UEs over one uplink, from the server's request to the last bit or a loss.
 
-    `submit` returns an event whose value is the `SentUploads` of the cohort. `each` is called with those that end at
-    a time; it may submit others. Between two events all rates are constant. The order of submissions at one time
-    changes nothing. Other than in `Uplink.plan`, a UE whose SINR is too low is lost even if no other UE's is higher.
+    `submit` returns an event whose value is the `SentUploads` of the cohort. `each` is called with
+    those that end at a time; it may submit others. Between two events all rates are constant. The
+    order of submissions at one time changes nothing. Other than in `Uplink.plan`, a UE whose SINR
+    is too low is lost even if no other UE's is higher.
 
-    n_ue : number of UEs of the world; look : links of UEs that move (see `look_at`), asked at ends of blocks.
+    n_ue : number of UEs of the world; look : links of UEs that move (see `look_at`), asked at ends
+    of blocks.
     """
 
     env: simpy.Environment
@@ -196,10 +211,13 @@ class EventUplink:
     def __post_init__(self) -> None:
         if self.uplink.groups_ues:
             raise ValueError(
-                "group_size of the uplink: leave it out, and set the scheduler to {kind: groups, size: ...}"
+                "group_size of the uplink: leave it out, and set the scheduler to "
+                "{kind: groups, size: ...}"
             )
         if (self.look is None) != (self.interface.block_s is None):
-            raise ValueError("block_s and look: links are looked at at ends of blocks; give both or neither")
+            raise ValueError(
+                "block_s and look: links are looked at at ends of blocks; give both or neither"
+            )
         self._scheduled = self.interface.scheduler.start(self.n_ue)
 
     def submit(
@@ -212,13 +230,16 @@ class EventUplink:
     ) -> simpy.Event:
         """Request updates of UEs now; the event occurs when the last one has arrived or is lost.
 
-        deadline_s : time from now after which updates are late, besides the uplink's own; battery_j (n,): energy that
-        each UE may spend, training included. Raises ValueError for a UE that is still busy.
+        deadline_s : time from now after which updates are late, besides the uplink's own; battery_j
+        (n,): energy that each UE may spend, training included. Raises ValueError for a UE that is
+        still busy.
         """
         busy = np.sort(np.append(self.lives.ue[self.lives.stage != ENDED], cohort.ue))
         twice = busy[1:][busy[1:] == busy[:-1]]
         if len(twice):
-            raise ValueError(f"UE {twice[0]} would send two updates at once; leave it out until it has ended")
+            raise ValueError(
+                f"UE {twice[0]} would send two updates at once; leave it out until it has ended"
+            )
         number, self._submissions = self._submissions, self._submissions + 1
         done, now_s, block_s = self.env.event(), float(self.env.now), self.interface.block_s
         look = 0 if block_s is None else last_multiple(now_s, block_s)
@@ -239,7 +260,9 @@ class EventUplink:
         return self._submissions - 1
 
     def stop(self, submission: int) -> None:
-        """End the transmissions of a submission that are in flight: the server no longer needs them."""
+        """End the transmissions of a submission that are in flight: the server no longer needs
+        them.
+        """
         self._advance(submission)
 
     def under_way(self) -> Ended:
@@ -255,8 +278,14 @@ class EventUplink:
     def resume(self, memory: AirMemory) -> dict[int, simpy.Event]:
         """Go on from a memory, at its time; the events of the submissions under way, by number."""
         self.lives = _copy(memory.lives)
-        self._submissions, self._until_s, self._scheduled = memory.submissions, memory.until_s, memory.scheduled
-        self._waiting_for = {number: self.env.event() for number in np.unique(self.lives.submission).tolist()}
+        self._submissions, self._until_s, self._scheduled = (
+            memory.submissions,
+            memory.until_s,
+            memory.scheduled,
+        )
+        self._waiting_for = {
+            number: self.env.event() for number in np.unique(self.lives.submission).tolist()
+        }
         self._arm()
         return dict(self._waiting_for)
 
@@ -269,8 +298,9 @@ class EventUplink:
             self._turn.callbacks.append(self._on_turn)
 
     def _next_s(self) -> float:
-        """Time of the next change. Ends that change nothing and are not reported are left out: at held rates, where a
-        scheduler without state is not asked for, no UE waits, and none is silent.
+        """Time of the next change. Ends that change nothing and are not reported are left out: at
+        held rates, where a scheduler without state is not asked for, no UE waits, and none is
+        silent.
         """
         lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
         own_s = lives.next_s()
@@ -288,7 +318,9 @@ class EventUplink:
         if waits:
             next_s = min(next_s, self._until_s)
         if step_s is not None and next_s < inf:
-            next_s = max(next_s, first_multiple(next_s, step_s) * step_s)  # a multiple may be a rounding too early
+            next_s = max(
+                next_s, first_multiple(next_s, step_s) * step_s
+            )  # a multiple may be a rounding too early
         if block_s is not None:
             next_s = min(next_s, float(looks_in(lives, block_s).min(initial=inf)) * block_s)
         return next_s
@@ -298,24 +330,33 @@ class EventUplink:
             self._advance()
 
     def _advance(self, stopped: int | None = None) -> None:
-        """Everything that happens at one time, for all transmissions; stopped: a submission that ends now."""
+        """Everything that happens at one time, for all transmissions; stopped: a submission that
+        ends now.
+        """
         now_s, lives, max_tries = float(self.env.now), self.lives, self.interface.retransmissions
         known, sends = lives.stage == ENDED, self._sends()
         came = become_ready(lives, now_s)
         left = end_due(lives, now_s, max_tries)
         looked = False
         if stopped is not None:
-            rows, left = np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED)), True
+            rows, left = (
+                np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED)),
+                True,
+            )
             lives.settle(rows, now_s)
             lives.end(rows, now_s, Fate.STOPPED)
         elif self.look is not None and self.interface.block_s is not None:
-            looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries)
+            looked = look_again(
+                lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries
+            )
         if came:
             homeless = np.flatnonzero((lives.stage == WAITING) & (lives.serving < 0))
             lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
         asked = now_s >= self._until_s and (lives.stage == WAITING).any()
         if came or left or looked or asked:
-            self._share(now_s, looked or (left and self.interface.link_adaptation == "change"), sends)
+            self._share(
+                now_s, looked or (left and self.interface.link_adaptation == "change"), sends
+            )
         self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
         self._arm()
 
@@ -326,7 +367,9 @@ class EventUplink:
         rows = np.flatnonzero((self.lives.stage == SENDING) & (self.lives.rate_bps > 0))
         return rows, self.lives.rate_bps[rows]
 
-    def _share(self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray] | None) -> None:
+    def _share(
+        self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray] | None
+    ) -> None:
         """Ask the scheduler, and update SINR and rates, until every place that is granted is used.
 
         sends : see `_sends`, of the time before now_s.
@@ -342,7 +385,9 @@ class EventUplink:
             grants, rows, heard = self._choose(active, senders, now_s, evaluate)
             self._until_s, self._scheduled, senders = grants.until_s, grants.state, NO_SENDERS
             lives.grant(active, grants.sends, now_s)
-            lives.hear(rows, heard, (heard.sinr > 0) & (heard.sinr >= self.uplink.min_sinr()), now_s)
+            lives.hear(
+                rows, heard, (heard.sinr > 0) & (heard.sinr >= self.uplink.min_sinr()), now_s
+            )
             waits, on_air = lives.stage == WAITING, (lives.stage == SENDING) & (lives.rate_bps > 0)
             never = stuck(lives, self.uplink)
             never |= waits & (lives.alone_bps == 0) & self.interface.scheduler.one_at_a_time
@@ -360,16 +405,20 @@ class EventUplink:
     ) -> tuple[Grants, IntArray, Decoded]:
         """Which of the active rows have a place on the air from now on, and as `_hear`.
 
-        The scheduler is asked again without UEs that would get no rate, until it chooses no other: such a UE has a
-        place only if no other of its cell has a use for it.
+        The scheduler is asked again without UEs that would get no rate, until it chooses no other:
+        such a UE has a place only if no other of its cell has a use for it.
         """
         lives, refused = self.lives, np.zeros(len(active), dtype=bool)
         before, chosen = lives.stage[active] == SENDING, None
         while True:
-            grants = self.interface.scheduler.grants(_queue(lives, active, refused, senders), now_s, self._scheduled)
+            grants = self.interface.scheduler.grants(
+                _queue(lives, active, refused, senders), now_s, self._scheduled
+            )
             if chosen is None or (grants.sends != chosen).any():
                 chosen = grants.sends
-                changed = self.interface.link_adaptation == "change" and bool((chosen != before).any())
+                changed = self.interface.link_adaptation == "change" and bool(
+                    (chosen != before).any()
+                )
                 rows, heard = self._hear(active[chosen], evaluate or changed)
             if grants.state is None and chosen.all():
                 return grants, rows, heard
@@ -381,8 +430,8 @@ class EventUplink:
     def _hear(self, rows: IntArray, evaluate: bool) -> tuple[IntArray, Decoded]:
         """Of rows with a place on the air: those whose SINR and rates are new, and these.
 
-        A UE without a rate is silent; one that sends already is silenced last. Unless `evaluate`, rates are held where
-        no silent one gets a rate.
+        A UE without a rate is silent; one that sends already is silenced last. Unless `evaluate`,
+        rates are held where no silent one gets a rate.
         """
         uplink, silent = self.uplink, self.lives.rate_bps[rows] == 0
         if not (evaluate or silent.any()):
@@ -404,7 +453,9 @@ class EventUplink:
         results = []
         for number in complete:
             rows = np.flatnonzero(lives.submission == number)
-            results.append((self._waiting_for.pop(number), outcome(lives, rows[np.argsort(lives.place[rows])])))
+            results.append(
+                (self._waiting_for.pop(number), outcome(lives, rows[np.argsort(lives.place[rows])]))
+            )
         if complete:
             self.lives = lives.select(~np.isin(lives.submission, complete))
         if self.each is not None and news is not None:
@@ -425,14 +476,23 @@ def _ended(lives: Transmissions, rows: IntArray) -> Ended:
 def _queue(lives: Transmissions, rows: IntArray, refused: BoolArray, senders: Senders) -> Queue:
     able = ~refused
     return Queue(
-        lives.ue[rows], lives.serving[rows], lives.cohort.power_w[rows], lives.received_w[rows],
-        lives.alone_bps[rows] * able, lives.stage[rows] == SENDING, lives.rate_bps[rows] * able, lives.decoded[rows],
-        lives.ready_s[rows], senders,
-    )  # fmt: skip
+        lives.ue[rows],
+        lives.serving[rows],
+        lives.cohort.power_w[rows],
+        lives.received_w[rows],
+        lives.alone_bps[rows] * able,
+        lives.stage[rows] == SENDING,
+        lives.rate_bps[rows] * able,
+        lives.decoded[rows],
+        lives.ready_s[rows],
+        senders,
+    )
 
 
 def _last_of_each(lives: Transmissions, own_s: FloatArray) -> FloatArray:
-    """Times at which rows become ready (n,), and the last end of each submission in place of the ends of its rows."""
+    """Times at which rows become ready (n,), and the last end of each submission in place of the
+    ends of its rows.
+    """
     sends = np.flatnonzero((lives.stage == SENDING) & (lives.rate_bps > 0))
     if not len(sends):
         return own_s

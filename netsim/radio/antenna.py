@@ -1,6 +1,8 @@
-r"""The antenna slot: patterns of base station antennas with an azimuth, after 3GPP TR 38.901, Section 7.3.
+r"""The antenna slot: patterns of base station antennas with an azimuth, after 3GPP TR 38.901,
+Section 7.3.
 
-One element [Table 7.3-1], with theta the zenith angle (90 deg at the horizon) and phi the azimuth from the boresight::
+One element [Table 7.3-1], with theta the zenith angle (90 deg at the horizon) and phi the azimuth
+from the boresight::
 
     A_v = -min(12 ((theta - theta_tilt) / 65 deg)^2, 30),   A_h = -min(12 (phi / 65 deg)^2, 30),
     gain = 8 dBi - min(-(A_v + A_h), 30)
@@ -24,13 +26,17 @@ _MIN = 1e-10  # of the array factor in its nulls, -200 dB
 
 
 def sector_gain_db(
-    offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray, downtilt_deg: float = DOWNTILT_DEG
+    offset_m: FloatArray,
+    drop_m: FloatArray,
+    azimuth_deg: FloatArray,
+    downtilt_deg: float = DOWNTILT_DEG,
 ) -> FloatArray:
-    """Gain in dBi (n, n_bs) towards UEs at offset_m (n, n_bs, 2) east and north, drop_m below the antenna.
+    """Gain in dBi (n, n_bs) towards UEs at offset_m (n, n_bs, 2) east and north, drop_m below the
+    antenna.
 
-    drop_m (n_bs,) or (n, n_bs). azimuth_deg (n_bs,) is clockwise from north; NaN is an isotropic antenna, 0 dB. The
-    element points downtilt_deg below the horizon. Directly below an antenna, where there is no bearing, phi is 0: all
-    sectors of a mast are equal.
+    drop_m (n_bs,) or (n, n_bs). azimuth_deg (n_bs,) is clockwise from north; NaN is an isotropic
+    antenna, 0 dB. The element points downtilt_deg below the horizon. Directly below an antenna,
+    where there is no bearing, phi is 0: all sectors of a mast are equal.
     """
     flat_m = np.linalg.norm(offset_m, axis=-1)
     bearing = np.degrees(np.arctan2(offset_m[..., 0], offset_m[..., 1]))
@@ -49,15 +55,18 @@ class Antenna(Part):
     kind: str
 
     @abstractmethod
-    def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
+    def gain_db(
+        self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray
+    ) -> FloatArray:
         """Gain in dBi (n, k) of k antennas; arguments as those of `sector_gain_db`."""
 
 
 class Sector(Antenna):
     """One element whose pattern points below the horizon, 8 dBi.
 
-    The tilt is electrical: it shifts the pattern along the zenith angle at all azimuths alike, and does not turn the
-    antenna. An antenna that is turned by its mount differs by some dB beside and behind it.
+    The tilt is electrical: it shifts the pattern along the zenith angle at all azimuths alike, and
+    does not turn the antenna. An antenna that is turned by its mount differs by some dB beside and
+    behind it.
     """
 
     kind: Literal["sector"] = "sector"
@@ -66,16 +75,20 @@ class Sector(Antenna):
     reference = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
     example = {"kind": "sector"}
 
-    def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
+    def gain_db(
+        self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray
+    ) -> FloatArray:
         return sector_gain_db(offset_m, drop_m, azimuth_deg, self.tilt_deg)
 
 
 class ColumnAntenna(Antenna):
-    r"""A vertical column of M elements that look at the horizon, with electrical tilt by array weights::
+    r"""A vertical column of M elements that look at the horizon, with electrical tilt by array
+    weights::
 
         gain = A(theta, phi) + 20 log10 |M^-1/2 sum_{m<M} exp(j 2 pi m s (cos theta - cos theta_t))|
 
-    A is the gain of an element at downtilt 0, s the spacing in wavelengths, theta_t = 90 deg + tilt_deg.
+    A is the gain of an element at downtilt 0, s the spacing in wavelengths, theta_t = 90 deg +
+    tilt_deg.
     """
 
     kind: Literal["column"] = "column"
@@ -88,7 +101,9 @@ class ColumnAntenna(Antenna):
     reference = "3GPP TR 38.901 V17.0.0, Section 7.3 and Table 7.8-1 (10 elements, 102 deg zenith)"
     example = {"kind": "column"}
 
-    def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
+    def gain_db(
+        self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray
+    ) -> FloatArray:
         element_db = sector_gain_db(offset_m, drop_m, azimuth_deg, 0.0)
         flat_m = np.linalg.norm(offset_m, axis=-1)
         away_m = np.hypot(flat_m, drop_m)

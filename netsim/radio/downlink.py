@@ -12,14 +12,16 @@ from netsim.radio.link_budget import RadioLinks
 from netsim.radio.rate import DOWNLINK, AdaptedRate
 from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, ratio_from_db, w_from_dbm
 
-_THERMAL_DBM = -132.2  # k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
+_THERMAL_DBM = (
+    -132.2
+)  # k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
 
 
 class Downlink(AdaptedRate):
     r"""Receiver noise of a UE, and the rate that a downlink SINR gives at full load.
 
-    Noise in one resource element of 15 kHz is -132.2 dBm plus the noise figure. A UE that is given the whole band of
-    its cell receives
+    Noise in one resource element of 15 kHz is -132.2 dBm plus the noise figure. A UE that is given
+    the whole band of its cell receives
 
         rate = B min(a log2(1 + SINR), m)        for SINR >= min_sinr_db, else 0
 
@@ -36,7 +38,9 @@ class Downlink(AdaptedRate):
     """largest spectral efficiency, bit/s/Hz; of a study without learning"""
     min_sinr_db: float = Field(-10.0, ge=-100, le=100)
     """SINR below which nothing is received, dB; of a study without learning"""
-    reference = "3GPP TR 36.942, Annex A, Table A.2 (downlink); TR 38.901, Table 7.8-1 (noise figure)"
+    reference = (
+        "3GPP TR 36.942, Annex A, Table A.2 (downlink); TR 38.901, Table 7.8-1 (noise figure)"
+    )
 
     @property
     def sets_rates(self) -> bool:
@@ -49,17 +53,20 @@ class Downlink(AdaptedRate):
         return round(_THERMAL_DBM + self.noise_figure_db, 9)
 
     def rate_bps(self, sinr_db: FloatArray) -> FloatArray:
-        """Rate (n,) of a UE that is given the whole band, bit/s, by its SINR (n,) in dB; NaN for an absent UE."""
+        """Rate (n,) of a UE that is given the whole band, bit/s, by its SINR (n,) in dB; NaN for an
+        absent UE.
+        """
         return self.law.rate_bps(ratio_from_db(sinr_db), self.bandwidth_hz)
 
 
 @frozen
 class Reception:
-    """Reception of UEs from their serving cells, one entry a UE (n,); NaN for a UE that is absent or has no cell.
+    """Reception of UEs from their serving cells, one entry a UE (n,); NaN for a UE that is absent
+    or has no cell.
 
-    rsrp_dbm; gain_db : antenna gain minus path loss plus shadowing and, indoors, minus penetration loss;
-    geometry_db : received power over the sum of all other cells', infinite for a single cell; sinr_db : the same with
-    noise; rate_bps; los : whether the link is in line of sight.
+    rsrp_dbm; gain_db : antenna gain minus path loss plus shadowing and, indoors, minus penetration
+    loss; geometry_db : received power over the sum of all other cells', infinite for a single cell;
+    sinr_db : the same with noise; rate_bps; los : whether the link is in line of sight.
     """
 
     rsrp_dbm: FloatArray
@@ -71,12 +78,14 @@ class Reception:
 
 
 def reception(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Reception:
-    r"""Reception of every UE from the cell serving (n,), -1 for none, while all cells send at full power::
+    r"""Reception of every UE from the cell serving (n,), -1 for none, while all cells send at full
+    power::
 
         gain = G_s,   geometry = P_s / sum_{j != s} P_j,   SINR = P_s / (sum_{j != s} P_j + N)
 
-    as in the calibration of 3GPP TR 38.901, Section 7.8.1: G_s is the gain of path loss, shadowing, penetration and
-    antennas of the serving cell, P_j the received power of cell j and N the noise, both in the bandwidth of RSRP.
+    as in the calibration of 3GPP TR 38.901, Section 7.8.1: G_s is the gain of path loss, shadowing,
+    penetration and antennas of the serving cell, P_j the received power of cell j and N the noise,
+    both in the bandwidth of RSRP.
     """
     has = serving >= 0
     at = (np.arange(len(serving)), np.maximum(serving, 0))
@@ -101,8 +110,8 @@ def reception(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Recep
 
 @frozen
 class Attachment:
-    """serving (n_ue,): cell of each UE, -1 for none; since_s (n_ue, n_bs): time since which each cell has been stronger
-    than the serving one by the margin, infinite if it is not.
+    """serving (n_ue,): cell of each UE, -1 for none; since_s (n_ue, n_bs): time since which each
+    cell has been stronger than the serving one by the margin, infinite if it is not.
     """
 
     serving: IntArray
@@ -110,13 +119,15 @@ class Attachment:
 
 
 class Handover(Part):
-    """A UE is handed over when a neighbour cell has been stronger by a margin for some time (event A3).
+    """A UE is handed over when a neighbour cell has been stronger by a margin for some time (event
+    A3).
 
-    RSRP_neighbour > RSRP_serving + hysteresis_db must hold throughout time_to_trigger_s, with a separate timer for each
-    neighbour. Of the neighbours whose timer has expired the strongest is taken. The condition is evaluated once a tick,
-    so a time to trigger below the tick length means the next tick. A UE that appears, or that no longer receives its
-    cell, attaches to the strongest cell at once.
-    Source: 3GPP TS 38.331, Sections 5.5.4.1 and 5.5.4.4, without layer-3 filtering and offsets.
+    RSRP_neighbour > RSRP_serving + hysteresis_db must hold throughout time_to_trigger_s, with a
+    separate timer for each neighbour. Of the neighbours whose timer has expired the strongest is
+    taken. The condition is evaluated once a tick, so a time to trigger below the tick length means
+    the next tick. A UE that appears, or that no longer receives its cell, attaches to the strongest
+    cell at once. Source: 3GPP TS 38.331, Sections 5.5.4.1 and 5.5.4.4, without layer-3 filtering
+    and offsets.
     """
 
     hysteresis_db: float = Field(3.0, ge=0, le=30)
@@ -137,8 +148,11 @@ class Handover(Part):
         serving[ue[new]] = np.argmax(rsrp_dbm[new], axis=1)
         return replace(state, serving=serving)
 
-    def step(self, state: Attachment, rsrp_dbm: FloatArray, time_s: float) -> tuple[Attachment, BoolArray]:
-        """The next state from the current RSRP (n_ue, n_bs), and which UEs were handed over (n_ue,).
+    def step(
+        self, state: Attachment, rsrp_dbm: FloatArray, time_s: float
+    ) -> tuple[Attachment, BoolArray]:
+        """The next state from the current RSRP (n_ue, n_bs), and which UEs were handed over
+        (n_ue,).
 
         First attachments and detachments do not count as handovers.
         """
@@ -147,7 +161,9 @@ class Handover(Part):
         serving = state.serving
         attached = present & (serving >= 0)
         own = np.where(attached, rsrp[np.arange(len(rsrp)), np.maximum(serving, 0)], np.inf)
-        since = np.where(rsrp > own[:, None] + self.hysteresis_db, np.minimum(state.since_s, time_s), np.inf)
+        since = np.where(
+            rsrp > own[:, None] + self.hysteresis_db, np.minimum(state.since_s, time_s), np.inf
+        )
         span_s = self.time_to_trigger_s
         ready = since <= time_s - span_s + slack_s(span_s, time_s)
         moved = np.asarray(ready.any(axis=1))

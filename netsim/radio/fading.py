@@ -16,13 +16,17 @@ Block = int | IntArray
 
 
 class Fading(Part):
-    """Draws amplitudes of unit mean power per antenna, independently for each (UE, base station) pair."""
+    """Draws amplitudes of unit mean power per antenna, independently for each (UE, base station)
+    pair.
+    """
 
     kind: str
 
     @abstractmethod
     def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray | None:
-        """Amplitudes (n, n_bs, antennas) of UEs (n,) in a block, or each in its own; None: one antenna, amplitude 1."""
+        """Amplitudes (n, n_bs, antennas) of UEs (n,) in a block, or each in its own; None: one
+        antenna, amplitude 1.
+        """
 
     @abstractmethod
     def block_index(self, round_: Block, time_s: float) -> Block:
@@ -76,7 +80,9 @@ class _Block(Fading):
         """CN(0, 1) entries (n, n_bs, antennas)."""
         pair, item = _pairs(ue, n_bs, block)
         parts = rng.normal("fading", pair, (self.antennas, 2), item=item)
-        return (parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas) / np.sqrt(2.0)
+        return (parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas) / np.sqrt(
+            2.0
+        )
 
 
 class Rayleigh(_Block):
@@ -91,10 +97,11 @@ class Rayleigh(_Block):
 
 
 class Rician(_Block):
-    """Rician fading: a line-of-sight component and scattering, sqrt(K/(K+1)) e^(j phi) + CN(0, 1/(K+1)).
+    """Rician fading: a line-of-sight component and scattering, sqrt(K/(K+1)) e^(j phi) + CN(0,
+    1/(K+1)).
 
-    The line-of-sight component arrives at a half-wavelength array at a random angle, so antenna a has phase
-    phi + a psi.
+    The line-of-sight component arrives at a half-wavelength array at a random angle, so antenna a
+    has phase phi + a psi.
     """
 
     kind: Literal["rician"] = "rician"
@@ -110,4 +117,6 @@ class Rician(_Block):
         angle = np.pi * np.cos(np.pi * unit[..., 1])
         phase = 2 * np.pi * unit[..., 0]
         steady = np.exp(1j * (phase[..., None] + angle[..., None] * np.arange(self.antennas)))
-        return np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * self._scattered(ue, n_bs, block, rng)
+        return np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * self._scattered(
+            ue, n_bs, block, rng
+        )

@@ -1,4 +1,6 @@
-"""Path gains of every cell on a grid, from a file: what ray tracers compute, or what was measured."""
+"""Path gains of every cell on a grid, from a file: what ray tracers compute, or what was
+measured.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -32,16 +34,19 @@ _MAX_EMPTY = 10  # points of a grid for each point of a table
 
 
 class GainMap(PathLoss):
-    """Path gains of every cell on a grid, from a file, linear in dB between grid points and between heights.
+    """Path gains of every cell on a grid, from a file, linear in dB between grid points and between
+    heights.
 
-    Obstacles and walls are in the gains, so there is neither shadowing nor penetration loss beside them. A grid point
-    without a gain (0, NaN, an empty field, a missing row) counts for nothing; where more than half of the weight is on
-    such points the gain is uncovered_gain_db. Places beyond the outer points, and UEs on floors above the highest
-    plane, have the gains of the nearest ones; a CSV without z_m holds at all heights. `carrier_hz` is not used.
+    Obstacles and walls are in the gains, so there is neither shadowing nor penetration loss beside
+    them. A grid point without a gain (0, NaN, an empty field, a missing row) counts for nothing;
+    where more than half of the weight is on such points the gain is uncovered_gain_db. Places
+    beyond the outer points, and UEs on floors above the highest plane, have the gains of the
+    nearest ones; a CSV without z_m holds at all heights. `carrier_hz` is not used.
 
-    An .npz has `path_gain` (n_cells, ny, nx), linear, or (n_cells, nz, ny, nx); `cell_centers` (ny, nx, 3) or
-    (nz, ny, nx, 3), m; and `cells` (n_cells,), the names of base stations. A CSV has a row for each cell and point:
-    cell, x_m, y_m, path_gain_db (or path_loss_db), and z_m if there are heights.
+    An .npz has `path_gain` (n_cells, ny, nx), linear, or (n_cells, nz, ny, nx); `cell_centers` (ny,
+    nx, 3) or (nz, ny, nx, 3), m; and `cells` (n_cells,), the names of base stations. A CSV has a
+    row for each cell and point: cell, x_m, y_m, path_gain_db (or path_loss_db), and z_m if there
+    are heights.
     """
 
     reference = "radio maps of Sionna RT, nvlabs.github.io/sionna/rt/api/radio_maps.html"
@@ -52,7 +57,8 @@ class GainMap(PathLoss):
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the .npz or CSV"""
     includes_antenna: bool = True
-    """whether the antennas of the base stations are in the gains, as ray tracers compute them; false: they are added"""
+    """whether the antennas of the base stations are in the gains, as ray tracers compute them;
+    false: they are added"""
     uncovered_gain_db: float = Field(-200.0, ge=-400, le=-100)
     """gain where no path arrives, dB"""
 
@@ -68,17 +74,22 @@ class GainMap(PathLoss):
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         raise NotImplementedError("it is the loss to certain base stations: `law` has them")
 
-    def law(self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float) -> LossLaw:
+    def law(
+        self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float
+    ) -> LossLaw:
         from scipy.interpolate import RegularGridInterpolator
 
         table, _ = self._of(cells)
         axes_m = [level.to_numpy() for level in table.index.levels]
         low_m, high_m = np.transpose([axis[[0, -1]] for axis in axes_m])
         reach = Area(low_m[2], low_m[1], high_m[2], high_m[1])
-        corner_in = reach.grown(axes_m[2][1] - axes_m[2][0]).contains(np.array([area.low_m, area.high_m]))
+        corner_in = reach.grown(axes_m[2][1] - axes_m[2][0]).contains(
+            np.array([area.low_m, area.high_m])
+        )
         if not corner_in.all() or not low_m[0] - _SAME_M <= ue_height_m <= high_m[0] + _SAME_M:
             raise BadInput(
-                f"world.radio.path_loss: {self.file} has gains for {reach}, {low_m[0]:g} to {high_m[0]:g} m above "
+                f"world.radio.path_loss: {self.file} has gains for {reach}, {low_m[0]:g} "
+                f"to {high_m[0]:g} m above "
                 f"ground; the area is {area}, ues.height_m {ue_height_m:g}; compute them there"
             )
         gain_db = table.to_numpy().reshape(*map(len, axes_m), -1)
@@ -98,7 +109,9 @@ class GainMap(PathLoss):
     def notices(self, known: Built) -> Iterator[Notice]:
         table, others = self._of(known.stations)
         if missing := 100.0 * table.isna().to_numpy().mean():
-            yield notice("gains-missing", file=self.file, percent=missing, gain_db=self.uncovered_gain_db)
+            yield notice(
+                "gains-missing", file=self.file, percent=missing, gain_db=self.uncovered_gain_db
+            )
         if others:
             yield notice("gains-of-other-cells", file=self.file, number=others)
         low_m, high_m = self.ue_heights_m
@@ -117,14 +130,18 @@ class GainMap(PathLoss):
 
 @lru_cache(maxsize=1)
 def _read(file: str, version: tuple[int, int]) -> "DataFrame":
-    """Gains in dB of a file by (z, y, x) and cell, NaN for none; `version` tells a changed file from an older one."""
+    """Gains in dB of a file by (z, y, x) and cell, NaN for none; `version` tells a changed file
+    from an older one.
+    """
     try:
         return _of_arrays(file) if file.lower().endswith(".npz") else _of_table(file)
     except BadInput:
         raise
     except (TypeError, ValueError) as error:
         problem = str(error).removeprefix(f"{file}: ")
-        raise BadInput(f"{file}: {problem}; write it as the reference of path_loss: {{kind: map}} says") from None
+        raise BadInput(
+            f"{file}: {problem}; write it as the reference of path_loss: {{kind: map}} says"
+        ) from None
 
 
 def _of_arrays(file: str) -> "DataFrame":
@@ -136,8 +153,13 @@ def _of_arrays(file: str) -> "DataFrame":
         raise ValueError(f"there is no {', '.join(sorted(lacking))}")
     gain, centre_m, cells = (arrays[name] for name in ("path_gain", "cell_centers", "cells"))
     if gain.shape != (*cells.shape, *centre_m.shape[:-1]) or centre_m.shape[-1:] != (3,):
-        shapes = f"path_gain {gain.shape}, cell_centers {centre_m.shape} and cells {cells.shape} do not fit"
-        raise ValueError(f"{shapes}: (n_cells, ny, nx), (ny, nx, 3) and (n_cells,), or nz before ny")
+        shapes = (
+            f"path_gain {gain.shape}, cell_centers {centre_m.shape} and cells {cells.shape} "
+            f"do not fit"
+        )
+        raise ValueError(
+            f"{shapes}: (n_cells, ny, nx), (ny, nx, 3) and (n_cells,), or nz before ny"
+        )
     if ((gain < 0) | (gain > 1)).any():
         raise ValueError("path_gain: linear gains are 0 to 1, are these in dB?")
     points = MultiIndex.from_arrays(centre_m.reshape(-1, 3).T[::-1].astype(float).round(3))
@@ -150,24 +172,31 @@ def _of_table(file: str) -> "DataFrame":
     table = read_table(file, _BOUNDS, _NEEDED)
     if len(given := [name for name in _GAINS if name in table]) != 1:
         raise ValueError(
-            f"there is none, or more than one, of the columns path_gain_db and path_loss_db beside {', '.join(_NEEDED)}"
+            f"there is none, or more than one, of the columns path_gain_db and "
+            f"path_loss_db beside {', '.join(_NEEDED)}"
         )
     above_m = _SAME_M if "z_m" in table else _EVERY_M
     table = table.assign(z_m=table.get("z_m", 0.0)).round(dict.fromkeys(_AXES, 3))
     if (twice := table.duplicated(["cell", *_AXES])).any():
-        raise BadInput(f"{file}: line {twice.idxmax()}: its cell has a gain at that point already; remove one")
+        raise BadInput(
+            f"{file}: line {twice.idxmax()}: its cell has a gain at that point already; remove one"
+        )
     wide = table.pivot(index=[*_AXES], columns="cell", values=given[0])
     return _grid(-wide if given == ["path_loss_db"] else wide, above_m)
 
 
 def _grid(wide: "DataFrame", above_m: float) -> "DataFrame":
-    """Gains by (z, y, x) and cell as a grid; a single plane holds up to above_m above it. Raises ValueError."""
+    """Gains by (z, y, x) and cell as a grid; a single plane holds up to above_m above it. Raises
+    ValueError.
+    """
     from pandas import MultiIndex, concat
 
     if wide.index.has_duplicates or wide.columns.has_duplicates:
         raise ValueError("a cell, or a point, stands twice in it")
     if wide.index.levshape[0] == 1:
-        wide = concat([wide, wide.set_axis(wide.index.set_levels(wide.index.levels[0] + above_m, level=0))])
+        wide = concat(
+            [wide, wide.set_axis(wide.index.set_levels(wide.index.levels[0] + above_m, level=0))]
+        )
     every = MultiIndex.from_product(wide.index.levels)
     if len(every) > _MAX_EMPTY * len(wide) or min(every.levshape[1:]) < 2:
         raise ValueError("its points are no grid along x and y, two or more on each")

@@ -1,6 +1,8 @@
-"""Random terms of the links of UEs inside buildings: shadowing indoors, and effective environment heights.
+"""Random terms of the links of UEs inside buildings: shadowing indoors, and effective environment
+heights.
 
-Both are numbers of a (site, UE) pair that are computed where they are needed: a city has more rooms than memory.
+Both are numbers of a (site, UE) pair that are computed where they are needed: a city has more rooms
+than memory.
 """
 
 from abc import abstractmethod
@@ -24,7 +26,9 @@ _NODES = 1 << 20  # of a lattice along one axis, around the origin
 _FLOORS = 1 << 12
 LATTICE_CORRELATION = 0.9027
 """distance over spacing at which two random points have correlation 1/e in `IndoorShadow`"""
-_MIN_EFFECTIVE_M = 4.0  # [TR 38.901, Table 7.4.1-1] h_BS - h_E at h_BS = 25 m and the highest h_E, 21 m
+_MIN_EFFECTIVE_M = (
+    4.0  # [TR 38.901, Table 7.4.1-1] h_BS - h_E at h_BS = 25 m and the highest h_E, 21 m
+)
 
 
 def _of_sites(rng: Rng, what: str, owner: IntArray, item: IntArray, site: IntArray) -> FloatArray:
@@ -41,9 +45,10 @@ class IndoorShadow:
 
     Buildings and floors are independent, and so are sites but for `site_correlation`.
 
-    Standard normal numbers at the nodes of a square lattice, interpolated bilinearly and divided by the standard
-    deviation of the interpolated value, so that every position has exactly `std_db`. The spacing is chosen such that
-    two random points at distance `decorrelation_m` have correlation 1/e; beyond two spacings they are independent.
+    Standard normal numbers at the nodes of a square lattice, interpolated bilinearly and divided by
+    the standard deviation of the interpolated value, so that every position has exactly `std_db`.
+    The spacing is chosen such that two random points at distance `decorrelation_m` have correlation
+    1/e; beyond two spacings they are independent.
     """
 
     std_db: float
@@ -68,19 +73,23 @@ class IndoorShadow:
             value = ndtri(_of_sites(self.rng, "indoors", owner, item, sites))
             if self.site_correlation:
                 value *= sqrt(1.0 - self.site_correlation)
-                value += sqrt(self.site_correlation) * self.rng.normal("indoors.common", owner, item=item)[:, None]
+                value += (
+                    sqrt(self.site_correlation)
+                    * self.rng.normal("indoors.common", owner, item=item)[:, None]
+                )
             total += weight[k, :, None] * value
         return self.std_db * total.take(column, axis=1)
 
 
 @frozen
 class Environment:
-    """Effective environment heights h_E of the links of UEs indoors above `PathLoss.environment_above_m`.
+    """Effective environment heights h_E of the links of UEs indoors above
+    `PathLoss.environment_above_m`.
 
     Drawn for each (UE, stay, site); 1 m for UEs below and for UEs outdoors.
 
-    Departs from the source for base stations below 25 m: h_E is at most 4 m below the antenna, which is what the table
-    gives at its own 25 m. Else the breakpoint distance would fall to 0.
+    Departs from the source for base stations below 25 m: h_E is at most 4 m below the antenna,
+    which is what the table gives at its own 25 m. Else the breakpoint distance would fall to 0.
     """
 
     path_loss: PathLoss
@@ -92,13 +101,17 @@ class Environment:
         height_m = pairs.ue_height_m
         if not isinstance(height_m, np.ndarray):
             return None
-        rows = np.flatnonzero(indoors.inside & (height_m[:, 0] > self.path_loss.environment_above_m))
+        rows = np.flatnonzero(
+            indoors.inside & (height_m[:, 0] > self.path_loss.environment_above_m)
+        )
         if not rows.size:
             return None
         unit = _of_sites(self.rng, "environment", indoors.ue[rows], indoors.stay[rows], self.site)
         environment_m = np.ones(pairs.distance_2d_m.shape)
         drawn_m = self.path_loss.environment_m(pairs.distance_2d_m[rows], height_m[rows], unit)
-        environment_m[rows] = np.minimum(drawn_m, np.maximum(pairs.bs_height_m - _MIN_EFFECTIVE_M, 1.0))
+        environment_m[rows] = np.minimum(
+            drawn_m, np.maximum(pairs.bs_height_m - _MIN_EFFECTIVE_M, 1.0)
+        )
         return environment_m
 
 
@@ -122,7 +135,9 @@ def wall_loss_db(carrier_hz: float, high: bool) -> float:
     f = carrier_hz / 1e9
     concrete_db = 5.0 + 4.0 * f
     glass_db, share = (23.0 + 0.3 * f, 0.7) if high else (2.0 + 0.2 * f, 0.3)
-    return 5.0 - 10.0 * log10(share * 10 ** (-glass_db / 10) + (1.0 - share) * 10 ** (-concrete_db / 10))
+    return 5.0 - 10.0 * log10(
+        share * 10 ** (-glass_db / 10) + (1.0 - share) * 10 ** (-concrete_db / 10)
+    )
 
 
 class Penetration(Part):
@@ -134,13 +149,19 @@ class Penetration(Part):
     def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         """The loss of UEs in the buildings and vehicles of one world."""
 
-    def walls(self, path_loss: PathLoss, carrier_hz: float, depth_m: float) -> list[tuple[float, float, float]]:
-        """Kinds of buildings: share, mean loss and its standard deviation in dB so far from the facade."""
+    def walls(
+        self, path_loss: PathLoss, carrier_hz: float, depth_m: float
+    ) -> list[tuple[float, float, float]]:
+        """Kinds of buildings: share, mean loss and its standard deviation in dB so far from the
+        facade.
+        """
         return [(1.0, 0.0, 0.0)]
 
 
 class NoPenetration(Penetration):
-    """No penetration loss: a UE inside is received as one in front of the facade, at the height of its floor."""
+    """No penetration loss: a UE inside is received as one in front of the facade, at the height of
+    its floor.
+    """
 
     kind: Literal["none"] = "none"
     reference = "none: path loss alone"
@@ -153,26 +174,33 @@ class NoPenetration(Penetration):
 class Tr38901Penetration(Penetration):
     r"""Outdoor-to-indoor and outdoor-to-car loss of 3GPP, constant during a stay::
 
-        building   PL_tw + 0.5 d_2D-in + N(0, sigma_P^2),   sigma_P = 4.4 dB (low loss) or 6.5 dB (high loss)
+        building   PL_tw + 0.5 d_2D-in + N(0, sigma_P^2),   sigma_P = 4.4 dB (low loss) or 6.5 dB
+        (high loss)
         vehicle    N(9 dB, (5 dB)^2), metallised windows N(20 dB, (5 dB)^2)
 
-    PL_tw is `wall_loss_db`; low or high loss belongs to the building. The normal term is drawn for each (UE, stay).
-    The loss of vehicles was published for 0.6 to 60 GHz.
+    PL_tw is `wall_loss_db`; low or high loss belongs to the building. The normal term is drawn for
+    each (UE, stay). The loss of vehicles was published for 0.6 to 60 GHz.
     """
 
     kind: Literal["tr38901"] = "tr38901"
     high_loss_share: float | None = Field(None, ge=0, le=1)
-    """share of buildings with high loss (metallised glass); none: 0.5, and 0 for rma, which was published without"""
+    """share of buildings with high loss (metallised glass); none: 0.5, and 0 for rma, which was
+    published without"""
     vehicle: Literal["standard", "metallised"] = "standard"
     """windows of vehicles"""
     reference = "3GPP TR 38.901 V17.0.0, Sections 7.4.3.1 and 7.4.3.2"
     example = {"kind": "tr38901"}
 
-    def walls(self, path_loss: PathLoss, carrier_hz: float, depth_m: float) -> list[tuple[float, float, float]]:
+    def walls(
+        self, path_loss: PathLoss, carrier_hz: float, depth_m: float
+    ) -> list[tuple[float, float, float]]:
         share = self._share(path_loss)
         inside_db = _INSIDE_DB_M * depth_m
         kinds = ((1.0 - share, False, _LOW_STD_DB), (share, True, _HIGH_STD_DB))
-        return [(part, wall_loss_db(carrier_hz, high) + inside_db, std_db) for part, high, std_db in kinds]
+        return [
+            (part, wall_loss_db(carrier_hz, high) + inside_db, std_db)
+            for part, high, std_db in kinds
+        ]
 
     def _share(self, path_loss: PathLoss) -> float:
         usual = _HIGH_SHARE if path_loss.has_high_loss_buildings else 0.0
@@ -188,8 +216,12 @@ class Tr38901Penetration(Penetration):
             if rows.size:
                 some = indoors.select(rows)
                 high = rng.uniform("wall", some.building) < share
-                spread_db = np.where(high, _HIGH_STD_DB, _LOW_STD_DB) * rng.normal("building", some.ue, item=some.stay)
-                loss_db[rows] = np.where(high, high_db, low_db) + _INSIDE_DB_M * some.depth_m + spread_db
+                spread_db = np.where(high, _HIGH_STD_DB, _LOW_STD_DB) * rng.normal(
+                    "building", some.ue, item=some.stay
+                )
+                loss_db[rows] = (
+                    np.where(high, high_db, low_db) + _INSIDE_DB_M * some.depth_m + spread_db
+                )
             rows = np.flatnonzero(indoors.in_vehicle & ~indoors.inside)
             if rows.size:
                 some = indoors.select(rows)

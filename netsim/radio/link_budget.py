@@ -25,9 +25,11 @@ _MAX_MOVED = 0.6  # share of UEs up to which keeping the links of the others sav
 
 
 def blocks(n: int, n_bs: int) -> list[slice]:
-    """Rows of n positions in blocks of about as many pairs as a cache holds; no block has one row of several.
+    """Rows of n positions in blocks of about as many pairs as a cache holds; no block has one row
+    of several.
 
-    Every pair is calculated by itself, so blocks change no number; they bound the memory that laws work in.
+    Every pair is calculated by itself, so blocks change no number; they bound the memory that laws
+    work in.
     """
     count = max(1, min(n * n_bs // BLOCK_PAIRS, n // 2))
     return [slice(a, b) for a, b in pairwise((np.arange(count + 1) * n // count).tolist())]
@@ -37,9 +39,9 @@ def blocks(n: int, n_bs: int) -> list[slice]:
 class RadioLinks:
     """The radio links between all UEs and all base stations at one time.
 
-    time_s; distance_m (n_ue, n_bs), 3D; gain_db (n_ue, n_bs) of path loss, shadowing, penetration and antenna; los
-    (n_ue, n_bs); power_dbm (n_bs,) of reference signals. NaN for an absent UE. A world without base stations (a
-    replayed measurement trace) has n_bs = 0.
+    time_s; distance_m (n_ue, n_bs), 3D; gain_db (n_ue, n_bs) of path loss, shadowing, penetration
+    and antenna; los (n_ue, n_bs); power_dbm (n_bs,) of reference signals. NaN for an absent UE. A
+    world without base stations (a replayed measurement trace) has n_bs = 0.
     """
 
     time_s: float
@@ -85,7 +87,8 @@ class RadioLinks:
         return interference(self.received_w, self.serving)
 
     def sinr(self, noise_dbm: float) -> FloatArray:
-        """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and noise.
+        """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and
+        noise.
 
         noise_dbm is the noise in the bandwidth of RSRP (one resource element).
         """
@@ -93,7 +96,9 @@ class RadioLinks:
 
 
 def strongest(received_w: FloatArray) -> IntArray:
-    """The first of the strongest base stations (n,) by powers received (n, n_bs); -1 for an absent UE."""
+    """The first of the strongest base stations (n,) by powers received (n, n_bs); -1 for an absent
+    UE.
+    """
     n, n_bs = received_w.shape
     if not n_bs:
         return np.full(n, -1)
@@ -104,7 +109,8 @@ def strongest(received_w: FloatArray) -> IntArray:
 def interference(received_w: FloatArray, strongest: IntArray) -> FloatArray:
     """Sum of the powers of all other base stations (n, n_bs), W, of powers received (n, n_bs).
 
-    Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak interference.
+    Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak
+    interference.
     """
     found = np.empty(received_w.shape)
     n_bs = received_w.shape[1]
@@ -121,12 +127,13 @@ def interference(received_w: FloatArray, strongest: IntArray) -> FloatArray:
 
 @frozen
 class Budget:
-    """Base stations at_m (n_bs, 2), height_m, power_dbm, azimuth_deg (n_bs,) (NaN: no sector), and the laws of loss.
+    """Base stations at_m (n_bs, 2), height_m, power_dbm, azimuth_deg (n_bs,) (NaN: no sector), and
+    the laws of loss.
 
     path_loss, loss_db : the law of path loss, and its loss (n, n_bs) to these base stations.
-    penetration, environment : loss of walls and car bodies, and effective environment heights, of UEs inside.
-    antennas : patterns and the base stations (k,) that have them.
-    shifts_m (k, 2) : displacements of the images of each base station, the nearest of which counts; None: no images.
+    penetration, environment : loss of walls and car bodies, and effective environment heights, of
+    UEs inside. antennas : patterns and the base stations (k,) that have them. shifts_m (k, 2) :
+    displacements of the images of each base station, the nearest of which counts; None: no images.
     """
 
     at_m: FloatArray
@@ -144,7 +151,9 @@ class Budget:
     shifts_m: FloatArray | None
 
     def pairs(self, position_m: FloatArray, indoors: Indoors | None = None) -> Pairs:
-        """The geometry of all links from positions (n, 2), line of sight included; indoors: one row a position."""
+        """The geometry of all links from positions (n, 2), line of sight included; indoors: one row
+        a position.
+        """
         pairs = self._distances(position_m, indoors)
         if indoors is not None and self.environment is not None:
             pairs = replace(pairs, environment_m=self.environment(pairs, indoors))
@@ -165,11 +174,19 @@ class Budget:
         slant = np.sqrt(square, out=square)
         outdoor_m = None if indoors is None else np.maximum(flat - indoors.depth_m[:, None], 0.0)
         return Pairs(
-            flat, slant, ue_height_m, self.height_m, distance_out_m=outdoor_m, indoors=indoors, position_m=position_m
+            flat,
+            slant,
+            ue_height_m,
+            self.height_m,
+            distance_out_m=outdoor_m,
+            indoors=indoors,
+            position_m=position_m,
         )
 
     def _offset_m(self, position_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """East and north (n, n_bs) of the nearest image of every base station, towards positions (n, 2)."""
+        """East and north (n, n_bs) of the nearest image of every base station, towards positions
+        (n, 2).
+        """
         east = position_m[:, 0, None] - self.at_m[:, 0]
         north = position_m[:, 1, None] - self.at_m[:, 1]
         if self.shifts_m is None:
@@ -190,7 +207,9 @@ class Budget:
         return not np.isnan(self.azimuth_deg).all()
 
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
-        """Power gain of all links (n, n_bs) in dB: antenna, path loss, shadowing and penetration; no fast fading."""
+        """Power gain of all links (n, n_bs) in dB: antenna, path loss, shadowing and penetration;
+        no fast fading.
+        """
         gain = self.shadow(position_m, pairs) - self.loss_db(pairs)
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
@@ -198,7 +217,9 @@ class Budget:
             gain = gain + self._antenna_db(position_m, pairs)
         return gain
 
-    def unshadowed_dbm(self, position_m: FloatArray, indoors: Indoors, los: bool) -> tuple[Pairs, FloatArray]:
+    def unshadowed_dbm(
+        self, position_m: FloatArray, indoors: Indoors, los: bool
+    ) -> tuple[Pairs, FloatArray]:
         """RSRP (n, n_bs) without shadowing and walls, were all links in sight, or none."""
         pairs = self._distances(position_m, indoors)
         pairs = replace(pairs, los=np.full(pairs.distance_2d_m.shape, los))
@@ -210,11 +231,15 @@ class Budget:
         drop_m = self.height_m - pairs.ue_height_m
         gain = np.zeros(offset_m.shape[:2])
         for antenna, own in self.antennas:
-            gain[:, own] = antenna.gain_db(offset_m[:, own], drop_m[..., own], self.azimuth_deg[own])
+            gain[:, own] = antenna.gain_db(
+                offset_m[:, own], drop_m[..., own], self.azimuth_deg[own]
+            )
         return gain
 
     def rsrp_dbm(self, position_m: FloatArray, indoors: Indoors | None = None) -> FloatArray:
-        """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""
+        """Mean received reference-signal power (n, n_bs), without small-scale fading or
+        clipping.
+        """
         # rays past buildings are expensive: they are left out where no law asks for them
         looks = self.path_loss.needs_sight or self.shadow.by_sight
         gain_db = np.concatenate([gain for _, gain in self._gains(position_m, indoors, looks)])
@@ -223,23 +248,36 @@ class Budget:
     def _gains(
         self, position_m: FloatArray, indoors: Indoors | None, looks: bool = True
     ) -> Iterator[tuple[Pairs, FloatArray]]:
-        """Geometry, with sight if it looks, and gain of all links, a block of positions after another."""
+        """Geometry, with sight if it looks, and gain of all links, a block of positions after
+        another.
+        """
         for rows in blocks(len(position_m), len(self.at_m)):
             at_m = position_m[rows]
             inside = None if indoors is None else indoors.select(rows)
             pairs = self.pairs(at_m, inside) if looks else self._distances(at_m, inside)
             yield pairs, self.gain_db(at_m, pairs)
 
-    def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> RadioLinks:
-        """The `RadioLinks` of all pairs at a time; indoors: one row a position, None: all outdoors."""
-        found = [(p.distance_3d_m, gain, np.asarray(p.los)) for p, gain in self._gains(position_m, indoors)]
-        distance_m, gain_db, los = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+    def links(
+        self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None
+    ) -> RadioLinks:
+        """The `RadioLinks` of all pairs at a time; indoors: one row a position, None: all
+        outdoors.
+        """
+        found = [
+            (p.distance_3d_m, gain, np.asarray(p.los))
+            for p, gain in self._gains(position_m, indoors)
+        ]
+        distance_m, gain_db, los = (
+            found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+        )
         return RadioLinks(time_s, distance_m, gain_db, los, self.power_dbm)
 
 
 @dataclass(eq=False)
 class KeptLinks:
-    """The links of UEs over one budget. Links of UEs that are where they were at the last call are kept, to the bit."""
+    """The links of UEs over one budget. Links of UEs that are where they were at the last call are
+    kept, to the bit.
+    """
 
     budget: Budget
     _known: tuple[FloatArray, Indoors | None, RadioLinks] | None = None
@@ -254,7 +292,9 @@ class KeptLinks:
         elif not len(rows):
             return self._known[2].at(time_s)
         else:
-            some = self.budget.links(time_s, position_m[rows], None if indoors is None else indoors.select(rows))
+            some = self.budget.links(
+                time_s, position_m[rows], None if indoors is None else indoors.select(rows)
+            )
             links = self._known[2].with_rows(rows, some)
         self._known = position_m, indoors, links
         return links

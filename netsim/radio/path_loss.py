@@ -1,9 +1,10 @@
-r"""The path loss slot: laws in closed form, and those of 3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1.
+r"""The path loss slot: laws in closed form, and those of 3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and
+7.4.2-1.
 
-Of the latter: distances in m, carrier f_c in GHz inside the formulas. The tables hold from d_2D = 10 m; nearer links
-take the loss at 10 m. NLOS is max(PL_LOS, PL'_NLOS). Beyond the largest tabulated distance the formulas are
-extrapolated. Heights of UEs on the floors of buildings are clipped to the tabulated range; the distance d_3D has the
-true height.
+Of the latter: distances in m, carrier f_c in GHz inside the formulas. The tables hold from d_2D =
+10 m; nearer links take the loss at 10 m. NLOS is max(PL_LOS, PL'_NLOS). Beyond the largest
+tabulated distance the formulas are extrapolated. Heights of UEs on the floors of buildings are
+clipped to the tabulated range; the distance d_3D has the true height.
 """
 
 from abc import abstractmethod
@@ -29,14 +30,14 @@ MIN_DISTANCE_M = 1.0
 
 @frozen
 class Pairs:
-    """The geometry of all links: distance_2d_m, distance_3d_m (n, n_bs), ue_height_m, bs_height_m (n_bs,).
+    """The geometry of all links: distance_2d_m, distance_3d_m (n, n_bs), ue_height_m, bs_height_m
+    (n_bs,).
 
-    ue_height_m is one height for all UEs, or (n, 1).
-    los (n, n_bs) says which links are in line of sight; None while it is not yet computed.
-    distance_out_m (n, n_bs) is d_2D-out, the horizontal distance up to the facade; None where all UEs are outdoors.
-    environment_m (n, n_bs) is the effective environment height h_E; None: 1 m on all links.
-    indoors : indoor state, one row a UE; None where all are outdoors.
-    position_m (n, 2) : places of the UEs, for laws of place.
+    ue_height_m is one height for all UEs, or (n, 1). los (n, n_bs) says which links are in line of
+    sight; None while it is not yet computed. distance_out_m (n, n_bs) is d_2D-out, the horizontal
+    distance up to the facade; None where all UEs are outdoors. environment_m (n, n_bs) is the
+    effective environment height h_E; None: 1 m on all links. indoors : indoor state, one row a UE;
+    None where all are outdoors. position_m (n, 2) : places of the UEs, for laws of place.
     """
 
     distance_2d_m: FloatArray
@@ -76,22 +77,27 @@ LossLaw = Callable[[Pairs], FloatArray]
 
 
 class PathLoss(Part):
-    """Mean loss as a function of distance. `needs_sight`: the loss differs with and without line of sight."""
+    """Mean loss as a function of distance. `needs_sight`: the loss differs with and without line of
+    sight.
+    """
 
     kind: str
     needs_sight: ClassVar[bool] = False
     max_distance_m: ClassVar[float] = inf
     """distance up to which the published law is valid"""
     std_db: ClassVar[tuple[float, float] | None] = None
-    """published standard deviations of shadowing with and without line of sight; None if there are none"""
+    """published standard deviations of shadowing with and without line of sight; None if there are
+    none"""
     far_std_db: ClassVar[float | None] = None
     """standard deviation in line of sight where `is_far`, for a law with another deviation there"""
     decorrelation_m: ClassVar[float] = 50.0
     """decorrelation distance of shadowing in line of sight, for a law with `std_db`"""
     nlos_decorrelation_m: ClassVar[float | None] = None
-    """decorrelation distance of shadowing without line of sight; None: that in line of sight, one field for both"""
+    """decorrelation distance of shadowing without line of sight; None: that in line of sight, one
+    field for both"""
     indoor_shadowing: ClassVar[tuple[float, float] | None] = None
-    """standard deviation in dB and decorrelation distance in m of shadowing inside buildings; None if there are none"""
+    """standard deviation in dB and decorrelation distance in m of shadowing inside buildings; None
+    if there are none"""
     has_high_loss_buildings: ClassVar[bool] = True
     """whether the law was published for buildings of high penetration loss too"""
     ue_heights_m: ClassVar[tuple[float, float]] = (0.0, inf)
@@ -99,15 +105,20 @@ class PathLoss(Part):
     environment_above_m: ClassVar[float] = inf
     """height of a UE above which the effective environment height is random"""
     indoor_depth_m: ClassVar[float] = 25.0
-    """largest distance of a UE indoors from the facade, m, where none is given [TR 38.901, Section 7.4.3.1]"""
+    """largest distance of a UE indoors from the facade, m, where none is given [TR 38.901, Section
+    7.4.3.1]"""
     sight_decorrelation_m: ClassVar[float] = 50.0
-    """decorrelation distance of the line-of-sight state, for a law that offers `probability of sight`"""
+    """decorrelation distance of the line-of-sight state, for a law that offers `probability of
+    sight`"""
     has_obstacles: ClassVar[bool] = False
-    """whether its losses are those of places behind the obstacles and walls of one city, known for its cells only"""
+    """whether its losses are those of places behind the obstacles and walls of one city, known for
+    its cells only"""
     has_antennas: ClassVar[bool] = False
     """whether the gains of the base stations' antennas are in it"""
 
-    def law(self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float) -> LossLaw:
+    def law(
+        self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float
+    ) -> LossLaw:
         """The loss to the base stations of these names; raises BadInput where none is known."""
         return lambda pairs: self.loss_db(pairs, carrier_hz)
 
@@ -119,8 +130,11 @@ class PathLoss(Part):
         """Probability of line of sight (n, n_bs), for a law that offers `probability of sight`."""
         raise NotImplementedError(self.kind)
 
-    def environment_m(self, distance_2d_m: FloatArray, ue_height_m: FloatArray, unit: FloatArray) -> FloatArray:
-        """Effective environment height (n, n_bs) of UEs of height (n, 1) above `environment_above_m`.
+    def environment_m(
+        self, distance_2d_m: FloatArray, ue_height_m: FloatArray, unit: FloatArray
+    ) -> FloatArray:
+        """Effective environment height (n, n_bs) of UEs of height (n, 1) above
+        `environment_above_m`.
 
         unit (n, n_bs) : uniform numbers in (0, 1).
         """
@@ -130,14 +144,20 @@ class PathLoss(Part):
         """Links (n, n_bs) to which `far_std_db` belongs, for a law that has one."""
         raise NotImplementedError(self.kind)
 
-    def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
-        """Raises BadInput outside the published range of validity; bs_heights_m : by the name of the base station."""
+    def check(
+        self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]
+    ) -> None:
+        """Raises BadInput outside the published range of validity; bs_heights_m : by the name of
+        the base station.
+        """
 
     def notices(self, known: Built) -> Iterator[Notice]:
         """Whether UEs are on floors above the heights that the law was published for."""
         max_m = self.ue_heights_m[1]
         if known.floor_m is not None and known.floor_m > max_m:
-            yield notice("path-loss-too-high", law=self.kind_name(), highest_m=max_m, floor_m=known.floor_m)
+            yield notice(
+                "path-loss-too-high", law=self.kind_name(), highest_m=max_m, floor_m=known.floor_m
+            )
 
 
 _GAINS_DB = 5.0  # of the antennas of base station and UE together
@@ -178,9 +198,13 @@ class PowerLaw(PathLoss):
 
 
 class LosNlos(PathLoss):
-    """Gain in dB: -22 log10(d) - 28 in line of sight, -36 log10(d) - 22 without; d is the 3D distance in m."""
+    """Gain in dB: -22 log10(d) - 28 in line of sight, -36 log10(d) - 22 without; d is the 3D
+    distance in m.
+    """
 
-    reference = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    reference = (
+        "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    )
     example = {"kind": "los-nlos"}
     needs_sight = True
 
@@ -188,7 +212,9 @@ class LosNlos(PathLoss):
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         decades = np.log10(pairs.kept_m)
-        return -np.where(True if pairs.los is None else pairs.los, -22.0 * decades - 28.0, -36.0 * decades - 22.0)
+        return -np.where(
+            True if pairs.los is None else pairs.los, -22.0 * decades - 28.0, -36.0 * decades - 22.0
+        )
 
 
 class LogDistance(PathLoss):
@@ -196,8 +222,8 @@ class LogDistance(PathLoss):
 
         PL(d) = PL(d_ref) + 10 n log10(max(d, 1 m) / d_ref)
 
-    where d is the 3D distance in m and n the exponent. The carrier enters through `reference_loss_db` only,
-    so `carrier_hz` is not used.
+    where d is the 3D distance in m and n the exponent. The carrier enters through
+    `reference_loss_db` only, so `carrier_hz` is not used.
     """
 
     reference = "Rappaport, 'Wireless Communications', 2nd ed., 2002, Eq. 4.68"
@@ -213,7 +239,9 @@ class LogDistance(PathLoss):
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB, shape (n_ue, n_bs)."""
-        return self.reference_loss_db + 10.0 * self.exponent * np.log10(pairs.kept_m / self.reference_m)
+        return self.reference_loss_db + 10.0 * self.exponent * np.log10(
+            pairs.kept_m / self.reference_m
+        )
 
 
 _LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
@@ -223,7 +251,9 @@ MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 
 
 class _Tr38901Scenario(PathLoss):
-    """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
+    """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of
+    validity.
+    """
 
     needs_sight = True
     offers = frozenset({"probability of sight"})
@@ -233,24 +263,28 @@ class _Tr38901Scenario(PathLoss):
     max_distance_m = 5000.0
     indoor_shadowing = (7.0, 7.0)  # [Table 7.5-6] O2I
 
-    def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
+    def check(
+        self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]
+    ) -> None:
         name = f"radio.path_loss: {self.kind_name()}"
         low, high = self.carrier_ghz
         if not low <= carrier_hz / 1e9 <= high:
             raise BadInput(
-                f"{name} holds for carriers of {low:g} to {high:g} GHz, got {carrier_hz / 1e9:g} GHz; set carrier_hz"
+                f"{name} holds for carriers of {low:g} to {high:g} GHz, got "
+                f"{carrier_hz / 1e9:g} GHz; set carrier_hz"
             )
         low, high = self.ue_heights_m
         if not low <= ue_height_m <= high:
             raise BadInput(
-                f"{name} holds for UE heights of {low:g} to {high:g} m, got {ue_height_m:g} m; set ues.height_m"
+                f"{name} holds for UE heights of {low:g} to {high:g} m, got "
+                f"{ue_height_m:g} m; set ues.height_m"
             )
         low, high = self.bs_heights_m
         for station, height_m in bs_heights_m.items():
             if not low <= height_m <= high:
                 raise BadInput(
-                    f"{name} holds for base stations {low:g} to {high:g} m high, got {height_m:g} m of {station}; set "
-                    "height_m, or take another law"
+                    f"{name} holds for base stations {low:g} to {high:g} m high, got {height_m:g} "
+                    f"m of {station}; set height_m, or take another law"
                 )
 
     @staticmethod
@@ -262,22 +296,27 @@ class _Tr38901Scenario(PathLoss):
     def _height(self, pairs: Pairs) -> float | FloatArray:
         """Heights of the UEs within the range of the table, one or (n, 1)."""
         height_m = pairs.ue_height_m
-        return np.clip(height_m, *self.ue_heights_m) if isinstance(height_m, np.ndarray) else height_m
+        return (
+            np.clip(height_m, *self.ue_heights_m) if isinstance(height_m, np.ndarray) else height_m
+        )
 
 
 class _Urban(_Tr38901Scenario):
     """Common base of the scenarios in cities, whose formulas differ in numbers only."""
 
     slopes_db: ClassVar[tuple[float, float, float]]
-    """of PL1: its first and its slope; factor of the logarithm of breakpoint and heights in PL2 [Table 7.4.1-1]"""
+    """of PL1: its first and its slope; factor of the logarithm of breakpoint and heights in PL2
+    [Table 7.4.1-1]"""
     hidden_db: ClassVar[tuple[float, float, float, float]]
-    """of PL'_NLOS: first, slope, factor of log10 of the carrier, fall a metre of UE height [Table 7.4.1-1]"""
+    """of PL'_NLOS: first, slope, factor of log10 of the carrier, fall a metre of UE height [Table
+    7.4.1-1]"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        """PL1 = first + near log10 d + 20 log10 f up to the breakpoint, PL2 with slope 40 beyond it, or PL'_NLOS.
+        """PL1 = first + near log10 d + 20 log10 f up to the breakpoint, PL2 with slope 40 beyond
+        it, or PL'_NLOS.
 
-        d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2 is PL2 exactly beyond
-        the breakpoint, where they meet.
+        d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2
+        is PL2 exactly beyond the breakpoint, where they meet.
         """
         height_m = self._height(pairs)
         carrier = log10(carrier_hz / 1e9)
@@ -286,12 +325,16 @@ class _Urban(_Tr38901Scenario):
         decades = np.log10(np.maximum(pairs.distance_3d_m, self._min_m(pairs)))
         beyond_db = _beyond(last, height_m, pairs, carrier_hz)
         seen_db = first + 20.0 * carrier + np.maximum(near * decades, 40.0 * decades - beyond_db)
-        hidden_db = hidden * decades + (hidden_first + by_carrier * carrier - by_height * (height_m - 1.5))
+        hidden_db = hidden * decades + (
+            hidden_first + by_carrier * carrier - by_height * (height_m - 1.5)
+        )
         both_db = np.maximum(seen_db, hidden_db)
         return both_db if pairs.los is None else np.where(pairs.los, seen_db, both_db)
 
 
-def _beyond(last: float, ue_height_m: float | FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
+def _beyond(
+    last: float, ue_height_m: float | FloatArray, pairs: Pairs, carrier_hz: float
+) -> FloatArray:
     """last log10(d'_BP^2 + rise^2), (n_bs,) for one height of all UEs, else (n, n_bs)."""
     environment_m = FLAT_M if pairs.environment_m is None else pairs.environment_m
     effective_m2 = (pairs.bs_height_m - environment_m) * (ue_height_m - environment_m)
@@ -333,17 +376,30 @@ class UrbanMacro(_Urban):
 
     @staticmethod
     def _raised(probability: FloatArray, d: FloatArray, c: float | FloatArray) -> FloatArray:
-        """The probability of sight of UEs above 13 m, from that of UEs below; c is C' of the table."""
+        """The probability of sight of UEs above 13 m, from that of UEs below; c is C' of the
+        table.
+        """
         high = 1.0 + c * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
         return np.where(d <= 18.0, 1.0, np.minimum(probability * high, 1.0))
 
-    def environment_m(self, distance_2d_m: FloatArray, ue_height_m: FloatArray, unit: FloatArray) -> FloatArray:
-        """h_E: 1 m with probability 1 / (1 + C), else uniform on {12, 15, ..., h_UT - 1.5} [Table 7.4.1-1, Note 1]."""
+    def environment_m(
+        self, distance_2d_m: FloatArray, ue_height_m: FloatArray, unit: FloatArray
+    ) -> FloatArray:
+        """h_E: 1 m with probability 1 / (1 + C), else uniform on {12, 15, ..., h_UT - 1.5} [Table
+        7.4.1-1, Note 1].
+        """
         height_m = np.clip(ue_height_m, *self.ue_heights_m)
         d = distance_2d_m
-        c = (np.maximum(height_m - 13.0, 0.0) / 10.0) ** 1.5 * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
+        c = (
+            (np.maximum(height_m - 13.0, 0.0) / 10.0) ** 1.5
+            * 1.25
+            * (d / 100.0) ** 3
+            * np.exp(-d / 150.0)
+        )
         flat = 1.0 / (1.0 + np.where(d <= 18.0, 0.0, c))
-        rest = np.clip((unit - flat) / np.maximum(1.0 - flat, 1e-12), 0.0, 1.0)  # uniform where h_E is not 1 m
+        rest = np.clip(
+            (unit - flat) / np.maximum(1.0 - flat, 1e-12), 0.0, 1.0
+        )  # uniform where h_E is not 1 m
         steps = np.maximum(np.floor((height_m - 1.5 - 12.0) / 3.0) + 1.0, 1.0)
         raised = 12.0 + 3.0 * np.minimum(np.floor(rest * steps), steps - 1.0)
         return np.where(unit < flat, FLAT_M, raised)
@@ -396,11 +452,17 @@ class RuralMacro(_Tr38901Scenario):
         both = np.maximum(los, self._nlos(decades, pairs, carrier_hz / 1e9))
         return both if pairs.los is None else np.where(pairs.los, los, both)
 
-    def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
+    def _los(
+        self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float
+    ) -> FloatArray:
         breakpoint_m = self._breakpoint_m(pairs, carrier_hz)
         edge = np.maximum(breakpoint_m, MIN_2D_M)
         far = self._near(edge, np.log10(edge), carrier_hz / 1e9) + 40.0 * (decades - np.log10(edge))
-        return np.where(pairs.distance_2d_m <= breakpoint_m, self._near(distance, decades, carrier_hz / 1e9), far)
+        return np.where(
+            pairs.distance_2d_m <= breakpoint_m,
+            self._near(distance, decades, carrier_hz / 1e9),
+            far,
+        )
 
     def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
         return pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz)

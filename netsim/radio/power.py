@@ -20,17 +20,20 @@ State = Any
 
 @frozen
 class PowerContext:
-    """Inputs of a policy besides the links when it sets the powers of a round; arrays (K,) with an entry for each UE.
+    """Inputs of a policy besides the links when it sets the powers of a round; arrays (K,) with an
+    entry for each UE.
 
-    sends (n,): indices of the UEs that transmit; snr_per_w: SNR of a UE's uplink at 1 W without interference, 0 for an
-    absent UE; scale: noise on each number of an update has std scale / sqrt(snr_per_w power_w), 0 without channel
-    noise; required_std: noise that the budgets required in the UE's last round, and drawn_std: the part of it that was
-    drawn, both 0 before its first round; budget_left: remaining share of the budget (1 without one); progress: share of
-    the rounds completed.
+    sends (n,): indices of the UEs that transmit; snr_per_w: SNR of a UE's uplink at 1 W without
+    interference, 0 for an absent UE; scale: noise on each number of an update has std scale /
+    sqrt(snr_per_w power_w), 0 without channel noise; required_std: noise that the budgets required
+    in the UE's last round, and drawn_std: the part of it that was drawn, both 0 before its first
+    round; budget_left: remaining share of the budget (1 without one); progress: share of the rounds
+    completed.
 
-    row_ue, row_required_std (R,): the same requirement for each row that was sent last, for a UE may send several;
-    cohort: links of all UEs to all base stations; overheard: their links to an eavesdropper's antenna, None without
-    one; n_bits: size of a row; uplink: how they share the band; max_power_w: largest power of a UE.
+    row_ue, row_required_std (R,): the same requirement for each row that was sent last, for a UE
+    may send several; cohort: links of all UEs to all base stations; overheard: their links to an
+    eavesdropper's antenna, None without one; n_bits: size of a row; uplink: how they share the
+    band; max_power_w: largest power of a UE.
     """
 
     sends: IntArray
@@ -61,8 +64,8 @@ class Power(Part):
     needs_channel_noise: ClassVar[bool] = False
     """whether the policy requires an uplink whose decoded updates carry channel noise"""
     follows_links: ClassVar[bool] = False
-    """whether the power of a UE is a function of its own link, so that it changes with the link while the UE sends; a
-    policy without it chooses once a round"""
+    """whether the power of a UE is a function of its own link, so that it changes with the link
+    while the UE sends; a policy without it chooses once a round"""
 
     def start(self, n_ue: int) -> State:
         """The initial state in a world of n_ue UEs; None for a policy without state."""
@@ -79,7 +82,9 @@ class Power(Part):
         """Raises ValueError if the policy does not support a world of n_ue UEs."""
 
     def of(self, ue: IntArray) -> "Power":
-        """The policy for the UEs with these indices; the policy itself unless it has settings for each UE."""
+        """The policy for the UEs with these indices; the policy itself unless it has settings for
+        each UE.
+        """
         return self
 
     @abstractmethod
@@ -127,7 +132,9 @@ class Fixed(Law):
 
 
 class Average(Law):
-    """An equal share of the mean of the smallest and largest total power: (total_min_w + total_max_w) / (2 n) each."""
+    """An equal share of the mean of the smallest and largest total power: (total_min_w +
+    total_max_w) / (2 n) each.
+    """
 
     kind: Literal["average"] = "average"
     total_min_w: float = Field(0.15, ge=0)
@@ -152,18 +159,21 @@ class Listed(Law):
     example = {"kind": "listed", "each_w": [0.1, 0.2]}
 
     def of(self, ue: IntArray) -> "Power":
-        return self.model_copy(update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())})
+        return self.model_copy(
+            update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())}
+        )
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         return np.minimum(np.resize(np.array(self.each_w), len(gain)), max_power_w)
 
 
 class Fractional(Law):
-    """Open-loop power control: P = min(P_max, P0 + alpha * PL) in dB, which compensates a share alpha of the path loss.
+    """Open-loop power control: P = min(P_max, P0 + alpha * PL) in dB, which compensates a share
+    alpha of the path loss.
 
-    PL is the loss to the serving base station, shadowing and antenna gains included. A UE without one sends at its
-    maximum. Where links are looked at again while UEs send (`radio.dynamic_uplink` with `block_s`), the power follows
-    the loss.
+    PL is the loss to the serving base station, shadowing and antenna gains included. A UE without
+    one sends at its maximum. Where links are looked at again while UEs send (`radio.dynamic_uplink`
+    with `block_s`), the power follows the loss.
     """
 
     follows_links = True
@@ -181,4 +191,6 @@ class Fractional(Law):
             return np.full(len(gain), max_power_w)
         loss_db = -db_from_ratio(gain[np.arange(len(gain)), np.maximum(serving, 0)])
         wanted = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
-        return np.where(serving >= 0, np.fmin(wanted, max_power_w), max_power_w)  # fmin: not NaN, of an absent UE
+        return np.where(
+            serving >= 0, np.fmin(wanted, max_power_w), max_power_w
+        )  # fmin: not NaN, of an absent UE

@@ -19,7 +19,9 @@ def noise_w(bandwidth_hz: float, noise_figure_db: float) -> float:
 
 
 def threshold(error_rate: float) -> float:
-    """The symbol SNR (linear) at which the SER is error_rate (exact inverse); 0 for a rate above the largest SER."""
+    """The symbol SNR (linear) at which the SER is error_rate (exact inverse); 0 for a rate above
+    the largest SER.
+    """
     from scipy.special import ndtri
 
     q = 1.0 - np.sqrt(1.0 - error_rate)
@@ -51,7 +53,8 @@ DOWNLINK = Adaptation(0.6, 4.4, 0.1)
 
 
 class AdaptedRate(Part):
-    r"""Shannon's bound, attenuated and capped, down to the SINR of the most robust modulation and coding.
+    r"""Shannon's bound, attenuated and capped, down to the SINR of the most robust modulation and
+    coding.
 
     rate = B min(a log2(1 + SINR), m)        for SINR >= min_sinr_db, else 0
     """
@@ -66,11 +69,15 @@ class AdaptedRate(Part):
     @property
     def law(self) -> Adaptation:
         """The law in numbers."""
-        return Adaptation(self.attenuation, self.max_bps_per_hz, float(ratio_from_db(self.min_sinr_db)))
+        return Adaptation(
+            self.attenuation, self.max_bps_per_hz, float(ratio_from_db(self.min_sinr_db))
+        )
 
 
 class RateLaw(Part):
-    """From the SINR of an uplink to its rate, and from that of the broadcast before it to the rate of that."""
+    """From the SINR of an uplink to its rate, and from that of the broadcast before it to the rate
+    of that.
+    """
 
     kind: str
 
@@ -101,7 +108,9 @@ class LinkAdaptation(AdaptedRate, RateLaw):
 
 
 class Shannon(RateLaw):
-    """Perfect link adaptation: Shannon's log2(1 + SINR) at any SINR up to a cap, of uploads and broadcast alike."""
+    """Perfect link adaptation: Shannon's log2(1 + SINR) at any SINR up to a cap, of uploads and
+    broadcast alike.
+    """
 
     kind: Literal["shannon"] = "shannon"
     max_bps_per_hz: float = Field(8.0, gt=0, le=20)

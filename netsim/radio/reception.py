@@ -1,4 +1,6 @@
-"""Reception of UEs that send over one band: groups, SINR, waiting, latency, energy, and which are decoded in time."""
+"""Reception of UEs that send over one band: groups, SINR, waiting, latency, energy, and which are
+decoded in time.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 
 class Cancellation(NamedTuple):
-    """A receiver with successive interference cancellation: noise_w N; residual: share r of a decoded signal that
-    remains; others: whether UEs of the same group in other cells interfere; least: the SINR below which a UE is not
-    cancelled, so that r is 1 for it.
+    """A receiver with successive interference cancellation: noise_w N; residual: share r of a
+    decoded signal that remains; others: whether UEs of the same group in other cells interfere;
+    least: the SINR below which a UE is not cancelled, so that r is 1 for it.
     """
 
     noise_w: float
@@ -25,21 +27,28 @@ class Cancellation(NamedTuple):
 
 
 def groups(received_w: FloatArray, serving: IntArray, size: int) -> IntArray:
-    """The index (n,) of the group of each UE: `size` UEs of a cell by decreasing received power (n,); 0 without one."""
+    """The index (n,) of the group of each UE: `size` UEs of a cell by decreasing received power
+    (n,); 0 without one.
+    """
     return np.where(serving >= 0, ranks(serving, -received_w) // size, 0)
 
 
 def sinr(
-    power_w: FloatArray, outer: FloatArray, serving: IntArray, group_of: IntArray, receiver: Cancellation
+    power_w: FloatArray,
+    outer: FloatArray,
+    serving: IntArray,
+    group_of: IntArray,
+    receiver: Cancellation,
 ) -> FloatArray:
-    r"""SINR (n,), 0 without a cell, of UEs that send over links whose `outer_products` are (n, n_bs, antennas^2)::
+    r"""SINR (n,), 0 without a cell, of UEs that send over links whose `outer_products` are (n,
+    n_bs, antennas^2)::
 
         gamma_k = x_k ||h_k||^4 / ( sum_later x_j |h_k^H h_j|^2 + r sum_earlier x_j |h_k^H h_j|^2
                                     + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
 
-    A cell decodes the UEs of a group from the strongest to the weakest. Every sum over j is the inner product of the
-    UE's outer product and a running sum of others, and time grows with n n_bs antennas^2. UEs of different groups do
-    not meet.
+    A cell decodes the UEs of a group from the strongest to the weakest. Every sum over j is the
+    inner product of the UE's outer product and a running sum of others, and time grows with n n_bs
+    antennas^2. UEs of different groups do not meet.
     """
     found, on = np.zeros(len(serving)), np.flatnonzero(serving >= 0)
     square = outer[on, serving[on], : math.isqrt(outer.shape[2])].sum(axis=1)
@@ -50,11 +59,18 @@ def sinr(
 
 @compiled
 def _cancelled(
-    row: IntArray, x_w: FloatArray, outer: FloatArray, cell: IntArray, group: IntArray, receiver: Cancellation
+    row: IntArray,
+    x_w: FloatArray,
+    outer: FloatArray,
+    cell: IntArray,
+    group: IntArray,
+    receiver: Cancellation,
 ) -> FloatArray:
-    """SINR (n,) as in `sinr`, of UEs sorted by group, then cell, then from the strongest to the weakest.
+    """SINR (n,) as in `sinr`, of UEs sorted by group, then cell, then from the strongest to the
+    weakest.
 
-    row, x_w, cell, group (n,), outer (rows, n_bs, antennas^2), which is not copied; receiver: the base stations.
+    row, x_w, cell, group (n,), outer (rows, n_bs, antennas^2), which is not copied; receiver: the
+    base stations.
     """
     n = len(row)
     n_bs, size = outer.shape[1:]
@@ -81,8 +97,11 @@ def _cancelled(
 
 
 @compiled
-def _queue(x_w: FloatArray, own: FloatArray, elsewhere: FloatArray, receiver: Cancellation) -> FloatArray:
-    """SINR (n,) of the UEs of a cell and group, the strongest first, that meet a disturbance from elsewhere (size,).
+def _queue(
+    x_w: FloatArray, own: FloatArray, elsewhere: FloatArray, receiver: Cancellation
+) -> FloatArray:
+    """SINR (n,) of the UEs of a cell and group, the strongest first, that meet a disturbance from
+    elsewhere (size,).
 
     Running sums begin with the weakest signal, so large numbers do not cancel.
     """
@@ -103,7 +122,9 @@ def _queue(x_w: FloatArray, own: FloatArray, elsewhere: FloatArray, receiver: Ca
         left = 0.0
         for a in range(size):
             left += own[k, a] * earlier[a]
-        ratio = x_w[k] * square**2 / (max(found[k], 0.0) + square * receiver.noise_w + max(left, 0.0))
+        ratio = (
+            x_w[k] * square**2 / (max(found[k], 0.0) + square * receiver.noise_w + max(left, 0.0))
+        )
         share = receiver.residual if ratio >= receiver.least else 1.0
         for a in range(size):
             earlier[a] += share * x_w[k] * own[k, a]
@@ -112,7 +133,8 @@ def _queue(x_w: FloatArray, own: FloatArray, elsewhere: FloatArray, receiver: Ca
 
 
 class Durations(NamedTuple):
-    """Seconds (n,) of what a UE does before its update has arrived: downlink, training, wait for its group, airtime.
+    """Seconds (n,) of what a UE does before its update has arrived: downlink, training, wait for
+    its group, airtime.
 
     Infinite for a UE without a rate.
     """
@@ -123,12 +145,16 @@ class Durations(NamedTuple):
     airtime_s: FloatArray
 
     @classmethod
-    def of(cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray) -> Self:
+    def of(
+        cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray
+    ) -> Self:
         """Without a wait; bits (n,) of the model as of the update."""
         never_s = np.full(np.shape(bits), np.inf)
         downlink_s = np.divide(bits, downlink_bps, out=never_s.copy(), where=downlink_bps > 0)
         # of no model, no update
-        airtime_s = np.divide(bits, rate_bps, out=never_s, where=(rate_bps > 0) & (downlink_bps > 0))
+        airtime_s = np.divide(
+            bits, rate_bps, out=never_s, where=(rate_bps > 0) & (downlink_bps > 0)
+        )
         return cls(downlink_s, compute_s, np.zeros(np.shape(bits)), airtime_s)
 
     @property
@@ -143,15 +169,21 @@ class Durations(NamedTuple):
 
 
 def is_received(sinr: FloatArray, least: float) -> BoolArray:
-    """Which UEs (..., n) are decoded: with a SINR of at least `least`; if none has, the one with the highest."""
+    """Which UEs (..., n) are decoded: with a SINR of at least `least`; if none has, the one with
+    the highest.
+    """
     best = sinr.max(axis=-1, initial=0.0, keepdims=True)
     return (sinr > 0) & (sinr >= np.minimum(least, best))
 
 
-def waits(spans: Durations, received: BoolArray, serving: IntArray, group_of: IntArray, limit_s: float) -> FloatArray:
-    """Waiting time (n,) of each UE until its group may send: the sum of the longest airtimes of earlier groups.
+def waits(
+    spans: Durations, received: BoolArray, serving: IntArray, group_of: IntArray, limit_s: float
+) -> FloatArray:
+    """Waiting time (n,) of each UE until its group may send: the sum of the longest airtimes of
+    earlier groups.
 
-    A base station waits neither for UEs that it cannot decode nor for those that would end after limit_s.
+    A base station waits neither for UEs that it cannot decode nor for those that would end after
+    limit_s.
     """
     wait_s, begins_s = np.zeros(len(serving)), np.zeros(serving.max(initial=0) + 1)
     for group in range(group_of.max(initial=0) + 1):
@@ -175,8 +207,15 @@ class Ends(NamedTuple):
     late: BoolArray
 
 
-def ends(spans: Durations, received: BoolArray, power_w: FloatArray, compute_j: FloatArray, limit_s: float) -> Ends:
-    """The end of each transmission: at its last bit, or at limit_s, where a UE stops all it does, training included.
+def ends(
+    spans: Durations,
+    received: BoolArray,
+    power_w: FloatArray,
+    compute_j: FloatArray,
+    limit_s: float,
+) -> Ends:
+    """The end of each transmission: at its last bit, or at limit_s, where a UE stops all it does,
+    training included.
 
     power_w (n,): mean over the airtime.
     """
@@ -184,7 +223,9 @@ def ends(spans: Durations, received: BoolArray, power_w: FloatArray, compute_j: 
     with np.errstate(invalid="ignore"):  # infinity less infinity: a UE without the model
         missing_s = np.maximum(spans.ready_s - limit_s, 0.0)
         left_s = np.clip(limit_s - spans.ready_s - spans.wait_s, 0.0, spans.airtime_s)
-    untrained = np.divide(missing_s, spans.compute_s, out=np.zeros(sends.shape), where=spans.compute_s > 0)
+    untrained = np.divide(
+        missing_s, spans.compute_s, out=np.zeros(sends.shape), where=spans.compute_s > 0
+    )
     trained = np.where(np.isfinite(spans.ready_s), 1.0 - np.minimum(untrained, 1.0), 0.0)
     airtime_s = np.where(sends & over, left_s, spans.airtime_s)
     delay_s = np.where(sends & over, limit_s, spans.delay_s)

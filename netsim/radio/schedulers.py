@@ -18,7 +18,8 @@ State = Any
 
 
 class Senders(NamedTuple):
-    """The UEs that sent since the scheduler was asked last, one entry each (k,), whether they still do or not.
+    """The UEs that sent since the scheduler was asked last, one entry each (k,), whether they still
+    do or not.
 
     ue: indices; rate_bps: rate; until_s: up to when, the time of the question at the latest.
     """
@@ -33,12 +34,14 @@ NO_SENDERS = Senders(no_ints(), no_floats(), no_floats())
 
 @frozen
 class Queue:
-    """The UEs that have bits to send, one entry each (m,), by increasing ue; none when the last one has ended.
+    """The UEs that have bits to send, one entry each (m,), by increasing ue; none when the last one
+    has ended.
 
-    ue: indices; serving: base station; power_w; received_w: power at that base station; alone_bps: rate in the whole
-    band without interference, 0 for a UE that the base station has refused just now; sends: whether a UE has a place on
-    the air, or waits for one; rate_bps: rate at which it sends, 0 for a UE that waits or is refused; decoded: whether
-    what it sends now is decoded; ready_s: time since which it has bits to send; senders: the UEs that sent up to now.
+    ue: indices; serving: base station; power_w; received_w: power at that base station; alone_bps:
+    rate in the whole band without interference, 0 for a UE that the base station has refused just
+    now; sends: whether a UE has a place on the air, or waits for one; rate_bps: rate at which it
+    sends, 0 for a UE that waits or is refused; decoded: whether what it sends now is decoded;
+    ready_s: time since which it has bits to send; senders: the UEs that sent up to now.
     """
 
     ue: IntArray
@@ -54,8 +57,8 @@ class Queue:
 
 
 class Grants(NamedTuple):
-    """sends (m,): which UEs of a queue send, the others wait; until_s: when the scheduler wants to be asked again at
-    the latest, while a UE waits; state: its next state.
+    """sends (m,): which UEs of a queue send, the others wait; until_s: when the scheduler wants to
+    be asked again at the latest, while a UE waits; state: its next state.
     """
 
     sends: BoolArray
@@ -64,8 +67,9 @@ class Grants(NamedTuple):
 
 
 class Scheduler(Part):
-    """Chooses the UEs that send. It is asked when a UE comes, ends or changes its cell, at ends of blocks, and when it
-    wants; and again at that time if UEs that it has chosen would get no rate, which then have `alone_bps` 0.
+    """Chooses the UEs that send. It is asked when a UE comes, ends or changes its cell, at ends of
+    blocks, and when it wants; and again at that time if UEs that it has chosen would get no rate,
+    which then have `alone_bps` 0.
     """
 
     kind: str
@@ -82,8 +86,8 @@ class Scheduler(Part):
 
 
 def ranks(serving: IntArray, *keys: FloatArray | BoolArray) -> IntArray:
-    """Rank (n,) of each UE among those of its cell, by increasing keys (n,), the first the foremost, then by order of
-    entry.
+    """Rank (n,) of each UE among those of its cell, by increasing keys (n,), the first the
+    foremost, then by order of entry.
     """
     order = np.lexsort((*keys[::-1], serving))
     first = np.flatnonzero(np.diff(serving[order], prepend=-2))
@@ -93,15 +97,17 @@ def ranks(serving: IntArray, *keys: FloatArray | BoolArray) -> IntArray:
 
 
 def one_each(queue: Queue, holds: BoolArray, *keys: FloatArray) -> BoolArray:
-    """One UE (m,) of each cell: the one that holds its place, else the next by `keys`; one that gets no rate only if no
-    other does.
+    """One UE (m,) of each cell: the one that holds its place, else the next by `keys`; one that
+    gets no rate only if no other does.
     """
     return ranks(queue.serving, ~holds, queue.alone_bps == 0, *keys) == 0
 
 
 @dataclass(frozen=True)
 class Slot:
-    """until_s: end of the slot in which a scheduler was asked last; waits: whether a UE waited after it."""
+    """until_s: end of the slot in which a scheduler was asked last; waits: whether a UE waited
+    after it.
+    """
 
     until_s: float = -inf
     waits: bool = False
@@ -135,8 +141,8 @@ class Simultaneous(Scheduler):
 class Groups(Scheduler):
     """At most `size` UEs of a cell send together, by decreasing received power.
 
-    The next group starts when all UEs of the one before have sent, those apart whose signal is not decoded or that got
-    no rate: these may be of the next one, behind UEs that get a rate.
+    The next group starts when all UEs of the one before have sent, those apart whose signal is not
+    decoded or that got no rate: these may be of the next one, behind UEs that get a rate.
     """
 
     kind: Literal["groups"] = "groups"
@@ -154,7 +160,9 @@ class Groups(Scheduler):
 
 @frozen
 class Turns:
-    """served_s (n_ue,): start of the last slot in which each UE sent, or its end if it stopped unasked."""
+    """served_s (n_ue,): start of the last slot in which each UE sent, or its end if it stopped
+    unasked.
+    """
 
     served_s: FloatArray
     slot: Slot
@@ -167,8 +175,12 @@ class _Slotted(Scheduler):
     slot_s: float = Field(0.01, ge=1e-6, le=1e6)
     """length of a slot, s"""
 
-    def turn(self, queue: Queue, time_s: float, slot: Slot, *keys: FloatArray) -> tuple[BoolArray, BoolArray, Slot]:
-        """UEs (m,) that hold the present slot; one of each cell that sends: that or the next by `keys`; the slot."""
+    def turn(
+        self, queue: Queue, time_s: float, slot: Slot, *keys: FloatArray
+    ) -> tuple[BoolArray, BoolArray, Slot]:
+        """UEs (m,) that hold the present slot; one of each cell that sends: that or the next by
+        `keys`; the slot.
+        """
         holds = (queue.rate_bps > 0) & (not slot.over(time_s, self.slot_s))
         sends = one_each(queue, holds, *keys)
         return holds, sends, Slot.after(time_s, self.slot_s, sends)
@@ -208,12 +220,14 @@ class MeanRates:
 class ProportionalFair(_Slotted):
     """In each slot the UE of a cell whose rate is the highest multiple of its averaged rate.
 
-    rate: that of the whole band without interference. The average R of the rate r that a UE sends at is exponential::
+    rate: that of the whole band without interference. The average R of the rate r that a UE sends
+    at is exponential::
 
         dR/dt = (r - R) / T,    T = time_constant_s
 
-    It goes on for every UE of the world, with r = 0 while it does not send: also for one whose upload has ended, that
-    was handed over or is absent. A UE that has never sent is served first, one that gets no rate last.
+    It goes on for every UE of the world, with r = 0 while it does not send: also for one whose
+    upload has ended, that was handed over or is absent. A UE that has never sent is served first,
+    one that gets no rate last.
     """
 
     kind: Literal["proportional-fair"] = "proportional-fair"
@@ -228,7 +242,9 @@ class ProportionalFair(_Slotted):
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         kept = exp(-(time_s - state.asked_s) / self.time_constant_s)
         mean_bps, sent = state.mean_bps * kept, queue.senders
-        mean_bps[sent.ue] += sent.rate_bps * (np.exp(-(time_s - sent.until_s) / self.time_constant_s) - kept)
+        mean_bps[sent.ue] += sent.rate_bps * (
+            np.exp(-(time_s - sent.until_s) / self.time_constant_s) - kept
+        )
         with np.errstate(all="ignore"):  # an average that has all but faded is as good as none
             multiple = np.where(queue.alone_bps > 0, queue.alone_bps / mean_bps[queue.ue], 0.0)
         _, sends, slot = self.turn(queue, time_s, state.slot, -multiple)
@@ -265,20 +281,24 @@ SCHEDULERS = OneOf(
 class AirInterface(Part):
     """Sharing of the band over time.
 
-    link_adaptation: rates follow every coming and going of a transmitter (change), or are held until the next grant or
-    block (grant), as if UEs that have sent went on with padding; they stop it for a UE that gets a rate by this.
+    link_adaptation: rates follow every coming and going of a transmitter (change), or are held
+    until the next grant or block (grant), as if UEs that have sent went on with padding; they stop
+    it for a UE that gets a rate by this.
     """
 
     scheduler: Annotated[Scheduler, SCHEDULERS] = Simultaneous()
     """rule by which UEs of a cell may send"""
     link_adaptation: Literal["change", "grant"] = "change"
-    """when rates follow the interference: with each coming and going, or only with grants and blocks"""
+    """when rates follow the interference: with each coming and going, or only with grants and
+    blocks"""
     block_s: float | None = Field(None, ge=1e-3, le=1e6)
-    """length of a block, after which links are looked at again, s; none: links stay as they were at the request"""
+    """length of a block, after which links are looked at again, s; none: links stay as they were at
+    the request"""
     step_s: float | None = Field(None, ge=1e-6, le=1e6)
     """grants and changes of interference happen at multiples of it, s; none: at any time"""
     retransmissions: int = Field(0, ge=0, le=1000)
-    """how often a block that was not decoded is sent again, without combining; then the update is lost"""
+    """how often a block that was not decoded is sent again, without combining; then the update is
+    lost"""
     client_dropout_per_s: float = Field(0.0, ge=0, le=1e3)
     """rate at which UEs leave for good between request and last bit, 1/s"""
 
@@ -287,5 +307,7 @@ class AirInterface(Part):
         if self.block_s is not None and self.step_s is not None:
             steps = self.block_s / self.step_s
             if steps < 1 or abs(steps - round(steps)) > 1e-9 * steps:
-                raise ValueError(f"block_s {self.block_s:g} must be a multiple of step_s {self.step_s:g}")
+                raise ValueError(
+                    f"block_s {self.block_s:g} must be a multiple of step_s {self.step_s:g}"
+                )
         return self

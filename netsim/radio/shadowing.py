@@ -20,7 +20,9 @@ from netsim.rng import Rng
 from netsim.ues import Indoors
 from netsim.units import Float32Array, FloatArray, IntArray
 
-_WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
+_WRAP = (
+    8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
+)
 _MAX_VALUES = 2e9  # 8 GB of float32, whatever memory there is
 _USUAL_STD_DB = 6.0  # where neither the scenario nor the path loss law has one
 
@@ -40,7 +42,9 @@ class IndoorField(Protocol):
 
 
 class Stds(NamedTuple):
-    """Standard deviations, dB: in sight, without, in sight where the law's `is_far`; inside, None: as outside."""
+    """Standard deviations, dB: in sight, without, in sight where the law's `is_far`; inside, None:
+    as outside.
+    """
 
     seen: float = 0.0
     hidden: float = 0.0
@@ -65,8 +69,8 @@ class Shadowing(Part):
     def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         """The shadowing of one city, drawn once.
 
-        site (n_bs,) is the index of the site of each base station: base stations of one site share their shadowing,
-        which depends on that index only.
+        site (n_bs,) is the index of the site of each base station: base stations of one site share
+        their shadowing, which depends on that index only.
         """
 
     def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField | None:
@@ -80,9 +84,11 @@ class Shadowing(Part):
 
 @frozen
 class Shadow:
-    """Shadowing of all links of one city: fields in line of sight, without it, and inside buildings, and their stds.
+    """Shadowing of all links of one city: fields in line of sight, without it, and inside
+    buildings, and their stds.
 
-    hidden: None: that in sight, scaled; inside: None: as outside; path_loss, carrier_hz: tell which links are far.
+    hidden: None: that in sight, scaled; inside: None: as outside; path_loss, carrier_hz: tell which
+    links are far.
     """
 
     stds: Stds
@@ -115,7 +121,9 @@ class Shadow:
         drawn, hidden, far, _ = self.stds
         hidden_db = hidden / drawn * seen_db if self.hidden is None else self.hidden(position_m)
         if far != drawn:
-            seen_db = seen_db * np.where(pairs.los & self.path_loss.is_far(pairs, self.carrier_hz), far / drawn, 1.0)
+            seen_db = seen_db * np.where(
+                pairs.los & self.path_loss.is_far(pairs, self.carrier_hz), far / drawn, 1.0
+            )
         return np.where(pairs.los, seen_db, hidden_db)
 
 
@@ -132,12 +140,16 @@ class NoShadowing(Shadowing):
 
 
 class GaussianShadowing(Shadowing):
-    """Gaussian shadowing of mean 0 dB; deviations that are not set are those published with the path loss law."""
+    """Gaussian shadowing of mean 0 dB; deviations that are not set are those published with the
+    path loss law.
+    """
 
     std_db: float | None = Field(None, ge=0, le=100)
-    """standard deviation, dB; none: as published with the path loss law (uma, umi, rma), 6 dB for other laws"""
+    """standard deviation, dB; none: as published with the path loss law (uma, umi, rma), 6 dB for
+    other laws"""
     nlos_std_db: float | None = Field(None, gt=0, le=100)
-    """standard deviation without line of sight, dB; none: std_db if it is set, else as published with the law"""
+    """standard deviation without line of sight, dB; none: std_db if it is set, else as published
+    with the law"""
 
     def stds(self, law: PathLoss) -> Stds:
         if self.std_db is None and law.std_db is not None:
@@ -164,9 +176,10 @@ class GaussianShadowing(Shadowing):
 class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
 
-    draw() makes values (ny, nx, n_site), float32 (precision 1e-6 dB at 10 dB), when they are first needed: checking a
-    scenario does without. Their corner is at low_m (2,). Positions outside the grid take the value at its
-    edge. column (n_bs,) is the site of each base station; empty if every base station has its own site.
+    draw() makes values (ny, nx, n_site), float32 (precision 1e-6 dB at 10 dB), when they are first
+    needed: checking a scenario does without. Their corner is at low_m (2,). Positions outside the
+    grid take the value at its edge. column (n_bs,) is the site of each base station; empty if every
+    base station has its own site.
     """
 
     draw: Callable[[], Float32Array]
@@ -190,14 +203,20 @@ class GridField:
         ny, nx, n_site = self.value_db.shape
         top = np.array([nx - 1.0, ny - 1.0])
         at = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)
-        cell = np.where(at < top - 1.0, at, top - 1.0).astype(np.int64)  # a NaN takes any cell: its weights are NaN
+        cell = np.where(at < top - 1.0, at, top - 1.0).astype(
+            np.int64
+        )  # a NaN takes any cell: its weights are NaN
         x, y = (at - cell).T
         weight = np.stack(_weights(x, y, self.step)).astype(np.float32)
         node = cell[:, 1] * nx + cell[:, 0]
-        return self._of_stations(_interpolated(self.value_db.reshape(ny * nx, n_site), node, weight, nx))
+        return self._of_stations(
+            _interpolated(self.value_db.reshape(ny * nx, n_site), node, weight, nx)
+        )
 
     def nearest(self, values: Float32Array, position_m: FloatArray) -> Float32Array:
-        """Values (ny, nx, n_site) at the node nearest to each position (n, 2); any node for NaN: (n, n_bs)."""
+        """Values (ny, nx, n_site) at the node nearest to each position (n, 2); any node for NaN:
+        (n, n_bs).
+        """
         ny, nx, _ = values.shape
         top = np.array([nx - 1.0, ny - 1.0])
         at = (position_m - self.low_m) / self.step_m + 0.5
@@ -210,8 +229,12 @@ class GridField:
 
 
 @compiled
-def _interpolated(table: Float32Array, node: IntArray, weight: Float32Array, row: int) -> FloatArray:
-    """Sums (n, n_site) of table (nodes, n_site) at node, node + 1 and the two a row further, by weight (4, n)."""
+def _interpolated(
+    table: Float32Array, node: IntArray, weight: Float32Array, row: int
+) -> FloatArray:
+    """Sums (n, n_site) of table (nodes, n_site) at node, node + 1 and the two a row further, by
+    weight (4, n).
+    """
     found = np.empty((len(node), table.shape[1]))
     for i in range(len(node)):
         at = node[i]
@@ -227,8 +250,8 @@ def _interpolated(table: Float32Array, node: IntArray, weight: Float32Array, row
 
 
 def _weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatArray, ...]:
-    """Bilinear weights (n,) of the corners of a unit cell at (x, y), scaled to variance 1 where its side is `step`
-    decorrelation distances.
+    """Bilinear weights (n,) of the corners of a unit cell at (x, y), scaled to variance 1 where its
+    side is `step` decorrelation distances.
 
     With b = 2 x (1 - x) on each axis the variance is
     (1 - b_x)(1 - b_y) + c_side (b_x (1 - b_y) + (1 - b_x) b_y) + c_diagonal b_x b_y.
@@ -249,7 +272,8 @@ def _weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatArray, ...
 class Independent(GaussianShadowing):
     """Spatially white shadowing: an independent value N(0, std^2) for every place and site.
 
-    Positions are rounded to millimetres: positions with the same rounded coordinates have the same value.
+    Positions are rounded to millimetres: positions with the same rounded coordinates have the same
+    value.
     """
 
     reference = "log-normal shadowing without spatial correlation, a common simplification"
@@ -271,32 +295,36 @@ class Independent(GaussianShadowing):
 
 
 class Correlated(GaussianShadowing):
-    r"""A Gaussian random field for each site, independent of other sites, with exponential correlation::
+    r"""A Gaussian random field for each site, independent of other sites, with exponential
+    correlation::
 
         E[s(x) s(y)] = std^2 exp(-|x - y| / decorrelation)
 
     The value at a place is the same at all times and for all UEs.
 
-    The field is drawn on a grid by circulant embedding: white noise on a torus, filtered with the square root
-    of the eigenvalues of the covariance (its FFT). The torus is larger than the grid by 8 decorrelation
-    distances, so that wrap-around correlates opposite ends of the grid by at most exp(-8).
-    Negative eigenvalues are set to 0 and the rest is scaled so that the variance is std^2 again. Between grid
-    points the value is interpolated bilinearly and divided by the standard deviation of the interpolated
-    value, so that every position has exactly `std_db`.
+    The field is drawn on a grid by circulant embedding: white noise on a torus, filtered with the
+    square root of the eigenvalues of the covariance (its FFT). The torus is larger than the grid by
+    8 decorrelation distances, so that wrap-around correlates opposite ends of the grid by at most
+    exp(-8). Negative eigenvalues are set to 0 and the rest is scaled so that the variance is std^2
+    again. Between grid points the value is interpolated bilinearly and divided by the standard
+    deviation of the interpolated value, so that every position has exactly `std_db`.
 
-    That division raises the correlation of distant points slightly (6 % on the default grid). The grid is
-    therefore drawn with a shorter decorrelation distance, chosen such that two random positions at distance
-    `decorrelation_m` have correlation 1/e for any grid spacing.
+    That division raises the correlation of distant points slightly (6 % on the default grid). The
+    grid is therefore drawn with a shorter decorrelation distance, chosen such that two random
+    positions at distance `decorrelation_m` have correlation 1/e for any grid spacing.
 
-    Links without line of sight and UEs inside buildings have separate fields where `nlos_decorrelation_m` and
-    `indoor_decorrelation_m` are given [TR 38.901, Table 7.5-6]; inside, each (site, building, floor) has one. With
-    `site_correlation` c the field of a site is sqrt(c) times a common one plus sqrt(1 - c) times its own.
+    Links without line of sight and UEs inside buildings have separate fields where
+    `nlos_decorrelation_m` and `indoor_decorrelation_m` are given [TR 38.901, Table 7.5-6]; inside,
+    each (site, building, floor) has one. With `site_correlation` c the field of a site is sqrt(c)
+    times a common one plus sqrt(1 - c) times its own.
 
-    The grid extends one decorrelation distance beyond the area; further out the value at its edge is used.
+    The grid extends one decorrelation distance beyond the area; further out the value at its edge
+    is used.
     """
 
     reference = (
-        "Gudmundson, 'Correlation model for shadow fading in mobile radio systems', Electron. Lett. 27(23), "
+        "Gudmundson, 'Correlation model for shadow fading in mobile radio systems', "
+        "Electron. Lett. 27(23), "
         "1991; Dietrich and Newsam, SIAM J. Sci. Comput. 18(4), 1997 (circulant embedding)"
     )
     example = {"kind": "correlated"}
@@ -305,7 +333,8 @@ class Correlated(GaussianShadowing):
     decorrelation_m: float = Field(50.0, gt=0, le=1e9)
     """distance at which the correlation is 1/e, m"""
     nlos_decorrelation_m: float | None = Field(None, gt=0, le=1e9)
-    """the same without line of sight, m, which then has a separate field; none: one field, scaled"""
+    """the same without line of sight, m, which then has a separate field; none: one field,
+    scaled"""
     indoor_decorrelation_m: float | None = Field(None, gt=0, le=1e5)
     """the same inside buildings, m, where each floor then has a separate field; none: as outside"""
     site_correlation: float = Field(0.0, ge=0, le=1)
@@ -318,7 +347,9 @@ class Correlated(GaussianShadowing):
         published = self.std_db is None and law.indoor_shadowing
         return stds._replace(inside=published[0] if published else stds.seen)
 
-    def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField | None:
+    def nlos_field(
+        self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB
+    ) -> ShadowField | None:
         if self.nlos_decorrelation_m is None:
             return None
         return self._drawn("nlos", std_db, self.nlos_decorrelation_m, area, site, rng)
@@ -328,7 +359,9 @@ class Correlated(GaussianShadowing):
             return None
         return IndoorShadow(std_db, self.indoor_decorrelation_m, site, rng, self.site_correlation)
 
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> GridField:
+    def field(
+        self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB
+    ) -> GridField:
         """Draws one field for each site; that of site s depends on (seed, s) and the area only."""
         return self._drawn("field", std_db, self.decorrelation_m, area, site, rng)
 
@@ -348,12 +381,15 @@ class Correlated(GaussianShadowing):
         sites, column = np.unique(site, return_inverse=True)
         if ny * nx * len(sites) > _MAX_VALUES:
             raise BadInput(
-                f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids of {nx} x {ny} values, above "
+                f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids "
+                f"of {nx} x {ny} values, above "
                 f"{_MAX_VALUES:g} in all; give a larger decorrelation_m, or a smaller area"
             )
 
         def draw() -> Float32Array:
-            from scipy.fft import next_fast_len  # here, so that checking a scenario does not pay for it
+            from scipy.fft import (
+                next_fast_len,
+            )  # here, so that checking a scenario does not pay for it
 
             grid_decorrelation_m = _shortened(decorrelation_m, step_m)
             wrap = _WRAP * grid_decorrelation_m / step_m
@@ -366,18 +402,30 @@ class Correlated(GaussianShadowing):
                 return np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx]
 
             own = sqrt(1.0 - self.site_correlation)
-            common = sqrt(self.site_correlation) * one(f"{what}.common", 0) if self.site_correlation else None
+            common = (
+                sqrt(self.site_correlation) * one(f"{what}.common", 0)
+                if self.site_correlation
+                else None
+            )
             for k, owner in enumerate(sites.tolist()):  # one at a time: a torus of doubles is large
                 whole = one(what, owner)
                 value_db[:, :, k] = std_db * (whole if common is None else common + own * whole)
             return value_db
 
         alone = np.array_equal(column, np.arange(len(sites)))  # no site has two base stations
-        return GridField(draw, area.low_m - decorrelation_m, step_m, decorrelation_m, column[:0] if alone else column)
+        return GridField(
+            draw,
+            area.low_m - decorrelation_m,
+            step_m,
+            decorrelation_m,
+            column[:0] if alone else column,
+        )
 
 
 def _spectrum(torus: list[int], step: float) -> FloatArray:
-    """Eigenvalues (ny, nx // 2 + 1) of exp(-d step) on a torus, d in cells; clipped at 0, mean 1."""
+    """Eigenvalues (ny, nx // 2 + 1) of exp(-d step) on a torus, d in cells; clipped at 0, mean
+    1.
+    """
     y, x = (np.minimum(np.arange(n), n - np.arange(n)) for n in torus)
     covariance = np.exp(-step * np.hypot(y[:, None], x))
     eigenvalue = np.maximum(np.fft.fft2(covariance).real, 0.0)
@@ -387,7 +435,8 @@ def _spectrum(torus: list[int], step: float) -> FloatArray:
 
 @cache
 def _shortened(decorrelation_m: float, step_m: float) -> float:
-    """The decorrelation distance of the grid for which random positions have correlation 1/e at decorrelation_m.
+    """The decorrelation distance of the grid for which random positions have correlation 1/e at
+    decorrelation_m.
 
     With g = E[1 / sqrt(variance left by interpolation)] over a cell, distant points correlate by
     g^2 exp(-d / D); this is 1/e at d = decorrelation for D = decorrelation / (1 + 2 ln g).

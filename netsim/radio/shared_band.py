@@ -1,17 +1,19 @@
-r"""Common base of NOMA and OMA: band, noise, deadline, selection of UEs, and noise on decoded updates.
+r"""Common base of NOMA and OMA: band, noise, deadline, selection of UEs, and noise on decoded
+updates.
 
-Analog transmission of an update: numbers s = u / rho with the fixed, data-independent rho = C / sqrt(q) (C the bound of
-the update's norm, q its length) have mean square at most 1, so after decoding with SINR gamma each number of the
-update carries independent noise of
+Analog transmission of an update: numbers s = u / rho with the fixed, data-independent rho = C /
+sqrt(q) (C the bound of the update's norm, q its length) have mean square at most 1, so after
+decoding with SINR gamma each number of the update carries independent noise of
 
     sigma_ch = rho / sqrt(gamma) = C / sqrt(q gamma)        [LAPA, Eqs. 4-5; normalisation resolved]
 
-(two reals travel on one complex symbol, and taking real parts halves signal and noise alike). Of that noise
+(two reals travel on one complex symbol, and taking real parts halves signal and noise alike). Of
+that noise
 
     sigma_thermal = rho / sqrt(snr),    snr = x ||h||^2 / N
 
-is the thermal noise of the receiver; the rest is interference from other UEs, which a receiver that decodes their
-signals can subtract.
+is the thermal noise of the receiver; the rest is interference from other UEs, which a receiver that
+decodes their signals can subtract.
 """
 
 from abc import abstractmethod
@@ -44,19 +46,24 @@ class SharedBand(Uplink):
     interference: Literal["none", "intra", "all"] = "all"
     """source of interference: none, UEs of the same cell (intra), or UEs of all cells (all)"""
     decoding: Literal["noisy", "error-free"] = "noisy"
-    """noisy: analog, decoded updates carry channel noise; error-free: digital, updates received in time are exact"""
+    """noisy: analog, decoded updates carry channel noise; error-free: digital, updates received in
+    time are exact"""
     norm_bound: float | None = Field(None, ge=1e-12, le=1e12)
     """largest L2 norm of a payload, for learning without a clip (required by noisy decoding)"""
     deadline_s: float | None = Field(None, gt=0, le=1e9)
-    """longest latency from the server's request to the last bit, s; later updates are lost; none: the round length"""
+    """longest latency from the server's request to the last bit, s; later updates are lost; none:
+    the round length"""
     interference_over_thermal_db: float = Field(0.0, ge=0, le=60)
-    """interference from outside the world and thermal noise, over thermal noise alone (IoT), at base stations, dB: it
-    raises their noise floor, counts as no privacy, and does not reach an eavesdropper's antenna"""
+    """interference from outside the world and thermal noise, over thermal noise alone (IoT), at
+    base stations, dB: it raises their noise floor, counts as no privacy, and does not reach an
+    eavesdropper's antenna"""
     uplink_share: float = Field(1.0, gt=0, le=1)
-    """share of the time in which UEs may send (TDD): it multiplies rates, so airtime and delay grow, and a UE spends
-    its transmit power in this share of its airtime only; the broadcast keeps its rate"""
+    """share of the time in which UEs may send (TDD): it multiplies rates, so airtime and delay
+    grow, and a UE spends its transmit power in this share of its airtime only; the broadcast keeps
+    its rate"""
     max_ser: float | None = Field(None, gt=0, lt=0.75)
-    """largest symbol error rate (QPSK) at which a UE is selected, and its signal cancelled; none: no limit"""
+    """largest symbol error rate (QPSK) at which a UE is selected, and its signal cancelled; none:
+    no limit"""
     rate: Annotated[RateLaw, RATES] = LinkAdaptation()
     """law of the rate: link-adaptation (attenuated, capped, none below an SINR) or shannon"""
 
@@ -81,12 +88,19 @@ class SharedBand(Uplink):
             "noise": f"{self.band_noise_w():.3g} W in {self.bandwidth_hz / 1e6:g} MHz",
             "rate": f"{self.rate.law.words}; of the broadcast {self.rate.of_broadcast.words}",
             "training": training,
-            "downlink": "broadcast at the rate of the downlink SINR at full load; its energy is not modelled",
+            "downlink": (
+                "broadcast at the rate of the downlink SINR at full load; its energy is not "
+                "modelled"
+            ),
         }
 
     def band_noise_w(self) -> float:
         """Thermal noise power in the whole band."""
-        return self.noise_w if self.noise_w is not None else noise_w(self.bandwidth_hz, self.noise_figure_db)
+        return (
+            self.noise_w
+            if self.noise_w is not None
+            else noise_w(self.bandwidth_hz, self.noise_figure_db)
+        )
 
     def over_thermal(self) -> float:
         return float(ratio_from_db(self.interference_over_thermal_db))
@@ -95,7 +109,9 @@ class SharedBand(Uplink):
         return self.uplink_share
 
     def floor_w(self) -> float:
-        """Noise floor of a base station in the whole band: thermal noise and interference from outside."""
+        """Noise floor of a base station in the whole band: thermal noise and interference from
+        outside.
+        """
         return self.band_noise_w() * self.over_thermal()
 
     def limit_s(self) -> float:
@@ -108,11 +124,16 @@ class SharedBand(Uplink):
         return cohort.downlink_sinr < self.rate.of_broadcast.min_sinr
 
     def min_sinr(self) -> float:
-        """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such limits."""
+        """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such
+        limits.
+        """
         return max(self.floor_sinr(), 0.0 if self.max_ser is None else threshold(self.max_ser))
 
-    def outcome(self, cohort: Cohort, payload: Payload, heard: Decoded, group_of: IntArray | None = None) -> Channel:
-        """The channel of the cohort from its reception; group_of (n,): UEs wait for earlier groups, None: for no one.
+    def outcome(
+        self, cohort: Cohort, payload: Payload, heard: Decoded, group_of: IntArray | None = None
+    ) -> Channel:
+        """The channel of the cohort from its reception; group_of (n,): UEs wait for earlier groups,
+        None: for no one.
 
         The downlink broadcasts the same number of bits over the same bandwidth.
         """
@@ -123,10 +144,21 @@ class SharedBand(Uplink):
         )
         received = reception.is_received(heard.sinr, self.min_sinr())
         if group_of is not None:
-            spans = spans._replace(wait_s=reception.waits(spans, received, cohort.serving, group_of, limit_s))
-        ends = reception.ends(spans, received, cohort.power_w * self.uplink_share, cohort.compute_j, limit_s)
+            spans = spans._replace(
+                wait_s=reception.waits(spans, received, cohort.serving, group_of, limit_s)
+            )
+        ends = reception.ends(
+            spans, received, cohort.power_w * self.uplink_share, cohort.compute_j, limit_s
+        )
         thermal_std = np.where(heard.snr > 0, noise_std(rho, heard.snr), 0.0)
-        return Channel(cohort.power_w, heard.sinr, heard.rate_bps, noise_std(rho, heard.sinr), thermal_std, *ends)
+        return Channel(
+            cohort.power_w,
+            heard.sinr,
+            heard.rate_bps,
+            noise_std(rho, heard.sinr),
+            thermal_std,
+            *ends,
+        )
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
         return self.rate.of_broadcast.rate_bps(cohort.downlink_sinr, self.bandwidth_hz)
@@ -134,8 +166,12 @@ class SharedBand(Uplink):
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
         return self.rate_bps(received_w / self.floor_w())
 
-    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None) -> FloatArray:
-        """Bandwidth, None: the whole band, times `uplink_share` and the bit/s/Hz of `rate`, of several SINR (n,)."""
+    def rate_bps(
+        self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None
+    ) -> FloatArray:
+        """Bandwidth, None: the whole band, times `uplink_share` and the bit/s/Hz of `rate`, of
+        several SINR (n,).
+        """
         whole_hz = self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz
         return self.rate.law.rate_bps(sinr, whole_hz * self.uplink_share)
 
@@ -148,22 +184,32 @@ class SharedBand(Uplink):
     ) -> Channel:
         """As `Uplink.eavesdropped`.
 
-        Over thermal noise alone. With error-free decoding it decodes the UEs whose rate by its SINR is at least that by
-        the base station's; with noisy decoding all UEs at any SINR, with its own channel noise. UEs that get no rate
-        are silent, and those that stop at a deadline have sent no whole update.
+        Over thermal noise alone. With error-free decoding it decodes the UEs whose rate by its SINR
+        is at least that by the base station's; with noisy decoding all UEs at any SINR, with its
+        own channel noise. UEs that get no rate are silent, and those that stop at a deadline have
+        sent no whole update.
         """
-        limits = {"deadline_s": None, "max_ser": None, "rate": Shannon(), "interference_over_thermal_db": 0.0}
+        limits = {
+            "deadline_s": None,
+            "max_ser": None,
+            "rate": Shannon(),
+            "interference_over_thermal_db": 0.0,
+        }
         receiver = self.model_copy(update=limits)
         on_air = altered(cohort, serving=np.where(sent.rate_bps > 0, cohort.serving, -1))
         at_antenna = receiver.outcome(on_air, payload, receiver.overheard(on_air, group_of))
         with np.errstate(invalid="ignore"):  # no rate for an infinite time
             whole = sent.airtime_s * sent.rate_bps >= payload.bits(cohort.rows) * (1.0 - _ROUNDING)
-        fast = (self.rate_bps(at_antenna.sinr) >= self.rate_bps(sent.sinr)) | (self.decoding == "noisy")
+        fast = (self.rate_bps(at_antenna.sinr) >= self.rate_bps(sent.sinr)) | (
+            self.decoding == "noisy"
+        )
         return replace(at_antenna, decoded=at_antenna.decoded & whole & fast)
 
     @abstractmethod
     def overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
-        """Reception at an eavesdropper's antenna of the UEs on the air; arguments as those of `eavesdropped`."""
+        """Reception at an eavesdropper's antenna of the UEs on the air; arguments as those of
+        `eavesdropped`.
+        """
 
     def noise_scale(self, payload: Payload) -> float:
         """rho, the scale of the numbers sent; 0 if decoded updates carry no channel noise."""
@@ -176,7 +222,9 @@ class SharedBand(Uplink):
 
 
 def own_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
-    """Power (n,) of each UE at its own base station after combining its antennas, in units of unit_w; 0 without one."""
+    """Power (n,) of each UE at its own base station after combining its antennas, in units of
+    unit_w; 0 without one.
+    """
     if not cohort.gain.shape[1]:
         return np.zeros(len(cohort.serving))
     signal_w = cohort.power_w * cohort.own_strength
@@ -184,14 +232,16 @@ def own_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
 
 
 class Oma(SharedBand):
-    r"""The band of a cell divided equally among its m UEs, all at once (FDMA), maximum-ratio combining.
+    r"""The band of a cell divided equally among its m UEs, all at once (FDMA), maximum-ratio
+    combining.
 
         gamma_k = x_k ||h_k||^2 / (N / m + I),    rate_k = (B / m) e(gamma_k)
 
-    with N the noise of the whole band and e the bit/s/Hz of `rate`. UEs of the same cell do not interfere. With
-    `interference: all`, I is the interference of UEs of other cells in the UE's share: their mean received power per
-    antenna, spread evenly over the band. The band is divided among those that get a rate. At an eavesdropper's antenna
-    a UE has the same share, with m of its own cell, and UEs of other cells interfere alike.
+    with N the noise of the whole band and e the bit/s/Hz of `rate`. UEs of the same cell do not
+    interfere. With `interference: all`, I is the interference of UEs of other cells in the UE's
+    share: their mean received power per antenna, spread evenly over the band. The band is divided
+    among those that get a rate. At an eavesdropper's antenna a UE has the same share, with m of its
+    own cell, and UEs of other cells interfere alike.
     """
 
     kind: Literal["oma"] = "oma"
@@ -223,28 +273,33 @@ class Oma(SharedBand):
     def overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         n_cells = cohort.serving.max(initial=0) + 1
         fading = None if cohort.fading is None else np.repeat(cohort.fading, n_cells, axis=1)
-        gain = np.repeat(cohort.gain, n_cells, axis=1)  # the antenna in the place of every base station
+        gain = np.repeat(
+            cohort.gain, n_cells, axis=1
+        )  # the antenna in the place of every base station
         return self.heard(replace(cohort, gain=gain, fading=fading))
 
 
 class Noma(SharedBand):
-    r"""Uplinks of a cell superposed on one band; maximum-ratio combining, then successive interference cancellation.
+    r"""Uplinks of a cell superposed on one band; maximum-ratio combining, then successive
+    interference cancellation.
 
-    The channel of UE k at base station b with N_a antennas is h_k = sqrt(gain_kb) z_kb. Decoding goes from the
-    strongest received power x_k ||h_k||^2 to the weakest; of signals decoded earlier a share r remains::
+    The channel of UE k at base station b with N_a antennas is h_k = sqrt(gain_kb) z_kb. Decoding
+    goes from the strongest received power x_k ||h_k||^2 to the weakest; of signals decoded earlier
+    a share r remains::
 
         gamma_k = x_k ||h_k||^4 / ( sum_later x_j |h_k^H h_j|^2 + r sum_earlier x_j |h_k^H h_j|^2
                                     + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
 
-    with r = `sic_residual` (0: complete cancellation, 1: none). `interference: none` keeps only N (perfect SIC),
-    `intra` omits other cells. For r = 0, one antenna and one cell the sum of log2(1 + gamma) is
-    log2(1 + sum x g / N). A signal that is not decoded is not cancelled: r is 1 for a UE whose symbol error rate is
-    above `max_ser`. A cell with more UEs than `group_size` serves groups one after the other, in order of received
-    power; UEs in the group of the same index in other cells interfere. A group starts when the decodable UEs of the
-    groups before it have sent, unless these would end after the deadline.
+    with r = `sic_residual` (0: complete cancellation, 1: none). `interference: none` keeps only N
+    (perfect SIC), `intra` omits other cells. For r = 0, one antenna and one cell the sum of log2(1
+    + gamma) is log2(1 + sum x g / N). A signal that is not decoded is not cancelled: r is 1 for a
+    UE whose symbol error rate is above `max_ser`. A cell with more UEs than `group_size` serves
+    groups one after the other, in order of received power; UEs in the group of the same index in
+    other cells interfere. A group starts when the decodable UEs of the groups before it have sent,
+    unless these would end after the deadline.
 
-    An eavesdropper receives the UEs of all cells that send together as a base station those of one, and cancels among
-    them; with `intra` those of each cell apart, for others do not interfere.
+    An eavesdropper receives the UEs of all cells that send together as a base station those of one,
+    and cancels among them; with `intra` those of each cell apart, for others do not interfere.
     """
 
     kind: Literal["noma"] = "noma"
@@ -289,5 +344,7 @@ class Noma(SharedBand):
         """SINR (n,) of every UE, 0 without a cell."""
         if self.interference == "none":
             return own_signal_w(cohort, noise_w)
-        receiver = reception.Cancellation(noise_w, self.sic_residual, self.interference == "all", self.min_sinr())
+        receiver = reception.Cancellation(
+            noise_w, self.sic_residual, self.interference == "all", self.min_sinr()
+        )
         return reception.sinr(cohort.power_w, cohort.outer, cohort.serving, group_of, receiver)

@@ -20,7 +20,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 SightLaw = Callable[[Pairs, FloatArray], BoolArray]
 """(pairs, position_m (n, 2)) -> line of sight (n, n_bs)."""
 Geometry = Callable[[FloatArray, Pairs], BoolArray]
-"""position_m (n, 2), pairs -> line of sight (n, n_bs) by the city's buildings, without the one that a UE is in."""
+"""position_m (n, 2), pairs -> line of sight (n, n_bs) by the city's buildings, without the one that
+a UE is in."""
 
 
 class Sight(Part):
@@ -30,8 +31,12 @@ class Sight(Part):
     needs_of_law: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
-    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        """The line-of-sight function of one city, drawn once; site (n_bs,) is the site index of each base station."""
+    def law(
+        self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
+    ) -> SightLaw:
+        """The line-of-sight function of one city, drawn once; site (n_bs,) is the site index of
+        each base station.
+        """
 
 
 class AlwaysInSight(Sight):
@@ -41,8 +46,12 @@ class AlwaysInSight(Sight):
     reference = "open field"
     example = {"kind": "always"}
 
-    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)  # an absent UE has no sight
+    def law(
+        self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
+    ) -> SightLaw:
+        return lambda pairs, position_m: np.isfinite(
+            pairs.distance_2d_m
+        )  # an absent UE has no sight
 
 
 class Never(Sight):
@@ -52,7 +61,9 @@ class Never(Sight):
     reference = "worst case"
     example = {"kind": "never"}
 
-    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+    def law(
+        self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
+    ) -> SightLaw:
         return lambda pairs, position_m: np.zeros(pairs.distance_2d_m.shape, dtype=bool)
 
 
@@ -67,16 +78,19 @@ class ByGeometry(Sight):
     example = {"kind": "geometry"}
     needs = {"buildings": "without any, every link is in sight: take kind always"}
 
-    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+    def law(
+        self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
+    ) -> SightLaw:
         return lambda pairs, position_m: geometry(position_m, pairs)
 
 
 class ByProbability(Sight):
     """Line of sight with the probability of the path loss law, constant in time.
 
-    A link at distance d is in line of sight where U(place, site) < P_LOS(d). U is uniform and spatially correlated: the
-    normal distribution function of a Gaussian field with exponential correlation, at the nearest node of a grid of a
-    tenth of the decorrelation distance. Sectors of one site share U.
+    A link at distance d is in line of sight where U(place, site) < P_LOS(d). U is uniform and
+    spatially correlated: the normal distribution function of a Gaussian field with exponential
+    correlation, at the nearest node of a grid of a tenth of the decorrelation distance. Sectors of
+    one site share U.
     """
 
     kind: Literal["probability"] = "probability"
@@ -86,12 +100,15 @@ class ByProbability(Sight):
     example = {"kind": "probability"}
     needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
 
-    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+    def law(
+        self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
+    ) -> SightLaw:
         try:
             field = Correlated(decorrelation_m=self.decorrelation_m).field(area, site, rng, 1.0)
         except BadInput:  # it names the key of shadowing
             raise BadInput(
-                f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for "
+                f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m "
+                f"needs too fine a grid for "
                 f"{len(site)} base stations in this area; give a larger one, or a smaller area"
             ) from None
 
@@ -100,7 +117,9 @@ class ByProbability(Sight):
             return np.asarray(ndtr(field.draw()), dtype=np.float32)
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
-            probability = path_loss.los_probability(pairs)  # NaN of an absent UE, which sees no base station
+            probability = path_loss.los_probability(
+                pairs
+            )  # NaN of an absent UE, which sees no base station
             return field.nearest(drawn_at_nodes(), position_m) < probability
 
         return law

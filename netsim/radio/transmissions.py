@@ -18,8 +18,9 @@ from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 
 
 class SeenLinks(NamedTuple):
-    """Links of UEs (n,) now: serving (n,), gain (n, n_bs) and fading (n, n_bs, antennas) as in `Cohort`; power_w (n,):
-    what UEs send with on these links, None where they keep the power that they have.
+    """Links of UEs (n,) now: serving (n,), gain (n, n_bs) and fading (n, n_bs, antennas) as in
+    `Cohort`; power_w (n,): what UEs send with on these links, None where they keep the power that
+    they have.
     """
 
     serving: IntArray
@@ -39,9 +40,9 @@ PREPARING, WAITING, SENDING, ENDED = range(4)
 class Fate(IntEnum):
     """Outcome of a transmission.
 
-    undecoded: a block exhausted its retransmissions, or the UE cannot be received at all; late: not complete at the
-    deadline; dropped: the UE left; exhausted: its energy was spent; no cell: no base station serves the UE; stopped:
-    the server no longer needed it.
+    undecoded: a block exhausted its retransmissions, or the UE cannot be received at all; late: not
+    complete at the deadline; dropped: the UE left; exhausted: its energy was spent; no cell: no
+    base station serves the UE; stopped: the server no longer needed it.
     """
 
     UNDER_WAY = 0
@@ -63,20 +64,22 @@ class Fate(IntEnum):
 class Transmissions(Columns):
     """Transmissions (n,), by increasing ue.
 
-    cohort: the UEs with their links and powers now; submission, place: the submission and the entry in it; round: of
-    the fading; look: block in which its links were looked at. requested_s, prepared_s (duration of downlink and
-    training), ready_s, stops_s (when it ends at the latest, by the fate `stops_by`), granted_s (first rate, NaN
-    before), ended_s (NaN before).
+    cohort: the UEs with their links and powers now; submission, place: the submission and the entry
+    in it; round: of the fading; look: block in which its links were looked at. requested_s,
+    prepared_s (duration of downlink and training), ready_s, stops_s (when it ends at the latest, by
+    the fate `stops_by`), granted_s (first rate, NaN before), ended_s (NaN before).
 
-    received_w (at its base station), alone_bps; sent_j, left_j: energy spent on the air, and what may still be. n_bits;
-    rho: scale of the noise on its numbers; share_of_time: of the airtime in which it sends.
+    received_w (at its base station), alone_bps; sent_j, left_j: energy spent on the air, and what
+    may still be. n_bits; rho: scale of the noise on its numbers; share_of_time: of the airtime in
+    which it sends.
 
     stage, fate; since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
-    sent, or to be sent again), block_bits (those left when the current block began), lost_bits (wasted in
-    earlier tries), block_noise, block_thermal, noise, thermal: sums of bits / SINR and bits / SNR over the current
-    block and over the blocks decoded; thermal_j: energy of thermal noise in the part of the band and in the airtime in
-    which it was sent. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether
-    something of the current block was not decoded; tries: of the current block, failed.
+    sent, or to be sent again), block_bits (those left when the current block began), lost_bits
+    (wasted in earlier tries), block_noise, block_thermal, noise, thermal: sums of bits / SINR and
+    bits / SNR over the current block and over the blocks decoded; thermal_j: energy of thermal
+    noise in the part of the band and in the airtime in which it was sent. sinr, snr, rate_bps,
+    decoded: since the last evaluation; failed: whether something of the current block was not
+    decoded; tries: of the current block, failed.
     """
 
     cohort: Cohort
@@ -136,14 +139,18 @@ class Transmissions(Columns):
         """Rows of zeros."""
         types = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
         kinds = {f.name: types[str(f.type)] for f in fields(cls) if str(f.type) in types}
-        zeros: dict[str, Any] = {name: np.zeros(len(cohort.ue), dtype=kind) for name, kind in kinds.items()}
+        zeros: dict[str, Any] = {
+            name: np.zeros(len(cohort.ue), dtype=kind) for name, kind in kinds.items()
+        }
         return cls(cohort, **zeros)
 
     @classmethod
     def none(cls) -> Self:
         """No transmission."""
         zero = no_floats()
-        return cls.of(Cohort(no_ints(), no_ints(), np.zeros((0, 0)), None, zero, no_ints(), zero, zero, zero))
+        return cls.of(
+            Cohort(no_ints(), no_ints(), np.zeros((0, 0)), None, zero, no_ints(), zero, zero, zero)
+        )
 
     def joined(self, others: Self) -> Self:
         """These rows and others, by increasing ue; rows of one UE by submission."""
@@ -157,11 +164,15 @@ class Transmissions(Columns):
         return self.cohort if len(rows) == len(self) else self.cohort.select(rows)
 
     def sent_bits(self) -> FloatArray:
-        """Bits (n,) that were on the air up to since_s: delivered, of the current block, and lost."""
+        """Bits (n,) that were on the air up to since_s: delivered, of the current block, and
+        lost.
+        """
         return self.n_bits - self.left_bits + self.lost_bits
 
     def next_s(self) -> FloatArray:
-        """Time at which each row (n,) ends or becomes ready by itself; infinite for an ended one."""
+        """Time at which each row (n,) ends or becomes ready by itself; infinite for an ended
+        one.
+        """
         sends = np.flatnonzero(self.stage == SENDING)
         own_s = np.full(len(self), np.inf)
         own_s[sends] = self.since_s[sends] + self.sends_for_s(sends)
@@ -175,14 +186,18 @@ class Transmissions(Columns):
         self.stops_s[first], self.stops_by[first] = at_s[first], by
 
     def needs_s(self, rows: IntArray) -> FloatArray:
-        """Time that rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
+        """Time that rows (k,) that send need for their bits after since_s; infinite at a rate of
+        0.
+        """
         rate_bps = self.rate_bps[rows]
         needed_s = np.full(len(rows), np.inf)
         np.divide(self.left_bits[rows], rate_bps, out=needed_s, where=rate_bps > 0)
         return needed_s
 
     def sends_for_s(self, rows: IntArray) -> FloatArray:
-        """Time for which rows (k,) that send go on after since_s: until their last bit, or the end of their energy."""
+        """Time for which rows (k,) that send go on after since_s: until their last bit, or the end
+        of their energy.
+        """
         power_w = self.cohort.power_w[rows] * self.share_of_time
         left_j = np.maximum(self.left_j[rows], 0.0)
         left_s = np.divide(left_j, power_w, out=np.full(len(rows), np.inf), where=power_w > 0)
@@ -194,7 +209,10 @@ class Transmissions(Columns):
             return
         span_s, rate_bps = time_s - self.since_s[rows], self.rate_bps[rows]
         on_air = self.stage[rows] == SENDING
-        waits, sends = (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0)), on_air & (rate_bps != 0)
+        waits, sends = (
+            (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0)),
+            on_air & (rate_bps != 0),
+        )
         self.waited_s[rows[waits]] += span_s[waits]
         bits = np.multiply(rate_bps, span_s, out=np.zeros(len(rows)), where=sends & (span_s > 0))
         self._send(rows[sends], span_s[sends], np.minimum(bits, self.left_bits[rows])[sends])
@@ -216,16 +234,21 @@ class Transmissions(Columns):
         self.thermal_j[rows] += self.received_w[rows] * span_s / snr
 
     def send_rest(self, rows: IntArray) -> None:
-        """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
+        """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at
+        since_s.
+        """
         span_s = self.needs_s(rows)
         self._send(rows, span_s, self.left_bits[rows])
         self.since_s[rows] += span_s
 
-    def close_blocks(self, rows: IntArray, again: BoolArray, stuck: BoolArray, max_tries: int) -> IntArray:
+    def close_blocks(
+        self, rows: IntArray, again: BoolArray, stuck: BoolArray, max_tries: int
+    ) -> IntArray:
         """End the current blocks of rows (k,); the rows among them that failed once too often.
 
-        Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again. stuck (k,): see
-        `netsim.radio.air.stuck`; a whole block without a rate counts as a try for them.
+        Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again.
+        stuck (k,): see `netsim.radio.air.stuck`; a whole block without a rate counts as a try for
+        them.
         """
         begun = self.block_bits[rows] > self.left_bits[rows]  # not at this very time
         failed = self.failed[rows] & begun
@@ -245,7 +268,9 @@ class Transmissions(Columns):
         return rows[hopeless]
 
     def hear(self, rows: IntArray, heard: Decoded, decoded: BoolArray, time_s: float) -> None:
-        """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs are left alone."""
+        """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs
+        are left alone.
+        """
         changed = (heard.rate_bps != self.rate_bps[rows]) | (heard.sinr != self.sinr[rows])
         changed |= heard.snr != self.snr[rows]
         if changed.any():
@@ -276,7 +301,9 @@ def begun(
     limit_s: float,
     round_: int,
 ) -> Transmissions:
-    """Rows (n,), by increasing ue, of transmissions that are requested now: they receive the model and train."""
+    """Rows (n,), by increasing ue, of transmissions that are requested now: they receive the model
+    and train.
+    """
     place = np.argsort(cohort.ue, kind="stable")
     cohort = cohort.select(place)
     cohort = altered(cohort, serving=_cells(cohort.serving, uplink))
@@ -288,11 +315,18 @@ def begun(
     rows.place, rows.prepared_s, rows.ready_s = place, prepared_s, now_s + prepared_s
     rows.n_bits, rows.left_bits, rows.block_bits = n_bits, n_bits.copy(), n_bits.copy()
     for column, value in (
-        (rows.submission, number), (rows.round, round_), (rows.look, look), (rows.requested_s, now_s),
-        (rows.since_s, now_s), (rows.stops_s, now_s + min(limit_s, uplink.limit_s())), (rows.stops_by, Fate.LATE),
-        (rows.granted_s, nan), (rows.ended_s, nan), (rows.left_j, inf),
+        (rows.submission, number),
+        (rows.round, round_),
+        (rows.look, look),
+        (rows.requested_s, now_s),
+        (rows.since_s, now_s),
+        (rows.stops_s, now_s + min(limit_s, uplink.limit_s())),
+        (rows.stops_by, Fate.LATE),
+        (rows.granted_s, nan),
+        (rows.ended_s, nan),
+        (rows.left_j, inf),
         (rows.rho, uplink.noise_scale(payload)),
-    ):  # fmt: skip
+    ):
         column[:] = value
     _measure(rows, np.arange(len(rows)), uplink)
     return rows
@@ -304,8 +338,13 @@ def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -
     fading = cohort.fading
     if fading is not None and seen.fading is not None:
         fading = replaced(fading, rows, seen.fading)
-    serving, gain = replaced(cohort.serving, rows, _cells(seen.serving, uplink)), replaced(cohort.gain, rows, seen.gain)
-    power_w = cohort.power_w if seen.power_w is None else replaced(cohort.power_w, rows, seen.power_w)
+    serving, gain = (
+        replaced(cohort.serving, rows, _cells(seen.serving, uplink)),
+        replaced(cohort.gain, rows, seen.gain),
+    )
+    power_w = (
+        cohort.power_w if seen.power_w is None else replaced(cohort.power_w, rows, seen.power_w)
+    )
     lives.cohort = replace(cohort, serving=serving, gain=gain, fading=fading, power_w=power_w)
     _measure(lives, rows, uplink)
 
@@ -334,7 +373,9 @@ def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
     cohort = lives.cohort
     with np.errstate(divide="ignore", invalid="ignore"):
         missing_s = cohort.compute_s * (1.0 - battery_j / cohort.compute_j)
-    lives.stop_at(np.where(battery_j < cohort.compute_j, lives.ready_s - missing_s, inf), Fate.EXHAUSTED)
+    lives.stop_at(
+        np.where(battery_j < cohort.compute_j, lives.ready_s - missing_s, inf), Fate.EXHAUSTED
+    )
     lives.left_j = battery_j - cohort.compute_j
 
 
@@ -342,12 +383,13 @@ def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
 class SentUploads(Channel):
     """The channel of transmissions over time (n,).
 
-    power_w: mean over airtime_s; sinr: mean over the bits sent, harmonic, so that noise_std is its noise; rate_bps:
-    bits sent over airtime_s, those sent again included; delay_s and airtime_s: until the end of an update that did not
-    arrive, so far for one that is under way, infinite for a UE that could not send at all; thermal_w: thermal noise in
-    the part of the band that it was sent in, mean over airtime_s, NaN without any. fate: see `Fate`; ready_s,
-    granted_s, ended_s: times of the simulation, NaN for what did not happen; lost_bits: sent in tries that failed and
-    were repeated.
+    power_w: mean over airtime_s; sinr: mean over the bits sent, harmonic, so that noise_std is its
+    noise; rate_bps: bits sent over airtime_s, those sent again included; delay_s and airtime_s:
+    until the end of an update that did not arrive, so far for one that is under way, infinite for a
+    UE that could not send at all; thermal_w: thermal noise in the part of the band that it was sent
+    in, mean over airtime_s, NaN without any. fate: see `Fate`; ready_s, granted_s, ended_s: times
+    of the simulation, NaN for what did not happen; lost_bits: sent in tries that failed and were
+    repeated.
     """
 
     fate: IntArray
@@ -368,10 +410,16 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     arrived_bits = lives.n_bits - lives.left_bits
     with np.errstate(divide="ignore", invalid="ignore"):
-        sinr = np.where(arrived_bits > 0, arrived_bits / (lives.noise + lives.block_noise), lives.sinr)
-        snr = np.where(arrived_bits > 0, arrived_bits / (lives.thermal + lives.block_thermal), lives.snr)
+        sinr = np.where(
+            arrived_bits > 0, arrived_bits / (lives.noise + lives.block_noise), lives.sinr
+        )
+        snr = np.where(
+            arrived_bits > 0, arrived_bits / (lives.thermal + lives.block_thermal), lives.snr
+        )
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
-        power_w = np.where(airtime_s > 0, sent_j / (lives.share_of_time * airtime_s), cohort.power_w)
+        power_w = np.where(
+            airtime_s > 0, sent_j / (lives.share_of_time * airtime_s), cohort.power_w
+        )
         thermal_w = lives.thermal_j / airtime_s
     missing_s, compute_s = np.maximum(lives.ready_s - until_s, 0.0), cohort.compute_s
     untrained = np.divide(missing_s, compute_s, out=np.zeros(len(lives)), where=compute_s > 0)
@@ -379,15 +427,29 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
     energy_j = cohort.compute_j * trained + sent_j
     ready = until_s >= lives.ready_s
     delay_s = np.where(
-        ready, lives.ready_s - lives.requested_s + lives.waited_s + airtime_s, until_s - lives.requested_s
+        ready,
+        lives.ready_s - lives.requested_s + lives.waited_s + airtime_s,
+        until_s - lives.requested_s,
     )
     arrived = lives.fate == Fate.ARRIVED
     never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
     std, thermal = noise_std(lives.rho, sinr), np.where(snr > 0, noise_std(lives.rho, snr), 0.0)
     return SentUploads(
-        power_w=power_w, sinr=sinr, rate_bps=rate_bps, noise_std=std, thermal_std=thermal,
-        airtime_s=np.where(never, np.inf, airtime_s), delay_s=np.where(never, np.inf, delay_s), energy_j=energy_j,
-        decoded=arrived, late=(lives.fate == Fate.LATE) & ~lives.failed, fate=lives.fate,
-        ready_s=np.where(ready, lives.ready_s, np.nan), granted_s=lives.granted_s, ended_s=lives.ended_s,
-        sent_bits=sent_bits, lost_bits=lives.lost_bits, thermal_w=thermal_w,
-    )  # fmt: skip
+        power_w=power_w,
+        sinr=sinr,
+        rate_bps=rate_bps,
+        noise_std=std,
+        thermal_std=thermal,
+        airtime_s=np.where(never, np.inf, airtime_s),
+        delay_s=np.where(never, np.inf, delay_s),
+        energy_j=energy_j,
+        decoded=arrived,
+        late=(lives.fate == Fate.LATE) & ~lives.failed,
+        fate=lives.fate,
+        ready_s=np.where(ready, lives.ready_s, np.nan),
+        granted_s=lives.granted_s,
+        ended_s=lives.ended_s,
+        sent_bits=sent_bits,
+        lost_bits=lives.lost_bits,
+        thermal_w=thermal_w,
+    )

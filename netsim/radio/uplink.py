@@ -1,7 +1,7 @@
 """The uplink slot: SINR, rate, latency, energy and noise of transmissions to the base station.
 
-An uplink computes the channel; it does not change the payload. The effects of the channel on an update (loss, noise)
-are applied in `fl.round.send`.
+An uplink computes the channel; it does not change the payload. The effects of the channel on an
+update (loss, noise) are applied in `fl.round.send`.
 """
 
 from abc import abstractmethod
@@ -24,7 +24,9 @@ _MIN_SINR = 1e-30  # so that the noise of an update that is not received stays f
 
 @dataclass(frozen=True)
 class Payload:
-    """One row of the round: size in bits, number of reals, and the bound of their L2 norm if there is one."""
+    """One row of the round: size in bits, number of reals, and the bound of their L2 norm if there
+    is one.
+    """
 
     n_bits: float
     n_numbers: int
@@ -37,17 +39,18 @@ class Payload:
 
 @frozen
 class Cohort(Columns):
-    """The UEs that transmit in a round, one entry each (n counts UEs here, whatever rows of updates they send).
+    """The UEs that transmit in a round, one entry each (n counts UEs here, whatever rows of updates
+    they send).
 
-    ue (n,): indices; serving (n,): base station, -1 for none; gain (n, n_bs): power gain of path loss,
-    shadowing and antennas, linear; fading (n, n_bs, antennas): small-scale amplitude of unit mean power
-    per antenna, None for one antenna without fading;
-    power_w (n,); rows (n,): number of rows of the round that a UE sends; downlink_sinr (n,) of its cell, linear;
-    compute_s, compute_j (n,): time and energy of local training before the transmission; limit_s: time until the next
+    ue (n,): indices; serving (n,): base station, -1 for none; gain (n, n_bs): power gain of path
+    loss, shadowing and antennas, linear; fading (n, n_bs, antennas): small-scale amplitude of unit
+    mean power per antenna, None for one antenna without fading; power_w (n,); rows (n,): number of
+    rows of the round that a UE sends; downlink_sinr (n,) of its cell, linear; compute_s, compute_j
+    (n,): time and energy of local training before the transmission; limit_s: time until the next
     round begins, after which no group waits.
 
-    Raises BadInput for a power that is no finite number of watts, or below 0, and for another number of powers than of
-    UEs: a receiver that subtracts signals would lose the others too.
+    Raises BadInput for a power that is no finite number of watts, or below 0, and for another
+    number of powers than of UEs: a receiver that subtracts signals would lose the others too.
     """
 
     ue: IntArray
@@ -67,14 +70,15 @@ class Cohort(Columns):
     def _check(self) -> None:
         if self.power_w.shape != self.ue.shape:
             raise BadInput(
-                f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part gives one for each UE"
+                f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part "
+                f"gives one for each UE"
             )
         bad = np.flatnonzero(~((self.power_w >= 0) & (self.power_w < inf)))
         if bad.size:
             k = bad[0]
             raise BadInput(
-                f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part gives finite powers, not "
-                "negative, 0 for a UE that is to be silent"
+                f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part "
+                "gives finite powers, not negative, 0 for a UE that is to be silent"
             )
 
     def at_power(self, power_w: FloatArray) -> "Cohort":
@@ -85,8 +89,12 @@ class Cohort(Columns):
 
     @cached_property
     def outer(self) -> FloatArray:
-        """`outer_products` (n, n_bs, antennas^2) of all links; copies with other cells or powers share it."""
-        return self.gain[..., None] if self.fading is None else outer_products(self.gain, self.fading)
+        """`outer_products` (n, n_bs, antennas^2) of all links; copies with other cells or powers
+        share it.
+        """
+        return (
+            self.gain[..., None] if self.fading is None else outer_products(self.gain, self.fading)
+        )
 
     @property
     def strength(self) -> FloatArray:
@@ -103,9 +111,11 @@ class Cohort(Columns):
 
 @compiled
 def outer_products(gain: FloatArray, fading: ComplexArray) -> FloatArray:
-    """h h^H (n, n_bs, antennas^2) of h = sqrt(gain) fading, of gain (n, n_bs) and fading (n, n_bs, antennas).
+    """h h^H (n, n_bs, antennas^2) of h = sqrt(gain) fading, of gain (n, n_bs) and fading (n, n_bs,
+    antennas).
 
-    As real numbers: |h_i|^2, and 2^1/2 Re and Im of h_i h_j* above. The inner product of two of them is |h^H g|^2.
+    As real numbers: |h_i|^2, and 2^1/2 Re and Im of h_i h_j* above. The inner product of two of
+    them is |h^H g|^2.
     """
     n, n_bs, antennas = fading.shape
     pairs = antennas * (antennas - 1) // 2
@@ -130,17 +140,20 @@ def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
 
 @frozen
 class Channel(Columns):
-    """The uplink of one round, one entry for each transmitting UE, or for each row of updates (see `select`).
+    """The uplink of one round, one entry for each transmitting UE, or for each row of updates (see
+    `select`).
 
-    power_w; sinr (linear); rate_bps; noise_std: standard deviation added to each number of the update after
-    decoding, in the unit of the update; thermal_std: its part due to the receiver's thermal noise; airtime_s;
-    delay_s: from the server's request to the last bit; energy_j: of transmission and training; decoded: received with
-    sufficient SINR and in time; late: with sufficient SINR, but not complete at the deadline, at which it stopped:
-    airtime, delay and energy are those up to there.
+    power_w; sinr (linear); rate_bps; noise_std: standard deviation added to each number of the
+    update after decoding, in the unit of the update; thermal_std: its part due to the receiver's
+    thermal noise; airtime_s; delay_s: from the server's request to the last bit; energy_j: of
+    transmission and training; decoded: received with sufficient SINR and in time; late: with
+    sufficient SINR, but not complete at the deadline, at which it stopped: airtime, delay and
+    energy are those up to there.
 
-    noise_std is the noise that training is subject to. Only thermal_std may count as privacy: a receiver that decodes
-    the signals of other UEs can subtract them, so interference does not protect. thermal_std is 0 for a UE without a
-    base station, because there is no receiver whose noise could be counted.
+    noise_std is the noise that training is subject to. Only thermal_std may count as privacy: a
+    receiver that decodes the signals of other UEs can subtract them, so interference does not
+    protect. thermal_std is 0 for a UE without a base station, because there is no receiver whose
+    noise could be counted.
     """
 
     power_w: FloatArray
@@ -165,19 +178,26 @@ class Channel(Columns):
             return self
         missed_s = np.where(over, np.minimum(self.delay_s - limit_s, self.airtime_s), 0.0)
         return replace(
-            self, decoded=self.decoded & ~late, late=late, airtime_s=self.airtime_s - missed_s,
+            self,
+            decoded=self.decoded & ~late,
+            late=late,
+            airtime_s=self.airtime_s - missed_s,
             delay_s=np.where(over, limit_s, self.delay_s),
             energy_j=self.energy_j - self.power_w * (share_of_time * missed_s),
-        )  # fmt: skip
+        )
 
 
 def noise_std(rho: float | FloatArray, sinr: FloatArray) -> FloatArray:
-    """Standard deviation of the noise on each number of an update that was decoded with a SINR; finite at 0."""
+    """Standard deviation of the noise on each number of an update that was decoded with a SINR;
+    finite at 0.
+    """
     return rho / np.sqrt(np.maximum(sinr, _MIN_SINR))
 
 
 class Decoded(NamedTuple):
-    """UEs that send at the same time, one entry each (n,): sinr, snr (without interference), rate_bps."""
+    """UEs that send at the same time, one entry each (n,): sinr, snr (without interference),
+    rate_bps.
+    """
 
     sinr: FloatArray
     snr: FloatArray
@@ -219,11 +239,15 @@ class Uplink(Part):
         return 1.0
 
     def over_thermal(self) -> float:
-        """Ratio of the noise floor at base stations, with interference from outside, to thermal noise."""
+        """Ratio of the noise floor at base stations, with interference from outside, to thermal
+        noise.
+        """
         return 1.0
 
     def groups(self, cohort: "Cohort") -> IntArray:
-        """The group (n,) of each UE of a planned cohort, within which UEs send together; 0 where all do."""
+        """The group (n,) of each UE of a planned cohort, within which UEs send together; 0 where
+        all do.
+        """
         return np.zeros(len(cohort.ue), dtype=int)
 
     @abstractmethod
@@ -231,7 +255,8 @@ class Uplink(Part):
         """The channel of every UE of the cohort."""
 
     def heard(self, cohort: "Cohort") -> Decoded:
-        """Reception at the base stations while all UEs of the cohort send at once, whatever `plan` groups.
+        """Reception at the base stations while all UEs of the cohort send at once, whatever `plan`
+        groups.
 
         Raises TypeError where an uplink has no such law.
         """
@@ -242,7 +267,9 @@ class Uplink(Part):
         return np.full(len(cohort.ue), np.inf)
 
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
-        """Rate (n,) in the whole band without interference, from received powers (n,); infinite for an ideal link."""
+        """Rate (n,) in the whole band without interference, from received powers (n,); infinite for
+        an ideal link.
+        """
         return np.full(len(received_w), np.inf)
 
     def granted(
@@ -254,17 +281,22 @@ class Uplink(Part):
     ) -> Decoded:
         """Reception (n,) once UEs that have no rate while all send are silent.
 
-        Base stations grant nothing where there is no rate, and UEs deaf (n,) to the model have nothing to send. Both
-        do not interfere, and keep the SINR at which they were refused. UEs that send (n,) already are refused last.
-        hear: the reception of a cohort, in which silent UEs have no cell.
+        Base stations grant nothing where there is no rate, and UEs deaf (n,) to the model have
+        nothing to send. Both do not interfere, and keep the SINR at which they were refused. UEs
+        that send (n,) already are refused last. hear: the reception of a cohort, in which silent
+        UEs have no cell.
         """
         heard = hear(cohort)
         on = cohort.serving >= 0
-        while (refused := on & ((heard.rate_bps == 0) | (deaf if deaf is not None else False))).any():
+        while (
+            refused := on & ((heard.rate_bps == 0) | (deaf if deaf is not None else False))
+        ).any():
             new = refused if sends is None else refused & ~sends
             on &= ~(new if new.any() else refused)
             again = hear(altered(cohort, serving=np.where(on, cohort.serving, -1)))
-            heard = Decoded(*(np.where(on, now, old) for now, old in zip(again, heard, strict=True)))
+            heard = Decoded(
+                *(np.where(on, now, old) for now, old in zip(again, heard, strict=True))
+            )
         return heard
 
     def floor_sinr(self) -> float:
@@ -275,8 +307,12 @@ class Uplink(Part):
         """Which UEs (n,) cannot receive the model."""
         return np.zeros(len(cohort.ue), dtype=bool)
 
-    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None) -> FloatArray:
-        """Rate (n,) of a SINR (n,) in a bandwidth, None: the whole band; infinite for an ideal link."""
+    def rate_bps(
+        self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None
+    ) -> FloatArray:
+        """Rate (n,) of a SINR (n,) in a bandwidth, None: the whole band; infinite for an ideal
+        link.
+        """
         return np.full(len(sinr), np.inf)
 
     def limit_s(self) -> float:
@@ -288,15 +324,25 @@ class Uplink(Part):
         return 0.0
 
     def described(self, training: str) -> dict[str, str]:
-        """Aspect -> its model in words, for the channel card; training: cost of training per sample, in words."""
-        return {"noise": "not modelled", "uplink interference": "not modelled", "delay and energy": "training only"}
+        """Aspect -> its model in words, for the channel card; training: cost of training per
+        sample, in words.
+        """
+        return {
+            "noise": "not modelled",
+            "uplink interference": "not modelled",
+            "delay and energy": "training only",
+        }
 
     def snr_per_w(self, cohort: "Cohort") -> FloatArray:
-        """SNR at 1 W (n,) of each UE at its own base station without interference; 0 for an ideal uplink."""
+        """SNR at 1 W (n,) of each UE at its own base station without interference; 0 for an ideal
+        uplink.
+        """
         return np.zeros(len(cohort.ue))
 
     def noise_scale(self, payload: Payload) -> float:
-        """Scale of decoder noise, whose std on each number of an update is noise_scale / sqrt(SINR); 0 without it."""
+        """Scale of decoder noise, whose std on each number of an update is noise_scale /
+        sqrt(SINR); 0 without it.
+        """
         return 0.0
 
     def band_noise_w(self) -> float:
@@ -306,11 +352,12 @@ class Uplink(Part):
     def eavesdropped(
         self, cohort: "Cohort", payload: Payload, sent: Channel, group_of: IntArray | None = None
     ) -> Channel:
-        """The channel (n,) of the same transmissions at an eavesdropper's antenna, without a deadline.
+        """The channel (n,) of the same transmissions at an eavesdropper's antenna, without a
+        deadline.
 
-        cohort: the same UEs with their own cells, and gain (n, 1) and fading of their links to that antenna; sent:
-        their channel at the base stations; group_of (n,): their `groups` there, None: all send together. Raises
-        TypeError for an ideal uplink.
+        cohort: the same UEs with their own cells, and gain (n, 1) and fading of their links to that
+        antenna; sent: their channel at the base stations; group_of (n,): their `groups` there,
+        None: all send together. Raises TypeError for an ideal uplink.
         """
         raise TypeError(f"{self.kind_name()}: nothing can be overheard")
 
@@ -328,7 +375,16 @@ class Ideal(Uplink):
         delay_s = np.minimum(cohort.compute_s, cohort.limit_s)
         trained = np.divide(delay_s, cohort.compute_s, out=np.ones(n), where=late)
         return Channel(
-            cohort.power_w, endless, endless, zero, zero, zero, delay_s, cohort.compute_j * trained, ~late, late
+            cohort.power_w,
+            endless,
+            endless,
+            zero,
+            zero,
+            zero,
+            delay_s,
+            cohort.compute_j * trained,
+            ~late,
+            late,
         )
 
     def heard(self, cohort: "Cohort") -> Decoded:

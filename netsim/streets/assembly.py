@@ -23,9 +23,9 @@ _NEIGHBOURS = 8  # vertices that an end is joined to
 class StreetLines:
     """Centre lines of n streets.
 
-    street_class (n,) : index into `graph.CLASSES`.
-    speed_m_s (n, 2, 3) : speed of each of `graph.MODES` along the line and against it, 0 where the mode is not allowed.
-    layer (n,) : 0 on the ground; lines of different layers (bridges, tunnels) meet at ends of lines only.
+    street_class (n,) : index into `graph.CLASSES`. speed_m_s (n, 2, 3) : speed of each of
+    `graph.MODES` along the line and against it, 0 where the mode is not allowed. layer (n,) : 0 on
+    the ground; lines of different layers (bridges, tunnels) meet at ends of lines only.
     """
 
     path: Paths
@@ -35,18 +35,24 @@ class StreetLines:
 
     @classmethod
     def two_way(cls, path: Paths, street_class: IntArray) -> StreetLines:
-        """Streets on the ground that are used in both directions, at the usual speeds of their classes."""
+        """Streets on the ground that are used in both directions, at the usual speeds of their
+        classes.
+        """
         return cls(path, street_class, usual_m_s(street_class), np.zeros_like(street_class))
 
     def clipped(self, area: Area) -> StreetLines:
-        """The parts of the lines inside the area; a line that leaves and returns becomes several."""
+        """The parts of the lines inside the area; a line that leaves and returns becomes
+        several.
+        """
         import shapely
 
         around = area.grown(_BORDER_M)
         whole = shapely.clip_by_rect(self.path.lines(), *around.low_m, *around.high_m)
         part, line = shapely.get_parts(whole, return_index=True)
         vertex_m, owner = shapely.get_coordinates(part, return_index=True)
-        path = Paths.measured(np.clip(vertex_m, area.low_m, area.high_m), np.bincount(owner, minlength=len(part)))
+        path = Paths.measured(
+            np.clip(vertex_m, area.low_m, area.high_m), np.bincount(owner, minlength=len(part))
+        )
         return StreetLines(path, self.street_class[line], self.speed_m_s[line], self.layer[line])
 
 
@@ -55,7 +61,8 @@ class Assembled:
     """A street graph, and what of its lines is not in it.
 
     loose_parts, loose_km : number and length of parts that are not connected with the largest one.
-    closed_km (3,) : length of the streets that pedestrians, cyclists or drivers may enter, but from which they do not
+    closed_km (3,) : length of the streets that pedestrians, cyclists or drivers may enter, but from
+    which they do not
         reach all others and return; they are closed to them.
     """
 
@@ -68,15 +75,22 @@ class Assembled:
         """Raises BadInput where pedestrians may enter no street of a file."""
         if not (self.graph.speed_m_s[..., WALK] > 0).any():
             raise BadInput(
-                f"{file}: no street in the area is open to pedestrians; give one with footways or side streets"
+                f"{file}: no street in the area is open to pedestrians; give one with "
+                f"footways or side streets"
             )
 
     def notices(self, file: str) -> Iterator[Notice]:
         """What is not open in the streets of a file."""
         if self.loose_parts:
-            yield notice("streets-unconnected", file=file, number=self.loose_parts, length_km=self.loose_km)
+            yield notice(
+                "streets-unconnected", file=file, number=self.loose_parts, length_km=self.loose_km
+            )
         names = ("pedestrians", "bicycles", "cars")
-        closed = [f"{km:.3g} km to {name}" for name, km in zip(names, self.closed_km.tolist(), strict=True) if km > 0]
+        closed = [
+            f"{km:.3g} km to {name}"
+            for name, km in zip(names, self.closed_km.tolist(), strict=True)
+            if km > 0
+        ]
         if closed:
             yield notice("streets-closed", file=file, closed=", ".join(closed))
 
@@ -84,14 +98,16 @@ class Assembled:
 def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
     """The street graph of polylines.
 
-    Lines are joined at vertices that they share, and at an end of a line that is within snap_m of a vertex of another
-    one. Lines that merely cross are not joined, nor are lines of different layers at vertices inside both. Streets that
-    cover the same segment become one street that is open to the modes of both. Nodes are vertices where streets meet,
-    end, or change class or speed; all other vertices belong to the centre line of a street. A loop that begins and ends
-    at one node has a second node in its middle, so no street leads from a node to itself.
+    Lines are joined at vertices that they share, and at an end of a line that is within snap_m of a
+    vertex of another one. Lines that merely cross are not joined, nor are lines of different layers
+    at vertices inside both. Streets that cover the same segment become one street that is open to
+    the modes of both. Nodes are vertices where streets meet, end, or change class or speed; all
+    other vertices belong to the centre line of a street. A loop that begins and ends at one node
+    has a second node in its middle, so no street leads from a node to itself.
 
-    The graph is the weakly connected part with the greatest length of streets. In it each mode keeps the streets on
-    which it reaches every other and returns: the strongly connected component of the greatest length.
+    The graph is the weakly connected part with the greatest length of streets. In it each mode
+    keeps the streets on which it reaches every other and returns: the strongly connected component
+    of the greatest length.
     """
     vertex, position_m = _joined(lines, snap_m)
     graph = _streets(_StraightSegments.of(lines, vertex), position_m)
@@ -136,7 +152,9 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
 
 
 def connected(tail: IntArray, head: IntArray, n: int, connection: str) -> IntArray:
-    """The number of the component (n,), weak or strong, of each of n nodes that are linked in pairs (k,)."""
+    """The number of the component (n,), weak or strong, of each of n nodes that are linked in pairs
+    (k,).
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -147,7 +165,9 @@ def connected(tail: IntArray, head: IntArray, n: int, connection: str) -> IntArr
 def _near(
     at_m: FloatArray, ends: IntArray, layer: IntArray, has_end: BoolArray, snap_m: float
 ) -> tuple[IntArray, IntArray]:
-    """Pairs of an end and a point nearer than snap_m to it: another end, or a vertex of the same layer."""
+    """Pairs of an end and a point nearer than snap_m to it: another end, or a vertex of the same
+    layer.
+    """
     from scipy.spatial import cKDTree
 
     nearest = np.arange(1, min(_NEIGHBOURS, len(at_m)) + 1)
@@ -161,7 +181,8 @@ def _near(
 
 @frozen
 class _StraightSegments:
-    """Straight segments between points (s, 2), the smaller one first; every pair of points once, in order.
+    """Straight segments between points (s, 2), the smaller one first; every pair of points once, in
+    order.
 
     street_class (s,); speed_m_s (s, 2, 3) : from the first point to the second, and back.
     """
@@ -191,8 +212,12 @@ class _StraightSegments:
         return cls(point[row], street_class, fastest_m_s)
 
     def inner(self, n_points: int) -> BoolArray:
-        """Which points (p,) lie inside a street: two segments of equal class and speeds meet there."""
-        leaving = np.concatenate([self.speed_m_s, self.speed_m_s[:, ::-1]]).reshape(2 * len(self.point), -1)
+        """Which points (p,) lie inside a street: two segments of equal class and speeds meet
+        there.
+        """
+        leaving = np.concatenate([self.speed_m_s, self.speed_m_s[:, ::-1]]).reshape(
+            2 * len(self.point), -1
+        )
         kind = _numbered(np.tile(self.street_class, 2), *leaving.T).reshape(2, -1).T
         end = np.argsort(self.point.ravel(), kind="stable")
         count = np.bincount(self.point.ravel(), minlength=n_points)
@@ -231,13 +256,17 @@ def _streets(segments: _StraightSegments, position_m: FloatArray) -> StreetGraph
     turned = begin > following
     speed_m_s[turned] = speed_m_s[turned, ::-1]
     path = Paths.measured(position_m[point], np.diff(first))
-    return StreetGraph(position_m, np.stack([begin, end], axis=1), segments.street_class[segment], speed_m_s, path)
+    return StreetGraph(
+        position_m, np.stack([begin, end], axis=1), segments.street_class[segment], speed_m_s, path
+    )
 
 
 def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, IntArray]:
-    """Runs of segments from node to node: the points (v,) that they pass, and where each begins among them (c + 1,).
+    """Runs of segments from node to node: the points (v,) that they pass, and where each begins
+    among them (c + 1,).
 
-    Segments are merged as lines between places (point, 0); at a node each has a place of its own, (node, end).
+    Segments are merged as lines between places (point, 0); at a node each has a place of its own,
+    (node, end).
     """
     import shapely
 
@@ -248,8 +277,12 @@ def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, In
 
 
 def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[BoolArray, int]:
-    """The open directions (s, 2) in the component of the greatest length, and the number of components."""
-    label = connected(graph.ends[open_to], graph.ends[:, ::-1][open_to], len(graph.node_m), connection)
+    """The open directions (s, 2) in the component of the greatest length, and the number of
+    components.
+    """
+    label = connected(
+        graph.ends[open_to], graph.ends[:, ::-1][open_to], len(graph.node_m), connection
+    )
     begin, end = label[graph.ends].T
     inside = open_to & (begin == end)[:, None]
     street = inside.any(axis=1)

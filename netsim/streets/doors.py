@@ -19,7 +19,8 @@ _MIN_AREA_M2 = 20.0
 
 @frozen
 class Access(Columns):
-    """Points on streets: street (k,), distance along_m (k,) from its beginning, and position at_m (k, 2).
+    """Points on streets: street (k,), distance along_m (k,) from its beginning, and position at_m
+    (k, 2).
 
     street is -1 where none is open to the mode of travel.
     """
@@ -50,23 +51,32 @@ class Premises:
         return len(self.building)
 
     def meets(self, mode: IntArray, which: IntArray) -> Access:
-        """Points at which some of the premises (m,) meet the streets, for a mode of travel each (m,)."""
+        """Points at which some of the premises (m,) meet the streets, for a mode of travel each
+        (m,).
+        """
         at = mode, which
         return Access(self.access.street[at], self.access.along_m[at], self.access.at_m[at])
 
     @classmethod
     def none(cls) -> Premises:
         """No building has a door."""
-        return cls(no_ints(), no_places(), Access(no_ints(), no_floats(), no_places()), no_ints(), no_floats())
+        return cls(
+            no_ints(),
+            no_places(),
+            Access(no_ints(), no_floats(), no_places()),
+            no_ints(),
+            no_floats(),
+        )
 
 
 def doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> Premises:
-    """Buildings that can be entered: at least 20 m2 large, at most 150 m from a street that is open to pedestrians.
+    """Buildings that can be entered: at least 20 m2 large, at most 150 m from a street that is open
+    to pedestrians.
 
     footprint, height_m (n,) : polygons and heights of all buildings.
 
-    The door is the point of the facade, courtyards included, that is nearest to such a street. From the door, a cyclist
-    or driver walks straight to the nearest street that is open to the vehicle.
+    The door is the point of the facade, courtyards included, that is nearest to such a street. From
+    the door, a cyclist or driver walks straight to the nearest street that is open to the vehicle.
 
     Storeys are the height divided by 3 m and rounded, at least 1.
     """
@@ -76,17 +86,25 @@ def doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> Premis
     large = np.flatnonzero(area_m2 >= _MIN_AREA_M2)
     wall = shapely.boundary(footprint[large])
     line = graph.path.lines()[(graph.speed_m_s[:, :, WALK] > 0).any(axis=1)]
-    row, nearest = shapely.STRtree(line).query_nearest(wall, max_distance=_MAX_DOOR_DISTANCE_M, all_matches=False)
+    row, nearest = shapely.STRtree(line).query_nearest(
+        wall, max_distance=_MAX_DOOR_DISTANCE_M, all_matches=False
+    )
     building = large[row]
     door_m = shapely.get_coordinates(shapely.shortest_line(wall[row], line[nearest]))[::2]
     floors = np.maximum(1, np.floor(height_m[building] / STOREY_M + 0.5)).astype(int)
     by_mode = [access(graph, door_m, mode) for mode in range(len(MODES))]
-    street, along_m, at_m = (np.stack([getattr(a, name) for a in by_mode]) for name in ("street", "along_m", "at_m"))
-    return Premises(building, door_m, Access(street, along_m, at_m), floors, area_m2[building] * floors)
+    street, along_m, at_m = (
+        np.stack([getattr(a, name) for a in by_mode]) for name in ("street", "along_m", "at_m")
+    )
+    return Premises(
+        building, door_m, Access(street, along_m, at_m), floors, area_m2[building] * floors
+    )
 
 
 def access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access:
-    """The point of a street open to a mode that is nearest to each position (k, 2); street -1 and NaN without one."""
+    """The point of a street open to a mode that is nearest to each position (k, 2); street -1 and
+    NaN without one.
+    """
     import shapely
 
     open_to = np.flatnonzero((graph.speed_m_s[:, :, mode] > 0).any(axis=1))
@@ -96,7 +114,9 @@ def access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access:
     line = graph.path.lines()[open_to]
     point = shapely.points(position_m)
     _, nearest = shapely.STRtree(line).query_nearest(point, all_matches=False)
-    along_m = np.minimum(shapely.line_locate_point(line[nearest], point), graph.length_m[open_to[nearest]])
+    along_m = np.minimum(
+        shapely.line_locate_point(line[nearest], point), graph.length_m[open_to[nearest]]
+    )
     at_m = shapely.get_coordinates(shapely.line_interpolate_point(line[nearest], along_m))
     return Access(open_to[nearest], along_m, at_m)
 

@@ -1,4 +1,6 @@
-"""Polylines, and the street graph: streets with a centre line, a class, and a speed by mode of travel and direction."""
+"""Polylines, and the street graph: streets with a centre line, a class, and a speed by mode of
+travel and direction.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from netsim.units import FloatArray, IntArray
 class Paths:
     """Polylines, n of them: path i passes vertex_m[first[i]:first[i + 1]] (v, 2).
 
-    along (v,) : what has passed since the beginning of the path, ascending: a distance in m, or a time in s.
+    along (v,) : what has passed since the beginning of the path, ascending: a distance in m, or a
+    time in s.
     """
 
     vertex_m: FloatArray
@@ -49,7 +52,11 @@ class Paths:
         """All paths, one after the other."""
         count = np.concatenate([np.diff(each.first) for each in pieces])
         vertex_m = np.concatenate([each.vertex_m for each in pieces])
-        return cls(vertex_m, np.append(0, np.cumsum(count)), np.concatenate([each.along for each in pieces]))
+        return cls(
+            vertex_m,
+            np.append(0, np.cumsum(count)),
+            np.concatenate([each.along for each in pieces]),
+        )
 
     def __len__(self) -> int:
         return len(self.first) - 1
@@ -85,7 +92,9 @@ class Paths:
         return Paths(self.vertex_m[vertex], first, self.along[vertex])
 
     def position(self, row: IntArray, passed: FloatArray) -> FloatArray:
-        """Positions (k, 2) on paths `row` (k,), of two vertices or more, after a distance or time each."""
+        """Positions (k, 2) on paths `row` (k,), of two vertices or more, after a distance or time
+        each.
+        """
         i = self.first[row]
         last = self.first[row + 1] - 2
         while (i < last).any():  # bisection: the last vertex that has been reached
@@ -117,10 +126,9 @@ DRIVE_M_S = np.array([50, 50, 40, 30, 15, 0, 0]) * KM_H
 class StreetGraph:
     """n nodes, and s streets between them.
 
-    node_m (n, 2) : junctions and ends of streets.
-    ends (s, 2) : nodes at which the centre line of a street begins and ends.
-    street_class (s,) : index into `CLASSES`.
-    speed_m_s (s, 2, 3) : travel speed of each of `MODES` along the centre line and against it, 0 where the mode is not
+    node_m (n, 2) : junctions and ends of streets. ends (s, 2) : nodes at which the centre line of a
+    street begins and ends. street_class (s,) : index into `CLASSES`. speed_m_s (s, 2, 3) : travel
+    speed of each of `MODES` along the centre line and against it, 0 where the mode is not
         allowed.
     path : the centre lines.
     """
@@ -146,9 +154,11 @@ class StreetGraph:
 
 
 def usual_m_s(street_class: IntArray) -> FloatArray:
-    """Speeds (n, 2, 3) of `MODES` in both directions of streets of classes (n,), without a speed limit.
+    """Speeds (n, 2, 3) of `MODES` in both directions of streets of classes (n,), without a speed
+    limit.
 
-    Pedestrians use all classes at 1.4 m/s, bicycles all except `pedestrian` at 4.5 m/s, and cars `DRIVE_M_S`.
+    Pedestrians use all classes at 1.4 m/s, bicycles all except `pedestrian` at 4.5 m/s, and cars
+    `DRIVE_M_S`.
     """
     table = np.zeros((len(CLASSES), 2, len(MODES)))
     table[:, :, WALK] = WALK_M_S

@@ -37,25 +37,49 @@ class StreetKind:
 
 KINDS = {
     name: StreetKind(**kind)
-    for name, kind in tomllib.loads(Path(__file__).with_name("highways.toml").read_text(encoding="utf-8")).items()
+    for name, kind in tomllib.loads(
+        Path(__file__).with_name("highways.toml").read_text(encoding="utf-8")
+    ).items()
 }
 """Values of `highway` that are read as streets; others are left out and counted."""
 
 _NO_HIGHWAY = "without a tag highway"
 _LISTED = re.compile(r"(?:^\(\d+:)?([^][(){}'\",;]+)")
-_CLOSED = frozenset(("no", "private", "agricultural", "forestry", "military", "emergency", "use_sidepath", "dismount"))
-_OPEN = frozenset(("yes", "designated", "permissive", "destination", "customers", "official", "public"))
+_CLOSED = frozenset(
+    (
+        "no",
+        "private",
+        "agricultural",
+        "forestry",
+        "military",
+        "emergency",
+        "use_sidepath",
+        "dismount",
+    )
+)
+_OPEN = frozenset(
+    ("yes", "designated", "permissive", "destination", "customers", "official", "public")
+)
 _ACCESS = {
     "walk": ("foot", "access"),
     "cycle": ("bicycle", "vehicle", "access"),
     "drive": ("motorcar", "motor_vehicle", "vehicle", "access"),
 }
 """Keys of a mode, the most specific first."""
-_GROUPS = ("vehicle", "access")  # may close a street, but not open it to a mode that usually may not use it
+_GROUPS = (
+    "vehicle",
+    "access",
+)  # may close a street, but not open it to a mode that usually may not use it
 _ONE_WAY = {
-    "yes": (True, False), "true": (True, False), "1": (True, False), "-1": (False, True), "reverse": (False, True),
-    "no": (True, True), "false": (True, True), "0": (True, True),
-}  # fmt: skip
+    "yes": (True, False),
+    "true": (True, False),
+    "1": (True, False),
+    "-1": (False, True),
+    "reverse": (False, True),
+    "no": (True, True),
+    "false": (True, True),
+    "0": (True, True),
+}
 """Values of `oneway` -> whether the street is open along the line, and against it."""
 _SMALL_DRIVE_KM_H = 15  # where the tags let cars onto a street that is not made for them
 _WORDS_M_S = {"walk": 7 * KM_H, "none": 130 * KM_H}
@@ -65,7 +89,9 @@ _MILE_H = 1.609344 * KM_H
 
 @frozen
 class Street:
-    """Index of the class, speeds (2, 3) of `MODES` along the line and against it in m/s, and the layer."""
+    """Index of the class, speeds (2, 3) of `MODES` along the line and against it in m/s, and the
+    layer.
+    """
 
     street_class: int
     speed_m_s: FloatArray
@@ -75,10 +101,11 @@ class Street:
 def street_of(tags: Mapping[str, object]) -> Street | str:
     """The street that the tags describe, or why it is left out.
 
-    Values may be lists, of which the first that is known counts, as in exports of simplified networks; also as text.
+    Values may be lists, of which the first that is known counts, as in exports of simplified
+    networks; also as text.
 
-    Sources: OpenStreetMap wiki, pages `Key:highway`, `Key:access` (the more specific key counts), `Key:oneway`,
-    `Key:maxspeed`, `Key:layer`. Speeds without a limit are judgement.
+    Sources: OpenStreetMap wiki, pages `Key:highway`, `Key:access` (the more specific key counts),
+    `Key:oneway`, `Key:maxspeed`, `Key:layer`. Speeds without a limit are judgement.
     """
     words = defaultdict(tuple, {key: _words(value) for key, value in tags.items()})
     highway = words["highway"]
@@ -90,13 +117,19 @@ def street_of(tags: Mapping[str, object]) -> Street | str:
     if "yes" in words["area"]:
         return "areas"
     usual = (kind.walk, kind.cycle, kind.drive_km_h > 0)
-    open_to = np.array([_is_open(words, mode, usually) for mode, usually in zip(MODES, usual, strict=True)])
+    open_to = np.array(
+        [_is_open(words, mode, usually) for mode, usually in zip(MODES, usual, strict=True)]
+    )
     if not open_to.any():
         return "closed to all modes"
     limit_m_s = _limit_m_s(words["maxspeed"]) or (kind.drive_km_h or _SMALL_DRIVE_KM_H) * KM_H
-    drive_m_s = [_limit_m_s(words[f"maxspeed:{way}"]) or limit_m_s for way in ("forward", "backward")]
+    drive_m_s = [
+        _limit_m_s(words[f"maxspeed:{way}"]) or limit_m_s for way in ("forward", "backward")
+    ]
     fastest_m_s = np.array([[WALK_M_S, CYCLE_M_S, each] for each in drive_m_s])
-    return Street(CLASSES.index(kind.street_class), open_to * _directions(words) * fastest_m_s, _layer(words))
+    return Street(
+        CLASSES.index(kind.street_class), open_to * _directions(words) * fastest_m_s, _layer(words)
+    )
 
 
 def _is_open(words: Mapping[str, Words], mode: str, usually: bool) -> bool:
@@ -111,15 +144,21 @@ def _is_open(words: Mapping[str, Words], mode: str, usually: bool) -> bool:
 
 
 def _directions(words: Mapping[str, Words]) -> FloatArray:
-    """Whether each mode may go along the line, and against it (2, 3), 0 or 1; pedestrians always may."""
-    round_ = _first(words["junction"]) in ("roundabout", "circular") or "motorway" in words["highway"]
+    """Whether each mode may go along the line, and against it (2, 3), 0 or 1; pedestrians always
+    may.
+    """
+    round_ = (
+        _first(words["junction"]) in ("roundabout", "circular") or "motorway" in words["highway"]
+    )
     ways = np.array(_ONE_WAY.get(_first(words["oneway"]), (True, not round_)))
     both = _first(words["oneway:bicycle"]) in ("no", "false", "0")
     return np.stack([np.ones(2), ways | both, ways], axis=1)
 
 
 def _limit_m_s(values: Words) -> float | None:
-    """A speed limit: km/h, "30 mph", "walk", "none"; the first that can be read. None where there is none."""
+    """A speed limit: km/h, "30 mph", "walk", "none"; the first that can be read. None where there
+    is none.
+    """
     for word in values:
         if word in _WORDS_M_S:
             return _WORDS_M_S[word]
@@ -145,28 +184,39 @@ def _words(value: object) -> Words:
     A text has them with semicolons, or as tools print a list: ['30', '50'] or (2:30,50).
     """
     if isinstance(value, list):
-        return tuple(word for each in value[:_MAX_VALUES] if not isinstance(each, list) for word in _words(each))
+        return tuple(
+            word
+            for each in value[:_MAX_VALUES]
+            if not isinstance(each, list)
+            for word in _words(each)
+        )
     if absent(value) or isinstance(value, dict):
         return ()
     if isinstance(value, bool):
         return ("yes",) if value else ("no",)
     text = str(value).strip()[:_MAX_LENGTH]
     words = _LISTED.findall(text) if text[:1] in ("[", "(", "{") else text.split(";")
-    return tuple(word.strip().lower().removesuffix(".0") for word in words[:_MAX_VALUES] if not absent(word))
+    return tuple(
+        word.strip().lower().removesuffix(".0") for word in words[:_MAX_VALUES] if not absent(word)
+    )
 
 
 def _first(values: Words) -> str:
     return values[0] if values else ""
 
 
-def read_osm(file: str, crs: str = "auto", origin_deg: LatLon | None = None) -> tuple[StreetLines, tuple[Notice, ...]]:
-    """The streets of a GeoJSON FeatureCollection, and notices on what is left out. Raises BadInput with one line.
+def read_osm(
+    file: str, crs: str = "auto", origin_deg: LatLon | None = None
+) -> tuple[StreetLines, tuple[Notice, ...]]:
+    """The streets of a GeoJSON FeatureCollection, and notices on what is left out. Raises BadInput
+    with one line.
 
-    Features are LineStrings and MultiLineStrings with tags of OpenStreetMap, as exports of Overpass and osmnx hold
-    them; see `street_of`.
+    Features are LineStrings and MultiLineStrings with tags of OpenStreetMap, as exports of Overpass
+    and osmnx hold them; see `street_of`.
 
     crs : system of coordinates that neither look like degrees nor have a system stated in the file.
-    origin_deg : latitude and longitude of (0, 0), None for local metres. A file in degrees needs it.
+    origin_deg : latitude and longitude of (0, 0), None for local metres. A file in degrees needs
+    it.
     """
     import shapely
 
@@ -177,7 +227,11 @@ def read_osm(file: str, crs: str = "auto", origin_deg: LatLon | None = None) -> 
     streets = []
     kept = []
     for k, (shape, i) in enumerate(zip(line, feature.tolist(), strict=True)):
-        found = street[i] if shape.geom_type == "LineString" or street[i] == _NO_HIGHWAY else shape.geom_type
+        found = (
+            street[i]
+            if shape.geom_type == "LineString" or street[i] == _NO_HIGHWAY
+            else shape.geom_type
+        )
         if isinstance(found, Street):
             streets.append(found)
             kept.append(k)
@@ -187,7 +241,8 @@ def read_osm(file: str, crs: str = "auto", origin_deg: LatLon | None = None) -> 
     feature = feature[kept]
     if not streets:
         raise BadInput(
-            f"{file}: features: there is no street in it{_had(skipped)}; give LineStrings with a tag highway"
+            f"{file}: features: there is no street in it{_had(skipped)}; give "
+            f"LineStrings with a tag highway"
         )
     vertex, owner = shapely.get_coordinates(line, return_index=True)
     crs = features.crs or ("lonlat" if spans_degrees(vertex) else crs)
@@ -199,7 +254,8 @@ def read_osm(file: str, crs: str = "auto", origin_deg: LatLon | None = None) -> 
             says = "local metres and the buildings in degrees"
             remedy = "state the streets' system in the file's member crs"
         raise BadInput(
-            f"{file}: the streets are in {says}, so they share no origin; {remedy}, or give both in one system"
+            f"{file}: the streets are in {says}, so they share no origin; {remedy}, or "
+            f"give both in one system"
         )
     vertex_m = vertex if lon_lat is None or origin_deg is None else projected(lon_lat, origin_deg)
     lines = StreetLines(
@@ -209,7 +265,9 @@ def read_osm(file: str, crs: str = "auto", origin_deg: LatLon | None = None) -> 
         layer=np.array([each.layer for each in streets]),
     )
     n = skipped.total()
-    return lines, (notice("streets-shapes-left-out", file=file, number=n, found=_had(skipped)),) if n else ()
+    return lines, (
+        notice("streets-shapes-left-out", file=file, number=n, found=_had(skipped)),
+    ) if n else ()
 
 
 def _had(skipped: Counter[str]) -> str:

@@ -1,6 +1,7 @@
 """Routes by least travel time, and the trips of UEs along them.
 
-A trip leads out of a street, along a shortest path, and into another street; it is kept as slices of streets.
+A trip leads out of a street, along a shortest path, and into another street; it is kept as slices
+of streets.
 """
 
 from collections.abc import Sequence
@@ -22,8 +23,8 @@ _LAST = 2**40  # step of the last slice of a trip
 class Slices(Columns):
     """Parts of streets that trips use, s of them.
 
-    trip (s,) : the trip; step (s,) : ascending along a trip; street (s,) : the street, used from from_m to to_m (s,),
-    distances from its beginning.
+    trip (s,) : the trip; step (s,) : ascending along a trip; street (s,) : the street, used from
+    from_m to to_m (s,), distances from its beginning.
     """
 
     trip: IntArray
@@ -40,13 +41,17 @@ class Slices(Columns):
         return every.select(order[every.to_m[order] != every.from_m[order]])
 
     def polyline(self, graph: StreetGraph) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The vertices of each slice but its last: slice (v,), position (v, 2), distance from its start (v,), m."""
+        """The vertices of each slice but its last: slice (v,), position (v, 2), distance from its
+        start (v,), m.
+        """
         low_m = np.minimum(self.from_m, self.to_m)
         high_m = np.maximum(self.from_m, self.to_m)
         path = graph.path.select(self.street)
         inner = np.flatnonzero((path.along > low_m[path.owner]) & (path.along < high_m[path.owner]))
         slice_ = np.concatenate([np.arange(len(self.trip)), path.owner[inner]])
-        position_m = np.concatenate([path.position(np.arange(len(path)), self.from_m), path.vertex_m[inner]])
+        position_m = np.concatenate(
+            [path.position(np.arange(len(path)), self.from_m), path.vertex_m[inner]]
+        )
         gone_m = np.abs(np.concatenate([self.from_m, path.along[inner]]) - self.from_m[slice_])
         order = np.lexsort((gone_m, slice_))
         return slice_[order], position_m[order], gone_m[order]
@@ -55,20 +60,28 @@ class Slices(Columns):
 class Routes:
     """Routes of least travel time on a street graph.
 
-    A trip leads straight from a door to a point of a street at walking speed, along streets to another point, and
-    straight to a door. Shortest path trees are kept for later trips to the same nodes; they change no result.
+    A trip leads straight from a door to a point of a street at walking speed, along streets to
+    another point, and straight to a door. Shortest path trees are kept for later trips to the same
+    nodes; they change no result.
     """
 
     def __init__(self, graph: StreetGraph) -> None:
         self.graph = graph
         self._trees = [_Trees(graph, mode) for mode in range(len(MODES))]
 
-    def trips(self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray) -> Paths:
+    def trips(
+        self,
+        origin: Access,
+        destination: Access,
+        mode: IntArray,
+        from_m: FloatArray,
+        to_m: FloatArray,
+    ) -> Paths:
         """The trips from from_m to to_m (k, 2), doors as a rule, by time since departure in s.
 
-        mode (k,) : index into `graph.MODES`. origin, destination : points of streets open to that mode, k rows each. Of
-        equally fast routes the same one is always taken. A trip begins at from_m and ends at to_m exactly, and its
-        times are strictly ascending.
+        mode (k,) : index into `graph.MODES`. origin, destination : points of streets open to that
+        mode, k rows each. Of equally fast routes the same one is always taken. A trip begins at
+        from_m and ends at to_m exactly, and its times are strictly ascending.
         """
         slices = self._fastest(origin, destination, mode)
         return self._timed(slices, mode, np.stack([from_m, origin.at_m, destination.at_m, to_m]))
@@ -86,7 +99,8 @@ class Routes:
         return Slices.join(pieces)
 
     def _timed(self, slices: Slices, mode: IntArray, stop_m: FloatArray) -> Paths:
-        """Trips by their slices, and by the places (4, k, 2) where they begin, meet streets, leave them and end.
+        """Trips by their slices, and by the places (4, k, 2) where they begin, meet streets, leave
+        them and end.
 
         Vertices at which no time has passed since the one before are left out.
         """
@@ -104,7 +118,9 @@ class Routes:
         arrive_s = out_s + upto_s[:, -1]
         owner, position_m, gone_m = slices.polyline(self.graph)
         at_s = out_s[trip_of] + upto_s[trip_of, rank]
-        at_s = np.minimum(at_s[owner] + gone_m / speed_m_s[owner], (at_s + spent_s)[owner])  # against rounding
+        at_s = np.minimum(
+            at_s[owner] + gone_m / speed_m_s[owner], (at_s + spent_s)[owner]
+        )  # against rounding
         trip = np.concatenate([each, trip_of[owner], each, each])
         time_s = np.concatenate([0.0 * out_s, at_s, arrive_s, arrive_s + in_s])
         vertex_m = np.concatenate([stop_m[0], position_m, stop_m[2], stop_m[3]])
@@ -120,8 +136,8 @@ class Routes:
 class _Trees:
     """Shortest path trees of one mode by destination, for at most `capacity` of them.
 
-    A row of `following` and `time_s` (capacity, n) has the next node on the way to a destination, negative where there
-    is none, and the time to it in s, from all nodes.
+    A row of `following` and `time_s` (capacity, n) has the next node on the way to a destination,
+    negative where there is none, and the time to it in s, from all nodes.
     """
 
     def __init__(self, graph: StreetGraph, mode: int) -> None:
@@ -148,15 +164,18 @@ class _Trees:
         self._reversed = csr_array((time_s[best], (head[best], tail[best])), shape=(n, n))
 
     def way(self, node: IntArray, following: IntArray) -> tuple[IntArray, IntArray]:
-        """The streets (k,) from nodes to neighbours of theirs (k,), and whether they lead against the centre line."""
+        """The streets (k,) from nodes to neighbours of theirs (k,), and whether they lead against
+        the centre line.
+        """
         row = np.searchsorted(self._pair, node * len(self.graph.node_m) + following)
         return self._street[row], self._backward[row]
 
     def rows(self, destination: IntArray) -> IntArray:
-        """The rows (k,) of `following` and `time_s` for destinations (k,), at most `capacity` different.
+        """The rows (k,) of `following` and `time_s` for destinations (k,), at most `capacity`
+        different.
 
-        They are valid until the next call. Dijkstra's algorithm on the reversed graph: the predecessor of a node is
-        the next one on its way.
+        They are valid until the next call. Dijkstra's algorithm on the reversed graph: the
+        predecessor of a node is the next one on its way.
         """
         from scipy.sparse.csgraph import dijkstra
 
@@ -168,7 +187,9 @@ class _Trees:
         if missing:
             n = len(self._row)
             row = range(n, n + len(missing))
-            self.time_s[row], self.following[row] = dijkstra(self._reversed, indices=missing, return_predecessors=True)
+            self.time_s[row], self.following[row] = dijkstra(
+                self._reversed, indices=missing, return_predecessors=True
+            )
             self._row |= zip(missing, row, strict=True)
         return np.array([self._row[node] for node in wanted.tolist()], dtype=int)[index]
 
@@ -176,8 +197,9 @@ class _Trees:
 def _found(trees: _Trees, trip: IntArray, origin: Access, destination: Access) -> list[Slices]:
     """The slices of the fastest trips (k,) of one mode.
 
-    At each end of a trip the street may be used in both directions, if they are open: the fastest of the four
-    combinations and, on one street, of the direct way is taken; of equally fast ones the first.
+    At each end of a trip the street may be used in both directions, if they are open: the fastest
+    of the four combinations and, on one street, of the direct way is taken; of equally fast ones
+    the first.
     """
     length_m = trees.graph.length_m
     ends = trees.graph.ends
@@ -204,7 +226,8 @@ def _found(trees: _Trees, trip: IntArray, origin: Access, destination: Access) -
 
 
 def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
-    """Times (k, 2) from points of streets to their ends, along the centre line and against it, or from their ends.
+    """Times (k, 2) from points of streets to their ends, along the centre line and against it, or
+    from their ends.
 
     Infinite for a direction that is closed.
     """
@@ -218,14 +241,18 @@ def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
 
 
 def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
-    """Time (k,) along one street; infinite where the points are on different streets, or the direction is closed."""
+    """Time (k,) along one street; infinite where the points are on different streets, or the
+    direction is closed.
+    """
     way_m = destination.along_m - origin.along_m
     speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(int)]
     same = (origin.street == destination.street) & (speed_m_s > 0)
     return np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same)
 
 
-def _followed(trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, row: IntArray) -> Slices:
+def _followed(
+    trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, row: IntArray
+) -> Slices:
     """The streets from nodes to targets (k,) along the trees of rows (k,)."""
     pieces = [(trip[:0], trip[:0], node[:0], node[:0])]
     while len(trip := trip[moving := node != target]):

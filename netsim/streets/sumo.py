@@ -25,7 +25,11 @@ _MAX_VERTICES = 10_000_000
 _MAX_ABS = 1e8  # coordinate
 _MAX_M_S = 300 * KM_H
 _APART_M = 0.01  # of the first vertex of an edge from its junction
-_CLASS_FROM_M_S = ((70 * KM_H, "primary"), (40 * KM_H, "secondary"), (0.0, "residential"))  # of edges without a type
+_CLASS_FROM_M_S = (
+    (70 * KM_H, "primary"),
+    (40 * KM_H, "secondary"),
+    (0.0, "residential"),
+)  # of edges without a type
 _MAX_PROJECTION = 500  # characters
 _PARAMETER = re.compile(
     r"\+?(?:proj=(?:utm|e?tmerc|(?:web)?merc|lcc|laea|aea|aeqd|sterea?|somerc|eqc|cass)|(?:ellps|datum)=\w{1,20}"
@@ -39,7 +43,9 @@ Place = tuple[float, float]
 
 @dataclass
 class _SumoEdge:
-    """An edge as the file has it; `speed_m_s` (3,) is the highest of the lanes that are open to a mode, 0 for none."""
+    """An edge as the file has it; `speed_m_s` (3,) is the highest of the lanes that are open to a
+    mode, 0 for none.
+    """
 
     tail: str
     head: str
@@ -49,17 +55,23 @@ class _SumoEdge:
     speed_m_s: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
-def read_sumo(file: str, origin_deg: LatLon | None = None) -> tuple[StreetLines, tuple[Notice, ...], NetLocation]:
-    """The streets of a SUMO network, notices on what is left out, and where it lies. Raises BadInput with one line.
+def read_sumo(
+    file: str, origin_deg: LatLon | None = None
+) -> tuple[StreetLines, tuple[Notice, ...], NetLocation]:
+    """The streets of a SUMO network, notices on what is left out, and where it lies. Raises
+    BadInput with one line.
 
-    An edge runs from the centre of one junction to that of the next, along its shape, or the mean shape of its lanes.
-    Pedestrians, bicycles and passenger cars may use it where one of its lanes is open to them, cars at the lane's
-    speed, pedestrians in both directions. The class is that of the edge's type (``highway.residential``), or else by
-    speed: primary from 70 km/h, secondary from 40 km/h, residential below. Edges with a `function` (inside junctions,
-    crossings) are left out. Edges meet at junctions only.
+    An edge runs from the centre of one junction to that of the next, along its shape, or the mean
+    shape of its lanes. Pedestrians, bicycles and passenger cars may use it where one of its lanes
+    is open to them, cars at the lane's speed, pedestrians in both directions. The class is that of
+    the edge's type (``highway.residential``), or else by speed: primary from 70 km/h, secondary
+    from 40 km/h, residential below. Edges with a `function` (inside junctions, crossings) are left
+    out. Edges meet at junctions only.
 
-    origin_deg : latitude and longitude of (0, 0), None for local metres: the coordinates that the network was made
-        from, without its `netOffset`. A network with a projection needs an origin, one without needs none.
+    origin_deg : latitude and longitude of (0, 0), None for local metres: the coordinates that the
+    network was made
+        from, without its `netOffset`. A network with a projection needs an origin, one without
+        needs none.
     """
     net = _SumoNet(file, origin_deg)
     return _lines(net), net.notices(), net.location
@@ -67,8 +79,8 @@ def read_sumo(file: str, origin_deg: LatLon | None = None) -> tuple[StreetLines,
 
 @dataclass(frozen=True)
 class NetLocation:
-    """Where a network lies: its file, its `netOffset`, the parameters of its projection for PROJ, empty for none, and
-    latitude and longitude of (0, 0) of the plane.
+    """Where a network lies: its file, its `netOffset`, the parameters of its projection for PROJ,
+    empty for none, and latitude and longitude of (0, 0) of the plane.
     """
 
     file: str
@@ -83,8 +95,12 @@ class NetLocation:
             remedy = "set crs to that of the buildings, or make it without"
             if not self.projection:
                 says = "no projection and the city an origin in degrees"
-                remedy = "make the network with one (netconvert --proj.utm), or leave origin_deg out"
-            raise BadInput(f"{self.file}: location: the network has {says}, so they share no origin; {remedy}")
+                remedy = (
+                    "make the network with one (netconvert --proj.utm), or leave origin_deg out"
+                )
+            raise BadInput(
+                f"{self.file}: location: the network has {says}, so they share no origin; {remedy}"
+            )
         if self.origin_deg is None:
             return position_m - self.offset_m
         return projected(self.lon_lat(position_m), self.origin_deg)
@@ -114,18 +130,24 @@ class _SumoNet(XmlFile):
         self.read(self._begin, self._end)
         if not self.edges:
             raise BadInput(
-                f"{path}: there is no edge in it that pedestrians, bicycles or cars may use; give a SUMO net.xml"
+                f"{path}: there is no edge in it that pedestrians, bicycles or cars may "
+                f"use; give a SUMO net.xml"
             )
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         if not self._root:
             self._root = name
             if name != "net":
-                self.refuse(f"<{shown(name, quote=False)}> is not a SUMO network; give a file that netconvert wrote")
+                self.refuse(
+                    f"<{shown(name, quote=False)}> is not a SUMO network; give a file "
+                    f"that netconvert wrote"
+                )
         elif name == "location":
             offset_m = self._places(attributes.get("netOffset", "0,0"))[0]
             projection = attributes.get("projParameter", "").strip().removeprefix("!")
-            self.location = NetLocation(self.source.path, offset_m, projection, self.location.origin_deg)
+            self.location = NetLocation(
+                self.source.path, offset_m, projection, self.location.origin_deg
+            )
         elif name == "edge":
             self._begin_edge(attributes)
         elif name == "lane":
@@ -148,7 +170,9 @@ class _SumoNet(XmlFile):
             (self.inner, "are inside junctions, or crossings"),
         )
         file = self.source.path
-        return tuple(notice("streets-edges-left-out", file=file, number=n, why=why) for n, why in counts if n)
+        return tuple(
+            notice("streets-edges-left-out", file=file, number=n, why=why) for n, why in counts if n
+        )
 
     def _begin_edge(self, attributes: dict[str, str]) -> None:
         self._edge = None
@@ -161,9 +185,13 @@ class _SumoNet(XmlFile):
             tail = attributes["from"]
             head = attributes["to"]
         except KeyError:
-            self.refuse(f"edge {shown(attributes.get('id', ''))} without from or to; give both junctions")
+            self.refuse(
+                f"edge {shown(attributes.get('id', ''))} without from or to; give both junctions"
+            )
         shape = attributes.get("shape", "")
-        self._edge = _SumoEdge(tail, head, attributes.get("type", ""), self._places(shape) if shape.strip() else [])
+        self._edge = _SumoEdge(
+            tail, head, attributes.get("type", ""), self._places(shape) if shape.strip() else []
+        )
 
     def _lane(self, attributes: dict[str, str]) -> None:
         edge = self._edge
@@ -171,7 +199,10 @@ class _SumoNet(XmlFile):
             return
         speed_m_s = number(attributes.get("speed", ""))
         if not 0 < speed_m_s < math.inf:
-            self.refuse(f"speed {shown(attributes.get('speed', ''))} of a lane is not a number above 0; give m/s")
+            self.refuse(
+                f"speed {shown(attributes.get('speed', ''))} of a lane is not a number "
+                f"above 0; give m/s"
+            )
         fastest = WALK_M_S, CYCLE_M_S, min(speed_m_s, _MAX_M_S)
         for mode, open_to in enumerate(_permitted(attributes)):
             edge.speed_m_s[mode] = max(edge.speed_m_s[mode], open_to * fastest[mode])
@@ -195,22 +226,29 @@ class _SumoNet(XmlFile):
 
 
 def _permitted(lane: dict[str, str]) -> list[bool]:
-    """Which of `MODES` a lane is open to: SUMO's `allow`, else all that `disallow` does not name."""
+    """Which of `MODES` a lane is open to: SUMO's `allow`, else all that `disallow` does not
+    name.
+    """
     allows = "allow" in lane
     words = lane.get("allow" if allows else "disallow", "").split()
     return [(vehicle in words or "all" in words) == allows for vehicle in _VEHICLES]
 
 
 def _lines(net: _SumoNet) -> StreetLines:
-    """All edges as lines; those between the same two junctions share a layer, because others never meet them."""
+    """All edges as lines; those between the same two junctions share a layer, because others never
+    meet them.
+    """
     vertices = [_line(net, edge) for edge in net.edges]
     layers: dict[frozenset[str], int] = {}
     vertex_m = net.location.plane_m(np.array(list(chain.from_iterable(vertices))))
     return StreetLines(
         path=Paths.measured(vertex_m, np.array([len(line) for line in vertices])),
         street_class=np.array([CLASSES.index(_class(edge)) for edge in net.edges]),
-        speed_m_s=np.array([edge.speed_m_s for edge in net.edges])[:, None] * [[1, 1, 1], [1, 0, 0]],
-        layer=np.array([layers.setdefault(frozenset((e.tail, e.head)), len(layers)) for e in net.edges]),
+        speed_m_s=np.array([edge.speed_m_s for edge in net.edges])[:, None]
+        * [[1, 1, 1], [1, 0, 0]],
+        layer=np.array(
+            [layers.setdefault(frozenset((e.tail, e.head)), len(layers)) for e in net.edges]
+        ),
     )
 
 
@@ -218,17 +256,22 @@ def _line(net: _SumoNet, edge: _SumoEdge) -> list[Place]:
     for junction in (edge.tail, edge.head):
         if junction not in net.junction:
             raise BadInput(
-                f"{net.source.path}: junction {shown(junction)} of an edge is not in the file; give the whole network"
+                f"{net.source.path}: junction {shown(junction)} of an edge is not in the "
+                f"file; give the whole network"
             )
     start = net.junction[edge.tail]
     end = net.junction[edge.head]
     shape = edge.shape or _mean(edge.lanes)
-    inner = [place for place in shape if min(math.dist(place, start), math.dist(place, end)) > _APART_M]
+    inner = [
+        place for place in shape if min(math.dist(place, start), math.dist(place, end)) > _APART_M
+    ]
     return [start, *inner, end]
 
 
 def _mean(lanes: list[list[Place]]) -> list[Place]:
-    """The mean shape of lanes that bend; nothing for straight ones, which run beside the line between the junctions."""
+    """The mean shape of lanes that bend; nothing for straight ones, which run beside the line
+    between the junctions.
+    """
     alike = [lane for lane in lanes if len(lane) == len(lanes[0]) > 2]
     return [(x, y) for x, y in np.mean(alike, axis=0)[1:-1].tolist()] if alike else []
 

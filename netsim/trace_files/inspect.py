@@ -15,7 +15,14 @@ from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
 from netsim.errors import counted
 from netsim.notice import doubts_in
-from netsim.trace_files.read import TraceFile, busiest_cells, formats, outlying, repeated, trace_file
+from netsim.trace_files.read import (
+    TraceFile,
+    busiest_cells,
+    formats,
+    outlying,
+    repeated,
+    trace_file,
+)
 from netsim.traces.moves import Index, Moves, doubts, steps_of
 from netsim.traces.table import TraceTable
 from netsim.traces.trace import LocalTime
@@ -26,14 +33,26 @@ FAR_SIGMAS = 4.0  # deviations from the mean of a cell, beyond which it is worth
 OUTLIERS_KEY = "world.ues.mobility.outlier_sigmas"
 FEWEST_ROUNDS = 6
 _ROUNDS = {
-    "1s": 1, "10s": 10, "30s": 30, "1min": 60, "5min": 300, "10min": 600, "30min": 1800, "1h": 3600, "3h": 10_800,
+    "1s": 1,
+    "10s": 10,
+    "30s": 30,
+    "1min": 60,
+    "5min": 300,
+    "10min": 600,
+    "30min": 1800,
+    "1h": 3600,
+    "3h": 10_800,
     "6h": 21_600,
-}  # fmt: skip
+}
 _Facts = Iterator[tuple[str, str]]
 
 
-def inspect_trace(path: str | Path, columns: Mapping[str, str] | str = "", **settings: object) -> str:
-    """A plain-text summary of under 40 lines; settings : of a `TraceFile`. Raises `BadInput` with one line."""
+def inspect_trace(
+    path: str | Path, columns: Mapping[str, str] | str = "", **settings: object
+) -> str:
+    """A plain-text summary of under 40 lines; settings : of a `TraceFile`. Raises `BadInput` with
+    one line.
+    """
     file = trace_file(path, columns, **settings)
     table = file.table()
     again = repeated(table)
@@ -52,19 +71,25 @@ def inspect_trace(path: str | Path, columns: Mapping[str, str] | str = "", **set
 
 
 def _fitted(name: str, text: str) -> str:
-    """A fact beside its name, on lines of 100 columns; a command stays on one line, so that it can be copied."""
+    """A fact beside its name, on lines of 100 columns; a command stays on one line, so that it can
+    be copied.
+    """
     if name == "try":
         return f"{name:<17}{text}"
-    lines = textwrap.wrap(text, 83, break_long_words=False, break_on_hyphens=False, drop_whitespace=False)
-    return "\n".join(f"{name if i == 0 else '':<17}{line}".rstrip() for i, line in enumerate(lines or [""]))
+    lines = textwrap.wrap(
+        text, 83, break_long_words=False, break_on_hyphens=False, drop_whitespace=False
+    )
+    return "\n".join(
+        f"{name if i == 0 else '':<17}{line}".rstrip() for i, line in enumerate(lines or [""])
+    )
 
 
 @frozen
 class TraceView:
     """A table on a local plane and clock.
 
-    local_s (n,) from the first local midnight by the wall clock; fixes (m,) : rows sorted by (user, time), one per user
-    and time.
+    local_s (n,) from the first local midnight by the wall clock; fixes (m,) : rows sorted by (user,
+    time), one per user and time.
     """
 
     table: TraceTable
@@ -112,7 +137,11 @@ def view_of(table: TraceTable, timezone: str) -> TraceView:
 def _file(table: TraceTable, n_repeated: int) -> _Facts:
     yield "file", table.path
     yield "format", f"{table.format}: {formats()[table.format].title()}"
-    yield "rows", f"{table.n_read:,}, of which usable {len(table) - n_repeated:,}, exact duplicates {n_repeated:,}"
+    yield (
+        "rows",
+        f"{table.n_read:,}, of which usable {len(table) - n_repeated:,}, exact "
+        f"duplicates {n_repeated:,}",
+    )
     yield "unusable", table.reasons() or "none"
     for word, text in table.facts.items():
         yield word, _clipped(text)
@@ -128,14 +157,24 @@ def _span(view: TraceView) -> _Facts:
         yield "time", f"{first:g} s to {last:g} s, counted from a midnight without a date"
     else:
         for name, zone in {"UTC": UTC, view.local.name: view.local.zone}.items():
-            ends = " to ".join(f"{datetime.fromtimestamp(t, zone):%Y-%m-%d %H:%M:%S}" for t in (first, last))
+            ends = " to ".join(
+                f"{datetime.fromtimestamp(t, zone):%Y-%m-%d %H:%M:%S}" for t in (first, last)
+            )
             yield (f"time {name}", ends) if len(name) < 12 else ("time local", f"{ends} ({name})")
     for guess in view.local.notices:
         yield "", f"guessed {guess.says}; --timezone NAME sets another"
     if view.clock.changes:
-        yield "", f"clocks change on {', '.join(view.clock.text(at_s)[:10] for at_s, _ in view.clock.changes[:4])}"
+        yield (
+            "",
+            f"clocks change on "
+            f"{', '.join(view.clock.text(at_s)[:10] for at_s, _ in view.clock.changes[:4])}",
+        )
     days = len(np.unique(view.local_s // DAY_S))
-    yield "", f"{(last - first) / DAY_S:.1f} days from first to last, rows on {counted(days, 'local day')}"
+    yield (
+        "",
+        f"{(last - first) / DAY_S:.1f} days from first to last, rows on "
+        f"{counted(days, 'local day')}",
+    )
     yield "area", view.table.coordinates.extent(view.table.fixes.place)
     width_m, height_m = np.ptp(view.moves.xy_m, axis=0)
     yield "", f"{width_m:,.0f} m east-west, {height_m:,.0f} m north-south"
@@ -191,13 +230,21 @@ def _outliers(view: TraceView) -> _Facts:
     if not far.any():
         yield "outliers", f"no row {of} is {beyond}"
         return
-    before, after = (" x ".join(f"{side:,.0f}" for side in np.ptp(at, axis=0)) for at in (xy_m, xy_m[~far]))
+    before, after = (
+        " x ".join(f"{side:,.0f}" for side in np.ptp(at, axis=0)) for at in (xy_m, xy_m[~far])
+    )
     yield "outliers", f"{far.sum():,} of {len(far):,} rows {of} are {beyond}"
-    yield "", f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m becomes {after} m"
+    yield (
+        "",
+        f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m "
+        f"becomes {after} m",
+    )
 
 
 def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
-    """A command of the file, with the columns that it probably means, and the choice among its cells."""
+    """A command of the file, with the columns that it probably means, and the choice among its
+    cells.
+    """
     words = ["netsim", "replay", file.trace]
     for option in ("format", "timezone"):
         if (value := getattr(file, option)) != "auto":
@@ -207,7 +254,10 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
         words += ["--cell", view.table.cells[busiest[0][0]]]
     moves = view.moves.select(view.fixes)
     if view.doubts:
-        yield "first", "mend what is doubtful above: until then the command below plays such rows as true"
+        yield (
+            "first",
+            "mend what is doubtful above: until then the command below plays such rows as true",
+        )
     yield (
         "try",
         shlex.join([*words, "--round", usual_round(moves.user, moves.time_s)]),
@@ -218,8 +268,8 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
 
 
 def usual_round(user: Index, time_s: FloatArray) -> str:
-    """A day for a trace of more than two; else the longest usual round of which it has six, and in which most users
-    have two fixes.
+    """A day for a trace of more than two; else the longest usual round of which it has six, and in
+    which most users have two fixes.
 
     user, time_s (n,) : fixes sorted by (user, time), one per user and time.
     """
@@ -229,7 +279,9 @@ def usual_round(user: Index, time_s: FloatArray) -> str:
     longer = [name for name, length_s in _ROUNDS.items() if length_s >= fixes_s]
     if span_s > 2 * DAY_S or not longer:
         return "24h"
-    return [name for name in longer if name == longer[0] or _ROUNDS[name] <= span_s / FEWEST_ROUNDS][-1]
+    return [
+        name for name in longer if name == longer[0] or _ROUNDS[name] <= span_s / FEWEST_ROUNDS
+    ][-1]
 
 
 def _medians(group: Index, value: FloatArray) -> FloatArray:

@@ -1,17 +1,19 @@
-"""From a trace file of any format to a `TraceTable`, and to a `Trace`: rows, plane, clock and users.
+"""From a trace file of any format to a `TraceTable`, and to a `Trace`: rows, plane, clock and
+users.
 
-Counts: every row left out is counted under one reason, so that ``rows_read`` is ``rows_used`` plus all others.
+Counts: every row left out is counted under one reason, so that ``rows_read`` is ``rows_used`` plus
+all others.
 
-Plane: azimuthal equidistant on WGS84, centred on the median of the rows kept (outliers included, which hardly change a
-median), or, with a stated extent, on the middle of its box. Distances from the centre are exact, others nearly so
-within tens of kilometres. Local metres are not changed.
+Plane: azimuthal equidistant on WGS84, centred on the median of the rows kept (outliers included,
+which hardly change a median), or, with a stated extent, on the middle of its box. Distances from
+the centre are exact, others nearly so within tens of kilometres. Local metres are not changed.
 
-Time: elapsed seconds since local midnight of the first row's day; `Trace.clock` gives the wall clock, on which the day
-of the change from summer time has 90,000 s. Times that are all below 1e8 s count from the midnight of a day without
-a date, which is called 1970-01-01 (a Thursday).
+Time: elapsed seconds since local midnight of the first row's day; `Trace.clock` gives the wall
+clock, on which the day of the change from summer time has 90,000 s. Times that are all below 1e8 s
+count from the midnight of a day without a date, which is called 1970-01-01 (a Thursday).
 
-Memory: `FixRows` states the bytes of a row while it is read; the trace adds 32 (user 8, time 8, place 16), 16 more with
-RSRP and cell, and temporarily about as much again.
+Memory: `FixRows` states the bytes of a row while it is read; the trace adds 32 (user 8, time 8,
+place 16), 16 more with RSRP and cell, and temporarily about as much again.
 """
 
 from collections.abc import Mapping
@@ -63,7 +65,9 @@ def _known(format: str) -> str:
 
 
 def _named(columns: object) -> object:
-    """Our name -> header or number, of a text: OURS=HEADER,... or our names in the order of the columns."""
+    """Our name -> header or number, of a text: OURS=HEADER,... or our names in the order of the
+    columns.
+    """
     if not isinstance(columns, str):
         return columns
     pieces = columns.split(",")
@@ -90,20 +94,20 @@ class TraceFile(Part):
     format: Annotated[str, AfterValidator(_known)] = "auto"
     """format of the file; auto: detected from its content"""
     crs: str = AUTO
-    """coordinate system of x and y: local (metres), EPSG:4326 (degrees), or one in metres such as EPSG:25832; auto:
-    that of the format"""
+    """coordinate system of x and y: local (metres), EPSG:4326 (degrees), or one in metres such as
+    EPSG:25832; auto: that of the format"""
     columns: ColumnNames = Field(default_factory=dict)
-    """column name: header in the file, or number of the column from 0, for headers that differ or are missing; or a
-    text: time_s=1,lat=2, or the names in the order of the columns, - for one that is not read.
-    time_s=DATE+TIME: two columns that are read together"""
+    """column name: header in the file, or number of the column from 0, for headers that differ or
+    are missing; or a text: time_s=1,lat=2, or the names in the order of the columns, - for one that
+    is not read. time_s=DATE+TIME: two columns that are read together"""
     survey: bool = False
     """the file has no times: its rows get those of a walk at 1.4 m/s in their order"""
     timezone: str = "auto"
-    """IANA name of the time zone, also used for times in the file without a zone; auto: an offset derived from the
-    longitude, or UTC for local metres"""
+    """IANA name of the time zone, also used for times in the file without a zone; auto: an offset
+    derived from the longitude, or UTC for local metres"""
     sample_s: float | None = Field(None, gt=0, le=1e9)
-    """sampling interval, s: of the rows of a user in each such period, from the first local midnight, only the first
-    are measured and reported; none: all"""
+    """sampling interval, s: of the rows of a user in each such period, from the first local
+    midnight, only the first are measured and reported; none: all"""
 
     @property
     def zone(self) -> tzinfo | None:
@@ -116,7 +120,10 @@ class TraceFile(Part):
         part = formats()[kind]
         for key in ("columns", "survey"):
             if getattr(self, key) and key not in part.model_fields:
-                raise BadInput(f"{self.trace}: {key}: only a CSV takes it, and this is read as {kind}; leave {key} out")
+                raise BadInput(
+                    f"{self.trace}: {key}: only a CSV takes it, and this is read as "
+                    f"{kind}; leave {key} out"
+                )
         given = {"columns", "survey"} & {*part.model_fields}
         format = part.model_validate(self.model_dump(include=given, exclude_none=True))
         fixes = FixBuilder(self.trace, self.crs, self.zone)
@@ -128,33 +135,50 @@ class TraceFile(Part):
             raise
         except (ValueError, LookupError) as error:  # of a library that reads the file
             problem = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
-            raise BadInput(f"{self.trace}: is no {kind} file ({problem}); correct it, or name its format") from error
+            raise BadInput(
+                f"{self.trace}: is no {kind} file ({problem}); correct it, or name its format"
+            ) from error
         return surveyed(fixes.table(kind)) if self.survey else fixes.table(kind)
 
 
-def trace_file(path: str | Path, columns: Mapping[str, str] | str = "", **settings: object) -> TraceFile:
+def trace_file(
+    path: str | Path, columns: Mapping[str, str] | str = "", **settings: object
+) -> TraceFile:
     """A file and how it is read, as a user names them. Raises `BadInput` with one line."""
     try:
         return TraceFile.model_validate({"trace": str(path), "columns": columns, **settings})
     except ValidationError as error:
         wrong = error.errors()[0]
-        raise BadInput(f"{path}: {wrong['loc'][0]}: {wrong['msg'].removeprefix('Value error, ')}") from None
+        raise BadInput(
+            f"{path}: {wrong['loc'][0]}: {wrong['msg'].removeprefix('Value error, ')}"
+        ) from None
 
 
-def read_table(path: str | Path, columns: Mapping[str, str] | str = "", **settings: object) -> TraceTable:
+def read_table(
+    path: str | Path, columns: Mapping[str, str] | str = "", **settings: object
+) -> TraceTable:
     """The checked fixes of a file or folder; settings : of a `TraceFile`."""
     return trace_file(path, columns, **settings).table()
 
 
 def files_of(path: str) -> list[str]:
-    """The file, or the files of a folder that some format reads. Raises `BadInput` for a folder that is too large."""
+    """The file, or the files of a folder that some format reads. Raises `BadInput` for a folder
+    that is too large.
+    """
     return sorted(
-        {file for part in formats().values() if part.folder for file in files_in(path, part.folder)}, key=Path
+        {
+            file
+            for part in formats().values()
+            if part.folder
+            for file in files_in(path, part.folder)
+        },
+        key=Path,
     )
 
 
 def detect(path: str) -> str:
-    """The format of a file or a folder, by what it holds and then by its name; a CSV holds nothing that tells it.
+    """The format of a file or a folder, by what it holds and then by its name; a CSV holds nothing
+    that tells it.
 
     Raises `BadInput` with one line that lists the formats.
     """
@@ -162,10 +186,14 @@ def detect(path: str) -> str:
     if what_is(path) == "folder":
         fits = [kind for kind, part in parts.items() if part.folder and files_in(path, part.folder)]
         if len(fits) > 1:
-            raise BadInput(f"{path}: the folder holds files of {' and '.join(fits)}; say which to read with --format")
+            raise BadInput(
+                f"{path}: the folder holds files of {' and '.join(fits)}; say which to "
+                f"read with --format"
+            )
         patterns = ", ".join(part.folder for part in parts.values() if part.folder)
         problem = (
-            f"cannot be read (a folder without files such as {patterns}, but with {others_in(path, '') or 'none'})"
+            f"cannot be read (a folder without files such as {patterns}, but with "
+            f"{others_in(path, '') or 'none'})"
         )
     else:
         head = Source(path).head()
@@ -190,38 +218,47 @@ class TraceSetting(TraceFile):
     cell: str | None = None
     """the cell whose rows are replayed; all: every cell; none: the cell with most rows"""
     users: Users = "auto"
-    """what a user of the trace is: an entry of the user column (id), a local day (day), all rows together (all),
-    a chain of drives that start where another ended (chain), one of `segments` equal parts of the rows in order of
-    time (segments), or a single row (rows); auto: id, unless no id has rows in two rounds, then all"""
+    """what a user of the trace is: an entry of the user column (id), a local day (day), all rows
+    together (all), a chain of drives that start where another ended (chain), one of `segments`
+    equal parts of the rows in order of time (segments), or a single row (rows); auto: id, unless no
+    id has rows in two rounds, then all"""
     segments: int | None = Field(None, ge=1, le=100_000)
     """number of users into which `users: segments` divides the trace"""
     outlier_sigmas: float | None = Field(None, gt=0)
-    """rows further than this many standard deviations from the mean of their cell are left out; none: all are kept"""
+    """rows further than this many standard deviations from the mean of their cell are left out;
+    none: all are kept"""
     area_deg: Box | None = None
     """only rows in this box: south, west, north, east in degrees"""
     area_m: Box | None = None
     """only rows in this box: x_min, y_min, x_max, y_max, in metres of the file"""
     since: float | str | None = None
-    """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone unless timezone names one"""
+    """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone unless timezone
+    names one"""
     until: float | str | None = None
     """only rows before this time, in the same forms"""
     extent: Literal["rows", "stated"] = "rows"
-    """public area, first day and end: those of the rows, which one user can move; or stated by area_deg or area_m,
-    since and until, which no user can move"""
+    """public area, first day and end: those of the rows, which one user can move; or stated by
+    area_deg or area_m, since and until, which no user can move"""
     resample_s: float | None = Field(None, gt=0)
-    """interpolate each trip at the multiples of this time, s; none: the rows of the file. Not for measured RSRP"""
+    """interpolate each trip at the multiples of this time, s; none: the rows of the file. Not for
+    measured RSRP"""
     gap_s: float = Field(GAP_S, gt=0)
-    """a pause longer than this between two rows ends a trip, s; there is no interpolation across it"""
+    """a pause longer than this between two rows ends a trip, s; there is no interpolation across
+    it"""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         stated = {"area_deg or area_m": self.box, "since": self.since, "until": self.until}
         missing = [name for name, value in stated.items() if value is None]
         if self.extent == "stated" and missing:
-            raise ValueError(f"extent: stated needs {', '.join(missing)}; give them, or leave extent out")
+            raise ValueError(
+                f"extent: stated needs {', '.join(missing)}; give them, or leave extent out"
+            )
         for key, box in {"area_deg": self.area_deg, "area_m": self.area_m}.items():
             if box is not None and not (box[0] < box[2] and box[1] < box[3]):
-                raise ValueError(f"{key}: {list(box)} is empty; give the lower values and then the higher ones")
+                raise ValueError(
+                    f"{key}: {list(box)} is empty; give the lower values and then the higher ones"
+                )
         return self
 
     @property
@@ -229,29 +266,39 @@ class TraceSetting(TraceFile):
         return self.area_m if self.area_deg is None else self.area_deg
 
     def read(self, round_s: float, without: tuple[str, ...] = ()) -> Trace:
-        """The trace for rounds of round_s, which users "auto" depends on. Raises `BadInput` with one line.
+        """The trace for rounds of round_s, which users "auto" depends on. Raises `BadInput` with
+        one line.
 
-        without : users whose rows are dropped before anything is derived from rows; they stay users, without a row, and
-        rows keep their users, unless "auto" decides otherwise of what is left. The arrays are read-only, because they
-        may be shared.
+        without : users whose rows are dropped before anything is derived from rows; they stay
+        users, without a row, and rows keep their users, unless "auto" decides otherwise of what is
+        left. The arrays are read-only, because they may be shared.
         """
         file = self.table()
         whole, table, user = self._read(file, round_s)
         if not without:
             return whole
         setting = self
-        if self.users not in ("auto", "id") and self.resample_s is None:  # what a user is, is settled
+        if (
+            self.users not in ("auto", "id") and self.resample_s is None
+        ):  # what a user is, is settled
             setting = self.model_copy(update={"users": "id", "segments": None})
-            file = replace(table, fixes=replace(table.fixes, user=user.astype(np.int32)), users=whole.users)
+            file = replace(
+                table, fixes=replace(table.fixes, user=user.astype(np.int32)), users=whole.users
+            )
         gone = np.isin(np.array(file.users), without)[file.fixes.user]
         if gone.all() or not gone.any():
             raise BadInput(
-                f"{self.trace}: world.ues.without: {without[0]!r} has no row or all of them; name other users"
+                f"{self.trace}: world.ues.without: {without[0]!r} has no row or all of "
+                f"them; name other users"
             )
         left, _, _ = setting._read(file.keep(~gone, "without"), round_s)
         if not set(left.users) <= set(whole.users):
             return left
-        return replace(left, users=whole.users, user=np.array([whole.users.index(u) for u in left.users])[left.user])
+        return replace(
+            left,
+            users=whole.users,
+            user=np.array([whole.users.index(u) for u in left.users])[left.user],
+        )
 
     def _read(self, file: TraceTable, round_s: float) -> tuple[Trace, TraceTable, IntArray]:
         """The trace, and its rows with the user of each."""
@@ -276,8 +323,12 @@ class TraceSetting(TraceFile):
         accuracy_m = None if self.resample_s is not None else fixes.accuracy_m
         if accuracy_m is not None and (unknown := np.isnan(accuracy_m).sum()):
             usual_m = np.nanmedian(accuracy_m) if unknown < len(accuracy_m) else np.nan
-            sampling += [notice("trace-accuracy-missing", rows=counted(unknown, "row"), usual_m=usual_m)]
-            accuracy_m = None if np.isnan(usual_m) else np.where(np.isnan(accuracy_m), usual_m, accuracy_m)
+            sampling += [
+                notice("trace-accuracy-missing", rows=counted(unknown, "row"), usual_m=usual_m)
+            ]
+            accuracy_m = (
+                None if np.isnan(usual_m) else np.where(np.isnan(accuracy_m), usual_m, accuracy_m)
+            )
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
@@ -324,7 +375,9 @@ class TraceSetting(TraceFile):
         if users == "auto":
             users = "id" if rounds_apart(moves, round_s, clock) else "all"
             if users == "all":
-                how = f"all rows are one target: no user has rows in two rounds of {round_s:,.10g} s"
+                how = (
+                    f"all rows are one target: no user has rows in two rounds of {round_s:,.10g} s"
+                )
                 notices = [notice("trace-users", how=how)]
         if users == "id":
             return *occurring(ids, moves.user), notices
@@ -341,14 +394,20 @@ class TraceSetting(TraceFile):
             user = np.empty(n, dtype=np.int64)
             user[np.argsort(moves.time_s, kind="stable")] = np.arange(n) * count // n
             n_rows = np.bincount(user, minlength=count)
-            how = f"all rows in order of time, cut into {count} segments of {n_rows.min()} to {n_rows.max()} rows"
+            how = (
+                f"all rows in order of time, cut into {count} segments of {n_rows.min()} to "
+                f"{n_rows.max()} rows"
+            )
             names = tuple(f"segment{k}" for k in range(1, count + 1))
             return names, user, [notice("trace-users", how=how)]
         if users == "chain":
             chain = chained(moves.user, moves.time_s, moves.xy_m, CHAIN_M)
             labels = ("background", *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
             n_alone = (chain[np.unique(moves.user)] == 0).sum()
-            chains = f"{len(labels) - 1} chains of drives, each beginning within a mile of where the last ended"
+            chains = (
+                f"{len(labels) - 1} chains of drives, each beginning within a mile of where "
+                f"the last ended"
+            )
             how = f"{chains}; {n_alone} other drives are one background user"
             return *occurring(labels, chain[moves.user]), [notice("trace-users", how=how)]
         days, user = np.unique(clock.wall_s(moves.time_s) // DAY_S, return_inverse=True)
@@ -374,10 +433,14 @@ class TraceSetting(TraceFile):
         return table.keep((time_s >= low_s) & (time_s < high_s), "outside_window")
 
     def _in_area(self, table: TraceTable) -> TraceTable:
-        right, wrong = ("area_deg", "area_m") if table.coordinates.crs == GLOBE else ("area_m", "area_deg")
+        right, wrong = (
+            ("area_deg", "area_m") if table.coordinates.crs == GLOBE else ("area_m", "area_deg")
+        )
         if getattr(self, wrong) is not None:
             has = " and ".join(table.coordinates.names)
-            raise BadInput(f"{self.trace}: {wrong}: the trace has {has}; give {right}, or leave it out")
+            raise BadInput(
+                f"{self.trace}: {wrong}: the trace has {has}; give {right}, or leave it out"
+            )
         if self.box is None:
             return table
         low = np.array(self.box[:2])
@@ -394,9 +457,13 @@ class TraceSetting(TraceFile):
             return table, []
         if fixes.cell is None:
             problem = f"{cell!r} asked for, but the file has no column cell"
-            raise BadInput(f"{self.trace}: cell: {problem}; leave cell out, or try --columns cell=HEADER")
+            raise BadInput(
+                f"{self.trace}: cell: {problem}; leave cell out, or try --columns cell=HEADER"
+            )
         rows_of = {cells[c]: n for c, n in busiest_cells(table)}
-        shown = "busiest cells (rows): " + ", ".join(f"{name} ({n})" for name, n in islice(rows_of.items(), 10))
+        shown = "busiest cells (rows): " + ", ".join(
+            f"{name} ({n})" for name, n in islice(rows_of.items(), 10)
+        )
         notices = []
         if cell is None:
             cell = next(iter(rows_of))
@@ -404,12 +471,16 @@ class TraceSetting(TraceFile):
         elif cell not in rows_of:
             near = get_close_matches(cell, rows_of, 3, 0.5)
             hint = f"did you mean {' or '.join(near)}? " if near else ""
-            raise BadInput(f"{self.trace}: cell: no row of {cell!r}; {hint}{shown}; use one, or all")
+            raise BadInput(
+                f"{self.trace}: cell: no row of {cell!r}; {hint}{shown}; use one, or all"
+            )
         return table.keep(fixes.cell == cells.index(cell), "other_cell"), notices
 
     def _placed(self, table: TraceTable, border: Plane | None) -> tuple[TraceTable, Plane]:
         """The rows without outliers, and their places in local metres."""
-        plane = table.coordinates.plane(table.fixes.place, None if border is None else border.origin_deg)
+        plane = table.coordinates.plane(
+            table.fixes.place, None if border is None else border.origin_deg
+        )
         if self.outlier_sigmas is None:
             return table, plane
         inside = ~outlying(plane.xy_m, table.fixes.cell, self.outlier_sigmas)
@@ -429,7 +500,9 @@ class TraceSetting(TraceFile):
             raise BadInput(f"{self.trace}: resample_s: {problem}; leave resample_s out")
         regular, n_trips = resampled(moves, every_s, self.gap_s)
         if not len(regular.user):
-            raise BadInput(f"{self.trace}: resample_s: {every_s:,.10g} s is longer than every trip; take less")
+            raise BadInput(
+                f"{self.trace}: resample_s: {every_s:,.10g} s is longer than every trip; take less"
+            )
         rows, trips = counted(len(regular.user), "row"), counted(n_trips, "trip")
         return regular, [notice("trace-resampled", rows=rows, every_s=every_s, trips=trips)]
 
@@ -439,7 +512,9 @@ class TraceSetting(TraceFile):
             return None, []
         if self.sample_s is None:
             usual_s = moves.usual_interval_s
-            return None, [notice("trace-sampling", how=f"a fix every {usual_s:,g} s, as logged")] if usual_s else []
+            return None, [
+                notice("trace-sampling", how=f"a fix every {usual_s:,g} s, as logged")
+            ] if usual_s else []
         due = sampled(moves, self.sample_s)
         few = f"{due.sum():,} of {len(due):,} fixes, the first of each user in each such period"
         how = f"every {self.sample_s:g} s: {few}; homes and tracks are those of all"
@@ -454,7 +529,11 @@ def read_trace(path: str | Path, round_s: float = DAY_S, **settings: object) -> 
 def repeated(table: TraceTable) -> BoolArray:
     """Which rows (n,) equal an earlier one in user, time, cell, place and RSRP."""
     fixes = table.fixes
-    columns = [key for key in (*fixes.place.T, fixes.rsrp_dbm, fixes.cell, fixes.time_s, fixes.user) if key is not None]
+    columns = [
+        key
+        for key in (*fixes.place.T, fixes.rsrp_dbm, fixes.cell, fixes.time_s, fixes.user)
+        if key is not None
+    ]
     order = np.lexsort(columns)
     same = np.ones(max(len(table) - 1, 0), dtype=np.bool_)
     for column in columns:
@@ -473,7 +552,9 @@ def busiest_cells(table: TraceTable) -> list[tuple[int, int]]:
 
 
 def outlying(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:
-    """|z| > sigmas in x or y, with the mean and standard deviation of the rows of each cell; None: of all."""
+    """|z| > sigmas in x or y, with the mean and standard deviation of the rows of each cell; None:
+    of all.
+    """
     out = np.zeros(len(xy_m), dtype=np.bool_)
     group = np.zeros(len(xy_m), np.int32) if cell is None else cell
     n_rows = np.maximum(np.bincount(group), 1)
@@ -489,4 +570,6 @@ def _nothing_left(file: TraceTable, table: TraceTable) -> str:
     span = " to ".join(f"{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}" for t in times_s)
     covers = f"the file covers {span}, {file.coordinates.extent(file.fixes.place)}"
     area = "area_deg" if file.coordinates.crs == GLOBE else "area_m"
-    return f"{file.path}: no row is left ({table.reasons()}); {covers}; widen since, until or {area}"
+    return (
+        f"{file.path}: no row is left ({table.reasons()}); {covers}; widen since, until or {area}"
+    )

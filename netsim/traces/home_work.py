@@ -1,16 +1,21 @@
-"""Home and workplace of one user of a trace, or else the place of most time: truth for scoring only.
+"""Home and workplace of one user of a trace, or else the place of most time: truth for scoring
+only.
 
-Where a user is between two fixes is known for an hour: at the place of the first. A *stay* is a run of fixes within
-200 m of its first one, without a longer pause [Li et al. 2008]. *Places* are made of stays, of the longest first: all
-that lie within 200 m of it and belong to no place yet. So no grid cuts a place in two, and places move with the plane.
+Where a user is between two fixes is known for an hour: at the place of the first. A *stay* is a run
+of fixes within 200 m of its first one, without a longer pause [Li et al. 2008]. *Places* are made
+of stays, of the longest first: all that lie within 200 m of it and belong to no place yet. So no
+grid cuts a place in two, and places move with the plane.
 
-    home   the place of more than half of the known time between 0 and 6 h, with two fixes then at least, on at least 3
+    home   the place of more than half of the known time between 0 and 6 h, with two fixes then at
+    least, on at least 3
            nights and on more than half of all nights with a fix
-    work   the place of most of the known time between 10 and 16 h away from home, that is more than 200 m from it, with
-           two fixes then, on at least 3 and on more than half of all days from Monday to Friday with such a fix
+    work   the place of most of the known time between 10 and 16 h away from home, that is more than
+    200 m from it, with
+           two fixes then, on at least 3 and on more than half of all days from Monday to Friday
+           with such a fix
 
-At most one place fulfils either. A long night elsewhere weighs no more than any other, and of a driver who waits in
-many places, or of a user without a fix at night, nothing is a home.
+At most one place fulfils either. A long night elsewhere weighs no more than any other, and of a
+driver who waits in many places, or of a user without a fix at night, nothing is a home.
 """
 
 from __future__ import annotations
@@ -34,7 +39,8 @@ _MIN_FIXES = 2  # of a stay: a single one counts as a visit
 
 @dataclass(frozen=True, eq=False)
 class Lived:
-    """Places of a user: home_m, work_m and densest_m (2,), NaN for none; nights with a fix between 0 and 6 h.
+    """Places of a user: home_m, work_m and densest_m (2,), NaN for none; nights with a fix between
+    0 and 6 h.
 
     densest_m : the place of most known time of a user without a home.
     """
@@ -46,10 +52,11 @@ class Lived:
 
 
 def lived(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> Lived:
-    """Home, work or the densest place of one user, each the mean of its fixes, weighted by the time that it is of.
+    """Home, work or the densest place of one user, each the mean of its fixes, weighted by the time
+    that it is of.
 
-    position_m (n, 2), time_s (n,) since the first local midnight, ascending; hours are those of the wall clock. Rows
-    with a NaN position are passed over.
+    position_m (n, 2), time_s (n,) since the first local midnight, ascending; hours are those of the
+    wall clock. Rows with a NaN position are passed over.
     """
     known = np.isfinite(position_m).all(axis=1)
     position_m = position_m[known]
@@ -60,7 +67,9 @@ def lived(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> Lived:
     known_s = np.minimum(np.diff(time_s, append=time_s[-1]), KNOWN_S)
     place = _places(position_m, time_s, known_s)
     wall_s = clock.wall_s(time_s)
-    night, nights = _usual(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, np.ones(len(place), dtype=bool))
+    night, nights = _usual(
+        place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, np.ones(len(place), dtype=bool)
+    )
     if not night.any():
         most = np.bincount(place, known_s).argmax()
         return Lived(nowhere, nowhere, _mean_m(position_m, known_s, place == most), nights)
@@ -112,10 +121,11 @@ def _usual(
     share: float,
     counts: BoolArray,
 ) -> tuple[FloatArray, int]:
-    """The time (n,) of each fix in these hours at the usual place, 0 for all without one; and the days with a fix then.
+    """The time (n,) of each fix in these hours at the usual place, 0 for all without one; and the
+    days with a fix then.
 
-    share : of the time in these hours, more than which a place has on a day that counts for it. counts (n,) : which
-    fixes are asked about.
+    share : of the time in these hours, more than which a place has on a day that counts for it.
+    counts (n,) : which fixes are asked about.
     """
     low_s, high_s = (3600.0 * h for h in hours)
     day = np.floor(wall_s / DAY_S).astype(int)
@@ -135,7 +145,9 @@ def _usual(
     np.add.at(n_fixes, (np.searchsorted(days, day[fixed]), place[fixed]), 1)
     each = np.arange(len(days))
     most = spent_s.argmax(axis=1)
-    stays = (spent_s[each, most] > share * spent_s.sum(axis=1)) & (n_fixes[each, most] >= _MIN_FIXES)
+    stays = (spent_s[each, most] > share * spent_s.sum(axis=1)) & (
+        n_fixes[each, most] >= _MIN_FIXES
+    )
     times = np.bincount(most[stays], minlength=1)
     usual = times.argmax()
     n = times.max()
@@ -145,7 +157,9 @@ def _usual(
 
 
 def _means_m(position_m: FloatArray, weight: FloatArray, of: IntArray) -> FloatArray:
-    """The mean (k, 2) of the fixes of each of k groups of (n,); of all alike where a group has no weight."""
+    """The mean (k, 2) of the fixes of each of k groups of (n,); of all alike where a group has no
+    weight.
+    """
     weight = np.where(np.bincount(of, weight)[of] > 0, weight, 1.0)
     # from the first fix on: coordinates may be large
     origin_m = position_m[0]

@@ -1,4 +1,6 @@
-"""Moves of the users of a trace: rows in order and at regular times, and the time without a row that means absence."""
+"""Moves of the users of a trace: rows in order and at regular times, and the time without a row
+that means absence.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Moves(Columns):
 
     @cached_property
     def order(self) -> IntArray | None:
-        """The rows by user and time, None if they are in order; rows of one user and time stay as in the file."""
+        """The rows by user and time, None if they are in order; rows of one user and time stay as
+        in the file.
+        """
         user = self.user
         time_s = self.time_s
         in_order = user[1:] > user[:-1]
@@ -66,8 +70,8 @@ def occurring(names: tuple[str, ...], code: Index) -> tuple[tuple[str, ...], Int
 def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) -> IntArray:
     """Chain of each id (n_ids,): 0 for the background, then 1, 2, ... by falling number of rows.
 
-    An id (a file, a drive) goes on with the chain that ended nearest to where it begins, if that is within reach_m
-    and the chain had ended by then. Ids that nothing precedes or follows are the
+    An id (a file, a drive) goes on with the chain that ended nearest to where it begins, if that is
+    within reach_m and the chain had ended by then. Ids that nothing precedes or follows are the
     background.
     """
     order = np.lexsort((time_s, ids))
@@ -79,7 +83,9 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     ends_m = np.zeros((len(first), 2))
     n_chains = 0
     for begin, end in sorted(zip(first, last, strict=True), key=lambda drive: time_s[drive[0]]):
-        away_m = np.where(ends_s > time_s[begin], np.inf, np.linalg.norm(ends_m - xy_m[begin], axis=1))
+        away_m = np.where(
+            ends_s > time_s[begin], np.inf, np.linalg.norm(ends_m - xy_m[begin], axis=1)
+        )
         chain = int(np.argmin(away_m))
         if away_m[chain] > reach_m:
             chain = n_chains
@@ -102,8 +108,8 @@ def rounds_apart(moves: Moves, round_s: float, clock: Clock) -> bool:
 
 
 def sampled(moves: Moves, every_s: float) -> BoolArray:
-    """Which rows (n,) a phone makes that measures once in every period, from time 0 on: those of a user's first time in
-    each, several where a row is a cell.
+    """Which rows (n,) a phone makes that measures once in every period, from time 0 on: those of a
+    user's first time in each, several where a row is a cell.
     """
     period = np.floor(moves.time_s / every_s + 1e-9)
     order = np.lexsort((moves.time_s, period, moves.user))
@@ -116,10 +122,11 @@ def sampled(moves: Moves, every_s: float) -> BoolArray:
 
 
 def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
-    """Rows at the multiples of `every_s` within trips, and the number of trips: straight lines between a trip's rows.
+    """Rows at the multiples of `every_s` within trips, and the number of trips: straight lines
+    between a trip's rows.
 
-    A trip ends where the next row of its user is more than `gap_s` later. Of rows at one time the first counts.
-    A trip between two multiples leaves no row.
+    A trip ends where the next row of its user is more than `gap_s` later. Of rows at one time the
+    first counts. A trip between two multiples leaves no row.
     """
     moves = moves.select(np.lexsort((moves.time_s, moves.user)))
     moves = moves.select(np.append(True, (np.diff(moves.user) != 0) | (np.diff(moves.time_s) > 0)))
@@ -131,10 +138,15 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
     n_rows = 0
     for trip in np.split(np.arange(len(user)), cuts):
         own_s = time_s[trip]
-        ticks = np.arange(math.ceil(own_s[0] / every_s - 1e-9), math.floor(own_s[-1] / every_s + 1e-9) + 1)
+        ticks = np.arange(
+            math.ceil(own_s[0] / every_s - 1e-9), math.floor(own_s[-1] / every_s + 1e-9) + 1
+        )
         n_rows += len(ticks)
         if n_rows > MOST_ROWS:
-            raise BadInput(f"resample_s: {every_s:g} makes more than {MOST_ROWS:,} rows, the most that are possible")
+            raise BadInput(
+                f"resample_s: {every_s:g} makes more than {MOST_ROWS:,} rows, the most "
+                f"that are possible"
+            )
         at_s = ticks * every_s
         at_m = np.column_stack([np.interp(at_s, own_s, axis_m[trip]) for axis_m in moves.xy_m.T])
         pieces.append(Moves(np.full(len(ticks), user[trip[0]]), at_s, at_m))
@@ -154,7 +166,9 @@ def surveyed(table: TraceTable) -> TraceTable:
 
 @dataclass(frozen=True)
 class Presence:
-    """A UE is absent when its last fix is older than absent_after_s; `why` gives the source of that figure."""
+    """A UE is absent when its last fix is older than absent_after_s; `why` gives the source of that
+    figure.
+    """
 
     absent_after_s: float
     why: str
@@ -164,16 +178,20 @@ class Presence:
 
 
 _MARGIN = 1.5  # intervals: one row is due, and clocks jitter
-_USUAL = 3.0  # median intervals that a trip holds at least, where the whole trace is sampled more coarsely than gap_s
+# median intervals that a trip holds at least, where the whole trace is sampled more coarsely than
+# gap_s
+_USUAL = 3.0
 _COVERED = 0.99  # of the time of all trips
 
 
 def presence(trace: Trace, gap_s: float) -> Presence:
-    """1.5 times the interval at which, or more finely, 99 % of the trips' time is sampled; at most a pause.
+    """1.5 times the interval at which, or more finely, 99 % of the trips' time is sampled; at most
+    a pause.
 
-    A pause, which ends a trip, is longer than gap_s and than three median intervals. A simulated trace has a row for
-    every UE at every step, so that a missing row means that the UE has left. People's traces have holes, in which
-    most of them are still there: the share is one of time, in which a long hole counts for more than a short one.
+    A pause, which ends a trip, is longer than gap_s and than three median intervals. A simulated
+    trace has a row for every UE at every step, so that a missing row means that the UE has left.
+    People's traces have holes, in which most of them are still there: the share is one of time, in
+    which a long hole counts for more than a short one.
     """
     interval_s = np.diff(trace.time_s)[np.diff(trace.user) == 0]
     interval_s = interval_s[interval_s > 0]
@@ -204,11 +222,12 @@ _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 @frozen
 class TraceSteps:
-    """Steps between the rows of one user in order of time: their number, the rows (k,) to which those too fast lead, in
-    order of the file, the number of those without time, and how far the longest of these leads.
+    """Steps between the rows of one user in order of time: their number, the rows (k,) to which
+    those too fast lead, in order of the file, the number of those without time, and how far the
+    longest of these leads.
 
-    A step is too fast beyond 100 m/s, one between the first and another row of one time beyond 100 m. Rows of one time
-    and place, as of several cells, make no step.
+    A step is too fast beyond 100 m/s, one between the first and another row of one time beyond 100
+    m. Rows of one time and place, as of several cells, make no step.
     """
 
     n: int
@@ -223,7 +242,10 @@ class TraceSteps:
     @property
     def speed(self) -> str:
         """The share that is too fast, for a person."""
-        return f"{100 * self.n_fast / max(self.n, 1):.3f} % of steps imply more than {TOO_FAST_M_S:.0f} m/s"
+        return (
+            f"{100 * self.n_fast / max(self.n, 1):.3f} % of steps imply more than "
+            f"{TOO_FAST_M_S:.0f} m/s"
+        )
 
 
 def steps_of(moves: Moves) -> TraceSteps:
@@ -232,14 +254,18 @@ def steps_of(moves: Moves) -> TraceSteps:
     gap_s = np.diff(moves.sorted(moves.time_s))
     other = np.diff(moves.sorted(moves.user)) != 0
     row = np.arange(len(xy_m))
-    first = np.maximum.accumulate(np.where(np.append(True, other | (gap_s > 0)), row, 0))  # of each user and time
+    first = np.maximum.accumulate(
+        np.where(np.append(True, other | (gap_s > 0)), row, 0)
+    )  # of each user and time
     away_m = xy_m[1:] - xy_m[np.where(gap_s == 0, first[1:], row[:-1])]
     step_m = np.hypot(away_m[:, 0], away_m[:, 1])
     step_m[other] = np.nan
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
     n = (at_once | ((gap_s > 0) & np.isfinite(step_m))).sum()
-    return TraceSteps(n, np.sort(moves.sorted(row)[1:][fast]), at_once.sum(), step_m[at_once].max(initial=0.0))
+    return TraceSteps(
+        n, np.sort(moves.sorted(row)[1:][fast]), at_once.sum(), step_m[at_once].max(initial=0.0)
+    )
 
 
 def doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
@@ -263,12 +289,19 @@ def doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
     if coordinates == Coordinates(None) and np.abs(place).min(axis=0).max() > _FROM_ORIGIN_M:
         yield notice("trace-web-mercator")
     if steps.apart_m > TOO_FAST_M_S * _CLOCK_S:
-        far = f"{steps.apart_m / 1e3:,.1f} km" if steps.apart_m >= 1e3 else f"{steps.apart_m:,.1f} m"
+        far = (
+            f"{steps.apart_m / 1e3:,.1f} km" if steps.apart_m >= 1e3 else f"{steps.apart_m:,.1f} m"
+        )
         yield notice("trace-places-at-once", rows=counted(steps.n_at_once, "row"), away=far)
     if steps.n_fast:
-        first = [f"{table.fixes.line[k]} (user {table.users[moves.user[k]]})" for k in steps.fast[:_FIRST]]
+        first = [
+            f"{table.fixes.line[k]} (user {table.users[moves.user[k]]})"
+            for k in steps.fast[:_FIRST]
+        ]
         lines = ", ".join(first)
-        yield notice("trace-too-fast", file=table.path, speed=steps.speed, number=steps.n_fast, first=lines)
+        yield notice(
+            "trace-too-fast", file=table.path, speed=steps.speed, number=steps.n_fast, first=lines
+        )
 
 
 def _dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:
@@ -284,25 +317,32 @@ def _dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:
 
 
 def _regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
-    """Rows that are more than 1,000 km apart, with boxes of 3 degrees around where most of them are."""
+    """Rows that are more than 1,000 km apart, with boxes of 3 degrees around where most of them
+    are.
+    """
     elsewhere = np.ones(len(place), dtype=bool)
     boxes = list[str]()
     if np.ptp(moves.xy_m, axis=0).max() < 1e6:
         return
     while elsewhere.any() and len(boxes) < 3:
-        square, n_rows = np.unique(np.floor(place[elsewhere]).astype(int), axis=0, return_counts=True)
+        square, n_rows = np.unique(
+            np.floor(place[elsewhere]).astype(int), axis=0, return_counts=True
+        )
         low, high = square[n_rows.argmax()] + [[-1], [2]]
         mine = ((low <= place) & (place <= high)).all(axis=1)
         box = ",".join(map(str, (*low, *high)))
         boxes.append(
-            f"--area-deg {box} ({counted(len(np.unique(moves.user[mine])), 'user')}, {counted(mine.sum(), 'row')})"
+            f"--area-deg {box} ({counted(len(np.unique(moves.user[mine])), 'user')}, "
+            f"{counted(mine.sum(), 'row')})"
         )
         elsewhere &= ~mine
     yield notice("trace-regions", boxes=", ".join(boxes), number=elsewhere.sum())
 
 
 def _no_fixes(place: FloatArray) -> Iterator[Notice]:
-    """Rows at latitude 0, longitude 0, if the others are elsewhere, or on rows all near by, at sea."""
+    """Rows at latitude 0, longitude 0, if the others are elsewhere, or on rows all near by, at
+    sea.
+    """
     zero = (place == 0).all(axis=1)
     if np.abs(place).max() < np.pi:
         yield notice("trace-near-zero")

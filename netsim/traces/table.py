@@ -1,10 +1,13 @@
-"""Fixes of a trace file: formats hand over raw columns, which are checked here, and become one table.
+"""Fixes of a trace file: formats hand over raw columns, which are checked here, and become one
+table.
 
-In memory a row takes 32 bytes (time 8, user 4, place 16, line 4), 4 more while it is read (its track), and 8, 4 and
-8 more for RSRP, cell and accuracy where the file has them; names are held once.
+In memory a row takes 32 bytes (time 8, user 4, place 16, line 4), 4 more while it is read (its
+track), and 8, 4 and 8 more for RSRP, cell and accuracy where the file has them; names are held
+once.
 
-A row that would make the trace wrong (no time, a place that cannot be, time running backwards) stops the reading. One
-without a place or a user, or without a signal that the file has for others, is left out and counted.
+A row that would make the trace wrong (no time, a place that cannot be, time running backwards)
+stops the reading. One without a place or a user, or without a signal that the file has for others,
+is left out and counted.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ _ON_A_SIDE = 33  # points of an outline; straight sides in degrees are curves in
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Points (n, 2) in metres east and north, and latitude and longitude of (0, 0), None for a local plane."""
+    """Points (n, 2) in metres east and north, and latitude and longitude of (0, 0), None for a
+    local plane.
+    """
 
     xy_m: FloatArray
     origin_deg: LatLon | None
@@ -63,8 +68,9 @@ class Plane:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """System of places (n, 2): latitude and longitude on WGS84 (`EPSG:4326`), or metres east and north of the projected
-    system `crs` (``EPSG:25832``), or of a plane without a place on the globe (None), which a user named or not.
+    """System of places (n, 2): latitude and longitude on WGS84 (`EPSG:4326`), or metres east and
+    north of the projected system `crs` (``EPSG:25832``), or of a plane without a place on the globe
+    (None), which a user named or not.
     """
 
     crs: str | None
@@ -72,12 +78,21 @@ class Coordinates:
 
     @classmethod
     def of(cls, path: str, names: tuple[str, str], crs: str) -> Coordinates:
-        """The coordinates of a file that has degrees or metres, where a user asks for `crs`. Raises `BadInput`."""
+        """The coordinates of a file that has degrees or metres, where a user asks for `crs`. Raises
+        `BadInput`.
+        """
         if names == DEGREES and crs not in (AUTO, GLOBE):
-            raise BadInput(f"{path}: crs: {crs} is metres, but the file has latitude and longitude; use auto")
+            raise BadInput(
+                f"{path}: crs: {crs} is metres, but the file has latitude and longitude; use auto"
+            )
         if names == METRES and crs == GLOBE:
-            raise BadInput(f"{path}: crs: {crs} is degrees, but the file has metres; use local, or a system in metres")
-        return cls(GLOBE if names == DEGREES else None if crs in (AUTO, LOCAL) else crs, crs != AUTO)
+            raise BadInput(
+                f"{path}: crs: {crs} is degrees, but the file has metres; use local, or "
+                f"a system in metres"
+            )
+        return cls(
+            GLOBE if names == DEGREES else None if crs in (AUTO, LOCAL) else crs, crs != AUTO
+        )
 
     @property
     def names(self) -> tuple[str, str]:
@@ -85,8 +100,8 @@ class Coordinates:
         return DEGREES if self.crs == GLOBE else METRES
 
     def plane(self, place: FloatArray, origin_deg: LatLon | None = None) -> Plane:
-        """The places in local metres: an azimuthal equidistant projection on WGS84 around their median, or around the
-        origin of another plane. Metres of a local plane are not changed.
+        """The places in local metres: an azimuthal equidistant projection on WGS84 around their
+        median, or around the origin of another plane. Metres of a local plane are not changed.
         """
         if self.crs is None:
             return Plane(place, None)
@@ -106,20 +121,26 @@ class Coordinates:
 
 
 def check_crs(path: str, crs: str) -> None:
-    """Raises `BadInput` unless `crs` is auto, local, EPSG:4326 or the code of a projected system in metres."""
+    """Raises `BadInput` unless `crs` is auto, local, EPSG:4326 or the code of a projected system in
+    metres.
+    """
     if crs in (AUTO, LOCAL, GLOBE):
         return
     from pyproj import CRS
     from pyproj.exceptions import CRSError
 
-    remedy = "use auto, local, EPSG:4326 for degrees, or a projected system in metres such as EPSG:25832"
+    remedy = (
+        "use auto, local, EPSG:4326 for degrees, or a projected system in metres such as EPSG:25832"
+    )
     word, _, code = crs.partition(":")
     try:
         system = CRS.from_epsg(int(code) if word.upper() == "EPSG" else -1)
     except (CRSError, ValueError):
         raise BadInput(f"{path}: crs: {crs!r} is no known EPSG code; {remedy}") from None
     if not system.is_projected or any(axis.unit_name != "metre" for axis in system.axis_info):
-        raise BadInput(f"{path}: crs: {crs!r} is {system.name}, not a projected system in metres; {remedy}")
+        raise BadInput(
+            f"{path}: crs: {crs!r} is {system.name}, not a projected system in metres; {remedy}"
+        )
 
 
 def outline(box: Box) -> FloatArray:
@@ -150,8 +171,9 @@ _CODES = ("line", "track", "user", "cell")
 class FixRows(Columns):
     """Fixes in the order of the file.
 
-    user (n,), cell (n,) : numbers of names. time_s (n,) since 1970-01-01 UTC, or since a midnight without a date.
-    place (n, 2) : finite and within bounds. line (n,) : in the user's file. None: a column the file lacks.
+    user (n,), cell (n,) : numbers of names. time_s (n,) since 1970-01-01 UTC, or since a midnight
+    without a date. place (n, 2) : finite and within bounds. line (n,) : in the user's file. None: a
+    column the file lacks.
     """
 
     user: Codes
@@ -185,10 +207,10 @@ class TrackPoints(Columns):
 class TraceTable:
     """The fixes of a file or folder.
 
-    path, format : as it was named, and what it was read as.
-    users, cells : names, in order of first appearance. left_out : reason -> rows that are not here.
-    facts : what a format says of the file, by a word, for `netsim inspect`; notices : how it was read, and doubts about
-    columns that are probably wrong.
+    path, format : as it was named, and what it was read as. users, cells : names, in order of first
+    appearance. left_out : reason -> rows that are not here. facts : what a format says of the file,
+    by a word, for `netsim inspect`; notices : how it was read, and doubts about columns that are
+    probably wrong.
     """
 
     path: str
@@ -210,7 +232,9 @@ class TraceTable:
 
     @property
     def relative(self) -> bool:
-        """Whether times are so small that they count from a midnight of their own (below 1e8 s, March 1973)."""
+        """Whether times are so small that they count from a midnight of their own (below 1e8 s,
+        March 1973).
+        """
         return self.fixes.time_s.max() < RELATIVE_BELOW_S
 
     def keep(self, those: BoolArray, reason: str) -> TraceTable:
@@ -226,8 +250,8 @@ class TraceTable:
 class FixBuilder:
     """Checks the columns of a file, piece by piece, and makes a table of them.
 
-    zone : of times of day without one. header_of : our name -> header in the file. facts, notices, left_out : see
-    `TraceTable`; a format fills in what it knows.
+    zone : of times of day without one. header_of : our name -> header in the file. facts, notices,
+    left_out : see `TraceTable`; a format fills in what it knows.
     """
 
     def __init__(self, path: str, crs: str, zone: tzinfo | None) -> None:
@@ -242,7 +266,9 @@ class FixBuilder:
         self._users: dict[tuple[str, str], int] = {}
         self._times: Times | None = None
         self._pieces: defaultdict[str, list[Column]] = defaultdict(list)
-        self._files: list[tuple[int, str]] = []  # the number of rows before each piece, and its file
+        self._files: list[
+            tuple[int, str]
+        ] = []  # the number of rows before each piece, and its file
         self._n_rows = self._n_tracks = 0
 
     def user(self, name: str, longer: str = "") -> int:
@@ -250,13 +276,18 @@ class FixBuilder:
         return self._users.setdefault((name, longer), len(self._users))
 
     def add(
-        self, file: str, line: Sequence[int] | Column, columns: Mapping[str, list[str] | Column], delimiter: str = ""
+        self,
+        file: str,
+        line: Sequence[int] | Column,
+        columns: Mapping[str, list[str] | Column],
+        delimiter: str = "",
     ) -> None:
         """Check and keep rows of a file. Raises `BadInput` with one line.
 
-        line (n,) : of each row. columns : `user`, `time_s`, and `lat` and `lon` or `x_m` and `y_m`; also `rsrp_dbm`,
-        `cell`, `accuracy_m` and `track`, within which time may not run backwards (default: the user). Each is a list
-        of texts, or an array (n,): of finite numbers, NaN where missing, and for users of the numbers of `user`.
+        line (n,) : of each row. columns : `user`, `time_s`, and `lat` and `lon` or `x_m` and `y_m`;
+        also `rsrp_dbm`, `cell`, `accuracy_m` and `track`, within which time may not run backwards
+        (default: the user). Each is a list of texts, or an array (n,): of finite numbers, NaN where
+        missing, and for users of the numbers of `user`.
         """
         if not len(line):
             return
@@ -264,14 +295,24 @@ class FixBuilder:
         self._n_rows += len(line)
         for ours, values in {"line": np.asarray(line), **columns}.items():
             try:
-                column = self._read(ours, values, line[0], delimiter) if isinstance(values, list) else values
+                column = (
+                    self._read(ours, values, line[0], delimiter)
+                    if isinstance(values, list)
+                    else values
+                )
                 _check(ours, column)
             except Refused as refusal:
                 header = shown(self.header_of.get(ours, ours), quote=False)
-                raise BadInput(f"{file}: line {line[refusal.row]}, column {header}: {refusal}") from None
+                raise BadInput(
+                    f"{file}: line {line[refusal.row]}, column {header}: {refusal}"
+                ) from None
             except (TypeError, AttributeError):
-                raise BadInput(f"{file}: column {ours}: holds values that are neither text nor numbers") from None
-            self._pieces[ours].append(column.astype(np.int32 if ours in _CODES else np.float64, copy=False))
+                raise BadInput(
+                    f"{file}: column {ours}: holds values that are neither text nor numbers"
+                ) from None
+            self._pieces[ours].append(
+                column.astype(np.int32 if ours in _CODES else np.float64, copy=False)
+            )
 
     def add_track(self, file: str, user: int, points: TrackPoints) -> None:
         """Check and keep a track of a user."""
@@ -280,12 +321,21 @@ class FixBuilder:
         track = self._n_tracks + segment
         self._n_tracks += 1 + int(segment.max(initial=0))
         places = {"lat": points.lat_deg, "lon": points.lon_deg}
-        self.add(file, points.line, {"user": np.full(n, user), "track": track, "time_s": points.time_s, **places})
+        self.add(
+            file,
+            points.line,
+            {"user": np.full(n, user), "track": track, "time_s": points.time_s, **places},
+        )
 
     def table(self, format: str) -> TraceTable:
-        """The table of all rows. Raises `BadInput` where none is usable, or where time runs backwards."""
+        """The table of all rows. Raises `BadInput` where none is usable, or where time runs
+        backwards.
+        """
         if not self._n_rows:
-            raise BadInput(f"{self.path}: no row has a position with a time; give a {format} file that has some")
+            raise BadInput(
+                f"{self.path}: no row has a position with a time; give a {format} file "
+                f"that has some"
+            )
         columns = {ours: np.concatenate(self._pieces.pop(ours)) for ours in list(self._pieces)}
         if self._times is not None:
             columns["time_s"] = self._times.settled(columns["time_s"], columns["user"])
@@ -339,15 +389,25 @@ class FixBuilder:
         names = self._names[ours]
         if names.n_joined:
             header = self.header_of.get(ours, ours)
-            self.notices.append(notice("trace-names-joined", names=counted(names.n_joined, "name"), header=header))
-        known = names.all()  # 0 is unknown among numbers of a network, which unlike a list have no 1
-        none = "0" if ours == "cell" and "1" not in known and any(number(name) > _LISTED for name in known) else ""
+            self.notices.append(
+                notice("trace-names-joined", names=counted(names.n_joined, "name"), header=header)
+            )
+        known = (
+            names.all()
+        )  # 0 is unknown among numbers of a network, which unlike a list have no 1
+        none = (
+            "0"
+            if ours == "cell" and "1" not in known and any(number(name) > _LISTED for name in known)
+            else ""
+        )
         given = [not missing(name) and name != none for name in known]
         named, columns[ours] = renumbered(known, columns[ours], given)
         return named
 
     def _longer(self) -> tuple[str, ...]:
-        """The names of users that formats number themselves, the longer ones where several are equal."""
+        """The names of users that formats number themselves, the longer ones where several are
+        equal.
+        """
         n_of = Counter(name for name, _ in self._users)
         equal = [user for user in self._users if n_of[user[0]] > 1]
         if equal:
@@ -356,8 +416,12 @@ class FixBuilder:
         return tuple(longer if n_of[name] > 1 else name for name, longer in self._users)
 
     def _placed(self, format: str, columns: dict[str, Column]) -> dict[str, Column]:
-        """The columns without rows that have no place or no user; those get their number in the file as `row`."""
-        placed = np.logical_and.reduce([np.isfinite(columns[name]) for name in PLACES if name in columns])
+        """The columns without rows that have no place or no user; those get their number in the
+        file as `row`.
+        """
+        placed = np.logical_and.reduce(
+            [np.isfinite(columns[name]) for name in PLACES if name in columns]
+        )
         there = placed & (columns["user"] >= 0)
         if not there.any():
             missing = "a user" if placed.any() else "a position with a time"
@@ -368,7 +432,9 @@ class FixBuilder:
         return columns if there.all() else {ours: column[there] for ours, column in columns.items()}
 
     def _in_order(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """The columns from the end, where that is their order of time. Raises `BadInput` where they have none."""
+        """The columns from the end, where that is their order of time. Raises `BadInput` where they
+        have none.
+        """
         track = columns.get("track", columns["user"])
         time_s = columns["time_s"]
         back = first_backwards(track, time_s)
@@ -378,8 +444,13 @@ class FixBuilder:
             self.notices.append(notice("trace-reversed"))
             return {ours: column[::-1] for ours, column in columns.items()}
         before, after = columns["line"][list(back)]
-        file = next(file for first, file in reversed(self._files) if first <= columns["row"][back[1]])
-        where = f"{file}: line {after}, column {shown(self.header_of.get('time_s', 'time_s'), quote=False)}"
+        file = next(
+            file for first, file in reversed(self._files) if first <= columns["row"][back[1]]
+        )
+        where = (
+            f"{file}: line {after}, column "
+            f"{shown(self.header_of.get('time_s', 'time_s'), quote=False)}"
+        )
         problem = f"its time is before that of line {before}, of the same user"
         raise BadInput(f"{where}: {problem}; sort the rows of each user by time")
 
@@ -390,7 +461,10 @@ def _check(ours: str, value: Column) -> None:
     bad = (value < low) | (value > high) | (np.isnan(value) & (ours == "time_s"))
     if bad.any():
         row = int(bad.argmax())
-        raise Refused(row, f"{value[row]:g} is not a number in [{low:g}, {high:g}]; {remedy(value[row], high)}")
+        raise Refused(
+            row,
+            f"{value[row]:g} is not a number in [{low:g}, {high:g}]; {remedy(value[row], high)}",
+        )
 
 
 def _usable(table: TraceTable) -> TraceTable:
@@ -405,7 +479,11 @@ def _usable(table: TraceTable) -> TraceTable:
         table = table.keep((rsrp_dbm >= low) & (rsrp_dbm <= high), "rsrp_out_of_range")
         if len(rsrp_dbm) and not len(table):
             wrong = f"rsrp_dbm {rsrp_dbm[0]:g} of line {line[0]} is not in [{low:g}, {high:g}] dBm"
-            remedy = "is the sign missing? correct the column" if rsrp_dbm[0] > 0 else "correct the column"
+            remedy = (
+                "is the sign missing? correct the column"
+                if rsrp_dbm[0] > 0
+                else "correct the column"
+            )
             raise BadInput(f"{table.path}: no row is usable ({table.reasons()}): {wrong}; {remedy}")
     if not len(table):
         check = "; ".join(("check those columns of the file", *doubts_in(table.notices)))
@@ -414,7 +492,9 @@ def _usable(table: TraceTable) -> TraceTable:
 
 
 def first_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None:
-    """The rows (before, after) of a track between which time runs backwards; equal times are fine."""
+    """The rows (before, after) of a track between which time runs backwards; equal times are
+    fine.
+    """
     if np.all(time_s[1:] >= time_s[:-1]):
         return None
     order = np.argsort(track, kind="stable")

@@ -1,4 +1,6 @@
-"""A trace in memory: structure of arrays in a local frame (metres, seconds from a local midnight)."""
+"""A trace in memory: structure of arrays in a local frame (metres, seconds from a local
+midnight).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ STDS_OF_RADIUS = sqrt(-2 * log(1 - 0.68))
 
 
 class LocalTime(NamedTuple):
-    """The first local day, the epoch time of its midnight, the time zone, its name, and a note if it was guessed."""
+    """The first local day, the epoch time of its midnight, the time zone, its name, and a note if
+    it was guessed.
+    """
 
     first_day: date
     midnight_s: float
@@ -45,16 +49,15 @@ class LocalTime(NamedTuple):
 class Trace:
     """Rows sorted by (user, time).
 
-    users, cells : names; `user` and `cell` index them.
-    user (n,), time_s (n,) from local midnight of the first day, position_m (n, 2) in the local plane.
-    cell (n,), rsrp_dbm (n,) : None where the file has no such column.
-    due (n,) : which rows are measured and reported; None: all. The others still tell where a user was.
-    accuracy_m (n,) : radius that holds 68 % of the errors of each fix, m; None where the file has no such column.
-    origin_deg : latitude and longitude of (0, 0); None for a plane that is nowhere on the globe.
-    area : bounding box of the rows, or the one that was stated; ends_s : the end that was stated, None for none.
-    counts : rows read, used, and left out, by reason: for the manifest.
-    format : of the file.
-    notices : choices that were made, and doubts about rows.
+    users, cells : names; `user` and `cell` index them. user (n,), time_s (n,) from local midnight
+    of the first day, position_m (n, 2) in the local plane. cell (n,), rsrp_dbm (n,) : None where
+    the file has no such column. due (n,) : which rows are measured and reported; None: all. The
+    others still tell where a user was. accuracy_m (n,) : radius that holds 68 % of the errors of
+    each fix, m; None where the file has no such column. origin_deg : latitude and longitude of (0,
+    0); None for a plane that is nowhere on the globe. area : bounding box of the rows, or the one
+    that was stated; ends_s : the end that was stated, None for none. counts : rows read, used, and
+    left out, by reason: for the manifest. format : of the file. notices : choices that were made,
+    and doubts about rows.
     """
 
     users: tuple[str, ...]
@@ -75,8 +78,8 @@ class Trace:
     format: str = ""
 
     def error_m(self, user: IntArray, time_s: FloatArray) -> FloatArray:
-        """Standard deviation per axis (n,), m, of fixes of users (n,) at times (n,): r / 1.51 of a radius accuracy_m,
-        which holds 1 - exp(-1.51^2 / 2) = 68 % of an isotropic Gaussian.
+        """Standard deviation per axis (n,), m, of fixes of users (n,) at times (n,): r / 1.51 of a
+        radius accuracy_m, which holds 1 - exp(-1.51^2 / 2) = 68 % of an isotropic Gaussian.
         """
         if self.accuracy_m is None:
             raise ValueError("the trace has no column accuracy_m")
@@ -86,7 +89,9 @@ class Trace:
 
 
 def local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[Notice]]:
-    """The time zone, its name, and a notice if it was guessed from the longitude, None for local metres."""
+    """The time zone, its name, and a notice if it was guessed from the longitude, None for local
+    metres.
+    """
     if name != "auto":
         return named_zone(name), name, []
     if lon_deg is None:
@@ -103,7 +108,11 @@ def named_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         near = get_close_matches(name, sorted(available_timezones()), 3, 0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else "use a name such as Europe/Paris, or auto"
+        hint = (
+            f"did you mean {' or '.join(near)}?"
+            if near
+            else "use a name such as Europe/Paris, or auto"
+        )
         raise BadInput(f"timezone: {shown(name)} is no IANA time zone; {hint}") from error
 
 
@@ -114,14 +123,19 @@ def first_midnight(time_s: float, zone: tzinfo) -> tuple[date, float]:
 
 
 def wall_clock(first_day: date, midnight_s: float, zone: tzinfo, until_s: float) -> Clock:
-    """The clock that begins at an epoch time, with all changes of its zone's offset until `until_s` later.
+    """The clock that begins at an epoch time, with all changes of its zone's offset until `until_s`
+    later.
 
-    Offsets are compared a day apart: two changes within a day that cancel would be missed, and no zone has such.
+    Offsets are compared a day apart: two changes within a day that cancel would be missed, and no
+    zone has such.
     """
     if isinstance(zone, timezone):  # a fixed offset
         return Clock(first_day)
     # where clocks skip midnight itself, the first day begins with a change
-    first_s = datetime(first_day.year, first_day.month, first_day.day, tzinfo=UTC).timestamp() - midnight_s
+    first_s = (
+        datetime(first_day.year, first_day.month, first_day.day, tzinfo=UTC).timestamp()
+        - midnight_s
+    )
     shift_s = _offset_s(zone, midnight_s) - first_s
     changes = [(0.0, shift_s)] if shift_s else []
     before_s = midnight_s
@@ -135,11 +149,15 @@ def wall_clock(first_day: date, midnight_s: float, zone: tzinfo, until_s: float)
 
 
 def _changed_s(zone: tzinfo, before_s: float, after_s: float) -> float:
-    """The epoch second from which on the offset is that of `after_s` and no longer that of `before_s`."""
+    """The epoch second from which on the offset is that of `after_s` and no longer that of
+    `before_s`.
+    """
     new = _offset_s(zone, after_s)
     while after_s - before_s > 1.0:
         middle_s = (before_s + after_s) // 2
-        before_s, after_s = (before_s, middle_s) if _offset_s(zone, middle_s) == new else (middle_s, after_s)
+        before_s, after_s = (
+            (before_s, middle_s) if _offset_s(zone, middle_s) == new else (middle_s, after_s)
+        )
     return after_s
 
 

@@ -16,10 +16,19 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 Codes = npt.NDArray[np.int32]
 Column = npt.NDArray[Any]
-MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n", "?", "unknown"))
+MISSING = frozenset(
+    ("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n", "?", "unknown")
+)
 _LATITUDE = 90.0  # largest, degrees
 _LONGITUDE = 180.0  # largest, degrees
-_NO_IDS = "-1", "2147483647", "4294967295", "268435455", "68719476735", "9223372036854775807"  # bits set, and Android's
+_NO_IDS = (
+    "-1",
+    "2147483647",
+    "4294967295",
+    "268435455",
+    "68719476735",
+    "9223372036854775807",
+)  # bits set, and Android's
 EASTING_M = 6.1e7  # largest of projected systems, some of which begin with the number of a zone
 NORTHING_M = 2.1e7  # largest
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # a number of a name, as tables with gaps write it
@@ -59,24 +68,26 @@ def missing(text: str) -> bool:
     return text.strip().lower() in MISSING
 
 
-_OF_DEGREES = """m km ft rad radian radians gon mil mils arcmin arcsec microdeg microdegrees udeg mdeg e5 e6 e7
-semicircle semicircles gcj gcj02 bd09 ed50 nad27 osgb36 tokyo s south w west"""
+_OF_DEGREES = """m km ft rad radian radians gon mil mils arcmin arcsec microdeg microdegrees udeg
+mdeg e5 e6 e7 semicircle semicircles gcj gcj02 bd09 ed50 nad27 osgb36 tokyo s south w west"""
 _OTHER_UNITS = {
     "lat": _OF_DEGREES,
     "lon": _OF_DEGREES,
     "deg": _OF_DEGREES,
-    "m": """km cm mm dm ft feet foot usft inch inches yd yard yards mi mile miles nmi nm px pixel pixels hdop pdop
-    deg degree degrees rad radian radians e5 e6 e7 semicircle semicircles amsl asl msl""",
+    "m": """km cm mm dm ft feet foot usft inch inches yd yard yards mi mile miles nmi nm px
+    pixel pixels hdop pdop deg degree degrees rad radian radians e5 e6 e7
+    semicircle semicircles amsl asl msl""",
     "dbm": "dbw w watt watts mw milliwatt milliwatts kw kilowatt dbuv dbmv asu eirp erp",
 }
-"""words for units, of latitudes and longitudes datums and sides, of heights and powers what they are above and of, that
-are not those of our columns, by ends of their names"""
+"""words for units, of latitudes and longitudes datums and sides, of heights and powers what they
+are above and of, that are not those of our columns, by ends of their names"""
 _UNIT_WORD = re.compile(r"[A-Z]?[a-zµ]+\d*|[A-Z]+(?![a-z])\d*")
 
 
 def other_unit(ours: str, header: str) -> str:
-    """The unit that a header names, as in mast_ft, heightFt, lat [rad] or Powerdbw, where that of our column is
-    another: degrees on WGS84 of lat and lon, and what other names end with; empty where it names none.
+    """The unit that a header names, as in mast_ft, heightFt, lat [rad] or Powerdbw, where that of
+    our column is another: degrees on WGS84 of lat and lon, and what other names end with; empty
+    where it names none.
     """
     words = map(str.lower, _UNIT_WORD.findall(f"{header} {header.lower()} {header[-3:]}"))
     others = _OTHER_UNITS.get(ours.rpartition("_")[2], "").split()
@@ -86,7 +97,8 @@ def other_unit(ours: str, header: str) -> str:
 def with_points(text: list[str], delimiter: str) -> list[str]:
     """Numbers with a decimal point for those with a decimal comma; the rest as it is.
 
-    In a file whose columns are separated by commas 12,345 may mean thousands, and is left unreadable.
+    In a file whose columns are separated by commas 12,345 may mean thousands, and is left
+    unreadable.
     """
     if "," not in "".join(text):
         return text
@@ -100,20 +112,32 @@ def _with_point(value: str, delimiter: str) -> str:
 
 
 def remedy(text: object, high: float) -> str:
-    """What to do about a number out of bounds, of a latitude or a longitude if `high` is the largest of these."""
+    """What to do about a number out of bounds, of a latitude or a longitude if `high` is the
+    largest of these.
+    """
     size = abs(numbers([str(text)])[0])
     if high == _LATITUDE and _LATITUDE < size <= _LONGITUDE:
-        return "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else correct or remove the line"
+        return (
+            "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else correct or "
+            "remove the line"
+        )
     if high in (_LATITUDE, _LONGITUDE) and size > _LONGITUDE:
         others = "degrees times 1e6 or 1e7 (E7), semicircles, degrees and minutes (ddmm.mmmm)"
-        return f"are these {others}, or metres (--columns x_m=HEADER,y_m=HEADER)? Else correct or remove the line"
+        return (
+            f"are these {others}, or metres (--columns x_m=HEADER,y_m=HEADER)? Else correct "
+            f"or remove the line"
+        )
     if high in (EASTING_M, NORTHING_M):
-        return "are these degrees times 1e7 (E7), or semicircles (to be converted)? Else correct or remove the line"
+        return (
+            "are these degrees times 1e7 (E7), or semicircles (to be converted)? Else "
+            "correct or remove the line"
+        )
     return "correct or remove the line"
 
 
 def bounded(text: Sequence[str], low: float, high: float, required: bool = False) -> FloatArray:
-    """Floats (n,) within bounds, NaN where a cell says that there is none, which `required` forbids.
+    """Floats (n,) within bounds, NaN where a cell says that there is none, which `required`
+    forbids.
 
     Raises `Refused` at the first other value.
     """
@@ -133,8 +157,8 @@ def _without_point(name: str) -> str:
 
 
 def plain_id(text: str) -> str:
-    """The identity of a cell as others write it: in decimal for 0x1F, without blanks between digits, 7 for 7.0; empty
-    where it is unknown.
+    """The identity of a cell as others write it: in decimal for 0x1F, without blanks between
+    digits, 7 for 7.0; empty where it is unknown.
     """
     bare = "".join(text.split())
     if _HEXADECIMAL.fullmatch(bare):
@@ -145,8 +169,8 @@ def plain_id(text: str) -> str:
 
 
 class NameCodes:
-    """Names of a column that comes in pieces, without blanks around them and 7 for 7.0, or as `plain` writes them;
-    numbered in order of first appearance.
+    """Names of a column that comes in pieces, without blanks around them and 7 for 7.0, or as
+    `plain` writes them; numbered in order of first appearance.
     """
 
     def __init__(self, plain: Callable[[str], str] = _without_point) -> None:
@@ -175,7 +199,9 @@ class NameCodes:
 def renumbered(
     names: Sequence[str], code: Column, given: Sequence[bool] | BoolArray
 ) -> tuple[tuple[str, ...], IntArray]:
-    """The names that are given, in the old order, and each row's code among them (n,), -1 for the others."""
+    """The names that are given, in the old order, and each row's code among them (n,), -1 for the
+    others.
+    """
     place = np.where(given, np.cumsum(given) - 1, -1)
     return tuple(name for name, kept in zip(names, given, strict=True) if kept), place[code]
 
@@ -197,22 +223,41 @@ def one_line(name: str) -> str:
     return " ".join(name.split())
 
 
-LATEST_EPOCH_S = 4_102_444_800.0  # 2100-01-01: beyond it a number is no epoch time but another format
-RELATIVE_BELOW_S = 1e8  # epoch seconds passed this in March 1973, a simulation of three years never does
-TIME_REMEDY = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
-ZONE_REMEDY = "name the zone in which it was written (--timezone Europe/Berlin), or write one such as"
-BOTH_REMEDY = "name the columns of both, such as --columns time_s=DATE+TIME, or write 2021-04-21T14:19:53Z"
+LATEST_EPOCH_S = (
+    4_102_444_800.0  # 2100-01-01: beyond it a number is no epoch time but another format
+)
+RELATIVE_BELOW_S = (
+    1e8  # epoch seconds passed this in March 1973, a simulation of three years never does
+)
+TIME_REMEDY = (
+    "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+)
+ZONE_REMEDY = (
+    "name the zone in which it was written (--timezone Europe/Berlin), or write one such as"
+)
+BOTH_REMEDY = (
+    "name the columns of both, such as --columns time_s=DATE+TIME, or write 2021-04-21T14:19:53Z"
+)
 DATE_REMEDY = "write ISO 8601 such as 2021-04-21T14:19:53Z, or seconds from another beginning"
 
 _PER_S = {
-    "seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9,
-    "minutes": 1 / 60, "hours": 1 / 3600, "days": 1 / 86_400,
-}  # fmt: skip
+    "seconds": 1.0,
+    "milliseconds": 1e3,
+    "microseconds": 1e6,
+    "nanoseconds": 1e9,
+    "minutes": 1 / 60,
+    "hours": 1 / 3600,
+    "days": 1 / 86_400,
+}
 _SHORT = {
-    "seconds": "s sec secs second", "milliseconds": "ms msec msecs millis millisecond",
-    "microseconds": "us µs μs usec micros microsecond", "nanoseconds": "ns nsec nanos nanosecond",
-    "minutes": "min mins minute", "hours": "h hr hrs hour", "days": "d day",
-}  # fmt: skip
+    "seconds": "s sec secs second",
+    "milliseconds": "ms msec msecs millis millisecond",
+    "microseconds": "us µs μs usec micros microsecond",
+    "nanoseconds": "ns nsec nanos nanosecond",
+    "minutes": "min mins minute",
+    "hours": "h hr hrs hour",
+    "days": "d day",
+}
 _UNITS = {short: unit for unit, shorts in _SHORT.items() for short in (unit, *shorts.split())}
 _WORD = re.compile(r"[A-Z]?[a-zµμ]+|[A-Z]+(?![a-z])")
 _DAY = r"(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
@@ -220,24 +265,31 @@ _CLOCK = r"([01]\d|2[0-3])([0-5]\d([0-5]\d(\d{3})?)?)?"
 _COMPACT = re.compile(rf"(19[7-9]\d|20\d\d){_DAY}({_CLOCK})?(\.0*)?")
 _SHORT_COMPACT = re.compile(rf"\d\d{_DAY}{_CLOCK}(\.0*)?")  # with two digits of the year
 _TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else; 17 with milliseconds
-_A_HALF = 10  # characters of a date without a time of day, 2024-02-28 or 2024-W09-3, or of a time without a date
+# characters of a date without a time of day, 2024-02-28 or 2024-W09-3, or of a time without a date
+_A_HALF = 10
 _AFTER_NOW_S = 2e9  # 2033
 _SLASHES = re.compile(r"\d{4}[/.]\d\d[/.]\d\d[ _T]\d\d[:.]\d\d")
 _UTC = re.compile(r"\s*(UTC|GMT|Z)$")
 _OF_CHECKINS = "%a %b %d %H:%M:%S %z %Y"  # Tue Apr 03 18:00:09 +0000 2012
-_SERIAL_DAYS = (25_569.0, 73_050.0)  # of 1970 and 2100 in spreadsheets, which count days since 1899-12-30
+_SERIAL_DAYS = (
+    25_569.0,
+    73_050.0,
+)  # of 1970 and 2100 in spreadsheets, which count days since 1899-12-30
 _SERIAL_DECIMALS = 4  # of a day: 9 s
 _SERIAL_STEP = 0.05  # more than an hour in days; clocks in seconds seldom tick as fast
 
 
 def unit_of(header: str) -> str | None:
-    """The unit that a header names, as in time_ms, timestampMs or t [s]; None if it names none, or several."""
+    """The unit that a header names, as in time_ms, timestampMs or t [s]; None if it names none, or
+    several.
+    """
     units = {_UNITS[word.lower()] for word in _WORD.findall(header) if word.lower() in _UNITS}
     return units.pop() if len(units) == 1 else None
 
 
 class Times:
-    """Epoch seconds of a column that comes in pieces: one form for all of it, that of its first value.
+    """Epoch seconds of a column that comes in pieces: one form for all of it, that of its first
+    value.
 
     zone : where times of day without a zone were written; without it they are refused.
     header : of the column; the unit that it names decides what a number counts.
@@ -251,7 +303,9 @@ class Times:
         self._unit: str | None = None  # "" for texts
         self._first_line = 0
         self._n_rows = 0
-        self._later_s: dict[int, float] = {}  # row of an hour that came twice -> how much later it was, if the second
+        self._later_s: dict[
+            int, float
+        ] = {}  # row of an hour that came twice -> how much later it was, if the second
 
     def read(self, text: Sequence[str], line: int) -> FloatArray:
         """Times (n,) since 1970-01-01 UTC; `line` is that of the first. Raises `Refused`."""
@@ -266,7 +320,9 @@ class Times:
         return time_s
 
     def settled(self, time_s: FloatArray, user: Column) -> FloatArray:
-        """All times (n,) that were read, of `user` (n,); those of day that came twice are settled as `passes` does."""
+        """All times (n,) that were read, of `user` (n,); those of day that came twice are settled
+        as `passes` does.
+        """
         if not self._later_s:
             return time_s
         time_s, n_second = passes(time_s, user, self._later_s)
@@ -279,7 +335,9 @@ class Times:
         bad = ~((value >= 0.0) & (value <= LATEST_EPOCH_S))
         if bad.any():
             row = int(bad.argmax())
-            problem = f"{shown(text[row])} is not a time between 1970 and 2100 in epoch {unit}, as line"
+            problem = (
+                f"{shown(text[row])} is not a time between 1970 and 2100 in epoch {unit}, as line"
+            )
             raise Refused(row, f"{problem} {self._first_line} is taken to be; {TIME_REMEDY}")
         return value
 
@@ -289,19 +347,26 @@ class Times:
         for value in dict.fromkeys(text):
             try:
                 if not (np.isnan(number(value)) or _compact(value) >= _TO_THE_SECOND):
-                    raise ValueError(f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}")
+                    raise ValueError(
+                        f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}"
+                    )
                 if len(value.strip()) <= _A_HALF and value[:1].isdigit():
-                    raise ValueError(f"{shown(value)} is a date or a time of day alone; {BOTH_REMEDY}")
+                    raise ValueError(
+                        f"{shown(value)} is a date or a time of day alone; {BOTH_REMEDY}"
+                    )
                 known[value], later_s[value] = _moment_s(value, self.zone)
             except ValueError as error:
                 raise Refused(list(text).index(value), str(error)) from error
         if any(later_s.values()):
-            self._later_s |= {self._n_rows + row: s for row, value in enumerate(text) if (s := later_s[value])}
+            self._later_s |= {
+                self._n_rows + row: s for row, value in enumerate(text) if (s := later_s[value])
+            }
         return np.array([known[value] for value in text])
 
 
 def epoch_s(text: str, zone: tzinfo | None = None) -> float:
-    """Seconds since 1970-01-01 UTC of one time, in any form that a file may use; ValueError if none, or if two.
+    """Seconds since 1970-01-01 UTC of one time, in any form that a file may use; ValueError if
+    none, or if two.
 
     zone : where a time of day without a zone was written; one that comes twice is the former.
     """
@@ -309,17 +374,23 @@ def epoch_s(text: str, zone: tzinfo | None = None) -> float:
     return _within(number(text) / _PER_S[unit], text) if unit else _moment_s(text, zone)[0]
 
 
-def passes(time_s: FloatArray, user: Column, later_s: Mapping[int, float]) -> tuple[FloatArray, int]:
+def passes(
+    time_s: FloatArray, user: Column, later_s: Mapping[int, float]
+) -> tuple[FloatArray, int]:
     """Times of day that came twice, as clocks went back: which rows are of the second pass.
 
-    time_s (n,), user (n,) : rows in the order of the file, those that came twice at the former; later_s : row -> how
-    much later it was if it is of the second pass. Returns the times, and how many rows are of the second.
+    time_s (n,), user (n,) : rows in the order of the file, those that came twice at the former;
+    later_s : row -> how much later it was if it is of the second pass. Returns the times, and how
+    many rows are of the second.
 
-    In such an hour a user's rows are of the first pass until time would run backwards, and of the second from there.
+    In such an hour a user's rows are of the first pass until time would run backwards, and of the
+    second from there.
     """
     settled_s = time_s.copy()
     n_second = 0
-    latest: dict[int, tuple[float, bool]] = {}  # user -> the time of its latest row in such an hour, and its pass
+    latest: dict[
+        int, tuple[float, bool]
+    ] = {}  # user -> the time of its latest row in such an hour, and its pass
     for row, shift_s in sorted(later_s.items()):
         at_s = time_s[row]
         who = user[row]
@@ -332,13 +403,17 @@ def passes(time_s: FloatArray, user: Column, later_s: Mapping[int, float]) -> tu
 
 
 def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[Notice, ...]]:
-    """The unit of a column that begins so, "" for dates, and notices on it; ValueError if it is ambiguous."""
+    """The unit of a column that begins so, "" for dates, and notices on it; ValueError if it is
+    ambiguous.
+    """
     value = number(text[0])
     unit = unit_of(header)
     if np.isnan(value):
         return "", ()
     if unit == "days" and _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]:
-        raise ValueError(f"{shown(text[0])} could count days since 1970, or be {_serial(value)}; {DATE_REMEDY}")
+        raise ValueError(
+            f"{shown(text[0])} could count days since 1970, or be {_serial(value)}; {DATE_REMEDY}"
+        )
     if unit not in (None, "seconds"):
         return unit, ()
     if _compact(text[0]) >= _TO_THE_SECOND:
@@ -352,7 +427,9 @@ def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[Notice, ...]]:
 
 
 def _compact(text: str) -> int:
-    """Digits of a date that is written as one number, such as 20240228 or 202402282200.0; 0 if it is none."""
+    """Digits of a date that is written as one number, such as 20240228 or 202402282200.0; 0 if it
+    is none.
+    """
     text = text.strip()
     return len(text.partition(".")[0]) if _COMPACT.fullmatch(text) else 0
 
@@ -391,14 +468,20 @@ def _moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
         raise ValueError(f"{shown(text)} has no time zone; {ZONE_REMEDY} 2021-04-21T14:19:53Z")
     former_s = moment.replace(tzinfo=zone).timestamp()
     later_s = moment.replace(tzinfo=zone, fold=1).timestamp() - former_s
-    if later_s < 0:  # of an hour that clocks skip, Python takes the offset before, then the one after
-        raise ValueError(f"{shown(text)} never was in {zone}, where clocks skipped it; was it written in that zone?")
+    if (
+        later_s < 0
+    ):  # of an hour that clocks skip, Python takes the offset before, then the one after
+        raise ValueError(
+            f"{shown(text)} never was in {zone}, where clocks skipped it; was it written "
+            f"in that zone?"
+        )
     return _within(former_s, text), later_s
 
 
 def _read_date(text: str) -> datetime:
-    """A date in ISO 8601, as one number, with slashes or points (2024/05/01, 2024.05.01_08.00.00), as check-ins have it
-    (Tue Apr 03 18:00:09 +0000 2012), with or without UTC; ValueError if it is none.
+    """A date in ISO 8601, as one number, with slashes or points (2024/05/01, 2024.05.01_08.00.00),
+    as check-ins have it (Tue Apr 03 18:00:09 +0000 2012), with or without UTC; ValueError if it is
+    none.
     """
     text = _UTC.sub("+00:00", text)
     if text[:3].isalpha():
@@ -408,7 +491,8 @@ def _read_date(text: str) -> datetime:
         plain = plain.partition(".")[0]
         text = f"{plain[:8]}T{plain[8:14]}.{plain[14:] or '0'}{plus}{zone}"
     elif _SLASHES.match(text):
-        text = f"{text[:10].replace('/', '-').replace('.', '-')}T{text[11:19].replace('.', ':')}{text[19:]}"
+        date = text[:10].replace("/", "-").replace(".", "-")
+        text = f"{date}T{text[11:19].replace('.', ':')}{text[19:]}"
     return datetime.fromisoformat(text)
 
 

@@ -1,1 +1,3 @@
-"""The world: its setting, base stations, and one SimPy environment in which UEs move and measure."""
+"""The world: its setting, base stations, and one SimPy environment in which UEs move and
+measure.
+"""

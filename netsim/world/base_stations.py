@@ -42,7 +42,8 @@ class BaseStation(Part):
     height_m: float = Field(25.0, ge=0, le=1000)
     """antenna height above ground"""
     power_dbm: float = Field(15.0, ge=-30, le=70)
-    """reference-signal power per resource element, without the antenna pattern's gain: what RSRP counts"""
+    """reference-signal power per resource element, without the antenna pattern's gain: what RSRP
+    counts"""
     azimuth_deg: float | None = Field(None, ge=0, lt=360)
     """azimuth of a sector antenna, degrees clockwise from north; none: isotropic"""
     antenna: Annotated[Antenna, ANTENNAS] = Sector()
@@ -52,7 +53,8 @@ class BaseStation(Part):
     def _directed(self) -> Self:
         if self.azimuth_deg is None and self.antenna != Sector():
             raise ValueError(
-                f"antenna: {self.antenna.kind_name()} needs azimuth_deg; without it antennas are isotropic"
+                f"antenna: {self.antenna.kind_name()} needs azimuth_deg; without it "
+                f"antennas are isotropic"
             )
         return self
 
@@ -71,25 +73,31 @@ class Layout(Part):
     kind: str
 
     @abstractmethod
-    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
-        """The base stations; raises BadInput with one line when there can be none. No site: open ground.
+    def stations(
+        self, area: Area, origin_deg: LatLon | None, site: Site | None = None
+    ) -> tuple[BaseStation, ...]:
+        """The base stations; raises BadInput with one line when there can be none. No site: open
+        ground.
 
         origin_deg : latitude and longitude of (0, 0), None where the plane is nowhere on the globe.
         """
 
     @property
     def shifts_m(self) -> FloatArray | None:
-        """Displacements (k, 2) of the images of the layout, itself included; None without wrap-around."""
+        """Displacements (k, 2) of the images of the layout, itself included; None without
+        wrap-around.
+        """
         return None
 
 
 class Hexagonal(Layout):
     """Sites on a hexagonal lattice through the middle of the area, as in 3GPP's reference layouts.
 
-    With three sectors a site has three cells that point 30, 150 and 270 degrees from north. With `rings` the layout is
-    the middle site and that many rings around it, whatever the area: 7, 19, 37, ... sites. With `wrap_around` the
-    layout of r rings repeats in six directions, at distances of sqrt(3 r^2 + 3 r + 1) inter-site distances: every UE is
-    served by the nearest image of each site, as if it were in the middle.
+    With three sectors a site has three cells that point 30, 150 and 270 degrees from north. With
+    `rings` the layout is the middle site and that many rings around it, whatever the area: 7, 19,
+    37, ... sites. With `wrap_around` the layout of r rings repeats in six directions, at distances
+    of sqrt(3 r^2 + 3 r + 1) inter-site distances: every UE is served by the nearest image of each
+    site, as if it were in the middle.
     """
 
     kind: Literal["hexagonal"] = "hexagonal"
@@ -114,7 +122,9 @@ class Hexagonal(Layout):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.sectors == 1 and self.antenna != Sector():
-            raise ValueError(f"antenna: {self.antenna.kind_name()} needs sectors: 3; one sector is isotropic")
+            raise ValueError(
+                f"antenna: {self.antenna.kind_name()} needs sectors: 3; one sector is isotropic"
+            )
         return self
 
     @property
@@ -132,7 +142,12 @@ class Hexagonal(Layout):
     @property
     def _step_m(self) -> FloatArray:
         """The lattice vectors a and b, in rows."""
-        return np.array([[self.inter_site_m, 0.0], [self.inter_site_m / 2, self.inter_site_m * math.sqrt(3) / 2]])
+        return np.array(
+            [
+                [self.inter_site_m, 0.0],
+                [self.inter_site_m / 2, self.inter_site_m * math.sqrt(3) / 2],
+            ]
+        )
 
     def _ringed(self, area: Area) -> FloatArray:
         """The sites of the rings around the middle of the area."""
@@ -141,22 +156,30 @@ class Hexagonal(Layout):
         near = np.abs(i + j) <= rings
         farthest_m = np.linalg.norm(area.side_m) / 2
         # the images around reach the nearest one of every site up to here
-        reach_m = self.inter_site_m * (2 / math.sqrt(3) * math.sqrt(3 * rings * (rings + 1) + 1) - rings)
+        reach_m = self.inter_site_m * (
+            2 / math.sqrt(3) * math.sqrt(3 * rings * (rings + 1) + 1) - rings
+        )
         if self.wrap_around and farthest_m > reach_m:
             raise BadInput(
-                f"world.base_stations.wrap_around: the corners of the area are {farthest_m:.0f} m from its middle, at "
-                f"most {reach_m:.0f} m are covered by {rings} rings; take a smaller area or more rings"
+                f"world.base_stations.wrap_around: the corners of the area are {farthest_m:.0f} m "
+                f"from its middle, at most {reach_m:.0f} m are covered by {rings} rings; take a "
+                "smaller area or more rings"
             )
         return area.centre_m + np.stack([i, j], axis=1)[near] @ self._step_m
 
-    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+    def stations(
+        self, area: Area, origin_deg: LatLon | None, site: Site | None = None
+    ) -> tuple[BaseStation, ...]:
         sites = self._filling(area) if self.rings is None else self._ringed(area)
         if len(sites) * self.sectors > MAX_STATIONS:
             raise BadInput(
-                f"world.base_stations.inter_site_m: {self.inter_site_m:g} m makes {len(sites) * self.sectors} cells, "
+                f"world.base_stations.inter_site_m: {self.inter_site_m:g} m makes "
+                f"{len(sites) * self.sectors} cells, "
                 f"at most {MAX_STATIONS} are possible; take a larger distance"
             )
-        return tuple(self._cell(k, site, s) for k, site in enumerate(sites) for s in range(self.sectors))
+        return tuple(
+            self._cell(k, site, s) for k, site in enumerate(sites) for s in range(self.sectors)
+        )
 
     def _filling(self, area: Area) -> FloatArray:
         step = self._step_m
@@ -164,10 +187,12 @@ class Hexagonal(Layout):
         columns = math.ceil(area.side_m[0] / self.inter_site_m / 2) + 1 + rows
         if (2 * rows + 1) * (2 * columns + 1) > 100 * MAX_STATIONS:
             raise BadInput(
-                f"world.base_stations.inter_site_m: {self.inter_site_m:g} m fills the area with far more than "
-                f"{MAX_STATIONS} cells; take a larger distance"
+                f"world.base_stations.inter_site_m: {self.inter_site_m:g} m fills the area with "
+                f"far more than {MAX_STATIONS} cells; take a larger distance"
             )
-        j, i = np.meshgrid(np.arange(-rows, rows + 1), np.arange(-columns, columns + 1), indexing="ij")
+        j, i = np.meshgrid(
+            np.arange(-rows, rows + 1), np.arange(-columns, columns + 1), indexing="ij"
+        )
         sites = area.centre_m + i.reshape(-1, 1) * step[0] + j.reshape(-1, 1) * step[1]
         return sites[area.contains(sites)]
 
@@ -188,9 +213,11 @@ def positions_m(stations: Sequence[BaseStation]) -> FloatArray:
 
 
 def sites(stations: tuple[BaseStation, ...]) -> IntArray:
-    """The site (n_bs,) of each base station, numbered as they first appear: antennas at one place share a mast.
+    """The site (n_bs,) of each base station, numbered as they first appear: antennas at one place
+    share a mast.
 
-    What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5, Step 4].
+    What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5,
+    Step 4].
     """
     at_m = positions_m(stations) + 0.0  # -0 is 0
     _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
@@ -200,29 +227,38 @@ def sites(stations: tuple[BaseStation, ...]) -> IntArray:
 
 
 def default_layout(area: Area, notices: Sequence[Notice] = ()) -> Hexagonal:
-    """For a trace without signals: sites 500 m apart, or further so that there are not many more than 30.
+    """For a trace without signals: sites 500 m apart, or further so that there are not many more
+    than 30.
 
-    Raises BadInput, with doubts among notices on the trace, for an area that no plane and no network holds.
+    Raises BadInput, with doubts among notices on the trace, for an area that no plane and no
+    network holds.
     """
     if area.side_m.max() > _MAX_SIDE_M:
         width, height = (f"{side / 1e3:,.0f} km" for side in area.side_m)
         raise BadInput(
-            f"world.ues.mobility.trace: its area has {width} x {height}, at most {_MAX_SIDE_M / 1e3:,.0f} km are "
-            "possible without a list of base stations; choose a box (area_deg, or area_m where the file has metres; "
-            "netsim inspect shows far rows), set crs: local if metres were taken for degrees, or give base stations"
+            f"world.ues.mobility.trace: its area has {width} x {height}, at most "
+            f"{_MAX_SIDE_M / 1e3:,.0f} km are possible without a list of base stations; choose a "
+            "box (area_deg, or area_m where the file has metres; netsim inspect shows far "
+            "rows), set crs: local if metres were taken for degrees, or give base stations"
             + "; ".join(("", *doubts_in(notices)))
         )
-    per_site = np.prod(area.side_m) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
-    return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))
+    per_site = (
+        np.prod(area.side_m) / 30.0
+    )  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
+    return Hexagonal(
+        inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50)
+    )
 
 
 _DRAWS = 1000  # of a place above the roofs
 
 
 class Scattered(Layout):
-    """Base stations at independent uniform places of the area, all at one height, as aerial base stations are.
+    """Base stations at independent uniform places of the area, all at one height, as aerial base
+    stations are.
 
-    A place with a roof at or above the antenna is drawn again. Station k depends on (seed, k) and the city only.
+    A place with a roof at or above the antenna is drawn again. Station k depends on (seed, k) and
+    the city only.
     """
 
     kind: Literal["uniform"] = "uniform"
@@ -233,10 +269,14 @@ class Scattered(Layout):
     power_dbm: float = Field(15.0, ge=-30, le=70)
     """reference-signal power per resource element"""
 
-    reference = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    reference = (
+        "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    )
     example = {"kind": "uniform", "count": 4}
 
-    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+    def stations(
+        self, area: Area, origin_deg: LatLon | None, site: Site | None = None
+    ) -> tuple[BaseStation, ...]:
         site = site or Site(Buildings.none(), Streams(0).at("stations"))
         at_m = np.full((self.count, 2), np.nan)
         left = np.arange(self.count)
@@ -247,11 +287,13 @@ class Scattered(Layout):
                 break
         else:
             raise BadInput(
-                f"world.base_stations.height_m: {self.height_m:g} m is below the roof at {_DRAWS} random places in a "
-                "row; fly higher, or leave room between the buildings"
+                f"world.base_stations.height_m: {self.height_m:g} m is below the roof at {_DRAWS} "
+                "random places in a row; fly higher, or leave room between the buildings"
             )
         return tuple(
-            BaseStation(name=f"air{k}", position_m=(x, y), height_m=self.height_m, power_dbm=self.power_dbm)
+            BaseStation(
+                name=f"air{k}", position_m=(x, y), height_m=self.height_m, power_dbm=self.power_dbm
+            )
             for k, (x, y) in enumerate(at_m.tolist())
         )
 
@@ -261,31 +303,50 @@ _ORDER = ("radio", "mcc", "net", "area", "cell", "unit", "lon", "lat")
 """the first columns of a file without a header"""
 _WANTED = ("radio", "mcc", "net", "area", "cell", "lon", "lat")
 _WORDS = {
-    "radio": "radio radiotype", "net": "net mnc", "area": "area lac tac", "cell": "cell cellid cid ci eci",
-    "lon": "lon lng long longitude", "lat": "lat latitude",
-}  # fmt: skip
+    "radio": "radio radiotype",
+    "net": "net mnc",
+    "area": "area lac tac",
+    "cell": "cell cellid cid ci eci",
+    "lon": "lon lng long longitude",
+    "lat": "lat latitude",
+}
 _RADIOS = frozenset(("GSM", "CDMA", "UMTS", "LTE", "NR", "NBIOT"))
-_WITHOUT_AREA = ("LTE", "NR", "NBIOT")  # whose cells have one number in all areas of a network [3GPP TS 23.003]
+_WITHOUT_AREA = (
+    "LTE",
+    "NR",
+    "NBIOT",
+)  # whose cells have one number in all areas of a network [3GPP TS 23.003]
 _NOWHERE = ((0.0, 0.0), (-1.0, -1.0))  # longitude and latitude, both at sea
 
 
 _OF_LIST = {
-    "lon": (-180.0, 180.0), "lat": (-90.0, 90.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9), "name": None, "band": None,
-    "azimuth_deg": (-360.0, 360.0), "tilt_deg": (-45.0, 45.0), "height_m": (0.0, 1000.0), "power_dbm": (-30.0, 70.0),
-}  # fmt: skip
+    "lon": (-180.0, 180.0),
+    "lat": (-90.0, 90.0),
+    "x_m": (-1e9, 1e9),
+    "y_m": (-1e9, 1e9),
+    "name": None,
+    "band": None,
+    "azimuth_deg": (-360.0, 360.0),
+    "tilt_deg": (-45.0, 45.0),
+    "height_m": (0.0, 1000.0),
+    "power_dbm": (-30.0, 70.0),
+}
 """columns of a list of base stations, and their bounds"""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells with name, lon and lat or x_m and y_m, and what else a list says of them; notices on what is left out."""
+    """Cells with name, lon and lat or x_m and y_m, and what else a list says of them; notices on
+    what is left out.
+    """
 
     table: "DataFrame"
     notices: list[Notice]
 
 
 def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[str, str]) -> Cells:
-    """The cells of a file: a list of base stations, those of one band, or a file of OpenCelliD, of one technology.
+    """The cells of a file: a list of base stations, those of one band, or a file of OpenCelliD, of
+    one technology.
 
     Raises BadInput with one line for what cannot be read.
     """
@@ -299,23 +360,37 @@ def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[
     has_network = "mcc" in map(str.lower, first)
     is_list = pairs != [] and not has_network
     if not (is_list or has_network) and {*_OF_LIST}.intersection(found):
-        raise BadInput(f"{path}: no columns lon and lat, or x_m and y_m; the file has {listed(first)}; name two so")
+        raise BadInput(
+            f"{path}: no columns lon and lat, or x_m and y_m; the file has "
+            f"{listed(first)}; name two so"
+        )
     if (radio if is_list else band) is not None:
-        raise BadInput(f"{path}: base_stations.{'radio' if is_list else 'band'}: the file has none; leave it out")
+        raise BadInput(
+            f"{path}: base_stations.{'radio' if is_list else 'band'}: the file has none; "
+            f"leave it out"
+        )
     return (
-        _listed(path, pairs[0], band, columns) if is_list else _opencellid(source, radio, delimiter, line, first, rows)
+        _listed(path, pairs[0], band, columns)
+        if is_list
+        else _opencellid(source, radio, delimiter, line, first, rows)
     )
 
 
 def _opencellid(
     source: Source, radio: str | None, delimiter: str, first_line: int, first: list[str], rows: Rows
 ) -> Cells:
-    """The cells of a file of OpenCelliD, those of one technology if `radio` names it in capitals or not.
+    """The cells of a file of OpenCelliD, those of one technology if `radio` names it in capitals or
+    not.
 
-    A row without a position (none, or 0, 0 or -1, -1) or without the number of its cell, one that is cut short, and one
-    of a cell that stands there already are counted. A cell of LTE or NR is one in all tracking areas.
+    A row without a position (none, or 0, 0 or -1, -1) or without the number of its cell, one that
+    is cut short, and one of a cell that stands there already are counted. A cell of LTE or NR is
+    one in all tracking areas.
     """
-    bare = len(first) >= len(_ORDER) and first[0].strip().upper() in _RADIOS and not first[1].strip().isalpha()
+    bare = (
+        len(first) >= len(_ORDER)
+        and first[0].strip().upper() in _RADIOS
+        and not first[1].strip().isalpha()
+    )
     places = _columns(source, first_line, _ORDER if bare else first)
     lon_lat_deg: dict[str, tuple[float, float]] = {}
     known = set[tuple[str, ...]]()
@@ -339,7 +414,10 @@ def _opencellid(
         elif key in known:
             skipped["of a cell that stands there already"] += 1
         else:
-            place = _degrees(source, line, "lon", lon, 180.0), _degrees(source, line, "lat", lat, 90.0)
+            place = (
+                _degrees(source, line, "lon", lon, 180.0),
+                _degrees(source, line, "lat", lat, 90.0),
+            )
             if place in _NOWHERE:
                 skipped["without a position"] += 1
             else:
@@ -351,7 +429,9 @@ def _opencellid(
     from pandas import DataFrame
 
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
-    table = DataFrame([*lon_lat_deg.values()], columns=["lon", "lat"], dtype=float).assign(name=[*lon_lat_deg])
+    table = DataFrame([*lon_lat_deg.values()], columns=["lon", "lat"], dtype=float).assign(
+        name=[*lon_lat_deg]
+    )
     notices = [notice("cells-are-centres", file=source.path, number=len(table))]
     if skipped:
         left_out = counted(skipped.total(), "row")
@@ -359,7 +439,9 @@ def _opencellid(
     return Cells(table, notices)
 
 
-def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping[str, str]) -> Cells:
+def _listed(
+    path: str, pair: tuple[str, str], band: str | None, columns: Mapping[str, str]
+) -> Cells:
     """The base stations of a list with a header; pair : its columns of positions."""
     read = read_table(path, _OF_LIST, pair, columns)
     table = read.reindex(columns=[*pair, *[*_OF_LIST][4:]])
@@ -368,13 +450,15 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
     if own.empty or (band is None and bands.nunique() > 1):
         there = sorted(bands.unique())
         raise BadInput(
-            f"{path}: base_stations.band: a radio has one carrier, and the file has cells of {listed(there)}; take one "
-            f"of these (--set world.base_stations.band={there[-1]})"
+            f"{path}: base_stations.band: a radio has one carrier, and the file has cells of "
+            f"{listed(there)}; take one of these (--set world.base_stations.band={there[-1]})"
         )
     names = names[own.index].mask(names == "", [f"cell{k}" for k in range(1, 1 + len(own))])
     wrong = {
-        "its name is that of a cell above, or too long; give it another": names.duplicated() | (names.str.len() > 60),
-        "a tilt_deg needs an azimuth_deg; give both or neither": own["tilt_deg"].notna() & own["azimuth_deg"].isna(),
+        "its name is that of a cell above, or too long; give it another": names.duplicated()
+        | (names.str.len() > 60),
+        "a tilt_deg needs an azimuth_deg; give both or neither": own["tilt_deg"].notna()
+        & own["azimuth_deg"].isna(),
     }
     for why, rows in wrong.items():
         if rows.any():
@@ -382,7 +466,9 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
     others = len(table) - len(own)
     unread = [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
     notices = [notice("cells-of-other-bands", file=path, number=others)] if others else []
-    near = {name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")}
+    near = {
+        name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")
+    }
     unread = [f"{name} (is it {near[name]}?)" if name in near else name for name in unread]
     if "samples" in map(str.lower, unread):
         notices.append(notice("cells-are-centres", file=path, number=len(own)))
@@ -392,7 +478,10 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
 
 
 def _columns(source: Source, line: int, header: Sequence[str]) -> list[int]:
-    plain = {"".join(c for c in name.lower() if c.isalnum()): k for k, name in reversed(list(enumerate(header)))}
+    plain = {
+        "".join(c for c in name.lower() if c.isalnum()): k
+        for k, name in reversed(list(enumerate(header)))
+    }
     places = []
     for ours in _WANTED:
         found = [plain[word] for word in _WORDS.get(ours, ours).split() if word in plain]
@@ -412,21 +501,22 @@ def _degrees(source: Source, line: int, name: str, text: str, limit: float) -> f
 
 
 class CellFile(Layout):
-    """Cells of a CSV: a list of base stations, or OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...).
+    """Cells of a CSV: a list of base stations, or OpenCelliD's columns (radio, mcc, net, area,
+    cell, lon, lat, ...).
 
-    A list has a header with lat and lon, or x_m and y_m in the plane of the area, and, where they are known, name,
-    azimuth_deg (none: isotropic), tilt_deg, height_m, power_dbm and band. Names that stand twice are refused, and
-    headers that name another unit, as mast_ft does.
+    A list has a header with lat and lon, or x_m and y_m in the plane of the area, and, where they
+    are known, name, azimuth_deg (none: isotropic), tilt_deg, height_m, power_dbm and band. Names
+    that stand twice are refused, and headers that name another unit, as mast_ft does.
 
-    OpenCelliD's file is read as it is downloaded: it may be packed (gzip), lack its header, have the API's names (mnc,
-    lac, cellid), in capitals or not, and be
-    separated by commas, semicolons or tabs; above there may be lines that begin with # and one sep=;. Rows without
-    a position (none, or 0, 0 or -1, -1), rows without the number of a cell and repeated cells are left out; a run says
-    how many. Cells are told apart by radio, network, area and number, those of LTE and NR whatever the tracking area.
-    Their positions are centres of measurements and not those of masts: a run says so.
-    Longitude and latitude are projected onto the local plane; without a replayed trace give the plane's origin.
-    Cells further than `margin_m` outside of the area are left out and counted. Heights and powers that the file does
-    not state are those of the layout.
+    OpenCelliD's file is read as it is downloaded: it may be packed (gzip), lack its header, have
+    the API's names (mnc, lac, cellid), in capitals or not, and be separated by commas, semicolons
+    or tabs; above there may be lines that begin with # and one sep=;. Rows without a position
+    (none, or 0, 0 or -1, -1), rows without the number of a cell and repeated cells are left out; a
+    run says how many. Cells are told apart by radio, network, area and number, those of LTE and NR
+    whatever the tracking area. Their positions are centres of measurements and not those of masts:
+    a run says so. Longitude and latitude are projected onto the local plane; without a replayed
+    trace give the plane's origin. Cells further than `margin_m` outside of the area are left out
+    and counted. Heights and powers that the file does not state are those of the layout.
     """
 
     kind: Literal["cell-file"] = "cell-file"
@@ -435,7 +525,8 @@ class CellFile(Layout):
     radio: str | None = None
     """radio technology of the cells (GSM, UMTS, LTE, NR); none: all"""
     band: str | None = Field(None, min_length=1)
-    """band of the cells, as the column band of a list calls it; others are left out and counted; none: there is one"""
+    """band of the cells, as the column band of a list calls it; others are left out and counted;
+    none: there is one"""
     columns: dict[str, str] = Field(default_factory=dict)
     """our name: header, for headers of a list that are not called as ours"""
     origin_lat: float | None = Field(None, ge=-90, le=90)
@@ -454,37 +545,46 @@ class CellFile(Layout):
     reference = "OpenCelliD database format, wiki.opencellid.org"
     example = {"kind": "cell-file", "file": "cells.csv"}
 
-    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+    def stations(
+        self, area: Area, origin_deg: LatLon | None, site: Site | None = None
+    ) -> tuple[BaseStation, ...]:
         table = self._cells().table
         if self.origin_lat is not None and self.origin_lon is not None:
             stated_deg = self.origin_lat, self.origin_lon
             if origin_deg is not None and apart_m(stated_deg, origin_deg) > SAME_ORIGIN_M:
                 raise BadInput(
-                    f"{self.file}: base_stations.origin_lat, origin_lon: the plane of the city or trace has another "
+                    f"{self.file}: base_stations.origin_lat, origin_lon: the plane of "
+                    f"the city or trace has another "
                     f"origin, {origin_deg[0]:.7g}, {origin_deg[1]:.7g}; leave them out"
                 )
             origin_deg = stated_deg
         if "lon" in table:
             if origin_deg is None:
                 raise BadInput(
-                    f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "
-                    "(a replayed trace with longitudes brings its own)"
+                    f"{self.file}: where is the plane's origin? give base_stations.origin_lat and "
+                    "origin_lon (a replayed trace with longitudes brings its own)"
                 )
             at = projected(table[["lon", "lat"]].to_numpy(), origin_deg)
             table = table.drop(columns=["lon", "lat"]).assign(x_m=at[:, 0], y_m=at[:, 1])
         inside = area.grown(self.margin_m).contains(table[["x_m", "y_m"]].to_numpy())
         if not 0 < inside.sum() <= MAX_STATIONS:
             raise BadInput(
-                f"{self.file}: {inside.sum()} of its {len(table)} cells lie within {self.margin_m:g} m of the area "
-                f"(1 to {MAX_STATIONS} are usable); check the file's region, the origin and margin_m"
+                f"{self.file}: {inside.sum()} of its {len(table)} cells lie within "
+                f"{self.margin_m:g} m of the area (1 to {MAX_STATIONS} are usable); check the "
+                "file's region, the origin and margin_m"
             )
         return tuple(map(self._station, table[inside].to_dict("records")))
 
     def _station(self, cell: dict[str, Any]) -> BaseStation:
-        cell = {"height_m": self.height_m, "power_dbm": self.power_dbm} | {k: v for k, v in cell.items() if v == v}
+        cell = {"height_m": self.height_m, "power_dbm": self.power_dbm} | {
+            k: v for k, v in cell.items() if v == v
+        }
         tilt = {"tilt_deg": cell.pop("tilt_deg")} if "tilt_deg" in cell else {}
         if "azimuth_deg" in cell:
-            cell |= {"azimuth_deg": cell["azimuth_deg"] % 360, "antenna": self.antenna.model_copy(update=tilt)}
+            cell |= {
+                "azimuth_deg": cell["azimuth_deg"] % 360,
+                "antenna": self.antenna.model_copy(update=tilt),
+            }
         return BaseStation(position_m=(cell.pop("x_m"), cell.pop("y_m")), **cell)
 
     def notices(self, known: Built) -> Iterator[Notice]:
@@ -494,18 +594,26 @@ class CellFile(Layout):
             yield notice("cells-far", file=self.file, number=outside, margin_m=self.margin_m)
 
     def _cells(self) -> Cells:
-        return _read_version(self.file, self.radio, self.band, tuple(self.columns.items()), file_version(self.file))
+        return _read_version(
+            self.file, self.radio, self.band, tuple(self.columns.items()), file_version(self.file)
+        )
 
 
 @lru_cache(maxsize=1)  # one file, so that places and notices read it once
 def _read_version(
-    path: str, radio: str | None, band: str | None, columns: tuple[tuple[str, str], ...], version: tuple[int, int]
+    path: str,
+    radio: str | None,
+    band: str | None,
+    columns: tuple[tuple[str, str], ...],
+    version: tuple[int, int],
 ) -> Cells:
     """The cells of a file; `version` tells a changed file from the one in memory."""
     try:
         return read_cells(path, radio, band, dict(columns))
     except OSError as error:
-        raise BadInput(f"{path[:200]}: cannot be read ({error.strerror}); check base_stations.file") from None
+        raise BadInput(
+            f"{path[:200]}: cannot be read ({error.strerror}); check base_stations.file"
+        ) from None
 
 
 LAYOUTS = OneOf("layout", Hexagonal, CellFile, Scattered)

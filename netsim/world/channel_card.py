@@ -1,4 +1,6 @@
-"""The channel card: what a run's radio models, how, and what it leaves out. Printed and recorded with every run."""
+"""The channel card: what a run's radio models, how, and what it leaves out. Printed and recorded
+with every run.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from netsim.world.setting import Radio, WorldSetting
 
 
 def channel_card(
-    setting: WorldSetting, stations: tuple[BaseStation, ...], replayed: bool, presence: str | None = None
+    setting: WorldSetting,
+    stations: tuple[BaseStation, ...],
+    replayed: bool,
+    presence: str | None = None,
 ) -> dict[str, str]:
     """Aspect -> how it is modelled, or `not modelled`.
 
@@ -29,7 +34,9 @@ def channel_card(
     card = {
         "carrier": f"{radio.carrier_hz / 1e9:g} GHz",
         "base stations": f"{len(stations)}" + (f", {placed}" if stations else ""),
-        "RSRP measurement": measured if replayed else f"noise {radio.measurement_noise_db:g} dB, {radio.rsrp_report}",
+        "RSRP measurement": measured
+        if replayed
+        else f"noise {radio.measurement_noise_db:g} dB, {radio.rsrp_report}",
         "path loss": law.format(_words(radio.path_loss)),
         "line of sight": law.format(sight),
         "shadowing": law.format(_shadowing_words(radio)),
@@ -40,7 +47,8 @@ def channel_card(
         "transmissions": _transmission_words(radio),
     }
     card |= radio.uplink.described(
-        f"{setting.ues.training_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
+        f"{setting.ues.training_s_per_sample:g} s and "
+        f"{setting.ues.compute_j_per_sample:g} J a sample"
     )
     if (indoor := setting.ues.indoor) is not None:
         (low, high), deepest_m = indoor.floors, indoor.deepest_m(radio.path_loss)
@@ -48,15 +56,17 @@ def channel_card(
         card["UEs indoors"] = f"{100 * indoor.share:g} %, drawn, {where}"
     if setting.ues.compute_heterogeneity is not None:
         formula = setting.ues.compute_heterogeneity.formula
-        card["speed of UEs"] = f"training takes {formula} times the stated time, N standard normal, drawn once per UE"
+        card["speed of UEs"] = (
+            f"training takes {formula} times the stated time, N standard normal, drawn once per UE"
+        )
     if presence is not None:
         card["presence"] = presence
     return card | {"not modelled": ", ".join(not_modelled(radio))}
 
 
 def not_modelled(radio: Radio) -> tuple[str, ...]:
-    """Aspects that this radio does not model. Retransmissions are modelled where `dynamic_uplink` allows some,
-    scheduling where UEs of a cell take turns.
+    """Aspects that this radio does not model. Retransmissions are modelled where `dynamic_uplink`
+    allows some, scheduling where UEs of a cell take turns.
     """
     air = radio.dynamic_uplink
     repeats = air is not None and air.retransmissions > 0
@@ -86,13 +96,17 @@ def _transmission_words(radio: Radio) -> str:
 def downlink_card(
     setting: WorldSetting, stations: tuple[BaseStation, ...], presence: str | None = None
 ) -> dict[str, str]:
-    """The card of a study of the downlink alone, in which no update is sent. presence: as in `channel_card`."""
+    """The card of a study of the downlink alone, in which no update is sent. presence: as in
+    `channel_card`.
+    """
     downlink = setting.radio.downlink
     idle = {"RSRP measurement", "small-scale fading", "uplink", "transmissions", "not modelled"}
     idle |= set(setting.radio.uplink.described(""))
     card = channel_card(setting, stations, False, presence)
     rows = {aspect: words for aspect, words in card.items() if aspect not in idle}
-    rows["noise"] = f"{downlink.noise_dbm:g} dBm in 15 kHz (noise figure {downlink.noise_figure_db:g} dB)"
+    rows["noise"] = (
+        f"{downlink.noise_dbm:g} dBm in 15 kHz (noise figure {downlink.noise_figure_db:g} dB)"
+    )
     rows["interference"] = "all other cells at full power (full load)"
     rows["rate"] = f"{downlink.bandwidth_hz / 1e6:g} MHz x {downlink.law.words}"
     left_out = ("small-scale fading", "load of cells", "uplink", *not_modelled(Radio()))
@@ -107,7 +121,11 @@ def card_lines(card: dict[str, str]) -> list[str]:
     return [
         f"radio: {card['carrier']}, base stations {card['base stations']}; uplink {card['uplink']}",
         "       " + "; ".join(f"{k} {card[k]}" for k in short),
-        *(f"       {aspect}: {card[aspect]}" for aspect in ("transmissions", "presence") if aspect in card),
+        *(
+            f"       {aspect}: {card[aspect]}"
+            for aspect in ("transmissions", "presence")
+            if aspect in card
+        ),
         f"       not modelled: {card['not modelled']}",
     ]
 
@@ -138,5 +156,8 @@ def _words(part: Part) -> str:
 def _fields(part: Part, without: set[str] | None = None) -> str:
     values = part.model_dump(mode="json", exclude_defaults=True, exclude=without or {"kind"})
     own = {name: getattr(part, name) for name in values}
-    texts = {name: _words(own[name]) if isinstance(own[name], Part) else value for name, value in values.items()}
+    texts = {
+        name: _words(own[name]) if isinstance(own[name], Part) else value
+        for name, value in values.items()
+    }
     return ", ".join(f"{name} {text}" for name, text in texts.items())

@@ -1,14 +1,17 @@
-r"""Expected RSRP at a place from public knowledge: the laws that a radio is drawn from, without the draws.
+r"""Expected RSRP at a place from public knowledge: the laws that a radio is drawn from, without the
+draws.
 
-The strongest cell at x has M = max over sites of a mean with or without sight and normal shadowing::
+The strongest cell at x has M = max over sites of a mean with or without sight and normal
+shadowing::
 
     P(M < t) = prod over sites [p Phi((t - a) / sigma_a) + (1 - p) Phi((t - b) / sigma_b)]
     m(x) = E r(M - W + e),   e ~ N(0, noise^2)
 
-a, b: power and antenna gain of the best sector of the site less the path loss with and without sight; p: probability of
-sight; sigma: shadowing with and without sight, or indoors. W is 0 outside; inside it is the mix of buildings of low and
-high loss, PL_tw + 0.5 dB a metre of depth with deviation sigma_P [TR 38.901, Section 7.4.3.1]. r clips to the range of
-quantised reports; exact ones have none. M and W are independent; in sight the deviation of rma is that before its
+a, b: power and antenna gain of the best sector of the site less the path loss with and without
+sight; p: probability of sight; sigma: shadowing with and without sight, or indoors. W is 0 outside;
+inside it is the mix of buildings of low and high loss, PL_tw + 0.5 dB a metre of depth with
+deviation sigma_P [TR 38.901, Section 7.4.3.1]. r clips to the range of quantised reports; exact
+ones have none. M and W are independent; in sight the deviation of rma is that before its
 breakpoint.
 """
 
@@ -45,31 +48,43 @@ class CoverageLaw:
         """Raise BadInput where sight follows from buildings, for which no probability is known."""
         if (kind := self.radio.line_of_sight.kind_name()) not in ("always", "never", "probability"):
             raise BadInput(
-                f"learning.learner.prior: coverage needs a probability of sight, world.radio.line_of_sight is {kind}; "
+                f"learning.learner.prior: coverage needs a probability of sight, "
+                f"world.radio.line_of_sight is {kind}; "
                 "take probability, always or never there, or another prior"
             )
 
-    def mean_dbm(self, place_m: FloatArray, cells: IntArray, floor: int, depth_m: float | None) -> FloatArray:
-        """m (n,) at places (n, 2) of the strongest of some cells (k,); depth_m: from the facade, None outside."""
+    def mean_dbm(
+        self, place_m: FloatArray, cells: IntArray, floor: int, depth_m: float | None
+    ) -> FloatArray:
+        """m (n,) at places (n, 2) of the strongest of some cells (k,); depth_m: from the facade,
+        None outside.
+        """
         noise_db = self.radio.measurement_noise_db
         clip_dbm = self.radio.report_dbm
         walls = [(1.0, 0.0, 0.0)]
         indoors = Indoors.outdoors(np.arange(len(place_m)))
         if depth_m is not None:
-            walls = self.radio.penetration.walls(self.radio.path_loss, self.radio.carrier_hz, depth_m)
+            walls = self.radio.penetration.walls(
+                self.radio.path_loss, self.radio.carrier_hz, depth_m
+            )
             none = indoors.floor
-            indoors = replace(indoors, building=none, floor=none + floor, depth_m=np.full(len(none), depth_m))
+            indoors = replace(
+                indoors, building=none, floor=none + floor, depth_m=np.full(len(none), depth_m)
+            )
         mean = np.empty(len(place_m))
         for some in blocks(len(place_m), _PLACES):
             level, below = self._below(place_m[some], cells, indoors.select(some))
             middle = np.concatenate([level[:1], (level[1:] + level[:-1]) / 2, level[-1:]])
             reported = sum(
-                share * _clipped_mean(middle - loss, np.hypot(std, noise_db), clip_dbm) for share, loss, std in walls
+                share * _clipped_mean(middle - loss, np.hypot(std, noise_db), clip_dbm)
+                for share, loss, std in walls
             )
             mean[some] = reported @ np.diff(below, axis=0, prepend=0.0, append=1.0)
         return mean
 
-    def _below(self, place_m: FloatArray, cells: IntArray, indoors: Indoors) -> tuple[FloatArray, FloatArray]:
+    def _below(
+        self, place_m: FloatArray, cells: IntArray, indoors: Indoors
+    ) -> tuple[FloatArray, FloatArray]:
         """Levels t of M (levels,) and P(M < t) (levels, n) in front of the facade."""
         pairs, seen_dbm = self.budget.unshadowed_dbm(place_m, indoors, True)
         hidden_dbm = self.budget.unshadowed_dbm(place_m, indoors, False)[1]

@@ -37,8 +37,8 @@ Floors = Annotated[tuple[int, int], Strict(False)]
 class IndoorShare(Part):
     """A share of the UEs is indoors for the whole run, each in a separate building.
 
-    The number of floors N is uniform on `floors`, the UE's floor uniform on 1..N, and its distance from the facade
-    the smaller of two U(0, depth_m).
+    The number of floors N is uniform on `floors`, the UE's floor uniform on 1..N, and its distance
+    from the facade the smaller of two U(0, depth_m).
     """
 
     share: float = Field(0.8, ge=0, le=1)
@@ -53,7 +53,10 @@ class IndoorShare(Part):
     def _in_order(self) -> Self:
         low, high = self.floors
         if not 1 <= low <= high <= 200:
-            raise ValueError(f"floors: {low}, {high}: give the lowest, then the highest number of floors, 1 to 200")
+            raise ValueError(
+                f"floors: {low}, {high}: give the lowest, then the highest number of "
+                f"floors, 1 to 200"
+            )
         return self
 
     def deepest_m(self, law: PathLoss) -> float:
@@ -61,7 +64,9 @@ class IndoorShare(Part):
         return law.indoor_depth_m if self.depth_m is None else self.depth_m
 
     def drawn(self, ue: IntArray, law: PathLoss, rng: Rng) -> Indoors:
-        """Draw which UEs (n,) are indoors, and where; the draw of UE u depends on (seed, u) only."""
+        """Draw which UEs (n,) are indoors, and where; the draw of UE u depends on (seed, u)
+        only.
+        """
         unit = rng.uniform("indoor", ue, (5,)).T
         low, high = self.floors
         inside = unit[0] < self.share
@@ -76,7 +81,9 @@ class IndoorShare(Part):
 
 
 class ComputeSpread(Part):
-    """A law of the factor by which the training time of a UE is multiplied, drawn once for each UE."""
+    """A law of the factor by which the training time of a UE is multiplied, drawn once for each
+    UE.
+    """
 
     kind: str
 
@@ -93,9 +100,9 @@ class ComputeSpread(Part):
 class HalfNormal(ComputeSpread):
     r"""Slower than stated by a half-normal share: `1 + scale |N|`.
 
-    What is stated is the speed of the fastest UEs; on average a UE takes 1 + 0.80 scale times as long. Departs from the
-    paper, which draws the whole duration of a training half-normally each time: there some take no time at all,
-    and durations do not depend on the amount of data.
+    What is stated is the speed of the fastest UEs; on average a UE takes 1 + 0.80 scale times as
+    long. Departs from the paper, which draws the whole duration of a training half-normally each
+    time: there some take no time at all, and durations do not depend on the amount of data.
     """
 
     kind: Literal["half-normal"] = "half-normal"
@@ -103,8 +110,8 @@ class HalfNormal(ComputeSpread):
     """scale of the half-normal share: its root mean square"""
 
     reference = (
-        "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022: half-normal durations "
-        "of training"
+        "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022: "
+        "half-normal durations of training"
     )
     example = {"kind": "half-normal"}
 
@@ -146,13 +153,15 @@ class Ues(Part):
     mobility: Annotated[Mobility, MOBILITIES]
     """mobility model"""
     without: tuple[str, ...] = ()
-    """names of UEs that measure nothing, as if they were not there; others keep their names, places and draws. Of a
-    trace their rows are dropped before anything is derived from rows: the neighbouring data set of an audit"""
+    """names of UEs that measure nothing, as if they were not there; others keep their names, places
+    and draws. Of a trace their rows are dropped before anything is derived from rows: the
+    neighbouring data set of an audit"""
     measurement_period_s: float | None = Field(None, ge=1e-3, le=1e10)
     """time between measurements, s; none: given by the mobility model (a diary, a trace)"""
     position_error_m: Annotated[float, Field(ge=0, le=1e4)] | Literal["recorded"] = 0.0
-    """error of positions as UEs report them, standard deviation per axis, m, drawn for each fix by itself (real errors
-    last for minutes); recorded: of each row of a trace by its own accuracy_m. Radio and homes keep true positions"""
+    """error of positions as UEs report them, standard deviation per axis, m, drawn for each fix by
+    itself (real errors last for minutes); recorded: of each row of a trace by its own accuracy_m.
+    Radio and homes keep true positions"""
     height_m: float = Field(1.5, ge=0, le=500)
     """antenna height above ground, m"""
     max_power_dbm: float = Field(23.0, ge=-60, le=60)
@@ -162,7 +171,8 @@ class Ues(Part):
     training_s_per_sample: float = Field(0.0, ge=0, le=1e3)
     """time of one training pass over one sample, s"""
     compute_heterogeneity: Annotated[ComputeSpread, COMPUTE_SPREADS] | None = None
-    """factor of that time, drawn once for each UE; none: 1. It leaves the energy as it is: the work is the same"""
+    """factor of that time, drawn once for each UE; none: 1. It leaves the energy as it is: the work
+    is the same"""
     compute_j_per_sample: float = Field(0.0, ge=0, le=1e3)
     """energy of one training pass over one sample, J"""
     indoor: IndoorShare | None = None
@@ -178,7 +188,9 @@ def _usual_sight(given: dict[str, object]) -> Sight:
     """The law's own probability of sight where it has one: that is how such a law was published."""
     law = given.get("path_loss")
     if isinstance(law, PathLoss) and "probability of sight" in law.offers:
-        from netsim.radio.sight import ByProbability  # here, so that most scenarios do not import it
+        from netsim.radio.sight import (
+            ByProbability,
+        )  # here, so that most scenarios do not import it
 
         return ByProbability(decorrelation_m=law.sight_decorrelation_m)
     return AlwaysInSight()
@@ -199,7 +211,11 @@ def _usual_shadowing(given: dict[str, object]) -> Shadowing:
 def _usual_penetration(given: dict[str, object]) -> Penetration:
     """Loss of walls and car bodies beside the laws that were published with it."""
     law = given.get("path_loss")
-    return Tr38901Penetration() if isinstance(law, PathLoss) and law.indoor_shadowing else NoPenetration()
+    return (
+        Tr38901Penetration()
+        if isinstance(law, PathLoss) and law.indoor_shadowing
+        else NoPenetration()
+    )
 
 
 class Radio(Part):
@@ -210,18 +226,20 @@ class Radio(Part):
     path_loss: Annotated[PathLoss, PATH_LOSSES] = LogDistance()
     """path loss model"""
     line_of_sight: Annotated[Sight, SIGHTS] = Field(default_factory=_usual_sight)
-    """line-of-sight model; default: the probability of the path loss model (uma, umi, rma), always for others"""
+    """line-of-sight model; default: the probability of the path loss model (uma, umi, rma), always
+    for others"""
     shadowing: Annotated[Shadowing, SHADOWINGS] = Field(default_factory=_usual_shadowing)
     """shadowing model; default: that of the path loss model (uma, umi, rma), none for others"""
     penetration: Annotated[Penetration, PENETRATIONS] = Field(default_factory=_usual_penetration)
-    """penetration loss of UEs in buildings and vehicles; default: tr38901 beside uma, umi and rma, none for others"""
+    """penetration loss of UEs in buildings and vehicles; default: tr38901 beside uma, umi and rma,
+    none for others"""
     fading: Annotated[Fading, FADINGS] = NoFading()
     """small-scale fading and antennas of the uplink"""
     measurement_noise_db: float = Field(0.0, ge=0, le=30)
     """standard deviation of the error of an RSRP measurement, dB"""
     rsrp_report: Literal["exact", "quantised", "quantised-nr"] = "exact"
-    """exact, or whole dB as UEs report: quantised, -140 to -44 dBm, of LTE (3GPP TS 36.133, Table 9.1.4-1), or
-    quantised-nr, -156 to -31 dBm, of NR (TS 38.133, Table 10.1.6.1-1)"""
+    """exact, or whole dB as UEs report: quantised, -140 to -44 dBm, of LTE (3GPP TS 36.133, Table
+    9.1.4-1), or quantised-nr, -156 to -31 dBm, of NR (TS 38.133, Table 10.1.6.1-1)"""
     handover: Handover | None = None
     """handover model; none: the serving cell is always the strongest"""
     downlink: Downlink = Downlink()
@@ -229,11 +247,14 @@ class Radio(Part):
     uplink: Annotated[Uplink, UPLINKS] = Ideal()
     """uplink model"""
     dynamic_uplink: AirInterface | None = None
-    """transmissions as events that take their time while UEs move; none: planned at the request, with links as then"""
+    """transmissions as events that take their time while UEs move; none: planned at the request,
+    with links as then"""
 
     @property
     def knows_sight(self) -> bool:
-        """Whether line of sight is modelled: beside gains of a file `always` states nothing of their obstacles."""
+        """Whether line of sight is modelled: beside gains of a file `always` states nothing of
+        their obstacles.
+        """
         return not self.path_loss.has_obstacles or not isinstance(self.line_of_sight, AlwaysInSight)
 
     @property
@@ -248,7 +269,8 @@ class WorldSetting(Part):
     first_day: str = "2026-01-05"
     """calendar date of time 0; for a replayed trace that of the trace"""
     begins: str = "00:00"
-    """local time of day of time 0, such as 08:00: people are where their day has brought them since midnight"""
+    """local time of day of time 0, such as 08:00: people are where their day has brought them since
+    midnight"""
     duration_s: float | None = Field(None, gt=0, le=1e10)
     """simulated time, s; none: to the end of the replayed trace"""
     tick_s: float = Field(60.0, ge=1e-3, le=86_400)
@@ -298,7 +320,9 @@ class WorldSetting(Part):
         for need, reason in part.needs.items():
             if need not in self.city.offers:
                 city = self.city.kind_name()
-                raise ValueError(f"{place}: {part.kind_name()} needs {need}, which city {city} lacks: {reason}")
+                raise ValueError(
+                    f"{place}: {part.kind_name()} needs {need}, which city {city} lacks: {reason}"
+                )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -306,10 +330,16 @@ class WorldSetting(Part):
         self._needs_of_the_city("radio.line_of_sight", self.radio.line_of_sight)
         law = self.radio.path_loss
         if self.base_stations:  # those of a layout are checked when the world is built
-            law.check(self.radio.carrier_hz, self.ues.height_m, {b.name: b.height_m for b in self.listed_stations})
+            law.check(
+                self.radio.carrier_hz,
+                self.ues.height_m,
+                {b.name: b.height_m for b in self.listed_stations},
+            )
         names = [b.name for b in self.listed_stations]
         if len(names) > MAX_STATIONS:
-            raise ValueError(f"base_stations: {len(names)} are listed, at most {MAX_STATIONS} are possible")
+            raise ValueError(
+                f"base_stations: {len(names)} are listed, at most {MAX_STATIONS} are possible"
+            )
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(f"base_stations: duplicate name {min(twice)!r}")
         return self

@@ -46,8 +46,8 @@ class HandoverEvent:
 
 @dataclass(frozen=True)
 class WorldMemory:
-    """The state of a world: UEs and their movement; serving cells where handover is modelled; tracks where they are
-    taken; measurements since the last call of `observations`.
+    """The state of a world: UEs and their movement; serving cells where handover is modelled;
+    tracks where they are taken; measurements since the last call of `observations`.
     """
 
     state: Any
@@ -57,9 +57,15 @@ class WorldMemory:
 
 
 def drawn_budget(
-    setting: WorldSetting, stations: tuple[BaseStation, ...], site: IntArray, ground: Ground, name: str = ""
+    setting: WorldSetting,
+    stations: tuple[BaseStation, ...],
+    site: IntArray,
+    ground: Ground,
+    name: str = "",
 ) -> Budget:
-    """The budget of base stations of sites (n_bs,): laws of place are drawn from streams of that name."""
+    """The budget of base stations of sites (n_bs,): laws of place are drawn from streams of that
+    name.
+    """
     radio = setting.radio
     streams = ground.streams
     buildings = ground.buildings
@@ -86,8 +92,12 @@ def drawn_budget(
         azimuth_deg=np.array(azimuth_deg, dtype=np.float64),
         ue_height_m=setting.ues.height_m,
         path_loss=law,
-        loss_db=law.law([b.name for b in stations], ground.area, setting.ues.height_m, radio.carrier_hz),
-        sight=radio.line_of_sight.law(ground.area, site, law, geometry, streams.at(f"radio.sight{name}")),
+        loss_db=law.law(
+            [b.name for b in stations], ground.area, setting.ues.height_m, radio.carrier_hz
+        ),
+        sight=radio.line_of_sight.law(
+            ground.area, site, law, geometry, streams.at(f"radio.sight{name}")
+        ),
         shadow=Shadow(
             stds=stds,
             seen=part.field(ground.area, site, shadow_rng, stds.seen),
@@ -98,7 +108,9 @@ def drawn_budget(
         ),
         penetration=radio.penetration.law(law, radio.carrier_hz, streams.at("radio.penetration")),
         environment=Environment(law, site, inside),
-        antennas=tuple((kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds),
+        antennas=tuple(
+            (kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds
+        ),
         shifts_m=None if setting.layout is None else setting.layout.shifts_m,
     )
 
@@ -107,8 +119,9 @@ def drawn_budget(
 class World:
     """Moves UEs, collects their measurements, and calculates the radio now.
 
-    Time belongs to SimPy. The mobility state is current up to `moved_s`; callers that need the present (a tick, a
-    round's deadline) call `catch_up`, so events at the same time need no order among themselves.
+    Time belongs to SimPy. The mobility state is current up to `moved_s`; callers that need the
+    present (a tick, a round's deadline) call `catch_up`, so events at the same time need no order
+    among themselves.
     """
 
     setting: WorldSetting
@@ -222,10 +235,15 @@ class World:
             if self.measurement_period_s is not None:
                 fixes = self._sample(before.position_m, t0, until) if due else Fixes.none()
             if len(fixes):
-                self._buffer.append(self._measure(fixes, None if self.measurement_period_s is None else before))
+                self._buffer.append(
+                    self._measure(fixes, None if self.measurement_period_s is None else before)
+                )
             self._attach(until)
             if self.tracks is not None:
-                seen = partial(self._seen, before, served), partial(self._seen, self.state, self.attached)
+                seen = (
+                    partial(self._seen, before, served),
+                    partial(self._seen, self.state, self.attached),
+                )
                 self.tracks.moved(until, *seen)
             t0 = until
         self.moved_s = t1
@@ -261,13 +279,17 @@ class World:
         return state.indoors() if self.drawn_indoors is None else self.drawn_indoors
 
     def memory(self) -> WorldMemory:
-        """The state that a resumed run needs; parts that `build_world` makes again are not in its tree."""
+        """The state that a resumed run needs; parts that `build_world` makes again are not in its
+        tree.
+        """
         self.catch_up()
         trail = None if self.tracks is None else self.tracks.trail
         return WorldMemory(self.state, self.attached, trail, self._measured())
 
     def resume(self, memory: WorldMemory, time_s: float) -> None:
-        """Continue at time_s from the memory of an earlier run of the same world, before any event."""
+        """Continue at time_s from the memory of an earlier run of the same world, before any
+        event.
+        """
         self.env = simpy.Environment(initial_time=time_s)
         self.state = memory.state
         self.attached = memory.attached
@@ -290,7 +312,9 @@ class World:
         return (last_multiple(t_s, every) + 1) * every
 
     def _sample(self, position_m: FloatArray, t0_s: float, t1_s: float) -> Fixes:
-        """Fixes at the multiples of measurement_period_s in [t0, t1), while all UEs are where they were at t0."""
+        """Fixes at the multiples of measurement_period_s in [t0, t1), while all UEs are where they
+        were at t0.
+        """
         every = self.measurement_period_s or self.tick_s
         first = first_multiple(t0_s, every)
         end = first_multiple(t1_s, every)
@@ -314,10 +338,14 @@ class World:
             return self._observed(fixes, self._rsrp_dbm(sampled)[fixes.ue])
         if self.handover is not None:  # which attaches at the first fix of all
             return self._heard(fixes)
-        return Observations.join([self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))])
+        return Observations.join(
+            [self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))]
+        )
 
     def reported_m(self, ue: IntArray, time_s: FloatArray, position_m: FloatArray) -> FloatArray:
-        """Positions (n, 2) of UEs (n,) at times (n,) as they report them: each with a Gaussian error of its own."""
+        """Positions (n, 2) of UEs (n,) at times (n,) as they report them: each with a Gaussian
+        error of its own.
+        """
         stated = self.setting.ues.position_error_m
         trace = self.trace
         if trace is not None and isinstance(stated, str):
@@ -347,13 +375,18 @@ class World:
         if radio.measurement_noise_db > 0:
             moment = np.round(fixes.time_s[row] * 1e3).astype(np.int64)
             rng = self.ground.streams.at("radio.measurement")
-            value += radio.measurement_noise_db * rng.normal("noise", row_id(fixes.ue[row], cell), item=moment)
-        if radio.report_dbm is not None:  # RSRP_n of LTE says: at least n - 141 dBm and less than n - 140 dBm
+            value += radio.measurement_noise_db * rng.normal(
+                "noise", row_id(fixes.ue[row], cell), item=moment
+            )
+        if (
+            radio.report_dbm is not None
+        ):  # RSRP_n of LTE says: at least n - 141 dBm and less than n - 140 dBm
             value = np.floor(np.clip(value, *radio.report_dbm))
         return Observations(fixes.ue[row], fixes.time_s[row], fixes.position_m[row], cell, value)
 
     def _serving_at(self, fixes: Fixes, rsrp_dbm: FloatArray) -> IntArray:
-        """The cell that each fix measures: the strongest, or the attached one where handover is modelled.
+        """The cell that each fix measures: the strongest, or the attached one where handover is
+        modelled.
 
         A UE that has no cell yet attaches at its first fix.
         """
@@ -396,7 +429,9 @@ class World:
         """The base station of every UE now (n_ue,), -1 for none."""
         return links.serving if self.attached is None else self.attached.serving
 
-    def cohort(self, ue: IntArray, links: RadioLinks, round_: int, rows: IntArray, samples: FloatArray) -> Cohort:
+    def cohort(
+        self, ue: IntArray, links: RadioLinks, round_: int, rows: IntArray, samples: FloatArray
+    ) -> Cohort:
         """The UEs (n,) that transmit: their links, fading, and training before it.
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
@@ -423,9 +458,11 @@ class World:
         )
 
     def elsewhere(self, antenna: BaseStation) -> KeptLinks:
-        """The links of one antenna elsewhere, without images; a law is used below the heights of its publication.
+        """The links of one antenna elsewhere, without images; a law is used below the heights of
+        its publication.
 
-        At the place of a base station it has the shadowing and the sight of that site, for obstacles are the same.
+        At the place of a base station it has the shadowing and the sight of that site, for
+        obstacles are the same.
         """
         if antenna not in self._elsewhere:
             site = sites((*self.stations, antenna))
@@ -443,15 +480,18 @@ class World:
         round_: int,
         antennas: int | None = None,
     ) -> tuple[Cohort, RadioLinks]:
-        """The same UEs, with their own cells, as an eavesdropper's antenna receives them, and its links.
+        """The same UEs, with their own cells, as an eavesdropper's antenna receives them, and its
+        links.
 
-        Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None: as many as a base
-        station, and never more.
+        Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None:
+        as many as a base station, and never more.
         """
         links = self.elsewhere(antenna).at(time_s, self.position_m(), self.indoors())
         fading = self.setting.radio.fading
         block = fading.block_index(round_, time_s)
-        amplitude = fading.draw(cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere"))
+        amplitude = fading.draw(
+            cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere")
+        )
         nothing = np.zeros(len(cohort.ue))
         heard = replace(
             cohort,
@@ -466,10 +506,11 @@ class World:
 
 
 def look_at(world: World, power: Power | None = None) -> Look:
-    """Looks at the UEs of a world where they are at the time of the call; power: the policy by which they send.
+    """Looks at the UEs of a world where they are at the time of the call; power: the policy by
+    which they send.
 
-    Looks at multiples of the world's tick change nothing of the world. Looks between ticks move UEs there as well, and
-    evaluate the conditions of handovers there.
+    Looks at multiples of the world's tick change nothing of the world. Looks between ticks move UEs
+    there as well, and evaluate the conditions of handovers there.
     """
 
     def look(ue: IntArray, round_: IntArray) -> SeenLinks:
@@ -479,7 +520,9 @@ def look_at(world: World, power: Power | None = None) -> Look:
         fading = fading_of.draw(ue, links.gain.shape[1], block, streams.at("radio.fading"))
         serving, gain, power_w = world.serving(links).take(ue), links.gain.take(ue, axis=0), None
         if power is not None and power.follows_links:
-            power_w, _ = power.of(ue).power_w(gain, serving, world.max_power_w, None, streams.at("power"))
+            power_w, _ = power.of(ue).power_w(
+                gain, serving, world.max_power_w, None, streams.at("power")
+            )
         return SeenLinks(serving, gain, fading, power_w)
 
     return look

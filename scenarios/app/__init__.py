@@ -1,1 +1,3 @@
-"""The application, in the order of the life of a study: study, results, run, training, claims, report, cli."""
+"""The application, in the order of the life of a study: study, results, run, training, claims,
+report, cli.
+"""

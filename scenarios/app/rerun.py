@@ -1,4 +1,6 @@
-"""Play finished runs and trainings again from what their folders say, and compare tables and summaries."""
+"""Play finished runs and trainings again from what their folders say, and compare tables and
+summaries.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,17 @@ _OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, EXPORT)
 _SHOWN = 40  # characters of a value
 
 
-def rerun(folder: Path, out: Path, only: str | None, watch: Watch, replace: bool = False) -> dict[Path, list[str]]:
-    """Play all finished runs and trainings in a folder again below `out`, or those of the label `only`.
+def rerun(
+    folder: Path, out: Path, only: str | None, watch: Watch, replace: bool = False
+) -> dict[Path, list[str]]:
+    """Play all finished runs and trainings in a folder again below `out`, or those of the label
+    `only`.
 
-    Returns the folder of each, and what differs in its repetition, a line each. What is finished in `out` is compared
-    as it is. replace : whether runs of other studies there may be replaced.
+    Returns the folder of each, and what differs in its repetition, a line each. What is finished in
+    `out` is compared as it is. replace : whether runs of other studies there may be replaced.
 
-    Raises BadInput: nothing finished, another format, a study or a file of data that is gone or changed, an `out` that
-    holds something else.
+    Raises BadInput: nothing finished, another format, a study or a file of data that is gone or
+    changed, an `out` that holds something else.
     """
     if out.resolve().is_relative_to(folder.resolve()):
         raise BadInput(f"--out {out}: lies in {folder}, which stays as it is; give another folder")
@@ -58,18 +63,23 @@ def rerun(folder: Path, out: Path, only: str | None, watch: Watch, replace: bool
     if not jobs:
         which = "" if only is None else f" of the label {only}"
         raise BadInput(
-            f"{folder}: no finished run or training{which} in it; give a folder that netsim wrote to the end"
+            f"{folder}: no finished run or training{which} in it; give a folder that "
+            f"netsim wrote to the end"
         )
     no_links(out, [str(job.folder.relative_to(out)) for job in jobs.values()])
     for job in jobs.values():
         job.admit()
     for job in jobs.values():
         do(job, watch)
-    return {path: [*differences_in(path, job.folder, compared(job.kind))] for path, job in jobs.items()}
+    return {
+        path: [*differences_in(path, job.folder, compared(job.kind))] for path, job in jobs.items()
+    }
 
 
 def _repetition(record: Path, place: Path, replace: bool) -> Job:
-    """The job of a finished run or training again, in another place. record : of the finished one."""
+    """The job of a finished run or training again, in another place. record : of the finished
+    one.
+    """
     folder = record.parent
     manifest = read_json(record)
     check_version(folder, manifest)
@@ -83,7 +93,11 @@ def _repetition(record: Path, place: Path, replace: bool) -> Job:
         job = run_job(study, place, command=f"netsim rerun {folder}", replace=replace)
     file, digest = changed_input(folder / STUDY, job.text)
     if file:
-        why = "has other content than when this run read it" if digest else "is gone or cannot be read"
+        why = (
+            "has other content than when this run read it"
+            if digest
+            else "is gone or cannot be read"
+        )
         raise BadInput(f"{folder}: {file} {why}; put it back")
     return job
 
@@ -98,17 +112,24 @@ def differences_in(first: Path, second: Path, names: Sequence[str]) -> Iterator[
     for name in names:
         a, b = (values_in(path) if what_is(path) else {} for path in (first / name, second / name))
         for key in dict.fromkeys([*a, *b]):
-            pairs = [*zip_longest(map(str, a.get(key, ())), map(str, b.get(key, ())), fillvalue="nothing")]
+            pairs = [
+                *zip_longest(
+                    map(str, a.get(key, ())), map(str, b.get(key, ())), fillvalue="nothing"
+                )
+            ]
             differ = [k for k, (x, y) in enumerate(pairs) if x != y]
             if differ:
                 x, y = (repr(text[:_SHOWN]) for text in pairs[differ[0]])
-                rows = f"{len(differ):,} of {len(pairs):,} values differ, first in row {differ[0] + 1:,}: "
+                rows = (
+                    f"{len(differ):,} of {len(pairs):,} values differ, first in row "
+                    f"{differ[0] + 1:,}: "
+                )
                 yield one_line(f"{name}, {key}: {rows if len(pairs) > 1 else ''}{x} and {y}")
 
 
 def values_in(path: Path) -> Mapping[str, Sequence[object]]:
-    """What a file of results holds: key, column or array -> its values, cells of a table as they are written; of any
-    other kind of file its bytes.
+    """What a file of results holds: key, column or array -> its values, cells of a table as they
+    are written; of any other kind of file its bytes.
     """
     if path.suffix == ".json":
         return {key: [value] for key, value in flattened(read_json(path)).items()}

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 def show_page(page: Path) -> bool:
-    """Open a page in the browser; whether one took it. One in the terminal cannot draw it, and would take its place."""
+    """Open a page in the browser; whether one took it. One in the terminal cannot draw it, and
+    would take its place.
+    """
     windows = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if sys.platform not in ("darwin", "win32") and not windows:
         return False
@@ -39,15 +41,20 @@ def show_page(page: Path) -> bool:
 
 
 def run(
-    study: Study, out: str | Path, watch: Watch = ignore, command: str = "", replace: bool = False, how: How = USUAL
+    study: Study,
+    out: str | Path,
+    watch: Watch = ignore,
+    command: str = "",
+    replace: bool = False,
+    how: How = USUAL,
 ) -> Result:
     """Run a study into the folder `out`; returns what it found.
 
-    An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
-    same bytes; a finished one is read back. With `replace` it is played again; the run of another study, which is
-    refused otherwise, is replaced, and a checkpoint that cannot be used is forgotten. Everything runs on one thread,
-    so results do not depend on the number of cores; sweeps use several processes instead. how : settings that change
-    no result.
+    An unfinished run of the very same study in that folder is resumed from its last checkpoint and
+    ends in the same bytes; a finished one is read back. With `replace` it is played again; the run
+    of another study, which is refused otherwise, is replaced, and a checkpoint that cannot be used
+    is forgotten. Everything runs on one thread, so results do not depend on the number of cores;
+    sweeps use several processes instead. how : settings that change no result.
     """
     from scenarios.app.run.job import Finished  # here, since what plays loads for long
     from scenarios.app.run.runner import play_job, run_job
@@ -77,7 +84,9 @@ def open_run(folder: str | Path) -> Result:
     if what_is(path) != "folder":
         raise BadInput(f"{path}: no such folder; give the folder of a run")
     if kind_of(path) != "run":
-        raise BadInput(f"{path}: holds several runs; open one of them, such as {listed(path)[0][1]}")
+        raise BadInput(
+            f"{path}: holds several runs; open one of them, such as {listed(path)[0][1]}"
+        )
     return Result(open_finished(path))
 
 
@@ -139,4 +148,6 @@ class Result(Record):
 
         heading, *lines = run_screen(self.run, str(self.folder / PAGE))
         text = html.escape("\n".join(lines))
-        return f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"
+        return (
+            f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"
+        )

@@ -1,4 +1,5 @@
-"""Commands that are interrupted after their first checkpoint, for what may befall their folder until they go on."""
+"""Commands that are interrupted after their first checkpoint, for what may befall their folder
+until they go on."""
 
 import json
 
@@ -19,12 +20,18 @@ TRACE = "time_s,user,x_m,y_m,rsrp_dbm,cell\n" + "".join(
 TRAINED = ["train", "power/pedestrians", "--seed", "0"] + [
     word
     for value in (
-        "world.duration_s=240", "train.steps=20", "train.eval_every=10", "train.agent.learning_starts=5",
-        "train.task.eval_worlds=1", "train.task.tune_worlds=1", "train.task.tune_evaluations=1",
-        "train.task.held_out=1", "train.task.train_worlds=1",
+        "world.duration_s=240",
+        "train.steps=20",
+        "train.eval_every=10",
+        "train.agent.learning_starts=5",
+        "train.task.eval_worlds=1",
+        "train.task.tune_worlds=1",
+        "train.task.tune_evaluations=1",
+        "train.task.held_out=1",
+        "train.task.train_worlds=1",
     )
     for word in ("--set", value)
-]  # fmt: skip
+]
 
 
 def commands(root):
@@ -39,15 +46,27 @@ def commands(root):
 
 
 def systems(root):
-    """Kind -> the words of a command but for --out that can be killed at any moment and must end in the same bytes."""
+    """Kind -> the words of a command but for --out that can be killed at any moment and must end in
+    the same bytes."""
     found = commands(root)
     (root / "trace.csv").write_text(TRACE)
     (root / "sweep.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
     late = {"learning.server": "{kind: fedbuff, buffer: 2}", "world.radio.dynamic_uplink": "{}"}
     brief = ["--set", "learning.attacks=[]", "--set", "learning.learner.hidden=[8]", "--quiet"]
     return found | {
-        "sweep": ["sweep", str(root / "sweep.yaml"), "--jobs", "1", "--quiet", "--set", "world.duration_s=60"],
-        "asynchronous": [*found["run"], *(word for key in late for word in ("--set", f"{key}={late[key]}"))],
+        "sweep": [
+            "sweep",
+            str(root / "sweep.yaml"),
+            "--jobs",
+            "1",
+            "--quiet",
+            "--set",
+            "world.duration_s=60",
+        ],
+        "asynchronous": [
+            *found["run"],
+            *(word for key in late for word in ("--set", f"{key}={late[key]}")),
+        ],
         "replay": ["replay", str(root / "trace.csv"), "--round", "1h", *brief],
     }
 
@@ -55,7 +74,10 @@ def systems(root):
 def interrupted(words, monkeypatch):
     """Play a command until it has written its first checkpoint, and a signal comes."""
     with monkeypatch.context() as now:
-        for module, name, saver in ((play, "CHECKPOINT_EVERY_S", play), (loop, "SAVE_EVERY_S", train)):
+        for module, name, saver in (
+            (play, "CHECKPOINT_EVERY_S", play),
+            (loop, "SAVE_EVERY_S", train),
+        ):
             now.setattr(module, name, 0.0)
             now.setattr(saver, "save_tree", _then_stop(saver.save_tree))
         assert main(words) == 130
@@ -75,7 +97,9 @@ def _then_stop(save):
 
 def content(folder):
     """Path -> bytes of everything in a folder."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()
+    }
 
 
 def refused(words, folder, capsys, *said):
@@ -102,5 +126,11 @@ def places_of_arrays(tree, way=()):
     """The ways to all arrays of a tree."""
     if isinstance(tree, np.ndarray):
         yield way
-    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+    for key, value in (
+        tree.items()
+        if isinstance(tree, dict)
+        else enumerate(tree)
+        if isinstance(tree, list)
+        else ()
+    ):
         yield from places_of_arrays(value, (*way, key))

@@ -1,11 +1,13 @@
-"""Kills commands at random moments and takes them up again; they must end in the bytes of those that were let be.
+"""Kills commands at random moments and takes them up again; they must end in the bytes of those
+that were let be.
 
     python tests/faults/faults.py [--kills N] [--seed S] [--system NAME] [--signal KILL|TERM|INT]
 
-Moments are uniform over the life of a command, a little longer than it takes: its start, its preparation, rounds,
-checkpoints, the page. After each kill the same command goes on, and is perhaps killed again. Every play is a fork of
-this process, which has played the command once, so that all libraries are loaded and all functions compiled. A
-command that is told to end (TERM, INT) leaves with 130 and one line, beside that of a finished run.
+Moments are uniform over the life of a command, a little longer than it takes: its start, its
+preparation, rounds, checkpoints, the page. After each kill the same command goes on, and is perhaps
+killed again. Every play is a fork of this process, which has played the command once, so that all
+libraries are loaded and all functions compiled. A command that is told to end (TERM, INT) leaves
+with 130 and one line, beside that of a finished run.
 """
 
 import argparse
@@ -22,7 +24,11 @@ from io import StringIO
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    str(Path(__file__).parents[1]),
+    str(Path(__file__).parents[2]),
+]
 
 from accidents import systems  # noqa: E402
 
@@ -32,8 +38,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def play(words, out, said, after_s=None, number=signal.SIGKILL, before=lambda: None):
-    """Play a command in a fork; its exit code. `after_s`: when it is sent a signal; `said`: the file of its stderr;
-    `before`: done first, in the fork.
+    """Play a command in a fork; its exit code. `after_s`: when it is sent a signal; `said`: the
+    file of its stderr; `before`: done first, in the fork.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # a fork hears them once it has its handlers
     child = os.fork()
@@ -86,25 +92,37 @@ def results(folder):
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_file() and path.suffix not in (".html", ".svg", ".png") and path.name != ".netsim":
+        if (
+            path.is_file()
+            and path.suffix not in (".html", ".svg", ".png")
+            and path.name != ".netsim"
+        ):
             found[name] = _without_times(path) if path.suffix == ".json" else path.read_bytes()
     return found
 
 
 def _without_times(path):
     tree = json.loads(path.read_text())
-    return {key: value for key, value in tree.items() if key not in TIMES} if isinstance(tree, dict) else tree
+    return (
+        {key: value for key, value in tree.items() if key not in TIMES}
+        if isinstance(tree, dict)
+        else tree
+    )
 
 
 def killed(words, root, expected, takes_s, kills, draw, number):
-    """Kill a command so many times, over as many lives as it takes. Returns how many kills did no harm, and what is
-    wrong: [line].
+    """Kill a command so many times, over as many lives as it takes. Returns how many kills did no
+    harm, and what is wrong: [line].
     """
     done, good, life, folder, said, wrong = 0, 0, 0, root / "killed", root / "said", []
 
     def ended(code):
         nonlocal good, life
-        harm = [f"taken up: exit code {code}: {said.read_text()[:300]}"] if code else _differences(folder, expected)
+        harm = (
+            [f"taken up: exit code {code}: {said.read_text()[:300]}"]
+            if code
+            else _differences(folder, expected)
+        )
         good += 0 if harm else life
         life = 0
         shutil.rmtree(folder, ignore_errors=True)
@@ -120,7 +138,11 @@ def killed(words, root, expected, takes_s, kills, draw, number):
         harm = []
         if number == signal.SIGKILL:
             harm = [f"exit code {code}: {text[:300]}"] if code != -signal.SIGKILL else []
-        elif code != 130 or len([x for x in text.splitlines() if "is finished" not in x]) != 1 or "Traceback" in text:
+        elif (
+            code != 130
+            or len([x for x in text.splitlines() if "is finished" not in x]) != 1
+            or "Traceback" in text
+        ):
             harm = [f"signal {number}: exit code {code}: {text[:300]!r}"]
         life += not harm
         wrong += harm
@@ -136,7 +158,8 @@ def _differences(folder, expected):
 
 
 def examined(words, root, kills, draw, number):
-    """A command that is killed so many times: how many kills did no harm, what is wrong, and how long it takes."""
+    """A command that is killed so many times: how many kills did no harm, what is wrong, and how
+    long it takes."""
     from rl import train as loop
     from scenarios.app.run import play as playing
 
@@ -174,15 +197,22 @@ def main():
         kills = args.kills // len(chosen) + (k < args.kills % len(chosen))
         place = root / str(k)
         place.mkdir()
-        harmless, wrong, takes_s = examined(known[name], place, kills, draw, signal.Signals[f"SIG{args.signal}"])
+        harmless, wrong, takes_s = examined(
+            known[name], place, kills, draw, signal.Signals[f"SIG{args.signal}"]
+        )
         good, bad = good + harmless, bad + bool(wrong)
-        print(f"{name} ({takes_s:.1f} s): {kills} kills, {'; '.join(wrong) or 'the same bytes'}", flush=True)
+        print(
+            f"{name} ({takes_s:.1f} s): {kills} kills, {'; '.join(wrong) or 'the same bytes'}",
+            flush=True,
+        )
         shutil.rmtree(place)
     shutil.rmtree(root)
     spent, wall_s = os.times(), time.monotonic() - began
     cpu_s = spent.user + spent.system + spent.children_user + spent.children_system
-    print(f"{good} of {args.kills} kills, in {len(chosen)} systems, end in the same bytes; {cpu_s:.0f} s of CPU, "
-          f"{wall_s:.0f} s in all")  # fmt: skip
+    print(
+        f"{good} of {args.kills} kills, in {len(chosen)} systems, end in the same bytes; "
+        f"{cpu_s:.0f} s of CPU, {wall_s:.0f} s in all"
+    )
     return 1 if bad else 0
 
 

@@ -1,9 +1,11 @@
-"""Plays a command that is killed before steps on the file system; it must end in the bytes of one that is not.
+"""Plays a command that is killed before steps on the file system; it must end in the bytes of one
+that is not.
 
     python tests/faults/kills.py KIND FOLDER FIRST LAST EVERY
 
-Killed before each of these steps; the same command is then played to its end, with and without --replace. Every play
-is a fork of this process, which has everything imported. Prints how many steps there are.
+Killed before each of these steps; the same command is then played to its end, with and without
+--replace. Every play is a fork of this process, which has everything imported. Prints how many
+steps there are.
 """
 
 from faults import here, play, results  # noqa: I001 - the first, as it says where other modules are
@@ -39,8 +41,12 @@ class Steps:
         if event not in STEPS:
             return
         by_number = isinstance(args[0], int)
-        where = str(Path(f"/proc/self/fd/{args[0]}").readlink()) if by_number else os.fsdecode(args[0])
-        if not where.startswith(self.folder) or (event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR)):
+        where = (
+            str(Path(f"/proc/self/fd/{args[0]}").readlink()) if by_number else os.fsdecode(args[0])
+        )
+        if not where.startswith(self.folder) or (
+            event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR)
+        ):
             return
         if event == "os.remove" and not os.path.lexists(where):
             return  # which changes nothing
@@ -56,13 +62,21 @@ def main():
     assert here([*words, "--out", str(root / "whole")]) == 0
     expected = results(root / "whole")
     whole = Steps(root / "again")
-    assert play(words, root / "again", said, before=whole.watch) == 0 and results(root / "again") == expected
+    assert (
+        play(words, root / "again", said, before=whole.watch) == 0
+        and results(root / "again") == expected
+    )
     for k in range(first, min(last, whole.count()) + 1, every):
         for more in ([], ["--replace"]):
             code = play(words, folder, said, before=Steps(folder, k).watch)
-            # a busy machine may save once more than another time, so that the last step is not always there
+            # a busy machine may save once more than another time, so that the last step is not
+            # always there
             assert code == KILLED or (code == 0 and k == whole.count()), k
-            left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*")) if folder.exists() else []
+            left = (
+                sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+                if folder.exists()
+                else []
+            )
             assert play([*words, *more], folder, said) == 0, (k, more, left, said.read_text())
             assert results(folder) == expected, (k, more, left)
             shutil.rmtree(folder)

@@ -19,7 +19,9 @@ def replayed(tmp_path):
         world = {**study["world"], "ues": ues, "duration_s": 21_600, "tick_s": 600}
         world["radio"] = {key: value for key, value in world["radio"].items() if key == "handover"}
         learning = study["learning"] and {**study["learning"], "round_s": 3600}
-        (tmp_path / f"{name}.yaml").write_text(json.dumps({**study, "world": world, "learning": learning}))
+        (tmp_path / f"{name}.yaml").write_text(
+            json.dumps({**study, "world": world, "learning": learning})
+        )
     brief = ["--set", "learning.attacks=[]", "--set", "learning.learner.hidden=[8]"]
     return {
         "run": ["run", str(tmp_path / "run.yaml"), "--quiet"],
@@ -43,7 +45,9 @@ def test_a_file_that_changed_is_refused_and_one_that_is_as_it_was_goes_on(
     trace.write_text(TRACE)
     assert main(words) == 0
     assert main([*replayed[kind], "--out", str(tmp_path / "whole")]) == 0
-    tables = {name: data for name, data in content(tmp_path / "whole").items() if name.endswith(".csv")}
+    tables = {
+        name: data for name, data in content(tmp_path / "whole").items() if name.endswith(".csv")
+    }
     assert len(tables) > 2
     assert {name: data for name, data in content(out).items() if name.endswith(".csv")} == tables
 

@@ -1,4 +1,5 @@
-"""What may befall a checkpoint: cut off anywhere, of other versions, studies and seeds, or written by somebody else."""
+"""What may befall a checkpoint: cut off anywhere, of other versions, studies and seeds, or written
+by somebody else."""
 
 import copy
 import gc
@@ -21,7 +22,8 @@ CUTS = {"empty": lambda n: 0, "middle": lambda n: n // 2, "last byte": lambda n:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory):
-    """Kind -> the words of a command that was interrupted, its folder, and that of one which was not."""
+    """Kind -> the words of a command that was interrupted, its folder, and that of one which was
+    not."""
     root, found = tmp_path_factory.mktemp("stopped"), {}
     with pytest.MonkeyPatch.context() as patch:
         for kind, words in commands(root).items():
@@ -33,7 +35,8 @@ def stopped(tmp_path_factory):
 
 @pytest.fixture
 def taken(stopped, tmp_path):
-    """Words and folder of a command that was interrupted, which a test may change; and the whole one's."""
+    """Words and folder of a command that was interrupted, which a test may change; and the whole
+    one's."""
 
     def take(kind):
         words, cut, whole = stopped[kind]
@@ -81,7 +84,14 @@ def test_a_checkpoint_of_something_else_is_refused(kind, change, said, taken, ca
 @pytest.mark.parametrize("way", [["--seed", "9"], ["--set", "world.duration_s=180"]])
 def test_another_seed_or_study_leaves_an_unfinished_run_alone(kind, way, taken, capsys):
     words, folder, _ = taken(kind)
-    refused([*words, *way], folder, capsys, str(folder), "another study, seed or program version", "--replace")
+    refused(
+        [*words, *way],
+        folder,
+        capsys,
+        str(folder),
+        "another study, seed or program version",
+        "--replace",
+    )
 
 
 def at(tree, way):
@@ -101,8 +111,11 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize(("kind", "forgery"), one_in(4, itertools.product(KINDS, FORGERIES)))
-def test_forged_arrays_are_one_line_or_change_nothing_but_figures(kind, forgery, taken, tmp_path, capsys):
-    """A sample of all arrays, each by itself; one that may have any number of rows may have any other."""
+def test_forged_arrays_are_one_line_or_change_nothing_but_figures(
+    kind, forgery, taken, tmp_path, capsys
+):
+    """A sample of all arrays, each by itself; one that may have any number of rows may have any
+    other."""
     words, folder, _ = taken(kind)
     whole, refusals = load_tree(folder / "checkpoint.npz"), 0
     ways = list(places_of_arrays(whole))[:: 6 if kind == "run" else 2]
@@ -117,7 +130,11 @@ def test_forged_arrays_are_one_line_or_change_nothing_but_figures(kind, forgery,
         save_tree(tmp_path / "forged" / "checkpoint.npz", tree)
         capsys.readouterr()
         code, said = main([*words[:-1], str(tmp_path / "forged")]), capsys.readouterr().err
-        assert code in (0, 2) and said.count("\n") == (code == 2) and "Traceback" not in said, (way, code, said)
+        assert code in (0, 2) and said.count("\n") == (code == 2) and "Traceback" not in said, (
+            way,
+            code,
+            said,
+        )
         refusals += code == 2
     assert refusals > len(ways) / 4
 
@@ -126,7 +143,12 @@ def test_a_checkpoint_that_fails_in_play_is_refused(taken, monkeypatch, capsys):
     words, folder, whole = taken("run")
     with monkeypatch.context() as patch:
         patch.setattr(simulate.LearningServer, "serve", lambda *of: iter([1 / 0]) if of else None)
-        refused(words, folder, capsys, "cannot go on from it, ZeroDivisionError (division by zero); delete it")
+        refused(
+            words,
+            folder,
+            capsys,
+            "cannot go on from it, ZeroDivisionError (division by zero); delete it",
+        )
     (folder / "checkpoint.npz").unlink()
     assert main(words) == 0
     same_results(folder, whole)

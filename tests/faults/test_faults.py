@@ -1,4 +1,5 @@
-"""A sample of what `faults.py` and `kills.py` do: kills and signals at random moments, kills at any step."""
+"""A sample of what `faults.py` and `kills.py` do: kills and signals at random moments, kills at any
+step."""
 
 import subprocess
 import sys
@@ -10,13 +11,17 @@ FOLDER = Path(__file__).parent
 
 
 def ended(program, *words):
-    return subprocess.run([sys.executable, FOLDER / program, *words], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, FOLDER / program, *words], capture_output=True, text=True
+    )
 
 
 def test_a_run_that_is_told_to_end_at_random_moments_goes_on_to_the_same_bytes():
     said = ended("faults.py", "--kills", "2", "--system", "run", "--signal", "TERM")
     assert (said.returncode, said.stderr) == (0, ""), said
-    assert said.stdout.splitlines()[-1].startswith("2 of 2 kills, in 1 systems, end in the same bytes")
+    assert said.stdout.splitlines()[-1].startswith(
+        "2 of 2 kills, in 1 systems, end in the same bytes"
+    )
 
 
 @pytest.mark.slow
@@ -26,14 +31,19 @@ def test_every_system_that_is_ended_at_random_moments_goes_on_to_the_same_bytes(
     assert said.returncode == 0, said
 
 
-EVERY_STEP = [pytest.param(kind, 1, 10**5, 1, marks=pytest.mark.slow) for kind in ("run", "radio", "sweep", "training")]
+EVERY_STEP = [
+    pytest.param(kind, 1, 10**5, 1, marks=pytest.mark.slow)
+    for kind in ("run", "radio", "sweep", "training")
+]
 
 
 @pytest.mark.parametrize(
     ("kind", "first", "last", "every"),
     [("run", 2, 50, 24), ("radio", 2, 70, 34), ("sweep", 20, 33, 30), *EVERY_STEP],
 )
-def test_a_kill_at_a_step_locks_nobody_out_and_ends_in_the_same_bytes(kind, first, last, every, tmp_path):
+def test_a_kill_at_a_step_locks_nobody_out_and_ends_in_the_same_bytes(
+    kind, first, last, every, tmp_path
+):
     said = ended("kills.py", kind, tmp_path, str(first), str(last), str(every))
     assert said.returncode == 0, said.stderr[-3000:]
     assert int(said.stdout) > min(last, 50) - 1

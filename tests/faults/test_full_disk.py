@@ -1,4 +1,5 @@
-"""A disk without room, or that cannot be written any more: one line, nothing lost, and the same command goes on."""
+"""A disk without room, or that cannot be written any more: one line, nothing lost, and the same
+command goes on."""
 
 import json
 import os
@@ -18,7 +19,8 @@ from scenarios.app.run import play
 
 
 def played(words, folder, most_bytes, before=lambda: None):
-    """Exit code and complaint of a command in a fork, none of whose files may be longer; `before` it, in the fork."""
+    """Exit code and complaint of a command in a fork, none of whose files may be longer; `before`
+    it, in the fork."""
     said = folder / "said"
     child = os.fork()
     if not child:
@@ -46,7 +48,8 @@ def scenario(tmp_path, monkeypatch):
 
 
 def _read_only(place):
-    """From now on this process may read all and write nothing there; it gives up the rights of a superuser."""
+    """From now on this process may read all and write nothing there; it gives up the rights of a
+    superuser."""
     for path in (place, *place.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
     if os.geteuid() == 0:
@@ -75,7 +78,11 @@ def test_a_folder_that_may_only_be_read_is_one_line(begun, scenario, public_fold
     before = sorted(p.name for p in public_folder.rglob("*"))
     code, said = played(words, tmp_path, None, lambda: _read_only(public_folder))
     assert (code, said.count("\n")) == (0 if begun else 2, 1), said
-    wanted = "this run is finished" if begun else "cannot be written (Permission denied); give --out another place"
+    wanted = (
+        "this run is finished"
+        if begun
+        else "cannot be written (Permission denied); give --out another place"
+    )
     assert f"{public_folder / 'out'}: {wanted}" in said
     assert sorted(p.name for p in public_folder.rglob("*")) == before
 
@@ -86,7 +93,10 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(most_bytes, scenario, tmp_p
     assert main([*words, str(tmp_path / "whole")]) == 0
     code, said = played([*words, str(tmp_path / "cut")], tmp_path, most_bytes)
     assert (code, said.count("\n")) == (2, 1), said
-    assert "cut: cannot be written any more (File too large); make room, and the same command goes on" in said
+    assert (
+        "cut: cannot be written any more (File too large); make room, and the same command goes on"
+        in said
+    )
     assert not list((tmp_path / "cut").glob("*.part"))
     assert main([*words, str(tmp_path / "cut")]) == 0
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
@@ -128,4 +138,6 @@ def test_a_failure_is_one_line_where_its_details_cannot_be_written(why, monkeypa
     monkeypatch.undo()
     said = capsys.readouterr().err
     assert code == 1
-    assert said == f"netsim: unexpected failure (RuntimeError: odd); its details cannot be written ({why})\n"
+    assert said == (
+        f"netsim: unexpected failure (RuntimeError: odd); its details cannot be written ({why})\n"
+    )

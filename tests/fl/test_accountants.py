@@ -1,4 +1,5 @@
-"""Accountants and calibrations against published numbers, dp-accounting and each other; filters never pass."""
+"""Accountants and calibrations against published numbers, dp-accounting and each other; filters
+never pass."""
 
 import logging
 import math
@@ -14,8 +15,21 @@ from scipy.optimize import bisect
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.privacy import rdp
-from fl.privacy.compose import MOST_KINDS, RoundKinds, compose, least_multiplier, rdp_epsilon, zcdp_epsilon
-from fl.privacy.gaussian import GaussianFilter, classic_multiplier_of, delta_of, epsilon_of, multiplier_of
+from fl.privacy.compose import (
+    MOST_KINDS,
+    RoundKinds,
+    compose,
+    least_multiplier,
+    rdp_epsilon,
+    zcdp_epsilon,
+)
+from fl.privacy.gaussian import (
+    GaussianFilter,
+    classic_multiplier_of,
+    delta_of,
+    epsilon_of,
+    multiplier_of,
+)
 from fl.privacy.ledger import Ledger
 from fl.types import DenseUpdates, Local, Public, RoundContext
 from netsim.geometry import Area
@@ -76,7 +90,9 @@ def library(z, q, rounds, delta):
     log = logging.getLogger("absl")
     level, log.level = log.level, logging.CRITICAL
     accountant = RdpAccountant(list(rdp.ORDERS))
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), rounds)
+    accountant.compose(
+        dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), rounds
+    )
     log.level = level
     return accountant.get_epsilon(delta)
 
@@ -84,7 +100,12 @@ def library(z, q, rounds, delta):
 class TestPublished:
     @pytest.mark.parametrize(
         "rounds, delta, epsilon, within",
-        [(100, 1e-5, 91.817, 5e-4), (300, 1e-5, 222.977, 5e-4), (1000, 1e-5, 633.930, 5e-4), (100, 1e-7, 101.2, 0.1)],
+        [
+            (100, 1e-5, 91.817, 5e-4),
+            (300, 1e-5, 222.977, 5e-4),
+            (1000, 1e-5, 633.930, 5e-4),
+            (100, 1e-7, 101.2, 0.1),
+        ],
     )
     def test_exact(self, rounds, delta, epsilon, within):
         found = both(1.0, rounds, delta).best
@@ -99,9 +120,13 @@ class TestPublished:
 
     @pytest.mark.parametrize("q, z, rounds, renyi", [*cells_of(SAMPLED, [10, 50, 100, 200])])
     def test_table_with_sampling(self, q, z, rounds, renyi):
-        assert renyi_figure(float(z), rounds, 1e-7, PART[q]) == pytest.approx(float(renyi), abs=digit(renyi))
+        assert renyi_figure(float(z), rounds, 1e-7, PART[q]) == pytest.approx(
+            float(renyi), abs=digit(renyi)
+        )
 
-    @pytest.mark.parametrize("epsilon, total", [(0.1, 1.01), (0.2, 2.07), (0.4, 4.30), (0.75, 8.63), (1.0, 12.03)])
+    @pytest.mark.parametrize(
+        "epsilon, total", [(0.1, 1.01), (0.2, 2.07), (0.4, 4.30), (0.75, 8.63), (1.0, 12.03)]
+    )
     def test_zcdp_of_lapa(self, epsilon, total):
         """100 rounds by the classic formula at delta 1e-5."""
         z = math.sqrt(2 * math.log(1.25 / 1e-5)) / epsilon
@@ -156,7 +181,9 @@ class TestOrder:
 
     def test_pld_of_one_sampled_round_is_the_exact_amplification(self):
         found = both(1.0, 1, 1e-6, 0.25)
-        assert found.naive.epsilon == pytest.approx(math.log1p(0.25 * math.expm1(epsilon_of(4e-6, 1.0))), rel=1e-9)
+        assert found.naive.epsilon == pytest.approx(
+            math.log1p(0.25 * math.expm1(epsilon_of(4e-6, 1.0))), rel=1e-9
+        )
         assert found.best.epsilon == pytest.approx(found.naive.epsilon, rel=1e-3)
 
     def test_pld_of_nearly_everybody_is_nearly_exact(self):
@@ -167,11 +194,18 @@ class TestOrder:
 class TestCompose:
     def test_naive_adds_single_rounds_at_a_share_of_delta(self):
         found = compose(RoundKinds.of([(1.0, 1, 2), (2.0, 1, 1)]), 3e-6)
-        assert found.naive.epsilon == pytest.approx(2 * epsilon_of(1e-6, 1.0) + epsilon_of(1e-6, 0.5), rel=1e-12)
+        assert found.naive.epsilon == pytest.approx(
+            2 * epsilon_of(1e-6, 1.0) + epsilon_of(1e-6, 0.5), rel=1e-12
+        )
 
     def test_kinds_are_merged(self):
-        draws = RoundKinds.of([(1.0, 0.5, 2), (2.0, 1, 1), (1.0, 0.5, 3), (1.0, 0.0, 9), (3.0, 1, 0)])
-        assert list(zip(draws.z, draws.q, draws.count, strict=True)) == [(1.0, 0.5, 5.0), (2.0, 1.0, 1.0)]
+        draws = RoundKinds.of(
+            [(1.0, 0.5, 2), (2.0, 1, 1), (1.0, 0.5, 3), (1.0, 0.0, 9), (3.0, 1, 0)]
+        )
+        assert list(zip(draws.z, draws.q, draws.count, strict=True)) == [
+            (1.0, 0.5, 5.0),
+            (2.0, 1.0, 1.0),
+        ]
 
     @pytest.mark.parametrize("q", [1.0, 0.5])
     def test_no_noise(self, q):
@@ -216,14 +250,18 @@ class TestLeastMultiplier:
         z = least_multiplier(epsilon, 1e-6, rounds)
         assert both(z, rounds, 1e-6).best.epsilon == pytest.approx(epsilon, rel=1e-9)
 
-    @pytest.mark.parametrize("epsilon, rounds, q", [(1.0, 100, 0.26), (30.0, 50, 0.1), (3.0, 6, 0.4)])
+    @pytest.mark.parametrize(
+        "epsilon, rounds, q", [(1.0, 100, 0.26), (30.0, 50, 0.1), (3.0, 6, 0.4)]
+    )
     def test_sampled(self, epsilon, rounds, q):
         z = least_multiplier(epsilon, 1e-6, rounds, q)
         assert both(z, rounds, 1e-6, q).best.epsilon <= epsilon
         assert both(z * 0.998, rounds, 1e-6, q).best.epsilon > epsilon
         assert z < least_multiplier(epsilon, 1e-6, rounds)
 
-    @pytest.mark.parametrize("epsilon, delta", [(0, 1e-5), (-1, 1e-5), (math.inf, 1e-5), (1, 0), (1, 1), (1e9, 1e-5)])
+    @pytest.mark.parametrize(
+        "epsilon, delta", [(0, 1e-5), (-1, 1e-5), (math.inf, 1e-5), (1, 0), (1, 1), (1e9, 1e-5)]
+    )
     def test_refuses(self, epsilon, delta):
         with pytest.raises(ValueError):
             least_multiplier(epsilon, delta, 10, 0.5)
@@ -231,7 +269,12 @@ class TestLeastMultiplier:
 
 class TestFilter:
     @settings(max_examples=200, deadline=None)
-    @given(st.floats(-2, 2), st.floats(-10, -2), st.lists(st.floats(-1.5, 3), max_size=60), st.booleans())
+    @given(
+        st.floats(-2, 2),
+        st.floats(-10, -2),
+        st.lists(st.floats(-1.5, 3), max_size=60),
+        st.booleans(),
+    )
     def test_gaussian_never_passes_its_total(self, log_epsilon, log_delta, log_z, greedy):
         """Rounds of any size in any order, and what is left taken whole."""
         epsilon, delta = 10.0**log_epsilon, 10.0**log_delta
@@ -255,7 +298,8 @@ class TestFilter:
         assert budget.left(budget.total) == 0.0
 
 
-# -- from epsilon to noise: the exact calibration and the older formula, and what either is refused for
+# -- from epsilon to noise: the exact calibration and the older formula, and what either is refused
+# for
 
 FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
 RNG = Streams(8).at("defense.gaussian", 2)
@@ -275,10 +319,20 @@ def plain_delta(epsilon, sigma):
 
 def protect(*parts, n=3, d=4000):
     """A chain's device half on rows of ones; the last one's spends."""
-    empty = Local(np.arange(n), np.zeros(n, int), np.zeros(n + 1, int), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+    empty = Local(
+        np.arange(n),
+        np.zeros(n, int),
+        np.zeros(n + 1, int),
+        np.zeros((0, 2)),
+        np.zeros(0),
+        np.zeros(0),
+    )
     updates = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.ones((n, d)))
     for part in parts:
-        before, (updates, _, spends) = updates, part.protect(updates, empty, FACTS, part.start(0), RNG)
+        before, (updates, _, spends) = (
+            updates,
+            part.protect(updates, empty, FACTS, part.start(0), RNG),
+        )
     return updates.values - before.values, spends
 
 
@@ -309,7 +363,9 @@ class TestMultiplier:
         assert delta_of(epsilon, 1 / sigma) == pytest.approx(delta, rel=1e-4)
 
     @pytest.mark.parametrize("law", [multiplier_of, classic_multiplier_of])
-    @pytest.mark.parametrize("epsilon, delta", [(0, 0.1), (-1, 0.1), (math.inf, 0.1), (math.nan, 0.1), (1, 0), (1, 1)])
+    @pytest.mark.parametrize(
+        "epsilon, delta", [(0, 0.1), (-1, 0.1), (math.inf, 0.1), (math.nan, 0.1), (1, 0), (1, 1)]
+    )
     def test_refuses_what_has_no_answer(self, law, epsilon, delta):
         with pytest.raises(ValueError, match="must"):
             law(epsilon, delta)
@@ -338,7 +394,10 @@ class TestGaussian:
         [
             ({"epsilon": 0.5}, multiplier_of(0.5, 1e-6)),
             ({"epsilon": 0.5, "calibration": "classic"}, classic_multiplier_of(0.5, 1e-6)),
-            ({"epsilon": 20, "calibration": "classic", "classic_beyond_one": True}, classic_multiplier_of(20, 1e-6)),
+            (
+                {"epsilon": 20, "calibration": "classic", "classic_beyond_one": True},
+                classic_multiplier_of(20, 1e-6),
+            ),
             ({"noise_multiplier": 0.5}, 0.5),
         ],
     )
@@ -357,10 +416,19 @@ class TestGaussian:
         "keys, says",
         [
             ({}, "exactly one of noise_multiplier and epsilon"),
-            ({"noise_multiplier": 1.0, "epsilon": 1.0}, "exactly one of noise_multiplier and epsilon"),
+            (
+                {"noise_multiplier": 1.0, "epsilon": 1.0},
+                "exactly one of noise_multiplier and epsilon",
+            ),
             ({"noise_multiplier": 1.0, "calibration": "classic"}, "needs an epsilon"),
-            ({"epsilon": 1.0, "calibration": "classic"}, "below 1, not 1; use calibration: analytic"),
-            ({"epsilon": 20.0, "calibration": "classic"}, "below 1, not 20; .* or classic_beyond_one: true"),
+            (
+                {"epsilon": 1.0, "calibration": "classic"},
+                "below 1, not 1; use calibration: analytic",
+            ),
+            (
+                {"epsilon": 20.0, "calibration": "classic"},
+                "below 1, not 20; .* or classic_beyond_one: true",
+            ),
             ({"epsilon": 0.5, "classic_beyond_one": True}, "is for calibration: classic"),
             ({"noise_multiplier": 1.0, "classic_beyond_one": True}, "is for calibration: classic"),
         ],

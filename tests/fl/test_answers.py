@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from fl.tracking.belief import Memory, answers, disc_shares, expected_distance_m, in_area, probability_within
+from fl.tracking.belief import (
+    Memory,
+    answers,
+    disc_shares,
+    expected_distance_m,
+    in_area,
+    probability_within,
+)
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area
 
@@ -18,7 +25,12 @@ def beliefs(n=12):
     for i in range(n):
         for _ in range(1 + i % 3):
             at, width = AREA.sample(DRAW.uniform(size=(1, 2))), 10 ** DRAW.uniform(1, 2.7)
-            p[i] += DRAW.uniform() * np.exp(-((GRID.place_m - at) ** 2).sum(axis=1) / (2 * width**2)) / width**2 * 2500
+            p[i] += (
+                DRAW.uniform()
+                * np.exp(-((GRID.place_m - at) ** 2).sum(axis=1) / (2 * width**2))
+                / width**2
+                * 2500
+            )
     return (p / p.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
@@ -39,13 +51,20 @@ def test_no_cell_has_a_smaller_expected_distance():
 
 
 def test_no_disc_holds_more():
-    slow = np.stack([probability_within(P, GRID, np.tile(at, (len(P), 1)), 100.0) for at in GRID.place_m], axis=1)
+    slow = np.stack(
+        [probability_within(P, GRID, np.tile(at, (len(P), 1)), 100.0) for at in GRID.place_m],
+        axis=1,
+    )
     assert (SAID.disc_probability >= 0.98 * slow.max(axis=1)).all()
     assert (SAID.disc_probability <= slow.max(axis=1) * (1 + 1e-5)).all()
     around = np.take_along_axis(slow, GRID.nearest(SAID.place_m)[:, None], axis=1)[:, 0]
-    best = np.where(around >= 0.98 * slow.max(axis=1), GRID.nearest(SAID.place_m), slow.argmax(axis=1))
+    best = np.where(
+        around >= 0.98 * slow.max(axis=1), GRID.nearest(SAID.place_m), slow.argmax(axis=1)
+    )
     assert GRID.nearest(SAID.disc_m).tolist() == best.tolist()
-    assert len(set(GRID.nearest(SAID.disc_m)) - set(GRID.nearest(SAID.place_m))) > 1  # some discs lie elsewhere
+    assert (
+        len(set(GRID.nearest(SAID.disc_m)) - set(GRID.nearest(SAID.place_m))) > 1
+    )  # some discs lie elsewhere
 
 
 def test_an_answer_in_the_cell_of_an_estimate_is_that_estimate():
@@ -73,7 +92,9 @@ def test_a_disc_within_one_cell_holds_its_share_of_the_likeliest(cell_m):
     assert said.disc_m[0] == pytest.approx(grid.place_m[-1])
 
 
-@pytest.mark.parametrize(("wanted", "area", "least"), [(0.5, "area50_m2", "least50"), (0.9, "area90_m2", "least90")])
+@pytest.mark.parametrize(
+    ("wanted", "area", "least"), [(0.5, "area50_m2", "least50"), (0.9, "area90_m2", "least90")]
+)
 def test_credible_areas_are_the_smallest(wanted, area, least):
     ordered = -np.sort(-P.astype(np.float64), axis=1)
     cells = 1 + (np.cumsum(ordered, axis=1) < wanted).sum(axis=1)
@@ -107,7 +128,8 @@ WALK = np.random.default_rng(0)
 
 
 def played(rounds, answer):
-    """UEs that walk, with estimates of 100 m; answer(truth, estimate, before) : what is believed."""
+    """UEs that walk, with estimates of 100 m; answer(truth, estimate, before) : what is
+    believed."""
     memory, at_m, before_m = Memory(), WALK.uniform(0, 5000, (5, 2)), np.zeros((5, 2))
     for number in range(rounds):
         before_m, at_m = at_m, at_m + WALK.normal(0, 50, (5, 2))
@@ -127,6 +149,10 @@ def test_terms_are_of_successive_rounds_and_of_ues_in_both():
     none = np.full(2, np.nan)
     memory = Memory().plus(3, two, np.array([[0.0, 0], [10, 0]]), np.array([[3.0, 4], [0, 0]]))
     memory = memory.plus(4, three, np.zeros((3, 2)), np.array([[6.0, 8], [1, 1], none]))
-    assert memory.count == 1 and memory.total_m == pytest.approx(10 - 5) and memory.square_m2 == pytest.approx(25)
+    assert (
+        memory.count == 1
+        and memory.total_m == pytest.approx(10 - 5)
+        and memory.square_m2 == pytest.approx(25)
+    )
     assert memory.plus(4, two, np.zeros((2, 2)), np.ones((2, 2))) is memory  # a second look
     assert memory.plus(6, two, np.zeros((2, 2)), np.ones((2, 2))).count == 1  # a round was left out

@@ -1,4 +1,5 @@
-"""What arrival times and cells of uploads give away: exact cases, invariances, memory, views, and how claims score."""
+"""What arrival times and cells of uploads give away: exact cases, invariances, memory, views, and
+how claims score."""
 
 import json
 from dataclasses import replace
@@ -40,16 +41,35 @@ def view_of(ue, cell, delay_s, model=None, requested_s=100.0, n_bits=1e5):
     """What a server observes of uploads (n,), as under secure aggregation."""
     ue, n = np.asarray(ue, dtype=np.int64), len(ue)
     model = np.zeros(n, dtype=np.int64) if model is None else np.asarray(model)
-    zero, asked, before = np.zeros(n, dtype=np.int64), np.full(n, requested_s), Model(np.zeros((1, 3)))
+    zero, asked, before = (
+        np.zeros(n, dtype=np.int64),
+        np.full(n, requested_s),
+        Model(np.zeros((1, 3))),
+    )
     timing = Timing(asked, asked + np.asarray(delay_s), np.asarray(cell), np.full(n, n_bits), zero)
-    return View("aggregate", "all", np.zeros((1, 3)), zero[:1], ue, model, zero, before, before, LEARNER, None, timing)
+    return View(
+        "aggregate",
+        "all",
+        np.zeros((1, 3)),
+        zero[:1],
+        ue,
+        model,
+        zero,
+        before,
+        before,
+        LEARNER,
+        None,
+        timing,
+    )
 
 
 def played(attack, views, public=None, state=None):
     """What the attack says in each round, and its last state."""
     state, said = attack.start() if state is None else state, []
     for number, view in enumerate(views, 1):
-        found, state = attack.run(view, RoundContext(number, 0.0, public or public_of()), state, RNG)
+        found, state = attack.run(
+            view, RoundContext(number, 0.0, public or public_of()), state, RNG
+        )
         said.append(found)
     return said, state
 
@@ -66,7 +86,8 @@ def distance_to(place_m, at_m=PAIR_M):
 
 
 def uploads(seed, n=60, noise_db=0.0, at_m=PAIR_M):
-    """UEs at uniform places: true place, cell, and delays by an arbitrary law with an unknown offset."""
+    """UEs at uniform places: true place, cell, and delays by an arbitrary law with an unknown
+    offset."""
     rng = np.random.default_rng(seed)
     place_m = AREA.sample(rng.uniform(size=(n, 2)))
     away_m = distance_to(place_m, at_m)
@@ -94,10 +115,14 @@ class TestRings:
 
 class TestExact:
     def test_without_noise_distances_are_those_of_the_places(self):
-        """A UE in every square of the area: ranks of delays are ranks of distances, whatever the law."""
+        """A UE in every square of the area: ranks of delays are ranks of distances, whatever the
+        law."""
         x, y = np.arange(10, 2000, GRID_M), np.arange(10, 1000, GRID_M)
         place_m = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-        at_m = PAIR_M - [[400.0, 0.0, 0.0], [1000.0, 0.0, 0.0]]  # one cell is six times as large as the other
+        at_m = PAIR_M - [
+            [400.0, 0.0, 0.0],
+            [1000.0, 0.0, 0.0],
+        ]  # one cell is six times as large as the other
         away_m = distance_to(place_m, at_m)
         cell, nearest_m = away_m.argmin(axis=1), away_m.min(axis=1)
         view = view_of(np.arange(len(place_m)), cell, nearest_m**3)
@@ -109,13 +134,16 @@ class TestExact:
 
     @pytest.mark.parametrize("use", ["times", "staleness", "cell"])
     def test_delays_that_are_all_alike_say_nothing_but_the_cell(self, use):
-        ((found,), _) = played(ArrivalTimes(use=use), [view_of(range(6), [0, 1, 0, 1, 1, 0], np.full(6, 3.0))])
+        ((found,), _) = played(
+            ArrivalTimes(use=use), [view_of(range(6), [0, 1, 0, 1, 1, 0], np.full(6, 3.0))]
+        )
         _, place_m, weight = rows(found, "centroid")
         assert_allclose(place_m, PAIR_M[[0, 1, 0, 1, 1, 0], :2], atol=1e-6)
         assert_allclose(weight, 1.0)
 
     def test_beyond_all_distances_of_a_cell_is_its_farthest_place(self):
-        """Sharp ranks, and a small cell whose UE is the slowest of all: the probability of every place underflows."""
+        """Sharp ranks, and a small cell whose UE is the slowest of all: the probability of every
+        place underflows."""
         at_m = [[30.0, 30.0, 25.0], [100.0, 30.0, 25.0]]
         n = 4000
         delay = np.linspace(1, 2, n)
@@ -146,7 +174,9 @@ class TestInvariance:
     def test_the_order_of_ues_does_not_matter(self):
         days, order = [uploads(seed) for seed in (1, 2)], np.random.default_rng(0).permutation(60)
         plain = played(ArrivalTimes(), [view_of(range(60), cell, s) for _, cell, s in days])[0]
-        other = played(ArrivalTimes(), [view_of(order, cell[order], s[order]) for _, cell, s in days])[0]
+        other = played(
+            ArrivalTimes(), [view_of(order, cell[order], s[order]) for _, cell, s in days]
+        )[0]
         for a, b in zip(plain, other, strict=True):
             for what in ("centroid", "near", "moved"):
                 for x, y in zip(rows(a, what), rows(b, what), strict=True):
@@ -160,7 +190,9 @@ class TestMemory:
         whole, _ = played(attack, days)
         _, state = played(attack, days[:2])
         save_tree(tmp_path / "c.npz", to_tree(state))
-        again, _ = played(attack, days[2:], state=from_tree(load_tree(tmp_path / "c.npz"), attack.start()))
+        again, _ = played(
+            attack, days[2:], state=from_tree(load_tree(tmp_path / "c.npz"), attack.start())
+        )
         assert again[0].what == whole[2].what
         assert_array_equal(again[0].position_m, whole[2].position_m)
         assert_array_equal(again[0].weight, whole[2].weight)
@@ -175,7 +207,10 @@ class TestMemory:
             assert_allclose(state.last.value[:, 1], np.log([4.0, 3.0]))
 
     def test_each_cell_of_a_ue_has_a_mean_of_its_own(self):
-        views = [view_of([7, 9], [0, 1], [2.0, 3.0], n_bits=1.0), view_of([7, 9], [1, 1], [5.0, 3.0], n_bits=1.0)]
+        views = [
+            view_of([7, 9], [0, 1], [2.0, 3.0], n_bits=1.0),
+            view_of([7, 9], [1, 1], [5.0, 3.0], n_bits=1.0),
+        ]
         _, state = played(ArrivalTimes(), views)
         assert_allclose(np.exp(state.means.value[:, 1]), [2.0, 5.0, 3.0])
         assert_array_equal(state.last.value[:, 0], [1, 1])
@@ -188,7 +223,9 @@ class TestMemory:
         comes, goes = same[delay[same].argmax()], same[delay[same].argmin()]
         then[comes], changed = delay[same].min() / 2, cell.copy()
         changed[goes] = 1
-        said, _ = played(ArrivalTimes(), [view_of(range(60), cell, delay), view_of(range(60), changed, then)])
+        said, _ = played(
+            ArrivalTimes(), [view_of(range(60), cell, delay), view_of(range(60), changed, then)]
+        )
         ue, _, moved_m = rows(said[1], "moved")
         assert set(ue[np.argsort(-moved_m)[:2]]) == {comes, goes}
         assert moved_m[goes] > 500 and moved_m[comes] > 200
@@ -206,7 +243,9 @@ class TestViews:
 
     def test_uploads_that_never_come_and_those_without_a_cell_are_left_out(self):
         plain = played(ArrivalTimes(), [view_of([0, 1], [0, 1], [2.0, 3.0])])[0][0]
-        more = played(ArrivalTimes(), [view_of([0, 1, 2, 3], [0, 1, 1, -1], [2.0, 3.0, np.inf, 4.0])])[0][0]
+        more = played(
+            ArrivalTimes(), [view_of([0, 1, 2, 3], [0, 1, 1, -1], [2.0, 3.0, np.inf, 4.0])]
+        )[0][0]
         assert more.ue.tolist() == plain.ue.tolist()
         assert_array_equal(more.position_m, plain.position_m)
 
@@ -222,7 +261,9 @@ class TestViews:
         with pytest.raises(ValueError, match="arrival-times needs arrival times"):
             build(threat=Threat(observes="model"))
         ArrivalTimes().check(public_of(), 1)
-        with pytest.raises(BadInput, match=r"^learning\.attacks: late needs the places of base stations") as refused:
+        with pytest.raises(
+            BadInput, match=r"^learning\.attacks: late needs the places of base stations"
+        ) as refused:
             ArrivalTimes(name="late").check(Public(AREA, 1), 1)
         assert "\n" not in str(refused.value)
 
@@ -236,7 +277,9 @@ class TestHowMuch:
         place_m, cell, delay = uploads(seed, noise_db=noise_db, at_m=self.SITE)
         if shuffle:
             delay = np.random.default_rng(seed).permutation(delay)
-        ((found,), _) = played(ArrivalTimes(), [view_of(range(60), cell, delay)], public_of(self.SITE))
+        ((found,), _) = played(
+            ArrivalTimes(), [view_of(range(60), cell, delay)], public_of(self.SITE)
+        )
         return near_auc(rows(found, "near")[2], distance_to(place_m, self.SITE)[:, 0])
 
     def interval(self, values):
@@ -255,20 +298,34 @@ class TestHowMuch:
 
 class TestClaims:
     def test_the_summary_compares_claims_with_the_places_of_the_same_round(self):
-        """UE 0 rests, UE 1 walks 300 m in its second round, UE 2 in the round that the attack did not hear."""
+        """UE 0 rests, UE 1 walks 300 m in its second round, UE 2 in the round that the attack did
+        not hear."""
         links = {
             "round": np.array([1, 1, 1, 2, 2, 2, 3, 3, 3], float),
             "ue": np.array([0, 1, 2, 0, 1, 2, 0, 1, 2], float),
             "x_m": np.array([10, 100, 200, 10, 400, 500, 10, 400, 500], float),
             "y_m": np.zeros(9),
         }
-        near = [(1, 0, 0.4), (1, 1, 0.3), (1, 2, 0.2), (2, 0, 0.4), (2, 1, 0.1), (3, 0, 0.4), (3, 2, 0.05)]
+        near = [
+            (1, 0, 0.4),
+            (1, 1, 0.3),
+            (1, 2, 0.2),
+            (2, 0, 0.4),
+            (2, 1, 0.1),
+            (3, 0, 0.4),
+            (3, 2, 0.05),
+        ]
         moved = [(2, 0, 1.0), (2, 1, 80.0), (3, 0, 2.0), (3, 2, 90.0)]
         every = [(*row, "near", 0.0) for row in near] + [(*row, "moved", np.nan) for row in moved]
         round_, ue, weight, what, at_m = (np.array(column) for column in zip(*every, strict=True))
         estimates = {
-            "round": round_ * 1.0, "ue": ue * 1.0, "weight": weight, "quantity": what, "x_m": at_m, "y_m": at_m,
-        }  # fmt: skip
+            "round": round_ * 1.0,
+            "ue": ue * 1.0,
+            "weight": weight,
+            "quantity": what,
+            "x_m": at_m,
+            "y_m": at_m,
+        }
         values = measured(claim_rows(estimates, links, 100.0), "a")
         assert values == {"attack.a.near_auc": 1.0, "attack.a.moved_auc": 1.0}
         estimates["weight"] = np.where(what == "moved", -weight, 1.0)
@@ -305,7 +362,9 @@ def nights(attack, public, rounds, state=None):
         ue = np.flatnonzero(cell >= 0)
         time_s = 7 * DAY_S + hour * HOUR_S
         view = view_of(ue, cell[ue], np.ones(len(ue)), requested_s=time_s)
-        found, state = attack.run(view, RoundContext(number, time_s, public, week_s=time_s % (7 * DAY_S)), state, RNG)
+        found, state = attack.run(
+            view, RoundContext(number, time_s, public, week_s=time_s % (7 * DAY_S)), state, RNG
+        )
     return found, state
 
 
@@ -322,24 +381,32 @@ def test_the_law_of_cells_is_a_softmax_of_levels_with_a_floor():
     place_m = np.array([[100.0, 200.0], [1500.0, 900.0], PAIR_M[0, :2]])
     slow = np.zeros((7, 3))
     for g, (x, y) in enumerate(place_m):
-        away = [max(np.sqrt((x - ax) ** 2 + (y - ay) ** 2 + 23.5**2), 10.0) for ax, ay, _ in public.antennas.at_m]
+        away = [
+            max(np.sqrt((x - ax) ** 2 + (y - ay) ** 2 + 23.5**2), 10.0)
+            for ax, ay, _ in public.antennas.at_m
+        ]
         odds = [np.exp(-35 * np.log10(d) / 5.0) for d in away]
         slow[:, g] = np.log(np.maximum(np.array(odds) / sum(odds), 0.02))
     assert_allclose(log_law(place_m, public), slow, rtol=1e-12)
 
 
 def test_the_answer_is_the_disc_with_most_of_prior_times_law():
-    """By loops: prior of buildings, geometric mean of the law to the power of four uploads at most."""
+    """By loops: prior of buildings, geometric mean of the law to the power of four uploads at
+    most."""
     public, _, _ = town()
     attack, cells = attack_of(answers=1), [3, 3, 5, 3, 3, 5]
     found, _ = nights(attack, public, [(0, [b]) for b in cells])
     grid = PlaceGrid.over(AREA, 25.0, 1, "")
     law = log_law(grid.place_m, public)
-    log_p = np.log(attack.population.probability(grid, public)) + 4 * np.mean([law[b] for b in cells], axis=0)
+    log_p = np.log(attack.population.probability(grid, public)) + 4 * np.mean(
+        [law[b] for b in cells], axis=0
+    )
     p = np.exp(log_p - log_p.max())
     held = [p[np.hypot(*(grid.place_m - c).T) <= 100].sum() for c in grid.place_m]
     at = np.hypot(*(grid.place_m - found.position_m[0]).T).argmin()
-    assert held[at] > 0.97 * max(held)  # cells on the rim count by their share here, and wholly there
+    assert held[at] > 0.97 * max(
+        held
+    )  # cells on the rim count by their share here, and wholly there
 
 
 def test_planted_homes_are_found_and_those_of_others_are_not():
@@ -347,7 +414,9 @@ def test_planted_homes_are_found_and_those_of_others_are_not():
     rng = np.random.default_rng(4)
     home_m = house_m[rng.choice(len(house_m), size=300, p=share)]
     level = np.array(list(levels_db(home_m, public.antennas, 1.5)))
-    rounds = [(hour, (level + 3 * rng.normal(size=level.shape)).argmax(axis=0)) for hour in (0, 6) * 4]
+    rounds = [
+        (hour, (level + 3 * rng.normal(size=level.shape)).argmax(axis=0)) for hour in (0, 6) * 4
+    ]
     found, _ = nights(attack_of(), public, rounds)
     named_m = best(found, 300)
     away_m = np.hypot(*(named_m - home_m).T)
@@ -357,10 +426,18 @@ def test_planted_homes_are_found_and_those_of_others_are_not():
     assert hits[0] > 0.6 > 3 * hits[1] and hits[0] > 2 * hits[2]
 
 
-@pytest.mark.parametrize(("hours", "hour", "told"), [
-    ([0, 6], 0, True), ([0, 6], 6, True), ([0, 6], 7, False), ([0, 6], 18, False),
-    ([22, 6], 23, True), ([22, 6], 24, True), ([22, 6], 12, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("hours", "hour", "told"),
+    [
+        ([0, 6], 0, True),
+        ([0, 6], 6, True),
+        ([0, 6], 7, False),
+        ([0, 6], 18, False),
+        ([22, 6], 23, True),
+        ([22, 6], 24, True),
+        ([22, 6], 12, False),
+    ],
+)
 def test_only_uploads_of_the_home_hours_count(hours, hour, told):
     public, _, _ = town()
     found, state = nights(attack_of(home_hours=hours), public, [(hour, [2, 4])])
@@ -374,7 +451,9 @@ def test_what_is_remembered_survives_a_checkpoint(tmp_path):
     whole, _ = nights(attack, public, rounds)
     _, half = nights(attack, public, rounds[:2])
     save_tree(tmp_path / "state", to_tree(half))
-    again, _ = nights(attack, public, rounds[2:], from_tree(load_tree(tmp_path / "state"), attack.start()))
+    again, _ = nights(
+        attack, public, rounds[2:], from_tree(load_tree(tmp_path / "state"), attack.start())
+    )
     assert_array_equal(again.position_m, whole.position_m)
 
 
@@ -388,7 +467,9 @@ class TestCellsHidden:
         made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.ones((n, 3)))
         timing = Timing(np.zeros(n), np.ones(n), np.array([2, 0, 1]), np.ones(n), np.zeros(n, int))
         every, model = np.ones(n, dtype=bool), Model(np.zeros((1, 3)))
-        view = threat.view(LEARNER, "all", Received(made, every), np.ones(n), every, (model, model), RNG, timing)
+        view = threat.view(
+            LEARNER, "all", Received(made, every), np.ones(n), every, (model, model), RNG, timing
+        )
         assert view.timing.base_station.tolist() == ([2, 0, 1] if cells else [-1, -1, -1])
         assert view.timing.arrived_s.tolist() == [1, 1, 1] and view.ue.tolist() == [0, 1, 2]
         assert (CELLS in threat.offers) == cells

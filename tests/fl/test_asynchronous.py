@@ -1,4 +1,5 @@
-"""Servers without rounds: models against a slow account of the same uploads, and what tables say of every upload."""
+"""Servers without rounds: models against a slow account of the same uploads, and what tables say of
+every upload."""
 
 import json
 from dataclasses import replace
@@ -16,12 +17,17 @@ SLOW = {
     "world.ues.count": 6,
     "world.ues.training_s_per_sample": 1.0,
     "world.ues.compute_j_per_sample": 0.25,
-    "world.radio.uplink": {"kind": "noma", "rate": {"kind": "shannon"}, "bandwidth_hz": 100,
-                           "decoding": "error-free", "sic_residual": 0.01},
+    "world.radio.uplink": {
+        "kind": "noma",
+        "rate": {"kind": "shannon"},
+        "bandwidth_hz": 100,
+        "decoding": "error-free",
+        "sic_residual": 0.01,
+    },
     "world.radio.dynamic_uplink": {},
     "learning.round_s": 10,
     "learning.attacks": [{"kind": "closed-form", "cloud": False}],
-}  # fmt: skip
+}
 """uploads that last about as long as a window, so that several windows are under way at a time"""
 FEDBUFF = {"learning.server": {"kind": "fedbuff", "buffer": 3}}
 FEDASYNC = {"learning.server": {"kind": "fedasync", "mixing": 0.7, "staleness_exponent": 0.3}}
@@ -36,7 +42,8 @@ def table(folder, name):
 
 @pytest.fixture
 def told(monkeypatch):
-    """What a run does: `asked`, the phases in which UEs were asked and their data, and the models after each merge."""
+    """What a run does: `asked`, the phases in which UEs were asked and their data, and the models
+    after each merge."""
     asked, models = [], []
     depart, merge = server_of_runs.depart, server_of_runs.merge
 
@@ -55,7 +62,8 @@ def told(monkeypatch):
 
 
 def slow_models(uploads, asked):
-    """The models after each merge, one upload after the other: each learns from the model that its UE was given."""
+    """The models after each merge, one upload after the other: each learns from the model that its
+    UE was given."""
     setup = asked[0][0].setup
     learner, server = setup.learning.learner, setup.learning.server
     first = learner.init(setup.public, setup.streams.at("learner.init"))
@@ -69,8 +77,12 @@ def slow_models(uploads, asked):
             phase, local = next(each for each in asked if each[0].asked_s == one.requested_s)
             mine = local.select(local.ue == one.ue)
             base = models[phase.version]
-            made = learner.local(replace(first, parameters=base), phase.name, mine, phase.streams.learner(phase.name))
-            for m, count, change in zip(made.model, made.count, made.rows(slice(None)), strict=True):
+            made = learner.local(
+                replace(first, parameters=base), phase.name, mine, phase.streams.learner(phase.name)
+            )
+            for m, count, change in zip(
+                made.model, made.count, made.rows(slice(None)), strict=True
+            ):
                 rows.append((m, count, base[m], change, len(models) - 1 - phase.version))
         now, new = models[-1], models[-1].copy()
         for m, count, base, change, stale in rows:
@@ -92,12 +104,18 @@ LOSSES = {"client_dropout_per_s": 0.1, "block_s": 1.5, "retransmissions": 1}
     ("server", "cells", "air"),
     [
         (FEDBUFF, "all", {}),
-        ({"learning.server": {"kind": "fedbuff", "buffer": 2, "staleness_exponent": 0.8}}, "all", LOSSES),
+        (
+            {"learning.server": {"kind": "fedbuff", "buffer": 2, "staleness_exponent": 0.8}},
+            "all",
+            LOSSES,
+        ),
         (FEDASYNC, "strongest", {}),
         (FEDASYNC, "all", LOSSES),
     ],
 )
-def test_models_are_those_of_a_slow_account_of_the_same_uploads(tiny, tmp_path, told, server, cells, air):
+def test_models_are_those_of_a_slow_account_of_the_same_uploads(
+    tiny, tmp_path, told, server, cells, air
+):
     asked, merged = told
     how = {"learning.data": {"kind": "measured", "cell": cells}, "world.radio.dynamic_uplink": air}
     run(tiny(SLOW | server | how | {"learning.attacks": []}), tmp_path)
@@ -111,15 +129,20 @@ def test_models_are_those_of_a_slow_account_of_the_same_uploads(tiny, tmp_path, 
 @pytest.mark.parametrize("most", [1, 4])
 def test_no_more_are_under_way_than_the_server_allows(tiny, tmp_path, most):
     """Whoever is asked counts until its upload has ended, in all windows that follow."""
-    long = {"world.ues.training_s_per_sample": 8.0, "learning.server": {"kind": "fedasync", "concurrency": most}}
+    long = {
+        "world.ues.training_s_per_sample": 8.0,
+        "learning.server": {"kind": "fedasync", "concurrency": most},
+    }
     run(tiny(SLOW | long | {"world.duration_s": 60, "learning.attacks": []}), tmp_path)
     uploads = table(tmp_path, "transmissions")
     times_s, ended = sorted(set(uploads.requested_s)), uploads.ended_s
     now, before = (
         [int((of(uploads.requested_s, t) & ~(ended <= t)).sum()) for t in times_s]
         for of in (np.less_equal, np.less)
-    )  # fmt: skip
-    assert max(now) == most and (max(before) > 0 or most == 1)  # windows begin with others still under way
+    )
+    assert max(now) == most and (
+        max(before) > 0 or most == 1
+    )  # windows begin with others still under way
 
 
 # -- what tables say of every upload
@@ -129,8 +152,15 @@ KINDS = {
     "fedasync": FEDASYNC,
     "deadline": {"learning.server": {"kind": "fedbuff", "buffer": 2, "deadline_s": 9}},
     "losses": FEDBUFF
-    | {"world.radio.dynamic_uplink": {"client_dropout_per_s": 0.03, "block_s": 1.5, "retransmissions": 1}},
-    "turns": FEDBUFF | {"world.radio.dynamic_uplink": {"scheduler": {"kind": "round-robin"}, "step_s": 0.5}},
+    | {
+        "world.radio.dynamic_uplink": {
+            "client_dropout_per_s": 0.03,
+            "block_s": 1.5,
+            "retransmissions": 1,
+        }
+    },
+    "turns": FEDBUFF
+    | {"world.radio.dynamic_uplink": {"scheduler": {"kind": "round-robin"}, "step_s": 0.5}},
     "one at a time": {"learning.server": {"kind": "fedasync", "concurrency": 1}},
     "cells": FEDBUFF | {"learning.data": {"kind": "measured", "cell": "all"}},
     "some": FEDBUFF | {"learning.participation": 0.5, "learning.sampling": "poisson"},
@@ -155,7 +185,12 @@ def played(tiny, tmp_path_factory):
 FAST = ("deadline", "fedasync", "fedbuff", "losses")
 
 
-@pytest.fixture(params=[kind if kind in FAST else pytest.param(kind, marks=pytest.mark.slow) for kind in sorted(KINDS)])
+@pytest.fixture(
+    params=[
+        kind if kind in FAST else pytest.param(kind, marks=pytest.mark.slow)
+        for kind in sorted(KINDS)
+    ]
+)
 def folder(request, played):
     return played(request.param)
 
@@ -175,7 +210,11 @@ def test_every_upload_has_one_row_and_a_ue_sends_one_at_a_time(folder):
 
 def test_times_follow_one_another(folder):
     uploads = table(folder, "transmissions")
-    for earlier, later in (("requested_s", "ready_s"), ("ready_s", "granted_s"), ("granted_s", "ended_s")):
+    for earlier, later in (
+        ("requested_s", "ready_s"),
+        ("ready_s", "granted_s"),
+        ("granted_s", "ended_s"),
+    ):
         assert not (uploads[earlier] > uploads[later]).any()
     assert not (uploads.requested_s > uploads.ended_s).any()
     assert uploads.ready_s[uploads.granted_s.notna()].notna().all()
@@ -186,14 +225,24 @@ def test_times_follow_one_another(folder):
 def test_bits_are_conserved_and_energy_is_that_of_training_and_sending(folder):
     uploads, links = table(folder, "transmissions"), table(folder, "links")
     here = uploads.fate == "arrived"
-    np.testing.assert_allclose(uploads.sent_bits[here], (uploads.bits + uploads.lost_bits)[here], rtol=1e-6)
-    assert (uploads.sent_bits[~here] <= (uploads.bits + uploads.lost_bits)[~here] * (1 + 1e-9)).all()
+    np.testing.assert_allclose(
+        uploads.sent_bits[here], (uploads.bits + uploads.lost_bits)[here], rtol=1e-6
+    )
+    assert (
+        uploads.sent_bits[~here] <= (uploads.bits + uploads.lost_bits)[~here] * (1 + 1e-9)
+    ).all()
     both = links.merge(uploads, left_on=["ue", "time_s"], right_on=["ue", "requested_s"])
     updates = table(folder, "updates")
-    trained = updates.groupby(["round", "ue", updates.groupby(["round", "ue", "model"]).cumcount()]).selected.sum()
-    nth = both.groupby(["round_x", "ue"]).cumcount()  # of the uploads of a UE that were lost before one merge
+    trained = updates.groupby(
+        ["round", "ue", updates.groupby(["round", "ue", "model"]).cumcount()]
+    ).selected.sum()
+    nth = both.groupby(
+        ["round_x", "ue"]
+    ).cumcount()  # of the uploads of a UE that were lost before one merge
     both["trained"] = trained.loc[list(zip(both.round_x, both.ue, nth, strict=True))].to_numpy()
-    whole = 0.25 * both.trained + both.power_w * both.airtime_s.where(np.isfinite(both.airtime_s), 0.0)
+    whole = 0.25 * both.trained + both.power_w * both.airtime_s.where(
+        np.isfinite(both.airtime_s), 0.0
+    )
     ready = both.ready_s.notna()
     np.testing.assert_allclose(both.energy_j[ready], whole[ready], rtol=1e-6)
     assert (both.energy_j[~ready] <= whole[~ready]).all() and np.isfinite(both.energy_j).all()
@@ -203,20 +252,26 @@ def test_bits_are_conserved_and_energy_is_that_of_training_and_sending(folder):
 
 def test_staleness_is_the_number_of_merges_since_the_version_that_an_update_began_from(folder):
     uploads, rounds = table(folder, "transmissions"), table(folder, "rounds")
-    merged = uploads[uploads.staleness.notna()].merge(rounds[["round", "time_s"]], on="round", how="left")
+    merged = uploads[uploads.staleness.notna()].merge(
+        rounds[["round", "time_s"]], on="round", how="left"
+    )
     assert len(merged) and set(merged.fate) == {"arrived"}
     assert (merged.staleness == merged["round"] - 1 - merged.version).all()
     assert (merged.ended_s <= merged.time_s + 1e-6).all()  # cells are rounded
     published_s = np.append(0.0, rounds.time_s)  # of version 0, 1, ...
     assert (published_s[uploads.version] <= uploads.requested_s).all()
     assert (np.append(rounds.time_s, np.inf)[uploads.version] >= uploads.requested_s).all()
-    assert rounds.time_s.is_monotonic_increasing and list(rounds["round"]) == list(range(1, len(rounds) + 1))
+    assert rounds.time_s.is_monotonic_increasing and list(rounds["round"]) == list(
+        range(1, len(rounds) + 1)
+    )
 
 
 def test_updates_and_estimates_have_the_times_of_their_own_arrivals(folder):
     uploads = table(folder, "transmissions")
     arrived = uploads[uploads.fate == "arrived"][["round", "ue", "ended_s"]]
-    updates = table(folder, "updates").merge(uploads[["round", "ue", "requested_s", "ended_s", "fate"]], how="left")
+    updates = table(folder, "updates").merge(
+        uploads[["round", "ue", "requested_s", "ended_s", "fate"]], how="left"
+    )
     here = updates.decoded == 1
     assert (updates.time_s.notna() == here).all()
     for name in ("updates", "estimates", "leakage"):
@@ -226,12 +281,20 @@ def test_updates_and_estimates_have_the_times_of_their_own_arrivals(folder):
 
 
 def test_ues_whose_updates_were_lost_are_asked_again(tiny, tmp_path):
-    """Nobody makes it within a tenth of a second, and everybody with data is asked in every window but the last."""
-    hasty = {"learning.server": {"kind": "fedbuff", "buffer": 2, "deadline_s": 0.1}, "world.duration_s": 40}
+    """Nobody makes it within a tenth of a second, and everybody with data is asked in every window
+    but the last."""
+    hasty = {
+        "learning.server": {"kind": "fedbuff", "buffer": 2, "deadline_s": 0.1},
+        "world.duration_s": 40,
+    }
     run(tiny(SLOW | hasty), tmp_path)
     uploads = table(tmp_path, "transmissions")
     assert set(uploads.fate) == {"late"} and not (tmp_path / "rounds.csv").exists()
-    assert (uploads.groupby("requested_s").size() >= 5).all() and set(uploads.requested_s) == {10, 20, 30}
+    assert (uploads.groupby("requested_s").size() >= 5).all() and set(uploads.requested_s) == {
+        10,
+        20,
+        30,
+    }
 
 
 # -- the end of the world
@@ -239,10 +302,20 @@ def test_ues_whose_updates_were_lost_are_asked_again(tiny, tmp_path):
 
 def test_no_upload_arrives_after_the_end(tiny, tmp_path, played):
     """A world that ends half a second before an upload does: that is under way, and in no merge."""
-    last = table(played("fedasync"), "transmissions").query("50 < requested_s < 80 and fate == 'arrived'").iloc[-1]
+    last = (
+        table(played("fedasync"), "transmissions")
+        .query("50 < requested_s < 80 and fate == 'arrived'")
+        .iloc[-1]
+    )
     end_s = float(last.ended_s) - 0.5
     run(tiny(SLOW | FEDASYNC | {"world.duration_s": end_s}), tmp_path)
     uploads = table(tmp_path, "transmissions")
-    (mine,) = uploads[(uploads.ue == last.ue) & (uploads.requested_s == last.requested_s)].itertuples()
-    assert mine.fate == "under-way" and mine.granted_s == last.granted_s and mine.ready_s == last.ready_s
+    (mine,) = uploads[
+        (uploads.ue == last.ue) & (uploads.requested_s == last.requested_s)
+    ].itertuples()
+    assert (
+        mine.fate == "under-way"
+        and mine.granted_s == last.granted_s
+        and mine.ready_s == last.ready_s
+    )
     assert (table(tmp_path, "rounds").time_s <= end_s).all()

@@ -1,4 +1,5 @@
-"""What attacks recover: exact cases, the error identity, hostile updates, vantages, and the minimisers below."""
+"""What attacks recover: exact cases, the error identity, hostile updates, vantages, and the
+minimisers below."""
 
 from dataclasses import replace
 
@@ -28,7 +29,8 @@ FEDAVG = {"batch_size": 20, "local_epochs": 5, "learning_rate": 1e-5}
 
 
 def batch_of(seed, n=800):
-    """A week like the campus commuter's: half at home, a fifth at work, RSRP with slow shadowing and noise."""
+    """A week like the campus commuter's: half at home, a fifth at work, RSRP with slow shadowing
+    and noise."""
     rng = np.random.default_rng(seed)
     where = rng.choice(3, n, p=[0.5, 0.2, 0.3])[:, None]
     home, work = HOME + 18 * rng.normal(size=(n, 2)), WORK + 22 * rng.normal(size=(n, 2))
@@ -66,13 +68,17 @@ def view_of(learner, data, observes="updates", decoded=None, n_model=1, seed=0):
     after = learner.step(model, "all", merged)
     everybody = np.ones(len(data.ue), dtype=bool)
     received = Received(updates, decoded)
-    return Threat(observes=observes).view(learner, "all", received, share, everybody, (model, after), RNG)
+    return Threat(observes=observes).view(
+        learner, "all", received, share, everybody, (model, after), RNG
+    )
 
 
 def rows_of(learner, updates, before, after):
     """The view of rows that were all decoded."""
     every = np.ones(len(updates.ue), dtype=bool)
-    return Threat().view(learner, "all", Received(updates, every), every * 1.0, every, (before, after), RNG)
+    return Threat().view(
+        learner, "all", Received(updates, every), every * 1.0, every, (before, after), RNG
+    )
 
 
 def attack(part, view, rng=RNG):
@@ -91,7 +97,9 @@ class TestOneSample:
     """A batch of one sample is recovered exactly, by any network and any number of steps."""
 
     @pytest.mark.parametrize("activation", ACTIVATIONS)
-    @pytest.mark.parametrize("more", [{}, {"batch_size": 20, "local_epochs": 5, "learning_rate": 1e-4}])
+    @pytest.mark.parametrize(
+        "more", [{}, {"batch_size": 20, "local_epochs": 5, "learning_rate": 1e-4}]
+    )
     def test_exactly_and_every_unit_agrees(self, activation, more):
         data = local_of([(np.array([[421.5, 777.7]]), np.array([-83.0]))])
         learner = RsrpNet(hidden=(64, 16), activation=activation, **more)
@@ -116,19 +124,27 @@ class TestOneSample:
 
     @pytest.mark.parametrize("activation", ["elu", "relu"])
     def test_dlg_finds_it_through_waves(self, activation):
-        """At every scale of the two models, whose areas are the same but whose standardisation is not."""
+        """At every scale of the two models, whose areas are the same but whose standardisation is
+        not."""
         data = local_of([batch_of(0), (np.array([[421.5, 777.7]]), np.array([-83.0]))])
-        learner = learner_of(activation, (64,), encoding=Fourier(frequencies=16, lengths_m=(300.0,)))
+        learner = learner_of(
+            activation, (64,), encoding=Fourier(frequencies=16, lengths_m=(300.0,))
+        )
         view = view_of(learner, data)
         found = attack(Dlg(starts=32, start_at="grid"), view)
         assert np.linalg.norm(centroids(found)[1] - data.x[-1]) < 0.5
         assert found.loss[1] < 1e-9 < found.loss[0]
 
     @pytest.mark.parametrize("encoding", [Position(), Fourier(frequencies=8)])
-    @pytest.mark.parametrize("way", ["momentum", "proximal", "clipped batches", "weight decay", "adam"])
+    @pytest.mark.parametrize(
+        "way", ["momentum", "proximal", "clipped batches", "weight decay", "adam"]
+    )
     def test_under_local_steps_that_treat_all_coordinates_alike(self, way, encoding):
         """Any label changes, several records at one place: exact under all but the last two."""
-        place, learner = np.array([[421.5, 777.7]]), RsrpNet(hidden=(16, 8), activation="relu", encoding=encoding)
+        place, learner = (
+            np.array([[421.5, 777.7]]),
+            RsrpNet(hidden=(16, 8), activation="relu", encoding=encoding),
+        )
         data = local_of([(np.repeat(place, 20, axis=0), np.linspace(-110.0, -60.0, 20))])
         view = view_of(learner, data)
         error = np.linalg.norm(_stepped(learner, view, data, way) - place[0])
@@ -136,15 +152,21 @@ class TestOneSample:
 
 
 def _stepped(learner, view, data, way):
-    """The closed form's centroid of an update by eight steps of another optimiser, from autograd."""
+    """The closed form's centroid of an update by eight steps of another optimiser, from
+    autograd."""
     w0 = torch.from_numpy(view.model_before.parameters)
     if way == "weight decay":
         w0 = w0 + 0.1 * torch.from_numpy(np.random.default_rng(0).normal(size=w0.shape))
-    z, y = (torch.from_numpy(v)[None] for v in learner._samples(view.model_before, np.zeros(20, int), data.x, data.y))
+    z, y = (
+        torch.from_numpy(v)[None]
+        for v in learner._samples(view.model_before, np.zeros(20, int), data.x, data.y)
+    )
     w, velocity, square = w0.clone(), torch.zeros_like(w0), torch.zeros_like(w0)
     for step in range(8):
         leaf, part = w.clone().requires_grad_(True), slice(5 * (step % 4), 5 * (step % 4) + 5)
-        (g,) = torch.autograd.grad(((learner.net.forward(leaf, z[:, part])[0] - y[:, part]) ** 2).mean(), leaf)
+        (g,) = torch.autograd.grad(
+            ((learner.net.forward(leaf, z[:, part])[0] - y[:, part]) ** 2).mean(), leaf
+        )
         if way == "momentum":
             velocity = g = 0.9 * velocity + g
         elif way == "proximal":
@@ -155,7 +177,11 @@ def _stepped(learner, view, data, way):
             g = g + 0.5 * w
         elif way == "adam":
             velocity, square = 0.9 * velocity + 0.1 * g, 0.999 * square + 0.001 * g * g
-            g = velocity / (1 - 0.9 ** (step + 1)) / ((square / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
+            g = (
+                velocity
+                / (1 - 0.9 ** (step + 1))
+                / ((square / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
+            )
         w = w - 1e-3 * g
     dw, db = learner.first_layer((w - w0).numpy())
     centre, scale = learner.standardisation(view.model_before)
@@ -169,14 +195,17 @@ class TestErrorIdentity:
         x = np.random.default_rng(0).normal(size=(n, 2))
         none = np.zeros(1, dtype=np.int64)
         data = Local(none, none, np.array([0, n]), x, np.full(n, -95.0), np.zeros(n))
-        update = train_regression(net, np.zeros((1, 3)), data, SgdSettings(1e-3, "all", 1, 0.0), RNG).values
+        update = train_regression(
+            net, np.zeros((1, 3)), data, SgdSettings(1e-3, "all", 1, 0.0), RNG
+        ).values
         z = centroid(update[:, :2].reshape(1, 1, 2), update[:, 2:])
         np.testing.assert_allclose(z[0], x.mean(axis=0), rtol=0, atol=1e-14)
 
     @pytest.mark.parametrize("activation", ACTIVATIONS)
     @pytest.mark.parametrize(("size", "epochs"), [("all", 1), (7, 3)], ids=["fedsgd", "fedavg"])
     def test_of_every_unit(self, activation, size, epochs):
-        """r_h - zbar = sum_i (g_ih - gbar_h)(z_i - zbar) / (n gbar_h), g summed over all local steps, from autograd."""
+        """r_h - zbar = sum_i (g_ih - gbar_h)(z_i - zbar) / (n gbar_h), g summed over all local
+        steps, from autograd."""
         net, n = Mlp((2, 12, 5, 1), activation), 30
         rng = np.random.default_rng(2)
         w, z = rng.normal(size=(1, net.n_parameters)), rng.normal(size=(n, 2))
@@ -196,7 +225,9 @@ class TestErrorIdentity:
         assert alive.sum() >= 6
         expected = ((g - mean)[:, :, None] * z0[:, None]).mean(axis=0)[alive] / mean[alive, None]
         found = (ratio - z.mean(axis=0))[alive]
-        assert (np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)).max() < 1e-9
+        assert (
+            np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)
+        ).max() < 1e-9
 
     def test_combined_estimate_is_the_ratio_weighted_by_squared_bias(self):
         rng = np.random.default_rng(3)
@@ -205,7 +236,9 @@ class TestErrorIdentity:
         expected = (db[:, :, None] ** 2 * ratio).sum(1) / (db**2).sum(1)[:, None]
         np.testing.assert_allclose(centroid(dw, db), expected, rtol=1e-12)
         for n in range(4):  # and that is the least-squares solution
-            solved = [np.linalg.lstsq(db[n][:, None], dw[n][:, p], rcond=None)[0][0] for p in (0, 1)]
+            solved = [
+                np.linalg.lstsq(db[n][:, None], dw[n][:, p], rcond=None)[0][0] for p in (0, 1)
+            ]
             np.testing.assert_allclose(centroid(dw, db)[n], solved, rtol=1e-12)
 
     @pytest.mark.parametrize("factor", [-1.0, 1e-3, -1e-200, 1e200])
@@ -222,11 +255,14 @@ def _gradient(net, w, z, y):
 
 
 class TestUnitCloud:
-    """Two tight groups on either side of the network's origin: a rectified unit observes one of them at a time."""
+    """Two tight groups on either side of the network's origin: a rectified unit observes one of
+    them at a time."""
 
     def data(self, n_home=60, n_work=40):
         rng = np.random.default_rng(5)
-        x = np.concatenate([HOME + 5 * rng.normal(size=(n_home, 2)), WORK + 5 * rng.normal(size=(n_work, 2))])
+        x = np.concatenate(
+            [HOME + 5 * rng.normal(size=(n_home, 2)), WORK + 5 * rng.normal(size=(n_work, 2))]
+        )
         return local_of([(x, np.full(n_home + n_work, -95.0))])
 
     def test_rectified_units_separate_home_from_work(self):
@@ -273,7 +309,9 @@ class TestHostileUpdates:
     def view(self, rows):
         learner, n = RsrpNet(hidden=(8,), activation="tanh"), len(rows)
         model = learner.init(Public(AREA, 1), RNG)
-        updates = DenseUpdates(np.arange(n), np.zeros(n, dtype=np.int64), np.ones(n), np.asarray(rows))
+        updates = DenseUpdates(
+            np.arange(n), np.zeros(n, dtype=np.int64), np.ones(n), np.asarray(rows)
+        )
         return rows_of(learner, updates, model, model)
 
     d = RsrpNet(hidden=(8,)).net.n_parameters
@@ -291,7 +329,9 @@ class TestHostileUpdates:
         assert found.ue[said].tolist() == [0, 1, 2, 3, 4, 5]
         assert np.isnan(found.position_m[said]).any(axis=1).all()
         assert [w for w, c in zip(found.status, said, strict=True) if c] == ["no gradient"] * 6
-        assert set(found.ue[~said].tolist()) <= {4}  # one broken number leaves the other units' ratios
+        assert set(found.ue[~said].tolist()) <= {
+            4
+        }  # one broken number leaves the other units' ratios
 
     def test_dlg_diverges_with_a_word(self):
         found = attack(Dlg(starts=2, iterations=5), self.view(self.hostile()[:5]))
@@ -299,7 +339,9 @@ class TestHostileUpdates:
         assert found.status == ["no gradient"] * 5
         assert not found.iterations.any() and not found.evaluations.any()
 
-    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2, iterations=20)], ids=["closed-form", "dlg"])
+    @pytest.mark.parametrize(
+        "part", [ClosedForm(), Dlg(starts=2, iterations=20)], ids=["closed-form", "dlg"]
+    )
     def test_a_hostile_row_leaves_its_neighbours_alone(self, part):
         good = view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(0, 30)])).update
         mixed, alone = (
@@ -307,7 +349,9 @@ class TestHostileUpdates:
             for first in (self.hostile()[:5], np.zeros((5, self.d)))
         )  # starts belong to the UE, so compare the same UE
         keep = mixed.ue == 5
-        np.testing.assert_allclose(mixed.position_m[keep], alone.position_m[alone.ue == 5], atol=1e-9)
+        np.testing.assert_allclose(
+            mixed.position_m[keep], alone.position_m[alone.ue == 5], atol=1e-9
+        )
         assert {mixed.status[i] for i in np.flatnonzero(keep)} == {"ok"}
 
     @pytest.mark.parametrize("factor", [1e-200, 1e-30, 1e30, 1e200])
@@ -342,7 +386,8 @@ class TestVantage:
     @pytest.mark.parametrize("observes", ["aggregate", "model"])
     @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=4)], ids=["closed-form", "dlg"])
     def test_a_sum_speaks_of_the_pooled_batch(self, observes, part):
-        """Under FedSGD the merge is the gradient of all samples together, so the estimate is that of one UE."""
+        """Under FedSGD the merge is the gradient of all samples together, so the estimate is that
+        of one UE."""
         data, learner = self.cohort(), learner_of("tanh", hidden=(64,))
         pooled = local_of([(data.x, data.y)])
         one = attack(part, view_of(learner, pooled))
@@ -350,13 +395,17 @@ class TestVantage:
         told = centroids(found)
         assert found.ue[: len(told)].tolist() == [0, 1, 2]
         assert np.ptp(told, axis=0).max() == 0
-        np.testing.assert_allclose(told[0], centroids(one)[0], atol=0.1 if isinstance(part, Dlg) else 1e-6)
+        np.testing.assert_allclose(
+            told[0], centroids(one)[0], atol=0.1 if isinstance(part, Dlg) else 1e-6
+        )
         assert np.linalg.norm(told[0] - data.x.mean(axis=0)) < 50
 
     @pytest.mark.parametrize("observes", ["updates", "aggregate", "model"])
     def test_who_was_not_heard_is_not_spoken_of(self, observes):
         data = self.cohort()
-        view = view_of(learner_of("tanh", hidden=(64,)), data, observes, decoded=[True, False, True])
+        view = view_of(
+            learner_of("tanh", hidden=(64,)), data, observes, decoded=[True, False, True]
+        )
         found = attack(ClosedForm(cloud=False), view)
         assert found.ue.tolist() == [0, 2]
         if observes != "updates":
@@ -380,18 +429,27 @@ class TestVantage:
 
     def test_spread_maps_as_many_sources_as_targets_in_another_order(self):
         ue, which, none = np.array([7, 8, 9]), np.arange(3), Model(np.zeros((1, 1)))
-        view = rows_of(RsrpNet(hidden=(2,)), DenseUpdates(ue, 10 * ue, np.ones(3), np.zeros((3, 3))), none, none)
+        view = rows_of(
+            RsrpNet(hidden=(2,)),
+            DenseUpdates(ue, 10 * ue, np.ones(3), np.zeros((3, 3))),
+            none,
+            none,
+        )
         place_m, words = np.outer(which, [1.0, 1.0]), ["s0", "s1", "s2"]
         view = replace(view, source=np.array([2, 0, 1]))
         found = view.spread("place", which, place_m, weight=which / 10, status=words)
-        said = {u: (p[0], s) for u, p, s in zip(found.ue.tolist(), found.position_m, found.status, strict=True)}
+        said = {
+            u: (p[0], s)
+            for u, p, s in zip(found.ue.tolist(), found.position_m, found.status, strict=True)
+        }
         assert said == {7: (2.0, "s2"), 8: (0.0, "s0"), 9: (1.0, "s1")}
         assert (found.model == 10 * found.ue).all()
         np.testing.assert_allclose(found.weight, found.position_m[:, 0] / 10)
 
 
 def through(part, views, state=None):
-    """Estimates of every round, and the state at the end, which a checkpoint has carried from round to round."""
+    """Estimates of every round, and the state at the end, which a checkpoint has carried from round
+    to round."""
     found, state = [], state or part.start()
     for view in views:
         said, state = part.run(view, FACTS, state, RNG)
@@ -407,13 +465,16 @@ class TestStarts:
         seen = []
         with monkeypatch.context() as patch:
             patch.setattr(
-                "fl.attacks.gradient_matching.bfgs", lambda f, x, n: seen.append(x.numpy().copy()) or bfgs(f, x, n)
+                "fl.attacks.gradient_matching.bfgs",
+                lambda f, x, n: seen.append(x.numpy().copy()) or bfgs(f, x, n),
             )
             part.run(view, FACTS, state or part.start(), RNG)
         return np.concatenate(seen)
 
     def view(self, n=3):
-        return view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(i, 30) for i in range(n)]))
+        return view_of(
+            RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(i, 30) for i in range(n)])
+        )
 
     @pytest.mark.parametrize("k", [1, 7, 50])
     def test_grid_covers_the_area_evenly(self, k, monkeypatch):
@@ -432,12 +493,20 @@ class TestStarts:
 
     def test_previous_begins_near_the_last_estimate_and_once_anywhere(self, monkeypatch, tmp_path):
         part, view = Dlg(starts=100, start_at="previous"), self.view(3)
-        few = replace(view, update=view.update[:2], ue=view.ue[:2], model=view.model[:2], source=view.source[:2],
-                      source_model=view.source_model[:2])  # fmt: skip
+        few = replace(
+            view,
+            update=view.update[:2],
+            ue=view.ue[:2],
+            model=view.model[:2],
+            source=view.source[:2],
+            source_model=view.source_model[:2],
+        )
         found, state = part.run(few, FACTS, part.start(), RNG)
         normal = self.begun(Dlg(starts=100), view, monkeypatch)
         save_tree(tmp_path / "state.npz", to_tree(state))
-        z = self.begun(part, view, monkeypatch, from_tree(load_tree(tmp_path / "state.npz"), part.start()))
+        z = self.begun(
+            part, view, monkeypatch, from_tree(load_tree(tmp_path / "state.npz"), part.start())
+        )
         centre, scale = view.learner.standardisation(view.model_before)
         past = (found.position_m - centre[0]) / scale[0]
         np.testing.assert_allclose(z[:2, :-1], past[:, None] + 0.5 * normal[:2, :-1])
@@ -451,12 +520,16 @@ class TestStarts:
         for found in through(Dlg(starts=4, start_at=where), [view, view])[0]:
             np.testing.assert_allclose(found.position_m, best, atol=0.1)
 
-    @pytest.mark.parametrize("activation, seed, position_m, loss", [
-        ("tanh", 0, [1209.18357183, 710.09325628], 3.69385329777816e-4),
-        ("elu", 1, [1247.25487768, 719.04249053], 4.193900566532571e-3),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "activation, seed, position_m, loss",
+        [
+            ("tanh", 0, [1209.18357183, 710.09325628], 3.69385329777816e-4),
+            ("elu", 1, [1247.25487768, 719.04249053], 4.193900566532571e-3),
+        ],
+    )
     def test_the_minimum_is_that_of_a_patient_search(self, activation, seed, position_m, loss):
-        """Figures of an earlier search by autograd, that stopped after ten still iterations of all its starts."""
+        """Figures of an earlier search by autograd, that stopped after ten still iterations of all
+        its starts."""
         view = view_of(learner_of(activation), local_of([batch_of(seed, 200)]), seed=seed)
         found = attack(Dlg(), view)
         np.testing.assert_allclose(found.position_m[0], position_m, atol=0.1)
@@ -500,7 +573,9 @@ class TestSelfTest:
     def test_a_broken_model_finds_nothing(self, part, value):
         """No guess has a finite loss: a random start is not a reconstruction."""
         view = self.view()
-        broken = Model(np.full_like(view.model_before.parameters, value), view.model_before.constants)
+        broken = Model(
+            np.full_like(view.model_before.parameters, value), view.model_before.constants
+        )
         view = replace(view, model_before=broken)
         assert np.isnan(part.self_test(view, FACTS, RNG))
         if isinstance(part, Dlg):
@@ -511,7 +586,9 @@ class TestSelfTest:
 class TestDlgAgreesWithClosedForm:
     """First round, FedSGD, batches of 800 samples in a week's places."""
 
-    @pytest.mark.parametrize("activation, hidden", [("tanh", (256, 128)), ("elu", (256, 128)), ("sigmoid", (512,))])
+    @pytest.mark.parametrize(
+        "activation, hidden", [("tanh", (256, 128)), ("elu", (256, 128)), ("sigmoid", (512,))]
+    )
     def test_for_smooth_nets(self, activation, hidden):
         view = view_of(learner_of(activation, hidden), local_of([batch_of(0)]))
         closed = centroids(attack(ClosedForm(cloud=False), view))[0]
@@ -520,7 +597,9 @@ class TestDlgAgreesWithClosedForm:
         # all starts end in one place
         net, weights = view.learner.net, torch.from_numpy(view.model_before.parameters)
         start = torch.from_numpy(RNG.normal("starts", [0], (16, 2)))
-        end = bfgs(CosineDistance.to(torch.from_numpy(view.update), net, weights), start[None, 0], 60)
+        end = bfgs(
+            CosineDistance.to(torch.from_numpy(view.update), net, weights), start[None, 0], 60
+        )
         centre, scale = view.learner.standardisation(view.model_before)
         at = centre[0] + scale[0] * end.z[0].numpy()
         assert np.linalg.norm(at - frozen.position_m[0], axis=1).max() < 1.0
@@ -557,7 +636,8 @@ class TestCosineDistance:
 
 
 def quadratic(condition):
-    """0.5 z^T A z - b^T z of three targets with eigenvalues 1 and condition, its minima A^-1 b, and starts."""
+    """0.5 z^T A z - b^T z of three targets with eigenvalues 1 and condition, its minima A^-1 b, and
+    starts."""
     basis = np.linalg.qr(np.random.default_rng(2).normal(size=(2, 2)))[0]
     a = torch.from_numpy(basis * np.array([1.0, condition]) @ basis.T)
     b = torch.from_numpy(np.random.default_rng(3).normal(size=(3, 2)))
@@ -566,7 +646,11 @@ def quadratic(condition):
         az, shift = z @ a, b[target][:, None]
         return (0.5 * z * az - shift * z).sum(-1), az - shift
 
-    return distance, torch.linalg.solve(a, b.T).T, torch.from_numpy(np.random.default_rng(4).normal(size=(3, 4, 2)))
+    return (
+        distance,
+        torch.linalg.solve(a, b.T).T,
+        torch.from_numpy(np.random.default_rng(4).normal(size=(3, 4, 2))),
+    )
 
 
 def rosenbrock(target, z):
@@ -582,30 +666,41 @@ class TestBfgs:
         way = torch.tensor([[[0.3, -0.7]]], dtype=torch.float64)
         guess = torch.tensor([[[[5.0, 1.0], [1.0, 2.0]]]], dtype=torch.float64)
         inverse = _better_inverse(guess, way, stiffness * way, torch.tensor([[False]]))
-        torch.testing.assert_close(inverse, torch.eye(2, dtype=torch.float64)[None, None] / stiffness)
+        torch.testing.assert_close(
+            inverse, torch.eye(2, dtype=torch.float64)[None, None] / stiffness
+        )
 
     def test_a_step_too_far_is_cut_to_the_least_of_the_parabola(self):
-        """From 0.2 a first step of half a unit ends at -0.3; the parabola through what is known has its least at 0."""
+        """From 0.2 a first step of half a unit ends at -0.3; the parabola through what is known has
+        its least at 0."""
         bowl = lambda target, z: ((z**2).sum(dim=-1), 2 * z)  # noqa: E731
         start = torch.tensor([[[0.2, 0.0]]], dtype=torch.float64)
         assert torch.equal(bfgs(bowl, start, 1).z, start)
-        torch.testing.assert_close(bfgs(bowl, start, 2).z, torch.zeros_like(start), rtol=0, atol=1e-12)
+        torch.testing.assert_close(
+            bfgs(bowl, start, 2).z, torch.zeros_like(start), rtol=0, atol=1e-12
+        )
 
     @pytest.mark.parametrize("condition", [1.0, 1e3, 1e5])
     def test_on_quadratics(self, condition):
         distance, minimum, start = quadratic(condition)
         found = bfgs(distance, start, 1000)
-        torch.testing.assert_close(found.z, minimum.unsqueeze(1).expand_as(start), rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(
+            found.z, minimum.unsqueeze(1).expand_as(start), rtol=1e-3, atol=1e-3
+        )
         assert (found.iterations < 100).all()
 
     def test_on_rosenbrock(self):
-        start = torch.tensor([[[-1.2, 1.0], [0.0, 0.0], [2.0, -3.0], [-4.0, 4.0]]], dtype=torch.float64)
+        start = torch.tensor(
+            [[[-1.2, 1.0], [0.0, 0.0], [2.0, -3.0], [-4.0, 4.0]]], dtype=torch.float64
+        )
         found = bfgs(rosenbrock, start, 200)
         torch.testing.assert_close(found.z, torch.ones_like(start), rtol=0, atol=1e-5)
         assert found.value.max() < 1e-10 and found.iterations[0] < 150
 
     def test_value_belongs_to_the_guess_and_never_rises(self):
-        start = torch.randn(2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        start = torch.randn(
+            2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        )
         first, _ = rosenbrock(None, start)
         before = first
         for iterations in (1, 5, 30):
@@ -613,15 +708,20 @@ class TestBfgs:
             torch.testing.assert_close(found.value, rosenbrock(None, found.z)[0])
             assert (found.value <= before + 1e-12).all()
             before = found.value
-        assert (before < first).any() and torch.equal(first, rosenbrock(None, start)[0])  # starts are left alone
+        assert (before < first).any() and torch.equal(
+            first, rosenbrock(None, start)[0]
+        )  # starts are left alone
 
     def test_walls_of_values_that_are_not_finite(self):
-        """log has no value left of 0: a step there is refused, and a start there stays and says so."""
+        """log has no value left of 0: a step there is refused, and a start there stays and says
+        so."""
 
         def distance(target, z):
             value = z[..., 0] - torch.log(z[..., 0]) + z[..., 1] ** 2  # minimum 1 at (1, 0)
             slope = torch.stack([1 - 1 / z[..., 0], 2 * z[..., 1]], dim=-1)
-            return torch.where(value.isfinite(), value, torch.inf), torch.where(value.isfinite()[..., None], slope, 0.0)
+            return torch.where(value.isfinite(), value, torch.inf), torch.where(
+                value.isfinite()[..., None], slope, 0.0
+            )
 
         start = torch.tensor([[[8.0, 1.0], [0.05, 0.0], [-1.0, 0.0]]], dtype=torch.float64)
         found = bfgs(distance, start, 400)
@@ -639,5 +739,7 @@ class TestBfgs:
 
     @pytest.mark.parametrize("activation, most", [("tanh", 40), ("relu", 61)])
     def test_a_search_costs_few_evaluations(self, activation, most):
-        view = view_of(learner_of(activation, (64, 32)), local_of([batch_of(s, 100) for s in range(10)]))
+        view = view_of(
+            learner_of(activation, (64, 32)), local_of([batch_of(s, 100) for s in range(10)])
+        )
         assert attack(Dlg(), view).evaluations.mean() < most

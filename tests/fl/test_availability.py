@@ -38,7 +38,8 @@ def there(part, time_s, n=3, wall_s=None, rng=RNG):
     return part.available(at(time_s, n, wall_s), part.start(n), rng)[0]
 
 
-# --- every rule ---------------------------------------------------------------------------------------------
+# --- every rule
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,25 +59,36 @@ def test_draws_hang_on_seed_ue_and_time_alone():
     assert (there(part, time_s, 200) != other).sum() > 20
 
 
-# --- at home ------------------------------------------------------------------------------------------------
+# --- at home
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_ue_is_available_up_to_the_radius_around_its_own_home():
     home_m = [[0, 0], [1000, 0], [1000, 0], [np.nan, np.nan], [0, 0]]
     position_m = [[30, 40], [0, 0], [1000, 50.01], [0, 0], [np.nan, np.nan]]
     now = at(0.0, position_m=position_m, home_m=home_m)
-    assert AtHome(radius_m=50).available(now, None, RNG)[0].tolist() == [True, False, False, False, False]
+    assert AtHome(radius_m=50).available(now, None, RNG)[0].tolist() == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_at_home_is_refused_where_nobody_has_a_home(tiny):
     study = tiny({"learning.availability": {"kind": "at-home"}})
-    with pytest.raises(BadInput, match=r"learning\.availability: at-home needs homes: .* random-waypoint gives none"):
+    with pytest.raises(
+        BadInput,
+        match=r"learning\.availability: at-home needs homes: .* random-waypoint gives none",
+    ):
         ready(study, Path())
     commuters = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
     ready(tiny({"learning.availability": {"kind": "at-home"}, **commuters}), Path())
 
 
-# --- on the charger at night --------------------------------------------------------------------------------
+# --- on the charger at night
+# ----------------------------------------------------------------------------------------
 
 PUNCTUAL = Charging(from_spread_hours=0, length_spread_hours=0)  # from 22 to 6 h
 
@@ -85,11 +97,18 @@ def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn()
     n, nights, step_s = 500, 12, 600.0
     part = Charging(hours=7, length_spread_hours=1.0, from_spread_hours=0.75)
     times_s = np.arange(12 * HOUR_S, 12 * HOUR_S + nights * DAY_S, step_s)
-    plugged = np.array([there(part, t, n) for t in times_s]).reshape(nights, -1, n)  # (night, instant, ue)
+    plugged = np.array([there(part, t, n) for t in times_s]).reshape(
+        nights, -1, n
+    )  # (night, instant, ue)
     begins = (np.diff(plugged.astype(int), axis=1) == 1).sum(axis=1)
     assert not plugged[:, 0].any() and not plugged[:, -1].any() and (begins == 1).all()
     length_h = plugged.sum(axis=1) * step_s / HOUR_S
-    middle_h = 12 + (plugged * np.arange(plugged.shape[1])[None, :, None]).sum(axis=1) / plugged.sum(axis=1) / 6
+    middle_h = (
+        12
+        + (plugged * np.arange(plugged.shape[1])[None, :, None]).sum(axis=1)
+        / plugged.sum(axis=1)
+        / 6
+    )
     assert abs(length_h.mean() - 7) < 5 / np.sqrt(n * nights)
     assert abs(length_h.std() - 1) < 0.05
     assert abs(middle_h.mean() - (22 + 3.5)) < 0.1
@@ -101,21 +120,29 @@ def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn()
 @pytest.mark.parametrize(("day", "night_hours"), [(date(2026, 10, 24), 9), (date(2026, 3, 28), 7)])
 def test_nights_follow_the_wall_clock_when_it_changes(day, night_hours):
     zone = ZoneInfo("Europe/Berlin")
-    first, midnight_s = first_midnight(datetime(day.year, day.month, day.day, 12, tzinfo=zone).timestamp(), zone)
+    first, midnight_s = first_midnight(
+        datetime(day.year, day.month, day.day, 12, tzinfo=zone).timestamp(), zone
+    )
     clock = wall_clock(first, midnight_s, zone, 4 * DAY_S)
     times_s = np.arange(12 * HOUR_S, 60 * HOUR_S, 60.0)
     wall_s = clock.wall_s(times_s)
     seen = np.array([there(PUNCTUAL, t, 1, w)[0] for t, w in zip(times_s, wall_s, strict=True)])
     assert seen[: 26 * 60].sum() == night_hours * 60 and seen[26 * 60 :].sum() == 8 * 60
     first_night = wall_s[: 26 * 60][seen[: 26 * 60]] % DAY_S // HOUR_S
-    assert set(first_night.astype(int)) == {22, 23, 0, 1, 3, 4, 5} | ({2} if night_hours == 9 else set())
+    assert set(first_night.astype(int)) == {22, 23, 0, 1, 3, 4, 5} | (
+        {2} if night_hours == 9 else set()
+    )
 
 
-# --- batteries --------------------------------------------------------------------------------------------------
+# --- batteries
+# ----------------------------------------------------------------------------------------
 
 
 def test_what_a_battery_holds_is_what_it_began_with_plus_charged_minus_spent_up_to_its_capacity():
-    part, rng = Battery(capacity_j=1e5, start_share=0.5, charge_w=2.0, min_charge_share=0), np.random.default_rng(1)
+    part, rng = (
+        Battery(capacity_j=1e5, start_share=0.5, charge_w=2.0, min_charge_share=0),
+        np.random.default_rng(1),
+    )
     n, state = 30, part.start(30)
     expected_j, last_s = np.full(n, 5e4), 0.0
     for time_s in np.cumsum(rng.uniform(0, 20 * HOUR_S, 40)):
@@ -149,7 +176,8 @@ def test_a_wall_clock_that_jumps_adds_no_energy(shift_h):
     np.testing.assert_allclose(state.charge_j, 1.5 * HOUR_S, rtol=1e-12)
 
 
-# --- in a run -----------------------------------------------------------------------------------------------------
+# --- in a run
+# ----------------------------------------------------------------------------------------
 
 DRAINED = {
     "world.duration_s": 300,
@@ -157,14 +185,24 @@ DRAINED = {
     "world.ues.compute_j_per_sample": 1.0,
     "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0},
     "world.radio.dynamic_uplink": {},
-    "learning.availability": {"kind": "battery", "capacity_j": 25, "min_charge_share": 0.2, "charge_w": 0.05,
-                              "charging": None},
-}  # fmt: skip
+    "learning.availability": {
+        "kind": "battery",
+        "capacity_j": 25,
+        "min_charge_share": 0.2,
+        "charge_w": 0.05,
+        "charging": None,
+    },
+}
 
 
-def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_charged(tiny, tmp_path):
+def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_charged(
+    tiny, tmp_path
+):
     run(tiny(DRAINED), tmp_path)
-    links, sent = (pd.read_csv(tmp_path / f"{k}.csv", index_col=["round", "ue"]) for k in ("links", "transmissions"))
+    links, sent = (
+        pd.read_csv(tmp_path / f"{k}.csv", index_col=["round", "ue"])
+        for k in ("links", "transmissions")
+    )
     assert (sent.fate == "exhausted").sum() >= 2 and (sent.fate == "arrived").sum() >= 4
     for ue in range(4):
         charge_j = 25.0
@@ -174,5 +212,7 @@ def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_
             if (number, ue) in sent.index:
                 spent_j = links.energy_j[number, ue]
                 assert spent_j <= charge_j * (1 + 1e-6)
-                assert (sent.fate[number, ue] == "exhausted") == (spent_j == pytest.approx(charge_j, rel=1e-6))
+                assert (sent.fate[number, ue] == "exhausted") == (
+                    spent_j == pytest.approx(charge_j, rel=1e-6)
+                )
                 charge_j -= spent_j

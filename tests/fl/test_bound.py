@@ -1,4 +1,5 @@
-"""The convergence bound as a law of power: closed forms, identities, edges; plans that reach known optima."""
+"""The convergence bound as a law of power: closed forms, identities, edges; plans that reach known
+optima."""
 
 import numpy as np
 import pytest
@@ -24,12 +25,18 @@ def trajectory(seed=0, rounds=40, ues=15, moving=False):
     weight = np.full(ues, 0.02)
     weight[:3] = (0.29, 0.25, 0.22)
     gain = np.exp(g.normal(0, 0.7, (rounds if moving else 1, ues))) * np.ones((rounds, 1)) * 2.0
-    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, ues))) * 0.05
+    std = (
+        np.linspace(1.0, 0.25, rounds)[:, None] ** 2
+        * np.exp(g.normal(0, 0.1, (rounds, ues)))
+        * 0.05
+    )
     return Trajectory(std, np.tile(weight / weight.sum(), (rounds, 1)), gain, 0.5 / np.sqrt(2410))
 
 
 def powers(n, ues=15, seed=1):
-    return LIMITS.project(np.exp(np.random.default_rng(seed).uniform(np.log(0.05), np.log(0.2), (n, ues))))
+    return LIMITS.project(
+        np.exp(np.random.default_rng(seed).uniform(np.log(0.05), np.log(0.2), (n, ues)))
+    )
 
 
 def by_hand(objective, x):
@@ -38,7 +45,8 @@ def by_hand(objective, x):
     rounds = len(t.std)
     j = int(objective.switch(x[None])[0])
     channel = sum(
-        a ** (rounds - 1 - r) * sum(t.weight[r, k] ** 2 * t.scale**2 / (t.gain[r, k] * x[k]) for k in range(len(x)))
+        a ** (rounds - 1 - r)
+        * sum(t.weight[r, k] ** 2 * t.scale**2 / (t.gain[r, k] * x[k]) for k in range(len(x)))
         for r in range(rounds)
     )
     power = (lambda r: r) if objective.law.order == "paper" else (lambda r: rounds - 1 - r)
@@ -58,10 +66,16 @@ def test_the_law_is_its_formula(order, criterion, moving):
 def test_the_contraction_in_both_forms():
     weight = np.full((3, 5), 0.2)
     assert Convergence().factor(weight) == pytest.approx(1 + 10 * 0.01**2 * 1.44 * 0.2 - 0.02)
-    assert Convergence(contraction="jensen").factor(weight) == pytest.approx(1 + 10 * 0.01**2 * 1.44 - 0.02)
-    assert Convergence().factor(weight) == pytest.approx(0.980, abs=5e-4)  # the spec's value at sum G^2 = 0.2
+    assert Convergence(contraction="jensen").factor(weight) == pytest.approx(
+        1 + 10 * 0.01**2 * 1.44 - 0.02
+    )
+    assert Convergence().factor(weight) == pytest.approx(
+        0.980, abs=5e-4
+    )  # the spec's value at sum G^2 = 0.2
     uneven = np.vstack([weight, np.eye(5)[0]])
-    assert Convergence().factor(uneven) == pytest.approx(Convergence(contraction="jensen").factor(weight))
+    assert Convergence().factor(uneven) == pytest.approx(
+        Convergence(contraction="jensen").factor(weight)
+    )
 
 
 def test_a_bound_that_does_not_contract_is_refused_with_the_largest_step():
@@ -76,13 +90,18 @@ def test_a_bound_that_does_not_contract_is_refused_with_the_largest_step():
 
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
 @pytest.mark.parametrize("moving", [False, True])
-def test_powers_on_the_edge_of_a_plateau_are_on_it_and_a_little_more_power_is_not(criterion, moving):
+def test_powers_on_the_edge_of_a_plateau_are_on_it_and_a_little_more_power_is_not(
+    criterion, moving
+):
     objective = PowerLoss(trajectory(moving=moving), Convergence(), criterion)
     root = 1 / np.sqrt(powers(1)[0])
     for j in (5, 20, 35):
         edge = _edge(objective, j)
         least = max(
-            [*(edge.demand / (edge.noise @ root)), *((1 / np.sqrt(edge.ceiling_w) / root)[edge.ceiling_w < np.inf])]
+            [
+                *(edge.demand / (edge.noise @ root)),
+                *((1 / np.sqrt(edge.ceiling_w) / root)[edge.ceiling_w < np.inf]),
+            ]
         )
         on, over = ((1 / (root * least * factor) ** 2)[None] for factor in (1.0, 1 - 1e-6))
         assert objective.switch(on)[0] <= j < objective.switch(over)[0]
@@ -124,7 +143,8 @@ def test_what_is_no_trajectory_is_refused(changes, says):
 
 @pytest.mark.parametrize("ues", [2, 13, 14, 400])
 def test_the_default_rate_contracts_with_any_number_of_ues(ues):
-    """0.01, or where s is large the rate 1 / (L d^2 s) at which A is least: A = 1 - mu / (L d^2 s) there."""
+    """0.01, or where s is large the rate 1 / (L d^2 s) at which A is least: A = 1 - mu / (L d^2 s)
+    there."""
     for s, weight in ((1.0 / ues, np.full((1, ues), 1.0 / ues)), (ues, np.ones((1, ues)))):
         rates = np.linspace(1e-5, 0.01, 2000)
         law = 1 + 14.4 * s * rates**2 - 2 * rates
@@ -147,7 +167,10 @@ def test_the_projection_is_the_nearest_vector(values):
     found = limits.project(x[None])[0]
     assert (found >= 0.05 - 1e-12).all() and (found <= 0.6 + 1e-12).all()
     assert 0.4 - 1e-9 <= found.sum() <= 1.1 + 1e-9
-    rules = [{"type": "ineq", "fun": lambda v: 1.1 - v.sum()}, {"type": "ineq", "fun": lambda v: v.sum() - 0.4}]
+    rules = [
+        {"type": "ineq", "fun": lambda v: 1.1 - v.sum()},
+        {"type": "ineq", "fun": lambda v: v.sum() - 0.4},
+    ]
     how = {"bounds": [(0.05, 0.6)] * len(x), "constraints": rules, "tol": 1e-12}
     other = minimize(lambda v: ((v - x) ** 2).sum(), np.full(len(x), 0.2), **how)
     assert ((found - x) ** 2).sum() <= other.fun + 1e-6
@@ -165,7 +188,8 @@ def test_limits_that_nobody_can_keep_are_refused():
 
 @pytest.mark.parametrize("ues", [4, 15, 40, 200])
 def test_defaults_bind_no_number_of_ues(ues):
-    """Each UE has its own two limits and no other; full power is the most of each, average half of it."""
+    """Each UE has its own two limits and no other; full power is the most of each, average half of
+    it."""
     limits = Limits()
     x = np.random.default_rng(ues).uniform(0.05, 0.2, (20, ues))
     np.testing.assert_array_equal(limits.project(x), x)
@@ -191,7 +215,9 @@ def test_without_artificial_noise_power_goes_as_weight_over_amplitude():
     assert plan.switch == 0 and plan.value == pytest.approx(float(quiet(ideal[None])[0]), rel=1e-6)
 
 
-@pytest.mark.parametrize(("order", "criterion"), [("paper", "aggregate"), ("reordered", "per-device")])
+@pytest.mark.parametrize(
+    ("order", "criterion"), [("paper", "aggregate"), ("reordered", "per-device")]
+)
 def test_plateaus_and_evolution_agree_and_beat_equal_splits(order, criterion):
     objective = PowerLoss(trajectory(rounds=60), Convergence(order=order), criterion)
     best, found = plateaus(objective, LIMITS), evolution(objective, LIMITS, RNG)
@@ -212,7 +238,9 @@ def test_moving_ues_are_planned_too_and_top_up_has_no_plateau():
     limits = Limits(total_max_w=0.6)
     for criterion in ("aggregate", "per-device"):
         objective = PowerLoss(moving, Convergence(), criterion)
-        assert plateaus(objective, limits).value <= 1.01 * evolution(objective, limits, RNG, 60).value
+        assert (
+            plateaus(objective, limits).value <= 1.01 * evolution(objective, limits, RNG, 60).value
+        )
     top = PowerLoss(moving, Convergence(), "top-up")
     assert evolution(top, limits, RNG, 60).value <= full(top, limits).value * 1.001
 
@@ -226,7 +254,9 @@ def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
     study = load("lapa/aggregation", short)
     found = reference(study, tmp_path)
     assert found.std.shape == (4, 15) and found.still
-    np.testing.assert_allclose(found.std, 0.1 * 2 * 0.5, rtol=1e-8)  # of the sensitivity, twice the norm
+    np.testing.assert_allclose(
+        found.std, 0.1 * 2 * 0.5, rtol=1e-8
+    )  # of the sensitivity, twice the norm
     np.testing.assert_allclose(found.weight.sum(axis=1), 1, rtol=1e-7)
     assert found.scale == pytest.approx(0.5 / np.sqrt(2410), rel=1e-6)
     folders = list(tmp_path.iterdir())

@@ -1,4 +1,5 @@
-"""Canaries in rounds: what they prove of honest noise, of planted faults, and after a resume; what is refused."""
+"""Canaries in rounds: what they prove of honest noise, of planted faults, and after a resume; what
+is refused."""
 
 from __future__ import annotations
 
@@ -22,53 +23,84 @@ CLIP = {"kind": "clip", "norm": 0.1, "relation": "add-remove"}
 LOCAL = {"kind": "gaussian", "noise_multiplier": Z, "delta": 1e-7}
 CENTRAL = {"kind": "central-gaussian", "noise_multiplier": Z}
 SHARES = {"kind": "distributed-gaussian", "noise_multiplier": Z}
-LAPA = {"kind": "lapa", "epsilon_system_total": 150.0, "epsilon_cap": 10.0, "rounds": ROUNDS, "delta": 1e-7}
+LAPA = {
+    "kind": "lapa",
+    "epsilon_system_total": 150.0,
+    "epsilon_cap": 10.0,
+    "rounds": ROUNDS,
+    "delta": 1e-7,
+}
 SUMS = {"learning.threat": {"observes": "aggregate", "secagg_threshold": 3}}
 NOISY = {"world.radio.uplink": {"kind": "oma", "decoding": "noisy", "noise_w": 1e-12}}
 PHASES = {
-    "world.radio": {"path_loss": {"kind": "los-nlos"}, "line_of_sight": {"kind": "always"}}, "world.ues.measure": "all",
-    "learning.data": {"kind": "links", "memory": "round"}, "learning.learner": {"kind": "radio-map", "cell_m": 10},
-}  # fmt: skip
+    "world.radio": {"path_loss": {"kind": "los-nlos"}, "line_of_sight": {"kind": "always"}},
+    "world.ues.measure": "all",
+    "learning.data": {"kind": "links", "memory": "round"},
+    "learning.learner": {"kind": "radio-map", "cell_m": 10},
+}
 RECORDS = {
     "learning.data": {"kind": "measured", "cell": "all"},
     "learning.learner": {
-        "kind": "rsrp-net", "hidden": [20, 20], "optimiser": {"kind": "sgd"}, "sample_clip": 1.0, "batch_size": "all",
-        "local_epochs": 1, "standardise_by": "public", "step_limit": "none",
+        "kind": "rsrp-net",
+        "hidden": [20, 20],
+        "optimiser": {"kind": "sgd"},
+        "sample_clip": 1.0,
+        "batch_size": "all",
+        "local_epochs": 1,
+        "standardise_by": "public",
+        "step_limit": "none",
     },
-}  # fmt: skip
+}
 TURNS = {
-    "learning.participation": 0.5, "learning.sampling": "cyclic",
+    "learning.participation": 0.5,
+    "learning.sampling": "cyclic",
     "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.5},
-}  # fmt: skip
+}
 STUDIES = {
-    "central": ([CLIP, CENTRAL], {}), "replace": ([CLIP | {"relation": "replace"}, CENTRAL], {}),
-    "models": ([CLIP, CENTRAL], {"learning.data.cell": "all"}), "local": ([CLIP, LOCAL], {}),
-    "shares": ([CLIP, SHARES], SUMS), "skellam": ([CLIP, SHARES | {"kind": "skellam"}], SUMS),
+    "central": ([CLIP, CENTRAL], {}),
+    "replace": ([CLIP | {"relation": "replace"}, CENTRAL], {}),
+    "models": ([CLIP, CENTRAL], {"learning.data.cell": "all"}),
+    "local": ([CLIP, LOCAL], {}),
+    "shares": ([CLIP, SHARES], SUMS),
+    "skellam": ([CLIP, SHARES | {"kind": "skellam"}], SUMS),
     "central, noisy": ([CLIP, CENTRAL], NOISY | TURNS),
     "banded": ([CLIP, CENTRAL | {"correlation": "banded", "bands": 2}], TURNS),
     "poisson": ([CLIP, CENTRAL], TURNS | {"learning.sampling": "poisson"}),
-    "adaptive": ([CLIP | {"kind": "adaptive-clip"}, CENTRAL], {}), "phases": ([CLIP, LOCAL], PHASES),
-    "records": ([LOCAL], RECORDS), "lapa": ([CLIP, LAPA], {}),
+    "adaptive": ([CLIP | {"kind": "adaptive-clip"}, CENTRAL], {}),
+    "phases": ([CLIP, LOCAL], PHASES),
+    "records": ([LOCAL], RECORDS),
+    "lapa": ([CLIP, LAPA], {}),
     "claims": (
         [CLIP | {"relation": "replace"}, LAPA | {"sensitivity": "mean-clip"}],
         {"learning.data": {"kind": "measured", "cell": "all", "memory": "all"}},
     ),
     "switch": ([CLIP, {"kind": "noise-switch", "mode": "top-up", "noise": LAPA}], NOISY),
-    "fedbuff": ([CLIP, LOCAL], {"learning.server": {"kind": "fedbuff", "buffer": 2}, "world.radio.dynamic_uplink": {}}),
-    "fedasync": ([CLIP, LOCAL], {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}}),
-}  # fmt: skip
+    "fedbuff": (
+        [CLIP, LOCAL],
+        {"learning.server": {"kind": "fedbuff", "buffer": 2}, "world.radio.dynamic_uplink": {}},
+    ),
+    "fedasync": (
+        [CLIP, LOCAL],
+        {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}},
+    ),
+}
 
 
 def asked(name):
     """Changes of the tiny study: a few rounds with canaries."""
     defenses, changes = STUDIES[name]
     return {
-        "world.duration_s": 20 * ROUNDS, "learning.round_s": 20, "learning.attacks": [],
-        "learning.learner": {"kind": "rsrp-net", "hidden": [20, 20]}, "learning.references.central": False,
+        "world.duration_s": 20 * ROUNDS,
+        "learning.round_s": 20,
+        "learning.attacks": [],
+        "learning.learner": {"kind": "rsrp-net", "hidden": [20, 20]},
+        "learning.references.central": False,
         "learning.data": {"kind": "measured", "cell": "strongest", "memory": "all"},
-        "learning.aggregation": {"kind": "uniform", "clients": 4}, "learning.defenses": defenses,
-        "learning.audit": {"canaries": 200}, **changes,
-    }  # fmt: skip
+        "learning.aggregation": {"kind": "uniform", "clients": 4},
+        "learning.defenses": defenses,
+        "learning.audit": {"canaries": 200},
+        **changes,
+    }
 
 
 @pytest.fixture
@@ -86,13 +118,16 @@ def audited(tiny, tmp_path_factory):
 def whole(table, estimator="normal", place=""):
     """Rows of the whole run by an estimator, without and with the channel's noise."""
     tenfold = np.char.find(table["pair"].astype(str), "tenfold") >= 0
-    some = (table["round"] == 0) & (table["quantity"] == estimator) & (tenfold == (place == "tenfold"))
+    some = (
+        (table["round"] == 0) & (table["quantity"] == estimator) & (tenfold == (place == "tenfold"))
+    )
     return table["lower"][some], table["upper"][some]
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_of_honest_noise_bounds_lie_below_the_ledger_and_near(audited, name):
-    """All mechanisms, servers, units, relations and phases; at several rounds the one and the other grow."""
+    """All mechanisms, servers, units, relations and phases; at several rounds the one and the other
+    grow."""
     table, _ = audited(name)
     assert set(table["verdict"]) == {"within"} and set(table["half"]) == {"canaries"}
     (lower, *_), (upper, *_) = whole(table, "one-run" if name == "poisson" else "normal")
@@ -106,7 +141,8 @@ def test_of_honest_noise_bounds_lie_below_the_ledger_and_near(audited, name):
 
 
 def test_a_canary_has_the_noise_of_the_row_whose_place_it_takes(audited, monkeypatch):
-    """Rows of one UE to several models have samples of their own, on which the noise of a claimed sensitivity hangs."""
+    """Rows of one UE to several models have samples of their own, on which the noise of a claimed
+    sensitivity hangs."""
     known, usual = [], canaries.audited
     monkeypatch.setattr(canaries, "audited", lambda *args: known.append(args) or usual(*args))
     audited("claims", seed=6)
@@ -123,7 +159,9 @@ def test_a_canary_has_the_noise_of_the_row_whose_place_it_takes(audited, monkeyp
 def test_of_honest_runs_at_most_one_in_a_hundred_alarms(audited, seeds):
     """By any estimator, at any place, after any round."""
     more = {"learning.audit.canaries": 60}
-    alarms = [(audited("central", seed=seed, **more)[0]["verdict"] == "violated").any() for seed in seeds]
+    alarms = [
+        (audited("central", seed=seed, **more)[0]["verdict"] == "violated").any() for seed in seeds
+    ]
     assert sum(alarms) <= 1
 
 
@@ -143,16 +181,20 @@ def test_half_the_noise_is_found(audited, monkeypatch):
     """At the server, in shares, in the ring, and on UEs: what is proven exceeds the ledger."""
 
     for part, half, name in (
-        (CentralGaussian, "finish", "central"), (CentralGaussian, "finish", "banded"),
-        (DistributedGaussian, "protect", "shares"), (Skellam, "protect", "skellam"),
-    ):  # fmt: skip
+        (CentralGaussian, "finish", "central"),
+        (CentralGaussian, "finish", "banded"),
+        (DistributedGaussian, "protect", "shares"),
+        (Skellam, "protect", "skellam"),
+    ):
         with monkeypatch.context() as patch:
             faulty(part, patch, half, quieter)
             table, _ = audited(name)
         assert "violated" in table["verdict"], name
 
 
-def test_shares_by_the_number_of_all_in_place_of_those_that_open_a_sum_are_found(audited, monkeypatch):
+def test_shares_by_the_number_of_all_in_place_of_those_that_open_a_sum_are_found(
+    audited, monkeypatch
+):
     """Of 16 that are asked 3 open a sum: it then has a root of 3/16 of the noise."""
 
     def by_all(usual, self, updates, local, facts, state, rng):
@@ -163,13 +205,17 @@ def test_shares_by_the_number_of_all_in_place_of_those_that_open_a_sum_are_found
     assert "violated" in table["verdict"]
 
 
-def test_a_clip_that_one_phase_skips_is_found_by_the_canary_of_ten_times_its_norm(audited, monkeypatch):
+def test_a_clip_that_one_phase_skips_is_found_by_the_canary_of_ten_times_its_norm(
+    audited, monkeypatch
+):
     """The one of the norm itself cannot see it."""
 
     def skipped(usual, self, updates, *args):
         clipped, *rest = usual(self, updates, *args)
         return (
-            updates.scaled(np.ones(len(updates.ue)), clipped.bound) if updates.phase == "heights" else clipped,
+            updates.scaled(np.ones(len(updates.ue)), clipped.bound)
+            if updates.phase == "heights"
+            else clipped,
             *rest,
         )
 
@@ -198,11 +244,14 @@ def test_a_coin_that_is_used_twice_is_found(audited, monkeypatch):
 
 
 def test_a_doubled_sensitivity_is_not_seen(audited, monkeypatch):
-    """A canary stays within the clip: that its sum moves by more than is booked, neighbours must show."""
+    """A canary stays within the clip: that its sum moves by more than is booked, neighbours must
+    show."""
 
     def doubled(usual, self, *args):
         done = usual(self, *args)
-        return *done[:2], [dataclasses.replace(s, sensitivity=s.sensitivity * 2, std=s.std * 2) for s in done[2]]
+        return *done[:2], [
+            dataclasses.replace(s, sensitivity=s.sensitivity * 2, std=s.std * 2) for s in done[2]
+        ]
 
     faulty(CentralGaussian, monkeypatch, "finish", doubled)
     table, _ = audited("central")
@@ -220,11 +269,14 @@ def test_an_interrupted_run_has_the_same_bytes(tiny, tmp_path):
 
 
 def test_a_study_is_the_same_beside_canaries(tiny, tmp_path):
-    """Canaries draw from streams of their own, and nothing of them is merged: all other tables keep their bytes."""
+    """Canaries draw from streams of their own, and nothing of them is merged: all other tables keep
+    their bytes."""
     for name, more in (("with", {}), ("without", {"learning.audit": None})):
         run(tiny(asked("skellam") | more), tmp_path / name)
     for name in ("rounds", "spends", "updates", "privacy", "final"):
-        assert (tmp_path / f"with/{name}.csv").read_bytes() == (tmp_path / f"without/{name}.csv").read_bytes()
+        assert (tmp_path / f"with/{name}.csv").read_bytes() == (
+            tmp_path / f"without/{name}.csv"
+        ).read_bytes()
 
 
 def test_what_canaries_cannot_test_is_refused_in_one_line(audited, tiny):
@@ -233,7 +285,9 @@ def test_what_canaries_cannot_test_is_refused_in_one_line(audited, tiny):
         tiny({"learning.audit": {}, "learning.defenses": [CLIP]})
     with pytest.raises(BadInput, match="audit: canaries in secure sums need rounds"):
         audited("shares", **fed)
-    with pytest.raises(BadInput, match="200 take twice as many numbers, and an update has 51; take 25 or fewer"):
+    with pytest.raises(
+        BadInput, match="200 take twice as many numbers, and an update has 51; take 25 or fewer"
+    ):
         audited("central", **{"learning.learner": {"kind": "rsrp-net", "hidden": [6, 4]}})
 
 
@@ -246,7 +300,10 @@ def test_a_violated_run_says_so_and_ends_with_1(tiny, tmp_path, monkeypatch, cap
     assert main(["run", str(study), "--out", str(tmp_path / "honest")]) == 0
     faulty(CentralGaussian, monkeypatch, "finish", quieter)
     assert main(["run", str(study), "--out", str(tmp_path / "planted")]) == 1
-    assert "violated: canaries prove more epsilon of central-gaussian" in capsys.readouterr().out.replace("\n", " ")
+    assert (
+        "violated: canaries prove more epsilon of central-gaussian"
+        in capsys.readouterr().out.replace("\n", " ")
+    )
     for name in ("honest", "planted"):
         assert 'id="plot-bounds"' in (tmp_path / name / "report.html").read_text()
     assert read_json(tmp_path / "planted/summary.json")["audit.central-gaussian.violated"] > 0

@@ -33,11 +33,20 @@ def rng(round_=1):
 def updates(values, model=None, ue=None):
     n = len(values)
     model = np.zeros(n, dtype=np.int64) if model is None else np.asarray(model)
-    return DenseUpdates(np.arange(n) if ue is None else np.asarray(ue), model, np.ones(n), np.asarray(values, float))
+    return DenseUpdates(
+        np.arange(n) if ue is None else np.asarray(ue), model, np.ones(n), np.asarray(values, float)
+    )
 
 
 def local_of(made):
-    return Local(made.ue, made.model, np.zeros(len(made.ue) + 1, int), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+    return Local(
+        made.ue,
+        made.model,
+        np.zeros(len(made.ue) + 1, int),
+        np.zeros((0, 2)),
+        np.zeros(0),
+        np.zeros(0),
+    )
 
 
 def normal(n, d=D, size=1.0, seed=0):
@@ -62,28 +71,42 @@ class TestUniform:
 class TestClip:
     """B1 of the specification."""
 
-    @pytest.mark.parametrize("part", [Clip(norm=0.5), AdaptiveClip(norm=0.5)], ids=["clip", "adaptive"])
+    @pytest.mark.parametrize(
+        "part", [Clip(norm=0.5), AdaptiveClip(norm=0.5)], ids=["clip", "adaptive"]
+    )
     def test_norms_are_bounded_and_short_rows_are_untouched(self, part):
         values = np.concatenate([normal(20, size=0.3), normal(20, size=40.0), np.zeros((1, D))])
         made = updates(values)
         clipped, _, spends = device(part, made, part.start(41))
-        assert (clipped.norm() <= 0.5).all() and not spends and clipped.bound == Bound(0.5, "user", "replace")
+        assert (
+            (clipped.norm() <= 0.5).all()
+            and not spends
+            and clipped.bound == Bound(0.5, "user", "replace")
+        )
         short = made.norm() < 0.5 * (1 - 1e-9)
         assert 20 <= short.sum() < 41
         np.testing.assert_array_equal(clipped.values[short], values[short])
 
     def test_one_client_without_clip_or_noise_is_local_training(self):
         """z -> 0, c -> infinity, K = 1: the global model goes where the only device went."""
-        learner = RsrpNet(hidden=(10, 10, 10), activation="relu", learning_rate=1e-3, batch_size=5, local_epochs=5)
+        learner = RsrpNet(
+            hidden=(10, 10, 10), activation="relu", learning_rate=1e-3, batch_size=5, local_epochs=5
+        )
         model = learner.init(PUBLIC, Streams(1).at("learner.init"))
         draw = np.random.default_rng(1)
         one, x, y = np.array([0]), draw.random((30, 2)), draw.normal(size=30)
         data = Local(one, one, np.array([0, 30]), x, y, np.zeros(30))
         made = learner.local(model, "all", data, Streams(1).at("learner.all", 1))
-        clip, noise, merge = Clip(norm=1e12), CentralGaussian(noise_multiplier=1e-300), Uniform(clients=1)
+        clip, noise, merge = (
+            Clip(norm=1e12),
+            CentralGaussian(noise_multiplier=1e-300),
+            Uniform(clients=1),
+        )
         sent, _, _ = clip.protect(made, data, facts(weight=1.0), clip.start(0), rng())
         sent, state, _ = noise.protect(sent, data, facts(weight=1.0), noise.start(0), rng())
-        weights, _ = merge.weights(Received(sent, np.ones(1, bool)), facts(weight=1.0), merge.start())
+        weights, _ = merge.weights(
+            Received(sent, np.ones(1, bool)), facts(weight=1.0), merge.start()
+        )
         total = sent.weighted_sum(weights, 1)
         merged, _, _ = noise.finish(total, 1, facts(weight=1.0), state, rng())
         after = learner.step(model, "all", merged).parameters
@@ -111,26 +134,45 @@ class TestCentralGaussian:
         noise = np.array(found)
         assert noise.std() == pytest.approx(expected, rel=0.02)
         assert abs(noise.mean()) < 4 * expected / np.sqrt(noise.size)
-        assert spend.std[0] == pytest.approx(z * factor * c * (1.0 if noise_on == "sum" else share * K), rel=1e-12)
+        assert spend.std[0] == pytest.approx(
+            z * factor * c * (1.0 if noise_on == "sum" else share * K), rel=1e-12
+        )
         assert spend.sensitivity.tolist() == [factor * c]
-        assert (spend.ue[0], spend.unit, spend.relation, spend.delta) == (-1, "user", relation, 1e-7)
-        assert state.signal_to_noise == pytest.approx(np.linalg.norm(total) / np.linalg.norm(noise[-1]), rel=1e-9)
+        assert (spend.ue[0], spend.unit, spend.relation, spend.delta) == (
+            -1,
+            "user",
+            relation,
+            1e-7,
+        )
+        assert state.signal_to_noise == pytest.approx(
+            np.linalg.norm(total) / np.linalg.norm(noise[-1]), rel=1e-9
+        )
 
     def test_everybody_pays_for_every_model_in_every_round(self):
-        """The exact cost of T rounds at q = 1 is one Gaussian with mu = sqrt(T) / z, whatever the clip norm."""
+        """The exact cost of T rounds at q = 1 is one Gaussian with mu = sqrt(T) / z, whatever the
+        clip norm."""
         for c in (0.1, 1.0):
             book, part = Ledger(3), CentralGaussian(noise_multiplier=5.0)
-            sent, _, _ = device(Clip(norm=c, relation="add-remove"), updates(normal(3)), LastFigures())
+            sent, _, _ = device(
+                Clip(norm=c, relation="add-remove"), updates(normal(3)), LastFigures()
+            )
             _, state, _ = device(part, sent, part.start(0))
             for round_ in range(100):
-                _, state, spends = part.finish(np.zeros((2, D)), 3, facts(round_, n_model=2), state, rng(round_))
+                _, state, spends = part.finish(
+                    np.zeros((2, D)), 3, facts(round_, n_model=2), state, rng(round_)
+                )
                 book = book.add(spends)
             (said,) = book.statements()
             np.testing.assert_allclose(said.epsilon, epsilon_of(1e-7, np.sqrt(200) / 5), rtol=1e-9)
 
     def test_rounds_and_models_have_noise_of_their_own(self):
-        part, state = (CentralGaussian(noise_multiplier=1.0), CentralState(Bound(1.0, "user", "replace"), np.zeros(2)))
-        first, second = (part.finish(np.zeros((2, 5)), 3, facts(), state, rng(r))[0] for r in (1, 2))
+        part, state = (
+            CentralGaussian(noise_multiplier=1.0),
+            CentralState(Bound(1.0, "user", "replace"), np.zeros(2)),
+        )
+        first, second = (
+            part.finish(np.zeros((2, 5)), 3, facts(), state, rng(r))[0] for r in (1, 2)
+        )
         assert len({tuple(row) for row in (*first, *second)}) == 4
 
     def test_a_round_in_which_nobody_was_heard_is_noise_too(self):
@@ -149,7 +191,11 @@ class TestCentralGaussian:
             ((noise,), fixed, "needs a bound"),
             ((noise, Clip()), fixed, "needs a bound"),
             ((Clip(), Gaussian(epsilon=1.0), noise), fixed, "needs a bound"),
-            ((AdaptiveClip(), noise, Gaussian(epsilon=1.0)), fixed, "the variance of the sum shows who sends"),
+            (
+                (AdaptiveClip(), noise, Gaussian(epsilon=1.0)),
+                fixed,
+                "the variance of the sum shows who sends",
+            ),
             ((Clip(), noise), None, "needs a fixed weight"),
             ((AdaptiveClip(relation="add-remove"),), None, "needs a fixed weight"),
         ):
@@ -175,9 +221,13 @@ class TestAdaptiveClip:
         state, path, made = part.start(200), [], self.made()
         for round_ in range(1, rounds + 1):
             path.append(part.promise(state))
-            clipped, state, _ = part.protect(made, local_of(made), facts(round_, weight), state, rng(round_))
+            clipped, state, _ = part.protect(
+                made, local_of(made), facts(round_, weight), state, rng(round_)
+            )
             assert (clipped.norm() <= path[-1]).all() and clipped.bound.norm == path[-1]
-            _, state, _ = part.finish(np.zeros((1, 6)), 200, facts(round_, weight), state, rng(round_))
+            _, state, _ = part.finish(
+                np.zeros((1, 6)), 200, facts(round_, weight), state, rng(round_)
+            )
         return state, np.array(path)
 
     @pytest.mark.parametrize("start", [1e-3, 300.0], ids=["from below", "from above"])
@@ -205,11 +255,20 @@ class TestAdaptiveClip:
         made, shares = self.made(), []
         _, state, _ = device(part, made, part.start(200))
         for round_ in range(4000):
-            _, after, (spend,) = part.finish(np.zeros((1, 6)), 200, facts(round_, 1 / 200), state, rng(round_))
+            _, after, (spend,) = part.finish(
+                np.zeros((1, 6)), 200, facts(round_, 1 / 200), state, rng(round_)
+            )
             shares.append(0.5 + after.excess / 200)
         assert np.std(shares) * 200 == pytest.approx(4.0, rel=0.04)
-        assert np.mean(shares) == pytest.approx(np.mean(self.sizes <= 1.0), abs=4 * 4 / 200 / np.sqrt(4000))
-        assert (spend.ue[0], spend.std[0], spend.sensitivity[0], spend.relation) == (-1, 4.0, sensitivity, relation)
+        assert np.mean(shares) == pytest.approx(
+            np.mean(self.sizes <= 1.0), abs=4 * 4 / 200 / np.sqrt(4000)
+        )
+        assert (spend.ue[0], spend.std[0], spend.sensitivity[0], spend.relation) == (
+            -1,
+            4.0,
+            sensitivity,
+            relation,
+        )
 
     def test_bits_of_lost_updates_count(self):
         """One bit of each UE that sends: who is lost, perhaps because of another, moves nothing."""
@@ -218,7 +277,9 @@ class TestAdaptiveClip:
         cohort = Cohort(ue, 0 * ue, zero[:, None], None, zero, np.ones(200, int), zero, zero, zero)
         lost = Ideal().plan(cohort, Payload(32.0, 6, None)).within(-1.0)
         assert not lost.decoded.any()
-        _, state, _ = device(part, made, part.start(200), replace(facts(weight=1 / 200), channel=lost))
+        _, state, _ = device(
+            part, made, part.start(200), replace(facts(weight=1 / 200), channel=lost)
+        )
         np.testing.assert_array_equal(state.bits, self.sizes <= 1.0)
 
     @pytest.mark.parametrize("relation, most", [("add-remove", 0.5), ("replace", 1.0)])
@@ -226,7 +287,10 @@ class TestAdaptiveClip:
         """Also one who sends a row to each of several models."""
 
         def count(values, ue, model):
-            part, made = AdaptiveClip(norm=1.0, count_noise=1e-12, relation=relation), updates(values, model, ue)
+            part, made = (
+                AdaptiveClip(norm=1.0, count_noise=1e-12, relation=relation),
+                updates(values, model, ue),
+            )
             at = facts(weight=1 / 50, n_model=3)
             _, state, _ = device(part, made, part.start(5), at)
             return part.finish(np.zeros((3, 1)), len(ue), at, state, rng())[1].excess

@@ -18,20 +18,29 @@ from scenarios.app.result import run
 N = 40
 LEARNING = {"round_s": 60.0, "learner": {"kind": "rsrp-net"}, "participation": 0.25}
 BUSY = {
-    "world.duration_s": 720, "world.ues.count": 12, "learning.participation": 0.5, "learning.cohort_rounds": 4,
+    "world.duration_s": 720,
+    "world.ues.count": 12,
+    "learning.participation": 0.5,
+    "learning.cohort_rounds": 4,
     "learning.threat": {"observes": "aggregate"},
-}  # fmt: skip
-NOISE = [{"kind": "clip", "norm": 1.0, "relation": "add-remove"}, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
+}
+NOISE = [
+    {"kind": "clip", "norm": 1.0, "relation": "add-remove"},
+    {"kind": "central-gaussian", "noise_multiplier": 1.0},
+]
 CENTRAL = {
-    "learning.defenses": NOISE, "learning.sampling": "poisson",
+    "learning.defenses": NOISE,
+    "learning.sampling": "poisson",
     "learning.aggregation": {"kind": "uniform", "clients": 12, "participation": 0.5},
-}  # fmt: skip
+}
 
 
 def data_of(ue):
     ue = np.asarray(ue)
     zeros = np.zeros(len(ue))
-    return Local(ue, np.zeros(len(ue), int), np.arange(len(ue) + 1), np.zeros((len(ue), 2)), zeros, zeros)
+    return Local(
+        ue, np.zeros(len(ue), int), np.arange(len(ue) + 1), np.zeros((len(ue), 2)), zeros, zeros
+    )
 
 
 def drawn(number, ready=range(N), seed=1, **more):
@@ -56,7 +65,9 @@ def test_a_cohort_stays_for_its_rounds_and_is_then_drawn_anew(sampling):
 def test_nobody_takes_the_place_of_one_who_is_away(sampling):
     every = drawn(3, sampling=sampling, cohort_rounds=5)
     away = set(range(0, N, 3))
-    assert drawn(4, sorted(set(range(N)) - away), sampling=sampling, cohort_rounds=5) == every - away
+    assert (
+        drawn(4, sorted(set(range(N)) - away), sampling=sampling, cohort_rounds=5) == every - away
+    )
     assert drawn(4, sorted(set(range(N)) - every), sampling=sampling, cohort_rounds=5) == set()
 
 
@@ -67,13 +78,17 @@ def test_every_ue_has_a_coin_of_its_own():
 
 @pytest.mark.parametrize(("sampling", "share"), [("poisson", 0.8**3), ("fixed", 0.0)])
 def test_all_coins_may_say_no(sampling, share):
-    """Three UEs, each asked with probability 0.2: nobody in 0.8^3 = 51 % of rounds; a fixed number is 1."""
+    """Three UEs, each asked with probability 0.2: nobody in 0.8^3 = 51 % of rounds; a fixed number
+    is 1."""
     empty = [not drawn(r, range(3), sampling=sampling, participation=0.2) for r in range(2000)]
     assert np.mean(empty) == pytest.approx(share, abs=5 * np.sqrt(0.25 / 2000) * (share > 0))
 
 
 def test_in_a_run_nobody_sends_for_one_who_is_silent(tiny, tmp_path):
-    run(tiny(BUSY | {"learning.withholding": [{"kind": "random-silence", "probability": 0.3}]}), tmp_path)
+    run(
+        tiny(BUSY | {"learning.withholding": [{"kind": "random-silence", "probability": 0.3}]}),
+        tmp_path,
+    )
     senders = table(tmp_path, "updates").groupby("round").ue.agg(frozenset)
     companies = [frozenset().union(*some) for _, some in senders.groupby((senders.index - 1) // 4)]
     assert len(companies) > 1 and max(map(len, companies)) <= 6 < len(frozenset().union(*companies))
@@ -81,13 +96,19 @@ def test_in_a_run_nobody_sends_for_one_who_is_silent(tiny, tmp_path):
 
 
 def test_epsilon_counts_on_no_sampling_where_a_cohort_stays(tiny, tmp_path):
-    """Coins that are flipped once for four rounds: a UE that is in is in four times, and its epsilon is theirs."""
+    """Coins that are flipped once for four rounds: a UE that is in is in four times, and its
+    epsilon is theirs."""
     busy = BUSY | CENTRAL | {"world.duration_s": 480, "learning.attacks": []}
     plain = busy | {"learning.cohort_rounds": 1}
-    everybody = {"learning.participation": 1, "learning.aggregation": {"kind": "uniform", "clients": 12}}
+    everybody = {
+        "learning.participation": 1,
+        "learning.aggregation": {"kind": "uniform", "clients": 12},
+    }
     for name, study in (("anew", plain), ("kept", busy), ("all", plain | everybody)):
         run(tiny(study), tmp_path / name)
-    epsilon = {name: table(tmp_path / name, "privacy").epsilon.max() for name in ("anew", "kept", "all")}
+    epsilon = {
+        name: table(tmp_path / name, "privacy").epsilon.max() for name in ("anew", "kept", "all")
+    }
     assert epsilon["anew"] < epsilon["kept"] == pytest.approx(epsilon["all"], rel=1e-9)
     assert set(table(tmp_path / "kept", "spends").sampling_rate) == {1.0}
     kept, anew = (by_key(caveats(tiny(study).learning, False)) for study in (busy, plain))
@@ -95,7 +116,9 @@ def test_epsilon_counts_on_no_sampling_where_a_cohort_stays(tiny, tmp_path):
     assert key not in anew and "cohort_rounds: who is drawn stays for 4 rounds" in kept[key]
 
 
-@pytest.mark.parametrize(("share", "near"), [(0.9, "0.5"), (1.0, "0.5"), (0.3, "0.333333"), (0.22, "0.2")])
+@pytest.mark.parametrize(
+    ("share", "near"), [(0.9, "0.5"), (1.0, "0.5"), (0.3, "0.333333"), (0.22, "0.2")]
+)
 def test_shares_that_cannot_take_turns_are_refused_with_one_that_can(share, near, tiny):
     cyclic = {"learning.sampling": "cyclic", "learning.participation": share}
     with pytest.raises(BadInput, match=rf"not one over a whole number from 2.* take {near}$"):

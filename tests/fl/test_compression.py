@@ -1,4 +1,5 @@
-"""Defenses that leave out part of an update: projections on subspaces, large numbers alone, few bits."""
+"""Defenses that leave out part of an update: projections on subspaces, large numbers alone, few
+bits."""
 
 from contextlib import nullcontext
 
@@ -12,7 +13,9 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 
 FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
-NOBODY = Local(np.zeros(0, int), np.zeros(0, int), np.zeros(1, int), np.zeros((0, 2)), None, np.zeros(0))
+NOBODY = Local(
+    np.zeros(0, int), np.zeros(0, int), np.zeros(1, int), np.zeros((0, 2)), None, np.zeros(0)
+)
 
 
 def protected(part, values, round_=1, ue=None, bound=None):
@@ -26,13 +29,20 @@ def normal(n, d, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-EVERY = [Projection(dimension=7), Projection(dimension=2100), TopK(share=0.1), Quantise(bits=4), Quantise(bits=1)]
+EVERY = [
+    Projection(dimension=7),
+    Projection(dimension=2100),
+    TopK(share=0.1),
+    Quantise(bits=4),
+    Quantise(bits=1),
+]
 
 
 @pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
 @pytest.mark.parametrize("d", [1, 40, 5000])
 def test_what_every_one_of_them_keeps(part, d):
-    """Inputs stay, zeros stay zero, a UE's result does not depend on others, and bounds hold where that is said."""
+    """Inputs stay, zeros stay zero, a UE's result does not depend on others, and bounds hold where
+    that is said."""
     values = normal(5, d)
     values[3] = 0.0
     kept = values.copy()
@@ -42,7 +52,9 @@ def test_what_every_one_of_them_keeps(part, d):
     alone = protected(part, values[2:3], ue=[2])
     np.testing.assert_allclose(alone.values[0], made.values[2], rtol=0, atol=1e-15)
     if part.kind != "quantise" or part.bits == 1:
-        assert (np.linalg.norm(made.values, axis=1) <= np.linalg.norm(values, axis=1) * (1 + 1e-15)).all()
+        assert (
+            np.linalg.norm(made.values, axis=1) <= np.linalg.norm(values, axis=1) * (1 + 1e-15)
+        ).all()
     assert made.bound == (Bound(1.0) if part.kind == "projection" else None)
     np.testing.assert_array_equal(protected(part, values).values, made.values)
 
@@ -81,7 +93,8 @@ class TestProjection:
         assert excess.max() <= (d + 8) * np.finfo(float).eps
 
     def test_its_mean_over_rounds_is_a_share_of_the_update(self):
-        """E[P P^T u] = (r / d) u, and E |P P^T u|^2 = (r / d) |u|^2, for an update of one number, too."""
+        """E[P P^T u] = (r / d) u, and E |P P^T u|^2 = (r / d) |u|^2, for an update of one number,
+        too."""
         part = Projection(dimension=40)
         u = np.stack([np.eye(160)[3], normal(1, 160)[0]])
         many = np.array([protected(part, u, k).values for k in range(1, 801)])
@@ -105,7 +118,9 @@ class TestTopK:
     def test_it_may_move_updates_apart_and_says_so(self):
         u = np.array([[1.0, 0.9], [0.9, 1.0]])
         made = protected(TopK(share=0.5), u).values
-        assert np.linalg.norm(made[0] - made[1]) > np.linalg.norm(u[0] - u[1]) and not TopK().contracts
+        assert (
+            np.linalg.norm(made[0] - made[1]) > np.linalg.norm(u[0] - u[1]) and not TopK().contracts
+        )
 
 
 class TestQuantise:
@@ -133,7 +148,14 @@ def test_a_bound_stays_where_it_is_said_to(kind, tiny):
     with nullcontext() if bounded else pytest.raises(BadInput, match="needs a bound"):
         tiny({"learning.defenses": chain})
     tiny({"learning.defenses": [chain[1], chain[0], chain[2]]})
-    central = [{"kind": "clip", "relation": "add-remove"}, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
+    central = [
+        {"kind": "clip", "relation": "add-remove"},
+        {"kind": "central-gaussian", "noise_multiplier": 1.0},
+    ]
     aggregation = {"kind": "uniform", "clients": 4}
-    with nullcontext() if bounded else pytest.raises(BadInput, match="may move updates further apart"):
+    with (
+        nullcontext()
+        if bounded
+        else pytest.raises(BadInput, match="may move updates further apart")
+    ):
         tiny({"learning.aggregation": aggregation, "learning.defenses": [*central, {"kind": kind}]})

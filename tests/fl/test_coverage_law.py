@@ -1,4 +1,5 @@
-"""The coverage prior: its integral against draws of the generating law, its footprints, and where it is refused."""
+"""The coverage prior: its integral against draws of the generating law, its footprints, and where
+it is refused."""
 
 import numpy as np
 import pytest
@@ -47,7 +48,12 @@ def law_of(**radio):
         (0, None, {}, EXACT),
         (5, 3.0, {}, EXACT),
         (0, None, {"path_loss": {"kind": "log-distance", "exponent": 8}}, EXACT),
-        (0, None, {"path_loss": {"kind": "log-distance", "exponent": 5.5}, "rsrp_report": "quantised-nr"}, (-156, -31)),
+        (
+            0,
+            None,
+            {"path_loss": {"kind": "log-distance", "exponent": 5.5}, "rsrp_report": "quantised-nr"},
+            (-156, -31),
+        ),
     ],
 )
 def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m, radio, clip_dbm):
@@ -58,8 +64,14 @@ def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m, radio,
         indoors, of = None, np.arange(n)
         if depth_m is not None:
             none = np.zeros(n, dtype=bool)
-            indoors = Indoors(of, of + 1000 * seed, np.full(n, floor), np.full(n, depth_m), of, none)
-        strongest = world_of(seed, **radio)[0].budget.rsrp_dbm(np.repeat(PLACE_M, copies, axis=0), indoors).max(axis=1)
+            indoors = Indoors(
+                of, of + 1000 * seed, np.full(n, floor), np.full(n, depth_m), of, none
+            )
+        strongest = (
+            world_of(seed, **radio)[0]
+            .budget.rsrp_dbm(np.repeat(PLACE_M, copies, axis=0), indoors)
+            .max(axis=1)
+        )
         reported = np.clip(strongest + noise.normal(0, 2.5, n), *clip_dbm)
         found.append(reported.reshape(len(PLACE_M), copies).mean(axis=1))
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
@@ -71,15 +83,23 @@ def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m, radio,
 def test_a_clipped_normal_has_its_closed_form():
     draw = np.random.default_rng(2).normal(-138.0, 6.0, 1_000_000)
     lte = (-140.0, -44.0)
-    assert _clipped_mean(np.array([-138.0]), 6.0, lte)[0] == pytest.approx(np.clip(draw, -140, -44).mean(), abs=0.02)
-    np.testing.assert_allclose(_clipped_mean(np.array([-300.0, -90.0, 0.0]), 0.0, lte), [-140, -90, -44])
+    assert _clipped_mean(np.array([-138.0]), 6.0, lte)[0] == pytest.approx(
+        np.clip(draw, -140, -44).mean(), abs=0.02
+    )
+    np.testing.assert_allclose(
+        _clipped_mean(np.array([-300.0, -90.0, 0.0]), 0.0, lte), [-140, -90, -44]
+    )
 
 
 def test_without_shadowing_noise_and_hidden_links_it_is_the_budget():
-    world, setting = world_of(1, line_of_sight={"kind": "always"}, shadowing={"kind": "none"}, measurement_noise_db=0.0)
+    world, setting = world_of(
+        1, line_of_sight={"kind": "always"}, shadowing={"kind": "none"}, measurement_noise_db=0.0
+    )
     law = CoverageLaw(setting.radio, world.budget, sites(world.stations))
     expected = world.budget.rsrp_dbm(PLACE_M).max(axis=1)
-    np.testing.assert_allclose(law.mean_dbm(PLACE_M, EVERY, 0, None), expected, atol=1.0)  # levels of 2 dB
+    np.testing.assert_allclose(
+        law.mean_dbm(PLACE_M, EVERY, 0, None), expected, atol=1.0
+    )  # levels of 2 dB
 
 
 def public_of(law, buildings=None):
@@ -90,7 +110,8 @@ def public_of(law, buildings=None):
 
 class TestPrior:
     YARD = shapely.Polygon(
-        [(200, 100), (300, 100), (300, 200), (200, 200)], [[(230, 130), (270, 130), (270, 170), (230, 170)]]
+        [(200, 100), (300, 100), (300, 200), (200, 200)],
+        [[(230, 130), (270, 130), (270, 170), (230, 170)]],
     )
     TOWER = shapely.Polygon([(400, 200), (440, 200), (440, 240), (400, 240)])
 
@@ -98,13 +119,17 @@ class TestPrior:
         law, shapes = law_of(), np.array([self.YARD, self.TOWER], dtype=object)
         buildings = Buildings(shapes, np.array([3.0, 9.0]))
         constants = Coverage().constants(public_of(law, buildings))
-        at = np.array([[215.0, 115.0], [420.0, 220.0], [250.0, 150.0], [100.0, 300.0]])  # in both; the yard; outside
+        at = np.array(
+            [[215.0, 115.0], [420.0, 220.0], [250.0, 150.0], [100.0, 300.0]]
+        )  # in both; the yard; outside
         depth_m = _mean_depth_m(buildings)
         of_floor = [law.mean_dbm(at, EVERY, k, depth_m) for k in range(3)]
         outside = law.mean_dbm(at, EVERY, 0, None)
         expected = [of_floor[0][0], np.mean(of_floor, axis=0)[1], outside[2], outside[3]]
         model = np.zeros(4, dtype=np.int64)
-        np.testing.assert_allclose(Coverage().expected_dbm(constants, model, at), expected, atol=0.5)  # grid of 20 m
+        np.testing.assert_allclose(
+            Coverage().expected_dbm(constants, model, at), expected, atol=0.5
+        )  # grid of 20 m
         beyond = Coverage().expected_dbm(constants, model[:1], np.array([[-50.0, 900.0]]))
         assert np.isfinite(beyond).all()  # the edge of the grid
 
@@ -116,7 +141,9 @@ class TestPrior:
             law.mean_dbm(place[None], np.array(cells), 0, None)[0]
             for place, cells in zip(at, ([0, 1], [2], [0, 1], [2]), strict=True)
         ]
-        np.testing.assert_allclose(Coverage().expected_dbm(Coverage().constants(public), model, at), expected, atol=0.5)
+        np.testing.assert_allclose(
+            Coverage().expected_dbm(Coverage().constants(public), model, at), expected, atol=0.5
+        )
 
     def test_a_network_learns_the_difference_to_it(self):
         learner = RsrpNet(hidden=(4,), labels="standardised", prior=Coverage())

@@ -8,7 +8,14 @@ from noticed import lines as lines_of
 from scipy import stats
 from sklearn.cluster import DBSCAN
 
-from fl.curation import CURATIONS, DiverseBatch, FarthestBatch, Gan, GeoIndistinguishable, planar_laplace
+from fl.curation import (
+    CURATIONS,
+    DiverseBatch,
+    FarthestBatch,
+    Gan,
+    GeoIndistinguishable,
+    planar_laplace,
+)
 from fl.dbscan import dbscan
 from fl.privacy.ledger import Ledger
 from fl.round.caveats import caveats
@@ -66,7 +73,9 @@ class TestDbscan:
             commuter(900),
             np.cumsum(rng.normal(3.0, 1.0, (700, 2)), axis=0),
             rng.uniform(0, 600, (500, 2)),
-            rng.integers(0, 60, (600, 2)).astype(float),  # many repeats, and many pairs exactly eps apart
+            rng.integers(0, 60, (600, 2)).astype(
+                float
+            ),  # many repeats, and many pairs exactly eps apart
             np.tile([3.0, 4.0], (300, 1)),
             rng.permutation(np.repeat(rng.uniform(0, 99, (9, 2)), 30, axis=0)),
         ):
@@ -77,7 +86,9 @@ class TestDbscan:
 class TestDiverse:
     @pytest.mark.parametrize("seed", range(2))
     def test_keeps_exactly_the_nearest_of_each_cluster(self, seed):
-        x = np.concatenate([commuter(600, seed), blobs(((300, 1200), 30), ((1000, 100), 4), seed=seed)])
+        x = np.concatenate(
+            [commuter(600, seed), blobs(((300, 1200), 30), ((1000, 100), 4), seed=seed)]
+        )
         label = DBSCAN(eps=15.0, min_samples=5).fit(x).labels_
         expected = []
         for c in range(label.max() + 1):
@@ -87,17 +98,27 @@ class TestDiverse:
         assert len(expected) > 2 and (label < 0).any()
         assert kept(DiverseBatch(eps_m=15), x).tolist() == sorted(expected)
         done = apply(DiverseBatch(eps_m=15), local(x))
-        assert (done.clusters.tolist(), done.noise.tolist()) == ([len(expected)], [(label < 0).sum()])
+        assert (done.clusters.tolist(), done.noise.tolist()) == (
+            [len(expected)],
+            [(label < 0).sum()],
+        )
         assert not done.fallback.any() and done.spends == []
 
 
 class TestFarthest:
-    x = blobs(((1500, 0), 30), ((0, -700), 50), ((0, 0), 200), spread=4)  # the mean is close to the last place
+    x = blobs(
+        ((1500, 0), 30), ((0, -700), 50), ((0, 0), 200), spread=4
+    )  # the mean is close to the last place
     at = np.select([x[:, 0] > 1000, x[:, 1] < -500], [0, 1], 2)
 
-    @pytest.mark.parametrize("num, expected", [(1, [1, 0, 0]), (30, [30, 0, 0]), (47, [30, 17, 0]), (80, [30, 50, 0])])
+    @pytest.mark.parametrize(
+        "num, expected", [(1, [1, 0, 0]), (30, [30, 0, 0]), (47, [30, 17, 0]), (80, [30, 50, 0])]
+    )
     def test_keeps_the_farthest_clusters(self, num, expected):
-        assert np.bincount(self.at[kept(FarthestBatch(num=num), self.x)], minlength=3).tolist() == expected
+        assert (
+            np.bincount(self.at[kept(FarthestBatch(num=num), self.x)], minlength=3).tolist()
+            == expected
+        )
 
     def test_the_order_in_a_cluster_is_random(self):
         draws = [kept(FarthestBatch(num=10), self.x, Streams(s).at("c", 1)) for s in range(600)]
@@ -125,14 +146,25 @@ class TestEveryStep:
     def test_nobody_else_matters_and_nothing_is_changed(self, kind):
         mine, part = commuter(120, 4), self.part(kind)
         others = [commuter(90 + 37 * i, i) for i in range(4)]
-        crowd = local(others[0], np.zeros((0, 2)), others[1], mine, *others[2:], ue=[0, 2, 4, 7, 9, 11], model=3)
+        crowd = local(
+            others[0],
+            np.zeros((0, 2)),
+            others[1],
+            mine,
+            *others[2:],
+            ue=[0, 2, 4, 7, 9, 11],
+            model=3,
+        )
         before = crowd.x.copy()
         done = apply(part, crowd)
         np.testing.assert_array_equal(crowd.x, before)
         alone = apply(part, local(mine, ue=[7], model=3))
         at = slice(*done.local.ptr[3:5])
-        # the GAN multiplies matrices of the whole cohort, and how a product is summed depends on its size
-        np.testing.assert_allclose(done.local.x[at], alone.local.x, rtol=1e-9 if kind == "gan" else 0)
+        # the GAN multiplies matrices of the whole cohort, and how a product is summed depends on
+        # its size
+        np.testing.assert_allclose(
+            done.local.x[at], alone.local.x, rtol=1e-9 if kind == "gan" else 0
+        )
         np.testing.assert_array_equal(done.local.y[at] - crowd.ptr[3], alone.local.y)
         np.testing.assert_array_equal(done.local.time_s[at] - crowd.ptr[3], alone.local.time_s)
         assert done.local.ue.tolist() == crowd.ue.tolist() and done.local.count[1] == 0
@@ -140,8 +172,10 @@ class TestEveryStep:
 
     def test_seed_and_owner_tell_draws_apart(self, kind):
         part, x = self.part(kind), commuter(120)
-        draws = [apply(part, local(x, ue=[u], model=m), Streams(s).at("c", 1)).local.x for u, m, s in
-                 ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1))]  # fmt: skip
+        draws = [
+            apply(part, local(x, ue=[u], model=m), Streams(s).at("c", 1)).local.x
+            for u, m, s in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1))
+        ]
         different = [not np.array_equal(draws[0], d) for d in draws[1:]]
         assert all(different) or (kind == "diverse-batch" and not any(different))
 
@@ -156,7 +190,9 @@ class TestGeoIndistinguishable:
     def test_the_radius_is_gamma_and_the_angle_uniform(self, moved):
         radius, angle = np.linalg.norm(moved, axis=1), np.arctan2(moved[:, 1], moved[:, 0])
         at = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
-        np.testing.assert_allclose(np.quantile(radius, at), stats.gamma(2, scale=100).ppf(at), rtol=0.03)
+        np.testing.assert_allclose(
+            np.quantile(radius, at), stats.gamma(2, scale=100).ppf(at), rtol=0.03
+        )
         assert stats.kstest(radius, stats.gamma(2, scale=100).cdf).pvalue > 1e-3
         assert stats.kstest(angle, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
         assert abs(np.corrcoef(radius, angle)[0, 1]) < 0.015
@@ -165,7 +201,11 @@ class TestGeoIndistinguishable:
         data = local(commuter(300), commuter(50, 1))
         done = apply(GeoIndistinguishable(epsilon_per_m=0.1), data)
         assert (done.local.x != data.x).all()
-        assert done.local.y is data.y and done.local.time_s is data.time_s and done.local.ptr is data.ptr
+        assert (
+            done.local.y is data.y
+            and done.local.time_s is data.time_s
+            and done.local.ptr is data.ptr
+        )
         assert len(np.unique(done.local.x - data.x, axis=0)) == 350
         assert done.clusters == -1 and not done.fallback
 
@@ -187,7 +227,10 @@ class TestGeoIndistinguishable:
 class TestGan:
     def test_a_small_rho_moves_far_and_a_large_one_hardly(self):
         data = local(commuter(1000))
-        far, hardly = (np.linalg.norm(apply(Gan(rho=r), data).local.x - data.x, axis=1).mean() for r in (0.2, 0.9))
+        far, hardly = (
+            np.linalg.norm(apply(Gan(rho=r), data).local.x - data.x, axis=1).mean()
+            for r in (0.2, 0.9)
+        )
         assert hardly < 20 and 250 < far < 900
 
     def test_rows_beyond_one_block_are_trained_too(self, monkeypatch):
@@ -201,9 +244,12 @@ class TestGan:
 MOVED = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
 
 
-@pytest.mark.parametrize("first", [{"kind": "diverse-batch"}, {"kind": "farthest-batch", "num": 3}, {"kind": "gan"}])
+@pytest.mark.parametrize(
+    "first", [{"kind": "diverse-batch"}, {"kind": "farthest-batch", "num": 3}, {"kind": "gan"}]
+)
 def test_an_epsilon_of_places_does_not_follow_what_hangs_on_places(first, tiny):
-    """Which records are left already tells of the true places, and no noise on them afterwards hides that."""
+    """Which records are left already tells of the true places, and no noise on them afterwards
+    hides that."""
     with pytest.raises(BadInput, match=r"curation\[1\].*needs untouched places.*put it first"):
         tiny({"learning.curation": [first, MOVED]})
     with pytest.raises(BadInput, match=r"curation\[2\].*put it first"):
@@ -213,17 +259,27 @@ def test_an_epsilon_of_places_does_not_follow_what_hangs_on_places(first, tiny):
 
 
 AT_HOME = {
-    "world.ues": {"count": 2, "mobility": {"kind": "commuter"}}, "learning.availability": {"kind": "at-home"},
-}  # fmt: skip
+    "world.ues": {"count": 2, "mobility": {"kind": "commuter"}},
+    "learning.availability": {"kind": "at-home"},
+}
 
 
-@pytest.mark.parametrize("more", [AT_HOME, *({"learning.data": {"kind": "measured", "hold_out_by": by}}
-                                             for by in ("block", ["day", "block"], ["sample", "block"]))])  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        AT_HOME,
+        *(
+            {"learning.data": {"kind": "measured", "hold_out_by": by}}
+            for by in ("block", ["day", "block"], ["sample", "block"])
+        ),
+    ],
+)
 def test_an_epsilon_of_places_does_not_hold_where_places_decide_who_sends_what(more, tiny):
     """Of every chain that is accepted the run says what else follows from the true place."""
     tiny(more)
     with pytest.raises(
-        BadInput, match=r"curation\[0\].*needs untouched places.*at-home, .* or data.hold_out_by: block"
+        BadInput,
+        match=r"curation\[0\].*needs untouched places.*at-home, .* or data.hold_out_by: block",
     ):
         tiny(more | {"learning.curation": [MOVED]})
 
@@ -231,5 +287,10 @@ def test_an_epsilon_of_places_does_not_hold_where_places_decide_who_sends_what(m
 def test_a_run_says_that_noise_on_places_covers_no_cell_no_silence_and_no_label(tiny):
     (said,) = lines_of(caveats(tiny({"learning.curation": [MOVED]}).learned, False))
     assert said.startswith("geo-indistinguishable: noise moves places alone")
-    assert all(word in said for word in ("sends", "model", "cell", "lost", "labels", "no epsilon per metre"))
-    assert not list(caveats(tiny({"learning.curation": [{"kind": "random", "num": 2}]}).learned, False))
+    assert all(
+        word in said
+        for word in ("sends", "model", "cell", "lost", "labels", "no epsilon per metre")
+    )
+    assert not list(
+        caveats(tiny({"learning.curation": [{"kind": "random", "num": 2}]}).learned, False)
+    )

@@ -1,4 +1,5 @@
-"""Population density by random features: the laws, the published figures, and what the server can read."""
+"""Population density by random features: the laws, the published figures, and what the server can
+read."""
 
 import csv
 import math
@@ -51,7 +52,9 @@ def places_b(n, seed):
 
 
 def law_b(at):
-    return sum(np.exp(-0.5 * (np.linalg.solve(axes, (at - m).T) ** 2).sum(axis=0)) for m, axes in spokes())
+    return sum(
+        np.exp(-0.5 * (np.linalg.solve(axes, (at - m).T) ** 2).sum(axis=0)) for m, axes in spokes()
+    )
 
 
 def rows_of(x, ue=None):
@@ -78,7 +81,18 @@ def estimated(learner, box, x, seed=0):
 
 def view_of(learner, model, updates):
     which, rows = np.arange(len(updates.ue)), updates.rows(slice(None))
-    return View("updates", "all", rows, updates.model, updates.ue, updates.model, which, model, model, learner)
+    return View(
+        "updates",
+        "all",
+        rows,
+        updates.model,
+        updates.ue,
+        updates.model,
+        which,
+        model,
+        model,
+        learner,
+    )
 
 
 def told(attack, learner, box, model, updates):
@@ -133,7 +147,10 @@ class TestSurfaces:
         learner = Density(n_features=features, bandwidth_m=(H, 2.0), grid=(20, 11))
         _, updates = made(learner, BOX_A, places_a(2500, 1))
         updates = updates.scaled(np.linspace(-1, 2, len(updates.ue)), None)
-        rows, weights = updates.rows(slice(None)), np.random.default_rng(0).uniform(size=len(updates.ue))
+        rows, weights = (
+            updates.rows(slice(None)),
+            np.random.default_rng(0).uniform(size=len(updates.ue)),
+        )
         assert updates.weighted_sum(weights, 1) == pytest.approx((weights @ rows)[None], abs=1e-10)
         assert updates.norm() == pytest.approx(np.linalg.norm(rows, axis=1), rel=1e-9, abs=1e-9)
         assert (updates.rows(np.array([5, 2])) == rows[[5, 2]]).all()
@@ -149,12 +166,14 @@ class TestSurfaces:
             ue = np.full(end - first, data.ue[row])
             each = learner.local(model, "all", rows_of(x[first:end], ue), rng()).rows(slice(None))
             assert updates.rows(np.array([row]))[0] == pytest.approx(each.mean(axis=0), abs=1e-12)
-        assert updates.norm() == pytest.approx(np.linalg.norm(updates.rows(slice(None)), axis=1), rel=1e-10)
+        assert updates.norm() == pytest.approx(
+            np.linalg.norm(updates.rows(slice(None)), axis=1), rel=1e-10
+        )
 
     @pytest.mark.parametrize(("features", "samples"), [(1, 2), (1, 40), (3, 2)])
     def test_waves_that_cancel_are_clipped_as_all_others(self, features, samples):
-        """Half of the places lie half a wave from the others, but for a share 10^-4 to 10^-15 of it: what is sent is
-        beside the clip, and beside rows of more digits.
+        """Half of the places lie half a wave from the others, but for a share 10^-4 to 10^-15 of
+        it: what is sent is beside the clip, and beside rows of more digits.
         """
         learner = Density(n_features=features, bandwidth_m=H, grid=(20, 16))
         model, draw = learner.init(Public(BOX_A, 1), rng()), np.random.default_rng(5)
@@ -165,7 +184,12 @@ class TestSurfaces:
             zero = np.zeros(1, dtype=np.int64)
             data = Local(zero, zero, np.array([0, samples]), x, None, np.zeros(samples))
             made = learner.local(model, "all", data, rng())
-            gap = np.stack(np.meshgrid(made.x_m, made.y_m, indexing="ij"), -1)[..., None, :].astype(np.longdouble) - x
+            gap = (
+                np.stack(np.meshgrid(made.x_m, made.y_m, indexing="ij"), -1)[..., None, :].astype(
+                    np.longdouble
+                )
+                - x
+            )
             phase = gap @ (made.unit[0] / H).T.astype(np.longdouble)
             true = float(np.linalg.norm(np.cos(phase).sum(axis=(2, 3)) / samples))
             assert made.norm()[0] == pytest.approx(true, rel=1e-6, abs=1e-8)
@@ -201,19 +225,32 @@ class TestLearner:
             assert model.constants["bandwidth_m"] == pytest.approx([h], rel=0.06)
 
     def test_neighbours_are_counted_among_the_places_asked_about(self, tmp_path):
-        """Of 60 people with 50 fixes each, half are asked in the first round: their last places, and no other row."""
+        """Of 60 people with 50 fixes each, half are asked in the first round: their last places,
+        and no other row."""
         rng, lines = np.random.default_rng(4), ["time_s,user,x_m,y_m"]
         places = rng.uniform(0, 1000, (60, 50, 2))
-        lines += [f"{t},u{u:02d},{x:.3f},{y:.3f}" for u in range(60) for t, (x, y) in enumerate(places[u])]
+        lines += [
+            f"{t},u{u:02d},{x:.3f},{y:.3f}" for u in range(60) for t, (x, y) in enumerate(places[u])
+        ]
         (tmp_path / "t.csv").write_text("\n".join(lines))
-        mobility = {"kind": "replay", "trace": str(tmp_path / "t.csv"), "users": "id", "outlier_sigmas": None}
+        mobility = {
+            "kind": "replay",
+            "trace": str(tmp_path / "t.csv"),
+            "users": "id",
+            "outlier_sigmas": None,
+        }
         study = load(
-            "density/midtown", {
-                "world.ues.mobility": mobility, "learning.round_s": 30, "learning.participation": 0.5,
-                "learning.learner.bandwidth_m": None, "learning.learner.neighbours": 7, "learning.learner.grid": [8, 8],
+            "density/midtown",
+            {
+                "world.ues.mobility": mobility,
+                "learning.round_s": 30,
+                "learning.participation": 0.5,
+                "learning.learner.bandwidth_m": None,
+                "learning.learner.neighbours": 7,
+                "learning.learner.grid": [8, 8],
                 "vary": None,
             },
-        )  # fmt: skip
+        )
         streams = Streams(study.seed)
         world = build_world(study.world, streams, study.learning.round_s)
         setup = set_up(study, world, streams, tmp_path / "r")
@@ -225,8 +262,12 @@ class TestLearner:
         order = np.argsort(seen.time_s)
         last = dict(zip(seen.ue[order].tolist(), map(tuple, seen.position_m[order]), strict=True))
         assert {tuple(a) for a in asked} <= set(last.values())
-        apart = np.sort(np.linalg.norm(asked[:, None] - asked, axis=-1), axis=1)[:, 7]  # 0 is each place itself
-        found = study.learning.learner.init(setup.public, streams.at("learner.init")).constants["bandwidth_m"][0]
+        apart = np.sort(np.linalg.norm(asked[:, None] - asked, axis=-1), axis=1)[
+            :, 7
+        ]  # 0 is each place itself
+        found = study.learning.learner.init(setup.public, streams.at("learner.init")).constants[
+            "bandwidth_m"
+        ][0]
         assert apart.min() <= found <= apart.max()
         lot = streams.at("learner.init").uniform("neighbours", np.arange(30))
         assert found == pytest.approx(apart[np.argsort(lot, kind="stable")[:3]].mean(), rel=1e-12)
@@ -236,7 +277,9 @@ class TestLearner:
 
         a = np.random.default_rng(0).integers(0, 9, (30, 30)).astype(float)
         b = a + np.random.default_rng(1).normal(size=a.shape)
-        assert rank_correlation(a, b) == pytest.approx(spearmanr(a.ravel(), b.ravel())[0], abs=1e-12)
+        assert rank_correlation(a, b) == pytest.approx(
+            spearmanr(a.ravel(), b.ravel())[0], abs=1e-12
+        )
         assert math.isnan(rank_correlation(a, np.ones_like(a)))
 
 
@@ -253,7 +296,11 @@ class TestPublishedFigures:
 
     @pytest.mark.parametrize(
         ("which", "n", "features", "want", "give"),
-        [("a", 1000, 1, 0.84, 0.06), ("a", 5000, "exact", 0.997, 0.007), ("b", 20_000, 1, 0.75, 0.03)],
+        [
+            ("a", 1000, 1, 0.84, 0.06),
+            ("a", 5000, "exact", 0.997, 0.007),
+            ("b", 20_000, 1, 0.75, 0.03),
+        ],
     )
     def test_utility(self, which, n, features, want, give):
         setting = (places_a, law_a, BOX_A) if which == "a" else (places_b, law_b, BOX_B)
@@ -263,11 +310,18 @@ class TestPublishedFigures:
     def privacy(self, which, features, n=300):
         places, box = (places_a, BOX_A) if which == "a" else (places_b, BOX_B)
         x, learner = places(n, 0), Density(n_features=features, bandwidth_m=H)
-        found = told(DensityPeak(max_places=10_000 if features else 500), learner, box, *made(learner, box, x))
+        found = told(
+            DensityPeak(max_places=10_000 if features else 500),
+            learner,
+            box,
+            *made(learner, box, x),
+        )
         place = np.array(found.what) == "place"
         ue, weight = found.ue[place], found.weight[place]
         assert np.bincount(ue, weight) == pytest.approx(np.ones(n))
-        return np.bincount(ue, weight * np.linalg.norm(found.position_m[place] - x[ue], axis=1)).mean()
+        return np.bincount(
+            ue, weight * np.linalg.norm(found.position_m[place] - x[ue], axis=1)
+        ).mean()
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("which", "line", "one"), [("a", 2.58, 2.45), ("b", 4.63, 4.57)])
@@ -301,10 +355,14 @@ class TestLemmas:
     @pytest.mark.parametrize(("dimensions", "share"), [(2, 0.5), (1, 0.1), (1, 0.5), (1, 0.9)])
     def test_rate_limit_lets_the_stated_share_pass(self, dimensions, share):
         seconds = shortest_interval_s(200.0, 1.5, share, dimensions)
-        xi = np.linalg.norm(Streams(0).at("lemma").normal("omega", np.arange(200_000), (dimensions,)), axis=1)
+        xi = np.linalg.norm(
+            Streams(0).at("lemma").normal("omega", np.arange(200_000), (dimensions,)), axis=1
+        )
         assert (2 * np.pi * 200.0 / xi < 1.5 * seconds).mean() == pytest.approx(share, abs=0.005)
         if dimensions == 1:
-            assert math.erfc(2 * np.pi * 200.0 / (1.5 * seconds) / math.sqrt(2)) == pytest.approx(share, rel=1e-9)
+            assert math.erfc(2 * np.pi * 200.0 / (1.5 * seconds) / math.sqrt(2)) == pytest.approx(
+                share, rel=1e-9
+            )
 
 
 WAVES = Posterior(places=20)
@@ -321,7 +379,9 @@ class TestWaves:
         state = WAVES.start()
         for round_, x in enumerate((start, end), 1):
             model, updates = made(learner, BOX_A, x, round_=round_)
-            found, state = WAVES.run(view_of(learner, model, updates), facts(BOX_A, round_=round_), state, rng(round_))
+            found, state = WAVES.run(
+                view_of(learner, model, updates), facts(BOX_A, round_=round_), state, rng(round_)
+            )
         is_step = np.array(found.what) == "step"
         ue, said = found.ue[is_step], found.position_m[is_step]
         omega = updates.unit[ue, 0] / H
@@ -363,7 +423,9 @@ class TestWaves:
 
 
 class TestEsprit:
-    @pytest.mark.parametrize(("count", "shape"), [(1, (100, 100)), (2, (60, 40)), (3, (100, 100)), (2, (120, 1))])
+    @pytest.mark.parametrize(
+        ("count", "shape"), [(1, (100, 100)), (2, (60, 40)), (3, (100, 100)), (2, (120, 1))]
+    )
     def test_waves_are_read_exactly(self, count, shape):
         """Amplitude and noise aside, omega and phase to rounding, of any sign of omega."""
         g = np.random.default_rng(3)
@@ -372,20 +434,30 @@ class TestEsprit:
         for _ in range(20):
             omega = g.normal(size=(count, 2)) / 300.0 * [1.0, shape[1] > 1]
             d = np.array([g.uniform(500, 4500), g.uniform(-2000, 1000)])
-            surface = sum(np.cos(o[0] * (x_m[:, None] - d[0]) + o[1] * (y_m - d[1]) * (shape[1] > 1)) for o in omega)
+            surface = sum(
+                np.cos(o[0] * (x_m[:, None] - d[0]) + o[1] * (y_m - d[1]) * (shape[1] > 1))
+                for o in omega
+            )
             found = read_waves(0.4 * surface, grid, count, 300.0)
             assert found.misfit < 1e-20
             away = np.linalg.norm(found.omega[:, None] - np.concatenate([omega, -omega]), axis=2)
-            assert away.min(axis=1).max() < 1e-9 and sorted(away.argmin(axis=1) % count) == list(range(count))
+            assert away.min(axis=1).max() < 1e-9 and sorted(away.argmin(axis=1) % count) == list(
+                range(count)
+            )
             off = d - [2500.0, -500.0 if shape[1] > 1 else d[1]]
-            assert np.abs(np.exp(1j * found.columns[:, 2]) - np.exp(1j * found.omega @ off)).max() < 1e-7
+            assert (
+                np.abs(np.exp(1j * found.columns[:, 2]) - np.exp(1j * found.omega @ off)).max()
+                < 1e-7
+            )
 
     def test_the_peak_of_a_kernel_is_read_also_off_the_grid_and_no_other_surface_has_one(self):
         axis = np.linspace(0.0, 4000.0, 80)
         grid = Lattice.of(axis, axis)
         for m in ((1234.5, 2345.6), (-800.0, 5200.0)):
             kernel = np.exp(-(((axis[:, None] - m[0]) ** 2) + (axis - m[1]) ** 2) / (2 * 550.0**2))
-            assert kernel_place(0.3 * kernel, grid, 550.0) + 2000 == pytest.approx(np.array(m), abs=1e-6)
+            assert kernel_place(0.3 * kernel, grid, 550.0) + 2000 == pytest.approx(
+                np.array(m), abs=1e-6
+            )
         assert kernel_place(kernel + kernel[::-1], grid, 550.0) is None
         assert kernel_place(np.cos(axis[:, None] / 500) * np.cos(axis / 700), grid, 550.0) is None
 
@@ -398,7 +470,8 @@ class Displaced:
 
 class TestPosterior:
     def around(self, features, n=60, places=121, answer="median", replica=None, other=False):
-        """Estimates, true places, the views and the model; other: with the answers of the next UE."""
+        """Estimates, true places, the views and the model; other: with the answers of the next
+        UE."""
         x = places_a(n, 5).clip(-3, 3)
         learner = Density(n_features=features, bandwidth_m=H, grid=(41, 41))
         model, updates = made(learner, BOX_A, x)
@@ -416,7 +489,9 @@ class TestPosterior:
 
         axis, grid = np.linspace(-3, 3, 121), np.linspace(-3, 3, 41)
         fine = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-        return fine, RegularGridInterpolator((grid, grid), after.parameters[0].reshape(41, 41))(fine).clip(0)
+        return fine, RegularGridInterpolator((grid, grid), after.parameters[0].reshape(41, 41))(
+            fine
+        ).clip(0)
 
     def test_it_is_that_of_a_dense_grid(self):
         """Slow and independent: every point of a fine grid, the drawn waves, the map by SciPy."""
@@ -427,7 +502,9 @@ class TestPosterior:
         for i in range(12):
             omega = updates.unit[i] / H
             angle = np.angle(np.exp(1j * (fine - x[i]) @ omega.T))
-            weight = law * np.exp(-0.5 * ((angle / (0.025 * np.linalg.norm(omega, axis=1))) ** 2).sum(axis=1))
+            weight = law * np.exp(
+                -0.5 * ((angle / (0.025 * np.linalg.norm(omega, axis=1))) ** 2).sum(axis=1)
+            )
             some = weight > 1e-9 * weight.max()
 
             def cost(p, some=some, weight=weight):
@@ -436,7 +513,9 @@ class TestPosterior:
             least = min(cost(p) for p in fine[some])
             assert cost(said[i]) < least + 0.01
             right += np.linalg.norm(mode[i] - x[i]) < 1e-6
-            assert np.abs(np.angle(np.exp(1j * (mode[i] - x[i]) @ omega.T))).max() < 1e-6  # on both bands
+            assert (
+                np.abs(np.angle(np.exp(1j * (mode[i] - x[i]) @ omega.T))).max() < 1e-6
+            )  # on both bands
         assert right >= 6
 
     def test_moved_places_are_remapped_as_on_a_dense_grid(self):
@@ -467,7 +546,9 @@ class TestPeaks:
             state = attack.start()
             for k in range(1, 7):
                 model, updates = made(learner, box, x, round_=k)
-                found, state = attack.run(view_of(learner, model, updates), facts(box, round_=k), state, rng(k))
+                found, state = attack.run(
+                    view_of(learner, model, updates), facts(box, round_=k), state, rng(k)
+                )
                 errors[draws, k] = np.linalg.norm(found.position_m - x[found.ue], axis=1).mean()
         assert errors["each-round", 1] > 3.5 and errors["each-round", 6] < 0.3
         assert errors["once", 6] > 3.5
@@ -477,20 +558,27 @@ class TestPolicies:
     box = Area(0.0, 0.0, 6000.0, 4000.0)
 
     def ask(self, policy, state=None, time_s=0.0, n=4, **changes):
-        request = Request(**{"features": 1.0, "bandwidth_m": np.array([50.0]), "area": self.box, **changes})
+        request = Request(
+            **{"features": 1.0, "bandwidth_m": np.array([50.0]), "area": self.box, **changes}
+        )
         state = policy.start(n) if state is None else state
         return policy.accept(np.arange(n), facts(self.box, time_s, request=request), state)
 
     @pytest.mark.parametrize(
         ("changes", "reason"),
         [
-            ({}, None), ({"features": 3.0}, None), ({"features": 4.0}, "features"),
-            ({"features": math.inf}, "features"), ({"bandwidth_m": np.array([67.0])}, None),
-            ({"bandwidth_m": np.array([68.0])}, "bandwidth"), ({"bandwidth_m": np.array([10.0, 50.0])}, None),
-            ({"bandwidth_m": np.array([10.0, 30.0])}, "family"), ({"bandwidth_m": np.array([10.0, 90.0])}, "bandwidth"),
+            ({}, None),
+            ({"features": 3.0}, None),
+            ({"features": 4.0}, "features"),
+            ({"features": math.inf}, "features"),
+            ({"bandwidth_m": np.array([67.0])}, None),
+            ({"bandwidth_m": np.array([68.0])}, "bandwidth"),
+            ({"bandwidth_m": np.array([10.0, 50.0])}, None),
+            ({"bandwidth_m": np.array([10.0, 30.0])}, "family"),
+            ({"bandwidth_m": np.array([10.0, 90.0])}, "bandwidth"),
             ({"area": Area(0, 0, 3000, 4000)}, "area"),
         ],
-    )  # fmt: skip
+    )
     def test_the_limits_give_their_reason(self, changes, reason):
         accepted, state = self.ask(Custom(), **changes)
         assert accepted.all() == (reason is None) and accepted.any() == (reason is None)
@@ -500,7 +588,10 @@ class TestPolicies:
     def test_the_first_answer_fixes_the_base(self):
         policy = Custom(gamma=None)
         _, state = self.ask(policy, bandwidth_m=np.array([20.0]))
-        later = [self.ask(policy, state, bandwidth_m=np.array([h]))[0].all() for h in (20.0, 100.0, 40.0, 180.0)]
+        later = [
+            self.ask(policy, state, bandwidth_m=np.array([h]))[0].all()
+            for h in (20.0, 100.0, 40.0, 180.0)
+        ]
         assert later == [True, True, False, True]
         _, refused = self.ask(policy, bandwidth_m=np.array([20.0]), features=9.0)
         assert refused.base_m == 0.0
@@ -533,7 +624,9 @@ class TestRuns:
 
         asked, rows = [], SurfaceUpdates.rows
         monkeypatch.setattr(
-            SurfaceUpdates, "rows", lambda self, index: asked.append(len(self.ue[index])) or rows(self, index)
+            SurfaceUpdates,
+            "rows",
+            lambda self, index: asked.append(len(self.ue[index])) or rows(self, index),
         )
         run(self.small({"learning.attacks": []}), tmp_path / "none")
         assert sum(asked) == 1  # the answer that the page shows
@@ -547,10 +640,20 @@ class TestRuns:
         with (tmp_path / "some" / "leakage.csv").open() as f:
             assert len({row["ue"] for row in csv.DictReader(f)}) == 20
 
-    @pytest.mark.parametrize(("grid", "area_m"), [([12, 9], [1000, 2000, 3000, 8000]), ([40], [-1000, 0, 4000, 4000])])
+    @pytest.mark.parametrize(
+        ("grid", "area_m"), [([12, 9], [1000, 2000, 3000, 8000]), ([40], [-1000, 0, 4000, 4000])]
+    )
     def test_a_constant_answer_leaves_what_the_baseline_says(self, grid, area_m, tmp_path):
-        learner = {"kind": "density", "n_features": 0, "bandwidth_m": 550, "grid": grid, "area_m": area_m}
-        found = run(self.small({"world.ues.count": 50, "learning.learner": learner}), tmp_path / "run")
+        learner = {
+            "kind": "density",
+            "n_features": 0,
+            "bandwidth_m": 550,
+            "grid": grid,
+            "area_m": area_m,
+        }
+        found = run(
+            self.small({"world.ues.count": 50, "learning.learner": learner}), tmp_path / "run"
+        )
         baseline = pytest.approx(found["baseline.uniform_guess.error_m.mean"], rel=1e-9)
         assert found["attack.density-peak.place_error_m.mean"] == baseline
 
@@ -562,27 +665,50 @@ class TestRuns:
         assert every["attack.posterior.walk_no_motion_m.mean"] > 500
         assert every["attack.density-peak.centroid_error_m.median"] > 1000
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
-        seldom = run(load("density/moving", small | {"learning.request_policy": rate}), tmp_path / "seldom")
+        seldom = run(
+            load("density/moving", small | {"learning.request_policy": rate}), tmp_path / "seldom"
+        )
         assert seldom["updates.sent"] == 80 and seldom["attack.posterior.walk_error_m.mean"] > 50
-        anew = run(load("density/moving", small | {"learning.learner.draws": "each-round"}), tmp_path / "anew")
+        anew = run(
+            load("density/moving", small | {"learning.learner.draws": "each-round"}),
+            tmp_path / "anew",
+        )
         assert anew.get("attack.posterior.walk_error_m.mean", math.inf) > 10
 
     def test_an_interrupted_run_ends_in_the_same_bytes(self, tmp_path, table_bytes):
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 20.0}
-        changes = {"world.ues.count": 30, "learning.learner.grid": [12, 12], "learning.threat.n_targets": 4}
-        study = load("density/moving", changes | {"learning.request_policy": rate, "learning.rounds": 8, "vary": None})
+        changes = {
+            "world.ues.count": 30,
+            "learning.learner.grid": [12, 12],
+            "learning.threat.n_targets": 4,
+        }
+        study = load(
+            "density/moving",
+            changes | {"learning.request_policy": rate, "learning.rounds": 8, "vary": None},
+        )
         run(study, tmp_path / "whole")
         run_in_two(study, tmp_path / "parts", lambda progress: progress.done == 5)
         assert table_bytes(tmp_path / "whole") == table_bytes(tmp_path / "parts")
 
     @pytest.mark.parametrize(
         ("name", "count", "n_features", "low"),
-        [("nine", 1000, 1, 0.9), pytest.param("octagon", 20_000, 1, 0.88, marks=pytest.mark.slow),
-         pytest.param("octagon", 1000, 50, 0.88, marks=pytest.mark.slow)],
-    )  # fmt: skip
-    def test_the_printed_rank_correlations_are_reached(self, name, count, n_features, low, tmp_path):
-        """Above 0.9, close to 0.9, and a little over 0.9 are printed; radial clusters give 0.76, 6 km x 6 km 0.84."""
-        changes = {"world.ues.count": count, "learning.learner.n_features": n_features, "vary": None, "seed": 0}
+        [
+            ("nine", 1000, 1, 0.9),
+            pytest.param("octagon", 20_000, 1, 0.88, marks=pytest.mark.slow),
+            pytest.param("octagon", 1000, 50, 0.88, marks=pytest.mark.slow),
+        ],
+    )
+    def test_the_printed_rank_correlations_are_reached(
+        self, name, count, n_features, low, tmp_path
+    ):
+        """Above 0.9, close to 0.9, and a little over 0.9 are printed; radial clusters give 0.76, 6
+        km x 6 km 0.84."""
+        changes = {
+            "world.ues.count": count,
+            "learning.learner.n_features": n_features,
+            "vary": None,
+            "seed": 0,
+        }
         found = run(load(f"density/{name}", changes | {"learning.attacks": []}), tmp_path / "run")
         assert low < found["utility.truth_rank_correlation"] < 0.95
 

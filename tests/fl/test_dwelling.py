@@ -1,4 +1,5 @@
-"""Homes and workplaces from estimates of many days: enumeration, stated probabilities, and the attack `dwell`."""
+"""Homes and workplaces from estimates of many days: enumeration, stated probabilities, and the
+attack `dwell`."""
 
 import json
 from dataclasses import dataclass
@@ -57,7 +58,9 @@ class TestEnumeration:
     @pytest.fixture
     def e(self):
         """Products of the rounds of each night, by place (2, 9)."""
-        return np.stack([self.ERRORS.likelihood(z, self.GRID).astype(float).prod(axis=0) for z in self.Z])
+        return np.stack(
+            [self.ERRORS.likelihood(z, self.GRID).astype(float).prod(axis=0) for z in self.Z]
+        )
 
     @pytest.fixture
     def home(self, log_e):
@@ -67,10 +70,16 @@ class TestEnumeration:
 
     def test_home(self, e, home):
         joint = np.zeros(9)
-        for h, first, second in product(range(9), range(-1, 9), range(-1, 9)):  # -1: at home that night
+        for h, first, second in product(
+            range(9), range(-1, 9), range(-1, 9)
+        ):  # -1: at home that night
             p = self.PRIOR[h]
             for night, at in enumerate((first, second)):
-                p *= self.SHARE * e[night, h] if at < 0 else (1 - self.SHARE) * self.PRIOR[at] * e[night, at]
+                p *= (
+                    self.SHARE * e[night, h]
+                    if at < 0
+                    else (1 - self.SHARE) * self.PRIOR[at] * e[night, at]
+                )
             joint[h] += p
         seen, true = home
         assert_allclose(seen[0], joint / joint.sum(), rtol=1e-5)
@@ -87,7 +96,9 @@ class TestEnumeration:
         joint = np.zeros(10)
         for i, (w, p) in enumerate(at):
             for day in e:
-                elsewhere = self.STAY * home[0].astype(float) @ day + (1 - self.STAY) * self.PRIOR @ day
+                elsewhere = (
+                    self.STAY * home[0].astype(float) @ day + (1 - self.STAY) * self.PRIOR @ day
+                )
                 p *= elsewhere if w is None else self.SHARE * day[w] + (1 - self.SHARE) * elsewhere
             joint[i] = p
         assert_allclose(found[0], (joint / joint.sum())[:9], rtol=1e-4)
@@ -101,9 +112,16 @@ class TestResidences:
     SHARES = Shares(0.9, 0.7, 0.5, 0.6)
 
     def test_nights_and_workdays(self):
-        """Three nights and two workdays of three rounds, the last one not over yet; UE 4 is heard in some of them."""
+        """Three nights and two workdays of three rounds, the last one not over yet; UE 4 is heard
+        in some of them."""
         draw, prior = np.random.default_rng(5), even(self.GRID)
-        periods = [Period(0, True), Period(0, False), Period(1, True), Period(1, False), Period(2, True)]
+        periods = [
+            Period(0, True),
+            Period(0, False),
+            Period(1, True),
+            Period(1, False),
+            Period(2, True),
+        ]
         known, home, work, none = Residences.nothing(np.zeros(0, int), 0), 0.0, 0.0, 0.0
         for period in periods:
             z = draw.uniform(0, 1000, (3, 2, 1, 2))
@@ -118,13 +136,18 @@ class TestResidences:
                 away = log_away(0.5, log_e, home_posterior(home, prior, self.GRID, 40.0)[0], prior)
                 work, none = work + log_mixed(0.7, log_e, away), none + away
         seen, true = home_posterior(home, prior, self.GRID, 40.0)
-        at_work = work_posterior(work, none, disc_masses(seen, self.GRID, 200.0), 0.6, prior, self.GRID, 40.0)
+        at_work = work_posterior(
+            work, none, disc_masses(seen, self.GRID, 200.0), 0.6, prior, self.GRID, 40.0
+        )
         shown, homes = known.homes(self.SHARES, self.GRID, 40.0)
         work = known.workplaces(shown, self.SHARES, self.GRID, 40.0, 100.0)
         assert_allclose(homes[:1], true, rtol=2e-4, atol=1e-9)
         assert_allclose(work[:1], at_work, rtol=2e-4, atol=1e-9)
         assert homes.sum(axis=1) == pytest.approx(1.0, abs=1e-5) and work.sum() < 2
-        assert known.nights.tolist() == [2, 2] and known.days.tolist() == [2, 2]  # the third night is not over
+        assert known.nights.tolist() == [2, 2] and known.days.tolist() == [
+            2,
+            2,
+        ]  # the third night is not over
 
 
 class TestDiscs:
@@ -139,11 +162,15 @@ class TestDiscs:
             assert mass[k] >= p[k].max()
 
     def test_blur_is_the_sum_of_two_displacements(self):
-        """Of 60 m and 80 m: 100 m, but for the width of a cell that each adds; nothing is lost at the border."""
+        """Of 60 m and 80 m: 100 m, but for the width of a cell that each adds; nothing is lost at
+        the border."""
         grid = PlaceGrid.over(Area(0.0, 0.0, 2000.0, 1600.0), 40.0, 1, "tests")
         p = np.zeros((1, len(grid)), np.float32)
         p[0, grid.nearest(np.array([[1000.0, 800.0]]))[0]] = 1
-        once, twice = blurred(p, grid, 100.0), blurred(blurred(p, grid, 60.0), grid, np.sqrt(80.0**2 - 40.0**2 / 12))
+        once, twice = (
+            blurred(p, grid, 100.0),
+            blurred(blurred(p, grid, 60.0), grid, np.sqrt(80.0**2 - 40.0**2 / 12)),
+        )
         assert_allclose(twice, once, atol=2e-3 * once.max())
         assert_allclose(once[0] @ grid.place_m, grid.place_m[p[0].argmax()], atol=0.5)
         corner = blurred(np.eye(1, len(grid), dtype=np.float32), grid, 100.0)
@@ -152,7 +179,8 @@ class TestDiscs:
 
 
 class TestStated:
-    """A probability that is stated is the share that is right: with 120 UEs a share is known to about 0.045."""
+    """A probability that is stated is the share that is right: with 120 UEs a share is known to
+    about 0.045."""
 
     def test_a_bias_that_is_ignored_is_false_certainty(self):
         right, stated = homes_stated(100.0, 0.0, (7,), 120, 0)[7]
@@ -178,7 +206,8 @@ SHARE = np.array([[0.45, 0.40], [0.50, 0.05]])  # of home and work, on workdays 
 
 
 def person(seed, sigma_m=100.0, count=300, thirds=2):
-    """Estimates of somebody with home, work and further places, one in five anywhere; and these places."""
+    """Estimates of somebody with home, work and further places, one in five anywhere; and these
+    places."""
     draw = np.random.default_rng(seed)
     place = draw.uniform(500, 9500, (2 + thirds, 2))
     of_class = draw.integers(0, 48, count)
@@ -190,7 +219,9 @@ def person(seed, sigma_m=100.0, count=300, thirds=2):
     z = at + sigma_m * draw.normal(size=at.shape)
     z = np.where(draw.random((count, 1)) < 0.2, draw.uniform(0, 1e4, (count, 2)), z)
     day = np.arange(count) // 10
-    return EstimatesOfUe(z, np.full(count, sigma_m), np.full(count, 0.8), of_class, day, *TOLD), place
+    return EstimatesOfUe(
+        z, np.full(count, sigma_m), np.full(count, 0.8), of_class, day, *TOLD
+    ), place
 
 
 def commuter(seed, days, sigma_m=60.0):
@@ -206,13 +237,18 @@ def commuter(seed, days, sigma_m=60.0):
             z.append(place + sigma_m * draw.normal(size=2) if right else draw.uniform(0, 1e4, 2))
     day = np.repeat(np.arange(days), 2)
     off, n = (day % 7 >= 5).astype(int), 2 * days
-    return EstimatesOfUe(np.array(z), np.full(n, sigma_m), np.full(n, 0.9), off, day, *TOLD), home, work
+    return (
+        EstimatesOfUe(np.array(z), np.full(n, sigma_m), np.full(n, 0.9), off, day, *TOLD),
+        home,
+        work,
+    )
 
 
 class TestHabits:
     @pytest.mark.parametrize("sigma_m", [50.0, 300.0])
     def test_stated_is_right(self, sigma_m):
-        """Of 30 people with two further places: about so many are found, as often right as stated."""
+        """Of 30 people with two further places: about so many are found, as often right as
+        stated."""
         right, stated = [], []
         for seed in range(30):
             said, place = person(seed, sigma_m)
@@ -293,7 +329,18 @@ def estimates(ue, places, what="centroid"):
 def view_of(ue):
     n, none = len(ue), np.zeros(len(ue), dtype=np.int64)
     model = Model(np.zeros((1, 1)))
-    return View("updates", "all", np.ones((n, 1)), none, np.asarray(ue), none, np.arange(n), model, model, None)
+    return View(
+        "updates",
+        "all",
+        np.ones((n, 1)),
+        none,
+        np.asarray(ue),
+        none,
+        np.arange(n),
+        model,
+        model,
+        None,
+    )
 
 
 def facts_of(number, clock=MONDAY, round_s=HOUR_S):
@@ -319,10 +366,15 @@ def weeks(people, rounds, sigma_m=60.0, outlier=0.1, seed=0):
     draw, said = np.random.default_rng(seed), {}
     for number in range(1, rounds + 1):
         day, hour = divmod((number - 0.5) / 24, 1)
-        at = np.array([p.at(int(day), 24 * hour) for p in people]) + sigma_m * draw.normal(size=(len(people), 2))
+        at = np.array([p.at(int(day), 24 * hour) for p in people]) + sigma_m * draw.normal(
+            size=(len(people), 2)
+        )
         anywhere = AREA.sample(draw.uniform(size=(len(people), 2)))
         false = draw.uniform(size=(len(people), 1)) < outlier
-        said[number] = (np.arange(len(people)), np.clip(np.where(false, anywhere, at), 1, [3999, 2999]))
+        said[number] = (
+            np.arange(len(people)),
+            np.clip(np.where(false, anywhere, at), 1, [3999, 2999]),
+        )
     return said
 
 
@@ -343,7 +395,11 @@ def test_two_weeks_tell_home_work_and_club(heard):
     heard.update(weeks(PEOPLE, 14 * 24))
     found, _ = play(attack(), range(1, 14 * 24 + 1))
     of = [named(found, ue) for ue in range(3)]
-    assert list(of[0]) == ["home", "work", "third 1"] and list(of[1]) == ["home", "work"] and list(of[2]) == ["home"]
+    assert (
+        list(of[0]) == ["home", "work", "third 1"]
+        and list(of[1]) == ["home", "work"]
+        and list(of[2]) == ["home"]
+    )
     for found, person in zip(of, PEOPLE, strict=True):
         for kind, place in (("home", person.home), ("work", person.work), ("third 1", person.club)):
             if place:
@@ -399,24 +455,38 @@ class TestHours:
         """29 March 2026, two in the morning: from then on an elapsed hour is shown one later."""
         clock = Clock(date(2026, 3, 28), ((26 * HOUR_S, HOUR_S),))
         seen = [Hours.of_round(facts_of(number, clock)) for number in (25, 27, 47, 48)]
-        assert [(one.day % 7, one.hour) for one in seen] == [(6, 0.5), (6, 3.5), (6, 23.5), (0, 0.5)]
-        assert Hours.of_round(facts_of(26, clock)).hour < 6 and [one.off for one in seen] == [True] * 3 + [False]
+        assert [(one.day % 7, one.hour) for one in seen] == [
+            (6, 0.5),
+            (6, 3.5),
+            (6, 23.5),
+            (0, 0.5),
+        ]
+        assert Hours.of_round(facts_of(26, clock)).hour < 6 and [one.off for one in seen] == [
+            True
+        ] * 3 + [False]
 
     @pytest.mark.parametrize("weekday", range(7))
     def test_days_go_on_where_clocks_change(self, weekday):
-        """A run that begins on a Monday too, whose weeks would else be counted one less after the change."""
+        """A run that begins on a Monday too, whose weeks would else be counted one less after the
+        change."""
         clock = Clock(date(2026, 3, 23 + weekday), (((6 - weekday) * DAY_S + 2 * HOUR_S, HOUR_S),))
         days = [Hours.of_round(facts_of(number, clock)).day[0] for number in range(1, 24 * 12)]
         assert set(np.diff(days)) == {0, 1} and days[0] % 7 == weekday
 
 
-def test_of_two_places_a_day_workdays_alone_do_not_tell_home_from_work_and_a_weekend_does(monkeypatch):
+def test_of_two_places_a_day_workdays_alone_do_not_tell_home_from_work_and_a_weekend_does(
+    monkeypatch,
+):
     draw, said = np.random.default_rng(4), {}
     home, work = np.array([500.0, 500.0]), np.array([3200.0, 2500.0])
     for day in range(14):
         there = work if day % 7 < 5 else AREA.sample(draw.uniform(size=(1, 2)))[0]
-        said[day + 1] = estimates([0, 0], np.array([home, there]) + 40 * draw.normal(size=(2, 2)), what="place")
-    monkeypatch.setattr(ClosedForm, "run", lambda self, view, facts, state, rng: (said[facts.round], state))
+        said[day + 1] = estimates(
+            [0, 0], np.array([home, there]) + 40 * draw.normal(size=(2, 2)), what="place"
+        )
+    monkeypatch.setattr(
+        ClosedForm, "run", lambda self, view, facts, state, rng: (said[facts.round], state)
+    )
     first, state = play(attack(), range(1, 5), ue=(0,), round_s=DAY_S)
     assert first.status == ["unsure"]
     second = named(play(attack(), range(5, 15), state, ue=(0,), round_s=DAY_S)[0], 0)
@@ -427,7 +497,10 @@ def test_of_two_places_a_day_workdays_alone_do_not_tell_home_from_work_and_a_wee
     ("given", "message"),
     [
         ({"outlier": 0.1}, "outlier: errors are learnt without sigma_m"),
-        ({"sigma_m": 10.0, "bias_m": 11.0}, "bias_m: a part of sigma_m 10, so at most that, got 11"),
+        (
+            {"sigma_m": 10.0, "bias_m": 11.0},
+            "bias_m: a part of sigma_m 10, so at most that, got 11",
+        ),
         ({"home_hours": [8, 8]}, "home_hours: from 8 to 8 is no time at all"),
         ({"work_hours": [16, 10]}, "work_hours: 16 to 10 must be hours of one day"),
         ({"of": {"kind": "closed-form", "name": "inner"}}, "give the name 'inner' to dwell itself"),

@@ -1,4 +1,5 @@
-"""Names linked to people whose homes are known: the law beside closed forms, the attack in runs, what is measured."""
+"""Names linked to people whose homes are known: the law beside closed forms, the attack in runs,
+what is measured."""
 
 import copy
 import itertools
@@ -41,7 +42,9 @@ class TestLaw:
         odds = log_odds(p, home_m, self.grid, 0.2)
         for j, u in itertools.product(range(3), range(5)):
             column, row = (home_m[u] // 500).astype(int)
-            assert odds[j, u] == pytest.approx(np.log(0.8 / 5 * 400 * p[j, row * 20 + column] / 0.2), rel=1e-5)
+            assert odds[j, u] == pytest.approx(
+                np.log(0.8 / 5 * 400 * p[j, row * 20 + column] / 0.2), rel=1e-5
+            )
 
     def test_probability_and_entropy_are_those_of_bayes(self):
         odds = np.log(np.array([[3.0, 1.0], [1.0, 1.0]]))
@@ -50,7 +53,9 @@ class TestLaw:
         assert bits[0] == pytest.approx(-(0.6 * np.log2(0.6) + 0.4 * np.log2(0.2)))
         assert bits[1] == pytest.approx(np.log2(3))
         nobody = identified(np.full((1, 2), -3.0), np.arange(2))
-        assert nobody[0].tolist() == [NO_PERSON] and nobody[1][0] == pytest.approx(1 / (1 + 2 * np.exp(-3)))
+        assert nobody[0].tolist() == [NO_PERSON] and nobody[1][0] == pytest.approx(
+            1 / (1 + 2 * np.exp(-3))
+        )
 
 
 AT_NIGHT = RoundContext(1, 3 * HOUR_S, Public(AREA, 1), round_s=HOUR_S, week_s=3 * HOUR_S)
@@ -66,7 +71,8 @@ def links_of(n):
 
 
 class Town:
-    """People who live apart, in different cells, and estimates of their nights with a Gaussian error."""
+    """People who live apart, in different cells, and estimates of their nights with a Gaussian
+    error."""
 
     def __init__(self, n, seed=0):
         self.rng = np.random.default_rng(seed)
@@ -89,10 +95,15 @@ class TestLinker:
 
     def test_estimates_that_say_nothing_link_by_chance(self):
         """Over 60 draws of 20 people: one in 20, and every person once."""
-        linker, right = HomeLinker(Town(20).directory, (0.0, 6.0), 0.0, ErrorModel.plain(1e5, 0.5)), []
+        linker, right = (
+            HomeLinker(Town(20).directory, (0.0, 6.0), 0.0, ErrorModel.plain(1e5, 0.5)),
+            [],
+        )
         z_m = np.full((20, 1, 2), 5000.0)
         for draw in range(1, 61):
-            said = linker.linked(Residents(), links_of(20), z_m, None, AT_NIGHT, rng_of(draw)).identities
+            said = linker.linked(
+                Residents(), links_of(20), z_m, None, AT_NIGHT, rng_of(draw)
+            ).identities
             assert sorted(said.person.tolist()) == list(range(20))
             right.append(float(np.mean(said.person == np.arange(20))))
         assert np.mean(right) == pytest.approx(1 / 20, abs=4 * np.sqrt(0.05 * 0.95 / 1200))
@@ -111,10 +122,14 @@ class TestMeasures:
         directory = Directory(("a", "b", "c"), np.zeros((3, 2)))
         person, probability = np.array([2, 1, NO_PERSON, 0]), np.array([0.9, 0.5, 0.8, 0.4])
         said = Identities(5, np.arange(4), person, probability, np.array([0.0, 1.0, 2.0, 3.0]))
-        names = replace(Names.start(PerRound(), 4), of=np.array([2, 0, 1, 3]), now=np.array([1, 2, 0, 3]))
+        names = replace(
+            Names.start(PerRound(), 4), of=np.array([2, 0, 1, 3]), now=np.array([1, 2, 0, 3])
+        )
         row = identification(said, directory, ("a", "b", "c", "d"), names)
         assert [row[k] for k in ("people", "names", "given", "told", "others")] == [3, 3, 3, 4, 1]
-        assert row["right_share"] == pytest.approx(1 / 3) and row["chance_share"] == pytest.approx(1 / 3)
+        assert row["right_share"] == pytest.approx(1 / 3) and row["chance_share"] == pytest.approx(
+            1 / 3
+        )
         assert row["probability"] == pytest.approx((0.9 + 0.5 + 0.4) / 3)
         assert row["anonymity_set"] == pytest.approx((1 + 2 + 4 + 8) / 4)
 
@@ -122,11 +137,14 @@ class TestMeasures:
 # -- the attack in runs
 
 COMMUTERS = {
-    "world.duration_s": 2 * DAY_S, "world.tick_s": 600, "world.first_day": "2026-01-05",
+    "world.duration_s": 2 * DAY_S,
+    "world.tick_s": 600,
+    "world.first_day": "2026-01-05",
     "world.city": {"kind": "open-field", "width_m": 2400, "height_m": 1800},
     "world.ues": {"count": 8, "mobility": {"kind": "commuter"}},
-    "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}, "learning.round_s": 3 * HOUR_S,
-}  # fmt: skip
+    "world.radio.uplink": {"kind": "oma", "decoding": "error-free"},
+    "learning.round_s": 3 * HOUR_S,
+}
 NEW = {"kind": "per-round"}
 
 
@@ -148,7 +166,11 @@ class TestRuns:
         summary = run(commuters(tiny, {"pseudonyms": NEW}, homes="known"), tmp_path)
         rows = table(tmp_path, "identities")
         nights = rows[(rows["round"] % 8 == 0) & (rows.names > 0)]
-        assert len(nights) >= 2 and (nights.right_share == 1.0).all() and (rows.chance_share == 1 / 8).all()
+        assert (
+            len(nights) >= 2
+            and (nights.right_share == 1.0).all()
+            and (rows.chance_share == 1 / 8).all()
+        )
         assert summary["identities.re-identify.chance_right.percent"] == 12.5
 
     @pytest.mark.slow
@@ -166,7 +188,8 @@ class TestFiles:
     @pytest.mark.slow
     @pytest.mark.parametrize("cut", [False, True])
     def test_a_run_of_other_homes_is_another_run(self, cut, tiny, tmp_path, table_bytes):
-        """Finished or not: refused as the file has other content, and begun anew where it may be replaced."""
+        """Finished or not: refused as the file has other content, and begun anew where it may be
+        replaced."""
 
         def stopped(progress):
             if cut and progress.values["time_s"] >= DAY_S:
@@ -179,7 +202,9 @@ class TestFiles:
             run(study, folder, stopped)
         before = {file.name: file.read_bytes() for file in folder.iterdir()}
         path.write_text("user,x_m,y_m\na,100,100\nb,200,100\n")
-        with pytest.raises(BadInput, match=r"finished run that read .*homes.csv with other content; add --replace"):
+        with pytest.raises(
+            BadInput, match=r"finished run that read .*homes.csv with other content; add --replace"
+        ):
             run(study, folder)
         assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
         run(study, folder, replace=True)
@@ -200,14 +225,32 @@ class TestFiles:
         ("text", "said"),
         [
             ("user,x_m\na,1\n", "give either columns x_m and y_m, or lat and lon, beside user"),
-            ("x_m,y_m\n1,2\n", "no column user; a file of homes has user, and x_m and y_m, or lat and lon"),
-            ("user,lat,lon\na,1,2\n", "lat and lon mean nothing in a world of local metres; give x_m and y_m"),
+            (
+                "x_m,y_m\n1,2\n",
+                "no column user; a file of homes has user, and x_m and y_m, or lat and lon",
+            ),
+            (
+                "user,lat,lon\na,1,2\n",
+                "lat and lon mean nothing in a world of local metres; give x_m and y_m",
+            ),
             ("user,x_m,y_m\n", "has a header but no rows"),
-            ("user,x_m,y_m\na,1,two\n", "line 2, column y_m: 'two' is not a number in [-1e+08, 1e+08]"),
-            ("user,x_m,y_m\na,1,2\n,1,2\n", "line 3, column user: 0 characters; give a name of 1 to 200"),
+            (
+                "user,x_m,y_m\na,1,two\n",
+                "line 2, column y_m: 'two' is not a number in [-1e+08, 1e+08]",
+            ),
+            (
+                "user,x_m,y_m\na,1,2\n,1,2\n",
+                "line 3, column user: 0 characters; give a name of 1 to 200",
+            ),
             ("user,x_m,y_m\na,1,2\na,3,4\n", "user 'a' stands twice; give each user one home"),
-            ("user,x_m,y_m\na,-1,-2\n", "none of 1 homes lies in the area of the world; give homes within it"),
-            ("user,x_m,y_m\n" + "".join(f"u{i},1,2\n" for i in range(20_001)), "more than 20,000 people"),
+            (
+                "user,x_m,y_m\na,-1,-2\n",
+                "none of 1 homes lies in the area of the world; give homes within it",
+            ),
+            (
+                "user,x_m,y_m\n" + "".join(f"u{i},1,2\n" for i in range(20_001)),
+                "more than 20,000 people",
+            ),
         ],
     )
     def test_a_bad_file_is_refused_in_one_line(self, text, said, tmp_path, capsys):

@@ -1,4 +1,5 @@
-"""Images: files read strictly, partitions, classifiers against plain autograd, and runs without places."""
+"""Images: files read strictly, partitions, classifiers against plain autograd, and runs without
+places."""
 
 import dataclasses
 import gzip
@@ -36,7 +37,9 @@ CPU = torch.device("cpu")
 def idx(values):
     """The bytes of an IDX file."""
     values = np.asarray(values, dtype=np.uint8)
-    return struct.pack(f">{1 + values.ndim}I", 0x0800 + values.ndim, *values.shape) + values.tobytes()
+    return (
+        struct.pack(f">{1 + values.ndim}I", 0x0800 + values.ndim, *values.shape) + values.tobytes()
+    )
 
 
 def folder_of(path, side=16):
@@ -46,7 +49,9 @@ def folder_of(path, side=16):
     for name, count in (("train", 60), ("t10k", 30)):
         images = gzip.compress(idx(rng.integers(0, 256, (count, side, side))))
         (path / f"{name}-images-idx3-ubyte.gz").write_bytes(images)
-        (path / f"{name}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(np.arange(count) % 3)))
+        (path / f"{name}-labels-idx1-ubyte.gz").write_bytes(
+            gzip.compress(idx(np.arange(count) % 3))
+        )
     return path
 
 
@@ -117,7 +122,18 @@ def test_the_digits_are_split_class_by_class():
 def test_mnist_is_what_it_was_published_as(data_folder):
     mnist = collection(str(data_folder / "mnist"))
     assert mnist.train.shape == (60_000, 784) and mnist.held_out.shape == (10_000, 784)
-    assert mnist.per_class.tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]  # LeCun's counts
+    assert mnist.per_class.tolist() == [
+        5923,
+        6742,
+        5958,
+        6131,
+        5842,
+        5421,
+        5918,
+        6265,
+        5851,
+        5949,
+    ]  # LeCun's counts
     assert mnist.label[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
 
 
@@ -125,7 +141,8 @@ def test_mnist_is_what_it_was_published_as(data_folder):
 
 
 def hands(data, n_ue, rng=RNG):
-    """The images (an index of each) and the number of each class (n_ue, classes) of every device."""
+    """The images (an index of each) and the number of each class (n_ue, classes) of every
+    device."""
     state, label = data.start(n_ue, rng), collection(None).label
     found = [state.index[a:b] for a, b in pairwise(state.ptr)]
     return found, np.array([np.bincount(label[hand], minlength=10) for hand in found])
@@ -153,7 +170,9 @@ def test_label_skew_gives_each_device_its_classes_and_its_size():
 )
 def test_no_image_is_in_two_hands(data, n_ue, least):
     found, counts = hands(data, n_ue, Streams(0).at("data"))
-    assert len(np.unique(np.concatenate(found))) == counts.sum() and counts.sum(axis=1).min() >= least
+    assert (
+        len(np.unique(np.concatenate(found))) == counts.sum() and counts.sum(axis=1).min() >= least
+    )
     if isinstance(data.partition, LabelSkew):
         assert ((counts[3:] > 0).sum(axis=1) == data.partition.labels).all()
 
@@ -172,11 +191,23 @@ def test_dirichlet_concentrates_as_alpha_falls():
     [
         ({"partition": LabelSkew(iid=9)}, 4, "9 IID devices of 4"),
         ({"partition": LabelSkew(iid=0, labels=11)}, 4, "11 classes a device, the images have 10"),
-        ({"partition": LabelSkew(iid=1), "samples": 200}, 4, "ue1 is to hold 200 .* gives it 1[0-9][0-9] are left"),
+        (
+            {"partition": LabelSkew(iid=1), "samples": 200},
+            4,
+            "ue1 is to hold 200 .* gives it 1[0-9][0-9] are left",
+        ),
         ({"partition": LabelSkew(iid=0, labels=1), "samples": (1, 80)}, 20, "leave samples out"),
-        ({"partition": Dirichlet(), "samples": 100}, 15, "ue14 .* dirichlet gives it 42 .* fewer samples or UEs"),
+        (
+            {"partition": Dirichlet(), "samples": 100},
+            15,
+            "ue14 .* dirichlet gives it 42 .* fewer samples or UEs",
+        ),
         ({"partition": Dirichlet()}, 1500, r"world\.ues\.count: ue1442 .* take fewer UEs"),
-        ({"partition": LabelSkew(labels=1)}, 1440, r"world\.ues\.count: .* gives it 0 are left that no other UE holds"),
+        (
+            {"partition": LabelSkew(labels=1)},
+            1440,
+            r"world\.ues\.count: .* gives it 0 are left that no other UE holds",
+        ),
     ],
 )
 def test_what_cannot_be_dealt_is_refused(changes, n_ue, says):
@@ -188,7 +219,9 @@ def test_what_cannot_be_dealt_is_refused(changes, n_ue, says):
 
 def observed(*ue):
     ue = np.array(ue, dtype=np.int64)
-    return Observations(ue, np.zeros(len(ue)), np.zeros((len(ue), 2)), np.zeros_like(ue), np.zeros(len(ue)))
+    return Observations(
+        ue, np.zeros(len(ue)), np.zeros((len(ue), 2)), np.zeros_like(ue), np.zeros(len(ue))
+    )
 
 
 def test_devices_keep_their_images_and_take_part_when_they_measure():
@@ -218,7 +251,9 @@ def plain(net, w, x, y, batches, learning_rate, image):
             h = functional.max_pool2d(functional.conv2d(h, k2, b2), 2)
             if net.batch_norm:
                 h = functional.batch_norm(h, None, None, *gain_offset, training=True)
-            out = functional.linear(functional.relu(functional.linear(h.flatten(1), w3, b3)), w4, b4)
+            out = functional.linear(
+                functional.relu(functional.linear(h.flatten(1), w3, b3)), w4, b4
+            )
         else:
             w1, b1, w2, b2 = layers
             out = (z.flatten(1) @ w1 + b1).relu() @ w2 + b2
@@ -235,7 +270,14 @@ def local_of(counts, image, ue=None):
     x = [g.integers(0, 256, (n, pixels), dtype=np.uint8) for g, n in zip(draw, counts, strict=True)]
     y = [g.integers(0, image.classes, n).astype(float) for g, n in zip(draw, counts, strict=True)]
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Local(ue, np.zeros(len(ue), np.int64), ptr, np.concatenate(x), np.concatenate(y), np.zeros(ptr[-1]))
+    return Local(
+        ue,
+        np.zeros(len(ue), np.int64),
+        ptr,
+        np.concatenate(x),
+        np.concatenate(y),
+        np.zeros(ptr[-1]),
+    )
 
 
 NETS = [(Perceptron(hidden=(6,)), DIGITS), (Cnn(channels=(2, 3), hidden=4), ImageFormat(16, 16, 5))]
@@ -247,7 +289,9 @@ def test_a_full_batch_step_is_autograd_s(net, image):
     made = Classifier(net, image, CPU).train(start, data, DeviceSteps(0.1, 1.0, 1), RNG)
     for k in range(2):
         mine = slice(*data.ptr[k : k + 2])
-        after = plain(net, start[0], data.x[mine], data.y[mine], [np.arange(data.count[k])], 0.1, image)
+        after = plain(
+            net, start[0], data.x[mine], data.y[mine], [np.arange(data.count[k])], 0.1, image
+        )
         np.testing.assert_allclose(made.values[k], after - start[0].astype(np.float32), atol=2e-6)
 
 
@@ -257,7 +301,10 @@ def test_pooling_is_that_of_torch_also_of_equal_numbers(shape, number):
     whole = torch.randn(shape, dtype=number, generator=torch.Generator().manual_seed(0)).round()
     pulls = torch.randn((*shape[:2], shape[2] // 2, shape[3] // 2), dtype=number)
     found, expected = [], []
-    for law, to in ((max_pooled, found), (partial(torch.nn.functional.max_pool2d, kernel_size=2), expected)):
+    for law, to in (
+        (max_pooled, found),
+        (partial(torch.nn.functional.max_pool2d, kernel_size=2), expected),
+    ):
         x = whole.clone().requires_grad_()
         to += [law(x), torch.autograd.grad((law(x) * pulls).sum(), x)[0]]
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
@@ -277,7 +324,10 @@ def test_gradients_are_clipped_image_by_image(net, image):
     for k in range(2):
         rows = range(*data.ptr[k : k + 2])
         begin = start[0].astype(np.float32)
-        each = [plain(net, start[0], data.x[[i]], data.y[[i]], [np.zeros(1, int)], 1.0, image) - begin for i in rows]
+        each = [
+            plain(net, start[0], data.x[[i]], data.y[[i]], [np.zeros(1, int)], 1.0, image) - begin
+            for i in rows
+        ]
         norms = np.linalg.norm(each, axis=1)
         assert norms.min() < clip < norms.max() or norms.min() > clip
         cut = [e * min(1.0, clip / n) for e, n in zip(each, norms, strict=True)]
@@ -285,15 +335,22 @@ def test_gradients_are_clipped_image_by_image(net, image):
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize(("hidden", "rate", "clip"), [(6, 0.5, 0.3), (64, 1e-3, 1e-3), (64, 1e-4, 1e-12)])
+@pytest.mark.parametrize(
+    ("hidden", "rate", "clip"), [(6, 0.5, 0.3), (64, 1e-3, 1e-3), (64, 1e-4, 1e-12)]
+)
 def test_an_image_moves_an_update_by_its_bound_at_most(hidden, rate, clip, bits):
-    """However small a step is beside the weights, which round to 3e-9 at 32 bits, and to 6e-18 at 64."""
+    """However small a step is beside the weights, which round to 3e-9 at 32 bits, and to 6e-18 at
+    64."""
     net = Perceptron(hidden=(hidden,))
-    learner = ImageNet(network=net, learning_rate=rate, batch_share=1.0, sample_clip=clip, precision=bits)
+    learner = ImageNet(
+        network=net, learning_rate=rate, batch_share=1.0, sample_clip=clip, precision=bits
+    )
     model = learner.init(Public(Area(0, 0, 1, 1), 1, images=DIGITS), RNG)
     data = local_of([140, 40], DIGITS)
     made = learner.local(model, "all", data, RNG)
-    assert made.bound.unit == "record" and made.bound.norm == pytest.approx(rate * clip / 40, rel=1e-3, abs=2e-15)
+    assert made.bound.unit == "record" and made.bound.norm == pytest.approx(
+        rate * clip / 40, rel=1e-3, abs=2e-15
+    )
     for i in range(0, 180, 15):
         x, y = data.x.copy(), data.y.copy()
         x[i], y[i] = 255 - x[i], (y[i] + 3) % 10
@@ -320,7 +377,8 @@ def test_no_bound_on_records_where_none_is_proven():
 
 @pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])
 def test_cohorts_train_as_solo_devices_do(net, image):
-    """Devices of different size together, and each alone: the same steps, padding touches nobody."""
+    """Devices of different size together, and each alone: the same steps, padding touches
+    nobody."""
     counts, start, how = [13, 1, 40, 7], net.start(1, image, RNG), DeviceSteps(0.1, 0.3, 2)
     together = Classifier(net, image, CPU).train(start, local_of(counts, image), how, RNG)
     assert how.batch(np.array(counts)).tolist() == [4, 1, 12, 3]
@@ -329,7 +387,9 @@ def test_cohorts_train_as_solo_devices_do(net, image):
         np.testing.assert_allclose(together.values[k], alone.values[0], atol=2e-6)
     again = Classifier(net, image, CPU).train(start, local_of(counts, image), how, RNG)
     np.testing.assert_array_equal(together.values, again.values)
-    other = Classifier(net, image, CPU).train(start, local_of(counts, image), how, Streams(5).at("data"))
+    other = Classifier(net, image, CPU).train(
+        start, local_of(counts, image), how, Streams(5).at("data")
+    )
     assert np.abs(together.values - other.values).max() > 1e-4
 
 
@@ -338,7 +398,14 @@ def test_a_classifier_learns_the_digits():
     public = Public(Area(0, 0, 1, 1), 1, images=digits.format)
     model = learner.init(public, RNG)
     n = len(digits.label)
-    one = Local(np.array([0]), np.array([0]), np.array([0, n]), digits.train, digits.label.astype(float), np.zeros(n))
+    one = Local(
+        np.array([0]),
+        np.array([0]),
+        np.array([0, n]),
+        digits.train,
+        digits.label.astype(float),
+        np.zeros(n),
+    )
     nobody = np.zeros(len(digits.held_out_label), dtype=np.int64)
     held = HeldOut(nobody, nobody, digits.held_out, digits.held_out_label.astype(float), nobody)
     for r in range(30):
@@ -353,15 +420,25 @@ def test_a_classifier_learns_the_digits():
 
 
 IMAGES = {
-    "learning.data": {"kind": "images", "partition": {"kind": "label-skew", "iid": 1}, "samples": 40},
-    "learning.learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [12]}, "learning_rate": 0.1},
+    "learning.data": {
+        "kind": "images",
+        "partition": {"kind": "label-skew", "iid": 1},
+        "samples": 40,
+    },
+    "learning.learner": {
+        "kind": "image-net",
+        "network": {"kind": "mlp", "hidden": [12]},
+        "learning_rate": 0.1,
+    },
     "learning.attacks": [],
 }
 
 
 def test_a_run_on_images_says_nothing_of_places(tiny, tmp_path):
     summary = run(tiny(IMAGES), tmp_path / "r")
-    assert summary["utility.accuracy_percent"] is not None and summary["samples.count"] == 2 * 4 * 40
+    assert (
+        summary["utility.accuracy_percent"] is not None and summary["samples.count"] == 2 * 4 * 40
+    )
     assert summary["metric.learner.accuracy_percent.last"] == summary["utility.accuracy_percent"]
     of_places = [k for k in summary if k.startswith(("attack.", "baseline.", "users.", "theorem."))]
     assert not of_places and "utility.rmse_db" not in summary
@@ -369,9 +446,15 @@ def test_a_run_on_images_says_nothing_of_places(tiny, tmp_path):
     updates = read_table(tmp_path / "r", "updates")
     np.testing.assert_allclose(updates["weight"], 0.25)
     assert np.isnan(updates["x_m"]).all() and not len(read_table(tmp_path / "r", "leakage")["ue"])
-    page = re.sub(r"<(script|style).*?</\1>", "", report(tmp_path / "r").read_text(), flags=re.DOTALL)
-    page = re.sub(r'<section id="words">.*?</section>', "", page, flags=re.DOTALL)  # meanings of words
-    page = re.sub(r'<p class="caption" data-needs.*?</p>', "", page, flags=re.DOTALL)  # of maps that have such data
+    page = re.sub(
+        r"<(script|style).*?</\1>", "", report(tmp_path / "r").read_text(), flags=re.DOTALL
+    )
+    page = re.sub(
+        r'<section id="words">.*?</section>', "", page, flags=re.DOTALL
+    )  # meanings of words
+    page = re.sub(
+        r'<p class="caption" data-needs.*?</p>', "", page, flags=re.DOTALL
+    )  # of maps that have such data
     assert "accuracy" in page.lower()
     for word in ("nan", "centroid", "home of", "a home", "rmse"):
         assert word not in page.lower(), word
@@ -380,10 +463,24 @@ def test_a_run_on_images_says_nothing_of_places(tiny, tmp_path):
 def test_bad_folders_leave_with_one_line_and_no_run(tmp_path, capsys):
     out = tmp_path / "r"
     for folder in (tmp_path / "none", tmp_path):
-        arguments = ["run", "lapa/aggregation", "--set", f"learning.data.folder={folder}", "--out", str(out)]
+        arguments = [
+            "run",
+            "lapa/aggregation",
+            "--set",
+            f"learning.data.folder={folder}",
+            "--out",
+            str(out),
+        ]
         assert main([*arguments, "--quiet"]) == 2
         said = capsys.readouterr().err.strip()
         assert "\n" not in said and "learning.data.folder" in said and not out.exists()
-    arguments = ["run", "lapa/aggregation", "--set", "learning.learner.network={kind: cnn}", "--out", str(out)]
+    arguments = [
+        "run",
+        "lapa/aggregation",
+        "--set",
+        "learning.learner.network={kind: cnn}",
+        "--out",
+        str(out),
+    ]
     assert main([*arguments, "--quiet"]) == 2 and not out.exists()
     assert "take network" in capsys.readouterr().err

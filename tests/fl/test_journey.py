@@ -21,7 +21,8 @@ NOISY = {"kind": "noma", "decoding": "noisy", "norm_bound": 1.0}
 
 @pytest.fixture
 def played(tiny, tmp_path, monkeypatch):
-    """Of a run with these changes: what each step of its phases was given and gave, by the name of the step."""
+    """Of a run with these changes: what each step of its phases was given and gave, by the name of
+    the step."""
     steps = {}
 
     def kept(name):
@@ -62,7 +63,9 @@ def test_the_page_names_modules_that_are_there_and_steps_in_the_order_of_the_cod
 def test_a_buffer_ends_with_all_rows_of_the_ue_that_fills_it(enough, ues):
     ue, decoded = np.array([4, 4, 7, 2, 2, 9]), np.array([True, True, False, True, True, False])
     first = np.unique(ue, return_index=True)[1]
-    rows = SimpleNamespace(ue=ue, first=first, channel=SimpleNamespace(decoded=decoded), select=lambda some: ue[some])
+    rows = SimpleNamespace(
+        ue=ue, first=first, channel=SimpleNamespace(decoded=decoded), select=lambda some: ue[some]
+    )
     buffer = Flight(arrived=rows).buffer(enough)
     assert (None if buffer is None else list(dict.fromkeys(buffer.tolist()))) == ues
     assert buffer is None or buffer.tolist() == [one for one in ue.tolist() if one in ues]
@@ -72,24 +75,36 @@ def test_a_buffer_ends_with_all_rows_of_the_ue_that_fills_it(enough, ues):
 def test_an_update_keeps_its_row_from_step_to_step(played, air):
     interface = {"world.radio.dynamic_uplink": {"link_adaptation": "grant"}} if air else {}
     steps = played({"world.radio.uplink": NOISY, "learning.threat": EAVESDROPPER, **interface})
-    phases = list(zip(*(steps[name] for name in ("depart", "receive", "merge", "attack")), strict=True))
+    phases = list(
+        zip(*(steps[name] for name in ("depart", "receive", "merge", "attack")), strict=True)
+    )
     assert len(phases) == 2
     for departed, received, merged, attacked in phases:
         (_, phase, local, _), (left, sending, _) = departed
         n, k, d = len(local.ue), len(np.unique(local.ue)), phase.model.parameters.shape[1]
         assert left.made.rows(slice(None)).shape == left.sent.rows(slice(None)).shape == (n, d)
-        assert len(sending.cohort.ue) == len(sending.cohort.power_w) == len(sending.at_antenna.ue) == k
+        assert (
+            len(sending.cohort.ue) == len(sending.cohort.power_w) == len(sending.at_antenna.ue) == k
+        )
         assert (sending.cohort.ue[sending.of_row] == left.ue).all()
         assert (sending.planned is None) == air and (air or len(sending.planned.sinr) == k)
         assert left.uplink is left.got is left.heard is left.group is None
         came = received[1]
-        assert came.made is left.made and came.sent is left.sent and isinstance(came.uplink, SentUploads) == air
+        assert (
+            came.made is left.made
+            and came.sent is left.sent
+            and isinstance(came.uplink, SentUploads) == air
+        )
         assert len(came.channel.decoded) == len(came.overheard.decoded) == n
         noisy = came.channel.noise_std > 0
         for decoded in (came.got, came.heard):
             assert decoded.rows(slice(None)).shape == (n, d)
-            assert ((decoded.rows(noisy) != left.sent.rows(noisy)).any(axis=1)).all() and noisy.any()
+            assert (
+                (decoded.rows(noisy) != left.sent.rows(noisy)).any(axis=1)
+            ).all() and noisy.any()
         step = merged[1]
         assert step.view is None and step.model.parameters.shape == phase.model.parameters.shape
-        assert (step.uploads.weight > 0).tolist() == came.channel.decoded.tolist() and step.uploads.got is came.got
+        assert (
+            step.uploads.weight > 0
+        ).tolist() == came.channel.decoded.tolist() and step.uploads.got is came.got
         assert attacked[1].view.update.shape == (came.overheard.decoded.sum(), d)

@@ -1,4 +1,5 @@
-"""What a round leaks: the table `tracking` from its definitions, lists of places against chance, and a run in two."""
+"""What a round leaks: the table `tracking` from its definitions, lists of places against chance,
+and a run in two."""
 
 import json
 from dataclasses import replace
@@ -42,7 +43,8 @@ def belief():
 
 
 def row(truth_m):
-    """That of UE 4, which is truly there; UE 7 was measured and is unknown, UE 9 the other way round."""
+    """That of UE 4, which is truly there; UE 7 was measured and is unknown, UE 9 the other way
+    round."""
     there = Whereabouts(np.array([3, 3]), np.array([4, 7]), np.array([truth_m, [0.0, 0.0]]))
     found = compared("tracker", belief(), there, None, NEAR_M, hindsight=False)
     assert found["ue"].tolist() == [4] and found["round"] == [3] and found["time_s"] == [1800.0]
@@ -60,9 +62,12 @@ def distance_m(place_m):
     [((150.0, 470.0), False, True), ((550.0, 470.0), True, False), ((350.0, 450.0), False, False)],
 )
 def test_success_is_that_of_the_disc_and_error_that_of_the_answer(truth_m, of_answer, of_disc):
-    """The answer of least distance is the middle of the line, and the disc that holds most is at its end."""
+    """The answer of least distance is the middle of the line, and the disc that holds most is at
+    its end."""
     found = row(truth_m)
-    assert (found["x_m"], found["y_m"]) == pytest.approx((550.0, 450.0), abs=10.0)  # finer than cells
+    assert (found["x_m"], found["y_m"]) == pytest.approx(
+        (550.0, 450.0), abs=10.0
+    )  # finer than cells
     assert (found["disc_x_m"], found["disc_y_m"]) == (150.0, 450.0)
     assert found["disc_probability"] == pytest.approx(0.4 * SHARE, rel=0.03)
     assert found["error_m"] == pytest.approx(np.hypot(truth_m[0] - 550, truth_m[1] - 450), abs=10.0)
@@ -72,8 +77,12 @@ def test_success_is_that_of_the_disc_and_error_that_of_the_answer(truth_m, of_an
 def test_what_is_stated_is_the_mean_over_the_belief_and_what_is_true_the_mean_to_the_truth():
     found, p = row((550.0, 470.0)), belief().probability[0]
     assert found["stated_error_m"] == pytest.approx(p @ distance_m([550, 450]), rel=1e-4)
-    assert found["expected_distance_m"] == pytest.approx(p @ np.hypot(*(GRID.place_m - [550.0, 470.0]).T), abs=8.0)
-    assert found["entropy_bits"] == pytest.approx(-sum(x * np.log2(x) for x in (0.4, 0.2, 0.2, 0.2)), abs=1e-5)
+    assert found["expected_distance_m"] == pytest.approx(
+        p @ np.hypot(*(GRID.place_m - [550.0, 470.0]).T), abs=8.0
+    )
+    assert found["entropy_bits"] == pytest.approx(
+        -sum(x * np.log2(x) for x in (0.4, 0.2, 0.2, 0.2)), abs=1e-5
+    )
     assert found["area50_m2"] < found["area90_m2"]
 
 
@@ -81,7 +90,9 @@ def test_a_truth_is_in_the_area_of_half_only_where_belief_is_highest():
     for truth_m, in50, in90 in (((150.0, 450.0), 1, 1), ((350.0, 450.0), 0, 0)):
         found = row(truth_m)
         assert (found["in50"], found["in90"]) == (in50, in90)
-        assert found["prior_expected_distance_m"] == pytest.approx(belief().prior @ distance_m(truth_m), rel=1e-3)
+        assert found["prior_expected_distance_m"] == pytest.approx(
+            belief().prior @ distance_m(truth_m), rel=1e-3
+        )
     two = belief().only(np.array([1]))  # 0.7 and 0.3: the second is in the area of 90 % alone
     there = Whereabouts(np.array([3]), np.array([9]), np.array([[450.0, 150.0]]))
     found = compared("tracker", two, there, None, NEAR_M, hindsight=True)
@@ -114,36 +125,51 @@ TRUE = np.array([[300.0, 300.0], [1000.0, 700.0], [1010.0, 700.0], [1990.0, 1490
 def drawn_score(draw, radius_m, count, tries=4_000):
     """Mean precision and coverage of lists drawn at random."""
     rng = np.random.default_rng(1)
-    return np.mean([listed_score(draw(rng, count), TRUE, radius_m, count) for _ in range(tries)], axis=0)
+    return np.mean(
+        [listed_score(draw(rng, count), TRUE, radius_m, count) for _ in range(tries)], axis=0
+    )
 
 
 class TestScores:
     def test_a_planted_list(self):
         listed_m = np.array([[310.0, 300.0], [1005.0, 700.0], [50.0, 50.0]])
-        assert listed_score(listed_m, TRUE, 20.0, 4).tolist() == [2 / 4, 3 / 4]  # the fourth is missing: wrong
+        assert listed_score(listed_m, TRUE, 20.0, 4).tolist() == [
+            2 / 4,
+            3 / 4,
+        ]  # the fourth is missing: wrong
 
     def test_uniform_places_find_one_disc_by_its_area(self):
         share = np.pi * 50**2 / (2000 * 1500)
-        assert uniform_score(TRUE[:1], AREA, 50.0, 8) == pytest.approx([share, 1 - (1 - share) ** 8], rel=5e-4)
+        assert uniform_score(TRUE[:1], AREA, 50.0, 8) == pytest.approx(
+            [share, 1 - (1 - share) ** 8], rel=5e-4
+        )
 
     def test_middles_of_buildings_as_drawn_by_floor_area(self):
         middle_m, weight = np.random.default_rng(2).uniform(0, 1500, (40, 2)), np.arange(1.0, 41.0)
-        found = drawn_score(lambda rng, n: middle_m[rng.choice(40, n, p=weight / weight.sum())], 250.0, 5)
+        found = drawn_score(
+            lambda rng, n: middle_m[rng.choice(40, n, p=weight / weight.sum())], 250.0, 5
+        )
         expected = buildings_score(TRUE, np.column_stack([middle_m, weight]), 250.0, 5)
         assert expected == pytest.approx(found, rel=0.05)
 
     def test_rows_hold_the_same_list_against_those_who_take_part_and_those_who_do_not(self):
         home_m, work_m = TRUE[:2], np.array([[np.nan, np.nan], [1500.0, 200.0]])
-        town = {"participants": Places(home_m, work_m), "aside": Places(TRUE[2:], np.full((2, 2), np.nan))}
+        town = {
+            "participants": Places(home_m, work_m),
+            "aside": Places(TRUE[2:], np.full((2, 2), np.nan)),
+        }
         how = Leakage(list_places=2, list_hit_radius_m=25.0)
         rows = list(scores({"a": home_m}, town, AREA, np.zeros((0, 3)), how))
         assert [(row["source"], row["attack"], row["residents"]) for row in rows] == [
-            ("attack", "a", "participants"), ("uniform", "", "participants"),
-            ("attack", "a", "aside"), ("uniform", "", "aside"),
-        ]  # fmt: skip
+            ("attack", "a", "participants"),
+            ("uniform", "", "participants"),
+            ("attack", "a", "aside"),
+            ("uniform", "", "aside"),
+        ]
         assert [(rows[k]["precision_percent"], rows[k]["coverage_percent"]) for k in (0, 2)] == [
-            (100, pytest.approx(200 / 3)), (50, 50),
-        ]  # fmt: skip
+            (100, pytest.approx(200 / 3)),
+            (50, 50),
+        ]
 
 
 class TestLists:
@@ -157,8 +183,17 @@ class TestLists:
         assert found.tolist() == [[250, 150], [50, 50], [350, 350]]
 
     def test_of_an_attack_without_maps_where_most_of_what_it_names_lies(self):
-        at = [(300.0, 300.0), (310.0, 300.0), (305.0, 295.0), (1000.0, 700.0), (1001.0, 700.0), (50.0, 1400.0)]
-        named = [{"attack": "a", "x_m": x, "y_m": y} for x, y in at] + [{"attack": "b", "x_m": 9.0, "y_m": 9.0}]
+        at = [
+            (300.0, 300.0),
+            (310.0, 300.0),
+            (305.0, 295.0),
+            (1000.0, 700.0),
+            (1001.0, 700.0),
+            (50.0, 1400.0),
+        ]
+        named = [{"attack": "a", "x_m": x, "y_m": y} for x, y in at] + [
+            {"attack": "b", "x_m": 9.0, "y_m": 9.0}
+        ]
         found = most_named(named, "a", AREA, Leakage(list_places=2))
         assert found == pytest.approx(np.array([[305.0, 300.0], [1000.0, 700.0]]), abs=25)
 
@@ -166,7 +201,11 @@ class TestLists:
 @pytest.mark.parametrize("every", [1, 3, 4])
 def test_leakage_is_measured_once_in_each_block_of_rounds_whoever_was_there(every):
     """Of two UEs in turn: one that was not there in the last measured round changes nothing."""
-    how, tracks, measured = Leakage(every_rounds=every), {(ue, 0): Track.empty() for ue in (0, 1)}, []
+    how, tracks, measured = (
+        Leakage(every_rounds=every),
+        {(ue, 0): Track.empty() for ue in (0, 1)},
+        [],
+    )
     for number in range(1, 25):
         now = SimpleNamespace(round=number, last=False, heard=number != 8, names_end=0)
         if is_due(how, tracks, now):

@@ -8,7 +8,15 @@ from estimates import said
 
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, OwnEstimates, Pace, fitted, lasting_m, named_places
+from fl.attacks.learnt_errors import (
+    MOST_RANKS,
+    LearntErrors,
+    OwnEstimates,
+    Pace,
+    fitted,
+    lasting_m,
+    named_places,
+)
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population, _rsrp_dbm, made_up, positions_m
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.error_model import ErrorModel
@@ -35,7 +43,9 @@ def test_centroids_count_once_and_places_by_weight():
     assert z[2, :2].tolist() == [[30, 40], [10, 20]] and np.isnan(z[2, 2:]).all()
 
 
-@pytest.mark.parametrize(("gain", "sigma", "outlier"), [(1.0, 150.0, 0.2), (0.3, 80.0, 0.05), (1.0, 20.0, 0.5)])
+@pytest.mark.parametrize(
+    ("gain", "sigma", "outlier"), [(1.0, 150.0, 0.2), (0.3, 80.0, 0.05), (1.0, 20.0, 0.5)]
+)
 def test_the_fit_finds_the_model_that_drew_the_estimates(gain, sigma, outlier):
     truth = AREA.sample(DRAW.uniform(size=(4000, 2)))
     z = np.array([500.0, 200.0]) + gain * truth + sigma * DRAW.normal(size=truth.shape)
@@ -66,7 +76,8 @@ def test_estimates_that_do_not_depend_on_the_truth_say_nothing():
 
 
 def test_likelihoods_are_densities_of_estimates():
-    """Over all estimates, the likelihood of one place integrates to 1 up to what lies outside of the area."""
+    """Over all estimates, the likelihood of one place integrates to 1 up to what lies outside of
+    the area."""
     one, offset_m = np.array([1.0]), np.array([[1000.0, 750.0]])
     model = ErrorModel(one, 120 * one, 0.25, gain=0.5 * one, offset_m=offset_m)
     fine = PlaceGrid.over(AREA, 20.0, 1, "test")
@@ -77,7 +88,9 @@ def test_likelihoods_are_densities_of_estimates():
 def test_cells_are_integrated_exactly():
     tiny = ErrorModel.plain(1.0, 0.0)
     e = tiny.likelihood(np.array([[[250.0, 350.0]]]), GRID)[0]
-    assert e[GRID.nearest(np.array([[250.0, 350.0]]))[0]] == pytest.approx(1200) and e.sum() == pytest.approx(1200)
+    assert e[GRID.nearest(np.array([[250.0, 350.0]]))[0]] == pytest.approx(
+        1200
+    ) and e.sum() == pytest.approx(1200)
 
 
 def test_made_up_ues_live_where_the_population_does():
@@ -88,7 +101,8 @@ def test_made_up_ues_live_where_the_population_does():
 
 
 def test_made_up_ues_that_roam_go_straight_on_without_jumps():
-    """At 8 m/s on average, between places of the population; where one way ends the next one begins."""
+    """At 8 m/s on average, between places of the population; where one way ends the next one
+    begins."""
     everybody = replace(Population.uniform(GRID), roaming=1.0)
     ue, time_s = np.arange(200), 10.0 * np.arange(1000)
     at_m = np.stack([positions_m(ue, np.full(200, t), everybody, RNG) for t in time_s])
@@ -98,15 +112,29 @@ def test_made_up_ues_that_roam_go_straight_on_without_jumps():
     assert step_m.mean() / 10.0 == pytest.approx(SPEED_MPS, rel=0.05)
 
 
-PUBLIC = Public(AREA, 2, antennas=Antennas(np.array([[500.0, 500, 20], [3500, 2500, 20]]), np.zeros(2)),
-                n_cell=2, model_of_cell=np.array([0, 1]))  # fmt: skip
+PUBLIC = Public(
+    AREA,
+    2,
+    antennas=Antennas(np.array([[500.0, 500, 20], [3500, 2500, 20]]), np.zeros(2)),
+    n_cell=2,
+    model_of_cell=np.array([0, 1]),
+)
 
 
 NOTHING = Model(np.zeros((2, 2)))
 VIEW = View(
-    "rows", "all", np.zeros((3, 2)), np.array([0, 1, 1]), np.array([4, 4, 9]), np.array([0, 1, 1]), np.arange(3),
-    NOTHING, NOTHING, None, np.array([10.0, 400.0, 30.0]),
-)  # fmt: skip
+    "rows",
+    "all",
+    np.zeros((3, 2)),
+    np.array([0, 1, 1]),
+    np.array([4, 4, 9]),
+    np.array([0, 1, 1]),
+    np.arange(3),
+    NOTHING,
+    NOTHING,
+    None,
+    np.array([10.0, 400.0, 30.0]),
+)
 
 
 class Copies:
@@ -117,7 +145,16 @@ class Copies:
 
     def play(self, data, state, rng):
         every = np.arange(len(data.ue))
-        given = data.model, data.ue, data.model, every, NOTHING, NOTHING, None, data.count.astype(float)
+        given = (
+            data.model,
+            data.ue,
+            data.model,
+            every,
+            NOTHING,
+            NOTHING,
+            None,
+            data.count.astype(float),
+        )
         return View("updates", "all", data.mean_x(), *given), (state or 0) + 1
 
 
@@ -125,14 +162,18 @@ class Mean(ClosedForm):
     """Names what the update is, 60 m east of it."""
 
     def run(self, view, facts, state, rng):
-        return view.spread("centroid", np.arange(len(view.update)), view.update + np.array([60.0, 0.0])), state
+        return view.spread(
+            "centroid", np.arange(len(view.update)), view.update + np.array([60.0, 0.0])
+        ), state
 
 
 def test_learning_from_a_replica():
     view = replace(VIEW, replica=Copies())
     known = LearntErrors()
     for number in range(1, 7):
-        facts = RoundContext(number, 3600.0 * number, PUBLIC, round_s=3600.0, week_s=3600.0 * number)
+        facts = RoundContext(
+            number, 3600.0 * number, PUBLIC, round_s=3600.0, week_s=3600.0 * number
+        )
         known = known.plus(view, facts, Mean(), Population.uniform(GRID), 40, RNG, fresh=False)
     assert known.learnt == 6 and known.replica == 6 and len(known.tested.ue) == 240
     assert known.fitted.offset_m[0] == pytest.approx([60, 0], abs=15)
@@ -148,13 +189,17 @@ def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
     named = np.full((n * rounds, MOST_RANKS, 2), np.nan)
     named[:, :2] = np.concatenate(z)[:, None]
     truth = np.tile(truth, (rounds, 1))
-    tested = OwnEstimates(named, np.tile(np.arange(n), rounds), np.repeat(np.arange(rounds), n), truth)
+    tested = OwnEstimates(
+        named, np.tile(np.arange(n), rounds), np.repeat(np.arange(rounds), n), truth
+    )
     model = fitted(named, truth, float(np.prod(AREA.side_m)))
     assert lasting_m(model, tested) == pytest.approx(80, rel=0.12)
 
 
 def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviation():
-    learner = RsrpNet(hidden=(8,), labels="standardised", public_rsrp_mean_dbm=-90, public_rsrp_std_db=12)
+    learner = RsrpNet(
+        hidden=(8,), labels="standardised", public_rsrp_mean_dbm=-90, public_rsrp_std_db=12
+    )
     model = learner.init(PUBLIC, RNG)
     view = replace(VIEW, learner=learner, model_before=model)
     facts = RoundContext(1, 600.0, PUBLIC, round_s=600.0, week_s=0.0)
@@ -163,17 +208,24 @@ def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviat
     off_db = data.y - learner.predict_dbm(model, rows, data.x)
     assert np.sqrt((off_db**2).mean()) == pytest.approx(6.0)
     wild = replace(model, parameters=np.full_like(model.parameters, np.nan))
-    assert np.isfinite(made_up(50, replace(view, model_before=wild), facts, Population.uniform(GRID), RNG).y).all()
+    assert np.isfinite(
+        made_up(50, replace(view, model_before=wild), facts, Population.uniform(GRID), RNG).y
+    ).all()
 
 
 def test_made_up_rsrp_keeps_its_shadowing_and_has_new_noise_in_every_round():
     """Noise of 2 dB: two rounds differ by sqrt(2) of it at every place, and only by that."""
     x, one = AREA.sample(DRAW.uniform(size=(4000, 2))), np.zeros(4000, dtype=np.int64)
     facts = RoundContext(1, 600.0, PUBLIC)
-    rounds = [_rsrp_dbm(x, one, one, VIEW, facts, Streams(3).at("attack.test", number)) for number in (1, 2)]
+    rounds = [
+        _rsrp_dbm(x, one, one, VIEW, facts, Streams(3).at("attack.test", number))
+        for number in (1, 2)
+    ]
     assert (rounds[1] - rounds[0]).std() == pytest.approx(2.0 * np.sqrt(2.0), rel=0.05)
     away_km = np.linalg.norm(x - [500.0, 500.0], axis=1) / 1000
-    assert (rounds[0] + 128.1 + 37.6 * np.log10(np.maximum(away_km, 0.01))).std() == pytest.approx(8.25, rel=0.05)
+    assert (rounds[0] + 128.1 + 37.6 * np.log10(np.maximum(away_km, 0.01))).std() == pytest.approx(
+        8.25, rel=0.05
+    )
 
 
 # -- how much made-up UEs move: matched to the estimates of real ones
@@ -214,7 +266,9 @@ def test_as_many_rest_as_real_ones_seem_to():
     pace = seen(steps(400, 0.2, 1000.0)).matched(EVERYWHERE, steps(400, 0.4, 1000.0))
     assert pace.roaming == pytest.approx(1 - 0.2 * 0.8 / 0.4) and pace.speed_mps == SPEED_MPS
     always = EVERYWHERE.__class__(EVERYWHERE.grid, EVERYWHERE.probability, roaming=1.0)
-    assert seen(steps(400, 0.3, 1000.0)).matched(always, steps(400, 0.0, 1000.0)).roaming == pytest.approx(0.7)
+    assert seen(steps(400, 0.3, 1000.0)).matched(
+        always, steps(400, 0.0, 1000.0)
+    ).roaming == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("given", ["roaming", "speed"])
@@ -225,4 +279,6 @@ def test_what_is_given_stays(given):
     assert (pace.roaming == ROAMING) == (given == "roaming")
     assert (pace.speed_mps == SPEED_MPS) == (given == "speed")
     now = Pace(roaming=0.9, speed_mps=1.0).of(people)
-    assert (now.roaming, now.speed_mps) == ((ROAMING, 1.0) if given == "roaming" else (0.9, SPEED_MPS))
+    assert (now.roaming, now.speed_mps) == (
+        (ROAMING, 1.0) if given == "roaming" else (0.9, SPEED_MPS)
+    )

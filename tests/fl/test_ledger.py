@@ -1,4 +1,5 @@
-"""What is spent together: mechanisms of one unit, sampled users, channel noise, budgets that end learning."""
+"""What is spent together: mechanisms of one unit, sampled users, channel noise, budgets that end
+learning."""
 
 import numpy as np
 import pandas as pd
@@ -20,17 +21,37 @@ from scenarios.app.study.load import load
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 SMALL = {
-    "world.duration_s": 200, "world.ues.count": 6, "learning.data.campaign_rounds": 5,
-    "learning.aggregation.clients": 6, "learning.learner.batch_size": "all",
-}  # fmt: skip
+    "world.duration_s": 200,
+    "world.ues.count": 6,
+    "learning.data.campaign_rounds": 5,
+    "learning.aggregation.clients": 6,
+    "learning.learner.batch_size": "all",
+}
 
 
-def spend(ue=(-1,), z=1.0, mechanism="noise", q=1.0, relation="add-remove", delta=1e-5, channel=0.0, unit="user"):
+def spend(
+    ue=(-1,),
+    z=1.0,
+    mechanism="noise",
+    q=1.0,
+    relation="add-remove",
+    delta=1e-5,
+    channel=0.0,
+    unit="user",
+):
     ue = np.asarray(ue)
     return Spend(
-        mechanism, ue, np.zeros(len(ue), int), np.full(len(ue), float(z)), np.ones(len(ue)), unit, relation, delta, q,
+        mechanism,
+        ue,
+        np.zeros(len(ue), int),
+        np.full(len(ue), float(z)),
+        np.ones(len(ue)),
+        unit,
+        relation,
+        delta,
+        q,
         np.full(len(ue), float(channel)),
-    )  # fmt: skip
+    )
 
 
 def said(state, mechanism="noise"):
@@ -41,13 +62,25 @@ def columns(spends, rounds=None):
     """The table `spends` of some spends, a round each unless it is said."""
     rounds = range(1, len(spends) + 1) if rounds is None else rounds
     rows = [
-        {"round": r,
-         "mechanism": s.mechanism, "ue": u, "std": s.std[i], "sensitivity": s.sensitivity[i], "unit": s.unit,
-         "sampling_rate": s.sampling_rate, "relation": s.relation, "delta": s.delta,
-         "channel_std": np.broadcast_to(s.channel_std, len(s.ue))[i]}
-        for r, s in zip(rounds, spends, strict=True) for i, u in enumerate(s.ue)
-    ]  # fmt: skip
-    return {k: np.array([r[k] for r in rows], dtype=object if isinstance(rows[0][k], str) else float) for k in rows[0]}
+        {
+            "round": r,
+            "mechanism": s.mechanism,
+            "ue": u,
+            "std": s.std[i],
+            "sensitivity": s.sensitivity[i],
+            "unit": s.unit,
+            "sampling_rate": s.sampling_rate,
+            "relation": s.relation,
+            "delta": s.delta,
+            "channel_std": np.broadcast_to(s.channel_std, len(s.ue))[i],
+        }
+        for r, s in zip(rounds, spends, strict=True)
+        for i, u in enumerate(s.ue)
+    ]
+    return {
+        k: np.array([r[k] for r in rows], dtype=object if isinstance(rows[0][k], str) else float)
+        for k in rows[0]
+    }
 
 
 class TestLedger:
@@ -72,7 +105,9 @@ class TestLedger:
             state = state.add([spend(z=1.0, q=10 / 38, delta=1e-7)])
         expected = rdp.epsilon_of(100 * rdp.renyi(1.0, 10 / 38), 1e-7)
         np.testing.assert_allclose(said(state).epsilon, expected, rtol=1e-12)
-        assert expected == pytest.approx(25.4, abs=0.3)  # Haliloglu et al.'s setting with 10 of 38 clients
+        assert expected == pytest.approx(
+            25.4, abs=0.3
+        )  # Haliloglu et al.'s setting with 10 of 38 clients
 
     def test_only_noise_that_hides_all_ues_counts_on_sampling(self):
         with pytest.raises(ValueError, match="hides all UEs"):
@@ -90,14 +125,20 @@ class TestLedger:
         assert not state.exceeds(0.99 * two, 1e-2)  # a larger delta costs less
 
     def test_where_no_delta_is_given_the_smallest_decides(self):
-        """Two mechanisms of z = 1: at 1e-7 they cost more than at the 1e-3 that one of them states."""
+        """Two mechanisms of z = 1: at 1e-7 they cost more than at the 1e-3 that one of them
+        states."""
         state = Ledger(1).add([spend(delta=1e-3), spend(delta=1e-7, mechanism="other")])
         dear, cheap = (epsilon_of(delta, np.sqrt(2.0)) for delta in (1e-7, 1e-3))
-        assert cheap < dear and state.exceeds(0.99 * dear, None) and not state.exceeds(1.01 * dear, None)
+        assert (
+            cheap < dear
+            and state.exceeds(0.99 * dear, None)
+            and not state.exceeds(1.01 * dear, None)
+        )
         assert state.exceeds(0.99 * cheap, 1e-3) and not state.exceeds(1.01 * cheap, 1e-3)
 
     def test_each_unit_and_relation_is_held_to_the_budget(self):
-        """Whichever of them was booked first; moved locations have an epsilon per metre, and no share in it."""
+        """Whichever of them was booked first; moved locations have an epsilon per metre, and no
+        share in it."""
         small, large = spend(z=10.0), spend(z=0.5, relation="replace")
         for order in ([small, large], [large, small]):
             state = Ledger(1).add(order)
@@ -107,10 +148,14 @@ class TestLedger:
         moved = Ledger(1).add([MetricSpend("moved", none, none, np.array([5]), np.array([1e3]))])
         assert not moved.exceeds(1e-3, None)
         twice = moved.add([MetricSpend("moved again", none, none, np.array([1]), np.array([1e3]))])
-        assert [(s.mechanism, s.epsilon[0]) for s in twice.statements()] == [("moved", 5e3), ("moved again", 1e3)]
+        assert [(s.mechanism, s.epsilon[0]) for s in twice.statements()] == [
+            ("moved", 5e3),
+            ("moved again", 1e3),
+        ]
 
     def test_a_coin_and_what_counts_on_none_add_up_in_a_budget(self):
-        """Sampled rounds beside one in which everybody takes part: more than either by itself, by RDP."""
+        """Sampled rounds beside one in which everybody takes part: more than either by itself, by
+        RDP."""
         coin, certain = spend(q=0.01), spend(z=2.0, mechanism="other")
         state = Ledger(1).add([coin, certain])
         costs = rdp.full(0.25) + rdp.renyi(1.0, 0.01)
@@ -126,10 +171,13 @@ def hockey_stick(p, q, epsilon, cell):
 
 
 def convolved(z, q, rounds, delta):
-    """Epsilon of so many rounds on a coin, by losses on a grid of our own and their characteristic function."""
+    """Epsilon of so many rounds on a coin, by losses on a grid of our own and their characteristic
+    function."""
     x = np.linspace(-16 * z, 16 * z, 1_600_001)
     without = np.exp(-(x**2) / (2 * z * z)) / (z * np.sqrt(2 * np.pi)) * (x[1] - x[0])
-    with_ = (1 - q) * without + q * np.exp(-((x - 1) ** 2) / (2 * z * z)) / (z * np.sqrt(2 * np.pi)) * (x[1] - x[0])
+    with_ = (1 - q) * without + q * np.exp(-((x - 1) ** 2) / (2 * z * z)) / (
+        z * np.sqrt(2 * np.pi)
+    ) * (x[1] - x[0])
     found, n, width = [], 2**18, 2.5e-4
     for p, loss in ((with_, np.log(with_ / without)), (without, np.log(without / with_))):
         at = np.rint(loss / width).astype(int) % n
@@ -147,52 +195,71 @@ def convolved(z, q, rounds, delta):
 
 
 class TestOneCoin:
-    """A user that is asked sends to all models in all phases: the coin is tossed once a round, not once a draw."""
+    """A user that is asked sends to all models in all phases: the coin is tossed once a round, not
+    once a draw."""
 
     @pytest.mark.parametrize("draws", [1, 2])
     @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
     def test_draws_of_a_round_are_one_gaussian_before_the_coin(self, draws, epsilon):
-        """The hockey stick of the joint density in as many dimensions, against that of one with mu^2 summed."""
+        """The hockey stick of the joint density in as many dimensions, against that of one with
+        mu^2 summed."""
         q, z = 0.3, 1.25
         x = np.arange(-9, 10, 0.02)
         one = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
         moved = np.exp(-((x - 1 / z) ** 2) / 2) / np.sqrt(2 * np.pi)
-        joint, shifted = (one, moved) if draws == 1 else (np.outer(one, one), np.outer(moved, moved))
+        joint, shifted = (
+            (one, moved) if draws == 1 else (np.outer(one, one), np.outer(moved, moved))
+        )
         exact = hockey_stick((1 - q) * joint + q * shifted, joint, epsilon, 0.02**draws)
         line = np.arange(-12, 14, 1e-3)
-        without, with_ = (np.exp(-((line - m) ** 2) / 2) / np.sqrt(2 * np.pi) for m in (0.0, np.sqrt(draws) / z))
+        without, with_ = (
+            np.exp(-((line - m) ** 2) / 2) / np.sqrt(2 * np.pi) for m in (0.0, np.sqrt(draws) / z)
+        )
         single = hockey_stick((1 - q) * without + q * with_, without, epsilon, 1e-3)
         assert exact == pytest.approx(single, rel=2e-3) and exact > 0
 
     @pytest.mark.parametrize("models, epsilon", [(1, 1.315), (3, 3.216), (16, 18.48)])
     def test_models_of_31_rounds(self, models, epsilon):
-        """q = 0.1, z = 2, delta 1e-5; a sampled round for each draw would have said 2.25 for 3 models."""
+        """q = 0.1, z = 2, delta 1e-5; a sampled round for each draw would have said 2.25 for 3
+        models."""
         rounds = [spend(ue=(-1,) * models, z=2.0, q=0.1)] * 31
         (row,) = final_account(columns(rounds))
         assert row["accountant"] == "PLD" and row["epsilon"] == pytest.approx(epsilon, rel=1e-3)
         assert row["draws"] == 31 * models
-        assert row["epsilon"] == pytest.approx(convolved(2 / np.sqrt(models), 0.1, 31, 1e-5), rel=2e-3)
+        assert row["epsilon"] == pytest.approx(
+            convolved(2 / np.sqrt(models), 0.1, 31, 1e-5), rel=2e-3
+        )
         state = Ledger(2)
         for each in rounds:
             state = state.add([each])
-        assert said(state).epsilon[0] == pytest.approx(row["rdp"], rel=1e-6) and row["rdp"] > row["epsilon"]
+        assert (
+            said(state).epsilon[0] == pytest.approx(row["rdp"], rel=1e-6)
+            and row["rdp"] > row["epsilon"]
+        )
 
     def test_dp_accounting_agrees(self):
         from dp_accounting import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent
         from dp_accounting.rdp import RdpAccountant
 
         draws = [GaussianDpEvent(2.0), GaussianDpEvent(3.0), GaussianDpEvent(2.0)]
-        theirs = RdpAccountant(rdp.ORDERS).compose(PoissonSampledDpEvent(0.1, ComposedDpEvent(draws)), 31)
+        theirs = RdpAccountant(rdp.ORDERS).compose(
+            PoissonSampledDpEvent(0.1, ComposedDpEvent(draws)), 31
+        )
         state = Ledger(1)
         for _ in range(31):
             state = state.add([spend(z=z, q=0.1) for z in (2.0, 3.0, 2.0)])
         assert said(state).epsilon[0] == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-9)
 
     def test_models_phases_and_mechanisms_of_a_round_share_it(self):
-        """2 models x 2 phases x 2 mechanisms are 8 draws on one coin; each mechanism by itself has 4."""
+        """2 models x 2 phases x 2 mechanisms are 8 draws on one coin; each mechanism by itself has
+        4."""
         state, every, at = Ledger(1), [], []
         for r in range(1, 21):
-            drawn = [spend(ue=(-1, -1), z=4.0, q=0.2, mechanism=m) for m in ("a", "b") for _ in ("heights", "losses")]
+            drawn = [
+                spend(ue=(-1, -1), z=4.0, q=0.2, mechanism=m)
+                for m in ("a", "b")
+                for _ in ("heights", "losses")
+            ]
             state, every, at = state.add(drawn), every + drawn, at + [r] * 4
         for mechanism, draws in (("a", 4), ("b", 4), (ALL, 8)):
             by_hand = rdp.epsilon_of(20 * rdp.renyi(4 / np.sqrt(draws), 0.2), 1e-5)
@@ -211,9 +278,13 @@ class TestFinalAccount:
         row = final_account(columns([spend(delta=1e-7)] * 100))[0]
         expected = compose(RoundKinds.of([(1.0, 1.0, 100)]), 1e-7)
         assert row["ue"] == ALL_UES and row["draws"] == 100 and row["accountant"] == "exact"
-        assert row["epsilon"] == pytest.approx(101.2, abs=0.1) and row["rdp"] == pytest.approx(105.1, abs=0.5)
+        assert row["epsilon"] == pytest.approx(101.2, abs=0.1) and row["rdp"] == pytest.approx(
+            105.1, abs=0.5
+        )
         assert (row["naive"], row["zcdp"]) == (expected.naive.epsilon, expected.zcdp.epsilon)
-        assert row["epsilon"] < row["rdp"] < row["zcdp"] < row["naive"] and np.isnan(row["with_channel"])
+        assert row["epsilon"] < row["rdp"] < row["zcdp"] < row["naive"] and np.isnan(
+            row["with_channel"]
+        )
 
     def test_a_row_a_user_with_what_hides_everybody_in_each(self):
         rows = final_account(columns([spend(ue=(0, 3)), spend(ue=(3,)), spend()]))
@@ -222,35 +293,65 @@ class TestFinalAccount:
 
     def test_all_mechanisms_of_a_unit(self):
         rows = final_account(columns([spend(), spend(mechanism="count", z=10.0, delta=1e-6)]))
-        assert [r["mechanism"] for r in rows] == ["noise", "count", "all"] and rows[2]["delta"] == 1e-6
+        assert [r["mechanism"] for r in rows] == ["noise", "count", "all"] and rows[2][
+            "delta"
+        ] == 1e-6
         assert rows[2]["epsilon"] == pytest.approx(epsilon_of(1e-6, np.sqrt(1.01)), rel=1e-9)
 
     def test_whose_channel_never_counted_is_not_left_out(self):
-        """A UE whose channel adds nothing has its epsilon there, in an account in which another's does count."""
+        """A UE whose channel adds nothing has its epsilon there, in an account in which another's
+        does count."""
         rows = final_account(columns([spend(ue=(0, 1), z=1.0), spend(ue=(1,), z=1.0, channel=7.0)]))
-        assert rows[0]["with_channel"] == rows[0]["epsilon"] == pytest.approx(epsilon_of(1e-5, 1.0), rel=1e-9)
-        assert rows[1]["with_channel"] == pytest.approx(epsilon_of(1e-5, np.sqrt(1 + 1 / 50)), rel=1e-9)
+        assert (
+            rows[0]["with_channel"]
+            == rows[0]["epsilon"]
+            == pytest.approx(epsilon_of(1e-5, 1.0), rel=1e-9)
+        )
+        assert rows[1]["with_channel"] == pytest.approx(
+            epsilon_of(1e-5, np.sqrt(1 + 1 / 50)), rel=1e-9
+        )
         quiet = final_account(columns([spend(ue=(0, 1), channel=0.0)]))
         assert all(np.isnan(r["with_channel"]) for r in quiet)
 
     def test_a_switch_that_never_came_leaves_epsilon(self):
-        """The channel's noise stood ready and replaced none: its figure is the epsilon, and `all` has one as well."""
-        rows = final_account(columns([spend(ue=(0, 1)), spend(ue=(1,), mechanism="other")]), ["noise"])
+        """The channel's noise stood ready and replaced none: its figure is the epsilon, and `all`
+        has one as well."""
+        rows = final_account(
+            columns([spend(ue=(0, 1)), spend(ue=(1,), mechanism="other")]), ["noise"]
+        )
         assert [(r["mechanism"], r["with_channel"] == r["epsilon"]) for r in rows] == [
-            ("noise", True), ("noise", True), ("other", False), (ALL, True), (ALL, True),
-        ]  # fmt: skip
+            ("noise", True),
+            ("noise", True),
+            ("other", False),
+            (ALL, True),
+            (ALL, True),
+        ]
         assert np.isnan(final_account(columns([spend(q=0.5)]), ["noise"])[0]["with_channel"])
 
     @pytest.mark.parametrize("uplink", ["noma", "ideal"])
     def test_a_run_without_a_switch_states_it(self, uplink, tmp_path):
-        """Two rounds of noise that is planned for ten: no other noise counts over `noma`, and none is over `ideal`."""
-        noise = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 10, "sensitivity": "mean-clip"}
+        """Two rounds of noise that is planned for ten: no other noise counts over `noma`, and none
+        is over `ideal`."""
+        noise = {
+            "kind": "uniform-dp",
+            "epsilon_system_total": 60.0,
+            "rounds": 10,
+            "sensitivity": "mean-clip",
+        }
         switch = {"kind": "noise-switch", "mode": "planned", "until_round": 10, "noise": noise}
-        radio = {"kind": "noma", "interference": "none", "decoding": "noisy"} if uplink == "noma" else {"kind": "ideal"}
+        radio = (
+            {"kind": "noma", "interference": "none", "decoding": "noisy"}
+            if uplink == "noma"
+            else {"kind": "ideal"}
+        )
         study = {
-            "learning.defenses": [CLIP, switch], "learning.rounds": 2, "learning.attacks": [],
-            "world.radio.uplink": radio, "learning.membership": None, "learning.aggregation": {"kind": "fedavg"},
-        }  # fmt: skip
+            "learning.defenses": [CLIP, switch],
+            "learning.rounds": 2,
+            "learning.attacks": [],
+            "world.radio.uplink": radio,
+            "learning.membership": None,
+            "learning.aggregation": {"kind": "fedavg"},
+        }
         found = run(load("rsrp-dp/live", study), tmp_path)
         account = pd.read_csv(tmp_path / "privacy.csv")
         assert set(account.mechanism) == {"noise-switch", "noise-switch-as-printed"}
@@ -260,10 +361,13 @@ class TestFinalAccount:
         assert told == (found["privacy.noise-switch.epsilon.max"] if uplink == "noma" else None)
 
     def test_the_largest_with_the_channel_is_over_all_ues(self, tmp_path):
-        """That of a UE without a channel too, in an account of its own too; null where it is infinite."""
+        """That of a UE without a channel too, in an account of its own too; null where it is
+        infinite."""
 
         def largest(*spends):
-            pd.DataFrame(final_account(columns(list(spends)))).to_csv(tmp_path / "privacy.csv", index=False)
+            pd.DataFrame(final_account(columns(list(spends)))).to_csv(
+                tmp_path / "privacy.csv", index=False
+            )
             account = read_table(tmp_path, "privacy")
             rows = account_rows({k: v[account["mechanism"] == "noise"] for k, v in account.items()})
             return measured({"account": rows}, "noise")["privacy.noise.with_channel.max"]
@@ -271,13 +375,15 @@ class TestFinalAccount:
         never, some = spend(ue=(0,), z=0.5), spend(ue=(1,), z=1.0, channel=7.0)
         for other in (some, spend(ue=(1,), z=1.0, channel=7.0, delta=1e-6)):
             assert largest(never, other) == pytest.approx(epsilon_of(1e-5, 2.0), rel=1e-6)
-        assert np.isnan(largest(spend(ue=(0,), z=0.0), some))  # no finite one: null, and never that of the others
+        assert np.isnan(
+            largest(spend(ue=(0,), z=0.0), some)
+        )  # no finite one: null, and never that of the others
         assert np.isnan(largest(never, spend(ue=(1,))))
 
     @pytest.mark.parametrize("first", [True, False])
     def test_what_one_row_of_many_says_counts(self, first):
-        """One draw on a coin is enough for no figure with the channel, one with channel noise for one, one UE's own
-        draw for a row a UE: whichever comes first."""
+        """One draw on a coin is enough for no figure with the channel, one with channel noise for
+        one, one UE's own draw for a row a UE: whichever comes first."""
 
         def rows(*two):
             return final_account(columns(list(two) if first else list(two)[::-1]))
@@ -300,10 +406,15 @@ class TestFinalAccount:
 
 
 class TestStopAt:
-    study = SMALL | {"learning.defenses": [CLIP, {"kind": "central-gaussian", "noise_multiplier": 5.0}]}
+    study = SMALL | {
+        "learning.defenses": [CLIP, {"kind": "central-gaussian", "noise_multiplier": 5.0}]
+    }
 
     def test_learning_ends_before_the_round_that_would_exceed(self, tmp_path):
-        found = run(load("rsrp-dp/budget", self.study | {"learning.privacy_budget": {"epsilon": 2.0}}), tmp_path / "r")
+        found = run(
+            load("rsrp-dp/budget", self.study | {"learning.privacy_budget": {"epsilon": 2.0}}),
+            tmp_path / "r",
+        )
         n = found["rounds.played"]
         assert found["rounds.stopped_by_budget"] is True and 1 < n < 15
         assert epsilon_of(1e-7, np.sqrt(n) / 5) <= 2.0 < epsilon_of(1e-7, np.sqrt(n + 1) / 5)
@@ -312,11 +423,21 @@ class TestStopAt:
         assert found["rounds.empty"] == 4
         free = self.study | {"learning.privacy_budget": None, "learning.rounds": n}
         run(load("rsrp-dp/budget", free), tmp_path / "free")
-        for table in ("rounds", "spends", "metrics", "final"):  # the rounds before are those without a budget
-            assert (tmp_path / "r" / f"{table}.csv").read_bytes() == (tmp_path / "free" / f"{table}.csv").read_bytes()
+        for table in (
+            "rounds",
+            "spends",
+            "metrics",
+            "final",
+        ):  # the rounds before are those without a budget
+            assert (tmp_path / "r" / f"{table}.csv").read_bytes() == (
+                tmp_path / "free" / f"{table}.csv"
+            ).read_bytes()
 
     def test_a_budget_too_small_for_one_round_learns_nothing(self, tmp_path):
-        found = run(load("rsrp-dp/budget", self.study | {"learning.privacy_budget": {"epsilon": 0.01}}), tmp_path)
+        found = run(
+            load("rsrp-dp/budget", self.study | {"learning.privacy_budget": {"epsilon": 0.01}}),
+            tmp_path,
+        )
         assert found["rounds.played"] == 0 and found["rounds.stopped_by_budget"] is True
 
 
@@ -330,17 +451,31 @@ class TestCentral:
 
     @pytest.mark.parametrize("local", [False, True])
     def test_no_channel_counts_beside_noise_at_the_server(self, local, tmp_path):
-        """Its receiver gets single updates, without that noise; nor does it add to noise that a clip has cut down.
+        """Its receiver gets single updates, without that noise; nor does it add to noise that a
+        clip has cut down.
 
-        UEs take turns, so that neighbours send alike: otherwise the receiver's noise would show who sends.
+        UEs take turns, so that neighbours send alike: otherwise the receiver's noise would show who
+        sends.
         """
-        own = [{"kind": "gaussian", "noise_multiplier": 1.0}, {**CLIP, "name": "again"}] if local else []
+        own = (
+            [{"kind": "gaussian", "noise_multiplier": 1.0}, {**CLIP, "name": "again"}]
+            if local
+            else []
+        )
         noise = [CLIP, *own, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
-        study = load("rsrp-dp/live", {
-            "learning.defenses": noise, "learning.rounds": 1, "world.radio.uplink.decoding": "noisy",
-            "world.radio.uplink.interference": "none", "learning.attacks": [], "learning.sampling": "cyclic",
-            "learning.participation": 0.5, "learning.aggregation.participation": 0.5,
-        })  # fmt: skip
+        study = load(
+            "rsrp-dp/live",
+            {
+                "learning.defenses": noise,
+                "learning.rounds": 1,
+                "world.radio.uplink.decoding": "noisy",
+                "world.radio.uplink.interference": "none",
+                "learning.attacks": [],
+                "learning.sampling": "cyclic",
+                "learning.participation": 0.5,
+                "learning.aggregation.participation": 0.5,
+            },
+        )
         summary = run(study, tmp_path)
         links, spends = pd.read_csv(tmp_path / "links.csv"), pd.read_csv(tmp_path / "spends.csv")
         assert (links.noise_std > 0).any() and (spends.channel_std == 0).all()
@@ -350,4 +485,8 @@ class TestCentral:
 
     def test_weights_count_on_the_share_that_is_asked(self):
         with pytest.raises(ValueError, match="give both the same"):
-            Learning(round_s=1.0, learner={"kind": "rsrp-net"}, aggregation=Uniform(clients=4, participation=0.5))
+            Learning(
+                round_s=1.0,
+                learner={"kind": "rsrp-net"},
+                aggregation=Uniform(clients=4, participation=0.5),
+            )

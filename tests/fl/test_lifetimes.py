@@ -23,7 +23,8 @@ WAITED = int(LEAST_ROUNDS)
 
 
 def heard(rounds, lives=None, renames=True):
-    """After rounds in which these names were heard, {number: names}; in rounds left out nobody was."""
+    """After rounds in which these names were heard, {number: names}; in rounds left out nobody
+    was."""
     lives = Lifetimes() if lives is None else lives
     for number, names in rounds.items():
         facts = RoundContext(number, number * ROUND_S, Public(AREA, 1), round_s=ROUND_S)
@@ -40,7 +41,11 @@ class TestLifetimes:
         lives = heard({0: [7, 3], **{t: [3] for t in range(1, WAITED + 1)}})
         assert followed(lives) == [3, 7]
         lives = heard({WAITED + 1: [3]}, lives)
-        assert followed(lives) == [3] and (lives.senders(np.array([3, 7, 9])) >= 0).tolist() == [True, False, False]
+        assert followed(lives) == [3] and (lives.senders(np.array([3, 7, 9])) >= 0).tolist() == [
+            True,
+            False,
+            False,
+        ]
         assert lives.gone[lives.name == 7].tolist() == [WAITED + 1]
 
     def test_names_of_a_round_are_followed_for_six_more(self):
@@ -49,7 +54,11 @@ class TestLifetimes:
 
     def test_a_name_that_comes_back_late_teaches_to_wait_longer_and_is_another_one(self):
         lives = heard({0: [1, 2], **{t: [2] for t in range(1, 20)}, 20: [1, 2]})
-        assert len(lives.name) == 3 and followed(lives) == [1, 2] and lives.silent_s.max() == 20 * ROUND_S
+        assert (
+            len(lives.name) == 3
+            and followed(lives) == [1, 2]
+            and lives.silent_s.max() == 20 * ROUND_S
+        )
         later = heard({t: [2] for t in range(21, 41)}, lives)
         assert followed(later) == [1, 2] and followed(heard({41: [2]}, later)) == [2]
 
@@ -86,22 +95,36 @@ def played(attack, names, renames, state=None, start=0):
     state = attack.start() if state is None else state
     for t, now in enumerate(names[start:], start):
         every = np.arange(len(now))
-        view = View("updates", "all", np.zeros((len(now), 1)), every * 0, np.asarray(now), every * 0, every, None, None,
-                    None, renames=renames)  # fmt: skip
+        view = View(
+            "updates",
+            "all",
+            np.zeros((len(now), 1)),
+            every * 0,
+            np.asarray(now),
+            every * 0,
+            every,
+            None,
+            None,
+            None,
+            renames=renames,
+        )
         facts = RoundContext(t, t * ROUND_S, Public(AREA, 1), round_s=ROUND_S, week_s=t * ROUND_S)
         found, state = attack.run(view, facts, state, RNG)
         yield found, state, facts
 
 
 def world(rounds, lasting, ues=3, seed=0):
-    """Names that last so many rounds, of UEs that are silent now and then, and what is said of each round."""
+    """Names that last so many rounds, of UEs that are silent now and then, and what is said of each
+    round."""
     draw = np.random.default_rng(seed)
     home_m = AREA.sample(draw.uniform(size=(ues, 2)))
     names, said = [], []
     for t in range(rounds):
         there = np.flatnonzero(draw.uniform(size=ues) < 0.8)
         names.append(t // lasting * ues + there)
-        said.append(np.clip(home_m[there] + draw.normal(0, 200, (len(there), 2)), 1.0, [2999.0, 1999.0]))
+        said.append(
+            np.clip(home_m[there] + draw.normal(0, 200, (len(there), 2)), 1.0, [2999.0, 1999.0])
+        )
     return names, said
 
 
@@ -111,12 +134,19 @@ def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more)
     names, said = world(40, lasting=4)
     bounded, whole = (list(played(part(Tracker, said, **more), names, r)) for r in (True, False))
     most = max(len(state.sender) for _, state, _ in bounded)
-    assert most <= 3 * (2 + WAITED // 4) < 25 < len(whole[-1][1].sender)  # of three UEs: names that last four rounds
+    assert (
+        most <= 3 * (2 + WAITED // 4) < 25 < len(whole[-1][1].sender)
+    )  # of three UEs: names that last four rounds
     for (a, state, _), (b, every, _) in zip(bounded, whole, strict=True):
         np.testing.assert_array_equal(a.position_m, b.position_m)
         np.testing.assert_array_equal(a.weight, b.weight)
         assert a.status == b.status
-        assert len(state.p) == len(state.habits.count) == len(state.habits.beliefs) == len(state.sender)
+        assert (
+            len(state.p)
+            == len(state.habits.count)
+            == len(state.habits.beliefs)
+            == len(state.sender)
+        )
         assert set(state.name) <= set(every.name)
 
 
@@ -127,12 +157,20 @@ def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
     *_, (_, endless, _) = played(attack, names, False)
 
     def by_round_and_name(state):
-        beliefs = [(b.round, zip(b.ue.tolist(), b.probability, strict=True)) for b in attack.hindsight(state, facts)]
+        beliefs = [
+            (b.round, zip(b.ue.tolist(), b.probability, strict=True))
+            for b in attack.hindsight(state, facts)
+        ]
         return [((number, ue), p) for number, some in beliefs for ue, p in some]
 
     every, told = dict(by_round_and_name(endless)), by_round_and_name(state)
     lives = state.lifetimes
-    spans = {n: (a, b) for n, a, b in zip(lives.name.tolist(), lives.first.tolist(), lives.gone.tolist(), strict=True)}
+    spans = {
+        n: (a, b)
+        for n, a, b in zip(
+            lives.name.tolist(), lives.first.tolist(), lives.gone.tolist(), strict=True
+        )
+    }
     assert len(spans) == len(lives.name) == len(endless.sender)
     expected = {(t, n) for n, (first, gone) in spans.items() for t in range(first, min(gone, 40))}
     assert len(told) == len(expected) and {at for at, _ in told} == expected
@@ -148,20 +186,31 @@ def test_goes_on_to_the_bit_where_names_change(more):
     states = [state for _, state, _ in played(attack, names, True)]
     half = from_tree(to_tree(states[8]), attack.start())
     *_, (_, resumed, facts) = played(attack, names, True, half, 9)
-    for x, y in zip(attack.hindsight(states[-1], facts), attack.hindsight(resumed, facts), strict=True):
+    for x, y in zip(
+        attack.hindsight(states[-1], facts), attack.hindsight(resumed, facts), strict=True
+    ):
         np.testing.assert_array_equal(x.ue, y.ue)
         np.testing.assert_array_equal(x.probability, y.probability)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", [{"kind": "per-round"}, {"kind": "every", "period_s": 150, "stagger": True}])
+@pytest.mark.parametrize(
+    "rule", [{"kind": "per-round"}, {"kind": "every", "period_s": 150, "stagger": True}]
+)
 def test_runs_go_on_to_the_same_bytes_after_names_were_given_up(rule, tiny, tmp_path, table_bytes):
     learnt = {"sigma_m": 50.0, "cell_m": 40.0, "hit_radius_m": 80.0}
     attacks = [
-        {"kind": "tracker", **learnt, "own_places": True}, {"kind": "dwell", **learnt},
+        {"kind": "tracker", **learnt, "own_places": True},
+        {"kind": "dwell", **learnt},
         {"kind": "re-identify", "sigma_m": 50.0, "of": {"kind": "tracker", **learnt}},
-    ]  # fmt: skip
-    study = tiny({"world.duration_s": 13 * 60, "learning.attacks": attacks, "learning.threat": {"pseudonyms": rule}})
+    ]
+    study = tiny(
+        {
+            "world.duration_s": 13 * 60,
+            "learning.attacks": attacks,
+            "learning.threat": {"pseudonyms": rule},
+        }
+    )
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "cut", lambda progress: progress.done == 10)
     tables = table_bytes(tmp_path / "whole")

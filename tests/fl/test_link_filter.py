@@ -1,4 +1,5 @@
-"""The link filter: against a direct Gaussian likelihood, with noise of a known shape, and its nulls."""
+"""The link filter: against a direct Gaussian likelihood, with noise of a known shape, and its
+nulls."""
 
 import numpy as np
 import pytest
@@ -23,7 +24,8 @@ NEAR = LinkFilter(nearest_links=4, step_m=3.0, resolution_m=0.05)
 
 
 def sent(n=24, seed=1, learner=LEAK, noise=None, heights=None):
-    """Gradients of UEs at random places, whose links differ from the model by some 18 dB, and the places."""
+    """Gradients of UEs at random places, whose links differ from the model by some 18 dB, and the
+    places."""
     g = np.random.default_rng(seed)
     place, k = g.uniform(10, 110, (n, 2)), len(STATIONS)
     model = learner.init(PUBLIC, Streams(0).at("learner.init"))
@@ -38,7 +40,9 @@ def sent(n=24, seed=1, learner=LEAK, noise=None, heights=None):
     if noise is not None:
         facts = RoundContext(1, 60.0, PUBLIC)
         dense = DenseUpdates(row, zero, made.count, values, "heights")
-        values = noise.protect(dense, data, facts, noise.start(n), Streams(seed).at("defense"))[0].rows(slice(None))
+        values = noise.protect(dense, data, facts, noise.start(n), Streams(seed).at("defense"))[
+            0
+        ].rows(slice(None))
     return View("updates", "heights", values, zero, row, zero, row, model, model, learner), place
 
 
@@ -81,7 +85,9 @@ class TestLikelihood:
             top = np.abs(y).max()
             size = np.maximum(np.abs(a).max(axis=0), 1e-300)
             rest = y / top - a / size @ np.linalg.lstsq(a / size, y / top, rcond=1e-12)[0]
-            assert np.abs(rest).max() < 5e-3  # crossings below a thousandth of a link's are left out
+            assert (
+                np.abs(rest).max() < 5e-3
+            )  # crossings below a thousandth of a link's are left out
 
 
 class TestNoise:
@@ -92,7 +98,9 @@ class TestNoise:
         peak = np.exp(-np.linalg.norm(at - [40.0, 30.0], axis=1) / 2)
         edge = np.where(at[:, 0] > 118.0, 0.3, 0.0)
         for truth in (np.maximum(0.002 * (at @ [0.8, 0.6] - 90.0), 0.0), np.full(1600, 0.02), edge):
-            squares = np.stack([(peak + np.sqrt(truth) * g.normal(size=1600)) ** 2 for _ in range(20)])
+            squares = np.stack(
+                [(peak + np.sqrt(truth) * g.normal(size=1600)) ** 2 for _ in range(20)]
+            )
             found = noise_variance(squares / squares.max(axis=1, keepdims=True), self.grid)
             mean = (found * squares.max(axis=1, keepdims=True)).mean(axis=0)
             assert np.abs(mean - truth).sum() < 0.3 * truth.sum()
@@ -100,7 +108,12 @@ class TestNoise:
 
     @pytest.mark.parametrize(
         ("noise", "median"),
-        [(None, 0.1), (UniformNoise(mu=50), 2.5), (GeometryAligned(mu=50, rho=1), 0.5), (EdgeNoise(mu=50), 0.3)],
+        [
+            (None, 0.1),
+            (UniformNoise(mu=50), 2.5),
+            (GeometryAligned(mu=50, rho=1), 0.5),
+            (EdgeNoise(mu=50), 0.3),
+        ],
     )
     def test_places_are_found_under_it(self, noise, median):
         view, place = sent(noise=noise)

@@ -1,4 +1,5 @@
-"""Linking of names: costs and assignment, fingerprints, measures beside chance, unicity, and the attack re-identify."""
+"""Linking of names: costs and assignment, fingerprints, measures beside chance, unicity, and the
+attack re-identify."""
 
 import itertools
 import json
@@ -27,7 +28,10 @@ from scenarios.app.result import run
 from scenarios.app.study.load import load
 
 A = 1e8
-WEIGHT, STEP_M2 = np.array([0.6, 0.3, 0.1]), np.array([0.0, 300.0, 2000.0]) ** 2  # of motion in one round
+WEIGHT, STEP_M2 = (
+    np.array([0.6, 0.3, 0.1]),
+    np.array([0.0, 300.0, 2000.0]) ** 2,
+)  # of motion in one round
 
 
 def gaussian(away_m, var_m2):
@@ -40,13 +44,20 @@ class TestLaw:
         at = Predicted(np.array([[1000.0, 2000.0]]), 50.0**2 + 2 * STEP_M2[None], WEIGHT)
         z = np.array([[[1400.0, 2300.0]]])
         found = linking.densities(at, z, ErrorModel.plain(100.0, 0.1), A)
-        parts = sum(w * gaussian([400, 300], 50.0**2 + 2 * q + 100.0**2) for w, q in zip(WEIGHT, STEP_M2, strict=True))
+        parts = sum(
+            w * gaussian([400, 300], 50.0**2 + 2 * q + 100.0**2)
+            for w, q in zip(WEIGHT, STEP_M2, strict=True)
+        )
         assert found == pytest.approx(0.9 * parts + 0.1 / A, rel=1e-12)
 
     def test_density_of_two_ranks_of_which_one_may_be_missing(self):
-        error = ErrorModel(np.array([0.7, 0.3]), np.array([100.0, 400.0]), 0.2, 0.0, np.ones(2), np.zeros((2, 2)))
+        error = ErrorModel(
+            np.array([0.7, 0.3]), np.array([100.0, 400.0]), 0.2, 0.0, np.ones(2), np.zeros((2, 2))
+        )
         at = Predicted(np.zeros((1, 2)), np.zeros((1, 1)), np.ones(1))
-        z = np.array([[[50.0, 0.0], [300.0, 0.0]], [[np.nan] * 2, [300.0, 0.0]], [[np.nan] * 2] * 2])
+        z = np.array(
+            [[[50.0, 0.0], [300.0, 0.0]], [[np.nan] * 2, [300.0, 0.0]], [[np.nan] * 2] * 2]
+        )
         both, second, none = linking.densities(at, z, error, A)[0]
         near, far = gaussian([50, 0], 100.0**2), gaussian([300, 0], 400.0**2)
         assert both == pytest.approx(0.8 * (0.7 * near + 0.3 * far) + 0.2 / A)
@@ -55,7 +66,10 @@ class TestLaw:
 
     def test_the_posterior_has_the_moments_of_the_mixture(self):
         """Against integration over a grid."""
-        at, error = Predicted(np.zeros((1, 2)), 200.0**2 + STEP_M2[None], WEIGHT), ErrorModel.plain(150.0, 0.05)
+        at, error = (
+            Predicted(np.zeros((1, 2)), 200.0**2 + STEP_M2[None], WEIGHT),
+            ErrorModel.plain(150.0, 0.05),
+        )
         z = np.array([[[500.0, -200.0]]])
         mean_m, var_m2, share = linking.moved(at, z, error, A)
         step = 25.0
@@ -81,9 +95,13 @@ class TestLaw:
             used = [j for j in links if j >= 0]
             if len(set(used)) < len(used):
                 continue
-            total = sum(cost[j, i] if j >= 0 else birth for i, j in enumerate(links)) + miss * (m - len(used))
+            total = sum(cost[j, i] if j >= 0 else birth for i, j in enumerate(links)) + miss * (
+                m - len(used)
+            )
             best = min(best, (total, links))
-        np.testing.assert_array_equal(linking.assigned(cost, birth, miss), np.array(best[1], dtype=int))
+        np.testing.assert_array_equal(
+            linking.assigned(cost, birth, miss), np.array(best[1], dtype=int)
+        )
 
     def test_probabilities_of_links(self):
         cost = np.array([[0.0, 700.0], [log(2), 700.0]])
@@ -99,13 +117,21 @@ def numbers(x):
 
 class TestFingerprint:
     def test_ratio_is_that_of_two_normal_densities(self):
-        known = replace(Prints.none(1), numbers=np.array([[4.0], [4.0], [20.0]]), within=np.array([[1.0], [4.0]]))
-        tracks = replace(KeptTracks.begun(np.arange(1), 1), count=np.array([[3.0]]), x=np.array([[2.0]]))
+        known = replace(
+            Prints.none(1),
+            numbers=np.array([[4.0], [4.0], [20.0]]),
+            within=np.array([[1.0], [4.0]]),
+        )
+        tracks = replace(
+            KeptTracks.begun(np.arange(1), 1), count=np.array([[3.0]]), x=np.array([[2.0]])
+        )
         # mean 1, t = 5 - 1 = 4, w = t / 4 = 1, b = 3, 1 / v = 3 + 1 / 3
         v = 0.3
         centre, var = v * (3 * 2.0 + 1.0 / 3.0), v + 1.0
         x = 2.5
-        ratio = -0.5 * ((x - centre) ** 2 / var + log(var)) + 0.5 * ((x - 1.0) ** 2 / 4.0 + log(4.0))
+        ratio = -0.5 * ((x - centre) ** 2 / var + log(var)) + 0.5 * (
+            (x - 1.0) ** 2 / 4.0 + log(4.0)
+        )
         found = known.log_ratios(tracks, numbers(np.array([[x], [np.nan]])))
         assert found[0] == pytest.approx([ratio, 0.0])
 
@@ -115,11 +141,17 @@ class TestFingerprint:
         other = np.array([500.0, others.sum(), (others**2).sum()])
         # ten pairs are taken to be a standard deviation more alike than others, before any is known
         as_if = np.append(alike, np.repeat(others.mean() + others.std() * np.array([2.0, 0.0]), 5))
-        known = replace(Prints.none(1), same=np.array([300.0, alike.sum(), (alike**2).sum()]), other=other)
+        known = replace(
+            Prints.none(1), same=np.array([300.0, alike.sum(), (alike**2).sum()]), other=other
+        )
         tracks = replace(KeptTracks.begun(np.arange(3), 1), unit=3.0 * np.eye(3, DIRECTION))
         cosine = np.array([[0.6, 0.3, 0.0], [-0.2, 0.1, 0.5]])
-        now = replace(numbers(np.full((2, 1), np.nan)), unit=np.pad(cosine, ((0, 0), (0, DIRECTION - 3))))
-        ratio = norm.logpdf(cosine, as_if.mean(), as_if.std()) - norm.logpdf(cosine, others.mean(), others.std())
+        now = replace(
+            numbers(np.full((2, 1), np.nan)), unit=np.pad(cosine, ((0, 0), (0, DIRECTION - 3)))
+        )
+        ratio = norm.logpdf(cosine, as_if.mean(), as_if.std()) - norm.logpdf(
+            cosine, others.mean(), others.std()
+        )
         np.testing.assert_allclose(known.log_ratios(tracks, now), ratio.T, rtol=1e-9)
 
     @pytest.mark.parametrize("sd", [0.3, 3.0])
@@ -140,15 +172,21 @@ class TestLinker:
         x = np.tile([[1000.0, 1000.0], [9000.0, 9000.0]], (40, 1, 1))
         found = play(x, 100.0, seen=0.7)
         assert found.right == 1.0
-        assert found.row["time_to_confusion_s"] == found.row["entropy_time_to_confusion_s"] == np.inf
+        assert (
+            found.row["time_to_confusion_s"] == found.row["entropy_time_to_confusion_s"] == np.inf
+        )
         assert found.row["anonymity_set"] == pytest.approx(1.0, abs=1e-3)
 
     def test_ues_at_one_place_are_linked_at_chance(self):
         found = play(np.full((400, 10, 2), 5000.0), 100.0)
         assert found.right == pytest.approx(0.1, abs=4 * np.sqrt(0.1 * 0.9 / 4000))
-        assert found.row["time_to_confusion_s"] == pytest.approx(found.row["chance_time_to_confusion_s"], rel=0.05)
+        assert found.row["time_to_confusion_s"] == pytest.approx(
+            found.row["chance_time_to_confusion_s"], rel=0.05
+        )
         assert found.row["chance_time_to_confusion_s"] == pytest.approx(300.0 / 0.9)
-        assert 5 < found.row["anonymity_set"] < 10  # places differ by their errors, and the attacker cannot know that
+        assert (
+            5 < found.row["anonymity_set"] < 10
+        )  # places differ by their errors, and the attacker cannot know that
 
     def test_fingerprints_alone_link(self):
         """The better, the less the numbers of a UE vary; never below chance (1 in 50)."""
@@ -206,7 +244,8 @@ class TestMeasures:
             yield number, names, names.now[np.array(ue)]
 
     def test_a_hand_case(self):
-        """Three UEs; in round 2 the tracks of two are swapped; in round 3 one is right, one is new to the attacker."""
+        """Three UEs; in round 2 the tracks of two are swapped; in round 3 one is right, one is new
+        to the attacker."""
         state, rows = Linking(), []
         tracks = {1: [0, 1, 2], 2: [1, 0, 2], 3: [1, 3]}
         bits = {1: [np.nan] * 3, 2: [0.0, 1.0, 0.3], 3: [2.0, np.nan]}
@@ -216,31 +255,47 @@ class TestMeasures:
             state, row = observe(state, "a", links, names, 100.0 * number)
             rows.append(row)
         assert [r["seen"] for r in rows] == [0, 3, 1] and [r["linked"] for r in rows] == [0, 3, 1]
-        assert rows[1]["right_share"] == pytest.approx(1 / 3) and rows[1]["chance_share"] == pytest.approx(1 / 3)
+        assert rows[1]["right_share"] == pytest.approx(1 / 3) and rows[1][
+            "chance_share"
+        ] == pytest.approx(1 / 3)
         assert rows[2]["right_share"] == 1.0  # UE 0 was given to track 1 before
         assert rows[1]["anonymity_set"] == pytest.approx((1 + 2 + 2**0.3) / 3)
         assert rows[1]["time_to_confusion_s"] == pytest.approx(300.0 / 2)
         assert rows[2]["time_to_confusion_s"] == pytest.approx(400.0 / 2)
         assert rows[1]["entropy_time_to_confusion_s"] == pytest.approx(300.0 / 1)
         assert rows[2]["entropy_time_to_confusion_s"] == pytest.approx(400.0 / 2)
-        assert rows[2]["chance_time_to_confusion_s"] == pytest.approx(400.0 / (3 * 2 / 3 + 1 * (1 - 1 / 3)))
+        assert rows[2]["chance_time_to_confusion_s"] == pytest.approx(
+            400.0 / (3 * 2 / 3 + 1 * (1 - 1 / 3))
+        )
         assert np.isnan(rows[0]["right_share"]) and np.isnan(rows[0]["time_to_confusion_s"])
 
     def test_who_comes_back_and_is_given_a_new_track_is_seen_and_not_linked(self):
-        """Its entropy is unknown, and counts to no anonymity set; it is a confusion, also by entropy."""
+        """Its entropy is unknown, and counts to no anonymity set; it is a confusion, also by
+        entropy."""
         state = Linking()
         for number, names, name in self.names([0, 1], [0, 1]):
-            born, bits = ([True, True], [np.nan] * 2) if number == 1 else ([False, True], [1.0, np.nan])
-            links = NameLinks(number, name, np.array([0, 2 * number]), np.array(born), np.array(bits))
+            born, bits = (
+                ([True, True], [np.nan] * 2) if number == 1 else ([False, True], [1.0, np.nan])
+            )
+            links = NameLinks(
+                number, name, np.array([0, 2 * number]), np.array(born), np.array(bits)
+            )
             state, row = observe(state, "a", links, names, 100.0 * number)
-        assert (row["seen"], row["linked"], row["right_share"], row["anonymity_set"]) == (2, 1, 0.5, 2.0)
+        assert (row["seen"], row["linked"], row["right_share"], row["anonymity_set"]) == (
+            2,
+            1,
+            0.5,
+            2.0,
+        )
         assert (row["time_to_confusion_s"], row["entropy_time_to_confusion_s"]) == (200.0, 100.0)
 
     @pytest.mark.parametrize(("names", "ues"), [(1, 1), (3, 3), (2, 5), (5, 2)])
     def test_chance_against_random_assignments(self, names, ues):
         rng, right = np.random.default_rng(9), []
         for _ in range(4000):
-            owner = rng.permutation(max(names, ues))[:names]  # UEs beyond `ues` are new; a name of one has no track
+            owner = rng.permutation(max(names, ues))[
+                :names
+            ]  # UEs beyond `ues` are new; a name of one has no track
             given = rng.permutation(max(names, ues))[:names]
             right.append(np.mean(given == owner))
         assert np.mean(right) == pytest.approx(chance_share(names, ues), abs=0.02)
@@ -254,13 +309,15 @@ class TestUnicity:
         return Truth(number, ue, np.concatenate(places).astype(float))
 
     def test_a_hand_case(self):
-        """Three UEs over two rounds; the first two share the first square, the last two the second."""
+        """Three UEs over two rounds; the first two share the first square, the last two the
+        second."""
         far, near, other = [9000, 9000], [10, 10], [5000, 5000]
         rows = unicity(self.traces([near, other], [near, far], [other, far]), RNG)
         found = {(r["resolution_m"], r["points"]): r for r in rows}
         one, two = found[100.0, 1], found[100.0, 2]
         assert two["unique_percent"] == 100 and one["ues"] == two["ues"] == 3 and two["draws"] == 60
-        # alone: UE 0 in round 2, UE 1 never, UE 2 in round 1: one point of two, one of them in three UEs never
+        # alone: UE 0 in round 2, UE 1 never, UE 2 in round 1: one point of two, one of them in
+        # three UEs never
         assert 15 < one["unique_percent"] < 55
         assert (100.0, 3) not in found
 
@@ -311,7 +368,8 @@ class TestLinks:
     @pytest.mark.parametrize("noise", [0.3, 1.0, 2.0])
     @pytest.mark.parametrize("seed", range(3))
     def test_in_hindsight_are_the_best_of_all(self, seed, noise, most):
-        """Five UEs and three rounds: against all 120 x 120 ways to give names to tracks; with the first as it was."""
+        """Five UEs and three rounds: against all 120 x 120 ways to give names to tracks; with the
+        first as it was."""
         x, _ = rounds_of(seed, noise)
         two = x[0] + x[1][ORDERS]
         best = np.linalg.norm(two[:, None] + x[2][ORDERS], axis=3).sum(axis=2).max()
@@ -337,7 +395,9 @@ class TestLinks:
             x, who = rounds_of(seed, 2.0, ues=12, rounds=20, places=80)
             state = all_heard(x)
             for track in (state.names.track, state.relinked(4, RNG)[0]):
-                of_ue = np.take_along_axis(track.reshape(who.shape), np.argsort(who, axis=1), axis=1)  # (rounds, ues)
+                of_ue = np.take_along_axis(
+                    track.reshape(who.shape), np.argsort(who, axis=1), axis=1
+                )  # (rounds, ues)
                 wrong.append((of_ue[1:] != of_ue[:-1]).mean())
         then, afterwards = np.array(wrong).reshape(-1, 2).mean(axis=0)
         assert afterwards < 0.05 < 0.1 < then
@@ -361,11 +421,15 @@ class TestNames:
             state = heard(state, name, x[t], t + 1)
         for track in (state.names.track, state.relinked(1, RNG)[0]):
             for a, b in itertools.combinations(range(len(state.names.name)), 2):
-                together = state.names.since[a] <= state.names.last[b] and state.names.since[b] <= state.names.last[a]
+                together = (
+                    state.names.since[a] <= state.names.last[b]
+                    and state.names.since[b] <= state.names.last[a]
+                )
                 assert not (together and track[a] == track[b])
 
     def test_are_linked_among_as_many_tracks_as_are_stated(self):
-        """One name a round, of five UEs in turn: with `tracks` they are five tracks, without it one."""
+        """One name a round, of five UEs in turn: with `tracks` they are five tracks, without it
+        one."""
         x, _ = rounds_of(5, 0.2, rounds=4)
         own = [x[0][:1], x[0][1:2], x[0][2:3], x[0][:1], x[0][1:2]]
         assert set(all_heard(own).names.track) == {0}
@@ -375,18 +439,28 @@ class TestNames:
 
 # -- the attack in runs
 
-BUSY = {"world.duration_s": 480, "world.ues.count": 6, "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}}
+BUSY = {
+    "world.duration_s": 480,
+    "world.ues.count": 6,
+    "world.radio.uplink": {"kind": "oma", "decoding": "error-free"},
+}
 NEW = {"kind": "per-round"}
 SERVERS = {
     "rounds": {},
-    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}},
+    "fedbuff": {
+        "learning.server": {"kind": "fedbuff", "buffer": 3},
+        "world.radio.dynamic_uplink": {},
+    },
     "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}},
 }
 RULES = [NEW, {"kind": "every", "period_s": 130}, {"kind": "permanent"}]
 THREATS = [
-    {}, {"observes": "aggregate", "secagg_group_size": 2}, {"viewpoint": "eavesdropper", "position_m": [200, 150]},
-    {"shuffle": True, "pseudonyms": NEW}, {"knowledge": []},
-]  # fmt: skip
+    {},
+    {"observes": "aggregate", "secagg_group_size": 2},
+    {"viewpoint": "eavesdropper", "position_m": [200, 150]},
+    {"shuffle": True, "pseudonyms": NEW},
+    {"knowledge": []},
+]
 
 
 def table(folder, name):
@@ -414,34 +488,55 @@ def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path
         assert len(linked) == 0
     else:
         assert set(linked.attack) == {"re-identify", "by-print", "rings"}
-        assert (linked.linked <= linked.seen).all() and linked.right_share.dropna().between(0, 1).all()
+        assert (linked.linked <= linked.seen).all() and linked.right_share.dropna().between(
+            0, 1
+        ).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
 def test_under_permanent_names_it_is_the_attack_that_it_wraps(server, tiny, tmp_path):
-    attacks = [{"kind": "neuron-votes"}, {"kind": "re-identify", "of": {"kind": "neuron-votes"}, "sigma_m": 50}]
+    attacks = [
+        {"kind": "neuron-votes"},
+        {"kind": "re-identify", "of": {"kind": "neuron-votes"}, "sigma_m": 50},
+    ]
     tracker = {"kind": "tracker", "sigma_m": 30, "cell_m": 40}
     attacks += [tracker, {"kind": "re-identify", "name": "tracks", "of": tracker, "sigma_m": 50}]
     run(tiny(BUSY | SERVERS[server] | {"learning.attacks": attacks}), tmp_path)
     every = table(tmp_path, "estimates").drop(columns="self_test_m")
     keys = ["round", "ue", "model", "quantity", "weight"]
     for plain, wrapped in (("neuron-votes", "re-identify"), ("tracker", "tracks")):
-        one, two = (every[every.attack == a].drop(columns="attack").sort_values(keys) for a in (plain, wrapped))
+        one, two = (
+            every[every.attack == a].drop(columns="attack").sort_values(keys)
+            for a in (plain, wrapped)
+        )
         assert len(one) > 20
-        pd.testing.assert_frame_equal(one.reset_index(drop=True), two.reset_index(drop=True), rtol=1e-5)
+        pd.testing.assert_frame_equal(
+            one.reset_index(drop=True), two.reset_index(drop=True), rtol=1e-5
+        )
     tracking = table(tmp_path, "tracking").sort_values(["round", "ue", "hindsight"])
-    one, two = (tracking[tracking.attack == a].drop(columns="attack") for a in ("tracker", "tracks"))
-    pd.testing.assert_frame_equal(one.reset_index(drop=True), two.reset_index(drop=True), rtol=1e-3, atol=1e-3)
+    one, two = (
+        tracking[tracking.attack == a].drop(columns="attack") for a in ("tracker", "tracks")
+    )
+    pd.testing.assert_frame_equal(
+        one.reset_index(drop=True), two.reset_index(drop=True), rtol=1e-3, atol=1e-3
+    )
 
 
 BOTH = [
     {"kind": "link-maps", "of": {"kind": "span", "add": "scores", "cell_m": 10}, "tracks": 6},
-    {"kind": "link-maps", "name": "then", "of": {"kind": "span", "add": "scores", "cell_m": 10}, "hindsight_names": 0},
+    {
+        "kind": "link-maps",
+        "name": "then",
+        "of": {"kind": "span", "add": "scores", "cell_m": 10},
+        "hindsight_names": 0,
+    },
 ]
 
 
-@pytest.mark.parametrize(("server", "rule"), one_in(4, [("fedasync", 0), ("fedbuff", 1), ("rounds", 0), ("rounds", 2)]))
+@pytest.mark.parametrize(
+    ("server", "rule"), one_in(4, [("fedasync", 0), ("fedbuff", 1), ("rounds", 0), ("rounds", 2)])
+)
 def test_links_by_maps_go_on_to_the_same_bytes(server, rule, tiny, tmp_path, table_bytes):
     threat = {"pseudonyms": RULES[rule] | ({"stagger": True} if rule == 1 else {})}
     short = {"world.duration_s": 300, "learning.attacks": BOTH, "learning.threat": threat}
@@ -452,14 +547,24 @@ def test_links_by_maps_go_on_to_the_same_bytes(server, rule, tiny, tmp_path, tab
     linked = table(tmp_path / "whole", "linking")
     assert set(linked.attack) == (set() if rule == 2 else {"link-maps", "then"})
     assert linked.right_share.dropna().between(0, 1).all() and linked.anonymity_set.isna().all()
-    assert linked.groupby("attack").tail(1).entropy_time_to_confusion_s.isna().all()  # it states none
+    assert (
+        linked.groupby("attack").tail(1).entropy_time_to_confusion_s.isna().all()
+    )  # it states none
 
 
 def test_reads_nothing_but_updates_names_and_rounds(tiny, tmp_path, monkeypatch):
     """Without timing, counts, replica and starting weights of the first layer it says the same."""
-    seen, attack = [], LinkMaps.model_validate_json(
-        json.dumps({"kind": "link-maps", "of": {"kind": "span", "layer": 1, "add": "scores", "cell_m": 10}})
-    )  # fmt: skip
+    seen, attack = (
+        [],
+        LinkMaps.model_validate_json(
+            json.dumps(
+                {
+                    "kind": "link-maps",
+                    "of": {"kind": "span", "layer": 1, "add": "scores", "cell_m": 10},
+                }
+            )
+        ),
+    )
 
     def watched(self, view, facts, state, rng):
         seen.append((view, facts, rng))
@@ -473,7 +578,9 @@ def test_reads_nothing_but_updates_names_and_rounds(tiny, tmp_path, monkeypatch)
     full, bare = attack.start(), attack.start()
     for view, facts, rng in seen:
         said, full = attack.run(view, facts, full, rng)
-        unknown = replace(view.model_before, parameters=np.full_like(view.model_before.parameters, np.nan))
+        unknown = replace(
+            view.model_before, parameters=np.full_like(view.model_before.parameters, np.nan)
+        )
         less = replace(view, timing=None, count=None, replica=None, model_before=unknown)
         timeless = RoundContext(facts.round, 0.0, facts.public)
         also, bare = attack.run(less, timeless, bare, rng)
@@ -485,11 +592,18 @@ def test_reads_nothing_but_updates_names_and_rounds(tiny, tmp_path, monkeypatch)
 def test_people_are_linked_by_their_days_and_their_homes_named_at_the_end(tmp_path):
     """Eight people under a new name each day; the attack also finds a sample of its own."""
     of = {"kind": "span", "layer": 1, "add": "scores"}
-    attacks = [{"kind": "link-maps", "of": of}, {"kind": "link-maps", "name": "then", "hindsight_names": 0, "of": of}]
+    attacks = [
+        {"kind": "link-maps", "of": of},
+        {"kind": "link-maps", "name": "then", "hindsight_names": 0, "of": of},
+    ]
     few = {"world.ues.count": 8, "world.duration_s": 8 * 86_400, "learning.attacks": attacks}
     summary = run(load("tracking/names", few), tmp_path)
     for label in ("link-maps", "then"):
-        assert summary[f"linking.{label}.right.percent"] > 90 > 2 * summary[f"linking.{label}.chance_right.percent"]
+        assert (
+            summary[f"linking.{label}.right.percent"]
+            > 90
+            > 2 * summary[f"linking.{label}.chance_right.percent"]
+        )
         assert summary[f"attack.{label}.home_located.percent"] > 80
         assert summary[f"attack.{label}.home_located.shuffled.percent"] < 20
     assert pd.read_csv(tmp_path / "estimates.csv").self_test_m.max() < 25  # a cell

@@ -1,5 +1,6 @@
-"""Compiled local training: against a slow loop of torch's autograd for each device, at both precisions; what one record
-can do where gradients of single samples are clipped; optimisers by their formulas, prior, and central training.
+"""Compiled local training: against a slow loop of torch's autograd for each device, at both
+precisions; what one record can do where gradients of single samples are clipped; optimisers by
+their formulas, prior, and central training.
 """
 
 from dataclasses import replace
@@ -25,7 +26,12 @@ from scenarios.app.results.folder import read_table
 
 RNG = Streams(9).at("learner.all", 4)
 COUNTS = (0, 1, 19, 20, 21, 150, 0, 41)
-TORCH = {"relu": torch.relu, "elu": torch.nn.functional.elu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
+TORCH = {
+    "relu": torch.relu,
+    "elu": torch.nn.functional.elu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
 OPTIMISERS = {
     "sgd": (Sgd(), lambda w: torch.optim.SGD(w, lr=0.02)),
     "momentum": (Momentum(momentum=0.8), lambda w: torch.optim.SGD(w, lr=0.02, momentum=0.8)),
@@ -57,7 +63,8 @@ def layers_of(net, flat):
 
 
 def gradient(loss, batch, masks, free, clip):
-    """Of a batch: the mean of its samples' gradients, each cut to the clip; one that is not finite counts as 0."""
+    """Of a batch: the mean of its samples' gradients, each cut to the clip; one that is not finite
+    counts as 0."""
     if clip is None:
         return torch.autograd.grad(loss(batch, masks), free)
     found = [torch.zeros_like(p) for p in free]
@@ -71,8 +78,8 @@ def gradient(loss, batch, masks, free, clip):
 
 
 def slow(net, start, data, row, how, make, rates=None):
-    """One device by autograd, sample by sample where gradients are clipped, batches as the streams have them; rates:
-    of each step, told.
+    """One device by autograd, sample by sample where gradients are clipped, batches as the streams
+    have them; rates: of each step, told.
     """
     own, owner = slice(data.ptr[row], data.ptr[row + 1]), [row_id(data.ue[row], data.model[row])]
     x, y, n = torch.tensor(data.x[own]), torch.tensor(data.y[own]), int(data.count[row])
@@ -106,7 +113,9 @@ def slow(net, start, data, row, how, make, rates=None):
                 p.grad = g + how.proximal * (p.detach() - anchor) + how.weight_decay * p.detach()
             if how.polyak:
                 squared = sum(float((p.grad**2).sum()) for p in free)
-                rates.append(min(how.learning_rate, 3 * float(loss(batch, masks).detach()) / squared))
+                rates.append(
+                    min(how.learning_rate, 3 * float(loss(batch, masks).detach()) / squared)
+                )
                 for p in free:
                     p.grad *= rates[-1] / how.learning_rate
             optimiser.step()
@@ -119,13 +128,18 @@ def recipe(activation, optimiser="sgd", batch=20, epochs=2, dropout=0.0, **more)
 
 
 RECIPES = [
-    recipe("relu"), recipe("elu", "momentum", proximal=0.7), recipe("tanh", "adam", dropout=0.3, frozen_layers=1),
+    recipe("relu"),
+    recipe("elu", "momentum", proximal=0.7),
+    recipe("tanh", "adam", dropout=0.3, frozen_layers=1),
     recipe("sigmoid", batch=7, dropout=0.3, sample_clip=0.5),
-    recipe("elu", batch="all", epochs=3, dropout=0.3, sample_clip=0.5, proximal=0.7, frozen_layers=1),
+    recipe(
+        "elu", batch="all", epochs=3, dropout=0.3, sample_clip=0.5, proximal=0.7, frozen_layers=1
+    ),
     recipe("tanh", "momentum", "all", 3, sample_clip=0.5, frozen_layers=2),
-    recipe("tanh", batch=4, weight_decay=0.3), recipe("tanh", "momentum", 4, weight_decay=0.3, proximal=0.5),
+    recipe("tanh", batch=4, weight_decay=0.3),
+    recipe("tanh", "momentum", 4, weight_decay=0.3, proximal=0.5),
     recipe("tanh", "adam", 4, weight_decay=0.3, proximal=0.5, frozen_layers=1),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("activation", "make", "how"), RECIPES)
@@ -133,7 +147,10 @@ def test_every_device_trains_as_autograd_does_alone(activation, make, how):
     """Unequal devices, of which two have nothing."""
     net, data = Mlp((5, 9, 6, 1), activation), cohort(COUNTS)
     start = weights(net)
-    double, single = (train_regression(net, start, data, replace(how, precision=bits), RNG).values for bits in (64, 32))
+    double, single = (
+        train_regression(net, start, data, replace(how, precision=bits), RNG).values
+        for bits in (64, 32)
+    )
     assert double.dtype == single.dtype == np.float64
     assert not double[[0, 6]].any() and not single[[0, 6]].any()
     for row in np.flatnonzero(data.count):
@@ -149,13 +166,18 @@ def test_every_device_trains_as_autograd_does_alone(activation, make, how):
 @pytest.mark.parametrize("batch", [4, "all"])
 @pytest.mark.parametrize("proximal, frozen", [(0.0, 0), (0.5, 1)])
 def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
-    """min(learning rate, 3 l / |g|^2) with l the squared error of the batch, by autograd; some steps are shortened."""
-    _, make, how = recipe("tanh", kind, batch, 3, proximal=proximal, frozen_layers=frozen, polyak=True)
+    """min(learning rate, 3 l / |g|^2) with l the squared error of the batch, by autograd; some
+    steps are shortened."""
+    _, make, how = recipe(
+        "tanh", kind, batch, 3, proximal=proximal, frozen_layers=frozen, polyak=True
+    )
     net, data, rates = Mlp((5, 7, 4, 1), "tanh"), cohort([9, 1, 14, 4]), []
     start = 40 * weights(net)
     found = train_regression(net, start, data, how, RNG).values
     for row in range(4):
-        np.testing.assert_allclose(found[row], slow(net, start, data, row, how, make, rates), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            found[row], slow(net, start, data, row, how, make, rates), rtol=0, atol=1e-9
+        )
     assert min(rates) < 0.02 or batch == "all"  # many places are seldom that steep
     loose, free = (replace(how, learning_rate=1e-9, polyak=polyak) for polyak in (True, False))
     loose, free = (train_regression(net, start, data, one, RNG).values for one in (loose, free))
@@ -167,7 +189,9 @@ def test_a_sample_that_overflows_counts_as_zero():
     net, data = Mlp((5, 7, 4, 1), "relu"), cohort([5])
     data.y[2] = 1e300
     found = train_regression(net, weights(net), data, how, RNG).values[0]
-    np.testing.assert_allclose(found, slow(net, weights(net), data, 0, how, make), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        found, slow(net, weights(net), data, 0, how, make), rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("bits, dropout", [(32, 0.3), (64, 0.0)])
@@ -176,8 +200,14 @@ def test_thousands_of_devices_train_as_each_alone(bits, dropout):
     data, how = cohort(counts.tolist()), SgdSettings(0.02, 20, 2, dropout, precision=bits)
     found = train_regression(net, weights(net), data, how, RNG).values
     assert (found.any(axis=1) == (counts > 0)).all()
-    for row in (*np.flatnonzero(counts == 20)[:2], *np.flatnonzero(counts == 21)[:2], *np.flatnonzero(counts == 1)[:2]):
-        alone = train_regression(net, weights(net), data.select(np.array([row])), how, RNG).values[0]
+    for row in (
+        *np.flatnonzero(counts == 20)[:2],
+        *np.flatnonzero(counts == 21)[:2],
+        *np.flatnonzero(counts == 1)[:2],
+    ):
+        alone = train_regression(net, weights(net), data.select(np.array([row])), how, RNG).values[
+            0
+        ]
         np.testing.assert_array_equal(found[row], alone)
 
 
@@ -194,7 +224,9 @@ class TestSetting:
         image, g = ImageFormat(16, 16, 3), np.random.default_rng(0)
         pixels = g.integers(0, 256, (30, 256), dtype=np.uint8)
         zero, ptr = np.zeros(2, np.int64), np.array([0, 12, 30])
-        data = Local(np.arange(2), zero, ptr, pixels, g.integers(0, 3, 30).astype(float), np.zeros(30))
+        data = Local(
+            np.arange(2), zero, ptr, pixels, g.integers(0, 3, 30).astype(float), np.zeros(30)
+        )
         found = []
         for bits in (32, 64):
             learner = ImageNet(precision=bits, device="cpu", batch_share=0.3)
@@ -205,10 +237,16 @@ class TestSetting:
         assert (apart > 1e-9).all() and (apart < 1e-3).all()
 
     def test_a_run_at_32_bits_scores_as_one_at_64(self, tiny, tmp_path):
-        """Half of the UEs a round, one model for each cell; what else a round does has 64 bits in both."""
+        """Half of the UEs a round, one model for each cell; what else a round does has 64 bits in
+        both."""
         found = []
         for bits in (64, 32):
-            learner = {"kind": "rsrp-net", "profile": "useful", "hidden": [16, 8], "precision": bits}
+            learner = {
+                "kind": "rsrp-net",
+                "profile": "useful",
+                "hidden": [16, 8],
+                "precision": bits,
+            }
             study = tiny({"learning.learner": learner, "learning.participation": 0.5})
             run(study, tmp_path / str(bits))
             found.append(read_table(tmp_path / str(bits), "rounds")["rmse_db"])
@@ -229,9 +267,14 @@ class TestRecordBound:
         data = cohort(counts, 2, seed)
         return replace(data, x=30 * data.x, y=9 * data.y - 90.0)
 
-    @pytest.mark.parametrize(("frozen", "least", "rate"), [(0, 0.8, 0.05), (1, 0.3, 0.05), (0, 0.03, 1e-16)])
-    def test_replacing_one_record_moves_an_update_by_the_sensitivity_at_most(self, frozen, least, rate):
-        """The clip is of the gradient in trained layers. Weights round by more than a small step lets a record add."""
+    @pytest.mark.parametrize(
+        ("frozen", "least", "rate"), [(0, 0.8, 0.05), (1, 0.3, 0.05), (0, 0.03, 1e-16)]
+    )
+    def test_replacing_one_record_moves_an_update_by_the_sensitivity_at_most(
+        self, frozen, least, rate
+    ):
+        """The clip is of the gradient in trained layers. Weights round by more than a small step
+        lets a record add."""
         changed = {"frozen_layers": frozen, "learning_rate": rate}
         learner, data = self.learner.model_copy(update=changed), self.data([8, 3])
         made = self.local(data, learner)
@@ -281,7 +324,11 @@ class TestRecordBound:
 
 # -- recipes
 
-PARTS = {"sgd": Sgd(), "momentum": Momentum(momentum=0.8), "adam": Adam(beta1=0.8, beta2=0.97, epsilon=1e-6)}
+PARTS = {
+    "sgd": Sgd(),
+    "momentum": Momentum(momentum=0.8),
+    "adam": Adam(beta1=0.8, beta2=0.97, epsilon=1e-6),
+}
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64])
@@ -310,10 +357,13 @@ def test_steps_have_the_bits_of_the_formulas(number):
 
 
 def test_polyaks_limit_is_of_the_profile_and_fits_its_neighbours():
-    """No step of Adam is limited, and no record is bounded where it moves the step of all others."""
+    """No step of Adam is limited, and no record is bounded where it moves the step of all
+    others."""
     assert RsrpNet().step_limit == "none" and RsrpNet(profile="useful").step_limit == "polyak"
     assert RsrpNet(profile="useful", optimiser={"kind": "adam"}).step_limit == "none"
-    with pytest.raises(ValueError, match="steps of adam have a size of their own; leave step_limit out"):
+    with pytest.raises(
+        ValueError, match="steps of adam have a size of their own; leave step_limit out"
+    ):
         RsrpNet(step_limit="polyak", optimiser={"kind": "adam"})
     assert "record bound" in RsrpNet(sample_clip=1.0, proximal=2.0).offers
     assert "record bound" not in RsrpNet(sample_clip=1.0, step_limit="polyak").offers
@@ -332,9 +382,13 @@ class TestCentral:
         draw, n = np.random.default_rng(seed), sum(counts)
         x, y = draw.random((n, 2)) * [900, 700], -95 + 9 * draw.normal(size=n)
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return Local(np.arange(len(counts)), np.zeros(len(counts), np.int64), ptr, x, y, np.zeros(n))
+        return Local(
+            np.arange(len(counts)), np.zeros(len(counts), np.int64), ptr, x, y, np.zeros(n)
+        )
 
-    @pytest.mark.parametrize("encoding", [{"kind": "position"}, {"kind": "fourier", "frequencies": 6}])
+    @pytest.mark.parametrize(
+        "encoding", [{"kind": "position"}, {"kind": "fourier", "frequencies": 6}]
+    )
     def test_one_step_of_many_is_a_step_on_all_their_data(self, encoding):
         part = RsrpNet(**self.recipe, encoding=encoding)
         model, many = part.init(self.public, RNG), self.data([5, 2, 11, 1])
@@ -361,13 +415,18 @@ class TestPrior:
     at = np.array([[100.0, 50.0], [100.0, 150.0], [100.0, 1050.0]])
 
     def part(self, **more):
-        return RsrpNet(hidden=(4,), prior={"kind": "log-distance", "position_m": (100.0, 50.0), "exponent": 3.0} | more)
+        return RsrpNet(
+            hidden=(4,),
+            prior={"kind": "log-distance", "position_m": (100.0, 50.0), "exponent": 3.0} | more,
+        )
 
     def test_the_law_of_distance(self):
         part = self.part(rsrp_dbm=-70.0)
         model = part.init(self.public, RNG)
         found = part.prior.expected_dbm(model.constants, np.zeros(3, int), self.at)
-        np.testing.assert_allclose(found, [-70.0, -70.0, -100.0], atol=1e-12)  # 10 n log10(1000 / 100) = 30 dB
+        np.testing.assert_allclose(
+            found, [-70.0, -70.0, -100.0], atol=1e-12
+        )  # 10 n log10(1000 / 100) = 30 dB
 
     @pytest.mark.parametrize("labels", ["raw", "centred", "standardised"])
     def test_a_network_that_says_nothing_predicts_the_prior(self, labels):
@@ -375,18 +434,33 @@ class TestPrior:
         model = part.init(self.public, RNG)
         blank = part.step(model, "all", -model.parameters)
         expected = part.prior.expected_dbm(model.constants, np.zeros(3, int), self.at)
-        np.testing.assert_allclose(part.predict_dbm(blank, np.zeros(3, int), self.at), expected, atol=1e-12)
+        np.testing.assert_allclose(
+            part.predict_dbm(blank, np.zeros(3, int), self.at), expected, atol=1e-12
+        )
         data = Local(np.array([0]), np.array([0]), np.array([0, 3]), self.at, expected, np.zeros(3))
-        assert not part.local(blank, "all", data, RNG).values.any()  # signals that follow it leave no gradient
+        assert not part.local(
+            blank, "all", data, RNG
+        ).values.any()  # signals that follow it leave no gradient
 
-    def test_every_model_knows_its_own_base_station_and_a_shared_one_takes_the_nearest(self, tiny, tmp_path):
+    def test_every_model_knows_its_own_base_station_and_a_shared_one_takes_the_nearest(
+        self, tiny, tmp_path
+    ):
         from scenarios.app.run.setup import ready
 
-        for cell, expected in (("all", [(300, 200), (100, 100)]), ("strongest", [(100, 100), (100, 100)])):
-            study = tiny({
-                "learning.data": {"kind": "measured", "cell": cell},
-                "learning.learner": {"kind": "rsrp-net", "hidden": [4], "prior": {"kind": "log-distance"}},
-            })  # fmt: skip
+        for cell, expected in (
+            ("all", [(300, 200), (100, 100)]),
+            ("strongest", [(100, 100), (100, 100)]),
+        ):
+            study = tiny(
+                {
+                    "learning.data": {"kind": "measured", "cell": cell},
+                    "learning.learner": {
+                        "kind": "rsrp-net",
+                        "hidden": [4],
+                        "prior": {"kind": "log-distance"},
+                    },
+                }
+            )
             _, setup = ready(study, tmp_path)
             learner = study.learning.learner
             model, at = learner.init(setup.public, RNG), np.tile([[60.0, 80.0]], (2, 1))

@@ -1,4 +1,5 @@
-"""Lower bounds on epsilon by scores of canaries, against published numbers, closed forms and simulated null sets."""
+"""Lower bounds on epsilon by scores of canaries, against published numbers, closed forms and
+simulated null sets."""
 
 from __future__ import annotations
 
@@ -10,15 +11,22 @@ from scipy.stats import beta, binom
 from fl.privacy import lower_bounds
 from fl.privacy.gaussian import epsilon_of
 
-ESTIMATORS = [lower_bounds.normal, lower_bounds.clopper_pearson, lower_bounds.f_dp, lower_bounds.one_run]
+ESTIMATORS = [
+    lower_bounds.normal,
+    lower_bounds.clopper_pearson,
+    lower_bounds.f_dp,
+    lower_bounds.one_run,
+]
 QUANTILES = ndtri((np.arange(10_000) + 0.5) / 10_000)
 
 
 @pytest.mark.parametrize(
-    ("shift", "one_run", "f_dp"), [(1, 1.13346, 2.164749), (2, 2.311945, 4.7218075), (4, 4.395568, 9.133752)]
+    ("shift", "one_run", "f_dp"),
+    [(1, 1.13346, 2.164749), (2, 2.311945, 4.7218075), (4, 4.395568, 9.133752)],
 )
 def test_one_run_and_f_dp_have_the_published_numbers(shift, one_run, f_dp):
-    """Quantile-spaced normal scores; the published numbers come of searches that stop within 1e-6."""
+    """Quantile-spaced normal scores; the published numbers come of searches that stop within
+    1e-6."""
     args = (np.stack([QUANTILES + shift, QUANTILES]), 1e-6, 0.05)
     assert lower_bounds.one_run(*args) == pytest.approx(one_run, abs=1e-6)
     assert lower_bounds.f_dp(*args) == pytest.approx(f_dp, abs=1.1e-6)
@@ -54,20 +62,27 @@ def test_the_hull_has_no_vertex_below_a_chord():
     cuts = [np.inf, *np.unique([*inside, *outside])]
     every = {(int((inside >= cut).sum()), int((outside >= cut).sum())) for cut in cuts}
     slow = {
-        p for p in every
+        p
+        for p in every
         if not any(
-            a[1] <= p[1] <= b[1] and a[0] <= p[0] <= b[0]
+            a[1] <= p[1] <= b[1]
+            and a[0] <= p[0] <= b[0]
             and (p[0] - a[0]) * (b[1] - a[1]) <= (b[0] - a[0]) * (p[1] - a[1])
-            for a in every for b in every if p not in (a, b) and a != b
+            for a in every
+            for b in every
+            if p not in (a, b) and a != b
         )
-    }  # fmt: skip
+    }
     assert set(zip(right.tolist(), wrong.tolist(), strict=True)) == slow
     assert (right[0], wrong[0], right[-1], wrong[-1]) == (0, 0, 40, 40)
 
 
 def test_guesses_without_delta_are_binomial():
-    """With delta 0 the bound is where as many correct guesses have the probability of the significance."""
-    epsilon = lower_bounds.one_run(np.array([[2.0] * 60 + [0.0] * 40, [2.0] * 10 + [0.0] * 90]), 0.0, 0.05)
+    """With delta 0 the bound is where as many correct guesses have the probability of the
+    significance."""
+    epsilon = lower_bounds.one_run(
+        np.array([[2.0] * 60 + [0.0] * 40, [2.0] * 10 + [0.0] * 90]), 0.0, 0.05
+    )
     share = 0.05 / 3
     assert binom.sf(59, 70, 1 / (1 + np.exp(-epsilon))) == pytest.approx(share, rel=1e-5)
 

@@ -1,4 +1,5 @@
-"""Measurements of moving UEs, and one campaign cut among clients: what is held out, remembered, and who takes part."""
+"""Measurements of moving UEs, and one campaign cut among clients: what is held out, remembered, and
+who takes part."""
 
 from itertools import pairwise
 
@@ -28,7 +29,11 @@ def observed(n=4000, days=40, ues=5, seed=0):
     time_s = np.repeat(bout_s, 20) + draw.uniform(0, 600, n // 20 * 20)
     ue = np.repeat(draw.integers(0, ues, n // 20), 20)
     return Observations(
-        ue, time_s, draw.uniform(-900, 900, (len(ue), 2)), draw.integers(0, 3, len(ue)), draw.normal(-90, 8, len(ue))
+        ue,
+        time_s,
+        draw.uniform(-900, 900, (len(ue), 2)),
+        draw.integers(0, 3, len(ue)),
+        draw.normal(-90, 8, len(ue)),
     )
 
 
@@ -45,15 +50,22 @@ def taken_by(part, every, round_s):
 def held_out(part, every, round_s):
     """Sorted (ue, time) of what is held out, and of what is learnt from."""
     rounds = taken_by(part, every, round_s)
-    held = {(int(u), float(x)) for t in rounds for u, x in zip(t.held_out.ue, t.held_out.x[:, 0], strict=True)}
+    held = {
+        (int(u), float(x))
+        for t in rounds
+        for u, x in zip(t.held_out.ue, t.held_out.x[:, 0], strict=True)
+    }
     fresh = [(t.fresh.ue[t.fresh.row_of_sample], t.fresh.x[:, 0]) for t in rounds]
     return held, {(int(u), float(x)) for ue, at in fresh for u, x in zip(ue, at, strict=True)}
 
 
 BY = [
-    {"hold_out_by": "session"}, {"hold_out_by": "day"}, {"hold_out_by": "block"}, {"hold_out_by": ("day", "block")},
+    {"hold_out_by": "session"},
+    {"hold_out_by": "day"},
+    {"hold_out_by": "block"},
+    {"hold_out_by": ("day", "block")},
     {"hold_out_by": ("session", "block"), "block_m": 50.0},
-]  # fmt: skip
+]
 
 
 class TestHoldOut:
@@ -71,9 +83,12 @@ class TestHoldOut:
     def test_days_are_held_out_whole_one_in_each_stretch_and_alike_for_all(self):
         n = 200
         every = Observations(
-            np.tile([0, 1], n), np.repeat(np.arange(n), 2) * DAY_S + 5.0, np.tile(np.arange(2.0 * n)[:, None], 2),
-            np.zeros(2 * n, dtype=np.int64), np.full(2 * n, -90.0),
-        )  # fmt: skip
+            np.tile([0, 1], n),
+            np.repeat(np.arange(n), 2) * DAY_S + 5.0,
+            np.tile(np.arange(2.0 * n)[:, None], 2),
+            np.zeros(2 * n, dtype=np.int64),
+            np.full(2 * n, -90.0),
+        )
         (taken,) = taken_by(Measured(hold_out=0.2, hold_out_by="day"), every, 201 * DAY_S)
         day = taken.held_out.x[:, 0].astype(int) // 2
         first, second = (day[taken.held_out.ue == ue] for ue in (0, 1))
@@ -83,11 +98,15 @@ class TestHoldOut:
 
     @pytest.mark.parametrize("seed", range(5))
     def test_of_days_with_data_one_is_held_out_and_one_is_not(self, seed):
-        """Wherever they lie: twelve on a hundred days, three, two, with a large share; a single day is learnt from."""
+        """Wherever they lie: twelve on a hundred days, three, two, with a large share; a single day
+        is learnt from."""
         lots = Streams(seed).at("data", 1)
         for days, share in (
-            (np.arange(12) * 9, 0.2), (np.array([3, 50, 51]), 0.2), (np.array([2, 7]), 0.9), (np.arange(3), 0.2),
-        ):  # fmt: skip
+            (np.arange(12) * 9, 0.2),
+            (np.array([3, 50, 51]), 0.2),
+            (np.array([2, 7]), 0.9),
+            (np.arange(3), 0.2),
+        ):
             time_s = np.repeat(days, 2) * DAY_S + 5.0
             out = held_out_days(time_s, days, share, lots)
             assert 0 < out.sum() < len(out) and (out[::2] == out[1::2]).all()
@@ -99,7 +118,10 @@ class TestHoldOut:
     @pytest.mark.parametrize("share", [0.25, 0.6, 0.9])
     def test_every_day_with_data_is_held_out_as_often_as_asked(self, share):
         days = np.array([1, 2, 3, 8, 11, 12, 30, 31, 33, 34, 50, 71])
-        out = [held_out_days(days * DAY_S, days, share, Streams(seed).at("data", 1)) for seed in range(2000)]
+        out = [
+            held_out_days(days * DAY_S, days, share, Streams(seed).at("data", 1))
+            for seed in range(2000)
+        ]
         np.testing.assert_allclose(np.mean(out, axis=0), share, atol=0.05)
 
     def test_sessions_match_a_loop_over_measurements(self):
@@ -117,7 +139,12 @@ class TestHoldOut:
         held, _ = held_out(part, every, DAY_S)
         _, session = Sessions.none(5).plus(every.ue, every.time_s, 900.0)
         key = session * 10 + every.ue
-        mine = np.array([(int(u), float(x)) in held for u, x in zip(every.ue, every.position_m[:, 0], strict=True)])
+        mine = np.array(
+            [
+                (int(u), float(x)) in held
+                for u, x in zip(every.ue, every.position_m[:, 0], strict=True)
+            ]
+        )
         for one in np.unique(key):
             fates = mine[(key == one) & (every.cell < 2)]
             assert fates.all() or not fates.any()
@@ -132,10 +159,15 @@ class TestHoldOut:
 
     def test_new_blocks_are_those_in_which_no_sample_of_the_model_lies(self):
         draw = np.random.default_rng(2)
-        of, theirs = draw.integers(0, 3, 400), draw.integers(0, 2, 300)  # of the third none is known
+        of, theirs = (
+            draw.integers(0, 3, 400),
+            draw.integers(0, 2, 300),
+        )  # of the third none is known
         at_m, known_m = draw.uniform(-400, 400, (400, 2)), draw.uniform(-400, 400, (300, 2))
         trained = {(m, *np.floor(place / 70)) for m, place in zip(theirs, known_m, strict=True)}
-        expected = [(m, *np.floor(place / 70)) not in trained for m, place in zip(of, at_m, strict=True)]
+        expected = [
+            (m, *np.floor(place / 70)) not in trained for m, place in zip(of, at_m, strict=True)
+        ]
         assert in_new_blocks(of, at_m, theirs, known_m, 70.0).tolist() == expected
         assert 0 < np.mean(expected) < 1
 
@@ -143,12 +175,17 @@ class TestHoldOut:
     def test_of_two_rules_each_holds_out_its_own_and_training_has_neither(self, first):
         every = observed(8000)
         one = Measured(hold_out_by=first)
-        both, block = (Measured(hold_out_by=by, block_m=300.0) for by in ((first, "block"), "block"))
+        both, block = (
+            Measured(hold_out_by=by, block_m=300.0) for by in ((first, "block"), "block")
+        )
         held, by_place, by_first = {}, {}, {}
         for part, found in ((both, held), (block, by_place), (one, by_first)):
             rounds = taken_by(part, every, DAY_S)
             for t in rounds:
-                found |= {float(x): int(g) for x, g in zip(t.held_out.x[:, 0], t.held_out.group, strict=True)}
+                found |= {
+                    float(x): int(g)
+                    for x, g in zip(t.held_out.x[:, 0], t.held_out.group, strict=True)
+                }
         kept = {float(x) for t in taken_by(both, every, DAY_S) for x in t.train.x[:, 0]}
         assert {x for x, g in held.items() if g == NEW_PLACE} == set(by_place)
         assert {x for x, g in held.items() if g != NEW_PLACE} == set(by_first) - set(by_place)
@@ -203,16 +240,29 @@ def test_whoever_holds_records_takes_part_to_the_end(tiny, tmp_path):
     """Six days, in which p0 measures on day 0 only, p1 on days 0 to 2, and nobody later."""
     rows = [
         f"p{u},{DAY_S * day + 30000 + 10 * i},{50 * i + 200 * u},{30 * i + 100 * day},a,{-80 - i - 3 * u}\n"
-        for u, days in ((0, (0,)), (1, (0, 1, 2))) for day in days for i in range(10)
-    ]  # fmt: skip
+        for u, days in ((0, (0,)), (1, (0, 1, 2)))
+        for day in days
+        for i in range(10)
+    ]
     (tmp_path / "drives.csv").write_text("user,time_s,x_m,y_m,cell,rsrp_dbm\n" + "".join(rows))
-    study = tiny({
-        "world": {
-            "duration_s": 6 * DAY_S, "tick_s": 3600, "city": {"kind": "open-field"},
-            "ues": {"mobility": {"kind": "replay", "trace": str(tmp_path / "drives.csv"), "users": "id"}},
-        },
-        "learning.round_s": DAY_S, "learning.data": {"kind": "measured", "memory": "all", "participants": "holding"},
-    })  # fmt: skip
+    study = tiny(
+        {
+            "world": {
+                "duration_s": 6 * DAY_S,
+                "tick_s": 3600,
+                "city": {"kind": "open-field"},
+                "ues": {
+                    "mobility": {
+                        "kind": "replay",
+                        "trace": str(tmp_path / "drives.csv"),
+                        "users": "id",
+                    }
+                },
+            },
+            "learning.round_s": DAY_S,
+            "learning.data": {"kind": "measured", "memory": "all", "participants": "holding"},
+        }
+    )
     summary = run(study, tmp_path / "run")
     updates, leakage = (read_table(tmp_path / "run", name) for name in ("updates", "leakage"))
     assert summary["rounds.played"] == 6 and summary["samples.count"] == 40
@@ -222,7 +272,9 @@ def test_whoever_holds_records_takes_part_to_the_end(tiny, tmp_path):
     for axis in ("x_m", "y_m"):
         np.testing.assert_array_equal(updates[axis][quiet], updates[f"selected_{axis}"][quiet])
     assert (updates["selected"][quiet] > 0).all() and len(leakage["ue"]) == 12
-    assert (leakage["error_m"] == leakage["selected_error_m"])[quiet & leakage["heard"].astype(bool)].all()
+    assert (leakage["error_m"] == leakage["selected_error_m"])[
+        quiet & leakage["heard"].astype(bool)
+    ].all()
 
 
 class TestSegments:
@@ -232,7 +284,9 @@ class TestSegments:
         part = Segments(campaign_rounds=3)
         state, rounds = part.start(0, None), []
         for k in range(6):
-            taken, state = part.take(observed(40, ues=3, seed=k), ONE_MODEL, state, Streams(3).at("data", k))
+            taken, state = part.take(
+                observed(40, ues=3, seed=k), ONE_MODEL, state, Streams(3).at("data", k)
+            )
             rounds.append(taken)
         for taken in rounds[:2]:
             assert len(taken.measured.ue) == len(taken.train.ue) == len(taken.held_out) == 0
@@ -240,8 +294,12 @@ class TestSegments:
         assert len(first.measured.x) == 120 and first.fresh is None
         for taken in rounds[3:]:
             for name in ("ue", "model", "ptr", "x", "y", "time_s"):
-                np.testing.assert_array_equal(getattr(taken.train, name), getattr(first.train, name))
-                np.testing.assert_array_equal(getattr(taken.measured, name), getattr(first.measured, name))
+                np.testing.assert_array_equal(
+                    getattr(taken.train, name), getattr(first.train, name)
+                )
+                np.testing.assert_array_equal(
+                    getattr(taken.measured, name), getattr(first.measured, name)
+                )
             assert len(taken.held_out) == 0 and len(taken.fresh.x) == 0
 
     def test_every_sample_is_learnt_from_or_held_out_and_exactly_a_fifth_is(self):
@@ -258,14 +316,20 @@ class TestSegments:
 
     @pytest.mark.parametrize("segments", [1, 3, 7, 50])
     def test_of_a_trace_are_consecutive_equal_parts_in_order_of_time(self, tmp_path, segments):
-        """A drive of 50 rows whose two phones wrote one after the other into the file, not in order of time."""
+        """A drive of 50 rows whose two phones wrote one after the other into the file, not in order
+        of time."""
         rows = [f"p{i % 2},{10 * i},{3 * i},5,{'ab'[i % 2]},{-80 - i % 17}\n" for i in range(50)]
         path = tmp_path / "drive.csv"
         path.write_text("user,time_s,x_m,y_m,cell,rsrp_dbm\n" + "".join(rows[1::2] + rows[::2]))
-        trace = read_trace(path, cell="all", users="segments", segments=segments, outlier_sigmas=None)
+        trace = read_trace(
+            path, cell="all", users="segments", segments=segments, outlier_sigmas=None
+        )
         sizes = np.bincount(trace.user, minlength=segments)
         assert len(trace.users) == segments and sizes.sum() == 50 and sizes.max() - sizes.min() <= 1
-        ends = [(trace.time_s[trace.user == k].min(), trace.time_s[trace.user == k].max()) for k in range(segments)]
+        ends = [
+            (trace.time_s[trace.user == k].min(), trace.time_s[trace.user == k].max())
+            for k in range(segments)
+        ]
         assert all(a[1] < b[0] for a, b in pairwise(ends))
         assert trace.users[0] == "segment1" and any("cut into" in n for n in lines(trace.notices))
 

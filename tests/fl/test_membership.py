@@ -1,4 +1,5 @@
-"""Membership: figures of merit against brute force, attacks on models that remember, and tests inside a run."""
+"""Membership: figures of merit against brute force, attacks on models that remember, and tests
+inside a run."""
 
 import itertools
 from dataclasses import replace
@@ -36,15 +37,20 @@ from scenarios.app.study.load import load
 RNG = Streams(3).at("membership", 1)
 AREA = Area(0.0, 0.0, 1000.0, 800.0)
 SHORT = {
-    "learning.rounds": 3, "learning.data.campaign_rounds": 4, "world.duration_s": 420, "learning.learner.hidden": [8],
+    "learning.rounds": 3,
+    "learning.data.campaign_rounds": 4,
+    "world.duration_s": 420,
+    "learning.learner.hidden": [8],
     "learning.membership.every_rounds": 1,
-}  # fmt: skip
+}
 SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
 
 def sides(member, other):
     """Scores of both sides in one row, and which are of members."""
-    return np.concatenate([member, other]).astype(float), np.arange(len(member) + len(other)) < len(member)
+    return np.concatenate([member, other]).astype(float), np.arange(len(member) + len(other)) < len(
+        member
+    )
 
 
 class TestRoc:
@@ -57,13 +63,18 @@ class TestRoc:
         assert found == pytest.approx(pairs.mean(), abs=1e-12) and 0 <= low <= found <= high <= 1
         before = np.array([lot.randint(-5, 5) for _ in score], float)
         change, low, high = auc(score, is_member, before=before)
-        assert change == pytest.approx(found - auc(before, is_member)[0], abs=1e-12) and low <= change <= high
+        assert (
+            change == pytest.approx(found - auc(before, is_member)[0], abs=1e-12)
+            and low <= change <= high
+        )
         assert auc(score, is_member, before=score)[0] == 0.0
 
     def test_ends(self):
         high, low = np.arange(10.0, 20.0), np.arange(10.0)
         assert auc(*sides(high, low)) == (1.0, 1.0, 1.0) and auc(*sides(low, high))[0] == 0.0
-        assert np.isnan(auc(*sides(high, []))).all() and np.isnan(tpr_percent(*sides([], low))).all()
+        assert (
+            np.isnan(auc(*sides(high, []))).all() and np.isnan(tpr_percent(*sides([], low))).all()
+        )
 
     def test_the_interval_covers_the_truth_as_often_as_it_says(self):
         """Members N(1, 1), others N(0, 1): the area is Phi(1 / sqrt 2) = 0.7602."""
@@ -80,37 +91,54 @@ class TestRoc:
         share, low, high = tpr_percent(*both)
         assert low < share < high
 
-    @pytest.mark.parametrize("found, members", [(0, 7), (7, 7), (3, 200), (199, 200), (1, 1), (40_000, 40_000)])
+    @pytest.mark.parametrize(
+        "found, members", [(0, 7), (7, 7), (3, 200), (199, 200), (1, 1), (40_000, 40_000)]
+    )
     def test_the_interval_of_a_rate_is_that_of_wilson(self, found, members):
         both = sides(np.arange(members) < found, np.zeros(5))
         wilson = binomtest(found, members).proportion_ci(method="wilson")
-        np.testing.assert_allclose(tpr_percent(*both)[1:], 100 * np.array(wilson), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            tpr_percent(*both)[1:], 100 * np.array(wilson), rtol=1e-9, atol=1e-9
+        )
 
     def test_records_of_a_group_count_as_one(self):
-        """Every record repeated five times: the interval is that of the single ones; five times as many win nothing."""
-        score, member = sides(np.random.default_rng(4).normal(0.5, 1, 30), np.random.default_rng(5).normal(0, 1, 25))
+        """Every record repeated five times: the interval is that of the single ones; five times as
+        many win nothing."""
+        score, member = sides(
+            np.random.default_rng(4).normal(0.5, 1, 30), np.random.default_rng(5).normal(0, 1, 25)
+        )
         before, five = score[::-1], [np.repeat(x, 5) for x in (score, member, np.arange(55))]
         np.testing.assert_allclose(auc(*five), auc(score, member), rtol=1e-12)
         np.testing.assert_allclose(tpr_percent(*five), tpr_percent(score, member), rtol=1e-12)
         changed = auc(score, member, before=before)
-        np.testing.assert_allclose(auc(*five, np.repeat(before, 5)), changed, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(
+            auc(*five, np.repeat(before, 5)), changed, rtol=1e-12, atol=1e-15
+        )
         assert np.diff(auc(*five[:2])[1:]) < 0.6 * np.diff(auc(score, member)[1:])
 
     def test_pairs_of_one_class_share_what_the_class_decides(self):
-        """40 pairs in two classes far apart, where nothing tells members: 95 % coverage, and more by sides."""
+        """40 pairs in two classes far apart, where nothing tells members: 95 % coverage, and more
+        by sides."""
         covered, half = [], []
         for seed in range(200):
             draw = np.random.default_rng(seed)
             shift = np.repeat([0.0, 3.0], 20)
             both = sides(*(draw.normal(size=40) + shift for _ in range(2)))
-            found = [auc(*both, np.concatenate([np.arange(40), own + np.arange(40)])) for own in (0, 40)]
+            found = [
+                auc(*both, np.concatenate([np.arange(40), own + np.arange(40)])) for own in (0, 40)
+            ]
             covered.append([low <= 0.5 <= high for _, low, high in found])
             half.append([high - low for _, low, high in found])
         paired, single = np.mean(covered, axis=0)
-        assert 0.93 < paired < 0.98 < 0.99 < single and np.mean(half, axis=0)[0] < 0.75 * np.mean(half, axis=0)[1]
+        assert (
+            0.93 < paired < 0.98 < 0.99 < single
+            and np.mean(half, axis=0)[0] < 0.75 * np.mean(half, axis=0)[1]
+        )
 
 
-LEARNER = RsrpNet(hidden=(64, 64), activation="relu", labels="standardised", learning_rate=0.1, local_epochs=1000)
+LEARNER = RsrpNet(
+    hidden=(64, 64), activation="relu", labels="standardised", learning_rate=0.1, local_epochs=1000
+)
 
 
 def campaign(n_ue=2, n=10):
@@ -118,7 +146,14 @@ def campaign(n_ue=2, n=10):
     draw = np.random.default_rng(5)
     x, y = draw.random((n_ue * n * 2, 2)) * [1000, 800], -95 + 9 * draw.normal(size=n_ue * n * 2)
     ue = np.repeat(np.arange(n_ue), n)
-    local = Local(np.arange(n_ue), np.zeros(n_ue, int), np.arange(n_ue + 1) * n, x[: n_ue * n], y[: n_ue * n], 0.0 * ue)
+    local = Local(
+        np.arange(n_ue),
+        np.zeros(n_ue, int),
+        np.arange(n_ue + 1) * n,
+        x[: n_ue * n],
+        y[: n_ue * n],
+        0.0 * ue,
+    )
     return local, HeldOut(ue, 0 * ue, x[n_ue * n :], y[n_ue * n :], 0 * ue)
 
 
@@ -129,17 +164,22 @@ def view_of(observes, local, trained):
     total = rows.mean(axis=0, keepdims=True)
     after = trained.step(before, "all", total)
     if observes == "updates":
-        return View("updates", "all", rows, model, ue, model, np.arange(len(ue)), before, after, trained)
+        return View(
+            "updates", "all", rows, model, ue, model, np.arange(len(ue)), before, after, trained
+        )
     return View(observes, "all", total, model[:1], ue, model, 0 * ue, before, after, trained)
 
 
 class TestInference:
     part = Membership(attacks=(LossThreshold(), GradientNorm()))
 
-    def test_a_device_that_learns_by_heart_is_found_out_by_the_server_and_less_by_who_sees_the_average(self):
+    def test_a_device_that_learns_by_heart_is_found_out_by_the_server_and_less_by_who_sees_the_average(
+        self,
+    ):
         local, others = campaign()
         rows, total = (
-            infer(self.part, view_of(s, local, LEARNER), local, others, RNG)[0] for s in ("updates", "model")
+            infer(self.part, view_of(s, local, LEARNER), local, others, RNG)[0]
+            for s in ("updates", "model")
         )
         for row in rows:
             assert row["members"] == row["non_members"] == 20 and row["sees"] == "updates"
@@ -158,7 +198,10 @@ class TestInference:
         local, others = campaign()
         whole = view_of("updates", local, LEARNER.model_copy(update={"local_epochs": 1}))
         for heard, members in (([1], 10), ([], 0)):
-            columns = {name: getattr(whole, name)[heard] for name in ("update", "source_model", "ue", "model")}
+            columns = {
+                name: getattr(whole, name)[heard]
+                for name in ("update", "source_model", "ue", "model")
+            }
             view = replace(whole, source=np.arange(len(heard)), **columns)
             row = infer(self.part, view, local, others, RNG)[0][0]
             assert row["members"] == members and np.isnan(row["auc"]) == (members == 0)
@@ -171,7 +214,8 @@ class TestInference:
         np.testing.assert_allclose(_centred(score[shuffled], device[shuffled]), expected[shuffled])
 
     def test_a_device_that_all_records_fit_badly_hides_nobody(self):
-        """Members score 1 above the others of their device, and devices lie 100 apart: every member is found."""
+        """Members score 1 above the others of their device, and devices lie 100 apart: every member
+        is found."""
 
         class Told(LossThreshold):
             def score(self, asked):
@@ -190,29 +234,53 @@ class TestInference:
 
 
 def held_out_by(how, seed, n=600):
-    """Two UEs that walk in sessions with pauses between: what is learnt from, what is held out, and the data."""
+    """Two UEs that walk in sessions with pauses between: what is learnt from, what is held out, and
+    the data."""
     data = Measured(hold_out_by=how, hold_out=0.3)
     draw, streams = np.random.default_rng(seed), Streams(seed)
     step = np.cumsum(draw.normal(size=(2 * n, 2)) * 40, axis=0) + draw.random(2) * 1000
-    x = np.abs((step + np.repeat(draw.random((2 * n // 20, 2)) * 2000, 20, axis=0)) % 2000 - 1000) * [1.0, 0.8]
-    time_s = np.tile(np.arange(n) * 60.0 + np.arange(n) // 20 * (86_400 if how == "day" else 7200), 2)
+    x = np.abs(
+        (step + np.repeat(draw.random((2 * n // 20, 2)) * 2000, 20, axis=0)) % 2000 - 1000
+    ) * [1.0, 0.8]
+    time_s = np.tile(
+        np.arange(n) * 60.0 + np.arange(n) // 20 * (86_400 if how == "day" else 7200), 2
+    )
     field = draw.normal(size=(6, 2)) / 150
     y = -95 + 6 * np.sin(x @ field.T + draw.random(6)).sum(axis=1)
     seen = Observations(np.repeat([0, 1], n), time_s, x, np.zeros(2 * n, int), y)
-    taken, _ = data.take(seen, np.zeros(1, int), data.start(2, streams.at("data")), streams.at("data", 1))
+    taken, _ = data.take(
+        seen, np.zeros(1, int), data.start(2, streams.at("data")), streams.at("data", 1)
+    )
     return taken.train, taken.held_out, data
 
 
 @pytest.mark.parametrize("how", ["sample", "session"])
 def test_a_model_that_learns_nothing_adds_nothing(how):
-    """100 seeds of a model that moves to another random one: the difference's interval covers 0 in 95 % of them."""
-    part, net = Membership(attacks=(LossThreshold(),)), RsrpNet(hidden=(8,), activation="tanh", labels="standardised")
+    """100 seeds of a model that moves to another random one: the difference's interval covers 0 in
+    95 % of them."""
+    part, net = (
+        Membership(attacks=(LossThreshold(),)),
+        RsrpNet(hidden=(8,), activation="tanh", labels="standardised"),
+    )
     covered, plain, still = [], [], []
     for seed in range(100):
         local, others, data = held_out_by(how, seed)
-        before, after = (net.init(Public(AREA, 1), Streams(seed).at(name)) for name in ("first", "second"))
+        before, after = (
+            net.init(Public(AREA, 1), Streams(seed).at(name)) for name in ("first", "second")
+        )
         step = after.parameters - before.parameters
-        view = View("model", "all", step, local.model[:1], local.ue, local.model, 0 * local.ue, before, after, net)
+        view = View(
+            "model",
+            "all",
+            step,
+            local.model[:1],
+            local.ue,
+            local.model,
+            0 * local.ue,
+            before,
+            after,
+            net,
+        )
         wholes = data.wholes if data.holds_out_wholes else None
         ((row,), _) = infer(part, view, local, others, RNG, before, wholes)
         assert row["auc_difference"] == pytest.approx(row["auc"] - row["auc_before"], abs=1e-12)
@@ -220,11 +288,15 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
         ((alone,), _) = infer(part, view, local, others, RNG, before)
         plain.append(alone["auc_low"] <= 0.5 <= alone["auc_high"])
         if seed < 3:
-            ((same,), _) = infer(part, replace(view, model_after=before), local, others, RNG, before, wholes)
+            ((same,), _) = infer(
+                part, replace(view, model_after=before), local, others, RNG, before, wholes
+            )
             still.append([same[f"auc_difference{end}"] for end in ("", "_low", "_high")])
     assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100), np.mean(covered)
     assert np.ravel(still).tolist() == [0.0] * 9  # untrained
-    assert how in ("sample", "day") or np.mean(plain) < 0.8  # taken one by one, records of one place promise too much
+    assert (
+        how in ("sample", "day") or np.mean(plain) < 0.8
+    )  # taken one by one, records of one place promise too much
 
 
 IMAGES = ImageFormat(8, 8, 10)
@@ -235,28 +307,52 @@ def images(partition, seed, n_ue=15):
     data, streams = Images(partition=partition), Streams(seed)
     ue = np.arange(n_ue)
     seen = Observations(ue, np.zeros(n_ue), np.zeros((n_ue, 2)), 0 * ue, np.zeros(n_ue))
-    taken, _ = data.take(seen, np.zeros(1, int), data.start(n_ue, streams.at("data")), streams.at("data", 1))
+    taken, _ = data.take(
+        seen, np.zeros(1, int), data.start(n_ue, streams.at("data")), streams.at("data", 1)
+    )
     return taken.train, taken.held_out
 
 
-@pytest.mark.parametrize("observes, partition", [
-    ("model", Dirichlet(alpha=0.3)), ("updates", LabelSkew(iid=3, labels=2)),
-], ids=["model, Dirichlet", "rows, label skew"])  # fmt: skip
+@pytest.mark.parametrize(
+    "observes, partition",
+    [
+        ("model", Dirichlet(alpha=0.3)),
+        ("updates", LabelSkew(iid=3, labels=2)),
+    ],
+    ids=["model, Dirichlet", "rows, label skew"],
+)
 def test_classes_are_no_membership(observes, partition):
-    """100 seeds of networks that learn nothing, each device's its own: areas are 0.5, in 95 % by their intervals.
+    """100 seeds of networks that learn nothing, each device's its own: areas are 0.5, in 95 % by
+    their intervals.
 
-    Every such network knows some classes better than others, and members are of other classes than all held-out images.
+    Every such network knows some classes better than others, and members are of other classes than
+    all held-out images.
     """
-    part = Membership(attacks=(LossThreshold(), LossThreshold(name="fall", reference_model="before")))
+    part = Membership(
+        attacks=(LossThreshold(), LossThreshold(name="fall", reference_model="before"))
+    )
     net, areas, covered = ImageNet(network=Perceptron(hidden=(8,)), device="cpu"), [], []
     public = Public(AREA, 1, images=IMAGES)
     for seed in range(100):
         local, others = images(partition, seed)
         before = net.init(public, Streams(seed).at("first"))
-        random = net.init(replace(public, n_model=15), Streams(seed).at("second")).parameters - before.parameters
+        random = (
+            net.init(replace(public, n_model=15), Streams(seed).at("second")).parameters
+            - before.parameters
+        )
         who = local.ue if observes == "updates" else 0 * local.ue
-        view = View(observes, "all", random, 0 * local.ue, local.ue, local.model, who, before,
-                    Model(before.parameters + random[:1], before.constants), net)  # fmt: skip
+        view = View(
+            observes,
+            "all",
+            random,
+            0 * local.ue,
+            local.ue,
+            local.model,
+            who,
+            before,
+            Model(before.parameters + random[:1], before.constants),
+            net,
+        )
         rows, _ = infer(part, view, local, others, Streams(seed).at("membership"))
         assert {row["members"] == row["non_members"] for row in rows} == {True}
         areas.append([row["auc"] for row in rows])
@@ -268,7 +364,8 @@ def test_classes_are_no_membership(observes, partition):
 
 @pytest.mark.parametrize("overlap", [1.0, 0.1])
 def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
-    """A score that tells class and device of each record: members and others then have the same scores."""
+    """A score that tells class and device of each record: members and others then have the same
+    scores."""
     local, others = images(Dirichlet(alpha=0.3), 1)
     asked = []
 
@@ -279,21 +376,37 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
 
     net = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
     before = net.init(Public(AREA, 1, images=IMAGES), RNG)
-    view = View("updates", "all", np.zeros((15, before.parameters.shape[1])), 0 * local.ue, local.ue, local.model,
-                local.ue, before, before, net)  # fmt: skip
-    ((row,), _) = infer(Membership(attacks=(Told(),), known_member_share=overlap), view, local, others, RNG)
+    view = View(
+        "updates",
+        "all",
+        np.zeros((15, before.parameters.shape[1])),
+        0 * local.ue,
+        local.ue,
+        local.model,
+        local.ue,
+        before,
+        before,
+        net,
+    )
+    ((row,), _) = infer(
+        Membership(attacks=(Told(),), known_member_share=overlap), view, local, others, RNG
+    )
     ((x, classes, of),) = asked
     first = len(x) - row["non_members"]
     members, classes, whose = x[:first], classes[first:], of[first:]
     of = of[:first]
-    assert len(members) == pytest.approx(overlap * len(local.x), abs=8) and len(classes) == row["non_members"] > 100
+    assert (
+        len(members) == pytest.approx(overlap * len(local.x), abs=8)
+        and len(classes) == row["non_members"] > 100
+    )
     assert row["members"] == row["non_members"] and row["auc"] == 0.5 and np.isin(whose, of).all()
     if overlap == 1.0:  # all held-out images, since every class has more members
         assert sorted(classes.tolist()) == sorted(others.y.tolist())
 
 
 class TestRegression:
-    """Which records a sum of gradients is made of: exact without noise, at chance without training."""
+    """Which records a sum of gradients is made of: exact without noise, at chance without
+    training."""
 
     net = RsrpNet(hidden=(16, 12), activation="tanh", labels="standardised")
 
@@ -305,13 +418,21 @@ class TestRegression:
         z, target = part._samples(model, np.zeros(6, int), local.x, local.y)
         for i in range(6):
             w = torch.from_numpy(model.parameters).requires_grad_()
-            loss = (part.net.forward(w, torch.from_numpy(z[i : i + 1])[None])[0] - float(target[i])) ** 2
+            loss = (
+                part.net.forward(w, torch.from_numpy(z[i : i + 1])[None])[0] - float(target[i])
+            ) ** 2
             slope = torch.autograd.grad(loss.sum(), w)[0][0].numpy()
-            losses = part.record_losses(model, np.zeros(1, int), local.x[i : i + 1], local.y[i : i + 1])
+            losses = part.record_losses(
+                model, np.zeros(1, int), local.x[i : i + 1], local.y[i : i + 1]
+            )
             assert losses[0] == pytest.approx(float(loss.detach()[0]), rel=1e-10)
-            np.testing.assert_allclose(found[i], slope, rtol=1e-12, atol=1e-12 * np.abs(slope).max())
+            np.testing.assert_allclose(
+                found[i], slope, rtol=1e-12, atol=1e-12 * np.abs(slope).max()
+            )
         np.testing.assert_allclose(
-            np.linalg.norm(found, axis=1), part.record_gradient_norms(model, np.zeros(6, int), local.x, local.y), 1e-12
+            np.linalg.norm(found, axis=1),
+            part.record_gradient_norms(model, np.zeros(6, int), local.x, local.y),
+            1e-12,
         )
 
     def test_gradients_of_images_are_those_of_torch(self):
@@ -323,12 +444,19 @@ class TestRegression:
         for i, m in enumerate([0, 1, 0, 1, 0, 1, 1]):
             w = torch.from_numpy(model.parameters[m : m + 1]).requires_grad_()
             pixels = torch.from_numpy(x[i] / 255.0).view(1, 1, 3, 4)
-            logits = part.network.forward(part.network.unpack(w, shape), pixels, torch.ones(1, 1))[0]
-            slope = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, torch.tensor([int(y[i])])), w)[0][0]
-            np.testing.assert_allclose(found[i], slope.numpy(), rtol=1e-12, atol=1e-12 * float(slope.abs().max()))
+            logits = part.network.forward(part.network.unpack(w, shape), pixels, torch.ones(1, 1))[
+                0
+            ]
+            slope = torch.autograd.grad(
+                torch.nn.functional.cross_entropy(logits, torch.tensor([int(y[i])])), w
+            )[0][0]
+            np.testing.assert_allclose(
+                found[i], slope.numpy(), rtol=1e-12, atol=1e-12 * float(slope.abs().max())
+            )
 
     def rounds(self, count, noise, seed, learn=True, observes="updates"):
-        """Areas in rounds whose updates are one step on the members, or noise alone; and what is known."""
+        """Areas in rounds whose updates are one step on the members, or noise alone; and what is
+        known."""
         local, others = campaign()
         part = Membership(attacks=(GradientRegression(coefficient_std=0.03),))
         draw, states, found = np.random.default_rng(seed), part.start(), []
@@ -350,7 +478,8 @@ class TestRegression:
         assert row["auc"] > 0.99 and row["sees"] == observes
 
     def test_under_noise_rounds_add_up(self):
-        """A round alone tells little; the evidence of twenty is what one regression over all of them gives."""
+        """A round alone tells little; the evidence of twenty is what one regression over all of
+        them gives."""
         rows, states = self.rounds(20, 0.01, 2)
         assert rows[0]["auc"] < 0.75 < 0.78 < rows[-1]["auc"]
         (evidence,) = states.values()
@@ -371,11 +500,15 @@ class TestRegression:
             for _ in range(2):
                 c = np.linalg.solve(g @ g.T / s2 + np.eye(16) / 0.01**2, -(g @ u[0]) / s2)
                 s2 = np.mean((u[0] + c @ g) ** 2)
-            spread = np.linalg.inv(g @ g.T / s2) + 0.01**2 * np.eye(16)  # of the estimate of a round about c
+            spread = np.linalg.inv(g @ g.T / s2) + 0.01**2 * np.eye(
+                16
+            )  # of the estimate of a round about c
             left = left + np.linalg.inv(spread)
             right = right - np.linalg.solve(spread, np.linalg.solve(g @ g.T, g @ u[0]))
         np.testing.assert_allclose(score, np.linalg.solve(left, right), rtol=1e-6)
-        order = draw.permutation(16)[:9]  # records asked in another order, some no more: the others keep what is known
+        order = draw.permutation(16)[
+            :9
+        ]  # records asked in another order, some no more: the others keep what is known
         kept = state.of(np.column_stack([np.zeros((16, 2)), y, x])[order])
         np.testing.assert_array_equal(kept.precision, state.precision[np.ix_(order, order)])
 
@@ -390,7 +523,8 @@ class TestRegression:
 
 
 class Retrained:
-    """A replica without defenses: UEs learn from the models before, or from `base`, and their mean is merged."""
+    """A replica without defenses: UEs learn from the models before, or from `base`, and their mean
+    is merged."""
 
     def __init__(self, view):
         self.view, self.played = view, []
@@ -403,7 +537,9 @@ class Retrained:
         total = made.weighted_sum(np.full(len(rows), 1.0 / len(rows)), 1)
         after, ue, model = self.view.learner.step(start, "all", total), data.ue, data.model
         if self.view.vantage == "updates":
-            return View("updates", "all", rows, model, ue, model, np.arange(len(ue)), start, after, made), state
+            return View(
+                "updates", "all", rows, model, ue, model, np.arange(len(ue)), start, after, made
+            ), state
         return View("model", "all", total, model[:1], ue, model, 0 * ue, start, after, made), state
 
 
@@ -420,7 +556,8 @@ class TestShadowModels:
     @pytest.mark.parametrize("nats", [True, False])
     @pytest.mark.parametrize("models", [8, 4000])
     def test_lira_of_known_normal_laws_is_the_likelihood_ratio(self, nats, models):
-        """phi is N(mu + 1, 0.5^2) of models with the record and N(mu, 0.5^2) without: the ratio is 4 phi - 4 mu - 2."""
+        """phi is N(mu + 1, 0.5^2) of models with the record and N(mu, 0.5^2) without: the ratio is
+        4 phi - 4 mu - 2."""
         draw, n = np.random.default_rng(1), 300
         mu = draw.normal(-3 if not nats else 0, 1 if nats else 0.3, n)
         inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
@@ -431,14 +568,20 @@ class TestShadowModels:
             phi, known = np.minimum(phi, -1e-3), np.minimum(known, -1e-3)
         asked = self.asked(loss(known), loss(phi), inside, nats)
         means = [np.where(of, phi, 0).sum(axis=1) / (models // 2) for of in (inside, ~inside)]
-        squares = [((phi - m[:, None]) ** 2 * of).sum(axis=1) / (models // 2 - 1) for m, of in
-                   zip(means, (inside, ~inside), strict=True)]  # fmt: skip
+        squares = [
+            ((phi - m[:, None]) ** 2 * of).sum(axis=1) / (models // 2 - 1)
+            for m, of in zip(means, (inside, ~inside), strict=True)
+        ]
         if models < 64:
             squares = [np.full(n, square.mean()) for square in squares]
-        log = [-0.5 * ((known - m) ** 2 / v + np.log(v)) for m, v in zip(means, squares, strict=True)]
+        log = [
+            -0.5 * ((known - m) ** 2 / v + np.log(v)) for m, v in zip(means, squares, strict=True)
+        ]
         np.testing.assert_allclose(Lira().score(asked), log[0] - log[1], rtol=1e-6, atol=1e-6)
         away = Lira(mode="offline").score(asked)
-        np.testing.assert_allclose(away, (known - means[1]) / np.sqrt(squares[1]), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(
+            away, (known - means[1]) / np.sqrt(squares[1]), rtol=1e-6, atol=1e-9
+        )
         if models == 4000:
             np.testing.assert_allclose(Lira().score(asked), 4 * (known - mu) - 2, atol=1.0)
 
@@ -449,8 +592,10 @@ class TestShadowModels:
         loss, of_models = draw.exponential(size=n), draw.exponential(size=(n, models))
         ratio = []
         for i in range(n):
-            with_it, without = (np.mean([np.exp(-of_models[i, k]) for k in range(models) if inside[i, k] == it])
-                                for it in (True, False))  # fmt: skip
+            with_it, without = (
+                np.mean([np.exp(-of_models[i, k]) for k in range(models) if inside[i, k] == it])
+                for it in (True, False)
+            )
             q = (with_it + without) / 2 if a is None else ((1 + a) * without + 1 - a) / 2
             ratio.append(np.exp(-loss[i]) / q)
         share = [np.mean([ratio[i] / ratio[z] >= 1 for z in range(n)]) for i in range(n)]
@@ -459,26 +604,34 @@ class TestShadowModels:
         np.testing.assert_array_equal(np.argsort(score), np.argsort(share))
         squared = Rmia(offline_a=a).score(self.asked(loss, of_models, inside))
         scaled = 2 * of_models.mean()
-        again = Rmia(offline_a=a).score(self.asked(loss / scaled, of_models / scaled, inside, nats=True))
+        again = Rmia(offline_a=a).score(
+            self.asked(loss / scaled, of_models / scaled, inside, nats=True)
+        )
         np.testing.assert_allclose(squared, again, rtol=1e-12)
 
     def test_what_one_threshold_hides_is_found_at_a_tenth_of_a_percent(self):
-        """Log-odds of records are N(0, 2^2), those of members one higher: 16 models tell, the loss does not."""
+        """Log-odds of records are N(0, 2^2), those of members one higher: 16 models tell, the loss
+        does not."""
         draw, n, models = np.random.default_rng(3), 3000, 16
         member = np.arange(n) < n // 2
         hard = draw.normal(0, 2, n)
         inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
-        of_models = np.log1p(np.exp(-(hard[:, None] + inside + 0.2 * draw.normal(size=inside.shape))))
+        of_models = np.log1p(
+            np.exp(-(hard[:, None] + inside + 0.2 * draw.normal(size=inside.shape)))
+        )
         known = np.log1p(np.exp(-(hard + member + 0.2 * draw.normal(size=n))))
         power = {}
         for attack in (Lira(), Lira(mode="offline"), Rmia()):
             score = attack.score(self.asked(known, of_models, inside, nats=True))
-            power[f"{attack.kind} {getattr(attack, 'mode', '')}"] = tpr_percent(score, member, fpr=0.001)[0]
+            power[f"{attack.kind} {getattr(attack, 'mode', '')}"] = tpr_percent(
+                score, member, fpr=0.001
+            )[0]
         assert tpr_percent(-known, member, fpr=0.001)[0] < 1 < 20 < min(power.values()), power
 
     @pytest.mark.parametrize("n, there", [(1000, True), (999, False)])
     def test_a_tenth_of_a_percent_needs_a_thousand_non_members(self, n, there):
-        """A signal planted in a tenth of the members; of fewer non-members the rate cannot be known."""
+        """A signal planted in a tenth of the members; of fewer non-members the rate cannot be
+        known."""
         draw = np.random.default_rng(4)
         x, ue = draw.random((2 * n, 2)) * 800, np.zeros(n, int)
         local = Local(ue[:1], ue[:1], np.array([0, n]), x[:n], np.zeros(n), 0.0 * ue)
@@ -487,21 +640,36 @@ class TestShadowModels:
 
         class Told(LossThreshold):
             def score(self, of):
-                return np.array([10.0 * (tuple(row) in planted) for row in of.x]) + draw.random(len(of.x))
+                return np.array([10.0 * (tuple(row) in planted) for row in of.x]) + draw.random(
+                    len(of.x)
+                )
 
-        ((row,), _) = infer(Membership(attacks=(Told(),)), view_of("model", local, LEARNER.model_copy(
-            update={"local_epochs": 1})), local, others, RNG)  # fmt: skip
+        ((row,), _) = infer(
+            Membership(attacks=(Told(),)),
+            view_of("model", local, LEARNER.model_copy(update={"local_epochs": 1})),
+            local,
+            others,
+            RNG,
+        )
         assert row["tpr_percent"] == pytest.approx(10, abs=2)
         found = [row[f"strict_tpr_percent{end}"] for end in ("_low", "", "_high")]
-        assert not there or (found[0] < found[1] < found[2] and found[1] == pytest.approx(10, abs=1))
+        assert not there or (
+            found[0] < found[1] < found[2] and found[1] == pytest.approx(10, abs=1)
+        )
         assert there or np.isnan(found).all()
-        false, true = np.array(row["false_positive_percent"]), np.array(row["true_positive_percent"])
+        false, true = (
+            np.array(row["false_positive_percent"]),
+            np.array(row["true_positive_percent"]),
+        )
         assert false[0] == 0.1 and false[-1] < 80 and np.isnan(true[0]) != there and true[-1] > 70
-        assert (np.diff(true[np.isfinite(true)]) >= 0).all() and true[10] == pytest.approx(row["tpr_percent"], abs=1)
+        assert (np.diff(true[np.isfinite(true)]) >= 0).all() and true[10] == pytest.approx(
+            row["tpr_percent"], abs=1
+        )
 
     @pytest.mark.parametrize("observes", ["updates", "model"])
     def test_they_learn_from_random_halves_of_what_the_attacker_holds(self, observes):
-        """Each record is in half of the models, all UEs train in one call, and as they would one by one."""
+        """Each record is in half of the models, all UEs train in one call, and as they would one by
+        one."""
         local, others = campaign()
         net = LEARNER.model_copy(update={"local_epochs": 50})
         view = view_of(observes, local, net)
@@ -527,31 +695,70 @@ class TestShadowModels:
         """Shadow models learn or not; the model that is asked is a random one."""
         covered = []
         net = RsrpNet(
-            hidden=(8,), activation="tanh", labels="standardised", local_epochs=5, learning_rate=0.1 * learn + 1e-9
+            hidden=(8,),
+            activation="tanh",
+            labels="standardised",
+            local_epochs=5,
+            learning_rate=0.1 * learn + 1e-9,
         )
         for seed in range(100):
             local, others, _ = held_out_by("sample", seed)
-            before, after = (net.init(Public(AREA, 1), Streams(seed).at(name)) for name in ("first", "second"))
+            before, after = (
+                net.init(Public(AREA, 1), Streams(seed).at(name)) for name in ("first", "second")
+            )
             step = after.parameters - before.parameters
-            view = View("model", "all", step, local.model[:1], local.ue, local.model, 0 * local.ue, before, after, net)
+            view = View(
+                "model",
+                "all",
+                step,
+                local.model[:1],
+                local.ue,
+                local.model,
+                0 * local.ue,
+                before,
+                after,
+                net,
+            )
             view = replace(view, replica=Retrained(view))
-            part = Membership(attacks=(Lira(), Rmia(), Lira(name="off", mode="offline")), shadow_models=4)
+            part = Membership(
+                attacks=(Lira(), Rmia(), Lira(name="off", mode="offline")), shadow_models=4
+            )
             rows, _ = infer(part, view, local, others, Streams(seed).at("membership"), before)
             covered.append([row["auc_low"] <= 0.5 <= row["auc_high"] for row in rows])
-        assert (np.mean(covered, axis=0) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100)).all(), np.mean(covered, axis=0)
+        assert (np.mean(covered, axis=0) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100)).all(), np.mean(
+            covered, axis=0
+        )
 
-    @pytest.mark.parametrize("wrong, said", [
-        ({"learning.threat.knowledge": ["weights"]}, "lira needs training details: it trains shadow models as UEs do"),
-        ({"learning.threat.knowledge": ["training"]}, "lira needs starting weights: its shadow models start there"),
-        ({"learning.data": {"kind": "measured", "hold_out_by": "block", "memory": "all"}}, "other models than those"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "wrong, said",
+        [
+            (
+                {"learning.threat.knowledge": ["weights"]},
+                "lira needs training details: it trains shadow models as UEs do",
+            ),
+            (
+                {"learning.threat.knowledge": ["training"]},
+                "lira needs starting weights: its shadow models start there",
+            ),
+            (
+                {"learning.data": {"kind": "measured", "hold_out_by": "block", "memory": "all"}},
+                "other models than those",
+            ),
+        ],
+    )
     def test_what_it_cannot_know_is_refused(self, wrong, said):
         with pytest.raises(BadInput, match=said):
-            load("rsrp-dp/membership", SHORT | {"learning.membership.attacks": [{"kind": "lira"}]} | wrong)
+            load(
+                "rsrp-dp/membership",
+                SHORT | {"learning.membership.attacks": [{"kind": "lira"}]} | wrong,
+            )
 
     @pytest.mark.parametrize("optimiser", ["fedavg", "fedadam"])
-    def test_the_replica_of_all_rounds_plays_the_published_model(self, tmp_path, monkeypatch, optimiser):
-        """With the true records of all UEs, and full batches, the attacker's models are those of the server."""
+    def test_the_replica_of_all_rounds_plays_the_published_model(
+        self, tmp_path, monkeypatch, optimiser
+    ):
+        """With the true records of all UEs, and full batches, the attacker's models are those of
+        the server."""
         found = []
 
         def look(part, view, local, held_out, rng, initial, wholes, states, played):
@@ -564,33 +771,56 @@ class TestShadowModels:
             return [], {}
 
         monkeypatch.setattr(server, "infer", look)
-        run(load("rsrp-dp/membership", SHORT | {"learning.server_optimiser": {"kind": optimiser}}), tmp_path / "a")
+        run(
+            load("rsrp-dp/membership", SHORT | {"learning.server_optimiser": {"kind": optimiser}}),
+            tmp_path / "a",
+        )
         assert len(found) == 3
         for mine, theirs in found:
             np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
     def test_an_interrupted_run_ends_in_the_same_bytes_and_the_page_has_the_curves(self, tmp_path):
         attacks = [{"kind": "lira"}, {"kind": "rmia"}]
-        study = load("rsrp-dp/membership", SHORT | {"learning.membership.attacks": attacks,
-                                                    "learning.membership.shadow_models": 4})  # fmt: skip
+        study = load(
+            "rsrp-dp/membership",
+            SHORT
+            | {"learning.membership.attacks": attacks, "learning.membership.shadow_models": 4},
+        )
         figures = run(study, tmp_path / "whole")
         run_in_two(study, tmp_path / "two", lambda now: now.done == 6)
         for table in ("membership.csv", "roc.csv"):
-            assert (tmp_path / "whole" / table).read_bytes() == (tmp_path / "two" / table).read_bytes()
-        rows, curves = (pd.read_csv(tmp_path / "whole" / f"{table}.csv") for table in ("membership", "roc"))
-        assert len(curves) == 30 * len(rows) and figures["membership.lira.strict_tpr_percent.last"] is None
-        assert figures["membership.lira.tpr_percent.low"] < figures["membership.lira.tpr_percent.high"]
+            assert (tmp_path / "whole" / table).read_bytes() == (
+                tmp_path / "two" / table
+            ).read_bytes()
+        rows, curves = (
+            pd.read_csv(tmp_path / "whole" / f"{table}.csv") for table in ("membership", "roc")
+        )
+        assert (
+            len(curves) == 30 * len(rows)
+            and figures["membership.lira.strict_tpr_percent.last"] is None
+        )
+        assert (
+            figures["membership.lira.tpr_percent.low"] < figures["membership.lira.tpr_percent.high"]
+        )
         (panel,) = roc(load_run(tmp_path / "whole"))
         assert [trace["name"] for trace in panel.figure["data"]] == ["chance", "lira", "rmia"]
-        assert panel.figure["layout"]["xaxis"]["type"] == panel.figure["layout"]["yaxis"]["type"] == "log"
+        assert (
+            panel.figure["layout"]["xaxis"]["type"]
+            == panel.figure["layout"]["yaxis"]["type"]
+            == "log"
+        )
 
 
 def test_a_session_is_one_whole_whoever_holds_it():
     local, others, data = held_out_by("session", 1)
     ue = np.concatenate([local.ue[local.row_of_sample], others.ue])
-    number = data.wholes(ue, np.concatenate([local.x, others.x]), np.concatenate([local.time_s, others.time_s]))
+    number = data.wholes(
+        ue, np.concatenate([local.x, others.x]), np.concatenate([local.time_s, others.time_s])
+    )
     inside, outside = set(number[: len(local.x)]), set(number[len(local.x) :])
-    assert not inside & outside and len(inside | outside) == 60  # 2 UEs, 30 sessions of 20 measurements
+    assert (
+        not inside & outside and len(inside | outside) == 60
+    )  # 2 UEs, 30 sessions of 20 measurements
 
 
 def test_what_is_found_is_recorded_and_changes_nothing_else(tmp_path):
@@ -599,24 +829,35 @@ def test_what_is_found_is_recorded_and_changes_nothing_else(tmp_path):
     plain = run(load("rsrp-dp/membership", short | {"learning.membership": None}), tmp_path / "b")
     rows = pd.read_csv(tmp_path / "a" / "membership.csv").set_index("attack")
     assert rows.index.tolist() == ["loss-threshold", "gradient-norm", "loss-drop"]
-    columns = {"auc.last": "auc", "auc_before.last": "auc_before", "auc_difference.low": "auc_difference_low"}
+    columns = {
+        "auc.last": "auc",
+        "auc_before.last": "auc_before",
+        "auc_difference.low": "auc_difference_low",
+    }
     for name, (key, column) in itertools.product(rows.index, columns.items()):
         value = found[f"membership.{name}.{key}"]
-        assert (value is None and np.isnan(rows[column][name])) or value == pytest.approx(rows[column][name])
+        assert (value is None and np.isnan(rows[column][name])) or value == pytest.approx(
+            rows[column][name]
+        )
     assert rows.auc_before.isna().tolist()[::2] == [False, True]
     for table in ("rounds", "updates", "metrics"):
-        assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
+        assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (
+            tmp_path / "b" / f"{table}.csv"
+        ).read_bytes()
     assert not any(k.startswith("membership.") for k in plain)
 
 
 @pytest.mark.slow
 def test_noise_takes_membership_away(tmp_path):
-    """Five seeds: the analyst's area falls to a half as z grows; the server knows more at the same z."""
+    """Five seeds: the analyst's area falls to a half as z grows; the server knows more at the same
+    z."""
     area = {}
     for z in (0.0, 0.3, 1.0):
         noise = [{"kind": "clip", "norm": 2.0, "relation": "add-remove"}]
         noise += [{"kind": "central-gaussian", "noise_multiplier": z}] if z else []
-        studies = [load("rsrp-dp/membership", {"seed": s, "learning.defenses": noise}) for s in range(1, 6)]
+        studies = [
+            load("rsrp-dp/membership", {"seed": s, "learning.defenses": noise}) for s in range(1, 6)
+        ]
         found = [run(study, tmp_path / f"{z}{study.seed}") for study in studies]
         area[z] = np.array([f["membership.loss-threshold.auc.last"] for f in found])
     assert np.median(area[0.0]) > 0.6 > np.median(area[0.3]) > np.median(area[1.0]) - 0.03
@@ -629,6 +870,18 @@ def test_noise_takes_membership_away(tmp_path):
 
 def test_records_belong_to_the_target_of_their_ue_and_model_in_any_order():
     ue, model, nothing = np.array([7, 2, 7, 5]), np.array([1, 0, 0, 1]), Model(np.zeros((2, 2)))
-    view = View("updates", "all", np.zeros((4, 2)), model, ue, model, np.arange(4), nothing, nothing, None, np.ones(4))
+    view = View(
+        "updates",
+        "all",
+        np.zeros((4, 2)),
+        model,
+        ue,
+        model,
+        np.arange(4),
+        nothing,
+        nothing,
+        None,
+        np.ones(4),
+    )
     of = np.array([[2, 0], [7, 0], [7, 1], [5, 0], [3, 1], [5, 1], [2, 0]])
     assert _targets(view, *of.T).tolist() == [1, 2, 0, -1, -1, 3, 1]

@@ -1,4 +1,5 @@
-"""Distances, density peaks, leakage over time and the places that attacks name, on examples worked by hand."""
+"""Distances, density peaks, leakage over time and the places that attacks name, on examples worked
+by hand."""
 
 from dataclasses import replace
 
@@ -49,7 +50,9 @@ class TestSlicedWasserstein:
     def test_equals_pot_on_the_same_directions(self):
         a, b = cloud(31, 1), cloud(17, 2)
         angle = np.pi * (np.arange(90) + 0.5) / 90
-        theirs = ot.sliced_wasserstein_distance(a, b, projections=np.stack([np.cos(angle), np.sin(angle)]), p=1)
+        theirs = ot.sliced_wasserstein_distance(
+            a, b, projections=np.stack([np.cos(angle), np.sin(angle)]), p=1
+        )
         assert sw1(a, b) == pytest.approx(theirs, rel=1e-9)
 
     def test_many_at_once_equal_one_by_one(self):
@@ -78,7 +81,12 @@ class TestSlicedWasserstein:
         """Also sets so small that stretches are summed, with ties and points beyond either end."""
         rng = np.random.default_rng(n + m)
         a = np.sort(np.round(rng.normal(size=n), 1))
-        for b in (np.sort(np.round(rng.normal(size=m), 1)), np.full(m, -9.0), np.full(m, 9.0), np.full(m, a[n // 2])):
+        for b in (
+            np.sort(np.round(rng.normal(size=m), 1)),
+            np.full(m, -9.0),
+            np.full(m, 9.0),
+            np.full(m, a[n // 2]),
+        ):
             # quantile functions are steps; a grid of n m cells resolves every one of them
             u = (np.arange(n * m) + 0.5) / (n * m)
             naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
@@ -99,18 +107,23 @@ class TestDensityPeaks:
         """Of equal neighbours the last is the peak; cells beyond the edge count for none."""
         values = np.random.default_rng(shape[0]).integers(0, 6, shape).astype(float)
         cells = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
-        near = {c: [o for o in cells if o != c and abs(o[0] - c[0]) < 2 and abs(o[1] - c[1]) < 2] for c in cells}
+        near = {
+            c: [o for o in cells if o != c and abs(o[0] - c[0]) < 2 and abs(o[1] - c[1]) < 2]
+            for c in cells
+        }
         peak = [
             c
             for c in cells
-            if values[c] > least and all(values[c] > values[o] or (o > c and values[c] == values[o]) for o in near[c])
+            if values[c] > least
+            and all(values[c] > values[o] or (o > c and values[c] == values[o]) for o in near[c])
         ]
         found = highest_peaks(np.arange(shape[0]), np.arange(shape[1]), values, len(cells), least)
         assert sorted(map(tuple, found.tolist())) == peak
         assert (np.diff(values[tuple(found.astype(int).T)]) <= 0).all()
 
 
-# -- leakage over time ------------------------------------------------------------------------------------------
+# -- leakage over time
+# ----------------------------------------------------------------------------------------
 
 PLACES = Places(np.array([[100.0, 100.0]] * 3), np.array([[900.0, 100.0]] * 3))
 HOW = Leakage(directions=360, random_baseline_draws=5)
@@ -119,7 +132,9 @@ HOW = Leakage(directions=360, random_baseline_draws=5)
 def one_place_each(ue, model, places):
     """Local data of rows with one sample each."""
     n = len(ue)
-    return Local(np.array(ue), np.array(model), np.arange(n + 1), np.array(places), np.zeros(n), np.zeros(n))
+    return Local(
+        np.array(ue), np.array(model), np.arange(n + 1), np.array(places), np.zeros(n), np.zeros(n)
+    )
 
 
 def centroid_at(x, y, ue=0):
@@ -141,7 +156,8 @@ def play(rounds, how=HOW):
 
 
 class TestLeakageByHand:
-    """Round 1: points (0,0), (200,0), said (130, 40). Round 2: one point (400, 0), said nothing inside."""
+    """Round 1: points (0,0), (200,0), said (130, 40). Round 2: one point (400, 0), said nothing
+    inside."""
 
     rounds = (
         ([[0, 0], [200, 0]], {"a": centroid_at(130, 40)}),
@@ -161,7 +177,8 @@ class TestLeakageByHand:
 
     def test_distribution_so_far(self):
         rows = self.rows()
-        # (0,0), (200,0) against (130,40) and against their mean (100,0), each as a mean over directions
+        # (0,0), (200,0) against (130,40) and against their mean (100,0), each as a mean over
+        # directions
         two = np.array([[0.0, 0.0], [200.0, 0.0]])
         assert rows[0]["sw1_m"] == pytest.approx(sw1(two, np.array([[130.0, 40.0]]), 360), rel=1e-9)
         assert rows[0]["sqrt_sw1"] == pytest.approx(np.sqrt(rows[0]["sw1_m"]))
@@ -186,7 +203,14 @@ class TestLeakageByHand:
 
     def test_named_places_are_density_peaks(self):
         rounds = [
-            ([[0, 0]], {"a": said((0, 0, "centroid", 900 + i, 110, 1.0), (0, 0, "place", 300, 100 + i, 0.5))})
+            (
+                [[0, 0]],
+                {
+                    "a": said(
+                        (0, 0, "centroid", 900 + i, 110, 1.0), (0, 0, "place", 300, 100 + i, 0.5)
+                    )
+                },
+            )
             for i in range(5)
         ]
         row = self.rows([*rounds, ([[0, 0]], {"a": centroid_at(100, 100)})])[-1]
@@ -207,10 +231,13 @@ class TestLeakageByHand:
         assert np.isnan([error["b", 0, 0], error["b", 2, 0]]).all()
 
     def test_home_belongs_to_the_ue_whatever_the_model(self):
-        """One estimate near home, in one of two models: both rows of the UE say so, in every later round too."""
+        """One estimate near home, in one of two models: both rows of the UE say so, in every later
+        round too."""
         two = one_place_each([0, 0, 1], [0, 3, 0], [[0.0, 0.0], [500.0, 0.0], [900.0, 900.0]])
         first = said(
-            (0, 0, "centroid", 1000, 100, 1.0), (0, 3, "centroid", 100, 104, 1.0), (1, 0, "centroid", 100, 600, 1.0)
+            (0, 0, "centroid", 1000, 100, 1.0),
+            (0, 3, "centroid", 100, 104, 1.0),
+            (1, 0, "centroid", 100, 600, 1.0),
         )
         second = said((0, 0, "centroid", 1000, 200, 1.0), (1, 0, "centroid", 100, 700, 1.0))
         _, history = play([(two, {"a": first}), (two, {"a": second})])
@@ -233,21 +260,33 @@ class TestGuesses:
         assert len(w1) == 300
         assert row["guess_sw1_m"] == pytest.approx(w1.mean(), rel=1e-9)
         # between the 15th and the 16th smallest of 300, and as far from the other end
-        assert w1[14] < row["guess_sw1_m_q05"] < w1[15] and w1[284] < row["guess_sw1_m_q95"] < w1[285]
+        assert (
+            w1[14] < row["guess_sw1_m_q05"] < w1[15] and w1[284] < row["guess_sw1_m_q95"] < w1[285]
+        )
 
     def test_guesses_speak_as_often_as_the_attack(self):
-        """Centroids for the distance of clouds; centroids and places, also those outside, for home."""
-        talks = said((0, 0, "centroid", 1, 1, 1.0), *((0, 0, "place", x, 9, 0.2) for x in (5, 6, 7, -50)))
+        """Centroids for the distance of clouds; centroids and places, also those outside, for
+        home."""
+        talks = said(
+            (0, 0, "centroid", 1, 1, 1.0), *((0, 0, "place", x, 9, 0.2) for x in (5, 6, 7, -50))
+        )
         silent = said()
         rounds = [([[500, 500]], {"a": talks, "b": centroid_at(3, 3), "c": silent})] * 2
         rows = {r["attack"]: r for r in play(rounds)[1][-1]}
         for name, n in (("a", 10), ("b", 2)):
-            assert rows[name]["guess_home_m"] == pytest.approx(guesses_nearest_m(PLACES.home_m[0], AREA, n))
+            assert rows[name]["guess_home_m"] == pytest.approx(
+                guesses_nearest_m(PLACES.home_m[0], AREA, n)
+            )
         band = ("guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
         assert [rows["a"][k] for k in band] == [rows["b"][k] for k in band]  # two centroids each
         assert np.isnan([rows["c"][k] for k in (*band, "guess_home_m")]).all()
-        once = {r["attack"]: r for r in play([rounds[0], ([[500, 500]], {"b": centroid_at(3, 3), "a": silent})])[1][-1]}
-        assert once["a"]["guess_sw1_m"] != once["b"]["guess_sw1_m"] == rows["b"]["guess_sw1_m"]  # one against two
+        once = {
+            r["attack"]: r
+            for r in play([rounds[0], ([[500, 500]], {"b": centroid_at(3, 3), "a": silent})])[1][-1]
+        }
+        assert (
+            once["a"]["guess_sw1_m"] != once["b"]["guess_sw1_m"] == rows["b"]["guess_sw1_m"]
+        )  # one against two
 
     @pytest.mark.parametrize("place", [(1650.0, 700.0), (2100.0, -50.0)])
     @pytest.mark.parametrize("count", [1, 60])
@@ -258,7 +297,8 @@ class TestGuesses:
         assert abs(guesses_nearest_m(np.array(place), AREA, count) - nearest.mean()) < 4 * error
 
     def test_nearest_guess_in_closed_form(self):
-        """One guess from the middle of a square: (sqrt 2 + ln(1 + sqrt 2)) / 6 sides; of very many 1 / (2 sqrt n)."""
+        """One guess from the middle of a square: (sqrt 2 + ln(1 + sqrt 2)) / 6 sides; of very many
+        1 / (2 sqrt n)."""
         square, middle = Area(0.0, 0.0, 10.0, 10.0), np.array([5.0, 5.0])
         mean = 10 * (np.sqrt(2) + np.log(1 + np.sqrt(2))) / 6
         assert guesses_nearest_m(middle, square, 1) == pytest.approx(mean, rel=1e-5)
@@ -281,7 +321,10 @@ class TestLongRuns:
     @pytest.mark.parametrize("n, stride", [(1, 1), (100, 1), (101, 2), (5000, 64)])
     @pytest.mark.parametrize("cut", [7, 5000])
     def test_of_points_every_2_to_the_k_th_is_kept_however_rounds_were_cut(self, n, stride, cut):
-        points, track = np.stack([np.arange(n), np.zeros(n)], axis=1).astype(np.float64), Track.empty()
+        points, track = (
+            np.stack([np.arange(n), np.zeros(n)], axis=1).astype(np.float64),
+            Track.empty(),
+        )
         for first in range(0, n, cut):
             track = track.plus(points[first : first + cut], 100)
             assert len(track.points) <= 100
@@ -312,19 +355,43 @@ def named(row):
 
 class TestAnswers:
     def test_the_two_of_largest_weight_best_first(self):
-        given = said(answer(1, 1, 0.2), answer(2, 2, 0.9), answer(3, 3, 0.5), (0, 0, "place", 9, 9, 5.0))
+        given = said(
+            answer(1, 1, 0.2), answer(2, 2, 0.9), answer(3, 3, 0.5), (0, 0, "place", 9, 9, 5.0)
+        )
         assert answers_of(given, AREA)[0].place_m.tolist() == [[2, 2], [3, 3]]
 
     def test_one_place_at_every_model_counts_once(self):
-        given = said(answer(1, 1, 0.9), answer(1, 1, 0.9, model=4), answer(8, 8, 0.1), answer(8, 8, 0.1, model=4))
+        given = said(
+            answer(1, 1, 0.9),
+            answer(1, 1, 0.9, model=4),
+            answer(8, 8, 0.1),
+            answer(8, 8, 0.1, model=4),
+        )
         assert answers_of(given, AREA)[0].place_m.tolist() == [[1, 1], [8, 8]]
 
     def test_where_places_are_said_to_be_home_or_work_other_answers_name_nothing(self):
-        """Of two for one place the likelier; home is first though work is likelier, and probabilities stay theirs."""
-        given = said(answer(9, 9, 0.99), answer(2, 2, 0.3), answer(3, 3, 0.6), answer(4, 4, 0.8), answer(5, 5, 0.4))
-        found = answers_of(replace(given, status=["ok", "home", "third 1", "work", "home"]), AREA)[0]
-        assert found.place_m.tolist() == [[5, 5], [4, 4], [3, 3]] and found.rank.tolist() == [1, 2, 3]
-        assert found.place == ["home", "work", "third 1"] and found.probability.tolist() == [0.4, 0.8, 0.6]
+        """Of two for one place the likelier; home is first though work is likelier, and
+        probabilities stay theirs."""
+        given = said(
+            answer(9, 9, 0.99),
+            answer(2, 2, 0.3),
+            answer(3, 3, 0.6),
+            answer(4, 4, 0.8),
+            answer(5, 5, 0.4),
+        )
+        found = answers_of(replace(given, status=["ok", "home", "third 1", "work", "home"]), AREA)[
+            0
+        ]
+        assert found.place_m.tolist() == [[5, 5], [4, 4], [3, 3]] and found.rank.tolist() == [
+            1,
+            2,
+            3,
+        ]
+        assert found.place == ["home", "work", "third 1"] and found.probability.tolist() == [
+            0.4,
+            0.8,
+            0.6,
+        ]
         assert found.best_two.tolist() == [[5, 5], [4, 4]]
 
 
@@ -332,32 +399,52 @@ class TestNamed:
     """The places that an attack names of a UE."""
 
     def test_answers_replace_earlier_ones_and_last_until_then(self):
-        _, history = named_by(said(answer(103, 100)), said(), said(answer(130, 140), answer(900, 107)))
-        assert [named(rows[0]) for rows in history] == [pytest.approx(v) for v in ((3, 797), (3, 797), (50, 7))]
+        _, history = named_by(
+            said(answer(103, 100)), said(), said(answer(130, 140), answer(900, 107))
+        )
+        assert [named(rows[0]) for rows in history] == [
+            pytest.approx(v) for v in ((3, 797), (3, 797), (50, 7))
+        ]
 
     def test_an_answer_at_one_model_is_about_the_ue(self):
         """A cell from which nothing was heard this time keeps no older answer."""
         at = [one_place_each([0] * len(m), m, [[5.0, 5.0]] * len(m)) for m in ([0, 3], [3], [0])]
         first = said(answer(*PLACES.home_m[0], model=0), answer(*PLACES.work_m[0], model=3))
         _, history = play(
-            [(at[0], {"a": first}), (at[1], {"a": said(answer(100, 110, model=3))}), (at[2], {"a": said()})]
+            [
+                (at[0], {"a": first}),
+                (at[1], {"a": said(answer(100, 110, model=3))}),
+                (at[2], {"a": said()}),
+            ]
         )
-        assert [named(rows[0]) for rows in history[1:]] == [pytest.approx((10.0, np.hypot(800, 10)))] * 2
+        assert [named(rows[0]) for rows in history[1:]] == [
+            pytest.approx((10.0, np.hypot(800, 10)))
+        ] * 2
 
     def test_at_the_end_each_attack_names_what_it_named_last(self):
-        centroids = [(0, 0, "centroid", x, y, 1.0) for x, y in ((400, 400), (1500, 900), (402, 400))]
-        state, history = play([
-            ([[5, 5]], {"a": said(answer(10, 10 * number, 0.5), answer(20, 20, 0.7)), "b": said(one)})
-            for number, one in enumerate(centroids, start=1)
-        ])  # fmt: skip
+        centroids = [
+            (0, 0, "centroid", x, y, 1.0) for x, y in ((400, 400), (1500, 900), (402, 400))
+        ]
+        state, history = play(
+            [
+                (
+                    [[5, 5]],
+                    {"a": said(answer(10, 10 * number, 0.5), answer(20, 20, 0.7)), "b": said(one)},
+                )
+                for number, one in enumerate(centroids, start=1)
+            ]
+        )
         places = {
-            (r["attack"], r["rank"]): (r["x_m"], r["y_m"]) for r in leakage.named_at_end(HOW, state, AREA, PLACES)
+            (r["attack"], r["rank"]): (r["x_m"], r["y_m"])
+            for r in leakage.named_at_end(HOW, state, AREA, PLACES)
         }
         assert places["a", 1] == (20, 20) and places["a", 2] == (10, 30)
         at = np.array([places["b", 1], places["b", 2]])
         np.testing.assert_allclose(at, [[401, 400], [1500, 900]], atol=15)  # on a grid of 25 m
         rows = {r["attack"]: r for r in history[-1]}
-        assert [rows["b"][f"{place}_{axis}_m"] for place in ("named", "second") for axis in "xy"] == at.ravel().tolist()
+        assert [
+            rows["b"][f"{place}_{axis}_m"] for place in ("named", "second") for axis in "xy"
+        ] == at.ravel().tolist()
         home = {attack: r["home_named_m"] for attack, r in rows.items()}
         away_m = np.linalg.norm(at - PLACES.home_m[0], axis=1).min()
         assert home == pytest.approx({"a": np.hypot(80, 80), "b": away_m})
@@ -375,27 +462,37 @@ class TestChance:
 
     @pytest.mark.parametrize(
         ("home", "work"),
-        [((30.0, 20.0), (110.0, 90.0)), ((700.0, 700.0), (700.0, 700.0)), ((1990.0, 0.0), (60.0, 1500.0))],
+        [
+            ((30.0, 20.0), (110.0, 90.0)),
+            ((700.0, 700.0), (700.0, 700.0)),
+            ((1990.0, 0.0), (60.0, 1500.0)),
+        ],
     )
     def test_against_many_draws(self, home, work):
         """At an edge, overlapping, and at one place."""
         at = np.random.default_rng(0).uniform(size=(400_000, 2, 2)) * [2000, 1500]
-        near_home, near_work = (np.linalg.norm(at - np.array(place), axis=-1) <= 150 for place in (home, work))
+        near_home, near_work = (
+            np.linalg.norm(at - np.array(place), axis=-1) <= 150 for place in (home, work)
+        )
         drawn = [
-            near_home.any(axis=1).mean(), near_work.any(axis=1).mean(),
-            (near_home.any(axis=1) & near_work.any(axis=1)).mean(), (near_home | near_work)[:, 0].mean(),
-        ]  # fmt: skip
+            near_home.any(axis=1).mean(),
+            near_work.any(axis=1).mean(),
+            (near_home.any(axis=1) & near_work.any(axis=1)).mean(),
+            (near_home | near_work)[:, 0].mean(),
+        ]
         found = uniform_shares(np.array([home]), np.array([work]), 150.0, AREA, 2)[0]
         np.testing.assert_allclose(found, drawn, atol=4 * 0.5 / np.sqrt(400_000))
 
 
-# -- stated probabilities -------------------------------------------------------------------------------------
+# -- stated probabilities
+# ----------------------------------------------------------------------------------------
 
 DRAW = np.random.default_rng(7)
 
 
 def stated(ues, rounds, shift=0.0):
-    """Each UE's rounds are one draw: all right or all wrong, with the probability stated less the shift."""
+    """Each UE's rounds are one draw: all right or all wrong, with the probability stated less the
+    shift."""
     p = np.repeat(DRAW.uniform(0.1, 0.9, ues), rounds)
     right = np.repeat(DRAW.uniform(size=ues), rounds) < p - shift
     return np.repeat(np.arange(ues), rounds), p, right
@@ -403,7 +500,9 @@ def stated(ues, rounds, shift=0.0):
 
 def test_by_hand():
     """Two bins: 3 statements of 0.25, one right; 2 of 1.0, both right."""
-    found = reliability(np.arange(5), np.array([0.25, 0.25, 0.25, 1.0, 1.0]), np.array([1, 0, 0, 1, 1]))
+    found = reliability(
+        np.arange(5), np.array([0.25, 0.25, 0.25, 1.0, 1.0]), np.array([1, 0, 0, 1, 1])
+    )
     assert found.count == 5 and found.error == pytest.approx(abs(3 * 0.25 - 1) / 5)
 
 

@@ -66,26 +66,39 @@ class TestAgainstAutograd:
         torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
 
     def test_weighted_gradients_and_inner_products_with_a_direction(self, sizes, activation):
-        """The gradient of sum_j c_j F(z_j), which with c = 2 (F - y) / n is that of the squared error."""
+        """The gradient of sum_j c_j F(z_j), which with c = 2 (F - y) / n is that of the squared
+        error."""
         w, z = some(sizes)
-        net, c = Mlp(sizes, activation), torch.linspace(-2, 3, z.shape[1], dtype=w.dtype).expand(len(w), -1)
+        net, c = (
+            Mlp(sizes, activation),
+            torch.linspace(-2, 3, z.shape[1], dtype=w.dtype).expand(len(w), -1),
+        )
         _, activations, slopes = net.forward(w, z)
         found = net.gradient(activations, net.deltas(w, slopes, c))
         each, u = sample_gradients(sizes, activation, w, z), torch.randn_like(w)
-        torch.testing.assert_close(found, (each * c.unsqueeze(-1)).sum(dim=1), rtol=1e-11, atol=1e-12)
+        torch.testing.assert_close(
+            found, (each * c.unsqueeze(-1)).sum(dim=1), rtol=1e-11, atol=1e-12
+        )
         found = net.inner(u, *ones_like_outputs(net, w, z))
         torch.testing.assert_close(found, (each * u.unsqueeze(1)).sum(-1), rtol=1e-10, atol=1e-11)
 
     def test_norms_of_single_gradients(self, sizes, activation):
-        """Of samples that take turns between networks: |2 (F - y) dF/dw|, and the mean of |dF/dw|^2."""
+        """Of samples that take turns between networks: |2 (F - y) dF/dw|, and the mean of
+        |dF/dw|^2."""
         w, z = some(sizes, batch=50)
         net, of = Mlp(sizes, activation), np.tile(np.arange(3), 50)
         own, y = z.transpose(0, 1).flatten(0, 1).numpy(), np.linspace(-2, 2, 150)
         squared = (sample_gradients(sizes, activation, w, z) ** 2).sum(-1).T.flatten().numpy()
-        out = torch.stack([plain(sizes, activation, a, b) for a, b in zip(w, z, strict=True)]).T.flatten().numpy()
+        out = (
+            torch.stack([plain(sizes, activation, a, b) for a, b in zip(w, z, strict=True)])
+            .T.flatten()
+            .numpy()
+        )
         found = net.sample_gradient_norms(w.numpy(), of, own, y)
         np.testing.assert_allclose(found, 2 * np.abs(out - y) * np.sqrt(squared), rtol=1e-10)
-        np.testing.assert_allclose(net.mean_squared_gradient(w.numpy(), of, own), squared.mean(), rtol=1e-11)
+        np.testing.assert_allclose(
+            net.mean_squared_gradient(w.numpy(), of, own), squared.mean(), rtol=1e-11
+        )
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -107,7 +120,9 @@ def test_first_layer_deltas(n):
     out, _, slopes = net.forward(at, torch.from_numpy(z)[None])
     deltas = net.deltas(at, slopes, 2.0 * (out - torch.from_numpy(y)[None]))[0][0].numpy()
     np.testing.assert_allclose(mean, deltas.mean(axis=0), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(squares, ((deltas - deltas.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        squares, ((deltas - deltas.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -115,12 +130,22 @@ def test_first_layer_deltas(n):
 def test_predictions_are_those_of_the_network(activation, n):
     """Of three networks whose samples take turns, more than one block of each."""
     net, draw = Mlp((3, 20, 10, 1), activation), np.random.default_rng(n)
-    z, w, of = draw.normal(size=(n, 3)), draw.normal(size=(3, net.n_parameters)), draw.integers(3, size=n)
+    z, w, of = (
+        draw.normal(size=(n, 3)),
+        draw.normal(size=(3, net.n_parameters)),
+        draw.integers(3, size=n),
+    )
     expected = net.forward(torch.from_numpy(w[of]), torch.from_numpy(z)[:, None])[0][:, 0].numpy()
     np.testing.assert_allclose(net.predict(w, of, z), expected, rtol=1e-12, atol=1e-13)
     _, activations, _ = net.forward(torch.from_numpy(w[:1]), torch.from_numpy(z)[None])
     for layer in (1, 2, 3):
         read = net.layer_inputs(w[0], z, layer)
-        np.testing.assert_allclose(read[:, :-1], activations[layer - 1][0].numpy(), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(
+            read[:, :-1], activations[layer - 1][0].numpy(), rtol=1e-12, atol=1e-13
+        )
         assert (read[:, -1] == 1).all()
-    assert net.mean_squared_gradient(w, of, z) == 0 if n == 0 else net.mean_squared_gradient(w, of, z) > 0
+    assert (
+        net.mean_squared_gradient(w, of, z) == 0
+        if n == 0
+        else net.mean_squared_gradient(w, of, z) > 0
+    )

@@ -1,8 +1,10 @@
-"""Traces with and without each of their users: what noise at the server covers, and what the run says that it does not.
+"""Traces with and without each of their users: what noise at the server covers, and what the run
+says that it does not.
 
-Nothing here knows which values follow from the rows: the same study is played on the whole trace, and again without
-the rows of one user, and the sums before noise are compared with the sensitivity that was booked. Either no user moves
-them further, in the same rounds, or the run names what follows from the data of all.
+Nothing here knows which values follow from the rows: the same study is played on the whole trace,
+and again without the rows of one user, and the sums before noise are compared with the sensitivity
+that was booked. Either no user moves them further, in the same rounds, or the run names what
+follows from the data of all.
 """
 
 import numpy as np
@@ -16,15 +18,22 @@ from scenarios.app.results.folder import read_table
 C = 2e-3
 DAYS = range(19, 26)  # of April 2021, all of the stated extent
 STATED = {
-    "extent": "stated", "area_deg": [52.0, 4.0, 52.02, 4.03], "since": "2021-04-19", "until": "2021-04-26",
-    "absent_after_s": 600, "users": "id", "cell": "x", "timezone": "Europe/Amsterdam",
-}  # fmt: skip
+    "extent": "stated",
+    "area_deg": [52.0, 4.0, 52.02, 4.03],
+    "since": "2021-04-19",
+    "until": "2021-04-26",
+    "absent_after_s": 600,
+    "users": "id",
+    "cell": "x",
+    "timezone": "Europe/Amsterdam",
+}
 USERS = ["once", "many", "late", "far", "ill"]
 HEADER = "time_s,user,lat,lon,rsrp_dbm,cell,accuracy_m"
 
 
 def rows_of(user, cells="xyz"):
-    """Rows of one user: few on a day of its own, many and mostly of cell y, late in the week, far away, or in error."""
+    """Rows of one user: few on a day of its own, many and mostly of cell y, late in the week, far
+    away, or in error."""
     x, y, z = cells
     draw = np.random.default_rng(USERS.index(user))
     days = {"once": [20], "many": [20, 21, 22], "late": [24], "far": [20, 21], "ill": [21]}[user]
@@ -41,7 +50,8 @@ def rows_of(user, cells="xyz"):
 
 @pytest.fixture
 def played(tiny, tmp_path_factory, monkeypatch):
-    """Play changes of the study on the rows of some users, in this order: sums of rounds, sensitivity, what was said.
+    """Play changes of the study on the rows of some users, in this order: sums of rounds,
+    sensitivity, what was said.
 
     Models stay at their first values, as composition takes it.
     """
@@ -56,33 +66,53 @@ def played(tiny, tmp_path_factory, monkeypatch):
 
         out = tmp_path_factory.mktemp("run")
         lines = [HEADER, *(row for user in users for row in rows_of(user, cells))]
-        (out / "t.csv").write_text("".join(",".join(line.split(",")[:columns]) + "\n" for line in lines))
+        (out / "t.csv").write_text(
+            "".join(",".join(line.split(",")[:columns]) + "\n" for line in lines)
+        )
         told = {"kind": "replay", "trace": str(out / "t.csv"), **STATED}
-        study = tiny({
-            "world.duration_s": None, "world.tick_s": 3600, "world.city": {"kind": "open-field"},
-            "world.base_stations": [], "world.radio.shadowing": {"kind": "none"},
-            "world.ues": {"mobility": {k: v for k, v in told.items() if f"world.ues.mobility.{k}" not in changes}},
-            "learning.round_s": 86400, "learning.attacks": [], "learning.references": {"central": False},
-            "learning.aggregation": {"kind": "uniform", "clients": 5},
-            "learning.data": {"kind": "measured"}, "learning.learner.labels": "standardised",
-            "learning.defenses": [
-                {"kind": "clip", "norm": C, "relation": "add-remove"},
-                {"kind": "central-gaussian", "noise_multiplier": 1.0},
-            ],
-        } | changes)  # fmt: skip
+        study = tiny(
+            {
+                "world.duration_s": None,
+                "world.tick_s": 3600,
+                "world.city": {"kind": "open-field"},
+                "world.base_stations": [],
+                "world.radio.shadowing": {"kind": "none"},
+                "world.ues": {
+                    "mobility": {
+                        k: v for k, v in told.items() if f"world.ues.mobility.{k}" not in changes
+                    }
+                },
+                "learning.round_s": 86400,
+                "learning.attacks": [],
+                "learning.references": {"central": False},
+                "learning.aggregation": {"kind": "uniform", "clients": 5},
+                "learning.data": {"kind": "measured"},
+                "learning.learner.labels": "standardised",
+                "learning.defenses": [
+                    {"kind": "clip", "norm": C, "relation": "add-remove"},
+                    {"kind": "central-gaussian", "noise_multiplier": 1.0},
+                ],
+            }
+            | changes
+        )
         finish = CentralGaussian.finish
         with monkeypatch.context() as patch:
             patch.setattr(CentralGaussian, "finish", summed)
             run(study, out / "run")
         said = by_key(of_run(out / "run"))
         booked = read_table(out / "run", "spends")["sensitivity"].max()
-        return sums, booked, " ".join(said[key] for key in ("values-of-all-users", "data-published") if key in said)
+        return (
+            sums,
+            booked,
+            " ".join(said[key] for key in ("values-of-all-users", "data-published") if key in said),
+        )
 
     return play
 
 
 def moved(one, other):
-    """Largest distance of two runs' sums, of a round and a model; infinite where rounds or models are others."""
+    """Largest distance of two runs' sums, of a round and a model; infinite where rounds or models
+    are others."""
     if one.keys() != other.keys() or any(one[r].shape != other[r].shape for r in one):
         return np.inf
     return max(np.linalg.norm(one[r] - other[r], axis=1).max() for r in one)
@@ -108,7 +138,8 @@ WITHIN = {
     "cooldown": {"learning.withholding": [{"kind": "cooldown", "time_s": 100_000}]},
     "silence": {"learning.withholding": [{"kind": "random-silence", "probability": 0.5}]},
     "coins": {
-        "learning.participation": 0.5, "learning.sampling": "poisson",
+        "learning.participation": 0.5,
+        "learning.sampling": "poisson",
         "learning.aggregation": {"kind": "uniform", "clients": 5, "participation": 0.5},
     },
     "rarely": mobility(sample_s=10_000),
@@ -117,40 +148,58 @@ WITHIN = {
     "places": mobility(cell=None) | {"world.radio.shadowing": {"kind": "correlated", "std_db": 6}},
     "places at regular times": mobility(cell=None, resample_s=900, gap_s=8000),
     "positions": {
-        "learning.data": {"kind": "positions"}, "learning.learner": {"kind": "density", "bandwidth_m": [300]}
+        "learning.data": {"kind": "positions"},
+        "learning.learner": {"kind": "density", "bandwidth_m": [300]},
     },
     "late deadlines": {"learning.server": {"kind": "synchronous", "deadline_s": 172_800}},
-}  # fmt: skip
+}
 NAMED = {
-    "users": (mobility(users="auto"), ["once", "late", "ill", "many"], "what a user is (world.ues.mobility.users: id)"),
+    "users": (
+        mobility(users="auto"),
+        ["once", "late", "ill", "many"],
+        "what a user is (world.ues.mobility.users: id)",
+    ),
     "extent": (
-        mobility(extent="rows"), USERS, "the area, the middle of the plane, the first day, the number of rounds"
+        mobility(extent="rows"),
+        USERS,
+        "the area, the middle of the plane, the first day, the number of rounds",
     ),
     "a day of the rows": (
-        mobility(extent="rows") | data(hold_out_by="day"), USERS,
+        mobility(extent="rows") | data(hold_out_by="day"),
+        USERS,
         "which days are held out (world.ues.mobility.extent: stated)",
     ),
     "busiest": (mobility(cell=None), USERS, "the busiest cell (world.ues.mobility.cell)"),
     "busiest learnt": (
-        mobility(cell="all") | data(cell="busiest"), USERS, "the cell with most measurements (learning.data.cell)"
+        mobility(cell="all") | data(cell="busiest"),
+        USERS,
+        "the cell with most measurements (learning.data.cell)",
     ),
     "cells": (mobility(cell="all"), USERS, "which cells there are (world.ues.mobility.cell)"),
     "outliers": (
-        mobility(outlier_sigmas=1.0, area_deg=[51.0, 3.0, 53.0, 6.0]), USERS,
+        mobility(outlier_sigmas=1.0, area_deg=[51.0, 3.0, 53.0, 6.0]),
+        USERS,
         "which rows are outliers (world.ues.mobility.outlier_sigmas: none)",
     ),
     "accuracy": (
-        {"world.ues.position_error_m": "recorded"}, USERS,
+        {"world.ues.position_error_m": "recorded"},
+        USERS,
         "the error of rows that state none (world.ues.position_error_m)",
     ),
     "statistics": (
-        {"learning.learner.standardise_by": "dataset"}, USERS, "every UE receives the mean and deviation of all true"
+        {"learning.learner.standardise_by": "dataset"},
+        USERS,
+        "every UE receives the mean and deviation of all true",
     ),
     "bandwidths": (
-        {"learning.data": {"kind": "positions"}, "learning.learner": {"kind": "density", "neighbours": 1}}, USERS,
-        "every UE receives how near the true positions are to each other"
+        {
+            "learning.data": {"kind": "positions"},
+            "learning.learner": {"kind": "density", "neighbours": 1},
+        },
+        USERS,
+        "every UE receives how near the true positions are to each other",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WITHIN)
@@ -182,7 +231,8 @@ def test_what_follows_from_all_rows_is_named(played, case):
 
 
 def test_held_out_days_of_a_stated_extent_are_drawn_whoever_has_rows(played):
-    """One in seven days, among them such as nobody has rows on: by the rows, a user's own day would move others'."""
+    """One in seven days, among them such as nobody has rows on: by the rows, a user's own day would
+    move others'."""
     worst = 0.0
     for seed in range(4, 8):
         few = data(hold_out_by="day", hold_out=0.15) | {"seed": seed}

@@ -1,4 +1,5 @@
-"""The privacy curve against published numbers, the ledger, clipping and noise, and when one record is bounded."""
+"""The privacy curve against published numbers, the ledger, clipping and noise, and when one record
+is bounded."""
 
 import math
 from decimal import Decimal, getcontext
@@ -40,7 +41,9 @@ class TestCurve:
         """delta = integral of (p - e^eps q)+ for the densities p = N(mu, 1) and q = N(0, 1)."""
         x = np.linspace(-12, 12 + mu, 400_001)
         p, q = np.exp(-((x - mu) ** 2) / 2), np.exp(-(x**2) / 2)
-        integral = np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)
+        integral = (
+            np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)
+        )
         assert delta_of(epsilon, mu) == pytest.approx(integral, rel=1e-5, abs=1e-14)
 
     @settings(max_examples=100, deadline=None)
@@ -57,7 +60,8 @@ class TestCurve:
     @pytest.mark.parametrize("log_mu", range(-300, 151, 25))
     @pytest.mark.parametrize("delta, z", [(1e-5, 4.264890793922602), (0.4, 0.2533471031357997)])
     def test_extreme_mu(self, log_mu, delta, z):
-        """Between 0 and the zCDP bound, and for large mu at mu^2 / 2 + mu z with Phi(-z) = delta."""
+        """Between 0 and the zCDP bound, and for large mu at mu^2 / 2 + mu z with Phi(-z) =
+        delta."""
         mu = 10.0**log_mu
         epsilon = epsilon_of(delta, mu)
         assert 0 <= epsilon <= mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))
@@ -68,9 +72,12 @@ class TestCurve:
 
     @pytest.mark.parametrize("mu", [1e2, 1e3, 1e4, 1e5])
     def test_large_mu_is_accurate(self, mu):
-        """delta = Phi(-t) - phi(t) / (mu + t) (1 - 1 / (mu + t)^2 ...) with eps = mu^2 / 2 + mu t."""
+        """delta = Phi(-t) - phi(t) / (mu + t) (1 - 1 / (mu + t)^2 ...) with eps = mu^2 / 2 + mu
+        t."""
         t = epsilon_of(1e-5, mu) / mu - mu / 2
-        tail = 0.5 * math.erfc(t / math.sqrt(2)) - math.exp(-t * t / 2) / math.sqrt(2 * math.pi) / (mu + t)
+        tail = 0.5 * math.erfc(t / math.sqrt(2)) - math.exp(-t * t / 2) / math.sqrt(2 * math.pi) / (
+            mu + t
+        )
         assert tail == pytest.approx(1e-5, rel=2e-4)
 
     def test_ends(self):
@@ -90,13 +97,21 @@ class TestCurve:
             epsilon_of(delta, 1.0)
 
 
-def spend(ue, std=1.0, sensitivity=1.0, mechanism="gaussian", unit="user", relation="replace", delta=1e-5):
+def spend(
+    ue, std=1.0, sensitivity=1.0, mechanism="gaussian", unit="user", relation="replace", delta=1e-5
+):
     ue = np.asarray(ue, dtype=np.int64)
     n = len(ue)
     return Spend(
-        mechanism, ue, np.zeros(n, dtype=np.int64), np.broadcast_to(std, n).astype(float),
-        np.broadcast_to(sensitivity, n).astype(float), unit, relation, delta,
-    )  # fmt: skip
+        mechanism,
+        ue,
+        np.zeros(n, dtype=np.int64),
+        np.broadcast_to(std, n).astype(float),
+        np.broadcast_to(sensitivity, n).astype(float),
+        unit,
+        relation,
+        delta,
+    )
 
 
 class TestLedger:
@@ -119,13 +134,19 @@ class TestLedger:
 
     def test_mechanisms_units_relations_and_deltas_stay_apart(self):
         kinds = [
-            {}, {"mechanism": "radio"}, {"unit": "record"}, {"relation": "add-remove"}, {"delta": 1e-7},
-        ]  # fmt: skip
+            {},
+            {"mechanism": "radio"},
+            {"unit": "record"},
+            {"relation": "add-remove"},
+            {"delta": 1e-7},
+        ]
         state = Ledger(1).add([spend([0], **k) for k in kinds])
         state = state.add([spend([0])])
         apart = [s for s in state.statements() if s.mechanism != ALL]
         assert len(apart) == 5
-        twice = self.epsilon(state, mechanism="gaussian", unit="user", relation="replace", delta=1e-5)
+        twice = self.epsilon(
+            state, mechanism="gaussian", unit="user", relation="replace", delta=1e-5
+        )
         assert twice[0] == pytest.approx(epsilon_of(1e-5, math.sqrt(2)), rel=1e-12)
         for more in ({"mechanism": "radio"}, {"unit": "record"}, {"relation": "add-remove"}):
             assert self.epsilon(state, **more)[0] == pytest.approx(epsilon_of(1e-5, 1.0), rel=1e-12)
@@ -172,7 +193,12 @@ class TestClip:
     def test_never_exceeds_the_bound_with_many_numbers(self, d):
         """Rounding of a long sum must not leave the row a hair too long."""
         rng = np.random.default_rng(d)
-        rows = [rng.normal(size=d), rng.exponential(size=d), np.full(d, 0.1), np.geomspace(1e-8, 1e3, d)]
+        rows = [
+            rng.normal(size=d),
+            rng.exponential(size=d),
+            np.full(d, 0.1),
+            np.geomspace(1e-8, 1e3, d),
+        ]
         found, _ = protect(Clip(norm=1.0), updates_of(rows))
         for row in found.values:
             assert math.fsum(v * v for v in row) <= 1.0 + 2e-16
@@ -191,7 +217,9 @@ class TestClip:
 
 class TestGaussian:
     def test_empirical_deviation(self):
-        bounded = updates_of(np.zeros((40, 5000)), Bound(2.0))  # one moves by 4 when its data are replaced
+        bounded = updates_of(
+            np.zeros((40, 5000)), Bound(2.0)
+        )  # one moves by 4 when its data are replaced
         found, spends = protect(Gaussian(noise_multiplier=0.75), bounded)
         assert found.values.std() == pytest.approx(3.0, rel=0.02)
         assert found.values.mean() == pytest.approx(0, abs=5 * 3 / math.sqrt(200_000))
@@ -209,7 +237,9 @@ class TestGaussian:
 
     @pytest.mark.parametrize("multiplier", [1e-300, 1e-160, 1e-9, 1e9])
     def test_absurd_multipliers_are_booked_without_a_warning(self, multiplier):
-        _, (cost,) = protect(Gaussian(noise_multiplier=multiplier), updates_of(np.ones((1, 3)), Bound(1.0)))
+        _, (cost,) = protect(
+            Gaussian(noise_multiplier=multiplier), updates_of(np.ones((1, 3)), Bound(1.0))
+        )
         epsilon = Ledger(1).add([cost]).statements()[0].epsilon[0]
         assert epsilon >= 0 and (math.isinf(epsilon) == (multiplier < 1e-150))
 
@@ -238,12 +268,16 @@ def test_a_run_books_every_round(tiny, tmp_path):
     assert (spends["noise_multiplier"] == study.learning.defenses[1].noise_multiplier).all()
     assert (updates["norm"] > 0.1).all()  # it was clipped ...
     d = study.learning.learner.net.n_parameters
-    assert updates["sent_norm"] == pytest.approx(np.full(20, 0.2 * math.sqrt(d)), rel=0.5)  # ... and drowned
+    assert updates["sent_norm"] == pytest.approx(
+        np.full(20, 0.2 * math.sqrt(d)), rel=0.5
+    )  # ... and drowned
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "uniform-dp", "arb", "lapa", "noise-switch"])
 @pytest.mark.parametrize("relation, stated", [("add-remove", "zero-out"), ("replace", "replace")])
-def test_noise_on_a_ue_hides_no_presence_from_a_server_that_sees_its_row(tiny, tmp_path, kind, relation, stated):
+def test_noise_on_a_ue_hides_no_presence_from_a_server_that_sees_its_row(
+    tiny, tmp_path, kind, relation, stated
+):
     noise = NOISE if kind == "gaussian" else DEFENSES.parts[kind].example
     run(tiny({"learning.defenses": [CLIP | {"relation": relation}, noise]}), tmp_path)
     assert set(read_table(tmp_path, "spends")["relation"]) == {stated}
@@ -256,17 +290,32 @@ class TestRecordsByThemselves:
         learner, noise = RsrpNet(hidden=(4,), sample_clip=1.0), Gaussian(noise_multiplier=1.0)
         return Learning(round_s=60.0, data=data, learner=learner, defenses=(noise,))
 
-    @pytest.mark.parametrize("data", [
-        Measured(), Measured(memory="all", participants="holding"), Measured(hold_out_by="day"),
-        Segments(hold_out=0.0, cell="all"),
-    ], ids=str)  # fmt: skip
+    @pytest.mark.parametrize(
+        "data",
+        [
+            Measured(),
+            Measured(memory="all", participants="holding"),
+            Measured(hold_out_by="day"),
+            Segments(hold_out=0.0, cell="all"),
+        ],
+        ids=str,
+    )
     def test_noise_may_follow(self, data):
         self.learning(data)
 
-    @pytest.mark.parametrize("data", [
-        Measured(memory=5), Measured(hold_out_by="session"), Measured(cell="strongest"), Segments(cell="all"),
-        Measured(memory="all"), Measured(hold_out_by="block"), Measured(hold_out_by=("sample", "block")),
-    ], ids=str)  # fmt: skip
+    @pytest.mark.parametrize(
+        "data",
+        [
+            Measured(memory=5),
+            Measured(hold_out_by="session"),
+            Measured(cell="strongest"),
+            Segments(cell="all"),
+            Measured(memory="all"),
+            Measured(hold_out_by="block"),
+            Measured(hold_out_by=("sample", "block")),
+        ],
+        ids=str,
+    )
     def test_where_one_record_changes_which_others_are_learnt_from_there_is_no_bound(self, data):
         with pytest.raises(ValueError, match="gaussian needs a bound"):
             self.learning(data)
@@ -278,14 +327,28 @@ class TestRecordsByThemselves:
 
 
 @pytest.mark.parametrize(
-    "data, ties", [({}, "the round in which a UE measures first"), ({"memory": "round"}, ""),
-                   ({"memory": "round", "hold_out_ues": 1}, "one UE takes the place of another")],
-)  # fmt: skip
-def test_noise_of_ues_beside_data_that_tie_them_together_says_what_it_does_not_cover(tiny, data, ties):
+    "data, ties",
+    [
+        ({}, "the round in which a UE measures first"),
+        ({"memory": "round"}, ""),
+        ({"memory": "round", "hold_out_ues": 1}, "one UE takes the place of another"),
+    ],
+)
+def test_noise_of_ues_beside_data_that_tie_them_together_says_what_it_does_not_cover(
+    tiny, data, ties
+):
     changes = {
-        "world.ues.measure": "all", "learning.attacks": [], "learning.data": {"kind": "links", **data},
+        "world.ues.measure": "all",
+        "learning.attacks": [],
+        "learning.data": {"kind": "links", **data},
         "learning.learner": {"kind": "radio-map", "cell_m": 25},
         "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}],
-    }  # fmt: skip
-    said = [line for line in lines_of(caveats(tiny(changes).learning, False)) if line.startswith("data:")]
-    assert len(said) == bool(ties) and all(ties in line and "no epsilon here" in line for line in said)
+    }
+    said = [
+        line
+        for line in lines_of(caveats(tiny(changes).learning, False))
+        if line.startswith("data:")
+    ]
+    assert len(said) == bool(ties) and all(
+        ties in line and "no epsilon here" in line for line in said
+    )

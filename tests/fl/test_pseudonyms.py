@@ -1,4 +1,5 @@
-"""Names of senders: how long they last, that none comes back, and that attacks forget where names change."""
+"""Names of senders: how long they last, that none comes back, and that attacks forget where names
+change."""
 
 import itertools
 
@@ -19,9 +20,11 @@ from scenarios.app.result import run
 
 RNG = Streams(5).at("pseudonyms")
 RULES = [
-    {"kind": "permanent"}, {"kind": "per-round"}, {"kind": "every", "period_s": 40},
+    {"kind": "permanent"},
+    {"kind": "per-round"},
+    {"kind": "every", "period_s": 40},
     {"kind": "every", "period_s": 40, "stagger": True},
-]  # fmt: skip
+]
 
 
 def seen(rule, names, ue, time_s, round_):
@@ -45,7 +48,9 @@ class TestNames:
         rule = Every(period_s=100)
         names = seen(rule, Names.start(rule, 3), [0, 1, 2], 10, 1)
         same, other = seen(rule, names, [0, 1, 2], 100, 2), seen(rule, names, [0, 1, 2], 100.1, 2)
-        np.testing.assert_array_equal(same.now, names.now)  # what is asked for at the end is of that period
+        np.testing.assert_array_equal(
+            same.now, names.now
+        )  # what is asked for at the end is of that period
         assert not set(other.now) & set(names.now)
 
     def test_change_once_a_period_at_times_of_their_own_where_staggered(self):
@@ -67,23 +72,34 @@ class TestNames:
             history.append(names.now)
         grid = PlaceGrid(Area(0, 0, 10, 10), 1, 6)
         p, point_m = np.eye(6, dtype=np.float32), np.arange(12.0).reshape(6, 1, 2)
-        then = names.of_ues(Belief(3, 3.0, np.arange(6), grid, p, np.full(6, 1 / 6, dtype=np.float32), point_m))
+        then = names.of_ues(
+            Belief(3, 3.0, np.arange(6), grid, p, np.full(6, 1 / 6, dtype=np.float32), point_m)
+        )
         np.testing.assert_array_equal(then.ue, [0, 1])
         np.testing.assert_array_equal(then.probability.argmax(axis=1), history[1])
         np.testing.assert_array_equal(then.point_m[:, 0, 0], 2 * history[1])
 
 
-BUSY = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}}
+BUSY = {
+    "world.duration_s": 360,
+    "world.ues.count": 6,
+    "world.radio.uplink": {"kind": "oma", "decoding": "error-free"},
+}
 SERVERS = {
     "rounds": {},
-    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}},
+    "fedbuff": {
+        "learning.server": {"kind": "fedbuff", "buffer": 3},
+        "world.radio.dynamic_uplink": {},
+    },
     "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}},
 }
 THREATS = {
-    "rows": {}, "sum": {"observes": "aggregate", "secagg_group_size": 2},
+    "rows": {},
+    "sum": {"observes": "aggregate", "secagg_group_size": 2},
     "model": {"observes": "model", "viewpoint": "analyst"},
-    "eavesdropper": {"viewpoint": "eavesdropper", "position_m": [200, 150]}, "n_targets": {"n_targets": 2},
-}  # fmt: skip
+    "eavesdropper": {"viewpoint": "eavesdropper", "position_m": [200, 150]},
+    "n_targets": {"n_targets": 2},
+}
 
 
 def table(folder, name):
@@ -95,26 +111,43 @@ def table(folder, name):
 @pytest.mark.parametrize("threat", THREATS)
 @pytest.mark.parametrize("rule", RULES)
 def test_names_move_no_estimate_of_an_attack_on_single_rounds(rule, threat, server, tiny, tmp_path):
-    """What is said of each UE in each round is the same under all names, whoever listens to whichever server."""
+    """What is said of each UE in each round is the same under all names, whoever listens to
+    whichever server."""
     study = BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "closed-form"}]}
     run(tiny(study | {"learning.threat": THREATS[threat]}), tmp_path / "known")
-    run(tiny(study | {"learning.threat": THREATS[threat] | {"pseudonyms": rule}}), tmp_path / "named")
+    run(
+        tiny(study | {"learning.threat": THREATS[threat] | {"pseudonyms": rule}}),
+        tmp_path / "named",
+    )
     keys = ["round", "attack", "ue", "model", "quantity"]
     known, named = (
-        table(tmp_path / f, "estimates").sort_values([*keys, "x_m"], ignore_index=True) for f in ("known", "named")
+        table(tmp_path / f, "estimates").sort_values([*keys, "x_m"], ignore_index=True)
+        for f in ("known", "named")
     )
     assert len(known) > 5
-    pd.testing.assert_frame_equal(named.drop(columns="self_test_m"), known.drop(columns="self_test_m"))
-    assert (tmp_path / "known/updates.csv").read_bytes() == (tmp_path / "named/updates.csv").read_bytes()
+    pd.testing.assert_frame_equal(
+        named.drop(columns="self_test_m"), known.drop(columns="self_test_m")
+    )
+    assert (tmp_path / "known/updates.csv").read_bytes() == (
+        tmp_path / "named/updates.csv"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize("attack", [{"kind": "span"}, {"kind": "neuron-votes"}])
 def test_what_adds_up_rounds_begins_anew_under_a_new_name(attack, tiny, tmp_path):
     """Under names of one round it says what it says of a run that begins there."""
     # the model does not move, so that every round begins from the same one; a UE stands still
-    study = {"world.duration_s": 360, "learning.attacks": [attack], "learning.learner.learning_rate": 1e-4}
+    study = {
+        "world.duration_s": 360,
+        "learning.attacks": [attack],
+        "learning.learner.learning_rate": 1e-4,
+    }
     first_only = {"kind": "every", "period_s": 1e6}
-    for name, rule in (("new", {"kind": "per-round"}), ("kept", first_only), ("none", {"kind": "permanent"})):
+    for name, rule in (
+        ("new", {"kind": "per-round"}),
+        ("kept", first_only),
+        ("none", {"kind": "permanent"}),
+    ):
         run(tiny(study | {"learning.threat": {"pseudonyms": rule}}), tmp_path / name)
     new, kept, none = (table(tmp_path / f, "estimates") for f in ("new", "kept", "none"))
     order = ["round", "ue", "model", "quantity", "weight", "x_m"]
@@ -127,7 +160,11 @@ def test_what_adds_up_rounds_begins_anew_under_a_new_name(attack, tiny, tmp_path
 @pytest.mark.parametrize(("rule", "server"), one_in(4, itertools.product(RULES[1:], SERVERS)))
 def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes):
     threat = {"pseudonyms": rule}
-    study = tiny(BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "neuron-votes"}], "learning.threat": threat})
+    study = tiny(
+        BUSY
+        | SERVERS[server]
+        | {"learning.attacks": [{"kind": "neuron-votes"}], "learning.threat": threat}
+    )
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 200)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
@@ -135,10 +172,16 @@ def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes
 
 def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
     threat = Threat(pseudonyms=PerRound(), shuffle=True)
-    assert ARRIVAL_TIMES not in threat.offers and ARRIVAL_TIMES in Threat(pseudonyms=PerRound()).offers
+    assert (
+        ARRIVAL_TIMES not in threat.offers and ARRIVAL_TIMES in Threat(pseudonyms=PerRound()).offers
+    )
     views, run_ = [], ClosedForm.run
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ClosedForm, "run", lambda self, view, *rest: (views.append(view), run_(self, view, *rest))[1])
+        patch.setattr(
+            ClosedForm,
+            "run",
+            lambda self, view, *rest: (views.append(view), run_(self, view, *rest))[1],
+        )
         shuffled = {"shuffle": True, "pseudonyms": {"kind": "per-round"}}
         run(tiny(BUSY | {"learning.threat": shuffled}), tmp_path)
     real = [v for v in views if len(v.ue) > 1]
@@ -147,7 +190,9 @@ def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("server", ["fedbuff", "fedasync"])
-def test_names_of_updates_without_rounds_are_those_of_the_times_at_which_they_were_asked_for(server, tiny, tmp_path):
+def test_names_of_updates_without_rounds_are_those_of_the_times_at_which_they_were_asked_for(
+    server, tiny, tmp_path
+):
     given = []
 
     def noted(names, rule, ue, asked_s, round_, rng):

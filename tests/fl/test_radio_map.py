@@ -1,4 +1,5 @@
-"""Radio maps of virtual obstacles: cells under links, the law and its gradients, figures of held-out links."""
+"""Radio maps of virtual obstacles: cells under links, the law and its gradients, figures of
+held-out links."""
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ GRID = height_grid(AREA, 3.0)
 
 
 def links_of(n, rng):
-    return (np.column_stack([AREA.sample(rng.uniform(size=(n, 2))), np.full(n, h)]) for h in (1.5, 20.0))
+    return (
+        np.column_stack([AREA.sample(rng.uniform(size=(n, 2))), np.full(n, h)]) for h in (1.5, 20.0)
+    )
 
 
 def slow_incidence(grid, a, b):
@@ -56,12 +59,15 @@ class TestTraversal:
             np.testing.assert_allclose([z for _, z in mine], [z for _, z in slow], atol=1e-6)
 
     def test_a_link_has_the_same_cells_whatever_its_number(self):
-        """Also beyond 2^16, where a number and a fraction no longer fit into one float; upside down to 1e-9 m."""
+        """Also beyond 2^16, where a number and a fraction no longer fit into one float; upside down
+        to 1e-9 m."""
         a, b = links_of(50, np.random.default_rng(6))
         alone = incidence(GRID, a, b)
         many = incidence(GRID, np.tile(a, (1400, 1)), np.tile(b, (1400, 1)))
         assert (np.diff(many.first) == np.tile(np.diff(alone.first), 1400)).all()
-        assert (many.cell == np.tile(alone.cell, 1400)).all() and (many.z_m == np.tile(alone.z_m, 1400)).all()
+        assert (many.cell == np.tile(alone.cell, 1400)).all() and (
+            many.z_m == np.tile(alone.z_m, 1400)
+        ).all()
         back = incidence(GRID, b, a)
         for j in range(50):
             of = [slice(i.first[j], i.first[j + 1]) for i in (alone, back)]
@@ -76,7 +82,9 @@ def world(n_ue=3, n_bs=8):
     row = np.repeat(np.arange(n_ue), n_bs)
     a, b = ue[row], np.tile(bs, (n_ue, 1))
     y = -80 + 5 * rng.normal(size=n_ue * n_bs)
-    links = obstacles.GridLinks(incidence(GRID, a, b), standardised(np.linalg.norm(a - b, axis=1)), y, row)
+    links = obstacles.GridLinks(
+        incidence(GRID, a, b), standardised(np.linalg.norm(a - b, axis=1)), y, row
+    )
     heights = rng.uniform(-2, 12, len(GRID))
     return links, heights, theta_of((-20.0, -38.0), (-30.0, -21.0)), np.full(n_ue, n_bs)
 
@@ -95,7 +103,9 @@ class TestLaw:
         links, heights, theta, count = world()
         h, t = (torch.tensor(v, requires_grad=True) for v in (heights, theta))
         cell, link = torch.tensor(links.under.cell), torch.tensor(links.under.link)
-        log_psi = torch.nn.functional.logsigmoid((torch.tensor(links.under.z_m) - h[cell]) / scale_m)
+        log_psi = torch.nn.functional.logsigmoid(
+            (torch.tensor(links.under.z_m) - h[cell]) / scale_m
+        )
         s = torch.exp(torch.zeros(len(links.x), dtype=torch.float64).index_add(0, link, log_psi))
         x = torch.tensor(links.x)
         los, nlos = t[0] + t[1] * x, t[2] + t[3] * x
@@ -106,14 +116,22 @@ class TestLaw:
             loss = square[torch.tensor(links.row == i)].mean()
             for mine, of in ((mine_h, h), (mine_t, t)):
                 (theirs,) = torch.autograd.grad(loss, of, retain_graph=True)
-                np.testing.assert_allclose(mine[i], theirs.numpy(), rtol=1e-8, atol=1e-8 * np.abs(mine[i]).max())
+                np.testing.assert_allclose(
+                    mine[i], theirs.numpy(), rtol=1e-8, atol=1e-8 * np.abs(mine[i]).max()
+                )
 
     def test_a_gradient_is_the_sum_of_what_the_errors_of_its_links_make(self):
         links, heights, theta, count = world()
         error = links.gain_db - obstacles.gain_db(links, heights, theta, 3.0)
-        value = obstacles.link_gradients(links, heights, theta, 3.0) * np.repeat(error, np.diff(links.under.first))
+        value = obstacles.link_gradients(links, heights, theta, 3.0) * np.repeat(
+            error, np.diff(links.under.first)
+        )
         place = links.row[links.under.link] * len(heights) + links.under.cell
-        made = np.bincount(place, value, len(count) * len(heights)).reshape(len(count), -1) * 2 / count[:, None]
+        made = (
+            np.bincount(place, value, len(count) * len(heights)).reshape(len(count), -1)
+            * 2
+            / count[:, None]
+        )
         want = height_gradient(links, heights, theta, 3.0, count)
         np.testing.assert_allclose(made, want, rtol=1e-10, atol=1e-12 * np.abs(want).max())
 
@@ -128,7 +146,15 @@ def local(n_ue=3, n_bs=8):
     x = np.repeat(rng.uniform(1, 23, (n_ue, 2)), n_bs, axis=0)
     cell = np.tile(np.arange(n_bs), n_ue)
     y = -70 + 5 * rng.normal(size=len(x))
-    return Local(np.arange(n_ue), np.zeros(n_ue, int), np.arange(n_ue + 1) * n_bs, x, y, np.zeros(len(x)), cell)
+    return Local(
+        np.arange(n_ue),
+        np.zeros(n_ue, int),
+        np.arange(n_ue + 1) * n_bs,
+        x,
+        y,
+        np.zeros(len(x)),
+        cell,
+    )
 
 
 class TestLearner:
@@ -151,7 +177,9 @@ class TestLearner:
     def test_normalised_gradients_have_norm_one_even_where_squares_vanish(self):
         learner = self.learner.model_copy(update={"gradient": "normalised"})
         model = learner.init(self.public, Streams(0).at("x"))
-        tiny = type(model)(model.parameters + np.append(np.full(80, 760.0), np.zeros(4)), model.constants)
+        tiny = type(model)(
+            model.parameters + np.append(np.full(80, 760.0), np.zeros(4)), model.constants
+        )
         made = learner.local(tiny, "heights", local(), Streams(0).at("x"))
         assert 0 < np.abs(learner.gradients(tiny, "heights", local())).max() < 1e-160
         np.testing.assert_allclose(made.norm(), 1.0)
@@ -159,11 +187,20 @@ class TestLearner:
     def test_figures_tell_held_out_groups_apart(self):
         model = self.learner.init(self.public, Streams(0).at("x"))
         data = local()
-        group = np.where(data.row_of_sample == 0, POSITIONS, np.where(data.cell == 0, STATIONS, LINKS))
+        group = np.where(
+            data.row_of_sample == 0, POSITIONS, np.where(data.cell == 0, STATIONS, LINKS)
+        )
         held = HeldOut(data.row_of_sample, 0 * data.cell, data.x, data.y, data.cell, group)
-        found, error = self.learner.evaluate(model, held), self.learner.errors_db(model, data.x, data.y, data.cell)
-        assert found["mae_new_positions_db"] == pytest.approx(np.abs(error[group == POSITIONS]).mean())
-        assert found["mae_new_stations_db"] == pytest.approx(np.abs(error[group == STATIONS]).mean())
+        found, error = (
+            self.learner.evaluate(model, held),
+            self.learner.errors_db(model, data.x, data.y, data.cell),
+        )
+        assert found["mae_new_positions_db"] == pytest.approx(
+            np.abs(error[group == POSITIONS]).mean()
+        )
+        assert found["mae_new_stations_db"] == pytest.approx(
+            np.abs(error[group == STATIONS]).mean()
+        )
         assert np.isnan(self.learner.evaluate(model, HeldOut.none())["mae_new_links_db"])
 
 
@@ -179,24 +216,36 @@ class TestLinks:
         state, lots = data.start(0, None), set()
         for r in (1, 2):
             seen = observed(time_s=60.0 * r)
-            taken, state = data.take(seen, np.zeros(6, dtype=np.int64), state, Streams(0).at("data", r))
+            taken, state = data.take(
+                seen, np.zeros(6, dtype=np.int64), state, Streams(0).at("data", r)
+            )
             held = taken.held_out
-            new_ue, new_bs = set(held.ue[held.group == POSITIONS]), set(held.cell[held.group == STATIONS])
+            new_ue, new_bs = (
+                set(held.ue[held.group == POSITIONS]),
+                set(held.cell[held.group == STATIONS]),
+            )
             assert len(new_ue) == 1 and len(new_bs) == 2 and not (held.group == LINKS).any()
             assert not new_ue & set(taken.train.ue) and not new_bs & set(taken.train.cell)
             assert not new_bs & set(held.cell[held.group == POSITIONS])
-            assert taken.train.count.tolist() == [4] * 4 and taken.measured.count.tolist() == [6] * 4
+            assert (
+                taken.train.count.tolist() == [4] * 4 and taken.measured.count.tolist() == [6] * 4
+            )
             lots.add((frozenset(new_ue), frozenset(new_bs)))
         assert len(lots) == 1, "the same are held out in every round"
 
 
 class TestTheory:
     def test_descent_of_a_quadratic_meets_its_bounds(self):
-        """F = 5/2 |h|^2 for all devices: B = 1 and L = 5, and a step of 1 / L is the largest that descends."""
+        """F = 5/2 |h|^2 for all devices: B = 1 and L = 5, and a step of 1 / L is the largest that
+        descends."""
         h, d, weight = np.array([1.0, 2.0]), np.array([0.3, -0.1]), np.full(4, 0.25)
         found = descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.1)
-        assert found["dissimilarity_b"] == pytest.approx(1.0) and found["smoothness_l"] == pytest.approx(5.0)
-        assert found["largest_step"] == pytest.approx(0.2) and found["kappa_h"] == pytest.approx(0.1 / 4)
+        assert found["dissimilarity_b"] == pytest.approx(1.0) and found[
+            "smoothness_l"
+        ] == pytest.approx(5.0)
+        assert found["largest_step"] == pytest.approx(0.2) and found["kappa_h"] == pytest.approx(
+            0.1 / 4
+        )
         assert found["largest_mu"] == pytest.approx((1 / (5 * 0.1) - 1) / 0.25)
         assert found["residual"] == pytest.approx(np.sqrt(0.1 * 5**4 / (8 * 0.025)))
         largest = descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.2)
@@ -210,6 +259,8 @@ class TestTheory:
         place = np.array([[150.0, 150.0], [31.0, 200.0]])
         away = np.linalg.norm(grid.place_m[None] - place[:, None], axis=2)
         falls = decay(np.exp(-away / 20), grid.place_m, place)
-        assert falls["monotone_percent"] == 100.0 and falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
+        assert (
+            falls["monotone_percent"] == 100.0 and falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
+        )
         assert decay(np.exp(away / 50), grid.place_m, place)["monotone_percent"] == 0.0
         assert np.isnan(decay(0 * away, grid.place_m, place)["monotone_percent"])

@@ -1,4 +1,5 @@
-"""References of a signal map: closed forms, another implementation, and that they touch nothing else of a run."""
+"""References of a signal map: closed forms, another implementation, and that they touch nothing
+else of a run."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -41,7 +42,9 @@ def places(n, seed=0):
 
 
 def law(x, antenna, n=3.5, intercept=-20.0):
-    return intercept - 10 * n * np.log10(np.sqrt(((x - antenna[:2]) ** 2).sum(axis=1) + antenna[2] ** 2))
+    return intercept - 10 * n * np.log10(
+        np.sqrt(((x - antenna[:2]) ** 2).sum(axis=1) + antenna[2] ** 2)
+    )
 
 
 class TestPathLoss:
@@ -56,7 +59,9 @@ class TestPathLoss:
         x, at = places(300), places(200, 1)
         y = law(x, np.array(antenna))
         assert np.linalg.norm(sought_antenna(x, y, AREA)[:2] - antenna[:2]) < 15.0
-        np.testing.assert_allclose(path_loss_map(x, y, at, AREA), law(at, np.array(antenna)), atol=0.5)
+        np.testing.assert_allclose(
+            path_loss_map(x, y, at, AREA), law(at, np.array(antenna)), atol=0.5
+        )
 
     def test_three_numbers_are_least_squares_to_the_nearest_site_inside_and_outside(self):
         antennas = np.array([[100.0, 500.0, 23.5], [650.0, 90.0, 23.5], [400.0, 300.0, 8.5]])
@@ -64,8 +69,12 @@ class TestPathLoss:
         x, at, noise = places(300), places(40, 1), np.random.default_rng(3).normal(0, 7, 300)
 
         def terms(place):
-            distance = np.sqrt(((place[:, None] - antennas[:, :2]) ** 2).sum(-1) + antennas[:, 2] ** 2).min(axis=1)
-            return np.column_stack([np.ones(len(place)), np.log10(distance), (place[:, 0] < 400).astype(float)])
+            distance = np.sqrt(
+                ((place[:, None] - antennas[:, :2]) ** 2).sum(-1) + antennas[:, 2] ** 2
+            ).min(axis=1)
+            return np.column_stack(
+                [np.ones(len(place)), np.log10(distance), (place[:, 0] < 400).astype(float)]
+            )
 
         y = terms(x) @ [-40.0, -30.0, -20.0] + noise
         numbers = np.linalg.lstsq(terms(x), y, rcond=None)[0]
@@ -85,14 +94,18 @@ class TestKriging:
         k = np.exp(-np.linalg.norm(x[:, None] - x[None], axis=2) / length_m) + noise * np.eye(120)
         one = np.linalg.solve(k, np.ones(120))
         mean = one @ y / one.sum()
-        other = GaussianProcessRegressor(Matern(length_m, nu=0.5) + WhiteKernel(noise), optimizer=None).fit(x, y - mean)
+        other = GaussianProcessRegressor(
+            Matern(length_m, nu=0.5) + WhiteKernel(noise), optimizer=None
+        ).fit(x, y - mean)
         np.testing.assert_allclose(kriging_map(x, y, at), mean + other.predict(at), rtol=1e-9)
 
     def test_the_covariance_of_a_field_is_found(self):
         x = places(200, 3)
         k = np.exp(-np.linalg.norm(x[:, None] - x[None], axis=2) / 100.0) + 0.1 * np.eye(200)
         found = [
-            fitted_covariance(x, -90 + 8 * np.linalg.cholesky(k) @ np.random.default_rng(s).normal(size=200))
+            fitted_covariance(
+                x, -90 + 8 * np.linalg.cholesky(k) @ np.random.default_rng(s).normal(size=200)
+            )
             for s in range(20)
         ]
         length_m, noise = np.array(found).T
@@ -123,7 +136,9 @@ def test_central_training_is_adam_of_torch():
     net, draw = Mlp((2, 7, 4, 1), "tanh"), np.random.default_rng(0)
     z = draw.normal(size=(150, 2))
     start, y = draw.normal(size=(2, net.n_parameters)) / 2, np.sin(z[:, 0]) + z[:, 1]
-    found = train_centrally(net, start, np.repeat(1, 150), z, y, replace(SETTINGS, local_epochs=3), RNG)
+    found = train_centrally(
+        net, start, np.repeat(1, 150), z, y, replace(SETTINGS, local_epochs=3), RNG
+    )
     np.testing.assert_array_equal(found[0], start[0])  # which has no samples
     w = torch.tensor(start[1:], dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([w], lr=1e-3)
@@ -144,19 +159,29 @@ def held_of(n):
 
 
 class TestByPlace:
-    """Training samples west of 400 m, held-out ones everywhere: 24 of 48 blocks of 100 m are new."""
+    """Training samples west of 400 m, held-out ones everywhere: 24 of 48 blocks of 100 m are
+    new."""
 
-    KNOWN = Antennas(np.array([[300.0, 200.0, 21.5], [300.0, 200.0, 21.5], [3000.0, 3000.0, 21.5]]), np.zeros(3))
+    KNOWN = Antennas(
+        np.array([[300.0, 200.0, 21.5], [300.0, 200.0, 21.5], [3000.0, 3000.0, 21.5]]), np.zeros(3)
+    )
 
     def scored(self, how, held):
         x = places(2000)
         x[:, 0] /= 2
         none = np.zeros(len(x), dtype=np.int64)
         reference = Reference(x, law(x, np.array([300.0, 200.0, 20.0])), none, none)
-        public, data = Public(AREA, 1, antennas=self.KNOWN), SimpleNamespace(offers=PLACED, new_block_m=100.0)
+        public, data = (
+            Public(AREA, 1, antennas=self.KNOWN),
+            SimpleNamespace(offers=PLACED, new_block_m=100.0),
+        )
         learning = SimpleNamespace(data=data, learner=LEARNER, references=how)
-        setup = SimpleNamespace(learning=learning, public=public, model_of_cell=np.zeros(3, int), streams=Streams(4))
-        return final_references(setup, SimpleNamespace(model=MODEL, held_out=held, reference=reference))
+        setup = SimpleNamespace(
+            learning=learning, public=public, model_of_cell=np.zeros(3, int), streams=Streams(4)
+        )
+        return final_references(
+            setup, SimpleNamespace(model=MODEL, held_out=held, reference=reference)
+        )
 
     def test_samples_in_blocks_without_training_are_scored_apart(self):
         held = held_of(1000)
@@ -164,7 +189,9 @@ class TestByPlace:
         new = held.x[:, 0] >= 400
         assert found["place.samples"] == new.sum() and found["place.blocks"] == 24
         assert found["neighbours_rmse_db.place"] > found["neighbours_rmse_db"]  # nothing near
-        assert found["path_loss_rmse_db"] < 1e-9 and found["path_loss_rmse_db.place"] < 1e-9  # the nearest of two sites
+        assert (
+            found["path_loss_rmse_db"] < 1e-9 and found["path_loss_rmse_db.place"] < 1e-9
+        )  # the nearest of two sites
         assert found["kriging_rmse_db.place"] < 1e-9  # of what the law leaves
         x = places(2000) / [2, 1]
         mean = law(x, np.array([300.0, 200.0, 20.0])).mean()
@@ -190,16 +217,27 @@ class TestByPlace:
 
 def numbered(n, first=0):
     number = np.arange(first, first + n)
-    return HeldOut(number, number % 3, np.column_stack([number, -number]).astype(float), number / 2, number % 5)
+    return HeldOut(
+        number, number % 3, np.column_stack([number, -number]).astype(float), number / 2, number % 5
+    )
 
 
 def trained(n, first=0):
     x = np.column_stack([np.arange(first, first + n), np.zeros(n)]).astype(float)
-    return Local(np.array([1]), np.array([0]), np.array([0, n]), x, x[:, 0] / 7, np.zeros(n), np.zeros(n, int))
+    return Local(
+        np.array([1]),
+        np.array([0]),
+        np.array([0, n]),
+        x,
+        x[:, 0] / 7,
+        np.zeros(n),
+        np.zeros(n, int),
+    )
 
 
 def play(monkeypatch, rounds, n):
-    """Rounds of so many samples each: after which of them baselines were measured, and the last figures."""
+    """Rounds of so many samples each: after which of them baselines were measured, and the last
+    figures."""
     measured, evaluate = [], Reference.evaluate
 
     def count(self, held_out):

@@ -1,4 +1,5 @@
-"""Server optimisers: the published updates, what a run keeps of them, and who may see through them."""
+"""Server optimisers: the published updates, what a run keeps of them, and who may see through
+them."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -43,7 +44,10 @@ def test_fedavg_adds_the_merged_update_to_the_bit():
 def test_fedavgm_is_sgd_with_momentum(momentum):
     """Of torch, whose gradient is minus the merged update."""
     w = torch.zeros((2, 5), dtype=torch.float64, requires_grad=True)
-    optimiser, found = torch.optim.SGD([w], lr=0.3, momentum=momentum), FedAvgM(learning_rate=0.3, momentum=momentum)
+    optimiser, found = (
+        torch.optim.SGD([w], lr=0.3, momentum=momentum),
+        FedAvgM(learning_rate=0.3, momentum=momentum),
+    )
     for update, after in zip(UPDATES, played(found), strict=True):
         w.grad = -torch.from_numpy(update.copy())
         optimiser.step()
@@ -80,14 +84,17 @@ def test_a_model_without_updates_stays_and_so_does_its_memory(part):
 
 @pytest.mark.parametrize("hides", [False, True])
 def test_a_model_that_nobody_contributed_to_is_moved_by_noise_that_hides_this(hides):
-    """Two models, one contribution: the other one stays, unless noise at the server hides that nobody came."""
+    """Two models, one contribution: the other one stays, unless noise at the server hides that
+    nobody came."""
     part, merged_m = FedAvgM(learning_rate=0.5, momentum=0.5), np.array([[1.0, 2.0], [3.0, 4.0]])
     learning = SimpleNamespace(server_optimiser=part, hides_who_came=hides)
     phase = SimpleNamespace(learning=learning, name="p")
     states = {"server_optimiser.p": part.start()}
     change = _change(phase, merged_m, np.array([0]), states)
     np.testing.assert_array_equal(change, 0.5 * merged_m * [[1.0], [float(hides)]])
-    np.testing.assert_array_equal(states["server_optimiser.p"].value, merged_m * [[1.0], [float(hides)]])
+    np.testing.assert_array_equal(
+        states["server_optimiser.p"].value, merged_m * [[1.0], [float(hides)]]
+    )
 
 
 @pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)

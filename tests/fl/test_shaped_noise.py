@@ -1,4 +1,5 @@
-"""Noise with a shape: budgets, closed forms, the nested algorithm of the paper, and centroid attacks."""
+"""Noise with a shape: budgets, closed forms, the nested algorithm of the paper, and centroid
+attacks."""
 
 import numpy as np
 import pytest
@@ -43,7 +44,9 @@ class TestFilled:
             wet = sigma2[i] > 1e-12 * sigma2[i].max()
             level = sigma2[i] + g[i] - ramp[i]
             assert np.ptp(level[wet]) <= 1e-9 * max(np.abs(level[wet]).max(), ramp[i].max())
-            assert (g[i] - ramp[i])[~wet].min(initial=np.inf) >= level[wet].max() * (1 - 1e-9) - 1e-9
+            assert (g[i] - ramp[i])[~wet].min(initial=np.inf) >= level[wet].max() * (
+                1 - 1e-9
+            ) - 1e-9
 
 
 class TestClosedForms:
@@ -61,7 +64,8 @@ class TestClosedForms:
 
 
 def nested(g, place, mu, rho, start_slope, outer=20, inner=40):
-    """Algorithm 1 as printed, for one device: bisection inside ascent of r inside ascent of u (ascent with halving)."""
+    """Algorithm 1 as printed, for one device: bisection inside ascent of r inside ascent of u
+    (ascent with halving)."""
 
     def value(angle, slope):
         ramp = slope * (GRID.place_m @ [np.cos(angle), np.sin(angle)])
@@ -114,7 +118,8 @@ def cohort(rows, place, phase="heights"):
 
 
 class TestProof:
-    """What a gradient and its opposite prove, mu^2 = sum 4 g / sigma^2: they have the same noise."""
+    """What a gradient and its opposite prove, mu^2 = sum 4 g / sigma^2: they have the same
+    noise."""
 
     def test_uniform_noise_proves_the_same_of_any_gradient(self):
         g, _ = peaked()
@@ -123,14 +128,17 @@ class TestProof:
         assert epsilon_of(1e-5, np.sqrt(4 * 100**2 / 50)) == pytest.approx(519.7, abs=0.1)
 
     def test_aligned_noise_leaves_gradients_bare(self):
-        """A single number without noise tells which of two gradients was sent: no epsilon is finite."""
+        """A single number without noise tells which of two gradients was sent: no epsilon is
+        finite."""
         g, place = peaked()
         sigma2 = Alignment(g, AREA, place, 50.0, 1.0).aligned()
         assert (((sigma2 == 0) & (g > 1e-3 * g.max())).any(axis=1)).all()
 
 
 class TestDefenses:
-    @pytest.mark.parametrize("part", [UniformNoise(mu=4.0), GeometryAligned(mu=4.0), EdgeNoise(mu=4.0)])
+    @pytest.mark.parametrize(
+        "part", [UniformNoise(mu=4.0), GeometryAligned(mu=4.0), EdgeNoise(mu=4.0)]
+    )
     def test_energy_of_the_noise_nothing_booked_and_other_phases_untouched(self, part):
         g, place = peaked(60)
         made, data, facts = cohort(np.sqrt(g), place)
@@ -153,12 +161,17 @@ class TestDefenses:
         g, place = peaked(2)
         clip = Clip(norm=0.5, phase="heights")
         made, data, facts = cohort(np.sqrt(g), place)
-        assert clip.protect(made, data, facts, clip.start(0), Streams(0).at("d"))[0].norm().max() <= 0.5
+        assert (
+            clip.protect(made, data, facts, clip.start(0), Streams(0).at("d"))[0].norm().max()
+            <= 0.5
+        )
         other, _, _ = cohort(np.ones((2, 4)), place, "propagation")
         assert clip.protect(other, data, facts, clip.start(0), Streams(0).at("d"))[0] is other
         assert "bound" not in clip.offers and clip.promise({}) is None
         study = {"round_s": 60, "data": LinkMeasurements(), "learner": RadioMap()}
-        with pytest.raises(ValueError, match=r"put a clip before it \(the clip before it covers phase heights only"):
+        with pytest.raises(
+            ValueError, match=r"put a clip before it \(the clip before it covers phase heights only"
+        ):
             Learning(**study, defenses=(clip, Gaussian(noise_multiplier=1.0)))
         with pytest.raises(ValueError, match="no learner here has a phase"):
             Learning(**study, defenses=(Clip(phase="hights"),))
@@ -170,7 +183,9 @@ class TestAttacks:
         np.testing.assert_allclose(weighted_centroid(size, at, 1.0), [[2.0, 0.0]])
         np.testing.assert_allclose(weighted_centroid(size, at, 2.0), [[2.4, 0.0]])
         np.testing.assert_allclose(weighted_centroid(size, at, np.inf), [[3.0, 0.0]])
-        np.testing.assert_allclose(weighted_centroid(1e-250 * size, at, 10.0), [[3 * 1024 / 1025, 0.0]])
+        np.testing.assert_allclose(
+            weighted_centroid(1e-250 * size, at, 10.0), [[3 * 1024 / 1025, 0.0]]
+        )
         np.testing.assert_allclose(weighted_centroid(np.ones((1, 3)), at, np.inf), [[4.0, 3.0]])
         assert np.isnan(weighted_centroid(np.zeros((1, 3)), at, 2.0)).all()
 
@@ -179,7 +194,9 @@ class TestAttacks:
         model = Model(np.zeros((1, N * N + 4)), {"area_m": np.array([0.0, 0.0, 300.0, 300.0])})
 
         def said(rows, phase="heights"):
-            view = View("updates", phase, rows, zero, who, zero, who, model, model, RadioMap(cell_m=10.0))
+            view = View(
+                "updates", phase, rows, zero, who, zero, who, model, model, RadioMap(cell_m=10.0)
+            )
             facts = RoundContext(1, 60.0, Public(AREA, 1))
             return attack.run(view, facts, attack.start(), Streams(0).at("a"))[0]
 

@@ -1,4 +1,5 @@
-"""Noise in shares under secure sums, and noise correlated over rounds: laws, accounts and what is refused."""
+"""Noise in shares under secure sums, and noise correlated over rounds: laws, accounts and what is
+refused."""
 
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -35,9 +36,11 @@ UNIFORM = {"kind": "uniform", "clients": 4}
 
 def sums(least=3, **more):
     return {
-        "learning.threat": {"observes": "aggregate", "secagg_threshold": least}, "learning.attacks": [],
-        "learning.aggregation": UNIFORM, "learning.defenses": [CLIP, SHARES],
-    } | more  # fmt: skip
+        "learning.threat": {"observes": "aggregate", "secagg_threshold": least},
+        "learning.attacks": [],
+        "learning.aggregation": UNIFORM,
+        "learning.defenses": [CLIP, SHARES],
+    } | more
 
 
 BANDED = {"kind": "central-gaussian", "noise_multiplier": 2.0, "correlation": "banded", "bands": 3}
@@ -52,7 +55,12 @@ def test_noise_on_each_number_is_that_of_its_ue_however_many_rows_are_drawn_at_o
     draw, n, d = np.random.default_rng(0), 7, 300_001  # three rows at a time
     ue, std = draw.permutation(n), draw.uniform(0, 2, n)
     sent = DenseUpdates(
-        ue, np.zeros(n, int), np.ones(n), draw.normal(size=(n, d)), "all", Bound(1.0, "user", "replace")
+        ue,
+        np.zeros(n, int),
+        np.ones(n),
+        draw.normal(size=(n, d)),
+        "all",
+        Bound(1.0, "user", "replace"),
     )
     before, found = sent.values.copy(), sent.noisy(std, "noise", Streams(5).at("x"))
     for k in range(n):
@@ -66,7 +74,8 @@ def test_whole_numbers_stay_whole_until_something_makes_them_fractions():
     sent = DenseUpdates(np.arange(2), np.zeros(2, int), np.ones(2), np.array([[1, 2], [3, 5]]))
     alone = Streams(5).at("x").normal("decoder", sent.row, (2,))
     assert (
-        sent.noisy(np.array([0.0, 2.0]), "decoder", Streams(5).at("x")).values == sent.values + [[0], [2]] * alone
+        sent.noisy(np.array([0.0, 2.0]), "decoder", Streams(5).at("x")).values
+        == sent.values + [[0], [2]] * alone
     ).all()
     kept = sent.scaled(np.array([0.0, 1.0]), None).values
     assert kept.dtype == sent.values.dtype and kept.tolist() == [[0, 0], [3, 5]]
@@ -79,14 +88,23 @@ def test_whole_numbers_stay_whole_until_something_makes_them_fractions():
 @pytest.mark.parametrize(
     ("rounds", "separation", "bands", "moved", "rms", "largest"),
     [
-        (28, 7, 1, 2.000000, 7.615773, 10.583005), (28, 7, 3, 2.358495, 5.145715, 6.915802),
-        (28, 7, 7, 2.588050, 4.212777, 5.317182), (112, 7, 1, 4.0, 30.066593, None),
-        (112, 7, 3, None, 19.279436, None), (112, 7, 7, None, 14.207585, None), (365, 30, 1, None, 48.774994, None),
-        (365, 30, 15, None, 16.442025, None), (365, 30, 30, None, 13.107118, None), (28, 28, 1, None, 3.807887, None),
-        (28, 28, 14, None, 1.962576, None), (28, 28, 28, None, 1.970291, None),
+        (28, 7, 1, 2.000000, 7.615773, 10.583005),
+        (28, 7, 3, 2.358495, 5.145715, 6.915802),
+        (28, 7, 7, 2.588050, 4.212777, 5.317182),
+        (112, 7, 1, 4.0, 30.066593, None),
+        (112, 7, 3, None, 19.279436, None),
+        (112, 7, 7, None, 14.207585, None),
+        (365, 30, 1, None, 48.774994, None),
+        (365, 30, 15, None, 16.442025, None),
+        (365, 30, 30, None, 13.107118, None),
+        (28, 28, 1, None, 3.807887, None),
+        (28, 28, 14, None, 1.962576, None),
+        (28, 28, 28, None, 1.970291, None),
     ],
-)  # fmt: skip
-def test_errors_of_banded_noise_are_those_of_a_dense_computation(rounds, separation, bands, moved, rms, largest):
+)
+def test_errors_of_banded_noise_are_those_of_a_dense_computation(
+    rounds, separation, bands, moved, rms, largest
+):
     found = errors(rounds, bands, separation)
     assert found[0] == pytest.approx(rms, abs=1e-6)
     assert largest is None or found[1] == pytest.approx(largest, abs=1e-6)
@@ -101,7 +119,8 @@ def test_errors_of_banded_noise_are_those_of_a_dense_computation(rounds, separat
 @pytest.mark.parametrize("bands", [1, 2, 3, 5, 12])
 @pytest.mark.parametrize("separation", [1, 2, 3, 4])
 def test_no_pattern_of_participation_moves_more_than_the_sensitivity(rounds, bands, separation):
-    """All subsets of the rounds of one cohort; and, where columns of a user are apart, all rounds that are apart."""
+    """All subsets of the rounds of one cohort; and, where columns of a user are apart, all rounds
+    that are apart."""
     c, most = matrix(rounds, bands), 0.0
     for k in range(1, rounds + 1):
         for pattern in combinations(range(rounds), k):
@@ -132,11 +151,17 @@ def facts(**more):
 def rows(n, d=20_000, scale=0.0):
     values = scale * np.random.default_rng(2).normal(size=(n, d))
     return DenseUpdates(
-        np.arange(n), np.zeros(n, dtype=int), np.ones(n), values, bound=Bound(0.5, "user", "add-remove")
+        np.arange(n),
+        np.zeros(n, dtype=int),
+        np.ones(n),
+        values,
+        bound=Bound(0.5, "user", "add-remove"),
     )
 
 
-NO_DATA = Local(np.zeros(0, int), np.zeros(0, int), np.zeros(1, int), np.zeros((0, 2)), None, np.zeros(0))
+NO_DATA = Local(
+    np.zeros(0, int), np.zeros(0, int), np.zeros(1, int), np.zeros((0, 2)), None, np.zeros(0)
+)
 
 
 def test_banded_noise_of_a_run_has_the_covariance_of_the_inverse():
@@ -178,10 +203,13 @@ def test_bands_and_correlation_need_each_other(wrong):
 
 def cyclic(k, **more):
     return {
-        "world.duration_s": 720, "learning.participation": 1 / k, "learning.sampling": "cyclic",
-        "learning.defenses": [CLIP, BANDED], "learning.attacks": [],
+        "world.duration_s": 720,
+        "learning.participation": 1 / k,
+        "learning.sampling": "cyclic",
+        "learning.defenses": [CLIP, BANDED],
+        "learning.attacks": [],
         "learning.aggregation": UNIFORM | {"participation": 1 / k},
-    } | more  # fmt: skip
+    } | more
 
 
 def test_cohorts_take_turns_and_the_run_is_one_release(tiny, tmp_path):
@@ -197,21 +225,39 @@ def test_cohorts_take_turns_and_the_run_is_one_release(tiny, tmp_path):
 ONCE = {"kind": "central-gaussian", "noise_multiplier": 2.0}
 
 
-@pytest.mark.parametrize(("k", "worst", "more"), [
-    (4, 3, {}), (5, 3, {}), (4, 1, {"learning.rounds": 3}),
-    (2, 2, {"learning.server": {"kind": "synchronous", "deadline_s": 170}}),
-    (4, 3, {"learning.availability": {"kind": "charging", "from_hour": 0.05, "from_spread_hours": 0.1}}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("k", "worst", "more"),
+    [
+        (4, 3, {}),
+        (5, 3, {}),
+        (4, 1, {"learning.rounds": 3}),
+        (2, 2, {"learning.server": {"kind": "synchronous", "deadline_s": 170}}),
+        (
+            4,
+            3,
+            {
+                "learning.availability": {
+                    "kind": "charging",
+                    "from_hour": 0.05,
+                    "from_spread_hours": 0.1,
+                }
+            },
+        ),
+    ],
+)
 def test_without_bands_each_ue_pays_for_the_rounds_of_its_cohort(tiny, tmp_path, k, worst, more):
-    """Whether it is there or not, as often as the server's windows fall to it: of 12 windows, or of every third."""
+    """Whether it is there or not, as often as the server's windows fall to it: of 12 windows, or of
+    every third."""
     run(tiny(cyclic(k, **{"learning.defenses": [CLIP, ONCE]}) | more), tmp_path)
     spends, account = pd.read_csv(tmp_path / "spends.csv"), pd.read_csv(tmp_path / "privacy.csv")
-    assert account["epsilon"].max() == pytest.approx(epsilon_of(1e-7, np.sqrt(2 * worst) / 2.0))  # of two cells
+    assert account["epsilon"].max() == pytest.approx(
+        epsilon_of(1e-7, np.sqrt(2 * worst) / 2.0)
+    )  # of two cells
     live = pd.read_csv(tmp_path / "rounds.csv")["epsilon_max"]
     assert live.iloc[-1] == pytest.approx(account["epsilon"].max())
-    assert set(spends["relation"]) == {"zero-out"} and len(spends.drop_duplicates(["ue", "model", "round"])) == len(
-        spends
-    )
+    assert set(spends["relation"]) == {"zero-out"} and len(
+        spends.drop_duplicates(["ue", "model", "round"])
+    ) == len(spends)
     paid = set(zip(spends["round"], spends["ue"], strict=True))
     updates = pd.read_csv(tmp_path / "updates.csv")
     assert set(zip(updates["round"], updates["ue"], strict=True)) <= paid
@@ -229,10 +275,16 @@ def test_a_run_that_goes_on_draws_and_books_the_same_noise(tiny, tmp_path, table
     ("changes", "line"),
     [
         (
-            {"learning.participation": 0.4, "learning.aggregation": UNIFORM | {"participation": 0.4}},
+            {
+                "learning.participation": 0.4,
+                "learning.aggregation": UNIFORM | {"participation": 0.4},
+            },
             "not one over a whole number",
         ),
-        ({"learning.participation": 1.0, "learning.aggregation": UNIFORM}, "not one over a whole number"),
+        (
+            {"learning.participation": 1.0, "learning.aggregation": UNIFORM},
+            "not one over a whole number",
+        ),
         ({"learning.cohort_rounds": 2}, "take turns; leave it out"),
         ({"learning.server": {"kind": "synchronous", "deadline_s": 100}}, "lets windows pass"),
         (
@@ -250,20 +302,28 @@ def test_what_would_spoil_correlated_noise_is_refused(changes, line, tiny):
 
 
 @pytest.mark.parametrize(
-    ("n", "m", "honest"), [(8, 8, 1.0), (32, 8, 1.0), (8, 8, 0.5), (20, 5, 0.8), (9, 5, 0.3), (4, 2, 0.1)]
+    ("n", "m", "honest"),
+    [(8, 8, 1.0), (32, 8, 1.0), (8, 8, 0.5), (20, 5, 0.8), (9, 5, 0.3), (4, 2, 0.1)],
 )
 def test_the_sum_has_the_noise_of_as_many_shares_as_come(n, m, honest):
     part = DistributedGaussian(noise_multiplier=2.0, honest_share=honest)
-    sent, _, spends = part.protect(rows(n), NO_DATA, facts(least_opened=m), None, Streams(5).at("x"))
+    sent, _, spends = part.protect(
+        rows(n), NO_DATA, facts(least_opened=m), None, Streams(5).at("x")
+    )
     total = sent.weighted_sum(np.ones(n), 1)[0]
-    sure = {(5, 0.3): 1, (2, 0.1): 1}.get((m, honest), m * honest)  # whole UEs, and the protected one at least
+    sure = {(5, 0.3): 1, (2, 0.1): 1}.get(
+        (m, honest), m * honest
+    )  # whole UEs, and the protected one at least
     assert total.std() == pytest.approx(2.0 * 0.5 * np.sqrt(n / sure), rel=0.03)
-    # the least that a server which knows the noise of all others still meets: that of the honest shares
+    # the least that a server which knows the noise of all others still meets: that of the honest
+    # shares
     known = total - sent.weighted_sum(np.arange(n) >= sure, 1)[0]
     assert known.std() == pytest.approx(2.0 * 0.5, rel=0.03)
     assert sent.bound is None
     (spend,) = spends
-    np.testing.assert_allclose(spend.cost(False), 1 / 4)  # of each UE, of the sum and not of its share
+    np.testing.assert_allclose(
+        spend.cost(False), 1 / 4
+    )  # of each UE, of the sum and not of its share
     assert (spend.relation, spend.sampling_rate) == ("zero-out", 1.0)
 
 
@@ -280,7 +340,10 @@ def test_each_ue_pays_for_its_own_draws(tiny, tmp_path):
 
 
 def test_a_sum_that_is_not_opened_is_spent_and_changes_nothing(tiny, tmp_path):
-    few = {"learning.participation": 0.25, "learning.aggregation": UNIFORM | {"participation": 0.25}}
+    few = {
+        "learning.participation": 0.25,
+        "learning.aggregation": UNIFORM | {"participation": 0.25},
+    }
     run(tiny(sums(4) | few | {"learning.sampling": "poisson"}), tmp_path)
     updates, recorded = pd.read_csv(tmp_path / "updates.csv"), pd.read_csv(tmp_path / "sums.csv")
     assert not recorded["opened"].any() and len(updates)
@@ -289,7 +352,8 @@ def test_a_sum_that_is_not_opened_is_spent_and_changes_nothing(tiny, tmp_path):
 
 
 def test_every_model_of_a_sum_needs_its_shares(tiny, tmp_path):
-    """Four UEs send, and fewer than three of them have data of the second cell: its sum stays closed."""
+    """Four UEs send, and fewer than three of them have data of the second cell: its sum stays
+    closed."""
     run(tiny(sums() | {"world.ues.measure": "serving"}), tmp_path)
     updates = pd.read_csv(tmp_path / "updates.csv")
     for _, rows_ in updates.groupby(["round", "model"]):
@@ -328,38 +392,65 @@ def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path, monkeypatch):
         return observe(part, received, weights, at, state)
 
     monkeypatch.setattr(AdaptiveClip, "observe", seen)
-    adaptive = {"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares", "count_noise": 0.5}
-    run(tiny(sums() | {"world.ues.measure": "all", "learning.defenses": [adaptive, SHARES]}), tmp_path)
+    adaptive = {
+        "kind": "adaptive-clip",
+        "relation": "add-remove",
+        "noise": "shares",
+        "count_noise": 0.5,
+    }
+    run(
+        tiny(sums() | {"world.ues.measure": "all", "learning.defenses": [adaptive, SHARES]}),
+        tmp_path,
+    )
     for ue, number in told:  # each model's sum has one of its own, and no noise is in two
         assert len(np.unique(number)) == len(ue) > len(np.unique(ue))
     spends = pd.read_csv(tmp_path / "spends.csv")
-    assert (spends[spends["mechanism"] == "adaptive-clip"].groupby(["round", "ue"]).size() == 1).all()
+    assert (
+        spends[spends["mechanism"] == "adaptive-clip"].groupby(["round", "ue"]).size() == 1
+    ).all()
     bits = spends[spends["mechanism"] == "adaptive-clip"]
-    assert (bits["ue"] >= 0).all() and (bits["sensitivity"] == 1.0).all() and (bits["std"] == 0.5).all()
+    assert (
+        (bits["ue"] >= 0).all()
+        and (bits["sensitivity"] == 1.0).all()
+        and (bits["std"] == 0.5).all()
+    )
     account = pd.read_csv(tmp_path / "privacy.csv")
     assert set(account["mechanism"]) == {"adaptive-clip", "distributed-gaussian", "all"}
     assert set(account["relation"]) == {"zero-out"}
 
 
 def test_shared_bits_move_the_norm_by_those_that_came():
-    part = AdaptiveClip(noise="shares", count_noise=1e-9, relation="add-remove", norm=1.0, learning_rate=1.0)
+    part = AdaptiveClip(
+        noise="shares", count_noise=1e-9, relation="add-remove", norm=1.0, learning_rate=1.0
+    )
     values = np.array([[0.5], [2.0], [2.0], [0.1]])
     sent = DenseUpdates(np.arange(4), np.zeros(4, int), np.ones(4), values)
-    _, state, _ = part.protect(sent, NO_DATA, facts(least_opened=2), part.start(4), Streams(1).at("x"))
+    _, state, _ = part.protect(
+        sent, NO_DATA, facts(least_opened=2), part.start(4), Streams(1).at("x")
+    )
     came = Received(sent, np.array([True, True, True, False]))
     after = part.observe(came, np.ones(4), facts(), state)
     assert after.norm == pytest.approx(np.exp(-(1 / 3 - 0.5)))
-    assert part.observe(Received(sent, np.zeros(4, bool)), np.ones(4), facts(), state).norm == 1.0  # nothing opened
+    assert (
+        part.observe(Received(sent, np.zeros(4, bool)), np.ones(4), facts(), state).norm == 1.0
+    )  # nothing opened
 
 
 def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
-    """All that sums of two models tell, against the noise in them: the bit of a UE that is in one alone, and of others.
+    """All that sums of two models tell, against the noise in them: the bit of a UE that is in one
+    alone, and of others.
 
-    Squared distance of the means by the covariance of all sums, over 1 / sigma_b^2, which is booked; at most 1.
+    Squared distance of the means by the covariance of all sums, over 1 / sigma_b^2, which is
+    booked; at most 1.
     """
     n, sigma, most = 8, 0.3, 40_000
-    part = AdaptiveClip(noise="shares", count_noise=sigma, relation="add-remove", norm=1.0, learning_rate=1e-6)
-    ue, model = np.array([*range(n), *range(n - 1)]), np.repeat([0, 1], [n, n - 1])  # of model 1 one is missing
+    part = AdaptiveClip(
+        noise="shares", count_noise=sigma, relation="add-remove", norm=1.0, learning_rate=1e-6
+    )
+    ue, model = (
+        np.array([*range(n), *range(n - 1)]),
+        np.repeat([0, 1], [n, n - 1]),
+    )  # of model 1 one is missing
     order = np.lexsort([model, ue])
     ue, model = ue[order], model[order]
 
@@ -367,8 +458,12 @@ def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
         values = np.where(ue == moved, 2.0, 0.5)[:, None] * np.ones(1)  # the bit of one UE is 0
         made, told = DenseUpdates(ue, model, np.ones(len(ue)), values), []
         for t in range(draws):
-            _, state, _ = part.protect(made, NO_DATA, facts(least_opened=n - 1), part.start(n), Streams(1).at("x", t))
-            state = replace(state, bits=state.bits - 0.5 * (len(state.bits) == n))  # by UE or by row: less 1/2 each
+            _, state, _ = part.protect(
+                made, NO_DATA, facts(least_opened=n - 1), part.start(n), Streams(1).at("x", t)
+            )
+            state = replace(
+                state, bits=state.bits - 0.5 * (len(state.bits) == n)
+            )  # by UE or by row: less 1/2 each
             for_row = state.bits[ue] if len(state.bits) == n else state.bits - 0.5
             told.append([for_row[model == m].sum() for m in (0, 1)])
         return np.array(told)
@@ -381,10 +476,16 @@ def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
 
 
 def test_a_bit_is_counted_once_with_the_first_model_of_its_ue():
-    part = AdaptiveClip(noise="shares", count_noise=1e-9, relation="add-remove", norm=1.0, learning_rate=1.0)
+    part = AdaptiveClip(
+        noise="shares", count_noise=1e-9, relation="add-remove", norm=1.0, learning_rate=1.0
+    )
     ue, model = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 1, 0, 1])
-    sent = DenseUpdates(ue, model, np.ones(5), np.array([[0.5], [0.5], [2.0], [0.5], [2.0]]))  # bits 1, 0, 1/2
-    _, state, (spend,) = part.protect(sent, NO_DATA, facts(least_opened=2), part.start(3), Streams(1).at("x"))
+    sent = DenseUpdates(
+        ue, model, np.ones(5), np.array([[0.5], [0.5], [2.0], [0.5], [2.0]])
+    )  # bits 1, 0, 1/2
+    _, state, (spend,) = part.protect(
+        sent, NO_DATA, facts(least_opened=2), part.start(3), Streams(1).at("x")
+    )
     assert spend.ue.tolist() == [0, 1, 2]
     for came, share in ((ue >= 0, 1.5 / 3), (model == 0, 1.5 / 2), (model == 1, 0.0)):
         after = part.observe(Received(sent, came), np.ones(5), facts(), state)
@@ -392,16 +493,20 @@ def test_a_bit_is_counted_once_with_the_first_model_of_its_ue():
 
 
 def test_whole_updates_are_bounded_where_a_part_takes_their_norm(tiny):
-    """A bound on the share of a record says nothing of the norm of an update, within which a ring rounds."""
+    """A bound on the share of a record says nothing of the norm of an update, within which a ring
+    rounds."""
     records = {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh", "sample_clip": 1.0}
     study = sums() | {"learning.learner": records}
     claims = [
         {"kind": kind, "epsilon_system_total": 60.0, "rounds": 10, "sensitivity": sensitivity}
-        for kind in ("uniform-dp", "arb", "lapa") for sensitivity in ("mean-clip", "paper")
-    ]  # fmt: skip
+        for kind in ("uniform-dp", "arb", "lapa")
+        for sensitivity in ("mean-clip", "paper")
+    ]
     for noise in (RING, *claims, {"kind": "noise-switch", "noise": claims[0]}):
         for before in ([], [{"kind": "projection", "dimension": 20}]):
-            with pytest.raises(BadInput, match=r"needs a bound on the whole update: .*norm.*; put a clip before it"):
+            with pytest.raises(
+                BadInput, match=r"needs a bound on the whole update: .*norm.*; put a clip before it"
+            ):
                 tiny(study | {"learning.defenses": [*before, noise]})
         beside = study if noise is RING else study | {"learning.threat": {}}
         tiny(beside | {"learning.defenses": [{"kind": "clip"}, noise]})
@@ -416,16 +521,37 @@ def test_whole_updates_are_bounded_where_a_part_takes_their_norm(tiny):
         ({"learning.threat": {}}, "how many there are at least"),
         ({"learning.aggregation": {"kind": "fedavg"}}, "needs a fixed weight"),
         ({"learning.defenses": [SHARES]}, "needs a bound"),
-        ({"learning.defenses": [CLIP, SHARES, {"kind": "quantise", "bits": 4}]}, "put it before distributed-gaussian"),
-        ({"learning.defenses": [CLIP, SHARES, {"kind": "top-k", "share": 0.5}]}, "put it before distributed-gaussian"),
-        ({"learning.server": {"kind": "synchronous", "merge_after_updates": 2}}, "not opened; take more"),
         (
-            {"learning.defenses": [{"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares"}]},
+            {"learning.defenses": [CLIP, SHARES, {"kind": "quantise", "bits": 4}]},
+            "put it before distributed-gaussian",
+        ),
+        (
+            {"learning.defenses": [CLIP, SHARES, {"kind": "top-k", "share": 0.5}]},
+            "put it before distributed-gaussian",
+        ),
+        (
+            {"learning.server": {"kind": "synchronous", "merge_after_updates": 2}},
+            "not opened; take more",
+        ),
+        (
+            {
+                "learning.defenses": [
+                    {"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares"}
+                ]
+            },
             "need shares on the updates",
         ),
-        ({"learning.defenses": [CLIP, RING], "learning.threat": GROUPS}, "one ring for all updates"),
         (
-            {"learning.defenses": [{"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares"}, RING]},
+            {"learning.defenses": [CLIP, RING], "learning.threat": GROUPS},
+            "one ring for all updates",
+        ),
+        (
+            {
+                "learning.defenses": [
+                    {"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares"},
+                    RING,
+                ]
+            },
             "is no whole number",
         ),
     ],
@@ -443,7 +569,8 @@ def chained(*defenses, **more):
 
 
 def test_a_clip_after_shares_takes_noise_away_along_the_update():
-    """The sum of 200 UEs that agree has 0.22 c along their update in place of 0.70 c: 8.00 was booked for 30."""
+    """The sum of 200 UEs that agree has 0.22 c along their update in place of 0.70 c: 8.00 was
+    booked for 30."""
     n, d, z, c, delta = 200, 51, 0.7022, 0.5, 1e-7
     clip, shares = Clip(norm=c, relation="add-remove"), DistributedGaussian(noise_multiplier=z)
     one = np.zeros((n, d))
@@ -455,7 +582,9 @@ def test_a_clip_after_shares_takes_noise_away_along_the_update():
         for t in range(200):
             made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), values)
             at = RoundStreams(Streams(3), t)
-            sent, spends = protected(chained(*defenses), made, NO_DATA, facts(least_opened=n), states, at)
+            sent, spends = protected(
+                chained(*defenses), made, NO_DATA, facts(least_opened=n), states, at
+            )
             along.append(sent.values[:, 0].sum())
         return np.mean(along), np.std(along), spends
 
@@ -471,34 +600,62 @@ def test_a_clip_after_shares_takes_noise_away_along_the_update():
 
 @pytest.mark.parametrize("shared", [SHARES, RING], ids=lambda part: part["kind"])
 def test_only_noise_may_follow_shares(shared, tiny):
-    """Every part, with or without a bound: those that add nothing but noise lack one, which shares have taken away."""
+    """Every part, with or without a bound: those that add nothing but noise lack one, which shares
+    have taken away."""
     for kind, part in DEFENSES.parts.items():
-        later, last = part.model_validate(part.example), DEFENSES.parts[shared["kind"]].model_validate(shared)
+        later, last = (
+            part.model_validate(part.example),
+            DEFENSES.parts[shared["kind"]].model_validate(shared),
+        )
         alone = part.adds_noise_only
         assert alone == (kind in ("gaussian", "distributed-gaussian"))
-        with pytest.raises(ValueError, match="needs a bound" if alone else f"put it before {shared['kind']}"):
+        with pytest.raises(
+            ValueError, match="needs a bound" if alone else f"put it before {shared['kind']}"
+        ):
             chained(Clip(), last, later.model_copy(update={"name": "later"})).check()
 
     class Louder(Gaussian):
         needs = {}
 
     chained(Clip(), DistributedGaussian(noise_multiplier=1.0), Louder(noise_multiplier=1.0)).check()
-    with pytest.raises(BadInput, match=r"defenses\[2\].*adaptive-clip may take away some of the noise"):
-        tiny(sums(**{"learning.defenses": [CLIP, shared, {"kind": "adaptive-clip", "relation": "add-remove"}]}))
+    with pytest.raises(
+        BadInput, match=r"defenses\[2\].*adaptive-clip may take away some of the noise"
+    ):
+        tiny(
+            sums(
+                **{
+                    "learning.defenses": [
+                        CLIP,
+                        shared,
+                        {"kind": "adaptive-clip", "relation": "add-remove"},
+                    ]
+                }
+            )
+        )
 
 
 def test_stale_updates_do_not_weaken_shares(tiny):
     more = {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}}
     with pytest.raises(BadInput, match="staleness_exponent to 0"):
         tiny(sums() | more)
-    tiny(sums() | more | {"learning.server": {"kind": "fedbuff", "buffer": 3, "staleness_exponent": 0}})
+    tiny(
+        sums()
+        | more
+        | {"learning.server": {"kind": "fedbuff", "buffer": 3, "staleness_exponent": 0}}
+    )
     with pytest.raises(BadInput, match="merges 2 updates at a time"):
-        tiny(sums() | more | {"learning.server": {"kind": "fedbuff", "buffer": 2, "staleness_exponent": 0}})
+        tiny(
+            sums()
+            | more
+            | {"learning.server": {"kind": "fedbuff", "buffer": 2, "staleness_exponent": 0}}
+        )
 
 
 def test_clip_and_its_relation_decide_the_neighbours():
     part = DistributedGaussian(noise_multiplier=1.0)
-    clipped, _, _ = Clip(norm=0.5).protect(rows(3, 10), NO_DATA, facts(), Clip(norm=0.5).start(3), None)
+    clipped, _, _ = Clip(norm=0.5).protect(
+        rows(3, 10), NO_DATA, facts(), Clip(norm=0.5).start(3), None
+    )
     _, _, (spend,) = part.protect(clipped, NO_DATA, facts(least_opened=3), None, Streams(1).at("x"))
     assert spend.relation == "replace" and spend.sensitivity.tolist() == [1.0] * 3
 
@@ -522,7 +679,9 @@ def ring_sum(n, m, bits, d=4096, z=2.0, seed=0, **more):
     part = Skellam(noise_multiplier=z, bits=bits, **more)
     values = np.random.default_rng(seed).normal(size=(n, d))
     values *= 0.5 / np.linalg.norm(values, axis=1, keepdims=True)
-    sent = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), values, bound=Bound(0.5, "user", "add-remove"))
+    sent = DenseUpdates(
+        np.arange(n), np.zeros(n, int), np.ones(n), values, bound=Bound(0.5, "user", "add-remove")
+    )
     of = replace(facts(least_opened=m), weight=1 / n)
     got, state, spends = part.protect(sent, NO_DATA, of, part.start(n), Streams(seed).at("x"))
     total, state, _ = part.finish(got.weighted_sum(np.full(n, 1 / n), 1), n, of, state, None)
@@ -542,7 +701,9 @@ def test_few_bits_cost_accuracy_and_a_small_ring_wraps():
     assert noise[1] == pytest.approx(1.0, rel=0.05)
     assert noise[2] > 1.03 * noise[0]
     small = ring_sum(20, 20, 8, tail=0.5)
-    assert small[3].wrapped_percent > 10 and (small[0] - small[1]).std() < 1.0  # folded into half a deviation
+    assert (
+        small[3].wrapped_percent > 10 and (small[0] - small[1]).std() < 1.0
+    )  # folded into half a deviation
 
 
 def test_numbers_beyond_the_ring_wrap_by_its_size():
@@ -560,7 +721,13 @@ def test_no_rounded_update_is_longer_than_its_bound():
     _, _, part, state, (spend,) = ring_sum(20, 20, 10)
     values = np.zeros((50, 4096))
     values[:, 0] = 0.5
-    sent = DenseUpdates(np.arange(50), np.zeros(50, int), np.ones(50), values, bound=Bound(0.5, "user", "add-remove"))
+    sent = DenseUpdates(
+        np.arange(50),
+        np.zeros(50, int),
+        np.ones(50),
+        values,
+        bound=Bound(0.5, "user", "add-remove"),
+    )
     quiet = part.model_copy(update={"noise_multiplier": 1e-9})
     of = replace(facts(least_opened=20), weight=1 / 20)
     rows_, state, (spend,) = quiet.protect(sent, NO_DATA, of, quiet.start(50), Streams(3).at("x"))
@@ -575,11 +742,18 @@ def test_the_least_multiplier_of_a_ring_is_what_its_account_takes(bits, epsilon,
     def cost(z):
         ring = Skellam(kind="skellam", noise_multiplier=z, bits=bits)
         sent = DenseUpdates(
-            np.zeros(1, int), np.zeros(1, int), np.ones(1), np.zeros((1, 200)), "all", Bound(1.0, "user", "add-remove")
+            np.zeros(1, int),
+            np.zeros(1, int),
+            np.ones(1),
+            np.zeros((1, 200)),
+            "all",
+            Bound(1.0, "user", "add-remove"),
         )
         of = replace(facts(least_opened=least), weight=1 / 40)
         _, _, (spend,) = ring.protect(sent, NO_DATA, of, ring.start(40), Streams(3).at("x"))
-        return rdp.epsilon_of(28 * rdp.skellam(spend.std, spend.sensitivity, spend.l1_sensitivity), 1e-7)
+        return rdp.epsilon_of(
+            28 * rdp.skellam(spend.std, spend.sensitivity, spend.l1_sensitivity), 1e-7
+        )
 
     z = least_multiplier(epsilon, 1e-7, 28, 40, least, 200, bits)
     assert cost(z) <= epsilon < cost(0.999 * z)
@@ -588,7 +762,8 @@ def test_the_least_multiplier_of_a_ring_is_what_its_account_takes(bits, epsilon,
 
 @pytest.mark.parametrize(("epsilon", "more"), [(8.0, 1.06), (3.0, 1.07), (1.0, 1.09)])
 def test_a_ring_of_16_bits_costs_some_hundredths_more_than_gaussian_noise(epsilon, more):
-    """28 rounds, 8,513 numbers: epsilon by Renyi costs over the exact one of Gaussian noise as large."""
+    """28 rounds, 8,513 numbers: epsilon by Renyi costs over the exact one of Gaussian noise as
+    large."""
     z = least_multiplier(epsilon, 1e-7, 28, 300, 300, 8513)
     assert epsilon / epsilon_of(1e-7, np.sqrt(28) / z) == pytest.approx(more, abs=0.01)
 
@@ -604,7 +779,9 @@ def test_renyi_costs_of_skellam_noise_bound_those_of_a_convolution(mean, l2):
     bound = rdp.skellam(np.array([np.sqrt(mean)]), np.array([float(l2)]), np.array([float(l2)]))
     for order in (1.5, 2, 4, 8, 16):
         at = np.flatnonzero(order == rdp.ORDERS)[0]
-        exact = np.log(np.exp(order * log_p[inside] + (1 - order) * log_q[inside]).sum()) / (order - 1)
+        exact = np.log(np.exp(order * log_p[inside] + (1 - order) * log_q[inside]).sum()) / (
+            order - 1
+        )
         assert exact <= bound[at] <= 2.0 * exact + 0.05
 
 

@@ -1,4 +1,5 @@
-"""Secure aggregation in groups: who is summed with whom, what the uplink loses, and which sums are opened."""
+"""Secure aggregation in groups: who is summed with whom, what the uplink loses, and which sums are
+opened."""
 
 import copy
 import json
@@ -37,7 +38,9 @@ def view(threat, decoded):
     models = Model(np.zeros((2, 1))), Model(np.zeros((2, 1)))
     every, rng = np.ones(2 * N, dtype=bool), Streams(0).at("threat", 1)
     weights = np.where(came, 1.0 / (1 + ue), 0.0)
-    return threat.view(None, "all", Received(updates, came), weights, every, models, rng, None, None)
+    return threat.view(
+        None, "all", Received(updates, came), weights, every, models, rng, None, None
+    )
 
 
 def sums_of(seen):
@@ -50,7 +53,9 @@ def sums_of(seen):
 
 def groups_of(threat, ue, n_ue=N, round_=1, seed=0):
     streams = Streams(seed)
-    return threat.grouped(np.asarray(ue), n_ue, streams.at("threat", round_), streams.at("threat.company"))
+    return threat.grouped(
+        np.asarray(ue), n_ue, streams.at("threat", round_), streams.at("threat.company")
+    )
 
 
 def test_groups_are_drawn_before_the_uplink_loses_updates():
@@ -67,7 +72,9 @@ def test_groups_are_drawn_before_the_uplink_loses_updates():
 def test_a_sum_is_that_of_its_members_and_all_models_of_a_ue_go_into_one_group():
     seen = view(Threat(observes="aggregate", secagg_group_size=2), [u for u in range(N) if u != 3])
     groups = [frozenset(seen.ue[seen.source == k].tolist()) for k in range(len(seen.update))]
-    assert all(groups.count(g) == 2 for g in groups) and frozenset().union(*groups) == {*range(N)} - {3}
+    assert all(groups.count(g) == 2 for g in groups) and frozenset().union(*groups) == {
+        *range(N)
+    } - {3}
     for k, m in enumerate(seen.source_model):
         assert (seen.model[seen.source == k] == m).all()
         assert seen.update[k, 0] == pytest.approx(sum((10 * u + m) / (1 + u) for u in groups[k]))
@@ -78,38 +85,56 @@ def test_a_sum_is_that_of_its_members_and_all_models_of_a_ue_go_into_one_group()
 @pytest.mark.parametrize("n", [1, 5, 6, 7, 11, 40])
 @pytest.mark.parametrize("groups", ["random", "fixed"])
 def test_groups_have_their_size_and_the_last_one_what_is_left(n, groups):
-    found = groups_of(Threat(observes="aggregate", secagg_group_size=3, groups=groups), np.arange(n), n)
+    found = groups_of(
+        Threat(observes="aggregate", secagg_group_size=3, groups=groups), np.arange(n), n
+    )
     assert sorted(np.bincount(found)) == sorted([3] * (n // 3 - 1) + [3 + n % 3] if n >= 6 else [n])
 
 
 def test_fixed_company_is_the_same_whoever_comes_and_random_company_is_not():
-    fixed, random = (Threat(observes="aggregate", secagg_group_size=4, groups=g) for g in ("fixed", "random"))
+    fixed, random = (
+        Threat(observes="aggregate", secagg_group_size=4, groups=g) for g in ("fixed", "random")
+    )
     whole, some = groups_of(fixed, np.arange(40), 40), np.arange(0, 40, 3)
     assert (groups_of(fixed, some, 40, round_=9) == whole[some]).all()
     assert (groups_of(fixed, np.arange(40), 40, seed=1) != whole).any()
     pairs = [
-        {frozenset(p) for g in range(10) for p in zip(*[iter(np.flatnonzero(found == g))] * 2, strict=False)}
+        {
+            frozenset(p)
+            for g in range(10)
+            for p in zip(*[iter(np.flatnonzero(found == g))] * 2, strict=False)
+        }
         for found in (groups_of(random, np.arange(40), 40, round_=t) for t in (1, 2))
     ]
     assert len(pairs[0] & pairs[1]) < len(pairs[0]) / 2
 
 
-# --- runs ---------------------------------------------------------------------------------------------------
+# --- runs
+# ----------------------------------------------------------------------------------------
 
 LOSSY = {
     "world.radio.uplink": {
         "kind": "noma",
-        "rate": {"kind": "shannon"}, "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01},
-    "world.ues.training_s_per_sample": 0.3, "world.ues.count": 9, "learning.round_s": 10,
+        "rate": {"kind": "shannon"},
+        "bandwidth_hz": 400,
+        "decoding": "error-free",
+        "sic_residual": 0.01,
+    },
+    "world.ues.training_s_per_sample": 0.3,
+    "world.ues.count": 9,
+    "learning.round_s": 10,
     "learning.data": {"kind": "measured", "cell": "all"},
-}  # fmt: skip
+}
 SERVERS = {
     "rounds": {"learning.server": {"kind": "synchronous", "deadline_s": 6}},
     "over-selection": {
         "learning.server": {"kind": "synchronous", "merge_after_updates": 5, "deadline_s": 15},
         "world.radio.dynamic_uplink": {},
     },
-    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 4, "deadline_s": 8}, "world.radio.dynamic_uplink": {}},
+    "fedbuff": {
+        "learning.server": {"kind": "fedbuff", "buffer": 4, "deadline_s": 8},
+        "world.radio.dynamic_uplink": {},
+    },
     "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}},
 }
 
@@ -122,15 +147,22 @@ def table(folder, name):
     return pd.read_csv(Path(folder) / f"{name}.csv")
 
 
-@pytest.mark.parametrize("server, groups", [("rounds", "random"), ("over-selection", "fixed"), ("fedbuff", "fixed")])
+@pytest.mark.parametrize(
+    "server, groups", [("rounds", "random"), ("over-selection", "fixed"), ("fedbuff", "fixed")]
+)
 def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, server, groups):
     size = 2 if server == "fedbuff" else 3
     least = 3 if server == "rounds" else 2
-    run(tiny(summed(server, secagg_group_size=size, secagg_threshold=least, groups=groups)), tmp_path)
+    run(
+        tiny(summed(server, secagg_group_size=size, secagg_threshold=least, groups=groups)),
+        tmp_path,
+    )
     sums, updates, estimates = (table(tmp_path, name) for name in ("sums", "updates", "estimates"))
     assert (sums.opened == (sums.decoded >= least)).all() and (sums.decoded <= sums.ues).all()
     assert sums.opened.any() and (sums.decoded[sums.opened == 0] > 0).any()
-    came = updates[(updates.decoded == 1) & updates["round"].isin(sums["round"])]  # others waited in vain
+    came = updates[
+        (updates.decoded == 1) & updates["round"].isin(sums["round"])
+    ]  # others waited in vain
     per_round = came.groupby("round").size()
     assert (sums.groupby("round").decoded.sum().loc[per_round.index] == per_round).all()
     merged = came[came.weight > 0]
@@ -149,7 +181,10 @@ def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, s
 
 def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes):
     changes = summed("fedbuff", secagg_group_size=3, secagg_threshold=2, groups="fixed")
-    attacks = [{"kind": "span", "rank": "auto", "cell_m": 100}, {"kind": "participation-regression", "cell_m": 100}]
+    attacks = [
+        {"kind": "span", "rank": "auto", "cell_m": 100},
+        {"kind": "participation-regression", "cell_m": 100},
+    ]
     study = tiny(changes | {"learning.attacks": attacks, "world.duration_s": 60})
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 30)
@@ -157,14 +192,21 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes):
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(("server", "least", "remedy"), [
-    ("rounds", 10, "of 9 UEs; take 9 or fewer"),
-    ("over-selection", 6, "of 5 UEs; take 5 or fewer"),
-    ("fedbuff", 5, "of 4 UEs; take 4 or fewer"),
-    ("fedasync", 2, "of 1 UEs; .* leave it out"),
-])  # fmt: skip
-def test_a_sum_that_is_never_opened_is_refused_before_anything_is_written(tiny, server, least, remedy):
-    with pytest.raises(BadInput, match=rf"secagg_threshold: {least} updates are never there at a time, {remedy}"):
+@pytest.mark.parametrize(
+    ("server", "least", "remedy"),
+    [
+        ("rounds", 10, "of 9 UEs; take 9 or fewer"),
+        ("over-selection", 6, "of 5 UEs; take 5 or fewer"),
+        ("fedbuff", 5, "of 4 UEs; take 4 or fewer"),
+        ("fedasync", 2, "of 1 UEs; .* leave it out"),
+    ],
+)
+def test_a_sum_that_is_never_opened_is_refused_before_anything_is_written(
+    tiny, server, least, remedy
+):
+    with pytest.raises(
+        BadInput, match=rf"secagg_threshold: {least} updates are never there at a time, {remedy}"
+    ):
         ready(tiny(summed(server, secagg_threshold=least)), Path())
 
 
@@ -172,7 +214,10 @@ def test_noise_at_the_server_does_not_go_with_a_threshold(tiny):
     """One UE more or less would take a whole group in or out of the sum."""
     central = {
         "learning.aggregation": {"kind": "uniform", "clients": 4},
-        "learning.defenses": [{"kind": "clip"}, {"kind": "central-gaussian", "noise_multiplier": 1.0}],
+        "learning.defenses": [
+            {"kind": "clip"},
+            {"kind": "central-gaussian", "noise_multiplier": 1.0},
+        ],
         "learning.threat": {"observes": "aggregate", "secagg_group_size": 2, "secagg_threshold": 2},
     }
     with pytest.raises(BadInput, match="one UE may decide whether its whole group is merged"):
@@ -181,22 +226,36 @@ def test_noise_at_the_server_does_not_go_with_a_threshold(tiny):
 
 
 STILL = {
-    "title": "six people who stand still", "seed": 1,
+    "title": "six people who stand still",
+    "seed": 1,
     "world": {
-        "first_day": "2026-01-05", "duration_s": 900, "tick_s": 10,
+        "first_day": "2026-01-05",
+        "duration_s": 900,
+        "tick_s": 10,
         "city": {"kind": "open-field", "width_m": 1000, "height_m": 800},
-        "base_stations": [{"name": "west", "position_m": [250, 400]}, {"name": "east", "position_m": [750, 400]}],
+        "base_stations": [
+            {"name": "west", "position_m": [250, 400]},
+            {"name": "east", "position_m": [750, 400]},
+        ],
         "ues": {"count": 6, "mobility": {"kind": "static"}, "measurement_period_s": 30},
         "radio": {"shadowing": {"kind": "correlated"}},
     },
     "learning": {
-        "round_s": 300, "data": {"kind": "measured"}, "attacks": [{"kind": "closed-form"}],
-        "learner": {"kind": "rsrp-net", "profile": "useful", "hidden": [16], "local_epochs": 1,
-                    "public_rsrp_mean_dbm": -80, "public_rsrp_std_db": 10},
+        "round_s": 300,
+        "data": {"kind": "measured"},
+        "attacks": [{"kind": "closed-form"}],
+        "learner": {
+            "kind": "rsrp-net",
+            "profile": "useful",
+            "hidden": [16],
+            "local_epochs": 1,
+            "public_rsrp_mean_dbm": -80,
+            "public_rsrp_std_db": 10,
+        },
         "references": {"central": False},
         "threat": {"observes": "aggregate", "secagg_group_size": 2, "groups": "fixed"},
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +269,8 @@ STILL = {
 )
 @pytest.mark.parametrize("least", [None, 2])
 def test_a_sum_of_a_cell_counts_the_ues_that_measured_it(threat, least, tmp_path):
-    """A threshold holds in each sum of a group and a model: of one UE none is opened, seen or merged."""
+    """A threshold holds in each sum of a group and a model: of one UE none is opened, seen or
+    merged."""
     document = copy.deepcopy(STILL)
     document["learning"]["threat"] = {"observes": "aggregate", **threat, "secagg_threshold": least}
     summary = run(build(Study, read_text(json.dumps(document), "still")), tmp_path)
@@ -221,17 +281,22 @@ def test_a_sum_of_a_cell_counts_the_ues_that_measured_it(threat, least, tmp_path
     assert summary["sums.single.percent"] == pytest.approx(single)
     assert summary["sums.unopened.percent"] == pytest.approx(single if least else 0)
     assert (updates.weight > 0).sum() == sums.decoded[sums.opened == 1].sum()
-    exact = estimates[(estimates.quantity == "centroid")].merge(updates, on=["round", "ue"], suffixes=("", "_true"))
+    exact = estimates[(estimates.quantity == "centroid")].merge(
+        updates, on=["round", "ue"], suffixes=("", "_true")
+    )
     away_m = np.hypot(exact.x_m - exact.selected_x_m, exact.y_m - exact.selected_y_m)
     assert len(set(exact.ue[away_m < 1e-6])) <= (0 if least else (sums.decoded == 1).sum())
     warned = [text for text in lines_of(of_run(tmp_path)) if "of one UE" in text]
-    assert len(warned) == (single > 0) and all(("opens none" in text) == bool(least) for text in warned)
+    assert len(warned) == (single > 0) and all(
+        ("opens none" in text) == bool(least) for text in warned
+    )
     if threat == {"secagg_group_size": 2, "groups": "fixed"}:
         assert single == pytest.approx(80)
         assert least or len(set(exact.ue[away_m < 1e-6])) == 4
 
 
-# --- what is counted and opened, recomputed row by row ------------------------------------------------------
+# --- what is counted and opened, recomputed row by row
+# ------------------------------------------------------
 
 SHARES = {
     "learning.aggregation": {"kind": "uniform", "clients": 9},
@@ -243,36 +308,51 @@ SHARES = {
 NOISE = {
     "no noise": {},
     "shares": SHARES,
-    "ring": SHARES | {"learning.defenses": [
-        SHARES["learning.defenses"][0], {"kind": "skellam", "noise_multiplier": 2.0},
-    ]},
-    "bit in shares": SHARES | {"learning.defenses": [
-        {"kind": "adaptive-clip", "norm": 1.0, "relation": "add-remove", "noise": "shares"},
-        SHARES["learning.defenses"][1],
-    ]},
-}  # fmt: skip
+    "ring": SHARES
+    | {
+        "learning.defenses": [
+            SHARES["learning.defenses"][0],
+            {"kind": "skellam", "noise_multiplier": 2.0},
+        ]
+    },
+    "bit in shares": SHARES
+    | {
+        "learning.defenses": [
+            {"kind": "adaptive-clip", "norm": 1.0, "relation": "add-remove", "noise": "shares"},
+            SHARES["learning.defenses"][1],
+        ]
+    },
+}
 BUFFERED = {"learning.server.staleness_exponent": 0}
 MAP = {
-    "world.ues.measure": "all", "learning.learner": {"kind": "radio-map", "cell_m": 25},
-    "learning.data": {"kind": "links", "memory": "round"}, "learning.attacks": [],
+    "world.ues.measure": "all",
+    "learning.learner": {"kind": "radio-map", "cell_m": 25},
+    "learning.data": {"kind": "links", "memory": "round"},
+    "learning.attacks": [],
     "world.radio.uplink.bandwidth_hz": 4000,
-}  # fmt: skip
+}
 KINDS = [
-    ("rounds", {}, "no noise", 3, 2, "fixed"), ("rounds", {}, "no noise", None, 3, "random"),
-    ("rounds", {}, "no noise", 3, None, "random"), ("rounds", {}, "shares", 3, 2, "fixed"),
-    ("rounds", {}, "shares", None, 4, "random"), ("rounds", {}, "ring", None, 3, "random"),
-    ("rounds", {}, "bit in shares", 4, 2, "random"), ("rounds", MAP, "no noise", 3, 3, "fixed"),
-    ("rounds", MAP, "shares", 3, 2, "random"), ("fedbuff", BUFFERED, "no noise", 2, 2, "fixed"),
+    ("rounds", {}, "no noise", 3, 2, "fixed"),
+    ("rounds", {}, "no noise", None, 3, "random"),
+    ("rounds", {}, "no noise", 3, None, "random"),
+    ("rounds", {}, "shares", 3, 2, "fixed"),
+    ("rounds", {}, "shares", None, 4, "random"),
+    ("rounds", {}, "ring", None, 3, "random"),
+    ("rounds", {}, "bit in shares", 4, 2, "random"),
+    ("rounds", MAP, "no noise", 3, 3, "fixed"),
+    ("rounds", MAP, "shares", 3, 2, "random"),
+    ("fedbuff", BUFFERED, "no noise", 2, 2, "fixed"),
     ("fedbuff", BUFFERED, "shares", None, 3, "random"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("server, more, noise, size, least, groups", KINDS)
 def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself(
     tiny, tmp_path, monkeypatch, server, more, noise, size, least, groups
 ):
-    """Whatever is learnt, by any server: a sum holds what its own UEs sent, is opened with enough of them, and has the
-    noise of so many shares; of others nothing is merged, seen, or counted in the clip norm.
+    """Whatever is learnt, by any server: a sum holds what its own UEs sent, is opened with enough
+    of them, and has the noise of so many shares; of others nothing is merged, seen, or counted in
+    the clip norm.
     """
     seen, views, bits = [], [], []
 
@@ -304,13 +384,24 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
         for (group, _), there in sorted(of.items()):
             heard = [i for i in there if came[i]]
             assert len({int(uploads.ue[i]) for i in there}) == len(there)
-            rows.append((phase.facts.round, phase.name, group, len(there), len(heard), len(heard) >= (least or 1)))
+            rows.append(
+                (
+                    phase.facts.round,
+                    phase.name,
+                    group,
+                    len(there),
+                    len(heard),
+                    len(heard) >= (least or 1),
+                )
+            )
             if not rows[-1][-1]:
                 continue
             opened_of += 1
             merged |= set(heard)
             if noise == "shares":  # of each of at least `least` rows N(0, (z c)^2 / least)
-                clipped = uploads.made.scaled(1 / np.maximum(uploads.made.norm(), 1.0), None).rows(there)
+                clipped = uploads.made.scaled(1 / np.maximum(uploads.made.norm(), 1.0), None).rows(
+                    there
+                )
                 sent = uploads.sent.rows(there)
                 assert len(heard) >= least
                 assert np.std(sent - clipped) == pytest.approx(2.0 / np.sqrt(least), rel=0.5)
@@ -320,11 +411,19 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
             continue
         known = {(int(u), int(m)) for u, m in zip(view.ue, view.model, strict=True)}
         assert known == {(int(uploads.ue[i]), int(uploads.made.model[i])) for i in merged}
-        assert sorted(np.bincount(view.source)) == sorted(n for *_, n, opened in rows[-len(of) :] if opened)
+        assert sorted(np.bincount(view.source)) == sorted(
+            n for *_, n, opened in rows[-len(of) :] if opened
+        )
     table_ = table(tmp_path, "sums")
-    assert [tuple(row) for row in table_.drop(columns="time_s").itertuples(index=False)] == rows and opened_of
-    assert summary["sums.single.percent"] == pytest.approx(100 * np.mean([row[4] == 1 for row in rows]))
-    assert summary["sums.unopened.percent"] == pytest.approx(100 * np.mean([not row[5] for row in rows]))
+    assert [
+        tuple(row) for row in table_.drop(columns="time_s").itertuples(index=False)
+    ] == rows and opened_of
+    assert summary["sums.single.percent"] == pytest.approx(
+        100 * np.mean([row[4] == 1 for row in rows])
+    )
+    assert summary["sums.unopened.percent"] == pytest.approx(
+        100 * np.mean([not row[5] for row in rows])
+    )
     if noise == "bit in shares":
         assert bits and min(bits) >= least
 
@@ -344,7 +443,11 @@ def test_an_update_that_overflowed_is_no_company(least, tmp_path, monkeypatch):
     with np.errstate(invalid="ignore"):
         run(build(Study, read_text(json.dumps(document), "still")), tmp_path)
     sums, updates = table(tmp_path, "sums"), table(tmp_path, "updates")
-    finite = updates.assign(n=np.isfinite(updates.norm.astype(float))).groupby(["round", "model"]).n.sum()
+    finite = (
+        updates.assign(n=np.isfinite(updates.norm.astype(float)))
+        .groupby(["round", "model"])
+        .n.sum()
+    )
     assert list(sums.decoded) == list(finite) and (sums.ues > sums.decoded).any()
     assert (sums.opened == (sums.decoded >= (least or 1))).all()
     assert (updates.weight > 0).sum() == sums.decoded[sums.opened == 1].sum()

@@ -33,8 +33,12 @@ def test_hindsight_knows_the_first_rounds_too() -> None:
     attack = tracker(said)
     rounds = list(played(attack, said))
     told = list(attack.hindsight(rounds[-1][2], facts_of(49)))
-    assert [b.round for b in told] == list(range(50)) and all(b.ue.tolist() == [0, 1, 2] for b in told)
-    first = np.linalg.norm(told[0].grid.place_m[told[0].probability.argmax(axis=1)] - HOME_M, axis=1)
+    assert [b.round for b in told] == list(range(50)) and all(
+        b.ue.tolist() == [0, 1, 2] for b in told
+    )
+    first = np.linalg.norm(
+        told[0].grid.place_m[told[0].probability.argmax(axis=1)] - HOME_M, axis=1
+    )
     assert np.median(first) < 150 < np.median(away_m(rounds[0][1], "plain"))
     now = attack.belief(rounds[-1][2], facts_of(49))
     assert isinstance(now, Belief) and now.probability.sum(axis=1) == pytest.approx(1.0, abs=1e-4)
@@ -54,7 +58,9 @@ def test_a_resumed_tracker_goes_on_to_the_bit(settings: dict[str, object]) -> No
     *_, (_, resumed, end) = played(attack, said, again, 9)
     assert np.array_equal(last.p, end.p) and np.array_equal(last.habits.count, end.habits.count)
     assert np.array_equal(whole.position_m, resumed.position_m, equal_nan=True)
-    for x, y in zip(attack.hindsight(last, facts_of(15)), attack.hindsight(end, facts_of(15)), strict=True):
+    for x, y in zip(
+        attack.hindsight(last, facts_of(15)), attack.hindsight(end, facts_of(15)), strict=True
+    ):
         assert np.array_equal(x.probability, y.probability)
 
 
@@ -64,25 +70,34 @@ def test_an_error_that_persists_is_not_averaged_away() -> None:
     for bias_m in (0.0, 200.0):
         *_, (_, estimates, _) = played(tracker(said, bias_m=bias_m), said)
         sure[bias_m] = estimates.weight[:3]
-    assert (sure[200.0] < 0.25).all()  # 1 - exp(-100^2 / (2 * 200^2)) = 0.12 at most, but for the cells
+    assert (
+        sure[200.0] < 0.25
+    ).all()  # 1 - exp(-100^2 / (2 * 200^2)) = 0.12 at most, but for the cells
     assert (sure[0.0] > 2 * sure[200.0]).all()
 
 
 def test_attacks_that_add_up_rounds_begin_anew() -> None:
     class Counted(Span):
-        def run(self, view: View, facts: RoundContext, state: object, rng: Rng) -> tuple[Estimates, object]:  # type: ignore[override]
+        def run(
+            self, view: View, facts: RoundContext, state: object, rng: Rng
+        ) -> tuple[Estimates, object]:  # type: ignore[override]
             assert len(state.owner) == 0  # type: ignore[attr-defined]
             place = np.full((len(view.ue), 2), 500.0)
-            return view.spread("answer", np.arange(len(view.ue)), place), replace(state, owner=view.ue)  # type: ignore[type-var]
+            return view.spread("answer", np.arange(len(view.ue)), place), replace(
+                state, owner=view.ue
+            )  # type: ignore[type-var]
 
-    attack = Tracker.model_construct(**(Tracker(sigma_m=100.0, cell_m=200.0).__dict__ | {"of": Counted()}))
+    attack = Tracker.model_construct(
+        **(Tracker(sigma_m=100.0, cell_m=200.0).__dict__ | {"of": Counted()})
+    )
     state = attack.start()
     for t in range(3):
         estimates, state = attack.run(view_of(np.arange(2)), facts_of(t), state, RNG)
     assert estimates.position_m[:2] == pytest.approx(np.full((2, 2), 500.0), abs=100.0)
 
 
-# -- the tracker on people with homes and workplaces who are made up: a small version of what recorded movements show
+# -- the tracker on people with homes and workplaces who are made up: a small version of what
+# recorded movements show
 
 
 @cache
@@ -108,11 +123,14 @@ def test_the_truth_is_in_the_area_of_nine_in_ten() -> None:
         assert scores is not None and 0.8 < scores.in90.mean() < 0.98
 
 
-def test_motion_learnt_from_the_whole_past_makes_the_filter_better(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_motion_learnt_from_the_whole_past_makes_the_filter_better(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(laws, "_RELEARNT", ())
     once = follow(*people(), hindsight=False)
     assert np.array_equal(
-        once.filter.error_m[once.filter.round < 16], found().filter.error_m[found().filter.round < 16]
+        once.filter.error_m[once.filter.round < 16],
+        found().filter.error_m[found().filter.round < 16],
     )
     late = once.filter.round > 40
     assert np.median(found().filter.error_m[late]) < 0.97 * np.median(once.filter.error_m[late])

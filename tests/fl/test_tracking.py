@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
-from fl.tracking.chain import Chain, Habits, Motion, RoundOfMotion, sums, weights_of, weights_without_knowledge
+from fl.tracking.chain import (
+    Chain,
+    Habits,
+    Motion,
+    RoundOfMotion,
+    sums,
+    weights_of,
+    weights_without_knowledge,
+)
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.history import MOST_STEPS, History, hour_class
 from fl.tracking.place_grid import PlaceGrid
@@ -16,7 +24,9 @@ from netsim.geometry import Area
 
 ROUND_S = 1800.0
 NOTHING = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
-ERRORS = ErrorModel(np.array([0.7, 0.3]), np.array([250.0, 900.0]), 0.1, 0.0, np.ones(2), np.zeros((2, 2)))
+ERRORS = ErrorModel(
+    np.array([0.7, 0.3]), np.array([250.0, 900.0]), 0.1, 0.0, np.ones(2), np.zeros((2, 2))
+)
 
 
 def grid(nx: int, ny: int, side_m: float = 3000.0) -> PlaceGrid:
@@ -38,7 +48,10 @@ def dense(motion: Motion, weight: np.ndarray, prior: np.ndarray) -> np.ndarray:
     cells = motion.grid
     k = weight[0] * np.eye(len(cells)) + weight[-1] * prior.reshape(1, -1)
     for w, sigma in zip(weight[1:-1], motion.sigma_m, strict=True):
-        y, x = (inside(n, side, sigma) for n, side in zip((cells.ny, cells.nx), cells.cell_m[::-1], strict=True))
+        y, x = (
+            inside(n, side, sigma)
+            for n, side in zip((cells.ny, cells.nx), cells.cell_m[::-1], strict=True)
+        )
         k += w * np.einsum("ab,cd->acbd", y, x).reshape(len(cells), len(cells))
     return k
 
@@ -66,12 +79,16 @@ def run(chain: Chain, habits: Habits, looks: History, n_ue: int) -> list[np.ndar
     assert (first == 0).all()
     p, beliefs = np.repeat(chain.prior, n_ue, axis=0), []
     for t in range(len(looks)):
-        p, _ = chain.filtered(p, habits, looks.classes(t, ROUND_S), ERRORS.emission(z[t], chain.grid))
+        p, _ = chain.filtered(
+            p, habits, looks.classes(t, ROUND_S), ERRORS.emission(z[t], chain.grid)
+        )
         beliefs.append(p)
     return beliefs
 
 
-def smoothed(chain: Chain, looks: History, ues: Iterable[int], habits: Habits, passes: int = 0) -> np.ndarray:
+def smoothed(
+    chain: Chain, looks: History, ues: Iterable[int], habits: Habits, passes: int = 0
+) -> np.ndarray:
     """Beliefs (S, n, ny, nx) of all groups."""
     every = [p for _, p in chain.smoothed(looks, np.array([*ues]), habits, passes)]
     return np.concatenate(every, axis=1)
@@ -90,11 +107,17 @@ def test_filter_and_smoother_agree_with_the_enumeration_of_all_paths() -> None:
         k = dense(chain.motion, habits.weight[u], chain.prior)
         e = np.stack([ERRORS.likelihood(z[t, u][None, None], chain.grid)[0] for t in range(4)])
         moves = np.prod([k[paths[:, t - 1], paths[:, t]] for t in (1, 2, 3)], axis=0)
-        joint = chain.prior.reshape(-1)[paths[:, 0]] * moves * np.prod([e[t, paths[:, t]] for t in range(4)], axis=0)
+        joint = (
+            chain.prior.reshape(-1)[paths[:, 0]]
+            * moves
+            * np.prod([e[t, paths[:, t]] for t in range(4)], axis=0)
+        )
         for t in range(4):
             smooth = np.bincount(paths[:, t], weights=joint, minlength=9) / joint.sum()
             assert found[t, u].reshape(-1) == pytest.approx(smooth, abs=5e-7)
-        assert beliefs[3][u].reshape(-1) == pytest.approx(smooth, abs=5e-7)  # of the last round both know the same
+        assert beliefs[3][u].reshape(-1) == pytest.approx(
+            smooth, abs=5e-7
+        )  # of the last round both know the same
 
 
 def test_expected_uses_of_components_agree_with_the_enumeration() -> None:
@@ -117,7 +140,9 @@ def test_motion_is_stochastic_and_has_an_adjoint() -> None:
     rng = np.random.default_rng(4)
     for cells in (grid(40, 25, 10_000.0), grid(3, 3), grid(1, 7), grid(1, 1)):
         motion = Motion.over(cells, 30.0, ROUND_S)
-        target = rng.dirichlet(np.ones(len(cells)), 5).reshape(5, cells.ny, cells.nx).astype(np.float32)
+        target = (
+            rng.dirichlet(np.ones(len(cells)), 5).reshape(5, cells.ny, cells.nx).astype(np.float32)
+        )
         leg = RoundOfMotion(rng.dirichlet(np.ones(len(motion.sigma_m) + 2), 5), target)
         a, b = (rng.random((5, cells.ny, cells.nx), dtype=np.float32) for _ in "ab")
         ones = np.ones_like(a)
@@ -129,7 +154,10 @@ def test_motion_is_stochastic_and_has_an_adjoint() -> None:
         for u in (0, 4):
             k = dense(motion, leg.weight[u], target[u])
             assert moved[u].reshape(-1) == pytest.approx(a[u].reshape(-1) @ k, rel=2e-4)
-            each = [a[u].reshape(-1) @ dense(motion, w, target[u]) @ b[u].reshape(-1) for w in np.diag(leg.weight[u])]
+            each = [
+                a[u].reshape(-1) @ dense(motion, w, target[u]) @ b[u].reshape(-1)
+                for w in np.diag(leg.weight[u])
+            ]
             assert uses[u] == pytest.approx(np.array(each) / sum(each), rel=1e-4)
 
 
@@ -142,7 +170,10 @@ def test_permuted_ues_are_equal_to_the_bit_and_groups_change_nothing() -> None:
     permuted = run(chain, habits.select(order), history(z[:, order]), n)
     for one, other in zip(run(chain, habits, looks, n), permuted, strict=True):
         assert np.array_equal(one[order], other)
-    every, counts = smoothed(chain, looks, range(n), habits, 1), chain.learnt(looks, np.arange(n), habits, 1).count
+    every, counts = (
+        smoothed(chain, looks, range(n), habits, 1),
+        chain.learnt(looks, np.arange(n), habits, 1).count,
+    )
     for u in range(n):
         alone = habits.select(np.array([u]))
         assert np.array_equal(smoothed(chain, looks, [u], alone, 1)[:, 0], every[:, u])
@@ -152,7 +183,12 @@ def test_permuted_ues_are_equal_to_the_bit_and_groups_change_nothing() -> None:
 def test_gaps_equal_repeated_steps_and_one_instant_has_none() -> None:
     past = History.empty(1)
     for time_s in (0.0, 1800.0, 1800.0, 9000.0, 9000.0 + 1e9):
-        past = past.plus(RoundContext(1, time_s, NOTHING), ERRORS, np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2)))
+        past = past.plus(
+            RoundContext(1, time_s, NOTHING),
+            ERRORS,
+            np.zeros(0, dtype=np.int64),
+            np.zeros((0, 1, 2)),
+        )
     assert [past.steps(look, ROUND_S) for look in range(5)] == [0, 1, 0, 4, MOST_STEPS]
     chain, habits = chain_of(1)
     here, there = np.array([[[300.0, 400.0]]]), np.array([[[2500.0, 1700.0]]])
@@ -163,7 +199,9 @@ def test_gaps_equal_repeated_steps_and_one_instant_has_none() -> None:
 
 
 def test_uses_draw_weights_away_from_what_is_borrowed() -> None:
-    assert hour_class(np.array([0.0, 9.5 * 3600, 5 * 86400 + 9.5 * 3600, np.nan]), 1800.0).tolist() == [47, 9, 33, 0]
+    assert hour_class(
+        np.array([0.0, 9.5 * 3600, 5 * 86400 + 9.5 * 3600, np.nan]), 1800.0
+    ).tolist() == [47, 9, 33, 0]
     borrowed = weights_without_knowledge(np.array([150.0, 400.0]))
     assert borrowed.sum() == pytest.approx(1.0)
     habits = Habits.none(1, borrowed, grid(2, 2), own_places=False)
@@ -176,8 +214,12 @@ def test_weights_are_found_again_in_displacements() -> None:
     rng, sigma = np.random.default_rng(7), np.array([400.0, 2500.0])
     moved = np.concatenate([np.zeros(600), np.hypot(*rng.normal(0, 400, (2, 400)))])
     weight = weights_of(moved, sigma, 100.0, np.full(2, 20_000.0))
-    assert weight == pytest.approx([0.59, 0.38, 0.02, 0.01], abs=0.03)  # a tenth is that of a UE without knowledge
-    assert weights_of(np.zeros(0), sigma, 100.0, np.full(2, 1e4)) == pytest.approx(weights_without_knowledge(sigma))
+    assert weight == pytest.approx(
+        [0.59, 0.38, 0.02, 0.01], abs=0.03
+    )  # a tenth is that of a UE without knowledge
+    assert weights_of(np.zeros(0), sigma, 100.0, np.full(2, 1e4)) == pytest.approx(
+        weights_without_knowledge(sigma)
+    )
 
 
 def test_jumps_end_where_a_ue_was_at_this_time_of_day() -> None:
@@ -186,8 +228,12 @@ def test_jumps_end_where_a_ue_was_at_this_time_of_day() -> None:
     for hour in (0, 5):  # of the first quarter of a weekday
         habits.add_belief(hour, np.array([[[1.0, 0], [0, 0]]], dtype=np.float32))
     habits.add_belief(23, np.array([[[0, 0], [0, 1.0]]], dtype=np.float32))
-    assert habits.leg(3, prior).target[0] == pytest.approx(np.array([[0.825, 0.025], [0.025, 0.125]]))
-    assert habits.leg(30, prior).target[0] == pytest.approx(np.array([[0.375, 0.175], [0.175, 0.275]]))
+    assert habits.leg(3, prior).target[0] == pytest.approx(
+        np.array([[0.825, 0.025], [0.025, 0.125]])
+    )
+    assert habits.leg(30, prior).target[0] == pytest.approx(
+        np.array([[0.375, 0.175], [0.175, 0.275]])
+    )
 
 
 def test_learning_happens_on_a_coarser_grid_and_keeps_the_mass() -> None:
@@ -198,7 +244,9 @@ def test_learning_happens_on_a_coarser_grid_and_keeps_the_mass() -> None:
     assert coarse.prior.sum() == pytest.approx(1.0, abs=1e-5)
     east = (chain.prior * np.arange(72)).sum() / 72 - (coarse.prior * np.arange(50)).sum() / 50
     assert east == pytest.approx(0.5 / 50 - 0.5 / 72, abs=2e-4)  # the same mean place
-    z = np.repeat(np.array([[[2000.0, 900.0]]]), 30, axis=0) + np.random.default_rng(0).normal(0, 250, (30, 1, 2))
+    z = np.repeat(np.array([[[2000.0, 900.0]]]), 30, axis=0) + np.random.default_rng(0).normal(
+        0, 250, (30, 1, 2)
+    )
     on = [one.learnt(history(z), np.arange(1), habits).weight for one in (chain, coarse)]
     assert on[0] == pytest.approx(on[1], abs=1e-6)
     assert smoothed(chain, history(z), [0], habits, 1).shape == (30, 1, 31, 72)

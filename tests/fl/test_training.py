@@ -1,4 +1,5 @@
-"""Local training: its blocks, broken data, dropout, the learner around it, and updates that overflow."""
+"""Local training: its blocks, broken data, dropout, the learner around it, and updates that
+overflow."""
 
 from dataclasses import replace
 from itertools import product
@@ -25,7 +26,11 @@ FEDAVG = SgdSettings(learning_rate=1e-2, batch_size=4, local_epochs=3, dropout=0
 def data_of(counts, model=0):
     """Local data with standard normal inputs."""
     ptr, draw = np.cumsum([0, *counts]), np.random.default_rng(0)
-    ue, x, y = np.arange(len(counts)), draw.normal(size=(ptr[-1], 2)), -9 + draw.normal(size=ptr[-1])
+    ue, x, y = (
+        np.arange(len(counts)),
+        draw.normal(size=(ptr[-1], 2)),
+        -9 + draw.normal(size=ptr[-1]),
+    )
     return Local(ue, np.full(len(ue), model), ptr, x, y, np.zeros(ptr[-1]))
 
 
@@ -51,7 +56,10 @@ def close(found, expected):
     ids=["fedavg", "fedavg-dropout", "full-dropout"],
 )
 def test_a_device_with_broken_data_spoils_only_its_own_update(how):
-    data, net = data_of((1, 30, 4, 66, 5)), Mlp((2, 7, 1), "relu")  # unbounded: a padded slot could carry it over
+    data, net = (
+        data_of((1, 30, 4, 66, 5)),
+        Mlp((2, 7, 1), "relu"),
+    )  # unbounded: a padded slot could carry it over
     whole = train_regression(net, weights(net), data, how, RNG).values
     for broken, ue in product((np.nan, np.inf, 1e300), (0, 3)):
         x = data.x.copy()
@@ -63,7 +71,9 @@ def test_a_device_with_broken_data_spoils_only_its_own_update(how):
 
 def test_dropout_masks_are_inverted():
     net = Mlp((2, 30, 20, 1), "relu")
-    masks = sgd_regression._masks(net, SgdSettings(1e-2, "all", 1, 0.25), "dropout0.0", np.arange(500), 4, RNG)
+    masks = sgd_regression._masks(
+        net, SgdSettings(1e-2, "all", 1, 0.25), "dropout0.0", np.arange(500), 4, RNG
+    )
     assert masks.shape == (500, 4, 50)
     for mask in (masks[:, :, :30], masks[:, :, 30:]):
         assert np.unique(mask).tolist() == [0.0, pytest.approx(4 / 3)]
@@ -83,7 +93,8 @@ class TestLearner:
         assert not np.array_equal(model.parameters[0], model.parameters[1])
 
     def test_standardised_labels_are_the_same_law_in_other_units(self):
-        """Predictions of a standardised learner are mean + std * F, and its update is that of scaled labels."""
+        """Predictions of a standardised learner are mean + std * F, and its update is that of
+        scaled labels."""
         learner = RsrpNet(hidden=(4,), labels="standardised", learning_rate=1e-2)
         model, data = learner.init(self.public, RNG), data_of([6], model=1)
         centre, scale = (c[1] for c in learner.standardisation(model))
@@ -94,14 +105,17 @@ class TestLearner:
         np.testing.assert_allclose(found[0], expected, rtol=1e-9, atol=1e-12)
         zero = np.zeros(6, dtype=np.int64)
         held = HeldOut(zero, zero + 1, x_m, y_dbm, zero)
-        out = learner.net.forward(torch.from_numpy(model.parameters[1:]), torch.from_numpy(data.x)[None])[0]
+        out = learner.net.forward(
+            torch.from_numpy(model.parameters[1:]), torch.from_numpy(data.x)[None]
+        )[0]
         rmse = np.sqrt(np.mean((9 * (out[0].numpy() - data.y)) ** 2))
         assert learner.evaluate(model, held)["rmse_db"] == pytest.approx(rmse, rel=1e-9)
 
 
 class TestOverflow:
     def test_an_overflowing_device_stays_non_finite_and_alone(self):
-        """`relu` with a huge step: one device with wild labels overflows, its quiet neighbour does not."""
+        """`relu` with a huge step: one device with wild labels overflows, its quiet neighbour does
+        not."""
         net = Mlp((2, 6, 1), "relu")
         data = data_of([20, 20])
         y = np.where(data.row_of_sample == 0, 1e150, 0.0)
@@ -112,27 +126,47 @@ class TestOverflow:
 
     @pytest.mark.parametrize("server", ["synchronous", "fedbuff", "fedasync"])
     def test_an_update_that_overflowed_has_no_weight(self, tiny, tmp_path, monkeypatch, server):
-        """The first UE always overflows: the others weigh as if it were not there, and nothing is said of it."""
+        """The first UE always overflows: the others weigh as if it were not there, and nothing is
+        said of it."""
         local = RsrpNet.local
 
         def wild(self, model, phase, data, rng):
             made = local(self, model, phase, data, rng)
-            return made.with_values(made.rows(slice(None)) + np.where(made.ue == 0, np.inf, 0)[:, None], None)
+            return made.with_values(
+                made.rows(slice(None)) + np.where(made.ue == 0, np.inf, 0)[:, None], None
+            )
 
         monkeypatch.setattr(RsrpNet, "local", wild)
-        changes = {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 3}]}
-        changes["learning.server"] = {"kind": server} | ({"buffer": 4} if server == "fedbuff" else {})
+        changes = {
+            "learning.attacks": [
+                {"kind": "closed-form"},
+                {"kind": "dlg", "starts": 2, "iterations": 3},
+            ]
+        }
+        changes["learning.server"] = {"kind": server} | (
+            {"buffer": 4} if server == "fedbuff" else {}
+        )
         if server != "synchronous":
             changes["world.radio.uplink"] = {"kind": "noma", "decoding": "error-free"}
             changes["world.radio.dynamic_uplink"] = {}
         summary = run(tiny(changes), tmp_path / "run")
         updates = read_table(tmp_path / "run", "updates")
         mine, there = updates["ue"] == 0, updates["decoded"] == 1
-        assert summary["updates.non_finite"] == (mine & there).sum() > 0 == updates["weight"][mine].max()
+        assert (
+            summary["updates.non_finite"]
+            == (mine & there).sum()
+            > 0
+            == updates["weight"][mine].max()
+        )
         estimates, rounds = (read_table(tmp_path / "run", name) for name in ("estimates", "rounds"))
-        assert {one for one, ue in zip(estimates["status"], estimates["ue"], strict=True) if ue == 0} == {"no gradient"}
+        assert {
+            one for one, ue in zip(estimates["status"], estimates["ue"], strict=True) if ue == 0
+        } == {"no gradient"}
         assert (updates["sent_norm"][mine] == 0).all() and np.isnan(updates["norm"][mine]).all()
-        assert np.isfinite(rounds["rmse_db"][1:]).all() and rounds["non_finite"].sum() == summary["updates.non_finite"]
+        assert (
+            np.isfinite(rounds["rmse_db"][1:]).all()
+            and rounds["non_finite"].sum() == summary["updates.non_finite"]
+        )
         if server == "synchronous":
             for key in np.unique(updates["model"]):
                 of = (updates["model"] == key) & there & (updates["round"] == 1)
@@ -151,5 +185,7 @@ def test_a_map_predicted_in_blocks_is_that_of_all_places_at_once(monkeypatch):
     monkeypatch.setattr(rsrp_net, "_BLOCK", 7)
     monkeypatch.setattr(mlp, "_BLOCK", 3)
     np.testing.assert_allclose(learner.predict_dbm(model, of, place_m), once, rtol=1e-12)
-    np.testing.assert_allclose(learner.record_gradient_norms(model, of, place_m, of - 90.0), gradient, rtol=1e-12)
+    np.testing.assert_allclose(
+        learner.record_gradient_norms(model, of, place_m, of - 90.0), gradient, rtol=1e-12
+    )
     assert len(learner.predict_dbm(model, of[:0], place_m[:0])) == 0

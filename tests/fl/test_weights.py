@@ -1,4 +1,5 @@
-"""Weights of the merge: distances of label distributions, angles, selection; nobody's weight is lost or made up."""
+"""Weights of the merge: distances of label distributions, angles, selection; nobody's weight is
+lost or made up."""
 
 import numpy as np
 import pytest
@@ -20,7 +21,14 @@ def labelled(*rows):
     """Local data with these labels, one list a UE."""
     y = np.concatenate(rows).astype(float)
     ptr = np.cumsum([0, *map(len, rows)])
-    return Local(np.arange(len(rows)), np.zeros(len(rows), int), ptr, np.zeros((len(y), 1)), y, np.zeros(len(y)))
+    return Local(
+        np.arange(len(rows)),
+        np.zeros(len(rows), int),
+        ptr,
+        np.zeros((len(y), 1)),
+        y,
+        np.zeros(len(y)),
+    )
 
 
 def distances(part, *rows):
@@ -53,7 +61,9 @@ def test_total_variation_and_the_floor_by_hand():
     rows, part = ([0, 0], [1, 1], [0, 1]), Wasserstein(floor=0.25)  # everybody: half and half
     np.testing.assert_allclose(distances(part, *rows), [0.5, 0.5, 0.0])
     local = labelled(*rows)
-    got = Received(DenseUpdates(local.ue, local.model, local.count, np.ones((3, 2))), np.ones(3, dtype=bool))
+    got = Received(
+        DenseUpdates(local.ue, local.model, local.count, np.ones((3, 2))), np.ones(3, dtype=bool)
+    )
     found, _ = part.weights(got, FACTS, part.receive_disclosed(local, FACTS, part.start()))
     np.testing.assert_allclose(found, np.exp([2, 2, 4]) / np.exp([2, 2, 4]).sum())
 
@@ -64,7 +74,10 @@ def test_everybody_is_the_mean_weighted_by_size():
 
 def test_label_index_is_scipy_s_and_hangs_on_the_order_of_classes():
     rows = [[0, 0, 3], [9, 9, 9], [1, 5, 7, 7]]
-    renamed, part = [[(c * 7 + 3) % 10 for c in r] for r in rows], Wasserstein(distance="label-index")
+    renamed, part = (
+        [[(c * 7 + 3) % 10 for c in r] for r in rows],
+        Wasserstein(distance="label-index"),
+    )
     every, away = np.concatenate(rows), distances(part, *rows)
     np.testing.assert_allclose(away, [wasserstein_distance(r, every) for r in rows])
     assert np.abs(distances(part, *renamed) - away).max() > 0.1
@@ -75,7 +88,9 @@ def test_labels_of_a_range_fall_into_bins_and_those_beyond_into_the_last():
     part = Wasserstein(distance="label-range")
     rows = [[-140.0, -138.1, -137.9], [-44.0, -30.0, -200.0, -45.0]]
     pmf = part.receive_disclosed(labelled(*rows), FACTS, part.start()).pmf
-    assert pmf[0] == pytest.approx([2 / 3, 1 / 3, *[0] * 46]) and pmf[1] == pytest.approx([1 / 4, *[0] * 46, 3 / 4])
+    assert pmf[0] == pytest.approx([2 / 3, 1 / 3, *[0] * 46]) and pmf[1] == pytest.approx(
+        [1 / 4, *[0] * 46, 3 / 4]
+    )
 
 
 def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
@@ -85,7 +100,9 @@ def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
         state = part.receive_disclosed(labelled(*rows), FACTS, state)
         assert part.figures(state)["histograms_disclosed"] == told
     state = part.receive_disclosed(labelled([0, 0]), FACTS, state)
-    assert len(state.row) == 2 and "no noise hides it" in lines(part.notices(None))[0]  # who is away is still known
+    assert (
+        len(state.row) == 2 and "no noise hides it" in lines(part.notices(None))[0]
+    )  # who is away is still known
 
 
 def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):

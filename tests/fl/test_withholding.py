@@ -12,7 +12,14 @@ from interrupted import run_in_two
 from fl.data.measured import Measured
 from fl.privacy.gaussian import epsilon_of, multiplier_of
 from fl.types import Local, Public, RoundContext
-from fl.withholding import WITHHOLDINGS, Cooldown, DailyLimit, HomeZone, RandomSilence, RequestedData
+from fl.withholding import (
+    WITHHOLDINGS,
+    Cooldown,
+    DailyLimit,
+    HomeZone,
+    RandomSilence,
+    RequestedData,
+)
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -30,7 +37,9 @@ def facts(round_=1, time_s=0.0, day=0):
 def local_of(places, model=None):
     """One row a UE (or more, where models say so), from lists of places."""
     ue = np.arange(len(places)) if model is None else np.array([u for u, _ in model])
-    models = np.zeros(len(places), dtype=np.int64) if model is None else np.array([m for _, m in model])
+    models = (
+        np.zeros(len(places), dtype=np.int64) if model is None else np.array([m for _, m in model])
+    )
     ptr = np.cumsum([0, *map(len, places)])
     x = np.array([p for some in places for p in some], dtype=float).reshape(-1, 2)
     return Local(ue, models, ptr, x, np.zeros(len(x)), np.zeros(len(x)))
@@ -40,9 +49,13 @@ def asked(n=4, now=None, local=None, measured=None, home_m=None, position_m=None
     """n UEs with one sample each at the origin, unless said otherwise."""
     local = local_of([[(0, 0)]] * n) if local is None else local
     home_m = np.full((n, 2), np.nan) if home_m is None else np.array(home_m, dtype=float)
-    position_m = np.zeros((len(home_m), 2)) if position_m is None else np.array(position_m, dtype=float)
+    position_m = (
+        np.zeros((len(home_m), 2)) if position_m is None else np.array(position_m, dtype=float)
+    )
     serving = np.full(len(home_m), -1) if serving is None else np.array(serving)
-    return RequestedData(local, local if measured is None else measured, now or facts(), home_m, position_m, serving)
+    return RequestedData(
+        local, local if measured is None else measured, now or facts(), home_m, position_m, serving
+    )
 
 
 def played(rule, times, n=4, rng=RNG):
@@ -78,7 +91,9 @@ def test_draws_hang_on_the_seed_alone(rule):
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_a_ue_speaks_in_every_round_after_k_of_silence(k):
     spoke = played(Cooldown(rounds=k), every_round(24))
-    assert (np.flatnonzero(spoke[:, 0]) == np.arange(0, 24, k + 1)).all() and (spoke == spoke[:, :1]).all()
+    assert (np.flatnonzero(spoke[:, 0]) == np.arange(0, 24, k + 1)).all() and (
+        spoke == spoke[:, :1]
+    ).all()
 
 
 def test_a_pause_in_seconds_ends_at_its_end():
@@ -89,15 +104,21 @@ def test_a_pause_in_seconds_ends_at_its_end():
 
 @pytest.mark.parametrize("n", [1, 3, 24])
 def test_the_first_updates_of_each_local_day_are_sent(n):
-    hours = [facts(h, 3600.0 * h, Clock(date(2026, 1, 5)).day_ended(3600.0 * h)) for h in range(1, 73)]
-    spoke = played(DailyLimit(updates=n), hours)[:, 0].reshape(3, 24)  # a window that ends at midnight closes the day
+    hours = [
+        facts(h, 3600.0 * h, Clock(date(2026, 1, 5)).day_ended(3600.0 * h)) for h in range(1, 73)
+    ]
+    spoke = played(DailyLimit(updates=n), hours)[:, 0].reshape(
+        3, 24
+    )  # a window that ends at midnight closes the day
     assert (spoke == (np.arange(24) < n)).all()
 
 
 def test_an_exact_zone_drops_what_was_measured_within_its_radius_of_the_own_home():
     local = local_of([[(30, 40), (30.01, 40), (500, 0)], [(0, 0), (530, 0)], [(0, 0)]])
     home_m = [(0, 0), (500, 0), (np.nan, np.nan)]
-    kept = HomeZone(radius_m=50, centre="exact").keep(asked(3, local=local, home_m=home_m), None, RNG)
+    kept = HomeZone(radius_m=50, centre="exact").keep(
+        asked(3, local=local, home_m=home_m), None, RNG
+    )
     assert kept.tolist() == [False, True, True, True, False, True]
 
 
@@ -108,7 +129,9 @@ def test_a_shifted_zone_has_the_home_anywhere_within():
     away_m = centre_m - home_m
     r_m, angle = np.hypot(*away_m.T), np.arctan2(*away_m.T)
     assert r_m.max() <= 100
-    assert (r_m**2).mean() / 100**2 == pytest.approx(0.5, abs=4.5 / np.sqrt(12 * n))  # uniform on the circle
+    assert (r_m**2).mean() / 100**2 == pytest.approx(
+        0.5, abs=4.5 / np.sqrt(12 * n)
+    )  # uniform on the circle
     assert np.abs(np.exp(1j * angle).mean()) < 4.5 / np.sqrt(n)
     assert (rule.centre_m(home_m[:10], RNG) == centre_m[:10]).all()  # the same whenever it is asked
     at_home = local_of([[tuple(h)] for h in home_m[:500]])
@@ -117,44 +140,75 @@ def test_a_shifted_zone_has_the_home_anywhere_within():
 
 def test_an_update_is_held_back_for_any_measurement_in_a_zone_also_a_held_out_one():
     rule = HomeZone(radius_m=10, centre="exact", drops="update")
-    local = local_of([[(50, 0)], [(50, 0)], [(60, 0)], [(0, 0), (70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)])
-    measured = local_of([[(50, 0)], [(50, 0), (0, 5)], [(60, 0)], [(70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)])
+    local = local_of(
+        [[(50, 0)], [(50, 0)], [(60, 0)], [(0, 0), (70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)]
+    )
+    measured = local_of(
+        [[(50, 0)], [(50, 0), (0, 5)], [(60, 0)], [(70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)]
+    )
     kept = rule.keep(asked(3, local=local, measured=measured, home_m=np.zeros((3, 2))), None, RNG)
-    # all models of UE 0 are silent; what UE 2 holds of an earlier round in its zone stays where it is
+    # all models of UE 0 are silent; what UE 2 holds of an earlier round in its zone stays where it
+    # is
     assert kept.tolist() == [False, False, True, False, True]
 
 
 ALONE = {
-    "cooldown": Cooldown(rounds=2), "daily-limit": DailyLimit(updates=2),
-    "random-silence": RandomSilence(probability=0.5), "samples": HomeZone(radius_m=100, centre="exact"),
+    "cooldown": Cooldown(rounds=2),
+    "daily-limit": DailyLimit(updates=2),
+    "random-silence": RandomSilence(probability=0.5),
+    "samples": HomeZone(radius_m=100, centre="exact"),
     "deferred": HomeZone(radius_m=100, centre="exact", defer_upload=True),
     "update": HomeZone(radius_m=100, centre="exact", drops="update"),
     "update, shifted": HomeZone(radius_m=100, drops="update"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ALONE)
 def test_a_rule_says_whether_a_sample_is_held_back_because_of_its_place(name):
-    """The second sample of each of 200 UEs moves into its zone: no fate hangs on that, or some do."""
+    """The second sample of each of 200 UEs moves into its zone: no fate hangs on that, or some
+    do."""
     rule, home_m = ALONE[name], np.zeros((200, 2))
     state = rule.start(200)
     fates = []
     for second in ((900.0, 0.0), (0.0, 1.0)):
-        now = asked(local=local_of([[(900.0, 900.0), second]] * 200), home_m=home_m, position_m=home_m + 900)
+        now = asked(
+            local=local_of([[(900.0, 900.0), second]] * 200), home_m=home_m, position_m=home_m + 900
+        )
         fates.append(rule.keep(now, state, RNG))
     assert rule.by_place == (fates[0] != fates[1]).any() and fates[0].any()
 
 
-@pytest.mark.parametrize("name", sorted(ALONE.keys() - {"deferred"}))  # which sends earlier records, that have no bound
+@pytest.mark.parametrize(
+    "name", sorted(ALONE.keys() - {"deferred"})
+)  # which sends earlier records, that have no bound
 def test_no_bound_on_records_holds_where_they_are_selected_by_each_other(name, tiny):
-    """One clipped step bounds what a record adds; where it also decides about others, or about how many are learnt
-    from, now or in later rounds, noise needs another bound.
+    """One clipped step bounds what a record adds; where it also decides about others, or about how
+    many are learnt from, now or in later rounds, noise needs another bound.
     """
-    learner = {"kind": "rsrp-net", "hidden": [4], "sample_clip": 1.0, "batch_size": "all", "local_epochs": 1}
-    lapa = {"kind": "lapa", "epsilon_system_total": 10.0, "rounds": 4, "sensitivity": "record-one-step"}
-    changes = RESIDENTS | {"learning.learner": learner | {"precision": 64, "standardise_by": "public"}}
-    changes |= {"learning.data": {"kind": "measured", "memory": "round"}, "learning.defenses": [lapa]}
-    changes |= {"learning.withholding": [ALONE[name].model_dump(exclude_none=True)], "learning.attacks": []}
+    learner = {
+        "kind": "rsrp-net",
+        "hidden": [4],
+        "sample_clip": 1.0,
+        "batch_size": "all",
+        "local_epochs": 1,
+    }
+    lapa = {
+        "kind": "lapa",
+        "epsilon_system_total": 10.0,
+        "rounds": 4,
+        "sensitivity": "record-one-step",
+    }
+    changes = RESIDENTS | {
+        "learning.learner": learner | {"precision": 64, "standardise_by": "public"}
+    }
+    changes |= {
+        "learning.data": {"kind": "measured", "memory": "round"},
+        "learning.defenses": [lapa],
+    }
+    changes |= {
+        "learning.withholding": [ALONE[name].model_dump(exclude_none=True)],
+        "learning.attacks": [],
+    }
     if not (ALONE[name].by_place or ALONE[name].by_history):
         assert tiny(changes).learned.withholding == (ALONE[name],)
     else:
@@ -168,12 +222,17 @@ def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
     assert abs(np.corrcoef(spoke[:-1].ravel(), spoke[1:].ravel())[0, 1]) < 0.015
 
 
-# --- runs ---------------------------------------------------------------------------------------------------
+# --- runs
+# ----------------------------------------------------------------------------------------
 
 RESIDENTS = {
-    "world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None, "world.ues.count": 6,
-    "world.duration_s": DAY_S, "world.tick_s": 300, "learning.round_s": DAY_S / 12,
-}  # fmt: skip
+    "world.ues.mobility": {"kind": "commuter"},
+    "world.ues.measurement_period_s": None,
+    "world.ues.count": 6,
+    "world.duration_s": DAY_S,
+    "world.tick_s": 300,
+    "learning.round_s": DAY_S / 12,
+}
 MODELS = {"learning.data": {"kind": "measured", "cell": "all"}}
 SHORT = {"learning.round_s": 10}
 
@@ -184,9 +243,12 @@ def table(folder, name):
 
 @pytest.mark.parametrize(("drops", "memory"), [("update", "all"), ("samples", 5)])
 def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, memory):
-    """Signals that were measured in a zone may be anything: no update, and no model, is moved by them."""
+    """Signals that were measured in a zone may be anything: no update, and no model, is moved by
+    them."""
     zone = {"kind": "home-zone", "radius_m": 60, "centre": "exact", "drops": drops}
-    study = tiny(RESIDENTS | MODELS | {"learning.data.memory": memory, "learning.withholding": [zone]})
+    study = tiny(
+        RESIDENTS | MODELS | {"learning.data.memory": memory, "learning.withholding": [zone]}
+    )
     run(study, tmp_path / "plain")
     home_m = table(tmp_path / "plain", "ues")[["home_x_m", "home_y_m"]].to_numpy()
     take, moved = Measured.take, []
@@ -194,7 +256,13 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     def changed(self, observed, model_of_cell, state, rng):
         within = np.hypot(*(observed.position_m - home_m[observed.ue]).T) <= 60
         moved.append(within.sum())
-        return take(self, replace(observed, rsrp_dbm=observed.rsrp_dbm + 30.0 * within), model_of_cell, state, rng)
+        return take(
+            self,
+            replace(observed, rsrp_dbm=observed.rsrp_dbm + 30.0 * within),
+            model_of_cell,
+            state,
+            rng,
+        )
 
     monkeypatch.setattr(Measured, "take", changed)
     run(study, tmp_path / "changed")
@@ -202,7 +270,9 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     rows = table(tmp_path / "plain", "withholding")
     assert rows.before.sum() > rows.after.sum() > 0
     for name in ("updates", "estimates", "withholding"):
-        assert (tmp_path / "plain" / f"{name}.csv").read_bytes() == (tmp_path / "changed" / f"{name}.csv").read_bytes()
+        assert (tmp_path / "plain" / f"{name}.csv").read_bytes() == (
+            tmp_path / "changed" / f"{name}.csv"
+        ).read_bytes()
 
 
 def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_cell():
@@ -212,7 +282,10 @@ def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_c
     state, spoke = rule.start(3), []
     for position_m, serving in [
         ([away, away, (0, 0)], [1, 1, 1]),  # nothing is known of any zone yet
-        ([(60, 0), away, away], [2, 2, 2]),  # the first is at home: cell 2 serves its zone, and that of no other
+        (
+            [(60, 0), away, away],
+            [2, 2, 2],
+        ),  # the first is at home: cell 2 serves its zone, and that of no other
         ([away, away, away], [2, 2, 2]),
         ([away, (0, 99), (np.nan, np.nan)], [3, 1, -1]),
         ([away, away, away], [1, 1, 1]),
@@ -243,7 +316,8 @@ def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, t
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
-# --- crossings ----------------------------------------------------------------------------------------------
+# --- crossings
+# ----------------------------------------------------------------------------------------
 
 RULES = {
     "cooldown": {"kind": "cooldown", "rounds": 2, "jitter": 0.5},
@@ -252,10 +326,15 @@ RULES = {
     "random-silence": {"kind": "random-silence", "probability": 0.4},
 }
 NOMA = {"kind": "noma", "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01}
-AIR = {"world.radio.dynamic_uplink": {}, "world.radio.uplink": NOMA, "world.ues.training_s_per_sample": 0.3}
+AIR = {
+    "world.radio.dynamic_uplink": {},
+    "world.radio.uplink": NOMA,
+    "world.ues.training_s_per_sample": 0.3,
+}
 SERVERS = {
     "rounds": {},
-    "over-selection": AIR | {"learning.server": {"kind": "synchronous", "merge_after_updates": 2, "deadline_s": 12}},
+    "over-selection": AIR
+    | {"learning.server": {"kind": "synchronous", "merge_after_updates": 2, "deadline_s": 12}},
     "fedbuff": AIR | {"learning.server": {"kind": "fedbuff", "buffer": 2}},
     "fedasync": AIR | {"learning.server": {"kind": "fedasync"}},
 }
@@ -280,11 +359,14 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, 
         study["learning.defenses"] = [{"kind": "clip"}, by_day]
     study, news = tiny(study), []
     run(study, tmp_path / "whole", lambda progress: news.append(progress.values["time_s"]))
-    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= news[len(news) // 2])
+    run_in_two(
+        study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= news[len(news) // 2]
+    )
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
-# --- noise --------------------------------------------------------------------------------------------------
+# --- noise
+# ----------------------------------------------------------------------------------------
 
 CENTRAL = {
     "learning.sampling": "poisson",
@@ -299,35 +381,61 @@ CENTRAL = {
 
 SPEED = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
 BY_HISTORY = {
-    "battery": {"learning.availability": {"kind": "battery", "capacity_j": 9, "charging": None},
-                "world.ues.compute_j_per_sample": 1.0},
-    "custom": {"learning.learner": {"kind": "density", "bandwidth_m": 40, "grid": [8, 6]}, "learning.attacks": [],
-               "learning.request_policy": SPEED},
-}  # fmt: skip
+    "battery": {
+        "learning.availability": {"kind": "battery", "capacity_j": 9, "charging": None},
+        "world.ues.compute_j_per_sample": 1.0,
+    },
+    "custom": {
+        "learning.learner": {"kind": "density", "bandwidth_m": 40, "grid": [8, 6]},
+        "learning.attacks": [],
+        "learning.request_policy": SPEED,
+    },
+}
 
 
 @pytest.mark.parametrize(
     ("rule", "rate"),
-    [("cooldown", 1.0), ("daily-limit", 1.0), ("random-silence", 0.5), ("battery", 1.0), ("custom", 1.0)],
+    [
+        ("cooldown", 1.0),
+        ("daily-limit", 1.0),
+        ("random-silence", 0.5),
+        ("battery", 1.0),
+        ("custom", 1.0),
+    ],
 )
-def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(tiny, tmp_path, rule, rate):
-    run(tiny(SHORT | CENTRAL | (BY_HISTORY.get(rule) or {"learning.withholding": [RULES[rule]]})), tmp_path)
+def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(
+    tiny, tmp_path, rule, rate
+):
+    run(
+        tiny(SHORT | CENTRAL | (BY_HISTORY.get(rule) or {"learning.withholding": [RULES[rule]]})),
+        tmp_path,
+    )
     spends, manifest = table(tmp_path, "spends"), (tmp_path / "manifest.json").read_text()
     assert (spends.sampling_rate == rate).all()
     assert ("epsilon counts on no sampling" in manifest) == (rate == 1.0)
-    assert spends["round"].nunique() == 12  # rounds in which everybody is silent are played like any other
+    assert (
+        spends["round"].nunique() == 12
+    )  # rounds in which everybody is silent are played like any other
     if rate == 1.0:
         rounds, models = 12, spends.model.nunique()
-        assert spends.epsilon.max() == pytest.approx(epsilon_of(1e-7, np.sqrt(rounds * models) / 2.0), rel=1e-6)
+        assert spends.epsilon.max() == pytest.approx(
+            epsilon_of(1e-7, np.sqrt(rounds * models) / 2.0), rel=1e-6
+        )
 
 
 def by_day(n):
     return {
-        "world.duration_s": 3 * DAY_S, "world.tick_s": 600, "world.ues.measurement_period_s": 1800,
-        "learning.round_s": DAY_S / 6, "learning.data": {"kind": "measured", "cell": "all"},
+        "world.duration_s": 3 * DAY_S,
+        "world.tick_s": 600,
+        "world.ues.measurement_period_s": 1800,
+        "learning.round_s": DAY_S / 6,
+        "learning.data": {"kind": "measured", "cell": "all"},
         "learning.withholding": [{"kind": "daily-limit", "updates": n}],
-        "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "epsilon": 1.5, "updates_a_day": 4}],
-    }  # fmt: skip
+        "learning.defenses": [
+            {"kind": "clip"},
+            {"kind": "gaussian", "epsilon": 1.5, "updates_a_day": 4},
+        ],
+    }
 
 
 def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny, tmp_path):
@@ -338,28 +446,51 @@ def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny,
     np.testing.assert_allclose(spends["noise_multiplier"], np.sqrt(4 * rows) * m, rtol=1e-8)
     assert rows.max() == 2  # UEs that measured both cells
     spends["day"] = (spends["round"] - 1) // 6
-    day = spends.groupby(["day", "ue"]).noise_multiplier.apply(lambda z: epsilon_of(1e-5, np.sqrt((1 / z**2).sum())))
+    day = spends.groupby(["day", "ue"]).noise_multiplier.apply(
+        lambda z: epsilon_of(1e-5, np.sqrt((1 / z**2).sum()))
+    )
     np.testing.assert_allclose(day, 1.5, rtol=1e-6)
     assert len(day) == 3 * 4
     said = metrics[metrics.name == "epsilon_a_day"].value.to_numpy().reshape(3, 6)
     first_day = [epsilon_of(1e-5, np.sqrt(k / 4) / m) for k in (1, 2, 3, 4, 4, 4)]
-    np.testing.assert_allclose(said, [first_day, [1.5] * 6, [1.5] * 6], rtol=1e-6)  # no day costs more
+    np.testing.assert_allclose(
+        said, [first_day, [1.5] * 6, [1.5] * 6], rtol=1e-6
+    )  # no day costs more
     total = epsilon_of(1e-5, np.sqrt(3) / m)
     np.testing.assert_allclose(table(tmp_path, "privacy").epsilon, total, rtol=1e-6)
     assert total > 1.5
 
 
-@pytest.mark.parametrize(("changes", "says"), [
-    ({"learning.withholding": [RULES["cooldown"]] * 2}, "withholding: 'cooldown' stands 2 times; give each a name"),
-    ({"learning.withholding": [RULES["home-zone"]],
-      "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}]},
-     "its epsilon does not cover that"),
-    ({"learning.data": {"kind": "images", "partition": {"kind": "dirichlet", "alpha": 1.0}},
-      "learning.learner": {"kind": "image-net"}, "learning.attacks": [],
-      "learning.withholding": [RULES["home-zone"]]}, "it holds back by place; these data have none"),
-    (by_day(4) | {"learning.withholding": []}, "gaussian counts on 4 updates of a UE a day"),
-    (by_day(5), "{kind: daily-limit, updates: 4}"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"learning.withholding": [RULES["cooldown"]] * 2},
+            "withholding: 'cooldown' stands 2 times; give each a name",
+        ),
+        (
+            {
+                "learning.withholding": [RULES["home-zone"]],
+                "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}],
+            },
+            "its epsilon does not cover that",
+        ),
+        (
+            {
+                "learning.data": {
+                    "kind": "images",
+                    "partition": {"kind": "dirichlet", "alpha": 1.0},
+                },
+                "learning.learner": {"kind": "image-net"},
+                "learning.attacks": [],
+                "learning.withholding": [RULES["home-zone"]],
+            },
+            "it holds back by place; these data have none",
+        ),
+        (by_day(4) | {"learning.withholding": []}, "gaussian counts on 4 updates of a UE a day"),
+        (by_day(5), "{kind: daily-limit, updates: 4}"),
+    ],
+)
 def test_rules_that_do_not_fit_are_refused(tiny, changes, says):
     with pytest.raises(BadInput) as caught:
         tiny(changes)

@@ -1,4 +1,5 @@
-"""Data files of every format that is read: traces, maps, networks, cells, images, homes and places."""
+"""Data files of every format that is read: traces, maps, networks, cells, images, homes and
+places."""
 
 import io
 import math
@@ -12,7 +13,8 @@ TRACK = [(T0 + 600.0 * i, 52.0 + 1e-3 * (i % 7), 4.0 - 2e-3 * (i % 5)) for i in 
 
 def csv_trace():
     rows = "".join(
-        f"{t:.0f},u{i % 2},{lat:.5f},{lon:.5f},{-80 - i % 9},c{i % 2}\n" for i, (t, lat, lon) in enumerate(TRACK)
+        f"{t:.0f},u{i % 2},{lat:.5f},{lon:.5f},{-80 - i % 9},c{i % 2}\n"
+        for i, (t, lat, lon) in enumerate(TRACK)
     )
     return "time_s,user,lat,lon,rsrp_dbm,cell\n" + rows
 
@@ -28,7 +30,11 @@ def _deg(x_m, y_m):
 
 
 def _feature(kind, coordinates, **properties):
-    return {"type": "Feature", "properties": properties, "geometry": {"type": kind, "coordinates": coordinates}}
+    return {
+        "type": "Feature",
+        "properties": properties,
+        "geometry": {"type": kind, "coordinates": coordinates},
+    }
 
 
 def _ring(x_m, y_m, side_m):
@@ -43,7 +49,9 @@ def buildings():
         for y in (0, 90)
     ]
     court = _feature(
-        "MultiPolygon", [[_ring(300, 0, 60), _ring(310, 10, 20)]], **{"building": "house", "building:levels": 3}
+        "MultiPolygon",
+        [[_ring(300, 0, 60), _ring(310, 10, 20)]],
+        **{"building": "house", "building:levels": 3},
     )
     return {"type": "FeatureCollection", "features": [*houses, court]}
 
@@ -51,12 +59,18 @@ def buildings():
 def streets():
     ways = [
         _feature(
-            "LineString", [_deg(x, -20), _deg(x, 60), _deg(x, 150)], highway="residential", maxspeed="30", oneway="no"
+            "LineString",
+            [_deg(x, -20), _deg(x, 60), _deg(x, 150)],
+            highway="residential",
+            maxspeed="30",
+            oneway="no",
         )
         for x in (-20, 60, 160, 260)
     ]
     across = [
-        _feature("LineString", [_deg(x, y) for x in (-20, 60, 160, 260)], highway="primary", name="a")
+        _feature(
+            "LineString", [_deg(x, y) for x in (-20, 60, 160, 260)], highway="primary", name="a"
+        )
         for y in (-20, 60, 150)
     ]
     return {"type": "FeatureCollection", "features": ways + across}
@@ -67,7 +81,8 @@ def net():
     for a, b, y in (("a", "b", 0), ("b", "a", 3), ("b", "c", 6), ("c", "b", 9)):
         x = {"a": 0.0, "b": 150.0, "c": 300.0}
         edges += (
-            f'<edge id="{a}{b}" from="{a}" to="{b}" type="highway.primary"><lane id="{a}{b}_0" index="0" speed="13.9" '
+            f'<edge id="{a}{b}" from="{a}" to="{b}" type="highway.primary"><lane '
+            f'id="{a}{b}_0" index="0" speed="13.9" '
             f'length="150" shape="{x[a]},{y} {x[b]},{y}"/></edge>\n'
         )
     nodes = "".join(
@@ -75,17 +90,25 @@ def net():
         for n, x in (("a", 0.0), ("b", 150.0), ("c", 300.0))
     )
     location = (
-        '<location netOffset="-691567.33,-5334734.33" convBoundary="0,0,300,9" origBoundary="11,48,12,49" '
+        '<location netOffset="-691567.33,-5334734.33" convBoundary="0,0,300,9" '
+        'origBoundary="11,48,12,49" '
         'projParameter="+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"/>'
     )
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<net version="1.20">\n{location}\n{edges}{nodes}</net>'
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<net '
+        f'version="1.20">\n{location}\n{edges}{nodes}</net>'
+    )
 
 
 def cells():
     rows = "".join(
-        f"LTE,262,2,{i},{1000 + i},,{11.575 + i * 1e-3:.5f},{48.137 + i * 1e-3:.5f},1000,9,1,1,1,0\n" for i in range(6)
+        f"LTE,262,2,{i},{1000 + i},,{11.575 + i * 1e-3:.5f},{48.137 + i * 1e-3:.5f},1000,9,1,1,1,0\n"
+        for i in range(6)
     )
-    return "radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal\n" + rows
+    return (
+        "radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal\n"
+        + rows
+    )
 
 
 def sites():
@@ -94,7 +117,10 @@ def sites():
 
 def gains():
     rows = "".join(
-        f"{cell},{x},{y},-{90 + x / 10 + y / 9:.2f}\n" for cell in "ab" for x in (0, 200, 400) for y in (0, 300)
+        f"{cell},{x},{y},-{90 + x / 10 + y / 9:.2f}\n"
+        for cell in "ab"
+        for x in (0, 200, 400)
+        for y in (0, 300)
     )
     return "cell,x_m,y_m,path_gain_db\n" + rows
 
@@ -113,7 +139,9 @@ def drive():
 
 def idx(values):
     values = np.asarray(values, dtype=np.uint8)
-    return struct.pack(f">{1 + values.ndim}I", 0x0800 + values.ndim, *values.shape) + values.tobytes()
+    return (
+        struct.pack(f">{1 + values.ndim}I", 0x0800 + values.ndim, *values.shape) + values.tobytes()
+    )
 
 
 def images():

@@ -1,9 +1,10 @@
-"""Plays mutated inputs through the command and says which of them are not met with a result or with one line.
+"""Plays mutated inputs through the command and says which of them are not met with a result or with
+one line.
 
     python tests/fuzz/fuzz.py [--cases N] [--seed S] [--first K] [--family NAME] [--show]
 
-A case is told by the seed and its number: `--first K --cases 1 --show` plays that one, and leaves its files in the
-folder that is printed. Exit code 1 where anything is found.
+A case is told by the seed and its number: `--first K --cases 1 --show` plays that one, and leaves
+its files in the folder that is printed. Exit code 1 where anything is found.
 """
 
 import argparse
@@ -15,7 +16,11 @@ from collections import Counter
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    str(Path(__file__).parents[1]),
+    str(Path(__file__).parents[2]),
+]
 
 from fuzz_cases import FAMILIES, case  # noqa: E402
 from fuzz_workers import findings  # noqa: E402
@@ -53,9 +58,14 @@ def main():
     numbers = range(args.first, args.first + args.cases)
     found = findings(valid, args.seed, numbers, root, args.family, tell)
     for name in FAMILIES:
-        ends = ", ".join(f"{codes[name, code]} {said}" for code, said in ENDS.items() if codes[name, code])
+        ends = ", ".join(
+            f"{codes[name, code]} {said}" for code, said in ENDS.items() if codes[name, code]
+        )
         print(f"{name}: {ends}; {took[name]:.0f} s, slowest {slowest[name]:.1f} s")
-    print(f"{args.cases} cases in {time.monotonic() - began:.0f} s: {len({n for n, _ in found})} of them with findings")
+    print(
+        f"{args.cases} cases in {time.monotonic() - began:.0f} s: "
+        f"{len({n for n, _ in found})} of them with findings"
+    )
     return 1 if found else 0
 
 

@@ -1,4 +1,5 @@
-"""One case: the files of a folder and a command line, drawn from a seed and a number; nothing else decides it."""
+"""One case: the files of a folder and a command line, drawn from a seed and a number; nothing else
+decides it."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -47,7 +48,9 @@ def _one(name, ways, words, *beside, folder=""):
 
     def draw_case(valid, draw):
         files = chosen(valid, *beside, *([f"{folder}/"] if folder else [name]))
-        one = draw.choice(sorted(p for p in files if p.startswith(folder + "/"))) if folder else name
+        one = (
+            draw.choice(sorted(p for p in files if p.startswith(folder + "/"))) if folder else name
+        )
         files[one] = changed(files[one], draw, ways)
         return list(words), files, words[0] in ("run", "replay")
 
@@ -88,13 +91,32 @@ def _trace(name, ways):
 
 def _replay(valid, draw):
     name, ways = draw.choice(
-        [("t.csv", PLAIN), ("m.csv", PLAIN), ("t.plt", PLAIN), ("t.gpx", (xml_changed,)), ("t.fcd.xml", (xml_changed,))]
+        [
+            ("t.csv", PLAIN),
+            ("m.csv", PLAIN),
+            ("t.plt", PLAIN),
+            ("t.gpx", (xml_changed,)),
+            ("t.fcd.xml", (xml_changed,)),
+        ]
     )
     brief = [
-        "--set", "learning.attacks=[{kind: closed-form}]", "--set", "learning.learner.hidden=[8]", "--set",
+        "--set",
+        "learning.attacks=[{kind: closed-form}]",
+        "--set",
+        "learning.learner.hidden=[8]",
+        "--set",
         "learning.rounds=2",
-    ]  # fmt: skip
-    words = ["replay", name, *brief, "--set", "learning.leakage.random_baseline_draws=2", "--out", "out", "--quiet"]
+    ]
+    words = [
+        "replay",
+        name,
+        *brief,
+        "--set",
+        "learning.leakage.random_baseline_draws=2",
+        "--out",
+        "out",
+        "--quiet",
+    ]
     return words, {name: changed(valid[name], draw, ways)}, True
 
 
@@ -111,21 +133,33 @@ def _folder(valid, draw):
         files[name] = changed(files[name], draw, ways)
     words = draw.choice(
         [
-            ["show", folder], ["show", folder, "--verbose"], ["report", folder], ["compare", folder, "--out", "c.html"],
-            ["export", folder], ["show", folder, "--json"],
+            ["show", folder],
+            ["show", folder, "--verbose"],
+            ["report", folder],
+            ["compare", folder, "--out", "c.html"],
+            ["export", folder],
+            ["show", folder, "--json"],
         ]
-    )  # fmt: skip
+    )
     return words, files, False
 
 
 def _checkpoint(valid, draw):
-    folder, scenario = draw.choice([("half", "half.yaml"), ("half", "half.yaml"), ("heard", "heard.yaml")])
+    folder, scenario = draw.choice(
+        [("half", "half.yaml"), ("half", "half.yaml"), ("heard", "heard.yaml")]
+    )
     files = chosen(valid, f"{folder}/", scenario)
-    name = f"{folder}/checkpoint.npz" if draw.random() < 0.8 else draw.choice(sorted(p for p in files if "/" in p))
+    name = (
+        f"{folder}/checkpoint.npz"
+        if draw.random() < 0.8
+        else draw.choice(sorted(p for p in files if "/" in p))
+    )
     files[name] = (
         tree_saved(files[name], draw)
         if name.endswith(".npz") and draw.random() < 0.5
-        else changed(files[name], draw, (bytes_changed, zip_changed) if name.endswith(".npz") else PLAIN)
+        else changed(
+            files[name], draw, (bytes_changed, zip_changed) if name.endswith(".npz") else PLAIN
+        )
     )
     return ["run", scenario, "--out", folder, "--quiet"], files, True
 
@@ -134,9 +168,17 @@ def _policy(valid, draw):
     kind, folder = draw.choice([("ddpg", "policy"), ("shared", "shared")])
     files = chosen(valid, f"{folder}/", "live.yaml")
     name = draw.choice([f"{folder}/policy.json", f"{folder}/policy.safetensors"])
-    ways = (json_changed, text_changed) if name.endswith(".json") else (bytes_changed, _safetensors_changed)
+    ways = (
+        (json_changed, text_changed)
+        if name.endswith(".json")
+        else (bytes_changed, _safetensors_changed)
+    )
     files[name] = changed(files[name], draw, ways)
-    return ["validate", "live.yaml", "--all", "--set", f"power={{kind: {kind}, policy: {folder}}}"], files, False
+    return (
+        ["validate", "live.yaml", "--all", "--set", f"power={{kind: {kind}, policy: {folder}}}"],
+        files,
+        False,
+    )
 
 
 def _safetensors_changed(data, draw):
@@ -144,7 +186,11 @@ def _safetensors_changed(data, draw):
     n = int.from_bytes(data[:8], "little")
     if not 0 < n < len(data):
         return bytes_changed(data, draw)
-    head = json_changed(data[8 : 8 + n], draw) if draw.random() < 0.6 else text_changed(data[8 : 8 + n], draw)
+    head = (
+        json_changed(data[8 : 8 + n], draw)
+        if draw.random() < 0.6
+        else text_changed(data[8 : 8 + n], draw)
+    )
     return len(head).to_bytes(8, "little") + head + data[8 + n :]
 
 
@@ -155,28 +201,71 @@ def _claims(valid, draw):
 
 _LINES = [
     "validate tiny.yaml --set world.duration_s=60",
-    "run tiny.yaml --out out --quiet --set learning.round_s=30 --seed 4", "inspect t.csv --columns user=user",
-    "inspect t.csv --format csv --timezone UTC", "show done --verbose", "report done --json",
-    "compare done half --out c.html --reach 3", "export done --format geojson --out e.geojson --origin 48.1,11.5",
-    "list attack", "list --matrix", "new fresh --from city",
-    "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5", "schema",
-    "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5", "claims --paper Signal",
-    "claims --page p.md", "run radio.yaml --out out --quiet --json",
-    "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60", "list --matrix",
+    "run tiny.yaml --out out --quiet --set learning.round_s=30 --seed 4",
+    "inspect t.csv --columns user=user",
+    "inspect t.csv --format csv --timezone UTC",
+    "show done --verbose",
+    "report done --json",
+    "compare done half --out c.html --reach 3",
+    "export done --format geojson --out e.geojson --origin 48.1,11.5",
+    "list attack",
+    "list --matrix",
+    "new fresh --from city",
+    "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5",
+    "schema",
+    "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5",
+    "claims --paper Signal",
+    "claims --page p.md",
+    "run radio.yaml --out out --quiet --json",
+    "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60",
+    "list --matrix",
     "train live.yaml --steps 40 --out out --quiet --seed 1 --set train.eval_every=20",
     "import-policy live.yaml model.zip --out p2",
-    "replay t.csv --cell c0 --users id --round 2h --out out --quiet --set learning.attacks=[] --set learning.rounds=1",
+    "replay t.csv --cell c0 --users id --round 2h --out out --quiet --set "
+    "learning.attacks=[] --set learning.rounds=1",
     "run tiny.yaml --out done --replace",
-]  # fmt: skip
-_FILES = ("tiny.yaml", "radio.yaml", "rich.yaml", "live.yaml", "t.csv", "model.zip", "done/", "half/", "policy/")
+]
+_FILES = (
+    "tiny.yaml",
+    "radio.yaml",
+    "rich.yaml",
+    "live.yaml",
+    "t.csv",
+    "model.zip",
+    "done/",
+    "half/",
+    "policy/",
+)
 _MORE = [
-    "--help", "--version", "--json", "--open", "--quiet", "--replace", "--verbose", "--set", "--out", "--seed",
-    "--jobs", "--", "-h", "-1", "--no",
-]  # fmt: skip
+    "--help",
+    "--version",
+    "--json",
+    "--open",
+    "--quiet",
+    "--replace",
+    "--verbose",
+    "--set",
+    "--out",
+    "--seed",
+    "--jobs",
+    "--",
+    "-h",
+    "-1",
+    "--no",
+]
 _PATHS = [
-    "world.ues.count", "world", "learning.attacks[0].kind", "learning.attacks[9]", "vary", "seed", "a..b",
-    "world.radio", "learning", "[0]", "train.steps",
-]  # fmt: skip
+    "world.ues.count",
+    "world",
+    "learning.attacks[0].kind",
+    "learning.attacks[9]",
+    "vary",
+    "seed",
+    "a..b",
+    "world.radio",
+    "learning",
+    "[0]",
+    "train.steps",
+]
 
 
 def _command_line(valid, draw):
@@ -193,7 +282,10 @@ def _command_line(valid, draw):
         elif how == 3:
             words[k] = draw.choice(draw.choice(_LINES).split())
         elif how == 4:
-            words += ["--set", f"{draw.choice(_PATHS)}={draw.choice([*small, *ODD_NUMBERS, '{kind: ddpg}', '[1, 2'])}"]
+            words += [
+                "--set",
+                f"{draw.choice(_PATHS)}={draw.choice([*small, *ODD_NUMBERS, '{kind: ddpg}', '[1, 2'])}",
+            ]
         else:
             words[k] = text_changed(words[k].encode(), draw).decode("utf-8", "replace")[:500]
     words = [w.replace("\0", "") if draw.random() < 0.5 else w for w in words]
@@ -201,7 +293,8 @@ def _command_line(valid, draw):
 
 
 def _bounded(words):
-    """Without what would write outside of the folder of the case: absolute and upper paths of folders."""
+    """Without what would write outside of the folder of the case: absolute and upper paths of
+    folders."""
     return [
         w.replace("..", ".").replace("=/", "=")
         if w.startswith("/dev/") or "/proc/" in w
@@ -220,43 +313,66 @@ FAMILIES = {
     "SUMO FCD": (500, _trace("t.fcd.xml", XML)),
     "Cabspotting": (400, _trace("new_cab.txt", PLAIN)),
     "replay": (100, _replay),
-    "buildings": (500, _set("houses.geojson", JSON, "world.city={kind: footprints, file: houses.geojson}")),
+    "buildings": (
+        500,
+        _set("houses.geojson", JSON, "world.city={kind: footprints, file: houses.geojson}"),
+    ),
     "streets": (
         300,
         _set(
-            "streets.geojson", JSON, "world.city={kind: footprints, file: houses.geojson, streets: streets.geojson}",
+            "streets.geojson",
+            JSON,
+            "world.city={kind: footprints, file: houses.geojson, streets: streets.geojson}",
             beside="houses.geojson",
         ),
     ),
     "SUMO network": (
         300,
         _set(
-            "net.net.xml", XML, "world.city={kind: footprints, file: houses.geojson, streets: net.net.xml}",
+            "net.net.xml",
+            XML,
+            "world.city={kind: footprints, file: houses.geojson, streets: net.net.xml}",
             beside="houses.geojson",
         ),
     ),
     "list of base stations": (
-        300, _set("sites.csv", PLAIN, "world.base_stations={kind: cell-file, file: sites.csv}"),
+        300,
+        _set("sites.csv", PLAIN, "world.base_stations={kind: cell-file, file: sites.csv}"),
     ),
-    "gains": (200, _set("gains.csv", PLAIN, "world.radio={path_loss: {kind: map, file: gains.csv}}")),
+    "gains": (
+        200,
+        _set("gains.csv", PLAIN, "world.radio={path_loss: {kind: map, file: gains.csv}}"),
+    ),
     "arrays of gains": (
-        200, _set("gains.npz", (zip_changed,), "world.radio={path_loss: {kind: map, file: gains.npz}}"),
+        200,
+        _set("gains.npz", (zip_changed,), "world.radio={path_loss: {kind: map, file: gains.npz}}"),
     ),
     "measured": (
-        200, _one("drive.csv", PLAIN, ["validate", "radio.yaml", "--set", "measured=drive.csv"], "radio.yaml"),
+        200,
+        _one(
+            "drive.csv",
+            PLAIN,
+            ["validate", "radio.yaml", "--set", "measured=drive.csv"],
+            "radio.yaml",
+        ),
     ),
     "cells": (
         400,
         _set(
-            "cells.csv", PLAIN,
-            "world.base_stations={kind: cell-file, file: cells.csv, origin_lat: 48.137, origin_lon: 11.575}",
+            "cells.csv",
+            PLAIN,
+            "world.base_stations={kind: cell-file, file: cells.csv, origin_lat: 48.137, "
+            "origin_lon: 11.575}",
         ),
     ),
     "IDX": (
         400,
         _set(
-            "", (bytes_changed,), "learning.data={kind: images, folder: images}",
-            "learning.learner={kind: image-net, network: {kind: mlp, hidden: [8]}}", "learning.attacks=[]",
+            "",
+            (bytes_changed,),
+            "learning.data={kind: images, folder: images}",
+            "learning.learner={kind: image-net, network: {kind: mlp, hidden: [8]}}",
+            "learning.attacks=[]",
             folder="images",
         ),
     ),
@@ -265,19 +381,34 @@ FAMILIES = {
     "policy": (400, _policy),
     "model": (
         300,
-        _one("model.zip", (zip_changed,), ["import-policy", "live.yaml", "model.zip", "--out", "p"], "live.yaml"),
+        _one(
+            "model.zip",
+            (zip_changed,),
+            ["import-policy", "live.yaml", "model.zip", "--out", "p"],
+            "live.yaml",
+        ),
     ),
     "statistics of a model": (
         300,
         _one(
-            "vecnormalize.pkl", (bytes_changed,),
-            ["import-policy", "live.yaml", "model.zip", "--normalisation", "vecnormalize.pkl", "--out", "p"],
-            "live.yaml", "model.zip",
+            "vecnormalize.pkl",
+            (bytes_changed,),
+            [
+                "import-policy",
+                "live.yaml",
+                "model.zip",
+                "--normalisation",
+                "vecnormalize.pkl",
+                "--out",
+                "p",
+            ],
+            "live.yaml",
+            "model.zip",
         ),
     ),
     "checkpoint": (400, _checkpoint),
     "claims": (300, _claims),
     "folder of results": (500, _folder),
     "command line": (800, _command_line),
-}  # fmt: skip
+}
 """family -> its weight, and how a case is drawn"""

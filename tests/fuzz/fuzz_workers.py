@@ -1,6 +1,8 @@
-"""Cases played in forks of this process, one after the other, with bounds on time and memory, and what they leave.
+"""Cases played in forks of this process, one after the other, with bounds on time and memory, and
+what they leave.
 
-The command's `main` is called in the fork: what is imported is there already. A fork that does not answer is killed.
+The command's `main` is called in the fork: what is imported is there already. A fork that does not
+answer is killed.
 """
 
 import multiprocessing
@@ -22,7 +24,8 @@ CASES_A_FORK = 200
 
 
 def findings(valid, seed, numbers, root, family=None, tell=lambda number, code, found: None):
-    """[(number, what is wrong)] of these cases; `root`: a scratch folder. `tell` hears of each, with its exit code."""
+    """[(number, what is wrong)] of these cases; `root`: a scratch folder. `tell` hears of each,
+    with its exit code."""
     found, left = [], list(numbers)
     while left:
         worker = _Worker(valid, seed, root, family)
@@ -45,7 +48,9 @@ class _Worker:
         self.valid, self.seed, self.family = valid, seed, family
         fork = multiprocessing.get_context("fork")
         self.pipe, theirs = fork.Pipe()
-        self.process = fork.Process(target=_serve, args=(valid, seed, root, family, theirs, self.pipe))
+        self.process = fork.Process(
+            target=_serve, args=(valid, seed, root, family, theirs, self.pipe)
+        )
         self.process.start()
         theirs.close()
 
@@ -82,9 +87,16 @@ def _serve(valid, seed, root, family, asked, other):
     resource.setrlimit(resource.RLIMIT_AS, (virtual + MOST_BYTES, virtual + MOST_BYTES))
     warnings.simplefilter("always")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ |= {"XDG_CACHE_HOME": str(root / "cache"), "TMPDIR": str(root / "tmp"), "HOME": str(root / "home")}
+    os.environ |= {
+        "XDG_CACHE_HOME": str(root / "cache"),
+        "TMPDIR": str(root / "tmp"),
+        "HOME": str(root / "home"),
+    }
     (root / "tmp").mkdir(exist_ok=True)
-    told = [os.open(root / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND) for name in ("stdout", "stderr")]
+    told = [
+        os.open(root / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        for name in ("stdout", "stderr")
+    ]
     os.dup2(told[0], 1)
     os.dup2(told[1], 2)
     import tempfile
@@ -120,13 +132,18 @@ def _play(one, root):
     sys.stdout.close()
     sys.stderr.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return code, judged(one, code, (root / "stderr").read_text("utf-8", "replace"), before, _look(root))
+    return code, judged(
+        one, code, (root / "stderr").read_text("utf-8", "replace"), before, _look(root)
+    )
 
 
 def _look(root):
-    """What stands in the folder of the case and in that of temporary files: path -> bytes, of large files the size."""
+    """What stands in the folder of the case and in that of temporary files: path -> bytes, of large
+    files the size."""
     return {
-        str(p.relative_to(root)): p.read_bytes() if p.stat().st_size < 10**6 else str(p.stat().st_size)
+        str(p.relative_to(root)): p.read_bytes()
+        if p.stat().st_size < 10**6
+        else str(p.stat().st_size)
         for folder in ("box", "tmp")
         for p in (root / folder).rglob("*")
         if p.is_file()
@@ -134,24 +151,31 @@ def _look(root):
 
 
 def judged(one, code, said, before, after):
-    """What is wrong: [line]. Exit codes 0 and, of runs, 130 leave no part of a file; 2 leaves all as it was."""
+    """What is wrong: [line]. Exit codes 0 and, of runs, 130 leave no part of a file; 2 leaves all
+    as it was."""
     wrong = []
     lines = said.splitlines()
     if code not in (0, 2, *([130] if one.plays else [])):
-        logs = [name for name in sorted(after) if name.startswith("tmp/netsim-") and name not in before]
+        logs = [
+            name for name in sorted(after) if name.startswith("tmp/netsim-") and name not in before
+        ]
         log = after[logs[0]].decode()[-900:] if logs else ""
         wrong.append(f"exit code {code}: {said.strip()[:300]}\n{log}")
     elif "Traceback" in said or "Warning" in said.replace("WARNING", ""):
         wrong.append(f"on stderr: {said.strip()[:600]}")
     if code == 2:
-        if "--json" not in one.words and (not lines or any(not line.startswith("netsim: ") for line in lines)):
+        if "--json" not in one.words and (
+            not lines or any(not line.startswith("netsim: ") for line in lines)
+        ):
             wrong.append(f"no plain line: {said.strip()[:400]!r}")
         if len(lines) > 51 or max(map(len, lines), default=0) > 2500:
             wrong.append(f"too much is said: {len(lines)} lines")
         names = (name for name in before.keys() | after.keys() if not name.startswith("tmp/"))
         changed = sorted(name for name in names if before.get(name) != after.get(name))
         if changed:
-            wrong.append(f"exit code 2, and files changed: {', '.join(changed)[:200]} ({said.strip()[:200]})")
+            wrong.append(
+                f"exit code 2, and files changed: {', '.join(changed)[:200]} ({said.strip()[:200]})"
+            )
     else:
         parts = sorted(name for name in after if name.endswith(".part") and name not in before)
         if parts:

@@ -1,4 +1,5 @@
-"""Changes that make a valid input wrong, or right in an unusual way: of bytes, of text, of trees, of archives.
+"""Changes that make a valid input wrong, or right in an unusual way: of bytes, of text, of trees,
+of archives.
 
 Every function takes a `random.Random`, so that a case is a function of its seed and its number.
 """
@@ -15,18 +16,92 @@ from pathlib import Path
 import numpy as np
 
 ODD_NUMBERS = [
-    "0", "-0.0", "-1", "1e-308", "5e-324", "1e308", "1e309", "-1e309", "nan", "NaN", "inf", "-inf", "Infinity", ".nan",
-    "2147483648", "9223372036854775808", "-9223372036854775809", "1" * 400, "1" * 5000, "0x1F", "0o17", "1_000", "1e",
-    "+5", "0.1.2", "360.5", "91", "1.7976931348623157e308", "4294967296", "1e15", "1e22", "-273.16", "٣", "½", "1e-400",
+    "0",
+    "-0.0",
+    "-1",
+    "1e-308",
+    "5e-324",
+    "1e308",
+    "1e309",
+    "-1e309",
+    "nan",
+    "NaN",
+    "inf",
+    "-inf",
+    "Infinity",
+    ".nan",
+    "2147483648",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "1" * 400,
+    "1" * 5000,
+    "0x1F",
+    "0o17",
+    "1_000",
+    "1e",
+    "+5",
+    "0.1.2",
+    "360.5",
+    "91",
+    "1.7976931348623157e308",
+    "4294967296",
+    "1e15",
+    "1e22",
+    "-273.16",
+    "٣",
+    "½",
+    "1e-400",
     "0" * 60 + "1",
-]  # fmt: skip
+]
 ODD_WORDS = [
-    "", " ", "null", "~", "true", "off", "none", "all", "auto", "known", "é", "日本", "\u202e", "\ufeff", "\x1b[2J",
-    "\x00", "\x85", "a" * 300, "a" * 70_000, "../up", "/dev/null", "/proc/none", "${HOME_OF_NOBODY}", "${PATH}",
-    "<script>", "&amp;", "&a;", "*a", "&a", "!!python/object:os.system", "!!binary", "- -", "%s%n", "=1+1", "kind",
-    "[]", "{}", "'", '"', "\\", "\ud7ff", "1970-01-01", "::", "a.b[0]",
-]  # fmt: skip
-YAML_BOMB = "a: &a [x, x, x]\n" + "".join(f"{c}: &{c} [{', '.join([f'*{p}'] * 9)}]\n" for p, c in pairwise("abcdefgh"))
+    "",
+    " ",
+    "null",
+    "~",
+    "true",
+    "off",
+    "none",
+    "all",
+    "auto",
+    "known",
+    "é",
+    "日本",
+    "\u202e",
+    "\ufeff",
+    "\x1b[2J",
+    "\x00",
+    "\x85",
+    "a" * 300,
+    "a" * 70_000,
+    "../up",
+    "/dev/null",
+    "/proc/none",
+    "${HOME_OF_NOBODY}",
+    "${PATH}",
+    "<script>",
+    "&amp;",
+    "&a;",
+    "*a",
+    "&a",
+    "!!python/object:os.system",
+    "!!binary",
+    "- -",
+    "%s%n",
+    "=1+1",
+    "kind",
+    "[]",
+    "{}",
+    "'",
+    '"',
+    "\\",
+    "\ud7ff",
+    "1970-01-01",
+    "::",
+    "a.b[0]",
+]
+YAML_BOMB = "a: &a [x, x, x]\n" + "".join(
+    f"{c}: &{c} [{', '.join([f'*{p}'] * 9)}]\n" for p, c in pairwise("abcdefgh")
+)
 XML_BOMB = (
     '<?xml version="1.0"?>\n<!DOCTYPE z [<!ENTITY a "aaaaaaaaaa">'
     + "".join(f'<!ENTITY {c} "{f"&{p};" * 10}">' for p, c in pairwise("abcdefghi"))
@@ -66,7 +141,9 @@ def bytes_changed(data, draw):
         6: lambda: data[:at] + draw.randbytes(draw.choice([1, 4, 300])) + data[at:],
         7: lambda: data[:at] + bytes(to - at) + data[to:],
         8: lambda: gzip.compress(data[: max(1, at)]),
-        9: lambda: data.decode("utf-8", "replace").encode(draw.choice(["utf-16", "utf-32", "utf-8-sig"])),
+        9: lambda: data.decode("utf-8", "replace").encode(
+            draw.choice(["utf-16", "utf-32", "utf-8-sig"])
+        ),
         10: lambda: draw.randbytes(draw.choice([0, 1, 100, 5000])),
         11: lambda: data[at:] + data[:at],
     }.get(how, lambda: data[:at])()
@@ -85,7 +162,8 @@ def _words(text):
 
 
 def text_changed(data, draw):
-    """A word replaced by an odd or another one of the file, lines lost, doubled or exchanged, deep nesting."""
+    """A word replaced by an odd or another one of the file, lines lost, doubled or exchanged, deep
+    nesting."""
     text = data.decode("utf-8", "surrogateescape")
     how = draw.randrange(10)
     if how < 6:
@@ -94,9 +172,12 @@ def text_changed(data, draw):
             return data + draw.choice(ODD_WORDS).encode()
         a, b = draw.choice(spans)
         other = slice(*draw.choice(spans))
-        new = [draw.choice(ODD_NUMBERS), draw.choice(ODD_NUMBERS), draw.choice(ODD_WORDS), text[other]][
-            draw.randrange(4)
-        ]
+        new = [
+            draw.choice(ODD_NUMBERS),
+            draw.choice(ODD_NUMBERS),
+            draw.choice(ODD_WORDS),
+            text[other],
+        ][draw.randrange(4)]
         text = text[:a] + new + text[b:]
     else:
         lines = text.split("\n")
@@ -108,7 +189,9 @@ def text_changed(data, draw):
         elif how == 8:
             lines[k], lines[other] = lines[other], lines[k]
         else:
-            deep = draw.choice(["[", "{a: ", "- ", "<a>", "(", '{"a":', '"']) * draw.choice([30, 3000])
+            deep = draw.choice(["[", "{a: ", "- ", "<a>", "(", '{"a":', '"']) * draw.choice(
+                [30, 3000]
+            )
             lines[k] = lines[k][: draw.randrange(len(lines[k]) + 1)] + deep
         text = "\n".join(lines)
     return text.encode("utf-8", "surrogateescape")
@@ -124,14 +207,22 @@ def xml_changed(data, draw):
     if draw.random() > 0.12:
         return text_changed(data, draw)
     body = data[data.find(b"?>") + 2 :] if b"?>" in data else data
-    body = body.replace(b">", f">&{draw.choice('ai')};".encode(), 1) if draw.random() < 0.5 else body
+    body = (
+        body.replace(b">", f">&{draw.choice('ai')};".encode(), 1) if draw.random() < 0.5 else body
+    )
     return draw.choice([XML_BOMB, XML_OUTSIDE]).encode() + body
 
 
 def _nodes(tree, path=()):
     """The paths to all values of a tree."""
     yield path
-    pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    pairs = (
+        tree.items()
+        if isinstance(tree, dict)
+        else enumerate(tree)
+        if isinstance(tree, list)
+        else ()
+    )
     for key, value in pairs:
         yield from _nodes(value, (*path, key))
 
@@ -183,7 +274,8 @@ def tree_saved(data, draw):
 
 
 def json_changed(data, draw):
-    """The tree of a JSON file changed, some times its text as well; of what is no JSON any more, the text."""
+    """The tree of a JSON file changed, some times its text as well; of what is no JSON any more,
+    the text."""
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError):
@@ -195,7 +287,8 @@ def json_changed(data, draw):
 
 
 def zip_changed(data, draw):
-    """A member of an archive changed, lost, doubled or grown, with sums that fit; or the bytes of the archive."""
+    """A member of an archive changed, lost, doubled or grown, with sums that fit; or the bytes of
+    the archive."""
     if draw.random() < 0.4:
         return bytes_changed(data, draw)
     try:

@@ -26,7 +26,12 @@ def test_what_is_not_changed_is_taken(family, valid, tmp_path, monkeypatch):
     monkeypatch.setattr(fuzz_cases, "tree_saved", lambda data, draw: data)
     ends = {}
     findings(
-        valid, "as it is", range(8), tmp_path, family, lambda number, code, said: ends.update({number: (code, said)})
+        valid,
+        "as it is",
+        range(8),
+        tmp_path,
+        family,
+        lambda number, code, said: ends.update({number: (code, said)}),
     )
     taken = [number for number, (code, said) in ends.items() if code == 0 and not said]
     assert len(taken) >= 4, ends

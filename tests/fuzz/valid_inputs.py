@@ -1,4 +1,5 @@
-"""Valid inputs of every kind, made here by the program's own writers, and by hand where it only reads."""
+"""Valid inputs of every kind, made here by the program's own writers, and by hand where it only
+reads."""
 
 import copy
 import gzip
@@ -57,7 +58,11 @@ def rich():
         "data": {"kind": "measured", "hold_out": 0.2},
         "curation": [{"kind": "random", "num": 3}],
         "defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.1}],
-        "attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 3}, {"kind": "neuron-votes"}],
+        "attacks": [
+            {"kind": "closed-form"},
+            {"kind": "dlg", "starts": 2, "iterations": 3},
+            {"kind": "neuron-votes"},
+        ],
         "server_optimiser": {"kind": "fedadam"},
         "availability": {"kind": "always"},
         "threat": {"n_targets": 2},
@@ -68,7 +73,13 @@ def rich():
 def radio_only():
     study = tiny()
     del study["learning"]
-    study["world"]["city"] = {"kind": "grid", "width_m": 400, "height_m": 300, "block_m": 80, "street_m": 20}
+    study["world"]["city"] = {
+        "kind": "grid",
+        "width_m": 400,
+        "height_m": 300,
+        "block_m": 80,
+        "street_m": 20,
+    }
     study["world"]["ues"]["mobility"] = {"kind": "manhattan"}
     del study["world"]["radio"]["measurement_noise_db"]
     study["world"]["radio"]["handover"] = {}
@@ -86,27 +97,42 @@ def live():
         for step in way:
             node = node.setdefault(step, {})
         node[last] = copy.deepcopy(value)
-    few = dict.fromkeys(("train_worlds", "tune_worlds", "tune_evaluations", "eval_worlds", "held_out"), 1)
+    few = dict.fromkeys(
+        ("train_worlds", "tune_worlds", "tune_evaluations", "eval_worlds", "held_out"), 1
+    )
     study["train"]["task"] |= few
     return study
 
 
 def claims():
     rules = [
-        {"kind": "order", "key": "attack.closed-form.sqrt_sw1.mean", "labels": ["1 h", "24 h", "7 d"]},
-        {"kind": "within", "key": "attack.closed-form.sqrt_sw1.mean", "labels": ["1 h"], "tolerance": 1.5},
+        {
+            "kind": "order",
+            "key": "attack.closed-form.sqrt_sw1.mean",
+            "labels": ["1 h", "24 h", "7 d"],
+        },
+        {
+            "kind": "within",
+            "key": "attack.closed-form.sqrt_sw1.mean",
+            "labels": ["1 h"],
+            "tolerance": 1.5,
+        },
     ]
     return {
         "minutes": {"signal-maps/interval": 6.2},
         "claims": [
             {
-                "id": f"c{i}", "paper": "A paper", "where": "Fig. 1", "says": "Less.",
-                "scenario": "signal-maps/interval", "rule": rule,
+                "id": f"c{i}",
+                "paper": "A paper",
+                "where": "Fig. 1",
+                "says": "Less.",
+                "scenario": "signal-maps/interval",
+                "rule": rule,
             }
             | ({"value": 5.3} if i else {})
             for i, rule in enumerate(rules)
         ],
-    }  # fmt: skip
+    }
 
 
 def _policy(folder):
@@ -116,7 +142,10 @@ def _policy(folder):
     limits = {"each_min_w": 1e-9, "total_min_w": 0.0}
     card = Card(program="0", task="allocation", observe="paper", ues=3, hidden=(6,), limits=limits)
     rng = np.random.default_rng(0)
-    layers = tuple((rng.normal(size=shape).astype(np.float32), np.zeros(shape[0], np.float32)) for shape in card.shapes)
+    layers = tuple(
+        (rng.normal(size=shape).astype(np.float32), np.zeros(shape[0], np.float32))
+        for shape in card.shapes
+    )
     noise = Trajectory(rng.uniform(0.1, 1, (4, 3)), np.full((4, 3), 1 / 3), np.ones((4, 3)), 0.1)
     save_policy(Policy(card, layers, noise), folder)
 
@@ -127,13 +156,20 @@ def _shared(folder):
 
     rng = np.random.default_rng(0)
     shapes = shapes_of(SEEN, (6,), 1)
-    layers = tuple((rng.normal(size=shape).astype(np.float32), np.zeros(shape[0], np.float32)) for shape in shapes)
+    layers = tuple(
+        (rng.normal(size=shape).astype(np.float32), np.zeros(shape[0], np.float32))
+        for shape in shapes
+    )
     rule = untuned("fractional")
     policy = SharedPolicy(layers, rule, np.zeros(SEEN), np.ones(SEEN), passes=2)
     card = SharedCard(
-        program="0", limits={"each_min_w": 1e-9, "total_min_w": 0.0}, rule=rule.law.name, passes=2, hidden=(6,),
+        program="0",
+        limits={"each_min_w": 1e-9, "total_min_w": 0.0},
+        rule=rule.law.name,
+        passes=2,
+        hidden=(6,),
         parameters=tuple(rule.parameters.tolist()),
-    )  # fmt: skip
+    )
     save_shared(policy, card, folder)
 
 
@@ -163,7 +199,9 @@ def _model(file):
     shapes = {0: (16, SEEN), 2: (8, 16), 4: (1, 8)}
     weights = {}
     for layer, shape in shapes.items():
-        weights[f"actor.mu.{layer}.weight"] = torch.tensor(rng.normal(size=shape), dtype=torch.float32)
+        weights[f"actor.mu.{layer}.weight"] = torch.tensor(
+            rng.normal(size=shape), dtype=torch.float32
+        )
         weights[f"actor.mu.{layer}.bias"] = torch.zeros(shape[0])
     out = io.BytesIO()
     torch.save(weights, out)
@@ -211,15 +249,30 @@ def made(root: Path) -> dict[str, bytes]:
 
     root.mkdir(parents=True, exist_ok=True)
     files = {
-        "tiny.yaml": tiny(), "rich.yaml": rich(), "radio.yaml": radio_only(), "live.yaml": live(),
+        "tiny.yaml": tiny(),
+        "rich.yaml": rich(),
+        "radio.yaml": radio_only(),
+        "live.yaml": live(),
         "homes.yaml": with_attack(kind="re-identify", homes="homes.csv"),
-        "places.yaml": with_attack(kind="tracker", population={"kind": "places", "file": "places.csv"}),
-        "houses.geojson": buildings(), "streets.geojson": streets(), "claims.yaml": claims(), "t.csv": csv_trace(),
-        "m.csv": metres_trace(), "net.net.xml": net(), "cells.csv": cells(),
-        "sites.csv": sites(), "gains.csv": gains(), "gains.npz": gain_arrays(), "drive.csv": drive(),
-        "homes.csv": homes(), "places.csv": places(), **images(),
+        "places.yaml": with_attack(
+            kind="tracker", population={"kind": "places", "file": "places.csv"}
+        ),
+        "houses.geojson": buildings(),
+        "streets.geojson": streets(),
+        "claims.yaml": claims(),
+        "t.csv": csv_trace(),
+        "m.csv": metres_trace(),
+        "net.net.xml": net(),
+        "cells.csv": cells(),
+        "sites.csv": sites(),
+        "gains.csv": gains(),
+        "gains.npz": gain_arrays(),
+        "drive.csv": drive(),
+        "homes.csv": homes(),
+        "places.csv": places(),
+        **images(),
         **{name: (BUNDLED / example).read_bytes() for name, example in TRACES.items()},
-    }  # fmt: skip
+    }
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(exist_ok=True)
@@ -235,4 +288,6 @@ def made(root: Path) -> dict[str, bytes]:
     report(root / "done")
     _stopped(tiny(), root / "half")
     _stopped(radio_only(), root / "heard")
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()
+    }

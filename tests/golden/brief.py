@@ -1,4 +1,5 @@
-"""Every built-in study made short enough for a test: its first point, two rounds, small models, a small training."""
+"""Every built-in study made short enough for a test: its first point, two rounds, small models, a
+small training."""
 
 from __future__ import annotations
 
@@ -20,30 +21,53 @@ TICKS = 10
 """of a study without learning"""
 TRAINED = " (training)"
 """what is added to the name of a study whose training is played"""
-_TRAINING = {"train.steps": 4, "train.eval_every": 2, "train.task.held_out": 1, "train.task.eval_worlds": 1}
-_ONLINE = {"train.task.train_worlds": 1, "train.task.tune_worlds": 1, "train.task.tune_evaluations": 10}
+_TRAINING = {
+    "train.steps": 4,
+    "train.eval_every": 2,
+    "train.task.held_out": 1,
+    "train.task.eval_worlds": 1,
+}
+_ONLINE = {
+    "train.task.train_worlds": 1,
+    "train.task.tune_worlds": 1,
+    "train.task.tune_evaluations": 10,
+}
 _VILLAGE = {"world.ues.count": 6, "world.city": {"kind": "town", "width_m": 600, "height_m": 600}}
 _ALONE: dict[str, dict[str, Any]] = {
     "power/next-door": _VILLAGE,
     "power/next-door (training)": _VILLAGE,
     "power/next-door-all": _VILLAGE,
     "power/next-door-all (training)": _VILLAGE,
-    "power/pedestrians" + TRAINED: {"train.task.limits.each_min_w": 2e-5},  # with more, two rounds have no noise
+    "power/pedestrians" + TRAINED: {
+        "train.task.limits.each_min_w": 2e-5
+    },  # with more, two rounds have no noise
     "power/switch": _VILLAGE,
     "power/switch (training)": _VILLAGE,
-    "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]},
+    "campus-public": {
+        "learning.attacks": [
+            {"kind": "closed-form"},
+            {"kind": "dlg", "starts": 1, "iterations": 20},
+        ]
+    },
 }
 """what is shortened in one study alone"""
 _WHOLE = {
-    "rsrp-dp/budget", "rsrp-dp/clip", "rsrp-dp/labels", "rsrp-dp/membership", "rsrp-dp/noise", "signal-maps/interval",
+    "rsrp-dp/budget",
+    "rsrp-dp/clip",
+    "rsrp-dp/labels",
+    "rsrp-dp/membership",
+    "rsrp-dp/noise",
+    "signal-maps/interval",
     "uploads/stragglers",
-}  # fmt: skip
+}
 """whose time is not cut: the first rounds have no data"""
 
 
 def names() -> list[str]:
     """All built-in studies; one with a training stands twice, as a run and as a training."""
-    return [name for one in bundled() for name in ([one, one + TRAINED] if load_train(one) else [one])]
+    return [
+        name for one in bundled() for name in ([one, one + TRAINED] if load_train(one) else [one])
+    ]
 
 
 def load_train(name: str) -> bool:
@@ -73,7 +97,9 @@ def _short(name: str, study: Study) -> dict[str, Any]:
     if learning is None:
         return {"world.duration_s": TICKS * study.world.tick_s}
     short: dict[str, Any] = {"learning.rounds": ROUNDS}
-    cut = name not in _WHOLE and study.world.ues.mobility.kind_name() != "replay"  # traces begin when they do
+    cut = (
+        name not in _WHOLE and study.world.ues.mobility.kind_name() != "replay"
+    )  # traces begin when they do
     if cut and lasts_s is not None and lasts_s > ROUNDS * study.round_s:
         short["world.duration_s"] = ROUNDS * study.round_s
     kind = learning.learner.kind_name()
@@ -92,7 +118,11 @@ def _short(name: str, study: Study) -> dict[str, Any]:
 
 def _training(study: Study) -> dict[str, Any]:
     how = study.train or Train()
-    return _TRAINING | {"train.agent.learning_starts": 2} | (_ONLINE if how.task.kind_name() == "online" else {})
+    return (
+        _TRAINING
+        | {"train.agent.learning_starts": 2}
+        | (_ONLINE if how.task.kind_name() == "online" else {})
+    )
 
 
 def play(name: str, folder: Path, changes: dict[str, Any] | None = None) -> tuple[str, ...]:
@@ -100,6 +130,10 @@ def play(name: str, folder: Path, changes: dict[str, Any] | None = None) -> tupl
     study = brief(name, changes)
     if name.endswith(TRAINED):
         train(study, [0], folder, lambda _: None, folder.with_name(f"{folder.name}-cache"))
-        return tuple(file for file in compared(TRAINING) if file.endswith((".csv", ".json")) and file != "policy.json")
+        return tuple(
+            file
+            for file in compared(TRAINING)
+            if file.endswith((".csv", ".json")) and file != "policy.json"
+        )
     run(study, folder)
     return tuple(compared(RUN))

@@ -1,10 +1,12 @@
-"""Play the built-in studies briefly, and compare every bit with what they gave before; a command of developers.
+"""Play the built-in studies briefly, and compare every bit with what they gave before; a command of
+developers.
 
-`python tests/golden/golden.py [STUDY ...]` prints what moved, and ends with 1 if anything did; `--renew` keeps what it
-finds instead. A name stands for its study, another word for all whose names contain it. Libraries are held to kernels
-that every x86-64 processor has, and the file says on which machine each study was played: numbers of other kernels or
-versions are not compared (2), those of another processor with a word. `--file FILE` keeps and compares in another file:
-one that is made here, before a change.
+`python tests/golden/golden.py [STUDY ...]` prints what moved, and ends with 1 if anything did;
+`--renew` keeps what it finds instead. A name stands for its study, another word for all whose names
+contain it. Libraries are held to kernels that every x86-64 processor has, and the file says on
+which machine each study was played: numbers of other kernels or versions are not compared (2),
+those of another processor with a word. `--file FILE` keeps and compares in another file: one that
+is made here, before a change.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ from sketch import Sketch, differences, sketch
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden.json"
 MOST_TOLD = 8
-REMEDY = "make numbers here before the change, `--renew --file FILE`, and compare with them, `--file FILE`"
+REMEDY = (
+    "make numbers here before the change, `--renew --file FILE`, and compare with them, "
+    "`--file FILE`"
+)
 
 
 def kept(path: Path = GOLDEN) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, Any]]]:
@@ -47,9 +52,13 @@ def played(name: str, folder: Path, changes: dict[str, Any] | None = None) -> Sk
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help="names, or words of names (default: all)")
+    parser.add_argument(
+        "studies", nargs="*", metavar="STUDY", help="names, or words of names (default: all)"
+    )
     parser.add_argument("--renew", action="store_true", help="keep what is found")
-    parser.add_argument("--file", type=Path, default=GOLDEN, help="where numbers are kept (default: golden.json)")
+    parser.add_argument(
+        "--file", type=Path, default=GOLDEN, help="where numbers are kept (default: golden.json)"
+    )
     args = parser.parse_args()
     (machines, studies), here, moved = kept(args.file), machine(), 0
     chosen = [name for name in names() if _is_chosen(name, args.studies)]
@@ -68,15 +77,26 @@ def main() -> int:
         lines = differences(name, studies.get(name, {}).get("files", {}), found)
         moved += bool(lines)
         few = lines[:MOST_TOLD] if name in studies else []
-        print("\n".join([f"{name}: {time.process_time() - began:.1f} s, {len(lines)} differences", *few]), flush=True)
+        print(
+            "\n".join(
+                [f"{name}: {time.process_time() - began:.1f} s, {len(lines)} differences", *few]
+            ),
+            flush=True,
+        )
         if args.renew:  # after every study: it can be stopped
             studies[name] = {"machine": key_of(here), "files": found}
-            _write(args.file, machines | {key_of(here): here}, {of: studies[of] for of in names() if of in studies})
+            _write(
+                args.file,
+                machines | {key_of(here): here},
+                {of: studies[of] for of in names() if of in studies},
+            )
     return 0 if args.renew else int(moved > 0)
 
 
 def _is_chosen(name: str, words: list[str]) -> bool:
-    return not words or any(word == name or (word in name and word not in names()) for word in words)
+    return not words or any(
+        word == name or (word in name and word not in names()) for word in words
+    )
 
 
 def key_of(of: dict[str, str]) -> str:
@@ -85,31 +105,45 @@ def key_of(of: dict[str, str]) -> str:
 
 
 def refused(
-    path: Path, machines: dict[str, dict[str, str]], studies: dict[str, Any], chosen: list[str], here: dict[str, str]
+    path: Path,
+    machines: dict[str, dict[str, str]],
+    studies: dict[str, Any],
+    chosen: list[str],
+    here: dict[str, str],
 ) -> str:
     """Why bits cannot be compared, in a line; empty: they can."""
     if missing := [name for name in chosen if name not in studies]:
         return f"{path}: has no numbers of {', '.join(missing)}; {REMEDY}"
     for name in chosen:
         if differs := elsewhere(machines[studies[name]["machine"]], here):
-            return f"{path}: {name} was played on another machine, whose last digits are others ({differs}); {REMEDY}"
+            return (
+                f"{path}: {name} was played on another machine, whose last digits are others "
+                f"({differs}); {REMEDY}"
+            )
     return ""
 
 
 def warned(
-    path: Path, machines: dict[str, dict[str, str]], studies: dict[str, Any], chosen: list[str], here: dict[str, str]
+    path: Path,
+    machines: dict[str, dict[str, str]],
+    studies: dict[str, Any],
+    chosen: list[str],
+    here: dict[str, str],
 ) -> str:
-    """That another processor played them with the same kernels, in a line; empty: it was this one."""
+    """That another processor played them with the same kernels, in a line; empty: it was this
+    one."""
     others = {machines[studies[name]["machine"]][PROCESSOR] for name in chosen} - {here[PROCESSOR]}
     if not others:
         return ""
     return (
-        f"{path}: was played by {'; '.join(sorted(others))}, with the same kernels; what moves a little may be this "
-        f"processor ({here[PROCESSOR]}); to be sure {REMEDY}"
+        f"{path}: was played by {'; '.join(sorted(others))}, with the same kernels; what moves a "
+        f"little may be this processor ({here[PROCESSOR]}); to be sure {REMEDY}"
     )
 
 
-def _write(path: Path, machines: dict[str, dict[str, str]], studies: dict[str, dict[str, Any]]) -> None:
+def _write(
+    path: Path, machines: dict[str, dict[str, str]], studies: dict[str, dict[str, Any]]
+) -> None:
     """A line a column; machines that made none of the studies are left out."""
     used = {key: machines[key] for key in sorted({of["machine"] for of in studies.values()})}
     lines = ["{", f'"machines": {json.dumps(used)},', '"studies": {']
@@ -117,7 +151,10 @@ def _write(path: Path, machines: dict[str, dict[str, str]], studies: dict[str, d
         lines.append(f' {json.dumps(study)}: {{"machine": {json.dumps(of["machine"])}, "files": {{')
         for j, (name, one) in enumerate(of["files"].items()):
             lines.append(f'  {json.dumps(name)}: {{"rows": {one["rows"]}, "columns": {{')
-            columns = [f"   {json.dumps(key)}: {json.dumps(values)}" for key, values in one["columns"].items()]
+            columns = [
+                f"   {json.dumps(key)}: {json.dumps(values)}"
+                for key, values in one["columns"].items()
+            ]
             lines += [",\n".join(columns), f"  }}}}{',' if j + 1 < len(of['files']) else ''}"]
         lines.append(f" }}}}{',' if i + 1 < len(studies) else ''}")
     path.write_text("\n".join([*lines, "}}", ""]))

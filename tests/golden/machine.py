@@ -1,4 +1,5 @@
-"""What the last digits of numbers hang on: the processor, and which of their kernels the libraries choose for it."""
+"""What the last digits of numbers hang on: the processor, and which of their kernels the libraries
+choose for it."""
 
 from __future__ import annotations
 
@@ -10,12 +11,20 @@ from pathlib import Path
 from typing import Any
 
 PLAIN = {
-    "OPENBLAS_CORETYPE": "Prescott", "OPENBLAS_NUM_THREADS": "1", "OPENBLAS_L2_SIZE": "512", "OMP_NUM_THREADS": "1",
-    "ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41",
-    "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR", "NUMBA_CPU_NAME": "generic",
-    "NUMBA_CPU_FEATURES": "", "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-AVX,-FMA,-FMA4,-AVX512F",
-}  # fmt: skip
-"""kernels that every x86-64 processor has: one with them gives the last digits of another, as far as libraries obey"""
+    "OPENBLAS_CORETYPE": "Prescott",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OPENBLAS_L2_SIZE": "512",
+    "OMP_NUM_THREADS": "1",
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+    "NUMBA_CPU_NAME": "generic",
+    "NUMBA_CPU_FEATURES": "",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-AVX,-FMA,-FMA4,-AVX512F",
+}
+"""kernels that every x86-64 processor has: one with them gives the last digits of another, as far
+as libraries obey"""
 PROCESSOR = "processor"
 OF_LIBRARIES = ("numpy", "scipy", "torch", "numba", "scikit-learn", "POT", "pyproj", "shapely")
 
@@ -33,19 +42,28 @@ def machine() -> dict[str, str]:
     import torch
     from threadpoolctl import threadpool_info
 
-    blas = sorted({str(each.get("architecture")) for each in threadpool_info() if each["user_api"] == "blas"})
+    blas = sorted(
+        {str(each.get("architecture")) for each in threadpool_info() if each["user_api"] == "blas"}
+    )
     found: dict[str, Any] = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[call-overload]
     return {
-        PROCESSOR: _processor(), "OpenBLAS": " ".join(blas), "torch kernels": torch.backends.cpu.get_cpu_capability(),
-        "numpy kernels": " ".join(_on(found)), "numba kernels": str(numba.config.CPU_NAME or "host"),
-        "C library": " ".join(platform.libc_ver()), "Python": platform.python_version(),
-    } | {name: version(name) for name in OF_LIBRARIES}  # fmt: skip
+        PROCESSOR: _processor(),
+        "OpenBLAS": " ".join(blas),
+        "torch kernels": torch.backends.cpu.get_cpu_capability(),
+        "numpy kernels": " ".join(_on(found)),
+        "numba kernels": str(numba.config.CPU_NAME or "host"),
+        "C library": " ".join(platform.libc_ver()),
+        "Python": platform.python_version(),
+    } | {name: version(name) for name in OF_LIBRARIES}
 
 
 def _on(found: dict[str, Any]) -> list[str]:
     """Vector units that numpy uses: what it was built for and what it found and may use."""
     off = os.environ.get("NPY_DISABLE_CPU_FEATURES", "").split()
-    return [*found.get("baseline", ()), *(unit for unit in found.get("found", ()) if unit not in off)]
+    return [
+        *found.get("baseline", ()),
+        *(unit for unit in found.get("found", ()) if unit not in off),
+    ]
 
 
 def _processor() -> str:
@@ -60,6 +78,11 @@ def _processor() -> str:
 
 
 def elsewhere(made_on: dict[str, str], here: dict[str, str]) -> str:
-    """What of the kernels and versions that made numbers differs from those here; empty: nothing does."""
-    keys = [key for key in {**made_on, **here} if key != PROCESSOR and made_on.get(key) != here.get(key)]
-    return "; ".join(f"{key}: {made_on.get(key, 'none')} there, {here.get(key, 'none')} here" for key in keys)
+    """What of the kernels and versions that made numbers differs from those here; empty: nothing
+    does."""
+    keys = [
+        key for key in {**made_on, **here} if key != PROCESSOR and made_on.get(key) != here.get(key)
+    ]
+    return "; ".join(
+        f"{key}: {made_on.get(key, 'none')} there, {here.get(key, 'none')} here" for key in keys
+    )

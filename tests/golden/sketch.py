@@ -1,9 +1,11 @@
-"""A folder of results in few numbers, and two such sketches compared: every bit, or what holds on every processor.
+"""A folder of results in few numbers, and two such sketches compared: every bit, or what holds on
+every processor.
 
-Vector units and libraries of linear algebra sum in other orders on other processors. What follows from last digits may
-then be anything: ranks of near ties, steps of an optimiser until it stands still, whom an attack names. What holds is
-the world: where UEs are, and what they measure. Those are continuous functions of seeded draws (the RSRP of the
-strongest cell is one; which cell is the strongest is none), and no training comes before them.
+Vector units and libraries of linear algebra sum in other orders on other processors. What follows
+from last digits may then be anything: ranks of near ties, steps of an optimiser until it stands
+still, whom an attack names. What holds is the world: where UEs are, and what they measure. Those
+are continuous functions of seeded draws (the RSRP of the strongest cell is one; which cell is the
+strongest is none), and no training comes before them.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from scenarios.app.rerun import values_in
 WORLD = {"links.csv": ("x_m", "y_m", "rsrp_dbm"), "tracks.csv": ("time_s", "x_m", "y_m")}
 """file -> its columns that are the same on every processor but for rounding"""
 TOLERANCE = 1e-3
-"""share of a mean by which one of them may move: room for a row that observes past a corner on one processor alone"""
+"""share of a mean by which one of them may move: room for a row that observes past a corner on one
+processor alone"""
 _DIGITS = 9
 
 Sketch = dict[str, dict[str, Any]]
-"""file -> rows, and columns: name -> [digest of what is written, mean of the finite numbers if there are any]"""
+"""file -> rows, and columns: name -> [digest of what is written, mean of the finite numbers if
+there are any]"""
 
 
 def sketch(folder: Path, files: Sequence[str]) -> Sketch:
@@ -36,7 +40,10 @@ def sketch(folder: Path, files: Sequence[str]) -> Sketch:
             columns = values_in(folder / name)
             rows = max(map(len, columns.values()), default=0)
             if rows:
-                found[name] = {"rows": rows, "columns": {key: column(values) for key, values in columns.items()}}
+                found[name] = {
+                    "rows": rows,
+                    "columns": {key: column(values) for key, values in columns.items()},
+                }
     return found
 
 
@@ -54,7 +61,10 @@ def column(values: Sequence[Any]) -> list[Any]:
 
 def differences(study: str, golden: Sketch, found: Sketch) -> list[str]:
     """A line for each file, and each column, of which anything differs."""
-    lines = [f"{study}: {name}: only in {_one(golden, name)} run" for name in sorted(golden.keys() ^ found.keys())]
+    lines = [
+        f"{study}: {name}: only in {_one(golden, name)} run"
+        for name in sorted(golden.keys() ^ found.keys())
+    ]
     for name in (name for name in golden if name in found):
         was, now = golden[name], found[name]
         if was["rows"] != now["rows"]:
@@ -71,11 +81,16 @@ def differences(study: str, golden: Sketch, found: Sketch) -> list[str]:
 
 
 def other_world(study: str, golden: Sketch, found: Sketch) -> list[str]:
-    """A line for each column of the world whose mean differs by more than a processor can make it."""
+    """A line for each column of the world whose mean differs by more than a processor can make
+    it."""
     lines = []
-    for name, key in ((file, key) for file, keys in WORLD.items() if file in golden for key in keys):
+    for name, key in (
+        (file, key) for file, keys in WORLD.items() if file in golden for key in keys
+    ):
         was, now = (of.get(name, {"columns": {}})["columns"].get(key, []) for of in (golden, found))
-        same = len(was) == len(now) and (len(was) < 2 or abs(was[1] - now[1]) <= TOLERANCE * abs(was[1]))
+        same = len(was) == len(now) and (
+            len(was) < 2 or abs(was[1] - now[1]) <= TOLERANCE * abs(was[1])
+        )
         if not same:
             lines.append(f"{study}: {name}, column {key}: {_moved(was, now)}")
     return lines

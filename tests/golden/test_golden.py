@@ -1,7 +1,8 @@
-"""Every built-in study is played briefly: it plays its rounds, scores its model, and its world is the golden one.
+"""Every built-in study is played briefly: it plays its rounds, scores its model, and its world is
+the golden one.
 
-Nothing else is compared here, since it hangs on the processor: `sketch.py` says why. What moves at all, and on which
-machine, is what `python tests/golden/golden.py` tells developers.
+Nothing else is compared here, since it hangs on the processor: `sketch.py` says why. What moves at
+all, and on which machine, is what `python tests/golden/golden.py` tells developers.
 """
 
 import json
@@ -16,25 +17,80 @@ from golden import GOLDEN, golden, kept, key_of, played, refused, warned
 from sketch import TOLERANCE, column, differences, other_world, sketch
 
 SLOW = {
-    "city/asynchronous", "cities/pedestrians", "power/city (training)", "radio/calibration", "rsrp-dp/budget",
-    "rsrp-dp/noise", "signal-maps/interval", "signal-maps/santa-monica/batch-size", "signal-maps/santa-monica/interval",
-    "signal-maps/santa-monica/ranking", "signal-maps/santa-monica/users", "tracking/names", "useful/drives",
-    "useful/geolife", "useful/santa-monica", "city/sums", "city/crowd", "city/crowd-uplink", "replay",
-    "campus-public", "campus/settings", "cities/town-radio-maps", "cities/town-rsrp-dp", "cities/town-signal-maps",
+    "city/asynchronous",
+    "cities/pedestrians",
+    "power/city (training)",
+    "radio/calibration",
+    "rsrp-dp/budget",
+    "rsrp-dp/noise",
+    "signal-maps/interval",
+    "signal-maps/santa-monica/batch-size",
+    "signal-maps/santa-monica/interval",
+    "signal-maps/santa-monica/ranking",
+    "signal-maps/santa-monica/users",
+    "tracking/names",
+    "useful/drives",
+    "useful/geolife",
+    "useful/santa-monica",
+    "city/sums",
+    "city/crowd",
+    "city/crowd-uplink",
+    "replay",
+    "campus-public",
+    "campus/settings",
+    "cities/town-radio-maps",
+    "cities/town-rsrp-dp",
+    "cities/town-signal-maps",
     "density/midtown",
-    "lapa/mnist-privacy", "radio-maps/etoile", "radio-maps/leak", "radio-maps/munich", "radio-maps/noise",
-    "radio-maps/rho", "radio-maps/theory", "radio-maps/train", "rsrp-dp/clip", "rsrp-dp/cork", "rsrp-dp/labels",
-    "rsrp-dp/santa-monica", "tracking/check-ins", "tracking/drives", "tracking/people", "tracking/taxis",
-    "useful/leakage", "power/pedestrians (training)",
-    "city", "tracking/city", "radio-maps/moving", "cities/town-density", "power/paper (training)",
-    "rsrp-dp/membership", "lapa/mnist", "power/streets (training)", "cities/munich",
-    "lapa/guarantee", "lapa/heterogeneity", "lapa/initial-noise", "lapa/noise-control", "signal-maps/diverse",
-    "signal-maps/epochs", "signal-maps/farthest", "signal-maps/santa-monica/defenses", "signal-maps/users",
-    "signal-maps/batch-size", "signal-maps/starts", "density/cities", "lapa/fashion",
-    "power/next-door", "power/next-door (training)", "power/next-door-all", "power/next-door-all (training)",
+    "lapa/mnist-privacy",
+    "radio-maps/etoile",
+    "radio-maps/leak",
+    "radio-maps/munich",
+    "radio-maps/noise",
+    "radio-maps/rho",
+    "radio-maps/theory",
+    "radio-maps/train",
+    "rsrp-dp/clip",
+    "rsrp-dp/cork",
+    "rsrp-dp/labels",
+    "rsrp-dp/santa-monica",
+    "tracking/check-ins",
+    "tracking/drives",
+    "tracking/people",
+    "tracking/taxis",
+    "useful/leakage",
+    "power/pedestrians (training)",
+    "city",
+    "tracking/city",
+    "radio-maps/moving",
+    "cities/town-density",
+    "power/paper (training)",
+    "rsrp-dp/membership",
+    "lapa/mnist",
+    "power/streets (training)",
+    "cities/munich",
+    "lapa/guarantee",
+    "lapa/heterogeneity",
+    "lapa/initial-noise",
+    "lapa/noise-control",
+    "signal-maps/diverse",
+    "signal-maps/epochs",
+    "signal-maps/farthest",
+    "signal-maps/santa-monica/defenses",
+    "signal-maps/users",
+    "signal-maps/batch-size",
+    "signal-maps/starts",
+    "density/cities",
+    "lapa/fashion",
+    "power/next-door",
+    "power/next-door (training)",
+    "power/next-door-all",
+    "power/next-door-all (training)",
     "power/switch",
-    "signal-maps/santa-monica/diverse", "signal-maps/santa-monica/epochs", "signal-maps/santa-monica/farthest",
-}  # fmt: skip
+    "signal-maps/santa-monica/diverse",
+    "signal-maps/santa-monica/epochs",
+    "signal-maps/santa-monica/farthest",
+}
 """what takes more than two seconds, or differs from another by a number alone"""
 SMALL = "cities/sensors"
 
@@ -62,8 +118,13 @@ def test_a_short_run_plays_and_its_world_is_the_golden_one(name, tmp_path):
     if study.learning is None:
         assert summary["radio.samples"] > 0
         return
-    kind, lasts_s = study.learning.learner.kind_name(), study.world.duration_s  # a trace lasts as long as it does
-    possible = lasts_s // study.round_s if lasts_s else 1 if kind == "density" else ROUNDS  # people are asked once
+    kind, lasts_s = (
+        study.learning.learner.kind_name(),
+        study.world.duration_s,
+    )  # a trace lasts as long as it does
+    possible = (
+        lasts_s // study.round_s if lasts_s else 1 if kind == "density" else ROUNDS
+    )  # people are asked once
     assert summary["rounds.played"] == min(ROUNDS, possible)
     said = {"density": "rank_correlation", "image-net": "accuracy_percent"}.get(kind, "rmse_db")
     assert summary[f"utility.{said}"] is not None
@@ -82,19 +143,30 @@ def test_every_study_has_golden_numbers_and_nothing_else_has():
 
 def test_another_seed_is_another_world(tmp_path):
     found = played(SMALL, tmp_path / "run", {"seed": brief(SMALL).seed + 1})
-    moved = {line.split(", column ")[1].split(":")[0] for line in other_world(SMALL, golden()[SMALL], found)}
+    moved = {
+        line.split(", column ")[1].split(":")[0]
+        for line in other_world(SMALL, golden()[SMALL], found)
+    }
     assert moved == {"x_m", "y_m", "rsrp_dbm"}
 
 
 def sketches(was, now, name="rsrp_dbm", file="links.csv"):
     """Two sketches of one column."""
-    return tuple({file: {"rows": len(cells), "columns": {name: column(cells)}}} for cells in (was, now))
+    return tuple(
+        {file: {"rows": len(cells), "columns": {name: column(cells)}}} for cells in (was, now)
+    )
 
 
 def test_rounding_is_found_by_the_command_and_allowed_in_a_world():
     values = [float(v) for v in np.random.default_rng(1).normal(-90, 10, 1000)]
-    for by, is_other in ((1e-9, False), (0.9 * TOLERANCE * 90_000, False), (1.2 * TOLERANCE * 90_000, True)):
-        one, two = sketches([repr(v) for v in values], [repr(values[0] + by), *map(repr, values[1:])])
+    for by, is_other in (
+        (1e-9, False),
+        (0.9 * TOLERANCE * 90_000, False),
+        (1.2 * TOLERANCE * 90_000, True),
+    ):
+        one, two = sketches(
+            [repr(v) for v in values], [repr(values[0] + by), *map(repr, values[1:])]
+        )
         assert bool(other_world("study", one, two)) == is_other
         (line,) = differences("study", one, two)
         assert line.startswith("study: links.csv, column rsrp_dbm: ")
@@ -103,12 +175,15 @@ def test_rounding_is_found_by_the_command_and_allowed_in_a_world():
 @pytest.mark.parametrize(
     ("was", "now", "said"),
     [
-        (["1", "2"], ["1", "3"], "mean was 1.5, is 2"), (["1", "2"], ["2", "1"], "other values"),
-        (["a", "b"], ["a", "c"], "other values"), (["1.5", ""], ["", "1.5"], "other values"),
-        (["1.5", "inf"], ["1.5", "-inf"], "other values"), (["1.5", "2"], ["a", "2"], "other kinds of values"),
+        (["1", "2"], ["1", "3"], "mean was 1.5, is 2"),
+        (["1", "2"], ["2", "1"], "other values"),
+        (["a", "b"], ["a", "c"], "other values"),
+        (["1.5", ""], ["", "1.5"], "other values"),
+        (["1.5", "inf"], ["1.5", "-inf"], "other values"),
+        (["1.5", "2"], ["a", "2"], "other kinds of values"),
         (["2.5"], ["2.50001"], "mean was 2.5, is 2.50001"),
     ],
-)  # fmt: skip
+)
 def test_the_command_compares_exactly(was, now, said):
     one, two = sketches(was, now, "k", "a.csv")
     assert differences("s", one, deepcopy(one)) == []
@@ -120,7 +195,8 @@ def test_the_command_compares_exactly(was, now, said):
 
 
 def test_no_bits_of_other_kernels_or_versions_are_compared():
-    """One line says what differs, and the remedy; of another processor with the same kernels a line warns."""
+    """One line says what differs, and the remedy; of another processor with the same kernels a line
+    warns."""
     here = {"processor": "A", "OpenBLAS": "Katmai", "numpy": "2.4.6"}
 
     def lines(made_on, chosen=("x",)):
@@ -132,10 +208,17 @@ def test_no_bits_of_other_kernels_or_versions_are_compared():
     assert refusal.startswith(
         "golden.json: x was played on another machine, whose last digits are others (OpenBLAS: Zen "
     )
-    assert "numpy: 2.3.0 there, 2.4.6 here" in refusal and "--renew --file FILE" in refusal and "\n" not in refusal
+    assert (
+        "numpy: 2.3.0 there, 2.4.6 here" in refusal
+        and "--renew --file FILE" in refusal
+        and "\n" not in refusal
+    )
     refusal, warning = lines(here | {"processor": "B"})
-    assert refusal == "" and warning.startswith("golden.json: was played by B, with the same kernels; ")
+    assert refusal == "" and warning.startswith(
+        "golden.json: was played by B, with the same kernels; "
+    )
     assert lines(here, ("x", "y"))[0].startswith("golden.json: has no numbers of y; ")
 
 
-"""libraries that take this machine for another; SkylakeX and wider is what most machines of tests are"""
+"""libraries that take this machine for another; SkylakeX and wider is what most machines of tests
+are"""

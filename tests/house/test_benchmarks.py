@@ -1,4 +1,5 @@
-"""The benchmarks: every subject writes all its rows, bars decide, and what is timed does the work that it names."""
+"""The benchmarks: every subject writes all its rows, bars decide, and what is timed does the work
+that it names."""
 
 import json
 import sys
@@ -42,45 +43,88 @@ FIELDS = {"subject", "work", "ours", "unit", "peer", "theirs", "ratio", "bar", "
 LONG, SHORT, NO = 1e9, 1e-9, None
 TARGETS = attacks.Bench(3, (4, 3), dlg_ms=LONG, closed_form_ms=SHORT, loop=LONG, stacked=SHORT)
 DAYS = growth.Bench(
-    tuple(growth.Work(n, 2, 2) for n in (10, 1000)), tuple(growth.Work(2, n, 1) for n in (10, 100)),
-    tuple(growth.Work(2, 9, n) for n in (1, 9)), (2, 50), 1.05, 2.0,
-)  # fmt: skip
+    tuple(growth.Work(n, 2, 2) for n in (10, 1000)),
+    tuple(growth.Work(2, n, 1) for n in (10, 100)),
+    tuple(growth.Work(2, 9, n) for n in (1, 9)),
+    (2, 50),
+    1.05,
+    2.0,
+)
 TAXIS = replay.Bench(2, 2, 30, 3, 30, taxis_s=LONG, taxis_gb=SHORT)
-PEOPLE = {"waves_s": LONG, "peers": {"scipy": LONG, "scikit-learn": LONG}, "many_s": SHORT, "many_mb": LONG}
-WORLD = command.Plan({(2, 5): {"crrm": SHORT, "aimm": LONG, "mobile-env": NO}}, ((2, 10), (2, 20)), (2, 20))
+PEOPLE = {
+    "waves_s": LONG,
+    "peers": {"scipy": LONG, "scikit-learn": LONG},
+    "many_s": SHORT,
+    "many_mb": LONG,
+}
+WORLD = command.Plan(
+    {(2, 5): {"crrm": SHORT, "aimm": LONG, "mobile-env": NO}}, ((2, 10), (2, 20)), (2, 20)
+)
 ROWS = {
-    "attacks": (attacks.rows, (TARGETS, 0), "ms ms ms ms ms ms ms ms", [True, False, True] * 2 + [False, NO]),
-    "density": (
-        density.rows, (density.Bench(50, 60, 20, **PEOPLE), 0), "s s ms ms s MB", [True, NO, False, False, False, True],
+    "attacks": (
+        attacks.rows,
+        (TARGETS, 0),
+        "ms ms ms ms ms ms ms ms",
+        [True, False, True] * 2 + [False, NO],
     ),
-    "growth": (growth.rows, (DAYS, 0), None, [NO, NO, False, True] + [NO, NO, True, True] * 2 + [NO, False]),
+    "density": (
+        density.rows,
+        (density.Bench(50, 60, 20, **PEOPLE), 0),
+        "s s ms ms s MB",
+        [True, NO, False, False, False, True],
+    ),
+    "growth": (
+        growth.rows,
+        (DAYS, 0),
+        None,
+        [NO, NO, False, True] + [NO, NO, True, True] * 2 + [NO, False],
+    ),
     "images": (
-        images.rows, (images.Bench(3, 40, 10, 50, round_s=LONG, vectors_s=1e-12, plan_s=LONG), 0), None,
+        images.rows,
+        (images.Bench(3, 40, 10, 50, round_s=LONG, vectors_s=1e-12, plan_s=LONG), 0),
+        None,
         [True, False, False, False, True],
     ),
     "radio-map": (
-        radio_map.rows, (radio_map.Bench(2, 3, 10, 1, gradient_s=LONG, noise_s=SHORT), 0), "s s s ms exponent GB",
+        radio_map.rows,
+        (radio_map.Bench(2, 3, 10, 1, gradient_s=LONG, noise_s=SHORT), 0),
+        "s s s ms exponent GB",
         [NO, True, False, NO, ANY, ANY],
     ),
     "replay": (replay.rows, (TAXIS, 0), None, [NO, NO, True, False, NO, NO, NO, NO]),
     "span": (span.rows, (span.Bench(3, 60, (8, 4), span_ms=LONG), 0), "ms ms", [True, NO]),
     "sweeps": (sweeps.rows, (sweeps.Bench(1, 1.0),), "s s", [NO, True]),
-    "town": (town.rows, (town.Bench(400.0, 2, 15, draw_s=LONG, tick_ms=SHORT), 0), "s s ms GB", [True, NO, False, NO]),
+    "town": (
+        town.rows,
+        (town.Bench(400.0, 2, 15, draw_s=LONG, tick_ms=SHORT), 0),
+        "s s ms GB",
+        [True, NO, False, NO],
+    ),
     "tracking": (
-        tracking.rows, (tracking.Bench(2, 3, 6, (2, 2, 4), (2, 3, 4), all_s=LONG, memory_mb=SHORT),), None,
+        tracking.rows,
+        (tracking.Bench(2, 3, 6, (2, 2, 4), (2, 3, 4), all_s=LONG, memory_mb=SHORT),),
+        None,
         [NO, NO, True, ANY] + [NO] * 7,  # memory of an earlier test may hold all that is needed
     ),
     "uploads": (
-        uploads.rows, (uploads.Bench((2, 3), (2,), 2, SHORT, 3, ((1, LONG), (4, SHORT))), 0), None,
+        uploads.rows,
+        (uploads.Bench((2, 3), (2,), 2, SHORT, 3, ((1, LONG), (4, SHORT))), 0),
+        None,
         [NO, False, ANY, NO, True, ANY, NO, NO, ANY, NO, True],
     ),
-    "world": (command.world, (WORLD, 0), "ms ms ms ms ms exponent GB", [True, False, NO, NO, NO, ANY, True]),
-}  # fmt: skip
+    "world": (
+        command.world,
+        (WORLD, 0),
+        "ms ms ms ms ms exponent GB",
+        [True, False, NO, NO, NO, ANY, True],
+    ),
+}
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Everything here and now: another process costs a second, and this one is not to be bound to a core."""
+    """Everything here and now: another process costs a second, and this one is not to be bound to a
+    core."""
     monkeypatch.setattr(command, "one_core", lambda: None)
     monkeypatch.setattr(inversion, "STARTS", 2)
     monkeypatch.setattr(inversion, "ITERATIONS", 4)
@@ -89,10 +133,14 @@ def quick(monkeypatch):
     monkeypatch.setattr(sweeps, "JOBS", 1)
     monkeypatch.setattr(sweeps, "OnRay", OnProcesses)
     monkeypatch.setattr(sweeps, "find_spec", lambda name: name)
-    monkeypatch.setattr(growth, "cost", lambda w: {"cpu_s": float(w.rounds**2 * w.ues), "peak_gb": 0.1})
+    monkeypatch.setattr(
+        growth, "cost", lambda w: {"cpu_s": float(w.rounds**2 * w.ues), "peak_gb": 0.1}
+    )
     monkeypatch.setattr(growth, "alone", lambda *_: {"ms": 3.0, "build_s": 0.0, "peak_gb": 2.5})
     monkeypatch.setattr(world, "alone", lambda *_: {"ms": 1.0, "build_s": 0.0, "peak_gb": 0.1})
-    costs = iter([replay.Cost(2.0, 1.0), replay.Cost(8.0, 1.0), replay.Cost(1.0, 1.0), replay.Cost(2.0, 4.0)])
+    costs = iter(
+        [replay.Cost(2.0, 1.0), replay.Cost(8.0, 1.0), replay.Cost(1.0, 1.0), replay.Cost(2.0, 4.0)]
+    )
     monkeypatch.setattr(replay, "played", lambda trace, out, options: next(costs))
     named = {key: (name, lambda n_bs, n_ue: lambda: None) for key, (name, _) in peers.PEERS.items()}
     monkeypatch.setattr(peers, "PEERS", named)
@@ -113,10 +161,18 @@ def test_every_row_is_there_and_its_bar_decides(subject):
 
 
 def test_the_median_of_ratios_of_pairs_decides():
-    ours, theirs = iter([9.0, 1.0, 2.0, 4.0]), iter([9.0, 3.0, 8.0, 20.0])  # the first of each loads
+    ours, theirs = (
+        iter([9.0, 1.0, 2.0, 4.0]),
+        iter([9.0, 3.0, 8.0, 20.0]),
+    )  # the first of each loads
     row = paired.beside("work", lambda: next(ours), lambda: next(theirs), 4.0, 0.0, lambda: 0.5)
     assert row["ratio"] == 4.0 and row["spread"] == [3.0, 5.0] and row["met"] is True
-    assert row["ours"] == 2000.0 and row["theirs"] == 8000.0 and row["limit"] == 500.0 and row["share"] == 0.25
+    assert (
+        row["ours"] == 2000.0
+        and row["theirs"] == 8000.0
+        and row["limit"] == 500.0
+        and row["share"] == 0.25
+    )
     assert paired.beside("work", lambda: 1.0, lambda: 3.9, 4.0, 0.0)["met"] is False
 
 
@@ -127,7 +183,11 @@ def test_a_peer_that_is_missing_or_fails_costs_its_row_only(monkeypatch):
     monkeypatch.setitem(peers.PEERS, "crrm", ("CRRM", broken))
     assert peers.start("crrm", 2, 5) == ("CRRM", None, "ValueError: no such cell")
     row = command.against("crrm", 3.0, (2, 5), 0)
-    assert row["ours"] > 0 and row["theirs"] is row["ratio"] is row["met"] is None and "no such cell" in row["reason"]
+    assert (
+        row["ours"] > 0
+        and row["theirs"] is row["ratio"] is row["met"] is None
+        and "no such cell" in row["reason"]
+    )
     monkeypatch.setitem(sys.modules, "lxml", None)
     (row,) = trace.rows(trace.SMALL, 0)
     assert row["ours"] is row["met"] is None and "not installed" in row["reason"]
@@ -136,7 +196,9 @@ def test_a_peer_that_is_missing_or_fails_costs_its_row_only(monkeypatch):
 @pytest.mark.parametrize("make", list(density.PEERS.values()))
 def test_peers_of_densities_agree_with_the_definition(make):
     x, at = density.places_m(30), density.grid_m()[::97]
-    want = np.exp(-((at[:, None] - x) ** 2).sum(axis=-1) / (2 * density.BANDWIDTH_M**2)).mean(axis=1)
+    want = np.exp(-((at[:, None] - x) ** 2).sum(axis=-1) / (2 * density.BANDWIDTH_M**2)).mean(
+        axis=1
+    )
     assert make(x)(at) == pytest.approx(want, abs=1e-8)
     assert density.exact(x)[::97] == pytest.approx(want, abs=1e-13)
 
@@ -162,7 +224,11 @@ def test_intervals_hold_the_median_in_19_of_20_cases():
 
 def test_distances_are_those_of_the_peer_and_errors_no_larger():
     same, equal = distance.rows(distance.SMALL, 0)
-    assert same["difference"] < 1e-12 and equal["error"] <= equal["their_error"] and same["peer"].startswith("POT ")
+    assert (
+        same["difference"] < 1e-12
+        and equal["error"] <= equal["their_error"]
+        and same["peer"].startswith("POT ")
+    )
     few, error, theirs = distance.errors(distance.Bench(200, 3, 3, 400))
     assert error <= theirs and few <= 20  # equally spaced directions: a twentieth of random ones
 
@@ -179,12 +245,22 @@ def test_traces_are_read_alike(tmp_path):
 def test_loops_of_a_whole_run_find_what_it_finds():
     run, training, central, samples, dlg, leakage = whole.rows(whole.SMALL, 0)
     parts = (training, central, samples, dlg, leakage)
-    assert run["theirs"] == pytest.approx(run["ours"] + sum(p["theirs"] - p["ours"] for p in parts), rel=1e-2)
+    assert run["theirs"] == pytest.approx(
+        run["ours"] + sum(p["theirs"] - p["ours"] for p in parts), rel=1e-2
+    )
     assert training["updates"] < 1e-12 and leakage["distances"] < 1e-12
-    assert central["updates"] < 1e-4 and samples["gradients"] < 1e-12  # central training is in single precision
+    assert (
+        central["updates"] < 1e-4 and samples["gradients"] < 1e-12
+    )  # central training is in single precision
     assert dlg["losses"][0] <= dlg["losses"][1] * 1.001  # ours is the least of all starts
-    assert training["given"][1] == 6 and dlg["given"][1] == 32 and leakage["given"][1] >= 300  # counts of the run
-    assert whole.some([*range(100)], 3) == [0, 49, 99] and whole.some([1, 2], 5) == [1, 2] and whole.some([], 3) == []
+    assert (
+        training["given"][1] == 6 and dlg["given"][1] == 32 and leakage["given"][1] >= 300
+    )  # counts of the run
+    assert (
+        whole.some([*range(100)], 3) == [0, 49, 99]
+        and whole.some([1, 2], 5) == [1, 2]
+        and whole.some([], 3) == []
+    )
 
 
 # -- gradient inversion: the peers compute what we do
@@ -195,7 +271,13 @@ def inverted(sizes, activation, n=5):
     net = Mlp(sizes, activation)
     weights, update = (torch.randn(k, net.n_parameters, dtype=torch.float64) for k in (1, n))
     distance = CosineDistance.to(update, net, weights)
-    return net, weights[0], update, distance, torch.randn(n, inversion.STARTS, 2, dtype=torch.float64)
+    return (
+        net,
+        weights[0],
+        update,
+        distance,
+        torch.randn(n, inversion.STARTS, 2, dtype=torch.float64),
+    )
 
 
 @pytest.mark.parametrize("activation", ["elu", "tanh", "sigmoid", "relu"])
@@ -206,7 +288,9 @@ def test_the_peers_have_our_objective_and_slope(activation, hidden):
     loop = Loop(net, weights, update)
     for target in range(5):
         leaf = z[target, 1].clone().requires_grad_()
-        torch.testing.assert_close(loop.ask(target, leaf).detach(), value[target, 1], rtol=0, atol=1e-13)
+        torch.testing.assert_close(
+            loop.ask(target, leaf).detach(), value[target, 1], rtol=0, atol=1e-13
+        )
         torch.testing.assert_close(leaf.grad, slope[target, 1], rtol=1e-11, atol=1e-13)
     for together in (1, 2, 10):
         theirs = Stacked(net, weights, update, together).ask(z)
@@ -224,7 +308,9 @@ def looped(work):
     def rounds(n):
         nonlocal model
         for _ in range(n):
-            model = model + loop(work.net, model, work.x, work.y, work.batch, torch.float32)().mean(axis=0)
+            model = model + loop(work.net, model, work.x, work.y, work.batch, torch.float32)().mean(
+                axis=0
+            )
         return model
 
     return rounds
@@ -255,10 +341,19 @@ def test_rows_beside_loops_and_mapped_gradients(monkeypatch):
     found = list(training.rows(training.SMALL, 0))
     assert torch.get_num_threads() == threads and all(row["subject"] == "training" for row in found)
     assert [(row["bits"], row["met"]) for row in found] == [
-        (32, True), (32, False), (64, None), (64, None), (32, None), (32, None), (32, None),
-    ]  # fmt: skip
+        (32, True),
+        (32, False),
+        (64, None),
+        (64, None),
+        (32, None),
+        (32, None),
+        (32, None),
+    ]
     assert ["reason" in row for row in found] == [False] * 5 + [True] * 2
     for row in found[:5]:
         assert row["difference"] < (1e-12 if row["bits"] == 64 else 1e-2)
-        assert row["spread"][0] <= row["ratio"] <= row["spread"][1] and torch.__version__ in row["peer"]
+        assert (
+            row["spread"][0] <= row["ratio"] <= row["spread"][1]
+            and torch.__version__ in row["peer"]
+        )
         assert row["share"] > 0 and row["limit"] > 0

@@ -1,4 +1,5 @@
-"""Every member of every union keeps the same contract, and every combination runs or is refused with a reason."""
+"""Every member of every union keeps the same contract, and every combination runs or is refused
+with a reason."""
 
 import csv
 import heapq
@@ -22,7 +23,9 @@ from netsim.part import Named, OneOf, Part, descriptions
 from scenarios.app.study import slots
 from scenarios.app.study.slots import LEGAL, SLOTS, combinations, threat
 
-MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
+MEMBERS = [
+    (slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()
+]
 IDS = [f"{slot}:{kind}" for slot, kind, _ in MEMBERS]
 
 
@@ -50,7 +53,9 @@ FAST = 50
 
 def meetings(combination):
     """Every two parts that meet in it, and its chain of defenses, whose order counts."""
-    parts = [(slot, kind) for slot, kinds in sorted(combination.items()) for kind in kinds.split(" > ")]
+    parts = [
+        (slot, kind) for slot, kinds in sorted(combination.items()) for kind in kinds.split(" > ")
+    ]
     return {*itertools.combinations(parts, 2), *combination.items()}
 
 
@@ -72,12 +77,15 @@ def covering(legal):
 
 
 def pytest_generate_tests(metafunc):
-    """Slow tests play combinations that cover every pair: they are only looked for where slow tests are asked for."""
+    """Slow tests play combinations that cover every pair: they are only looked for where slow tests
+    are asked for."""
     if "few" in metafunc.fixturenames:
         metafunc.parametrize("few", covering(some_legal())[:FAST], ids=name_of)
     if "combination" in metafunc.fixturenames:
         wanted = "not slow" not in metafunc.config.option.markexpr
-        metafunc.parametrize("combination", covering(legal_combinations()) if wanted else [{}], ids=name_of)
+        metafunc.parametrize(
+            "combination", covering(legal_combinations()) if wanted else [{}], ids=name_of
+        )
 
 
 def legal_combinations():
@@ -85,22 +93,33 @@ def legal_combinations():
 
 
 def some_legal():
-    """One in fifty of the legal combinations but for their attacks; all of them take twenty seconds to find."""
+    """One in fifty of the legal combinations but for their attacks; all of them take twenty seconds
+    to find."""
     draw = Random(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slots, "product", lambda *of: (
-            row for row in itertools.product(*of)
-            if len(of) < 5 or draw.random() < (0.4 if slots.OPENED in row[-1] else 0.02)
-        ))  # fmt: skip
+        patch.setattr(
+            slots,
+            "product",
+            lambda *of: (
+                row
+                for row in itertools.product(*of)
+                if len(of) < 5 or draw.random() < (0.4 if slots.OPENED in row[-1] else 0.02)
+            ),
+        )
         return legal_combinations()
 
 
 @pytest.mark.parametrize(("slot", "kind", "part"), MEMBERS, ids=IDS)
 class TestMember:
-    def test_builds_through_its_union_from_its_example_and_writes_itself_back(self, slot, kind, part):
+    def test_builds_through_its_union_from_its_example_and_writes_itself_back(
+        self, slot, kind, part
+    ):
         assert part.example["kind"] == kind
         built = TypeAdapter(Annotated[Part, SLOTS[slot]]).validate_json(json.dumps(part.example))
-        assert type(built) is part and part.model_validate_json(built.model_dump_json(), strict=True) == built
+        assert (
+            type(built) is part
+            and part.model_validate_json(built.model_dump_json(), strict=True) == built
+        )
         with pytest.raises(ValueError, match="Extra inputs"):
             part.model_validate_json(json.dumps({**part.example, "hiden": 1}), strict=True)
 
@@ -140,7 +159,9 @@ def test_what_changes_an_update_withdraws_its_bound():
 
     def chain(middle):
         parts = (clip(), middle(), noise(noise_multiplier=1.0))
-        return Learning.model_construct(**{**Learning(round_s=60, learner=learner).__dict__, "defenses": parts})
+        return Learning.model_construct(
+            **{**Learning(round_s=60, learner=learner).__dict__, "defenses": parts}
+        )
 
     chain(Steady).check()
     with pytest.raises(ValueError, match="needs a bound"):
@@ -150,7 +171,10 @@ def test_what_changes_an_update_withdraws_its_bound():
 @pytest.mark.slow
 def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
     legal, reasons = [], set()
-    for combination, verdict in combinations():  # a million of them: the refused leave their reason only
+    for (
+        combination,
+        verdict,
+    ) in combinations():  # a million of them: the refused leave their reason only
         if verdict == LEGAL:
             legal.append(combination)
         else:
@@ -181,8 +205,11 @@ def test_every_two_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_pat
 
 
 @pytest.mark.slow
-def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny, tmp_path, table_bytes):
-    """Interrupted after the second of three rounds; what every part remembers comes back from the checkpoint."""
+def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(
+    combination, tiny, tmp_path, table_bytes
+):
+    """Interrupted after the second of three rounds; what every part remembers comes back from the
+    checkpoint."""
     from scenarios.app.result import run
 
     study = study_of(combination, tiny, **{"world.duration_s": 180})
@@ -192,11 +219,16 @@ def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny
 
 
 @pytest.mark.slow
-def test_every_two_parts_run_where_devices_hold_updates_back(combination, tiny, tmp_path, table_bytes):
+def test_every_two_parts_run_where_devices_hold_updates_back(
+    combination, tiny, tmp_path, table_bytes
+):
     """Rounds with few UEs and with none; interrupted, a run goes on to the same bytes."""
     from scenarios.app.result import run
 
-    rules = [{"kind": "cooldown", "rounds": 1, "jitter": 1.0}, {"kind": "random-silence", "probability": 0.4}]
+    rules = [
+        {"kind": "cooldown", "rounds": 1, "jitter": 1.0},
+        {"kind": "random-silence", "probability": 0.4},
+    ]
     study = study_of(combination, tiny, **{"learning.withholding": rules, "learning.round_s": 20})
     run(study, tmp_path / "whole")
     with (tmp_path / "whole" / "rounds.csv").open() as f:
@@ -215,8 +247,11 @@ ON_THE_AIR = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ON_THE_AIR)
-def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(server, combination, tiny, tmp_path, table_bytes):
-    """UEs train for longer than a window; interrupted, with uploads in flight, a run goes on to the same bytes."""
+def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(
+    server, combination, tiny, tmp_path, table_bytes
+):
+    """UEs train for longer than a window; interrupted, with uploads in flight, a run goes on to the
+    same bytes."""
     from netsim.errors import BadInput
     from scenarios.app.result import run
 
@@ -235,7 +270,9 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(server, com
         run(study, tmp_path / "whole")
     except BadInput as error:
         said = str(error)
-        without = any(words in said for words in ("rounds", "merges updates", "one update at a time"))
+        without = any(
+            words in said for words in ("rounds", "merges updates", "one update at a time")
+        )
         assert "\n" not in said
         unknown = any(words in said for words in ("it is not known then", "hides one update only"))
         assert unknown or (server != "synchronous" and without)
@@ -267,7 +304,11 @@ def study_of(combination, tiny, **more):
             "learning.threat": threat(observes, viewpoint),
             "learning.attacks": several("attack"),
         }
-        | ({"world.radio.uplink": {"kind": "noma", "norm_bound": 1.0}} if viewpoint == "eavesdropper" else {})
+        | (
+            {"world.radio.uplink": {"kind": "noma", "norm_bound": 1.0}}
+            if viewpoint == "eavesdropper"
+            else {}
+        )
         | more
     )
 
@@ -277,7 +318,11 @@ def plays(combination, tiny, tmp_path):
 
     summary = run(study_of(combination, tiny), tmp_path / "run")
     assert summary["rounds.played"] == 2
-    assert summary["updates.sent"] == summary["updates.decoded.percent"] / 100 * summary["updates.sent"] > 0
+    assert (
+        summary["updates.sent"]
+        == summary["updates.decoded.percent"] / 100 * summary["updates.sent"]
+        > 0
+    )
     with (tmp_path / "run" / "rounds.csv").open() as f:
         for row in csv.DictReader(f):
             assert math.isfinite(float(row["update_norm"]))
@@ -291,11 +336,16 @@ def plays(combination, tiny, tmp_path):
             rows = list(csv.DictReader(f))
         with (tmp_path / "run" / "estimates.csv").open() as f:
             said = list(csv.DictReader(f))
-        if {r["quantity"] for r in said} == {"answer"}:  # it names places after all rounds, and no round's centroid
+        if {r["quantity"] for r in said} == {
+            "answer"
+        }:  # it names places after all rounds, and no round's centroid
             assert {(r["ue"], r["model"], r["round"]) for r in said} == {
                 (r["ue"], r["model"], r["round"]) for r in rows
             }
-            assert all(r["status"] in ("no gradient", "unsure") or math.isfinite(float(r["x_m"])) for r in said)
+            assert all(
+                r["status"] in ("no gradient", "unsure") or math.isfinite(float(r["x_m"]))
+                for r in said
+            )
             return
         assert rows and all(r["heard"] == "1" for r in rows)
         assert any(r["error_m"] for r in rows) or all(r["diverged"] == "1" for r in rows)

@@ -1,21 +1,25 @@
-"""What README.md and docs/*.md show is run: shell, Python and YAML blocks; printed output and links are compared.
+"""What README.md and docs/*.md show is run: shell, Python and YAML blocks; printed output and links
+are compared.
 
-A block is an indented or flush ``` block with a language. HTML comments directly before it steer the test, unseen by
-readers:
+A block is an indented or flush ``` block with a language. HTML comments directly before it steer
+the test, unseen by readers:
 
     <!-- test: skip REASON -->       not run (what needs a network, or somebody's own files)
     <!-- test: slow -->              run by `pytest -m slow` only
     <!-- test: needs MODULE -->      left out where that is not installed
     <!-- test: data -->              needs real measurements (NETSIM_DATA)
-    <!-- test: set PATH=VALUE -->    shortens every netsim command of the block that plays a scenario
+    <!-- test: set PATH=VALUE -->    shortens every netsim command of the block that plays a
+    scenario
     <!-- test: replace OLD => NEW -->  shortens a Python block
     <!-- test: copy FROM TO -->      a file of the repository under another name, before the block
     <!-- test: file NAME -->         the block is kept as a file of that name
-    <!-- test: into NAME -->         a YAML fragment that belongs into this scenario (default: campus)
-    <!-- test: output -->            lines that the block before has printed; `...` stands for anything, and numbers
-                                     are those of any machine (see `alike`); where the block before is slow they are
-                                     compared by `pytest -m slow`. A text block with figures is one of these, or says
-                                     why it is not (skip)
+    <!-- test: into NAME -->         a YAML fragment that belongs into this scenario (default:
+    campus)
+    <!-- test: output -->            lines that the block before has printed; `...` stands for
+    anything, and numbers
+                                     are those of any machine (see `alike`); where the block before
+                                     is slow they are compared by `pytest -m slow`. A text block
+                                     with figures is one of these, or says why it is not (skip)
 
 The blocks of a page share a folder and are run in order; Python blocks also share their names.
 """
@@ -45,7 +49,10 @@ from scenarios.app.study.yaml_document import read_text
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *(p for p in sorted(DOCS.rglob("*.md")) if not {"_build", "generated"} & set(p.parts))]
+PAGES = [
+    ROOT / "README.md",
+    *(p for p in sorted(DOCS.rglob("*.md")) if not {"_build", "generated"} & set(p.parts)),
+]
 NAMES = [str(p.relative_to(ROOT)) for p in PAGES]
 PLAYS = ("run", "sweep", "replay", "train", "validate")
 LANGUAGES = {"bash", "python", "yaml", "text", "toml", "csv"}
@@ -53,7 +60,8 @@ LANGUAGES = {"bash", "python", "yaml", "text", "toml", "csv"}
 
 @dataclass
 class Block:
-    """A block of code: where it stands, its language and text, and what the comments before it say."""
+    """A block of code: where it stands, its language and text, and what the comments before it
+    say."""
 
     page: str
     line: int
@@ -88,9 +96,12 @@ def blocks(name):
 
 
 def commands(text):
-    """The commands of a shell block as lists of words; a line that ends with a backslash goes on."""
+    """The commands of a shell block as lists of words; a line that ends with a backslash goes
+    on."""
     joined = text.replace("\\\n", " ")
-    return [line for line in joined.split("\n") if line.strip() and not line.lstrip().startswith("#")]
+    return [
+        line for line in joined.split("\n") if line.strip() and not line.lstrip().startswith("#")
+    ]
 
 
 class Page:
@@ -119,15 +130,33 @@ class Page:
         words = shlex.split(os.path.expandvars(line), comments=True)
         if words[0] != "netsim" or {"|", "&&"} & set(words):
             done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True, cwd=self.folder, env=shell(),
+                ["bash", "-euo", "pipefail", "-c", line],
+                capture_output=True,
+                text=True,
+                cwd=self.folder,
+                env=shell(),
                 check=False,
-            )  # fmt: skip
-            assert done.returncode == 0, f"{block.place}: {line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            )
+            assert done.returncode == 0, (
+                f"{block.place}: {line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            )
             return done.stdout
-        words, target = (words[: words.index(">")], words[words.index(">") + 1]) if ">" in words else (words, None)
-        words += [w for text in block.told.get("set", []) for w in ("--set", text)] if words[1] in PLAYS else []
+        words, target = (
+            (words[: words.index(">")], words[words.index(">") + 1])
+            if ">" in words
+            else (words, None)
+        )
+        words += (
+            [w for text in block.told.get("set", []) for w in ("--set", text)]
+            if words[1] in PLAYS
+            else []
+        )
         out, errors = io.StringIO(), io.StringIO()
-        with contextlib.chdir(self.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        with (
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(errors),
+        ):
             code = main(words[1:])
         assert code == 0, f"{block.place}: {shlex.join(words)}\n{errors.getvalue()[-2000:]}"
         if target is not None:
@@ -161,18 +190,25 @@ class Page:
         for line in filter(None, map(str.strip, block.text.split("\n"))):
             if line.startswith("memory  peak"):  # of this process, which has played other pages
                 continue
-            assert is_printed(line, self.printed), f"{block.place}: not printed: {line}\n{self.printed}"
+            assert is_printed(line, self.printed), (
+                f"{block.place}: not printed: {line}\n{self.printed}"
+            )
 
 
 NUMBER = re.compile(r"((?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)")
 
 
 def is_printed(line, printed):
-    """Whether the words of a line stand in what was printed, one after another, wherever lines are broken."""
+    """Whether the words of a line stand in what was printed, one after another, wherever lines are
+    broken."""
     there, pieces, at = printed.split(), line.split("..."), 0
     for k, words in enumerate(piece.split() for piece in pieces):
         cut = k > 0, k < len(pieces) - 1
-        found = (i for i in range(at, len(there) - len(words) + 1) if stand(words, there[i : i + len(words)], *cut))
+        found = (
+            i
+            for i in range(at, len(there) - len(words) + 1)
+            if stand(words, there[i : i + len(words)], *cut)
+        )
         if (start := next(found, None)) is None:
             return False
         at = start + len(words)
@@ -180,7 +216,8 @@ def is_printed(line, printed):
 
 
 def stand(words, there, after, before):
-    """Whether words stand there; after, before: `...` may cut off the beginning of the first, the end of the last."""
+    """Whether words stand there; after, before: `...` may cut off the beginning of the first, the
+    end of the last."""
     last = len(words) - 1
     return all(
         alike(shown, word)
@@ -191,7 +228,8 @@ def stand(words, there, after, before):
 
 
 def alike(shown, word):
-    """Whether a word is the same on some machine: processors sum in other orders, and training amplifies last digits.
+    """Whether a word is the same on some machine: processors sum in other orders, and training
+    amplifies last digits.
 
     Numbers may differ by 5 %, or by two units of their last shown digit; all else is the same.
     """
@@ -219,7 +257,11 @@ def shell():
     """The environment of a command: this Python and this checkout."""
     paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     python_path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PATH": os.pathsep.join(paths), "PYTHONPATH": os.pathsep.join(filter(None, python_path))}
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join(paths),
+        "PYTHONPATH": os.pathsep.join(filter(None, python_path)),
+    }
 
 
 def left_out(block, slow):
@@ -241,12 +283,21 @@ def play_page(name, folder, slow):
 
 
 def uncompared(page):
-    """Places of text blocks of a page with figures that neither the fast nor the slow run compares with anything."""
+    """Places of text blocks of a page with figures that neither the fast nor the slow run compares
+    with anything."""
     found, before = [], None
     for block in page:
-        played = before is not None and before.language in ("bash", "python") and "skip" not in before.told
+        played = (
+            before is not None
+            and before.language in ("bash", "python")
+            and "skip" not in before.told
+        )
         settled = {"skip", "file"} | ({"output"} if played else set())
-        if block.language == "text" and re.search(r"\d", block.text) and not settled & set(block.told):
+        if (
+            block.language == "text"
+            and re.search(r"\d", block.text)
+            and not settled & set(block.told)
+        ):
             found.append(block.place)
         before = before if "output" in block.told else block
     return found
@@ -268,14 +319,19 @@ def cache(tmp_path, monkeypatch):
 
 
 def quick(name):
-    return any(not {"skip", "slow"} & set(b.told) and b.language in ("bash", "python", "yaml") for b in blocks(name))
+    return any(
+        not {"skip", "slow"} & set(b.told) and b.language in ("bash", "python", "yaml")
+        for b in blocks(name)
+    )
 
 
 def long(name):
     return any("slow" in b.told for b in blocks(name))
 
 
-@pytest.mark.parametrize("name", one_in(4, sorted(filter(quick, NAMES), key=lambda n: "studies" in n)))
+@pytest.mark.parametrize(
+    "name", one_in(4, sorted(filter(quick, NAMES), key=lambda n: "studies" in n))
+)
 def test_blocks_of_a_page_run(name, cache):
     play_page(name, cache, slow=False)
 
@@ -292,9 +348,15 @@ def documented_commands():
         text = (ROOT / name).read_text()
         for block in blocks(name):
             if block.language == "bash" and "skip" not in block.told:
-                yield from ((block.place, line) for line in commands(block.text) if line.startswith("netsim "))
+                yield from (
+                    (block.place, line)
+                    for line in commands(block.text)
+                    if line.startswith("netsim ")
+                )
         prose = re.sub(r"(?ms)^\s*```.*?^\s*```$", "", text)
-        for found in re.finditer(rf"`(netsim (?:{'|'.join([*PLAYS, 'list', 'epsilon', 'claims'])})\b[^`]*)`", prose):
+        for found in re.finditer(
+            rf"`(netsim (?:{'|'.join([*PLAYS, 'list', 'epsilon', 'claims'])})\b[^`]*)`", prose
+        ):
             yield name, " ".join(found[1].split())
 
 
@@ -312,7 +374,11 @@ def test_every_command_that_is_shown_is_understood():
             assert scenario in known, f"{place}: no scenario {scenario}"
             sets = dict(text.split("=", 1) for text in args.sets)
             if args.command in PLAYS and sets and "DIR" not in line:
-                values = {k: parse_value(v) for k, v in sets.items() if not str(v).startswith(("runs/", "/"))}
+                values = {
+                    k: parse_value(v)
+                    for k, v in sets.items()
+                    if not str(v).startswith(("runs/", "/"))
+                }
                 load(scenario, {k: v for k, v in values.items() if "policy" not in str(v)})
         count += 1
     assert count > 50
@@ -336,7 +402,8 @@ def test_links_of_the_readme_lead_somewhere():
 
 @pytest.mark.slow
 def test_the_package_of_the_manual_installs_as_written(tmp_path):
-    """The commands of docs/extending.md, in an environment of its own that observes the packages of this one."""
+    """The commands of docs/extending.md, in an environment of its own that observes the packages of
+    this one."""
     if any(importlib.util.find_spec(name) is None for name in ("pip", "setuptools")):
         pytest.skip("pip or setuptools is not installed: nothing to build with")
     (block,) = [b for b in blocks("docs/extending.md") if b.language == "bash"]
@@ -352,16 +419,30 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
     (there,) = environment.glob("lib/python*/site-packages")
     (there / "here.pth").write_text("\n".join([str(ROOT), *site.getsitepackages()]))
     command = environment / "bin" / "netsim"
-    command.write_text(f'#!/bin/sh\nexec "{environment}/bin/python" -m scenarios.app.cli.commands "$@"\n')
+    command.write_text(
+        f'#!/bin/sh\nexec "{environment}/bin/python" -m scenarios.app.cli.commands "$@"\n'
+    )
     command.chmod(0o755)
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    env |= {"PATH": f"{environment}/bin:{env['PATH']}", "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    env |= {
+        "PATH": f"{environment}/bin:{env['PATH']}",
+        "PIP_NO_INDEX": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, cwd=package, env=env, check=False
+        ["bash", "-euo", "pipefail", "-c", text],
+        capture_output=True,
+        text=True,
+        cwd=package,
+        env=env,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "size of every number that is sent" in done.stdout
-    assert "2 passed" in done.stdout and "kind: sign" in (package / "runs/scenario/1/study.yaml").read_text()
+    assert (
+        "2 passed" in done.stdout
+        and "kind: sign" in (package / "runs/scenario/1/study.yaml").read_text()
+    )
     assert (there / "netsim_sign-1.0.dist-info" / "entry_points.txt").exists()
 
 
@@ -392,11 +473,16 @@ def test_every_part_and_key_is_on_a_generated_page(generated):
 
 
 def test_rules_have_braces_where_a_user_writes_them(generated):
-    assert "take server: {kind: synchronous}" in generated["rules.md"] and "{*" not in generated["rules.md"]
+    assert (
+        "take server: {kind: synchronous}" in generated["rules.md"]
+        and "{*" not in generated["rules.md"]
+    )
 
 
 def test_every_option_is_on_the_page_of_the_command_line(generated):
-    for name, command in next(a for a in parser()._actions if hasattr(a, "_name_parser_map")).choices.items():
+    for name, command in next(
+        a for a in parser()._actions if hasattr(a, "_name_parser_map")
+    ).choices.items():
         assert f"\n## netsim {name}\n" in generated["cli.md"]
         section = generated["cli.md"].split(f"\n## netsim {name}\n")[1].split("\n## ")[0]
         for action in command._actions:
@@ -412,9 +498,17 @@ def test_every_slot_has_a_page_in_the_reference():
 
 
 OTHER_TABLES = {
-    "runs", "failures", "curve", "evaluations", "claims", "trials", "gate",
-}  # fmt: skip
-KEY = re.compile(r"`((?:attack|baseline|utility|metric|eavesdropper|privacy|membership|updates|uplink)\.[\w.-]+\.\w+)`")
+    "runs",
+    "failures",
+    "curve",
+    "evaluations",
+    "claims",
+    "trials",
+    "gate",
+}
+KEY = re.compile(
+    r"`((?:attack|baseline|utility|metric|eavesdropper|privacy|membership|updates|uplink)\.[\w.-]+\.\w+)`"
+)
 
 
 def test_tables_and_keys_that_pages_name_exist():
@@ -430,11 +524,25 @@ def test_tables_and_keys_that_pages_name_exist():
 @pytest.mark.slow
 @needs_sphinx
 def test_pages_build_without_a_warning(tmp_path):
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
-    done = subprocess.run([*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "-q",
+        "-b",
+        "html",
+        "-d",
+        str(tmp_path / "trees"),
+    ]
+    done = subprocess.run(
+        [*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert (tmp_path / "html" / "index.html").exists()
-    finished = (tmp_path / "html" / "town.html").read_text()  # the page of a run, to which the documentation leads
+    finished = (
+        tmp_path / "html" / "town.html"
+    ).read_text()  # the page of a run, to which the documentation leads
     assert "Nothing protects the " in finished and len(finished) < 1.5e6
 
 
@@ -453,7 +561,9 @@ def test_notebooks_are_small_and_executed(path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("nbclient") is None, reason="the extra docs is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("nbclient") is None, reason="the extra docs is not installed"
+)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_notebooks_run(path, tmp_path, monkeypatch):
     import nbformat

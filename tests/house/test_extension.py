@@ -1,4 +1,5 @@
-"""Parts from outside: what docs/extending.md shows builds and runs, and a plug-in that fails is told in one line."""
+"""Parts from outside: what docs/extending.md shows builds and runs, and a plug-in that fails is
+told in one line."""
 
 import importlib
 import importlib.util
@@ -75,24 +76,45 @@ def netsim(folder, *arguments):
 def test_a_stranger_adds_a_defense(tmp_path):
     install_sign(tmp_path)
     listed = netsim(tmp_path, "list", "defense")
-    assert "sign" in listed.stdout and "size of every number that is sent" in listed.stdout, listed.stderr
-    wrong = netsim(tmp_path, "validate", "campus", "--set", "learning.defenses=[{kind: sign, step: -1}]")
-    assert wrong.returncode == 2 and "must be above 0" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
+    assert "sign" in listed.stdout and "size of every number that is sent" in listed.stdout, (
+        listed.stderr
+    )
+    wrong = netsim(
+        tmp_path, "validate", "campus", "--set", "learning.defenses=[{kind: sign, step: -1}]"
+    )
+    assert (
+        wrong.returncode == 2
+        and "must be above 0" in wrong.stderr
+        and len(wrong.stderr.splitlines()) == 1
+    )
 
 
 def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for slot, name, file in (("attack", "first-look", "first_look.py"), ("defense", "sign", "sign.py")):
+    for slot, name, file in (
+        ("attack", "first-look", "first_look.py"),
+        ("defense", "sign", "sign.py"),
+    ):
         assert main(["new", slot, name]) == 0
         assert Path(name, file).read_text() == documented()[file]
     assert Path("sign", "pyproject.toml").read_text() == documented()["pyproject.toml"]
     assert main(["new", "attack", "first-look"]) == 2
     assert "a file or folder of this name exists here" in capsys.readouterr().err
     package = tmp_path / "first-look"
-    install(package, "first_look", documented()["first_look.py"], "[netsim.attack]\nit = first_look:FirstLook\n")
+    install(
+        package,
+        "first_look",
+        documented()["first_look.py"],
+        "[netsim.attack]\nit = first_look:FirstLook\n",
+    )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)])}
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest"], env=env, capture_output=True, text=True, cwd=package, check=False
+        [sys.executable, "-m", "pytest"],
+        env=env,
+        capture_output=True,
+        text=True,
+        cwd=package,
+        check=False,
     )
     assert "1 passed" in ran.stdout, ran.stdout[-2000:]
 
@@ -101,22 +123,37 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
 def test_a_stranger_adds_a_reward(of, wrong, tmp_path):
     text = documented()["allowance.py"].replace(f'{{"{of}"', f'{{"{wrong}"')
     install(tmp_path, "allowance", text, "[netsim.reward]\nallowance = allowance:Allowance\n")
-    said = netsim(tmp_path, "validate", "power/city", "--set", "train.task.reward={kind: allowance, free_j: 0.5}")
+    said = netsim(
+        tmp_path,
+        "validate",
+        "power/city",
+        "--set",
+        "train.task.reward={kind: allowance, free_j: 0.5}",
+    )
     assert said.returncode == 2 * bool(wrong), said.stderr
-    assert not wrong or ("no figure 'losst'; figures are noise, loss, " in said.stderr and said.stderr.count("\n") == 1)
+    assert not wrong or (
+        "no figure 'losst'; figures are noise, loss, " in said.stderr
+        and said.stderr.count("\n") == 1
+    )
 
 
 def test_a_stranger_adds_a_trace_format(tmp_path):
     entries = "[netsim.trace-format]\njson-lines = json_lines:JsonLines\n"
     install(tmp_path, "json_lines", documented()["json_lines.py"], entries)
-    fixes = [f'{{"who": "{who}", "when": {1000 * t}, "lat": {52 + t}, "lon": 4}}\n' for who in "ab" for t in (1, 2, 9)]
+    fixes = [
+        f'{{"who": "{who}", "when": {1000 * t}, "lat": {52 + t}, "lon": 4}}\n'
+        for who in "ab"
+        for t in (1, 2, 9)
+    ]
     (tmp_path / "walk.jsonl").write_text("".join(fixes))
     seen = netsim(tmp_path, "inspect", "walk.jsonl")
     assert "json-lines: JSON lines, one object per fix" in seen.stdout, seen.stderr
     assert "users            2" in seen.stdout
     (tmp_path / "walk.jsonl").write_text("".join(fixes).replace("61", "161"))
     wrong = netsim(tmp_path, "inspect", "walk.jsonl", "--format", "json-lines")
-    problem = "walk.jsonl: line 3, column lat: 161 is not a number in [-90, 90]; are lat and lon swapped"
+    problem = (
+        "walk.jsonl: line 3, column lat: 161 is not a number in [-90, 90]; are lat and lon swapped"
+    )
     assert wrong.returncode == 2 and problem in wrong.stderr and wrong.stderr.count("\n") == 1
     for text in (
         "[1, 2]\n",
@@ -129,13 +166,17 @@ def test_a_stranger_adds_a_trace_format(tmp_path):
         (tmp_path / "walk.jsonl").write_text(text)
         wrong = netsim(tmp_path, "inspect", "walk.jsonl")
         assert (
-            wrong.returncode == 2 and wrong.stderr.startswith("netsim: walk.jsonl: ") and wrong.stderr.count("\n") == 1
+            wrong.returncode == 2
+            and wrong.stderr.startswith("netsim: walk.jsonl: ")
+            and wrong.stderr.count("\n") == 1
         )
 
 
 def test_the_manual_names_every_slot_and_its_base_class():
     rows = {}
-    for slots, classes in re.findall(r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| (`[^|]+`) \|", DOCS, flags=re.MULTILINE):
+    for slots, classes in re.findall(
+        r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| (`[^|]+`) \|", DOCS, flags=re.MULTILINE
+    ):
         first, *others = re.findall(r"`([\w.]+)`", classes)
         package = first.rpartition(".")[0]
         names = [first, *(f"{package}.{other}" for other in others)]
@@ -166,18 +207,33 @@ GOOD = f'{HEAD}class Part(ClosedForm):\n    """A part."""\n    kind: Literal["br
 BROKEN = {
     "it leaves": ("raise SystemExit(3)", "it cannot be imported (SystemExit: 3)"),
     "it leaves without a word": ("import sys; sys.exit()", "it cannot be imported (SystemExit)"),
-    "it fails": ("raise RuntimeError('first\\nsecond')", "it cannot be imported (RuntimeError: first)"),
+    "it fails": (
+        "raise RuntimeError('first\\nsecond')",
+        "it cannot be imported (RuntimeError: first)",
+    ),
     "it is no Python": ("def", "it cannot be imported (SyntaxError: invalid syntax"),
-    "it needs what is not there": ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'"),
+    "it needs what is not there": (
+        "import nowhere_to_be_found",
+        "No module named 'nowhere_to_be_found'",
+    ),
     "it has no such name": ("", "module 'broken' has no attribute 'Part'"),
     "it is no part": ("Part = 3", "it is not a part with a `kind`"),
-    "it has no kind": ("from fl.attacks.base import Attack as Part", "it is not a part with a `kind`"),
+    "it has no kind": (
+        "from fl.attacks.base import Attack as Part",
+        "it is not a part with a `kind`",
+    ),
     "it belongs elsewhere": (
         GOOD.replace("fl.attacks.closed_form", "fl.defenses.clip").replace("ClosedForm", "Clip"),
         "it is no Attack; derive it from fl.attacks.base.Attack",
     ),
-    "its equation is missing": (GOOD.replace("closed_form", "base").replace("ClosedForm", "Attack"), "it lacks run"),
-    "its kind is taken": (GOOD.replace('"broken"', '"dlg"'), "its kind 'dlg' is taken; give it another"),
+    "its equation is missing": (
+        GOOD.replace("closed_form", "base").replace("ClosedForm", "Attack"),
+        "it lacks run",
+    ),
+    "its kind is taken": (
+        GOOD.replace('"broken"', '"dlg"'),
+        "its kind 'dlg' is taken; give it another",
+    ),
     "its field has a type of no use": (
         GOOD + "    other: 'Nowhere' = 1\n",
         "its fields cannot be checked (PydanticUndefinedAnnotation: name 'Nowhere' is not defined)",
@@ -204,7 +260,8 @@ def outside(tmp_path, monkeypatch):
         (
             "view.spread('centre', view.source, 0.0 * view.source[:, None] + [1.0, 2.0])",
             2,
-            "attack broken: estimates say 'centre', which no measure knows; known words are centroid, place, answer, ",
+            "attack broken: estimates say 'centre', which no measure knows; known words "
+            "are centroid, place, answer, ",
         ),
     ],
 )
@@ -231,7 +288,9 @@ IN_SECTIONS = {
     "train": ("power-task", GOOD, "train={}", "it is no Task; derive it from rl.settings.Task"),
     "learning.membership": (
         "membership",
-        GOOD.replace("fl.attacks.closed_form", "fl.membership.base").replace("ClosedForm", "Inference"),
+        GOOD.replace("fl.attacks.closed_form", "fl.membership.base").replace(
+            "ClosedForm", "Inference"
+        ),
         "learning.membership={attacks: [{kind: loss-threshold}]}",
         "it lacks score",
     ),
@@ -240,12 +299,16 @@ IN_SECTIONS = {
 
 @pytest.mark.parametrize(("slot", "text", "section", "why"), IN_SECTIONS.values(), ids=IN_SECTIONS)
 def test_a_plugin_of_a_section_is_no_mistake_of_the_scenario(tmp_path, slot, text, section, why):
-    """Sections that few scenarios have are looked at last; no line of the file is named for what no line can mend."""
+    """Sections that few scenarios have are looked at last; no line of the file is named for what no
+    line can mend."""
     install(tmp_path, "broken", text, f"[netsim.{slot}]\nbroken = broken:Part\n")
     assert netsim(tmp_path, "validate", "campus").returncode == 0
     said = netsim(tmp_path, "validate", "campus", "--set", section)
     assert said.returncode == 2 and said.stdout == ""
-    told = f"netsim: plug-in broken:Part of broken (netsim.{slot}): {why}; mend broken, or uninstall it\n"
+    told = (
+        f"netsim: plug-in broken:Part of broken (netsim.{slot}): {why}; mend broken, or "
+        f"uninstall it\n"
+    )
     assert said.stderr == told
 
 
@@ -259,7 +322,9 @@ def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_pa
     install(tmp_path, "broken", "raise SystemExit(0)", "[netsim.attack]\nbroken = broken:Part\n")
     said = netsim(tmp_path, "validate", "campus")
     assert said.returncode == 2 and said.stdout == "" and len(said.stderr.splitlines()) == 1
-    assert said.stderr.startswith("netsim: plug-in broken:Part of broken (netsim.attack): it cannot be imported")
+    assert said.stderr.startswith(
+        "netsim: plug-in broken:Part of broken (netsim.attack): it cannot be imported"
+    )
 
 
 @pytest.mark.slow
@@ -267,7 +332,16 @@ def test_the_contract_tests_and_the_matrix_see_it(tmp_path):
     install_sign(tmp_path)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     chosen = "sign and (defense:sign or (none+sign+fedavg+closed-form and rows))"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/house/test_contract.py", "-k", chosen]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "tests/house/test_contract.py",
+        "-k",
+        chosen,
+    ]
     ran = subprocess.run(command, env=env, capture_output=True, text=True, cwd=ROOT, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:]
     assert " passed" in ran.stdout

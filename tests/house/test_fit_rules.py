@@ -1,4 +1,5 @@
-"""Rules of fit: the example of each breaks that rule, and every word of one is a word that something may bring."""
+"""Rules of fit: the example of each breaks that rule, and every word of one is a word that
+something may bring."""
 
 import inspect
 import json
@@ -41,7 +42,9 @@ def broken(monkeypatch):
     return keys
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.key not in OF_A_PLUGIN], ids=lambda rule: rule.key)
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if rule.key not in OF_A_PLUGIN], ids=lambda rule: rule.key
+)
 def test_a_rule_is_broken_by_its_example(rule, tiny, broken):
     changes = {path: None if value == "none" else value for path, value in rule.example.items()}
     if rule.asked:
@@ -56,7 +59,9 @@ def test_rounds_of_a_server_of_ones_own_are_not_recorded(tiny):
         kind: Literal["mine"] = "mine"
 
     example = next(rule.example for rule in RULES if rule.key == "records-of-batteries")
-    study = tiny({path: value for path, value in example.items() if path != "learning.availability"})
+    study = tiny(
+        {path: value for path, value in example.items() if path != "learning.availability"}
+    )
     assert first_broken(study, "recorded rounds") == ""
     learning = study.learned.model_copy(update={"server": Mine()})
     said = first_broken(study.model_copy(update={"learning": learning}), "recorded rounds")
@@ -70,7 +75,11 @@ def test_keys_are_unique():
 @pytest.fixture(scope="module")
 def brought():
     """Words that parts offer or need, and texts: names of fields, and their defaults."""
-    examples = [part.model_validate_json(json.dumps(part.example), strict=True) for part in EVERY if part.example]
+    examples = [
+        part.model_validate_json(json.dumps(part.example), strict=True)
+        for part in EVERY
+        if part.example
+    ]
     words = {word for part in examples for word in (*part.offers, *part.needs)}
     fields = [item for part in (*EVERY, WorldSetting) for item in part.model_fields.items()]
     defaults = {str(field.default).lower() for _, field in fields}
@@ -79,7 +88,8 @@ def brought():
 
 
 def found_in(annotation, metadata=()):
-    """All that a value may be by what is declared of it: classes, with those of a slot, and words written out."""
+    """All that a value may be by what is declared of it: classes, with those of a slot, and words
+    written out."""
     for mark in metadata:
         if isinstance(mark, OneOf):
             return [*mark.parts.values(), *found_in(annotation)]
@@ -89,19 +99,30 @@ def found_in(annotation, metadata=()):
         return [str(value).lower() for value in get_args(annotation)]
     if hasattr(annotation, "__metadata__"):
         return found_in(annotation.__origin__, annotation.__metadata__)
-    if inner := [found for each in get_args(annotation) if each is not Ellipsis for found in found_in(each)]:
+    if inner := [
+        found for each in get_args(annotation) if each is not Ellipsis for found in found_in(each)
+    ]:
         return inner
-    below = annotation.__subclasses__() if isinstance(annotation, type) and issubclass(annotation, Part) else ()
+    below = (
+        annotation.__subclasses__()
+        if isinstance(annotation, type) and issubclass(annotation, Part)
+        else ()
+    )
     return [annotation, *(found for each in below for found in found_in(each))]
 
 
-EVERY = [part for slot in SLOTS.values() for part in slot.parts.values()]  # read once, so that their bases are known
+EVERY = [
+    part for slot in SLOTS.values() for part in slot.parts.values()
+]  # read once, so that their bases are known
 PARTS = {each.__name__: each for each in found_in(Part)}
 
 
 def declared_of(part, name):
     """What an attribute of a class may be; nothing where it has none."""
-    if not (isinstance(part, type) and (hasattr(part, name) or name in getattr(part, "model_fields", ()))):
+    if not (
+        isinstance(part, type)
+        and (hasattr(part, name) or name in getattr(part, "model_fields", ()))
+    ):
         return []
     if field := getattr(part, "model_fields", {}).get(name):
         return found_in(field.annotation, field.metadata)
@@ -127,14 +148,18 @@ def is_brought(rule, text, brought):
     if word.wanted is None:
         return bool(end)
     if word.compare is not None:
-        return bool(end) and (not word.wanted[0].isalpha() or bool(end_of(PARTS[rule.part], word.wanted.split("."))))
+        return bool(end) and (
+            not word.wanted[0].isalpha() or bool(end_of(PARTS[rule.part], word.wanted.split(".")))
+        )
     possible = {each for each in end if isinstance(each, str)}
     possible |= {"none"} if type(None) in end else set()
     possible |= {"true", "false"} if bool in end else set()
     parts = [each for each in end if isinstance(each, type) and issubclass(each, Part)]
     possible |= {part.kind_name() for part in parts if "kind" in part.model_fields}
     words, texts = brought
-    return word.wanted in possible or word.wanted in (words if parts else texts if str in end else ())
+    return word.wanted in possible or word.wanted in (
+        words if parts else texts if str in end else ()
+    )
 
 
 def unknown(rule, brought):
@@ -149,10 +174,16 @@ def test_every_word_of_a_rule_is_one_that_something_brings(brought):
 @pytest.mark.parametrize(
     "text",
     [
-        "defences: spend", "defenses: spent", "defenses.nosy", "threat.group: fixed", "threat.in_rounds",
-        "server: clip", "defenses.correlation: fixed", "participation < server.participation",
+        "defences: spend",
+        "defenses: spent",
+        "defenses.nosy",
+        "threat.group: fixed",
+        "threat.in_rounds",
+        "server: clip",
+        "defenses.correlation: fixed",
+        "participation < server.participation",
     ],
-)  # fmt: skip
+)
 def test_a_word_that_nothing_brings_is_found(brought, text):
     """Misspelt ones, and those of another part than the path leads to."""
     assert unknown(Rule("x", "Learning", "", [text]), brought) == [text]
@@ -168,16 +199,30 @@ def test_words_of_a_study(tiny):
     study = tiny({"learning.defenses": defenses})
     true = Words(study)
     (noise,) = true["learning.defenses: spend"]
-    assert (noise.place, noise.kind, noise.part) == ("learning.defenses[1]", "gaussian", study.learning.defenses[1])
+    assert (noise.place, noise.kind, noise.part) == (
+        "learning.defenses[1]",
+        "gaussian",
+        study.learning.defenses[1],
+    )
     assert [each.value for each in true["learning.defenses.contracts"]] == [True, True]
     held = [
-        "learning.participation >= 1", "world.ues.count != 3", "plan: none", "plan.criterion: none",
-        "world.city: open-field", "learning.threat.knowledge: weights", "learning.server.in_rounds: true",
-    ]  # fmt: skip
+        "learning.participation >= 1",
+        "world.ues.count != 3",
+        "plan: none",
+        "plan.criterion: none",
+        "world.city: open-field",
+        "learning.threat.knowledge: weights",
+        "learning.server.in_rounds: true",
+    ]
     not_held = [
-        "learning.participation < 1", "plan", "plan.criterion: top-up", "learning.defenses: central noise",
-        "plan.steps > 1", "learning.threat.secagg_threshold < world.ues.count", "world.ues.count < learning.rounds",
-    ]  # fmt: skip
+        "learning.participation < 1",
+        "plan",
+        "plan.criterion: top-up",
+        "learning.defenses: central noise",
+        "plan.steps > 1",
+        "learning.threat.secagg_threshold < world.ues.count",
+        "world.ues.count < learning.rounds",
+    ]
     assert [text for text in (*held, *not_held) if true[text]] == held
 
 
@@ -201,8 +246,16 @@ def test_a_package_may_bring_rules_of_its_own(tmp_path, monkeypatch):
 
 def test_escaped_braces_stay_in_the_sentence_that_is_listed():
     """`{{kind: ...}}` is what a user writes, and no name of what a study has."""
-    assert [rule.key for rule in RULES if "{<" in rule.pattern or "{{" in rule.pattern or "}}" in rule.pattern] == []
-    said = Rule("x", "Study", "{0.place}: up to {this.most:g}, {{}} or {{kind: limit, updates: {0.value}}}; {labels}")
+    assert [
+        rule.key
+        for rule in RULES
+        if "{<" in rule.pattern or "{{" in rule.pattern or "}}" in rule.pattern
+    ] == []
+    said = Rule(
+        "x",
+        "Study",
+        "{0.place}: up to {this.most:g}, {{}} or {{kind: limit, updates: {0.value}}}; {labels}",
+    )
     assert said.pattern == "<place>: up to <most>, {} or {kind: limit, updates: <value>}; <labels>"
     shown = {rule.key: rule.pattern for rule in RULES}
     assert shown["audit-of-shares-without-rounds"].endswith("take server: {kind: synchronous}")

@@ -1,4 +1,5 @@
-"""Imports point down: netsim <- fl <- rl <- scenarios, no circles, heavy libraries only in leaves."""
+"""Imports point down: netsim <- fl <- rl <- scenarios, no circles, heavy libraries only in
+leaves."""
 
 import ast
 import re
@@ -11,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FLOORS = ["netsim", "fl", "rl", "scenarios"]
-# gymnasium is not among them: `import rl` registers environments, for which the bare library (0.2 s) is enough
+# gymnasium is not among them: `import rl` registers environments, for which the bare library (0.2
+# s) is enough
 HEAVY = {"torch", "sklearn", "stable_baselines3", "plotly", "ot", "pandas"}
 PLACE = re.compile(rf"({'|'.join(FLOORS)})(\.\w+)+:[A-Z]\w*")
 FILES = [p for floor in FLOORS for p in sorted((ROOT / floor).rglob("*.py"))]
@@ -24,8 +26,9 @@ def module(path):
 
 @cache
 def read(path):
-    """Of a file: modules that it imports, in functions and for type checkers too; modules of the parts that it names by
-    their places, which are imported when a scenario has them; classes that hold arrays and compare by their fields.
+    """Of a file: modules that it imports, in functions and for type checkers too; modules of the
+    parts that it names by their places, which are imported when a scenario has them; classes that
+    hold arrays and compare by their fields.
     """
     imports, places, by_field = set(), set(), []
     for node in ast.walk(ast.parse(path.read_text())):
@@ -34,7 +37,11 @@ def read(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             imports |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and PLACE.fullmatch(node.value)
+        ):
             places.add(node.value.partition(":")[0])
         elif isinstance(node, ast.ClassDef) and compares_arrays(node):
             by_field.append(node.name)
@@ -43,9 +50,15 @@ def read(path):
 
 def compares_arrays(node):
     """Whether equality would ask an array of a data class whether it is true, which raises."""
-    made = next((d for d in map(ast.unparse, node.decorator_list) if d.split("(")[0] == "dataclass"), None)
-    fields = [ast.unparse(field.annotation) for field in node.body if isinstance(field, ast.AnnAssign)]
-    own = any(isinstance(method, ast.FunctionDef) and method.name == "__eq__" for method in node.body)
+    made = next(
+        (d for d in map(ast.unparse, node.decorator_list) if d.split("(")[0] == "dataclass"), None
+    )
+    fields = [
+        ast.unparse(field.annotation) for field in node.body if isinstance(field, ast.AnnAssign)
+    ]
+    own = any(
+        isinstance(method, ast.FunctionDef) and method.name == "__eq__" for method in node.body
+    )
     holds = any("Array" in field and "Callable" not in field for field in fields)
     return made is not None and holds and not own and "eq=False" not in made
 
@@ -55,7 +68,9 @@ def test_imports_point_down(floor):
     above = set(FLOORS[FLOORS.index(floor) + 1 :])
     files = [path for path in FILES if module(path).split(".")[0] == floor]
     named = {module(p): read(p)[0] | read(p)[1] for p in files}
-    reached = {name: {n for n in found if n.split(".")[0] in above} for name, found in named.items()}
+    reached = {
+        name: {n for n in found if n.split(".")[0] in above} for name, found in named.items()
+    }
     assert {name: found for name, found in reached.items() if found} == {} and len(files) > 3
 
 
@@ -93,7 +108,8 @@ def test_no_circles_of_modules():
 
 
 def folders_of(graph):
-    """Folder -> the folders that its modules import, of module -> modules; a folder and its parent are two."""
+    """Folder -> the folders that its modules import, of module -> modules; a folder and its parent
+    are two."""
     packages = {module(p) for p in FILES if p.name == "__init__.py"}
 
     def folder(name):
@@ -107,7 +123,8 @@ def folders_of(graph):
 
 
 def test_no_circles_of_folders():
-    """A folder and its parent are two floors: what one imports may not import it back, also within functions."""
+    """A folder and its parent are two floors: what one imports may not import it back, also within
+    functions."""
     assert circle(folders_of(arrows())) == []
 
 
@@ -137,35 +154,54 @@ def test_checking_a_scenario_imports_nothing_heavy_and_no_part_that_it_does_not_
         "import sys, scenarios.app.cli.commands as c; c.main(['validate', 'campus']); "
         "print(sorted(set(sys.modules) & set(%r)))"
     )
-    idle = {"fl.attacks.dwell", "fl.defenses.lapa", "fl.learners.density", "netsim.mobility.resident"}
+    idle = {
+        "fl.attacks.dwell",
+        "fl.defenses.lapa",
+        "fl.learners.density",
+        "netsim.mobility.resident",
+    }
     idle |= {"fl.round.server", "scenarios.app.run.simulate"}
     without = HEAVY | {"numba", "scipy"} | idle
     assert idle <= set(map(module, FILES))
     out = subprocess.run(
-        [sys.executable, "-c", code % (without,)], capture_output=True, text=True, cwd=ROOT, check=True
+        [sys.executable, "-c", code % (without,)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
     )
     assert out.stdout.splitlines()[-1] == "[]"
 
 
 def test_help_imports_almost_nothing():
-    code = "import sys, scenarios.app.cli.commands as c\ntry: c.main(['--help'])\nexcept SystemExit: pass\n"
+    code = (
+        "import sys, scenarios.app.cli.commands as c\ntry: c.main(['--help'])\nexcept "
+        "SystemExit: pass\n"
+    )
     code += "print('numpy' in sys.modules, 'pydantic' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert out.stdout.splitlines()[-1] == "False False"
 
 
 def test_no_two_files_of_tests_have_one_name():
     """pytest imports them by their name alone, and refuses the second one that it meets."""
     names = sorted(
-        path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("conftest.py", "__init__.py")
+        path.name
+        for path in (ROOT / "tests").rglob("*.py")
+        if path.name not in ("conftest.py", "__init__.py")
     )
     assert names == sorted(set(names))
 
 
 def test_the_tests_import_nothing_of_a_package_of_the_name_tests():
-    """Some libraries install one; files of tests therefore import each other by their own names alone."""
+    """Some libraries install one; files of tests therefore import each other by their own names
+    alone."""
     own = re.compile(r"^\s*(from|import) tests\b", re.MULTILINE)
-    assert [path for path in sorted((ROOT / "tests").rglob("*.py")) if own.search(path.read_text())] == []
+    assert [
+        path for path in sorted((ROOT / "tests").rglob("*.py")) if own.search(path.read_text())
+    ] == []
 
 
 def test_data_classes_that_hold_arrays_compare_by_identity():

@@ -1,4 +1,5 @@
-"""Statistics of mobility: closed forms, slow forms, series whose statistics are known, and the command's table."""
+"""Statistics of mobility: closed forms, slow forms, series whose statistics are known, and the
+command's table."""
 
 import csv
 
@@ -104,12 +105,16 @@ class TestPlaces:
         series[: 2 * st.WEEK_H : st.WEEK_H] = [1, 2]  # hour 0: 2 of 4 in one place
         series[-1] = 9  # hour 167: known once
         known = series >= 0
-        assert st.regularity(series[known], WEEK[known]) == pytest.approx((4 * 99 + 2 + 1) / (4 * 100 + 1))
+        assert st.regularity(series[known], WEEK[known]) == pytest.approx(
+            (4 * 99 + 2 + 1) / (4 * 100 + 1)
+        )
 
     def test_radius_of_gyration(self):
         assert st.gyration_m(np.array([[0.0, 0.0], [6.0, 8.0]])) == pytest.approx(5.0)
         angle = 2 * np.pi * np.arange(12) / 12
-        assert st.gyration_m(7.0 * np.column_stack([np.cos(angle), np.sin(angle)])) == pytest.approx(7.0)
+        assert st.gyration_m(
+            7.0 * np.column_stack([np.cos(angle), np.sin(angle)])
+        ) == pytest.approx(7.0)
 
 
 class TestMeasures:
@@ -146,7 +151,9 @@ def commuter(tmp_path):
         out.writerow(["time_s", "user", "x_m", "y_m"])
         for k in range(28 * 48):
             hour, day = k / 2 % 24, k // 48
-            at = (4000, 3000) if 9 <= hour < 17 and (day + 3) % 7 < 5 else (0, 0)  # day 0 is a Thursday
+            at = (
+                (4000, 3000) if 9 <= hour < 17 and (day + 3) % 7 < 5 else (0, 0)
+            )  # day 0 is a Thursday
             out.writerow([1800 * k, "u", *at])
     return path
 
@@ -170,7 +177,13 @@ def test_a_scenario(tmp_path, capsys):
     path.write_text(RESIDENTS)
     tables = []
     day = ["--set", "world.duration_s=90000"]
-    for options in ([], ["--cell-m", "0"], [*day, "--set", "seed=1"], [*day, "--set", "seed=2"], day):
+    for options in (
+        [],
+        ["--cell-m", "0"],
+        [*day, "--set", "seed=1"],
+        [*day, "--set", "seed=2"],
+        day,
+    ):
         assert st.main([str(path), *options]) == 0
         tables.append(capsys.readouterr().out)
     assert tables[4] == tables[2] != tables[3]
@@ -201,7 +214,8 @@ def test_refused_in_one_line(options, words, commuter, capsys):
 
 
 def test_published_figures_of_a_recorded_life(data_folder, capsys):
-    """GeoLife: filled for 12 h its user is at home half of the time and as predictable as the literature says."""
+    """GeoLife: filled for 12 h its user is at home half of the time and as predictable as the
+    literature says."""
     assert st.main([str(data_folder / "mobility_geolife_beijing.csv.gz")]) == 0
     rows = rows_of(capsys.readouterr().out)
     assert int(rows["distinct places S"]) == pytest.approx(78, abs=3)

@@ -1,4 +1,5 @@
-"""Every notice that the code gives is declared, each once, with the values that its sentence needs."""
+"""Every notice that the code gives is declared, each once, with the values that its sentence
+needs."""
 
 import ast
 import string
@@ -18,15 +19,24 @@ KEPT = Path(__file__).with_name("notices.txt")
 
 
 def calls(package):
-    """File, words among which its key is, and values (None: not to be seen) of each call of the catalogue."""
+    """File, words among which its key is, and values (None: not to be seen) of each call of the
+    catalogue."""
     for path in sorted((ROOT / package).rglob("*.py")):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(function, ast.FunctionDef):
                 continue
             words = {node.value for node in ast.walk(function) if isinstance(node, ast.Constant)}
             for call in ast.walk(function):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "notice":
-                    of = {node.value for node in ast.walk(call.args[0]) if isinstance(node, ast.Constant)}
+                if (
+                    isinstance(call, ast.Call)
+                    and isinstance(call.func, ast.Name)
+                    and call.func.id == "notice"
+                ):
+                    of = {
+                        node.value
+                        for node in ast.walk(call.args[0])
+                        if isinstance(node, ast.Constant)
+                    }
                     names = {keyword.arg for keyword in call.keywords}
                     yield path, of or words, None if None in names else names | {"place"}
 
@@ -41,7 +51,9 @@ def test_calls_and_declarations_are_the_same(package):
         given |= keys
         for key in keys if names is not None and len(keys) < 3 else ():
             texts = entries[key].values()
-            needed = {name for text in texts for _, name, _, _ in string.Formatter().parse(text) if name}
+            needed = {
+                name for text in texts for _, name, _, _ in string.Formatter().parse(text) if name
+            }
             assert needed <= names, (path, key)
     assert given == set(entries)
 
@@ -49,7 +61,9 @@ def test_calls_and_declarations_are_the_same(package):
 def test_keys_are_unique_and_severities_known():
     every = [key for of in CATALOGUES.values() for key in of.entries]
     assert len(every) == len(set(every))
-    assert {entry["severity"] for of in CATALOGUES.values() for entry in of.entries.values()} <= set(SEVERITIES)
+    assert {
+        entry["severity"] for of in CATALOGUES.values() for entry in of.entries.values()
+    } <= set(SEVERITIES)
 
 
 def test_no_key_is_renamed():
@@ -61,6 +75,8 @@ def test_no_key_is_renamed():
 
 
 def test_catalogues_are_packaged():
-    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
+        "package-data"
+    ]
     assert "notices.toml" in data["netsim"] and "notices.toml" in data["fl"]
     assert "app/study/notices.toml" in data["scenarios"]

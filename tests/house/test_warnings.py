@@ -1,4 +1,5 @@
-"""Warnings: those that our packages and tests raise or cause fail, those inside of other libraries are shown."""
+"""Warnings: those that our packages and tests raise or cause fail, those inside of other libraries
+are shown."""
 
 import subprocess
 import sys
@@ -10,7 +11,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 OLD = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, UserWarning, SyntaxWarning)
-OURS = ("netsim", "netsim.radio.air", "fl.types", "rl", "scenarios.app.cli.start", "benchmarks.town", "test_cli")
+OURS = (
+    "netsim",
+    "netsim.radio.air",
+    "fl.types",
+    "rl",
+    "scenarios.app.cli.start",
+    "benchmarks.town",
+    "test_cli",
+)
 OTHERS = (
     "pygame.pkgdata",
     "netsimulator",
@@ -21,7 +30,10 @@ OTHERS = (
 
 
 def warn(module, category):
-    exec("import warnings; warnings.warn('old', category)", {"__name__": module, "category": category})
+    exec(
+        "import warnings; warnings.warn('old', category)",
+        {"__name__": module, "category": category},
+    )
 
 
 @pytest.mark.parametrize("category", OLD)
@@ -102,11 +114,32 @@ def test_other_is_old_where_it_is_imported(tmp_path, monkeypatch):
 
 def test_what_is_left_open_or_raised_too_late_is_told_by_whose_it_is(tmp_path):
     (tmp_path / "test_cases.py").write_text(CASES)
-    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, "-rA", "-p",
-               "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", tmp_path / "test_cases.py"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        ROOT / "pyproject.toml",
+        "--rootdir",
+        tmp_path,
+        "-rA",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-o",
+        "addopts=",
+        tmp_path / "test_cases.py",
+    ]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=tmp_path)
-    found = [line.split(" - ")[0].split("::") for line in done.stdout.splitlines() if "test_cases.py::" in line[:40]]
+    found = [
+        line.split(" - ")[0].split("::")
+        for line in done.stdout.splitlines()
+        if "test_cases.py::" in line[:40]
+    ]
     outcome = {name: head.split()[0] for head, name in found}
     assert len(outcome) == 8, done.stdout + done.stderr
-    assert outcome == {name: "FAILED" if "_ours_" in name else "PASSED" for name in outcome}, done.stdout
+    assert outcome == {name: "FAILED" if "_ours_" in name else "PASSED" for name in outcome}, (
+        done.stdout
+    )
     assert "DeprecationWarning: old" in done.stdout

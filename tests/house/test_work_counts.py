@@ -1,4 +1,5 @@
-"""What a run does is counted, not timed: calls, evaluations and files, which are the same on every machine."""
+"""What a run does is counted, not timed: calls, evaluations and files, which are the same on every
+machine."""
 
 import json
 import sys
@@ -52,7 +53,8 @@ def calls_of(tmp_path_factory):
 
 
 def test_a_round_costs_the_same_calls_however_many_were_before(calls_of):
-    """Single rounds differ by what was measured in them, ten of them by some percent, twenty by less than one."""
+    """Single rounds differ by what was measured in them, ten of them by some percent, twenty by
+    less than one."""
     early, middle, late = (calls_of(rounds, 2, 2) for rounds in (20, 40, 60))
     assert (late - middle) / (middle - early) == pytest.approx(1, abs=0.02)
 
@@ -68,7 +70,9 @@ def test_calls_of_a_tick_do_not_grow_with_its_ues(ues):
     world = Ours(5, ues)
     for _ in range(20):
         world.tick()
-    assert calls(lambda: [world.tick() for _ in range(50)]) / 50 < 500  # SINR twice: without those that get no rate
+    assert (
+        calls(lambda: [world.tick() for _ in range(50)]) / 50 < 500
+    )  # SINR twice: without those that get no rate
 
 
 @pytest.mark.parametrize(("residents", "most"), [(1, 24_000), (40, 175_000), (400, 230_000)])

@@ -1,4 +1,5 @@
-"""Uploads over the air one by one: the rules of `docs/uploads.md` in plain loops, with nothing of the package in them.
+"""Uploads over the air one by one: the rules of `docs/uploads.md` in plain loops, with nothing of
+the package in them.
 
 One object per upload, complex amplitudes, and a list of everything that was ever sent.
 """
@@ -48,7 +49,9 @@ def hear(band, ups):
         strangers = [v for v in ups if v.cell != u.cell] if band.interference == "all" else []
         h, s = u.h[u.cell], square(u.h[u.cell])
         if band.is_oma:
-            noise = (band.noise_w + sum(v.power_w * square(v.h[u.cell]) / len(h) for v in strangers)) / len(mine)
+            noise = (
+                band.noise_w + sum(v.power_w * square(v.h[u.cell]) / len(h) for v in strangers)
+            ) / len(mine)
             sinr, snr = u.power_w * s / noise, u.power_w * s * len(mine) / band.noise_w
             found[u] = sinr, snr, band.rate(sinr, band.bandwidth_hz / len(mine))
         elif band.interference == "none":
@@ -57,7 +60,9 @@ def hear(band, ups):
     if band.is_oma or band.interference == "none":
         return found
     for cell in {u.cell for u in ups}:
-        order = sorted((u for u in ups if u.cell == cell), key=lambda u: (-u.power_w * square(u.h[cell]), u.ue))
+        order = sorted(
+            (u for u in ups if u.cell == cell), key=lambda u: (-u.power_w * square(u.h[cell]), u.ue)
+        )
         remains = {}
         for k, u in enumerate(order):
             h = u.h[cell]
@@ -73,7 +78,8 @@ def hear(band, ups):
 
 
 def granted(band, ups):
-    """`hear`, once those below the floor are silent: who begins first, all of them at a time, then the others."""
+    """`hear`, once those below the floor are silent: who begins first, all of them at a time, then
+    the others."""
     heard = {}
     while ups:
         heard.update(hear(band, ups))
@@ -87,7 +93,8 @@ def granted(band, ups):
 
 @dataclass(eq=False)
 class Upload:
-    """Of one UE: `links` is a list, by block, of (cell, amplitudes at each base station [n_bs][antennas])."""
+    """Of one UE: `links` is a list, by block, of (cell, amplitudes at each base station
+    [n_bs][antennas])."""
 
     ue: int
     links: list
@@ -121,7 +128,9 @@ class Upload:
 
     def __post_init__(self):
         self.left = self.block_left = self.bits
-        self.stops = min((self.late_s, 0, "late"), (self.drops_s, 1, "dropped"), key=lambda stop: stop[0])
+        self.stops = min(
+            (self.late_s, 0, "late"), (self.drops_s, 1, "dropped"), key=lambda stop: stop[0]
+        )
         if self.battery_j < self.compute_j:
             empty_s = self.ready_s - self.compute_s * (1 - self.battery_j / self.compute_j)
             self.stops = min(self.stops, (empty_s, 2, "exhausted"), key=lambda stop: stop[0])
@@ -138,10 +147,13 @@ class Upload:
         return self.left / self.rate
 
     def lasts_s(self):
-        return (self.battery_j - self.compute_j - self.sent_j) / self.power_w if self.power_w else inf
+        return (
+            (self.battery_j - self.compute_j - self.sent_j) / self.power_w if self.power_w else inf
+        )
 
     def count(self, to_s, bits=None):
-        """What happens from since_s to to_s: it waits, or sends bits (by default rate times time)."""
+        """What happens from since_s to to_s: it waits, or sends bits (by default rate times
+        time)."""
         span_s = to_s - self.since_s
         if self.stage == "waits" or (self.stage == "on air" and self.rate == 0):
             self.waited_s += span_s
@@ -187,13 +199,21 @@ class Upload:
         sent = self.bits - self.left + self.lost
         never = self.fate in ("undecoded", "no-cell") and sent == 0
         return {
-            "fate": self.fate, "ended_s": until, "granted_s": self.granted_s,
+            "fate": self.fate,
+            "ended_s": until,
+            "granted_s": self.granted_s,
             "ready_s": self.ready_s if until >= self.ready_s else float("nan"),
-            "delay_s": inf if never else until - self.asked_s, "airtime_s": inf if never else self.airtime_s,
-            "energy_j": self.compute_j * trained + self.sent_j, "sent_bits": sent, "lost_bits": self.lost,
-            "decoded": self.fate == "arrived", "late": self.fate == "late" and not self.failed(),
-            "sinr": self.bits / sum(b / s for b, s, _, _ in self.kept) if self.fate == "arrived" else None,
-        }  # fmt: skip
+            "delay_s": inf if never else until - self.asked_s,
+            "airtime_s": inf if never else self.airtime_s,
+            "energy_j": self.compute_j * trained + self.sent_j,
+            "sent_bits": sent,
+            "lost_bits": self.lost,
+            "decoded": self.fate == "arrived",
+            "late": self.fate == "late" and not self.failed(),
+            "sinr": self.bits / sum(b / s for b, s, _, _ in self.kept)
+            if self.fate == "arrived"
+            else None,
+        }
 
 
 @dataclass
@@ -240,7 +260,11 @@ class SlowAir:
                 left |= u.stage == "on air"
                 self.come_or_go(u)
                 came |= u.stage == "waits"
-        looked = self.block_s is not None and then_s % self.block_s == 0 and bool(self.at("waits", "on air"))
+        looked = (
+            self.block_s is not None
+            and then_s % self.block_s == 0
+            and bool(self.at("waits", "on air"))
+        )
         if looked:
             self.look()
         for u in self.at("waits"):
@@ -338,7 +362,11 @@ class SlowAir:
             self.share(follow)
             self.new_slot = False
             lost = self.stuck() if self.block_s is None else []
-            if self.block_s is None and self.kind in ("round-robin", "proportional-fair", "energy-aware"):
+            if self.block_s is None and self.kind in (
+                "round-robin",
+                "proportional-fair",
+                "energy-aware",
+            ):
                 lost += [u for u in self.at("waits") if self.alone(u) == 0]
             for u in lost:
                 u.end(self.now_s, "undecoded")
@@ -375,7 +403,8 @@ class SlowAir:
                     u.granted_s = self.now_s
 
     def places(self, everybody, follow):
-        """Those of each cell whose turn it is and who get a rate, others if there is none; with what they hear."""
+        """Those of each cell whose turn it is and who get a rate, others if there is none; with
+        what they hear."""
         refused, chosen = set(), None
         while True:
             again = {u for cell in {u.cell for u in everybody} for u in self.choose(cell, refused)}
@@ -408,7 +437,8 @@ class SlowAir:
             if any(u.decoded for u in sending):
                 return [u for u in mine if u.stage == "on air"]
             rest = sorted(
-                (u for u in mine if u not in sending), key=lambda u: (unable(u), -u.power_w * square(u.h[cell]), u.ue)
+                (u for u in mine if u not in sending),
+                key=lambda u: (unable(u), -u.power_w * square(u.h[cell]), u.ue),
             )
             return sending + rest[: self.size]
         holder = [u for u in mine if self.holds(u, refused)]

@@ -1,4 +1,5 @@
-"""Transmissions that take their time: equal to plans where nothing changes, and to bookkeeping where something does."""
+"""Transmissions that take their time: equal to plans where nothing changes, and to bookkeeping
+where something does."""
 
 from dataclasses import fields, replace
 from itertools import count
@@ -35,17 +36,22 @@ class Textbook(Noma):
         return np.full(len(cohort.ue), inf)
 
 
-def cohort(gain, power=1.0, serving=None, fading=None, rows=None, compute=0.0, sinr=np.inf, first=0):
+def cohort(
+    gain, power=1.0, serving=None, fading=None, rows=None, compute=0.0, sinr=np.inf, first=0
+):
     gain = np.atleast_2d(np.asarray(gain, dtype=float))
     n = len(gain)
     return Cohort(
-        ue=first + np.arange(n), serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving), gain=gain,
-        fading=fading, power_w=np.broadcast_to(np.asarray(power, dtype=float), n).copy(),
+        ue=first + np.arange(n),
+        serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving),
+        gain=gain,
+        fading=fading,
+        power_w=np.broadcast_to(np.asarray(power, dtype=float), n).copy(),
         rows=np.ones(n, dtype=int) if rows is None else np.asarray(rows),
         downlink_sinr=np.broadcast_to(np.asarray(sinr, dtype=float), n).copy(),
         compute_s=np.broadcast_to(np.asarray(compute, dtype=float), n).copy(),
         compute_j=np.broadcast_to(np.asarray(compute, dtype=float), n).copy() * 2,
-    )  # fmt: skip
+    )
 
 
 def town(seed, n=12, n_bs=3, antennas=None, sinr=3.0, compute=0.5, first=0):
@@ -53,7 +59,9 @@ def town(seed, n=12, n_bs=3, antennas=None, sinr=3.0, compute=0.5, first=0):
     rng = np.random.default_rng(seed)
     fading = None
     if antennas is not None:
-        fading = (rng.normal(size=(n, n_bs, antennas)) + 1j * rng.normal(size=(n, n_bs, antennas))) / np.sqrt(2)
+        fading = (
+            rng.normal(size=(n, n_bs, antennas)) + 1j * rng.normal(size=(n, n_bs, antennas))
+        ) / np.sqrt(2)
     gain, serving = 10 ** rng.uniform(-13, -9, (n, n_bs)), rng.integers(-1, n_bs, n)
     power, rows = rng.uniform(0.01, 0.2, n), rng.integers(1, 4, n)
     return cohort(gain, power, serving, fading, rows, compute, sinr, first)
@@ -61,7 +69,13 @@ def town(seed, n=12, n_bs=3, antennas=None, sinr=3.0, compute=0.5, first=0):
 
 def air_of(uplink, n_ue=100, seed=1, look=None, each=None, **interface):
     return EventUplink(
-        simpy.Environment(), uplink, n_ue, Streams(seed), AirInterface(**interface), look=look, each=each
+        simpy.Environment(),
+        uplink,
+        n_ue,
+        Streams(seed),
+        AirInterface(**interface),
+        look=look,
+        each=each,
     )
 
 
@@ -73,19 +87,29 @@ def sent_by(uplink, c, payload=PAYLOAD, deadline_s=inf, battery_j=None, **settin
 def same(found, expected, rtol=1e-12, names=None):
     for f in fields(Channel):
         if names is None or f.name in names:
-            np.testing.assert_allclose(getattr(found, f.name), getattr(expected, f.name), rtol=rtol, err_msg=f.name)
+            np.testing.assert_allclose(
+                getattr(found, f.name), getattr(expected, f.name), rtol=rtol, err_msg=f.name
+            )
 
 
 BOUND = {"norm_bound": 1.0, "rate": Shannon()}
 FLOOR = {"norm_bound": 1.0, "bandwidth_hz": 1e6}
 UPLINKS = [
-    Noma(**BOUND), Noma(sic_residual=0.1, max_ser=0.7, **BOUND), Noma(interference="intra", **BOUND),
-    Noma(decoding="error-free", interference="none", rate=Shannon()), Oma(**BOUND),
-    Oma(interference="none", max_ser=0.7, **BOUND), Noma(**FLOOR), Noma(sic_residual=0.1, max_ser=0.7, **FLOOR),
-    Noma(interference="none", **FLOOR), Oma(**FLOOR), Ideal(),
-    Noma(interference_over_thermal_db=6, uplink_share=0.3, **FLOOR), Oma(uplink_share=0.3, **BOUND),
+    Noma(**BOUND),
+    Noma(sic_residual=0.1, max_ser=0.7, **BOUND),
+    Noma(interference="intra", **BOUND),
+    Noma(decoding="error-free", interference="none", rate=Shannon()),
+    Oma(**BOUND),
+    Oma(interference="none", max_ser=0.7, **BOUND),
+    Noma(**FLOOR),
+    Noma(sic_residual=0.1, max_ser=0.7, **FLOOR),
+    Noma(interference="none", **FLOOR),
+    Oma(**FLOOR),
+    Ideal(),
+    Noma(interference_over_thermal_db=6, uplink_share=0.3, **FLOOR),
+    Oma(uplink_share=0.3, **BOUND),
     Oma(interference_over_thermal_db=6, **FLOOR),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("uplink", UPLINKS)
@@ -108,8 +132,12 @@ def test_everybody_at_once_at_held_rates_is_the_plan(uplink, antennas):
 def test_who_disturbs_nobody_has_the_plan_s_channel_whenever_others_come_and_go(link_adaptation):
     uplink = Noma(norm_bound=1.0, interference="none")
     rng = np.random.default_rng(5)
-    c = replace(town(5), power_w=rng.uniform(1e-5, 1e-4, 12), downlink_sinr=rng.uniform(0.5, 9, 12),
-                compute_s=rng.uniform(0, 1, 12))  # fmt: skip
+    c = replace(
+        town(5),
+        power_w=rng.uniform(1e-5, 1e-4, 12),
+        downlink_sinr=rng.uniform(0.5, 9, 12),
+        compute_s=rng.uniform(0, 1, 12),
+    )
     found, expected = sent_by(uplink, c, link_adaptation=link_adaptation), uplink.plan(c, PAYLOAD)
     same(found, expected)
     assert np.array_equal(found.airtime_s, expected.airtime_s)  # not cut to pieces
@@ -119,7 +147,9 @@ def test_who_disturbs_nobody_has_the_plan_s_channel_whenever_others_come_and_go(
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_groups_wait_as_planned(size, antennas):
     """One cell: in several, groups of the same index would have to start at the same time."""
-    c = replace(town(7, n_bs=1, antennas=antennas), serving=np.zeros(12, dtype=int), rows=np.full(12, 2))
+    c = replace(
+        town(7, n_bs=1, antennas=antennas), serving=np.zeros(12, dtype=int), rows=np.full(12, 2)
+    )
     expected = Noma(group_size=size, **BOUND).plan(c, PAYLOAD)
     found = sent_by(Noma(**BOUND), c, link_adaptation="grant", scheduler=Groups(size=size))
     assert expected.decoded.all() and len(np.unique(expected.delay_s - expected.airtime_s)) > 1
@@ -127,7 +157,8 @@ def test_groups_wait_as_planned(size, antennas):
 
 
 def test_rates_follow_who_leaves():
-    """Textbook pair, 8 and 2 over noise 1: the strong one sends at SINR 8 / 3, then at 8 when the weak one has left."""
+    """Textbook pair, 8 and 2 over noise 1: the strong one sends at SINR 8 / 3, then at 8 when the
+    weak one has left."""
     uplink = Textbook()
     found = sent_by(uplink, cohort([[8.0], [2.0]], rows=[3, 1]))
     slow, weak, fast = log2(1 + 8 / 3), log2(3), log2(9)
@@ -156,28 +187,51 @@ def wandering(seed, n, n_bs=3, leaves=0.1):
     return look
 
 
-@given(seed=st.integers(0, 10_000), tries=st.integers(0, 3), link_adaptation=st.sampled_from(["change", "grant"]))
+@given(
+    seed=st.integers(0, 10_000),
+    tries=st.integers(0, 3),
+    link_adaptation=st.sampled_from(["change", "grant"]),
+)
 @settings(max_examples=25, deadline=None)
 def test_every_bit_arrives_is_sent_again_or_is_lost(seed, tries, link_adaptation):
     c = replace(town(seed, sinr=2.0), serving=np.arange(12) % 3)
     battery = np.random.default_rng(seed).choice([inf, 0.8, 1.05], 12)
     found = sent_by(
-        Noma(max_ser=0.2, **BOUND), c, deadline_s=4.0, battery_j=battery, look=wandering(seed, 12), block_s=0.2,
-        link_adaptation=link_adaptation, retransmissions=tries, client_dropout_per_s=0.1, scheduler=Groups(size=3),
-    )  # fmt: skip
+        Noma(max_ser=0.2, **BOUND),
+        c,
+        deadline_s=4.0,
+        battery_j=battery,
+        look=wandering(seed, 12),
+        block_s=0.2,
+        link_adaptation=link_adaptation,
+        retransmissions=tries,
+        client_dropout_per_s=0.1,
+        scheduler=Groups(size=3),
+    )
     assert np.isin(found.fate, list(Fate)).all() and not (found.fate == Fate.UNDER_WAY).any()
     kept, n_bits = found.sent_bits - found.lost_bits, PAYLOAD.n_bits * c.rows
     np.testing.assert_allclose(kept[found.decoded], n_bits[found.decoded])
-    assert (kept >= 0).all() and (kept[~found.decoded] <= n_bits[~found.decoded] * (1 + 1e-12)).all()
-    assert np.array_equal(found.decoded, found.fate == Fate.ARRIVED) and not (found.late & found.decoded).any()
+    assert (kept >= 0).all() and (
+        kept[~found.decoded] <= n_bits[~found.decoded] * (1 + 1e-12)
+    ).all()
+    assert (
+        np.array_equal(found.decoded, found.fate == Fate.ARRIVED)
+        and not (found.late & found.decoded).any()
+    )
     assert (found.lost_bits[found.sent_bits == 0] == 0).all()
     ran = np.isfinite(found.airtime_s)
     trained = np.where(np.isnan(found.ready_s), found.energy_j, c.compute_j)
     np.testing.assert_allclose(found.energy_j[ran], (trained + c.power_w * found.airtime_s)[ran])
-    np.testing.assert_allclose((found.rate_bps[ran] * found.airtime_s[ran]), found.sent_bits[ran], rtol=1e-9)
+    np.testing.assert_allclose(
+        (found.rate_bps[ran] * found.airtime_s[ran]), found.sent_bits[ran], rtol=1e-9
+    )
     assert (found.energy_j <= battery * (1 + 1e-12)).all()
-    np.testing.assert_allclose(found.energy_j[found.fate == Fate.EXHAUSTED], battery[found.fate == Fate.EXHAUSTED])
-    np.testing.assert_allclose(found.delay_s[ran], found.ended_s[ran])  # downlink, training, waits and airtime add up
+    np.testing.assert_allclose(
+        found.energy_j[found.fate == Fate.EXHAUSTED], battery[found.fate == Fate.EXHAUSTED]
+    )
+    np.testing.assert_allclose(
+        found.delay_s[ran], found.ended_s[ran]
+    )  # downlink, training, waits and airtime add up
     assert (found.ended_s <= 4.0).all()
 
 
@@ -215,7 +269,9 @@ def test_whoever_asks_at_a_time_is_heard_before_places_are_given():
     assert done[1].value.granted_s[0] == 1.0 and done[0].value.granted_s[0] == 1.5
 
 
-@pytest.mark.parametrize("interface", [{}, {"link_adaptation": "grant"}, {"scheduler": Groups(size=2)}])
+@pytest.mark.parametrize(
+    "interface", [{}, {"link_adaptation": "grant"}, {"scheduler": Groups(size=2)}]
+)
 def test_looking_more_often_changes_nothing(interface):
     def play(interruptions):
         air = air_of(Noma(norm_bound=1.0), **interface)
@@ -229,7 +285,9 @@ def test_looking_more_often_changes_nothing(interface):
     assert play([]) == play(np.linspace(0.05, 2.0, 40).tolist())
 
 
-@pytest.mark.parametrize("kind", ["simultaneous", "groups", "round-robin", "proportional-fair", "energy-aware"])
+@pytest.mark.parametrize(
+    "kind", ["simultaneous", "groups", "round-robin", "proportional-fair", "energy-aware"]
+)
 @pytest.mark.parametrize("at_s", [0.7, 2.3])
 def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
     def look(ue, round_):
@@ -237,7 +295,12 @@ def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
 
     def build(at_s=0.0):
         interface = AirInterface.model_validate(
-            {"scheduler": {"kind": kind}, "block_s": 0.5, "retransmissions": 2, "client_dropout_per_s": 0.05}
+            {
+                "scheduler": {"kind": kind},
+                "block_s": 0.5,
+                "retransmissions": 2,
+                "client_dropout_per_s": 0.05,
+            }
         )
         env = simpy.Environment(initial_time=at_s)
         return EventUplink(env, Noma(max_ser=0.2, **BOUND), 40, Streams(3), interface, look=look)
@@ -265,14 +328,20 @@ def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
 def test_a_late_update_stops_at_the_deadline():
     uplink = Textbook()
     c = cohort([[1.0], [3.0]], power=0.5, rows=[3, 1], compute=0.25)
-    found = sent_by(uplink, c, deadline_s=1.5)  # the second has 1.5 W over 1.5 W of signal and noise: 1 s
+    found = sent_by(
+        uplink, c, deadline_s=1.5
+    )  # the second has 1.5 W over 1.5 W of signal and noise: 1 s
     assert found.late.tolist() == [True, False] and found.fate.tolist() == [Fate.LATE, Fate.ARRIVED]
     assert found.delay_s[0] == pytest.approx(1.5) and found.airtime_s[0] == pytest.approx(1.25)
     assert found.energy_j[0] == pytest.approx(0.5 + 0.5 * 1.25)
     own = sent_by(uplink.model_copy(update={"deadline_s": 1.5}), c)
     assert columns(own) == columns(found)
     early = sent_by(uplink, c, deadline_s=0.125)
-    assert early.late.all() and (early.airtime_s == 0).all() and early.energy_j.tolist() == [0.25, 0.25]
+    assert (
+        early.late.all()
+        and (early.airtime_s == 0).all()
+        and early.energy_j.tolist() == [0.25, 0.25]
+    )
 
 
 def one_cell(*gains, serving=None):
@@ -288,24 +357,40 @@ def one_cell(*gains, serving=None):
 
 
 def test_a_block_that_is_not_decoded_is_sent_again():
-    """SINR 7 (3 bit/s/Hz) is enough, 3 (2 bit/s/Hz) is not. 5 Mbit in blocks of 1 s; those of seconds 2 and 3 fail."""
+    """SINR 7 (3 bit/s/Hz) is enough, 3 (2 bit/s/Hz) is not. 5 Mbit in blocks of 1 s; those of
+    seconds 2 and 3 fail."""
     uplink = Textbook(max_ser=0.05)
     assert 3 < uplink.min_sinr() < 7
     payload = Payload(5e6, 1000, 1.0)
     tries = {}
     for n in (0, 1, 2, 5):
         look = one_cell(7, 3, 3, 7)
-        tries[n] = sent_by(uplink, cohort([[7.0, 7.0]]), payload, look=look, block_s=1.0, retransmissions=n)
+        tries[n] = sent_by(
+            uplink, cohort([[7.0, 7.0]]), payload, look=look, block_s=1.0, retransmissions=n
+        )
     for n in (0, 1):
         assert tries[n].fate[0] == Fate.UNDECODED and not tries[n].late[0]
-        np.testing.assert_allclose([tries[n].delay_s[0], tries[n].airtime_s[0], tries[n].energy_j[0]], n + 2)
-        np.testing.assert_allclose([tries[n].sent_bits[0], tries[n].lost_bits[0]], [3e6 + (n + 1) * 2e6, n * 2e6])
+        np.testing.assert_allclose(
+            [tries[n].delay_s[0], tries[n].airtime_s[0], tries[n].energy_j[0]], n + 2
+        )
+        np.testing.assert_allclose(
+            [tries[n].sent_bits[0], tries[n].lost_bits[0]], [3e6 + (n + 1) * 2e6, n * 2e6]
+        )
     assert columns(tries[2]) == columns(tries[5])
     assert tries[2].fate[0] == Fate.ARRIVED and tries[2].delay_s[0] == pytest.approx(3 + 2 / 3)
     assert tries[2].lost_bits[0] == pytest.approx(4e6)
-    assert tries[2].noise_std[0] ** 2 * 1000 == pytest.approx(1 / 7)  # what was lost leaves no noise
+    assert tries[2].noise_std[0] ** 2 * 1000 == pytest.approx(
+        1 / 7
+    )  # what was lost leaves no noise
     look = one_cell(7, 3, 7, 3, 7)  # each block anew has so many tries
-    apart = sent_by(uplink, cohort([[7.0, 7.0]]), Payload(8e6, 1000, 1.0), look=look, block_s=1.0, retransmissions=1)
+    apart = sent_by(
+        uplink,
+        cohort([[7.0, 7.0]]),
+        Payload(8e6, 1000, 1.0),
+        look=look,
+        block_s=1.0,
+        retransmissions=1,
+    )
     assert apart.fate[0] == Fate.ARRIVED and apart.lost_bits[0] == pytest.approx(4e6)
 
 
@@ -319,7 +404,8 @@ def test_a_block_of_which_a_part_is_not_decoded_is_lost():
 
 
 def test_a_block_in_which_the_cell_changes_is_sent_again_in_the_new_one():
-    """3 bit/s/Hz, 7.5 Mbit, blocks of 1 s; at 2 s the cell changes, and the second before does not count."""
+    """3 bit/s/Hz, 7.5 Mbit, blocks of 1 s; at 2 s the cell changes, and the second before does not
+    count."""
     uplink = Textbook()
     c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
     stays = sent_by(uplink, c, payload, look=one_cell(7, 7, 7), block_s=1.0)
@@ -328,18 +414,24 @@ def test_a_block_in_which_the_cell_changes_is_sent_again_in_the_new_one():
     assert moves.lost_bits[0] == pytest.approx(3e6) and stays.lost_bits[0] == 0
     assert moves.decoded.all() and moves.energy_j[0] == pytest.approx(3.5)
     lost = sent_by(uplink, c, payload, look=one_cell(7, 7, 7, serving=[0, 0, -1]), block_s=1.0)
-    assert lost.fate[0] == Fate.NO_CELL and lost.delay_s[0] == pytest.approx(2.0) and not lost.late[0]
+    assert (
+        lost.fate[0] == Fate.NO_CELL and lost.delay_s[0] == pytest.approx(2.0) and not lost.late[0]
+    )
 
 
 def test_noise_is_the_mean_over_the_bits_of_all_blocks():
     """SINR 7 for a second (3 Mbit), then SINR 1 (1 bit/s/Hz) for the other 2 Mbit."""
     uplink = Textbook()
-    found = sent_by(uplink, cohort([[7.0, 7.0]]), Payload(5e6, 1000, 1.0), look=one_cell(7, 1), block_s=1.0)
+    found = sent_by(
+        uplink, cohort([[7.0, 7.0]]), Payload(5e6, 1000, 1.0), look=one_cell(7, 1), block_s=1.0
+    )
     assert found.delay_s[0] == pytest.approx(3.0)
     assert found.noise_std[0] ** 2 * 1000 == pytest.approx((3 / 7 + 2) / 5)
 
 
-INVERSION = Fractional.model_construct(p0_dbm=10 * log10(7e3), alpha=1.0)  # more than a scenario may ask for
+INVERSION = Fractional.model_construct(
+    p0_dbm=10 * log10(7e3), alpha=1.0
+)  # more than a scenario may ask for
 """7 W are received from whoever may send with enough"""
 
 
@@ -348,15 +440,21 @@ def drives_away(most_w):
     seconds = iter(range(1, 50))
 
     def look(ue, round_):
-        gain, serving = np.full((len(ue), 2), 7.0 / 2 ** next(seconds)), np.zeros(len(ue), dtype=int)
-        return SeenLinks(serving, gain, None, INVERSION.power_w(gain, serving, most_w, None, Streams(1))[0])
+        gain, serving = (
+            np.full((len(ue), 2), 7.0 / 2 ** next(seconds)),
+            np.zeros(len(ue), dtype=int),
+        )
+        return SeenLinks(
+            serving, gain, None, INVERSION.power_w(gain, serving, most_w, None, Streams(1))[0]
+        )
 
     return look
 
 
 @pytest.mark.parametrize(("most_w", "second", "third"), [(1e3, 2.0, 4.0), (1.5, 1.5, 1.5)])
 def test_power_follows_the_link_up_to_the_cap(most_w, second, third):
-    """7.5 Mbit at SINR 7 (3 bit/s/Hz) take 2.5 s at 1, 2 and 4 W; a cap of 1.5 W leaves SINR 5.25 and 2.625."""
+    """7.5 Mbit at SINR 7 (3 bit/s/Hz) take 2.5 s at 1, 2 and 4 W; a cap of 1.5 W leaves SINR 5.25
+    and 2.625."""
     c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
     found = sent_by(Textbook(), c, payload, look=drives_away(most_w), block_s=1.0)
     rates = [3.0, log2(1 + second * 3.5), log2(1 + third * 1.75)]
@@ -370,9 +468,12 @@ def test_power_follows_the_link_up_to_the_cap(most_w, second, third):
 
 
 def test_a_battery_pays_for_the_powers_that_were_sent_with():
-    """1 J in the first second, 2 W in the next: 2.5 J last for 1.75 s, and no longer where nobody looks at the air."""
+    """1 J in the first second, 2 W in the next: 2.5 J last for 1.75 s, and no longer where nobody
+    looks at the air."""
     c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
-    found = sent_by(Textbook(), c, payload, look=drives_away(1e3), block_s=1.0, battery_j=np.array([2.5]))
+    found = sent_by(
+        Textbook(), c, payload, look=drives_away(1e3), block_s=1.0, battery_j=np.array([2.5])
+    )
     assert found.fate.tolist() == [Fate.EXHAUSTED]
     np.testing.assert_allclose([found.energy_j[0], found.airtime_s[0]], [2.5, 1.75])
 
@@ -385,14 +486,18 @@ def test_ues_leave_at_the_stated_rate():
     assert abs(ideal.decoded.mean() - share) < 4 * np.sqrt(share * (1 - share) / n)
     left = ideal.fate == Fate.DROPPED
     assert np.array_equal(left, ~ideal.decoded) and (ideal.delay_s[left] < 2.0).all()
-    np.testing.assert_allclose(ideal.energy_j[left], 2 * ideal.delay_s[left])  # of training until it left
+    np.testing.assert_allclose(
+        ideal.energy_j[left], 2 * ideal.delay_s[left]
+    )  # of training until it left
     assert columns(sent_by(Ideal(), c, n_ue=n, client_dropout_per_s=0.25)) == columns(ideal)
     assert columns(sent_by(Ideal(), c, n_ue=n, client_dropout_per_s=0.25, seed=2)) != columns(ideal)
 
 
 def test_energy_ends_in_training_or_on_the_air():
     uplink = Textbook(interference="none")
-    c = cohort(np.full((3, 1), 7 / 0.3), power=0.3, compute=1.0)  # trains 1 s for 2 J, sends 1/3 s for 0.1 J
+    c = cohort(
+        np.full((3, 1), 7 / 0.3), power=0.3, compute=1.0
+    )  # trains 1 s for 2 J, sends 1/3 s for 0.1 J
     found = sent_by(uplink, c, battery_j=np.array([0.5, 2.05, 2.2]))
     assert found.fate.tolist() == [Fate.EXHAUSTED, Fate.EXHAUSTED, Fate.ARRIVED]
     np.testing.assert_allclose(found.energy_j, [0.5, 2.05, 2.1])
@@ -401,14 +506,18 @@ def test_energy_ends_in_training_or_on_the_air():
 
 def test_ends_are_told_at_their_time():
     news = []
-    air = air_of(Noma(**BOUND), each=lambda e: news.append((air.env.now, e)), link_adaptation="grant")
+    air = air_of(
+        Noma(**BOUND), each=lambda e: news.append((air.env.now, e)), link_adaptation="grant"
+    )
     done = air.submit(town(8), PAYLOAD)
     found = air.env.run(done)
     assert sorted(ue for _, e in news for ue in e.ue) == list(range(12))
     for at, e in news:
         assert (e.sent.ended_s == at).all() and e.ue.tolist() == sorted(e.ue)
         assert e.sent.noise_std.tolist() == found.noise_std[e.place].tolist()
-        assert (e.sent.ended_s == found.ended_s[e.place]).all() and (e.sent.fate == found.fate[e.place]).all()
+        assert (e.sent.ended_s == found.ended_s[e.place]).all() and (
+            e.sent.fate == found.fate[e.place]
+        ).all()
     times = [at for at, _ in news]
     assert times == sorted(times) and len(set(times)) > 6
 
@@ -417,7 +526,8 @@ def test_ends_are_told_at_their_time():
 @pytest.mark.parametrize("step_s", [None, 0.05])
 @pytest.mark.parametrize("kind", list(SCHEDULERS.parts))
 def test_who_listens_changes_no_end(kind, link_adaptation, step_s):
-    """Two waves of UEs in three cells, and the first once more: the same bytes with an ear for each end and without."""
+    """Two waves of UEs in three cells, and the first once more: the same bytes with an ear for each
+    end and without."""
 
     def play(each):
         how = {"link_adaptation": link_adaptation, "scheduler": {"kind": kind}, "step_s": step_s}
@@ -449,9 +559,13 @@ def test_the_next_request_may_follow_an_arrival():
 
 
 def test_who_is_stopped_leaves_the_air_to_the_others():
-    """Two share the air until the one of the first cohort is stopped; its bits and energy count up to then."""
+    """Two share the air until the one of the first cohort is stopped; its bits and energy count up
+    to then."""
     air = air_of(Textbook())
-    first, second = air.submit(cohort([[7.0]]), PAYLOAD), air.submit(cohort([[7.0]], first=1), PAYLOAD)
+    first, second = (
+        air.submit(cohort([[7.0]]), PAYLOAD),
+        air.submit(cohort([[7.0]], first=1), PAYLOAD),
+    )
     air.env.run(until=0.1)
     before = air.under_way()
     assert before.ue.tolist() == [0, 1] and (before.sent.fate == Fate.UNDER_WAY).all()
@@ -472,7 +586,8 @@ def held_links(of):
 
 
 def test_who_is_refused_waits_without_sending_until_others_end():
-    """8 against 100 and noise 1 has no rate while both send, with a floor of -10 dB; alone it has."""
+    """8 against 100 and noise 1 has no rate while both send, with a floor of -10 dB; alone it
+    has."""
     uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0), sic_residual=1.0)
     pair = cohort([[100.0], [8.0]], compute=0.0)
     found = sent_by(uplink, pair)
@@ -480,21 +595,31 @@ def test_who_is_refused_waits_without_sending_until_others_end():
     np.testing.assert_array_equal(found.decoded, [True, True])
     np.testing.assert_allclose(found.airtime_s, [first_s, 1 / log2(9)])
     np.testing.assert_allclose(found.delay_s, [first_s, first_s + 1 / log2(9)])
-    np.testing.assert_allclose(found.energy_j, found.airtime_s)  # at 1 W, and nothing while it is silent
+    np.testing.assert_allclose(
+        found.energy_j, found.airtime_s
+    )  # at 1 W, and nothing while it is silent
     np.testing.assert_allclose(found.sinr, [100.0, 8.0])  # nobody disturbs the first
     blocks = sent_by(uplink, pair, look=held_links(pair), block_s=0.01)
     np.testing.assert_allclose(blocks.ended_s, found.ended_s)
     np.testing.assert_allclose(found.granted_s, [0.0, first_s])
-    held = sent_by(uplink, pair, link_adaptation="grant")  # the second is granted when the first has sent
-    assert columns(held) == columns(found) and uplink.plan(pair, PAYLOAD).decoded.tolist() == [True, False]
+    held = sent_by(
+        uplink, pair, link_adaptation="grant"
+    )  # the second is granted when the first has sent
+    assert columns(held) == columns(found) and uplink.plan(pair, PAYLOAD).decoded.tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_at_held_rates_all_follow_the_interference_with_the_next_grant():
-    """100 and 20 (noise 1, no cancellation) hold rates of SINR 100 / 21 and 20 / 101; 3 is drowned until the strong one
-    has ended. It is granted then beside the other, whose rate becomes that of 20 / 4, and stays so.
+    """100 and 20 (noise 1, no cancellation) hold rates of SINR 100 / 21 and 20 / 101; 3 is drowned
+    until the strong one has ended. It is granted then beside the other, whose rate becomes that of
+    20 / 4, and stays so.
     """
     uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0), sic_residual=1.0)
-    found = sent_by(uplink, cohort([[100.0], [20.0], [3.0]], rows=[3, 3, 1]), link_adaptation="grant")
+    found = sent_by(
+        uplink, cohort([[100.0], [20.0], [3.0]], rows=[3, 3, 1]), link_adaptation="grant"
+    )
     bits = lambda sinr: log2(1 + sinr)  # noqa: E731
     first_s = 3 / bits(100 / 21)
     second_s = first_s + (3 - first_s * bits(20 / 101)) / bits(20 / 4)
@@ -507,9 +632,12 @@ def test_at_held_rates_all_follow_the_interference_with_the_next_grant():
 
 
 def test_held_rates_stay_while_nobody_silent_gets_one():
-    """The same without the third's chance: beside 20 it has no rate yet, and 20 is not told that 100 has ended."""
+    """The same without the third's chance: beside 20 it has no rate yet, and 20 is not told that
+    100 has ended."""
     uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0), sic_residual=1.0)
-    found = sent_by(uplink, cohort([[100.0], [20.0], [1.5]], rows=[3, 1, 1]), link_adaptation="grant")
+    found = sent_by(
+        uplink, cohort([[100.0], [20.0], [1.5]], rows=[3, 1, 1]), link_adaptation="grant"
+    )
     ends_s = [3 / log2(1 + 100 / 21), 1 / log2(1 + 20 / 101)]
     np.testing.assert_allclose(found.ended_s, [*ends_s, max(ends_s) + 1 / log2(2.5)])
     assert found.sinr[2] == 1.5 and ends_s[0] < ends_s[1]
@@ -517,14 +645,27 @@ def test_held_rates_stay_while_nobody_silent_gets_one():
 
 @pytest.mark.parametrize("link_adaptation", ["change", "grant"])
 def test_who_is_lost_at_last_has_waited(link_adaptation):
-    """10 sends until 30 drowns it (floor 0 dB, no cancellation). When that has sent, 10 and another 10 have no rate;
-    they are lost when the last UE that has one, in another cell, has ended.
+    """10 sends until 30 drowns it (floor 0 dB, no cancellation). When that has sent, 10 and another
+    10 have no rate; they are lost when the last UE that has one, in another cell, has ended.
     """
-    uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=0.0), sic_residual=1.0)
-    c = cohort([[10.0, 0.0], [30.0, 0.0], [10.0, 0.0], [0.0, 100.0]], serving=[0, 0, 0, 1], rows=[9, 1, 1, 8])
-    found = sent_by(uplink, replace(c, compute_s=np.array([0.0, 0.25, 0.3, 0.0])), link_adaptation=link_adaptation)
+    uplink = Textbook(
+        rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=0.0), sic_residual=1.0
+    )
+    c = cohort(
+        [[10.0, 0.0], [30.0, 0.0], [10.0, 0.0], [0.0, 100.0]],
+        serving=[0, 0, 0, 1],
+        rows=[9, 1, 1, 8],
+    )
+    found = sent_by(
+        uplink,
+        replace(c, compute_s=np.array([0.0, 0.25, 0.3, 0.0])),
+        link_adaptation=link_adaptation,
+    )
     drowns_s, last_s = 0.25 + 1 / log2(31), 8 / log2(101)
-    assert found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED, Fate.UNDECODED, Fate.ARRIVED] and drowns_s < last_s
+    assert (
+        found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED, Fate.UNDECODED, Fate.ARRIVED]
+        and drowns_s < last_s
+    )
     np.testing.assert_allclose(found.ended_s, [last_s, drowns_s, last_s, last_s])
     np.testing.assert_allclose(found.delay_s, [last_s, drowns_s, inf, last_s])
     np.testing.assert_allclose(found.airtime_s, [0.25, drowns_s - 0.25, inf, last_s])
@@ -535,17 +676,31 @@ def test_who_is_lost_at_last_has_waited(link_adaptation):
 def test_a_ue_too_weak_alone_is_lost_and_waits_for_nobody(link_adaptation, block_s):
     pair = cohort([[9.0], [0.05]], compute=0.0)
     look = None if block_s is None else held_links(pair)
-    found = sent_by(Textbook(rate=LinkAdaptation()), pair, link_adaptation=link_adaptation, look=look, block_s=block_s)
-    assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED] and found.ended_s[1] == (block_s or 0.0)
+    found = sent_by(
+        Textbook(rate=LinkAdaptation()),
+        pair,
+        link_adaptation=link_adaptation,
+        look=look,
+        block_s=block_s,
+    )
+    assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED] and found.ended_s[1] == (
+        block_s or 0.0
+    )
     assert np.isinf(found.airtime_s[1]) and found.energy_j[1] == 0 and found.sent_bits[1] == 0
     np.testing.assert_allclose(found.sinr[0], 9.0)
 
 
-@given(seed=st.integers(0, 10_000), kind=st.sampled_from([Noma, Oma]), antennas=st.sampled_from([None, 2]))
+@given(
+    seed=st.integers(0, 10_000),
+    kind=st.sampled_from([Noma, Oma]),
+    antennas=st.sampled_from([None, 2]),
+)
 @settings(max_examples=25, deadline=None)
 def test_nothing_is_sent_below_the_floor_whatever_comes_and_goes(seed, kind, antennas):
     rng = np.random.default_rng(seed)
-    c = replace(town(seed, antennas=antennas), compute_s=rng.uniform(0, 3, 12), compute_j=np.zeros(12))
+    c = replace(
+        town(seed, antennas=antennas), compute_s=rng.uniform(0, 3, 12), compute_j=np.zeros(12)
+    )
     uplink = kind(**FLOOR)
     found = sent_by(uplink, c, deadline_s=20.0)
     some = found.sent_bits > 0
@@ -557,9 +712,15 @@ def test_nothing_is_sent_below_the_floor_whatever_comes_and_goes(seed, kind, ant
 
 @pytest.mark.parametrize("block_s", [None, 0.5])
 def test_what_outside_noise_drowns_is_lost_at_once(block_s):
-    """-6 dB over thermal noise, beside a UE that sends on: decoded, and below the floor with 6 dB from outside."""
+    """-6 dB over thermal noise, beside a UE that sends on: decoded, and below the floor with 6 dB
+    from outside."""
     uplink = Noma(interference="none", **FLOOR)
-    pair = cohort(np.array([[9.0], [0.25]]) * uplink.band_noise_w(), rows=[40, 1], compute=[0.0, 30.0], sinr=9.0)
+    pair = cohort(
+        np.array([[9.0], [0.25]]) * uplink.band_noise_w(),
+        rows=[40, 1],
+        compute=[0.0, 30.0],
+        sinr=9.0,
+    )
     look = None if block_s is None else held_links(pair)
     assert sent_by(uplink, pair, look=look, block_s=block_s).decoded.all()
     loud = uplink.model_copy(update={"interference_over_thermal_db": 6.0})
@@ -569,10 +730,15 @@ def test_what_outside_noise_drowns_is_lost_at_once(block_s):
 
 
 def test_a_battery_pays_for_the_share_of_the_time_in_which_a_ue_sends():
-    """1 W for a second of bits in a fifth of the time: five seconds, a joule; half a joule ends it after half."""
+    """1 W for a second of bits in a fifth of the time: five seconds, a joule; half a joule ends it
+    after half."""
     uplink = Textbook(uplink_share=0.2)
     whole = sent_by(uplink, cohort([[1.0]]))
-    np.testing.assert_allclose([whole.airtime_s[0], whole.energy_j[0], whole.power_w[0]], [5.0, 1.0, 1.0])
+    np.testing.assert_allclose(
+        [whole.airtime_s[0], whole.energy_j[0], whole.power_w[0]], [5.0, 1.0, 1.0]
+    )
     half = sent_by(uplink, cohort([[1.0]]), battery_j=np.array([0.5]))
     assert half.fate.tolist() == [Fate.EXHAUSTED]
-    np.testing.assert_allclose([half.airtime_s[0], half.energy_j[0], half.power_w[0]], [2.5, 0.5, 1.0])
+    np.testing.assert_allclose(
+        [half.airtime_s[0], half.energy_j[0], half.power_w[0]], [2.5, 0.5, 1.0]
+    )

@@ -1,4 +1,5 @@
-"""Transmissions over a world in which UEs move: their links are those of the world; and training times."""
+"""Transmissions over a world in which UEs move: their links are those of the world; and training
+times."""
 
 import json
 from dataclasses import fields
@@ -26,19 +27,27 @@ PAYLOAD = Payload(2e6, 1000, 1.0)
 
 def world(n_ue=12, ues=(), **radio):
     document = {
-        "duration_s": 600.0, "tick_s": 1.0, "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
-        "base_stations": [{"name": f"b{k}", "position_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
+        "duration_s": 600.0,
+        "tick_s": 1.0,
+        "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
+        "base_stations": [
+            {"name": f"b{k}", "position_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)
+        ],
         "ues": {
-            "count": n_ue, "mobility": {"kind": "random-waypoint", "speed_m_s": [5.0, 20.0]},
-            "measurement_period_s": 10.0, **dict(ues),
+            "count": n_ue,
+            "mobility": {"kind": "random-waypoint", "speed_m_s": [5.0, 20.0]},
+            "measurement_period_s": 10.0,
+            **dict(ues),
         },
         "radio": {"shadowing": {"kind": "correlated"}, **radio},
-    }  # fmt: skip
+    }
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
 
 
 def air_over(place):
-    return EventUplink(place.env, UPLINK, len(place.ues), Streams(3), INTERFACE, look=look_at(place))
+    return EventUplink(
+        place.env, UPLINK, len(place.ues), Streams(3), INTERFACE, look=look_at(place)
+    )
 
 
 def everybody(place):
@@ -56,7 +65,11 @@ def columns(found):
     return {f.name: getattr(found, f.name).tobytes() for f in fields(found)}
 
 
-RADIOS = [{}, {"handover": {"hysteresis_db": 1.0}}, {"fading": {"kind": "rayleigh", "antennas": 2, "block": 4.0}}]
+RADIOS = [
+    {},
+    {"handover": {"hysteresis_db": 1.0}},
+    {"fading": {"kind": "rayleigh", "antennas": 2, "block": 4.0}},
+]
 
 
 @pytest.mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
@@ -89,13 +102,17 @@ def test_world_and_air_go_on_to_the_same_bytes(radio):
     assert columns(again.env.run(done)) == whole
 
 
-@pytest.mark.parametrize("law", [Full(), Fractional(p0_dbm=-70), Listed(each_w=(0.01, 0.02)), Average()])
+@pytest.mark.parametrize(
+    "law", [Full(), Fractional(p0_dbm=-70), Listed(each_w=(0.01, 0.02)), Average()]
+)
 def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
-    """A bill written block by block from the places of UEs: a law of links asks for another power in each; other rules
-    keep the power of the request.
+    """A bill written block by block from the places of UEs: a law of links asks for another power
+    in each; other rules keep the power of the request.
     """
     place, twin = world(), world()
-    air = EventUplink(place.env, UPLINK, 12, Streams(3), AirInterface(block_s=2.0), look=look_at(place, law))
+    air = EventUplink(
+        place.env, UPLINK, 12, Streams(3), AirInterface(block_s=2.0), look=look_at(place, law)
+    )
 
     def power_w(of):
         gain, serving = of.links().gain, of.serving(of.links())
@@ -114,7 +131,9 @@ def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
     np.testing.assert_allclose(found.energy_j, bill_j, rtol=1e-9)
     np.testing.assert_allclose(found.power_w * found.airtime_s, found.energy_j, rtol=1e-9)
     assert isinstance(law, Fractional) or np.allclose(found.power_w, first_w, rtol=1e-14, atol=0)
-    assert (found.power_w <= place.max_power_w * (1 + 1e-12)).all()  # energy over airtime, to the last digits
+    assert (
+        found.power_w <= place.max_power_w * (1 + 1e-12)
+    ).all()  # energy over airtime, to the last digits
 
 
 def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():
@@ -133,7 +152,8 @@ def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():
     assert columns(found) == columns(expected)
 
 
-# --- unequal UEs -------------------------------------------------------------------------------------------------
+# --- unequal UEs
+# ----------------------------------------------------------------------------------------
 
 N = 100_000
 UES, RNG = np.arange(N), Streams(2).at("ues.compute")
@@ -149,7 +169,9 @@ def test_half_normal_factors_are_one_and_a_half_normal_share():
 def test_log_normal_factors_have_median_one():
     log = np.log(LogNormal(sigma=0.7).factor(UES, RNG))
     assert abs((log < 0).mean() - 0.5) < 4 * 0.5 / np.sqrt(N)
-    assert abs(log.mean()) < 4 * 0.7 / np.sqrt(N) and abs(log.std() - 0.7) < 4 * 0.7 / np.sqrt(2 * N)
+    assert abs(log.mean()) < 4 * 0.7 / np.sqrt(N) and abs(log.std() - 0.7) < 4 * 0.7 / np.sqrt(
+        2 * N
+    )
 
 
 @pytest.mark.parametrize("kind", sorted(COMPUTE_SPREADS.parts))
@@ -157,7 +179,9 @@ def test_a_ues_factor_hangs_on_its_number_and_the_seed_alone(kind):
     part = COMPUTE_SPREADS.parts[kind]()
     assert part.factor(UES[:50], RNG).tolist() == part.factor(UES[:60], RNG)[:50].tolist()
     assert part.factor(UES[7:9], RNG).tolist() == part.factor(UES[:60], RNG)[7:9].tolist()
-    assert not (part.factor(UES[:50], RNG) == part.factor(UES[:50], Streams(3).at("ues.compute"))).any()
+    assert not (
+        part.factor(UES[:50], RNG) == part.factor(UES[:50], Streams(3).at("ues.compute"))
+    ).any()
 
 
 def test_training_takes_the_ues_own_factor_of_the_stated_time_and_the_stated_energy():
@@ -166,7 +190,11 @@ def test_training_takes_the_ues_own_factor_of_the_stated_time_and_the_stated_ene
     asked, samples = np.array([1, 4, 5]), np.array([10.0, 20.0, 7.0])
     drawn = HalfNormal(scale=2.0).factor(np.arange(6), Streams(3).at("ues.compute"))
     for n_ue in (6, 9):
-        own = {"training_s_per_sample": 0.2, "compute_j_per_sample": 0.5, "compute_heterogeneity": spread}
+        own = {
+            "training_s_per_sample": 0.2,
+            "compute_j_per_sample": 0.5,
+            "compute_heterogeneity": spread,
+        }
         place = world(n_ue, own)
         found = place.cohort(asked, place.links(), 1, np.ones(3, dtype=int), samples)
         np.testing.assert_allclose(found.compute_s, 0.2 * drawn[asked] * samples, rtol=1e-15)

@@ -1,4 +1,5 @@
-"""Antenna columns, wrap-around, and the distributions that companies found for the calibration of TR 38.901."""
+"""Antenna columns, wrap-around, and the distributions that companies found for the calibration of
+TR 38.901."""
 
 import json
 import math
@@ -20,8 +21,12 @@ SQRT3 = math.sqrt(3.0)
 class TestColumn:
     @staticmethod
     def towards(zenith_deg, azimuth_deg=0.0, away_m=1000.0):
-        """Offset (1, 1, 2) and drop (1,) of a UE in a direction from an antenna that looks north."""
-        flat_m, drop_m = away_m * math.sin(math.radians(zenith_deg)), -away_m * math.cos(math.radians(zenith_deg))
+        """Offset (1, 1, 2) and drop (1,) of a UE in a direction from an antenna that looks
+        north."""
+        flat_m, drop_m = (
+            away_m * math.sin(math.radians(zenith_deg)),
+            -away_m * math.cos(math.radians(zenith_deg)),
+        )
         turn = math.radians(azimuth_deg)
         return flat_m * np.array([[[math.sin(turn), math.cos(turn)]]]), np.array([drop_m])
 
@@ -35,7 +40,8 @@ class TestColumn:
         assert zenith[np.argmax(gains)] == pytest.approx(102.0, abs=0.5)  # the element pulls it up
 
     @pytest.mark.parametrize(
-        ("elements", "spacing", "tilt"), [(10, 0.5, 12.0), (4, 0.8, 0.0), (1, 0.5, 30.0), (8, 1.0, -6.0)]
+        ("elements", "spacing", "tilt"),
+        [(10, 0.5, 12.0), (4, 0.8, 0.0), (1, 0.5, 30.0), (8, 1.0, -6.0)],
     )
     def test_it_is_the_sum_over_its_elements(self, elements, spacing, tilt):
         column = ColumnAntenna(elements=elements, spacing=spacing, tilt_deg=tilt)
@@ -44,16 +50,21 @@ class TestColumn:
                 a = min(12 * ((zenith - 90) / 65) ** 2, 30)
                 a = 8 - min(a + min(12 * (azimuth / 65) ** 2, 30), 30)
                 x = math.cos(math.radians(zenith)) - math.cos(math.radians(90 + tilt))
-                total = sum(np.exp(2j * np.pi * m * spacing * x) for m in range(elements)) / math.sqrt(elements)
+                total = sum(
+                    np.exp(2j * np.pi * m * spacing * x) for m in range(elements)
+                ) / math.sqrt(elements)
                 expected = a + 20 * math.log10(max(abs(total), 1e-10))
                 assert self.gain(column, zenith, azimuth) == pytest.approx(expected, abs=1e-6)
 
     def test_one_element_is_the_pattern_without_tilt(self):
         offset, drop = self.towards(100.0, 25.0)
         single = ColumnAntenna(elements=1).gain_db(offset, drop, np.array([0.0]))
-        np.testing.assert_allclose(single, sector_gain_db(offset, drop, np.array([0.0]), 0.0), atol=1e-9)
+        np.testing.assert_allclose(
+            single, sector_gain_db(offset, drop, np.array([0.0]), 0.0), atol=1e-9
+        )
         np.testing.assert_array_equal(
-            Sector().gain_db(offset, drop, np.array([0.0])), sector_gain_db(offset, drop, np.array([0.0]))
+            Sector().gain_db(offset, drop, np.array([0.0])),
+            sector_gain_db(offset, drop, np.array([0.0])),
         )
         assert ColumnAntenna().gain_db(offset, drop, np.array([np.nan]))[0, 0] == 0.0
         below = ColumnAntenna().gain_db(np.zeros((1, 1, 2)), np.array([0.0]), np.array([0.0]))
@@ -61,10 +72,20 @@ class TestColumn:
 
     def test_every_station_has_its_own(self):
         stations = [
-            {"name": "a", "position_m": [50.0, 50.0], "azimuth_deg": 0, "antenna": {"kind": "column"}},
+            {
+                "name": "a",
+                "position_m": [50.0, 50.0],
+                "azimuth_deg": 0,
+                "antenna": {"kind": "column"},
+            },
             {"name": "b", "position_m": [50.0, 50.0], "azimuth_deg": 0},
             {"name": "c", "position_m": [50.0, 50.0]},
-            {"name": "d", "position_m": [50.0, 50.0], "azimuth_deg": 0, "antenna": {"kind": "column", "elements": 4}},
+            {
+                "name": "d",
+                "position_m": [50.0, 50.0],
+                "azimuth_deg": 0,
+                "antenna": {"kind": "column", "elements": 4},
+            },
         ]
         world = world_of(stations, radio={"path_loss": {"kind": "free-space"}})
         at = np.array([[80.0, 300.0], [10.0, 10.0]])
@@ -77,17 +98,26 @@ class TestColumn:
 
 def world_of(stations, ues=None, radio=None, side_m=(400.0, 400.0), seed=1):
     document = {
-        "duration_s": 10.0, "city": {"kind": "open-field", "width_m": side_m[0], "height_m": side_m[1]},
-        "base_stations": stations, "radio": radio or {},
-        "ues": {"count": 5, "mobility": {"kind": "static"}, "measurement_period_s": 10.0, **(ues or {})},
-    }  # fmt: skip
+        "duration_s": 10.0,
+        "city": {"kind": "open-field", "width_m": side_m[0], "height_m": side_m[1]},
+        "base_stations": stations,
+        "radio": radio or {},
+        "ues": {
+            "count": 5,
+            "mobility": {"kind": "static"},
+            "measurement_period_s": 10.0,
+            **(ues or {}),
+        },
+    }
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(seed), 60.0)
 
 
 class TestRings:
     def test_nineteen_sites_around_the_middle_whatever_the_area(self):
         for area in (Area(0.0, 0.0, 100.0, 50.0), Area(-900.0, 0.0, 9000.0, 800.0)):
-            at = np.array([b.position_m for b in Hexagonal(rings=2, inter_site_m=500).stations(area, None)])
+            at = np.array(
+                [b.position_m for b in Hexagonal(rings=2, inter_site_m=500).stations(area, None)]
+            )
             assert len(at) == 19
             away = np.sort(np.linalg.norm(at - area.centre_m, axis=1))
             rings = [0.0] + [500.0] * 6 + [500.0 * SQRT3] * 6 + [1000.0] * 6
@@ -97,14 +127,30 @@ class TestRings:
     def test_images_are_those_of_the_literature(self):
         shifts = Hexagonal(rings=2, inter_site_m=1.0, wrap_around=True).shifts_m
         a, b = np.array([1.0, 0.0]), np.array([0.5, SQRT3 / 2])
-        expected = [0 * a, 3 * a + 2 * b, -3 * a - 2 * b, -2 * a + 5 * b, 2 * a - 5 * b, -5 * a + 3 * b, 5 * a - 3 * b]
-        assert {tuple(np.round(s, 9) + 0.0) for s in shifts} == {tuple(np.round(s, 9) + 0.0) for s in expected}
+        expected = [
+            0 * a,
+            3 * a + 2 * b,
+            -3 * a - 2 * b,
+            -2 * a + 5 * b,
+            2 * a - 5 * b,
+            -5 * a + 3 * b,
+            5 * a - 3 * b,
+        ]
+        assert {tuple(np.round(s, 9) + 0.0) for s in shifts} == {
+            tuple(np.round(s, 9) + 0.0) for s in expected
+        }
         np.testing.assert_allclose(np.linalg.norm(shifts[1:], axis=1), math.sqrt(19))
         assert Hexagonal(rings=2).shifts_m is None
 
     @pytest.mark.parametrize("rings", [1, 2, 3])
     def test_the_nearest_image_counts_for_distance_and_angle(self, rings):
-        layout = {"kind": "hexagonal", "rings": rings, "wrap_around": True, "sectors": 3, "inter_site_m": 100}
+        layout = {
+            "kind": "hexagonal",
+            "rings": rings,
+            "wrap_around": True,
+            "sectors": 3,
+            "inter_site_m": 100,
+        }
         world = world_of(layout, side_m=(340.0, 170.0))
         budget, at = world.budget, np.random.default_rng(0).uniform((0, 0), (340, 170), (300, 2))
         own = Hexagonal(rings=rings, inter_site_m=100.0, wrap_around=True).shifts_m
@@ -126,7 +172,9 @@ class TestRings:
         at = np.random.default_rng(0).uniform((100, 90), (250, 200), (50, 2))
         here = np.sort(budget.pairs(at).distance_2d_m, axis=1)
         for step in ((100.0, 0.0), (50.0, 50.0 * SQRT3)):
-            np.testing.assert_allclose(np.sort(budget.pairs(at + step).distance_2d_m, axis=1), here, atol=1e-9)
+            np.testing.assert_allclose(
+                np.sort(budget.pairs(at + step).distance_2d_m, axis=1), here, atol=1e-9
+            )
 
 
 class TestDistances:
@@ -134,13 +182,19 @@ class TestDistances:
         layout = {"kind": "hexagonal", "rings": 1, "wrap_around": True, "inter_site_m": 100}
 
         def drawn(count, **mobility):
-            return world_of(layout, {"count": count, "mobility": {"kind": "static", **mobility}}, side_m=(300.0, 173.0))
+            return world_of(
+                layout,
+                {"count": count, "mobility": {"kind": "static", **mobility}},
+                side_m=(300.0, 173.0),
+            )
 
         world, plain = drawn(3000, min_station_distance_m=35), drawn(3000)
         pairs = world.budget.pairs(world.position_m())
         assert 35.0 <= pairs.distance_2d_m.min() < 36.0
         far = plain.budget.pairs(plain.position_m()).distance_2d_m.min(axis=1) >= 35.0
-        np.testing.assert_array_equal(world.position_m()[far], plain.position_m()[far])  # nobody else moves
+        np.testing.assert_array_equal(
+            world.position_m()[far], plain.position_m()[far]
+        )  # nobody else moves
         assert 0.4 < far.mean() < 0.8
         few = drawn(7, min_station_distance_m=35)
         np.testing.assert_array_equal(few.position_m(), world.position_m()[:7])
@@ -155,11 +209,20 @@ PUBLISHED = {
 
 def drop(kind, seed, count):
     """One drop of the calibration [TR 38.901, Table 7.8-1] at 6 GHz."""
-    inter_site_m, height_m, power_dbm, nearest_m = {"uma": (500, 25, 49, 35), "umi": (200, 10, 44, 10)}[kind]
+    inter_site_m, height_m, power_dbm, nearest_m = {
+        "uma": (500, 25, 49, 35),
+        "umi": (200, 10, 44, 10),
+    }[kind]
     layout = {
-        "kind": "hexagonal", "inter_site_m": inter_site_m, "sectors": 3, "rings": 2, "wrap_around": True,
-        "height_m": height_m, "power_dbm": power_dbm - 31.25, "antenna": {"kind": "column"},  # 20 MHz, 15 kHz
-    }  # fmt: skip
+        "kind": "hexagonal",
+        "inter_site_m": inter_site_m,
+        "sectors": 3,
+        "rings": 2,
+        "wrap_around": True,
+        "height_m": height_m,
+        "power_dbm": power_dbm - 31.25,
+        "antenna": {"kind": "column"},  # 20 MHz, 15 kHz
+    }
     away = {"kind": "static", "min_station_distance_m": nearest_m}
     ues = {"count": count, "mobility": away, "indoor": {"share": 0.8}}
     radio = {"carrier_hz": 6e9, "path_loss": {"kind": kind}}

@@ -1,4 +1,5 @@
-"""Local time: elapsed seconds, what the wall clock shows, and rounds of whole days when clocks change."""
+"""Local time: elapsed seconds, what the wall clock shows, and rounds of whole days when clocks
+change."""
 
 import json
 from datetime import UTC, date, datetime, timedelta
@@ -32,7 +33,8 @@ HEADER = "time_s,user,lat,lon,rsrp_dbm,cell"
 
 def clock_from(day: date, zone: str, days: int) -> tuple[Clock, float]:
     first, midnight_s = first_midnight(
-        datetime(day.year, day.month, day.day, 12, tzinfo=ZoneInfo(zone)).timestamp(), ZoneInfo(zone)
+        datetime(day.year, day.month, day.day, 12, tzinfo=ZoneInfo(zone)).timestamp(),
+        ZoneInfo(zone),
     )
     return wall_clock(first, midnight_s, ZoneInfo(zone), days * DAY_S), midnight_s
 
@@ -56,14 +58,19 @@ def test_the_wall_clock_is_that_of_the_zone_at_every_moment(day, zone):
         assert clock.text(time_s) == f"{local:%Y-%m-%d %H:%M}"
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Sao_Paulo", "America/Havana", "America/Los_Angeles"])
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berlin", "America/Sao_Paulo", "America/Havana", "America/Los_Angeles"]
+)
 def test_rounds_of_a_day_end_at_local_midnight(zone):
     clock, midnight_s = clock_from(date(2018, 1, 5), zone, 400)
     ends_s = clock.ends_s(370, DAY_S)
     for k, end_s in enumerate(ends_s, 1):
         day = date(2018, 1, 5) + timedelta(days=k)
         # the standard library's first moment of the day: a skipped midnight is the moment after it
-        assert midnight_s + end_s == datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).timestamp()
+        assert (
+            midnight_s + end_s
+            == datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).timestamp()
+        )
         assert clock.end_s(k, DAY_S) == end_s
         assert clock.rounds(end_s, DAY_S) == k and clock.rounds(end_s + 1, DAY_S) == k + 1
     assert sorted(set(np.diff(ends_s) / 3600.0)) == [23.0, 24.0, 25.0]
@@ -81,7 +88,9 @@ def world_of(mobility, begins="00:00", **changes):
         "base_stations": [{"name": "a", "position_m": [110, 110]}],
         "ues": {"count": 12, "mobility": {"kind": mobility}} | every,
     } | changes
-    return build_world(build(WorldSetting, read_text(json.dumps(document), "world")), Streams(2), DAY_S)
+    return build_world(
+        build(WorldSetting, read_text(json.dumps(document), "world")), Streams(2), DAY_S
+    )
 
 
 FIELD = {"city": {"kind": "open-field", "width_m": 900, "height_m": 700}}
@@ -110,12 +119,22 @@ def test_a_world_that_begins_at_eight_is_the_rest_of_one_from_midnight(mobility,
 
 def test_days_of_a_world_that_begins_at_eight_end_at_midnight(tiny, tmp_path):
     clock = Clock.beginning(date(2026, 1, 5), 8 * 3600.0)
-    assert clock.ends_s(2, DAY_S).tolist() == [16 * 3600.0, 40 * 3600.0] and clock.rounds(16 * 3600.0 + 1, DAY_S) == 2
-    assert clock.ends_s(2, 3600.0).tolist() == [3600.0, 7200.0] and clock.first_s(np.array(0.0)) == -8 * 3600.0
+    assert (
+        clock.ends_s(2, DAY_S).tolist() == [16 * 3600.0, 40 * 3600.0]
+        and clock.rounds(16 * 3600.0 + 1, DAY_S) == 2
+    )
+    assert (
+        clock.ends_s(2, 3600.0).tolist() == [3600.0, 7200.0]
+        and clock.first_s(np.array(0.0)) == -8 * 3600.0
+    )
     changes = {
-        "world.begins": "08:00", "world.duration_s": 1.5 * DAY_S, "world.tick_s": 3600, "learning.round_s": DAY_S,
-        "world.ues.measurement_period_s": 600, "learning.attacks": [],
-    }  # fmt: skip
+        "world.begins": "08:00",
+        "world.duration_s": 1.5 * DAY_S,
+        "world.tick_s": 3600,
+        "learning.round_s": DAY_S,
+        "world.ues.measurement_period_s": 600,
+        "learning.attacks": [],
+    }
     assert run(tiny(changes), tmp_path / "r")["rounds.played"] == 2
     assert read_table(tmp_path / "r", "rounds")["time_s"].tolist() == [16 * 3600.0, 36 * 3600.0]
     manifest = Manifest.of(tmp_path / "r")
@@ -129,7 +148,9 @@ def test_what_is_no_time_of_day_is_refused(begins):
 
 def test_a_replay_has_the_clock_of_its_trace():
     replay = {"ues": {"mobility": {"kind": "replay", "trace": "t.csv"}}}
-    assert "begins: the clock of a replay is that of its trace" in line_of(world_of, "replay", "08:00", **replay)
+    assert "begins: the clock of a replay is that of its trace" in line_of(
+        world_of, "replay", "08:00", **replay
+    )
 
 
 def test_shorter_rounds_count_elapsed_time_and_days_end_at_local_midnight():
@@ -138,26 +159,42 @@ def test_shorter_rounds_count_elapsed_time_and_days_end_at_local_midnight():
     assert clock.text(3 * 3600.0) == clock.text(2 * 3600.0) == "2026-10-25 02:00"
     assert clock.rounds(25 * 3600.0, 3600.0) == 25
     clock, _ = clock_from(date(2026, 10, 24), "Europe/Berlin", 4)
-    assert [clock.day_ended(t * 3600.0) for t in (0, 24, 24.5, 48.5, 49, 49.5, 73)] == [0, 0, 1, 1, 1, 2, 2]
+    assert [clock.day_ended(t * 3600.0) for t in (0, 24, 24.5, 48.5, 49, 49.5, 73)] == [
+        0,
+        0,
+        1,
+        1,
+        1,
+        2,
+        2,
+    ]
     plain = Clock(date(2026, 1, 5))
-    assert plain.ends_s(2, DAY_S).tolist() == [DAY_S, 2 * DAY_S] and plain.rounds(DAY_S + 1, DAY_S) == 2
+    assert (
+        plain.ends_s(2, DAY_S).tolist() == [DAY_S, 2 * DAY_S]
+        and plain.rounds(DAY_S + 1, DAY_S) == 2
+    )
 
 
 def test_a_manifest_brings_the_clock_back():
     clock, _ = clock_from(date(2026, 10, 23), "Europe/Berlin", 5)
     assert clock.changes == ((2 * DAY_S + 3 * 3600.0, -3600.0),)
     changes = json.loads(json.dumps(clock.changes))
-    assert Manifest.model_construct(first_day=date(2026, 10, 23), clock_changes=changes).clock == clock
+    assert (
+        Manifest.model_construct(first_day=date(2026, 10, 23), clock_changes=changes).clock == clock
+    )
 
 
 def five_days(path: Path) -> Path:
-    """A fix every ten minutes from 23 to 27 October 2026 in Berlin, the last at 23:50; a phone that sleeps at home."""
+    """A fix every ten minutes from 23 to 27 October 2026 in Berlin, the last at 23:50; a phone that
+    sleeps at home."""
     at = datetime(2026, 10, 23, tzinfo=BERLIN).timestamp()
     lines = []
     for k in range((5 * 24 + 1) * 6):
         hour = datetime.fromtimestamp(at + 600 * k, BERLIN).hour
         north = 0.01 * (10 <= hour < 16) + 0.00001 * (k % 7)
-        lines.append(f"{at + 600 * k:.0f},a,{52.5 + north:.5f},{13.4 + 0.00001 * (k % 5):.5f},{-90 - k % 9},x")
+        lines.append(
+            f"{at + 600 * k:.0f},a,{52.5 + north:.5f},{13.4 + 0.00001 * (k % 5):.5f},{-90 - k % 9},x"
+        )
     path.write_text("\n".join([HEADER, *lines]) + "\n")
     return path
 
@@ -165,9 +202,11 @@ def five_days(path: Path) -> Path:
 def test_five_days_over_a_clock_change_are_five_rounds(tmp_path):
     trace = five_days(tmp_path / "t.csv")
     changes = {
-        "world.ues.mobility.trace": str(trace), "world.ues.mobility.timezone": "Europe/Berlin",
-        "learning.learner.hidden": [4], "learning.attacks": [],
-    }  # fmt: skip
+        "world.ues.mobility.trace": str(trace),
+        "world.ues.mobility.timezone": "Europe/Berlin",
+        "learning.learner.hidden": [4],
+        "learning.attacks": [],
+    }
     summary = run(load("replay", changes), tmp_path / "r")
     assert summary["rounds.played"] == 5
     ends_s = read_table(tmp_path / "r", "rounds")["time_s"].tolist()
@@ -185,7 +224,8 @@ def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
     assert late.time_s[0] == 10 * 3600  # a window's edge without a zone is in the trace's
     whole = read_trace(path, users="id", timezone="Europe/Berlin")
     clock = whole.local.clock(whole.time_s[-1])
-    # at home at night; on workdays at one place from 09:00 and at another from 10:15, by the wall clock
+    # at home at night; on workdays at one place from 09:00 and at another from 10:15, by the wall
+    # clock
     days = [(d * DAY_S + 3600.0 * (d > 2)) for d in range(3, 9)]
     rows = [(day + 60.0 * k, 0.0) for day in days for k in range(9)]
     rows += [(day + 9 * 3600 + 60.0 * k, 500.0) for day in days for k in range(59)]
@@ -196,13 +236,21 @@ def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
 
 
 def stamped(path: Path, *times: str) -> Path:
-    lines = [f"{time},{user},52.{k:04d},13.4,-90,x" for k, (user, time) in enumerate(t.split("|") for t in times)]
+    lines = [
+        f"{time},{user},52.{k:04d},13.4,-90,x"
+        for k, (user, time) in enumerate(t.split("|") for t in times)
+    ]
     path.write_text("\n".join([HEADER, *lines]) + "\n")
     return path
 
 
 def test_times_without_a_zone_are_read_in_the_zone_that_is_named(tmp_path):
-    path = stamped(tmp_path / "t.csv", "a|2026-07-01 08:00:00", "a|2026-07-01T08:00:01.5", "a|2026-07-01T06:00:09Z")
+    path = stamped(
+        tmp_path / "t.csv",
+        "a|2026-07-01 08:00:00",
+        "a|2026-07-01T08:00:01.5",
+        "a|2026-07-01T06:00:09Z",
+    )
     trace = read_trace(path, timezone="Europe/Berlin", users="id")
     assert trace.local.midnight_s == datetime(2026, 6, 30, 22, tzinfo=UTC).timestamp()
     assert (trace.time_s - 8 * 3600).tolist() == [0.0, 1.5, 9.0]
@@ -216,13 +264,23 @@ def test_times_without_a_zone_are_read_in_the_zone_that_is_named(tmp_path):
 def test_an_hour_that_comes_twice_goes_on_where_a_user_goes_on(tmp_path):
     path = stamped(
         tmp_path / "t.csv",
-        "a|2026-10-25 02:10:00", "b|2026-10-25 02:50:00", "a|2026-10-25 02:50:00", "a|2026-10-25 02:05:00",
-        "a|2026-10-25 02:55:00", "b|2026-10-25 03:00:00", "a|2026-10-25 03:00:00",
-    )  # fmt: skip
+        "a|2026-10-25 02:10:00",
+        "b|2026-10-25 02:50:00",
+        "a|2026-10-25 02:50:00",
+        "a|2026-10-25 02:05:00",
+        "a|2026-10-25 02:55:00",
+        "b|2026-10-25 03:00:00",
+        "a|2026-10-25 03:00:00",
+    )
     trace = read_trace(path, timezone="Europe/Berlin", users="id")
-    by_user = {name: (trace.time_s[trace.user == u] / 60).tolist() for u, name in enumerate(trace.users)}
+    by_user = {
+        name: (trace.time_s[trace.user == u] / 60).tolist() for u, name in enumerate(trace.users)
+    }
     assert by_user == {"a": [130, 170, 185, 235, 240], "b": [170, 240]}
-    assert any("5 rows in an hour that came twice" in note and "2 taken as" in note for note in lines(trace.notices))
+    assert any(
+        "5 rows in an hour that came twice" in note and "2 taken as" in note
+        for note in lines(trace.notices)
+    )
 
 
 def test_an_hour_that_never_was_is_refused(tmp_path):

@@ -1,4 +1,5 @@
-"""Compiled functions: their machine code is kept in the user's cache, and nothing is left beside the sources."""
+"""Compiled functions: their machine code is kept in the user's cache, and nothing is left beside
+the sources."""
 
 import os
 import subprocess
@@ -13,14 +14,18 @@ from netsim.compiled import code_digest
 
 
 def test_machine_code_goes_to_the_users_cache(tmp_path):
-    """Files beside an installed module outlive it: the folder that is left hides the next installation."""
+    """Files beside an installed module outlive it: the folder that is left hides the next
+    installation."""
     (tmp_path / "mine.py").write_text(
         "from netsim.compiled import compiled\n\n\n@compiled\ndef double(x):\n    return 2.0 * x\n"
     )
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     env.pop("NUMBA_CACHE_DIR", None)
     env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(Path(netsim.__file__).parents[1])])
-    code = "from mine import double; import numba; assert double(3.0) == 6.0; assert not numba.core.config.CACHE_DIR"
+    code = (
+        "from mine import double; import numba; assert double(3.0) == 6.0; assert not "
+        "numba.core.config.CACHE_DIR"
+    )
     subprocess.run([sys.executable, "-c", code], env=env, check=True, cwd=tmp_path)
     assert list((tmp_path / "cache" / "netsim" / "numba").rglob("mine.double*.nbi"))
     assert not list(tmp_path.glob("__pycache__/*.nb?"))
@@ -28,13 +33,20 @@ def test_machine_code_goes_to_the_users_cache(tmp_path):
 
 def test_compiling_is_told_once_and_not_where_code_comes_from_the_cache(tmp_path):
     (tmp_path / "mine.py").write_text(
-        "from netsim.compiled import compiled\n\n\n@compiled\ndef total(x):\n    return x.sum(axis=1).sum() + x.max()\n"
+        "from netsim.compiled import compiled\n\n\n@compiled\ndef total(x):\n    return "
+        "x.sum(axis=1).sum() + x.max()\n"
     )
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     env.pop("NUMBA_CACHE_DIR", None)
     env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(Path(netsim.__file__).parents[1])])
-    code = "import numpy, netsim.compiled as c; c.SLOW_S = 0.0; from mine import total; total(numpy.ones((2, 2)))"
-    told = [subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True) for _ in range(2)]
+    code = (
+        "import numpy, netsim.compiled as c; c.SLOW_S = 0.0; from mine import total; "
+        "total(numpy.ones((2, 2)))"
+    )
+    told = [
+        subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True)
+        for _ in range(2)
+    ]
     assert told[0].stderr == b"compiling, once on this machine; later starts take it from a cache\n"
     assert told[1].stderr == b""
 
@@ -44,7 +56,15 @@ def test_no_run_leaves_machine_code_beside_the_sources(tmp_path):
     root, began = Path(netsim.__file__).parents[1], time.time()
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(root)}
     env.pop("NUMBA_CACHE_DIR", None)
-    command = [sys.executable, "-m", "scenarios.app.cli.commands", "run", "town", "--set", "learning.rounds=1"]
+    command = [
+        sys.executable,
+        "-m",
+        "scenarios.app.cli.commands",
+        "run",
+        "town",
+        "--set",
+        "learning.rounds=1",
+    ]
     sets = ["--set", "world.radio.uplink={kind: noma, norm_bound: 1}", "--out", "r", "--quiet"]
     subprocess.run([*command, *sets], env=env, check=True, cwd=tmp_path, capture_output=True)
     assert list((tmp_path / "cache" / "netsim" / "numba").rglob("rng._philox*.nbi"))

@@ -1,4 +1,5 @@
-"""Every numeric key of the laws of radio at the ends of what it takes: a run, or one line; never a raw warning."""
+"""Every numeric key of the laws of radio at the ends of what it takes: a run, or one line; never a
+raw warning."""
 
 import copy
 import json
@@ -13,9 +14,13 @@ from netsim.radio.downlink import Downlink
 from scenarios.app.cli.commands import main
 
 SLOTS = {
-    "path_loss": PATH_LOSSES, "shadowing": SHADOWINGS, "line_of_sight": SIGHTS, "penetration": PENETRATIONS,
-    "fading": FADINGS, "uplink": UPLINKS,
-}  # fmt: skip
+    "path_loss": PATH_LOSSES,
+    "shadowing": SHADOWINGS,
+    "line_of_sight": SIGHTS,
+    "penetration": PENETRATIONS,
+    "fading": FADINGS,
+    "uplink": UPLINKS,
+}
 ODD = (1e-300, -1e308, 1e308)
 
 
@@ -23,7 +28,9 @@ def ends(field):
     """The bounds of a number, and what no bound may let through."""
     found = []
     for bound in field.metadata:
-        found += [getattr(bound, name) for name in ("ge", "le") if getattr(bound, name, None) is not None]
+        found += [
+            getattr(bound, name) for name in ("ge", "le") if getattr(bound, name, None) is not None
+        ]
     return [float(x) for x in (*found, *ODD)]
 
 
@@ -53,4 +60,6 @@ def test_a_law_of_radio_at_its_ends_is_played_or_refused(slot, part, name, value
         warnings.simplefilter("error", RuntimeWarning)
         code = main(["run", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "r"), "--quiet"])
     said = capsys.readouterr().err
-    assert (code == 0 and not said) or (code == 2 and said.startswith("netsim: ") and said.count("\n") == 1), said
+    assert (code == 0 and not said) or (
+        code == 2 and said.startswith("netsim: ") and said.count("\n") == 1
+    ), said

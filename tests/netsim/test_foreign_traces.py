@@ -1,4 +1,5 @@
-"""Traces as other tools write them: who is who, which clock, what is missing; a wrong reading is told or refused."""
+"""Traces as other tools write them: who is who, which clock, what is missing; a wrong reading is
+told or refused."""
 
 import re
 import shutil
@@ -44,7 +45,9 @@ def users_of(path, **choices):
 
 
 def fcd(*steps, head=""):
-    rows = "".join(f'<timestep time="{t}">{"".join(movers)}</timestep>\n' for t, movers in enumerate(steps))
+    rows = "".join(
+        f'<timestep time="{t}">{"".join(movers)}</timestep>\n' for t, movers in enumerate(steps)
+    )
     return f"{head}<fcd-export>\n{rows}</fcd-export>\n"
 
 
@@ -53,12 +56,20 @@ def mover(kind, name, x, y):
 
 
 def test_sumo_numbers_vehicles_persons_and_containers_apart(tmp_path):
-    step = [mover("vehicle", 0, "0.00", 0), mover("person", 0, 600, 400), mover("container", 7, 5, 5)]
+    step = [
+        mover("vehicle", 0, "0.00", 0),
+        mover("person", 0, 600, 400),
+        mover("container", 7, 5, 5),
+    ]
     users, table = users_of(write(tmp_path / "t.xml", fcd(step, step)))
     assert users == {"vehicle 0": 2, "person 0": 2, "7": 2}
     assert table.fixes.place[:, 0][:3].tolist() == [0, 600, 5]
-    assert lines(table.notices) == ["2 users of equal names are distinguished (0: vehicle 0, 0: person 0, ...)"]
-    alone, table = users_of(write(tmp_path / "u.xml", fcd([mover("vehicle", 0, 1, 1), mover("person", 1, 1, 1)])))
+    assert lines(table.notices) == [
+        "2 users of equal names are distinguished (0: vehicle 0, 0: person 0, ...)"
+    ]
+    alone, table = users_of(
+        write(tmp_path / "u.xml", fcd([mover("vehicle", 0, 1, 1), mover("person", 1, 1, 1)]))
+    )
     assert (list(alone), table.notices) == (["0", "1"], ())
 
 
@@ -78,16 +89,24 @@ def minutes(hour, n=3):
 def test_a_folder_of_gpx_is_a_phone_and_a_file_another(tmp_path):
     for phone, lat in (("a", 48.2), ("b", 48.3)):
         for k, hour in enumerate((7, 9)):
-            write(tmp_path / "in" / phone / f"activity_{k}.gpx", gpx(("Morning Run", minutes(hour), lat)))
+            write(
+                tmp_path / "in" / phone / f"activity_{k}.gpx",
+                gpx(("Morning Run", minutes(hour), lat)),
+            )
     users, table = users_of(tmp_path / "in")
     assert users == {"a": 6, "b": 6}
     assert "do not overlap in time and are one user, and 1 more such" in lines(table.notices)[0]
     shutil.move(tmp_path / "in" / "b" / "activity_1.gpx", tmp_path / "in" / "activity_1.gpx")
     assert users_of(tmp_path / "in")[0] == {"Morning Run": 3, "a": 6, "b": 3}
-    write(tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1)))  # at the same time: somebody else
+    write(
+        tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1))
+    )  # at the same time: somebody else
     users, table = users_of(tmp_path / "in")
     assert users == {"activity_1": 3, "activity_2": 3, "a": 6, "b": 3}
-    assert any("(Morning Run: activity_1, Morning Run: activity_2, ...)" in note for note in lines(table.notices))
+    assert any(
+        "(Morning Run: activity_1, Morning Run: activity_2, ...)" in note
+        for note in lines(table.notices)
+    )
 
 
 def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
@@ -95,7 +114,9 @@ def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
     users, table = users_of(one)
     assert users == {"one": 30}
     assert lines(table.notices) == ["10 tracks of one.gpx do not overlap in time and are one user"]
-    two = write(tmp_path / "two.gpx", gpx(("a", minutes(1), 1), ("b", minutes(1), 2), ("a", minutes(2), 1)))
+    two = write(
+        tmp_path / "two.gpx", gpx(("a", minutes(1), 1), ("b", minutes(1), 2), ("a", minutes(2), 1))
+    )
     assert users_of(two)[0] == {"a": 6, "b": 3}
     alike = write(tmp_path / "alike.gpx", gpx(("a", minutes(1), 1), ("a", minutes(1), 2)))
     assert users_of(alike)[0] == {"alike/a 1": 3, "alike/a 2": 3}
@@ -103,32 +124,55 @@ def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
 
 @pytest.mark.parametrize("nobody", ["NULL", "-", " "])
 def test_rows_of_nobody_are_left_out_and_counted(tmp_path, nobody):
-    path = write(tmp_path / "t.csv", f"time_s,user,x_m,y_m\n1,a,1,1\n1,{nobody},9,9\n2,a,1,1\n3,,,\n")
+    path = write(
+        tmp_path / "t.csv", f"time_s,user,x_m,y_m\n1,a,1,1\n1,{nobody},9,9\n2,a,1,1\n3,,,\n"
+    )
     users, table = users_of(path)
     assert (users, table.left_out) == ({"a": 2}, {"position_missing": 1, "user_missing": 1})
     counts = read_trace(path, users="id").counts
-    assert counts["rows_read"] == sum(n for reason, n in counts.items() if reason != "rows_read") == 4
+    assert (
+        counts["rows_read"] == sum(n for reason, n in counts.items() if reason != "rows_read") == 4
+    )
 
 
 def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
-    rows = [f"{T0 + 600 * k},a,{lat},16.3{far}" for k in range(20) for lat, far in ((48.2, 0), (48.29, 7))]
+    rows = [
+        f"{T0 + 600 * k},a,{lat},16.3{far}"
+        for k in range(20)
+        for lat, far in ((48.2, 0), (48.29, 7))
+    ]
     path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *rows]))
     said = "20 rows elsewhere than the first of the same user and time, up to 11.3 km away"
-    for text in (" ".join(inspect_trace(path).split()), " ".join(doubts_in(read_trace(path).notices))):
+    for text in (
+        " ".join(inspect_trace(path).split()),
+        " ".join(doubts_in(read_trace(path).notices)),
+    ):
         assert said in text and "51.282 % of steps imply more than 100 m/s" in text
-        assert f"first to line 3 (user a), 5 (user a), 7 (user a) of {path}; correct or remove" in text
+        assert (
+            f"first to line 3 (user a), 5 (user a), 7 (user a) of {path}; correct or remove" in text
+        )
     assert "first mend what is doubtful above" in " ".join(inspect_trace(path).split())
     moved = np.array([[0.0, 0], [0, 0], [0, 99], [0, 99], [0, 300]])
-    steps = steps_of(Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved))  # another cell; 99 m, 0, 100.5 m/s
+    steps = steps_of(
+        Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved)
+    )  # another cell; 99 m, 0, 100.5 m/s
     assert (steps.n, steps.n_fast, steps.n_at_once, steps.apart_m) == (3, 1, 1, 99.0)
 
 
 def test_lost_signs_and_names_that_differ_by_case_are_told(tmp_path):
-    head, rows = "time_s,user,x_m,y_m,rsrp_dbm\n", "1,Ann,1,1,{0}85\n2,ann,1,1,{0}90\n3,Bo,1,1,{0}90\n"
+    head, rows = (
+        "time_s,user,x_m,y_m,rsrp_dbm\n",
+        "1,Ann,1,1,{0}85\n2,ann,1,1,{0}90\n3,Bo,1,1,{0}90\n",
+    )
     told = line_of(read_trace, write(tmp_path / "lost.csv", head + rows.format("")))
-    assert told.endswith("85 of line 2 is not in [-160, -20] dBm; is the sign missing? correct the column")
+    assert told.endswith(
+        "85 of line 2 is not in [-160, -20] dBm; is the sign missing? correct the column"
+    )
     table = read_table(write(tmp_path / "t.csv", head + rows.format("-")))
-    assert table.users == ("Ann", "ann", "Bo") and "by case alone stay apart (Ann, ann);" in lines(table.notices)[-1]
+    assert (
+        table.users == ("Ann", "ann", "Bo")
+        and "by case alone stay apart (Ann, ann);" in lines(table.notices)[-1]
+    )
     assert "first" not in inspect_trace(tmp_path / "t.csv").split()[-12:]
 
 
@@ -144,7 +188,9 @@ def test_the_repeated_hour_is_read_right(tmp_path, zone, first):
     """A day of a clock that ticks every five minutes, in local times."""
     at = [datetime.fromisoformat(first + "+00:00").timestamp() + 300 * k for k in range(288)]
     text = [f"{datetime.fromtimestamp(t, ZoneInfo(zone)):%Y-%m-%d %H:%M:%S}" for t in at]
-    still = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *(f"{t},a,-22.5,17" for t in text)]))
+    still = write(
+        tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *(f"{t},a,-22.5,17" for t in text)])
+    )
     table = read_table(still, timezone=zone)
     assert table.fixes.time_s.tolist() == at
     assert read_trace(still, timezone=zone).counts["duplicate"] == 0
@@ -188,10 +234,14 @@ def test_passes_never_turn_time_back_where_one_order_does_not(seed):
 )
 def test_units_of_numbers_are_read(tmp_path, header, values, time_s):
     rows = "".join(f"{value},1,2\n" for value in values)
-    table = read_table(write(tmp_path / "t.csv", f"{header},lat,lon\n{rows}"), {"time_s": header}, timezone="UTC")
+    table = read_table(
+        write(tmp_path / "t.csv", f"{header},lat,lon\n{rows}"), {"time_s": header}, timezone="UTC"
+    )
     assert table.fixes.time_s.tolist() == pytest.approx(time_s, abs=1e-6)
     by_size = header == "timestamp" and values[0].startswith("17091")
-    assert by_size == any("as seconds they would lie beyond 2100" in note for note in lines(table.notices))
+    assert by_size == any(
+        "as seconds they would lie beyond 2100" in note for note in lines(table.notices)
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,36 +252,65 @@ def test_units_of_numbers_are_read(tmp_path, header, values, time_s):
         ("when", ("2024022822.0", "2024022823.0"), "2024-02-28 22:00"),
         ("when", ("2402282200", "2402282201"), "2024-02-28 22:00"),
         ("time_s", ("240228220000", "240228220100"), "2024-02-28 22:00"),
-        ("days", ("45350.5", "45350.6"), "days since 1970, or be 2024-02-28 12:00:00 as spreadsheets"),
+        (
+            "days",
+            ("45350.5", "45350.6"),
+            "days since 1970, or be 2024-02-28 12:00:00 as spreadsheets",
+        ),
         ("day", ("20240228", "20240229"), None),
         ("time", ("20240228", "20240229"), "2024-02-28"),
-        ("time", ("45350.916666667", "45350.917361111"), "2024-02-28 22:00:00 as spreadsheets count days"),
+        (
+            "time",
+            ("45350.916666667", "45350.917361111"),
+            "2024-02-28 22:00:00 as spreadsheets count days",
+        ),
         ("date", ("45350", "45351"), "2024-02-28 00:00:00 as spreadsheets count days"),
     ],
 )
-def test_a_number_that_could_be_a_date_is_refused_with_both_readings(tmp_path, header, values, date):
-    path = write(tmp_path / "t.csv", f"{header},lat,lon\n" + "".join(f"{value},1,2\n" for value in values))
+def test_a_number_that_could_be_a_date_is_refused_with_both_readings(
+    tmp_path, header, values, date
+):
+    path = write(
+        tmp_path / "t.csv", f"{header},lat,lon\n" + "".join(f"{value},1,2\n" for value in values)
+    )
     said = refusal(path, columns={"time_s": header}, timezone=BERLIN)
     if date is None:  # the header says days, and no trace lies 20 million of them after 1970
         assert "is not a time between 1970 and 2100 in epoch days" in said
     else:
         date = date if date.startswith("days") else f"seconds, or be {date}"
-        assert f"line 2, column {header}: '{values[0]}' could count {date}" in said and "; write ISO 8601" in said
-    if (date and not values[0].startswith("45350")) or len(values[0]) > 8:  # a window's time has no header
+        assert (
+            f"line 2, column {header}: '{values[0]}' could count {date}" in said
+            and "; write ISO 8601" in said
+        )
+    if (date and not values[0].startswith("45350")) or len(
+        values[0]
+    ) > 8:  # a window's time has no header
         with pytest.raises(ValueError, match="could count seconds, or be 2024-02-28"):
             epoch_s(values[0])
 
 
 def test_times_that_run_backwards_are_refused_in_every_format(tmp_path):
     day = T0 / 86400 + 25569
-    plt = "Geolife trajectory\nWGS 84\n\n\n\n\n" + "".join(f"1,2,0,0,{day + d:.10f},d,t\n" for d in (0, 0.2, 0.1))
+    plt = "Geolife trajectory\nWGS 84\n\n\n\n\n" + "".join(
+        f"1,2,0,0,{day + d:.10f},d,t\n" for d in (0, 0.2, 0.1)
+    )
     cab = "".join(f"37.1 -122.1 0 {T0 + s}\n" for s in (0, 20, 10))
-    text = fcd([mover("vehicle", 0, 1, 1)]).replace("</fcd-export>", fcd([mover("vehicle", 0, 1, 1)])[13:])
+    text = fcd([mover("vehicle", 0, 1, 1)]).replace(
+        "</fcd-export>", fcd([mover("vehicle", 0, 1, 1)])[13:]
+    )
     text = text.replace('time="0"', 'time="5"', 1)
     for name, content, said in (
-        ("t.plt", plt, "line 9, column time_s: its time is before that of line 8, of the same user"),
+        (
+            "t.plt",
+            plt,
+            "line 9, column time_s: its time is before that of line 8, of the same user",
+        ),
         ("new_t.txt", cab, "its time is before that of line"),
-        ("t.fcd.xml", text, "timestep 0 s comes after timestep 5 s; sort the timesteps (were two outputs joined?)"),
+        (
+            "t.fcd.xml",
+            text,
+            "timestep 0 s comes after timestep 5 s; sort the timesteps (were two outputs joined?)",
+        ),
     ):
         assert said in refusal(write(tmp_path / name, content))
     cab = write(tmp_path / "new_u.txt", "".join(f"37.1 -122.1 0 {T0 + s}\n" for s in (0, 10, 20)))
@@ -249,19 +328,27 @@ def test_times_that_run_backwards_are_refused_in_every_format(tmp_path):
 )
 def test_first_lines_of_spreadsheets_and_comments_are_no_header(tmp_path, text):
     table = read_table(write(tmp_path / "t.csv", text))
-    assert (table.users, table.fixes.place[:, 0].tolist(), table.fixes.time_s.tolist()) == (("a",), [2.5], [1])
+    assert (table.users, table.fixes.place[:, 0].tolist(), table.fixes.time_s.tolist()) == (
+        ("a",),
+        [2.5],
+        [1],
+    )
     bad = text + text.splitlines()[-1].replace("2.5", "x").replace("2,5", "x")
     assert f"line {text.count(chr(10)) + 1}, column lat" in refusal(write(tmp_path / "t.csv", bad))
 
 
 @pytest.mark.parametrize(
-    ("delimiter", "header"), [(",", "time_s,user,lat,lon"), ("\t", "time_s TAB user TAB lat TAB lon")]
+    ("delimiter", "header"),
+    [(",", "time_s,user,lat,lon"), ("\t", "time_s TAB user TAB lat TAB lon")],
 )
 def test_rows_without_a_header_are_refused_with_one(tmp_path, delimiter, header):
     row = delimiter.join(("1", "2008-02-02 15:36:08", "116.51172", "39.92123"))
     said = refusal(write(tmp_path / "t.txt", f"{row}\n{row}\n"), format="csv")
     assert "line 1" in said
-    assert f"is a row, and the file has no header; put one above it, such as {header}, or name its columns" in said
+    assert (
+        f"is a row, and the file has no header; put one above it, such as {header}, or "
+        f"name its columns" in said
+    )
 
 
 CHECKINS = [
@@ -273,11 +360,18 @@ TAXIS = "1,2008-02-02 15:36:08,116.51172,39.92123\n1,2008-02-02 15:46:08,116.511
 @pytest.mark.parametrize(
     ("text", "columns", "numbers", "choices"),
     [
-        ("".join(CHECKINS), "user,time_s, lat,lon", {"user": 0, "time_s": 1, "lat": 2, "lon": "3"}, {}),
+        (
+            "".join(CHECKINS),
+            "user,time_s, lat,lon",
+            {"user": 0, "time_s": 1, "lat": 2, "lon": "3"},
+            {},
+        ),
         (TAXIS, "-,time_s,lon,lat", "time_s=1, lon = 2,lat=3", {"timezone": "Asia/Shanghai"}),
     ],
 )
-def test_columns_without_a_header_are_named_in_order_or_by_number(tmp_path, text, columns, numbers, choices):
+def test_columns_without_a_header_are_named_in_order_or_by_number(
+    tmp_path, text, columns, numbers, choices
+):
     bare = write(tmp_path / "0.txt", text)
     header = columns.replace(" ", "") if "\t" not in text else "user\ttime_s\tlat\tlon\tplace"
     wanted = read_table(write(tmp_path / "t.csv", f"{header}\n{text}"), **choices)
@@ -286,39 +380,73 @@ def test_columns_without_a_header_are_named_in_order_or_by_number(tmp_path, text
             found = read_table(path, named, **choices)
             assert found.users == wanted.users and len(found) == text.count("\n")
             for column in ("user", "time_s", "place"):
-                np.testing.assert_array_equal(getattr(found.fixes, column), getattr(wanted.fixes, column))
+                np.testing.assert_array_equal(
+                    getattr(found.fixes, column), getattr(wanted.fixes, column)
+                )
 
 
-NAMED = "name each column once, such as time_s=timestamp, or all in their order: user,time_s,lat,lon"
+NAMED = (
+    "name each column once, such as time_s=timestamp, or all in their order: user,time_s,lat,lon"
+)
 
 
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ("0,1,2,3", f"columns: '0' is none of time_s, lat, lon, x_m, y_m, user, rsrp_dbm, cell, accuracy_m; {NAMED}"),
+        (
+            "0,1,2,3",
+            f"columns: '0' is none of time_s, lat, lon, x_m, y_m, user, rsrp_dbm, cell, "
+            f"accuracy_m; {NAMED}",
+        ),
         ("user,time_s,lat,lat", f"columns: user,time_s,lat,lat: {NAMED}"),
         ("user,time_s,lat=3", f"columns: user,time_s,lat=3: {NAMED}"),
-        ("time_s=1,lat=2,lon=5", "columns: lon=5: the file has no such column (it has 0, time_s, lat, 3, 4); use one "
-         "of these"),
-        ("user,lat,time_s,lon", "line 1, column lat: '2010-10-20T23:55:27Z' is not a number in [-90, 90]; correct or "
-         "remove the line"),
-        ("user,time_s,lat", "line 1: no column lon; the file has user, time_s, lat, 3, 4; add what is missing, or try "
-         "--columns lon=HEADER"),
+        (
+            "time_s=1,lat=2,lon=5",
+            "columns: lon=5: the file has no such column (it has 0, time_s, lat, 3, 4); use one "
+            "of these",
+        ),
+        (
+            "user,lat,time_s,lon",
+            "line 1, column lat: '2010-10-20T23:55:27Z' is not a number in [-90, 90]; correct or "
+            "remove the line",
+        ),
+        (
+            "user,time_s,lat",
+            "line 1: no column lon; the file has user, time_s, lat, 3, 4; add what is missing, "
+            "or try --columns lon=HEADER",
+        ),
     ],
-)  # fmt: skip
+)
 def test_columns_that_no_row_has_are_refused(tmp_path, columns, said):
-    assert line_of(read_table, path := write(tmp_path / "t.txt", "".join(CHECKINS)), columns) == f"{path}: {said}"
+    assert (
+        line_of(read_table, path := write(tmp_path / "t.txt", "".join(CHECKINS)), columns)
+        == f"{path}: {said}"
+    )
 
 
 def test_users_on_several_continents_get_boxes_that_replays_take(tmp_path):
-    homes = [(51.5, -0.1)] * 4 + [(51.6, 0.1)] * 3 + [(-33.9, 151.2)] * 5 + [(40.7, -74.0)] * 2 + [(0.5, 30.5)]
-    lines = [f"{t},u{k},{lat + 1e-4 * t},{lon}" for k, (lat, lon) in enumerate(homes) for t in range(3)]
+    homes = (
+        [(51.5, -0.1)] * 4
+        + [(51.6, 0.1)] * 3
+        + [(-33.9, 151.2)] * 5
+        + [(40.7, -74.0)] * 2
+        + [(0.5, 30.5)]
+    )
+    lines = [
+        f"{t},u{k},{lat + 1e-4 * t},{lon}" for k, (lat, lon) in enumerate(homes) for t in range(3)
+    ]
     lines.append("99999,u0,40.7,-74")
     path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *lines]) + "\n")
     boxes = {"-35,150,-32,153": (5, 15), "50,-2,53,1": (7, 21), "39,-75,42,-72": (3, 7)}
-    said = ", ".join(f"--area-deg {box} ({users} users, {rows} rows)" for box, (users, rows) in boxes.items())
-    wanted = f"rows are more than 1,000 km apart: replay one region, such as {said}; rows elsewhere: 3"
-    assert doubts_in(read_trace(path).notices)[0] == wanted and wanted in " ".join(inspect_trace(path).split())
+    said = ", ".join(
+        f"--area-deg {box} ({users} users, {rows} rows)" for box, (users, rows) in boxes.items()
+    )
+    wanted = (
+        f"rows are more than 1,000 km apart: replay one region, such as {said}; rows elsewhere: 3"
+    )
+    assert doubts_in(read_trace(path).notices)[0] == wanted and wanted in " ".join(
+        inspect_trace(path).split()
+    )
     for box, (users, rows) in boxes.items():
         trace = read_trace(path, users="id", area_deg=tuple(map(float, box.split(","))))
         assert (len(trace.users), len(trace.user), doubts_in(trace.notices)) == (users, rows, [])
@@ -343,7 +471,10 @@ def test_a_survey_has_the_times_of_a_walk_in_the_order_of_its_rows(tmp_path):
     assert read_table(path, "rsrp_dbm=rsrp_p50", survey=True).fixes.rsrp_dbm[0] == -81
     assert read_trace(path, survey=True, cell="b").time_s.tolist() == [0]
     said = " ".join(inspect_trace(path, survey=True).split())
-    assert "RSRP is column rsrp_mean_dbm; --columns" in said and "of a walk at 1.4 m/s in their order, 200 s" in said
+    assert (
+        "RSRP is column rsrp_mean_dbm; --columns" in said
+        and "of a walk at 1.4 m/s in their order, 200 s" in said
+    )
     hint = "--cell: the busiest of 2 in column cell; --cell all takes every one"
     assert said.endswith(f"netsim replay {path} --survey --cell a --round 5min {hint}")
 
@@ -351,23 +482,49 @@ def test_a_survey_has_the_times_of_a_walk_in_the_order_of_its_rows(tmp_path):
 @pytest.mark.parametrize(
     ("header", "survey", "said"),
     [
-        ("x_m,y_m,cell,meanRSRP", False, "line 1: no column time_s; the file has x_m, y_m, cell, meanRSRP; add what is "
-         "missing, or try --survey for a file without times, or --columns time_s=HEADER,rsrp_dbm=meanRSRP"),
-        ("x_m,y_m,timestamp,rsrp_dbm", True, "survey: the file has times (column 'timestamp'); leave survey out"),
-        ("x_m,y_m,time_s,rsrp_dbm", True, "survey: the file has times (column 'time_s'); leave survey out"),
-        ("x_m,y_m,a,b", True, "line 1: no column rsrp_dbm; the file has x_m, y_m, a, b; add what is missing, or try "
-         "--columns rsrp_dbm=HEADER"),
-        ("", True, "survey: only a CSV takes it, and this is read as cabspotting; leave survey out"),
+        (
+            "x_m,y_m,cell,meanRSRP",
+            False,
+            "line 1: no column time_s; the file has x_m, y_m, cell, meanRSRP; add what is "
+            "missing, or try --survey for a file without times, or --columns "
+            "time_s=HEADER,rsrp_dbm=meanRSRP",
+        ),
+        (
+            "x_m,y_m,timestamp,rsrp_dbm",
+            True,
+            "survey: the file has times (column 'timestamp'); leave survey out",
+        ),
+        (
+            "x_m,y_m,time_s,rsrp_dbm",
+            True,
+            "survey: the file has times (column 'time_s'); leave survey out",
+        ),
+        (
+            "x_m,y_m,a,b",
+            True,
+            "line 1: no column rsrp_dbm; the file has x_m, y_m, a, b; add what is missing, or try "
+            "--columns rsrp_dbm=HEADER",
+        ),
+        (
+            "",
+            True,
+            "survey: only a CSV takes it, and this is read as cabspotting; leave survey out",
+        ),
     ],
-)  # fmt: skip
+)
 def test_surveys_and_times_exclude_each_other(tmp_path, header, survey, said):
     text = f"{header}\n1,2,3,-80\n" if header else "37.7 -122.4 0 1211033530\n"
-    assert line_of(read_table, path := write(tmp_path / "new_t.txt", text), survey=survey) == f"{path}: {said}"
+    assert (
+        line_of(read_table, path := write(tmp_path / "new_t.txt", text), survey=survey)
+        == f"{path}: {said}"
+    )
 
 
 def test_the_command_that_is_proposed_names_columns_that_were_not_read(tmp_path):
     path = write(tmp_path / "t.csv", "time_s,lat,lon,RSRP,Cell ID\n1,2,3,-80,a\n2,2,3,-80,b\n")
-    assert f"netsim replay {path} --columns 'rsrp_dbm=RSRP,cell=Cell ID' --round" in inspect_trace(path)
+    assert f"netsim replay {path} --columns 'rsrp_dbm=RSRP,cell=Cell ID' --round" in inspect_trace(
+        path
+    )
     named = inspect_trace(path, "cell=Cell ID")
     assert "--columns 'cell=Cell ID,rsrp_dbm=RSRP' --cell a --round" in named
     assert named.endswith("--cell: the busiest of 2 in column Cell ID; --cell all takes every one")
@@ -377,33 +534,55 @@ def test_the_command_that_is_proposed_names_columns_that_were_not_read(tmp_path)
 def test_published_grids_are_surveys(data_folder, name, places, cells):
     table = read_table(data_folder / f"rsrpgrid_{name}.csv.gz", survey=True)
     place, time_s = table.fixes.place, table.fixes.time_s
-    assert len(np.unique(place, axis=0)) == len(np.unique(time_s)) == places and len(table.cells) == cells
+    assert (
+        len(np.unique(place, axis=0)) == len(np.unique(time_s)) == places
+        and len(table.cells) == cells
+    )
     gaps_s = np.diff(np.unique(time_s))
-    assert (np.diff(time_s) >= 0).all() and 40 < 1.4 * gaps_s.min() < 60 and 1.4 * gaps_s.max() < 1500
+    assert (
+        (np.diff(time_s) >= 0).all() and 40 < 1.4 * gaps_s.min() < 60 and 1.4 * gaps_s.max() < 1500
+    )
 
 
-# --- cells --------------------------------------------------------------------------------------------------
+# --- cells
+# ----------------------------------------------------------------------------------------
 
 DRIVE = {"time_s": "Timestamp", "lat": "Latitude", "lon": "Longitude"}
-GNET = (
-    "Timestamp;Longitude;Latitude;Operator;CGI;Cellname;Node;CellID;LAC;NetworkTech;NetworkMode;Level;LTERSSI;PSC;PCI"
-)
+GNET = "Timestamp;Longitude;Latitude;Operator;CGI;Cellname;Node;CellID;LAC;NetworkTech;NetworkMode;Level;LTERSSI;PSC;PCI"
 
 
 def drive(path, n=24, header=GNET, **changes):
-    """A drive past three base stations 4 km apart, whose cells have one number and two physical ones; some 2G."""
+    """A drive past three base stations 4 km apart, whose cells have one number and two physical
+    ones; some 2G."""
     rows = [header]
     for k in range(n):
         node, pci = ((4001, 102), (4077, 100), (4200, 100))[3 * k // n]
         cell = {
-            "Timestamp": f"2024.05.01_08.{k:02}.00", "Longitude": "4.3", "Latitude": f"{52 + k / 200:.4f}",
-            "Operator": "20401", "CGI": f"20401{node * 256 + 11}", "Cellname": "", "Node": str(node), "CellID": "11",
-            "LAC": "1234", "NetworkTech": "2G" if k % 8 == 0 else "4G", "NetworkMode": "LTE", "MCC": "204", "MNC": "01",
-            "Level": "-67" if k % 8 == 0 else str(-90 - k), "LTERSSI": "-60", "PSC": "", "PCI": str(pci),
-            "ECI": str(node * 256 + 11), "CID": "11",
-        }  # fmt: skip
+            "Timestamp": f"2024.05.01_08.{k:02}.00",
+            "Longitude": "4.3",
+            "Latitude": f"{52 + k / 200:.4f}",
+            "Operator": "20401",
+            "CGI": f"20401{node * 256 + 11}",
+            "Cellname": "",
+            "Node": str(node),
+            "CellID": "11",
+            "LAC": "1234",
+            "NetworkTech": "2G" if k % 8 == 0 else "4G",
+            "NetworkMode": "LTE",
+            "MCC": "204",
+            "MNC": "01",
+            "Level": "-67" if k % 8 == 0 else str(-90 - k),
+            "LTERSSI": "-60",
+            "PSC": "",
+            "PCI": str(pci),
+            "ECI": str(node * 256 + 11),
+            "CID": "11",
+        }
         rows.append(
-            ";".join({name: of(k) for name, of in changes.items()}.get(name, cell[name]) for name in header.split(";"))
+            ";".join(
+                {name: of(k) for name, of in changes.items()}.get(name, cell[name])
+                for name in header.split(";")
+            )
         )
     return write(path, "\n".join(rows) + "\n")
 
@@ -425,13 +604,16 @@ def test_the_columns_that_tell_cells_apart_are_proposed(tmp_path, header, cell):
     path = drive(tmp_path / "t.csv", header=header)
     assert refusal(path).endswith(f"rsrp_dbm=Level,cell={cell}")
     table = read_table(path, DRIVE | {"cell": cell}, timezone="UTC")
-    assert len(table.cells) == (3 if {"CGI", "ECI", "Node"} & {*cell.split("+")} else 2 if cell == "PCI" else 1)
+    assert len(table.cells) == (
+        3 if {"CGI", "ECI", "Node"} & {*cell.split("+")} else 2 if cell == "PCI" else 1
+    )
     assert (doubts_in(table.notices) != []) == (cell == "PCI")
     assert not {*cell.split("+")} & {*table.facts["ignored"].split(", ")}
 
 
 @pytest.mark.parametrize(
-    ("cell", "n"), [("CellID", 1), ("LAC", 1), ("PCI", 2), ("LAC+CellID", 1), ("Node", 3), ("CGI", 3)]
+    ("cell", "n"),
+    [("CellID", 1), ("LAC", 1), ("PCI", 2), ("LAC+CellID", 1), ("Node", 3), ("CGI", 3)],
 )
 @pytest.mark.parametrize("header", [GNET, GNET.replace("CGI", "ECI"), GNET.replace("CGI;", "")])
 def test_a_column_that_takes_several_cells_for_one_is_doubtful(tmp_path, cell, n, header):
@@ -439,21 +621,44 @@ def test_a_column_that_takes_several_cells_for_one_is_doubtful(tmp_path, cell, n
         return
     path = drive(tmp_path / "t.csv", header=header)
     better = next(name for name in ("CGI", "ECI", "Node+CellID") if name.split("+")[0] in header)
-    said = " ".join(doubts_in(read_trace(path, columns=DRIVE | {"cell": cell}, timezone="UTC", cell="all").notices))
-    assert (f"column {cell} has {n} name{'s' * (n > 1)} for 3 of {better}, so that" in said) == (n < 3)
+    said = " ".join(
+        doubts_in(
+            read_trace(path, columns=DRIVE | {"cell": cell}, timezone="UTC", cell="all").notices
+        )
+    )
+    assert (f"column {cell} has {n} name{'s' * (n > 1)} for 3 of {better}, so that" in said) == (
+        n < 3
+    )
     assert ("column PCI repeats every few km" in said) == (cell == "PCI")
     text = " ".join(inspect_trace(path, DRIVE | {"cell": cell}, timezone="UTC").split())
     assert ("first mend what is doubtful" in text) == (n < 3)
 
 
 @pytest.mark.parametrize(
-    "other", ["2G", "GSM", "EDGE", "3G", "UMTS", "WCDMA (3G)", "HSPA+", "TD-SCDMA", "1xRTT", "UTRA", "GERAN"]
+    "other",
+    [
+        "2G",
+        "GSM",
+        "EDGE",
+        "3G",
+        "UMTS",
+        "WCDMA (3G)",
+        "HSPA+",
+        "TD-SCDMA",
+        "1xRTT",
+        "UTRA",
+        "GERAN",
+    ],
 )
 @pytest.mark.parametrize("column", ["NetworkTech", "radio", "Network Type", "System"])
 def test_levels_of_2g_and_3g_are_no_rsrp(tmp_path, other, column):
-    path = drive(tmp_path / "t.csv", NetworkTech=lambda k: ("E-UTRA", "5G NSA", other, "LTE_CA")[k % 4])
+    path = drive(
+        tmp_path / "t.csv", NetworkTech=lambda k: ("E-UTRA", "5G NSA", other, "LTE_CA")[k % 4]
+    )
     path.write_text(path.read_text().replace("NetworkTech", column).replace("NetworkMode", "x"))
-    trace = read_trace(path, columns=DRIVE | {"rsrp_dbm": "Level", "cell": "CGI"}, timezone="UTC", cell="all")
+    trace = read_trace(
+        path, columns=DRIVE | {"rsrp_dbm": "Level", "cell": "CGI"}, timezone="UTC", cell="all"
+    )
     assert (trace.counts["rsrp_missing"], trace.counts["rows_used"]) == (6, 18)
     assert f"levels of {other} are no RSRP" in " ".join(doubts_in(trace.notices))
     assert len(read_table(path, DRIVE, timezone="UTC")) == 24  # positions are no levels
@@ -468,7 +673,8 @@ def test_a_level_that_is_called_otherwise_is_doubtful(tmp_path, level):
     path.write_text(path.read_text().replace("LTERSSI", level).replace("2G", "4G"))
     doubts = doubts_in(read_table(path, DRIVE | {"rsrp_dbm": level}, timezone="UTC").notices)
     assert doubts == [
-        f"column {level} is no RSRP, and no map of RSRP can be learnt from it; --columns rsrp_dbm=HEADER names another"
+        f"column {level} is no RSRP, and no map of RSRP can be learnt from it; --columns "
+        f"rsrp_dbm=HEADER names another"
     ]
 
 
@@ -476,7 +682,11 @@ def test_a_level_that_is_called_otherwise_is_doubtful(tmp_path, level):
     ("ids", "cells", "missing"),
     [
         (["1024267", "0xFA10B", " 1024267", "1 024 267", "1024267.0", "0", "-1"], ["1024267"], 2),
-        (["2147483647", "268435455", "9223372036854775807", "nan", "77", "", "68719476735"], ["77"], 6),
+        (
+            ["2147483647", "268435455", "9223372036854775807", "nan", "77", "", "68719476735"],
+            ["77"],
+            6,
+        ),
         (["0", "1", "2", "0", "300", "-1", "x"], ["0", "1", "2", "300", "x"], 1),
         (["0"] * 7, ["0"], 0),
         (["UNKNOWN", "4294967295", "unknown", "?", "77", "N/A", "77"], ["77"], 5),
@@ -490,8 +700,19 @@ def test_identities_of_cells_are_read_as_others_write_them(tmp_path, ids, cells,
 
 
 def test_a_cell_of_lte_is_one_in_two_areas_and_one_of_gsm_is_not(tmp_path):
-    """Beside 2G cells, whose 16 bits hold in an area; an area that is unknown does not hide a cell of LTE."""
-    ids = [(1, 7), (2, 7), (1, 1024267), (2, 1024267), ("", 1024267), (-1, "0xFA10B"), ("", 7), (1, -1), (1, "")]
+    """Beside 2G cells, whose 16 bits hold in an area; an area that is unknown does not hide a cell
+    of LTE."""
+    ids = [
+        (1, 7),
+        (2, 7),
+        (1, 1024267),
+        (2, 1024267),
+        ("", 1024267),
+        (-1, "0xFA10B"),
+        ("", 7),
+        (1, -1),
+        (1, ""),
+    ]
     rows = [f"{k},52,4.3,{area},{cell}" for k, (area, cell) in enumerate(ids)]
     path = write(tmp_path / "t.csv", "\n".join(["time_s,lat,lon,TAC,CI", *rows]) + "\n")
     table = read_table(path, {"cell": "TAC+CI"})
@@ -500,7 +721,9 @@ def test_a_cell_of_lte_is_one_in_two_areas_and_one_of_gsm_is_not(tmp_path):
     assert "has 2 names for 3 of TAC+CI" in doubts_in(read_table(path, {"cell": "CI"}).notices)[0]
 
 
-@pytest.mark.parametrize(("site", "cell"), [("eNB", "LCID"), ("site", "sector"), ("gNodeB ID", "NR CellID")])
+@pytest.mark.parametrize(
+    ("site", "cell"), [("eNB", "LCID"), ("site", "sector"), ("gNodeB ID", "NR CellID")]
+)
 def test_numbers_of_sectors_hold_at_their_site(tmp_path, site, cell):
     rows = [f"{k},52,{4.3 + k / 100},{4711 + k // 3},{k % 3}" for k in range(12)]
     path = write(tmp_path / "t.csv", "\n".join([f"time_s,lat,lon,{site},{cell}", *rows]) + "\n")

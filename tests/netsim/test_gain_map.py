@@ -1,4 +1,5 @@
-"""Path gains of a file: a law that is known at every point, read back from a grid; and what is refused."""
+"""Path gains of a file: a law that is known at every point, read back from a grid; and what is
+refused."""
 
 import csv
 import json
@@ -24,7 +25,13 @@ def axis(length_m, step_m=2.5):
 
 def loss_db(at_m, height_m=1.5):
     """Of both sites (n, 2), whose antennas are 25 m high, by the formula."""
-    d = np.stack([np.hypot(np.linalg.norm(at_m - site, axis=-1), 25.0 - height_m) for site in SITES.values()], -1)
+    d = np.stack(
+        [
+            np.hypot(np.linalg.norm(at_m - site, axis=-1), 25.0 - height_m)
+            for site in SITES.values()
+        ],
+        -1,
+    )
     return 50.0 + 32.0 * np.log10(d / 10.0)
 
 
@@ -40,7 +47,12 @@ def npz(path, heights=(1.5,), cells=("a", "b"), hole=None):
     if hole is not None:
         gain[:, :, hole(at[0])] = 0.0
     one = len(heights) == 1
-    np.savez(path, path_gain=gain[:, 0] if one else gain, cell_centers=at[0] if one else at, cells=list(cells))
+    np.savez(
+        path,
+        path_gain=gain[:, 0] if one else gain,
+        cell_centers=at[0] if one else at,
+        cells=list(cells),
+    )
     return str(path)
 
 
@@ -64,16 +76,21 @@ def world(path_loss, stations=None, ues=None, city=None, **radio):
         "tick_s": 10,
         "city": city or {"kind": "open-field", "width_m": 400, "height_m": 300},
         "base_stations": stations,
-        "ues": {"count": 20, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 5} | (ues or {}),
+        "ues": {"count": 20, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 5}
+        | (ues or {}),
         "radio": {"path_loss": path_loss} | radio,
     }
-    return build_world(build(WorldSetting, read_text(json.dumps(document), "world")), Streams(3), 60.0)
+    return build_world(
+        build(WorldSetting, read_text(json.dumps(document), "world")), Streams(3), 60.0
+    )
 
 
 PLACE_M = np.random.default_rng(7).uniform([0, 0], [400, 300], (500, 2))
 
 
-@pytest.mark.parametrize("write", [npz, table, lambda path: table(path, loss=True)], ids=["npz", "gains", "losses"])
+@pytest.mark.parametrize(
+    "write", [npz, table, lambda path: table(path, loss=True)], ids=["npz", "gains", "losses"]
+)
 def test_a_grid_of_a_law_gives_the_law(tmp_path, write):
     name = "g.npz" if write is npz else "g.csv"
     mapped = world({"kind": "map", "file": write(tmp_path / name)})
@@ -88,7 +105,9 @@ def test_between_points_it_is_linear_in_decibels_and_beyond_them_the_nearest(tmp
     x, y = axis(400)[90], axis(300)[20]
     corner_m = np.array([[x, y], [x + 2.5, y], [x, y + 2.5], [x + 2.5, y + 2.5]])
     expected = np.array([0.3 * 0.75, 0.7 * 0.75, 0.3 * 0.25, 0.7 * 0.25]) @ -loss_db(corner_m)
-    np.testing.assert_allclose(budget.rsrp_dbm(np.array([[x + 1.75, y + 0.625]]))[0], 15.0 + expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        budget.rsrp_dbm(np.array([[x + 1.75, y + 0.625]]))[0], 15.0 + expected, rtol=1e-12
+    )
     far, edge = budget.rsrp_dbm(np.array([[-500.0, 50.0], [axis(400)[0], 50.0]]))
     assert (far == edge).all()
     assert np.isnan(budget.rsrp_dbm(np.full((1, 2), np.nan))).all()
@@ -98,7 +117,9 @@ def test_floors_take_the_heights_of_the_file(tmp_path):
     budget = world({"kind": "map", "file": npz(tmp_path / "g.npz", (1.5, 4.5, 10.5))}).budget
     ue = np.arange(4)
     floor = np.array([0, 1, 2, 7])
-    inside = Indoors(ue, ue, floor, np.zeros(4), np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.bool_))
+    inside = Indoors(
+        ue, ue, floor, np.zeros(4), np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.bool_)
+    )
     node = np.repeat([[axis(400)[60], axis(300)[30]]], 4, axis=0)
     height = lambda z: loss_db(node[0], z)  # noqa: E731
     expected = [height(1.5), height(4.5), (height(4.5) + height(10.5)) / 2, height(10.5)]
@@ -106,25 +127,45 @@ def test_floors_take_the_heights_of_the_file(tmp_path):
 
 
 def test_ues_in_buildings_without_gains_of_their_floors_are_said(tmp_path):
-    """Of a town, whose people live on floors: of a single plane, of a table without heights, not of all floors."""
-    for write, is_said in ((npz, True), (table, True), (lambda path: npz(path, (1.5, 30.0)), False)):
+    """Of a town, whose people live on floors: of a single plane, of a table without heights, not of
+    all floors."""
+    for write, is_said in (
+        (npz, True),
+        (table, True),
+        (lambda path: npz(path, (1.5, 30.0)), False),
+    ):
         file = write(tmp_path / ("g.csv" if write is table else "g.npz"))
         city = {"kind": "grid", "width_m": 400, "height_m": 300}
-        made = world({"kind": "map", "file": file}, ues={"mobility": {"kind": "resident"}}, city=city)
+        made = world(
+            {"kind": "map", "file": file}, ues={"mobility": {"kind": "resident"}}, city=city
+        )
         assert any("outdoor gains" in said for said in lines(made.notices)) == is_said
         assert not made.setting.radio.knows_sight
 
 
 def test_places_that_no_path_reaches_are_uncovered_and_counted(tmp_path):
-    path = npz(tmp_path / "g.npz", cells=("a", "b"), hole=lambda at: (at[..., 0] > 200) & (at[..., 1] > 100))
+    path = npz(
+        tmp_path / "g.npz",
+        cells=("a", "b"),
+        hole=lambda at: (at[..., 0] > 200) & (at[..., 1] > 100),
+    )
     one = world({"kind": "map", "file": path, "uncovered_gain_db": -180})
     share = (axis(400) > 200).mean() * (axis(300) > 100).mean()
-    assert lines(one.notices) == [f"path loss: {path}: {100 * share:.3g} % of its gains are none or 0, -180 dB there"]
-    beside, within, deep = one.budget.rsrp_dbm(np.array([[199.9, 150.0], [200.1, 150.0], [300.0, 200.0]]))
+    assert lines(one.notices) == [
+        f"path loss: {path}: {100 * share:.3g} % of its gains are none or 0, -180 dB there"
+    ]
+    beside, within, deep = one.budget.rsrp_dbm(
+        np.array([[199.9, 150.0], [200.1, 150.0], [300.0, 200.0]])
+    )
     assert (deep == -165.0).all() and (within == -165.0).all()
-    np.testing.assert_allclose(beside, 15.0 - loss_db(np.array([199.0, 150.0])), atol=0.2)  # not half of the hole
+    np.testing.assert_allclose(
+        beside, 15.0 - loss_db(np.array([199.0, 150.0])), atol=0.2
+    )  # not half of the hole
     missing = world({"kind": "map", "file": table(tmp_path / "g.csv", skip=("a", 98.75, 98.75))})
-    assert f"{100 / (2 * len(axis(400)) * len(axis(300))):.3g} % of its gains" in lines(missing.notices)[0]
+    assert (
+        f"{100 / (2 * len(axis(400)) * len(axis(300))):.3g} % of its gains"
+        in lines(missing.notices)[0]
+    )
 
 
 def test_antennas_are_in_the_gains_unless_they_are_not(tmp_path):
@@ -132,7 +173,9 @@ def test_antennas_are_in_the_gains_unless_they_are_not(tmp_path):
     sectors = [{"name": n, "position_m": list(at), "azimuth_deg": 30} for n, at in SITES.items()]
     plain = world({"kind": "map", "file": path}).budget.rsrp_dbm(PLACE_M)
     within = world({"kind": "map", "file": path}, sectors).budget.rsrp_dbm(PLACE_M)
-    added = world({"kind": "map", "file": path, "includes_antenna": False}, sectors).budget.rsrp_dbm(PLACE_M)
+    added = world(
+        {"kind": "map", "file": path, "includes_antenna": False}, sectors
+    ).budget.rsrp_dbm(PLACE_M)
     law = {"kind": "log-distance", "exponent": 3.2}
     pattern = world(law, sectors).budget.rsrp_dbm(PLACE_M) - world(law).budget.rsrp_dbm(PLACE_M)
     assert (within == plain).all() and np.abs(pattern).max() > 5
@@ -146,7 +189,9 @@ def test_cells_without_gains_are_refused_and_gains_without_cells_counted(tmp_pat
     )
     one = world({"kind": "map", "file": path}, [{"name": "b", "position_m": list(SITES["b"])}])
     assert lines(one.notices)[0].endswith("cells that are no base station and left out: 1")
-    np.testing.assert_allclose(one.budget.rsrp_dbm(PLACE_M)[:, 0], 15.0 - loss_db(PLACE_M)[:, 1], atol=0.1)
+    np.testing.assert_allclose(
+        one.budget.rsrp_dbm(PLACE_M)[:, 0], 15.0 - loss_db(PLACE_M)[:, 1], atol=0.1
+    )
 
 
 REFUSED = {
@@ -178,12 +223,16 @@ BAD_ARRAYS = {
 }
 
 
-@pytest.mark.parametrize(("name", "value", "why"), [(k, *v) for k, v in BAD_ARRAYS.items()], ids=BAD_ARRAYS)
+@pytest.mark.parametrize(
+    ("name", "value", "why"), [(k, *v) for k, v in BAD_ARRAYS.items()], ids=BAD_ARRAYS
+)
 def test_arrays_that_are_no_map_are_refused(tmp_path, name, value, why):
     path = _arrays(tmp_path / "g.npz", **{name: value})
     assert why in line_of(world, {"kind": "map", "file": path})
     (tmp_path / "small.npz").write_bytes(b"no zip")
-    assert "small.npz: damaged" in line_of(world, {"kind": "map", "file": str(tmp_path / "small.npz")})
+    assert "small.npz: damaged" in line_of(
+        world, {"kind": "map", "file": str(tmp_path / "small.npz")}
+    )
     far = _arrays(tmp_path / "g.npz", cell_centers=centres()[0] + [150.0, 0, 0])
     assert "area is x 0 to 400 m" in line_of(world, {"kind": "map", "file": far})
 
@@ -191,9 +240,13 @@ def test_arrays_that_are_no_map_are_refused(tmp_path, name, value, why):
 def test_tables_that_are_no_map_are_refused(tmp_path):
     path = table(tmp_path / "g.csv", more=[["a", 98.75, 98.75, -60]])
     lines = 1 + 2 * len(axis(400)) * len(axis(300))
-    assert f"g.csv: line {lines + 1}: its cell has a gain" in line_of(world, {"kind": "map", "file": path})
+    assert f"g.csv: line {lines + 1}: its cell has a gain" in line_of(
+        world, {"kind": "map", "file": path}
+    )
     path = table(tmp_path / "g.csv", more=[["a", 500.0, 99.0, 60]])
-    assert "path_gain_db: '60' is not a number in [-400, 0]" in line_of(world, {"kind": "map", "file": path})
+    assert "path_gain_db: '60' is not a number in [-400, 0]" in line_of(
+        world, {"kind": "map", "file": path}
+    )
     (tmp_path / "g.csv").write_text("cell,x_m,y_m,gain\na,1,2,-60\n")
     assert "none, or more than one, of the columns" in line_of(world, {"kind": "map", "file": path})
     rows = "".join(f"a,{k},{k * k % 97},-60\n" for k in range(60))
@@ -202,7 +255,8 @@ def test_tables_that_are_no_map_are_refused(tmp_path):
 
 
 def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
-    """The grid is a thousand times finer than the noise of measurements, so nothing that is learnt differs."""
+    """The grid is a thousand times finer than the noise of measurements, so nothing that is learnt
+    differs."""
     from scenarios.app.result import run
     from scenarios.app.results.folder import read_table
 
@@ -212,29 +266,54 @@ def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
     for name, law in laws.items():
         run(tiny(changes | {"world.radio.path_loss": law}), tmp_path / name)
     for name in ("ues", "tracks"):
-        assert (tmp_path / "map" / f"{name}.csv").read_bytes() == (tmp_path / "law" / f"{name}.csv").read_bytes()
+        assert (tmp_path / "map" / f"{name}.csv").read_bytes() == (
+            tmp_path / "law" / f"{name}.csv"
+        ).read_bytes()
     moved = [read_table(tmp_path / name, "handovers")["target"].tolist() for name in laws]
     assert moved[0] == moved[1]
     mapped, law = (read_table(tmp_path / name, "coverage") for name in laws)
-    np.testing.assert_allclose(mapped["rsrp_dbm"].astype(float), law["rsrp_dbm"].astype(float), atol=0.1)
+    np.testing.assert_allclose(
+        mapped["rsrp_dbm"].astype(float), law["rsrp_dbm"].astype(float), atol=0.1
+    )
     eavesdropper = {"viewpoint": "eavesdropper", "position_m": [50, 50]}
-    more = changes | {"learning.threat": eavesdropper, "world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}
-    assert "known for base stations only" in line_of(tiny, more | {"world.radio.path_loss": laws["map"]})
-    assert "name a transmitter of its file" in line_of(tiny, more | {"world.radio.path_loss": laws["map"]})
+    more = changes | {
+        "learning.threat": eavesdropper,
+        "world.radio.uplink": {"kind": "noma", "decoding": "error-free"},
+    }
+    assert "known for base stations only" in line_of(
+        tiny, more | {"world.radio.path_loss": laws["map"]}
+    )
+    assert "name a transmitter of its file" in line_of(
+        tiny, more | {"world.radio.path_loss": laws["map"]}
+    )
     # the second site is no base station but her antenna: as her antenna there over the law
     more["world.base_stations"] = [{"name": "a", "position_m": list(SITES["a"])}]
     heard = {}
-    for name, threat in (("law", {"position_m": list(SITES["b"])}), ("map", {"transmitter": "b"}),
-                         ("both", {"transmitter": "b", "position_m": list(SITES["b"])})):  # fmt: skip
+    for name, threat in (
+        ("law", {"position_m": list(SITES["b"])}),
+        ("map", {"transmitter": "b"}),
+        ("both", {"transmitter": "b", "position_m": list(SITES["b"])}),
+    ):
         threat = eavesdropper | {"position_m": None, "height_m": 25} | threat
-        run(tiny(more | {"world.radio.path_loss": laws[name.replace("both", "map")], "learning.threat": threat}),
-            tmp_path / f"ear-{name}")  # fmt: skip
+        run(
+            tiny(
+                more
+                | {
+                    "world.radio.path_loss": laws[name.replace("both", "map")],
+                    "learning.threat": threat,
+                }
+            ),
+            tmp_path / f"ear-{name}",
+        )
         heard[name] = read_table(tmp_path / f"ear-{name}", "eavesdropper")
     for name in ("map", "both"):
         np.testing.assert_allclose(heard[name]["sinr_db"], heard["law"]["sinr_db"], atol=0.1)
         assert np.isnan(heard[name]["los"].astype(float)).all()  # obstacles are in the gains
     np.testing.assert_array_equal(heard["both"]["distance_m"], heard["law"]["distance_m"])
-    assert np.isnan(heard["map"]["distance_m"].astype(float)).all() and (heard["law"]["los"] == 1).all()
+    assert (
+        np.isnan(heard["map"]["distance_m"].astype(float)).all()
+        and (heard["law"]["los"] == 1).all()
+    )
     named = {"learning.threat": eavesdropper | {"transmitter": "c"}}
     unknown = tiny(more | {"world.radio.path_loss": laws["map"]} | named)
     assert "has no gains of c; its cells are a, b" in line_of(run, unknown, tmp_path / "c")

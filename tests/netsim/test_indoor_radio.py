@@ -1,4 +1,5 @@
-"""UEs inside buildings and vehicles: heights, sight, penetration, shadowing; against formulas written out again."""
+"""UEs inside buildings and vehicles: heights, sight, penetration, shadowing; against formulas
+written out again."""
 
 import json
 import math
@@ -22,18 +23,26 @@ LAWS = [(UrbanMacro(), 25.0), (UrbanMicro(), 10.0), (RuralMacro(), 35.0)]
 
 def inside(n, building=0, floor=0, depth_m=0.0, stay=0, in_vehicle=False):
     """n rows of UEs 0, 1, ...; scalars hold for all of them."""
-    return Indoors(np.arange(n), *(np.broadcast_to(v, n) for v in (building, floor, depth_m, stay, in_vehicle)))
+    return Indoors(
+        np.arange(n), *(np.broadcast_to(v, n) for v in (building, floor, depth_m, stay, in_vehicle))
+    )
 
 
 def world(count=40, indoor=None, stations=None, city=None, **radio):
     at = ((100.0, 650.0), (400.0, 400.0), (700.0, 100.0))
     listed = [{"name": f"b{k}", "position_m": list(p), "height_m": 25.0} for k, p in enumerate(at)]
     document = {
-        "duration_s": 60.0, "city": city or {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
+        "duration_s": 60.0,
+        "city": city or {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
         "base_stations": stations or listed,
-        "ues": {"count": count, "mobility": {"kind": "static"}, "measurement_period_s": 10.0, "indoor": indoor},
+        "ues": {
+            "count": count,
+            "mobility": {"kind": "static"},
+            "measurement_period_s": 10.0,
+            "indoor": indoor,
+        },
         "radio": {"path_loss": {"kind": "uma"}, "carrier_hz": 3.5e9, **radio},
-    }  # fmt: skip
+    }
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(4), 60.0)
 
 
@@ -55,15 +64,25 @@ class TestWalls:
             assert (mixed < at_db).mean() == pytest.approx(share, abs=0.01)
         in_one = law(inside(n, building=17))
         assert in_one.std() == pytest.approx(4.4 if in_one.mean() < 22 else 6.5, rel=0.02)
-        low = Tr38901Penetration(high_loss_share=0.0).law(UrbanMacro(), 6e9, Streams(1).at("penetration"))
+        low = Tr38901Penetration(high_loss_share=0.0).law(
+            UrbanMacro(), 6e9, Streams(1).at("penetration")
+        )
         one = low(inside(n, building=3, depth_m=8.0))
-        assert one.mean() == pytest.approx(13.40 + 4.0, abs=0.1) and one.std() == pytest.approx(4.4, rel=0.02)
-        np.testing.assert_array_equal(one[:50], low(inside(50, building=9, depth_m=8.0)))  # a wall elsewhere, one stay
+        assert one.mean() == pytest.approx(13.40 + 4.0, abs=0.1) and one.std() == pytest.approx(
+            4.4, rel=0.02
+        )
+        np.testing.assert_array_equal(
+            one[:50], low(inside(50, building=9, depth_m=8.0))
+        )  # a wall elsewhere, one stay
         again = low(inside(n, building=3, depth_m=8.0, stay=1))
         assert abs(np.corrcoef(one, again)[0, 1]) < 0.02
-        only = Tr38901Penetration(high_loss_share=1.0).law(UrbanMacro(), 6e9, Streams(1).at("penetration"))
+        only = Tr38901Penetration(high_loss_share=1.0).law(
+            UrbanMacro(), 6e9, Streams(1).at("penetration")
+        )
         many = only(inside(n, building=3))
-        assert many.mean() == pytest.approx(30.69, abs=0.1) and many.std() == pytest.approx(6.5, rel=0.02)
+        assert many.mean() == pytest.approx(30.69, abs=0.1) and many.std() == pytest.approx(
+            6.5, rel=0.02
+        )
 
     @pytest.mark.parametrize("share", [0.0, 0.2, None])
     def test_kinds_of_buildings_have_their_shares(self, share):
@@ -74,9 +93,13 @@ class TestWalls:
 
     @pytest.mark.parametrize(("windows", "mean_db"), [("standard", 9.0), ("metallised", 20.0)])
     def test_vehicles(self, windows, mean_db):
-        law = Tr38901Penetration(vehicle=windows).law(UrbanMacro(), 6e9, Streams(2).at("penetration"))
+        law = Tr38901Penetration(vehicle=windows).law(
+            UrbanMacro(), 6e9, Streams(2).at("penetration")
+        )
         loss = law(inside(40_000, building=-1, in_vehicle=True))
-        assert loss.mean() == pytest.approx(mean_db, abs=0.1) and loss.std() == pytest.approx(5.0, rel=0.02)
+        assert loss.mean() == pytest.approx(mean_db, abs=0.1) and loss.std() == pytest.approx(
+            5.0, rel=0.02
+        )
 
 
 class TestHeights:
@@ -100,7 +123,9 @@ class TestHeights:
             if height_m <= high:
                 np.testing.assert_allclose(found[k], law.loss_db(one, 3.5e9)[0], atol=1e-9)
             else:  # the nearest link takes the loss at 10 m, whose d_3D has the true height
-                np.testing.assert_allclose(found[k, 1:], law.loss_db(clipped, 3.5e9)[0, 1:], atol=1e-9)
+                np.testing.assert_allclose(
+                    found[k, 1:], law.loss_db(clipped, 3.5e9)[0, 1:], atol=1e-9
+                )
             np.testing.assert_allclose(sight[k], law.los_probability(one)[0], atol=1e-12)
 
     def test_environment_heights_enter_the_breakpoint(self):
@@ -108,9 +133,13 @@ class TestHeights:
         d3 = math.hypot(d, 25.0 - 22.5)
         for environment_m in (1.0, 12.0, 18.0):
             one = Pairs(
-                np.array([[d]]), np.array([[d3]]), np.array([[22.5]]), np.array([25.0]), np.array([[True]]),
+                np.array([[d]]),
+                np.array([[d3]]),
+                np.array([[22.5]]),
+                np.array([25.0]),
+                np.array([[True]]),
                 environment_m=np.array([[environment_m]]),
-            )  # fmt: skip
+            )
             bp = 4 * (25 - environment_m) * (22.5 - environment_m) * f * 1e9 / 3e8
             pl1 = 28 + 22 * math.log10(d3) + 20 * math.log10(f)
             pl2 = 28 + 40 * math.log10(d3) + 20 * math.log10(f) - 9 * math.log10(bp**2 + 2.5**2)
@@ -120,8 +149,15 @@ class TestHeights:
     def test_environment_heights_have_the_published_law_and_stay(self):
         n, d = 60_000, 450.0
         draw = Environment(UrbanMacro(), np.array([0, 1, 1, 7]), Streams(5).at("indoors"))
-        for height_m, steps in ((13.5, [12]), (16.5, [12, 15]), (22.5, [12, 15, 18, 21]), (40.5, [12, 15, 18, 21])):
-            pairs = Pairs(np.full((n, 4), d), np.full((n, 4), d), np.full((n, 1), height_m), np.full(4, 25.0))
+        for height_m, steps in (
+            (13.5, [12]),
+            (16.5, [12, 15]),
+            (22.5, [12, 15, 18, 21]),
+            (40.5, [12, 15, 18, 21]),
+        ):
+            pairs = Pairs(
+                np.full((n, 4), d), np.full((n, 4), d), np.full((n, 1), height_m), np.full(4, 25.0)
+            )
             found = draw(pairs, inside(n))
             h = min(height_m, 22.5)
             c = ((h - 13) / 10) ** 1.5 * 1.25 * (d / 100) ** 3 * math.exp(-d / 150)
@@ -133,15 +169,28 @@ class TestHeights:
             np.testing.assert_array_equal(found, draw(pairs, inside(n)))
             assert (found != draw(pairs, inside(n, stay=1))).any()
             alone = Environment(UrbanMacro(), np.array([7]), Streams(5).at("indoors"))
-            narrow = Pairs(pairs.distance_2d_m[:, :1], pairs.distance_3d_m[:, :1], pairs.ue_height_m, np.full(1, 25.0))
+            narrow = Pairs(
+                pairs.distance_2d_m[:, :1],
+                pairs.distance_3d_m[:, :1],
+                pairs.ue_height_m,
+                np.full(1, 25.0),
+            )
             np.testing.assert_array_equal(alone(narrow, inside(n))[:, 0], found[:, 3])
-        near = Pairs(np.full((9, 1), 17.0), np.full((9, 1), 20.0), np.full((9, 1), 22.5), np.array([25.0]))
+        near = Pairs(
+            np.full((9, 1), 17.0), np.full((9, 1), 20.0), np.full((9, 1), 22.5), np.array([25.0])
+        )
         one = Environment(UrbanMacro(), np.array([0]), Streams(5).at("indoors"))
         assert (one(near, inside(9)) == 1.0).all()
-        low = Pairs(np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 10.5), np.array([25.0]))
+        low = Pairs(
+            np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 10.5), np.array([25.0])
+        )
         assert one(low, inside(9)) is None  # 1 m on all links
-        high = Pairs(np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 22.5), np.array([25.0]))
-        assert one(high, inside(9)) is not None and one(high, Indoors.outdoors(np.arange(9))) is None
+        high = Pairs(
+            np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 22.5), np.array([25.0])
+        )
+        assert (
+            one(high, inside(9)) is not None and one(high, Indoors.outdoors(np.arange(9))) is None
+        )
 
 
 class TestBudget:
@@ -161,11 +210,16 @@ class TestBudget:
                 d3 = math.hypot(d2, 25.0 - height_m)
                 assert links.distance_m[u, b] == pytest.approx(d3, abs=1e-9)
                 one = Pairs(
-                    np.array([[d2]]), np.array([[d3]]), np.array([[height_m]]), np.array([25.0]),
+                    np.array([[d2]]),
+                    np.array([[d3]]),
+                    np.array([[height_m]]),
+                    np.array([25.0]),
                     links.los[u : u + 1, b : b + 1],
                     np.array([[max(d2 - indoors.depth_m[u], 0.0)]]),
-                    None if pairs.environment_m is None else pairs.environment_m[u : u + 1, b : b + 1],
-                )  # fmt: skip
+                    None
+                    if pairs.environment_m is None
+                    else pairs.environment_m[u : u + 1, b : b + 1],
+                )
                 outdoor = outdoor_los[u, b] if links.los[u, b] else outdoor_nlos[u, b]
                 shadow = indoor[u, b] if indoors.building[u] >= 0 else outdoor
                 expected = shadow - UrbanMacro().loss_db(one, 3.5e9)[0, 0] - wall[u]
@@ -193,7 +247,10 @@ class TestShadowing:
     def test_every_state_has_its_field_of_the_table(self, law, los_m, nlos_m, in_m, sites):
         city = {"kind": "open-field", "width_m": 2000.0, "height_m": 2000.0}
         height_m = {"uma": 25.0, "umi": 10.0, "rma": 35.0}[law]
-        stations = [{"name": f"b{k}", "position_m": [60.0 * k, 0.0], "height_m": height_m} for k in range(sites)]
+        stations = [
+            {"name": f"b{k}", "position_m": [60.0 * k, 0.0], "height_m": height_m}
+            for k in range(sites)
+        ]
         budget = world(city=city, path_loss={"kind": law}, stations=stations).budget
         shadow, rows = budget.shadow, inside(20_000, building=3, floor=2)
 
@@ -202,24 +259,39 @@ class TestShadowing:
         step = np.stack([np.cos(angle), np.sin(angle)], axis=1)
         std_db = {"uma": (4, 6, 7), "umi": (4, 7.82, 7), "rma": (4, 8, 8)}[law]
         fields = (shadow.seen, shadow.hidden, lambda at: shadow.inside(at, rows))
-        for field, distance_m, expected_db in zip(fields, (los_m, nlos_m, in_m), std_db, strict=True):
+        for field, distance_m, expected_db in zip(
+            fields, (los_m, nlos_m, in_m), std_db, strict=True
+        ):
             here, near, far = (field(at + k * distance_m * step) for k in (0.0, 0.9, 1.1))
-            assert here.shape == (20_000, sites) and here.std() == pytest.approx(expected_db, rel=0.06)
-            near, far = ((here * there).mean() / np.sqrt((here**2).mean() * (there**2).mean()) for there in (near, far))
+            assert here.shape == (20_000, sites) and here.std() == pytest.approx(
+                expected_db, rel=0.06
+            )
+            near, far = (
+                (here * there).mean() / np.sqrt((here**2).mean() * (there**2).mean())
+                for there in (near, far)
+            )
             assert far < math.exp(-1) < near
         assert abs(np.corrcoef(shadow.seen(at).ravel(), shadow.hidden(at).ravel())[0, 1]) < 0.1
 
     @pytest.mark.parametrize("expected", [0.0, 0.5])
     def test_sites_are_as_correlated_as_stated(self, expected):
-        part = Correlated(decorrelation_m=40.0, nlos_decorrelation_m=40.0, site_correlation=expected)
+        part = Correlated(
+            decorrelation_m=40.0, nlos_decorrelation_m=40.0, site_correlation=expected
+        )
         at = np.random.default_rng(1).uniform(0, 2000, (20_000, 2))
         rng = Streams(3).at("shadowing")
-        for field in (part.field(self.AREA, np.arange(12), rng), part.nlos_field(self.AREA, np.arange(12), rng)):
+        for field in (
+            part.field(self.AREA, np.arange(12), rng),
+            part.nlos_field(self.AREA, np.arange(12), rng),
+        ):
             value = field(at)
             assert value.std() == pytest.approx(6.0, rel=0.03)
             between = np.corrcoef(value.T)[~np.eye(12, dtype=bool)]
             assert between.mean() == pytest.approx(expected, abs=0.03)
-        los, nlos = part.field(self.AREA, np.arange(12), rng)(at), part.nlos_field(self.AREA, np.arange(12), rng)(at)
+        los, nlos = (
+            part.field(self.AREA, np.arange(12), rng)(at),
+            part.nlos_field(self.AREA, np.arange(12), rng)(at),
+        )
         assert abs(np.mean([np.corrcoef(los[:, k], nlos[:, k])[0, 1] for k in range(12)])) < 0.05
 
 
@@ -233,16 +305,22 @@ class TestDraws:
             expected = sum(1 / (5 * n) for n in range(4, 9) if n > floor)
             assert (drawn.floor[inside] == floor).mean() == pytest.approx(expected, abs=0.005)
         assert drawn.depth_m[inside].mean() == pytest.approx(25 / 3, abs=0.05)
-        assert np.quantile(drawn.depth_m[inside], 0.75) == pytest.approx(12.5, abs=0.15)  # 1 - (1 - d / 25)^2
+        assert np.quantile(drawn.depth_m[inside], 0.75) == pytest.approx(
+            12.5, abs=0.15
+        )  # 1 - (1 - d / 25)^2
         assert not drawn.depth_m[~inside].any() and not drawn.floor[~inside].any()
         assert len(np.unique(drawn.building[inside])) == inside.sum()  # a building each
         few = IndoorShare().drawn(np.array([5, 700]), UrbanMacro(), Streams(2).at("ues.indoor"))
         np.testing.assert_array_equal(few.floor, drawn.floor[[5, 700]])
 
     def test_depths_follow_the_path_loss_law(self):
-        """Section 7.4.3.1: the smaller of two U(0, 10) m beside RMa; a depth that is given holds beside any law."""
+        """Section 7.4.3.1: the smaller of two U(0, 10) m beside RMa; a depth that is given holds
+        beside any law."""
         rng, ue = Streams(2).at("ues.indoor"), np.arange(50_000)
-        rural, urban = (IndoorShare(share=1.0).drawn(ue, law, rng).depth_m for law in (RuralMacro(), UrbanMicro()))
+        rural, urban = (
+            IndoorShare(share=1.0).drawn(ue, law, rng).depth_m
+            for law in (RuralMacro(), UrbanMicro())
+        )
         np.testing.assert_allclose(rural, 0.4 * urban)
         given = IndoorShare(share=1.0, depth_m=25.0).drawn(ue, RuralMacro(), rng).depth_m
         np.testing.assert_array_equal(given, urban)

@@ -1,4 +1,5 @@
-"""Links of UEs that rest are kept, and large worlds are calculated in blocks, both to the same bits."""
+"""Links of UEs that rest are kept, and large worlds are calculated in blocks, both to the same
+bits."""
 
 import json
 
@@ -25,7 +26,13 @@ def world(mobility="random-waypoint", n_ue=7, measurement_period_s=10.0, indoor=
     if mobility != "commuter":
         ues["measurement_period_s"] = measurement_period_s
     laws = {"path_loss": {"kind": "uma"}, "line_of_sight": {"kind": "probability"}, **radio}
-    return built({"city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0}, "ues": ues, "radio": laws})
+    return built(
+        {
+            "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
+            "ues": ues,
+            "radio": laws,
+        }
+    )
 
 
 def built(document):
@@ -53,7 +60,9 @@ def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
             plain.env.run(until=float(t))
             same(ahead, plain.links())
             np.testing.assert_array_equal(eager.position_m(), plain.position_m())
-    first, second = (o.select(np.lexsort((o.time_s, o.ue))) for o in (eager.observations(), plain.observations()))
+    first, second = (
+        o.select(np.lexsort((o.time_s, o.ue))) for o in (eager.observations(), plain.observations())
+    )
     np.testing.assert_array_equal(first.rsrp_dbm, second.rsrp_dbm)
     np.testing.assert_array_equal(first.position_m, second.position_m)
 
@@ -85,7 +94,9 @@ def test_links_of_ues_that_rest_are_kept(indoor):
 
 
 @pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
-@pytest.mark.parametrize("radio", [{}, {"path_loss": {"kind": "log-distance"}, "line_of_sight": {"kind": "never"}}])
+@pytest.mark.parametrize(
+    "radio", [{}, {"path_loss": {"kind": "log-distance"}, "line_of_sight": {"kind": "never"}}]
+)
 def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
     n_ue, pairs = 7, []
     whole = world(n_ue=n_ue, indoor=indoor, **radio)
@@ -112,7 +123,9 @@ def test_fixes_of_a_trace_are_measured_in_blocks_to_the_same_bits(monkeypatch, t
     radio = {"measurement_noise_db": 2.0}
 
     def seen():
-        of = built({"tick_s": 20.0, "city": {"kind": "open-field"}, "ues": replay, "radio": dict(radio)})
+        of = built(
+            {"tick_s": 20.0, "city": {"kind": "open-field"}, "ues": replay, "radio": dict(radio)}
+        )
         of.env.run(until=of.duration_s)
         return of.observations()
 

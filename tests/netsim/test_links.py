@@ -1,4 +1,5 @@
-"""Links of UEs, also of absent ones: fields, the strongest cell, interference, geometry, SINR and rate at full load."""
+"""Links of UEs, also of absent ones: fields, the strongest cell, interference, geometry, SINR and
+rate at full load."""
 
 import numpy as np
 import pytest
@@ -26,10 +27,19 @@ def test_interpolation_is_bilinear_in_single_precision(column):
     bx, by = 2 * x * (1 - x), 2 * y * (1 - y)
     variance = (1 - bx) * (1 - by) + side * (bx * (1 - by) + (1 - bx) * by) + diagonal * bx * by
     expected = np.zeros((len(at), 21), dtype=np.float32)
-    for right, up, weight in ((0, 0, (1 - x) * (1 - y)), (1, 0, x * (1 - y)), (0, 1, (1 - x) * y), (1, 1, x * y)):
-        expected += (weight / np.sqrt(variance)).astype(np.float32)[:, None] * field.value_db[row + up, column_ + right]
+    for right, up, weight in (
+        (0, 0, (1 - x) * (1 - y)),
+        (1, 0, x * (1 - y)),
+        (0, 1, (1 - x) * y),
+        (1, 1, x * y),
+    ):
+        expected += (weight / np.sqrt(variance)).astype(np.float32)[:, None] * field.value_db[
+            row + up, column_ + right
+        ]
     found = field(position_m)
-    np.testing.assert_allclose(found, expected[:, column] if column else expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        found, expected[:, column] if column else expected, rtol=1e-5, atol=1e-6
+    )
     np.testing.assert_array_equal(found.astype(np.float32), found)
     assert np.isnan(found[-1]).all() and np.isfinite(found[:-1]).all()
 
@@ -61,7 +71,9 @@ def links(rsrp_dbm, power_dbm=15.0, los=None):
     """Links with these RSRP (n, n_bs)."""
     rsrp = np.asarray(rsrp_dbm, dtype=float)
     los = np.ones(rsrp.shape, dtype=bool) if los is None else np.asarray(los)
-    return RadioLinks(0.0, np.full(rsrp.shape, 100.0), rsrp - power_dbm, los, np.full(rsrp.shape[1], power_dbm))
+    return RadioLinks(
+        0.0, np.full(rsrp.shape, 100.0), rsrp - power_dbm, los, np.full(rsrp.shape[1], power_dbm)
+    )
 
 
 def test_geometry_of_two_cells_is_their_difference_also_of_the_weaker_one():
@@ -93,7 +105,9 @@ def test_noise_is_thermal_noise_in_a_subcarrier_and_by_default_that_of_the_uplin
 def test_the_rate_is_attenuated_shannon_up_to_the_limit_and_nothing_below_the_least_sinr():
     down = Downlink(bandwidth_hz=1e6)
     rate = down.rate_bps(np.array([-10.01, -10.0, 0.0, 10.0, 22.05, 60.0]))
-    assert rate == pytest.approx([0.0, 0.6e6 * np.log2(1.1), 0.6e6, 0.6e6 * np.log2(11), 4.4e6, 4.4e6], rel=2e-3)
+    assert rate == pytest.approx(
+        [0.0, 0.6e6 * np.log2(1.1), 0.6e6, 0.6e6 * np.log2(11), 4.4e6, 4.4e6], rel=2e-3
+    )
     shannon = Downlink(bandwidth_hz=1e6, attenuation=1.0, max_bps_per_hz=20.0, min_sinr_db=-100.0)
     sinr_db = np.linspace(-30, 30, 7)
     assert shannon.rate_bps(sinr_db) == pytest.approx(1e6 * np.log2(1 + ratio_from_db(sinr_db)))

@@ -1,4 +1,5 @@
-"""Files that would be read wrongly without a word: clocks, sides of the globe, units, headers, folders."""
+"""Files that would be read wrongly without a word: clocks, sides of the globe, units, headers,
+folders."""
 
 from pathlib import Path
 
@@ -47,7 +48,10 @@ def walk(n, step_deg=0.000126):
 @pytest.mark.parametrize(
     ("times", "n_elsewhere"),
     [
-        ([f"{1.7 + (k // 667) * 1e-5:.5f}E+12" for k in range(2000)], 1997),  # a spreadsheet's five decimals
+        (
+            [f"{1.7 + (k // 667) * 1e-5:.5f}E+12" for k in range(2000)],
+            1997,
+        ),  # a spreadsheet's five decimals
         ([f"2024-02-28T{9 + k // 500:02}:00:00Z" for k in range(2000)], 1996),  # hours
         ([str(T0 + 3600 * (k // 100)) for k in range(300)], 297),
     ],
@@ -55,16 +59,24 @@ def walk(n, step_deg=0.000126):
 def test_times_that_were_rounded_put_a_user_in_many_places_at_once(tmp_path, times, n_elsewhere):
     rows = [f"{time},{place}" for time, place in zip(times, walk(len(times)), strict=True)]
     doubts = doubts_of(write(tmp_path / "t.csv", "time_s,lat,lon", rows))
-    assert doubts[0].startswith(f"{n_elsewhere:,} rows elsewhere than the first of the same user and time, up to ")
+    assert doubts[0].startswith(
+        f"{n_elsewhere:,} rows elsewhere than the first of the same user and time, up to "
+    )
     away_m = np.array([0.0, 40, 80, 120, 160, 0, 40])  # by steps of 40 m, two of them beyond 100 m
-    steps = steps_of(Moves(np.array([0] * 5 + [1] * 2), np.zeros(7), np.column_stack([away_m, 0 * away_m])))
+    steps = steps_of(
+        Moves(np.array([0] * 5 + [1] * 2), np.zeros(7), np.column_stack([away_m, 0 * away_m]))
+    )
     assert (steps.n, steps.n_fast, steps.n_at_once, steps.apart_m) == (5, 2, 5, 160.0)
 
 
 def at_noon(day, clock):
     """An office that is seen at noon on 15 days, as columns of dates and of times of day."""
     days = [d for d in range(4, 23) if (d - 4) % 7 < 5]
-    return [f"{day.format(d)},{clock.format(m)},{48.13 + 1e-6 * m:.6f},11.57" for d in days for m in range(0, 60, 5)]
+    return [
+        f"{day.format(d)},{clock.format(m)},{48.13 + 1e-6 * m:.6f},11.57"
+        for d in days
+        for m in range(0, 60, 5)
+    ]
 
 
 DATES = {
@@ -81,12 +93,20 @@ def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, he
     places = {"lat": "LATITUDE", "lon": "LONGITUDE"}
     for half in (date, time):
         said = line_of(
-            lambda _, half=half: read_table(path, {"time_s": half, **places}, timezone="Europe/Berlin"), None
+            lambda _, half=half: read_table(
+                path, {"time_s": half, **places}, timezone="Europe/Berlin"
+            ),
+            None,
         )
         assert f"line 2, column {half}: " in said and "time" in said
     both = {"columns": {"time_s": f"{date}+{time}", **places}, "timezone": "Europe/Berlin"}
     trace = read_trace(path, **both)
-    whole = [f"2024-03-{d:02}T12:{m:02}:00" for d in range(4, 23) if (d - 4) % 7 < 5 for m in range(0, 60, 5)]
+    whole = [
+        f"2024-03-{d:02}T12:{m:02}:00"
+        for d in range(4, 23)
+        if (d - 4) % 7 < 5
+        for m in range(0, 60, 5)
+    ]
     right = write(tmp_path / "right.csv", "time_s,lat,lon", [f"{t},48.13,11.57" for t in whole])
     assert trace.time_s.tolist() == read_trace(right, timezone="Europe/Berlin").time_s.tolist()
     home = lived(trace.position_m, trace.time_s, trace.local.clock(float(trace.time_s[-1])))
@@ -94,14 +114,23 @@ def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, he
     assert " ignored none " in " ".join(inspect_trace(path, **both).split())
 
 
-@pytest.mark.parametrize("day", ["2024-03-{:02} 00:00:00", "2024-03-{:02}T00:00Z", "202403{:02}000000"])
+@pytest.mark.parametrize(
+    "day", ["2024-03-{:02} 00:00:00", "2024-03-{:02}T00:00Z", "202403{:02}000000"]
+)
 def test_dates_that_are_written_as_midnights_are_doubtful(tmp_path, day):
     path = write(tmp_path / "t.csv", "time_s,TIME,lat,lon", at_noon(day, "12:{:02}:00"))
     (doubt,) = doubts_of(path, timezone="Europe/Berlin")
-    assert doubt.startswith("rows of a user are at one time, or a day or more apart: are these dates?")
+    assert doubt.startswith(
+        "rows of a user are at one time, or a day or more apart: are these dates?"
+    )
     rows = [f"{day.format(d)},12:30,48.1,11.5" for d in range(4, 20)]  # once a day
-    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", rows), timezone="UTC") == [doubt]
-    noon = [row.replace("T00:00Z", "T12:00Z").replace(" 00:0", " 12:0").replace("000000,", "120000,") for row in rows]
+    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", rows), timezone="UTC") == [
+        doubt
+    ]
+    noon = [
+        row.replace("T00:00Z", "T12:00Z").replace(" 00:0", " 12:0").replace("000000,", "120000,")
+        for row in rows
+    ]
     assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", noon), timezone="UTC") == []
     hourly = [f"{T0 + 3600 * k},{k},48.1,11.5" for k in range(48)]
     assert doubts_of(write(tmp_path / "t.csv", "time_s,k,lat,lon", hourly)) == []
@@ -119,17 +148,26 @@ def test_dates_that_are_written_as_midnights_are_doubtful(tmp_path, day):
 )
 def test_clocks_that_were_not_set_or_rolled_over_are_counted(tmp_path, wrong):
     written = str if wrong[0].isdigit() else lambda s: str(np.datetime64(s, "s")) + "Z"
-    times = sorted([*wrong, *(written(T0 + k) for k in range(20))], key=lambda time: (len(time), time))
+    times = sorted(
+        [*wrong, *(written(T0 + k) for k in range(20))], key=lambda time: (len(time), time)
+    )
     path = write(tmp_path / "t.csv", "time_s,lat,lon", [f"{time},52.5,13.4" for time in times])
     (doubt,) = doubts_of(path)
     line = 2 + times.index(wrong[0])
-    assert doubt.startswith(f"{len(wrong)} rows dated before 2007 or years from the others, from line {line} on: ")
-    all_of = write(tmp_path / "all.csv", "time_s,lat,lon", [f"2004-07-14T22:00:{k:02}Z,52.5,13.4" for k in range(9)])
+    assert doubt.startswith(
+        f"{len(wrong)} rows dated before 2007 or years from the others, from line {line} on: "
+    )
+    all_of = write(
+        tmp_path / "all.csv",
+        "time_s,lat,lon",
+        [f"2004-07-14T22:00:{k:02}Z,52.5,13.4" for k in range(9)],
+    )
     assert doubts_of(all_of)[0].startswith("9 rows dated before 2007")
 
 
 def two_weeks(lat, lon):
-    """Nights at (42.36, -71.06) and days at (42.40, -71.10) of two weeks in New York's zone, places as texts."""
+    """Nights at (42.36, -71.06) and days at (42.40, -71.10) of two weeks in New York's zone, places
+    as texts."""
     for k in range(14 * 24):
         out = 9 <= k % 24 < 17
         yield f"{1_704_690_000 + 3600 * k},{lat(42.40 if out else 42.36)},{lon(71.10 if out else 71.06)}"
@@ -139,27 +177,50 @@ SIDES = {
     "beside": ("time_s,LATITUDE,N/S,LONGITUDE,E/W", "{:.2f},N".format, "{:.2f},W".format),
     "small letters": ("time_s,LATITUDE,d1,LONGITUDE,d2", "{:.2f},n".format, " {:.2f} , w ".format),
     "before": ("time_s,ref,LATITUDE,ref2,LONGITUDE", "N,{:.2f}".format, "W,{:.2f}".format),
-    "words, and a sign": ("time_s,LATITUDE,lat_dir,LONGITUDE,lon_dir", "{:.2f},North".format, "-{:.2f},West".format),
+    "words, and a sign": (
+        "time_s,LATITUDE,lat_dir,LONGITUDE,lon_dir",
+        "{:.2f},North".format,
+        "-{:.2f},West".format,
+    ),
     "commas": ("time_s;LATITUDE;N/S;LONGITUDE;E/W", "{:.2f};N".format, "{:.2f};W".format),
     "apart": ("time_s,LATITUDE,LONGITUDE,lat_ns,lon_ew", "{:.2f}".format, "{:.2f},N,W".format),
-    "directions apart": ("time_s,LATITUDE,LONGITUDE,lat_dir,lon_dir", "{:.2f}".format, "{:.2f},N,W".format),
-    "hemispheres": ("time_s,LATITUDE,LONGITUDE,lon hemisphere,lat hemisphere", "{:.2f}".format, "{:.2f},W,N".format),
-    "of EXIF": ("time_s,LATITUDE,LONGITUDE,LatitudeRef,LongitudeRef", "{:.2f}".format, "{:.2f},N,W".format),
+    "directions apart": (
+        "time_s,LATITUDE,LONGITUDE,lat_dir,lon_dir",
+        "{:.2f}".format,
+        "{:.2f},N,W".format,
+    ),
+    "hemispheres": (
+        "time_s,LATITUDE,LONGITUDE,lon hemisphere,lat hemisphere",
+        "{:.2f}".format,
+        "{:.2f},W,N".format,
+    ),
+    "of EXIF": (
+        "time_s,LATITUDE,LONGITUDE,LatitudeRef,LongitudeRef",
+        "{:.2f}".format,
+        "{:.2f},N,W".format,
+    ),
 }
 
 
 @pytest.mark.parametrize("case", SIDES)
 def test_columns_of_north_and_west_are_signs(tmp_path, case):
     head, lat, lon = SIDES[case]
-    rows = [row.replace(",", ";").replace(".", ",") if ";" in head else row for row in two_weeks(lat, lon)]
+    rows = [
+        row.replace(",", ";").replace(".", ",") if ";" in head else row
+        for row in two_weeks(lat, lon)
+    ]
     path = write(tmp_path / "t.csv", head, rows)
-    right = write(tmp_path / "r.csv", "time_s,lat,lon", two_weeks("{:.2f}".format, "-{:.2f}".format))
+    right = write(
+        tmp_path / "r.csv", "time_s,lat,lon", two_weeks("{:.2f}".format, "-{:.2f}".format)
+    )
     columns = {"lat": "LATITUDE", "lon": "LONGITUDE"}
     trace, signed = read_trace(path, columns=columns), read_trace(right)
     assert trace.position_m.tolist() == signed.position_m.tolist()
     assert trace.local.name == signed.local.name == "UTC-05:00"
     places = lived(trace.position_m, trace.time_s, trace.local.clock(float(trace.time_s[-1])))
-    assert np.hypot(*(places.home_m - trace.position_m[0])) < NEAR_M  # not the office, where the nights of UTC+5 are
+    assert (
+        np.hypot(*(places.home_m - trace.position_m[0])) < NEAR_M
+    )  # not the office, where the nights of UTC+5 are
     assert any(note.startswith("signs: LATITUDE by ") for note in lines(trace.notices))
     assert " ignored none " in " ".join(inspect_trace(path, columns).split())
 
@@ -177,7 +238,9 @@ def test_unknown_sides_are_refused(tmp_path, lat, side, lon, other, said):
     rows = ["1,42,N,71,W", f"2,{lat},{side},{lon},{other}"]
     said_of = line_of(read_table, write(tmp_path / "t.csv", "time_s,lat,N/S,lon,E/W", rows))
     assert "line 3, column l" in said_of and said in said_of
-    rows = [f"{k},{v},Vodafone" for k, v in ((1, "42,-71,S"), (2, "42,-71,E"))]  # a heading is no side
+    rows = [
+        f"{k},{v},Vodafone" for k, v in ((1, "42,-71,S"), (2, "42,-71,E"))
+    ]  # a heading is no side
     heading = write(tmp_path / "h.csv", "time_s,lat,lon,heading,ns_operator", rows)
     assert read_table(heading).fixes.place.tolist() == [[42, -71], [42, -71]]
     missing = write(tmp_path / "m.csv", "time_s,lat,N/S,lon,E/W", ["1,42,S,71,W", "2,,,,"])
@@ -203,10 +266,19 @@ def plt_rows(n):
     return [f"39.9{k:03},116.3,0,492,{day:.10f},2008-10-23,02:53:04" for k, day in enumerate(days)]
 
 
-HEAD = ["Geolife trajectory", "WGS 84", "Altitude is in Feet", "Reserved 3", "0,2,255,My Track,0,0,2,8421376", "0"]
+HEAD = [
+    "Geolife trajectory",
+    "WGS 84",
+    "Altitude is in Feet",
+    "Reserved 3",
+    "0,2,255,My Track,0,0,2,8421376",
+    "0",
+]
 
 
-@pytest.mark.parametrize("head", [[], HEAD, HEAD[:3], ["OziExplorer Track Point File Version 2.1", "WGS84"]])
+@pytest.mark.parametrize(
+    "head", [[], HEAD, HEAD[:3], ["OziExplorer Track Point File Version 2.1", "WGS84"]]
+)
 def test_every_row_of_a_plt_is_read_whatever_stands_above(tmp_path, head):
     (tmp_path / "t.plt").write_text("\r\n".join([*head, *plt_rows(20)]))
     table = read_table(tmp_path / "t.plt")
@@ -217,24 +289,50 @@ def test_every_row_of_a_plt_is_read_whatever_stands_above(tmp_path, head):
 @pytest.mark.parametrize("datum", ["European 1950", "NAD27", "", "Beijing 1954"])
 def test_a_plt_on_another_datum_is_refused(tmp_path, datum):
     (tmp_path / "t.plt").write_text("\n".join([HEAD[0], datum, *HEAD[2:], *plt_rows(2)]))
-    assert f"line 2: {datum!r} is not the datum WGS 84; convert" in line_of(read_table, tmp_path / "t.plt")
-    (tmp_path / "t.plt").write_text("\n".join(["x," + plt_rows(1)[0], *plt_rows(9)]))  # its first row is damaged
+    assert f"line 2: {datum!r} is not the datum WGS 84; convert" in line_of(
+        read_table, tmp_path / "t.plt"
+    )
+    (tmp_path / "t.plt").write_text(
+        "\n".join(["x," + plt_rows(1)[0], *plt_rows(9)])
+    )  # its first row is damaged
     assert "line 2: " in line_of(read_table, tmp_path / "t.plt")
 
 
 UNITS = [
-    ("height_m", "mast_ft", "ft"), ("height_m", "mastHeightFeet", "feet"), ("height_m", "HEIGHT (cm)", "cm"),
-    ("power_dbm", "power_w", "w"), ("power_dbm", "Power [dBW]", "dbw"), ("power_dbm", "tx_mW", "mw"),
-    ("lat", "lat_rad", "rad"), ("lon", "longitude [gon]", "gon"), ("lat", "latitudeE7", "e7"), ("lon", "lon_e6", "e6"),
+    ("height_m", "mast_ft", "ft"),
+    ("height_m", "mastHeightFeet", "feet"),
+    ("height_m", "HEIGHT (cm)", "cm"),
+    ("power_dbm", "power_w", "w"),
+    ("power_dbm", "Power [dBW]", "dbw"),
+    ("power_dbm", "tx_mW", "mw"),
+    ("lat", "lat_rad", "rad"),
+    ("lon", "longitude [gon]", "gon"),
+    ("lat", "latitudeE7", "e7"),
+    ("lon", "lon_e6", "e6"),
     ("lat", "position_lat (semicircles)", "semicircles"),
-    ("lon", "lng_gcj02", "gcj02"), ("azimuth_deg", "mils", "mils"),
-    ("x_m", "x_km", "km"), ("y_m", "northing (US ft)", "ft"), ("accuracy_m", "hdop", "hdop"), ("x_m", "x [m]", ""),
-    ("rsrp_dbm", "asu", "asu"), ("x_m", "utm_easting", ""), ("rsrp_dbm", "RSRP (dBm)", ""),
-    ("lat", "Latitude [deg]", ""), ("lon", "lon (W)", "w"), ("lat", "Latitude South", "south"),
-    ("power_dbm", "Powerdbw", "dbw"), ("power_dbm", "EIRP_dBm", "eirp"), ("height_m", "height_amsl", "amsl"),
-    ("lon", "lon_wgs84", ""), ("power_dbm", "Powerdbm", ""), ("height_m", "antenna_height", ""),
-    ("cell", "cell_w", ""), ("time_s", "time_ms", ""), ("height_m", "mast", ""), ("lon", "Länge", ""),
-]  # fmt: skip
+    ("lon", "lng_gcj02", "gcj02"),
+    ("azimuth_deg", "mils", "mils"),
+    ("x_m", "x_km", "km"),
+    ("y_m", "northing (US ft)", "ft"),
+    ("accuracy_m", "hdop", "hdop"),
+    ("x_m", "x [m]", ""),
+    ("rsrp_dbm", "asu", "asu"),
+    ("x_m", "utm_easting", ""),
+    ("rsrp_dbm", "RSRP (dBm)", ""),
+    ("lat", "Latitude [deg]", ""),
+    ("lon", "lon (W)", "w"),
+    ("lat", "Latitude South", "south"),
+    ("power_dbm", "Powerdbw", "dbw"),
+    ("power_dbm", "EIRP_dBm", "eirp"),
+    ("height_m", "height_amsl", "amsl"),
+    ("lon", "lon_wgs84", ""),
+    ("power_dbm", "Powerdbm", ""),
+    ("height_m", "antenna_height", ""),
+    ("cell", "cell_w", ""),
+    ("time_s", "time_ms", ""),
+    ("height_m", "mast", ""),
+    ("lon", "Länge", ""),
+]
 
 
 @pytest.mark.parametrize(("ours", "header", "unit"), UNITS)
@@ -246,13 +344,23 @@ def test_readers_refuse_other_units(tmp_path):
     path = write(tmp_path / "t.csv", "time_s,lat_rad,lon_rad", ["1,0.9,0.2"])
     said = line_of(lambda _: read_table(path, {"lat": "lat_rad", "lon": "lon_rad"}), None)
     assert said == f"{path}: column 'lat_rad': is in rad, but lat is not; convert the column"
-    sites, area = write(tmp_path / "s.csv", "name,x_m,y_m,mast_ft,power_w", ["a,500,500,100,20"]), Area(0, 0, 1e3, 1e3)
-    for columns, unit in (({"height_m": "mast_ft", "power_dbm": "power_w"}, "ft"), ({"power_dbm": "power_w"}, "w")):
+    sites, area = (
+        write(tmp_path / "s.csv", "name,x_m,y_m,mast_ft,power_w", ["a,500,500,100,20"]),
+        Area(0, 0, 1e3, 1e3),
+    )
+    for columns, unit in (
+        ({"height_m": "mast_ft", "power_dbm": "power_w"}, "ft"),
+        ({"power_dbm": "power_w"}, "w"),
+    ):
         layout = CellFile(file=str(sites), columns=columns)
-        assert f"is in {unit}, but " in line_of(lambda _, one=layout: one.stations(area, None), None)
+        assert f"is in {unit}, but " in line_of(
+            lambda _, one=layout: one.stations(area, None), None
+        )
     for head in ("name,x_m,y_m,height_ft", "name,x_m,y_m,tilt_rad"):  # which no `columns` names
         layout = CellFile(file=str(write(sites, head, ["a,500,500,1"])))
-        assert line_of(lambda _, one=layout: one.stations(area, None), None).endswith("is not; convert the column")
+        assert line_of(lambda _, one=layout: one.stations(area, None), None).endswith(
+            "is not; convert the column"
+        )
     gains = write(tmp_path / "g.csv", "cell,x_m,y_m,z_ft,path_gain_db", ["a,0,0,5,-60"])
     said = line_of(lambda _: GainMap(file=str(gains)).ue_heights_m, None)
     assert "column 'z_ft': is in ft, but z_m is not" in said
@@ -264,8 +372,16 @@ def test_readers_refuse_other_units(tmp_path):
         ("lat,lon", "525100515,133900870", "times 1e6 or 1e7 (E7), semicircles, "),
         ("lat,lon", "626490123,159754321", "semicircles, degrees and minutes"),
         ("lat,lon", "5230.603,01323.405", "degrees and minutes (ddmm.mmmm), or metres"),
-        ("y_m,x_m", "525100515,133900870", "degrees times 1e7 (E7), or semicircles (to be converted)?"),
-        ("y_m,x_m", "55999999,-1900000", "[-2.1e+07, 2.1e+07]; are these degrees times 1e7"),  # Accra
+        (
+            "y_m,x_m",
+            "525100515,133900870",
+            "degrees times 1e7 (E7), or semicircles (to be converted)?",
+        ),
+        (
+            "y_m,x_m",
+            "55999999,-1900000",
+            "[-2.1e+07, 2.1e+07]; are these degrees times 1e7",
+        ),  # Accra
     ],
 )
 def test_whole_numbers_for_degrees_are_called_what_they_may_be(tmp_path, head, row, said):
@@ -276,12 +392,16 @@ def test_whole_numbers_for_degrees_are_called_what_they_may_be(tmp_path, head, r
 def test_web_mercator_as_metres_is_doubtful_until_it_is_named(tmp_path, lat_deg, lon_deg):
     x_m = 6_378_137 * np.radians(lon_deg)
     y_m = 6_378_137 * np.arctanh(np.sin(np.radians(lat_deg)))
-    path = write(tmp_path / "t.csv", "time_s,x_m,y_m", [f"{T0 + k},{x_m + 10 * k},{y_m}" for k in range(20)])
+    path = write(
+        tmp_path / "t.csv", "time_s,x_m,y_m", [f"{T0 + k},{x_m + 10 * k},{y_m}" for k in range(20)]
+    )
     (doubt,) = doubts_of(path)
     assert "x and y are far from 0, 0: metres of Web Mercator (EPSG:3857) are too long" in doubt
     assert doubts_of(path, crs="local") == doubts_of(path, crs="EPSG:3857") == []
     right_m = 190 * np.cos(np.radians(lat_deg))
-    assert np.ptp(read_trace(path, crs="EPSG:3857").position_m[:, 0]) == pytest.approx(right_m, rel=0.005)
+    assert np.ptp(read_trace(path, crs="EPSG:3857").position_m[:, 0]) == pytest.approx(
+        right_m, rel=0.005
+    )
 
 
 PARTS = {
@@ -306,10 +426,16 @@ def test_parts_of_times_and_places_that_are_not_read_are_doubtful(tmp_path, part
 @pytest.mark.parametrize(
     ("head", "row"),
     [
-        ("time_s,timezone,lat,lon", "2024-02-28 22:0{}:00,Europe/Berlin,48.1,11.5"),  # the one that is named
+        (
+            "time_s,timezone,lat,lon",
+            "2024-02-28 22:0{}:00,Europe/Berlin,48.1,11.5",
+        ),  # the one that is named
         ("time_s,tz,offset,lat,lon", "2024-02-28T22:0{}:00Z,+01:00,3,48.1,11.5"),
         ("time_s,date,time,tz,lat,lon", "170915760{},2024-02-28,22:00,UTC,48.1,11.5"),
-        ("time_s,lat,lon,lat_accuracy,longest,latency_ms,weekday", "170915760{},48.1,11.5,3,4,5,Wed"),
+        (
+            "time_s,lat,lon,lat_accuracy,longest,latency_ms,weekday",
+            "170915760{},48.1,11.5,3,4,5,Wed",
+        ),
         ("time_s,lat,lon,heading,weather,slope", "170915760{},48.1,11.5,S,E,N"),
     ],
 )
@@ -321,27 +447,41 @@ def test_columns_that_repeat_what_is_read_are_not_doubtful(tmp_path, head, row):
 
 @pytest.mark.parametrize("place", ["0.9165,0.2337", "-0.41,2.64", "0,0"])
 def test_radians_and_places_without_a_fix_are_doubtful(tmp_path, place):
-    (doubt,) = doubts_of(write(tmp_path / "t.csv", "time_s,lat,lon", [f"{T0 + k},{place}" for k in range(9)]))
+    (doubt,) = doubts_of(
+        write(tmp_path / "t.csv", "time_s,lat,lon", [f"{T0 + k},{place}" for k in range(9)])
+    )
     assert doubt.startswith("all rows are near latitude 0, longitude 0, at sea, as radians are")
 
 
-GPX = '<gpx><trk><trkseg><trkpt lat="47" lon="8"><time>2024-03-04T08:00:0{}Z</time></trkpt></trkseg></trk></gpx>'
+GPX = (
+    '<gpx><trk><trkseg><trkpt lat="47" '
+    'lon="8"><time>2024-03-04T08:00:0{}Z</time></trkpt></trkseg></trk></gpx>'
+)
 
 
 def test_a_folder_says_which_files_are_of_other_formats(tmp_path):
     inside = tmp_path / "export" / "activities"
     inside.mkdir(parents=True)
-    others = ["activities.csv", *(f"activities/{k}.fit.gz" for k in range(6)), "activities/9.tcx", "Records.json"]
+    others = [
+        "activities.csv",
+        *(f"activities/{k}.fit.gz" for k in range(6)),
+        "activities/9.tcx",
+        "Records.json",
+    ]
     for name in others:
         (tmp_path / "export" / name).write_text("x")
     (inside / ".hidden.kml").write_text("x")
     said = line_of(read_table, tmp_path / "export")
-    assert "but with 6 .gz files, 1 ." in said and all(f"1 {end} file" in said for end in (".csv", ".tcx", ".json"))
+    assert "but with 6 .gz files, 1 ." in said and all(
+        f"1 {end} file" in said for end in (".csv", ".tcx", ".json")
+    )
     for k in range(3):
         (inside / f"{k}.gpx").write_text(GPX.format(k))
     note = lines(read_table(tmp_path / "export").notices)[0]
     assert note.startswith("files of other formats in the folder are not read: 6 .gz files, 1 ")
-    assert ".kml" not in note and "note files of other formats" in " ".join(inspect_trace(tmp_path / "export").split())
+    assert ".kml" not in note and "note files of other formats" in " ".join(
+        inspect_trace(tmp_path / "export").split()
+    )
     for name in others:
         (tmp_path / "export" / name).unlink()
     assert "other formats" not in inspect_trace(tmp_path / "export")
@@ -373,7 +513,10 @@ def test_what_no_format_reads_is_not_read_for_its_digest(tmp_path, monkeypatch):
         "seed": 1,
         "world": {"tick_s": 10, "ues": {"mobility": {"kind": "replay", "trace": str(tmp_path)}}},
     }
-    base["world"] |= {"city": {"kind": "open-field"}, "radio": {"path_loss": {"kind": "log-distance"}}}
+    base["world"] |= {
+        "city": {"kind": "open-field"},
+        "radio": {"path_loss": {"kind": "log-distance"}},
+    }
     study = Study.model_validate(base)
     before = input_digests(study)
     with (tmp_path / "big.bin").open("wb") as file:
@@ -387,7 +530,9 @@ def test_the_box_without_the_rows_at_zero_holds_all_others(tmp_path):
     places = ["48.10004,11.50004", "48.29996,11.79996", "48.2,11.6"]
     rows = [f"{T0 + 600 * k},{place}" for k, place in enumerate([*places, "0,0"])]
     path = write(tmp_path / "t.csv", "time_s,lat,lon", rows)
-    box = next(doubt for doubt in doubts_in(read_trace(path).notices) if "as receivers write" in doubt)
+    box = next(
+        doubt for doubt in doubts_in(read_trace(path).notices) if "as receivers write" in doubt
+    )
     corners = [float(corner) for corner in box.partition("--area-deg ")[2].split()[0].split(",")]
     np.testing.assert_allclose(corners, [48.0999, 11.4999, 48.3001, 11.8001], atol=1e-9)
     kept = read_trace(path, area_deg=tuple(corners))

@@ -56,7 +56,10 @@ def speeds_m_s(leg):
 class TestRandomWaypoint:
     @pytest.mark.parametrize("played_s", [0.0, 150.0])
     def test_a_stationary_start_has_the_distribution_of_a_long_time(self, played_s):
-        place, part = ground(area=Area(0.0, 0.0, 500.0, 300.0)), RandomWaypoint(initial="stationary")
+        place, part = (
+            ground(area=Area(0.0, 0.0, 500.0, 300.0)),
+            RandomWaypoint(initial="stationary"),
+        )
         late, _ = run(RandomWaypoint(), np.arange(2000), [0.0, 20_000.0], place)
         soon, _ = run(part, np.arange(2000, 4000), [0.0, played_s], place)
         walks, walks_soon = late.arrive_s > 20_000.0, soon.arrive_s > played_s
@@ -72,19 +75,28 @@ class TestRandomWaypoint:
         assert ks_2samp(late.position_m[:, 0], uniform.position_m[:, 0]).pvalue < 1e-6
 
     def test_a_stationary_start_has_the_mean_speed_of_the_closed_form(self):
-        place, part = ground(area=Area(0.0, 0.0, 500.0, 500.0)), RandomWaypoint(initial="stationary")
+        place, part = (
+            ground(area=Area(0.0, 0.0, 500.0, 500.0)),
+            RandomWaypoint(initial="stationary"),
+        )
         state = part.start(np.arange(20_000), place)
         walks = state.arrive_s > 0
         speed_m_s = np.zeros(20_000)
         speed_m_s[walks] = speeds_m_s(state.select(np.flatnonzero(walks)))
         way_m = 0.521405 * 500.0
-        assert speed_m_s.mean() == pytest.approx(way_m / (way_m * np.log(2.0) / 0.8 + 30.0), rel=0.01)
+        assert speed_m_s.mean() == pytest.approx(
+            way_m / (way_m * np.log(2.0) / 0.8 + 30.0), rel=0.01
+        )
 
     def test_mean_distance_of_two_points(self):
-        assert mean_distance_m(1.0, 1.0) == pytest.approx((2 + np.sqrt(2) + 5 * np.arcsinh(1.0)) / 15)
+        assert mean_distance_m(1.0, 1.0) == pytest.approx(
+            (2 + np.sqrt(2) + 5 * np.arcsinh(1.0)) / 15
+        )
         assert mean_distance_m(3.0, 1e-3) == pytest.approx(1.0, rel=1e-4)
         a, b = np.random.default_rng(0).uniform(size=(2, 100_000, 2)) * [7.0, 2.0]
-        assert mean_distance_m(2.0, 7.0) == pytest.approx(np.linalg.norm(b - a, axis=1).mean(), rel=0.01)
+        assert mean_distance_m(2.0, 7.0) == pytest.approx(
+            np.linalg.norm(b - a, axis=1).mean(), rel=0.01
+        )
 
 
 class TestCommuter:
@@ -96,7 +108,9 @@ class TestCommuter:
             home, work = (np.linalg.norm(fixes.position_m - p, axis=1) < 60 for p in (HOME, WORK))
             found.append((len(fixes), home.mean(), work.mean()))
         count, home, work = np.mean(found, axis=0)
-        assert count == pytest.approx(35_615, rel=0.03) and (home, work) == pytest.approx((0.49, 0.21), abs=0.02)
+        assert count == pytest.approx(35_615, rel=0.03) and (home, work) == pytest.approx(
+            (0.49, 0.21), abs=0.02
+        )
 
     def test_windows_partition_the_fixes(self):
         end_s = 4.3 * DAY_S
@@ -141,10 +155,13 @@ generated = partial(ground_of, Generated(width_m=200, height_m=160, count=60))
 
 
 EVERY = [
-    (RandomWaypoint(initial="stationary"), ground, 2.6 * DAY_S), (Commuter(), ground, 2.6 * DAY_S),
-    (Static(), generated, 4000.0), (RandomWaypoint(), generated, 4000.0),
-    (GaussMarkov(step_s=60.0), generated, 4000.0), (Manhattan(), streets, 4000.0),
-]  # fmt: skip
+    (RandomWaypoint(initial="stationary"), ground, 2.6 * DAY_S),
+    (Commuter(), ground, 2.6 * DAY_S),
+    (Static(), generated, 4000.0),
+    (RandomWaypoint(), generated, 4000.0),
+    (GaussMarkov(step_s=60.0), generated, 4000.0),
+    (Manhattan(), streets, 4000.0),
+]
 
 
 @pytest.mark.parametrize(("part", "place", "end_s"), EVERY, ids=lambda x: getattr(x, "kind", None))
@@ -175,9 +192,14 @@ class TestEveryModel:
         few, few_fixes = run(part, [2, 5], stops_s, place())
         more, more_fixes = run(part, [2, 4, 5, 9], stops_s, place())
         assert np.array_equal(few.position_m, more.position_m[[0, 2]])
-        assert all(same(a, b.select(np.isin(b.ue, [2, 5]))) for a, b in zip(few_fixes, more_fixes, strict=True))
+        assert all(
+            same(a, b.select(np.isin(b.ue, [2, 5])))
+            for a, b in zip(few_fixes, more_fixes, strict=True)
+        )
 
-    def test_same_seed_same_bytes_other_seed_others_and_a_state_is_a_value(self, part, place, end_s):
+    def test_same_seed_same_bytes_other_seed_others_and_a_state_is_a_value(
+        self, part, place, end_s
+    ):
         ends = [run(part, [0, 1], [0.0, end_s / 5], place(seed)) for seed in (3, 3, 4)]
         first, again, other = (state.position_m.tobytes() for state, _ in ends)
         assert first == again != other and same(ends[0][1][0], ends[1][1][0])
@@ -251,7 +273,10 @@ class TestGaussMarkov:
 
 class TestManhattan:
     def test_turns_have_the_stated_chances(self):
-        place, part = ground_of(GridCity(width_m=1220, height_m=1220)), Manhattan(pause_probability=0.0)
+        place, part = (
+            ground_of(GridCity(width_m=1220, height_m=1220)),
+            Manhattan(pause_probability=0.0),
+        )
         state = part.start(np.arange(3000), place)
         turns = []
         for t_s in np.arange(0.0, 600.0, 20.0):
@@ -271,7 +296,9 @@ class TestManhattan:
         assert np.bincount(heading, minlength=4).tolist() == [0, 500, 0, 500]
         corner = _turned(np.zeros(1000, np.int64), np.tile([2, 2], (1000, 1)), unit, streets)
         assert (corner == 3).all()
-        dead_end = _turned(np.zeros(5, np.int64), np.tile([2, 0], (5, 1)), unit[:5], (streets[0], np.zeros(1)))
+        dead_end = _turned(
+            np.zeros(5, np.int64), np.tile([2, 0], (5, 1)), unit[:5], (streets[0], np.zeros(1))
+        )
         assert (dead_end == 2).all()
 
     def test_everybody_is_on_a_street(self):
@@ -283,7 +310,9 @@ class TestManhattan:
             on_y = np.abs(state.position_m[:, 1:] - y_m).min(axis=1) < 1e-9
             assert (on_x | on_y).all()
             after, _ = part.advance(state, t_s, t_s + 13.0, place)
-            assert (np.abs(after.position_m - state.position_m).sum(axis=1) <= 13.0 * 1.6 + 1e-9).all()
+            assert (
+                np.abs(after.position_m - state.position_m).sum(axis=1) <= 13.0 * 1.6 + 1e-9
+            ).all()
             state = after
 
 

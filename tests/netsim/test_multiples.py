@@ -1,4 +1,5 @@
-"""Multiples of time steps: time never stands still, and no multiple is left out, counted twice, or a tick late."""
+"""Multiples of time steps: time never stands still, and no multiple is left out, counted twice, or
+a tick late."""
 
 import json
 from dataclasses import replace
@@ -52,10 +53,12 @@ def test_every_tick_is_later_than_the_last_by_one_tick(step_s):
 
 def world_of(**ues):
     document = {
-        "duration_s": 30.0, "tick_s": 0.1, "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
+        "duration_s": 30.0,
+        "tick_s": 0.1,
+        "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
         "base_stations": [{"name": "a", "position_m": [100.0, 100.0]}],
         "ues": {"count": 2, "mobility": {"kind": "random-waypoint"}, **ues},
-    }  # fmt: skip
+    }
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 10.0)
 
 
@@ -76,13 +79,19 @@ def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
 
 def handed_over(t0_s, t1_s, span_s):
     rule, state = Handover(time_to_trigger_s=span_s), Handover.start(1, 2)
-    for time_s, rsrp_dbm in ((t0_s, [-80.0, -90.0]), (t0_s, [-80.0, -70.0]), (t1_s, [-80.0, -70.0])):
+    for time_s, rsrp_dbm in (
+        (t0_s, [-80.0, -90.0]),
+        (t0_s, [-80.0, -70.0]),
+        (t1_s, [-80.0, -70.0]),
+    ):
         state, moved = rule.step(state, np.array([rsrp_dbm]), time_s)
     return bool(moved[0])
 
 
 def answered(t0_s, t1_s, span_s):
-    policy = Custom(gamma=None, multiples="any", speed_m_s=shortest_interval_s(50.0, 1.0, 0.5) / span_s)
+    policy = Custom(
+        gamma=None, multiples="any", speed_m_s=shortest_interval_s(50.0, 1.0, 0.5) / span_s
+    )
     request = Request(1.0, np.array([50.0]), BOX)
     return not policy._early(np.array([0]), request, t1_s, np.array([t0_s]))[0]
 
@@ -103,7 +112,9 @@ def closed(t0_s, t1_s, span_s):
 
 def another_session(t0_s, t1_s, span_s):
     time_s, ue = np.array([t0_s, t1_s]), np.zeros(2, dtype=np.int64)
-    whole = Measured(hold_out_by="session", session_gap_s=span_s).wholes(ue, np.zeros((2, 2)), time_s)
+    whole = Measured(hold_out_by="session", session_gap_s=span_s).wholes(
+        ue, np.zeros((2, 2)), time_s
+    )
     _, session = Sessions.none(1).plus(ue, time_s, span_s)
     np.testing.assert_array_equal(session, whole)
     return bool(session[1])
@@ -121,20 +132,28 @@ def another_stay(t0_s, t1_s, span_s):
 def gone(t0_s, t1_s, span_s):
     part = Replay(trace="t.csv", absent_after_s=span_s)
     rows = TraceRows(np.zeros(1, dtype=np.int64), np.array([t0_s]), np.zeros((1, 2)), None, None)
-    seen = Replayed(np.zeros((1, 2)), 1, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), span_s, rows)
+    seen = Replayed(
+        np.zeros((1, 2)), 1, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), span_s, rows
+    )
     after, _ = part.advance(seen, t1_s, t1_s, None)
     wakes = part.wake_s(after, t1_s, None) < np.inf  # whoever is still there is looked at again
     assert wakes != bool(np.isnan(after.position_m[0, 0]))
     return not wakes
 
 
-AT_ONCE, LATER = (handed_over, answered), (forgotten, closed, another_session, another_trip, another_stay, gone)
+AT_ONCE, LATER = (
+    (handed_over, answered),
+    (forgotten, closed, another_session, another_trip, another_stay, gone),
+)
 
 
 @pytest.mark.parametrize("passed", AT_ONCE + LATER)
-@pytest.mark.parametrize(("tick_s", "n"), [(0.1, 1), (0.3, 7), (0.7, 3), (0.1, 36_000), (0.3, 12_000), (700.1, 6)])
+@pytest.mark.parametrize(
+    ("tick_s", "n"), [(0.1, 1), (0.3, 7), (0.7, 3), (0.1, 36_000), (0.3, 12_000), (700.1, 6)]
+)
 def test_n_ticks_last_n_ticks_whenever_they_begin(passed, tick_s, n):
-    """A duration that has to pass has passed after n ticks; one that has to be exceeded is exceeded by more alone."""
+    """A duration that has to pass has passed after n ticks; one that has to be exceeded is exceeded
+    by more alone."""
     span_s = round(n * tick_s, 6)
     if (passed is another_stay and span_s != KNOWN_S) or (passed is closed and span_s < 3600):
         return  # constants

@@ -1,4 +1,5 @@
-"""Errors of reported positions: their law, whose they are, and that nothing but reports has them."""
+"""Errors of reported positions: their law, whose they are, and that nothing but reports has
+them."""
 
 import json
 
@@ -25,9 +26,14 @@ def test_errors_are_isotropic_and_belong_to_a_fix(tiny):
     world = world_of(tiny, {"world.ues.position_error_m": 7.0})
     ue, time_s, at_m = np.zeros(N, dtype=np.int64), np.arange(N) * 0.5, np.full((N, 2), 50.0)
     error_m = world.reported_m(ue, time_s, at_m) - at_m
-    assert np.abs(np.cov(error_m.T) / 49.0 - np.eye(2)).max() < 0.05 and np.abs(error_m.mean(axis=0)).max() < 0.2
+    assert (
+        np.abs(np.cov(error_m.T) / 49.0 - np.eye(2)).max() < 0.05
+        and np.abs(error_m.mean(axis=0)).max() < 0.2
+    )
     assert np.mean(np.hypot(*error_m.T) <= 1.51 * 7.0) == pytest.approx(0.68, abs=0.01)
-    np.testing.assert_array_equal(world.reported_m(ue[:9], time_s[9:18], at_m[:9]) - at_m[:9], error_m[9:18])
+    np.testing.assert_array_equal(
+        world.reported_m(ue[:9], time_s[9:18], at_m[:9]) - at_m[:9], error_m[9:18]
+    )
     assert not np.isin(world.reported_m(ue + 1, time_s, at_m), at_m + error_m).any()
 
 
@@ -48,9 +54,14 @@ def test_recorded_errors_are_those_of_their_rows(tiny, tmp_path):
     std_m = trace.error_m(trace.user, trace.time_s)
     for name, time_s, std in zip(names, trace.time_s, std_m, strict=True):
         assert std == pytest.approx(wanted[name, time_s] / np.sqrt(-2 * np.log(0.32)))
-    changes = {"world.ues": {"mobility": replay, "position_error_m": "recorded"}, "world.city": {"kind": "open-field"}}
+    changes = {
+        "world.ues": {"mobility": replay, "position_error_m": "recorded"},
+        "world.city": {"kind": "open-field"},
+    }
     world = world_of(tiny, changes)
-    moved_m = np.hypot(*(world.reported_m(trace.user, trace.time_s, trace.position_m) - trace.position_m).T)
+    moved_m = np.hypot(
+        *(world.reported_m(trace.user, trace.time_s, trace.position_m) - trace.position_m).T
+    )
     assert moved_m[(std_m == 0)].tolist() == [0.0] and moved_m[std_m > 1000] > 100
     with pytest.raises(BadInput, match="no trace with rows of accuracy_m"):
         world_of(tiny, changes | {"world.ues.mobility.resample_s": 30.0})
@@ -61,11 +72,20 @@ def test_only_reports_have_errors(tiny, tmp_path):
     for name, error_m in {"exact": 0.0, "off": 40.0}.items():
         run(tiny({"world.ues.position_error_m": error_m}), tmp_path / name)
     of = {
-        name: {t: read_table(tmp_path / name, t) for t in ("updates", "tracks", "links")} for name in ("exact", "off")
+        name: {t: read_table(tmp_path / name, t) for t in ("updates", "tracks", "links")}
+        for name in ("exact", "off")
     }
-    for table, column in (("updates", "x_m"), ("tracks", "x_m"), ("links", "x_m"), ("updates", "samples")):
+    for table, column in (
+        ("updates", "x_m"),
+        ("tracks", "x_m"),
+        ("links", "x_m"),
+        ("updates", "samples"),
+    ):
         np.testing.assert_array_equal(of["exact"][table][column], of["off"][table][column])
-    rmse = [json.loads((tmp_path / name / "summary.json").read_text())["utility.rmse_db"] for name in ("exact", "off")]
+    rmse = [
+        json.loads((tmp_path / name / "summary.json").read_text())["utility.rmse_db"]
+        for name in ("exact", "off")
+    ]
     assert rmse[0] != rmse[1]
 
 
@@ -73,5 +93,11 @@ def test_errors_without_reports_are_refused(tiny):
     radio = {"learning": None, "world.radio.measurement_noise_db": 0}
     assert "no UE reports where it is" in line_of(tiny, radio | {"world.ues.position_error_m": 5.0})
     density = {"kind": "density", "grid": [4, 4], "bandwidth_m": 50}
-    changes = {"learning.data": {"kind": "positions"}, "learning.learner": density, "learning.attacks": []}
-    assert "data of kind positions has none" in line_of(tiny, changes | {"world.ues.position_error_m": 5.0})
+    changes = {
+        "learning.data": {"kind": "positions"},
+        "learning.learner": density,
+        "learning.attacks": [],
+    }
+    assert "data of kind positions has none" in line_of(
+        tiny, changes | {"world.ues.position_error_m": 5.0}
+    )

@@ -1,4 +1,5 @@
-"""Path loss, sight, shadowing, fading, antennas, noise: against formulas written out again, and published numbers."""
+"""Path loss, sight, shadowing, fading, antennas, noise: against formulas written out again, and
+published numbers."""
 
 import math
 
@@ -11,7 +12,16 @@ from refused import line_of
 from netsim.geometry import Area
 from netsim.radio.antenna import ColumnAntenna, Sector, sector_gain_db
 from netsim.radio.fading import NoFading, Rayleigh, Rician
-from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, Pairs, PowerLaw, RuralMacro, UrbanMacro, UrbanMicro
+from netsim.radio.path_loss import (
+    FreeSpace,
+    LogDistance,
+    LosNlos,
+    Pairs,
+    PowerLaw,
+    RuralMacro,
+    UrbanMacro,
+    UrbanMicro,
+)
 from netsim.radio.rate import noise_w, threshold
 from netsim.radio.shadowing import Correlated, Independent
 from netsim.radio.sight import ByProbability
@@ -34,16 +44,25 @@ def loss(law, d, f_ghz, h_bs, h_ut, los):
 
 
 def urban_by_hand(d2, f, hb, hu, los, near, far, other):
-    """near: (constant, slope); far: of the breakpoint; other: (constant, slope, of the frequency, of the height)."""
+    """near: (constant, slope); far: of the breakpoint; other: (constant, slope, of the frequency,
+    of the height)."""
     d2 = max(d2, 10.0)
     d3 = math.hypot(d2, hb - hu)
     bp = 4 * (hb - 1) * (hu - 1) * f * 1e9 / C_TABLE
     pl1 = near[0] + near[1] * math.log10(d3) + 20 * math.log10(f)
-    pl2 = near[0] + 40 * math.log10(d3) + 20 * math.log10(f) - far * math.log10(bp**2 + (hb - hu) ** 2)
+    pl2 = (
+        near[0]
+        + 40 * math.log10(d3)
+        + 20 * math.log10(f)
+        - far * math.log10(bp**2 + (hb - hu) ** 2)
+    )
     sight = pl1 if d2 <= bp else pl2
     if los:
         return sight
-    return max(sight, other[0] + other[1] * math.log10(d3) + other[2] * math.log10(f) - other[3] * (hu - 1.5))
+    return max(
+        sight,
+        other[0] + other[1] * math.log10(d3) + other[2] * math.log10(f) - other[3] * (hu - 1.5),
+    )
 
 
 UMA = (28.0, 22), 9, (13.54, 39.08, 20, 0.6)
@@ -76,9 +95,15 @@ def rma_by_hand(d2, f, hb, hu, los, h=5.0, w=20.0):
 @given(d=st.floats(1, 5000), f=st.floats(0.5, 30), los=st.booleans(), hu=st.floats(1.5, 10))
 @settings(max_examples=150, deadline=None)
 def test_the_38901_laws_equal_their_formulas(d, f, los, hu):
-    assert loss(UrbanMacro(), d, f, 25.0, hu, los) == pytest.approx(urban_by_hand(d, f, 25.0, hu, los, *UMA), abs=1e-9)
-    assert loss(UrbanMicro(), d, f, 10.0, hu, los) == pytest.approx(urban_by_hand(d, f, 10.0, hu, los, *UMI), abs=1e-9)
-    assert loss(RuralMacro(), d, f, 35.0, hu, los) == pytest.approx(rma_by_hand(d, f, 35.0, hu, los), abs=1e-9)
+    assert loss(UrbanMacro(), d, f, 25.0, hu, los) == pytest.approx(
+        urban_by_hand(d, f, 25.0, hu, los, *UMA), abs=1e-9
+    )
+    assert loss(UrbanMicro(), d, f, 10.0, hu, los) == pytest.approx(
+        urban_by_hand(d, f, 10.0, hu, los, *UMI), abs=1e-9
+    )
+    assert loss(RuralMacro(), d, f, 35.0, hu, los) == pytest.approx(
+        rma_by_hand(d, f, 35.0, hu, los), abs=1e-9
+    )
 
 
 def test_spot_values():
@@ -91,7 +116,8 @@ def test_spot_values():
     assert loss(LogDistance(), 1000, 2.0, 1.5, 1.5, True) == pytest.approx(50 + 35 * 2)
 
 
-# loss at 5 GHz with and without sight, UE at 1.5 m: the test vectors that ns-3 publishes for the same tables
+# loss at 5 GHz with and without sight, UE at 1.5 m: the test vectors that ns-3 publishes for the
+# same tables
 NS3 = {
     "rma": (RuralMacro(), 35.0, {10: (77.3784, 77.3784), 100: (87.2965, 95.7718), 1000: (108.5577, 133.5223),
                                  5000: (None, 160.5169), 10_000: (140.3896, None)}),
@@ -113,7 +139,9 @@ def test_another_simulator_finds_the_same(kind):
 
 def test_power_law_of_exponent_two_is_free_space_with_antennas():
     law = PowerLaw(exponent=2.0)
-    assert loss(law, 321, 0.915, 10, 0, True) == pytest.approx(loss(FreeSpace(), 321, 0.915, 10, 0, True) - 5)
+    assert loss(law, 321, 0.915, 10, 0, True) == pytest.approx(
+        loss(FreeSpace(), 321, 0.915, 10, 0, True) - 5
+    )
     gain = 10**0.5 * (C / (4 * math.pi * 0.915e9 * 60.0)) ** 3.76
     assert loss(PowerLaw(), 60, 0.915, 1.0, 1.0, True) == pytest.approx(-10 * math.log10(gain))
 
@@ -121,10 +149,14 @@ def test_power_law_of_exponent_two_is_free_space_with_antennas():
 @pytest.mark.parametrize(
     ("law", "carrier_hz", "ue", "bs"),
     [
-        (UrbanMacro(), 0.2e9, 1.5, 25), (UrbanMacro(), 2e9, 30, 25), (UrbanMacro(), 2e9, 1.5, 80),
-        (RuralMacro(), 40e9, 1.5, 35), (RuralMacro(), 2e9, 20, 35), (UrbanMicro(), 2e9, 1.5, 50),
+        (UrbanMacro(), 0.2e9, 1.5, 25),
+        (UrbanMacro(), 2e9, 30, 25),
+        (UrbanMacro(), 2e9, 1.5, 80),
+        (RuralMacro(), 40e9, 1.5, 35),
+        (RuralMacro(), 2e9, 20, 35),
+        (UrbanMicro(), 2e9, 1.5, 50),
     ],
-)  # fmt: skip
+)
 def test_outside_its_range_a_law_is_refused_in_one_line(law, carrier_hz, ue, bs):
     assert law.kind in line_of(law.check, carrier_hz, ue, {"a": float(bs)})
 
@@ -146,12 +178,16 @@ class TestSight:
 
     def test_frequency_is_the_probability_and_places_remember(self):
         at = Streams(5).at("places").uniform("p", np.arange(4000), (2,)) * 2000
-        stations = np.array([[x, y] for x in (300.0, 1000.0, 1700.0) for y in (300.0, 1000.0, 1700.0)])
+        stations = np.array(
+            [[x, y] for x in (300.0, 1000.0, 1700.0) for y in (300.0, 1000.0, 1700.0)]
+        )
         d = np.linalg.norm(at[:, None] - stations[None], axis=-1)
         geometry = Pairs(d, np.hypot(d, 8.5), 1.5, np.full(9, 10.0))
         shares = []
         for seed in range(6):
-            law = ByProbability().law(AREA, np.arange(9), UrbanMicro(), None, Streams(seed).at("sight"))
+            law = ByProbability().law(
+                AREA, np.arange(9), UrbanMicro(), None, Streams(seed).at("sight")
+            )
             seen = law(geometry, at)
             np.testing.assert_array_equal(seen, law(geometry, at))
             shares.append(seen.mean())
@@ -170,7 +206,9 @@ class TestShadowing:
         np.testing.assert_array_equal(shared(at[:50]), values[:50][:, [2, 0, 2]])
         near = law(at + 0.01)
         assert abs(np.corrcoef(values.ravel(), near.ravel())[0, 1]) < 0.02
-        assert abs(np.corrcoef(values.ravel(), law(at[:, ::-1]).ravel())[0, 1]) < 0.02  # x and y exchanged
+        assert (
+            abs(np.corrcoef(values.ravel(), law(at[:, ::-1]).ravel())[0, 1]) < 0.02
+        )  # x and y exchanged
         assert np.isnan(law(np.array([[np.nan, 1.0]]))).all()
 
     def test_without_sight_another_deviation(self):
@@ -221,11 +259,16 @@ def test_sector_antenna():
     assert sector_gain_db(east, tilt, np.array([np.nan]))[0, 0] == 0.0
 
 
-@pytest.mark.parametrize("part", [Sector(), ColumnAntenna(), ColumnAntenna(elements=4, tilt_deg=3.0)])
-@pytest.mark.parametrize("azimuth_deg", [[30.0, 150.0, 270.0], [0.0, 90.0, 180.0, 270.0], [359.0, 1.0]])
+@pytest.mark.parametrize(
+    "part", [Sector(), ColumnAntenna(), ColumnAntenna(elements=4, tilt_deg=3.0)]
+)
+@pytest.mark.parametrize(
+    "azimuth_deg", [[30.0, 150.0, 270.0], [0.0, 90.0, 180.0, 270.0], [359.0, 1.0]]
+)
 @pytest.mark.parametrize("drop_m", [23.5, 0.0, -3.0])
 def test_directly_below_or_above_a_mast_all_sectors_are_equal(part, azimuth_deg, drop_m):
-    """A zero vector has no bearing, nor has a rounding of one, whatever its signs; a metre away there is one again."""
+    """A zero vector has no bearing, nor has a rounding of one, whatever its signs; a metre away
+    there is one again."""
     n = len(azimuth_deg)
     for east_m, north_m in ((0.0, 0.0), (-0.0, -0.0), (0.0, -0.0), (1e-9, -3e-10)):
         offset_m = np.broadcast_to([east_m, north_m], (1, n, 2))
@@ -233,7 +276,9 @@ def test_directly_below_or_above_a_mast_all_sectors_are_equal(part, azimuth_deg,
         assert (gain == gain[0]).all()
         if part.kind == "sector" and drop_m > 0:
             assert gain[0] == pytest.approx(8.0 - 12.0 * (80.0 / 65.0) ** 2)
-    gain = part.gain_db(np.broadcast_to([0.2, 1.0], (1, n, 2)), np.full(n, drop_m), np.array(azimuth_deg))[0]
+    gain = part.gain_db(
+        np.broadcast_to([0.2, 1.0], (1, n, 2)), np.full(n, drop_m), np.array(azimuth_deg)
+    )[0]
     assert np.ptp(gain) > 0.02
 
 
@@ -258,7 +303,8 @@ def test_symbol_error_thresholds():
 
 
 def test_snr_of_the_two_regions_of_the_power_law():
-    """15 devices in two boxes, 15 antennas, 1.5 W in all, 1e-13 W of noise: 5, 50 and 95 % of their SNR."""
+    """15 devices in two boxes, 15 antennas, 1.5 W in all, 1e-13 W of noise: 5, 50 and 95 % of their
+    SNR."""
     rng = np.random.default_rng(7)
     snr = []
     for draw in range(1000 // 15 + 1):
@@ -269,4 +315,6 @@ def test_snr_of_the_two_regions_of_the_power_law():
         gain = 10 ** (-PowerLaw().loss_db(geometry, 915e6)[:, 0] / 10)
         h = Rayleigh(antennas=15).draw(np.arange(15), 1, draw, Streams(2).at("fading"))[:, 0]
         snr.append(10 * np.log10(0.1 * gain * (np.abs(h) ** 2).sum(axis=1) / 1e-13))
-    np.testing.assert_allclose(np.quantile(np.concatenate(snr), [0.05, 0.5, 0.95]), [6.8, 10.7, 16.4], atol=1.0)
+    np.testing.assert_allclose(
+        np.quantile(np.concatenate(snr), [0.05, 0.5, 0.95]), [6.8, 10.7, 16.4], atol=1.0
+    )

@@ -1,4 +1,5 @@
-"""Facts about residents: where they are at which hour, how they explore and return, and how they get there."""
+"""Facts about residents: where they are at which hour, how they explore and return, and how they
+get there."""
 
 from dataclasses import replace
 from datetime import date
@@ -64,7 +65,9 @@ def some_of(premises, row):
 def ground(seed=0, **size):
     buildings, graph, premises = town(**size)
     area = Area.around(graph.node_m)
-    return Ground(area, Clock(date(2026, 1, 5)), Streams(seed), buildings, graph=graph, premises=premises)
+    return Ground(
+        area, Clock(date(2026, 1, 5)), Streams(seed), buildings, graph=graph, premises=premises
+    )
 
 
 def play(part, ue, stops_s, place):
@@ -99,10 +102,17 @@ class TestTimetable:
     @pytest.mark.parametrize(
         ("hour", "period", "end_h"),
         [
-            (0, NIGHT, 7), (6.99, NIGHT, 7), (7, FREE, 9), (9, WORK, 17), (16.9, WORK, 17), (17, FREE, 22),
-            (22, NIGHT, 31), (4 * 24 + 23, NIGHT, 5 * 24 + 7), (7 * 24 + 9, WORK, 185),
+            (0, NIGHT, 7),
+            (6.99, NIGHT, 7),
+            (7, FREE, 9),
+            (9, WORK, 17),
+            (16.9, WORK, 17),
+            (17, FREE, 22),
+            (22, NIGHT, 31),
+            (4 * 24 + 23, NIGHT, 5 * 24 + 7),
+            (7 * 24 + 9, WORK, 185),
         ],
-    )  # fmt: skip
+    )
     def test_periods_of_a_week(self, hour, period, end_h):
         found, end_s = self.PEOPLE.period(
             np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL, self.ON
@@ -110,7 +120,8 @@ class TestTimetable:
         assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
 
     @pytest.mark.parametrize(
-        ("hour", "period", "end_h"), [(7.4, NIGHT, 7.5), (9.4, FREE, 9.5), (17.4, WORK, 17.5), (21.4, NIGHT, 30)]
+        ("hour", "period", "end_h"),
+        [(7.4, NIGHT, 7.5), (9.4, FREE, 9.5), (17.4, WORK, 17.5), (21.4, NIGHT, 30)],
     )
     def test_a_day_may_be_late(self, hour, period, end_h):
         late_h = np.array([[0.5, -0.75, -1.0]])
@@ -122,7 +133,9 @@ class TestTimetable:
     def test_it_follows_the_wall_clock(self):
         """Clocks go forward at 02:00 of the first night: 07:00 comes after six hours."""
         clock = Clock(date(2026, 3, 29), ((2 * HOUR_S, HOUR_S),))
-        period, end_s = self.PEOPLE.period(np.array([0]), np.array([HOUR_S]), clock, self.USUAL, self.ON)
+        period, end_s = self.PEOPLE.period(
+            np.array([0]), np.array([HOUR_S]), clock, self.USUAL, self.ON
+        )
         assert (period[0], end_s[0]) == (NIGHT, 6 * HOUR_S)
 
 
@@ -137,24 +150,36 @@ class TestLaws:
         hours = stay_s(self.UNIT, beta, tau_h) / HOUR_S
         whole = quad(density, 1, np.inf)[0]
         for until_h in (1.2, 2.0, 5.0, 20.0):
-            assert (hours <= until_h).mean() == pytest.approx(quad(density, 1, until_h)[0] / whole, abs=2e-4)
+            assert (hours <= until_h).mean() == pytest.approx(
+                quad(density, 1, until_h)[0] / whole, abs=2e-4
+            )
         assert hours.min() >= 1
 
     def test_new_places_are_drawn_by_gravity(self):
         draw, some = np.random.default_rng(1), np.arange(9)
-        venues = Venues.drawn(some_of(town()[2], some), town()[0].footprint, Streams(1).at("venues"))
+        venues = Venues.drawn(
+            some_of(town()[2], some), town()[0].footprint, Streams(1).at("venues")
+        )
         venues = replace(venues, weight=draw.uniform(1, 5, 9))
         at_m, hour = venues.premises.door_m, np.full(40_000, 11.0)
         visited = np.tile([3, NOWHERE, 5, NOWHERE], (40_000, 1))
         chosen = new_place(self.UNIT, hour, np.tile([300.0, 400.0], (40_000, 1)), venues, visited)
-        pull = [w / (np.hypot(x - 300, y - 400) + 100) ** 2 for w, (x, y) in zip(venues.weight, at_m, strict=True)]
+        pull = [
+            w / (np.hypot(x - 300, y - 400) + 100) ** 2
+            for w, (x, y) in zip(venues.weight, at_m, strict=True)
+        ]
         is_open = (venues.opens_h <= 11) & (venues.closes_h > 11)
         assert 0 < is_open.sum() < 9
         pull = np.array(pull) * ~np.isin(some, [3, 5]) * is_open
-        assert np.bincount(chosen, minlength=9) / 40_000 == pytest.approx(pull / pull.sum(), abs=1e-4)
+        assert np.bincount(chosen, minlength=9) / 40_000 == pytest.approx(
+            pull / pull.sum(), abs=1e-4
+        )
 
     def test_known_places_are_drawn_in_proportion_to_visits(self):
-        visited, count = np.tile([4, 8, 2, NOWHERE], (40_000, 1)), np.tile([6, 3, 1, 0], (40_000, 1))
+        visited, count = (
+            np.tile([4, 8, 2, NOWHERE], (40_000, 1)),
+            np.tile([6, 3, 1, 0], (40_000, 1)),
+        )
         allowed = np.tile([True, False, True, True], (40_000, 1))
         chosen = known_place(self.UNIT, visited, count, allowed)
         assert (chosen == 4).mean() == pytest.approx(6 / 7, abs=1e-4)
@@ -163,15 +188,24 @@ class TestLaws:
     def test_places_close_at_the_hour_at_which_they_close(self):
         venues = Venues(None, None, None, np.array([8.0, 0.0]), np.array([18.0, 24.0]))
         hour = np.array([7.99, 8.0, 17.99, 18.0])
-        assert venues.is_open(np.zeros(4, dtype=np.int64), hour).tolist() == [False, True, True, False]
+        assert venues.is_open(np.zeros(4, dtype=np.int64), hour).tolist() == [
+            False,
+            True,
+            True,
+            False,
+        ]
         assert venues.is_open(np.ones(4, dtype=np.int64), hour).all()
 
     def test_weighted_draws(self):
         weight = np.array([5.0, 0.0, 1.0, 2.0])
-        assert np.bincount(weighted(self.UNIT, weight)) / 40_000 == pytest.approx(weight / 8, abs=1e-4)
+        assert np.bincount(weighted(self.UNIT, weight)) / 40_000 == pytest.approx(
+            weight / 8, abs=1e-4
+        )
         for but in range(4):
             rest = weight * (np.arange(4) != but)
-            found = np.bincount(weighted(self.UNIT, weight, np.full(40_000, but)), minlength=4) / 40_000
+            found = (
+                np.bincount(weighted(self.UNIT, weight, np.full(40_000, but)), minlength=4) / 40_000
+            )
             assert found == pytest.approx(rest / rest.sum(), abs=1e-4)
 
 
@@ -179,7 +213,10 @@ class TestContract:
     def test_the_tick_changes_nothing(self):
         part, end_s = Resident(), 2.6 * DAY_S
         cuts_s = np.sort(np.random.default_rng(1).uniform(0, end_s, 400))
-        once, often = (play(part, np.arange(30), s, ground())[-1] for s in ([0.0, end_s], [0.0, *cuts_s, end_s]))
+        once, often = (
+            play(part, np.arange(30), s, ground())[-1]
+            for s in ([0.0, end_s], [0.0, *cuts_s, end_s])
+        )
         for name in ("position_m", "until_s", "visited", "count", "stay"):
             assert np.array_equal(getattr(once, name), getattr(often, name)), name
 
@@ -189,7 +226,9 @@ class TestContract:
         for a, b in zip(few, more, strict=True):
             assert np.array_equal(a.position_m, b.position_m[[0, 2]])
             for column in vars(a.indoors()):
-                assert np.array_equal(getattr(a.indoors(), column), getattr(b.indoors(), column)[[0, 2]])
+                assert np.array_equal(
+                    getattr(a.indoors(), column), getattr(b.indoors(), column)[[0, 2]]
+                )
 
     @pytest.mark.parametrize("stop_s", [0.0, 8.3 * HOUR_S])
     def test_a_saved_state_goes_on_to_the_last_bit(self, stop_s, tmp_path):
@@ -211,13 +250,19 @@ class TestPlaces:
             shape = place.buildings.footprint[indoors.building[there]]
             still = np.linalg.norm(state.position_m - state.there.room_m, axis=1)[there] == 0
             assert shapely.contains_xy(shape, state.position_m[there])[still].all()
-            depth_m = shapely.distance(shapely.boundary(shape), shapely.points(state.position_m[there]))
+            depth_m = shapely.distance(
+                shapely.boundary(shape), shapely.points(state.position_m[there])
+            )
             assert indoors.depth_m[there][still] == pytest.approx(depth_m[still])
             assert (indoors.floor[there] < place.premises.floors[indoors.building[there]]).all()
             assert (indoors.depth_m[~there] == 0).all() and (indoors.floor[~there] == 0).all()
 
     def test_shares_of_the_population(self):
-        people = Resident(no_work_share=0.3, work_at_home_share=0.2).start(np.arange(4000), ground()).town.people
+        people = (
+            Resident(no_work_share=0.3, work_at_home_share=0.2)
+            .start(np.arange(4000), ground())
+            .town.people
+        )
         assert people.works.mean() == pytest.approx(0.7, abs=0.03)
         assert people.commutes.mean() == pytest.approx(0.56, abs=0.03)
         assert np.bincount(people.mode) / 4000 == pytest.approx([0.4, 0.2, 0.4], abs=0.03)
@@ -230,7 +275,12 @@ class TestDays:
     def test_nights_are_spent_at_home(self):
         _, states = week()
         people = states[0].town.people
-        at_home = np.array([[here(states[96 * d + q]) == people.home.place for q in range(4, 20)] for d in range(1, 7)])
+        at_home = np.array(
+            [
+                [here(states[96 * d + q]) == people.home.place for q in range(4, 20)]
+                for d in range(1, 7)
+            ]
+        )
         assert at_home.mean() == 1.0  # 01 to 05 h
 
     def test_office_hours_are_spent_at_work(self):
@@ -251,13 +301,16 @@ class TestDays:
             rest = (at >= 0) & (at != people.home.place) & (at != people.work.place)
             arrived_h = state.trip_s[:, 0] / HOUR_S % 24
             assert (venues.opens_h[at[rest]] <= arrived_h[rest]).all()
-            late = (hour - venues.closes_h[at[rest]]) * HOUR_S  # a trip and the shortest stay may end later
+            late = (
+                hour - venues.closes_h[at[rest]]
+            ) * HOUR_S  # a trip and the shortest stay may end later
             assert (late[late < 12 * HOUR_S] < 1800).all()
 
 
 class TestTrips:
     def test_every_trip_begins_another_stay(self):
-        """What is drawn for each stay, as the loss of walls, is new after each trip; visits count the same trips."""
+        """What is drawn for each stay, as the loss of walls, is new after each trip; visits count
+        the same trips."""
         _, states = week()
         trips = [s.count.sum(axis=1) for s in states]
         for a, b, before, after in zip(states, states[1:], trips, trips[1:], strict=False):
@@ -272,13 +325,16 @@ class TestTrips:
         seen = 0
         for state, t_s in zip(states, stops_s, strict=True):
             moving = (state.trip_s[:, 2] < t_s) & (t_s < state.trip_s[:, 3])
-            assert (shapely.distance(streets, shapely.points(state.position_m[moving])) < 1e-6).all()
+            assert (
+                shapely.distance(streets, shapely.points(state.position_m[moving])) < 1e-6
+            ).all()
             seen += moving.sum()
         assert seen > 500
 
 
 class Watched(Resident):
-    """Residents whose free decisions are written down: places known before, and whether the next one is new."""
+    """Residents whose free decisions are written down: places known before, and whether the next
+    one is new."""
 
     def _plan(self, state, row, now_s, unit, ground):
         plan = super()._plan(state, row, now_s, unit, ground)
@@ -314,7 +370,9 @@ def test_exploration_is_refitted_from_what_people_do():
     rho, gamma = refit(np.concatenate(LOG))
     assert rho == pytest.approx(0.6, abs=0.07)
     assert gamma == pytest.approx(0.21, abs=0.05)
-    place, home = np.concatenate(STAYED).T  # free people go elsewhere; where nothing else is open they are at home
+    place, home = np.concatenate(
+        STAYED
+    ).T  # free people go elsewhere; where nothing else is open they are at home
     assert np.array_equal(place, home) and len(place) > 0
 
 
@@ -330,13 +388,16 @@ class TestRefused:
 
 class TestSpots:
     def test_they_are_uniform_in_the_disc_inside_the_building(self):
-        """Mean distance 2 R / 3 from a room that is R or more from the facade; wider, inside disc and building."""
+        """Mean distance 2 R / 3 from a room that is R or more from the facade; wider, inside disc
+        and building."""
         place = ground()
         town = Resident().start(np.arange(400), place).town
         room, moment = town.people.home, np.arange(400)
         deep = np.flatnonzero(room.depth_m > 3.0)
         owner, item = (a.ravel() for a in np.meshgrid(deep, np.arange(200)))
-        drawn = rooms(town.venues, room.place[owner], town.spots, "spot", owner, item, room.room_m[owner], 3.0)
+        drawn = rooms(
+            town.venues, room.place[owner], town.spots, "spot", owner, item, room.room_m[owner], 3.0
+        )
         away_m = np.linalg.norm(drawn.room_m - room.room_m[owner], axis=1)
         assert away_m.max() <= 3.0 and away_m.mean() == pytest.approx(2.0, abs=0.02)
         assert np.mean(away_m <= 1.5) == pytest.approx(0.25, abs=0.01)
@@ -347,7 +408,9 @@ class TestSpots:
 
     def test_people_change_them_every_half_hour_of_a_stay_and_nothing_else(self):
         place, stops_s = ground(), 300.0 * np.arange(2 * 288 + 1)
-        still, moving = (play(Resident(stay_radius_m=r), np.arange(30), stops_s, place) for r in (0.0, 8.0))
+        still, moving = (
+            play(Resident(stay_radius_m=r), np.arange(30), stops_s, place) for r in (0.0, 8.0)
+        )
         spots = []
         for a, b in zip(still, moving, strict=True):
             for name in ("until_s", "trip_s", "visited", "count", "stay"):
@@ -371,19 +434,26 @@ class TestSpots:
             assert np.array_equal((c == d).all(axis=1)[stays], same[stays])
 
     def test_the_clock_wakes_when_a_spot_changes(self):
-        """With spots within half an hour, though no UE travels; without them at the end of a stay."""
+        """With spots within half an hour, though no UE travels; without them at the end of a
+        stay."""
         now_s, wake_s = 2 * HOUR_S, {}
         for radius_m in (0.0, 8.0):
             part, place = Resident(stay_radius_m=radius_m), ground()
             state = play(part, np.arange(5), [0.0, now_s], place)[-1]
             wake_s[radius_m] = part.wake_s(state, now_s, place)
-            assert np.array_equal(state.position_m == state.there.room_m, np.full((5, 2), radius_m == 0))
+            assert np.array_equal(
+                state.position_m == state.there.room_m, np.full((5, 2), radius_m == 0)
+            )
         assert now_s < wake_s[8.0] <= now_s + 1800 < wake_s[0.0] == state.until_s.min()
-        before, after = (part.advance(state, now_s, wake_s[8.0] + d, place)[0] for d in (-0.01, 0.01))
+        before, after = (
+            part.advance(state, now_s, wake_s[8.0] + d, place)[0] for d in (-0.01, 0.01)
+        )
         assert np.array_equal(before.position_m, state.position_m)
         assert (after.position_m != state.position_m).any()
 
-    @pytest.mark.parametrize(("radius_m", "says"), [(-1.0, "greater than"), (1e4, "less than"), (np.nan, "finite")])
+    @pytest.mark.parametrize(
+        ("radius_m", "says"), [(-1.0, "greater than"), (1e4, "less than"), (np.nan, "finite")]
+    )
     def test_bad_radii_are_refused(self, radius_m, says):
         with pytest.raises(ValueError, match=says):
             Resident(stay_radius_m=radius_m)

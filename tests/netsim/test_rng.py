@@ -15,7 +15,8 @@ DRAWS = ("uniform", "normal", "exponential")
 
 
 def numpy_words(rng, what, owner, item, count):
-    """What numpy's own Philox gives for the counter (0, item, round, owner), from nothing of ours but the key."""
+    """What numpy's own Philox gives for the counter (0, item, round, owner), from nothing of ours
+    but the key."""
     counter = np.array([0, item % 2**64, rng.round, owner % 2**64], dtype=np.uint64)
     key = np.array(_key(rng.seed, rng.purpose, what), dtype=np.uint64)
     return np.random.Philox(key=key, counter=counter).random_raw(count)
@@ -39,14 +40,20 @@ class TestWords:
         rng = Streams(5).at("words", 2**40)
         owner = np.array([0, 1, 2, 4096 * 999_999 + 17, 2**62, -1, -12345])
         item = np.array([0, 7, 2**35, 86_400_000, 1, -3, 2**63 - 1])
-        expected = [numpy_words(rng, "w", int(o), int(i), count) for o, i in zip(owner, item, strict=True)]
+        expected = [
+            numpy_words(rng, "w", int(o), int(i), count) for o, i in zip(owner, item, strict=True)
+        ]
         np.testing.assert_array_equal(rng._words("w", owner, count, item), expected)
 
     @settings(max_examples=30, deadline=None)
     @given(
-        seed=st.integers(0, 2**63 - 1), owner=st.integers(-(2**63), 2**63 - 1), item=st.integers(-(2**63), 2**63 - 1),
-        round_=st.integers(0, 2**63 - 1), count=st.integers(1, 2 * _LONG_ROW), compiled=st.booleans(),
-    )  # fmt: skip
+        seed=st.integers(0, 2**63 - 1),
+        owner=st.integers(-(2**63), 2**63 - 1),
+        item=st.integers(-(2**63), 2**63 - 1),
+        round_=st.integers(0, 2**63 - 1),
+        count=st.integers(1, 2 * _LONG_ROW),
+        compiled=st.booleans(),
+    )
     def test_equal_numpys_philox_everywhere(self, seed, owner, item, round_, count, compiled):
         rng = Streams(seed).at("any", round_)
         with pytest.MonkeyPatch.context() as patch:
@@ -61,7 +68,9 @@ class TestIndependenceOfOthers:
     def test_a_longer_draw_starts_with_the_shorter_one(self, draw, short):
         draw = getattr(RNG, draw)
         for long in (short + 1, _LONG_ROW, 4 * _LONG_ROW):
-            np.testing.assert_array_equal(draw("p", [5, 6], (long,))[:, :short], draw("p", [5, 6], (short,)))
+            np.testing.assert_array_equal(
+                draw("p", [5, 6], (long,))[:, :short], draw("p", [5, 6], (short,))
+            )
 
     @pytest.mark.parametrize("count", [2, _LONG_ROW])
     def test_adding_owners_shifts_nobody(self, count):
@@ -78,10 +87,13 @@ class TestIndependenceOfOthers:
         reference = RNG.uniform("what", owner, (4,))
         np.testing.assert_array_equal(same.uniform("what", owner, (4,)), reference)
         others = [
-            same.uniform("hwat", owner, (4,)), Rng(11, "other", 3).uniform("what", owner, (4,)),
-            Rng(12, "tests", 3).uniform("what", owner, (4,)), Rng(11, "tests", 4).uniform("what", owner, (4,)),
-            RNG.uniform("what", owner, (4,), item=1), RNG.uniform("what", owner + 4, (4,)),
-        ]  # fmt: skip
+            same.uniform("hwat", owner, (4,)),
+            Rng(11, "other", 3).uniform("what", owner, (4,)),
+            Rng(12, "tests", 3).uniform("what", owner, (4,)),
+            Rng(11, "tests", 4).uniform("what", owner, (4,)),
+            RNG.uniform("what", owner, (4,), item=1),
+            RNG.uniform("what", owner + 4, (4,)),
+        ]
         assert not np.intersect1d(reference, np.concatenate(others)).size
         a = Rng(1, "ab", 0).uniform("c", [0], (4,))
         assert not np.intersect1d(a, Rng(1, "a", 0).uniform("bc", [0], (4,))).size
@@ -103,7 +115,9 @@ class TestLaws:
 
     def test_uniform_never_touches_its_ends(self, monkeypatch):
         for word, inside in ((0, 2.0**-54), (2**64 - 1, 1 - 2.0**-54)):
-            monkeypatch.setattr(Rng, "_words", lambda *a, w=word: np.full((1, 1), w, dtype=np.uint64))
+            monkeypatch.setattr(
+                Rng, "_words", lambda *a, w=word: np.full((1, 1), w, dtype=np.uint64)
+            )
             value = RNG.uniform("u", [0])[0]
             assert 0 < value < 1
             assert value == pytest.approx(inside, abs=2.0**-53)
@@ -129,7 +143,9 @@ class TestLaws:
 
 
 def test_every_pair_has_a_number_of_its_own_and_comes_back():
-    ue, model = (a.ravel() for a in np.meshgrid([0, 1, 2, 99_999], [0, 1, MAX_STATIONS - 1], indexing="ij"))
+    ue, model = (
+        a.ravel() for a in np.meshgrid([0, 1, 2, 99_999], [0, 1, MAX_STATIONS - 1], indexing="ij")
+    )
     row = row_id(ue, model)
     assert len(np.unique(row)) == len(ue)
     np.testing.assert_array_equal(ue_and_model(row), (ue, model))

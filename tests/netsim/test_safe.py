@@ -1,4 +1,5 @@
-"""Files from a person: devices, pipes, sizes and impossible names are one line and exit code 2, at once."""
+"""Files from a person: devices, pipes, sizes and impossible names are one line and exit code 2, at
+once."""
 
 import os
 import shutil
@@ -20,9 +21,13 @@ def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert content(tmp_path / "f", 3) == b"abc" == content(tmp_path / "link", 3)
     for path, words in (
-        (tmp_path / "pipe", "no regular file"), (Path("/dev/zero"), "no regular file"), (tmp_path, "is a folder"),
-        (tmp_path / "none", "No such file"), (tmp_path / LONG, "name too long"), ("a\0b", "no name of a file"),
-    ):  # fmt: skip
+        (tmp_path / "pipe", "no regular file"),
+        (Path("/dev/zero"), "no regular file"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "none", "No such file"),
+        (tmp_path / LONG, "name too long"),
+        ("a\0b", "no name of a file"),
+    ):
         with pytest.raises(OSError) as error:
             opened(path, 10)
         assert words in error.value.strerror
@@ -39,7 +44,12 @@ def test_no_more_is_read_than_asked_for(tmp_path):
     if endless.exists() and endless.read_bytes():
         with pytest.raises(OSError, match="larger than 1 bytes"):
             content(endless, 1)
-    assert [size_text(n) for n in (200, 2**10, 50 * 2**20, 4 * 2**30)] == ["200 bytes", "1 KiB", "50 MiB", "4 GiB"]
+    assert [size_text(n) for n in (200, 2**10, 50 * 2**20, 4 * 2**30)] == [
+        "200 bytes",
+        "1 KiB",
+        "50 MiB",
+        "4 GiB",
+    ]
 
 
 def test_a_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
@@ -85,11 +95,18 @@ CITY = ["--set", "world.city={kind: footprints, file: %s}"]
 POLICY = ["--set", "power={kind: ddpg, policy: %s}"]
 IMAGES = ["--set", "learning.data.folder=%s"]
 PLACES = {
-    "scenario": ["run", "%s"], "validated": ["validate", "%s.yaml"], "trace": ["inspect", "%s"],
-    "replay": ["replay", "%s"], "cells": ["run", "town", *CELLS], "city": ["run", "town", *CITY],
-    "policy": ["run", "town", *POLICY], "report": ["report", "%s"], "claims": ["claims", "--file", "%s"],
-    "kept": ["claims", "--keep", "%s"], "stations": ["replay", "TRACE", "--base-stations", "%s"],
-}  # fmt: skip
+    "scenario": ["run", "%s"],
+    "validated": ["validate", "%s.yaml"],
+    "trace": ["inspect", "%s"],
+    "replay": ["replay", "%s"],
+    "cells": ["run", "town", *CELLS],
+    "city": ["run", "town", *CITY],
+    "policy": ["run", "town", *POLICY],
+    "report": ["report", "%s"],
+    "claims": ["claims", "--file", "%s"],
+    "kept": ["claims", "--keep", "%s"],
+    "stations": ["replay", "TRACE", "--base-stations", "%s"],
+}
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -121,7 +138,8 @@ def test_an_impossible_name_for_results_is_one_line(tmp_path, capsys):
 
 
 def test_a_part_goes_unless_a_process_writes_it(tmp_path):
-    """Right after a kill, too: the lock of a part ends with its process, however young the part is."""
+    """Right after a kill, too: the lock of a part ends with its process, however young the part
+    is."""
     left = tmp_path / f"page.html.{'0' * 16}.part"
     left.write_text("half")
     with safe.replacing(tmp_path / "page.html") as file:

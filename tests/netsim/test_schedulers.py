@@ -54,7 +54,8 @@ class Divided(NoDownlink, Oma):
 
 
 def cohort(gain, power=1.0, ready_s=0.0, rows=1):
-    """UEs of one cell, or as many cells as gain has columns; each is served by the one that hears it best."""
+    """UEs of one cell, or as many cells as gain has columns; each is served by the one that hears
+    it best."""
     gain = np.asarray(gain, dtype=float)
     gain = gain[:, None] if gain.ndim == 1 else gain
     n = len(gain)
@@ -63,16 +64,27 @@ def cohort(gain, power=1.0, ready_s=0.0, rows=1):
         return np.broadcast_to(np.asarray(value), n).copy()
 
     return Cohort(
-        np.arange(n), gain.argmax(axis=1), gain, None, each(float(1) * power), each(rows).astype(int),
-        np.full(n, inf), each(1.0 * np.asarray(ready_s)), np.zeros(n),
-    )  # fmt: skip
+        np.arange(n),
+        gain.argmax(axis=1),
+        gain,
+        None,
+        each(float(1) * power),
+        each(rows).astype(int),
+        np.full(n, inf),
+        each(1.0 * np.asarray(ready_s)),
+        np.zeros(n),
+    )
 
 
 def sent_by(uplink, c, scheduler, payload=MBIT, look=None, seed=1, n_ue=None, **interface):
     air = EventUplink(
-        simpy.Environment(), uplink, n_ue or len(c.ue), Streams(seed), AirInterface(scheduler=scheduler, **interface),
+        simpy.Environment(),
+        uplink,
+        n_ue or len(c.ue),
+        Streams(seed),
+        AirInterface(scheduler=scheduler, **interface),
         look,
-    )  # fmt: skip
+    )
     return air.env.run(air.submit(c, payload))
 
 
@@ -86,10 +98,27 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
     serving, received_w = rng.integers(0, 3, n), rng.uniform(0.1, 10, n)
     nobody = Senders(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0))
     received_w[rng.uniform(size=n) < 0.2] = 0.0
-    no, yes, rate_bps = np.zeros(n, dtype=bool), np.ones(n, dtype=bool), np.log2(1 + received_w) * 1e6
-    q = Queue(np.arange(n), serving, np.ones(n), received_w, rate_bps, no, np.zeros(n), yes, np.zeros(n), nobody)
+    no, yes, rate_bps = (
+        np.zeros(n, dtype=bool),
+        np.ones(n, dtype=bool),
+        np.log2(1 + received_w) * 1e6,
+    )
+    q = Queue(
+        np.arange(n),
+        serving,
+        np.ones(n),
+        received_w,
+        rate_bps,
+        no,
+        np.zeros(n),
+        yes,
+        np.zeros(n),
+        nobody,
+    )
     sends, _, state = part.grants(q, 0.0, part.start(n))
-    again, _, _ = part.grants(replace(q, sends=sends, rate_bps=rate_bps * sends), 1e-3, state)  # within the slot
+    again, _, _ = part.grants(
+        replace(q, sends=sends, rate_bps=rate_bps * sends), 1e-3, state
+    )  # within the slot
     assert np.array_equal(again, sends)
     for cell in np.unique(q.serving):
         mine, able = sends[q.serving == cell], rate_bps[q.serving == cell] > 0
@@ -99,7 +128,9 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
 
 def test_ues_of_a_group_start_together():
     found = sent_by(Superposed(), cohort([80.0, 40.0, 4.0, 2.0]), Groups(size=2))
-    starts = [set(np.flatnonzero(found.granted_s == t).tolist()) for t in np.unique(found.granted_s)]
+    starts = [
+        set(np.flatnonzero(found.granted_s == t).tolist()) for t in np.unique(found.granted_s)
+    ]
     assert starts == [{0, 1}, {2, 3}]
     first, then = (sorted(group) for group in starts)
     weak = [80.0, 40.0, 4.0, 2.0][first[1]]
@@ -119,12 +150,18 @@ def test_the_cheapest_bits_go_first():
 
 
 def test_who_comes_within_a_slot_waits_for_the_next():
-    late = sent_by(Superposed(), cohort([1.0, 1.0, 1.0], ready_s=[0.0, 0.25, 0.26]), RoundRobin(slot_s=0.1))
+    late = sent_by(
+        Superposed(), cohort([1.0, 1.0, 1.0], ready_s=[0.0, 0.25, 0.26]), RoundRobin(slot_s=0.1)
+    )
     np.testing.assert_allclose(late.granted_s, [0.0, 0.3, 0.4])
-    gain = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])  # what happens in another cell changes nothing
+    gain = np.array(
+        [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    )  # what happens in another cell changes nothing
     beside = sent_by(Superposed(), cohort(gain, ready_s=[0.0, 0.25, 0.15]), RoundRobin(slot_s=0.1))
     np.testing.assert_allclose(beside.granted_s, [0.0, 0.3, 0.15])
-    coarse = sent_by(Superposed(), cohort([1.0, 1.0], ready_s=[0.0, 0.25]), RoundRobin(slot_s=0.1), step_s=0.04)
+    coarse = sent_by(
+        Superposed(), cohort([1.0, 1.0], ready_s=[0.0, 0.25]), RoundRobin(slot_s=0.1), step_s=0.04
+    )
     np.testing.assert_allclose(coarse.granted_s, [0.0, 0.32])
 
 
@@ -142,7 +179,8 @@ WITHOUT_RATE = {  # gains at two base stations, and power
     "no gain": (0.0, 0.0, 1.0),
     "drowned": (3000.0, 0.0, 1e-3),
 }
-"""UEs of the first cell that get no rate, in the last case beside one of another cell, received there with 50."""
+"""UEs of the first cell that get no rate, in the last case beside one of another cell, received
+there with 50."""
 
 
 @pytest.mark.parametrize("link_adaptation", ["change", "grant"])
@@ -150,71 +188,128 @@ WITHOUT_RATE = {  # gains at two base stations, and power
 @pytest.mark.parametrize("case", WITHOUT_RATE)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adaptation):
-    """It asks first, and others end as if it were not there; a drowned one sends when the interference has ended."""
+    """It asks first, and others end as if it were not there; a drowned one sends when the
+    interference has ended."""
     *weak, power = WITHOUT_RATE[case]
-    gain, powers = np.array([weak, [510.0, 0.0], [400.0, 0.0], [50.0, 100.0]]), np.array([power, 1.0, 1.0, 1.0])
+    gain, powers = (
+        np.array([weak, [510.0, 0.0], [400.0, 0.0], [50.0, 100.0]]),
+        np.array([power, 1.0, 1.0, 1.0]),
+    )
     everybody = cohort(gain, powers, [0.0, 0.02, 0.05, 0.0], [1, 1, 2, 8])
     everybody.serving[0] = 0
     uplink, part = Superposed(rate=FLOOR), SCHEDULERS.parts[kind]()
 
     def play(c):
-        look = None if block_s is None else lambda ue, round_: SeenLinks(everybody.serving[ue], gain[ue], None)
+        look = (
+            None
+            if block_s is None
+            else lambda ue, round_: SeenLinks(everybody.serving[ue], gain[ue], None)
+        )
         return sent_by(
-            uplink, c, part, look=look, n_ue=4, block_s=block_s, retransmissions=10, link_adaptation=link_adaptation
+            uplink,
+            c,
+            part,
+            look=look,
+            n_ue=4,
+            block_s=block_s,
+            retransmissions=10,
+            link_adaptation=link_adaptation,
         )
 
     found, others = play(everybody), play(everybody.select(np.arange(1, 4)))
     for name in ("ended_s", "granted_s", "delay_s", "airtime_s", "energy_j", "sinr"):
-        np.testing.assert_allclose(getattr(found, name)[1:], getattr(others, name), rtol=1e-12, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(found, name)[1:], getattr(others, name), rtol=1e-12, err_msg=name
+        )
     assert found.fate[1:].tolist() == [Fate.ARRIVED] * 3
     long_s = others.ended_s[2]
     if case == "drowned":
         assert found.fate[0] == Fate.ARRIVED and found.granted_s[0] == pytest.approx(long_s)
-        assert found.airtime_s[0] == pytest.approx(0.5) and found.delay_s[0] == pytest.approx(long_s + 0.5)
+        assert found.airtime_s[0] == pytest.approx(0.5) and found.delay_s[0] == pytest.approx(
+            long_s + 0.5
+        )
     else:
-        assert found.fate[0] == Fate.UNDECODED and found.energy_j[0] == 0 and np.isnan(found.granted_s[0])
+        assert (
+            found.fate[0] == Fate.UNDECODED
+            and found.energy_j[0] == 0
+            and np.isnan(found.granted_s[0])
+        )
         assert block_s or kind == "groups" or found.ended_s[0] == 0.0
 
 
 def test_a_turn_that_is_refused_goes_to_the_next_who_gets_a_rate():
-    """Of three UEs of a cell that ask at once the first two, by every rule, are drowned: the third sends."""
+    """Of three UEs of a cell that ask at once the first two, by every rule, are drowned: the third
+    sends."""
     gain = np.array([[3000.0, 0.0], [2990.0, 0.0], [510.0, 0.0], [50.0, 100.0]])
     c = cohort(gain, np.array([1e-3, 1e-3, 1.0, 1.0]), rows=[1, 1, 1, 4])
     for part in (RoundRobin(), ProportionalFair(), EnergyAware(), Groups(size=1)):
         found = sent_by(Superposed(rate=FLOOR), c, part)
-        assert found.granted_s[2] == 0.0 and found.ended_s[2] == pytest.approx(1 / log2(1 + 510 / 51))
-        assert (found.granted_s[:2] >= found.ended_s[3]).all() and (found.fate == Fate.ARRIVED).all()
+        assert found.granted_s[2] == 0.0 and found.ended_s[2] == pytest.approx(
+            1 / log2(1 + 510 / 51)
+        )
+        assert (found.granted_s[:2] >= found.ended_s[3]).all() and (
+            found.fate == Fate.ARRIVED
+        ).all()
 
 
 def test_a_group_whose_signals_drown_each_other_lets_the_next_begin():
-    """12 and 10 (noise 1) are below 3 dB together, 8 and 2.2 above: these send, and the first two are lost."""
+    """12 and 10 (noise 1) are below 3 dB together, 8 and 2.2 above: these send, and the first two
+    are lost."""
     rate = LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=3.0)
     found = sent_by(Superposed(rate=rate), cohort([12.0, 10.0, 8.0, 2.2]), Groups(size=2))
-    assert found.granted_s[2:].tolist() == [0.0, 0.0] and found.fate[2:].tolist() == [Fate.ARRIVED] * 2
-    assert found.fate[:2].tolist() == [Fate.UNDECODED] * 2 and found.ended_s[0] == found.ended_s[2:].max()
+    assert (
+        found.granted_s[2:].tolist() == [0.0, 0.0] and found.fate[2:].tolist() == [Fate.ARRIVED] * 2
+    )
+    assert (
+        found.fate[:2].tolist() == [Fate.UNDECODED] * 2
+        and found.ended_s[0] == found.ended_s[2:].max()
+    )
 
 
 def test_a_group_that_is_not_decoded_lets_the_next_begin_with_it():
-    """SINR 3 is too low for a symbol error rate of 5 %, also of the first group: nobody waits for the next event."""
+    """SINR 3 is too low for a symbol error rate of 5 %, also of the first group: nobody waits for
+    the next event."""
     found = sent_by(Superposed(max_ser=0.05), cohort([3.0, 2.0, 1.0]), Groups(size=1))
     assert found.granted_s.tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("time_constant_s", [0.3, 2.0])
 def test_the_mean_rate_follows_its_equation(time_constant_s):
-    """dR/dt = (r - R) / T, in steps of 0.1 ms, of UEs that send, end between two questions, and are away."""
+    """dR/dt = (r - R) / T, in steps of 0.1 ms, of UEs that send, end between two questions, and are
+    away."""
     part = ProportionalFair(time_constant_s=time_constant_s)
     state, slow, now_s, step_s = part.start(3), np.zeros(3), 0.0, 1e-4
     none = cohort([]).ue
-    plan = [(0.25, {0: (4e6, 0.25)}), (0.75, {1: (1e6, 0.6)}), (1.0, {}), (1.5, {0: (2e6, 1.5), 2: (3e6, 1.1)})]
+    plan = [
+        (0.25, {0: (4e6, 0.25)}),
+        (0.75, {1: (1e6, 0.6)}),
+        (1.0, {}),
+        (1.5, {0: (2e6, 1.5), 2: (3e6, 1.1)}),
+    ]
     for asked_s, sends in plan:
         for at_s in np.arange(now_s, asked_s - step_s / 2, step_s):
-            rate = np.array([sends.get(u, (0.0, 0.0))[0] * (at_s < sends.get(u, (0, 0))[1] - 1e-9) for u in range(3)])
+            rate = np.array(
+                [
+                    sends.get(u, (0.0, 0.0))[0] * (at_s < sends.get(u, (0, 0))[1] - 1e-9)
+                    for u in range(3)
+                ]
+            )
             slow += (rate - slow) * step_s / time_constant_s
         ue = np.array(list(sends), dtype=int)
         rate_bps, until_s = np.array([sends[u] for u in ue.tolist()]).reshape(-1, 2).T
         empty = np.zeros(0)
-        q = Queue(none, none, empty, empty, empty, empty > 0, empty, empty > 0, empty, Senders(ue, rate_bps, until_s))
+        q = Queue(
+            none,
+            none,
+            empty,
+            empty,
+            empty,
+            empty > 0,
+            empty,
+            empty > 0,
+            empty,
+            Senders(ue, rate_bps, until_s),
+        )
         state, now_s = part.grants(q, asked_s, state).state, asked_s
         np.testing.assert_allclose(state.mean_bps, slow, rtol=1e-3)
     assert (state.mean_bps > 1e4).all()
@@ -222,12 +317,15 @@ def test_the_mean_rate_follows_its_equation(time_constant_s):
 
 @pytest.mark.parametrize(("faded", "first"), [(1.0, 0), (0.2, 1)])
 def test_the_highest_multiple_of_the_mean_goes_first(faded, first):
-    """Means of 1 and 0.4 Mbit/s, rates of 2 and 1: multiples 2 and 2.5; but 10 and 2.5 where the first has faded."""
+    """Means of 1 and 0.4 Mbit/s, rates of 2 and 1: multiples 2 and 2.5; but 10 and 2.5 where the
+    first has faded."""
     part, zero = ProportionalFair(), np.zeros(2)
     state = replace(part.start(2), mean_bps=np.array([faded * 1e6, 0.4e6]))
     rate_bps, no = np.array([2e6, 1e6]), np.zeros(2, dtype=bool)
     nobody = Senders(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0))
-    q = Queue(np.arange(2), np.zeros(2, dtype=int), zero, zero, rate_bps, no, zero, ~no, zero, nobody)
+    q = Queue(
+        np.arange(2), np.zeros(2, dtype=int), zero, zero, rate_bps, no, zero, ~no, zero, nobody
+    )
     assert part.grants(q, 0.0, state).sends.tolist() == [first == 1, first == 0]
 
 
@@ -242,11 +340,14 @@ def mean_and_error(play, seeds):
 
 
 def test_one_at_a_time_waits_as_m_d_1():
-    """Poisson arrivals of equal updates, load 0.6: mean wait rho / (2 mu (1 - rho)) = 0.75 of a service (1 s)."""
+    """Poisson arrivals of equal updates, load 0.6: mean wait rho / (2 mu (1 - rho)) = 0.75 of a
+    service (1 s)."""
     n, load = 300, 0.6
 
     def play(seed):
-        found = sent_by(Superposed(), cohort(np.ones(n), ready_s=arrivals_s(seed, n, load)), Groups(size=1))
+        found = sent_by(
+            Superposed(), cohort(np.ones(n), ready_s=arrivals_s(seed, n, load)), Groups(size=1)
+        )
         wait_s = found.granted_s - found.ready_s
         np.testing.assert_allclose(found.airtime_s, 1.0)
         return wait_s[50:].mean()
@@ -256,7 +357,8 @@ def test_one_at_a_time_waits_as_m_d_1():
 
 
 def test_equal_shares_take_as_long_as_m_g_1_ps():
-    """Processor sharing: mean time in the system is service / (1 - rho), whatever the law of the service."""
+    """Processor sharing: mean time in the system is service / (1 - rho), whatever the law of the
+    service."""
     n, load = 300, 0.5
 
     def play(seed):
@@ -277,12 +379,18 @@ SLOT_S, BLOCK_S, T_S = 1 / 64, 1 / 8, 0.5
 
 
 def drawn(seed):
-    """A burst of short uploads: pauses (n, k) before each, rows of each, and serving cells and gains by block."""
+    """A burst of short uploads: pauses (n, k) before each, rows of each, and serving cells and
+    gains by block."""
     rng = np.random.default_rng(seed)
     n, k, blocks = int(rng.integers(2, 6)), 5, 400
     serving = np.repeat(rng.integers(0, 2, (blocks // 4, n)), 4, axis=0)
     serving[rng.uniform(size=serving.shape) < 0.03] = -1  # no cell
-    return rng.exponential(0.15, (n, k)), rng.integers(1, 12, (n, k)), serving, rng.exponential(6.0, (blocks, n, 2))
+    return (
+        rng.exponential(0.15, (n, k)),
+        rng.integers(1, 12, (n, k)),
+        serving,
+        rng.exponential(6.0, (blocks, n, 2)),
+    )
 
 
 def played(seed):
@@ -290,10 +398,15 @@ def played(seed):
     pause_s, rows, serving, gain = drawn(seed)
     block = lambda: int(air.env.now // BLOCK_S)  # noqa: E731
     air = EventUplink(
-        simpy.Environment(), Superposed(interference="none"), len(rows), Streams(1),
-        AirInterface(scheduler=ProportionalFair(slot_s=SLOT_S, time_constant_s=T_S), block_s=BLOCK_S),
+        simpy.Environment(),
+        Superposed(interference="none"),
+        len(rows),
+        Streams(1),
+        AirInterface(
+            scheduler=ProportionalFair(slot_s=SLOT_S, time_constant_s=T_S), block_s=BLOCK_S
+        ),
         look=lambda ue, round_: SeenLinks(serving[block(), ue], gain[block(), ue], None),
-    )  # fmt: skip
+    )
     found = {}
 
     def live(u):
@@ -312,19 +425,30 @@ def played(seed):
 
 
 class Slowly:
-    """The same, moment by moment: all that anybody ever sent is kept, and every average is its integral."""
+    """The same, moment by moment: all that anybody ever sent is kept, and every average is its
+    integral."""
 
     def __init__(self, seed):
         self.pause_s, self.rows, self.serving, self.gain = drawn(seed)
         n, self.now_s, self.found = len(self.rows), 0.0, {}
         self.comes_s, self.number = {u: self.pause_s[u, 0] for u in range(n)}, [0] * n
-        self.left, self.block, self.cell, self.rate, self.granted_s, self.holder = {}, {}, {}, {}, {}, {}
+        self.left, self.block, self.cell, self.rate, self.granted_s, self.holder = (
+            {},
+            {},
+            {},
+            {},
+            {},
+            {},
+        )
         self.sent = {u: [] for u in range(n)}
         while self.comes_s or self.left:
             self.step()
 
     def mean_bps(self, u):
-        return sum(r * (np.exp((b - self.now_s) / T_S) - np.exp((a - self.now_s) / T_S)) for a, b, r in self.sent[u])
+        return sum(
+            r * (np.exp((b - self.now_s) / T_S) - np.exp((a - self.now_s) / T_S))
+            for a, b, r in self.sent[u]
+        )
 
     def step(self):
         ends_s = {u: self.now_s + self.left[u] / self.rate[u] for u in self.holder.values()}
@@ -347,7 +471,9 @@ class Slowly:
             mine = [u for u in sorted(self.left) if self.cell[u] == c]
             if mine and (then_s % SLOT_S == 0 or c not in self.holder):
                 mean = {u: self.mean_bps(u) for u in mine}
-                self.holder[c] = max(mine, key=lambda u: self.rate[u] / mean[u] if mean[u] > 0 else inf)
+                self.holder[c] = max(
+                    mine, key=lambda u: self.rate[u] / mean[u] if mean[u] > 0 else inf
+                )
                 self.granted_s.setdefault(self.holder[c], then_s)
 
     def look(self, u):
@@ -370,12 +496,15 @@ class Slowly:
 
 
 def test_proportional_fair_is_that_of_a_slow_one():
-    """30 random bursts of short uploads, of UEs that end, are handed over, or have no cell and come back."""
+    """30 random bursts of short uploads, of UEs that end, are handed over, or have no cell and come
+    back."""
     for seed in range(30):
         fast, slow = played(seed), Slowly(seed).found
         assert fast.keys() == slow.keys()
         for key, times_s in slow.items():
-            np.testing.assert_allclose(fast[key], times_s, rtol=0, atol=1e-8, err_msg=f"{seed}: {key}")
+            np.testing.assert_allclose(
+                fast[key], times_s, rtol=0, atol=1e-8, err_msg=f"{seed}: {key}"
+            )
 
 
 @pytest.mark.parametrize(("slot_s", "every_s"), [(0.1, 0.3), (0.1, 0.7), (0.01, 0.07)])

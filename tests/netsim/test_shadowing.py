@@ -23,21 +23,30 @@ def forty():
 
 class TestCorrelated:
     def test_every_position_has_the_same_variance(self):
-        """On, between and in the middle of grid points; 3,000 small fields, so 1.3 % of noise each."""
-        law = Correlated(decorrelation_m=250.0).field(Area(0.0, 0.0, 25.0, 25.0), np.arange(3000), RNG)
+        """On, between and in the middle of grid points; 3,000 small fields, so 1.3 % of noise
+        each."""
+        law = Correlated(decorrelation_m=250.0).field(
+            Area(0.0, 0.0, 25.0, 25.0), np.arange(3000), RNG
+        )
         at_m = np.array([[0.0, 0.0], [12.5, 0.0], [12.5, 12.5], [5.0, 20.0]])
         np.testing.assert_allclose(law(at_m).std(axis=1), 6.0, rtol=0.04)
 
     def test_decorrelation_distance(self):
-        """Two random positions at the stated distance correlate by 1/e, whatever the grid; 120 fields."""
+        """Two random positions at the stated distance correlate by 1/e, whatever the grid; 120
+        fields."""
         lag_m, rho = np.arange(40.0, 62.0, 2.0), 0.0
-        a_m = Area(-400.0, 300.0, 1400.0, 1600.0).sample(np.random.default_rng(0).uniform(size=(8000, 2)))
+        a_m = Area(-400.0, 300.0, 1400.0, 1600.0).sample(
+            np.random.default_rng(0).uniform(size=(8000, 2))
+        )
         angle = np.random.default_rng(1).uniform(0, 2 * np.pi, 8000)
         way = np.stack([np.cos(angle), np.sin(angle)], axis=1)
         for seed in range(3):
             law = Correlated().field(AREA, np.arange(40), Streams(seed).at("shadowing"))
             here_db = law(a_m)
-            rho = rho + np.array([(here_db * law(a_m + lag * way)).mean() for lag in lag_m]) / 36.0 / 3
+            rho = (
+                rho
+                + np.array([(here_db * law(a_m + lag * way)).mean() for lag in lag_m]) / 36.0 / 3
+            )
         assert np.interp(-np.exp(-1), -rho, lag_m) == pytest.approx(50.0, rel=0.05)
 
     def test_far_positions_are_uncorrelated(self, forty):

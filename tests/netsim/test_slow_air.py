@@ -1,4 +1,5 @@
-"""Uploads as events against the same rules upload by upload (`slow_air.py`), over scenarios that a seed draws."""
+"""Uploads as events against the same rules upload by upload (`slow_air.py`), over scenarios that a
+seed draws."""
 
 from collections import Counter
 from itertools import product
@@ -31,7 +32,11 @@ class Scenario:
         self.step_s = pick(None, None, 1 / 32)
         self.tries, self.per_s, self.size = pick(0, 1, 3), pick(0.0, 0.0, 0.3), pick(1, 2, 3)
         self.uplink_deadline_s, self.round_deadline_s = pick(None, 2.5), pick(inf, 3.0)
-        self.n_ue, self.n_bs, self.antennas = int(rng.integers(2, 9)), int(rng.integers(1, 4)), pick(None, 2)
+        self.n_ue, self.n_bs, self.antennas = (
+            int(rng.integers(2, 9)),
+            int(rng.integers(1, 4)),
+            pick(None, 2),
+        )
         self.battery = pick(False, True)
         self.uplink = self.draw_uplink(pick)
         self.draw_links()
@@ -45,16 +50,30 @@ class Scenario:
         self.waves = [(0.0, first), (0.1875, second), (4.0, np.ones(n, dtype=bool))]
 
     def draw_uplink(self, pick):
-        rate = pick(Shannon(), LinkAdaptation(), LinkAdaptation(attenuation=0.7, max_bps_per_hz=3.0, min_sinr_db=0.0))
+        rate = pick(
+            Shannon(),
+            LinkAdaptation(),
+            LinkAdaptation(attenuation=0.7, max_bps_per_hz=3.0, min_sinr_db=0.0),
+        )
         more = {"bandwidth_hz": BAND_HZ, "noise_w": NOISE_W, "norm_bound": 1.0, "rate": rate}
-        more |= {"max_ser": pick(None, None, 0.2), "interference": pick("all", "all", "intra", "none")}
+        more |= {
+            "max_ser": pick(None, None, 0.2),
+            "interference": pick("all", "all", "intra", "none"),
+        }
         more |= {"deadline_s": self.uplink_deadline_s}
-        return pick(Noma, Oma)(**more) if pick(True, False) else Noma(sic_residual=pick(0.0, 0.1, 1.0), **more)
+        return (
+            pick(Noma, Oma)(**more)
+            if pick(True, False)
+            else Noma(sic_residual=pick(0.0, 0.1, 1.0), **more)
+        )
 
     def draw_links(self):
-        """Cells (blocks, n_ue) and gains (blocks, n_ue, n_bs), some of them far too low; NaN without a cell."""
+        """Cells (blocks, n_ue) and gains (blocks, n_ue, n_bs), some of them far too low; NaN
+        without a cell."""
         rng, shape = self.rng, (N_BLOCKS, self.n_ue, self.n_bs)
-        base = np.where(rng.uniform(size=shape[1:]) < 0.2, 1e-6, 10 ** rng.uniform(-3.5, -1, shape[1:]))
+        base = np.where(
+            rng.uniform(size=shape[1:]) < 0.2, 1e-6, 10 ** rng.uniform(-3.5, -1, shape[1:])
+        )
         lasts = np.repeat(np.arange(N_BLOCKS // 4), 4)  # cells change every half second at most
         self.gain = base * rng.exponential(1.0, shape)
         self.cell = self.gain[4 * lasts].argmax(axis=2)
@@ -76,12 +95,20 @@ class Scenario:
         settings |= {"size": self.size} if self.kind == "groups" else {}
         settings |= {"slot_s": SLOT_S} if self.kind in ("round-robin", "proportional-fair") else {}
         settings |= {"time_constant_s": 0.25} if self.kind == "proportional-fair" else {}
-        interface = AirInterface.model_validate({
-            "scheduler": settings, "link_adaptation": self.adaptation, "block_s": self.block_s, "step_s": self.step_s,
-            "retransmissions": self.tries, "client_dropout_per_s": self.per_s,
-        })  # fmt: skip
+        interface = AirInterface.model_validate(
+            {
+                "scheduler": settings,
+                "link_adaptation": self.adaptation,
+                "block_s": self.block_s,
+                "step_s": self.step_s,
+                "retransmissions": self.tries,
+                "client_dropout_per_s": self.per_s,
+            }
+        )
         env = simpy.Environment()
-        look = None if self.block_s is None else lambda ue, round_: SeenLinks(*self.links(env.now, ue))
+        look = (
+            None if self.block_s is None else lambda ue, round_: SeenLinks(*self.links(env.now, ue))
+        )
         air = EventUplink(env, self.uplink, self.n_ue, Streams(SEED), interface, look=look)
         found = []
         for asked_s, who in self.waves:
@@ -90,9 +117,16 @@ class Scenario:
             ue = np.flatnonzero(who)
             cell, gain, fading = self.links(asked_s, ue)
             cohort = Cohort(
-                ue, cell, gain, fading, self.power_w[ue], self.rows[ue], self.downlink[ue], self.compute_s[ue],
+                ue,
+                cell,
+                gain,
+                fading,
+                self.power_w[ue],
+                self.rows[ue],
+                self.downlink[ue],
+                self.compute_s[ue],
                 self.compute_j[ue],
-            )  # fmt: skip
+            )
             payload, deadline_s = Payload(N_BITS, 100, 1.0), min(self.round_deadline_s, 3.5)
             found.append(air.submit(cohort, payload, deadline_s, battery_j=self.battery_j[ue]))
         env.run()
@@ -100,16 +134,27 @@ class Scenario:
 
     def links(self, time_s, ue):
         k = 0 if self.block_s is None else int(time_s / self.block_s)
-        return self.cell[k, ue], self.gain[k, ue], None if self.fading is None else self.fading[k, ue]
+        return (
+            self.cell[k, ue],
+            self.gain[k, ue],
+            None if self.fading is None else self.fading[k, ue],
+        )
 
     # -- of the slow one
 
     def play_slowly(self):
         up, law, of_broadcast = self.uplink, self.uplink.rate.law, self.uplink.rate.of_broadcast
         band = Band(
-            NOISE_W, BAND_HZ, up.kind == "oma", up.interference, getattr(up, "sic_residual", 0.0), law.attenuation,
-            law.max_bps_per_hz, law.min_sinr, up.max_ser,
-        )  # fmt: skip
+            NOISE_W,
+            BAND_HZ,
+            up.kind == "oma",
+            up.interference,
+            getattr(up, "sic_residual", 0.0),
+            law.attenuation,
+            law.max_bps_per_hz,
+            law.min_sinr,
+            up.max_ser,
+        )
         down = Band(NOISE_W, BAND_HZ, False, "none", 0.0, *of_broadcast)
         ups = []
         for asked_s, who in self.waves:
@@ -117,15 +162,36 @@ class Scenario:
                 bits, rate = N_BITS * self.rows[u], down.rate(self.downlink[u])
                 prepared_s = (bits / rate if rate else inf) + self.compute_s[u]
                 limit_s = min(self.round_deadline_s, 3.5, self.uplink_deadline_s or inf)
-                ups.append(Upload(
-                    u, [(int(cells[u]), self.amplitudes(k, u)) for k, cells in enumerate(self.cell)], self.power_w[u],
-                    bits, asked_s, asked_s + prepared_s, self.compute_s[u], self.compute_j[u], asked_s + limit_s,
-                    self.leaves_s(u, asked_s), self.battery_j[u],
-                ))  # fmt: skip
+                ups.append(
+                    Upload(
+                        u,
+                        [
+                            (int(cells[u]), self.amplitudes(k, u))
+                            for k, cells in enumerate(self.cell)
+                        ],
+                        self.power_w[u],
+                        bits,
+                        asked_s,
+                        asked_s + prepared_s,
+                        self.compute_s[u],
+                        self.compute_j[u],
+                        asked_s + limit_s,
+                        self.leaves_s(u, asked_s),
+                        self.battery_j[u],
+                    )
+                )
         slow = SlowAir(
-            band, sorted(ups, key=lambda up: (up.ue, up.asked_s)), self.kind, self.size, SLOT_S, 0.25,
-            self.adaptation == "grant", self.block_s, self.step_s, self.tries,
-        )  # fmt: skip
+            band,
+            sorted(ups, key=lambda up: (up.ue, up.asked_s)),
+            self.kind,
+            self.size,
+            SLOT_S,
+            0.25,
+            self.adaptation == "grant",
+            self.block_s,
+            self.step_s,
+            self.tries,
+        )
         slow.play()
         return [up.result() for up in ups]
 
@@ -133,11 +199,17 @@ class Scenario:
         if not self.per_s:
             return inf
         draw = Streams(SEED).at("radio.dropout").exponential
-        return asked_s + draw("stays", np.array([u]), item=np.array([round(1e3 * asked_s)]))[0] / self.per_s
+        return (
+            asked_s
+            + draw("stays", np.array([u]), item=np.array([round(1e3 * asked_s)]))[0] / self.per_s
+        )
 
     def amplitudes(self, k, u):
         fading = np.ones((self.n_bs, 1)) if self.fading is None else self.fading[k, u]
-        return [[complex(g**0.5 * z) for z in row] for g, row in zip(self.gain[k, u], fading, strict=True)]
+        return [
+            [complex(g**0.5 * z) for z in row]
+            for g, row in zip(self.gain[k, u], fading, strict=True)
+        ]
 
 
 def compare(number, fates):
@@ -145,7 +217,10 @@ def compare(number, fates):
     scenario = Scenario(number)
     fast, slow = scenario.play(), scenario.play_slowly()
     for name in slow[0]:
-        found, expected = np.concatenate([getattr(wave, name) for wave in fast]), [row[name] for row in slow]
+        found, expected = (
+            np.concatenate([getattr(wave, name) for wave in fast]),
+            [row[name] for row in slow],
+        )
         about = f"scenario {number}, {scenario.kind}: {name}"
         if name == "fate":
             assert [Fate(fate).word for fate in found] == expected, about
@@ -155,11 +230,14 @@ def compare(number, fates):
         else:
             arrived = np.array([value is not None for value in expected])
             expected = np.array([value for value in expected if value is not None])
-            np.testing.assert_allclose(found[arrived], expected, rtol=1e-9, atol=1e-12, err_msg=about)
+            np.testing.assert_allclose(
+                found[arrived], expected, rtol=1e-9, atol=1e-12, err_msg=about
+            )
 
 
 def test_scenarios_end_as_those_of_a_slow_simulator():
-    """A hundred, in which uploads end in every way, at held rates and others, with blocks and without."""
+    """A hundred, in which uploads end in every way, at held rates and others, with blocks and
+    without."""
     fates = Counter()
     for number in range(N_SCENARIOS):
         compare(number, fates)

@@ -51,23 +51,38 @@ class TestCellFile:
         assert [b.name for b in found] == ["LTE-262-1-77-1001", "GSM-262-1-77-1002"]
         np.testing.assert_allclose(found[0].position_m, (0.0, 0.0), atol=1e-6)
         np.testing.assert_allclose(found[1].position_m, (372.0, 222.4), rtol=0.01)
-        beside = Area(1000.0, 1000.0, 2000.0, 2000.0)  # 628 and 972 m outside: still heard, unless told otherwise
-        assert len(layout.model_copy(update={"margin_m": 1100.0}).stations(beside, (48.14, 11.58))) == 2
+        beside = Area(
+            1000.0, 1000.0, 2000.0, 2000.0
+        )  # 628 and 972 m outside: still heard, unless told otherwise
+        assert (
+            len(layout.model_copy(update={"margin_m": 1100.0}).stations(beside, (48.14, 11.58)))
+            == 2
+        )
         with pytest.raises(BadInput, match="of the area"):
             layout.model_copy(update={"margin_m": 0.0}).stations(beside, (48.14, 11.58))
         only = layout.model_copy(update={"radio": "GSM"}).stations(area, (48.14, 11.58))
         assert [b.name for b in only] == ["GSM-262-1-77-1002"]
 
-    PLAIN = "\n".join([
-        "radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal",
-        "UMTS,262,2,801,86355,0,13.285512,52.522202,1000,7,1,1282569574,1300155341,0",
-        "LTE,262,1,77,1001,0,13.29,52.52,500,9,1,1282569574,1300155341,0",
-    ]) + "\n"  # fmt: skip
-    API = "\n".join([
-        "lat,lon,mcc,mnc,lac,cellid,averageSignalStrength,range,samples,changeable,radio,rnc,cid,tac,sid,nid,bid",
-        "52.522202,13.285512,262,2,801,86355,-1,1000,7,1,UMTS,,,,,,",
-        "52.52,13.29,262,1,77,1001,-1,500,9,1,LTE,,,77,,,",
-    ]) + "\n"  # fmt: skip
+    PLAIN = (
+        "\n".join(
+            [
+                "radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal",
+                "UMTS,262,2,801,86355,0,13.285512,52.522202,1000,7,1,1282569574,1300155341,0",
+                "LTE,262,1,77,1001,0,13.29,52.52,500,9,1,1282569574,1300155341,0",
+            ]
+        )
+        + "\n"
+    )
+    API = (
+        "\n".join(
+            [
+                "lat,lon,mcc,mnc,lac,cellid,averageSignalStrength,range,samples,changeable,radio,rnc,cid,tac,sid,nid,bid",
+                "52.522202,13.285512,262,2,801,86355,-1,1000,7,1,UMTS,,,,,,",
+                "52.52,13.29,262,1,77,1001,-1,500,9,1,LTE,,,77,,,",
+            ]
+        )
+        + "\n"
+    )
 
     @pytest.mark.parametrize(
         ("name", "raw"),
@@ -79,11 +94,20 @@ class TestCellFile:
             ("api.csv", API.encode()),
             ("semicolon.csv", PLAIN.replace(",", ";").encode()),
             ("german.csv", PLAIN.replace(",", ";").replace(".", ",").encode()),
-            ("quoted.csv", b'"' + PLAIN.strip().replace(",", '","').replace("\n", '"\n"').encode() + b'"'),
+            (
+                "quoted.csv",
+                b'"' + PLAIN.strip().replace(",", '","').replace("\n", '"\n"').encode() + b'"',
+            ),
             ("bom.csv", b"\xef\xbb\xbf" + PLAIN.replace("\n", "\r\n").encode()),
-            ("spreadsheet.csv", b"\xef\xbb\xbfsep=;\r\n" + PLAIN.replace(",", ";").replace("\n", "\r\n").encode()),
+            (
+                "spreadsheet.csv",
+                b"\xef\xbb\xbfsep=;\r\n" + PLAIN.replace(",", ";").replace("\n", "\r\n").encode(),
+            ),
             ("tabs.csv", b"SEP=\t\n# from, a, server\n" + PLAIN.replace(",", "\t").encode()),
-            ("comments.csv", f"# cells of Berlin; 2024\n\n#{PLAIN.partition(chr(10))[0]}\n{PLAIN}".encode()),
+            (
+                "comments.csv",
+                f"# cells of Berlin; 2024\n\n#{PLAIN.partition(chr(10))[0]}\n{PLAIN}".encode(),
+            ),
             ("commented.csv", f"#{PLAIN}".encode()),
         ],
     )
@@ -97,7 +121,9 @@ class TestCellFile:
         expected = CellFile(file=str(plain)).stations(AREA, (52.52, 13.28))
         assert [b.position_m for b in found] == [b.position_m for b in expected]
         (note,) = lines(layout.notices(Built(("a", "b"), None)))
-        assert note.startswith(f"base stations: {layout.file}: 2 positions are centres of where phones measured")
+        assert note.startswith(
+            f"base stations: {layout.file}: 2 positions are centres of where phones measured"
+        )
         only = layout.model_copy(update={"radio": "lte"}).stations(AREA, (52.52, 13.28))
         assert [b.name[:3] for b in only] == ["LTE"]
         with pytest.raises(BadInput, match=r"no cell of 'NR'; the file has UMTS, LTE"):
@@ -120,14 +146,19 @@ class TestCellFile:
         ],
     )
     def test_a_cell_is_told_by_what_its_technology_numbers(self, tmp_path, first, second, n):
-        """Of GSM and UMTS in an area, of LTE and NR in the whole network; unknown numbers are none."""
+        """Of GSM and UMTS in an area, of LTE and NR in the whole network; unknown numbers are
+        none."""
         path = tmp_path / "cells.csv"
-        path.write_text(f"radio,mcc,net,area,cell,unit,lon,lat\n{first},0,11.58,48.14\n{second},0,11.581,48.141\n")
+        path.write_text(
+            f"radio,mcc,net,area,cell,unit,lon,lat\n{first},0,11.58,48.14\n{second},0,11.581,48.141\n"
+        )
         layout = CellFile(file=str(path))
         if n:
             assert len(layout.stations(AREA, (48.14, 11.58))) == n
         notes = " ".join(lines(layout.notices(Built(("a",) * n, None))))
-        assert (f"{2 - n} row" in notes) == (n < 2) and f"{n} positions are centres of where phones measured" in notes
+        assert (f"{2 - n} row" in notes) == (
+            n < 2
+        ) and f"{n} positions are centres of where phones measured" in notes
 
     @pytest.mark.parametrize("column", ["samples", "Samples"])
     def test_positions_of_a_list_with_samples_are_centres(self, tmp_path, column):
@@ -140,14 +171,22 @@ class TestCellFile:
         ("raw", "words"),
         [
             (b"radio,mcc,net,area,cell,unit,lon,lat\n", "0 of its 0 cells"),
-            (b"\0" * 99, "NUL byte"), (gzip.compress(b"radio,mcc", mtime=0)[:-9], "cut short"),
+            (b"\0" * 99, "NUL byte"),
+            (gzip.compress(b"radio,mcc", mtime=0)[:-9], "cut short"),
             (b'{"count": 1, "cells": [{"lat": 1}]}', "no column 'radio'"),
             (b"LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,x,48.14\n", "lon 'x'"),
-            (b"sep=,\n# a\nLTE,262,1,77,1,0,999,48.14\n", "line 3: lon '999' must be a number from -180 to 180"),
-            (b"sep=,\n#\n", "the file is empty"), (b'sep="\n' + PLAIN.encode(), "line 1: no column 'radio'"),
-            (b"radio,mcc,net,area,cell,unit,lon,lat\n" + b'LTE,1,1,1,"' + b"x\n" * 200_000, "not CSV"),
+            (
+                b"sep=,\n# a\nLTE,262,1,77,1,0,999,48.14\n",
+                "line 3: lon '999' must be a number from -180 to 180",
+            ),
+            (b"sep=,\n#\n", "the file is empty"),
+            (b'sep="\n' + PLAIN.encode(), "line 1: no column 'radio'"),
+            (
+                b"radio,mcc,net,area,cell,unit,lon,lat\n" + b'LTE,1,1,1,"' + b"x\n" * 200_000,
+                "not CSV",
+            ),
         ],
-    )  # fmt: skip
+    )
     def test_what_is_no_file_of_cells_gets_one_line(self, tmp_path, raw, words):
         path = tmp_path / "cells.csv"
         path.write_bytes(raw)
@@ -174,17 +213,35 @@ class TestListOfBaseStations:
         text = LIST.replace("lon,", "x,").replace("tilt_deg", "tilt")
         said = line_of(self.layout(tmp_path, text, band="n78").stations, self.WITHIN, self.ORIGIN)
         assert "no columns lon and lat, or x_m and y_m; the file has name, lat, x" in said
-        near = lines(self.layout(tmp_path, LIST.replace("tilt_deg", "tilt"), band="n78").notices(THREE))
+        near = lines(
+            self.layout(tmp_path, LIST.replace("tilt_deg", "tilt"), band="n78").notices(THREE)
+        )
         assert near[1].endswith("columns that are not read: tilt (is it tilt_deg?), vendor")
-        both = lines(self.layout(tmp_path, LIST.replace("vendor", "power_w"), band="n78").notices(THREE))
+        both = lines(
+            self.layout(tmp_path, LIST.replace("vendor", "power_w"), band="n78").notices(THREE)
+        )
         assert both[1].endswith("columns that are not read: power_w")
 
     def test_every_column_reaches_its_cell_and_the_rest_is_counted(self, tmp_path):
         layout = self.layout(tmp_path, band="n78", power_dbm=12.0)
         north, west, lamp = layout.stations(self.WITHIN, self.ORIGIN)
-        assert (north.name, north.azimuth_deg, north.height_m, north.power_dbm) == ("north-a", 30.0, 31.5, 18.0)
-        assert north.antenna == Sector(tilt_deg=6.0) and west.antenna == Sector() and west.azimuth_deg == 270.0
-        assert (lamp.name, lamp.azimuth_deg, lamp.height_m, lamp.power_dbm) == ("lamp", None, 8.0, 12.0)
+        assert (north.name, north.azimuth_deg, north.height_m, north.power_dbm) == (
+            "north-a",
+            30.0,
+            31.5,
+            18.0,
+        )
+        assert (
+            north.antenna == Sector(tilt_deg=6.0)
+            and west.antenna == Sector()
+            and west.azimuth_deg == 270.0
+        )
+        assert (lamp.name, lamp.azimuth_deg, lamp.height_m, lamp.power_dbm) == (
+            "lamp",
+            None,
+            8.0,
+            12.0,
+        )
         np.testing.assert_allclose(lamp.position_m, (372.0, 222.4), rtol=0.01)
         file = layout.file
         assert lines(layout.notices(THREE)) == [
@@ -193,13 +250,18 @@ class TestListOfBaseStations:
             f"base stations: {file}: 1 cells further than 1000 m outside of the area are left out",
         ]
         column = self.layout(tmp_path, band="n78", antenna=ColumnAntenna(elements=4))
-        assert column.stations(self.WITHIN, self.ORIGIN)[0].antenna == ColumnAntenna(elements=4, tilt_deg=6.0)
+        assert column.stations(self.WITHIN, self.ORIGIN)[0].antenna == ColumnAntenna(
+            elements=4, tilt_deg=6.0
+        )
 
     def test_sectors_of_a_file_are_those_of_a_layout(self, tmp_path):
-        """Of a site with three sectors, written as a file in metres under other headers: the same world to the bit."""
+        """Of a site with three sectors, written as a file in metres under other headers: the same
+        world to the bit."""
         area = Area(0.0, 0.0, 800.0, 800.0)
         cells = Hexagonal(inter_site_m=300, sectors=3).stations(area, None)
-        rows = "".join(f"{b.name};{b.position_m[0]!r};{b.position_m[1]!r};{b.azimuth_deg}\n" for b in cells)
+        rows = "".join(
+            f"{b.name};{b.position_m[0]!r};{b.position_m[1]!r};{b.azimuth_deg}\n" for b in cells
+        )
         layout = self.layout(tmp_path, "id;east;north;azimuth_deg\n" + rows).model_copy(
             update={"columns": {"name": "id", "x_m": "east", "y_m": "north"}}
         )
@@ -214,30 +276,66 @@ class TestListOfBaseStations:
     @pytest.mark.parametrize(
         ("text", "keys", "words"),
         [
-            (LIST, {}, "base_stations.band: a radio has one carrier, and the file has cells of n28, n78"),
-            (LIST, {"band": "n1"}, "n28, n78; take one of these (--set world.base_stations.band=n78)"),
+            (
+                LIST,
+                {},
+                "base_stations.band: a radio has one carrier, and the file has cells of n28, n78",
+            ),
+            (
+                LIST,
+                {"band": "n1"},
+                "n28, n78; take one of these (--set world.base_stations.band=n78)",
+            ),
             (LIST, {"radio": "NR"}, "base_stations.radio: the file has none"),
-            (LIST.replace("old", "lamp").replace("n28", "n78"), {}, "line 5: its name is that of a cell above"),
+            (
+                LIST.replace("old", "lamp").replace("n28", "n78"),
+                {},
+                "line 5: its name is that of a cell above",
+            ),
             ("x_m,y_m,tilt_deg\n1,2,3\n", {}, "line 2: a tilt_deg needs an azimuth_deg"),
-            ("x_m,y_m,height_m\n1,2,8 km\n", {}, "line 2, column height_m: '8 km' is not a number in [0, 1000]"),
+            (
+                "x_m,y_m,height_m\n1,2,8 km\n",
+                {},
+                "line 2, column height_m: '8 km' is not a number in [0, 1000]",
+            ),
             ("lat,lon\n48.14,\n", {}, "line 2, column lon: '' is not a number in [-180, 180]"),
-            ("x,y\n1,2\n", {"columns": {"x_m": "x", "y_m": "northing"}}, "y_m=northing: the file has no such column"),
-            ("x_m,y_m,power_w\n1,2,20\n", {}, "column 'power_w': is in w, but power_dbm is not; convert the column"),
+            (
+                "x,y\n1,2\n",
+                {"columns": {"x_m": "x", "y_m": "northing"}},
+                "y_m=northing: the file has no such column",
+            ),
+            (
+                "x_m,y_m,power_w\n1,2,20\n",
+                {},
+                "column 'power_w': is in w, but power_dbm is not; convert the column",
+            ),
             ("x_m,y_m\n9000,2\n", {}, "0 of its 1 cells lie within 1000 m"),
         ],
-    )  # fmt: skip
+    )
     def test_what_is_no_list_gets_one_line(self, tmp_path, text, keys, words):
-        assert words in line_of(self.layout(tmp_path, text, **keys).stations, self.WITHIN, self.ORIGIN)
+        assert words in line_of(
+            self.layout(tmp_path, text, **keys).stations, self.WITHIN, self.ORIGIN
+        )
 
     def test_cells_outside_and_powers_of_a_carrier_are_said(self, tmp_path, tiny):
         """One of two outside is half; a source of the name stands in the refusal of a height."""
         rows = "x_m,y_m,height_m,power_dbm\n-1,-1,25,48\n9,9,25,15\n"
         file = {"kind": "cell-file", "file": self.layout(tmp_path, rows).file}
-        found = lines(build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).notices)
-        assert "1 of 2 cells lie outside of the area" in found[0] and "resource element, 48 at" in found[1]
+        found = lines(
+            build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).notices
+        )
+        assert (
+            "1 of 2 cells lie outside of the area" in found[0]
+            and "resource element, 48 at" in found[1]
+        )
         self.layout(tmp_path, rows.replace("-1,-1", "1,1").replace("48", "30"))
-        assert build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).notices == ()
-        changes = {"world.base_stations": file | {"height_m": 8}, "world.radio": {"path_loss": {"kind": "uma"}}}
+        assert (
+            build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).notices == ()
+        )
+        changes = {
+            "world.base_stations": file | {"height_m": 8},
+            "world.radio": {"path_loss": {"kind": "uma"}},
+        }
         self.layout(tmp_path, "x_m,y_m\n9,9\n")
         refused = line_of(build_world, tiny(changes).world, Streams(1), 60.0)
         assert f"got 8 m of cell1 of {file['file']}" in refused
@@ -272,19 +370,29 @@ class TestHandover:
         assert count > 30
 
     @pytest.mark.parametrize("own_fixes", [True, False])
-    def test_a_ue_measures_its_serving_cell_until_it_is_handed_over(self, own_fixes, tiny, tmp_path):
+    def test_a_ue_measures_its_serving_cell_until_it_is_handed_over(
+        self, own_fixes, tiny, tmp_path
+    ):
         trace = tmp_path / "t.csv"
         x = 200.0 + 190.0 * np.sin(np.arange(1200) / 40.0)
-        trace.write_text("time_s,user,x_m,y_m\n" + "".join(f"{t},a,{v:.2f},150\n" for t, v in enumerate(x)))
+        trace.write_text(
+            "time_s,user,x_m,y_m\n" + "".join(f"{t},a,{v:.2f},150\n" for t, v in enumerate(x))
+        )
         replay = {
-            "world.ues": {"mobility": {"kind": "replay", "trace": str(trace), "outlier_sigmas": None}},
+            "world.ues": {
+                "mobility": {"kind": "replay", "trace": str(trace), "outlier_sigmas": None}
+            },
             "world.duration_s": 1300,
         }
         waypoints = {"world.ues.count": 8, "world.duration_s": 1300}
 
         def cells(hysteresis_db):
-            change = {"world.radio.handover": {"hysteresis_db": hysteresis_db, "time_to_trigger_s": 0}}
-            world = build_world(tiny(change | (replay if own_fixes else waypoints)).world, Streams(1), 60.0)
+            change = {
+                "world.radio.handover": {"hysteresis_db": hysteresis_db, "time_to_trigger_s": 0}
+            }
+            world = build_world(
+                tiny(change | (replay if own_fixes else waypoints)).world, Streams(1), 60.0
+            )
             world.env.run(until=1290.0)
             seen, moves = world.observations(), world.drain_handovers()
             for ue in range(len(world.ues)):
@@ -300,27 +408,43 @@ class TestHandover:
 
     def test_attaching_and_leaving_are_no_handovers(self):
         rule, state, gone = Handover(time_to_trigger_s=0), Handover.start(1, 2), [np.nan, np.nan]
-        for k, (rsrp_dbm, serving) in enumerate([(gone, -1), ([-80, -90], 0), (gone, -1), ([-90, -80], 1)]):
+        for k, (rsrp_dbm, serving) in enumerate(
+            [(gone, -1), ([-80, -90], 0), (gone, -1), ([-90, -80], 1)]
+        ):
             state, moved = rule.step(state, np.array([rsrp_dbm]), 0.1 * k)
             assert state.serving.tolist() == [serving] and not moved.any()
 
 
 def test_every_cell_is_measured(tiny):
-    one, both = (build_world(tiny({"world.ues.measure": m}).world, Streams(0), 60.0) for m in ("serving", "all"))
+    one, both = (
+        build_world(tiny({"world.ues.measure": m}).world, Streams(0), 60.0)
+        for m in ("serving", "all")
+    )
     for world in (one, both):
         world.env.run(until=60)
     of_both = both.observations()
     assert len(of_both) == 2 * len(one.observations()) and set(of_both.cell) == {0, 1}
 
 
-@pytest.mark.parametrize(("exponent", "far_m", "power_dbm"), [(6, 3600.0, 30.0), (7.5, 800.0, 30.0), (2, 300.0, 60.0)])
-def test_exact_reports_have_no_range_and_quantised_ones_that_of_their_standard(exponent, far_m, power_dbm, tiny):
-    """10, 300 and far_m from an antenna: RSRP = power - 50 - 10 n log10(d / 10 m), whatever a report could say."""
+@pytest.mark.parametrize(
+    ("exponent", "far_m", "power_dbm"), [(6, 3600.0, 30.0), (7.5, 800.0, 30.0), (2, 300.0, 60.0)]
+)
+def test_exact_reports_have_no_range_and_quantised_ones_that_of_their_standard(
+    exponent, far_m, power_dbm, tiny
+):
+    """10, 300 and far_m from an antenna: RSRP = power - 50 - 10 n log10(d / 10 m), whatever a
+    report could say."""
     at_m = [[310.0, 300.0], [600.0, 300.0], [300.0 + far_m, 300.0]]
     changes = {
         "world.city": {"kind": "open-field", "width_m": 4000, "height_m": 600},
-        "world.base_stations": [{"name": "a", "position_m": [300, 300], "power_dbm": power_dbm, "height_m": 25}],
-        "world.ues": {"count": 3, "mobility": {"kind": "static", "positions_m": at_m}, "measurement_period_s": 30},
+        "world.base_stations": [
+            {"name": "a", "position_m": [300, 300], "power_dbm": power_dbm, "height_m": 25}
+        ],
+        "world.ues": {
+            "count": 3,
+            "mobility": {"kind": "static", "positions_m": at_m},
+            "measurement_period_s": 30,
+        },
     }
     path_loss = {"kind": "log-distance", "exponent": exponent}  # 50 dB at 10 m
     slant_m = np.hypot(np.array([10.0, 300.0, far_m]), 25 - 1.5)
@@ -331,12 +455,16 @@ def test_exact_reports_have_no_range_and_quantised_ones_that_of_their_standard(e
         "quantised-nr": np.floor(np.clip(link_dbm, -156, -31)),
     }.items():
         world = build_world(
-            tiny(changes | {"world.radio": {"path_loss": path_loss, "rsrp_report": report}}).world, Streams(0), 60.0
+            tiny(changes | {"world.radio": {"path_loss": path_loss, "rsrp_report": report}}).world,
+            Streams(0),
+            60.0,
         )
         world.env.run(until=30)
         np.testing.assert_allclose(world.observations().rsrp_dbm, expected, atol=1e-9)
     assert exponent != 6 or link_dbm[2] == pytest.approx(-173.379, abs=5e-4)
-    with pytest.raises(BadInput, match=r"world\.radio\.rsrp_report='quantised-lte': .*'quantised-nr'"):
+    with pytest.raises(
+        BadInput, match=r"world\.radio\.rsrp_report='quantised-lte': .*'quantised-nr'"
+    ):
         tiny({"world.radio.rsrp_report": "quantised-lte"})
 
 
@@ -351,7 +479,11 @@ def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
     uma = {"path_loss": {"kind": "uma"}}
     assert built([0.0, 0.0], **uma).notices == ()
     outside, warning = lines(built([-6000.0, 0.0], **uma).notices)
-    assert "5000 m" in warning and "extrapolated" in warning and "a stands 6,000 m outside of the area" in outside
+    assert (
+        "5000 m" in warning
+        and "extrapolated" in warning
+        and "a stands 6,000 m outside of the area" in outside
+    )
     assert lines(built([-6000.0, 0.0]).notices) == [outside]  # log-distance holds anywhere
 
 
@@ -375,7 +507,8 @@ class TestUniform:
         assert many[:3] == few
 
 
-# --- sectors of one mast ------------------------------------------------------------------------------------
+# --- sectors of one mast
+# ----------------------------------------------------------------------------------------
 
 
 def sectored(stations, **radio):
@@ -408,43 +541,64 @@ def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
         np.testing.assert_array_equal(shadow[:, 1], shadow[:, other])
     assert 0.1 < links.los[:, 1].mean() < 0.9  # sight is drawn
     assert abs(np.corrcoef(shadow[:, 0], shadow[:, 1])[0, 1]) < 0.3
-    # between two sectors, 90 degrees from north, both antennas have the same gain: the powers are one
+    # between two sectors, 90 degrees from north, both antennas have the same gain: the powers are
+    # one
     between = np.column_stack([np.linspace(410, 790, 50), np.full(50, 400.0)])
     found = world.budget.rsrp_dbm(between)
     np.testing.assert_allclose(found[:, 1], found[:, 2], atol=1e-9)
     # a sector's shadowing is that of the mast with one antenna
     bare = [LISTED[0], {k: v for k, v in LISTED[1].items() if k != "azimuth_deg"}]
-    np.testing.assert_array_equal(shadow[:, :2], sectored(bare, shadowing={"kind": shadowing}).budget.shadow.seen(at))
+    np.testing.assert_array_equal(
+        shadow[:, :2], sectored(bare, shadowing={"kind": shadowing}).budget.shadow.seen(at)
+    )
 
 
-# --- what a law of 3GPP means without further words ---------------------------------------------------------
+# --- what a law of 3GPP means without further words
+# ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("law", "carrier_hz", "height_m", "los_db", "nlos_db"),
-    [("uma", 2.6e9, 25.0, 4.0, 6.0), ("umi", 2.6e9, 10.0, 4.0, 7.82), ("rma", 2.6e9, 35.0, 4.0, 8.0)],
+    [
+        ("uma", 2.6e9, 25.0, 4.0, 6.0),
+        ("umi", 2.6e9, 10.0, 4.0, 7.82),
+        ("rma", 2.6e9, 35.0, 4.0, 8.0),
+    ],
 )
-def test_a_3gpp_law_brings_its_probability_of_sight_and_its_deviations(law, carrier_hz, height_m, los_db, nlos_db):
+def test_a_3gpp_law_brings_its_probability_of_sight_and_its_deviations(
+    law, carrier_hz, height_m, los_db, nlos_db
+):
     n = 40 if law == "rma" else 16
-    stations = [{"name": f"b{k}", "position_m": [400.0 + k, 400.0], "height_m": height_m} for k in range(n)]
+    stations = [
+        {"name": f"b{k}", "position_m": [400.0 + k, 400.0], "height_m": height_m} for k in range(n)
+    ]
     world = sectored(stations, path_loss={"kind": law}, carrier_hz=carrier_hz)
     at = np.random.default_rng(0).uniform(0, 800, (3000, 2))
     pairs = world.budget.pairs(at)
     expected = world.budget.path_loss.los_probability(pairs).mean()
     assert 0.05 < expected < 0.95
     assert pairs.los.mean() == pytest.approx(expected, abs=0.03)
-    obstacle_db = world.budget.gain_db(at, pairs) + world.budget.path_loss.loss_db(pairs, carrier_hz)
+    obstacle_db = world.budget.gain_db(at, pairs) + world.budget.path_loss.loss_db(
+        pairs, carrier_hz
+    )
     assert obstacle_db[pairs.los].std() == pytest.approx(los_db, rel=0.06)
     assert obstacle_db[~pairs.los].std() == pytest.approx(nlos_db, rel=0.06)
 
 
 def test_rma_spreads_more_beyond_its_breakpoint():
     # 2 pi 10 m 1.5 m 0.8 GHz / c = 251 m
-    stations = [{"name": f"b{k}", "position_m": [400.0 + k, 400.0], "height_m": 10.0} for k in range(40)]
+    stations = [
+        {"name": f"b{k}", "position_m": [400.0 + k, 400.0], "height_m": 10.0} for k in range(40)
+    ]
     radio = {"path_loss": {"kind": "rma"}, "carrier_hz": 0.8e9}
     at = np.random.default_rng(0).uniform(0, 800, (3000, 2))
-    for shadowing, far_db in ((None, 6.0), ({"kind": "correlated", "std_db": 4.0, "nlos_std_db": 8.0}, 4.0)):
-        budget = sectored(stations, **radio, **({} if shadowing is None else {"shadowing": shadowing})).budget
+    for shadowing, far_db in (
+        (None, 6.0),
+        ({"kind": "correlated", "std_db": 4.0, "nlos_std_db": 8.0}, 4.0),
+    ):
+        budget = sectored(
+            stations, **radio, **({} if shadowing is None else {"shadowing": shadowing})
+        ).budget
         pairs = budget.pairs(at)
         obstacle_db = budget.gain_db(at, pairs) + budget.path_loss.loss_db(pairs, 0.8e9)
         far = pairs.distance_2d_m > 2 * np.pi * 10.0 * 1.5 * 0.8e9 / 3e8
@@ -456,11 +610,19 @@ def test_rma_spreads_more_beyond_its_breakpoint():
 def test_what_is_stated_holds_beside_a_3gpp_law():
     at = np.random.default_rng(0).uniform(0, 800, (500, 2))
     stated = {
-        "kind": "correlated", "std_db": 4.0, "nlos_std_db": 6.0, "decorrelation_m": 37.0, "nlos_decorrelation_m": 50.0,
-    }  # fmt: skip
+        "kind": "correlated",
+        "std_db": 4.0,
+        "nlos_std_db": 6.0,
+        "decorrelation_m": 37.0,
+        "nlos_decorrelation_m": 50.0,
+    }
     same = sectored(LISTED, shadowing=stated).budget.rsrp_dbm(at)
-    np.testing.assert_array_equal(sectored(LISTED).budget.rsrp_dbm(at), same)  # UMa without further words
-    scaled = sectored(LISTED, shadowing={k: v for k, v in stated.items() if k != "nlos_decorrelation_m"}).budget
+    np.testing.assert_array_equal(
+        sectored(LISTED).budget.rsrp_dbm(at), same
+    )  # UMa without further words
+    scaled = sectored(
+        LISTED, shadowing={k: v for k, v in stated.items() if k != "nlos_decorrelation_m"}
+    ).budget
     assert scaled.shadow.hidden is None and scaled.shadow.stds == (4.0, 6.0, 4.0, None)
     seen = sectored(LISTED, line_of_sight={"kind": "always"}, shadowing={"kind": "none"}).budget
     assert seen.pairs(at).los.all() and not seen.shadow.seen(at).any()

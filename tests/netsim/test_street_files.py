@@ -1,4 +1,5 @@
-"""Facts about street files: which tags mean what, what a network says, and how bad files are refused."""
+"""Facts about street files: which tags mean what, what a network says, and how bad files are
+refused."""
 
 import gzip
 import json
@@ -30,13 +31,27 @@ HERE = (48.137, 11.575)
 
 def line(coordinates, kind="LineString", **tags):
     properties = {"highway": "residential", **{k.replace("__", ":"): v for k, v in tags.items()}}
-    return {"type": "Feature", "properties": properties, "geometry": {"type": kind, "coordinates": coordinates}}
+    return {
+        "type": "Feature",
+        "properties": properties,
+        "geometry": {"type": kind, "coordinates": coordinates},
+    }
 
 
 def house(x_m, y_m, side_m=20.0, **tags):
-    ring = [[x_m, y_m], [x_m + side_m, y_m], [x_m + side_m, y_m + side_m], [x_m, y_m + side_m], [x_m, y_m]]
+    ring = [
+        [x_m, y_m],
+        [x_m + side_m, y_m],
+        [x_m + side_m, y_m + side_m],
+        [x_m, y_m + side_m],
+        [x_m, y_m],
+    ]
     geometry = {"type": "Polygon", "coordinates": [ring]}
-    return {"type": "Feature", "properties": {"building": "yes", "height_m": 9, **tags}, "geometry": geometry}
+    return {
+        "type": "Feature",
+        "properties": {"building": "yes", "height_m": 9, **tags},
+        "geometry": geometry,
+    }
 
 
 def write(folder, *features, name="streets.geojson", **members):
@@ -47,7 +62,9 @@ def write(folder, *features, name="streets.geojson", **members):
 
 def speeds(**tags):
     """Speeds forward and backward in km/h of a street with these tags."""
-    street = street_of({"highway": "residential", **{k.replace("__", ":"): v for k, v in tags.items()}})
+    street = street_of(
+        {"highway": "residential", **{k.replace("__", ":"): v for k, v in tags.items()}}
+    )
     return tuple(np.round(street.speed_m_s / KM_H, 1).tolist())
 
 
@@ -55,15 +72,20 @@ class TestTags:
     @pytest.mark.parametrize(
         ("highway", "street_class", "walk", "cycle", "drive_km_h"),
         [
-            ("motorway", "primary", False, False, 100), ("motorway_link", "primary", False, False, 60),
-            ("trunk", "primary", True, True, 70), ("primary", "primary", True, True, 50),
-            ("service", "service", True, True, 15), ("pedestrian", "pedestrian", True, False, 0),
-            ("footway", "path", True, False, 0), ("cycleway", "path", True, True, 0), ("Path", "path", True, True, 0),
+            ("motorway", "primary", False, False, 100),
+            ("motorway_link", "primary", False, False, 60),
+            ("trunk", "primary", True, True, 70),
+            ("primary", "primary", True, True, 50),
+            ("service", "service", True, True, 15),
+            ("pedestrian", "pedestrian", True, False, 0),
+            ("footway", "path", True, False, 0),
+            ("cycleway", "path", True, True, 0),
+            ("Path", "path", True, True, 0),
             (["corridor", "tertiary", "residential"], "tertiary", True, True, 40),
             ('["tertiary","service"]', "tertiary", True, True, 40),
             ("[nan 'service']", "service", True, True, 15),
         ],
-    )  # fmt: skip
+    )
     def test_classes_and_speeds(self, highway, street_class, walk, cycle, drive_km_h):
         street = street_of({"highway": highway})
         assert CLASSES[street.street_class] == street_class
@@ -72,27 +94,54 @@ class TestTags:
     @pytest.mark.parametrize(
         ("value", "km_h"),
         [
-            ("50", 50), (20, 20), ("50 km/h", 50), ("30 mph", 48.3), ("30mph", 48.3), ("walk", 7), ("none", 130),
-            (["signals", "40", "60"], 40), ("['40', '50']", 40), (" [20.0, 40.0]", 20), ("(2:30 mph,50)", 48.3),
-            ("[None, '50']", 50), ("None", 30), ("60;40", 60), ("RO:urban", 30), ("0", 30), ("900", 30), ("nan", 30),
-            ("-50", 30), ("50 kmh", 50), (True, 30), (None, 30), ({"a": 1}, 30),
+            ("50", 50),
+            (20, 20),
+            ("50 km/h", 50),
+            ("30 mph", 48.3),
+            ("30mph", 48.3),
+            ("walk", 7),
+            ("none", 130),
+            (["signals", "40", "60"], 40),
+            ("['40', '50']", 40),
+            (" [20.0, 40.0]", 20),
+            ("(2:30 mph,50)", 48.3),
+            ("[None, '50']", 50),
+            ("None", 30),
+            ("60;40", 60),
+            ("RO:urban", 30),
+            ("0", 30),
+            ("900", 30),
+            ("nan", 30),
+            ("-50", 30),
+            ("50 kmh", 50),
+            (True, 30),
+            (None, 30),
+            ({"a": 1}, 30),
         ],
-    )  # fmt: skip
+    )
     def test_speed_limits(self, value, km_h):
         assert speeds(maxspeed=value)[0][DRIVE] == km_h
 
     @pytest.mark.parametrize(
         ("tags", "forward", "backward"),
         [
-            ({}, True, True), ({"oneway": "yes"}, True, False), ({"oneway": True}, True, False),
-            ({"oneway": 1}, True, False), ({"oneway": "-1"}, False, True), ({"oneway": -1.0}, False, True),
-            ({"oneway": "-1.0"}, False, True), ({"oneway": "[True, False]"}, True, False),
-            ({"oneway": "nan", "junction": "roundabout"}, True, False), ({"oneway": False}, True, True),
-            ({"oneway": "reversible"}, True, True), ({"junction": "roundabout"}, True, False),
-            ({"junction": "roundabout", "oneway": "no"}, True, True), ({"highway": "motorway"}, True, False),
+            ({}, True, True),
+            ({"oneway": "yes"}, True, False),
+            ({"oneway": True}, True, False),
+            ({"oneway": 1}, True, False),
+            ({"oneway": "-1"}, False, True),
+            ({"oneway": -1.0}, False, True),
+            ({"oneway": "-1.0"}, False, True),
+            ({"oneway": "[True, False]"}, True, False),
+            ({"oneway": "nan", "junction": "roundabout"}, True, False),
+            ({"oneway": False}, True, True),
+            ({"oneway": "reversible"}, True, True),
+            ({"junction": "roundabout"}, True, False),
+            ({"junction": "roundabout", "oneway": "no"}, True, True),
+            ({"highway": "motorway"}, True, False),
             ({"highway": "motorway_link"}, True, True),
         ],
-    )  # fmt: skip
+    )
     def test_one_way_streets_are_not_for_walkers(self, tags, forward, backward):
         there, back = speeds(**tags)
         assert (there[DRIVE] > 0, back[DRIVE] > 0) == (forward, backward)
@@ -102,24 +151,29 @@ class TestTags:
     @pytest.mark.parametrize(
         ("tags", "open_to"),
         [
-            ({"access": "destination"}, (1, 1, 1)), ({"access": "private", "foot": "yes"}, (1, 0, 0)),
-            ({"vehicle": "no"}, (1, 0, 0)), ({"motor_vehicle": "no"}, (1, 1, 0)), ({"foot": "use_sidepath"}, (0, 1, 1)),
+            ({"access": "destination"}, (1, 1, 1)),
+            ({"access": "private", "foot": "yes"}, (1, 0, 0)),
+            ({"vehicle": "no"}, (1, 0, 0)),
+            ({"motor_vehicle": "no"}, (1, 1, 0)),
+            ({"foot": "use_sidepath"}, (0, 1, 1)),
             ({"vehicle": "no", "bicycle": "designated"}, (1, 1, 0)),
             ({"highway": "pedestrian", "motor_vehicle": "destination"}, (1, 0, 1)),
         ],
-    )  # fmt: skip
+    )
     def test_access(self, tags, open_to):
         assert tuple(int(v > 0) for v in speeds(**tags)[0]) == open_to
 
     @pytest.mark.parametrize(
         ("tags", "why"),
         [
-            ({"highway": "proposed"}, "highway=proposed"), ({"highway": "x" * 99}, "highway=" + "x" * 20),
-            ({"highway": "[]"}, "without a tag highway"), ({"highway": "['proposed', 'nan']"}, "highway=proposed"),
+            ({"highway": "proposed"}, "highway=proposed"),
+            ({"highway": "x" * 99}, "highway=" + "x" * 20),
+            ({"highway": "[]"}, "without a tag highway"),
+            ({"highway": "['proposed', 'nan']"}, "highway=proposed"),
             ({"highway": "pedestrian", "area": "yes"}, "areas"),
             ({"highway": "service", "access": "no"}, "closed to all modes"),
         ],
-    )  # fmt: skip
+    )
     def test_what_is_left_out(self, tags, why):
         assert street_of(tags) == why
 
@@ -133,13 +187,25 @@ class TestGeoJson:
             line([0, 0], "Point", highway="crossing"), house(0, 10),
         )  # fmt: skip
         lines, notes = read_osm(file)
-        assert lines.path.vertex_m.tolist() == [[0, 0], [100, 0], [200, 0], [100, 0], [100, 50], [200, 0], [200, 50]]
+        assert lines.path.vertex_m.tolist() == [
+            [0, 0],
+            [100, 0],
+            [200, 0],
+            [100, 0],
+            [100, 50],
+            [200, 0],
+            [200, 50],
+        ]
         forward_m_s, backward_m_s = lines.speed_m_s.swapaxes(0, 1)
-        assert forward_m_s == pytest.approx(np.array([[1.4, 4.5, 30 * KM_H], [1.4, 0, 0], [1.4, 0, 0]]))
+        assert forward_m_s == pytest.approx(
+            np.array([[1.4, 4.5, 30 * KM_H], [1.4, 0, 0], [1.4, 0, 0]])
+        )
         assert backward_m_s.tolist()[0] == [1.4, 0, 0]
         (said,) = lines_of(notes)
         assert "3 of its shapes are no streets" in said
-        assert "1 without a tag highway" in said and "1 highway=proposed" in said and "1 Point" in said
+        assert (
+            "1 without a tag highway" in said and "1 highway=proposed" in said and "1 Point" in said
+        )
 
     TAGS = (
         {"oneway": "yes", "maxspeed": "30", "access": "destination", "name": 'a "b" => c, \\ d'},
@@ -149,7 +215,8 @@ class TestGeoJson:
 
     @pytest.mark.parametrize("holds", ["hstore", "json", "object", "all"])
     def test_tags_in_one_property_count_as_properties(self, tmp_path, holds):
-        """GDAL has text in other_tags, hstore or JSON, beside columns that are null; others an object `tags`."""
+        """GDAL has text in other_tags, hstore or JSON, beside columns that are null; others an
+        object `tags`."""
 
         def quoted(text):
             return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -163,7 +230,9 @@ class TestGeoJson:
             return {"all_tags" if holds == "all" else "tags": json.dumps(tags), "oneway": ""}
 
         places = [[[0, 0], [100, 0]], [[100, 0], [100, 50]], [[100, 50], [0, 0]]]
-        flat, _ = read_osm(write(tmp_path, *(line(at, **tags) for at, tags in zip(places, self.TAGS, strict=True))))
+        flat, _ = read_osm(
+            write(tmp_path, *(line(at, **tags) for at, tags in zip(places, self.TAGS, strict=True)))
+        )
         features = [line(at, **held(tags)) for at, tags in zip(places, self.TAGS, strict=True)]
         found, _ = read_osm(write(tmp_path, *features))
         assert found.speed_m_s.tolist() == flat.speed_m_s.tolist()
@@ -174,16 +243,24 @@ class TestGeoJson:
     @pytest.mark.parametrize("holds", ["hstore", "json"])
     def test_levels_and_parts_in_one_property_are_read(self, tmp_path, holds):
         tags = {"building:levels": "4", "min_height": "0"}
-        text = json.dumps(tags) if holds == "json" else ",".join(f'"{k}"=>"{v}"' for k, v in tags.items())
+        text = (
+            json.dumps(tags)
+            if holds == "json"
+            else ",".join(f'"{k}"=>"{v}"' for k, v in tags.items())
+        )
         roof = house(100, 0, height_m=None, other_tags='"layer"=>"-1"')
         part = Footprints(file=write(tmp_path, house(0, 0, height_m=None, other_tags=text), roof))
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [12]
 
     @pytest.mark.parametrize(
-        "tags", ["old, grey", '"oneway"=>"yes" "a"', "{oneway=yes}", '{"oneway": ', '["yes"]', 3, ["a"]]
+        "tags",
+        ["old, grey", '"oneway"=>"yes" "a"', "{oneway=yes}", '{"oneway": ', '["yes"]', 3, ["a"]],
     )
     def test_tags_that_cannot_be_read_are_refused(self, tmp_path, tags):
-        words = r'features\[0\]: properties.tags: .* is no object, JSON or "key"=>"value"; mend or remove it'
+        words = (
+            r'features\[0\]: properties.tags: .* is no object, JSON or "key"=>"value"; mend '
+            r"or remove it"
+        )
         with pytest.raises(BadInput, match=words) as refused:
             read_osm(write(tmp_path, line([[0, 0], [9, 9]], tags=tags)))
         assert len(refused.value.lines) == 1
@@ -208,7 +285,9 @@ class TestGeoJson:
         lon_lat = [(11.575, 48.137), (11.576, 48.1375), (11.577, 48.137)]
         given = lon_lat if crs == "lonlat" else [to_utm.transform(*p) for p in lon_lat]
         member = {} if crs == "lonlat" else {"crs": {"type": "name", "properties": {"name": crs}}}
-        stated = read_osm(write(tmp_path, line([list(p) for p in given]), **member), "auto", HERE)[0]
+        stated = read_osm(write(tmp_path, line([list(p) for p in given]), **member), "auto", HERE)[
+            0
+        ]
         told = read_osm(write(tmp_path, line([list(p) for p in given])), crs, HERE)[0]
         for lines in (stated, told):
             assert lines.path.vertex_m[0] == pytest.approx([0, 0], abs=1e-3)
@@ -220,22 +299,29 @@ class TestGeoJson:
         ("features", "words"),
         [
             ([], "features: there is no street in it; give LineStrings"),
-            ([line([[0, 0], [1, 1]], highway="elevator")], r"no street in it \(1 highway=elevator\)"),
+            (
+                [line([[0, 0], [1, 1]], highway="elevator")],
+                r"no street in it \(1 highway=elevator\)",
+            ),
             ([line([[0, 0]])], r"features\[0\]: geometry: .*point array must contain"),
             ([line([])], "no street in it"),
             ([line([[0, 0], [1, float("nan")]])], "must be number, but is null"),
-            ([line([[0, 0], [2e6, 0]])], r"features\[0\]: coordinates out of range: 2000000, 0 are no local metres"),
+            (
+                [line([[0, 0], [2e6, 0]])],
+                r"features\[0\]: coordinates out of range: 2000000, 0 are no local metres",
+            ),
             ([line([[0, 0], [5, 5]], kind="Street")], "Unknown geometry type"),
             ([{"type": "Thing"}], "is not a Feature; give GeoJSON Features"),
         ],
-    )  # fmt: skip
+    )
     def test_bad_features_are_refused_in_a_line(self, tmp_path, features, words):
         with pytest.raises(BadInput, match=words) as refused:
             read_osm(write(tmp_path, *features))
         assert len(refused.value.lines) == 1 and str(refused.value).startswith(str(tmp_path))
 
 
-# --- SUMO ---------------------------------------------------------------------------------------------------------
+# --- SUMO
+# ----------------------------------------------------------------------------------------
 
 NET = """<?xml version="1.0" encoding="UTF-8"?>
 <net version="1.20">
@@ -274,14 +360,28 @@ class TestSumo:
     def test_edges_of_a_network(self, tmp_path, name):
         lines, notes, _ = read_sumo(network(tmp_path, name=name))
         assert lines_of(notes) == [
-            f"city: {tmp_path / name}: 1 edges are open to none of pedestrian, bicycle, passenger: left out",
+            f"city: {tmp_path / name}: 1 edges are open to none of pedestrian, bicycle, "
+            f"passenger: left out",
             f"city: {tmp_path / name}: 1 edges are inside junctions, or crossings: left out",
         ]
         forward_m_s, backward_m_s = lines.speed_m_s.swapaxes(0, 1)
-        assert forward_m_s.tolist() == [[1.4, 0, 13.89], [1.4, 4.5, 10], [1.4, 4.5, 25], [1.4, 4.5, 9]]
+        assert forward_m_s.tolist() == [
+            [1.4, 0, 13.89],
+            [1.4, 4.5, 10],
+            [1.4, 4.5, 25],
+            [1.4, 4.5, 9],
+        ]
         assert (backward_m_s == forward_m_s * [1, 0, 0]).all()
-        assert [CLASSES[k] for k in lines.street_class] == ["primary", "primary", "primary", "residential"]
-        ab, bc, ca = (lines.path.vertex_m[lines.path.first[k] : lines.path.first[k + 1]].tolist() for k in (0, 2, 3))
+        assert [CLASSES[k] for k in lines.street_class] == [
+            "primary",
+            "primary",
+            "primary",
+            "residential",
+        ]
+        ab, bc, ca = (
+            lines.path.vertex_m[lines.path.first[k] : lines.path.first[k + 1]].tolist()
+            for k in (0, 2, 3)
+        )
         assert ab == [[0, 0], [50, 10], [100, 0]]
         assert bc == [[100, 0], [150, 42], [200, 0]]  # the mean of its lanes
         assert ca == [[200, 0], [0, 0]]
@@ -291,13 +391,19 @@ class TestSumo:
             network(tmp_path), "auto", None, GridCity(width_m=300, height_m=200).area(None), (0, 0)
         ).graph
         assert len(graph.node_m) == 3
-        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (graph.speed_m_s[:, :, WALK] > 0).sum() == 6
+        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (
+            graph.speed_m_s[:, :, WALK] > 0
+        ).sum() == 6
         drive = graph.speed_m_s[graph.street_class == CLASSES.index("primary"), :, DRIVE]
         assert sorted(drive.ravel().tolist()) == [0, 10, 13.89, 25]
 
     def test_a_projected_network_lies_on_the_plane_of_the_buildings(self, tmp_path):
-        east_m, north_m = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True).transform(HERE[1], HERE[0])
-        text = NET.replace('"!"', '"+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"')
+        east_m, north_m = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True).transform(
+            HERE[1], HERE[0]
+        )
+        text = NET.replace(
+            '"!"', '"+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"'
+        )
         text = text.replace('100.00,200.00" conv', f'{100 - east_m:.2f},{200 - north_m:.2f}" conv')
         lines, *_ = read_sumo(network(tmp_path, text), HERE)
         plain, *_ = read_sumo(network(tmp_path))
@@ -305,7 +411,9 @@ class TestSumo:
         assert away_m.max() < 10  # grid north is 1.9 degrees away
         assert lines.path.vertex_m[0] == pytest.approx([0, 0], abs=0.02)
         length_m = np.linalg.norm(lines.path.vertex_m[2] - lines.path.vertex_m[0])
-        scale = 0.9996 * (1 + (east_m - 500e3) ** 2 / (2 * 6.38e6**2))  # of UTM, so far from its meridian
+        scale = 0.9996 * (
+            1 + (east_m - 500e3) ** 2 / (2 * 6.38e6**2)
+        )  # of UTM, so far from its meridian
         assert length_m == pytest.approx(100 / scale, abs=2e-3)
 
     @pytest.mark.parametrize(
@@ -313,13 +421,25 @@ class TestSumo:
         [
             ("<net version", "<routes version", "<routes> is not a SUMO network"),
             ("</net>", "", "not XML"),
-            ('<?xml version="1.0" encoding="UTF-8"?>', '<!DOCTYPE net [<!ENTITY a "b">]>', "document type"),
-            ('speed="2.00"', 'speed="fast"', "line 7: speed 'fast' of a lane is not a number above 0; give m/s"),
+            (
+                '<?xml version="1.0" encoding="UTF-8"?>',
+                '<!DOCTYPE net [<!ENTITY a "b">]>',
+                "document type",
+            ),
+            (
+                'speed="2.00"',
+                'speed="fast"',
+                "line 7: speed 'fast' of a lane is not a number above 0; give m/s",
+            ),
             ("150.00,210.00 200", "150.00 200", "is not a position"),
             ('x="300.00"', "", "',200.00' is not a position"),
             ('from="a" to="b"', 'from="a"', "edge 'ab' without from or to"),
             ('id="c" type', 'id="k" type', "junction 'c' of an edge is not in the file"),
-            ('"!"', '"+proj=utm +zone=32 +ellps=WGS84"', r"a projection and the buildings have none, .*; set crs to"),
+            (
+                '"!"',
+                '"+proj=utm +zone=32 +ellps=WGS84"',
+                r"a projection and the buildings have none, .*; set crs to",
+            ),
             ("<edge", "<hedge", "there is no edge in it"),
         ],
     )
@@ -332,16 +452,29 @@ class TestSumo:
 
 
 def quarter(projection="!", offset=(0.0, 0.0)):
-    """Streets around 300 m x 240 m, one through the middle for people only, and an edge inside a junction."""
-    at = {"a": (0, 0), "b": (300, 0), "c": (300, 240), "d": (0, 240), "m": (150, 0), "n": (150, 240)}
+    """Streets around 300 m x 240 m, one through the middle for people only, and an edge inside a
+    junction."""
+    at = {
+        "a": (0, 0),
+        "b": (300, 0),
+        "c": (300, 240),
+        "d": (0, 240),
+        "m": (150, 0),
+        "n": (150, 240),
+    }
     edges = '<edge id=":m_0" function="internal"><lane id="i" speed="5" shape="0,0 1,1"/></edge>'
     for way in ("am", "mb", "bc", "cn", "nd", "da"):
         for one, other in (way, way[::-1]):
             lane = f'<lane id="{one}{other}_0" speed="13.9" shape="0,0 1,1"/>'
             edges += f'<edge id="{one}{other}" from="{one}" to="{other}">{lane}</edge>'
-    edges += '<edge id="mn" from="m" to="n"><lane id="mn_0" allow="pedestrian" speed="2" shape="0,0 1,1"/></edge>'
+    edges += (
+        '<edge id="mn" from="m" to="n"><lane id="mn_0" allow="pedestrian" speed="2" '
+        'shape="0,0 1,1"/></edge>'
+    )
     nodes = "".join(f'<junction id="{n}" x="{x}" y="{y}"/>' for n, (x, y) in at.items())
-    location = f'<location netOffset="{offset[0]:.2f},{offset[1]:.2f}" projParameter="{projection}"/>'
+    location = (
+        f'<location netOffset="{offset[0]:.2f},{offset[1]:.2f}" projParameter="{projection}"/>'
+    )
     return f'<net version="1.20">{location}{edges}{nodes}</net>'
 
 
@@ -350,7 +483,9 @@ class TestNetworkBesideHouses:
         """Nine houses within the streets of the quarter."""
         houses = [house(x, y) for x in (20, 100, 200) for y in (20, 100, 200)]
         return Footprints(
-            file=write(folder, *houses, name="houses.geojson"), streets=network(folder, text), margin_m=90
+            file=write(folder, *houses, name="houses.geojson"),
+            streets=network(folder, text),
+            margin_m=90,
         )
 
     def test_people_walk_on_the_streets_of_a_network(self, tmp_path):
@@ -362,7 +497,9 @@ class TestNetworkBesideHouses:
         area = city.area(None)
         graph, built = city.street_graph(area, streams), city.buildings(area, streams)
         street = shapely.union_all(graph.path.lines())
-        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (graph.speed_m_s[:, :, WALK] > 0).sum() == 6
+        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (
+            graph.speed_m_s[:, :, WALK] > 0
+        ).sum() == 6
         again = city.buildings(area, streams)
         assert again is built
         premises = doors(built.footprint, built.height_m, graph)
@@ -380,16 +517,22 @@ class TestNetworkBesideHouses:
         ("old", "new", "words"),
         [
             ('allow="pedestrian"', 'allow="tram"', None),
-            ('speed="13.9"', 'disallow="pedestrian" speed="13.9"', "no street in the area is open to pedestrians"),
-            ("projParameter=\"!\"", 'projParameter="+proj=utm +zone=32"', "the buildings have none"),
+            (
+                'speed="13.9"',
+                'disallow="pedestrian" speed="13.9"',
+                "no street in the area is open to pedestrians",
+            ),
+            ('projParameter="!"', 'projParameter="+proj=utm +zone=32"', "the buildings have none"),
             ("<edge", "<hedge", "not XML"),
         ],
-    )  # fmt: skip
+    )
     def test_networks_that_are_no_city(self, tmp_path, old, new, words):
         text = quarter().replace('allow="pedestrian"', 'allow="tram"').replace(old, new)
         city = self.city(tmp_path, text)
         if words is None:
-            assert any("1 edges are open to none of" in note for note in lines_of(city.notices(None)))
+            assert any(
+                "1 edges are open to none of" in note for note in lines_of(city.notices(None))
+            )
         else:
             assert words in line_of(city.street_graph, None, Streams(0))
 
@@ -426,5 +569,7 @@ class TestFootprints:
         assert len(graph.node_m) == 932 and open_to.sum() == 2610
         assert (graph.length_m @ open_to).sum() / 1e3 == pytest.approx(181.9, abs=0.1)
         assert area.contains(graph.path.vertex_m).all()
-        assert lines_of(city.notices(None))[0].endswith("heights of buildings: 35 by default_height_m")
+        assert lines_of(city.notices(None))[0].endswith(
+            "heights of buildings: 35 by default_height_m"
+        )
         assert "78 closed to all modes" in lines_of(city.notices(None))[1]

@@ -1,5 +1,5 @@
-"""Facts about street graphs: how lines become edges, which way is the fastest, and where buildings have their
-doors."""
+"""Facts about street graphs: how lines become edges, which way is the fastest, and where buildings
+have their doors."""
 
 import heapq
 from itertools import pairwise, permutations
@@ -21,7 +21,8 @@ RESIDENTIAL, PRIMARY = CLASSES.index("residential"), CLASSES.index("primary")
 
 
 def lines(*polylines, street_class=RESIDENTIAL, one_way=(), layer=None):
-    """Street lines; those of index in `one_way` are closed against their direction to all but pedestrians."""
+    """Street lines; those of index in `one_way` are closed against their direction to all but
+    pedestrians."""
     count = len(polylines)
     classes = np.broadcast_to(np.asarray(street_class), count).copy()
     speed_m_s = usual_m_s(classes)
@@ -74,7 +75,12 @@ def test_positions_on_paths_agree_with_interpolation():
         for i, x in zip(row, passed, strict=True)
         for line_m_ in [vertex_m[paths.first[i] : paths.first[i + 1]]]
     ]
-    flat = np.array([np.any(np.diff(along[i]) == 0) & np.isin(x, along[i]) for i, x in zip(row, passed, strict=True)])
+    flat = np.array(
+        [
+            np.any(np.diff(along[i]) == 0) & np.isin(x, along[i])
+            for i, x in zip(row, passed, strict=True)
+        ]
+    )
     assert paths.position(row, passed)[~flat] == pytest.approx(np.array(slow)[~flat])
 
 
@@ -82,7 +88,11 @@ class TestAssembly:
     def test_lines_meet_at_shared_vertices_and_keep_their_bends(self):
         graph = assemble(lines([(0, 0), (50, 10), (100, 0), (200, 0)], [(100, 0), (100, 80)])).graph
         check(graph)
-        assert streets(graph) == [((0, 0), (50, 10), (100, 0)), ((100, 0), (100, 80)), ((100, 0), (200, 0))]
+        assert streets(graph) == [
+            ((0, 0), (50, 10), (100, 0)),
+            ((100, 0), (100, 80)),
+            ((100, 0), (200, 0)),
+        ]
         assert len(graph.node_m) == 4 and len(graph) == 3
         assert graph.length_m.max() == pytest.approx(2 * np.hypot(50, 10))
 
@@ -90,7 +100,9 @@ class TestAssembly:
     def test_ends_within_half_a_metre_are_joined(self, away_m, streets_left):
         made = assemble(lines([(0, 0), (100, 0)], [(100, away_m), (100, 80)]))
         assert made.loose_parts == 1 - streets_left
-        assert made.graph.length_m[0] > 150 if streets_left else made.loose_km == pytest.approx(0.0794)
+        assert (
+            made.graph.length_m[0] > 150 if streets_left else made.loose_km == pytest.approx(0.0794)
+        )
 
     def test_streets_that_merely_cross_are_not_joined(self):
         made = assemble(lines([(-100, 0), (100, 0)], [(0, -50), (0, 50)]))
@@ -98,19 +110,30 @@ class TestAssembly:
 
     @pytest.mark.parametrize(("layer", "parts"), [((0, 0), 0), ((0, 1), 1)])
     def test_a_bridge_does_not_meet_what_it_crosses_at_a_vertex_of_both(self, layer, parts):
-        made = assemble(lines([(-100, 0), (0, 0), (100, 0)], [(0, -50), (0, 0), (0, 50)], layer=np.array(layer)))
+        made = assemble(
+            lines([(-100, 0), (0, 0), (100, 0)], [(0, -50), (0, 0), (0, 50)], layer=np.array(layer))
+        )
         assert made.loose_parts == parts
 
     def test_drivers_keep_the_streets_from_which_they_return(self):
-        square = [[(0, 0), (100, 0)], [(100, 0), (100, 100)], [(100, 100), (0, 100)], [(0, 100), (0, 0)]]
+        square = [
+            [(0, 0), (100, 0)],
+            [(100, 0), (100, 100)],
+            [(100, 100), (0, 100)],
+            [(0, 100), (0, 0)],
+        ]
         trap = [(100, 100), (300, 100)]
-        made = assemble(lines(*square, trap, one_way=[4], street_class=[RESIDENTIAL] * 4 + [PRIMARY]))
+        made = assemble(
+            lines(*square, trap, one_way=[4], street_class=[RESIDENTIAL] * 4 + [PRIMARY])
+        )
         graph = made.graph
         check(graph)
         assert made.closed_km.tolist() == [0, pytest.approx(0.2), pytest.approx(0.2)]
         on_trap = graph.street_class == PRIMARY
         assert (graph.speed_m_s[on_trap, :, WALK] > 0).all() and on_trap.sum() == 1
-        assert (graph.speed_m_s[on_trap, :, 1:] == 0).all() and (graph.speed_m_s[~on_trap] > 0).all()
+        assert (graph.speed_m_s[on_trap, :, 1:] == 0).all() and (
+            graph.speed_m_s[~on_trap] > 0
+        ).all()
         assert "0.2 km to bicycles, 0.2 km to cars" in lines_of(made.notices("city"))[0]
 
     def test_length_is_conserved(self):
@@ -121,11 +144,14 @@ class TestAssembly:
             made = assemble(lines(*some))
             km = made.graph.length_m.sum() / 1e3 + made.loose_km
             steps = {tuple(sorted(map(tuple, pair))) for p in some for pair in pairwise(p.tolist())}
-            assert km == pytest.approx(sum(np.hypot(a[0] - b[0], a[1] - b[1]) for a, b in steps) / 1e3)
+            assert km == pytest.approx(
+                sum(np.hypot(a[0] - b[0], a[1] - b[1]) for a, b in steps) / 1e3
+            )
             check(made.graph)
 
     def test_rings_and_streets_side_by_side_are_there_once(self):
-        """A ring, which the graph has as two halves between the same nodes, and two equally long streets."""
+        """A ring, which the graph has as two halves between the same nodes, and two equally long
+        streets."""
         ring, stub = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)], [(-60, 0), (0, 0)]
         left, right = [(-60, 0), (-90, 20), (-120, 0)], [(-60, 0), (-90, -20), (-120, 0)]
         graph = assemble(lines(ring, stub, left, right)).graph
@@ -143,14 +169,23 @@ class TestClipping:
         inside = shapely.intersection([shapely.LineString(s) for s in some], box(0, 0, 100, 60))
         length_m = np.zeros(60)
         for k, part in enumerate(cut.path.lines()):
-            owner = [i for i in range(60) if shapely.distance(inside[i], part) < 1e-9 and i % 7 == cut.street_class[k]]
+            owner = [
+                i
+                for i in range(60)
+                if shapely.distance(inside[i], part) < 1e-9 and i % 7 == cut.street_class[k]
+            ]
             wide = part.buffer(1e-6)
-            near = [i for i in owner if shapely.hausdorff_distance(shapely.intersection(inside[i], wide), part) < 1e-3]
+            near = [
+                i
+                for i in owner
+                if shapely.hausdorff_distance(shapely.intersection(inside[i], wide), part) < 1e-3
+            ]
             length_m[near[0]] += part.length
         assert length_m == pytest.approx(shapely.length(inside))
 
 
-# --- routes -------------------------------------------------------------------------------------------------------
+# --- routes
+# ----------------------------------------------------------------------------------------
 
 
 def random_graph(seed, n=7, one_way=0.4):
@@ -163,7 +198,9 @@ def random_graph(seed, n=7, one_way=0.4):
     some = [[a, (a + b) / 2 + rng.uniform(-9, 9, 2), b] for a, b in some if rng.random() < 0.9]
     some += [[at[0, 0], at[0, 0] - [40, 60], at[1, 1]], [at[2, 2], at[2, 2] + [9, 70], at[3, 2]]]
     classes = rng.integers(0, 7, len(some))
-    return assemble(lines(*some, street_class=classes, one_way=np.flatnonzero(rng.random(len(some)) < one_way))).graph
+    return assemble(
+        lines(*some, street_class=classes, one_way=np.flatnonzero(rng.random(len(some)) < one_way))
+    ).graph
 
 
 def random_access(graph, mode, rng, count):
@@ -175,11 +212,14 @@ def random_access(graph, mode, rng, count):
 
 def at(graph, street, along_m):
     """Positions (k, 2) on streets."""
-    return shapely.get_coordinates(shapely.line_interpolate_point(graph.path.lines()[street], along_m))
+    return shapely.get_coordinates(
+        shapely.line_interpolate_point(graph.path.lines()[street], along_m)
+    )
 
 
 def slow_s(graph, mode, street, along_m, to_street, to_along_m):
-    """Least time between two points of streets, by Dijkstra's algorithm with the points as nodes of the graph."""
+    """Least time between two points of streets, by Dijkstra's algorithm with the points as nodes of
+    the graph."""
     ways = {}  # node -> (node, s)
     for k in range(len(graph)):
         begin, end = graph.ends[k].tolist()
@@ -217,7 +257,9 @@ class TestRoutes:
         found = Routes(graph).trips(origin, destination, modes, origin.at_m, destination.at_m).span
         slow = [
             slow_s(graph, mode, *each)
-            for each in zip(origin.street, origin.along_m, destination.street, destination.along_m, strict=True)
+            for each in zip(
+                origin.street, origin.along_m, destination.street, destination.along_m, strict=True
+            )
         ]
         assert found == pytest.approx(slow)
         assert len(set(np.round(found, 6))) > 100
@@ -229,7 +271,12 @@ class TestRoutes:
         mode = rng.integers(0, 3, count)
         places = [[random_access(graph, m, rng, 1) for m in mode] for _ in range(2)]
         origin, destination = (
-            Access(*(np.concatenate([getattr(a, f) for a in some]) for f in ("street", "along_m", "at_m")))
+            Access(
+                *(
+                    np.concatenate([getattr(a, f) for a in some])
+                    for f in ("street", "along_m", "at_m")
+                )
+            )
             for some in places
         )
         from_m, to_m = (some.at_m + rng.normal(0, 5, (count, 2)) for some in (origin, destination))
@@ -251,7 +298,9 @@ class TestRoutes:
             speed = np.linalg.norm(np.diff(line, axis=0), axis=1) / np.diff(time_s)
             assert speed[[0, -1]] == pytest.approx(1.4)
             allowed = np.unique(graph.speed_m_s[:, :, mode[i]])
-            assert np.abs(speed[1:-1, None] - allowed[allowed > 0]).min(axis=1) == pytest.approx(0, abs=1e-5)
+            assert np.abs(speed[1:-1, None] - allowed[allowed > 0]).min(axis=1) == pytest.approx(
+                0, abs=1e-5
+            )
             middle = shapely.points((line[1:-2] + line[2:-1]) / 2)
             assert (shapely.distance(middle, network[mode[i]]) < 1e-6).all()
 
@@ -261,9 +310,13 @@ class TestRoutes:
         together = Routes(graph).trips(*asked)
         for i in (0, 17, 199):
             row = np.array([i])
-            alone = Routes(graph).trips(origin.select(row), destination.select(row), mode[row], from_m[row], to_m[row])
+            alone = Routes(graph).trips(
+                origin.select(row), destination.select(row), mode[row], from_m[row], to_m[row]
+            )
             own = slice(together.first[i], together.first[i + 1])
-            assert (alone.vertex_m == together.vertex_m[own]).all() and (alone.along == together.along[own]).all()
+            assert (alone.vertex_m == together.vertex_m[own]).all() and (
+                alone.along == together.along[own]
+            ).all()
 
 
 def opened(graph):
@@ -279,7 +332,9 @@ class TestDoors:
     def graph(self):
         """A road with a footpath above it."""
         classes = [CLASSES.index("tertiary"), CLASSES.index("pedestrian")]
-        return assemble(lines([(0, 0), (200, 0)], [(0, 0), (0, 50), (200, 50)], street_class=classes)).graph
+        return assemble(
+            lines([(0, 0), (200, 0)], [(0, 0), (0, 50), (200, 50)], street_class=classes)
+        ).graph
 
     def test_a_door_faces_the_nearest_street_for_walkers(self):
         buildings = self.buildings((20, 30, 40, 45), (60, 5, 80, 20))
@@ -298,11 +353,17 @@ class TestDoors:
         premises = doors(buildings.footprint, buildings.height_m, graph)
         shape = buildings.footprint[premises.building]
         assert len(premises) > 250
-        assert shapely.distance(shapely.boundary(shape), shapely.points(premises.door_m)).max() < 1e-9
+        assert (
+            shapely.distance(shapely.boundary(shape), shapely.points(premises.door_m)).max() < 1e-9
+        )
         for mode in range(3):
             met = premises.meets(np.full(len(premises), mode), np.arange(len(premises)))
             some = graph.path.lines()[opened(graph)[mode]]
-            least_m = shapely.distance(shapely.points(premises.door_m)[:, None], some[None]).min(axis=1)
-            assert np.linalg.norm(met.at_m - premises.door_m, axis=1) == pytest.approx(least_m, abs=1e-6)
+            least_m = shapely.distance(shapely.points(premises.door_m)[:, None], some[None]).min(
+                axis=1
+            )
+            assert np.linalg.norm(met.at_m - premises.door_m, axis=1) == pytest.approx(
+                least_m, abs=1e-6
+            )
             assert np.isin(met.street, opened(graph)[mode]).all()
             assert at(graph, met.street, met.along_m) == pytest.approx(met.at_m)

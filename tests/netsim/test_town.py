@@ -17,14 +17,17 @@ def plan_of(town, seed):
 
 
 def degrees(lines):
-    ends = np.concatenate([shapely.get_coordinates(shapely.get_point(lines, k)) for k in (0, -1)]).round(3)
+    ends = np.concatenate(
+        [shapely.get_coordinates(shapely.get_point(lines, k)) for k in (0, -1)]
+    ).round(3)
     return np.unique(ends, axis=0, return_counts=True)[1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 7])
 def test_density_of_streets_and_buildings(seed):
-    """Within the ranges of European inner cities: 150 to 220 junctions per km^2, coverage 0.20 to 0.35."""
+    """Within the ranges of European inner cities: 150 to 220 junctions per km^2, coverage 0.20 to
+    0.35."""
     town = Town()
     plan, buildings = plan_of(town, seed), town.buildings(town.area(None), Streams(seed))
     km2 = town.width_m * town.height_m / 1e6
@@ -32,7 +35,9 @@ def test_density_of_streets_and_buildings(seed):
     assert 20 <= shapely.length(plan.roads.line).sum() / 1e3 / km2 <= 26
     covered = shapely.area(buildings.footprint).sum()
     assert 0.20 <= covered / (town.width_m * town.height_m) <= 0.35
-    assert covered - shapely.area(shapely.union_all(buildings.footprint)) < 1e-3  # none overlaps another
+    assert (
+        covered - shapely.area(shapely.union_all(buildings.footprint)) < 1e-3
+    )  # none overlaps another
 
 
 @pytest.mark.parametrize("side_m", [300, 1000])
@@ -40,8 +45,14 @@ def test_towns_of_any_size_are_whole(side_m):
     town = Town(width_m=side_m, height_m=1.5 * side_m)
     area = town.area(None)
     for seed in range(2):
-        buildings, graph = town.buildings(area, Streams(seed)), town.street_graph(area, Streams(seed))
-        assert shapely.is_valid(buildings.footprint).all() and (shapely.area(buildings.footprint) >= 60).all()
+        buildings, graph = (
+            town.buildings(area, Streams(seed)),
+            town.street_graph(area, Streams(seed)),
+        )
+        assert (
+            shapely.is_valid(buildings.footprint).all()
+            and (shapely.area(buildings.footprint) >= 60).all()
+        )
         floors = buildings.height_m / 3
         np.testing.assert_array_equal(floors, np.round(floors))
         assert floors.min() >= 1 and floors.max() <= 8  # TR 38.901: UEs at most 22.5 m high
@@ -55,24 +66,33 @@ def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
         buildings, plan = town.buildings(town.area(None), Streams(seed)), drawn(town, seed).plan
         footprints = shapely.union_all(buildings.footprint)
         assert plan.park is not None
-        assert shapely.distance(footprints, plan.river) > 0.5 and shapely.distance(footprints, plan.park) > 0.5
+        assert (
+            shapely.distance(footprints, plan.river) > 0.5
+            and shapely.distance(footprints, plan.park) > 0.5
+        )
         half_m = WIDTH_M[plan.roads.street_class] / 2
         assert (shapely.distance(footprints, plan.roads.line) > half_m).all()
 
 
 def test_cuts_run_across_the_longer_side_at_the_drawn_share():
-    """Turned rectangles of 40 x 10 m: halves of 10 m times a share from 0.4 to 0.6 of the longer side."""
+    """Turned rectangles of 40 x 10 m: halves of 10 m times a share from 0.4 to 0.6 of the longer
+    side."""
     unit, turn_rad = np.array([0.0, 0.25, 1.0]), [0.0, 1.0, 2.0]
-    shape = np.array([shapely.affinity.rotate(shapely.box(0, 0, 40, 10), a, use_radians=True) for a in turn_rad])
+    shape = np.array(
+        [shapely.affinity.rotate(shapely.box(0, 0, 40, 10), a, use_radians=True) for a in turn_rad]
+    )
     part, of = _halves(shape, unit)
     assert of.tolist() == [0, 0, 1, 1, 2, 2]
     share = 0.4 + 0.2 * unit
-    assert np.sort(shapely.area(part).reshape(3, 2)) == pytest.approx(400 * np.sort(np.stack([share, 1 - share], 1)))
+    assert np.sort(shapely.area(part).reshape(3, 2)) == pytest.approx(
+        400 * np.sort(np.stack([share, 1 - share], 1))
+    )
     assert shapely.length(part) == pytest.approx(2 * (10 + shapely.area(part) / 10))
 
 
 def test_every_second_main_street_is_a_primary_one():
-    """Lines 2, 6, 10, ... of the grid are main streets; 6, 14, ... of them, and no others, primary ones."""
+    """Lines 2, 6, 10, ... of the grid are main streets; 6, 14, ... of them, and no others, primary
+    ones."""
     at_m = np.stack(np.indices((21, 21)), axis=-1) * 100.0
     roads, _ = _grid(at_m)
     ends_m = shapely.get_coordinates(roads.line).reshape(-1, 2, 2)
@@ -85,7 +105,10 @@ def test_every_second_main_street_is_a_primary_one():
 def test_three_bridges_cross_the_river():
     for seed in range(2):
         plan = plan_of(Town(), seed)
-        wet = shapely.length(shapely.intersection(plan.roads.line, shapely.buffer(plan.river, -1.0))) > 1.0
+        wet = (
+            shapely.length(shapely.intersection(plan.roads.line, shapely.buffer(plan.river, -1.0)))
+            > 1.0
+        )
         pieces = shapely.get_parts(shapely.line_merge(shapely.union_all(plan.roads.line[wet])))
         assert len(pieces) == 3
 
@@ -98,21 +121,30 @@ def test_the_seed_decides_everything():
         drawn.cache_clear()
         found.append((town.buildings(area, Streams(seed)), town.street_graph(area, Streams(seed))))
     (one, streets), (same, again), (other, _) = found
-    np.testing.assert_array_equal(shapely.get_coordinates(one.footprint), shapely.get_coordinates(same.footprint))
+    np.testing.assert_array_equal(
+        shapely.get_coordinates(one.footprint), shapely.get_coordinates(same.footprint)
+    )
     np.testing.assert_array_equal(streets.path.vertex_m, again.path.vertex_m)
     np.testing.assert_array_equal(streets.speed_m_s, again.speed_m_s)
     assert len(other) != len(one) or not np.array_equal(other.height_m, one.height_m)
 
 
 def test_a_street_that_the_river_meets_twice_is_no_bridge():
-    """The river has an arm that comes back to the street: what is wet of it goes, and a bridge is built there."""
+    """The river has an arm that comes back to the street: what is wet of it goes, and a bridge is
+    built there."""
     axis = shapely.linestrings([[-50, 0], [1050, 0]])
     river = shapely.union_all(
-        [shapely.box(-50, -30, 1050, 30), shapely.box(400, 0, 420, 80), shapely.box(400, 60, 600, 80)]
+        [
+            shapely.box(-50, -30, 1050, 30),
+            shapely.box(400, 0, 420, 80),
+            shapely.box(400, 60, 600, 80),
+        ]
     )
     street = shapely.linestrings([[[x, -200], [x, 200]] for x in (500.0, 800.0)])
     bridged = _bridged(Roads.of(list(street), CLASSES.index("secondary")), river, axis)
     mine = bridged.line[bridged.street_class == CLASSES.index("secondary")]
-    wet_m = shapely.length(shapely.intersection(shapely.union_all(mine), shapely.buffer(river, -1.0)))
+    wet_m = shapely.length(
+        shapely.intersection(shapely.union_all(mine), shapely.buffer(river, -1.0))
+    )
     assert wet_m == pytest.approx(58)  # of the other street, from bank to bank
     assert len(bridged.line) - len(mine) == 2  # new bridges, in the middle and in the west

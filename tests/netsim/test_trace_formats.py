@@ -1,4 +1,5 @@
-"""Trace formats: what is written is read, told apart, refused in one line, in bounded memory; trips and resampling."""
+"""Trace formats: what is written is read, told apart, refused in one line, in bounded memory; trips
+and resampling."""
 
 import gzip
 import importlib.util
@@ -26,8 +27,14 @@ EXAMPLES = ROOT / "scenarios" / "examples"
 T0 = 1_767_600_000  # 2026-01-05T08:00:00Z, a Monday
 TRACK = [(T0 + 10.0 * i, 52.0 + 1e-4 * i, 4.0 - 2e-4 * i) for i in range(7)]
 
-PLT_HEAD = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
-GPX_HEAD = '<?xml version="1.0"?>\n<gpx version="1.1" creator="t" xmlns="http://www.topografix.com/GPX/1/1">\n'
+PLT_HEAD = (
+    "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My "
+    "Track,0,0,2,8421376\n0\n"
+)
+GPX_HEAD = (
+    '<?xml version="1.0"?>\n<gpx version="1.1" creator="t" '
+    'xmlns="http://www.topografix.com/GPX/1/1">\n'
+)
 FCD_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
@@ -42,7 +49,9 @@ def plt(track) -> str:
     rows = []
     for t, lat, lon in track:
         moment = datetime.fromtimestamp(t, UTC)
-        rows.append(f"{lat:.6f},{lon:.6f},0,492,{t / 86400 + 25569:.10f},{moment:%Y-%m-%d,%H:%M:%S}\r\n")
+        rows.append(
+            f"{lat:.6f},{lon:.6f},0,492,{t / 86400 + 25569:.10f},{moment:%Y-%m-%d,%H:%M:%S}\r\n"
+        )
     return PLT_HEAD.replace("\n", "\r\n") + "".join(rows)
 
 
@@ -50,7 +59,10 @@ def points(track) -> str:
     text = ""
     for t, lat, lon in track:
         moment = datetime.fromtimestamp(t, UTC)
-        text += f'<trkpt lat="{lat:.6f}" lon="{lon:.6f}"><time>{moment:%Y-%m-%dT%H:%M:%SZ}</time></trkpt>\n'
+        text += (
+            f'<trkpt lat="{lat:.6f}" '
+            f'lon="{lon:.6f}"><time>{moment:%Y-%m-%dT%H:%M:%SZ}</time></trkpt>\n'
+        )
     return f"<trkseg>{text}</trkseg>"
 
 
@@ -62,8 +74,12 @@ def fcd(rows, decimals: int = 2) -> str:
     """rows: (time, id, x, y), in order of time."""
     steps: dict[float, list[str]] = {}
     for t, who, x, y in rows:
-        steps.setdefault(t, []).append(f'<vehicle id="{who}" x="{x:.{decimals}f}" y="{y:.{decimals}f}" speed="1"/>\n')
-    body = "".join(f'<timestep time="{t:.2f}">{"".join(found)}</timestep>' for t, found in steps.items())
+        steps.setdefault(t, []).append(
+            f'<vehicle id="{who}" x="{x:.{decimals}f}" y="{y:.{decimals}f}" speed="1"/>\n'
+        )
+    body = "".join(
+        f'<timestep time="{t:.2f}">{"".join(found)}</timestep>' for t, found in steps.items()
+    )
     return f"{FCD_HEAD}<fcd-export>{body}</fcd-export>"
 
 
@@ -75,10 +91,16 @@ def columns_of(table):
     """Users' names, times and places, in order of user and time."""
     order = np.lexsort((table.fixes.time_s, table.fixes.user))
     first, second = table.fixes.place.T
-    return [table.users[u] for u in table.fixes.user[order]], table.fixes.time_s[order], first[order], second[order]
+    return (
+        [table.users[u] for u in table.fixes.user[order]],
+        table.fixes.time_s[order],
+        first[order],
+        second[order],
+    )
 
 
-# --- what is written is read -------------------------------------------------------------------------------
+# --- what is written is read
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -102,10 +124,16 @@ def test_a_track_on_the_globe_comes_back(tmp_path, name, text, user, format_):
     np.testing.assert_allclose(np.column_stack([time_s, lat, lon]), TRACK, rtol=0, atol=1e-6)
     assert (table.fixes.time_s == [t for t, _, _ in TRACK]).all()
     trace = read_trace(path)
-    assert (trace.local.first_day, trace.local.name, trace.time_s[0]) == (date(2026, 1, 5), "UTC+00:00", 8 * 3600)
+    assert (trace.local.first_day, trace.local.name, trace.time_s[0]) == (
+        date(2026, 1, 5),
+        "UTC+00:00",
+        8 * 3600,
+    )
 
 
-METRES = [(float(t), who, 100.0 + 2.5 * t * k, 50.0 - t) for t in range(9) for k, who in enumerate("abc")]
+METRES = [
+    (float(t), who, 100.0 + 2.5 * t * k, 50.0 - t) for t in range(9) for k, who in enumerate("abc")
+]
 
 
 @pytest.mark.parametrize("name", ["m.fcd.xml", "m.csv"])
@@ -118,9 +146,15 @@ def test_local_metres_come_back_as_they_are(tmp_path, name):
     order = sorted(METRES, key=lambda row: (row[1], row[0]))
     users, time_s, x_m, y_m = columns_of(table)
     assert users == [who for _, who, _, _ in order]
-    np.testing.assert_allclose(np.column_stack([time_s, x_m, y_m]), [(t, x, y) for t, _, x, y in order], atol=1e-9)
+    np.testing.assert_allclose(
+        np.column_stack([time_s, x_m, y_m]), [(t, x, y) for t, _, x, y in order], atol=1e-9
+    )
     trace = read_trace(path, users="id")
-    assert (trace.local.first_day, trace.local.name, trace.time_s[0]) == (date(1970, 1, 1), "UTC", 0.0)
+    assert (trace.local.first_day, trace.local.name, trace.time_s[0]) == (
+        date(1970, 1, 1),
+        "UTC",
+        0.0,
+    )
     assert trace.origin_deg is None
     np.testing.assert_allclose(trace.position_m, [(x, y) for _, _, x, y in order], atol=1e-9)
 
@@ -130,7 +164,10 @@ def test_sumo_is_in_metres_or_degrees_as_it_seems_or_as_is_said(tmp_path):
     assert read_table(near).coordinates.crs is None
     assert read_table(near, crs="EPSG:4326").coordinates.crs == GLOBE
     option = '<!-- <fcd-output.geo value="true"/> -->'
-    said = write(tmp_path / "said.xml", fcd([(0, "v", 12.25, 33.5)]).replace("<fcd-export>", f"{option}<fcd-export>"))
+    said = write(
+        tmp_path / "said.xml",
+        fcd([(0, "v", 12.25, 33.5)]).replace("<fcd-export>", f"{option}<fcd-export>"),
+    )
     assert read_table(said).coordinates.crs == GLOBE
     geo = write(tmp_path / "geo.xml", fcd([(0, "v", 4.0, 52.0), (1, "v", 4.1, 52.1)], 6))
     table = read_table(geo)
@@ -139,16 +176,23 @@ def test_sumo_is_in_metres_or_degrees_as_it_seems_or_as_is_said(tmp_path):
     assert read_table(geo, crs="local").coordinates.crs is None
 
 
-# --- folders -----------------------------------------------------------------------------------------------
+# --- folders
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("inside", ["", "Data", "Data/000/Trajectory"])
 def test_a_geolife_folder_has_a_user_a_folder(tmp_path, inside):
     for user, first in (("000", 0), ("000", 3), ("012", 0)):
-        write(tmp_path / "Data" / user / "Trajectory" / f"2026{first}.plt", plt(TRACK[first : first + 3]))
+        write(
+            tmp_path / "Data" / user / "Trajectory" / f"2026{first}.plt",
+            plt(TRACK[first : first + 3]),
+        )
         write(tmp_path / "Data" / user / "labels.txt", "Start Time\n")
     table = read_table(tmp_path / inside)
-    assert (table.format, table.users) == ("plt", ("000", "012") if inside != "Data/000/Trajectory" else ("000",))
+    assert (table.format, table.users) == (
+        "plt",
+        ("000", "012") if inside != "Data/000/Trajectory" else ("000",),
+    )
     assert np.bincount(table.fixes.user).tolist() == ([6, 3] if len(table.users) == 2 else [6])
 
 
@@ -160,12 +204,16 @@ def test_a_cabspotting_folder_has_a_user_a_file(tmp_path):
     assert (table.users, np.bincount(table.fixes.user).tolist()) == (("a", "b"), [2, 7])
 
 
-# --- telling formats apart ---------------------------------------------------------------------------------
+# --- telling formats apart
+# ----------------------------------------------------------------------------------------
 
 SAMPLES = {
-    "csv": "time_s,user,lat,lon\n1,a,2,3\n", "plt": plt(TRACK), "gpx": gpx_of(points(TRACK)), "sumo-fcd": fcd(METRES),
+    "csv": "time_s,user,lat,lon\n1,a,2,3\n",
+    "plt": plt(TRACK),
+    "gpx": gpx_of(points(TRACK)),
+    "sumo-fcd": fcd(METRES),
     "cabspotting": cab(TRACK),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("format_", SAMPLES)
@@ -176,19 +224,25 @@ def test_content_tells_the_format_whatever_the_name(tmp_path, format_):
 
 def test_what_is_nothing_is_refused_with_the_list(tmp_path):
     problem = line_of(read_table, write(tmp_path / "x.txt", "once upon a time\n"))
-    assert problem.startswith(f"{tmp_path}/x.txt: its format is not recognised (begins with 'once upon a time'); name")
+    assert problem.startswith(
+        f"{tmp_path}/x.txt: its format is not recognised (begins with 'once upon a time'); name"
+    )
     assert all(f"{name}: " in problem for name in TRACE_FORMATS.parts)
     (tmp_path / "empty").mkdir()
     problem = line_of(read_table, tmp_path / "empty")
     assert "cannot be read (a folder without files such as *.gpx*, *.plt*" in problem
 
 
-# --- bad input ---------------------------------------------------------------------------------------------
+# --- bad input
+# ----------------------------------------------------------------------------------------
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
 REMOTE = '<!DOCTYPE x SYSTEM "http://localhost/x.dtd">'
 GOOD_GPX, GOOD_FCD = gpx_of(points(TRACK)), fcd(METRES)
-DOCTYPE = "declares a document type (DOCTYPE), which can hide entity bombs and outside files; remove the DOCTYPE"
+DOCTYPE = (
+    "declares a document type (DOCTYPE), which can hide entity bombs and outside files; "
+    "remove the DOCTYPE"
+)
 CUT = "correct it, or copy the file again if it is cut short"
 MEND = "correct or remove the line"
 BAD = {
@@ -203,7 +257,10 @@ BAD = {
         "<fcd-export>\n<timestep time='" + "9" * (2**20 + 9),
         "line 1: a tag or a text longer than 1 MiB; give a SUMO FCD XML file",
     ),
-    "endless.csv": ("time_s,lat,lon\n" + "9" * (2**20 + 9), "line 2: longer than 1 MiB; give a CSV file of rows"),
+    "endless.csv": (
+        "time_s,lat,lon\n" + "9" * (2**20 + 9),
+        "line 2: longer than 1 MiB; give a CSV file of rows",
+    ),
     "lat.gpx": (
         GPX_HEAD + '<trk><trkseg>\n<trkpt lat="91" lon="0"/></trkseg></trk></gpx>',
         "line 4: trkpt, lat: '91' is not a number in [-90, 90]; correct or remove the line",
@@ -240,7 +297,7 @@ BAD = {
         "37.75 -122.39 0 1213084687\n37.75 -192.39 0 1213084687\n",
         f"line 2, column lon: '-192.39' is not a number in [-180, 180]; {MEND}",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -252,9 +309,12 @@ def test_bad_files_are_refused_in_one_line(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "format_"), [("t.fcd.xml.gz", "sumo-fcd"), ("new_t.txt.gz", "cabspotting"), ("t.csv.gz", "csv")]
+    ("name", "format_"),
+    [("t.fcd.xml.gz", "sumo-fcd"), ("new_t.txt.gz", "cabspotting"), ("t.csv.gz", "csv")],
 )
-def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, format_, monkeypatch):
+def test_packed_files_cut_short_or_grown_too_large_are_refused(
+    tmp_path, name, format_, monkeypatch
+):
     path = write(tmp_path / name, SAMPLES[format_])
     assert len(read_table(path))
     whole = path.read_bytes()
@@ -264,20 +324,38 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, f
     assert said == f"{path}: {problem}"
     path.write_bytes(whole)
     monkeypatch.setattr(source, "MAX_UNPACKED_BYTES", 20)
-    most = "unpacks to more than 20 bytes, the most that is read; unpack it if you trust it, and split it"
+    most = (
+        "unpacks to more than 20 bytes, the most that is read; unpack it if you trust it, "
+        "and split it"
+    )
     assert line_of(read_table, path) == f"{path}: {most}"
 
 
 @pytest.mark.parametrize(
     ("choice", "problem"),
     [
-        ({"columns": {"lat": "y"}}, "columns: only a CSV takes it, and this is read as gpx; leave columns out"),
-        ({"crs": "EPSG:25832"}, "crs: EPSG:25832 is metres, but the file has latitude and longitude; use auto"),
+        (
+            {"columns": {"lat": "y"}},
+            "columns: only a CSV takes it, and this is read as gpx; leave columns out",
+        ),
+        (
+            {"crs": "EPSG:25832"},
+            "crs: EPSG:25832 is metres, but the file has latitude and longitude; use auto",
+        ),
         ({"crs": "EPSG:0"}, "crs: 'EPSG:0' is no known EPSG code; use auto, local"),
-        ({"crs": "EPSG:4258"}, "crs: 'EPSG:4258' is ETRS89, not a projected system in metres; use auto, local"),
-        ({"area_m": (0, 0, 1, 1)}, "area_m: the trace has lat and lon; give area_deg, or leave it out"),
+        (
+            {"crs": "EPSG:4258"},
+            "crs: 'EPSG:4258' is ETRS89, not a projected system in metres; use auto, local",
+        ),
+        (
+            {"area_m": (0, 0, 1, 1)},
+            "area_m: the trace has lat and lon; give area_deg, or leave it out",
+        ),
         ({"resample_s": 1e6}, "resample_s: 1,000,000 s is longer than every trip; take less"),
-        ({"format": "sumo-fcd"}, "no row has a position with a time; give a sumo-fcd file that has some"),
+        (
+            {"format": "sumo-fcd"},
+            "no row has a position with a time; give a sumo-fcd file that has some",
+        ),
     ],
 )
 def test_choices_that_do_not_fit_are_refused(tmp_path, choice, problem):
@@ -285,7 +363,8 @@ def test_choices_that_do_not_fit_are_refused(tmp_path, choice, problem):
     assert line_of(read_trace, path, **choice).startswith(f"{path}: {problem}")
 
 
-# --- long files --------------------------------------------------------------------------------------------
+# --- long files
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("chunk", [1, 7])
@@ -305,7 +384,8 @@ def test_pieces_of_a_file_make_the_whole(tmp_path, monkeypatch, chunk, newline):
     assert "line 7, column time_s: its time is before that of line 4, of the same user" in said
 
 
-# --- trips and resampling ----------------------------------------------------------------------------------
+# --- trips and resampling
+# ----------------------------------------------------------------------------------------
 
 
 def test_nothing_is_interpolated_across_a_gap():
@@ -333,10 +413,18 @@ def test_resampling_equals_a_loop_over_trips():
         mine = mine[np.argsort(time_s[mine], kind="stable")]
         for trip in np.split(mine, np.flatnonzero(np.diff(time_s[mine]) > 300.0) + 1):
             count += 1
-            ticks = np.arange(np.ceil(time_s[trip[0]] / 7.0), np.floor(time_s[trip[-1]] / 7.0) + 1) * 7.0
-            expected += [(who, t, *(np.interp(t, time_s[trip], xy_m[trip, k]) for k in (0, 1))) for t in ticks]
+            ticks = (
+                np.arange(np.ceil(time_s[trip[0]] / 7.0), np.floor(time_s[trip[-1]] / 7.0) + 1)
+                * 7.0
+            )
+            expected += [
+                (who, t, *(np.interp(t, time_s[trip], xy_m[trip, k]) for k in (0, 1)))
+                for t in ticks
+            ]
     assert n_trips == count
-    np.testing.assert_allclose(np.column_stack([regular.user, regular.time_s, regular.xy_m]), expected, atol=1e-4)
+    np.testing.assert_allclose(
+        np.column_stack([regular.user, regular.time_s, regular.xy_m]), expected, atol=1e-4
+    )
 
 
 def test_a_replay_is_absent_at_night(tmp_path):
@@ -350,7 +438,14 @@ def test_a_replay_is_absent_at_night(tmp_path):
     assert "resampled: 14 rows, every 10 s of 2 trips" in lines(trace.notices)
     ground = Ground(trace.area, trace.local.clock(1.0), Streams(0), trace=trace)
     state, t0 = part.start(np.arange(1), ground), 8 * 3600.0
-    for t, present in ((30, True), (60, True), (75, True), (76, False), (30_000, False), (36_001, True)):
+    for t, present in (
+        (30, True),
+        (60, True),
+        (75, True),
+        (76, False),
+        (30_000, False),
+        (36_001, True),
+    ):
         state, _ = part.advance(state, t0, 8 * 3600.0 + t, None)
         assert np.isfinite(state.position_m).all() == present, t
     longer = part.model_copy(update={"absent_after_s": 900.0})
@@ -359,7 +454,8 @@ def test_a_replay_is_absent_at_night(tmp_path):
 
 
 def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_path):
-    """By a dictionary of periods. It still moves by all fixes, and several cells of a moment are one measurement."""
+    """By a dictionary of periods. It still moves by all fixes, and several cells of a moment are
+    one measurement."""
     draw = np.random.default_rng(5)
     times = {who: np.cumsum(draw.integers(20, 800, 60)) for who in "ab"}
     rows = [
@@ -377,8 +473,14 @@ def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_p
     part = Replay(trace=str(path), sample_s=900, cell="all", timezone="UTC", users="id")
     trace = part.load(86400.0)
     n = len(wanted)
-    assert trace.counts == dict(trace.counts) | {"not_sampled": len(rows) - n, "rows_used": n, "rows_read": len(rows)}
-    assert f"sampling: every 900 s: {n} of {len(rows)} fixes, the first" in " ".join(lines(trace.notices))
+    assert trace.counts == dict(trace.counts) | {
+        "not_sampled": len(rows) - n,
+        "rows_used": n,
+        "rows_read": len(rows),
+    }
+    assert f"sampling: every 900 s: {n} of {len(rows)} fixes, the first" in " ".join(
+        lines(trace.notices)
+    )
     ground = Ground(trace.area, trace.local.clock(1.0), Streams(0), trace=trace)
     whole = Replay(trace=str(path), cell="all", timezone="UTC", users="id")
     assert "sampling: a fix every" in " ".join(lines(whole.load(86400.0).notices))
@@ -389,18 +491,27 @@ def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_p
         (rare, fixes), (often, _) = (
             one.advance(state, before, now, None) for one, state in zip(both, states, strict=True)
         )
-        seen += [(t + trace.local.midnight_s, "ab"[u]) for t, u in zip(fixes.time_s, fixes.ue, strict=True)]
+        seen += [
+            (t + trace.local.midnight_s, "ab"[u])
+            for t, u in zip(fixes.time_s, fixes.ue, strict=True)
+        ]
         np.testing.assert_array_equal(rare.position_m, often.position_m)
         states, before = [rare, often], now
-    assert sorted(seen) == [row for row in wanted if row[0] < trace.local.midnight_s + before] and len(seen) > 40
+    assert (
+        sorted(seen) == [row for row in wanted if row[0] < trace.local.midnight_s + before]
+        and len(seen) > 40
+    )
 
 
-# --- bundled examples --------------------------------------------------------------------------------------
+# --- bundled examples
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def maker():
-    spec = importlib.util.spec_from_file_location("maker", ROOT / "benchmarks" / "make_example_trace.py")
+    spec = importlib.util.spec_from_file_location(
+        "maker", ROOT / "benchmarks" / "make_example_trace.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -413,25 +524,34 @@ def test_examples_are_small_and_made_by_their_script(maker, name):
     assert raw == maker.EXAMPLE_OF[name]()
 
 
-# --- encodings, missing positions ------------------------------------------------------------------------------
+# --- encodings, missing positions
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("encoding", ["utf-7", "nonsense", "x" * 500])
 @pytest.mark.parametrize("root", ["gpx", "fcd-export"])
 def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encoding):
     path = tmp_path / "t.xml"
-    path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><{root}><a b="caf\u00e9"/></{root}>', encoding="utf-8")
+    path.write_text(
+        f'<?xml version="1.0" encoding="{encoding}"?><{root}><a b="caf\u00e9"/></{root}>',
+        encoding="utf-8",
+    )
     assert "not XML in UTF-8" in line_of(read_table, path)
 
 
-# --- prefixes --------------------------------------------------------------------------------------------------
+# --- prefixes
+# ----------------------------------------------------------------------------------------
 
 
 def test_names_of_elements_may_have_a_prefix(tmp_path):
     """As a namespace that is not the default one is written."""
     plain = gpx_of(points(TRACK))
-    prefixed = re.sub(r"<(/?)(gpx|trk|trkseg|trkpt|time)\b", r"<\1g:\2", plain).replace("xmlns=", "xmlns:g=")
-    one, other = (read_table(write(tmp_path / f"{k}.gpx", text)) for k, text in enumerate((plain, prefixed)))
+    prefixed = re.sub(r"<(/?)(gpx|trk|trkseg|trkpt|time)\b", r"<\1g:\2", plain).replace(
+        "xmlns=", "xmlns:g="
+    )
+    one, other = (
+        read_table(write(tmp_path / f"{k}.gpx", text)) for k, text in enumerate((plain, prefixed))
+    )
     assert len(one.fixes.time_s) == len(TRACK)
     np.testing.assert_array_equal(one.fixes.time_s, other.fixes.time_s)
     np.testing.assert_array_equal(one.fixes.place, other.fixes.place)

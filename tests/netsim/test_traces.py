@@ -1,4 +1,5 @@
-"""Traces: what is read, what is refused and how, who the users are, and that a replay loses no row."""
+"""Traces: what is read, what is refused and how, who the users are, and that a replay loses no
+row."""
 
 import gzip
 import os
@@ -45,7 +46,8 @@ GOOD = rows(
 )
 
 
-# --- reading -----------------------------------------------------------------------------------------------
+# --- reading
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
@@ -62,10 +64,18 @@ def test_what_is_written_is_read(tmp_path, name):
 
 @pytest.mark.parametrize(
     "change",
-    [("\n", "\r\n"), ("\n", "\r"), ("\n", "\n\n"), (",", ";"), (",", "\t"), ("a,", '"a",'), ("time_s", "\ufefftime_s"),
-     ("x\n", "x")],
+    [
+        ("\n", "\r\n"),
+        ("\n", "\r"),
+        ("\n", "\n\n"),
+        (",", ";"),
+        (",", "\t"),
+        ("a,", '"a",'),
+        ("time_s", "\ufefftime_s"),
+        ("x\n", "x"),
+    ],
     ids=["crlf", "cr", "blank lines", "semicolon", "tab", "quotes", "bom", "no last newline"],
-)  # fmt: skip
+)
 def test_dialects_of_csv_read_the_same(tmp_path, change):
     plain = read_table(write(tmp_path, GOOD, "plain.csv"))
     changed = GOOD[:-1] if change == ("x\n", "x") else GOOD.replace(*change)
@@ -83,7 +93,9 @@ def test_columns_map_names_to_headers(tmp_path):
     assert table.fixes.rsrp_dbm.tolist() == [-100]
     assert table.facts["ignored"] == "extra"
     assert table.users == ("all",)
-    assert lines(table.notices) == ["the file has no column user: all rows belong to one user, called all"]
+    assert lines(table.notices) == [
+        "the file has no column user: all rows belong to one user, called all"
+    ]
 
 
 def test_unusable_rows_are_counted_once_each(tmp_path):
@@ -95,20 +107,27 @@ def test_unusable_rows_are_counted_once_each(tmp_path):
     assert len(table) == 1
     assert table.cells == ("x",)
     counts = read_trace(path).counts
-    assert counts["rows_read"] == 8 == sum(n for reason, n in counts.items() if reason != "rows_read")
+    assert (
+        counts["rows_read"] == 8 == sum(n for reason, n in counts.items() if reason != "rows_read")
+    )
 
 
 MEND = "correct or remove the line"
 LAT = f"is not a number in [-90, 90]; {MEND}"
 LON = f"is not a number in [-180, 180]; {MEND}"
-FORMS = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+FORMS = (
+    "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+)
 SECONDS = f"is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; {FORMS}"
 WIDTH = f"fields, but the rows above have 4; {MEND} (is the file cut short?)"
 NONE = "line 1: no column"
 SAMPLE = "a header such as time_s,user,lat,lon"
 PLAIN = "time_s,user,lat,lon\n"
 NOWHERE = "no row has a position with a time; give a csv file that has some"
-ZONES = "name the zone in which it was written (--timezone Europe/Berlin), or write one such as 2021-04-21T14:19:53Z"
+ZONES = (
+    "name the zone in which it was written (--timezone Europe/Berlin), or write one such as "
+    "2021-04-21T14:19:53Z"
+)
 ISO = "2021-04-21T14:19:53"
 BAD = {
     "lat text": (PLAIN + "1,a,1,2\n2,a,abc,2\n", f"line 3, column lat: 'abc' {LAT}"),
@@ -122,30 +141,40 @@ BAD = {
         PLAIN + "20210421141953,a,1,2\n",
         f"line 2, column time_s: '20210421141953' has no time zone; {ZONES}",
     ),
-    "time naive": (PLAIN + f"{ISO},a,1,2\n", f"line 2, column time_s: '{ISO}' has no time zone; {ZONES}"),
+    "time naive": (
+        PLAIN + f"{ISO},a,1,2\n",
+        f"line 2, column time_s: '{ISO}' has no time zone; {ZONES}",
+    ),
     "number among ISO": (
         PLAIN + f"{ISO}Z,a,1,2\n5,a,1,2\n",
         f"line 3, column time_s: '5' is a number among ISO 8601 times; {FORMS}",
     ),
     "time backwards": (
         PLAIN + "5,a,1,2\n6,b,1,2\n4,a,1,2\n",
-        "line 4, column time_s: its time is before that of line 2, of the same user; sort the rows of each user by "
-        "time",
+        "line 4, column time_s: its time is before that of line 2, of the same user; sort the "
+        "rows of each user by time",
     ),
     "no user": (PLAIN + "5,,1,2\n6,NULL,1,2\n", "no row has a user; give a csv file that has some"),
     "too few fields": (PLAIN + "5,a,1,2\n6,a,1\n", f"line 3: 3 {WIDTH}"),
     "too many fields": (
         PLAIN + "5,a,1,2,3\n",
-        f"line 2: 5 {WIDTH.replace('is the file cut short', 'does it end with a delimiter, or hold one')}",
+        f"line 2: 5 "
+        f"{WIDTH.replace('is the file cut short', 'does it end with a delimiter, or hold one')}",
     ),
-    "open quote": (PLAIN + '5,"a,1,2\n', "line 2: not CSV (unexpected end of data); correct the quoting"),
+    "open quote": (
+        PLAIN + '5,"a,1,2\n',
+        "line 2: not CSV (unexpected end of data); correct the quoting",
+    ),
     "header only": (PLAIN, "has a header but no rows; give a file with at least one row"),
     "nothing but lines": ("\n\n", f"the file is empty; begin it with {SAMPLE}"),
-    "header twice": ("time_s,lat,lat,lon\n1,2,3,4\n", "line 1: 'lat' appears twice in the header; rename one"),
+    "header twice": (
+        "time_s,lat,lat,lon\n1,2,3,4\n",
+        "line 1: 'lat' appears twice in the header; rename one",
+    ),
     "no header": (
         "5,7,1,2\n6,7,1,2\n",
-        "line 1 ('5,7,1,2') is a row, and the file has no header; put one above it, such as time_s,user,lat,lon, or "
-        "name its columns in their order: --columns user,time_s,lat,lon",
+        "line 1 ('5,7,1,2') is a row, and the file has no header; put one above it, such as "
+        "time_s,user,lat,lon, or name its columns in their order: --columns user,time_s,lat,lon",
     ),
     "other headers": (
         "timestamp,Latitude,lon,RSRP\n1,2,3,4\n",
@@ -170,10 +199,26 @@ def test_bad_text_is_refused_in_one_line(tmp_path, case):
 
 BYTES = {
     "empty": ("t.csv", b"", "the file is empty (0 bytes); give a file with rows"),
-    "damaged": ("t.csv.gz", gzip.compress(GOOD.encode())[:-8] + b"\0" * 8, "gzip data damaged (CRC check failed"),
-    "not gzip": ("t.csv.gz", b"time_s", "named .gz but not gzip (begins with b'time'); rename or compress it"),
-    "not UTF-8": ("t.csv", b"time_s,lat\n1,\xff\n", "line 2: byte 0xff is not UTF-8; save the file as UTF-8"),
-    "binary": ("t.csv", b"a,b\n\n\0\1", "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 CSV file"),
+    "damaged": (
+        "t.csv.gz",
+        gzip.compress(GOOD.encode())[:-8] + b"\0" * 8,
+        "gzip data damaged (CRC check failed",
+    ),
+    "not gzip": (
+        "t.csv.gz",
+        b"time_s",
+        "named .gz but not gzip (begins with b'time'); rename or compress it",
+    ),
+    "not UTF-8": (
+        "t.csv",
+        b"time_s,lat\n1,\xff\n",
+        "line 2: byte 0xff is not UTF-8; save the file as UTF-8",
+    ),
+    "binary": (
+        "t.csv",
+        b"a,b\n\n\0\1",
+        "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 CSV file",
+    ),
 }
 
 
@@ -193,11 +238,17 @@ def test_a_path_that_cannot_be_read_is_refused(tmp_path):
     assert line_of(read_table, tmp_path).startswith(f"{tmp_path}: cannot be read (")
 
 
-# --- choosing rows -----------------------------------------------------------------------------------------
+# --- choosing rows
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_trace_is_in_local_metres_and_seconds_from_local_midnight(tmp_path):
-    text = rows(f"{T0},a,34.0,-118.5", f"{T0 + 1},a,34.0,-118.5", f"{T0 + 2},a,34.009,-118.5", header=PLAIN.strip())
+    text = rows(
+        f"{T0},a,34.0,-118.5",
+        f"{T0 + 1},a,34.0,-118.5",
+        f"{T0 + 2},a,34.009,-118.5",
+        header=PLAIN.strip(),
+    )
     trace = read_trace(write(tmp_path, text), timezone="America/Los_Angeles")
     assert trace.origin_deg == (34.0, -118.5)
     np.testing.assert_allclose(trace.position_m[:2], 0.0, atol=1e-6)
@@ -216,7 +267,9 @@ def test_points_astride_the_antimeridian_stay_together(tmp_path):
 
 
 def test_after_a_clock_change_elapsed_time_goes_on(tmp_path):
-    start = datetime(2021, 3, 28, 0, 0, tzinfo=UTC).timestamp()  # Paris leaves winter time at 01:00 UTC
+    start = datetime(
+        2021, 3, 28, 0, 0, tzinfo=UTC
+    ).timestamp()  # Paris leaves winter time at 01:00 UTC
     text = rows(f"{start},a,48,2", f"{start + 86400},a,48,2", header=PLAIN.strip())
     trace = read_trace(write(tmp_path, text), timezone="Europe/Paris")
     assert trace.time_s.tolist() == [3600.0, 3600.0 + 86400.0]
@@ -232,7 +285,12 @@ def test_windows_boxes_and_cells_keep_what_they_say(tmp_path):
     assert (box.counts["rows_used"], box.counts["outside_area"]) == (2, 2)
     assert box.users == ("all",)
     y = read_trace(path, cell="y", users="id")
-    assert (y.users, y.cells, y.cell.tolist(), y.rsrp_dbm.tolist()) == (("a",), ("y",), [0], [-90.0])
+    assert (y.users, y.cells, y.cell.tolist(), y.rsrp_dbm.tolist()) == (
+        ("a",),
+        ("y",),
+        [0],
+        [-90.0],
+    )
 
 
 def test_choices_that_leave_nothing_are_refused(tmp_path):
@@ -243,11 +301,13 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
         f"{path}: no row is left (outside_window 4); {where}; widen since, until or area_deg"
     )
     assert line_of(read_trace, path, cell="xy") == (
-        f"{path}: cell: no row of 'xy'; did you mean y or x? busiest cells (rows): x (3), y (1); use one, or all"
+        f"{path}: cell: no row of 'xy'; did you mean y or x? busiest cells (rows): x "
+        f"(3), y (1); use one, or all"
     )
     bare = write(tmp_path, PLAIN + "1,a,1,2\n", "bare.csv")
     assert line_of(read_trace, bare, cell="x") == (
-        f"{bare}: cell: 'x' asked for, but the file has no column cell; leave cell out, or try --columns cell=HEADER"
+        f"{bare}: cell: 'x' asked for, but the file has no column cell; leave cell out, "
+        f"or try --columns cell=HEADER"
     )
     useless = write(tmp_path, rows("1,a,1,2,,x"), "useless.csv")
     assert line_of(read_trace, useless) == (
@@ -255,18 +315,24 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
     )
 
 
-# --- users -------------------------------------------------------------------------------------------------
+# --- users
+# ----------------------------------------------------------------------------------------
 
 NOON_S = 1_619_092_800  # 2021-04-22T12:00:00Z
-TWO_DAYS = PLAIN + f"{NOON_S},a,1,2\n{NOON_S + 86400},c,1,2\n{NOON_S + 5},b,1,2\n{NOON_S + 9},a,1,2\n"
+TWO_DAYS = (
+    PLAIN + f"{NOON_S},a,1,2\n{NOON_S + 86400},c,1,2\n{NOON_S + 5},b,1,2\n{NOON_S + 9},a,1,2\n"
+)
 
 
 def test_users_may_be_ids_days_or_one_target(tmp_path):
     path = write(tmp_path, TWO_DAYS)
     ids = read_trace(path, users="id")
     assert [(ids.users[u], t - 43200) for u, t in zip(ids.user, ids.time_s, strict=True)] == [
-        ("a", 0), ("a", 9), ("c", 86400), ("b", 5),
-    ]  # fmt: skip
+        ("a", 0),
+        ("a", 9),
+        ("c", 86400),
+        ("b", 5),
+    ]
     days = read_trace(path, users="day")
     assert (days.users, days.user.tolist()) == (("2021-04-22", "2021-04-23"), [0, 0, 0, 1])
     whole = read_trace(path, users="all")
@@ -277,25 +343,33 @@ def test_auto_users_are_ids_if_one_of_them_spans_two_rounds(tmp_path):
     path = write(tmp_path, TWO_DAYS)
     whole = read_trace(path, users="auto", round_s=86400.0)
     assert whole.users == ("all",)
-    assert lines(whole.notices)[-1] == "users: all rows are one target: no user has rows in two rounds of 86,400 s"
+    assert (
+        lines(whole.notices)[-1]
+        == "users: all rows are one target: no user has rows in two rounds of 86,400 s"
+    )
     ids = read_trace(path, users="auto", round_s=9.0)
     assert ids.users == ("a", "c", "b")
 
 
-# --- places ------------------------------------------------------------------------------------------------
+# --- places
+# ----------------------------------------------------------------------------------------
 
 
 HOME, OFFICE, BAR = (20.0, 50.0), (5020.0, 50.0), (9020.0, 50.0)
 
 
-def stay(at_m: tuple[float, float], start_h: float, hours: float, every_s: float = 300.0) -> np.ndarray:
+def stay(
+    at_m: tuple[float, float], start_h: float, hours: float, every_s: float = 300.0
+) -> np.ndarray:
     """Rows (n, 3) of time and place around at_m, 20 m an axis, from hour start_h."""
     time_s = start_h * 3600 + np.arange(0.0, hours * 3600, every_s)
     noise_m = np.random.default_rng(int(start_h)).normal(0, 20, (len(time_s), 2))
     return np.column_stack([time_s, np.array(at_m) + noise_m])
 
 
-def week(nights: int = 7, at_m: tuple[float, float] = HOME, first_h: float = 0.0) -> list[np.ndarray]:
+def week(
+    nights: int = 7, at_m: tuple[float, float] = HOME, first_h: float = 0.0
+) -> list[np.ndarray]:
     """Nights of 5 hours at one place, each followed by 5 hours at the office."""
     days = [24.0 * d for d in range(nights)]
     return [piece for h in days for piece in (stay(at_m, h + first_h, 5), stay(OFFICE, h + 10, 5))]
@@ -331,8 +405,13 @@ def test_work_is_not_home():
 
 
 def test_time_counts_and_not_rows():
-    """A row a second in the bar for twenty minutes: more rows, and less time, than one in five minutes all night."""
-    nights = [piece for d in range(4) for piece in (stay(BAR, 24 * d, 1 / 3, 1.0), stay(HOME, 24 * d + 1, 4))]
+    """A row a second in the bar for twenty minutes: more rows, and less time, than one in five
+    minutes all night."""
+    nights = [
+        piece
+        for d in range(4)
+        for piece in (stay(BAR, 24 * d, 1 / 3, 1.0), stay(HOME, 24 * d + 1, 4))
+    ]
     np.testing.assert_allclose(lived_of(*nights).home_m, HOME, atol=5)
 
 
@@ -342,7 +421,10 @@ def test_home_moves_with_the_plane(cut_m):
     rows = np.concatenate([*week(), stay(BAR, 19, 4)])
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
     clock, by_m = Clock(date(2021, 4, 21)), np.array([1e6 + cut_m, -3e5 - cut_m])
-    here, there = lived(rows[:, 1:], rows[:, 0], clock), lived(rows[:, 1:] + by_m, rows[:, 0], clock)
+    here, there = (
+        lived(rows[:, 1:], rows[:, 0], clock),
+        lived(rows[:, 1:] + by_m, rows[:, 0], clock),
+    )
     np.testing.assert_allclose(there.home_m - by_m, here.home_m, atol=1e-6)
     np.testing.assert_allclose(there.work_m - by_m, here.work_m, atol=1e-6)
 
@@ -361,7 +443,9 @@ def test_few_nights_make_no_home_and_the_place_of_most_time_stands_by_itself():
     assert two.nights == 2 and np.isnan([two.home_m, two.work_m]).all()
     np.testing.assert_allclose(two.densest_m, OFFICE, atol=5)
     by_day = lived_of(*week(7, first_h=7.0))  # nobody knows where the nights were spent
-    assert by_day.nights == 0 and np.isnan(by_day.home_m).all() and np.isfinite(by_day.densest_m).all()
+    assert (
+        by_day.nights == 0 and np.isnan(by_day.home_m).all() and np.isfinite(by_day.densest_m).all()
+    )
 
 
 def test_who_spends_the_nights_in_many_places_has_no_home():
@@ -370,7 +454,11 @@ def test_who_spends_the_nights_in_many_places_has_no_home():
     assert np.isnan(lived_of(*nights).home_m).all()
     more = lived_of(*nights, stay(HOME, 24 * 12, 5))
     np.testing.assert_allclose(more.home_m, HOME, atol=5)
-    waits = [stay((200.0 * k + 9000.0 * (d % 2), 400.0 * k), 24 * d + k, 0.8) for d in range(9) for k in range(5)]
+    waits = [
+        stay((200.0 * k + 9000.0 * (d % 2), 400.0 * k), 24 * d + k, 0.8)
+        for d in range(9)
+        for k in range(5)
+    ]
     assert np.isnan(lived_of(*waits).home_m).all(), "no place has most of a night"
 
 
@@ -383,7 +471,8 @@ def test_hours_of_a_night_are_those_of_the_wall_clock():
     assert lived(early[:, 1:], early[:, 0], clock).nights == 0
 
 
-# --- replay ------------------------------------------------------------------------------------------------
+# --- replay
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -391,7 +480,10 @@ def walk(tmp_path) -> Replay:
     """Three users, 200 rows at irregular times in two hours, many of them equal."""
     rng = np.random.default_rng(5)
     time_s = T0 + np.sort(rng.integers(0, 7200, 200))
-    made = (f"{t},{'abc'[i % 3]},{34 + i / 1e5:.5f},-118.5,{-100 + i % 7},{'xy'[i % 2]}" for i, t in enumerate(time_s))
+    made = (
+        f"{t},{'abc'[i % 3]},{34 + i / 1e5:.5f},-118.5,{-100 + i % 7},{'xy'[i % 2]}"
+        for i, t in enumerate(time_s)
+    )
     return Replay(trace=str(write(tmp_path, rows(*made))), cell="all", users="id")
 
 
@@ -432,10 +524,19 @@ def test_position_is_the_last_fix_while_it_is_fresh(walk):
 
 
 def followed(tmp_path, lines, tick_s):
-    """Tracks of a world of that trace (time, user, place on the x axis): UE -> look -> place, NaN for an absent one."""
-    path = write(tmp_path, "time_s,user,x_m,y_m,rsrp_dbm\n" + "".join(f"{t},{u},{x},0,-80\n" for t, u, x in lines))
+    """Tracks of a world of that trace (time, user, place on the x axis): UE -> look -> place, NaN
+    for an absent one."""
+    path = write(
+        tmp_path,
+        "time_s,user,x_m,y_m,rsrp_dbm\n" + "".join(f"{t},{u},{x},0,-80\n" for t, u, x in lines),
+    )
     mobility = {"kind": "replay", "trace": str(path), "users": "id", "absent_after_s": 1e6}
-    setting = {"tick_s": tick_s, "duration_s": None, "city": {"kind": "open-field"}, "base_stations": ()}
+    setting = {
+        "tick_s": tick_s,
+        "duration_s": None,
+        "city": {"kind": "open-field"},
+        "base_stations": (),
+    }
     setting = WorldSetting.model_validate(setting | {"ues": {"mobility": mobility}})
     world = build_world(setting, Streams(0), 86_400.0)
     world.follow(Looks.of(len(world.ues), world.duration_s, tick_s))
@@ -459,10 +560,17 @@ def test_tracks_of_a_replay_are_where_the_log_says_at_that_time(tmp_path):
 @pytest.mark.parametrize("tick_s", [0.1, 0.3, 1.0, 7.0, 60.0])
 @pytest.mark.parametrize("begins_s", [0, 1_699_920_000, 1_699_920_000 + 20 * 420])
 def test_tracks_at_every_tick_are_at_the_last_row_so_far(tick_s, begins_s, tmp_path):
-    """A UE at 2 m/s, logged on ticks and between, and one that comes later; with dates, seconds are rounded."""
-    row_s = np.unique(np.round(np.append(np.arange(30) * tick_s, np.arange(0, 30, 0.37) * tick_s), 3))
+    """A UE at 2 m/s, logged on ticks and between, and one that comes later; with dates, seconds are
+    rounded."""
+    row_s = np.unique(
+        np.round(np.append(np.arange(30) * tick_s, np.arange(0, 30, 0.37) * tick_s), 3)
+    )
     log = {0: row_s, 1: np.round(np.arange(11, 16) * tick_s, 3)}
-    lines = [(f"{begins_s + t:.3f}", "ab"[ue], f"{2 * t:.3f}") for ue, times in log.items() for t in times]
+    lines = [
+        (f"{begins_s + t:.3f}", "ab"[ue], f"{2 * t:.3f}")
+        for ue, times in log.items()
+        for t in times
+    ]
     tracks, start_s = followed(tmp_path, lines, tick_s), begins_s % 86_400
     for ue, times in log.items():
         rows_ = sorted(tracks[ue].items())
@@ -493,10 +601,13 @@ def test_places_of_a_replay_are_those_of_each_user(walk):
         assert places.nights[ue] == own.nights and np.isfinite(own.densest_m).all()
 
 
-# --- measured data -----------------------------------------------------------------------------------------
+# --- measured data
+# ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif("NETSIM_DATA" not in os.environ, reason="NETSIM_DATA does not name the folder of traces")
+@pytest.mark.skipif(
+    "NETSIM_DATA" not in os.environ, reason="NETSIM_DATA does not name the folder of traces"
+)
 def test_santa_monica_has_the_published_rows():
     path = Path(os.environ["NETSIM_DATA"]) / "rsrp_santamonica_att_2021.csv.gz"
     trace = read_trace(path, users="id", cell="850-329", timezone="America/Los_Angeles")
@@ -514,7 +625,11 @@ def test_santa_monica_has_the_published_rows():
 )
 def test_decimal_commas_are_read(tmp_path, text, lat, rsrp):
     table = read_table(write(tmp_path, text))
-    assert (table.fixes.time_s[0], table.fixes.place[:, 0][0], table.fixes.rsrp_dbm[0]) == (1.5, lat, rsrp)
+    assert (table.fixes.time_s[0], table.fixes.place[:, 0][0], table.fixes.rsrp_dbm[0]) == (
+        1.5,
+        lat,
+        rsrp,
+    )
 
 
 @pytest.mark.parametrize("lat", ['"52,512"', '"1,234.5"', '","'])
@@ -523,17 +638,21 @@ def test_a_comma_that_may_mean_thousands_is_refused(tmp_path, lat):
     assert line_of(read_table, path) == f"{path}: line 3, column lat: {lat.strip(chr(34))!r} {LAT}"
 
 
-# --- who is there -------------------------------------------------------------------------------------------
+# --- who is there
+# ----------------------------------------------------------------------------------------
 
 
 def cars(tmp_path, step_s, n=60, steps=400):
-    """A SUMO trace: car k drives from step 3 k on for 20 to 79 steps. Path, and first and last step (n,)."""
+    """A SUMO trace: car k drives from step 3 k on for 20 to 79 steps. Path, and first and last step
+    (n,)."""
     first = 3 * np.arange(n)
     last = first + 20 + np.random.default_rng(0).integers(0, 60, n)
     lines = []
     for t in range(steps):
         there = np.flatnonzero((first <= t) & (t <= last))
-        rows = "".join(f'<vehicle id="c{k}" x="{10 * (t - first[k])}.0" y="{k}.0" speed="10"/>' for k in there)
+        rows = "".join(
+            f'<vehicle id="c{k}" x="{10 * (t - first[k])}.0" y="{k}.0" speed="10"/>' for k in there
+        )
         lines.append(f'<timestep time="{t * step_s:.2f}">{rows}</timestep>')
     path = tmp_path / "fcd.xml"
     path.write_text("<fcd-export>" + "\n".join(lines) + "</fcd-export>")
@@ -554,7 +673,9 @@ def test_a_car_that_left_is_absent(step_s, tmp_path):
         driving = (first <= step - 1) & (step - 1 <= last)
         np.testing.assert_array_equal(there, driving[number])
     stated = part.model_copy(update={"absent_after_s": 5 * step_s})
-    state, _ = stated.advance(stated.start(np.arange(len(trace.users)), GROUND), 0.0, 119.8 * step_s, GROUND)
+    state, _ = stated.advance(
+        stated.start(np.arange(len(trace.users)), GROUND), 0.0, 119.8 * step_s, GROUND
+    )
     late = (first <= 119) & (last >= 120 - 5)
     np.testing.assert_array_equal(np.isfinite(state.position_m).all(axis=1), late[number])
 
@@ -588,8 +709,12 @@ def test_people_with_holes_in_their_traces_stay_there(tmp_path):
 
 def test_a_place_beyond_the_globe_asks_what_it_may_be(tmp_path):
     swapped = write(tmp_path, "user,time_s,lat,lon\na,0,-122.4,37.2\n")
-    assert "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else" in line_of(read_table, swapped)
+    assert "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else" in line_of(
+        read_table, swapped
+    )
     metres = write(tmp_path, "user,time_s,lat,lon\na,0,685.1,200\na,9,690,210\n")
     assert "or metres (--columns x_m=HEADER,y_m=HEADER)? Else" in line_of(read_table, metres)
-    table = read_table(metres, columns={"x_m": "lon", "y_m": "lat"})  # what was given is no column of degrees
+    table = read_table(
+        metres, columns={"x_m": "lon", "y_m": "lat"}
+    )  # what was given is no column of degrees
     np.testing.assert_allclose(table.fixes.place, [[200, 685.1], [210, 690]])

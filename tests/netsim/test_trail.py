@@ -1,4 +1,5 @@
-"""Tracks: rows where something changed, on a grid of times; straight lines between them are the motion."""
+"""Tracks: rows where something changed, on a grid of times; straight lines between them are the
+motion."""
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ OUT = (False, False)
 def seen(x_m, inside=OUT, cell=(-1, -1)):
     """Two UEs on a line; NaN for an absent one."""
     x_m = np.array(x_m, dtype=float)
-    return Seen(np.column_stack([x_m, np.where(np.isnan(x_m), NAN, 0.0)]), np.array(inside), np.array(cell))
+    return Seen(
+        np.column_stack([x_m, np.where(np.isnan(x_m), NAN, 0.0)]), np.array(inside), np.array(cell)
+    )
 
 
 def rows_of(*moments):
@@ -25,7 +28,12 @@ def rows_of(*moments):
 
 
 def test_a_row_stands_where_something_changed_and_where_rest_ended():
-    assert rows_of(seen([1, 2]), seen([1, 2]), seen([1, 2]), seen([1, 3])) == [(0, 0), (0, 1), (2, 1), (3, 1)]
+    assert rows_of(seen([1, 2]), seen([1, 2]), seen([1, 2]), seen([1, 3])) == [
+        (0, 0),
+        (0, 1),
+        (2, 1),
+        (3, 1),
+    ]
     assert rows_of(seen([1, 2]), seen([2, 2]), seen([3, 2]))[2:] == [(1, 0), (2, 0)]
 
 
@@ -57,11 +65,17 @@ def test_straight_lines_between_rows_give_every_look(seed):
 @pytest.mark.parametrize(
     ("n_ue", "duration_s", "tick_s", "every_s", "ues"),
     [
-        (40, 28 * 86400, 900, 900, 40), (40, 86400, 1, 18, 40), (1000, 86400, 1, 433, 1000),
-        (5000, 3600, 0.1, 18.1, 1000), (3, 100, 10, 10, 3), (4, 5, 10, 10, 4),
+        (40, 28 * 86400, 900, 900, 40),
+        (40, 86400, 1, 18, 40),
+        (1000, 86400, 1, 433, 1000),
+        (5000, 3600, 0.1, 18.1, 1000),
+        (3, 100, 10, 10, 3),
+        (4, 5, 10, 10, 4),
     ],
-)  # fmt: skip
-def test_the_interval_is_the_shortest_whose_rows_are_not_too_many(n_ue, duration_s, tick_s, every_s, ues):
+)
+def test_the_interval_is_the_shortest_whose_rows_are_not_too_many(
+    n_ue, duration_s, tick_s, every_s, ues
+):
     looks = Looks.of(n_ue, duration_s, tick_s)
     assert (looks.every_s, looks.ues) == (pytest.approx(every_s), ues) and ues <= MOST_UES
     assert looks.last == int(duration_s / every_s + 1e-9)

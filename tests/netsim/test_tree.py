@@ -1,4 +1,5 @@
-"""Values as trees: what comes back has the expected types to the bit, and what does not fit is one line."""
+"""Values as trees: what comes back has the expected types to the bit, and what does not fit is one
+line."""
 
 import importlib
 import pkgutil
@@ -13,7 +14,16 @@ from typing_extensions import TypeAliasType
 
 import fl
 import netsim
-from netsim.checkpoint import REBUILT, _value, from_tree, from_tree_as, load_tree, save_tree, to_tree, unaliased
+from netsim.checkpoint import (
+    REBUILT,
+    _value,
+    from_tree,
+    from_tree_as,
+    load_tree,
+    save_tree,
+    to_tree,
+    unaliased,
+)
 from netsim.units import FloatArray
 
 
@@ -43,16 +53,29 @@ class Outer:
 def example():
     inner = Inner(np.array([0.1, np.nan]), "b")
     parts = {"typed": inner, "nothing": None, "plain": {"x": np.arange(3), "n": [1, 2]}}
-    return Outer(inner, {Key("user", 1e-5): inner}, {(3, 1): 0.1, (0, 2): np.inf}, parts, (inner, inner), [1.0, 2.5])
+    return Outer(
+        inner,
+        {Key("user", 1e-5): inner},
+        {(3, 1): 0.1, (0, 2): np.inf},
+        parts,
+        (inner, inner),
+        [1.0, 2.5],
+    )
 
 
 def test_a_file_gives_back_types_and_bits(tmp_path):
     value = example()
     save_tree(tmp_path / "t.npz", to_tree(value))
-    start = Outer(None, {}, {}, {"typed": Inner(np.zeros(0)), "nothing": None, "plain": {}}, rows=np.zeros(2))
+    start = Outer(
+        None, {}, {}, {"typed": Inner(np.zeros(0)), "nothing": None, "plain": {}}, rows=np.zeros(2)
+    )
     back = from_tree(load_tree(tmp_path / "t.npz"), start)
     np.testing.assert_equal(to_tree(back), to_tree(value))
-    assert type(back.history) is tuple and type(back.inner) is Inner and list(back.pairs) == [(3, 1), (0, 2)]
+    assert (
+        type(back.history) is tuple
+        and type(back.inner) is Inner
+        and list(back.pairs) == [(3, 1), (0, 2)]
+    )
     assert list(back.sums) == [Key("user", 1e-5)] and type(back.parts["typed"]) is Inner
     assert back.rows is start.rows  # made anew, and in no file
 
@@ -63,7 +86,10 @@ def test_a_file_gives_back_types_and_bits(tmp_path):
         ({"inner": {"x": np.zeros(1)}}, r"^inner is not the fields \['word', 'x'\]$"),
         ({"inner": {"x": [1.0], "word": "a"}}, r"^inner\.x is not ndarray$"),
         ({"inner": {"x": np.zeros(2), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
-        ({"history": [{"x": np.zeros(5, complex), "word": "a"}]}, r"^history\[0\]\.x is not an array of floating$"),
+        (
+            {"history": [{"x": np.zeros(5, complex), "word": "a"}]},
+            r"^history\[0\]\.x is not an array of floating$",
+        ),
         ({"steps": [True]}, r"^steps\[0\] is not int or float$"),
         ({"pairs": [[[1], 2.0]]}, r"^pairs is not 2 entries$"),
         ({"parts": {"typed": None}}, r"^parts is not the entries \['typed', 'nothing', 'plain'\]$"),
@@ -84,8 +110,12 @@ class Bounded:
 
 
 def test_bounds_that_a_class_states_are_looked_at():
-    """Both ends are allowed, a number that is none is not; of a dictionary all values are looked at."""
-    assert from_tree_as({"x": np.array([0.0, 1.0]), "y": 1.0, "z": {"a": np.array([0.0])}}, Bounded).y == 1.0
+    """Both ends are allowed, a number that is none is not; of a dictionary all values are looked
+    at."""
+    assert (
+        from_tree_as({"x": np.array([0.0, 1.0]), "y": 1.0, "z": {"a": np.array([0.0])}}, Bounded).y
+        == 1.0
+    )
     for x, y, z, name in (
         ([0.5, 1.1], 0.0, 0.0, "x"),
         ([np.nan], 0.0, 0.0, "x"),
@@ -94,7 +124,9 @@ def test_bounds_that_a_class_states_are_looked_at():
         ([], 0.0, 1e300, "z"),
     ):
         with pytest.raises(ValueError, match=rf"^{name} is not numbers from 0 to 1$"):
-            from_tree_as({"x": np.array(x), "y": y, "z": {"a": np.array([0.5]), "b": np.array([z])}}, Bounded)
+            from_tree_as(
+                {"x": np.array(x), "y": y, "z": {"a": np.array([0.5]), "b": np.array([z])}}, Bounded
+            )
 
 
 def annotations():
@@ -103,7 +135,9 @@ def annotations():
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for kind in vars(importlib.import_module(found.name)).values():
                 if isinstance(kind, type) and is_dataclass(kind):
-                    with suppress(TypeError, NameError):  # array.array cannot be evaluated, nor what only mypy imports
+                    with suppress(
+                        TypeError, NameError
+                    ):  # array.array cannot be evaluated, nor what only mypy imports
                         yield from get_type_hints(kind).values()
 
 
@@ -121,7 +155,9 @@ def test_every_annotated_array_can_be_read():
 def test_arrays_may_be_annotated_by_an_alias_of_a_later_python():
     """As `numpy.typing.NDArray` is from numpy 2.5 on."""
     number = TypeVar("number", bound=np.generic)
-    rows = TypeAliasType("rows", np.ndarray[tuple[Any, ...], np.dtype[number]], type_params=(number,))
+    rows = TypeAliasType(
+        "rows", np.ndarray[tuple[Any, ...], np.dtype[number]], type_params=(number,)
+    )
     assert _value(np.zeros(2), rows[np.float64], None, "").shape == (2,)
     with pytest.raises(ValueError, match="an array of integer"):
         _value(np.zeros(2), rows[np.int64], None, "")

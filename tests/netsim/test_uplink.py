@@ -22,12 +22,16 @@ def cohort(gain, power, serving=None, fading=None, rows=None, compute=0.0, sinr=
     gain = np.atleast_2d(np.asarray(gain, dtype=float))
     n, n_bs = gain.shape
     return Cohort(
-        ue=np.arange(n), serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving), gain=gain,
+        ue=np.arange(n),
+        serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving),
+        gain=gain,
         fading=np.ones((n, n_bs, 1), dtype=complex) if fading is None else fading,
         power_w=np.broadcast_to(np.asarray(power, dtype=float), n).copy(),
-        rows=np.ones(n, dtype=int) if rows is None else np.asarray(rows), downlink_sinr=np.full(n, float(sinr)),
-        compute_s=np.full(n, float(compute)), compute_j=np.full(n, 0.0),
-    )  # fmt: skip
+        rows=np.ones(n, dtype=int) if rows is None else np.asarray(rows),
+        downlink_sinr=np.full(n, float(sinr)),
+        compute_s=np.full(n, float(compute)),
+        compute_j=np.full(n, 0.0),
+    )
 
 
 def payload(bits=1e6, q=100, bound=1.0):
@@ -39,7 +43,8 @@ def sinr_of(uplink, c, noise=1.0):
 
 
 def slow_sinr(c, noise, residual, interference, turns, least=0.0):
-    """The formula of the docstring, UE by UE, from the strongest to the weakest; below `least` nothing is cancelled."""
+    """The formula of the docstring, UE by UE, from the strongest to the weakest; below `least`
+    nothing is cancelled."""
     n, found = len(c.ue), np.zeros(len(c.ue))
 
     def h(k, b):
@@ -68,25 +73,40 @@ def slow_sinr(c, noise, residual, interference, turns, least=0.0):
                 continue
             earlier = c.power_w[j] * np.vdot(other, other).real > mine
             disturb += cross * (residual if earlier and found[j] >= least else 1.0)
-        found[k] = c.power_w[k] * np.vdot(own, own).real ** 2 / (disturb + np.vdot(own, own).real * noise)
+        found[k] = (
+            c.power_w[k] * np.vdot(own, own).real ** 2 / (disturb + np.vdot(own, own).real * noise)
+        )
     return found
 
 
-@given(seed=st.integers(0, 10_000), antennas=st.sampled_from([1, 2, 4]), group=st.sampled_from([None, 1, 2, 3]))
+@given(
+    seed=st.integers(0, 10_000),
+    antennas=st.sampled_from([1, 2, 4]),
+    group=st.sampled_from([None, 1, 2, 3]),
+)
 @settings(max_examples=30, deadline=None)
 @pytest.mark.parametrize("max_ser", [None, 0.3])
 @pytest.mark.parametrize("interference", ["none", "intra", "all"])
 def test_the_fast_form_equals_the_formula(interference, max_ser, seed, antennas, group):
     rng = np.random.default_rng(seed)
     n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
-    fading = (rng.normal(size=(n, n_bs, antennas)) + 1j * rng.normal(size=(n, n_bs, antennas))) / np.sqrt(2)
+    fading = (
+        rng.normal(size=(n, n_bs, antennas)) + 1j * rng.normal(size=(n, n_bs, antennas))
+    ) / np.sqrt(2)
     c = cohort(
-        10 ** rng.uniform(-3, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n), fading
-    )  # fmt: skip
+        10 ** rng.uniform(-3, 1, (n, n_bs)),
+        rng.uniform(0.1, 2, n),
+        rng.integers(-1, n_bs, n),
+        fading,
+    )
     residual = float(rng.choice([0.0, 0.2]))
     uplink = Noma(
-        interference=interference, sic_residual=residual, group_size=group, norm_bound=1.0, max_ser=max_ser
-    )  # fmt: skip
+        interference=interference,
+        sic_residual=residual,
+        group_size=group,
+        norm_bound=1.0,
+        max_ser=max_ser,
+    )
     turns = uplink.groups(c)
     expected = slow_sinr(c, 0.3, residual, interference, turns, uplink.min_sinr())
     np.testing.assert_allclose(sinr_of(uplink, c, 0.3), expected, rtol=1e-9, atol=1e-15)
@@ -109,11 +129,15 @@ def test_who_is_not_decoded_is_not_cancelled():
     for fading in (None, np.ones((3, 1, 2), dtype=complex)):
         # two equal antennas: twice the signal, and all are disturbed alike
         gain = c.gain if fading is None else c.gain / 2
-        uplink = Noma(interference="intra", noise_w=1.0, max_ser=0.2, **BOUND)  # qpsk, Q = 1 - sqrt(0.8)
+        uplink = Noma(
+            interference="intra", noise_w=1.0, max_ser=0.2, **BOUND
+        )  # qpsk, Q = 1 - sqrt(0.8)
         assert uplink.min_sinr() == pytest.approx(1.5636, abs=1e-4)
         channel = uplink.plan(replace(c, gain=gain, fading=fading), payload())
         np.testing.assert_allclose(channel.sinr, [5 / 5.6, 4.5 / 6.1, 0.1 / 10.5])
-        np.testing.assert_array_equal(channel.decoded, [True, False, False])  # nobody passes: the best one
+        np.testing.assert_array_equal(
+            channel.decoded, [True, False, False]
+        )  # nobody passes: the best one
         # 20 is heard and cancelled, 5 is heard and cancelled, 1 is not
         strong = replace(c, gain=np.array([[20.0], [5.0], [1.0]]) * gain[0] / 5.0, fading=fading)
         channel = uplink.plan(strong, payload())
@@ -144,10 +168,24 @@ def slow_waits(uplink, c, p, channel, turns, limit_s, airtime_s):
 def test_nobody_waits_for_whom_never_finishes(seed, group, max_ser):
     rng = np.random.default_rng(seed)
     n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
-    c = cohort(10 ** rng.uniform(-4, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n))
-    c = replace(c, fading=None, compute_s=rng.uniform(0, 1, n), downlink_sinr=10 ** rng.uniform(-2, 2, n), limit_s=9.0)
+    c = cohort(
+        10 ** rng.uniform(-4, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n)
+    )
+    c = replace(
+        c,
+        fading=None,
+        compute_s=rng.uniform(0, 1, n),
+        downlink_sinr=10 ** rng.uniform(-2, 2, n),
+        limit_s=9.0,
+    )
     c.power_w[rng.uniform(size=n) < 0.1] = 0.0
-    fields = {"sic_residual": 0.1, "group_size": group, "noise_w": 0.1, "bandwidth_hz": 1e6, **BOUND}
+    fields = {
+        "sic_residual": 0.1,
+        "group_size": group,
+        "noise_w": 0.1,
+        "bandwidth_hz": 1e6,
+        **BOUND,
+    }
     for deadline_s, limit_s in ((None, 9.0), (4.0, 4.0)):
         uplink = Noma(deadline_s=deadline_s, max_ser=max_ser, **fields)
         channel = uplink.plan(c, payload())
@@ -162,7 +200,9 @@ def test_nobody_waits_for_whom_never_finishes(seed, group, max_ser):
         np.testing.assert_allclose(channel.delay_s[heard], np.minimum(ends, limit_s), rtol=1e-12)
         sent = np.clip(limit_s - begins, 0.0, airtime[heard])  # who is late stops there
         np.testing.assert_allclose(channel.airtime_s[heard], sent, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(channel.energy_j, c.power_w * np.where(heard, channel.airtime_s, 0.0))
+        np.testing.assert_allclose(
+            channel.energy_j, c.power_w * np.where(heard, channel.airtime_s, 0.0)
+        )
 
 
 def test_groups_of_a_cell_take_turns_in_order_of_power():
@@ -180,7 +220,9 @@ def test_noise_on_the_update_is_rho_over_root_sinr():
     c = cohort([[1e-10], [1e-12]], 0.2)
     channel = Noma(interference="none", noise_w=1e-13).plan(c, payload(q=400, bound=2.0))
     np.testing.assert_allclose(channel.noise_std, 2.0 / np.sqrt(400 * np.array([200.0, 2.0])))
-    exact = Noma(interference="none", noise_w=1e-13, decoding="error-free").plan(c, payload(bound=None))
+    exact = Noma(interference="none", noise_w=1e-13, decoding="error-free").plan(
+        c, payload(bound=None)
+    )
     assert not exact.noise_std.any()
     with pytest.raises(ValueError, match="bound"):
         Noma(noise_w=1e-13).plan(c, payload(bound=None))
@@ -189,7 +231,8 @@ def test_noise_on_the_update_is_rho_over_root_sinr():
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 8), antennas=st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
 def test_thermal_noise_is_the_part_that_no_other_ue_makes(seed, n, antennas):
-    """1 / SINR = 1 / SNR + 1 / SIR; the first part hangs on one's own signal alone, whoever else sends."""
+    """1 / SINR = 1 / SNR + 1 / SIR; the first part hangs on one's own signal alone, whoever else
+    sends."""
     g = np.random.default_rng(seed)
     fading = (g.normal(size=(n, 2, antennas)) + 1j * g.normal(size=(n, 2, antennas))) / np.sqrt(2)
     serving = g.integers(-1, 2, n)
@@ -210,9 +253,12 @@ def test_thermal_noise_is_the_part_that_no_other_ue_makes(seed, n, antennas):
 
 
 def test_thermal_noise_of_a_share_of_the_band():
-    """Two UEs of a cell hear half of the band's noise each; a third, of another cell, disturbs the model alone."""
+    """Two UEs of a cell hear half of the band's noise each; a third, of another cell, disturbs the
+    model alone."""
     c = cohort([[4.0, 1.0], [1.0, 2.0], [0.5, 3.0]], 0.5, serving=[0, 0, 1])
-    loud, calm = (Oma(noise_w=0.2, interference=i).plan(c, payload(q=100, bound=1.0)) for i in ("all", "none"))
+    loud, calm = (
+        Oma(noise_w=0.2, interference=i).plan(c, payload(q=100, bound=1.0)) for i in ("all", "none")
+    )
     np.testing.assert_allclose(calm.thermal_std, 0.1 / np.sqrt([2.0 / 0.1, 0.5 / 0.1, 1.5 / 0.2]))
     np.testing.assert_array_equal(loud.thermal_std, calm.thermal_std)
     np.testing.assert_array_equal(calm.noise_std, calm.thermal_std)
@@ -226,9 +272,13 @@ def test_the_deadline_judges_downlink_training_and_uplink():
     turn = bits / band / 1.0 + 0.7 + bits / (band * 2.0)
     for deadline, heard in ((turn + 1e-9, True), (turn - 1e-9, False)):
         uplink = Noma(
-            interference="none", noise_w=1.0, bandwidth_hz=band, deadline_s=deadline, decoding="error-free",
+            interference="none",
+            noise_w=1.0,
+            bandwidth_hz=band,
+            deadline_s=deadline,
+            decoding="error-free",
             rate=Shannon(),
-        )  # fmt: skip
+        )
         channel = uplink.plan(c, payload(bits))
         assert channel.delay_s[0] == pytest.approx(turn)
         assert channel.decoded[0] == heard and channel.late[0] != heard
@@ -245,7 +295,9 @@ def test_a_ue_without_a_cell_is_not_heard_and_disturbs_nobody():
 
 def test_oma_shares_the_band_and_its_noise():
     c = cohort([[4.0], [1.0]], 1.0)
-    channel = Oma(noise_w=1.0, bandwidth_hz=2e6, decoding="error-free", rate=Shannon()).plan(c, payload())
+    channel = Oma(noise_w=1.0, bandwidth_hz=2e6, decoding="error-free", rate=Shannon()).plan(
+        c, payload()
+    )
     np.testing.assert_allclose(channel.sinr, [8.0, 2.0])
     np.testing.assert_allclose(channel.rate_bps, [1e6 * np.log2(9), 1e6 * np.log2(3)])
 
@@ -256,30 +308,45 @@ class TestPower:
 
     def test_full_and_fixed(self):
         assert (Full().power_w(self.gain, self.serving, 0.2, None, RNG)[0] == 0.2).all()
-        np.testing.assert_allclose(Fixed(power_dbm=10).power_w(self.gain, self.serving, 0.2, None, RNG)[0], 0.01)
-        np.testing.assert_allclose(Fixed(power_dbm=40).power_w(self.gain, self.serving, 0.2, None, RNG)[0], 0.2)
+        np.testing.assert_allclose(
+            Fixed(power_dbm=10).power_w(self.gain, self.serving, 0.2, None, RNG)[0], 0.01
+        )
+        np.testing.assert_allclose(
+            Fixed(power_dbm=40).power_w(self.gain, self.serving, 0.2, None, RNG)[0], 0.2
+        )
 
     def test_average_splits_the_middle_of_the_total(self):
         power, _ = Average().power_w(np.ones((15, 1)), np.zeros(15, int), 0.2, None, RNG)
         np.testing.assert_allclose(power, 0.055)
 
     def test_fractional_is_the_open_loop(self):
-        power, _ = Fractional(p0_dbm=-80, alpha=0.8).power_w(self.gain, self.serving, 10.0, None, RNG)
+        power, _ = Fractional(p0_dbm=-80, alpha=0.8).power_w(
+            self.gain, self.serving, 10.0, None, RNG
+        )
         np.testing.assert_allclose(10 * np.log10(power / 1e-3), [-80 + 0.8 * 80, -80 + 0.8 * 100])
-        whole, _ = Fractional(p0_dbm=-80, alpha=1.0).power_w(self.gain, self.serving, 1e9, None, RNG)
+        whole, _ = Fractional(p0_dbm=-80, alpha=1.0).power_w(
+            self.gain, self.serving, 1e9, None, RNG
+        )
         received = whole * self.gain[[0, 1], self.serving]
         np.testing.assert_allclose(10 * np.log10(received / 1e-3), -80)
-        capped, _ = Fractional(p0_dbm=20, alpha=1.0).power_w(self.gain, self.serving, 0.2, None, RNG)
+        capped, _ = Fractional(p0_dbm=20, alpha=1.0).power_w(
+            self.gain, self.serving, 0.2, None, RNG
+        )
         np.testing.assert_allclose(capped, 0.2)
 
 
-LAWS = [LinkAdaptation(), LinkAdaptation(attenuation=0.75, max_bps_per_hz=5.0, min_sinr_db=-6.0), Shannon()]
+LAWS = [
+    LinkAdaptation(),
+    LinkAdaptation(attenuation=0.75, max_bps_per_hz=5.0, min_sinr_db=-6.0),
+    Shannon(),
+]
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("kind", [Noma, Oma])
 def test_both_directions_follow_the_rate_law(kind, law):
-    """TR 36.942, Annex A: uplink 0.4, at most 2 bit/s/Hz, downlink 0.6 and 4.4, both to -10 dB; Shannon: 1 and 8."""
+    """TR 36.942, Annex A: uplink 0.4, at most 2 bit/s/Hz, downlink 0.6 and 4.4, both to -10 dB;
+    Shannon: 1 and 8."""
     up, most, floor = down, top, deaf = 1.0, 8.0, 0.0
     if law.kind != "shannon":
         up, most, floor = law.attenuation, law.max_bps_per_hz, 10 ** (law.min_sinr_db / 10)
@@ -287,7 +354,8 @@ def test_both_directions_follow_the_rate_law(kind, law):
     sinr = 10 ** np.linspace(-2.05, 5.0, 95)
     uplink = kind(rate=law, bandwidth_hz=3e6, norm_bound=1.0)
     np.testing.assert_allclose(
-        uplink.rate_bps(sinr), np.where(sinr < floor, 0.0, 3e6 * np.minimum(up * np.log2(1 + sinr), most))
+        uplink.rate_bps(sinr),
+        np.where(sinr < floor, 0.0, 3e6 * np.minimum(up * np.log2(1 + sinr), most)),
     )
     heard = cohort(np.ones((95, 1)), 1.0)
     np.testing.assert_allclose(
@@ -318,32 +386,53 @@ def test_an_eavesdropper_receives_whole_updates_only_and_needs_no_rate_for_analo
     c = cohort([[9.0], [0.5], [0.05]], 1.0, sinr=1e9)
     for decoding, far in (("error-free", [False] * 3), ("noisy", [True, False, False])):
         uplink = Noma(
-            interference="none", noise_w=1.0, bandwidth_hz=1e6, deadline_s=2.0, decoding=decoding, norm_bound=1.0
+            interference="none",
+            noise_w=1.0,
+            bandwidth_hz=1e6,
+            deadline_s=2.0,
+            decoding=decoding,
+            norm_bound=1.0,
         )
         sent = uplink.plan(c, payload(1e6))
         np.testing.assert_array_equal(sent.decoded, [True, False, False])
         np.testing.assert_array_equal(sent.late, [False, True, False])
         assert sent.airtime_s[1] < 2.0 and sent.delay_s[1] == 2.0
-        near, away = (uplink.eavesdropped(replace(c, gain=c.gain * f), payload(1e6), sent) for f in (100.0, 1e-3))
+        near, away = (
+            uplink.eavesdropped(replace(c, gain=c.gain * f), payload(1e6), sent)
+            for f in (100.0, 1e-3)
+        )
         np.testing.assert_array_equal(near.decoded, [True, False, False])
         np.testing.assert_array_equal(away.decoded, far)
 
 
 def test_a_late_upload_stops_at_its_deadline_and_so_does_training():
     """0.5 s of downlink, 2 s of training for 3 J, 0.5 s on the air at 0.5 W."""
-    c = replace(cohort([[3.0]], 0.5, compute=2.0), compute_j=np.array([3.0]), downlink_sinr=np.array([3.0]))
+    c = replace(
+        cohort([[3.0]], 0.5, compute=2.0), compute_j=np.array([3.0]), downlink_sinr=np.array([3.0])
+    )
     uplink = Noma(interference="none", noise_w=0.5, bandwidth_hz=1e6, **BOUND)
-    for limit_s, energy_j, airtime_s in ((9.0, 3.25, 0.5), (2.75, 3.125, 0.25), (2.5, 3.0, 0.0), (1.5, 1.5, 0.0)):
+    for limit_s, energy_j, airtime_s in (
+        (9.0, 3.25, 0.5),
+        (2.75, 3.125, 0.25),
+        (2.5, 3.0, 0.0),
+        (1.5, 1.5, 0.0),
+    ):
         for channel in (
             uplink.plan(replace(c, limit_s=limit_s), payload(1e6)),
             uplink.model_copy(update={"deadline_s": limit_s}).plan(c, payload(1e6)),
         ):
             assert channel.energy_j[0] == pytest.approx(energy_j)
             assert channel.airtime_s[0] == pytest.approx(airtime_s)
-            assert channel.late[0] == (limit_s < 9) and channel.delay_s[0] == pytest.approx(min(limit_s, 3.0))
+            assert channel.late[0] == (limit_s < 9) and channel.delay_s[0] == pytest.approx(
+                min(limit_s, 3.0)
+            )
     whole = uplink.plan(c, payload(1e6))
     cut = whole.within(2.75)
-    assert cut.late[0] and cut.energy_j[0] == pytest.approx(3.125) and cut.airtime_s[0] == pytest.approx(0.25)
+    assert (
+        cut.late[0]
+        and cut.energy_j[0] == pytest.approx(3.125)
+        and cut.airtime_s[0] == pytest.approx(0.25)
+    )
     ideal = Ideal().plan(replace(c, limit_s=1.5), payload())
     assert ideal.late[0] and ideal.energy_j[0] == pytest.approx(2.25) and ideal.delay_s[0] == 1.5
 
@@ -356,15 +445,21 @@ def at_an_antenna(c, rng, antennas=None):
     n = len(c.ue)
     fading = None
     if antennas is not None:
-        fading = (rng.normal(size=(n, 1, antennas)) + 1j * rng.normal(size=(n, 1, antennas))) / np.sqrt(2)
+        fading = (
+            rng.normal(size=(n, 1, antennas)) + 1j * rng.normal(size=(n, 1, antennas))
+        ) / np.sqrt(2)
     return replace(c, gain=10 ** rng.uniform(-3, 1, (n, 1)), fading=fading)
 
 
 def slow_ear(uplink, noise_w, c, antenna, sent, group_of):
-    """SINR at the antenna, UE by UE: those on the air at the same time, in a share of the band or cancelled."""
+    """SINR at the antenna, UE by UE: those on the air at the same time, in a share of the band or
+    cancelled."""
     n, everybody = len(c.ue), uplink.interference == "all"
     on = [k for k in range(n) if c.serving[k] >= 0 and sent.rate_bps[k] > 0]
-    h = {k: np.sqrt(antenna.gain[k, 0]) * (1.0 if antenna.fading is None else antenna.fading[k, 0]) for k in on}
+    h = {
+        k: np.sqrt(antenna.gain[k, 0]) * (1.0 if antenna.fading is None else antenna.fading[k, 0])
+        for k in on
+    }
     h = {k: np.atleast_1d(v) for k, v in h.items()}
     w = {k: c.power_w[k] * np.vdot(h[k], h[k]).real for k in on}
     found = np.zeros(n)
@@ -385,23 +480,40 @@ def slow_ear(uplink, noise_w, c, antenna, sent, group_of):
     return found
 
 
-@given(seed=st.integers(0, 10_000), antennas=st.sampled_from([None, 1, 3]), group=st.sampled_from([None, 1, 2, 3]))
+@given(
+    seed=st.integers(0, 10_000),
+    antennas=st.sampled_from([None, 1, 3]),
+    group=st.sampled_from([None, 1, 2, 3]),
+)
 @settings(max_examples=25, deadline=None)
 @pytest.mark.parametrize("decoding", ["noisy", "error-free"])
 @pytest.mark.parametrize("interference", ["none", "intra", "all"])
 @pytest.mark.parametrize("kind", [Noma, Oma])
-def test_an_eavesdropper_hears_what_is_on_the_air_together(kind, interference, decoding, seed, antennas, group):
+def test_an_eavesdropper_hears_what_is_on_the_air_together(
+    kind, interference, decoding, seed, antennas, group
+):
     rng = np.random.default_rng(seed)
     n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
-    c = cohort(10 ** rng.uniform(-3, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n), sinr=1e9)
+    c = cohort(
+        10 ** rng.uniform(-3, 1, (n, n_bs)),
+        rng.uniform(0.1, 2, n),
+        rng.integers(-1, n_bs, n),
+        sinr=1e9,
+    )
     c = replace(c, fading=None)
     c.gain[c.serving < 0] = np.nan  # absent
     fields = {"sic_residual": 0.2, "group_size": group} if kind is Noma else {}
     rise_db = float(rng.choice([0.0, 6.0]))
     uplink = kind(
-        interference=interference, decoding=decoding, norm_bound=1.0, noise_w=0.3, bandwidth_hz=1e6,
-        interference_over_thermal_db=rise_db, uplink_share=0.5, **fields,
-    )  # fmt: skip
+        interference=interference,
+        decoding=decoding,
+        norm_bound=1.0,
+        noise_w=0.3,
+        bandwidth_hz=1e6,
+        interference_over_thermal_db=rise_db,
+        uplink_share=0.5,
+        **fields,
+    )
     sent = uplink.plan(c, payload())
     antenna = at_an_antenna(c, rng, antennas)
     antenna.gain[c.serving < 0] = np.nan
@@ -418,13 +530,18 @@ def test_an_eavesdropper_hears_what_is_on_the_air_together(kind, interference, d
 
 
 def test_thermal_noise_at_an_ear_is_that_of_the_share_of_the_own_cell():
-    """Two cells of two and six UEs, all with 20 W at the antenna over noise of 1 W: 40 and 120, less interference."""
+    """Two cells of two and six UEs, all with 20 W at the antenna over noise of 1 W: 40 and 120,
+    less interference."""
     gain = np.zeros((8, 2))
     serving = np.array([0, 0, 1, 1, 1, 1, 1, 1])
     gain[np.arange(8), serving] = 50.0
     c = replace(cohort(gain, 1.0, serving, sinr=1e9), fading=None)
     near = replace(c, gain=np.full((8, 1), 20.0))
-    for interference, few, many in (("none", 40, 120), ("intra", 40, 120), ("all", 20 / 60.5, 20 / (41 / 6))):
+    for interference, few, many in (
+        ("none", 40, 120),
+        ("intra", 40, 120),
+        ("all", 20 / 60.5, 20 / (41 / 6)),
+    ):
         uplink = Oma(noise_w=1.0, norm_bound=1.0, interference=interference, decoding="error-free")
         heard = uplink.eavesdropped(near, payload(), uplink.plan(c, payload()), uplink.groups(c))
         np.testing.assert_allclose(heard.sinr, np.where(serving == 0, few, many))
@@ -432,10 +549,15 @@ def test_thermal_noise_at_an_ear_is_that_of_the_share_of_the_own_cell():
 
 
 def test_those_that_send_one_after_the_other_do_not_meet_at_an_ear():
-    """Four of a cell, weak at the antenna where they are strong at the mast; nothing is cancelled, noise 1."""
+    """Four of a cell, weak at the antenna where they are strong at the mast; nothing is cancelled,
+    noise 1."""
     c = replace(cohort([[4.0], [3.0], [2.0], [1.0]], 1.0, sinr=1e9), fading=None)
     near = replace(c, gain=c.gain[::-1].copy())
-    for size, expected in ((1, [1, 2, 3, 4]), (2, [1 / 3, 1, 3 / 5, 1]), (None, [1 / 10, 2 / 9, 3 / 8, 4 / 7])):
+    for size, expected in (
+        (1, [1, 2, 3, 4]),
+        (2, [1 / 3, 1, 3 / 5, 1]),
+        (None, [1 / 10, 2 / 9, 3 / 8, 4 / 7]),
+    ):
         uplink = Noma(noise_w=1.0, group_size=size, sic_residual=1.0, **BOUND)
         heard = uplink.eavesdropped(near, payload(), uplink.plan(c, payload()), uplink.groups(c))
         np.testing.assert_allclose(heard.sinr, expected)
@@ -467,7 +589,9 @@ def test_an_absent_ue_changes_nothing_for_the_others(kind, absent, antennas):
 def test_noise_from_outside_raises_the_floor_and_is_no_privacy(kind, interference):
     """As four times the thermal noise at base stations, of which a quarter counts."""
     rng = np.random.default_rng(2)
-    c = replace(cohort(10 ** rng.uniform(-2, 1, (6, 2)), 1.0, rng.integers(0, 2, 6), sinr=9.0), fading=None)
+    c = replace(
+        cohort(10 ** rng.uniform(-2, 1, (6, 2)), 1.0, rng.integers(0, 2, 6), sinr=9.0), fading=None
+    )
     rise_db = 10 * np.log10(4.0)
     fields = {"interference": interference, **BOUND}
     calm, loud = (kind(noise_w=w, **fields).plan(c, payload()) for w in (0.1, 0.4))
@@ -478,7 +602,9 @@ def test_noise_from_outside_raises_the_floor_and_is_no_privacy(kind, interferenc
     np.testing.assert_allclose(found.thermal_std, calm.thermal_std, rtol=1e-12)
     np.testing.assert_array_equal(uplink.snr_per_w(c), kind(noise_w=0.1, **fields).snr_per_w(c))
     received_w = np.array([0.1, 3.0])
-    np.testing.assert_allclose(uplink.alone_bps(received_w), kind(noise_w=0.4, **fields).alone_bps(received_w))
+    np.testing.assert_allclose(
+        uplink.alone_bps(received_w), kind(noise_w=0.4, **fields).alone_bps(received_w)
+    )
     assert not uplink.isolates_ues  # what the model suffers is not what may count as privacy
     antenna = at_an_antenna(c, rng)
     ear = uplink.eavesdropped(antenna, payload(), found, uplink.groups(c))
@@ -486,13 +612,20 @@ def test_noise_from_outside_raises_the_floor_and_is_no_privacy(kind, interferenc
     np.testing.assert_array_equal(ear.sinr, same.sinr)
 
 
-@pytest.mark.parametrize("uplink", [Oma(noise_w=0.1, **BOUND), Noma(noise_w=0.1, group_size=2, **BOUND)])
+@pytest.mark.parametrize(
+    "uplink", [Oma(noise_w=0.1, **BOUND), Noma(noise_w=0.1, group_size=2, **BOUND)]
+)
 def test_a_share_of_the_time_divides_rates_and_not_energy(uplink):
-    """A fifth: uploads take five times as long, at the same energy; the broadcast and the SINR stay."""
+    """A fifth: uploads take five times as long, at the same energy; the broadcast and the SINR
+    stay."""
     rng = np.random.default_rng(3)
-    c = replace(cohort(10 ** rng.uniform(-2, 1, (6, 2)), 0.5, rng.integers(0, 2, 6), sinr=9.0), fading=None)
+    c = replace(
+        cohort(10 ** rng.uniform(-2, 1, (6, 2)), 0.5, rng.integers(0, 2, 6), sinr=9.0), fading=None
+    )
     uplink = uplink.model_copy(update={"bandwidth_hz": 1e6})
-    whole, part = (uplink.model_copy(update={"uplink_share": s}).plan(c, payload()) for s in (1.0, 0.2))
+    whole, part = (
+        uplink.model_copy(update={"uplink_share": s}).plan(c, payload()) for s in (1.0, 0.2)
+    )
     np.testing.assert_allclose(part.rate_bps, whole.rate_bps / 5)
     np.testing.assert_allclose(part.airtime_s, whole.airtime_s * 5)
     np.testing.assert_allclose(part.energy_j, whole.energy_j)

@@ -16,15 +16,22 @@ from scenarios.app.training.judge import ground_of, judge
 from scenarios.app.training.train import train
 
 SHORT = {
-    "world.duration_s": 240, "train.task.held_out": 3, "train.task.tune_worlds": 1, "train.task.tune_evaluations": 96,
-    "train.task.train_worlds": 2, "train.task.eval_worlds": 1, "train.steps": 2, "train.eval_every": 2,
+    "world.duration_s": 240,
+    "train.task.held_out": 3,
+    "train.task.tune_worlds": 1,
+    "train.task.tune_evaluations": 96,
+    "train.task.train_worlds": 2,
+    "train.task.eval_worlds": 1,
+    "train.steps": 2,
+    "train.eval_every": 2,
     "train.agent.learning_starts": 1,
-}  # fmt: skip
+}
 PAPER = {"world.duration_s": 240, "learning.data.samples": 20, "train.steps": 20}
 
 
 def lower(seen):
-    """Less power where a UE has more than the others disturb; features are those of every UE there is."""
+    """Less power where a UE has more than the others disturb; features are those of every UE there
+    is."""
     assert seen.shape[1] == SEEN and len(seen) % 8 == 0
     return np.tanh(seen[:, :1] - 0.3)
 
@@ -39,9 +46,13 @@ def table(study):
     return judge(study, lower, passes=2)
 
 
-def test_costs_are_those_of_the_environment_and_of_the_comparison_of_a_training(study, table, tmp_path):
+def test_costs_are_those_of_the_environment_and_of_the_comparison_of_a_training(
+    study, table, tmp_path
+):
     worlds = table.columns[4:]
-    assert list(table.columns[:4]) == ["cost", "difference", "half_width", "wins"] and len(worlds) == 3
+    assert (
+        list(table.columns[:4]) == ["cost", "difference", "half_width", "wins"] and len(worlds) == 3
+    )
     env = online(study)
     for world in worlds:
         env.reset(options={"world": int(world)})
@@ -54,7 +65,9 @@ def test_costs_are_those_of_the_environment_and_of_the_comparison_of_a_training(
     train(study, [0], tmp_path / "t")
     (trained,) = trainings(tmp_path / "t")
     others = trained.costs.drop(columns="ddpg")
-    assert set(others) == set(table.index) - {"mine"} and {"oracle", "average", "full"} < set(others)
+    assert set(others) == set(table.index) - {"mine"} and {"oracle", "average", "full"} < set(
+        others
+    )
     for name, costs in others.items():
         np.testing.assert_allclose(table.loc[name, worlds].to_numpy(), costs.loc[worlds], rtol=1e-6)
 
@@ -77,15 +90,24 @@ def test_nothing_moved_is_the_best_rule_and_moves_of_passes_add_up(study, table)
             judge(study, lambda seen: np.zeros(len(seen)), "still", passes=passes)
     still = judge(study, lambda seen: np.zeros(len(seen)), "still", passes=3)
     best = ground_of(study).rule.law.name
-    np.testing.assert_allclose(still.loc["still", worlds].astype(float), table.loc[best, worlds].astype(float))
-    once, twice = (judge(study, lambda seen, n=n: np.full(len(seen), 0.2 / n), passes=n) for n in (1, 2))
-    np.testing.assert_allclose(twice.loc["mine", worlds].astype(float), once.loc["mine", worlds].astype(float))
+    np.testing.assert_allclose(
+        still.loc["still", worlds].astype(float), table.loc[best, worlds].astype(float)
+    )
+    once, twice = (
+        judge(study, lambda seen, n=n: np.full(len(seen), 0.2 / n), passes=n) for n in (1, 2)
+    )
+    np.testing.assert_allclose(
+        twice.loc["mine", worlds].astype(float), once.loc["mine", worlds].astype(float)
+    )
     assert abs(once.cost["mine"] / still.cost["still"] - 1) > 1e-3
 
 
 def test_a_study_whose_rounds_are_not_recorded_is_refused_with_what_plays_it():
     of = load("power/pedestrians", SHORT | {"train.task.reward": {"loss": 1}})
-    with pytest.raises(BadInput, match=r"reward\.loss: recorded rounds do not tell it; .*take netsim/OnlinePower-v0"):
+    with pytest.raises(
+        BadInput,
+        match=r"reward\.loss: recorded rounds do not tell it; .*take netsim/OnlinePower-v0",
+    ):
         judge(of, lower)
     assert online(of).reset(seed=0)[0].shape == (42,)
 
@@ -95,16 +117,23 @@ def test_a_vector_for_a_whole_training_stands_beside_the_optimum(tmp_path):
     found = judge(of, lambda seen: [0.25] * 15, cache=tmp_path)
     (problem,) = problems(of, tmp_path).held_out
     last = problem.rollout(lambda seen: np.full(15, 0.25))[STEPS - 1]
-    assert found.loc["mine", "cost"] == pytest.approx(problem.ratio(last)) and {"optimum", "full"} < set(found.index)
+    assert found.loc["mine", "cost"] == pytest.approx(problem.ratio(last)) and {
+        "optimum",
+        "full",
+    } < set(found.index)
 
 
 def test_what_cannot_be_judged_is_refused_before_worlds_are_played(study, monkeypatch):
     monkeypatch.setattr("scenarios.app.training.evaluate.RecordedGround.evaluated", None)
     for act, said in (
-        (lambda seen: [0.25] * 7, r"\(7,\)"), (lambda seen: np.full(len(seen), 2.0), r"\[2\. 2\."),
-        (lambda seen: np.full((len(seen), 8), 0.1), r"\(64, 8\), \[0.1 0.1"), (lambda seen: seen[:, 0] * np.nan, "nan"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=f"^policy: gives .*{said}.*give one number from -1 to 1 for each UE"):
+        (lambda seen: [0.25] * 7, r"\(7,\)"),
+        (lambda seen: np.full(len(seen), 2.0), r"\[2\. 2\."),
+        (lambda seen: np.full((len(seen), 8), 0.1), r"\(64, 8\), \[0.1 0.1"),
+        (lambda seen: seen[:, 0] * np.nan, "nan"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"^policy: gives .*{said}.*give one number from -1 to 1 for each UE"
+        ):
             judge(study, act)
     monkeypatch.setattr("scenarios.app.training.judge.RecordedGround", None)
     with pytest.raises(BadInput, match="has no `train:` section"):
@@ -113,7 +142,10 @@ def test_what_cannot_be_judged_is_refused_before_worlds_are_played(study, monkey
 
 def test_bad_actions_for_a_whole_training_are_refused_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("scenarios.app.training.judge.beside_references", None)
-    for act, said in ((lambda seen: [0.25] * 7, r"shape \(7,\)"), (lambda seen: [2.0] * 15, "2 at 0 is outside")):
+    for act, said in (
+        (lambda seen: [0.25] * 7, r"shape \(7,\)"),
+        (lambda seen: [2.0] * 15, "2 at 0 is outside"),
+    ):
         with pytest.raises(ValueError, match=f"action: .*{said}"):
             judge(load("power/paper", PAPER), act, cache=tmp_path)
 

@@ -1,4 +1,5 @@
-"""Power that is learnt: the problem and its laws, both environments, trainings that go on, policies as plain data."""
+"""Power that is learnt: the problem and its laws, both environments, trainings that go on, policies
+as plain data."""
 
 import csv
 import json
@@ -53,7 +54,8 @@ def test_one_vector_is_judged_as_many_are(criterion, moving):
 
 
 def test_the_rule_by_amplitude_is_the_best_of_its_family_and_of_its_total():
-    """No other s is better; and where noise is all that counts, no other split of the same total is."""
+    """No other s is better; and where noise is all that counts, no other split of the same total
+    is."""
     p = problem()
     plan, t = amplitude_rule(p.objective, p.limits), p.objective.trajectory
     shape = t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0))
@@ -85,7 +87,9 @@ def test_checkers_find_nothing(live, tiny):
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        warnings.filterwarnings("ignore", message=".*not having a spec")  # made by hand here, by name below
+        warnings.filterwarnings(
+            "ignore", message=".*not having a spec"
+        )  # made by hand here, by name below
         check_env(online(tiny) if live else allocation(), skip_render_check=True)
         check_sb3(online(tiny) if live else allocation(), warn=True)
 
@@ -103,19 +107,29 @@ def test_episodes_are_truncated_and_begin_at_average_power():
 @pytest.mark.parametrize(
     ("action", "wrong"),
     [
-        (np.zeros(5), "float64 of shape (5,)"), (np.zeros((1, 6)), "float64 of shape (1, 6)"), (0.5, "float64 of"),
-        (["loud"] * 6, "<U4 of shape (6,)"), (np.zeros(6, complex), "complex128 of shape (6,)"), ([True] * 6, "bool"),
+        (np.zeros(5), "float64 of shape (5,)"),
+        (np.zeros((1, 6)), "float64 of shape (1, 6)"),
+        (0.5, "float64 of"),
+        (["loud"] * 6, "<U4 of shape (6,)"),
+        (np.zeros(6, complex), "complex128 of shape (6,)"),
+        ([True] * 6, "bool"),
         (np.array([0, 0, np.nan, 0, 0, 0]), "nan at 2 is outside"),
-        (None, "object of shape ()"), (np.array([np.inf] * 6), "inf at 0 is outside"),
+        (None, "object of shape ()"),
+        (np.array([np.inf] * 6), "inf at 0 is outside"),
         (np.array([1, 1, 1, 1, 1, 1.001]), "1.001 at 5 is outside"),
-        *((np.full(6, np.iinfo(of).min, of), f"{np.iinfo(of).min:g} at 0") for of in (np.int8, np.int16, np.int64)),
+        *(
+            (np.full(6, np.iinfo(of).min, of), f"{np.iinfo(of).min:g} at 0")
+            for of in (np.int8, np.int16, np.int64)
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bad_action_is_refused_and_changes_nothing(action, wrong):
     env = allocation()
     env.reset(seed=0)
     before, memory = env.last, env.memory()
-    with pytest.raises(ValueError, match=re.escape(f"action: {wrong}") + ".*give 6 finite numbers from -1 to 1"):
+    with pytest.raises(
+        ValueError, match=re.escape(f"action: {wrong}") + ".*give 6 finite numbers from -1 to 1"
+    ):
         env.step(action)
     assert env.last is before and env.memory() == memory
 
@@ -232,7 +246,10 @@ def damaged_card(**changes):
         (damaged_card(observe="online"), "observe: Input should be 'paper' or 'channel'"),
         (damaged_card(code="import os"), "code: Extra inputs"),
         (lambda f: (f / "policy.safetensors").write_bytes(pickle.dumps(Evil())), "not safetensors"),
-        (lambda f: (f / "policy.safetensors").write_bytes(struct.pack("<Q", 2**60) + b"{}"), "not safetensors"),
+        (
+            lambda f: (f / "policy.safetensors").write_bytes(struct.pack("<Q", 2**60) + b"{}"),
+            "not safetensors",
+        ),
     ],
 )
 def test_a_policy_from_a_stranger_is_refused_in_one_line(tmp_path, change, said):
@@ -296,7 +313,9 @@ def test_an_absent_ue_is_zeros(tiny):
     from rl.policy import seen_online
 
     known = np.array([1.0, 0.0, 2.0])
-    now = PowerContext(np.zeros(0, dtype=int), known, 0.1, np.full(3, 0.2), np.full(3, 0.1), 0.5, 0.25)
+    now = PowerContext(
+        np.zeros(0, dtype=int), known, 0.1, np.full(3, 0.2), np.full(3, 0.1), 0.5, 0.25
+    )
     seen = seen_online(now, np.full(3, 0.05), LIMITS)
     assert (seen[[1, 4, 7, 10, 13]] == 0).all() and (seen[[0, 2]] == 1).all()
     assert seen[-2:].tolist() == [0.0, -0.5]
@@ -305,7 +324,10 @@ def test_an_absent_ue_is_zeros(tiny):
 # -- a privacy budget that ends an episode
 
 GAUSSIAN = ONLINE | {
-    "learning.defenses": [{"kind": "clip", "norm": 0.5}, {"kind": "gaussian", "noise_multiplier": 2.0}]
+    "learning.defenses": [
+        {"kind": "clip", "norm": 0.5},
+        {"kind": "gaussian", "noise_multiplier": 2.0},
+    ]
 }
 PAID = {"kind": "weighted", "noise": 0.5, "lost": 1.0, "energy_per_j": 1e5}
 
@@ -334,7 +356,8 @@ def stepped(env, action=1.0, world=1):
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 @pytest.mark.parametrize("action", [1.0, 0.2])
 def test_an_episode_that_a_budget_ends_costs_as_much_as_all_its_rounds(rounds, action, tiny):
-    """The discarded round and those after it cost the mean of those before; figures are of rounds that were played."""
+    """The discarded round and those after it cost the mean of those before; figures are of rounds
+    that were played."""
     from scenarios.app.training.evaluate import episode
 
     whole, figures, _ = stepped(online(tiny, budgeted()), action)
@@ -343,12 +366,16 @@ def test_an_episode_that_a_budget_ends_costs_as_much_as_all_its_rounds(rounds, a
     assert len(whole) == 4 and terminated and env.unplayed == 4 - rounds
     assert rewards[:-1] == whole[:rounds] and len(set(whole)) == 4
     assert rewards[-1] == pytest.approx(np.mean(whole[:rounds]) * (4 - rounds))
-    assert {name: infos[-1][name] for name in FIGURES} == {name: figures[rounds - 1][name] for name in FIGURES}
+    assert {name: infos[-1][name] for name in FIGURES} == {
+        name: figures[rounds - 1][name] for name in FIGURES
+    }
     found = episode(env, "level", lambda env, seen: np.full(3, action), 1)
     assert found.cost == pytest.approx(-4 * np.mean(whole[:rounds])) and found.rounds == rounds
     assert found.loss == figures[rounds - 1]["loss"] > 0
     for name in ("noise", "energy_j"):
-        assert getattr(found, name) == pytest.approx(np.sum([info[name] for info in figures[:rounds]])), name
+        assert getattr(found, name) == pytest.approx(
+            np.sum([info[name] for info in figures[:rounds]])
+        ), name
     assert found.lost == pytest.approx(np.mean([info["lost"] for info in figures[:rounds]]))
 
 
@@ -356,7 +383,10 @@ def test_a_budget_that_admits_no_round_is_refused_before_anything_is_written(tmp
     from scenarios.app.cli.commands import main
 
     setting = ["--set", "learning.privacy_budget.epsilon=1e-6", "--set", "world.duration_s=240"]
-    for command in (["validate", "power/pedestrians"], ["train", "power/pedestrians", "--out", str(tmp_path / "t")]):
+    for command in (
+        ["validate", "power/pedestrians"],
+        ["train", "power/pedestrians", "--out", str(tmp_path / "t")],
+    ):
         assert main([*command, *setting]) == 2
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and "first round exceeds privacy_budget (epsilon=1e-06" in said
@@ -364,14 +394,18 @@ def test_a_budget_that_admits_no_round_is_refused_before_anything_is_written(tmp
 
 
 def test_a_world_without_a_round_has_no_cost(tiny):
-    """Whether a budget ends it or nobody ever sends: nothing to learn from, and nothing to compare."""
+    """Whether a budget ends it or nobody ever sends: nothing to learn from, and nothing to
+    compare."""
     from rl.recording import recorded
     from rl.rules import untuned
     from scenarios.app.training.evaluate import episode
     from scenarios.app.training.judge import judge
 
     nobody = budgeted() | {"learning.participation": 1e-6, "learning.sampling": "poisson"}
-    said = "no round is played in world .*: no UE sends anything, or the first round exceeds privacy_budget"
+    said = (
+        "no round is played in world .*: no UE sends anything, or the first round exceeds "
+        "privacy_budget"
+    )
     for changes in (budgeted(0), nobody):
         with pytest.raises(BadInput, match=said):
             recorded(online(tiny, changes), untuned("fractional").power_w, 1)
@@ -385,7 +419,12 @@ def test_a_world_without_a_round_has_no_cost(tiny):
     ("ours", "theirs", "mean", "most"),
     [
         ([2.0, 3.0], [1.0, 2.0], 75.0, 100.0),
-        ([-1.0, -2.0], [-2.0, -1.0], -25.0, 50.0),  # dearer by half of its size, and cheaper by all of it
+        (
+            [-1.0, -2.0],
+            [-2.0, -1.0],
+            -25.0,
+            50.0,
+        ),  # dearer by half of its size, and cheaper by all of it
         ([1.0, -3.0], [-1.0, -4.0], 112.5, 200.0),
         ([1.0, 0.0], [0.0, 2.0], np.nan, np.nan),
         ([0.0, 1.0], [0.0, 2.0], np.nan, np.nan),
@@ -394,7 +433,11 @@ def test_a_world_without_a_round_has_no_cost(tiny):
 def test_percents_are_of_the_size_of_the_other_cost(ours, theirs, mean, most):
     from scenarios.app.training.evaluate import Evaluation, summary_of
 
-    rows = [Evaluation(name, k, cost, 0) for name, of in (("a", ours), ("b", theirs)) for k, cost in enumerate(of)]
+    rows = [
+        Evaluation(name, k, cost, 0)
+        for name, of in (("a", ours), ("b", theirs))
+        for k, cost in enumerate(of)
+    ]
     found = summary_of("a", rows)
     assert found["against.b.percent.mean"] == pytest.approx(mean, nan_ok=True)
     assert found["against.b.percent.max"] == pytest.approx(most, nan_ok=True)
@@ -437,21 +480,27 @@ class Kept:
 
     def joined(self):
         return {
-            table: {name: np.concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]}
+            table: {
+                name: np.concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]
+            }
             for table, pieces in self.tables.items()
         }
 
 
 @pytest.mark.parametrize("attacks", [[], [{"kind": "closed-form"}]])
 def test_costs_are_those_that_the_records_tell(tiny, attacks):
-    """A step makes no records; those of the same round hold the energy, the noise, the error and what came near. What
-    a UE's own noise costs is what the noise that was asked of it would have saved.
+    """A step makes no records; those of the same round hold the energy, the noise, the error and
+    what came near. What a UE's own noise costs is what the noise that was asked of it would have
+    saved.
     """
     from fl.round import records
 
     weights = {"noise": 1.0, "loss": 0.5, "leakage_within_m": 300.0, "energy_per_j": 1000.0}
     weights |= {"leakage": 2.0} if attacks else {}
-    changes = {"learning.attacks": attacks, "train": {"task": {**ONLINE["train"]["task"], "reward": weights}}}
+    changes = {
+        "learning.attacks": attacks,
+        "train": {"task": {**ONLINE["train"]["task"], "reward": weights}},
+    }
     changes |= {"world.radio.uplink.rate": {"kind": "shannon"}}  # no row is lost
     env, over = online(tiny, changes), False
     env.reset(options={"world": 1})
@@ -464,7 +513,8 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
         links, updates = tables["links"], tables["updates"]
         assert found.figures["loss"] == figures["rmse_db"] > 0
         assert (
-            found.figures["energy_j"] == pytest.approx(float(np.nansum(links["energy_j"])), rel=1e-12)
+            found.figures["energy_j"]
+            == pytest.approx(float(np.nansum(links["energy_j"])), rel=1e-12)
             and found.figures["energy_j"] > 0
         )
         near = [np.mean(tables["leakage"]["error_m"] <= 300.0)] if attacks else [0.0]
@@ -472,18 +522,30 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
         (standing,) = standings(env.setup.learning, env.state.parts)
         ue, share = updates["ue"], updates["weight"] ** 2
         channel = dict(zip(links["ue"].tolist(), links["noise_std"].tolist(), strict=True))
-        had = share @ (np.array([channel[u] for u in ue.tolist()]) ** 2 + standing.drawn_std[ue] ** 2)
+        had = share @ (
+            np.array([channel[u] for u in ue.tolist()]) ** 2 + standing.drawn_std[ue] ** 2
+        )
         asked = share @ standing.required_std[ue] ** 2
         by_model = np.zeros((2, len(now.snr_per_w)))
         by_model[updates["model"], ue] = updates["weight"]
         factor = env.task.bound.factor(by_model) ** (env.rounds - env.state.played)
         assert found.figures["noise"] == pytest.approx(factor * np.log(had / asked), rel=1e-9)
         totals = {"noise": 1.0, "loss": 0.5, "leakage": 2.0, "energy_j": 1000.0}
-        assert reward == pytest.approx(-sum(w * found.figures[name] for name, w in totals.items()), rel=1e-12)
-        added = np.array([channel[u] for u in range(3)]) ** 2 + standing.drawn_std**2 - standing.required_std**2
+        assert reward == pytest.approx(
+            -sum(w * found.figures[name] for name, w in totals.items()), rel=1e-12
+        )
+        added = (
+            np.array([channel[u] for u in range(3)]) ** 2
+            + standing.drawn_std**2
+            - standing.required_std**2
+        )
         added = np.bincount(ue, share * added[ue])  # a UE may have sent to two models
         saved = factor * np.log(had / (had - added))
-        own = saved + 0.5 * found.figures["loss"] + 1000.0 * links["energy_j"][np.argsort(links["ue"])]
+        own = (
+            saved
+            + 0.5 * found.figures["loss"]
+            + 1000.0 * links["energy_j"][np.argsort(links["ue"])]
+        )
         if not attacks:
             np.testing.assert_allclose(found.own, own, rtol=1e-9)
 
@@ -516,21 +578,31 @@ def test_progress_is_the_share_of_rounds_that_are_over(tiny, limit, of):
 
 
 SHORT = {
-    "world.duration_s": 240, "learning.data.samples": 20, "train.steps": 60, "train.eval_every": 30,
+    "world.duration_s": 240,
+    "learning.data.samples": 20,
+    "train.steps": 60,
+    "train.eval_every": 30,
     "train.agent": {"learning_starts": 20, "batch_size": 16, "hidden": [16]},
-}  # fmt: skip
+}
 
 
 def test_importing_the_floor_registers_both_and_nothing_dear(tmp_path):
     code = (
         "import rl, gymnasium, sys\n"
-        "assert not {'torch', 'stable_baselines3', 'numba', 'scipy', 'scenarios'} & set(sys.modules)\n"
-        "print([gymnasium.spec(f'netsim/{n}-v0').entry_point for n in ('PowerAllocation', 'OnlinePower')])\n"
+        "assert not {'torch', 'stable_baselines3', 'numba', 'scipy', 'scenarios'} & "
+        "set(sys.modules)\n"
+        "print([gymnasium.spec(f'netsim/{n}-v0').entry_point for n in "
+        "('PowerAllocation', 'OnlinePower')])\n"
     )
     root = Path(__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": str(root)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=env)
-    places = ["scenarios.app.training.environments:allocation", "scenarios.app.training.environments:online"]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=env
+    )
+    places = [
+        "scenarios.app.training.environments:allocation",
+        "scenarios.app.training.environments:online",
+    ]
     assert (done.stdout, done.stderr) == (f"{places}\n", "")
     assert gymnasium.make("rl:netsim/OnlinePower-v0").reset(seed=0)[0].shape == (42,)
 
@@ -541,12 +613,16 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
     from scenarios.app.training.train import train
 
     shares = {
-        "train.task.draws": 3, "train.task.eval_worlds": 2, "train.task.held_out": 4, "train.task.observe": "channel",
-    }  # fmt: skip
+        "train.task.draws": 3,
+        "train.task.eval_worlds": 2,
+        "train.task.held_out": 4,
+        "train.task.observe": "channel",
+    }
     study = load("power/paper", SHORT | shares)
     sets = problems(study, tmp_path / "cache")
     of = [
-        [p.objective.trajectory.gain[0].tobytes() for p in s] for s in (sets.trained_on, sets.chosen_on, sets.held_out)
+        [p.objective.trajectory.gain[0].tobytes() for p in s]
+        for s in (sets.trained_on, sets.chosen_on, sets.held_out)
     ]
     assert [len(x) for x in of] == [3, 2, 4] and len({g for x in of for g in x}) == 9
     (summary,) = train(study, [0], tmp_path / "t", lambda seen: None, tmp_path / "cache")
@@ -558,7 +634,10 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
     with (tmp_path / "t" / "curve.csv").open() as file:
         curve = [float(row["score"]) for row in csv.DictReader(file)]
     assert min(curve) == pytest.approx(score(sets.chosen_on), rel=1e-6)
-    assert summary["policy.ddpg.cost.mean"] == pytest.approx(score(sets.held_out), rel=1e-6) and summary["cases"] == 4
+    assert (
+        summary["policy.ddpg.cost.mean"] == pytest.approx(score(sets.held_out), rel=1e-6)
+        and summary["cases"] == 4
+    )
 
 
 @pytest.mark.parametrize("observe", ["paper", "channel"])
@@ -569,13 +648,22 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
     from scenarios.app.training.train import train
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    task = {"world.duration_s": 480, "world.radio.uplink.noise_w": 4e-8, "train.task.observe": observe}
+    task = {
+        "world.duration_s": 480,
+        "world.radio.uplink.noise_w": 4e-8,
+        "train.task.observe": observe,
+    }
     (said,) = train(load("power/paper", SHORT | task), [0], tmp_path / "p", lambda seen: None)
     planned = int(said["policy.ddpg.t_th.mean"])
     assert 0 < planned < 8, "else nothing is shown"
-    rounds = {"world.duration_s": 480, "learning.data.samples": 20, "world.radio.uplink.noise_w": 4e-8}
+    rounds = {
+        "world.duration_s": 480,
+        "learning.data.samples": 20,
+        "world.radio.uplink.noise_w": 4e-8,
+    }
     found = run(
-        load("power/paper", rounds | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}}), tmp_path / "r"
+        load("power/paper", rounds | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}}),
+        tmp_path / "r",
     )
     assert found["plan.switch_round"] == found["metric.noise-switch.switch_round.last"] == planned
     learnt = load_policy(tmp_path / "p")
@@ -596,15 +684,16 @@ def test_a_policy_that_plans_no_switch_gives_none(tmp_path):
     save_policy(made, tmp_path / "p")
     study = load("power/paper", SHORT | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}})
     with pytest.raises(
-        BadInput, match="mode: planned has no round: the policy was trained with criterion: top-up; give"
+        BadInput,
+        match="mode: planned has no round: the policy was trained with criterion: top-up; give",
     ):
         run(study, tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
 TOO_MANY = (
-    "train.task.bound.learning_rate: 0.01 makes A = 1.023, which must be below 1; take less than 0.00463; so it is in "
-    "the worst round of 30 UEs (world.ues.count)"
+    "train.task.bound.learning_rate: 0.01 makes A = 1.023, which must be below 1; take less than "
+    "0.00463; so it is in the worst round of 30 UEs (world.ues.count)"
 )
 
 
@@ -623,9 +712,16 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
         assert made(load("power/pedestrians", many | {"train.task.bound": remedy})).n_ue == 30
     uniform = {"learning.aggregation": {"kind": "uniform", "clients": 30}}
     assert made(load("power/pedestrians", many | uniform)).n_ue == 30
-    with pytest.raises(BadInput, match=r"train\.task\.bound\.learning_rate: 0\.9 makes A = -0\.65.* below 0"):
+    with pytest.raises(
+        BadInput, match=r"train\.task\.bound\.learning_rate: 0\.9 makes A = -0\.65.* below 0"
+    ):
         changes = {"train.task.bound": {"learning_rate": 0.9, "smoothness": 1.0}}
-        made(load("power/pedestrians", changes | {"learning.aggregation": {"kind": "uniform", "clients": 8}}))
+        made(
+            load(
+                "power/pedestrians",
+                changes | {"learning.aggregation": {"kind": "uniform", "clients": 8}},
+            )
+        )
 
 
 def test_a_task_of_ones_own_has_no_limits_of_another_number_of_ues():
@@ -647,15 +743,26 @@ def test_a_task_of_ones_own_has_no_limits_of_another_number_of_ues():
     [
         (["campus"], "has no `train:` section"),
         (["power/pedestrians", "--set", "world.ues.count=30"], TOO_MANY),
-        (["power/city", "--set", "world.ues.count=13", "--set", "train.task.limits.each_min_w=0.19"],
-         "train.task.limits.each_min_w: 13 UEs of 0.19 W exceed total_max_w 2.4"),
+        (
+            [
+                "power/city",
+                "--set",
+                "world.ues.count=13",
+                "--set",
+                "train.task.limits.each_min_w=0.19",
+            ],
+            "train.task.limits.each_min_w: 13 UEs of 0.19 W exceed total_max_w 2.4",
+        ),
         (["campus", "--set", "train.agent.tau=1"], "has no `train:` section"),
         (["power/paper", "--seed", "1", "1"], "give different ones"),
-        (["power/paper", "--set", "train.task.limits.each_min_w=0.3"], "each_min_w 0.3 is above each_max_w 0.2"),
+        (
+            ["power/paper", "--set", "train.task.limits.each_min_w=0.3"],
+            "each_min_w 0.3 is above each_max_w 0.2",
+        ),
         (["power/paper", "--set", "train.agent.batch_size=30000"], "above buffer_size"),
         (["power/paper", "--steps", "0"], "train.steps"),
     ],
-)  # fmt: skip
+)
 def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):
     from scenarios.app.cli.commands import main
 
@@ -668,7 +775,9 @@ def test_random_powers_fill_the_range_in_equal_ratios(monkeypatch):
     from rl import problem as module
 
     tries = []
-    monkeypatch.setattr(module, "judged", lambda o, limits, x, n: (tries.append(x), judged_(o, limits, x, n))[1])
+    monkeypatch.setattr(
+        module, "judged", lambda o, limits, x, n: (tries.append(x), judged_(o, limits, x, n))[1]
+    )
     module.references(problem(), 400, Streams(0).at("r"), thorough=False)
     (drawn,) = (x for x in tries if len(x) == 400)
     share = np.log(drawn / LIMITS.each_min_w) / np.log(LIMITS.each_max_w / LIMITS.each_min_w)

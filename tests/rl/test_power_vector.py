@@ -23,12 +23,20 @@ def test_many_are_made_by_name(tmp_path):
     from scenarios import load
 
     short = {"world.duration_s": 240, "learning.data.samples": 20}
-    name, kw = "rl:netsim/PowerAllocation-v0", {"scenario": load("power/paper", short), "cache": tmp_path}
+    name, kw = (
+        "rl:netsim/PowerAllocation-v0",
+        {"scenario": load("power/paper", short), "cache": tmp_path},
+    )
     envs = gymnasium.make_vec(name, num_envs=3, vectorization_mode="sync", **kw)
     assert len(list(tmp_path.iterdir())) == 1  # a cache for all
-    assert envs.num_envs == 3 and all(isinstance(env.unwrapped, PowerAllocation) for env in envs.envs)
+    assert envs.num_envs == 3 and all(
+        isinstance(env.unwrapped, PowerAllocation) for env in envs.envs
+    )
     one = gymnasium.make(name, **kw)
-    assert (envs.single_action_space, envs.single_observation_space) == (one.action_space, one.observation_space)
+    assert (envs.single_action_space, envs.single_observation_space) == (
+        one.action_space,
+        one.observation_space,
+    )
     assert str(pickle.loads(pickle.dumps(one)).reset(seed=3)) == str(one.reset(seed=3))
     seen, _ = envs.reset(seed=3)
     np.testing.assert_array_equal(seen[2], one.reset(seed=5)[0])
@@ -38,11 +46,17 @@ def test_many_are_made_by_name(tmp_path):
     ("options", "said"),
     [
         *(({"power": x}, f"reset: power {x!r}; give 'average'") for x in ("averge", None)),
-        *(({"draw": x}, f"reset: draw {x!r}; give an integer from 0 to 4") for x in (1.0, True, -1, 5, "1")),
+        *(
+            ({"draw": x}, f"reset: draw {x!r}; give an integer from 0 to 4")
+            for x in (1.0, True, -1, 5, "1")
+        ),
         ({"powr": 1}, "reset: no option 'powr'; there is draw and power"),
-        *((x, f"reset: options {x!r}; give a dict of draw and power, or None") for x in (5, 0, [], "draw")),
+        *(
+            (x, f"reset: options {x!r}; give a dict of draw and power, or None")
+            for x in (5, 0, [], "draw")
+        ),
     ],
-)  # fmt: skip
+)
 def test_options_of_a_reset_are_looked_at_before_anything_changes(options, said):
     env, other = allocation(channels(5)), allocation(channels(5))
     for each in (env, other):
@@ -57,7 +71,9 @@ def test_observations_stand_where_the_manual_says():
     seen, t, limits = p.seen(p.start), p.objective.trajectory, p.limits
     assert len(seen) == 3 * 6 + 7
     span = np.log(limits.each_max_w / limits.each_min_w)
-    np.testing.assert_allclose(seen[:6], 2 * np.log(p.start.power_w / limits.each_min_w) / span - 1, rtol=1e-5)
+    np.testing.assert_allclose(
+        seen[:6], 2 * np.log(p.start.power_w / limits.each_min_w) / span - 1, rtol=1e-5
+    )
     np.testing.assert_allclose(seen[6:8], [2 * p.start.switch / 30 - 1, 0.0], rtol=1e-5)
     brought = t.channel_std / np.sqrt(p.start.power_w)
     at = [2, 8, 14, 20, 26]  # 10, 30, 50, 70 and 90 % of 30 rounds

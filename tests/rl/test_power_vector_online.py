@@ -18,10 +18,13 @@ SHORT = {"world.duration_s": 240}
 
 @pytest.fixture(
     scope="module",
-    params=[("power/city", {}), ("power/city", {"learning.participation": 0.5, "learning.sampling": "poisson"}),
-            ("power/pedestrians", {})],
+    params=[
+        ("power/city", {}),
+        ("power/city", {"learning.participation": 0.5, "learning.sampling": "poisson"}),
+        ("power/pedestrians", {}),
+    ],
     ids=["city", "some take part", "pedestrians"],
-)  # fmt: skip
+)
 def study(request):
     name, changes = request.param
     return load(name, SHORT | changes)
@@ -45,7 +48,9 @@ def test_observations_stand_where_the_manual_says(study):
             (now.scale / now.required_std) ** 2,
             now.snr_per_w * env.last_w,
         ]
-        levels = np.clip([np.where(there & np.isfinite(x), 10 * np.log10(x) / 40, 0.0) for x in ratios], -1, 1)
+        levels = np.clip(
+            [np.where(there & np.isfinite(x), 10 * np.log10(x) / 40, 0.0) for x in ratios], -1, 1
+        )
     drawn = there & (now.drawn_std > 0)
     of_all = [2 * now.budget_left - 1, 2 * now.progress - 1]
     assert len(seen) == 5 * k + 2
@@ -56,19 +61,27 @@ def test_the_least_integers_are_no_actions(study):
     env = online(study)
     env.reset(seed=0)
     for kind in (np.int8, np.int64):
-        with pytest.raises(ValueError, match=r"action: -\S+ at 0 is outside; give \d+ finite numbers"):
+        with pytest.raises(
+            ValueError, match=r"action: -\S+ at 0 is outside; give \d+ finite numbers"
+        ):
             env.step(np.full(env.action_space.shape, np.iinfo(kind).min, kind))
 
 
 @pytest.mark.parametrize("name", ["PowerAllocation", "OnlinePower"])
 def test_a_scenario_without_a_task_says_so_and_no_render_mode_is_taken(name, study):
     made = partial(gymnasium.make, f"rl:netsim/{name}-v0")
-    with pytest.raises(BadInput, match="has no `train:` section, so there is nothing to learn; see power/paper"):
+    with pytest.raises(
+        BadInput, match="has no `train:` section, so there is nothing to learn; see power/paper"
+    ):
         made(scenario="city")
     if name == "OnlinePower":
         made(scenario=study, render_mode=None).close()
-        envs = gymnasium.make_vec("rl:netsim/OnlinePower-v0", 2, vectorization_mode="sync", scenario=study)
+        envs = gymnasium.make_vec(
+            "rl:netsim/OnlinePower-v0", 2, vectorization_mode="sync", scenario=study
+        )
         seen, _ = envs.reset(seed=3)
         np.testing.assert_array_equal(seen[1], online(study).reset(seed=4)[0])
-    with pytest.raises(TypeError, match="render_mode: 'human'; the environment draws nothing, leave it out"):
+    with pytest.raises(
+        TypeError, match="render_mode: 'human'; the environment draws nothing, leave it out"
+    ):
         made(scenario=study, render_mode="human")

@@ -1,4 +1,5 @@
-"""Rounds judged again at other powers: the same laws as live, array by array; rules, oracle, and the shared policy."""
+"""Rounds judged again at other powers: the same laws as live, array by array; rules, oracle, and
+the shared policy."""
 
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -51,9 +52,23 @@ UPLINKS = [
     {},
     {"world.radio.uplink": {"kind": "noma", "interference": "intra", "sic_residual": 0.3}},
     {"world.radio.uplink": {"kind": "noma", "interference": "none"}},
-    {"world.radio.uplink": {"kind": "noma", "group_size": 3, "sic_residual": 0.05, "deadline_s": 0.012}},
+    {
+        "world.radio.uplink": {
+            "kind": "noma",
+            "group_size": 3,
+            "sic_residual": 0.05,
+            "deadline_s": 0.012,
+        }
+    },
     {"world.radio.uplink": {"kind": "noma", "max_ser": 0.1, "deadline_s": 0.004}},
-    {"world.radio.uplink": {"kind": "noma", "interference": "intra", "group_size": 2, "deadline_s": 0.1}},
+    {
+        "world.radio.uplink": {
+            "kind": "noma",
+            "interference": "intra",
+            "group_size": 2,
+            "deadline_s": 0.1,
+        }
+    },
     {
         "world.radio.uplink": {
             "kind": "noma",
@@ -65,13 +80,18 @@ UPLINKS = [
     {"world.radio.fading": {"kind": "none"}},
     {"world.radio.fading.antennas": 1},
     {"learning.threat": {"n_targets": 4}},
-    {"world.ues.max_power_dbm": 10, "train.task.limits.each_max_w": 2.0, "train.task.limits.total_max_w": 24.0},
+    {
+        "world.ues.max_power_dbm": 10,
+        "train.task.limits.each_max_w": 2.0,
+        "train.task.limits.total_max_w": 24.0,
+    },
 ]
 
 
 @pytest.mark.parametrize("changes", UPLINKS, ids=range(len(UPLINKS)))
 def test_a_recorded_round_costs_what_it_costs_live(changes):
-    """At other powers than those that it was recorded with, also than a UE can send: noise, losses, leak, energy."""
+    """At other powers than those that it was recorded with, also than a UE can send: noise, losses,
+    leak, energy."""
     costs_what_it_costs_live(study(**changes))
 
 
@@ -81,8 +101,16 @@ def test_a_recorded_round_in_the_streets_costs_what_it_costs_live():
 
 
 CLIP = {"kind": "clip", "norm": 2.0}
-LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "rounds": 24, "sensitivity": "mean-clip",
-        "gain_last": 0, "gain_mean": 1, "window": 5}  # fmt: skip
+LAPA = {
+    "kind": "lapa",
+    "epsilon_system_total": 17280,
+    "epsilon_cap": 300,
+    "rounds": 24,
+    "sensitivity": "mean-clip",
+    "gain_last": 0,
+    "gain_mean": 1,
+    "window": 5,
+}
 SWITCHES = [
     {"mode": "first-crossing", "criterion": "aggregate"},
     {"mode": "first-crossing", "criterion": "per-device"},
@@ -93,23 +121,39 @@ SWITCHES = [
 
 @pytest.mark.parametrize("switch", SWITCHES, ids=["aggregate", "per-device", "planned", "always"])
 def test_a_recorded_round_draws_noise_as_live(switch):
-    """All that is required until a criterion holds, at the powers of this round, or until a planned one; then none."""
+    """All that is required until a criterion holds, at the powers of this round, or until a planned
+    one; then none."""
     own = LAPA if switch is None else {"kind": "noise-switch", "noise": LAPA, **switch}
     noise_w = 1e-14 if switch == SWITCHES[0] else 1e-11
-    change = {"learning.defenses": [CLIP, own], "world.radio.uplink.noise_w": noise_w, "world.duration_s": 720}
+    change = {
+        "learning.defenses": [CLIP, own],
+        "world.radio.uplink.noise_w": noise_w,
+        "world.duration_s": 720,
+    }
     drawn = costs_what_it_costs_live(study(**change), np.random.default_rng(0))
-    last = {"planned": 3, "first-crossing": drawn.index(False)}[switch["mode"]] if switch else len(drawn)
+    last = (
+        {"planned": 3, "first-crossing": drawn.index(False)}[switch["mode"]]
+        if switch
+        else len(drawn)
+    )
     assert drawn == [s < last for s in range(len(drawn))]
     assert switch is None or 0 < last < len(drawn)
 
 
 def test_rounds_are_recorded_with_what_was_drawn_there():
-    """Judged at the powers that they were played with, all rounds of a world cost what they cost then."""
+    """Judged at the powers that they were played with, all rounds of a world cost what they cost
+    then."""
     from rl.problem import as_action
     from rl.recording import costs_of, recorded
 
     own = {"kind": "noise-switch", "noise": LAPA, **SWITCHES[0]}
-    of = study(**{"learning.defenses": [CLIP, own], "world.radio.uplink.noise_w": 1e-13, "world.duration_s": 720})
+    of = study(
+        **{
+            "learning.defenses": [CLIP, own],
+            "world.radio.uplink.noise_w": 1e-13,
+            "world.duration_s": 720,
+        }
+    )
     rule = lambda look: within(3.0 - 0.75 * look.snr_db, look.limits)  # noqa: E731
     env = live(of)
     rounds, _ = recorded(env, rule, 7)
@@ -119,18 +163,27 @@ def test_rounds_are_recorded_with_what_was_drawn_there():
         sent = env.outcome.merges[-1].uploads
         power_w[len(costs), sent.ue] = sent.channel.power_w
         costs.append(cost)
-    found = judged(rounds, air_of(of.world.radio.uplink, of.round_s), power_w, np.arange(len(costs)))
+    found = judged(
+        rounds, air_of(of.world.radio.uplink, of.round_s), power_w, np.arange(len(costs))
+    )
     for name in ("noise", "lost", "leak", "energy_j"):
-        np.testing.assert_allclose(found.figures[name], [cost.figures[name] for cost in costs], rtol=1e-9)
+        np.testing.assert_allclose(
+            found.figures[name], [cost.figures[name] for cost in costs], rtol=1e-9
+        )
     assert found.drawn.any(axis=1).tolist() == [cost.artificial for cost in costs]
 
 
 def test_how_noise_is_drawn_by_hand():
     """Two rows that require 2 and 3, beside a channel of 1 and 3.5, 4 and 1, or 2 and 3."""
-    required, channel = np.array([2.0, 3.0]) ** 2, np.array([[1.0, 3.5], [4.0, 1.0], [2.0, 3.0]]) ** 2
+    required, channel = (
+        np.array([2.0, 3.0]) ** 2,
+        np.array([[1.0, 3.5], [4.0, 1.0], [2.0, 3.0]]) ** 2,
+    )
     whole = {"all": [1, 1, 1], "none": [0, 0, 0], "aggregate": [1, 0, 0], "per-device": [1, 1, 0]}
     for drawing, rounds in whole.items():
-        np.testing.assert_array_equal(drawn_var(drawing, required, channel), np.outer(rounds, required))
+        np.testing.assert_array_equal(
+            drawn_var(drawing, required, channel), np.outer(rounds, required)
+        )
     np.testing.assert_array_equal(drawn_var("top-up", required, channel), [[3, 0], [0, 8], [0, 0]])
 
 
@@ -142,7 +195,8 @@ def costs_what_it_costs_live(of, draw=DRAW):
     env.reset(options={"world": 7})
     for s in range(len(own)):
         action = draw.uniform(-1, 1, 12).astype(np.float32)
-        # the noise that budgets ask for hangs on what has arrived; a round is compared with its own requirements
+        # the noise that budgets ask for hangs on what has arrived; a round is compared with its own
+        # requirements
         _, reward, _, _, info = env.step(action)
         one = replace(own.rounds.select(np.array([s])), rows=env.cost.rows)
         asked_w = log_power(action.astype(np.float64), env.task.limits)
@@ -167,7 +221,10 @@ def shared(city, last=0.0, **kw):
     """A policy of random layers; last: the spread of those of its last one."""
     n = seen_of_ue_size("probes" in kw)
     layers = tuple(
-        (DRAW.normal(0, 0.3 if k else last, shape).astype(np.float32), np.zeros(shape[0], np.float32))
+        (
+            DRAW.normal(0, 0.3 if k else last, shape).astype(np.float32),
+            np.zeros(shape[0], np.float32),
+        )
         for k, shape in zip((1, 0), shapes_of(n, (8,), 1), strict=True)
     )
     scale = DRAW.normal(0, 1, n), DRAW.uniform(0.5, 2, n)
@@ -180,16 +237,20 @@ PASSES = [{}, {"passes": 3}, {"passes": 2, "probes": load("power/city").train.ta
 @pytest.mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
 def test_an_actor_whose_last_layer_is_zero_is_the_rule(city, kw):
     policy = shared(city, **kw)
-    np.testing.assert_allclose(policy.power_w(city.look), policy.rule.power_w(city.look), rtol=1e-12)
+    np.testing.assert_allclose(
+        policy.power_w(city.look), policy.rule.power_w(city.look), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
 def test_the_shared_actor_by_hand(city, kw):
-    """UE after UE, pass after pass: ten times tanh of two layers of its standardised features, which are cut; 0 dB for
-    one that is away.
+    """UE after UE, pass after pass: ten times tanh of two layers of its standardised features,
+    which are cut; 0 dB for one that is away.
     """
     policy = shared(city, 1.0, cut=1.5, **kw)
-    links = replace(city.look.links, serving=np.where(np.arange(12) == 5, -1, city.look.links.serving))
+    links = replace(
+        city.look.links, serving=np.where(np.arange(12) == 5, -1, city.look.links.serving)
+    )
     look = replace(city.look, links=links)
     (w, b), (v, c) = policy.layers
     low, high = (10 * np.log10(x) for x in (look.limits.each_min_w, look.limits.each_max_w))
@@ -214,7 +275,12 @@ NEIGHBOURS = {
     "world.ues.training_s_per_sample": 1e-2,
     "learning.learner.hidden": [8],
 }
-GAUSSIAN = {"learning.defenses": [{"kind": "clip", "norm": 0.3}, {"kind": "gaussian", "noise_multiplier": 0.5}]}
+GAUSSIAN = {
+    "learning.defenses": [
+        {"kind": "clip", "norm": 0.3},
+        {"kind": "gaussian", "noise_multiplier": 0.5},
+    ]
+}
 BY_LABELS = {"learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}
 
 
@@ -222,12 +288,17 @@ def leaves(value):
     """All arrays and numbers of a value, as bytes."""
     if is_dataclass(value):
         return [leaf for f in fields(value) for leaf in leaves(getattr(value, f.name))]
-    return [(np.shape(value), np.asarray(value).tobytes())] if isinstance(value, np.ndarray | float) else []
+    return (
+        [(np.shape(value), np.asarray(value).tobytes())]
+        if isinstance(value, np.ndarray | float)
+        else []
+    )
 
 
 @pytest.mark.parametrize("changes", [{}, GAUSSIAN, BY_LABELS], ids=range(3))
 def test_rounds_without_training_are_those_with_it(changes):
-    """Links, rows, weights, sizes, the work of UEs and the knowledge before each round, to the last bit."""
+    """Links, rows, weights, sizes, the work of UEs and the knowledge before each round, to the last
+    bit."""
     from rl.recording import recorded
 
     env = live(load("power/next-door", NEIGHBOURS | changes))
@@ -265,20 +336,33 @@ def test_exchanging_ues_exchanges_features_and_powers(city, kw):
     links = city.look.links
     moved = replace(
         city.look,
-        links=Links(links.h[:, order], links.heard[:, order], links.serving[:, order], links.downlink_bps[:, order]),
+        links=Links(
+            links.h[:, order],
+            links.heard[:, order],
+            links.serving[:, order],
+            links.downlink_bps[:, order],
+        ),
         required_std=city.look.required_std[:, order],
     )
     policy = shared(city, 0.3, **kw)
     np.testing.assert_allclose(moved.features, city.look.features[:, order], atol=1e-12)
     power_w = np.full((len(city), 12), 1e-3) * 10 ** DRAW.uniform(-1, 1, 12)
-    np.testing.assert_allclose(moved.outlook(power_w[:, order]), city.look.outlook(power_w)[:, order], atol=1e-9)
+    np.testing.assert_allclose(
+        moved.outlook(power_w[:, order]), city.look.outlook(power_w)[:, order], atol=1e-9
+    )
     np.testing.assert_allclose(moved._crossing, city.look._crossing[:, order][:, :, order])
-    np.testing.assert_allclose(dbw_of(policy, moved), dbw_of(policy, city.look)[:, order], atol=1e-4)
-    assert np.ptp(dbw_of(policy, city.look) - kept_dbw(policy.rule.dbw(city.look), city.look.limits)) > 1.0
+    np.testing.assert_allclose(
+        dbw_of(policy, moved), dbw_of(policy, city.look)[:, order], atol=1e-4
+    )
+    assert (
+        np.ptp(dbw_of(policy, city.look) - kept_dbw(policy.rule.dbw(city.look), city.look.limits))
+        > 1.0
+    )
 
 
 def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
-    """Without others, SINR is SNR, at the base station and at the eavesdropper; and there is no interference."""
+    """Without others, SINR is SNR, at the base station and at the eavesdropper; and there is no
+    interference."""
     look, links, k = city.look, city.look.links, 3
     serving = np.where(np.arange(12) == k, links.serving, -1)
     alone = replace(look, links=replace(links, serving=serving))
@@ -308,7 +392,9 @@ def test_what_would_come_of_powers_is_what_rounds_are_judged_by(city):
     sends = look.there
     wanted = np.clip(10 * np.log10(sinr[sends]), -50, 50)
     np.testing.assert_allclose(20 * look.outlook(power_w)[..., 1][sends] + 10, wanted)
-    assert np.ptp(wanted - 10 * np.log10(power_w[sends]) - look.snr_db[sends]) > 10  # interference counts
+    assert (
+        np.ptp(wanted - 10 * np.log10(power_w[sends]) - look.snr_db[sends]) > 10
+    )  # interference counts
 
 
 @pytest.mark.parametrize("kind", ["oma", "noma"])
@@ -325,7 +411,8 @@ def test_tuning_finds_the_best_of_a_grid(city):
     law = LAWS[2]
     found = tuned(law, city, 8_000, Streams(1).at("t"))
     grid = [
-        city.cost(within(law.dbw(city.look, np.array([p])), city.look.limits)).mean() for p in np.arange(-20, 40, 0.5)
+        city.cost(within(law.dbw(city.look, np.array([p])), city.look.limits)).mean()
+        for p in np.arange(-20, 40, 0.5)
     ]
     assert found.cost <= min(grid) + 0.02
     assert found.evaluations <= 8_000
@@ -333,18 +420,29 @@ def test_tuning_finds_the_best_of_a_grid(city):
 
 
 def test_without_interference_a_rule_is_the_optimum():
-    """Costs separate over UEs: at the required SNR of this very round the search finds nothing better."""
+    """Costs separate over UEs: at the required SNR of this very round the search finds nothing
+    better."""
     from rl.rules import best_powers
 
-    of = study(**{"world.radio.uplink": {"kind": "noma", "interference": "none"}, "learning.data.cell": "strongest",
-                  "train.task.reward": {"noise": 1}, "learning.threat": {"n_targets": 4}})  # fmt: skip
+    of = study(
+        **{
+            "world.radio.uplink": {"kind": "noma", "interference": "none"},
+            "learning.data.cell": "strongest",
+            "train.task.reward": {"noise": 1},
+            "learning.threat": {"n_targets": 4},
+        }
+    )
     own = known(of)
     gamma = np.full(own.look.snr_db.shape, np.nan)
-    decoded = own.air.floor_sinr * (1 + 1e-9)  # below, nothing arrives, and more than is required costs nothing
+    decoded = own.air.floor_sinr * (
+        1 + 1e-9
+    )  # below, nothing arrives, and more than is required costs nothing
     for s in range(len(own)):
         some = own.rounds.rows.of[s] >= 0
         rows = own.rounds.rows
-        gamma[s, rows.of[s, some]] = np.maximum((rows.rho[s] / rows.required_std[s, some]) ** 2, decoded)
+        gamma[s, rows.of[s, some]] = np.maximum(
+            (rows.rho[s] / rows.required_std[s, some]) ** 2, decoded
+        )
     dbw = np.where(np.isfinite(gamma), 10 * np.log10(gamma) - own.look.snr_db, -60.0)
     limits = Limits(each_min_w=1e-12, each_max_w=1e6, total_max_w=1e9)
     wide = replace(own, look=replace(own.look, limits=limits, max_power_w=np.inf))
@@ -370,21 +468,32 @@ def test_the_oracle_is_no_worse_than_where_it_begins_and_knows_small_worlds(city
 
 
 def _some(look, rounds):
-    links = Links(*(getattr(look.links, name)[rounds] for name in ("h", "heard", "serving", "downlink_bps")))
-    part = {name: getattr(look, name)[rounds] for name in ("required_std", "rho", "n_bits", "progress")}
+    links = Links(
+        *(getattr(look.links, name)[rounds] for name in ("h", "heard", "serving", "downlink_bps"))
+    )
+    part = {
+        name: getattr(look, name)[rounds] for name in ("required_std", "rho", "n_bits", "progress")
+    }
     return replace(look, links=links, **part)
 
 
-@pytest.mark.parametrize(("level_db", "least", "most"), [(-25.0, 0, 2), (-12.0, 1, 6), (25.0, 6, 6)])
+@pytest.mark.parametrize(
+    ("level_db", "least", "most"), [(-25.0, 0, 2), (-12.0, 1, 6), (25.0, 6, 6)]
+)
 def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db, least, most):
-    """T_th = max{t : some row has SNR(t) > Gamma(t)}, Gamma = rho^2 / sigma^2 of that row (top-up): power moves it."""
+    """T_th = max{t : some row has SNR(t) > Gamma(t)}, Gamma = rho^2 / sigma^2 of that row (top-up):
+    power moves it."""
     from rl.problem import as_action
 
     env, lacking = live(study(**{"train.task.limits.each_min_w": 1e-12})), 0
     env.reset(options={"world": 3})
     while not env.over:
         now = env.now
-        env.step(as_action(within(level_db - now_snr_db(env), env.task.limits)[0], env.task.limits).astype(np.float32))
+        env.step(
+            as_action(
+                within(level_db - now_snr_db(env), env.task.limits)[0], env.task.limits
+            ).astype(np.float32)
+        )
         rows = env.cost.rows
         snr = (now.snr_per_w * env.last_w)[rows.of[0]]
         if (snr > (now.scale / rows.required_std[0]) ** 2 * (1 + 1e-9)).any():
@@ -412,13 +521,20 @@ def test_a_rule_is_played_as_it_was_tuned(tmp_path):
     env.reset(options={"world": 4})
     wanted = within(10.0 - now_snr_db(env), Limits(**limits))[0]
     first = links["round"] == 1
-    np.testing.assert_allclose(links["power_w"][first], wanted[links["ue"][first].astype(int)], rtol=1e-6)
+    np.testing.assert_allclose(
+        links["power_w"][first], wanted[links["ue"][first].astype(int)], rtol=1e-6
+    )
 
 
 SMALL = {
-    "train.task.train_worlds": 1, "train.task.tune_worlds": 1, "train.task.tune_evaluations": 600,
-    "train.task.held_out": 1, "train.task.eval_worlds": 1, "train.steps": 8, "train.eval_every": 4,
-}  # fmt: skip
+    "train.task.train_worlds": 1,
+    "train.task.tune_worlds": 1,
+    "train.task.tune_evaluations": 600,
+    "train.task.held_out": 1,
+    "train.task.eval_worlds": 1,
+    "train.steps": 8,
+    "train.eval_every": 4,
+}
 
 
 @pytest.mark.parametrize(
@@ -441,21 +557,41 @@ def test_what_does_not_fit_is_refused(changes, said):
     ("change", "said"),
     [
         (lambda d: _edit(d, '"rule": "log-linear"', '"rule": "magic"'), "magic"),
-        (lambda d: _edit(d, '"passes": 2', '"passes": 0'), "passes: Input should be greater than or equal to 1"),
+        (
+            lambda d: _edit(d, '"passes": 2', '"passes": 0'),
+            "passes: Input should be greater than or equal to 1",
+        ),
         (lambda d: _edit(d, '"cut": 3.0', '"cut": 0.0'), "cut: Input should be greater than 0"),
-        (lambda d: _edit(d, '"format": 3', '"format": 2'), "format: Input should be 3; train the policy again"),
+        (
+            lambda d: _edit(d, '"format": 3', '"format": 2'),
+            "format: Input should be 3; train the policy again",
+        ),
         (lambda d: _weights(d, {"layers.1.bias": np.zeros(2, np.float32)}), "its card asks for"),
-        (lambda d: _weights(d, {"layers.1.bias": np.full(1, np.nan, np.float32)}), "its card asks for finite"),
+        (
+            lambda d: _weights(d, {"layers.1.bias": np.full(1, np.nan, np.float32)}),
+            "its card asks for finite",
+        ),
         (lambda d: _weights(d, {"other": np.zeros(1, np.float32)}), "'other' is unknown"),
-        (lambda d: _weights(d, {"std": np.zeros(seen_of_ue_size(probes=True))}), "std has 0, not above 0"),
+        (
+            lambda d: _weights(d, {"std": np.zeros(seen_of_ue_size(probes=True))}),
+            "std has 0, not above 0",
+        ),
     ],
 )
 def test_a_damaged_policy_is_one_line(change, said, tmp_path, city):
     from rl.policy import SharedCard, load_shared, save_shared
 
     policy = shared(city, 0.3, passes=2, probes=city.reward, cut=3.0)
-    card = SharedCard(program="1", limits=city.look.limits, rule=policy.rule.law.name, hidden=(8,), passes=2, cut=3.0,
-                      parameters=tuple(policy.rule.parameters.tolist()), probes=city.reward)  # fmt: skip
+    card = SharedCard(
+        program="1",
+        limits=city.look.limits,
+        rule=policy.rule.law.name,
+        hidden=(8,),
+        passes=2,
+        cut=3.0,
+        parameters=tuple(policy.rule.parameters.tolist()),
+        probes=city.reward,
+    )
     save_shared(policy, card, tmp_path)
     back, _ = load_shared(tmp_path)
     assert (back.passes, back.cut, back.probes) == (2, 3.0, city.reward)
@@ -479,20 +615,35 @@ def _weights(folder: Path, changes: dict[str, np.ndarray]) -> None:
 
 
 def test_the_law_of_costs_by_hand():
-    """Three rows of two UEs, the last one lost: rho 2, thermal noise 4/SNR, decoder 4/SINR, kappa 10, A^left 0.5."""
+    """Three rows of two UEs, the last one lost: rho 2, thermal noise 4/SNR, decoder 4/SINR, kappa
+    10, A^left 0.5."""
     from rl.radio_records import Rows, Sent, costs_of
 
-    sinr, snr, heard = np.array([[2.0, 2.0, 0.5]]), np.array([[4.0, 4.0, 1.0]]), np.array([[8.0, 8.0, 0.25]])
+    sinr, snr, heard = (
+        np.array([[2.0, 2.0, 0.5]]),
+        np.array([[4.0, 4.0, 1.0]]),
+        np.array([[8.0, 8.0, 0.25]]),
+    )
     required, weight = np.array([[3.0, 0.5, 2.0]]), np.array([[0.5, 0.5, 1.0]])
     given = (
-        Sent(sinr, snr, np.array([[True, True, False]]), heard), np.array([[0.1, 0.2]]),
-        Rows(np.array([[0, 0, 1]]), weight, required, np.array([2.0]), np.array([0.5]), np.array([10.0]),
-             np.zeros(1, int)),
-    )  # fmt: skip
+        Sent(sinr, snr, np.array([[True, True, False]]), heard),
+        np.array([[0.1, 0.2]]),
+        Rows(
+            np.array([[0, 0, 1]]),
+            weight,
+            required,
+            np.array([2.0]),
+            np.array([0.5]),
+            np.array([10.0]),
+            np.zeros(1, int),
+        ),
+    )
     found = costs_of(*given)
     drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
     suffered = 0.25 * (drawn[0] + 2.0) + 0.25 * (drawn[1] + 2.0) + 1.0 * (4.0 + 10.0 * 4.0)
-    assert found.figures["noise"][0] == pytest.approx(0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0)))
+    assert found.figures["noise"][0] == pytest.approx(
+        0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0))
+    )
     z = [1 / (8.0 / 4.0 + 1 / 8.0), 8.0, 0.25]
     assert found.figures["leak"][0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
     half = costs_of(*given, half_at=0.03).figures
@@ -500,7 +651,9 @@ def test_the_law_of_costs_by_hand():
     assert {name: half[name] for name in half if name != "leak"} == {
         k: v for k, v in found.figures.items() if k != "leak"
     }
-    assert found.figures["lost"][0] == pytest.approx(1 / 3) and found.figures["energy_j"][0] == pytest.approx(0.3)
+    assert found.figures["lost"][0] == pytest.approx(1 / 3) and found.figures["energy_j"][
+        0
+    ] == pytest.approx(0.3)
     assert found.drawn.tolist() == [[True, False, False]]
 
 
@@ -510,18 +663,28 @@ def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
     law, rng = LAWS[-1], Streams(3).at("rules")
     one, many = (best_of_random(law, city, n * len(city), rng) for n in (1, 40))
     assert (one.evaluations, many.evaluations) == (len(city), 40 * len(city))
-    drawn = np.array(law.start) + np.array(law.spread) * rng.normal("random.log-linear", np.arange(40), (6,))
+    drawn = np.array(law.start) + np.array(law.spread) * rng.normal(
+        "random.log-linear", np.arange(40), (6,)
+    )
     costs = [city.cost(within(law.dbw(city.look, p), city.look.limits)).mean() for p in drawn]
     assert many.cost == min(costs) and one.cost == costs[0] > many.cost
 
 
 def slow_best_response(one, look, start_dbw, steps_db):
-    """One round, one vector after the other; the same law of costs with 45 % of the deadline and 1 dB more noise."""
+    """One round, one vector after the other; the same law of costs with 45 % of the deadline and 1
+    dB more noise."""
     std = look.required_std[0] * 10 ** (1 / 20)
     std = np.where(std > 0, std, np.sqrt(np.mean(std[std > 0] ** 2)))
     air = one.air._replace(deadline_s=0.45 * one.air.deadline_s)
-    rows = Rows(np.arange(12)[None], np.full((1, 12), 1 / 12), std[None], look.rho, np.array([0.9]),
-                lost_noise(one.air, look.n_bits), np.zeros(1, int))  # fmt: skip
+    rows = Rows(
+        np.arange(12)[None],
+        np.full((1, 12), 1 / 12),
+        std[None],
+        look.rho,
+        np.array([0.9]),
+        lost_noise(one.air, look.n_bits),
+        np.zeros(1, int),
+    )
     nothing = np.zeros((1, 12))
     rounds = Rounds(look.links, rows, np.ones((1, 12), int), look.n_bits, nothing, nothing)
     known = Known(rounds, look, air, one.reward)
@@ -548,7 +711,9 @@ def test_best_responses_are_those_of_one_vector_after_the_other(city, name, vect
     start, factor = LAWS[1].dbw(city.look, np.array([3.0, 0.75])), np.full(len(city), 0.9)
     plan = best_response(city.look, start, steps_db, city.reward, factor)
     assert sum(map(len, steps_db)) * 12 == vectors and len(city) > 2
-    np.testing.assert_array_equal(plan[0], within(start, city.look.limits)[0])  # no requirement is known there
+    np.testing.assert_array_equal(
+        plan[0], within(start, city.look.limits)[0]
+    )  # no requirement is known there
     for s in range(1, 3):
         at = slice(s, s + 1)
         one, look = replace(city, rounds=city.rounds.select(np.array([s]))), _some(city.look, at)
@@ -560,7 +725,9 @@ def test_best_responses_are_those_of_one_vector_after_the_other(city, name, vect
 
 
 def test_a_ue_that_is_away_keeps_its_power(city):
-    links = replace(city.look.links, serving=np.where(np.arange(12) == 4, -1, city.look.links.serving))
+    links = replace(
+        city.look.links, serving=np.where(np.arange(12) == 4, -1, city.look.links.serving)
+    )
     look, start = replace(city.look, links=links), np.full((len(city), 12), -30.0)
     ones = np.ones(len(city))
     steps_db = BEST_RESPONSES["best response, 9 a UE"]
@@ -570,7 +737,8 @@ def test_a_ue_that_is_away_keeps_its_power(city):
 
 def test_the_sweeps_are_those_of_the_manual():
     nine, twenty = (
-        [sorted(s) for s in BEST_RESPONSES[name]] for name in ("best response, 9 a UE", "best response, 20 a UE")
+        [sorted(s) for s in BEST_RESPONSES[name]]
+        for name in ("best response, 9 a UE", "best response, 20 a UE")
     )
     assert nine == [[-8, 0, 8], [-4, 0, 4], [-2, 0, 2]]
     assert twenty == [[-12, -6, 0, 6, 12], [-6, -3, 0, 3, 6], [-4, -2, 0, 2, 4], [-2, -1, 0, 1, 2]]
@@ -588,7 +756,11 @@ def test_the_comparison_has_best_responses_and_their_time_beside_its_figures():
     assert all(rows[name].cost < best for name in BEST_RESPONSES)
     spent_ms = decisions_ms(ground.held_out)
     assert set(rows) - set(spent_ms) == {"oracle"} and min(spent_ms.values()) > 0
-    assert spent_ms["constant"] < spent_ms["best response, 9 a UE"] < spent_ms["best response, 20 a UE"]
+    assert (
+        spent_ms["constant"]
+        < spent_ms["best response, 9 a UE"]
+        < spent_ms["best response, 20 a UE"]
+    )
     assert "decision_ms" not in COLUMNS and COLUMNS[:3] == ("policy", "case", "cost")
 
 
@@ -598,7 +770,10 @@ def test_the_comparison_has_best_responses_and_their_time_beside_its_figures():
         ('{"task": "online"}', "task: 'online' is not for this kind"),
         ('{"format": 3,', "Invalid JSON"),
         ("{}", "program: Field required; train the policy again"),
-        ('{"format": 3, "program": 3}', "program: Input should be a valid string; train the policy again"),
+        (
+            '{"format": 3, "program": 3}',
+            "program: Input should be a valid string; train the policy again",
+        ),
     ],
 )
 def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card, said, tmp_path):
@@ -615,13 +790,19 @@ def test_a_ue_without_the_model_disturbs_nobody(city):
     which = np.arange(len(power_w))
     without = replace(links, downlink_bps=np.where(np.arange(12) == 0, 0.0, links.downlink_bps))
     silent = np.where(np.arange(12) == 0, 0.0, power_w)
-    sinr, wanted = received(power_w, which, without, city.air)[0], received(silent, which, links, city.air)[0]
+    sinr, wanted = (
+        received(power_w, which, without, city.air)[0],
+        received(silent, which, links, city.air)[0],
+    )
     np.testing.assert_allclose(sinr[:, 1:], wanted[:, 1:], rtol=1e-12)
-    assert (sinr[:, 0] == 0).all() and not np.allclose(wanted, received(power_w, which, links, city.air)[0])
+    assert (sinr[:, 0] == 0).all() and not np.allclose(
+        wanted, received(power_w, which, links, city.air)[0]
+    )
 
 
 def test_absent_ues_have_features_without_holes():
-    """A UE without a signal, as in a replay: what it and the others look like are numbers, the others' as with them."""
+    """A UE without a signal, as in a replay: what it and the others look like are numbers, the
+    others' as with them."""
     from netsim.radio.uplink import Cohort
 
     rng = np.random.default_rng(0)
@@ -630,7 +811,15 @@ def test_absent_ues_have_features_without_holes():
     nothing = np.zeros(3)
     uplink = study().world.radio.uplink
     cohort = Cohort(
-        np.arange(3), np.array([0, -1, 1]), gain, None, nothing, np.ones(3, int), nothing + 9, nothing, nothing
+        np.arange(3),
+        np.array([0, -1, 1]),
+        gain,
+        None,
+        nothing,
+        np.ones(3, int),
+        nothing + 9,
+        nothing,
+        nothing,
     )
     links = Links.of(cohort, replace(cohort, gain=gain[:, :1]), uplink)
     one = np.ones(1)

@@ -95,11 +95,16 @@ def of_own(name, law, monkeypatch):
             lambda of: of["noise"] + of["lost"],
             "takes the figure 'lost', and its `reads` does not name it; add it",
         ),
-        (lambda of: 1.5, "gives float64 of shape () for figures of shape (2,); give one number a round"),
+        (
+            lambda of: 1.5,
+            "gives float64 of shape () for figures of shape (2,); give one number a round",
+        ),
         (lambda of: of["noise"] > 0, "gives bool of shape (2,) for figures of shape (2,)"),
     ],
 )
-def test_a_reward_of_no_use_is_refused_where_it_is_made_and_before_a_training(law, said, monkeypatch, tmp_path):
+def test_a_reward_of_no_use_is_refused_where_it_is_made_and_before_a_training(
+    law, said, monkeypatch, tmp_path
+):
     study = of_own("power/pedestrians", law, monkeypatch)
     for begin in (online, lambda of: train(of, [0], tmp_path / "t")):
         with pytest.raises(BadInput, match=re.escape(f"{OF_OWN} {said}")):
@@ -110,7 +115,9 @@ def test_a_reward_of_no_use_is_refused_where_it_is_made_and_before_a_training(la
 def test_a_cost_that_is_not_finite_is_refused_at_its_round(monkeypatch):
     study = of_own("power/pedestrians", lambda of: np.full_like(of["noise"], np.nan), monkeypatch)
     env = online(study)
-    with pytest.raises(BadInput, match=rf"{OF_OWN} gives nan where noise -?[\d.]+; give finite numbers"):
+    with pytest.raises(
+        BadInput, match=rf"{OF_OWN} gives nan where noise -?[\d.]+; give finite numbers"
+    ):
         env.reset(seed=0)
         env.step(np.zeros(env.action_space.shape))
 
@@ -122,7 +129,12 @@ def test_rules_are_not_tuned_by_a_cost_that_is_not_finite():
 
 HOMES = {
     "world.duration_s": 3 * 86400,
-    "world.radio.uplink": {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}, "bandwidth_hz": 180e3},
+    "world.radio.uplink": {
+        "kind": "noma",
+        "interference": "none",
+        "rate": {"kind": "shannon"},
+        "bandwidth_hz": 180e3,
+    },
     "learning.round_s": 86400,
     "learning.threat": {},
     "learning.attacks": [{"kind": "span", "rank": 4}, {"kind": "closed-form", "cloud": False}],
@@ -133,7 +145,8 @@ HOMES = {
 
 
 def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
-    """The same powers live and in a run, 12 people in a small town: mean over attacks, and each UE's own part."""
+    """The same powers live and in a run, 12 people in a small town: mean over attacks, and each
+    UE's own part."""
     from rl.env import OnlinePower
     from scenarios import run
     from scenarios.app.training.environments import Stages, n_ues
@@ -157,10 +170,18 @@ def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
     ("name", "changes", "why"),
     [
         ("power/city", {"train.task.reward.named": 1}, r"reward\.named: named is 0 without"),
-        ("power/streets", {"train.task.reward.named": 1, "learning.attacks": []}, r"\.named: named is 0 without"),
-        ("power/city", {"train.task.reward.leakage": 1, "learning.attacks": []}, r"\.leakage: leakage is 0 without"),
+        (
+            "power/streets",
+            {"train.task.reward.named": 1, "learning.attacks": []},
+            r"\.named: named is 0 without",
+        ),
+        (
+            "power/city",
+            {"train.task.reward.leakage": 1, "learning.attacks": []},
+            r"\.leakage: leakage is 0 without",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_figure_that_attacks_cannot_have_is_refused(name, changes, why):
     with pytest.raises(BadInput, match=why):
         online(load(name, changes))
@@ -180,16 +201,21 @@ AIR = {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}}
         ),
         (
             {"energy_per_j": 1},
-            {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}, "learning.threat": {}},
-            r"world\.radio\.uplink: recorded rounds need kind: noma with decoding: noisy; .* agent of your own",
+            {
+                "world.radio.uplink": {"kind": "noma", "decoding": "error-free"},
+                "learning.threat": {},
+            },
+            r"world\.radio\.uplink: recorded rounds need kind: noma with decoding: "
+            r"noisy; .* agent of your own",
         ),
         (
             {"leakage": 1},
             {"learning.attacks": [{"kind": "span", "rank": 4}]},
-            r"reward\.leakage: recorded rounds do not tell it; .* agent of your own in netsim/OnlinePower-v0",
+            r"reward\.leakage: recorded rounds do not tell it; .* agent of your own in "
+            r"netsim/OnlinePower-v0",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_figure_that_no_power_moves_is_refused_before_training(weights, changes, why, tmp_path):
     name = "power/streets" if "leakage" in weights else "power/pedestrians"
     rounds = {"world.duration_s": 5 * load(name).round_s}

@@ -1,4 +1,5 @@
-"""Trainings of several seeds: the bytes of one after another, failures that stop no other, damaged checkpoints."""
+"""Trainings of several seeds: the bytes of one after another, failures that stop no other, damaged
+checkpoints."""
 
 import numpy as np
 import pytest
@@ -9,12 +10,23 @@ from scenarios.app.cli.commands import main
 from scenarios.app.study.load import load
 from scenarios.app.training.train import jobs_of, train
 
-FILES = ("curve.csv", "evaluations.csv", "summary.json", "policy.safetensors", "policy.json", "study.yaml")
+FILES = (
+    "curve.csv",
+    "evaluations.csv",
+    "summary.json",
+    "policy.safetensors",
+    "policy.json",
+    "study.yaml",
+)
 SHORT = {"train.steps": 60, "train.eval_every": 20, "train.agent.learning_starts": 20}
 
 
 def paths(folder, seeds=(0, 1)):
-    return {(seed, name): (folder / f"seed-{seed}" / name).read_bytes() for seed in seeds for name in FILES}
+    return {
+        (seed, name): (folder / f"seed-{seed}" / name).read_bytes()
+        for seed in seeds
+        for name in FILES
+    }
 
 
 @pytest.mark.slow
@@ -44,7 +56,8 @@ def test_damage_is_one_line(tmp_path):
         with job.hold():
             save_tree(tmp_path / "t" / "checkpoint.npz", job.checkpoint(training=damage, course={}))
         with pytest.raises(
-            BadInput, match=r"checkpoint\.npz: the checkpoint does not fit .*; delete it, or add --replace"
+            BadInput,
+            match=r"checkpoint\.npz: the checkpoint does not fit .*; delete it, or add --replace",
         ):
             train(study, [0], tmp_path / "t", cache=tmp_path / "cache")
     (tmp_path / "t" / "checkpoint.npz").write_bytes(b"no")

@@ -1,4 +1,5 @@
-"""One actor for every UE: what a UE sees and is paid, its environment, and trainings that go on and do not saturate."""
+"""One actor for every UE: what a UE sees and is paid, its environment, and trainings that go on and
+do not saturate."""
 
 import pickle
 import warnings
@@ -41,19 +42,28 @@ def test_interference_by_features_is_the_sinr_after_cancellation(city):
     own_db = 10 * np.log10(power_w) + look.snr_db
     wanted_db = own_db - 10 * np.log10(1 + later + city.air.residual * earlier + outside)
     there = look.there
-    np.testing.assert_allclose((20 * decoded + 10)[there], np.clip(wanted_db, -50, 50)[there], atol=1e-4)
-    alone = below.argmin(axis=1)  # nobody is weaker at the eavesdropper: it hears this one in noise, and a residual
-    assert (20 * exposed + 10)[np.arange(len(alone)), alone].max() <= (look.heard_db + 10 * np.log10(power_w)).max()
+    np.testing.assert_allclose(
+        (20 * decoded + 10)[there], np.clip(wanted_db, -50, 50)[there], atol=1e-4
+    )
+    alone = below.argmin(
+        axis=1
+    )  # nobody is weaker at the eavesdropper: it hears this one in noise, and a residual
+    assert (20 * exposed + 10)[np.arange(len(alone)), alone].max() <= (
+        look.heard_db + 10 * np.log10(power_w)
+    ).max()
 
 
 def test_what_a_ue_disturbs_is_what_its_silence_would_spare_the_others(city):
-    """Sum over others of its interference over their received power, taken from the features of those others."""
+    """Sum over others of its interference over their received power, taken from the features of
+    those others."""
     look = replace(city.look, links=replace(city.look.links, serving=city.rounds.links.serving))
     power_w = 10 ** DRAW.uniform(-5, -1, look.snr_db.shape)
     own = power_w * 10 ** (look.snr_db / 10)
 
     def heard(x_w):
-        later, _, outside = (10 ** ((20 * of + 10) / 10) for of in np.moveaxis(look.outlook(x_w), 2, 0)[4:7])
+        later, _, outside = (
+            10 ** ((20 * of + 10) / 10) for of in np.moveaxis(look.outlook(x_w), 2, 0)[4:7]
+        )
         return later + outside
 
     k = 3
@@ -63,7 +73,9 @@ def test_what_a_ue_disturbs_is_what_its_silence_would_spare_the_others(city):
     others = look.there & (np.arange(12) != k)
     wanted = np.where(others, np.maximum(spared, 0.0), 0.0).sum(axis=1)
     found = 10 ** ((20 * look.outlook(power_w)[:, k, 7] + 10) / 10) / 10
-    np.testing.assert_allclose(found[look.there[:, k]], wanted[look.there[:, k]], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(
+        found[look.there[:, k]], wanted[look.there[:, k]], rtol=1e-3, atol=1e-6
+    )
 
 
 def test_a_ue_is_paid_what_its_own_move_saves(city, rule):
@@ -110,7 +122,9 @@ def test_passes_begin_at_the_rule_and_move_on(city, rule):
     seen = []
     planned_dbw(look, rule, lambda x: seen.append(x) or -0.1 * np.ones(len(x)), 2)
     np.testing.assert_allclose(
-        seen[1].reshape(*down.shape, SEEN)[..., -1], (kept_dbw(steady - 1.0, look.limits) - steady) / 10, atol=1e-6
+        seen[1].reshape(*down.shape, SEEN)[..., -1],
+        (kept_dbw(steady - 1.0, look.limits) - steady) / 10,
+        atol=1e-6,
     )
     with pytest.raises(ValueError, match="give one number from -1 to 1 for each UE"):
         planned_dbw(look, rule, lambda x: np.full(len(x), 1.5), 1)
@@ -157,7 +171,9 @@ def test_an_episode_is_one_ue_in_one_round(city, rule):
     with pytest.raises(ValueError, match="give one number"):
         env.play(lambda x: np.zeros(3))
     again = pickle.loads(pickle.dumps(env))
-    np.testing.assert_array_equal(again.reset(options={"round": 2, "ue": 4})[0], rounds.seen[0, 2, 4])
+    np.testing.assert_array_equal(
+        again.reset(options={"round": 2, "ue": 4})[0], rounds.seen[0, 2, 4]
+    )
     for wrong in ({"round": len(city)}, {"ue": 12}, {"world": 1}):
         with pytest.raises(ValueError, match="reset:"):
             env.reset(options=wrong)
@@ -215,15 +231,19 @@ def test_rates_are_a_fifth_and_fall(city, rule):
     assert critic == QUICK.learning_rate and actor == pytest.approx(critic / 5)
     while of.done < 60:
         of.step()
-    rates = [group["lr"] for net in (of.model.actor, of.model.critic) for group in net.optimizer.param_groups]
+    rates = [
+        group["lr"]
+        for net in (of.model.actor, of.model.critic)
+        for group in net.optimizer.param_groups
+    ]
     assert rates[1] < 0.05 * critic and rates[0] == pytest.approx(rates[1] / 5)
     assert of._rates()[1] == pytest.approx(QUICK.final_rate * critic)
 
 
 @pytest.mark.slow
 def test_equal_rates_saturate_and_a_fifth_does_not():
-    """Share of actions beyond 0.99 in the passes after a training on three worlds: an actor that learns as fast as its
-    critic follows one that is not there yet, in one seed of two.
+    """Share of actions beyond 0.99 in the passes after a training on three worlds: an actor that
+    learns as fast as its critic follows one that is not there yet, in one seed of two.
     """
     from rl.agents import UeTraining
     from rl.policy import forward, layers_of, scaled
@@ -250,7 +270,10 @@ def test_a_study_whose_rounds_cannot_be_recorded_is_refused():
     from scenarios import load
     from scenarios.app.training.judge import ue_power
 
-    with pytest.raises(BadInput, match=r"reward.loss: recorded rounds do not tell it; .* take netsim/OnlinePower-v0"):
+    with pytest.raises(
+        BadInput,
+        match=r"reward.loss: recorded rounds do not tell it; .* take netsim/OnlinePower-v0",
+    ):
         ue_power(load("power/city", {"train.task.reward.loss": 1.0}))
     with pytest.raises(TypeError, match="render_mode"):
         ue_power("power/city", render_mode="human")
@@ -259,15 +282,36 @@ def test_a_study_whose_rounds_cannot_be_recorded_is_refused():
 # -- worlds that are played while it learns
 
 LIVE = {
-    "world.duration_s": 240, "train.task.train_worlds": 2, "train.task.tune_worlds": 1, "train.task.eval_worlds": 1,
-    "train.task.tune_evaluations": 200, "train.task.held_out": 1, "train.steps": 20, "train.eval_every": 5,
-    "train.agent": {"kind": "ddpg", "live": True, "learning_starts": 2, "batch_size": 64, "hidden": [8], "passes": 2},
-}  # fmt: skip
-FILES = ("policy.json", "policy.safetensors", "curve.csv", "evaluations.csv", "summary.json", "study.yaml")
+    "world.duration_s": 240,
+    "train.task.train_worlds": 2,
+    "train.task.tune_worlds": 1,
+    "train.task.eval_worlds": 1,
+    "train.task.tune_evaluations": 200,
+    "train.task.held_out": 1,
+    "train.steps": 20,
+    "train.eval_every": 5,
+    "train.agent": {
+        "kind": "ddpg",
+        "live": True,
+        "learning_starts": 2,
+        "batch_size": 64,
+        "hidden": [8],
+        "passes": 2,
+    },
+}
+FILES = (
+    "policy.json",
+    "policy.safetensors",
+    "curve.csv",
+    "evaluations.csv",
+    "summary.json",
+    "study.yaml",
+)
 
 
 def test_a_live_training_goes_on_to_the_same_bytes_and_its_policy_plays(tmp_path, monkeypatch):
-    """Interrupted while it plays its second world's lessons, and taken up again; then played in a run of the study."""
+    """Interrupted while it plays its second world's lessons, and taken up again; then played in a
+    run of the study."""
     from rl import train as loop
     from rl.policy import load_shared
     from rl.problem import as_action
@@ -284,7 +328,9 @@ def test_a_live_training_goes_on_to_the_same_bytes_and_its_policy_plays(tmp_path
     of = load("power/city", LIVE)
     ground = RecordedGround(of, ignore)
     played, one_world = [], ground.one_world
-    monkeypatch.setattr(ground, "one_world", lambda i, power_w: played.append(i) or one_world(i, power_w))
+    monkeypatch.setattr(
+        ground, "one_world", lambda i, power_w: played.append(i) or one_world(i, power_w)
+    )
     monkeypatch.setattr(loop, "SAVE_EVERY_S", 0.0)
 
     def made(folder, watch=ignore):
@@ -315,6 +361,8 @@ def test_a_live_training_goes_on_to_the_same_bytes_and_its_policy_plays(tmp_path
         power_w = policy.power_w(look_now(env))[0]
         assert not np.allclose(power_w, policy.rule.power_w(look_now(env)), rtol=1e-3)
         mine = links["round"] == i
-        np.testing.assert_allclose(links["power_w"][mine], power_w[links["ue"][mine].astype(int)], rtol=1e-6)
+        np.testing.assert_allclose(
+            links["power_w"][mine], power_w[links["ue"][mine].astype(int)], rtol=1e-6
+        )
         env.step(as_action(power_w, limits).astype(np.float32))
     assert env.over

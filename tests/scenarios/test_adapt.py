@@ -1,4 +1,5 @@
-"""Sweeps with adapted attackers: their candidates, what is equal for all rows, what is played and said, refusals."""
+"""Sweeps with adapted attackers: their candidates, what is equal for all rows, what is played and
+said, refusals."""
 
 from __future__ import annotations
 
@@ -85,13 +86,21 @@ def test_candidates_are_those_of_the_seed_each_combination_once_and_first_values
     assert drawn == [json.dumps(one) for one in drawn_settings(3)]
     other = [json.dumps(one) for one in drawn_settings(4)]
     assert other != drawn and sorted(other) == sorted(drawn)
-    assert len(drawn) == len(set(drawn)) == sum(np.prod([len(v) for v in s.values()]) for s in SPACES.values())
+    assert (
+        len(drawn)
+        == len(set(drawn))
+        == sum(np.prod([len(v) for v in s.values()]) for s in SPACES.values())
+    )
     first = {one["kind"]: one for one in islice(drawn_settings(3), len(SPACES))}
-    assert first == {kind: {"kind": kind, **{k: v[0] for k, v in of.items()}} for kind, of in SPACES.items()}
+    assert first == {
+        kind: {"kind": kind, **{k: v[0] for k, v in of.items()}} for kind, of in SPACES.items()
+    }
 
 
 def test_a_change_takes_the_place_of_those_below_its_key():
-    point = SweepPoint("a", 1, "a/seed-1", {"learning.attacks.0.rank": 4, "learning.attacks[0]": {}, "seed": 1})
+    point = SweepPoint(
+        "a", 1, "a/seed-1", {"learning.attacks.0.rank": 4, "learning.attacks[0]": {}, "seed": 1}
+    )
     assert changed(point, {"learning.attacks": []}) == {"seed": 1, "learning.attacks": []}
 
 
@@ -103,41 +112,71 @@ def test_every_row_is_tuned_with_as_many_attacks_on_a_seed_that_is_not_printed(p
         assert len(tuned.learning.attacks) == N
         own = load(scenario).learning.attacks[0]
         assert tuned.learning.attacks[0] == own.model_copy(update={"name": "candidate-1"})
-        assert len({one.model_copy(update={"name": None}).model_dump_json() for one in tuned.learning.attacks}) == N
+        assert (
+            len(
+                {
+                    one.model_copy(update={"name": None}).model_dump_json()
+                    for one in tuned.learning.attacks
+                }
+            )
+            == N
+        )
     assert {row["seed"] for row in runs_of(played)} == {"101", "7"} and len(runs_of(played)) == 4
 
 
 def test_the_two_best_kinds_of_a_row_are_played_beside_its_own(played):
     said = json.loads((played / "sweep.json").read_text())["adapted"]
-    assert [row["variant"] for row in said["rows"]] == ["updates", "hidden weights"] and "seed 102" in said["note"]
+    assert [row["variant"] for row in said["rows"]] == [
+        "updates",
+        "hidden weights",
+    ] and "seed 102" in said["note"]
     for row, folder in zip(said["rows"], ("updates", "hidden-weights"), strict=True):
         tuning = read_summary(played / "adapt" / folder / "seed-102")
-        keys = [[f"attack.candidate-{k}.{at}_located.percent" for at in ("home", "work")] for k in range(1, N + 1)]
+        keys = [
+            [f"attack.candidate-{k}.{at}_located.percent" for at in ("home", "work")]
+            for k in range(1, N + 1)
+        ]
         shares = [np.mean([tuning[key] for key in pair]) for pair in keys]
         best = int(np.argmax(shares))
         tuned = load(played / "adapt" / folder / "seed-102" / STUDY).learning.attacks[best]
         assert float(row["adapted"]) == pytest.approx(shares[best], rel=0.01)
         assert float(row["as written"]) == pytest.approx(shares[0], rel=0.01)
         assert tuning["leakage.strongest_located.percent"] == pytest.approx(max(shares))
-        kinds = [attack.kind for attack in load(played / "adapt" / folder / "seed-102" / STUDY).learning.attacks]
+        kinds = [
+            attack.kind
+            for attack in load(played / "adapt" / folder / "seed-102" / STUDY).learning.attacks
+        ]
         second = max((k for k in range(N) if kinds[k] != tuned.kind), key=lambda k: (shares[k], -k))
-        assert row["second"].endswith(f" {figure_text(float(shares[second]))}") and kinds[second] in row["second"]
+        assert (
+            row["second"].endswith(f" {figure_text(float(shares[second]))}")
+            and kinds[second] in row["second"]
+        )
         expected = [k for k in (best, second) if k]  # of these, the row has the first itself
         for seed in (7, 101):
             own, *more = load(played / folder / f"seed-{seed}" / STUDY).learning.attacks
-            assert own.label == "own" and [attack.kind for attack in more] == [kinds[k] for k in expected]
+            assert own.label == "own" and [attack.kind for attack in more] == [
+                kinds[k] for k in expected
+            ]
             assert all(attack.label == f"{attack.kind}-adapted" for attack in more)
             if best:
                 assert more[0] == tuned.model_copy(update={"name": row["attack"]})
     assert said["rows"][0]["attack"] != "own"  # of updates another attack finds more
 
 
-def test_attacks_change_no_training_so_a_row_is_never_safer_than_as_written(played, scenario, tmp_path):
+def test_attacks_change_no_training_so_a_row_is_never_safer_than_as_written(
+    played, scenario, tmp_path
+):
     assert main(command(scenario, tmp_path / "plain")) == 0
     for row in runs_of(tmp_path / "plain"):
         plain, adapted = (read_summary(out / row["folder"]) for out in (tmp_path / "plain", played))
-        kept = [key for key in plain if key.startswith(("utility.", "attack.own.home", "attack.own.work", "updates."))]
-        assert len(kept) > 15 and {key: adapted[key] for key in kept} == {key: plain[key] for key in kept}
+        kept = [
+            key
+            for key in plain
+            if key.startswith(("utility.", "attack.own.home", "attack.own.work", "updates."))
+        ]
+        assert len(kept) > 15 and {key: adapted[key] for key in kept} == {
+            key: plain[key] for key in kept
+        }
         strongest = "leakage.strongest_located.percent"
         assert adapted[strongest] >= plain[strongest] == named_share(plain, "own")
 
@@ -148,9 +187,17 @@ def test_what_a_threat_model_refuses_is_counted_and_said(played, capsys):
     assert "starting weights" in hidden["refused"]
     assert main(["show", str(played)]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert f"the best of {N} attacks" in out and updates["settings"] in out and hidden["refused"] in out
+    assert (
+        f"the best of {N} attacks" in out
+        and updates["settings"] in out
+        and hidden["refused"] in out
+    )
     page = (played / "report.html").read_text()
-    assert "Adapted attackers" in page and f"the best of {N} attacks" in page and "starting weights" in page
+    assert (
+        "Adapted attackers" in page
+        and f"the best of {N} attacks" in page
+        and "starting weights" in page
+    )
     assert main(["show", str(played), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["adapted"] == [updates, hidden]
 
@@ -187,13 +234,19 @@ def test_failed_runs_of_tuning_end_the_command(played, scenario, monkeypatch, ca
 
 def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_path):
     ues = "world.ues={count: 4, mobility: {kind: random-waypoint}, measurement_period_s: 1200}"
-    field = [word for one in (ues, "vary={seed: [1]}", "world.duration_s=86400") for word in ("--set", one)]
+    field = [
+        word
+        for one in (ues, "vary={seed: [1]}", "world.duration_s=86400")
+        for word in ("--set", one)
+    ]
     assert main(command(scenario, tmp_path / "o", *field, "--adapt", "3")) == 0
     (row,) = json.loads((tmp_path / "o" / "sweep.json").read_text())["adapted"]["rows"]
     tuning = read_summary(tmp_path / "o" / "adapt" / "as-written" / "seed-101")
     errors = [tuning[f"attack.candidate-{k}.centroid_error_m.median"] for k in (1, 2, 3)]
     least = min(error for error in errors if error is not None)
-    assert row["goal"] == "centroid error, m" and float(row["adapted"]) == pytest.approx(least, rel=0.01)
+    assert row["goal"] == "centroid error, m" and float(row["adapted"]) == pytest.approx(
+        least, rel=0.01
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +255,12 @@ def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_pat
         (["--adapt", "0"], "--adapt 0: must be a whole number from 1 to 1,000"),
         (["--adapt", "1001"], "--adapt 1001: must be a whole number from 1 to 1,000"),
         (
-            ["--adapt", "1", "--set", "learning.attacks=[{kind: span, layer: 1}, {kind: neuron-votes}]"],
+            [
+                "--adapt",
+                "1",
+                "--set",
+                "learning.attacks=[{kind: span, layer: 1}, {kind: neuron-votes}]",
+            ],
             "--adapt 1: 2 attacks are in learning.attacks, so no other is tried",
         ),
         (["--adapt", "1000"], "vary, 'updates': --adapt 1000: "),

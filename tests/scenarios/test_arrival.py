@@ -14,7 +14,9 @@ SLOW = {
     "learning.data": {"kind": "measured", "cell": "all", "hold_out": 0.2},
 }
 RADIO = {**SLOW, "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0, "deadline_s": 3.2}}
-EAR = {"learning.threat": {"observes": "updates", "viewpoint": "eavesdropper", "position_m": [50, 50]}}
+EAR = {
+    "learning.threat": {"observes": "updates", "viewpoint": "eavesdropper", "position_m": [50, 50]}
+}
 
 
 def rows(folder, table):
@@ -35,7 +37,9 @@ def played(tiny, tmp_path):
     return go
 
 
-@pytest.mark.parametrize("changes", [SLOW, RADIO, {**RADIO, **EAR}], ids=["ideal", "noma", "eavesdropper"])
+@pytest.mark.parametrize(
+    "changes", [SLOW, RADIO, {**RADIO, **EAR}], ids=["ideal", "noma", "eavesdropper"]
+)
 def test_time_stamps_follow_the_turns(played, changes):
     folder = played(changes)
     rounds, links, updates = (rows(folder, t) for t in ("rounds", "links", "updates"))
@@ -69,13 +73,16 @@ def test_time_stamps_follow_the_turns(played, changes):
 
 
 def test_an_eavesdropper_waits_for_nobody_else(played):
-    """She attacks when the last device that she decoded has ended; late ones stop, and are no whole updates for her."""
+    """She attacks when the last device that she decoded has ended; late ones stop, and are no whole
+    updates for her."""
     folder = played({**RADIO, **EAR})
     heard = rows(folder, "eavesdropper")
     for row in rows(folder, "leakage"):
         mine = [r for r in heard if r["round"] == row["round"] and r["decoded"] == "1"]
         ends = [float(r["time_s"]) for r in mine]
-        assert float(row["time_s"]) == pytest.approx(min(max(ends), 60 * (int(row["round"]) + 1)), rel=1e-8)
+        assert float(row["time_s"]) == pytest.approx(
+            min(max(ends), 60 * (int(row["round"]) + 1)), rel=1e-8
+        )
     merged = {r["round"]: float(r["time_s"]) for r in rows(folder, "rounds")}
     assert all(float(r["time_s"]) <= merged[r["round"]] for r in rows(folder, "leakage"))
     late = {(r["round"], r["ue"]) for r in rows(folder, "links") if r["late"] == "1"}
@@ -98,7 +105,8 @@ def test_the_phases_of_a_round_follow_each_other(played):
     assert len(phases) == 2
     for number in ("1", "2"):
         first, second = (
-            [float(r["time_s"]) for r in updates if r["round"] == number and r["phase"] == p] for p in phases
+            [float(r["time_s"]) for r in updates if r["round"] == number and r["phase"] == p]
+            for p in phases
         )
         assert max(first) < min(second)
         merged = next(float(r["time_s"]) for r in rows(folder, "rounds") if r["round"] == number)

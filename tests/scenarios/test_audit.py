@@ -1,4 +1,5 @@
-"""`netsim audit`: honest studies are within what is booked; faults, old and planted, are found, each by its half."""
+"""`netsim audit`: honest studies are within what is booked; faults, old and planted, are found,
+each by its half."""
 
 import json
 import sys
@@ -34,27 +35,40 @@ from test_sensitivity import RADIO_MAP, STATED, UPLINKS, replayed, trace_of
 C = 0.01
 CLIP, REPLACE = {"kind": "clip", "norm": C, "relation": "add-remove"}, {"kind": "clip", "norm": C}
 ADAPTIVE = {"kind": "adaptive-clip", "norm": C, "relation": "add-remove"}
-CENTRAL, LOCAL = {"kind": "central-gaussian", "noise_multiplier": 1.0}, {"kind": "gaussian", "noise_multiplier": 1.0}
-SHARES, SKELLAM = ({"kind": kind, "noise_multiplier": 1.0} for kind in ("distributed-gaussian", "skellam"))
+CENTRAL, LOCAL = (
+    {"kind": "central-gaussian", "noise_multiplier": 1.0},
+    {"kind": "gaussian", "noise_multiplier": 1.0},
+)
+SHARES, SKELLAM = (
+    {"kind": kind, "noise_multiplier": 1.0} for kind in ("distributed-gaussian", "skellam")
+)
 BANDED = {**CENTRAL, "correlation": "banded", "bands": 2}
 SUM = {"learning.threat": {"observes": "aggregate", "secagg_threshold": 2}}
 
 
 def half(sampling):
     how = {"kind": "uniform", "clients": 4, "participation": 0.5}
-    return {"learning.participation": 0.5, "learning.sampling": sampling, "learning.aggregation": how}
+    return {
+        "learning.participation": 0.5,
+        "learning.sampling": sampling,
+        "learning.aggregation": how,
+    }
 
 
 @pytest.fixture
 def found(tiny, tmp_path):
-    """Rows of the audit of a tiny study, as dictionaries: call it with defenses and other changes."""
+    """Rows of the audit of a tiny study, as dictionaries: call it with defenses and other
+    changes."""
 
     def play(defenses, changes=None, most=2):
         asked = {
-            "learning.attacks": [], "learning.round_s": 20, "learning.defenses": defenses,
+            "learning.attacks": [],
+            "learning.round_s": 20,
+            "learning.defenses": defenses,
             "learning.data": {"kind": "measured", "cell": "strongest", "memory": "all"},
-            "learning.aggregation": {"kind": "uniform", "clients": 4}, **(changes or {}),
-        }  # fmt: skip
+            "learning.aggregation": {"kind": "uniform", "clients": 4},
+            **(changes or {}),
+        }
         study = tiny(asked)
         played = run(study, tmp_path / "run", replace=True).run
         audit(study, played, most, ignore)
@@ -79,26 +93,44 @@ def worst(rows, quantity, half="neighbours"):
 
 
 TABLE = {
-    "central": ([CLIP, CENTRAL], {}), "replaced": ([REPLACE, CENTRAL], {}),
-    "poisson": ([CLIP, CENTRAL], half("poisson")), "cyclic": ([CLIP, CENTRAL], half("cyclic")),
-    "banded": ([CLIP, BANDED], half("cyclic")), "shares": ([CLIP, SHARES], SUM), "skellam": ([CLIP, SKELLAM], SUM),
-    "local": ([REPLACE, LOCAL], {}), "adaptive": ([ADAPTIVE, CENTRAL], {}),
+    "central": ([CLIP, CENTRAL], {}),
+    "replaced": ([REPLACE, CENTRAL], {}),
+    "poisson": ([CLIP, CENTRAL], half("poisson")),
+    "cyclic": ([CLIP, CENTRAL], half("cyclic")),
+    "banded": ([CLIP, BANDED], half("cyclic")),
+    "shares": ([CLIP, SHARES], SUM),
+    "skellam": ([CLIP, SKELLAM], SUM),
+    "local": ([REPLACE, LOCAL], {}),
+    "adaptive": ([ADAPTIVE, CENTRAL], {}),
     "lapa": ([REPLACE, {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 6}], {}),
-    "images": ([REPLACE, LOCAL], {
-        "learning.data": {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}},
-        "learning.learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}},
-    }),
-    "fedbuff": ([REPLACE, LOCAL], {
-        "learning.server": {"kind": "fedbuff", "buffer": 2}, "world.radio.dynamic_uplink": {},
-    }),
-}  # fmt: skip
+    "images": (
+        [REPLACE, LOCAL],
+        {
+            "learning.data": {
+                "kind": "images",
+                "samples": 20,
+                "partition": {"kind": "label-skew", "iid": 1},
+            },
+            "learning.learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}},
+        },
+    ),
+    "fedbuff": (
+        [REPLACE, LOCAL],
+        {
+            "learning.server": {"kind": "fedbuff", "buffer": 2},
+            "world.radio.dynamic_uplink": {},
+        },
+    ),
+}
 TIGHT = {"central", "replaced", "poisson", "banded", "shares", "local", "adaptive", "lapa"}
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_honest_studies_are_within_what_is_booked(found, name):
     rows = found(*TABLE[name], most=4 if name == "banded" else 2)
-    halves = {"neighbours", "ledger", "noise"} - ({"ledger"} if name == "poisson" else set())  # a coin is not compared
+    halves = {"neighbours", "ledger", "noise"} - (
+        {"ledger"} if name == "poisson" else set()
+    )  # a coin is not compared
     assert violated(rows) == set() and {row["half"] for row in rows} == halves
     if name == "poisson":
         assert worst(rows, "sum")["moved"] == pytest.approx(worst(rows, "sum")["sensitivity"])
@@ -112,26 +144,38 @@ def test_honest_studies_are_within_what_is_booked(found, name):
 def test_a_trace_with_a_stated_extent_is_within_and_one_without_is_named(found, tmp_path):
     trace = trace_of(tmp_path / "t.csv", ("a", "b", "c", "d", "far"))
     rows = found(
-        [CLIP, CENTRAL], {**replayed(trace, **STATED), "learning.aggregation": {"kind": "uniform", "clients": 5}}
+        [CLIP, CENTRAL],
+        {**replayed(trace, **STATED), "learning.aggregation": {"kind": "uniform", "clients": 5}},
     )
     assert {row["verdict"] for row in rows} == {"within"}
     rows = found([CLIP, CENTRAL], replayed(trace), most=5)
     named = {row["mechanism"] for row in rows if row["verdict"] == "caveat"}
-    assert {"the area", "the number of rounds", "the first day"} <= named and violated(rows) == set()
+    assert {"the area", "the number of rounds", "the first day"} <= named and violated(
+        rows
+    ) == set()
 
 
 def test_of_the_only_user_of_a_trace_updates_are_compared(found, tmp_path):
-    """Without its rows there is no trace, so that public values have nothing to be compared with."""
+    """Without its rows there is no trace, so that public values have nothing to be compared
+    with."""
     changes = replayed(trace_of(tmp_path / "t.csv", ["a"]), **STATED)
     rows = found([CLIP, LOCAL], {**changes, "learning.defenses": [CLIP, LOCAL]})
-    assert rows and not violated(rows) and {row["ue"] for row in rows if row["half"] == "neighbours"} == {"a"}
+    assert (
+        rows
+        and not violated(rows)
+        and {row["ue"] for row in rows if row["half"] == "neighbours"} == {"a"}
+    )
 
 
 def test_a_cell_of_one_user_that_nobody_learns_moves_nothing(found, tmp_path):
     rows = Path(trace_of(tmp_path / "t.csv", ["a", "b", "c"]))
     rows.write_text(rows.read_text() + "2021-04-22T19:00:00Z,c,52.01,4.015,-90,y\n")
-    changes = replayed(str(rows), **STATED | {"cell": "all"}) | {"learning.data": {"kind": "measured", "cell": "x"}}
-    assert not violated(found([CLIP, LOCAL], {**changes, "learning.defenses": [CLIP, LOCAL]}, most=3))
+    changes = replayed(str(rows), **STATED | {"cell": "all"}) | {
+        "learning.data": {"kind": "measured", "cell": "x"}
+    }
+    assert not violated(
+        found([CLIP, LOCAL], {**changes, "learning.defenses": [CLIP, LOCAL]}, most=3)
+    )
 
 
 def test_without_epsilon_it_is_refused(found):
@@ -142,13 +186,24 @@ def test_without_epsilon_it_is_refused(found):
 @pytest.mark.parametrize("chain", [[CLIP, CENTRAL], [CLIP, LOCAL]])
 def test_a_round_for_which_the_budget_has_no_room_is_not_held_against_it(found, chain):
     rows = found(chain, {"learning.privacy_budget": {"epsilon": 9.0}})
-    assert violated(rows) == set() and max(row["round"] for row in rows) == (2 if CENTRAL in chain else 3)
-    assert worst(rows, "epsilon", "ledger")["lower"] == pytest.approx(worst(rows, "epsilon", "ledger")["upper"])
+    assert violated(rows) == set() and max(row["round"] for row in rows) == (
+        2 if CENTRAL in chain else 3
+    )
+    assert worst(rows, "epsilon", "ledger")["lower"] == pytest.approx(
+        worst(rows, "epsilon", "ledger")["upper"]
+    )
 
 
 def test_as_json_it_says_the_rows(tmp_path, capsys):
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
-    asked = ["--set", f"learning.defenses={json.dumps([REPLACE, LOCAL])}", "--ues", "1", "--quiet", "--json"]
+    asked = [
+        "--set",
+        f"learning.defenses={json.dumps([REPLACE, LOCAL])}",
+        "--ues",
+        "1",
+        "--quiet",
+        "--json",
+    ]
     assert main(["audit", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "run"), *asked]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["verdict"] == "nothing found" and result["rows"]["half"][0] == "neighbours"
@@ -180,7 +235,11 @@ def booked_as(patch, half, **more):
 
     def other(self, *args):
         first, state, spends = method(self, *args)
-        return first, state, [replace(s, sensitivity=np.full(len(s.ue), 0.5), **more) for s in spends]
+        return (
+            first,
+            state,
+            [replace(s, sensitivity=np.full(len(s.ue), 0.5), **more) for s in spends],
+        )
 
     patch.setattr(AdaptiveClip, half, other)
 
@@ -208,24 +267,41 @@ def test_days_that_follow_from_rows_are_found(found, tmp_path, monkeypatch):
     trace_of(trace, ("a", "b"))
     trace.write_text(trace.read_text() + "2021-04-24T12:00:00Z,e,52.01,4.015,-80,x\n")
     extent = STATED | {"until": "2021-04-26"}
-    asked = replayed(str(trace), **extent) | {"learning.data": {"kind": "measured", "hold_out_by": "day"}}
+    asked = replayed(str(trace), **extent) | {
+        "learning.data": {"kind": "measured", "hold_out_by": "day"}
+    }
     rows = found([CLIP, CENTRAL], asked, most=5)
-    assert "which days are held out" in {row["mechanism"] for row in rows if row["verdict"] != "within"}
+    assert "which days are held out" in {
+        row["mechanism"] for row in rows if row["verdict"] != "within"
+    }
 
 
 def test_turns_that_follow_one_another_over_a_day_of_23_hours(found, tmp_path, monkeypatch):
-    """A deadline of 24 h lets the next window pass by, and cohorts that wait for every other one come at once."""
+    """A deadline of 24 h lets the next window pass by, and cohorts that wait for every other one
+    come at once."""
     monkeypatch.setattr(Learning, "check_correlation", lambda self, shortest_s: None, raising=False)
     trace = tmp_path / "t.csv"
     times = [f"2021-03-{day}T{hour:02d}:30:00Z" for day in range(26, 32) for hour in (8, 14)]
-    rows = [f"{t},{user},52.01,{4.01 + k / 500:.3f},{-80 - 3 * k},x" for t in times for k, user in enumerate("abcd")]
+    rows = [
+        f"{t},{user},52.01,{4.01 + k / 500:.3f},{-80 - 3 * k},x"
+        for t in times
+        for k, user in enumerate("abcd")
+    ]
     trace.write_text("\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows]) + "\n")
-    asked = replayed(str(trace), **STATED | {"since": "2021-03-26", "until": "2021-04-01"}) | half("cyclic")
-    asked |= {"learning.server": {"kind": "synchronous", "deadline_s": DAY_S}, "learning.defenses": [CLIP, BANDED]}
+    asked = replayed(str(trace), **STATED | {"since": "2021-03-26", "until": "2021-04-01"}) | half(
+        "cyclic"
+    )
+    asked |= {
+        "learning.server": {"kind": "synchronous", "deadline_s": DAY_S},
+        "learning.defenses": [CLIP, BANDED],
+    }
     rows = found([], asked, most=4)
     assert {("neighbours", "sum"), ("ledger", "epsilon")} <= violated(rows)
     of_all = worst(rows, "epsilon", "ledger")
-    assert (of_all["lower"], of_all["upper"]) == (pytest.approx(5.93, abs=0.01), pytest.approx(5.35, abs=0.01))
+    assert (of_all["lower"], of_all["upper"]) == (
+        pytest.approx(5.93, abs=0.01),
+        pytest.approx(5.35, abs=0.01),
+    )
 
 
 def test_users_that_one_user_decides_are_named(found, tmp_path):
@@ -241,7 +317,9 @@ def test_users_that_one_user_decides_are_named(found, tmp_path):
 def test_a_label_that_says_presence_is_hidden_is_found(found, monkeypatch):
     monkeypatch.setattr(Bound, "zeroed", property(lambda self: self))
     rows = found([CLIP, LOCAL])
-    assert ("neighbours", "row") in violated(rows) and np.isnan(worst(rows, "row")["moved"])  # without a bound
+    assert ("neighbours", "row") in violated(rows) and np.isnan(
+        worst(rows, "row")["moved"]
+    )  # without a bound
 
 
 def test_sums_that_are_opened_with_too_few_are_found(found, monkeypatch):
@@ -252,7 +330,9 @@ def test_sums_that_are_opened_with_too_few_are_found(found, monkeypatch):
         return replace(sums, opened=sums.company > 0)
 
     monkeypatch.setattr(merge, "in_groups", opened)
-    rows = found([CLIP, SHARES], {**SUM, "learning.data": {"kind": "measured"}, "learning.round_s": 10})
+    rows = found(
+        [CLIP, SHARES], {**SUM, "learning.data": {"kind": "measured"}, "learning.round_s": 10}
+    )
     assert ("noise", "updates in a sum") in violated(rows)
 
 
@@ -283,7 +363,11 @@ def test_a_clip_that_one_phase_lacks(found, monkeypatch):
     def skipped(self, updates, *args):
         clipped, state, spends = protect(self, updates, *args)
         return (
-            (updates.scaled(np.ones(len(updates.ue)), clipped.bound) if updates.phase == HEIGHTS else clipped),
+            (
+                updates.scaled(np.ones(len(updates.ue)), clipped.bound)
+                if updates.phase == HEIGHTS
+                else clipped
+            ),
             state,
             spends,
         )
@@ -293,9 +377,11 @@ def test_a_clip_that_one_phase_lacks(found, monkeypatch):
         "learning.data": {"kind": "links", "memory": "round"}
     }
     rows = found([{"kind": "clip"}, CENTRAL], asked)
-    assert {row["quantity"] for row in rows if row["verdict"] == "violated" and row["half"] == "neighbours"} == {
-        f"sum ({HEIGHTS})"
-    }
+    assert {
+        row["quantity"]
+        for row in rows
+        if row["verdict"] == "violated" and row["half"] == "neighbours"
+    } == {f"sum ({HEIGHTS})"}
 
 
 def noise_made(patch, defense, other):
@@ -312,10 +398,19 @@ def noise_made(patch, defense, other):
     patch.setattr(defense, half, drawn)
 
 
-@pytest.mark.parametrize(("defense", "chain"), [(CentralGaussian, [CLIP, CENTRAL]), (Gaussian, [CLIP, LOCAL])])
+@pytest.mark.parametrize(
+    ("defense", "chain"), [(CentralGaussian, [CLIP, CENTRAL]), (Gaussian, [CLIP, LOCAL])]
+)
 def test_noise_that_depends_on_what_it_hides(found, monkeypatch, defense, chain):
-    noise_made(monkeypatch, defense, lambda t, n: n * (1 + 3 * np.linalg.norm(t, axis=1, keepdims=True) / C))
-    assert ("neighbours", "noise of sum" if defense is CentralGaussian else "noise of row") in violated(found(chain))
+    noise_made(
+        monkeypatch,
+        defense,
+        lambda t, n: n * (1 + 3 * np.linalg.norm(t, axis=1, keepdims=True) / C),
+    )
+    assert (
+        "neighbours",
+        "noise of sum" if defense is CentralGaussian else "noise of row",
+    ) in violated(found(chain))
 
 
 def test_more_noise_than_is_booked_is_within(found, monkeypatch):
@@ -324,7 +419,11 @@ def test_more_noise_than_is_booked_is_within(found, monkeypatch):
 
 
 def test_a_part_without_noise(found, monkeypatch):
-    noise_made(monkeypatch, CentralGaussian, lambda t, n: 1.5 * n * (np.arange(n.shape[1]) < n.shape[1] // 2))
+    noise_made(
+        monkeypatch,
+        CentralGaussian,
+        lambda t, n: 1.5 * n * (np.arange(n.shape[1]) < n.shape[1] // 2),
+    )
     assert violated(found([CLIP, CENTRAL])) == {("noise", "std of sum")}
 
 
@@ -349,12 +448,16 @@ def test_a_model_that_also_takes_the_sum_without_noise(found, monkeypatch):
 
     monkeypatch.setattr(merge, "aggregated", leaking)
     rows = found([CLIP, CENTRAL])
-    assert {row["mechanism"] for row in rows if row["verdict"] == "violated"} == {"the model beside its noise"}
+    assert {row["mechanism"] for row in rows if row["verdict"] == "violated"} == {
+        "the model beside its noise"
+    }
 
 
 def test_one_coin_twice(found, monkeypatch):
     finish = CentralGaussian.finish
-    monkeypatch.setattr(CentralGaussian, "finish", lambda *args: finish(*args[:-1], replace(args[-1], round=1)))
+    monkeypatch.setattr(
+        CentralGaussian, "finish", lambda *args: finish(*args[:-1], replace(args[-1], round=1))
+    )
     assert violated(found([CLIP, CENTRAL])) == {("noise", "correlation of two draws")}
 
 
@@ -375,7 +478,9 @@ def test_shares_by_all_in_place_of_the_fewest(found, monkeypatch):
 def test_merging_the_first(found, monkeypatch):
     kept = Rule.broken
     unruled = "central-noise-first-updates"
-    monkeypatch.setattr(Rule, "broken", lambda self, words: "" if self.key == unruled else kept(self, words))
+    monkeypatch.setattr(
+        Rule, "broken", lambda self, words: "" if self.key == unruled else kept(self, words)
+    )
     first = {"learning.server": {"kind": "synchronous", "merge_after_updates": 2}}
     rows = found([CLIP, CENTRAL], {**UPLINKS["slow"], **first}, most=4)
     assert ("neighbours", "sum") in violated(rows)
@@ -393,7 +498,9 @@ def test_rounds_that_hang_on_one_user(found, monkeypatch):
     monkeypatch.setattr("fl.round.caveats.caveats", lambda *_: iter(()))  # the run then says so
     late = {"learning.server": {"kind": "synchronous", "deadline_s": 50}}
     rows = found([CLIP, CENTRAL], {**UPLINKS["slow"], **late}, most=4)
-    assert "which windows are played" in {row["mechanism"] for row in rows if row["verdict"] == "violated"}
+    assert "which windows are played" in {
+        row["mechanism"] for row in rows if row["verdict"] == "violated"
+    }
 
 
 # -- all bundled studies with an epsilon, and everything that accepts a guarantee
@@ -401,10 +508,16 @@ def test_rounds_that_hang_on_one_user(found, monkeypatch):
 
 def shortened(name):
     """A bundled study of a few rounds without attacks; None where it has no epsilon."""
-    study = load(name, {"learning.rounds": 3}) if "learning" in AskedStudy.of(name).document.data else None
+    study = (
+        load(name, {"learning.rounds": 3})
+        if "learning" in AskedStudy.of(name).document.data
+        else None
+    )
     if study is None or not any("spend" in defense.offers for defense in study.learned.defenses):
         return None
-    return study.model_copy(update={"learning": study.learned.model_copy(update={"attacks": (), "membership": None})})
+    return study.model_copy(
+        update={"learning": study.learned.model_copy(update={"attacks": (), "membership": None})}
+    )
 
 
 @pytest.mark.slow
@@ -422,8 +535,17 @@ LEARNERS = {"rsrp-net": {}, "radio-map": {k: v for k, v in RADIO_MAP.items() if 
 LEARNERS["radio-map"] |= {"learning.data": {"kind": "links", "memory": "round"}}
 LEARNERS["images"] = TABLE["images"][1]
 SERVERS = {"rounds": {"kind": "synchronous"}, "deadline": {"kind": "synchronous", "deadline_s": 15}}
-CHAINS = [[CLIP, CENTRAL], [REPLACE, CENTRAL], [CLIP, BANDED], [REPLACE, LOCAL], [ADAPTIVE, CENTRAL], [CLIP, SHARES],
-          [CLIP, SKELLAM], [{**ADAPTIVE, "noise": "shares"}, SHARES], [ADAPTIVE, CENTRAL, LOCAL]]  # fmt: skip
+CHAINS = [
+    [CLIP, CENTRAL],
+    [REPLACE, CENTRAL],
+    [CLIP, BANDED],
+    [REPLACE, LOCAL],
+    [ADAPTIVE, CENTRAL],
+    [CLIP, SHARES],
+    [CLIP, SKELLAM],
+    [{**ADAPTIVE, "noise": "shares"}, SHARES],
+    [ADAPTIVE, CENTRAL, LOCAL],
+]
 
 
 @pytest.mark.slow

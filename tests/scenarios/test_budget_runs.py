@@ -9,7 +9,12 @@ from scenarios.app.study.load import load
 
 LAPA = {"kind": "lapa", "epsilon_system_total": 600.0, "rounds": 12, "sensitivity": "mean-clip"}
 CLIP = {"kind": "clip", "norm": 0.5}
-SHORT = {"learning.rounds": 12, "learning.data.samples": 24, "vary": None, "learning.defenses": [CLIP, LAPA]}
+SHORT = {
+    "learning.rounds": 12,
+    "learning.data.samples": 24,
+    "vary": None,
+    "learning.defenses": [CLIP, LAPA],
+}
 
 
 def played(changes, folder, scenario="lapa/aggregation"):
@@ -31,12 +36,20 @@ def test_a_budget_too_small_to_train(tmp_path):
 
 
 def test_a_device_total_is_kept_by_the_true_account(tmp_path):
-    """One full-batch step on clipped gradients: what the ledger says of a record is within the filter's total."""
-    noise = {"kind": "lapa", "epsilon_system_total": 600.0, "epsilon_device_total": 1.0, "rounds": 12}
+    """One full-batch step on clipped gradients: what the ledger says of a record is within the
+    filter's total."""
+    noise = {
+        "kind": "lapa",
+        "epsilon_system_total": 600.0,
+        "epsilon_device_total": 1.0,
+        "rounds": 12,
+    }
     changes = {
-        "learning.defenses": [noise | {"sensitivity": "record-one-step"}], "world.radio.uplink": {"kind": "ideal"},
-        "learning.learner.batch_share": 1.0, "learning.learner.sample_clip": 1.0,
-    }  # fmt: skip
+        "learning.defenses": [noise | {"sensitivity": "record-one-step"}],
+        "world.radio.uplink": {"kind": "ideal"},
+        "learning.learner.batch_share": 1.0,
+        "learning.learner.sample_clip": 1.0,
+    }
     summary, _ = played(changes, tmp_path / "r")
     assert 0.5 < summary["privacy.lapa.epsilon.max"] <= 1.0
     assert summary["metric.lapa.epsilon_promised.last"] == 1.0
@@ -47,21 +60,30 @@ def test_a_device_total_is_kept_by_the_true_account(tmp_path):
 @pytest.mark.parametrize("noise_w", [1e-30, 1e-12])
 @pytest.mark.parametrize("kind", ["noma", "oma"])
 def test_a_loud_cell_disturbs_the_model_and_hides_nobody(kind, noise_w, tiny, tmp_path):
-    """The account with the channel is the same whether or not others are heard; the decoder's error is not."""
+    """The account with the channel is the same whether or not others are heard; the decoder's error
+    is not."""
     found = {}
     for interference in ("none", "all"):
         changes = {
             "world.radio.uplink": {"kind": kind, "noise_w": noise_w, "interference": interference},
-            "learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 1e-3}],
+            "learning.defenses": [
+                {"kind": "clip", "norm": 1.0},
+                {"kind": "gaussian", "noise_multiplier": 1e-3},
+            ],
         }
         run(tiny(changes), tmp_path / interference)
-        found[interference] = [read_table(tmp_path / interference, t) for t in ("spends", "privacy", "links")]
+        found[interference] = [
+            read_table(tmp_path / interference, t) for t in ("spends", "privacy", "links")
+        ]
     calm, loud = found["none"], found["all"]
     np.testing.assert_allclose(loud[0]["channel_std"], calm[0]["channel_std"], rtol=1e-9)
     assert (loud[0]["channel_std"] > 0).all()
     np.testing.assert_allclose(loud[1]["with_channel"], calm[1]["with_channel"], rtol=1e-9)
     assert (loud[2]["noise_std"] > 10 * calm[2]["noise_std"]).any()
     spends, links = calm[0], calm[2]
-    alone = {(t, u): std for t, u, std in zip(links["round"], links["ue"], links["noise_std"], strict=True)}
+    alone = {
+        (t, u): std
+        for t, u, std in zip(links["round"], links["ue"], links["noise_std"], strict=True)
+    }
     of_row = [alone[t, u] for t, u in zip(spends["round"], spends["ue"], strict=True)]
     np.testing.assert_allclose(spends["channel_std"], of_row, rtol=1e-9)

@@ -1,4 +1,5 @@
-"""`validate` refuses what `run` refuses, in the same words; what files say steers no terminal and no spreadsheet."""
+"""`validate` refuses what `run` refuses, in the same words; what files say steers no terminal and
+no spreadsheet."""
 
 import csv
 import json
@@ -39,7 +40,12 @@ def written(folder, **changes):
 
 
 WRONG = {
-    "no such column": (PLACED, {}, "lon\n", "cells.csv: no columns lon and lat, or x_m and y_m; the file has lon"),
+    "no such column": (
+        PLACED,
+        {},
+        "lon\n",
+        "cells.csv: no columns lon and lat, or x_m and y_m; the file has lon",
+    ),
     "no such file": (PLACED, {}, None, "cells.csv: cannot be read"),
     "no origin": (CELLS, {}, GOOD_CELLS, "where is the plane's origin?"),
     "masts of a file too high": (
@@ -48,15 +54,23 @@ WRONG = {
         GOOD_CELLS,
         "world.radio.path_loss: uma holds for base stations",
     ),
-    "no such cell": (PLACED, {"learning__data": {"kind": "measured", "cell": "x"}}, GOOD_CELLS, "no cell 'x' here"),
+    "no such cell": (
+        PLACED,
+        {"learning__data": {"kind": "measured", "cell": "x"}},
+        GOOD_CELLS,
+        "no cell 'x' here",
+    ),
     "no such images": (
         [{"name": "a", "position_m": [100, 100]}],
-        {"learning__data": {"kind": "images", "folder": "nowhere"}, "learning__learner": {"kind": "image-net"},
-         "learning__attacks": []},
+        {
+            "learning__data": {"kind": "images", "folder": "nowhere"},
+            "learning__learner": {"kind": "image-net"},
+            "learning__attacks": [],
+        },
         None,
         "nowhere",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("stations", "changes", "cells", "why"), WRONG.values(), ids=WRONG)
@@ -74,16 +88,22 @@ def test_validate_says_what_run_says(tmp_path, capsys, stations, changes, cells,
 
 def test_what_shows_when_the_world_is_built_has_file_and_line(tmp_path, capsys):
     path = written(
-        tmp_path, world__base_stations={"kind": "uniform", "count": 2, "height_m": 400},
+        tmp_path,
+        world__base_stations={"kind": "uniform", "count": 2, "height_m": 400},
         world__radio__path_loss={"kind": "uma"},
-    )  # fmt: skip
+    )
     line = path.read_text().splitlines().index('   "path_loss": {') + 1
     assert main(["validate", str(path)]) == 2
-    assert capsys.readouterr().err.startswith(f"netsim: {path}:{line}: world.radio.path_loss: uma holds")
+    assert capsys.readouterr().err.startswith(
+        f"netsim: {path}:{line}: world.radio.path_loss: uma holds"
+    )
 
 
 def test_validate_and_sweep_build_the_world_of_every_setting_first(tmp_path, capsys):
-    variants = [{"label": "low", "set": {}}, {"label": "high", "set": {"world.base_stations.height_m": 400}}]
+    variants = [
+        {"label": "low", "set": {}},
+        {"label": "high", "set": {"world.base_stations.height_m": 400}},
+    ]
     path = written(
         tmp_path,
         world__base_stations={"kind": "uniform", "count": 2, "height_m": 25},
@@ -114,7 +134,9 @@ def test_all_goes_through_every_run(tmp_path, capsys, monkeypatch):
 
 
 def test_the_studies_of_a_sweep_are_those_that_are_loaded_one_by_one(tmp_path):
-    path = written(tmp_path, vary={"seed": [7, 3], "values": {"learning.learner.learning_rate": [0.1, 0.2]}})
+    path = written(
+        tmp_path, vary={"seed": [7, 3], "values": {"learning.learner.learning_rate": [0.1, 0.2]}}
+    )
     asked = AskedStudy.of(path, {"learning.round_s": 30})
     found = checked_points(asked)
     assert [p.seed for p, _ in found] == [7, 3, 7, 3]
@@ -141,7 +163,9 @@ def counted(monkeypatch):
 
 
 def test_a_study_is_read_once_and_built_once_for_each_setting(counted, tmp_path):
-    path = written(tmp_path, vary={"seed": [7, 3], "values": {"learning.learner.learning_rate": [0.1, 0.2]}})
+    path = written(
+        tmp_path, vary={"seed": [7, 3], "values": {"learning.learner.learning_rate": [0.1, 0.2]}}
+    )
     assert main(["validate", str(path)]) == 0
     assert counted == {"built": [str(path)] * 3, "read": [str(path)]}  # itself, and two rates
     assert main(["run", str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 0
@@ -170,7 +194,10 @@ def test_thousands_of_seeds_are_checked_in_seconds(tmp_path, capsys):
     path = written(tmp_path, vary={"seed": [1, 2, -3]})
     assert main(["validate", str(path)]) == 2
     assert "vary.seed[2]: must be at least 0" in capsys.readouterr().err
-    path = written(tmp_path, vary={"seed": list(range(400)), "values": {"learning.round_s": list(range(1, 400))}})
+    path = written(
+        tmp_path,
+        vary={"seed": list(range(400)), "values": {"learning.round_s": list(range(1, 400))}},
+    )
     assert main(["validate", str(path)]) == 2
     assert "vary: 159,600 combinations, at most 100,000" in capsys.readouterr().err
 
@@ -193,10 +220,18 @@ def test_complaints_have_a_length_that_can_be_read(capsys, monkeypatch):
     assert main(["validate", "x" * 30_000]) == 2
     assert main(["validate", "campus", "--" + "y" * 30_000]) == 2
     for line in capsys.readouterr().err.splitlines():
-        assert len(line) < options.LONGEST + 100 and "characters ...]" in line and line[-20:].isprintable()
+        assert (
+            len(line) < options.LONGEST + 100
+            and "characters ...]" in line
+            and line[-20:].isprintable()
+        )
     options.complain([f"mistake {i}" for i in range(4000)])
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "netsim: mistake 0" and lines[-1] == "netsim: and 3,950 more" and len(lines) == 51
+    assert (
+        lines[0] == "netsim: mistake 0"
+        and lines[-1] == "netsim: and 3,950 more"
+        and len(lines) == 51
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,7 +258,10 @@ def test_text_is_no_formula_to_a_spreadsheet_and_comes_back_as_it_was(text, cell
 
 def test_labels_of_a_sweep_are_no_formulas_in_its_tables(tmp_path, tiny):
     label = "=cmd|' /C calc'!A0"
-    variants = [{"label": label, "set": {}, "curve": "@x", "strength": 1}, {"label": "as written", "set": {}}]
+    variants = [
+        {"label": label, "set": {}, "curve": "@x", "strength": 1},
+        {"label": "as written", "set": {}},
+    ]
     path = written(tmp_path, world__duration_s=60, vary={"variants": variants})
     out = tmp_path / "out"
     Sweep(AskedStudy.of(path), out, 1, lambda *_: None).play()

@@ -15,7 +15,15 @@ from scipy import stats
 from netsim.errors import BadInput
 from netsim.radio.path_loss import UrbanMacro
 from netsim.record import write_json
-from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, bundled_claims, chosen, median_interval, read_claims
+from scenarios.app.claims.claim import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    bundled_claims,
+    chosen,
+    median_interval,
+    read_claims,
+)
 from scenarios.app.claims.evaluate import evaluate, labelled
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
@@ -40,32 +48,50 @@ def claim_file(tmp_path, *claims, name="claims.yaml"):
 
 
 def entry(rule, **more):
-    given = {"id": "one", "paper": "A paper", "where": "Fig. 1", "says": "it does", "scenario": "campus"}
+    given = {
+        "id": "one",
+        "paper": "A paper",
+        "where": "Fig. 1",
+        "says": "it does",
+        "scenario": "campus",
+    }
     return given | {"rule": rule} | more
 
 
 def claim(tmp_path, kind, value=None, key=KEY, **fields):
     more = {} if value is None else {"value": value}
-    return read_claims(claim_file(tmp_path, entry({"kind": kind, "key": key, **fields}, **more))).claims[0]
+    return read_claims(
+        claim_file(tmp_path, entry({"kind": kind, "key": key, **fields}, **more))
+    ).claims[0]
 
 
 def runs(**labels):
     """label -> figures by seed; None diverged."""
     return {
         label: {
-            seed: {KEY: v, OTHER: 50.0, "attack.closed-form.diverged.percent": 90.0 if v is None else 0.0,
-                   "utility.rmse_db": v, "utility.useful": True}
+            seed: {
+                KEY: v,
+                OTHER: 50.0,
+                "attack.closed-form.diverged.percent": 90.0 if v is None else 0.0,
+                "utility.rmse_db": v,
+                "utility.useful": True,
+            }
             for seed, v in enumerate(values)
         }
         for label, values in labels.items()
-    }  # fmt: skip
+    }
 
 
 VERDICTS = [
     ("at-most", {"bound": 20}, {"a": [10, 20, 15]}, HOLDS),
     ("at-most", {"bound": 19}, {"a": [20, 21, 90]}, FAILS),
     ("at-most", {"bound": 19}, {"a": [10, 12, 11, 9, 8, 90]}, OPEN),  # the range of six
-    ("at-most", {"bound": 19}, {"a": [10, 12, 11, 9, 8, 90, 7, 6, 5]}, HOLDS),  # nine seeds bear an outlier
+    (
+        "at-most",
+        {"bound": 19},
+        {"a": [10, 12, 11, 9, 8, 90, 7, 6, 5]},
+        HOLDS,
+    ),  # nine seeds bear an outlier
     ("at-most", {"bound": 30}, {"a": [10, 11], "b": [40, 41]}, FAILS),
     ("at-most", {"bound": 30, "labels": ["a"]}, {"a": [10, 11], "b": [40, 41]}, HOLDS),
     ("at-most", {"bound": 30}, {"a": [None, None]}, FAILS),
@@ -80,7 +106,12 @@ VERDICTS = [
     ("within", {"tolerance": 5, "value": 15}, {"a": [20, 10]}, HOLDS),
     ("within", {"tolerance": 4, "value": 15}, {"a": [20, 21]}, FAILS),
     ("within", {"tolerance": 4, "value": 15}, {"a": [10, 20]}, OPEN),
-    ("order", {"labels": ["a", "b", "c"]}, {"c": [30, 90], "b": [20, 50], "a": [10, 40]}, HOLDS),  # seeds are paired
+    (
+        "order",
+        {"labels": ["a", "b", "c"]},
+        {"c": [30, 90], "b": [20, 50], "a": [10, 40]},
+        HOLDS,
+    ),  # seeds are paired
     ("order", {"labels": ["a", "b", "c"]}, {"c": [30, 30], "b": [10, 10], "a": [10, 10]}, FAILS),
     ("order", {"labels": ["a", "b"]}, {"a": [94.90, 93.0, 95.0], "b": [94.93, 92.0, 96.0]}, OPEN),
     ("order", {"labels": ["a", "b"]}, {"a": [10, 10, 10], "b": [None, None, 20]}, HOLDS),
@@ -94,8 +125,18 @@ VERDICTS = [
     ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 100], "b": [11.1, 120]}, FAILS),
     ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [11.1, 120], "b": [10, 100]}, FAILS),
     ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 10], "b": [10, 12]}, OPEN),
-    ("diminishing", {"labels": ["a", "b", "c"], "share": 0.5}, {"a": [1, 1], "b": [3, 4], "c": [3.9, 5]}, HOLDS),
-    ("diminishing", {"labels": ["a", "b", "c"], "share": 0.5}, {"a": [1, 1], "b": [3, 4], "c": [4.1, 6]}, FAILS),
+    (
+        "diminishing",
+        {"labels": ["a", "b", "c"], "share": 0.5},
+        {"a": [1, 1], "b": [3, 4], "c": [3.9, 5]},
+        HOLDS,
+    ),
+    (
+        "diminishing",
+        {"labels": ["a", "b", "c"], "share": 0.5},
+        {"a": [1, 1], "b": [3, 4], "c": [4.1, 6]},
+        FAILS,
+    ),
     (
         "diminishing",
         {"labels": ["a", "b", "c"], "share": 0.5},
@@ -128,7 +169,10 @@ def test_the_interval_of_a_median_leaves_nan_out_and_takes_infinities():
 
 def test_one_seed_settles_nothing(tmp_path):
     result = evaluate(claim(tmp_path, "order", labels=["a", "b"]), runs(a=[1], b=[2]))
-    assert (result.verdict, result.reason) == (OPEN, "one seed gives no interval; with this seed it holds")
+    assert (result.verdict, result.reason) == (
+        OPEN,
+        "one seed gives no interval; with this seed it holds",
+    )
 
 
 def test_seeds_are_paired_by_number(tmp_path):
@@ -136,10 +180,15 @@ def test_seeds_are_paired_by_number(tmp_path):
     found = runs(a=[1, 2, 3, 4], b=[2, 3, 4, 5])
     del found["a"][0], found["b"][3]
     found["b"][1][KEY] = 1.0
-    assert evaluate(claim(tmp_path, "order", labels=["a", "b"]), found).verdict == OPEN  # 1 against 2, 4 against 3
+    assert (
+        evaluate(claim(tmp_path, "order", labels=["a", "b"]), found).verdict == OPEN
+    )  # 1 against 2, 4 against 3
     for seed in (1, 2):
         del found["b"][seed]
-    assert evaluate(claim(tmp_path, "order", labels=["a", "b"]), found).reason == "no seed has runs of every label"
+    assert (
+        evaluate(claim(tmp_path, "order", labels=["a", "b"]), found).reason
+        == "no seed has runs of every label"
+    )
 
 
 def test_what_cannot_be_judged_says_why(tmp_path):
@@ -165,30 +214,53 @@ def test_privacy_of_useless_models_is_not_judged_but_told(tmp_path):
     result = evaluate(claim(tmp_path, "order", labels=["b", "a"]), found)
     assert result.reason.endswith("with all models it does not hold")
     utility = claim(tmp_path, "order", key="utility.rmse_db", labels=["a", "b"])
-    assert evaluate(utility, found).verdict == HOLDS  # what a model is worth can be said of any model
-    assert evaluate(claim(tmp_path, "at-most", bound=9), found).verdict == HOLDS  # and what leaks has leaked
+    assert (
+        evaluate(utility, found).verdict == HOLDS
+    )  # what a model is worth can be said of any model
+    assert (
+        evaluate(claim(tmp_path, "at-most", bound=9), found).verdict == HOLDS
+    )  # and what leaks has leaked
     assert evaluate(claim(tmp_path, "at-least", bound=1), found).verdict == OPEN
-    assert evaluate(claim(tmp_path, "alike", labels=["a", "b"], bound=4), found).verdict == HOLDS  # of two attacks
+    assert (
+        evaluate(claim(tmp_path, "alike", labels=["a", "b"], bound=4), found).verdict == HOLDS
+    )  # of two attacks
     lost = "attack.closed-form.diverged.percent"
-    few = {label: {seed: run | {lost: 20.0} for seed, run in of.items()} for label, of in found.items()}
+    few = {
+        label: {seed: run | {lost: 20.0} for seed, run in of.items()} for label, of in found.items()
+    }
     assert evaluate(claim(tmp_path, "at-most", key=lost, bound=30), few).verdict == HOLDS
 
 
 GOOD = {"kind": "at-most", "key": KEY, "bound": 1}
 BAD = {
     "unknown kind": (entry({"kind": "eval", "key": KEY}), "kind"),
-    "code": (entry({"kind": "at-most", "key": KEY, "bound": "__import__('os')"}), "bound: expected a number"),
+    "code": (
+        entry({"kind": "at-most", "key": KEY, "bound": "__import__('os')"}),
+        "bound: expected a number",
+    ),
     "unknown key": (entry(GOOD | {"key": "utility.rmse"}), "utility.rmse_db"),
     "an attack without a name": (entry(GOOD | {"key": "attack.sw1_m"}), "no summary has a key"),
     "unknown field": (entry(GOOD | {"bond": 1}), "bond"),
     "no bound": (entry({"kind": "at-most", "key": KEY}), "bound"),
     "one label in order": (entry({"kind": "order", "key": KEY, "labels": ["a"]}), "labels"),
-    "three labels of a ratio": (entry({"kind": "ratio", "key": KEY, "labels": [*"abc"], "bound": 1}), "labels"),
+    "three labels of a ratio": (
+        entry({"kind": "ratio", "key": KEY, "labels": [*"abc"], "bound": 1}),
+        "labels",
+    ),
     "within nothing": (entry({"kind": "within", "key": KEY, "tolerance": 1}), "value"),
-    "negative tolerance": (entry({"kind": "within", "key": KEY, "tolerance": -1}, value=1), "tolerance"),
+    "negative tolerance": (
+        entry({"kind": "within", "key": KEY, "tolerance": -1}, value=1),
+        "tolerance",
+    ),
     "id with blanks": (entry(GOOD, id="a b"), "id"),
-    "other units": (entry({"kind": "exceeds", "key": NAMED, "other": KEY}), f"{KEY} is in m, and {NAMED} in %"),
-    "unknown other": (entry({"kind": "exceeds", "key": KEY, "other": "a.b"}), "no summary has a key 'a.b'"),
+    "other units": (
+        entry({"kind": "exceeds", "key": NAMED, "other": KEY}),
+        f"{KEY} is in m, and {NAMED} in %",
+    ),
+    "unknown other": (
+        entry({"kind": "exceeds", "key": KEY, "other": "a.b"}),
+        "no summary has a key 'a.b'",
+    ),
     "no paper": ({k: v for k, v in entry(GOOD).items() if k != "paper"}, "paper"),
 }
 
@@ -209,7 +281,9 @@ def test_ids_are_unique_and_there_is_one_claim_at_least(tmp_path):
 
 def test_what_is_not_played_is_of_a_publication_of_the_claims(tmp_path):
     path = claim_file(tmp_path, entry(GOOD))
-    text = json.loads(path.read_text()) | {"unplayed": [{"paper": "Another", "where": "Fig. 2", "why": "a drawing"}]}
+    text = json.loads(path.read_text()) | {
+        "unplayed": [{"paper": "Another", "where": "Fig. 2", "why": "a drawing"}]
+    }
     path.write_text(json.dumps(text))
     with pytest.raises(BadInput, match="no claim is of 'Another'"):
         read_claims(path)
@@ -238,7 +312,9 @@ def test_bundled_claims_can_be_played(monkeypatch):
     for scenario in {claim.scenario for claim in claims}:
         study = load(scenario)
         labels = {p.label for p in points(study, {})} if study.vary is not None else set()
-        assert {label for c in claims if c.scenario == scenario for label in c.rule.labels} <= labels, scenario
+        assert {
+            label for c in claims if c.scenario == scenario for label in c.rule.labels
+        } <= labels, scenario
 
 
 @pytest.mark.slow
@@ -248,12 +324,17 @@ def test_a_broken_constant_flips_rules_of_the_bundled_claims(tmp_path, monkeypat
 
     def verdicts(name):
         for seed in seeds:
-            run(load("radio/calibration", {"vary": None, "seed": seed}), tmp_path / name / f"seed-{seed}")
+            run(
+                load("radio/calibration", {"vary": None, "seed": seed}),
+                tmp_path / name / f"seed-{seed}",
+            )
         of = {seed: read_summary(tmp_path / name / f"seed-{seed}") for seed in seeds}
         return [evaluate(c, {"uma": of}).verdict for c in claims]
 
     right = verdicts("right")
-    monkeypatch.setattr(UrbanMacro, "hidden_db", (UrbanMacro.hidden_db[0] + 10.0, *UrbanMacro.hidden_db[1:]))
+    monkeypatch.setattr(
+        UrbanMacro, "hidden_db", (UrbanMacro.hidden_db[0] + 10.0, *UrbanMacro.hidden_db[1:])
+    )
     broken = verdicts("broken")
     flipped = sum(a == HOLDS != b for a, b in zip(right, broken, strict=True))
     assert right.count(HOLDS) == len(claims) == 9 and flipped >= 5 and broken.count(FAILS) >= 3
@@ -264,8 +345,14 @@ def test_claims_that_no_scenario_plays_are_refused(tmp_path):
     with pytest.raises(BadInput) as error:
         read_claims(claim_file(tmp_path, entry(GOOD), two, own))
     assert len(error.value.lines) == 2
-    assert "claims[1].scenario: no bundled scenario 'campsu'; did you mean 'campus'?" in error.value.lines[0]
-    assert f"claims[2].scenario: there is no scenario file {tmp_path / 'own.yaml'}" in error.value.lines[1]
+    assert (
+        "claims[1].scenario: no bundled scenario 'campsu'; did you mean 'campus'?"
+        in error.value.lines[0]
+    )
+    assert (
+        f"claims[2].scenario: there is no scenario file {tmp_path / 'own.yaml'}"
+        in error.value.lines[1]
+    )
 
 
 def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, capsys):
@@ -275,7 +362,10 @@ def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, c
     rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
     claim_file(tmp_path / "mine", entry(rule, scenario="own.yaml"))
     monkeypatch.chdir(tmp_path)
-    assert main(["claims", "--file", "mine/claims.yaml", "--out", "out", "--jobs", "1", "--quiet"]) == 0
+    assert (
+        main(["claims", "--file", "mine/claims.yaml", "--out", "out", "--jobs", "1", "--quiet"])
+        == 0
+    )
     assert "holds" in capsys.readouterr().out and (tmp_path / "out" / "own" / "runs.csv").exists()
     two = [entry(rule, scenario="own.yaml"), entry(rule, id="two", scenario="../mine/../own.yaml")]
     (tmp_path / "own.yaml").write_text(scenario.read_text())
@@ -287,11 +377,23 @@ def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, c
 # -- folders and the command
 
 MANIFEST = {
-    "title": "A fake", "command": "netsim sweep", "versions": {}, "warnings": [], "channel_card": {}, "timing": {},
-    "trace": None, "cells": [], "first_day": "2026-01-05", "clock_changes": [], "start_unix_s": None,
-    "duration_s": 60.0, "round_s": 60.0, "tracks": {"every_s": 60.0}, "area_m": [0.0, 0.0, 1.0, 1.0],
+    "title": "A fake",
+    "command": "netsim sweep",
+    "versions": {},
+    "warnings": [],
+    "channel_card": {},
+    "timing": {},
+    "trace": None,
+    "cells": [],
+    "first_day": "2026-01-05",
+    "clock_changes": [],
+    "start_unix_s": None,
+    "duration_s": 60.0,
+    "round_s": 60.0,
+    "tracks": {"every_s": 60.0},
+    "area_m": [0.0, 0.0, 1.0, 1.0],
     "origin_deg": None,
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -362,7 +464,10 @@ def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_
     rows = list(csv.DictReader(kept.read_text().splitlines()))
     assert [(row["id"], row["verdict"], row["seeds"]) for row in rows] == [("one", HOLDS, "2")]
     text = page.read_text()
-    assert "| Fig. 1 | it does | 12, 50 | a: 15 [12.5, 17.5]<br>b: 50 [45, 55] |  | holds | 2 |" in text
+    assert (
+        "| Fig. 1 | it does | 12, 50 | a: 15 [12.5, 17.5]<br>b: 50 [45, 55] |  | holds | 2 |"
+        in text
+    )
     assert "1 statement: 1 not played" in text.partition("## Another")[2]
 
     shutil.rmtree(played)  # hours of playing are not asked for again
@@ -377,7 +482,10 @@ def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_
     assert main(command) == 0
     out = capsys.readouterr().out
     assert "state something else now are left out: one" in out and "not played" in out
-    assert "(one): its &lt;b&gt;town&lt;/b&gt; \\|" in page.read_text() and len(kept.read_text().splitlines()) == 2
+    assert (
+        "(one): its &lt;b&gt;town&lt;/b&gt; \\|" in page.read_text()
+        and len(kept.read_text().splitlines()) == 2
+    )
 
     kept.write_text("a,b\n1,2\n")
     assert main(command) == 2 and "is no table of verdicts" in capsys.readouterr().err
@@ -386,18 +494,28 @@ def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_
 def test_a_rule_says_in_words_what_must_be_true(tmp_path):
     for kind, fields, words in (
         ("at-most", {"bound": 3}, f"{KEY}: at most 3"),
-        ("within", {"tolerance": 0.5, "labels": ["a"]}, f"{KEY}: within 0.5 of the printed value (a)"),
+        (
+            "within",
+            {"tolerance": 0.5, "labels": ["a"]},
+            f"{KEY}: within 0.5 of the printed value (a)",
+        ),
         ("no-more-than", {"other": KEY, "margin": 2}, f"{KEY}: at most 2 above {KEY}"),
         ("order", {"labels": ["a", "b", "c"]}, f"{KEY}: a < b < c"),
         ("ratio", {"labels": ["a", "b"], "bound": 0.9}, f"{KEY}: “a” at least 0.9 times “b”"),
-        ("alike", {"labels": ["a", "b"], "bound": 1.1}, f"{KEY}: “a” and “b” within a factor of 1.1"),
+        (
+            "alike",
+            {"labels": ["a", "b"], "bound": 1.1},
+            f"{KEY}: “a” and “b” within a factor of 1.1",
+        ),
         (
             "diminishing",
             {"labels": ["a", "b", "c"], "share": 0.3},
             f"{KEY}: from “b” to “c” at most 0.3 of the gain since “a”",
         ),
     ):
-        assert claim(tmp_path, kind, 1.0 if kind == "within" else None, **fields).rule.words == words
+        assert (
+            claim(tmp_path, kind, 1.0 if kind == "within" else None, **fields).rule.words == words
+        )
 
 
 def test_claims_leave_folders_of_others_alone(file, tmp_path, capsys):
@@ -425,17 +543,25 @@ def test_the_command_lists_claims(capsys):
 
 def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
     known = {name: tmp_path / f"{name}.yaml" for name in ("mine", "single")}
-    known["mine"].write_text(json.dumps(TINY | {"vary": {"values": {"learning.learner.hidden": [[4], [8]]}}}))
+    known["mine"].write_text(
+        json.dumps(TINY | {"vary": {"values": {"learning.learner.hidden": [[4], [8]]}}})
+    )
     known["single"].write_text(json.dumps(TINY))
     monkeypatch.setattr("scenarios.app.claims.claim.bundled", lambda: known)
     monkeypatch.setattr("scenarios.app.study.load.bundled", lambda: known)
     rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
     labels = {"labels": ["hidden=[4]", "hidden=[8]"]}
-    file = claim_file(tmp_path, entry(rule | labels, scenario="mine"), entry(rule, id="two", scenario="single"))
+    file = claim_file(
+        tmp_path, entry(rule | labels, scenario="mine"), entry(rule, id="two", scenario="single")
+    )
     command = ["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
     assert main(command) == 0
     out, err = capsys.readouterr()
-    assert "2 undecided" in out and "mine: run 2/2, hidden=[8], seed" in err and "single: run 1/1" in err
+    assert (
+        "2 undecided" in out
+        and "mine: run 2/2, hidden=[8], seed" in err
+        and "single: run 1/1" in err
+    )
     marks = [p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("summary.json"))]
     assert len(marks) == 3
     assert main(command) == 0
@@ -457,7 +583,8 @@ def bundled_claim(name):
 
 
 def bundled_verdict(name, key, **figures):
-    """The verdict on a bundled claim of runs with these figures, label by label and seed by seed."""
+    """The verdict on a bundled claim of runs with these figures, label by label and seed by
+    seed."""
     of = {
         label: {seed: {key: v, "utility.useful": True} for seed, v in enumerate(values)}
         for label, values in figures.items()
@@ -466,11 +593,23 @@ def bundled_verdict(name, key, **figures):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("nu", "printed"), [("1", 7.25), ("2", 6.9), ("5", 8.26), ("10", 8.61), ("inf", 9.0)])
+@pytest.mark.parametrize(
+    ("nu", "printed"), [("1", 7.25), ("2", 6.9), ("5", 8.26), ("10", 8.61), ("inf", 9.0)]
+)
 def test_a_leak_of_other_metres_than_printed_is_not_the_printed_one(nu, printed):
-    for away_m, verdict in ((0.4, HOLDS), (-0.4, HOLDS), (0.6, FAILS), (-0.6, FAILS), (-1.5, FAILS), (2.0, FAILS)):
+    for away_m, verdict in (
+        (0.4, HOLDS),
+        (-0.4, HOLDS),
+        (0.6, FAILS),
+        (-0.6, FAILS),
+        (-1.5, FAILS),
+        (2.0, FAILS),
+    ):
         found = [printed + away_m - 0.05, printed + away_m, printed + away_m + 0.05]
-        assert bundled_verdict(f"map-leak-nu-{nu}", LEAK.format(nu), **{"as written": found}) == verdict
+        assert (
+            bundled_verdict(f"map-leak-nu-{nu}", LEAK.format(nu), **{"as written": found})
+            == verdict
+        )
 
 
 def test_what_noise_costs_a_map_is_judged_against_the_map_without_noise():
@@ -478,13 +617,20 @@ def test_what_noise_costs_a_map_is_judged_against_the_map_without_noise():
         return bundled_verdict("map-mae-noise", MAE, none=none, **{"aligned, mu 50": noisy})
 
     assert verdict([3.81, 3.80, 3.82], [4.25, 4.24, 4.26]) == HOLDS
-    assert verdict([2.9, 3.0, 3.1], [4.20, 4.25, 4.30]) == FAILS  # the printed error, and more than a decibel worse
+    assert (
+        verdict([2.9, 3.0, 3.1], [4.20, 4.25, 4.30]) == FAILS
+    )  # the printed error, and more than a decibel worse
     assert verdict([5.0, 5.1, 5.2], [5.1, 5.2, 5.3]) == HOLDS  # another error, and the printed cost
 
 
 def shares(named, chance, useful=False):
     """Runs of one label by seed."""
-    return {"a": {seed: {NAMED: v, CHANCE: chance, "utility.useful": useful} for seed, v in enumerate(named)}}
+    return {
+        "a": {
+            seed: {NAMED: v, CHANCE: chance, "utility.useful": useful}
+            for seed, v in enumerate(named)
+        }
+    }
 
 
 def test_a_share_is_compared_with_chance_of_the_same_run(tmp_path):
@@ -504,7 +650,9 @@ def test_a_share_is_compared_with_chance_of_the_same_run(tmp_path):
 def two_runs(tmp_path, tiny):
     """A file of claims about two scenarios that are no sweeps."""
     for name, seed in (("a", 3), ("b", 4)):
-        (tmp_path / f"{name}.yaml").write_text(study_yaml(tiny({"title": f"tiny {name}", "seed": seed})))
+        (tmp_path / f"{name}.yaml").write_text(
+            study_yaml(tiny({"title": f"tiny {name}", "seed": seed}))
+        )
     rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
     return claim_file(tmp_path, *(entry(rule, id=name, scenario=f"{name}.yaml") for name in "ab"))
 
@@ -540,12 +688,23 @@ def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_
 
     monkeypatch.setattr(runner, "play_job", one_breaks)
     out = tmp_path / "out"
-    command = ["claims", "--file", str(two_runs), "--out", str(out), "--jobs", "1", "--json", "--quiet"]
+    command = [
+        "claims",
+        "--file",
+        str(two_runs),
+        "--out",
+        str(out),
+        "--jobs",
+        "1",
+        "--json",
+        "--quiet",
+    ]
     assert main(command) == 1
     result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     verdicts = {row["id"]: row for row in result["verdicts"]}
     assert verdicts["a"]["reason"] == (
-        "no run: 1 run failed: as written, seed 3: RuntimeError: it broke (as-written/seed-3/error.txt)"
+        "no run: 1 run failed: as written, seed 3: RuntimeError: it broke "
+        "(as-written/seed-3/error.txt)"
     ) and not verdicts["b"]["reason"].startswith("no run")
     assert f"1 run failed, see {out / 'a' / 'failures.csv'}" in json.dumps(error)
     assert "it broke" in (out / "a" / "as-written" / "seed-3" / "error.txt").read_text()
@@ -562,7 +721,8 @@ def test_an_engine_that_is_not_there_is_one_line(two_runs, tmp_path, monkeypatch
 
 
 def test_the_page_of_publications_is_what_the_command_prints(tmp_path):
-    """A claim that states something else than when it was played stands as not played, here and there."""
+    """A claim that states something else than when it was played stands as not played, here and
+    there."""
     page = tmp_path / "papers.md"
     assert main(["claims", "--page", str(page)]) == 0
     kept = bundled_claims().parents[3] / "docs" / "studies" / "papers.md"
@@ -572,6 +732,9 @@ def test_the_page_of_publications_is_what_the_command_prints(tmp_path):
 def test_a_page_of_somebody_else_is_left_alone_before_anything_is_played(file, tmp_path, capsys):
     page = tmp_path / "mine.md"
     page.write_text("mine")
-    assert main(["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--page", str(page)]) == 2
+    assert (
+        main(["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--page", str(page)])
+        == 2
+    )
     assert "is not a page of ours" in capsys.readouterr().err and page.read_text() == "mine"
     assert not (tmp_path / "out").exists()

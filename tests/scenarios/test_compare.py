@@ -33,7 +33,10 @@ def runs(tiny_run, tmp_path):
                 assert old in text
                 text = text.replace(old, new)
             (folder / "study.yaml").write_text(text)
-            change_json(folder / "manifest.json", seed=int(re.search(r"^seed: (\d+)", text, re.MULTILINE)[1]))
+            change_json(
+                folder / "manifest.json",
+                seed=int(re.search(r"^seed: (\d+)", text, re.MULTILINE)[1]),
+            )
             folders.append(folder)
         return folders
 
@@ -42,7 +45,9 @@ def runs(tiny_run, tmp_path):
 
 def swept(tiny_run, folder, rows, **more):
     """A sweep of copies: (label, changes of the summary) each."""
-    return fake_sweep(tiny_run, folder, [(label, k, summary) for k, (label, summary) in enumerate(rows)], **more)
+    return fake_sweep(
+        tiny_run, folder, [(label, k, summary) for k, (label, summary) in enumerate(rows)], **more
+    )
 
 
 # -- which folders
@@ -59,7 +64,9 @@ def test_labels_are_as_much_of_a_path_as_tells_runs_apart(runs, tmp_path):
 def test_seeds_of_one_study_share_a_label_unless_nothing_else_differs(runs):
     seeds = {"seed: 3": "seed: 4"}
     a, b, c = runs(a=({}, {}), b=({}, seeds), c=({}, {"round_s: 60.0": "round_s: 30.0"}))
-    assert [label for label, _ in gathered([a, c, b]).runs] == ["a and 1 more of other seeds"] * 2 + ["c"]
+    assert [label for label, _ in gathered([a, c, b]).runs] == [
+        "a and 1 more of other seeds"
+    ] * 2 + ["c"]
     assert [label for label, _ in gathered([a, b]).runs] == ["a", "b"]
 
 
@@ -81,7 +88,9 @@ def test_a_folder_of_runs_stands_for_them_and_unfinished_ones_are_left_out(runs)
 def test_what_cannot_be_compared_is_refused_in_one_line(tiny_run, runs, tiny, tmp_path):
     a, b = runs(a=({}, {}), b=({}, {}))
     assert "nothing to compare it with" in line_of(gathered, [a])
-    assert "given twice" in line_of(gathered, [a, a]) and "given twice" in line_of(gathered, [a, a / ".." / "a"])
+    assert "given twice" in line_of(gathered, [a, a]) and "given twice" in line_of(
+        gathered, [a, a / ".." / "a"]
+    )
     assert "no such folder" in line_of(gathered, [a, tmp_path / "nothing"])
     assert "neither the folder of a run" in line_of(gathered, [a, tmp_path])
     run(tiny(RADIO), tmp_path / "radio")
@@ -100,16 +109,23 @@ def copied(folder, *names):
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_copies_of_a_run_count_once_and_are_told(n, runs, tmp_path, capsys):
-    """Beside another study they would share a label as other seeds: 1 of 4 homes would be 2 of 8, or 4 of 16."""
+    """Beside another study they would share a label as other seeds: 1 of 4 homes would be 2 of 8,
+    or 4 of 16."""
     share = {"attack.closed-form.home_located.percent": 25.0, "attack.closed-form.homes.count": 4}
     a, other = runs(a=(share, {}), other=(share, {"round_s: 60.0": "round_s: 30.0"}))
     copies = copied(a, *"xyz"[:n])
     of = gathered([a, *copies, other])
     assert of.runs == [("a", a), ("other", other)]
     assert [f"{copy} is a copy of {a}" in of.notes[-1] for copy in copies] == [True] * n
-    assert main(["compare", *map(str, (a, *copies)), "--out", str(tmp_path / "c.html")]) == 0  # nothing else
+    assert (
+        main(["compare", *map(str, (a, *copies)), "--out", str(tmp_path / "c.html")]) == 0
+    )  # nothing else
     said = capsys.readouterr().out
-    assert "one run, which counts once" in " ".join(said.split()) and "1/4" in said and "a and" not in said
+    assert (
+        "one run, which counts once" in " ".join(said.split())
+        and "1/4" in said
+        and "a and" not in said
+    )
     assert "one run, which counts once" in body(tmp_path / "c.html")
     for k in range(2):
         shutil.copytree(a, tmp_path / "d" / str(k))
@@ -120,7 +136,7 @@ def test_seeds_that_read_other_content_are_no_other_seeds(runs):
     slow = {"round_s: 60.0": "round_s: 30.0"}
     a, b, c, d = runs(
         a=({}, {}), b=({}, {"seed: 3": "seed: 4"}), c=({}, {"seed: 3": "seed: 5"}), d=({}, slow)
-    )  # fmt: skip
+    )
     for folder, digest in ((a, "1" * 64), (b, "2" * 64), (c, "1" * 64)):
         change_json(folder / "manifest.json", files={"/data/walk.csv": digest})
     labels = [label for label, _ in gathered([a, b, c, d]).runs]
@@ -143,16 +159,26 @@ def test_a_copy_in_a_sweep_is_no_other_seed(tiny_run, tmp_path, capsys):
     assert [label for label, _ in gathered([out]).runs] == ["A", "A", "B"]
     assert main(["show", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "2/8" in said and "3/12" not in said and f"{out / 'r2'} is a copy of {out / 'r1'}" in " ".join(said.split())
+    assert (
+        "2/8" in said
+        and "3/12" not in said
+        and f"{out / 'r2'} is a copy of {out / 'r1'}" in " ".join(said.split())
+    )
     change_json(out / "r1" / "manifest.json", files={"/t.csv": "2"})
-    assert [label for label, _ in gathered([out]).runs][:2] == ["A", "A, t.csv with other content (2)"]
+    assert [label for label, _ in gathered([out]).runs][:2] == [
+        "A",
+        "A, t.csv with other content (2)",
+    ]
 
 
 # -- the command
 
 
 def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, monkeypatch):
-    a, b = runs(a=({"utility.rmse_db": 5.0}, {}), b=({"utility.rmse_db": 7.5}, {"round_s: 60.0": "round_s: 30.0"}))
+    a, b = runs(
+        a=({"utility.rmse_db": 5.0}, {}),
+        b=({"utility.rmse_db": 7.5}, {"round_s: 60.0": "round_s: 30.0"}),
+    )
     monkeypatch.chdir(tmp_path)
     assert main(["compare", str(a), str(b)]) == 0
     out = capsys.readouterr().out
@@ -160,13 +186,17 @@ def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, 
     text = body(tmp_path / "compare.html")
     assert "learning.round_s" in text and text.count('class="text changed"') == 1
     before = (tmp_path / "compare.html").read_bytes()
-    assert main(["compare", str(a), str(b)]) == 0 and (tmp_path / "compare.html").read_bytes() == before
+    assert (
+        main(["compare", str(a), str(b)]) == 0
+        and (tmp_path / "compare.html").read_bytes() == before
+    )
     assert main(["compare", str(a), str(b), "--out", "cmp"]) == 2 and not Path("cmp").exists()
     assert "--out cmp: give the name of a page, such as compare.html" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("there", "says"), [("mine", "is not a page of ours"), (None, "is a folder"), ("", "is not a page of ours")]
+    ("there", "says"),
+    [("mine", "is not a page of ours"), (None, "is a folder"), ("", "is not a page of ours")],
 )
 def test_no_page_of_somebody_else_is_replaced(there, says, runs, tmp_path, capsys):
     a, b = runs(a=({}, {}), b=({}, {}))
@@ -203,7 +233,11 @@ def test_pages_of_runs_are_linked_where_they_are_drawn(runs, tmp_path):
 
 def test_a_sweep_is_compared_by_label(tiny_run, tmp_path):
     good = {"utility.useful": True}
-    rows = [("</script><b>", good), ("</script><b>", {"utility.rmse_db": 77.0, "utility.useful": False}), ("B", good)]
+    rows = [
+        ("</script><b>", good),
+        ("</script><b>", {"utility.rmse_db": 77.0, "utility.useful": False}),
+        ("B", good),
+    ]
     out = swept(tiny_run, tmp_path / "s", rows, command=f"netsim sweep s.yaml --jobs 2 {EVIL}")
     (out / "open").mkdir()
     (out / "runs.csv").write_text((out / "runs.csv").read_text() + "open,C,0\n")
@@ -214,11 +248,15 @@ def test_a_sweep_is_compared_by_label(tiny_run, tmp_path):
     assert not any(text in page.read_text() for text in ("</script><b>", EVIL))  # nor in a script
     assert {"progress", "tradeoff", "leakage-0"} <= set(figures(page))
     names = [t["name"] for t in figures(page)["progress"]["data"]]
-    assert names.count("&lt;/script&gt;&lt;b&gt;") >= 2 and "B" in names and "a constant map" in names
+    assert (
+        names.count("&lt;/script&gt;&lt;b&gt;") >= 2 and "B" in names and "a constant map" in names
+    )
     assert page.read_bytes() == report(out).read_bytes()
 
 
-def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(tiny_run, runs, tmp_path, capsys):
+def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(
+    tiny_run, runs, tmp_path, capsys
+):
     (a,) = runs(a=({"utility.rmse_db": 5.0}, {}))
     out = swept(tiny_run, tmp_path / "s", [("A", {}), ("B", {})])
     (out / "runs.csv").write_text((out / "runs.csv").read_text() + "r2,C,0\n")
@@ -227,20 +265,35 @@ def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(ti
         assert main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html")]) == 0
         said = " ".join(capsys.readouterr().out.split())
         assert f"1 of {n} runs is not finished and left out." in said
-        assert "1 run failed:" in said and "C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in said
+        assert (
+            "1 run failed:" in said
+            and "C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in said
+        )
         shown = body(tmp_path / "c.html")
-        assert f"1 of {n} runs is not finished and left out." in shown and "it broke &lt;b&gt;" in shown
-        assert main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html"), "--json"]) == 0
+        assert (
+            f"1 of {n} runs is not finished and left out." in shown
+            and "it broke &lt;b&gt;" in shown
+        )
+        assert (
+            main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html"), "--json"]) == 0
+        )
         event = json.loads(capsys.readouterr().out)
         assert event["left_out"] == 1 and "it broke" in "".join(event["notes"])
-        assert [of["says"] for of in event["notices"] if of["key"] == "runs-compared"] == event["notes"]
+        assert [of["says"] for of in event["notices"] if of["key"] == "runs-compared"] == event[
+            "notes"
+        ]
 
 
 def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):
     key = "attack.closed-form.centroid_error_m.median"
     rows = [
         (label, {key: error, "utility.rmse_db": rmse, "utility.constant_rmse_db": 10.0})
-        for label, error, rmse in (("A", 10.0, 4.0), ("A", 20.0, 6.0), ("B", 30.0, 5.0), ("far", 40.0, 50.0))
+        for label, error, rmse in (
+            ("A", 10.0, 4.0),
+            ("A", 20.0, 6.0),
+            ("B", 30.0, 5.0),
+            ("far", 40.0, 50.0),
+        )
     ]
     rows.append(("none", {key: None, "utility.constant_rmse_db": 10.0}))
     panel = figures(report(swept(tiny_run, tmp_path / "s", rows)))["tradeoff"]
@@ -253,15 +306,23 @@ def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):
     assert "less is known" in panel["layout"]["yaxis"]["title"]["text"]
 
 
-def test_the_main_table_has_the_figures_of_the_terminal_and_the_last_all_with_meaning(tiny_run, tmp_path, capsys):
-    rows = [("A", {"utility.rmse_db": 4.0}), ("A", {"utility.rmse_db": 6.0}), ("B", {"utility.rmse_db": None})]
+def test_the_main_table_has_the_figures_of_the_terminal_and_the_last_all_with_meaning(
+    tiny_run, tmp_path, capsys
+):
+    rows = [
+        ("A", {"utility.rmse_db": 4.0}),
+        ("A", {"utility.rmse_db": 6.0}),
+        ("B", {"utility.rmse_db": None}),
+    ]
     out = swept(tiny_run, tmp_path / "s", rows)
     shown = body(report(out))
     table = shown[shown.index('id="variants"') :]
     assert '<td data-value="5">5 <span class="range">[4, 6]</span><small class="held">' in table
     assert '<small class="not-held">diverged</small></td>' in table
     assert main(["compare", str(out), "--out", str(tmp_path / "c.html")]) == 0
-    assert next(line.split()[:2] for line in capsys.readouterr().out.splitlines() if "A  " in line) == ["A", "5"]
+    assert next(
+        line.split()[:2] for line in capsys.readouterr().out.splitlines() if "A  " in line
+    ) == ["A", "5"]
     table = shown[shown.index('id="every-figure"') :]
     listed = re.findall(r'<tr><td class="text">([^<]+)</td>', table[: table.index("</table>")])
     assert sorted(listed) == sorted(json.loads((tiny_run / "summary.json").read_text()))

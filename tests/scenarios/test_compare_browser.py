@@ -1,4 +1,5 @@
-"""The page of a comparison in a browser: tables sort and filter, legends toggle, nothing is fetched or cut off."""
+"""The page of a comparison in a browser: tables sort and filter, legends toggle, nothing is fetched
+or cut off."""
 
 import pytest
 from browser import violations
@@ -16,17 +17,23 @@ def page_file(tiny_run, tmp_path_factory):
     """The page of a sweep whose runs have pages as well."""
     error = "attack.closed-form.centroid_error_m.median"
     rows = [
-        (label, 3, {"utility.rmse_db": rmse, error: m, "utility.constant_rmse_db": 15.0}) for label, rmse, m in ROWS
+        (label, 3, {"utility.rmse_db": rmse, error: m, "utility.constant_rmse_db": 15.0})
+        for label, rmse, m in ROWS
     ]
     out = fake_sweep(tiny_run, tmp_path_factory.mktemp("sweep"), rows)
     for k in range(len(ROWS)):
         path = out / f"r{k}" / "study.yaml"
-        path.write_text(path.read_text().replace("measurement_period_s: 5.0", f"measurement_period_s: {5 + k}.0"))
+        path.write_text(
+            path.read_text().replace(
+                "measurement_period_s: 5.0", f"measurement_period_s: {5 + k}.0"
+            )
+        )
     return report(out, pages=True)
 
 
 def column(shown, k):
-    """First lines of a column of the main table, of the rows that are shown; verdicts stand below."""
+    """First lines of a column of the main table, of the rows that are shown; verdicts stand
+    below."""
     texts = shown.locator(f"#variants tbody tr:not([hidden]) td:nth-child({k})").all_inner_texts()
     return [text.split("\n")[0] for text in texts]
 
@@ -35,7 +42,10 @@ def test_the_main_table_sorts_by_figures_and_filters(page_file, show):
     shown = show(page_file)
     head = shown.locator("#variants thead th", has_text="RMSE")
     head.get_by_role("button").click()
-    assert column(shown, 2) == ["9", "12", "30", "∞"] and head.get_attribute("aria-sort") == "ascending"
+    assert (
+        column(shown, 2) == ["9", "12", "30", "∞"]
+        and head.get_attribute("aria-sort") == "ascending"
+    )
     head.get_by_role("button").click()
     assert column(shown, 2) == ["∞", "30", "12", "9"]
     shown.fill("input[data-filter=variants]", "not useful")
@@ -45,7 +55,8 @@ def test_the_main_table_sorts_by_figures_and_filters(page_file, show):
 
 
 def test_words_are_explained_to_keyboard_pointer_and_finger(page_file, show):
-    """Beside the word, inside the window; a tap explains and leads nowhere; readers of screens are read the meaning."""
+    """Beside the word, inside the window; a tap explains and leads nowhere; readers of screens are
+    read the meaning."""
     for width, more in ((1280, {}), (400, {"has_touch": True})):
         shown = show(page_file, width=width, **more)
         word = shown.locator("#variants th a.term", has_text="RMSE")
@@ -66,7 +77,9 @@ def test_words_are_explained_to_keyboard_pointer_and_finger(page_file, show):
             shown.keyboard.press("Escape")
             assert not tip.is_visible()
             shown.evaluate("document.activeElement.blur()")
-        shown.locator("#variants th", has_text="RMSE").get_by_role("button", name="sort by map RMSE, dB").click()
+        shown.locator("#variants th", has_text="RMSE").get_by_role(
+            "button", name="sort by map RMSE, dB"
+        ).click()
 
 
 def test_every_figure_opens_on_a_click(page_file, show):

@@ -8,7 +8,9 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.run import simulate
 
 
-def test_what_was_learnt_is_the_largest_prediction_of_models_that_somebody_trained(tiny, tmp_path, monkeypatch):
+def test_what_was_learnt_is_the_largest_prediction_of_models_that_somebody_trained(
+    tiny, tmp_path, monkeypatch
+):
     kept = []
 
     def keep(setup, state, place_m):

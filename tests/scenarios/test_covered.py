@@ -1,4 +1,5 @@
-"""What a whole run books and admits: one coin for all draws of a round, windows without data, and its caveats."""
+"""What a whole run books and admits: one coin for all draws of a round, windows without data, and
+its caveats."""
 
 import numpy as np
 import pytest
@@ -14,18 +15,25 @@ from scenarios.app.results.folder import read_table
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 NOISE = {"kind": "central-gaussian", "noise_multiplier": 4.0, "delta": 1e-5}
 CENTRAL = {
-    "learning.defenses": [CLIP, NOISE], "learning.aggregation": {"kind": "uniform", "clients": 4},
+    "learning.defenses": [CLIP, NOISE],
+    "learning.aggregation": {"kind": "uniform", "clients": 4},
     "learning.attacks": [],
-}  # fmt: skip
+}
 SAMPLED = {
-    "learning.round_s": 20, "learning.participation": 0.25, "learning.sampling": "poisson",
+    "learning.round_s": 20,
+    "learning.participation": 0.25,
+    "learning.sampling": "poisson",
     "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.25},
-}  # fmt: skip
-SELDOM = {"learning.round_s": 20, "world.ues.measurement_period_s": 45}  # windows 2, 4 and 6 of 6 are empty
+}
+SELDOM = {
+    "learning.round_s": 20,
+    "world.ues.measurement_period_s": 45,
+}  # windows 2, 4 and 6 of 6 are empty
 MAP = {
-    "world.ues.measure": "all", "learning.data": {"kind": "links", "memory": "round"},
+    "world.ues.measure": "all",
+    "learning.data": {"kind": "links", "memory": "round"},
     "learning.learner": {"kind": "radio-map", "cell_m": 25},
-}  # fmt: skip
+}
 
 
 class TestOneCoin:
@@ -35,19 +43,43 @@ class TestOneCoin:
         [
             ({}, 2),  # two models
             (MAP, 2),  # two phases of one model
-            ({"learning.defenses": [CLIP, NOISE, NOISE | {"name": "again"}]}, 4),  # two mechanisms on two models
+            (
+                {"learning.defenses": [CLIP, NOISE, NOISE | {"name": "again"}]},
+                4,
+            ),  # two mechanisms on two models
             ({"learning.threat": {"observes": "aggregate"}}, 2),
-            ({"world.radio.uplink": {"kind": "oma", "decoding": "error-free", "deadline_s": 1e-6}}, 2),  # all is lost
+            (
+                {
+                    "world.radio.uplink": {
+                        "kind": "oma",
+                        "decoding": "error-free",
+                        "deadline_s": 1e-6,
+                    }
+                },
+                2,
+            ),  # all is lost
             (SELDOM, 2),  # in windows without data too
             (MAP | SELDOM, 2),
         ],
-        ids=["models", "phases", "mechanisms", "sum", "lost", "empty windows", "empty windows of two phases"],
+        ids=[
+            "models",
+            "phases",
+            "mechanisms",
+            "sum",
+            "lost",
+            "empty windows",
+            "empty windows of two phases",
+        ],
     )
     def test_all_draws_of_a_round_hang_on_it(self, more, draws, tiny, tmp_path):
-        """z = 4 and n draws a round for six rounds at q = 1/4: six sampled rounds of z / sqrt(n)."""
+        """z = 4 and n draws a round for six rounds at q = 1/4: six sampled rounds of z /
+        sqrt(n)."""
         found = run(tiny(CENTRAL | SAMPLED | more), tmp_path / "r")
         assert found["rounds.played"] == 6 and found["rounds.empty"] == 0
-        spends, account = read_table(tmp_path / "r", "spends"), read_table(tmp_path / "r", "privacy")
+        spends, account = (
+            read_table(tmp_path / "r", "spends"),
+            read_table(tmp_path / "r", "privacy"),
+        )
         assert np.bincount(spends["round"].astype(int))[1:].tolist() == [draws] * 6
         assert (spends["sampling_rate"] == 0.25).all() and (spends["noise_multiplier"] == 4.0).all()
         row = {k: v[-1] for k, v in account.items()}  # of all mechanisms, where there are several
@@ -55,16 +87,25 @@ class TestOneCoin:
         assert row["accountant"] == "PLD" and row["draws"] == 6 * draws
         assert row["epsilon"] == pytest.approx(expected.best.epsilon, rel=1e-6)
         rounds = read_table(tmp_path / "r", "rounds")["epsilon_max"]
-        by_hand = [rdp.epsilon_of(n * rdp.renyi(4 / np.sqrt(draws), 0.25), 1e-5) for n in range(1, 7)]
+        by_hand = [
+            rdp.epsilon_of(n * rdp.renyi(4 / np.sqrt(draws), 0.25), 1e-5) for n in range(1, 7)
+        ]
         np.testing.assert_allclose(rounds, by_hand, rtol=1e-6)
         as_many = compose(RoundKinds.of([(4.0, 0.25, 6 * draws)]), 1e-5).best.epsilon
-        assert row["epsilon"] > 1.05 * as_many  # a sampled round for each draw promised more than holds
+        assert (
+            row["epsilon"] > 1.05 * as_many
+        )  # a sampled round for each draw promised more than holds
 
     def test_a_budget_ends_learning_by_it(self, tiny, tmp_path):
         cost = rdp.renyi(4 / np.sqrt(2), 0.25)
         budget = float(rdp.epsilon_of(3.5 * cost, 1e-5))
-        assert rdp.epsilon_of(7 * rdp.renyi(4.0, 0.25), 1e-5) < budget  # by a round for each draw three and a half last
-        found = run(tiny(CENTRAL | SAMPLED | {"learning.privacy_budget": {"epsilon": budget}}), tmp_path / "r")
+        assert (
+            rdp.epsilon_of(7 * rdp.renyi(4.0, 0.25), 1e-5) < budget
+        )  # by a round for each draw three and a half last
+        found = run(
+            tiny(CENTRAL | SAMPLED | {"learning.privacy_budget": {"epsilon": budget}}),
+            tmp_path / "r",
+        )
         assert found["rounds.played"] == 3 and found["rounds.stopped_by_budget"] is True
 
 
@@ -76,10 +117,14 @@ class TestWindowsWithoutData:
 
     @pytest.mark.parametrize("more", [{}, MAP])
     def test_what_is_spent_does_not_follow_the_data(self, more, tiny, tmp_path):
-        """Measuring in every window, in every other, or never costs the same and leaves the same rounds."""
+        """Measuring in every window, in every other, or never costs the same and leaves the same
+        rounds."""
         every = {"learning.round_s": 20}
         paid = [
-            self.spent(tiny(CENTRAL | more | every | {"world.ues.measurement_period_s": often}), tmp_path / str(often))
+            self.spent(
+                tiny(CENTRAL | more | every | {"world.ues.measurement_period_s": often}),
+                tmp_path / str(often),
+            )
             for often in (5, 45, 100_000)
         ]
         assert paid[0] == paid[1] == paid[2] and set(paid[0][0]) == {1, 2, 3, 4, 5, 6}
@@ -87,15 +132,23 @@ class TestWindowsWithoutData:
 
     def test_the_model_moves_by_noise_in_them(self, tiny, tmp_path):
         run(tiny(CENTRAL | SELDOM), tmp_path / "r")
-        updates, figures = read_table(tmp_path / "r", "updates"), read_table(tmp_path / "r", "metrics")
+        updates, figures = (
+            read_table(tmp_path / "r", "updates"),
+            read_table(tmp_path / "r", "metrics"),
+        )
         assert set(updates["round"]) == {1, 3, 5}
-        ratio = {r: v for r, v, n in zip(figures["round"], figures["value"], figures["name"], strict=True)
-                 if n == "signal_to_noise"}  # fmt: skip
+        ratio = {
+            r: v
+            for r, v, n in zip(figures["round"], figures["value"], figures["name"], strict=True)
+            if n == "signal_to_noise"
+        }
         assert [ratio[r] for r in (2, 4, 6)] == [0.0] * 3 and all(ratio[r] > 0 for r in (1, 3, 5))
 
     def test_an_adaptive_clip_pays_in_them_too(self, tiny, tmp_path):
         chain = [{"kind": "adaptive-clip", "relation": "add-remove"}, NOISE]
-        rounds, _ = self.spent(tiny(CENTRAL | SELDOM | {"learning.defenses": chain}), tmp_path / "r")
+        rounds, _ = self.spent(
+            tiny(CENTRAL | SELDOM | {"learning.defenses": chain}), tmp_path / "r"
+        )
         assert rounds == sorted([1, 2, 3, 4, 5, 6] * 3)
 
     def test_noise_on_devices_leaves_them_out(self, tiny, tmp_path):
@@ -111,29 +164,47 @@ class TestCaveats:
         return lines(each for each in of_run(out) if each.key in of_learning.entries)
 
     def test_an_adaptive_clip_tells_the_server_its_bits(self, tiny, tmp_path):
-        """Before noise on the device, which promises to hold against the server; noise at the server promises less."""
+        """Before noise on the device, which promises to hold against the server; noise at the
+        server promises less."""
         adaptive = {"kind": "adaptive-clip", "name": "follow"}
         local = {"kind": "gaussian", "noise_multiplier": 1.0}
         chains = (
             ([adaptive, local], True),
-            ([adaptive | {"relation": "add-remove"}, {**CLIP, "norm": 0.1}, {**local, "name": "mine"}], True),
+            (
+                [
+                    adaptive | {"relation": "add-remove"},
+                    {**CLIP, "norm": 0.1},
+                    {**local, "name": "mine"},
+                ],
+                True,
+            ),
             ([adaptive | {"relation": "add-remove"}, NOISE], False),
             ([CLIP, local], False),
         )
         for k, (chain, told) in enumerate(chains):
             name = chain[-1].get("name", chain[-1]["kind"])
             warnings = self.said(tiny(CENTRAL | {"learning.defenses": chain}), tmp_path / str(k))
-            found = [w for w in warnings if w.startswith("follow: every device tells the server in clear")]
-            assert len(found) == told and all(f"the epsilon of {name} does not cover that bit" in w for w in found)
+            found = [
+                w
+                for w in warnings
+                if w.startswith("follow: every device tells the server in clear")
+            ]
+            assert len(found) == told and all(
+                f"the epsilon of {name} does not cover that bit" in w for w in found
+            )
 
     def test_noise_on_devices_hides_numbers_alone(self, tiny, tmp_path):
         chain = [CLIP, {"kind": "gaussian", "noise_multiplier": 4.0}]
         (said,) = self.said(tiny({"learning.defenses": chain}), tmp_path / "r")
-        assert said.startswith("gaussian: noise covers the numbers sent; which windows are played, who sends")
+        assert said.startswith(
+            "gaussian: noise covers the numbers sent; which windows are played, who sends"
+        )
         assert self.said(tiny(CENTRAL), tmp_path / "c") == []
         assert self.said(tiny({"learning.defenses": [CLIP]}), tmp_path / "n") == []
 
     def test_losses_on_a_shared_band_are_taken_as_given(self, tiny, tmp_path):
         shared = {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}
         (said,) = self.said(tiny(CENTRAL | shared), tmp_path / "r")
-        assert said.startswith("central-gaussian: on a shared band whose updates are lost can hang on who else sends")
+        assert said.startswith(
+            "central-gaussian: on a shared band whose updates are lost can hang on who else sends"
+        )

@@ -1,4 +1,5 @@
-"""UEs of a trace without a home: who they are, why, and what attacks find of their place of most time."""
+"""UEs of a trace without a home: who they are, why, and what attacks find of their place of most
+time."""
 
 import json
 
@@ -29,21 +30,27 @@ def rows(user, at_m, day, from_h, until_h):
 
 @pytest.fixture(scope="module")
 def folder(tiny, tmp_path_factory):
-    """A resident, a driver who waits somewhere else each hour and parks by day, and a visitor of two nights."""
+    """A resident, a driver who waits somewhere else each hour and parks by day, and a visitor of
+    two nights."""
     out = tmp_path_factory.mktemp("densest")
     lines = []
     for day in range(DAYS):
         lines += [*rows("resident", HOME, day, 0, 6), *rows("resident", (400, 900), day, 9, 12)]
         for hour in range(6):
-            lines += rows("driver", (300.0 * hour - 500, 250.0 * ((day + hour) % 5)), day, hour, hour + 1)
+            lines += rows(
+                "driver", (300.0 * hour - 500, 250.0 * ((day + hour) % 5)), day, hour, hour + 1
+            )
         lines += rows("driver", DEPOT, day, 8, 16)
         lines += rows("visitor", (-600, 800), day, 1 if day < 2 else 13, 4 if day < 2 else 15)
     (out / "t.csv").write_text("\n".join(["time_s,user,x_m,y_m", *lines]) + "\n")
     changes = {
         "world.ues": {"mobility": {"kind": "replay", "trace": str(out / "t.csv"), "users": "id"}},
-        "world.city": {"kind": "open-field"}, "world.duration_s": None, "world.tick_s": 3600,
-        "learning.round_s": 21_600, "learning.learner.activation": "relu",
-    }  # fmt: skip
+        "world.city": {"kind": "open-field"},
+        "world.duration_s": None,
+        "world.tick_s": 3600,
+        "learning.round_s": 21_600,
+        "learning.learner.activation": "relu",
+    }
     run(tiny(changes), out / "r")
     return out / "r"
 
@@ -58,13 +65,23 @@ def test_only_the_resident_has_a_home(folder, summary):
     names = ues["name"].tolist()
     assert np.isfinite(ues["home_x_m"]).tolist() == [name == "resident" for name in names]
     assert np.isfinite(ues["densest_x_m"]).tolist() == [name != "resident" for name in names]
-    assert dict(zip(names, ues["nights"].tolist(), strict=True)) == {"resident": 5, "driver": 5, "visitor": 2}
+    assert dict(zip(names, ues["nights"].tolist(), strict=True)) == {
+        "resident": 5,
+        "driver": 5,
+        "visitor": 2,
+    }
     of = names.index("driver")
     assert np.hypot(ues["densest_x_m"][of] - DEPOT[0], ues["densest_y_m"][of] - DEPOT[1]) < 20
     assert (summary["homes.none"], summary["homes.few_nights"]) == (2, 1)
-    said = "2 of 3 UEs have no home, that is no one place for most of at least 3 nights; 1 of them have fixes on fewer "
+    said = (
+        "2 of 3 UEs have no home, that is no one place for most of at least 3 nights; 1 of "
+        "them have fixes on fewer "
+    )
     assert by_key(of_run(folder))["homes-missing"] == said + "nights"
-    assert summary["attack.closed-form.homes.count"] == 1 and summary["attack.closed-form.densest.count"] == 2
+    assert (
+        summary["attack.closed-form.homes.count"] == 1
+        and summary["attack.closed-form.densest.count"] == 2
+    )
 
 
 def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
@@ -76,25 +93,40 @@ def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
         at_m = np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"])
         there = np.flatnonzero(np.isfinite(at_m).all(axis=1))
         hits = [
-            (np.hypot(named["x_m"] - at_m[u, 0], named["y_m"] - at_m[u, 1])[named["ue"] == u] <= hit_radius_m).any()
+            (
+                np.hypot(named["x_m"] - at_m[u, 0], named["y_m"] - at_m[u, 1])[named["ue"] == u]
+                <= hit_radius_m
+            ).any()
             for u in there
         ]
         key = f"{place}_located"
-        assert len(there) == count and summary[f"attack.closed-form.{key}.percent"] == 100 * np.mean(hits)
-        chance = uniform_shares(at_m[there], np.full((count, 2), np.nan), hit_radius_m, area, 2)[:, 0].mean()
+        assert len(there) == count and summary[
+            f"attack.closed-form.{key}.percent"
+        ] == 100 * np.mean(hits)
+        chance = uniform_shares(at_m[there], np.full((count, 2), np.nan), hit_radius_m, area, 2)[
+            :, 0
+        ].mean()
         assert summary[f"baseline.uniform.{key}.percent"] == pytest.approx(100 * chance)
     leakage = read_table(folder, "leakage")
     days = []
     for ue in np.flatnonzero(np.isfinite(ues["densest_x_m"])):
         rows = [k for k in range(len(leakage["ue"])) if leakage["ue"][k] == ue]
-        near = [leakage["densest_named_m"][k] <= hit_radius_m for k in sorted(rows, key=lambda k: leakage["round"][k])]
+        near = [
+            leakage["densest_named_m"][k] <= hit_radius_m
+            for k in sorted(rows, key=lambda k: leakage["round"][k])
+        ]
         late = len(near) - next((k for k, hit in enumerate(reversed(near)) if not hit), len(near))
         round_ = sorted(leakage["round"][rows])[late] if late < len(near) else np.inf
         days.append(np.ceil(round_ / 4))  # rounds of 6 h
     median = sorted(days)[0] / 2 + sorted(days)[1] / 2
-    assert summary["attack.closed-form.densest_located.day.median"] == (median if np.isfinite(median) else None)
+    assert summary["attack.closed-form.densest_located.day.median"] == (
+        median if np.isfinite(median) else None
+    )
     mine = np.isin(leakage["ue"], np.flatnonzero(np.isfinite(ues["densest_x_m"])))
-    assert np.isnan(leakage["home_named_m"][mine]).all() and np.isfinite(leakage["densest_named_m"][mine]).any()
+    assert (
+        np.isnan(leakage["home_named_m"][mine]).all()
+        and np.isfinite(leakage["densest_named_m"][mine]).any()
+    )
     assert np.isnan(leakage["densest_named_m"][~mine]).all()
 
 
@@ -102,22 +134,34 @@ def test_parts_that_ask_for_homes_are_refused_where_nobody_of_a_trace_has_one(ti
     lines = [line for day in range(DAYS) for line in rows("driver", DEPOT, day, 8, 16)]
     (tmp_path / "t.csv").write_text("\n".join(["time_s,user,x_m,y_m", *lines]) + "\n")
     changes = {
-        "world.ues": {"mobility": {"kind": "replay", "trace": str(tmp_path / "t.csv"), "users": "id"}},
-        "world.city": {"kind": "open-field"}, "world.duration_s": None, "world.tick_s": 3600,
-        "learning.round_s": 21_600, "learning.availability": {"kind": "at-home"},
-    }  # fmt: skip
-    with pytest.raises(BadInput, match=r"at-home needs homes: .*, and no user of the trace has one \(a home takes 3"):
+        "world.ues": {
+            "mobility": {"kind": "replay", "trace": str(tmp_path / "t.csv"), "users": "id"}
+        },
+        "world.city": {"kind": "open-field"},
+        "world.duration_s": None,
+        "world.tick_s": 3600,
+        "learning.round_s": 21_600,
+        "learning.availability": {"kind": "at-home"},
+    }
+    with pytest.raises(
+        BadInput,
+        match=r"at-home needs homes: .*, and no user of the trace has one \(a home takes 3",
+    ):
         run(tiny(changes), tmp_path / "r")
 
 
 @pytest.mark.slow
 def test_the_map_marks_the_place_of_most_time(show, folder):
-    """As a home: named where the tables say so, with a switch; the resident's home is a mark of its own."""
+    """As a home: named where the tables say so, with a switch; the resident's home is a mark of its
+    own."""
     page = with_replay(show(report(folder)))
     now, run = state(page), load(folder)
     rows = run.rows("leakage", "attack", run.attacks[now["attack"]])
     near = rows["densest_named_m"] <= 100
-    last = {ue: near[rows["ue"] == ue][np.argmax(rows["round"][rows["ue"] == ue])] for ue in np.unique(rows["ue"])}
+    last = {
+        ue: near[rows["ue"] == ue][np.argmax(rows["round"][rows["ue"] == ue])]
+        for ue in np.unique(rows["ue"])
+    }
     assert now["named"]["densest"] == sum(last.values())
     assert "of 2 places of most time named" in page.text_content("#replay-now")
     before = ink(page, "known")

@@ -1,4 +1,5 @@
-"""Pages of densities: every picture is drawn from the run folder, and the table says what the pictures show."""
+"""Pages of densities: every picture is drawn from the run folder, and the table says what the
+pictures show."""
 
 import json
 import shutil
@@ -19,12 +20,26 @@ VARY = {
     "seed": [0, 1],
     "variants": [
         {"label": "exact", "set": {"learning.learner.n_features": "exact"}},
-        {"label": "B 1", "curve": "waves", "strength": 1, "set": {"learning.learner.n_features": 1}},
-        {"label": "B 8", "curve": "waves", "strength": 8, "set": {"learning.learner.n_features": 8}},
-        {"label": "Geo", "curve": "GeoInd", "strength": 1,
-         "set": {"learning.learner.n_features": "exact", "learning.curation": GEO}},
+        {
+            "label": "B 1",
+            "curve": "waves",
+            "strength": 1,
+            "set": {"learning.learner.n_features": 1},
+        },
+        {
+            "label": "B 8",
+            "curve": "waves",
+            "strength": 8,
+            "set": {"learning.learner.n_features": 8},
+        },
+        {
+            "label": "Geo",
+            "curve": "GeoInd",
+            "strength": 1,
+            "set": {"learning.learner.n_features": "exact", "learning.curation": GEO},
+        },
     ],
-}  # fmt: skip
+}
 
 
 def drawn(page):
@@ -57,7 +72,9 @@ def test_a_run_shows_its_maps_and_one_answer(swept):
         assert arrays["estimate"].shape == arrays["law"].shape == (16, 14)
 
     with np.load(swept / "Geo" / "seed-0" / "surfaces.npz") as arrays:
-        assert "answer" not in arrays and "exact" in arrays  # places that are geo-indistinguishable have none
+        assert (
+            "answer" not in arrays and "exact" in arrays
+        )  # places that are geo-indistinguishable have none
 
 
 def test_a_sweep_sets_utility_against_privacy(swept):
@@ -69,9 +86,17 @@ def test_a_sweep_sets_utility_against_privacy(swept):
     answers = [t for t in shown["density-answers"]["data"] if t["type"] == "heatmap"]
     assert len(answers) == 3  # exact and B = 1, 8
     layout = shown["tradeoff"]["layout"]
-    titled = [k for k in layout if k.startswith("yaxis") and "distance of named places" in layout[k]["title"]["text"]]
+    titled = [
+        k
+        for k in layout
+        if k.startswith("yaxis") and "distance of named places" in layout[k]["title"]["text"]
+    ]
     (axis,) = (name.replace("yaxis", "y") for name in titled)
-    place = {t["name"]: t["y"] for t in shown["tradeoff"]["data"] if t["yaxis"] == axis and t["mode"] == "markers"}
+    place = {
+        t["name"]: t["y"]
+        for t in shown["tradeoff"]["data"]
+        if t["yaxis"] == axis and t["mode"] == "markers"
+    }
     assert place["exact"] < place["B 8"] < place["B 1"]
 
 

@@ -7,10 +7,19 @@ from scenarios.app.results.gathered import differences
 
 CLIP, NOISE = {"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.5}
 FIRST = {
-    "title": "a", "seed": 1, "vary": None,
-    "world": {"duration_s": 60.0, "radio": {"uplink": {"kind": "noma", "deadline_s": 60.0}}, "area": [0.0, 1.0]},
-    "learning": {"defenses": [CLIP, NOISE], "threat": {"observes": "updates", "secagg_group_size": None}},
-}  # fmt: skip
+    "title": "a",
+    "seed": 1,
+    "vary": None,
+    "world": {
+        "duration_s": 60.0,
+        "radio": {"uplink": {"kind": "noma", "deadline_s": 60.0}},
+        "area": [0.0, 1.0],
+    },
+    "learning": {
+        "defenses": [CLIP, NOISE],
+        "threat": {"observes": "updates", "secagg_group_size": None},
+    },
+}
 
 
 def changed(path, value):
@@ -30,10 +39,22 @@ def changed(path, value):
     [
         ("title", "b", "title"),
         ("world.duration_s", 61.0, "world.duration_s"),
-        ("world.radio.uplink", {"kind": "noma", "deadline_s": 5.0}, "world.radio.uplink.deadline_s"),
-        ("world.radio.uplink", {"kind": "noma", "deadline_s": None}, "world.radio.uplink.deadline_s"),
+        (
+            "world.radio.uplink",
+            {"kind": "noma", "deadline_s": 5.0},
+            "world.radio.uplink.deadline_s",
+        ),
+        (
+            "world.radio.uplink",
+            {"kind": "noma", "deadline_s": None},
+            "world.radio.uplink.deadline_s",
+        ),
         ("world.area", [0.0, 2.0], "world.area.1"),
-        ("learning.defenses", [CLIP, NOISE | {"noise_multiplier": 2.0}], "learning.defenses.1.noise_multiplier"),
+        (
+            "learning.defenses",
+            [CLIP, NOISE | {"noise_multiplier": 2.0}],
+            "learning.defenses.1.noise_multiplier",
+        ),
         ("learning.threat.observes", "aggregate", "learning.threat.observes"),
         ("plan", {"noise_w": 1.0}, "plan.noise_w"),
     ],
@@ -51,8 +72,9 @@ def test_seeds_and_the_section_of_a_sweep_are_no_difference():
 def test_several_changes_stand_in_the_order_of_the_study():
     other = changed("learning.threat.secagg_group_size", 5) | {"title": "b"}
     assert list(differences([FIRST, other]).items()) == [
-        ("title", ["a", "b"]), ("learning.threat.secagg_group_size", ["null", "5"]),
-    ]  # fmt: skip
+        ("title", ["a", "b"]),
+        ("learning.threat.secagg_group_size", ["null", "5"]),
+    ]
 
 
 def test_a_missing_key_is_not_an_empty_one():
@@ -66,7 +88,11 @@ def test_a_missing_key_is_not_an_empty_one():
 def test_changed_cells_are_marked_and_the_others_say_that_they_are_the_same():
     table = differences_table({"A <b>": FIRST, "B": changed("world.duration_s", 61.0), "C": FIRST})
     assert "A &lt;b&gt;" in table and "A <b>" not in table
-    assert table.count('class="text changed"') == 1 and ">61</td>" in table and table.count(">same</td>") == 1
+    assert (
+        table.count('class="text changed"') == 1
+        and ">61</td>" in table
+        and table.count(">same</td>") == 1
+    )
 
 
 def test_many_labels_are_rows():

@@ -1,4 +1,5 @@
-"""YAML is read as YAML 1.2, every node keeps its line, and what is refused is refused in one line."""
+"""YAML is read as YAML 1.2, every node keeps its line, and what is refused is refused in one
+line."""
 
 import re
 
@@ -10,8 +11,10 @@ from netsim.errors import BadInput
 from scenarios.app.study.load import AskedStudy
 from scenarios.app.study.yaml_document import MAX_BYTES, MAX_DEPTH, read, read_text
 
-BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(9))}]\n" for a, b in
-                                  zip("abcdefgh", "bcdefghi", strict=True))  # fmt: skip
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(9))}]\n"
+    for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+)
 
 
 def complaint(text: str) -> str:
@@ -62,7 +65,10 @@ def test_a_value_means_what_yaml_1_2_says(written, value):
 
 
 def test_every_node_has_its_line():
-    text = "# comment\ntitle: x\n\nworld:\n  ues:\n    - {name: a,\n       count: 3}\n    -\n      name: b\n"
+    text = (
+        "# comment\ntitle: x\n\nworld:\n  ues:\n    - {name: a,\n       count: 3}\n    -\n  "
+        "    name: b\n"
+    )
     document = read_text(text)
     assert document.lines == {
         (): 2,
@@ -151,7 +157,8 @@ def test_files_that_are_no_text_or_too_long_are_refused(tmp_path, content, words
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("none.yaml", "No such file"), (".", "is a folder"), ("a\0b", "null"), ("a\nb", "a\\nb")]
+    ("name", "words"),
+    [("none.yaml", "No such file"), (".", "is a folder"), ("a\0b", "null"), ("a\nb", "a\\nb")],
 )
 def test_what_cannot_be_opened_is_named(tmp_path, name, words):
     with pytest.raises(BadInput) as caught:
@@ -161,11 +168,20 @@ def test_what_cannot_be_opened_is_named(tmp_path, name, words):
     assert caught.value.lines[0].isprintable()
 
 
-YAMLISH = st.text(alphabet="ab:-[]{}&*!|>'\"%@`#?, \n\t~<=.019eExo_\\U\ud800\u2028\x85\r\ufeff/", max_size=30)
+YAMLISH = st.text(
+    alphabet="ab:-[]{}&*!|>'\"%@`#?, \n\t~<=.019eExo_\\U\ud800\u2028\x85\r\ufeff/", max_size=30
+)
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.one_of(st.text(max_size=40), YAMLISH, YAMLISH.map("a: ".__add__), st.from_regex(r'a: "\\[xuU].{0,9}')))
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        YAMLISH,
+        YAMLISH.map("a: ".__add__),
+        st.from_regex(r'a: "\\[xuU].{0,9}'),
+    )
+)
 @example('a: "\\U00110000"')
 @example("%YAML " + "9" * 5000 + ".1\n---\na: 1")
 def test_any_text_is_read_or_refused_in_one_line(text):
@@ -183,14 +199,28 @@ def test_any_text_is_read_or_refused_in_one_line(text):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["validate", "city", "--set", "world.ues.count=1" + "0" * 400], "--set world.ues.count: number 1000"),
-        (["validate", "city", "--set", "vary.seed=[1, 1e999]"], "--set vary.seed[1]: number 1e999 must be finite"),
-        (["validate", "city", "--set", "power={kind: average, total_min_w: .nan}"], "--set power.total_min_w: number"),
-        (["replay", "trace.csv", "--area-m", "1,2,3,1e999"], "--area-m[3]: number 1e999 must be finite"),
+        (
+            ["validate", "city", "--set", "world.ues.count=1" + "0" * 400],
+            "--set world.ues.count: number 1000",
+        ),
+        (
+            ["validate", "city", "--set", "vary.seed=[1, 1e999]"],
+            "--set vary.seed[1]: number 1e999 must be finite",
+        ),
+        (
+            ["validate", "city", "--set", "power={kind: average, total_min_w: .nan}"],
+            "--set power.total_min_w: number",
+        ),
+        (
+            ["replay", "trace.csv", "--area-m", "1,2,3,1e999"],
+            "--area-m[3]: number 1e999 must be finite",
+        ),
         (["replay", "trace.csv", "--area-deg", "-" + "9" * 400], "--area-deg[0]: number -999"),
     ],
 )
-def test_a_complaint_of_a_value_names_the_option_and_the_key(words, said, tmp_path, monkeypatch, capsys):
+def test_a_complaint_of_a_value_names_the_option_and_the_key(
+    words, said, tmp_path, monkeypatch, capsys
+):
     from scenarios.app.cli.commands import main
 
     monkeypatch.chdir(tmp_path)
@@ -224,14 +254,20 @@ def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_pa
     assert data["power"]["policy"] == str(tmp_path.parent / "policy")
     assert data["learning"]["data"]["folder"] == "/data/images"
     typed = AskedStudy.of(tmp_path / "s.yaml", {"world.city.file": "other.geojson"}).document.data
-    assert typed["world"]["city"]["file"] == str(elsewhere / "other.geojson")  # from the command line
+    assert typed["world"]["city"]["file"] == str(
+        elsewhere / "other.geojson"
+    )  # from the command line
 
 
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
         ("learning.threat.sees", "rows", "unknown key 'sees'; did you mean 'observes'?"),
-        ("learning.attacks", [{"kind": "unit-votes"}], "unknown kind 'unit-votes'; did you mean 'neuron-votes'?"),
+        (
+            "learning.attacks",
+            [{"kind": "unit-votes"}],
+            "unknown kind 'unit-votes'; did you mean 'neuron-votes'?",
+        ),
         ("learning.threat.observes", "rows", "expected 'updates', 'aggregate' or 'model'"),
     ],
 )

@@ -23,13 +23,30 @@ def row(text, line=0):
 def test_a_published_figure(capsys):
     out = ask(capsys, "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-5")
     assert row(out)[-1] == "91.817"
-    for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "zero-out", "no meaningful guarantee"):
+    for word in (
+        "naive",
+        "zCDP",
+        "RDP",
+        "exact",
+        "one user",
+        "add-remove",
+        "zero-out",
+        "no meaningful guarantee",
+    ):
         assert word in out
 
 
 def test_sampled_says_which_accountant(capsys):
     out = ask(
-        capsys, "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.2631578947"
+        capsys,
+        "--noise-multiplier",
+        "1",
+        "--rounds",
+        "100",
+        "--delta",
+        "1e-7",
+        "--sampling-rate",
+        "0.2631578947",
     )
     naive, zcdp, rdp, pld = map(float, row(out)[2:])
     assert rdp == pytest.approx(25.4, abs=0.3)
@@ -41,7 +58,17 @@ def test_sampled_says_which_accountant(capsys):
 
 
 def test_sampled_without_pld_says_why(capsys):
-    out = ask(capsys, "--noise-multiplier", "90", "--rounds", "1000000", "--delta", "1e-7", "--sampling-rate", "0.5")
+    out = ask(
+        capsys,
+        "--noise-multiplier",
+        "90",
+        "--rounds",
+        "1000000",
+        "--delta",
+        "1e-7",
+        "--sampling-rate",
+        "0.5",
+    )
     assert row(out)[-1] == "-"
     assert "state RDP" in out
     assert "more sampled rounds" in out
@@ -65,8 +92,16 @@ def test_draws_on_one_coin_are_one_gaussian(capsys, draws, epsilon):
     assert float(row(back)[0]) == pytest.approx(2.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("people, delta, warned", [("5", "0.3", True), ("5", "0.2", True), ("5", "0.19", False),
-                                                   ("1000", "1e-3", True), ("1000", "9e-4", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    "people, delta, warned",
+    [
+        ("5", "0.3", True),
+        ("5", "0.2", True),
+        ("5", "0.19", False),
+        ("1000", "1e-3", True),
+        ("1000", "9e-4", False),
+    ],
+)
 def test_a_delta_of_one_in_n_people_is_worth_nothing(capsys, people, delta, warned):
     words = "--noise-multiplier", "10", "--rounds", "1", "--delta", delta
     out = ask(capsys, *words, "--people", people)

@@ -14,9 +14,22 @@ from conftest import TINY
 from works import by_place, work
 
 from scenarios.app.cli.commands import main
-from scenarios.app.results.folder import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
+from scenarios.app.results.folder import (
+    MOST_TOLD,
+    Failed,
+    failure_lines,
+    read_failures,
+    write_failures,
+)
 from scenarios.app.run import clusters, runner
-from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, OnProcesses, do_all, failure_of
+from scenarios.app.run.executor import (
+    BAD_INPUT,
+    LOST_WORKER,
+    Answer,
+    OnProcesses,
+    do_all,
+    failure_of,
+)
 
 
 def ends(tmp_path, jobs, several, retries=2):
@@ -35,10 +48,22 @@ def test_failures_stop_nothing_else(tmp_path, jobs):
     ]
     end = ends(tmp_path, jobs, several)
     assert sorted(end) == list(range(6))
-    assert (end[0], end[3], end[5]) == (Answer({"square": 9}), Answer({"square": 16}), Answer({"square": 25}))
-    assert (end[1].kind, end[1].line, end[1].attempts) == ("RuntimeError", "it broke in two lines", 1)
+    assert (end[0], end[3], end[5]) == (
+        Answer({"square": 9}),
+        Answer({"square": 16}),
+        Answer({"square": 25}),
+    )
+    assert (end[1].kind, end[1].line, end[1].attempts) == (
+        "RuntimeError",
+        "it broke in two lines",
+        1,
+    )
     assert 'raise RuntimeError("it broke' in end[1].trace
-    assert (end[2].kind, end[2].line, end[2].attempts) == (BAD_INPUT, "file.csv: not good; and more", 1)
+    assert (end[2].kind, end[2].line, end[2].attempts) == (
+        BAD_INPUT,
+        "file.csv: not good; and more",
+        1,
+    )
     assert (end[4].kind, end[4].attempts) == ("OSError", 3) and "No space left" in end[4].line
     assert (tmp_path / "c.tried").read_text() == "1" and (tmp_path / "e.tried").read_text() == "3"
     assert not multiprocessing.active_children()
@@ -68,7 +93,10 @@ def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path
 
 
 def test_failures_are_kept_where_they_happened_and_in_a_table(tmp_path):
-    several = [work(works.squared, tmp_path / "a", 3), work(works.broken, tmp_path / "in" / "b", label="=x", seed=7)]
+    several = [
+        work(works.squared, tmp_path / "a", 3),
+        work(works.broken, tmp_path / "in" / "b", label="=x", seed=7),
+    ]
     (tmp_path / "in" / "b").mkdir(parents=True)
     found = do_all(several, OnProcesses(), 1, tmp_path)
     failed = Failed("in/b", "=x", 7, 1, "RuntimeError", "it broke in two lines")
@@ -89,11 +117,15 @@ def test_a_folder_of_something_else_stays_as_it_is(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "mine.txt").write_text("mine")
     do_all([work(works.broken, tmp_path / "a")], OnProcesses(), 1, tmp_path)
-    assert [p.name for p in (tmp_path / "a").iterdir()] == ["mine.txt"] and len(read_failures(tmp_path)) == 1
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["mine.txt"] and len(
+        read_failures(tmp_path)
+    ) == 1
 
 
 def test_a_failure_in_a_plug_in_names_its_file_and_line(monkeypatch):
-    monkeypatch.setattr("netsim.part.declared", lambda: {"netsim.attack": [SimpleNamespace(module=__name__)]})
+    monkeypatch.setattr(
+        "netsim.part.declared", lambda: {"netsim.attack": [SimpleNamespace(module=__name__)]}
+    )
     with pytest.raises(RuntimeError) as raised:
         raise RuntimeError("boom")
     assert re.fullmatch(rf"boom; plug-in {re.escape(__file__)}:\d+", failure_of(raised.value).line)
@@ -109,7 +141,9 @@ def test_of_many_failures_the_first_are_told(tmp_path):
 
 def test_a_damaged_table_of_failures_is_refused(tmp_path):
     write_failures(tmp_path, [Failed("a", "a", 1, 1, "k", "e")])
-    (tmp_path / "failures.csv").write_text((tmp_path / "failures.csv").read_text().replace(",1,", ",one,"))
+    (tmp_path / "failures.csv").write_text(
+        (tmp_path / "failures.csv").read_text().replace(",1,", ",one,")
+    )
     with pytest.raises(ValueError, match="not a table of failures"):
         read_failures(tmp_path)
 
@@ -119,7 +153,8 @@ def test_a_damaged_table_of_failures_is_refused(tmp_path):
 
 @pytest.fixture
 def swept(tmp_path, monkeypatch):
-    """The command of a sweep of three seeds; those in `failing` fail, and `plays` lists what was played."""
+    """The command of a sweep of three seeds; those in `failing` fail, and `plays` lists what was
+    played."""
     (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
     failing, plays, run = {2}, [], runner.play_job
 
@@ -130,7 +165,15 @@ def swept(tmp_path, monkeypatch):
         return run(job, *more)
 
     monkeypatch.setattr(runner, "play_job", faulty)
-    command = ["sweep", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "w"), "--jobs", "1", "--quiet"]
+    command = [
+        "sweep",
+        str(tmp_path / "s.yaml"),
+        "--out",
+        str(tmp_path / "w"),
+        "--jobs",
+        "1",
+        "--quiet",
+    ]
     return command, failing, plays, tmp_path / "w"
 
 
@@ -138,7 +181,9 @@ def test_a_sweep_plays_all_others_and_later_only_what_failed(swept, capsys, tmp_
     command, failing, plays, out = swept
     assert main(command) == 1
     said = capsys.readouterr()
-    assert "as written, seed 2: RuntimeError: it broke <b> (as-written/seed-2/error.txt)" in said.out
+    assert (
+        "as written, seed 2: RuntimeError: it broke <b> (as-written/seed-2/error.txt)" in said.out
+    )
     assert said.err.count("\n") == 1 and "1 run failed" in said.err and "failures.csv" in said.err
     assert plays == [1, 2, 3]
     page = (out / "report.html").read_text()
@@ -147,7 +192,10 @@ def test_a_sweep_plays_all_others_and_later_only_what_failed(swept, capsys, tmp_
     assert first.count(b"\n") == 4
     failing.clear()
     assert main(command) == 0 and plays == [1, 2, 3, 2]
-    assert not (out / "failures.csv").exists() and not (out / "as-written" / "seed-2" / "error.txt").exists()
+    assert (
+        not (out / "failures.csv").exists()
+        and not (out / "as-written" / "seed-2" / "error.txt").exists()
+    )
     assert "it broke" not in (out / "report.html").read_text()
     whole = (out / "runs.csv").read_bytes()
     assert whole != first
@@ -174,7 +222,9 @@ def test_an_interruption_that_foreign_code_calls_otherwise_is_no_failed_run(swep
 def test_failures_in_lines_of_json(swept, capsys):
     command, _, _, out = swept
     assert main([*command[:-1], "--json"]) == 1
-    *_, failed, _, result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    *_, failed, _, result, error = (
+        json.loads(line) for line in capsys.readouterr().out.splitlines()
+    )
     row = {"folder": "as-written/seed-2", "label": "as written", "seed": 2, "attempts": 1}
     row |= {"kind": "RuntimeError", "error": "it broke <b>"}
     assert failed.items() >= {"event": "failed", "done": 2, "of": 3, **row}.items()
@@ -199,7 +249,10 @@ def test_a_sweep_of_which_nothing_is_left(swept, capsys):
         ("--jobs 0", "--jobs"),
         ("--on nowhere", "--on"),
         ("--address auto", "--address: needs --on ray"),
-        *((f"--on ray --address={one}", "HOST:PORT") for one in ("", "here", "host:", ":6379", "host:port")),
+        *(
+            (f"--on ray --address={one}", "HOST:PORT")
+            for one in ("", "here", "host:", ":6379", "host:port")
+        ),
         ("--slurm mem_gb=1", "--slurm: needs --on slurm"),
     ],
 )
@@ -215,7 +268,9 @@ def test_an_engine_that_is_refused_leaves_nothing_behind(swept, monkeypatch, cap
         monkeypatch.setattr(clusters, "find_spec", lambda name: None)
         assert main([*command, "--on", on]) == 2
         told = capsys.readouterr().err
-        assert f"--on {on}: " in told and f"pip install 'netsim-fl[{on}]'" in told and not out.exists()
+        assert (
+            f"--on {on}: " in told and f"pip install 'netsim-fl[{on}]'" in told and not out.exists()
+        )
         training = ["train", "power/paper", "--seed", "0", "1", "--on", on, "--out", str(out)]
         assert main(training) == 2
         assert f"--on {on}: " in capsys.readouterr().err and not out.exists()

@@ -1,4 +1,5 @@
-"""A model that explodes is told of, with its round; so are a reference that failed and rounds that nobody compared."""
+"""A model that explodes is told of, with its round; so are a reference that failed and rounds that
+nobody compared."""
 
 import warnings
 
@@ -12,12 +13,19 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import open_finished
 from scenarios.app.results.screen import run_screen
 
-STEEP = {"kind": "rsrp-net", "profile": "useful", "hidden": [16, 8], "learning_rate": 3.0, "step_limit": "none"}
+STEEP = {
+    "kind": "rsrp-net",
+    "profile": "useful",
+    "hidden": [16, 8],
+    "learning_rate": 3.0,
+    "step_limit": "none",
+}
 ROUND = 10  # seconds; the tiny study has twelve of them
 
 
 def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
-    """In manifest, terminal and page; nothing of NumPy's own is printed. The limit alone keeps the model whole."""
+    """In manifest, terminal and page; nothing of NumPy's own is printed. The limit alone keeps the
+    model whole."""
     changes = {"learning.round_s": ROUND, "learning.learner": STEEP}
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -26,7 +34,10 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     beyond = ~(rounds["rmse_db"] <= 200.0)  # no signal of the study lies as low
     first = int(rounds["round"][np.flatnonzero(beyond)[0]])
     text = of_run(tmp_path / "run")[0].line
-    assert text.startswith("the model exploded in round ") and int(text.split()[5].rstrip(":")) <= first
+    assert (
+        text.startswith("the model exploded in round ")
+        and int(text.split()[5].rstrip(":")) <= first
+    )
     printed = run_screen(open_finished(tmp_path / "run"), "page")
     assert any(line.strip().startswith("warning: the model exploded") for line in printed)
     page = report(tmp_path / "run").read_text(encoding="utf-8")
@@ -48,7 +59,10 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     ],
 )
 def test_the_last_round_is_always_compared(tiny, tmp_path, changes, compared):
-    summary = run(tiny({"learning.round_s": ROUND, "learning.leakage.every_rounds": 5} | changes), tmp_path / "run")
+    summary = run(
+        tiny({"learning.round_s": ROUND, "learning.leakage.every_rounds": 5} | changes),
+        tmp_path / "run",
+    )
     rows = read_table(tmp_path / "run", "leakage")
     assert np.unique(rows["round"]).tolist() == compared
     assert summary["attack.closed-form.compared_rounds.count"] == len(compared)

@@ -26,7 +26,17 @@ def town(tiny, tmp_path_factory):
     """A run that is nowhere on the globe, with homes and attacks."""
     folder = tmp_path_factory.mktemp("export") / "r"
     ues = {"count": 4, "mobility": {"kind": "commuter"}}
-    run(tiny({"world.ues": ues, "world.duration_s": 172_800, "world.tick_s": 600, "learning.round_s": 86_400}), folder)
+    run(
+        tiny(
+            {
+                "world.ues": ues,
+                "world.duration_s": 172_800,
+                "world.tick_s": 600,
+                "learning.round_s": 86_400,
+            }
+        ),
+        folder,
+    )
     return folder
 
 
@@ -35,10 +45,14 @@ def replayed(tiny, tmp_path_factory):
     """A replay of a trace in degrees."""
     folder = tmp_path_factory.mktemp("export") / "r"
     changes = {
-        "world.ues": {"mobility": {"kind": "replay", "trace": str(COMMUTER)}}, "world.city": {"kind": "open-field"},
-        "world.base_stations": [], "world.radio": {}, "world.duration_s": 86_400, "learning.round_s": 86_400,
+        "world.ues": {"mobility": {"kind": "replay", "trace": str(COMMUTER)}},
+        "world.city": {"kind": "open-field"},
+        "world.base_stations": [],
+        "world.radio": {},
+        "world.duration_s": 86_400,
+        "learning.round_s": 86_400,
         "learning.attacks": [],
-    }  # fmt: skip
+    }
     run(tiny(changes), folder)
     return folder
 
@@ -60,8 +74,14 @@ def of_kind(text, kind):
 
 def vertices(text):
     """UE, local time, longitude and latitude of every vertex of a track."""
-    tracks = [(track["properties"], track["geometry"]["coordinates"]) for track in of_kind(text, "track")]
-    return [(of["ue"], time, *at) for of, line in tracks for time, at in zip(of["times"], line, strict=True)]
+    tracks = [
+        (track["properties"], track["geometry"]["coordinates"]) for track in of_kind(text, "track")
+    ]
+    return [
+        (of["ue"], time, *at)
+        for of, line in tracks
+        for time, at in zip(of["times"], line, strict=True)
+    ]
 
 
 def test_places_of_a_town_lie_as_far_from_its_corner_as_on_the_plane(town, tmp_path):
@@ -84,7 +104,9 @@ def test_coordinates_come_back(origin, town, tmp_path):
     rows = read_table(town, "tracks")
     order = np.argsort(rows["ue"], kind="stable")
     ue, _, lon, lat = map(np.array, zip(*vertices(text), strict=True))
-    last = np.append(np.flatnonzero(np.diff(ue)), len(ue) - 1)  # to the end of the run: where the last row is
+    last = np.append(
+        np.flatnonzero(np.diff(ue)), len(ue) - 1
+    )  # to the end of the run: where the last row is
     lon, lat = np.delete(lon, last), np.delete(lat, last)
     assert (np.abs(lon) <= 180).all()
     x_m, y_m = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")(lon, lat)
@@ -104,15 +126,27 @@ def test_a_replayed_trace_lies_where_its_file_says(replayed, tmp_path):
 
 def test_the_file_has_a_feature_for_everything(town, tmp_path):
     text, run_ = exported(town, out=tmp_path / "a"), load(town)
-    count = {k: len(of_kind(text, k)) for k in ("track", "home", "workplace", "base station", "named place")}
+    count = {
+        k: len(of_kind(text, k))
+        for k in ("track", "home", "workplace", "base station", "named place")
+    }
     homes = int(np.isfinite(run_.tables["ues"]["home_x_m"]).sum())
     works = int(np.isfinite(run_.tables["ues"]["work_x_m"]).sum())
     named = len(run_.tables["named"]["ue"])
     assert named > 0
-    expected = {"track": 4, "home": homes, "workplace": works, "base station": 2, "named place": named}
+    expected = {
+        "track": 4,
+        "home": homes,
+        "workplace": works,
+        "base station": 2,
+        "named place": named,
+    }
     assert count == expected and sum(count.values()) == len(json.loads(text)["features"])
     for feature in json.loads(text)["features"]:
-        assert feature["type"] == "Feature" and feature["geometry"]["type"] in ("Point", "LineString")
+        assert feature["type"] == "Feature" and feature["geometry"]["type"] in (
+            "Point",
+            "LineString",
+        )
     for track in of_kind(text, "track"):
         line, of_track = track["geometry"]["coordinates"], track["properties"]
         assert len(line) == len(of_track["times"]) == len(of_track["indoor"]) >= 2
@@ -126,7 +160,11 @@ def test_an_absence_cuts_a_track(absent, copied, tmp_path):
     time_s = lines[mine[absent]].split(",")[1]
     lines[mine[absent]] = f"0,{time_s},,,,"
     (copied / "tracks.csv").write_text("\n".join(lines) + "\n")
-    tracks = [t for t in of_kind(exported(copied, out=tmp_path / "a"), "track") if t["properties"]["ue"] == 0]
+    tracks = [
+        t
+        for t in of_kind(exported(copied, out=tmp_path / "a"), "track")
+        if t["properties"]["ue"] == 0
+    ]
     vertices = [len(t["properties"]["times"]) for t in tracks]
     assert len(mine) > 4 and vertices[0] == 2, "a line has two ends, also where there is one row"
     assert len(vertices) == 2 and vertices[1] - (len(mine) - absent - 1) in (0, 1)
@@ -176,7 +214,12 @@ def test_an_origin_of_a_run_that_has_one_is_refused(replayed, capsys):
     ("file", "old", "new", "words"),
     [
         ("manifest.json", '"every_s"', '"never_s"', "tracks.every_s is missing or damaged"),
-        ("manifest.json", '"origin_deg": null', '"origin_deg": "x"', "origin_deg is missing or damaged"),
+        (
+            "manifest.json",
+            '"origin_deg": null',
+            '"origin_deg": "x"',
+            "origin_deg is missing or damaged",
+        ),
         ("tracks.csv", "\n0,0,", "\n0,0,9999999999", "beyond the globe"),
         ("tracks.csv", "indoor", "indoors", "column indoor is missing"),
         ("summary.json", "{", "", "cannot be read"),
@@ -193,17 +236,23 @@ def test_a_damaged_run_is_one_line(file, old, new, words, copied, capsys):
 
 
 @pytest.mark.parametrize(
-    "text", ["title: my scenario\n", "", '{"type":"FeatureCollection","features":[]}\n', "ue,name\n"]
+    "text",
+    ["title: my scenario\n", "", '{"type":"FeatureCollection","features":[]}\n', "ue,name\n"],
 )
 def test_other_files_are_kept(text, town, copied, tmp_path, capsys):
     """Those of runs too."""
     (tmp_path / "mine.yaml").write_text(text)
-    for out in (tmp_path / "mine.yaml", *(copied / name for name in ("summary.json", ".netsim", "tracks.csv"))):
+    for out in (
+        tmp_path / "mine.yaml",
+        *(copied / name for name in ("summary.json", ".netsim", "tracks.csv")),
+    ):
         before = {path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()}
         assert main(["export", str(town), "--out", str(out)]) == 2
         errors = capsys.readouterr().err
         assert errors.count("\n") == 1 and f"{out}: exists and is no export of netsim" in errors
-        assert {path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()} == before
+        assert {
+            path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()
+        } == before
 
 
 def test_an_export_takes_the_place_of_an_earlier_one(town, tmp_path):
@@ -211,17 +260,29 @@ def test_an_export_takes_the_place_of_an_earlier_one(town, tmp_path):
     assert first != second
 
 
-def logged(tmp_path, step_s, n, begins="2024-05-06T08:15:00", columns="time_s,user,lat,lon,rsrp_dbm"):
+def logged(
+    tmp_path, step_s, n, begins="2024-05-06T08:15:00", columns="time_s,user,lat,lon,rsrp_dbm"
+):
     """A log of a UE that goes north, a row every step_s; its times and latitudes."""
     times = np.datetime64(begins) + np.arange(n) * np.timedelta64(step_s, "s")
     lat = [f"{52 + k / 1e4:.4f}" for k in range(n)]
     path = tmp_path / "log.csv"
-    rows = [f"{t}Z,a,{at},4.3,-{80 + k % 7}" for k, (t, at) in enumerate(zip(times, lat, strict=True))]
+    rows = [
+        f"{t}Z,a,{at},4.3,-{80 + k % 7}" for k, (t, at) in enumerate(zip(times, lat, strict=True))
+    ]
     path.write_text("\n".join([columns, *rows]) + "\n")
     return path, dict(zip(map(str, times), lat, strict=True))
 
 
-QUICK = ["--quiet", "--timezone", "UTC", "--set", "learning.attacks=[]", "--set", "learning.references.central=false"]
+QUICK = [
+    "--quiet",
+    "--timezone",
+    "UTC",
+    "--set",
+    "learning.attacks=[]",
+    "--set",
+    "learning.references.central=false",
+]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +294,9 @@ QUICK = ["--quiet", "--timezone", "UTC", "--set", "learning.attacks=[]", "--set"
         (3600, 73, "2024-05-06T00:00:00", []),
     ],
 )
-def test_an_exported_track_is_where_the_log_says_at_its_times(step_s, n, begins, more, tmp_path, capsys):
+def test_an_exported_track_is_where_the_log_says_at_its_times(
+    step_s, n, begins, more, tmp_path, capsys
+):
     log, places = logged(tmp_path, step_s, n, begins)
     assert main(["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, *more]) == 0
     rows = vertices(exported(tmp_path / "r", out=tmp_path / "a"))
@@ -246,7 +309,12 @@ def test_an_exported_track_is_where_the_log_says_at_its_times(step_s, n, begins,
 
 def test_an_export_without_a_track_says_so(tmp_path, capsys):
     log, _ = logged(tmp_path, 60, 31)
-    assert main(["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, "--set", "world.tick_s=3600"]) == 0
+    assert (
+        main(
+            ["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, "--set", "world.tick_s=3600"]
+        )
+        == 0
+    )
     capsys.readouterr()
     exported(tmp_path / "r", out=tmp_path / "a")
     said = capsys.readouterr().out

@@ -1,4 +1,5 @@
-"""Folders of results: marked, locked, free of links, taken up after any kill, and refused when damaged."""
+"""Folders of results: marked, locked, free of links, taken up after any kill, and refused when
+damaged."""
 
 import json
 import os
@@ -42,7 +43,14 @@ def small_sweep(folder):
     """The command for a sweep of two seeds."""
     text = (ROOT / "scenarios" / "campus.yaml").read_text()
     (folder / "s.yaml").write_text(f"{text}vary: {{seed: [1, 2]}}\n")
-    return ["sweep", str(folder / "s.yaml"), "--set", "world.duration_s=172800", "--set", "learning.round_s=86400"]
+    return [
+        "sweep",
+        str(folder / "s.yaml"),
+        "--set",
+        "world.duration_s=172800",
+        "--set",
+        "learning.round_s=86400",
+    ]
 
 
 def refused(study, folder, words):
@@ -115,13 +123,18 @@ def test_never_two_hold_a_folder(tmp_path, monkeypatch):
 
 def test_a_lock_ends_with_its_owner(tmp_path):
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom scenarios.app.results.folder import held\n"
-        "with held(Path(sys.argv[1]), 'run', lambda: None):\n    print('held', flush=True)\n    time.sleep(60)\n"
+        "import sys, time\nfrom pathlib import Path\nfrom scenarios.app.results.folder "
+        "import held\n"
+        "with held(Path(sys.argv[1]), 'run', lambda: None):\n    print('held', "
+        "flush=True)\n    time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "r")]
     with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout.readline() == "held\n"
-        with pytest.raises(BadInput, match="another process is writing this run"), held(tmp_path / "r", "run", free):
+        with (
+            pytest.raises(BadInput, match="another process is writing this run"),
+            held(tmp_path / "r", "run", free),
+        ):
             pass
         owner.kill()
     with held(tmp_path / "r", "run", free):
@@ -159,7 +172,10 @@ def alive(pid):
 def test_workers_end_with_their_parent(tmp_path):
     (tmp_path / "workers.py").write_text(WORKERS)
     with subprocess.Popen(
-        [sys.executable, str(tmp_path / "workers.py")], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(tmp_path / "workers.py")],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as parent:
         pids = [int(word) for word in parent.stdout.readline().split()]
         assert pids and all(map(alive, pids))
@@ -172,8 +188,18 @@ def test_workers_end_with_their_parent(tmp_path):
 
 @pytest.mark.slow
 def test_two_signals_within_four_milliseconds(tmp_path):
-    command = [sys.executable, "-m", "scenarios.app.cli.commands", "run", "town", "--out", str(tmp_path / "r")]
-    with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "scenarios.app.cli.commands",
+        "run",
+        "town",
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    ) as process:
         next(line for line in process.stderr if "round" in line)
         process.send_signal(signal.SIGINT)
         time.sleep(0.004)
@@ -187,7 +213,15 @@ def test_two_signals_within_four_milliseconds(tmp_path):
 # -- links and other things that are no regular files
 
 
-NAMES = ["rounds.csv", "map.npz", "checkpoint.npz", "study.yaml", "summary.json", "manifest.json", MARKER]
+NAMES = [
+    "rounds.csv",
+    "map.npz",
+    "checkpoint.npz",
+    "study.yaml",
+    "summary.json",
+    "manifest.json",
+    MARKER,
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -287,7 +321,9 @@ def test_any_damaged_byte_of_a_checkpoint_is_a_value_error(seed, tmp_path):
     save_tree(path, tree)
     whole, draw = path.read_bytes(), np.random.default_rng(seed)
     for at in draw.integers(0, len(whole), 60):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ int(draw.integers(1, 256))]) + whole[at + 1 :])
+        path.write_bytes(
+            whole[:at] + bytes([whole[at] ^ int(draw.integers(1, 256))]) + whole[at + 1 :]
+        )
         try:
             found = load_tree(path)
         except ValueError as error:
@@ -350,14 +386,20 @@ def test_a_folder_of_folders_shows_what_each_found(tmp_path, tiny_run, monkeypat
     Path("runs/half/error.txt").write_text("Traceback:\nRuntimeError: boom\n")
     assert main(["show", "runs"]) == 0
     said = capsys.readouterr().out
-    for line in ("city/1, seed 3: ", r"half: this run failed \(RuntimeError: boom\); ", "replay/walk/by-day, seed 3: "):
+    for line in (
+        "city/1, seed 3: ",
+        r"half: this run failed \(RuntimeError: boom\); ",
+        "replay/walk/by-day, seed 3: ",
+    ):
         assert re.search(rf"^  {line}", said, re.MULTILINE), line
     assert "letters" not in said
     assert main(["show", "runs", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [one["label"] for one in found["runs"]] == ["city/1", "replay/walk/by-day"]
     assert [(one["folder"], one["kind"]) for one in found["folders"]] == [
-        ("runs/city/1", "run"), ("runs/half", "unfinished"), ("runs/replay/walk/by-day", "run"),
-    ]  # fmt: skip
+        ("runs/city/1", "run"),
+        ("runs/half", "unfinished"),
+        ("runs/replay/walk/by-day", "run"),
+    ]
     assert main(["show", "runs/some"]) == 2
     assert "no result of netsim in it" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""How near home attacks come: one definition, over UEs, in summary, terminal, page and comparison."""
+"""How near home attacks come: one definition, over UEs, in summary, terminal, page and
+comparison."""
 
 import csv
 import json
@@ -18,15 +19,23 @@ from scenarios.app.run.notices import of_summary
 
 NEAR = 3.0
 COMMUTERS = {
-    "world.duration_s": 259200, "world.tick_s": 600, "world.ues.measurement_period_s": None, "world.ues.count": 5,
-    "world.ues.mobility": {"kind": "commuter"}, "world.city.width_m": 1200, "world.city.height_m": 900,
+    "world.duration_s": 259200,
+    "world.tick_s": 600,
+    "world.ues.measurement_period_s": None,
+    "world.ues.count": 5,
+    "world.ues.mobility": {"kind": "commuter"},
+    "world.city.width_m": 1200,
+    "world.city.height_m": 900,
     "world.base_stations": [
-        {"name": "a", "position_m": [100, 100]}, {"name": "b", "position_m": [1000, 200]},
-        {"name": "c", "position_m": [600, 800]}
+        {"name": "a", "position_m": [100, 100]},
+        {"name": "b", "position_m": [1000, 200]},
+        {"name": "c", "position_m": [600, 800]},
     ],
-    "learning.round_s": 21600, "learning.data": {"kind": "measured", "cell": "all"},
-    "learning.learner.activation": "relu", "learning.leakage": {"hit_radius_m": NEAR, "random_baseline_draws": 20},
-}  # fmt: skip
+    "learning.round_s": 21600,
+    "learning.data": {"kind": "measured", "cell": "all"},
+    "learning.learner.activation": "relu",
+    "learning.leakage": {"hit_radius_m": NEAR, "random_baseline_draws": 20},
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +52,8 @@ def read(folder, table):
 
 
 def nearest_by_hand(folder):
-    """Distance from each UE's home to the nearest estimate inside the area, from estimates.csv alone."""
+    """Distance from each UE's home to the nearest estimate inside the area, from estimates.csv
+    alone."""
     x0, y0, x1, y1 = json.loads((folder / "manifest.json").read_text())["area_m"]
     homes = {r["ue"]: (float(r["home_x_m"]), float(r["home_y_m"])) for r in read(folder, "ues")}
     away = {ue: [np.inf] for ue in homes}
@@ -58,7 +68,9 @@ def test_every_row_of_a_ue_says_the_same(folder):
     said, cells = {}, {}
     for r in read(folder, "leakage"):
         cells.setdefault(r["ue"], set()).add(r["model"])
-        said.setdefault((r["round"], r["ue"]), set()).add(tuple(r[k] for k in ("home_m", "home_named_m", "work_m")))
+        said.setdefault((r["round"], r["ue"]), set()).add(
+            tuple(r[k] for k in ("home_m", "home_named_m", "work_m"))
+        )
     assert len(set(map(len, cells.values()))) > 1, "or nothing here would tell UEs from rows"
     assert all(len(v) == 1 for v in said.values())
     last = {r["ue"]: float(r["home_m"]) for r in read(folder, "leakage")}
@@ -66,7 +78,10 @@ def test_every_row_of_a_ue_says_the_same(folder):
 
 
 def test_a_ue_with_many_rows_counts_once_and_one_without_a_home_does_not():
-    rows = {"ue": np.array([0.0] * 9 + [1, 2, 3]), "home_named_m": np.array([5000.0] * 9 + [4.0, np.nan, 1.0])}
+    rows = {
+        "ue": np.array([0.0] * 9 + [1, 2, 3]),
+        "home_named_m": np.array([5000.0] * 9 + [4.0, np.nan, 1.0]),
+    }
     found = measured({"home ever": ever_named(rows, np.array([0, 1, 2]), 100.0)}, "a")
     assert found["attack.a.home_located.ever.percent"] == pytest.approx(100 / 3)
     nobody = measured({"home ever": ever_named(rows, np.zeros(0), 100.0)}, "a")
@@ -75,12 +90,17 @@ def test_a_ue_with_many_rows_counts_once_and_one_without_a_home_does_not():
 
 @pytest.mark.parametrize("worth", [{"utility.rmse_db": 21.2}, {"utility.rmse_db": None}])
 def test_a_useless_model_excuses_no_leak(folder, worth):
-    """Terminal, page and comparison call the model useless, and none says that what it gave away means little."""
+    """Terminal, page and comparison call the model useless, and none says that what it gave away
+    means little."""
     loaded = load(folder)
     summary = {**loaded.summary, "utility.constant_rmse_db": 7.7, "utility.useful": False, **worth}
     changed = replace(loaded, summary=summary)
     notices = [*of_summary(summary)]
     changed = replace(changed, manifest=changed.manifest.model_copy(update={"notices": notices}))
-    texts = [single(changed), useless({"x": lines([changed.summary])})[0].says, *(each.line for each in notices)]
+    texts = [
+        single(changed),
+        useless({"x": lines([changed.summary])})[0].says,
+        *(each.line for each in notices),
+    ]
     assert len(texts) == 3 and all("Low leakage proves nothing here" in text for text in texts)
     assert not [*of_summary({**summary, "utility.rmse_db": 7.0, "utility.useful": True})]

@@ -1,4 +1,5 @@
-"""What is accepted and says little is told before the first round: far base stations, long rounds, silent attacks."""
+"""What is accepted and says little is told before the first round: far base stations, long rounds,
+silent attacks."""
 
 import pytest
 from noticed import lines
@@ -15,13 +16,22 @@ def notes(study, tmp_path, word):
 
 @pytest.mark.parametrize(
     ("away_m", "said"),
-    [(0, []), (399, []), (4000, ["stands 4,000 m outside of the area of 400 x 300 m; give position_m in"])],
+    [
+        (0, []),
+        (399, []),
+        (4000, ["stands 4,000 m outside of the area of 400 x 300 m; give position_m in"]),
+    ],
 )
 def test_a_base_station_far_outside_is_told(away_m, said, tiny, tmp_path):
     """The longer side of the area is 400 m; laws of path loss reach much farther."""
-    stations = [{"name": "near", "position_m": [200, 150]}, {"name": "far", "position_m": [400 + away_m, 100]}]
+    stations = [
+        {"name": "near", "position_m": [200, 150]},
+        {"name": "far", "position_m": [400 + away_m, 100]},
+    ]
     found = notes(tiny({"world.base_stations": stations}), tmp_path, "outside of the area")
-    assert len(found) == len(said) and all("base station far" in f and s in f for f, s in zip(found, said, strict=True))
+    assert len(found) == len(said) and all(
+        "base station far" in f and s in f for f, s in zip(found, said, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +39,11 @@ def test_a_base_station_far_outside_is_told(away_m, said, tiny, tmp_path):
     [
         (48, {}, None),
         (4, {}, "work in 10 to 16 o'clock on a workday"),
-        (8, {"home_hours": [20, 22], "work_hours": [10, 16]}, "home in 20 to 22 o'clock or work in 10 to 16"),
+        (
+            8,
+            {"home_hours": [20, 22], "work_hours": [10, 16]},
+            "home in 20 to 22 o'clock or work in 10 to 16",
+        ),
         (48, {"home_hours": [3.1, 3.4]}, "home in 3.1 to 3.4 o'clock"),
     ],
 )
@@ -37,12 +51,18 @@ def test_an_attack_that_can_name_nothing_is_told(hours, attack, said, tiny, tmp_
     """Rounds of an hour have their middles at half past, on a Monday."""
     study = tiny(
         {
-            "world.duration_s": hours * HOUR_S, "world.first_day": "2026-01-05",
+            "world.duration_s": hours * HOUR_S,
+            "world.first_day": "2026-01-05",
             "world.ues.measurement_period_s": HOUR_S,
-            "learning.round_s": HOUR_S, "learning.attacks": [DWELL | attack],
+            "learning.round_s": HOUR_S,
+            "learning.attacks": [DWELL | attack],
         }
-    )  # fmt: skip
+    )
     found = notes(study, tmp_path, "no round has its middle")
-    assert len(found) == (said is not None) and all(said in f and "attack dwell" in f for f in found)
-    wrapped = tiny({"learning.attacks": [{"kind": "re-identify", "of": DWELL | {"home_hours": [3, 4]}}]})
+    assert len(found) == (said is not None) and all(
+        said in f and "attack dwell" in f for f in found
+    )
+    wrapped = tiny(
+        {"learning.attacks": [{"kind": "re-identify", "of": DWELL | {"home_hours": [3, 4]}}]}
+    )
     assert notes(wrapped, tmp_path, "no round has its middle")

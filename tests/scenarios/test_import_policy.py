@@ -1,4 +1,5 @@
-"""A model of stable-baselines3 as a policy of scenarios: the same actions, weights alone, one line for a bad file."""
+"""A model of stable-baselines3 as a policy of scenarios: the same actions, weights alone, one line
+for a bad file."""
 
 import io
 import json
@@ -32,7 +33,9 @@ def saved(folder, algorithm="DDPG", ues=15, **policy):
     env = allocation([problem(ues=ues)])
     with torch.random.fork_rng(devices=[]):
         kind = getattr(stable_baselines3, algorithm)
-        model = kind("MlpPolicy", env, seed=1, device="cpu", policy_kwargs={"net_arch": [16, 8], **policy})
+        model = kind(
+            "MlpPolicy", env, seed=1, device="cpu", policy_kwargs={"net_arch": [16, 8], **policy}
+        )
     model.save(folder / "model.zip")
     return model, folder / "model.zip"
 
@@ -51,11 +54,15 @@ def changed(path, **entries):
 @pytest.mark.parametrize("algorithm", ["DDPG", "TD3"])
 def test_an_imported_policy_acts_as_its_model_predicts(tmp_path, algorithm, capsys, short):
     model, file = saved(tmp_path, algorithm)
-    assert main(["import-policy", "power/paper", str(file), "--out", str(tmp_path / "p"), *short]) == 0
+    assert (
+        main(["import-policy", "power/paper", str(file), "--out", str(tmp_path / "p"), *short]) == 0
+    )
     learnt = load_policy(tmp_path / "p")
     assert learnt.card.hidden == (16, 8) and learnt.card.task == "allocation"
     for seen in np.random.default_rng(0).uniform(-1, 1, (20, 17)).astype(np.float32):
-        np.testing.assert_allclose(learnt.act(seen), model.predict(seen, deterministic=True)[0], atol=1e-6)
+        np.testing.assert_allclose(
+            learnt.act(seen), model.predict(seen, deterministic=True)[0], atol=1e-6
+        )
     said = capsys.readouterr().out.splitlines()
     assert "observations are played as they are" in said[0] and len(said) == 2
 
@@ -93,16 +100,26 @@ def bomb():
         ({"policy_pth": weights(x=Evil())}, "policy.pth: not plain weights"),
         ({"policy_pth": weights(x=torch.ones(2))}, "no deterministic actor"),
         ({"data": b"[]"}, "data: no settings of a model"),
-        ({"data": json.dumps({"policy_kwargs": {"activation_fn": "Tanh"}}).encode()}, "'Tanh' is not ReLU"),
+        (
+            {"data": json.dumps({"policy_kwargs": {"activation_fn": "Tanh"}}).encode()},
+            "'Tanh' is not ReLU",
+        ),
     ],
 )
 def test_a_bad_file_is_one_line_and_nothing_is_written(tmp_path, capsys, short, entries, said):
     """Entries of the file that are others, or a model of another kind."""
     _, file = saved(tmp_path, **entries.get("model", {}))
     changed(file, **{name: data for name, data in entries.items() if name != "model"})
-    assert main(["import-policy", "power/paper", str(file), "--out", str(tmp_path / "p"), *short]) == 2
+    assert (
+        main(["import-policy", "power/paper", str(file), "--out", str(tmp_path / "p"), *short]) == 2
+    )
     line = capsys.readouterr().err
-    assert said in line and str(file) in line and line.count("\n") == 1 and not (tmp_path / "p").exists()
+    assert (
+        said in line
+        and str(file) in line
+        and line.count("\n") == 1
+        and not (tmp_path / "p").exists()
+    )
 
 
 def test_files_and_folders_that_cannot_be_used(tmp_path, capsys, short):
@@ -111,10 +128,15 @@ def test_files_and_folders_that_cannot_be_used(tmp_path, capsys, short):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "kept").write_text("x")
     for given, out, said in (
-        (tmp_path / "text.zip", "p", "no ZIP file"), (tmp_path / "none.zip", "p", "No such file"),
-        (tmp_path, "p", "is a folder"), (file, "full", "something is there"),
-    ):  # fmt: skip
-        assert main(["import-policy", "power/paper", str(given), "--out", str(tmp_path / out), *short]) == 2
+        (tmp_path / "text.zip", "p", "no ZIP file"),
+        (tmp_path / "none.zip", "p", "No such file"),
+        (tmp_path, "p", "is a folder"),
+        (file, "full", "something is there"),
+    ):
+        assert (
+            main(["import-policy", "power/paper", str(given), "--out", str(tmp_path / out), *short])
+            == 2
+        )
         line = capsys.readouterr().err
         assert said in line and line.count("\n") == 1
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["kept"]
@@ -127,19 +149,35 @@ def test_a_policy_for_a_whole_training_gets_the_reference_run(tmp_path, short):
     assert env.observation_space == spaces.Box(-1.0, 1.0, (17,), np.float32)
     model = stable_baselines3.DDPG("MlpPolicy", env, device="cpu", policy_kwargs={"net_arch": [8]})
     model.save(tmp_path / "m.zip")
-    assert main(["import-policy", "power/paper", str(tmp_path / "m.zip"), "--out", str(tmp_path / "p"), *short]) == 0
+    assert (
+        main(
+            [
+                "import-policy",
+                "power/paper",
+                str(tmp_path / "m.zip"),
+                "--out",
+                str(tmp_path / "p"),
+                *short,
+            ]
+        )
+        == 0
+    )
     learnt = load_policy(tmp_path / "p")
-    assert learnt.reference.std.shape == (4, 15) and learnt.problem().rollout(learnt.act)[-1].value > 0
+    assert (
+        learnt.reference.std.shape == (4, 15) and learnt.problem().rollout(learnt.act)[-1].value > 0
+    )
 
 
 def actor(weight):
     """An actor of two layers whose first has this weight."""
     return weights(
         **{
-            "actor.mu.0.weight": weight, "actor.mu.0.bias": torch.zeros(weight.shape[0]),
-            "actor.mu.2.weight": torch.zeros(3, weight.shape[0]), "actor.mu.2.bias": torch.zeros(3),
+            "actor.mu.0.weight": weight,
+            "actor.mu.0.bias": torch.zeros(weight.shape[0]),
+            "actor.mu.2.weight": torch.zeros(3, weight.shape[0]),
+            "actor.mu.2.bias": torch.zeros(3),
         }
-    )  # fmt: skip
+    )
 
 
 NO_NUMBERS = (
@@ -162,13 +200,18 @@ def test_weights_that_are_no_dense_numbers_are_one_line(tmp_path):
     bounded = (
         "import resource, sys, torch; from scenarios.app.cli.commands import main\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, used + 2**29)); at = sys.argv.index('--set')\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, used + 2**29)); at = "
+        "sys.argv.index('--set')\n"
         "ask, more = ['import-policy', 'power/paper'], sys.argv[at:]\n"
         "sys.exit(sum(main([*ask, f, '--out', f + '.p', *more]) for f in sys.argv[1:at]))"
     )
-    ended = subprocess.run([sys.executable, "-c", bounded, *files, *SHORT], capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", bounded, *files, *SHORT], capture_output=True, text=True
+    )
     said = ended.stderr.splitlines()
-    assert ended.returncode == 2 * len(files) and all("not plain weights" in line for line in said), ended
+    assert ended.returncode == 2 * len(files) and all(
+        "not plain weights" in line for line in said
+    ), ended
     assert len(said) == len(files) and not list(tmp_path.rglob("*.p"))
 
 
@@ -177,7 +220,8 @@ def test_weights_that_are_no_dense_numbers_are_one_line(tmp_path):
 
 @pytest.fixture(scope="module")
 def of_a_ue(tmp_path_factory):
-    """A small study, its environment, and a model that was trained there under VecNormalize; with both files."""
+    """A small study, its environment, and a model that was trained there under VecNormalize; with
+    both files."""
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     from scenarios import load
@@ -185,15 +229,19 @@ def of_a_ue(tmp_path_factory):
     from scenarios.app.training.judge import ue_power
 
     changes = {
-        "world.duration_s": 240, "train.task.tune_worlds": 1, "train.task.tune_evaluations": 96,
+        "world.duration_s": 240,
+        "train.task.tune_worlds": 1,
+        "train.task.tune_evaluations": 96,
         "train.task.train_worlds": 1,
-    }  # fmt: skip
+    }
     folder = tmp_path_factory.mktemp("ue")
     study = load("power/city", changes)
     (folder / "study.yaml").write_text(study_yaml(study))
     with torch.random.fork_rng(devices=[]):
         vec = VecNormalize(DummyVecEnv([lambda: ue_power(study)]), clip_obs=3.0)
-        model = stable_baselines3.DDPG("MlpPolicy", vec, seed=1, device="cpu", policy_kwargs={"net_arch": [16, 8]})
+        model = stable_baselines3.DDPG(
+            "MlpPolicy", vec, seed=1, device="cpu", policy_kwargs={"net_arch": [16, 8]}
+        )
         vec.reset()
         for _ in range(40):
             vec.step([vec.action_space.sample()])
@@ -207,8 +255,25 @@ def test_a_model_of_a_ue_plays_as_it_predicts(of_a_ue, tmp_path, capsys):
     from scenarios.app.training.judge import ground_of
 
     study, model, vec, folder = of_a_ue
-    words = ["import-policy", str(folder / "study.yaml"), str(folder / "model.zip"), "--passes", "2"]
-    assert main([*words, "--out", str(tmp_path / "p"), "--normalisation", str(folder / "vecnormalize.pkl")]) == 0
+    words = [
+        "import-policy",
+        str(folder / "study.yaml"),
+        str(folder / "model.zip"),
+        "--passes",
+        "2",
+    ]
+    assert (
+        main(
+            [
+                *words,
+                "--out",
+                str(tmp_path / "p"),
+                "--normalisation",
+                str(folder / "vecnormalize.pkl"),
+            ]
+        )
+        == 0
+    )
     policy, card = load_shared(tmp_path / "p")
     assert (card.passes, card.cut, card.rule) == (2, 3.0, ground_of(study).rule.law.name)
     seen = ground_of(study).trained_on.look.features.reshape(-1, 10)
@@ -225,16 +290,23 @@ def test_a_model_of_a_ue_plays_as_it_predicts(of_a_ue, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (pickle.dumps(Evil()), "no VecNormalize"), (b"", "no VecNormalize"),
+        (pickle.dumps(Evil()), "no VecNormalize"),
+        (b"", "no VecNormalize"),
         (pickle.dumps({"obs_rms": 1}), "no VecNormalize"),
         (pickle.dumps([Evil(), np.zeros(3)]), "no VecNormalize"),
     ],
-)  # fmt: skip
+)
 def test_nothing_in_statistics_is_run(of_a_ue, data, said, tmp_path, capsys):
     """`Evil` would fail the test."""
     _, _, _, folder = of_a_ue
     (tmp_path / "v.pkl").write_bytes(data)
-    words = ["import-policy", str(folder / "study.yaml"), str(folder / "model.zip"), "--out", str(tmp_path / "p")]
+    words = [
+        "import-policy",
+        str(folder / "study.yaml"),
+        str(folder / "model.zip"),
+        "--out",
+        str(tmp_path / "p"),
+    ]
     assert main([*words, "--normalisation", str(tmp_path / "v.pkl")]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert f"v.pkl: {said}" in line and not (tmp_path / "p").exists()

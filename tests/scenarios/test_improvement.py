@@ -23,8 +23,13 @@ def by_pairs(costs, others):
 def test_it_is_the_share_of_pairs():
     for _ in range(20):
         n, k, worlds = DRAW.integers(1, 6, 3)
-        costs, others = DRAW.integers(0, 4, (n, worlds)) * 1.0, DRAW.integers(0, 4, (k, worlds)) * 1.0
-        assert probability_of_improvement(costs, others)[0] == pytest.approx(by_pairs(costs.tolist(), others.tolist()))
+        costs, others = (
+            DRAW.integers(0, 4, (n, worlds)) * 1.0,
+            DRAW.integers(0, 4, (k, worlds)) * 1.0,
+        )
+        assert probability_of_improvement(costs, others)[0] == pytest.approx(
+            by_pairs(costs.tolist(), others.tolist())
+        )
 
 
 def test_who_always_wins_has_wilsons_interval_over_worlds_and_swapping_gives_the_rest():
@@ -33,7 +38,10 @@ def test_who_always_wins_has_wilsons_interval_over_worlds_and_swapping_gives_the
     low = 8 / (8 + 1.959964**2)
     assert probability_of_improvement(costs, costs + 2) == pytest.approx((1.0, low, 1.0))
     assert probability_of_improvement(costs, costs - 2) == pytest.approx((0.0, 0.0, 1 - low))
-    there, back = probability_of_improvement(costs, others), probability_of_improvement(others, costs)
+    there, back = (
+        probability_of_improvement(costs, others),
+        probability_of_improvement(others, costs),
+    )
     assert there[0] + back[0] == pytest.approx(1.0)
     assert there[1] < there[0] < there[2]
     assert there == probability_of_improvement(costs, others)

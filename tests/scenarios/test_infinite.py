@@ -1,4 +1,5 @@
-"""A null of a summary that means infinity or never counts as such over seeds; one that is missing does not."""
+"""A null of a summary that means infinity or never counts as such over seeds; one that is missing
+does not."""
 
 import numpy as np
 import pytest
@@ -68,7 +69,10 @@ def swept(tmp_path_factory):
 
 def verdict(place, folder, key, bound):
     rule = f"{{kind: at-most, key: {key}, bound: {bound}}}"
-    text = f"claims:\n- {{id: a, paper: P, where: F, says: x, scenario: {folder}.yaml, rule: {rule}}}\n"
+    text = (
+        f"claims:\n- {{id: a, paper: P, where: F, says: x, scenario: {folder}.yaml, rule: "
+        f"{rule}}}\n"
+    )
     (place / "claims.yaml").write_text(text)
     (claim,) = read_claims(place / "claims.yaml").claims
     return evaluate(claim, labelled(place / folder))
@@ -91,7 +95,9 @@ def test_a_run_that_diverges_leaves_a_claim_undecided(swept):
     (of,) = labelled(swept / "diverges").values()
     assert [run[RMSE] for run in of.values()].count(None) == 1
     found = verdict(swept, "diverges", RMSE, 14)
-    assert found.verdict == OPEN and "median between 7.3" in found.reason and "and inf" in found.reason
+    assert (
+        found.verdict == OPEN and "median between 7.3" in found.reason and "and inf" in found.reason
+    )
     assert "∞ in 1 of 5" in found.ours
     assert "∞ in 1 of 5" in "\n".join(sweep_lines([("a", run) for run in of.values()]))
     del of[next(seed for seed, run in of.items() if run[RMSE] is None)]
@@ -100,30 +106,48 @@ def test_a_run_that_diverges_leaves_a_claim_undecided(swept):
 
 
 NULLS = [  # key, other keys, and what its null is worth
-    (RMSE, {"utility.constant_rmse_db": 9.0}, np.inf), (RMSE, {"utility.constant_rmse_db": None}, np.nan),
+    (RMSE, {"utility.constant_rmse_db": 9.0}, np.inf),
+    (RMSE, {"utility.constant_rmse_db": None}, np.nan),
     ("utility.central_rmse_db", {"utility.constant_rmse_db": 9.0}, np.inf),
-    ("utility.path_loss_rmse_db", {"utility.constant_rmse_db": 9.0}, np.nan),  # several cells at unknown places
-    ("utility.useful_round", {"utility.constant_rmse_db": 9.0}, np.inf), ("utility.useful_round", {}, np.nan),
+    (
+        "utility.path_loss_rmse_db",
+        {"utility.constant_rmse_db": 9.0},
+        np.nan,
+    ),  # several cells at unknown places
+    ("utility.useful_round", {"utility.constant_rmse_db": 9.0}, np.inf),
+    ("utility.useful_round", {}, np.nan),
     ("utility.mape_percent", {RMSE: None, "utility.constant_rmse_db": 9.0}, np.inf),
     ("utility.mape_percent", {RMSE: 3.0, "utility.constant_rmse_db": 9.0}, np.nan),
-    ("utility.federated_over_central", {RMSE: 3.0, "utility.constant_rmse_db": 9.0}, np.nan),  # central has failed
+    (
+        "utility.federated_over_central",
+        {RMSE: 3.0, "utility.constant_rmse_db": 9.0},
+        np.nan,
+    ),  # central has failed
     ("metric.learner.rmse_db.last20.mean", {RMSE: None, "utility.constant_rmse_db": 9.0}, np.inf),
     ("metric.learner.rmse_db.last", {RMSE: 3.0, "utility.constant_rmse_db": 9.0}, np.nan),
-    (ERROR, {"attack.x.diverged.percent": 60.0}, np.inf), (ERROR, {"attack.x.diverged.percent": 0.0}, np.nan),
+    (ERROR, {"attack.x.diverged.percent": 60.0}, np.inf),
+    (ERROR, {"attack.x.diverged.percent": 0.0}, np.nan),
     (ERROR, {"attack.other.diverged.percent": 60.0}, np.nan),
     ("attack.x.selected_error_m.median", {"attack.x.diverged.percent": 60.0}, np.inf),
     ("attack.x.sw1_m.mean", {"attack.x.diverged.percent": 100.0}, np.inf),
-    ("attack.x.centroid_error_m.less_baseline.low", {"attack.x.diverged.percent": 60.0}, np.nan),  # of a single UE
+    (
+        "attack.x.centroid_error_m.less_baseline.low",
+        {"attack.x.diverged.percent": 60.0},
+        np.nan,
+    ),  # of a single UE
     ("attack.x.densest_located.day.median", {"attack.x.densest.count": 2}, np.inf),
     ("attack.x.home_located.day.median", {"attack.x.homes.count": 0}, np.nan),
     ("linking.x.time_to_confusion_s", {"linking.x.right.percent": 100.0}, np.inf),
     ("linking.x.time_to_confusion_s", {"linking.x.right.percent": None}, np.nan),
-    ("reached.80.time_s", {}, np.inf), ("reached.80.uploads", {}, np.inf),
-    ("privacy.all.epsilon.max", {}, np.inf), ("privacy.geo.epsilon_per_m.max", {}, np.inf),
+    ("reached.80.time_s", {}, np.inf),
+    ("reached.80.uploads", {}, np.inf),
+    ("privacy.all.epsilon.max", {}, np.inf),
+    ("privacy.geo.epsilon_per_m.max", {}, np.inf),
     ("privacy.all.with_channel.max", {"privacy.all.epsilon.max": None}, np.inf),
     ("privacy.all.with_channel.max", {"privacy.all.epsilon.max": 3.0}, np.nan),
-    ("updates.decoded.percent", {}, np.nan), ("membership.x.auc.last", {}, np.nan),
-]  # fmt: skip
+    ("updates.decoded.percent", {}, np.nan),
+    ("membership.x.auc.last", {}, np.nan),
+]
 
 
 @pytest.mark.parametrize(("key", "others", "worth"), NULLS)
@@ -139,14 +163,24 @@ def test_what_a_null_is_worth(key, others, worth):
 def test_each_declared_null_names_keys_that_are_declared():
     named = [one for one in KEYS if one.infinite not in ("", "always")]
     for one in named:
-        assert declaration(one.infinite.removeprefix("as ").replace("NAME", "x")) is not None, one.key
+        assert declaration(one.infinite.removeprefix("as ").replace("NAME", "x")) is not None, (
+            one.key
+        )
     assert len(named) > 10
 
 
 def test_an_error_that_is_infinite_is_never_found():
     stem = ERROR.removesuffix(".median")
-    less = {f"{stem}.less_baseline.{end}": value for end, value in (("mean", -90.0), ("low", -99.0), ("high", -80.0))}
-    run = {"baseline.area_centre.error_m.median": 200.0, "attack.x.diverged.percent": 60.0, ERROR: None, **less}
+    less = {
+        f"{stem}.less_baseline.{end}": value
+        for end, value in (("mean", -90.0), ("low", -99.0), ("high", -80.0))
+    }
+    run = {
+        "baseline.area_centre.error_m.median": 200.0,
+        "attack.x.diverged.percent": 60.0,
+        ERROR: None,
+        **less,
+    }
     for runs in ([run], [run, {**run, ERROR: 20.0}]):
         line = next(one for one in lines(runs) if one.key == ERROR)
         assert (line.value, line.verdict) == (np.inf, INCONCLUSIVE)

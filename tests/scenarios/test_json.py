@@ -14,7 +14,14 @@ from scenarios.app.cli.commands import main
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "terminal.md").read_text()))
-SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
+SHORT = [
+    "--set",
+    "world.duration_s=259200",
+    "--set",
+    "learning.round_s=86400",
+    "--set",
+    "learning.learner.hidden=[8]",
+]
 
 
 def events(capsys):
@@ -25,7 +32,9 @@ def events(capsys):
         raise AssertionError(f"{name} is no JSON")
 
     found = [json.loads(line, parse_constant=refuse) for line in out.splitlines()]
-    keys = {key for event in found for key in event} | {key for e in found for of in _inner(e) for key in of}
+    keys = {key for event in found for key in event} | {
+        key for e in found for of in _inner(e) for key in of
+    }
     assert keys <= DOCUMENTED, f"not in docs/terminal.md: {keys - DOCUMENTED}"
     return found
 
@@ -40,11 +49,17 @@ def test_a_run_tells_its_rounds_and_its_result(tmp_path, capsys):
     folder = tmp_path / "r"
     assert main(["run", "campus", "--out", str(folder), "--json", *SHORT]) == 0
     *rounds, result = events(capsys)
-    assert [(e["event"], e["done"], e["of"]) for e in rounds] == [("round", n, 3) for n in (1, 2, 3)]
+    assert [(e["event"], e["done"], e["of"]) for e in rounds] == [
+        ("round", n, 3) for n in (1, 2, 3)
+    ]
     assert (
-        rounds[-1]["last"] and rounds[-1]["left_s"] == 0.0 and rounds[0]["attacks"]["closed-form"]["centroid_error_m"]
+        rounds[-1]["last"]
+        and rounds[-1]["left_s"] == 0.0
+        and rounds[0]["attacks"]["closed-form"]["centroid_error_m"]
     )
-    assert result["event"] == "result" and result["kind"] == "run" and result["folder"] == str(folder)
+    assert (
+        result["event"] == "result" and result["kind"] == "run" and result["folder"] == str(folder)
+    )
     assert result["summary"] == json.loads((folder / "summary.json").read_text())
     assert Path(result["page"]).is_file() and result["seed"] == 4
     assert main(["run", "campus", "--out", str(folder), "--json", "--quiet", *SHORT]) == 0
@@ -55,13 +70,28 @@ def test_a_run_tells_its_rounds_and_its_result(tmp_path, capsys):
 
 def test_a_sweep_tells_its_runs(tmp_path, capsys):
     scenario = tmp_path / "s.yaml"
-    text = (ROOT / "scenarios" / "campus.yaml").read_text().replace("6652800", "172800").replace("604800", "86400")
+    text = (
+        (ROOT / "scenarios" / "campus.yaml")
+        .read_text()
+        .replace("6652800", "172800")
+        .replace("604800", "86400")
+    )
     scenario.write_text(f"{text}vary: {{seed: [1, 2]}}\n")
-    assert main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w"), "--json"]) == 0
+    assert (
+        main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w"), "--json"]) == 0
+    )
     *runs, result = events(capsys)
-    assert [(e["event"], e["done"], e["of"], e["seed"]) for e in runs] == [("run", 1, 2, 1), ("run", 2, 2, 2)]
-    assert result["kind"] == "sweep" and [r["summary"] for r in result["runs"]] == [e["summary"] for e in runs]
-    assert Path(result["table"]).is_file() and Path(result["runs"][0]["folder"], "summary.json").is_file()
+    assert [(e["event"], e["done"], e["of"], e["seed"]) for e in runs] == [
+        ("run", 1, 2, 1),
+        ("run", 2, 2, 2),
+    ]
+    assert result["kind"] == "sweep" and [r["summary"] for r in result["runs"]] == [
+        e["summary"] for e in runs
+    ]
+    assert (
+        Path(result["table"]).is_file()
+        and Path(result["runs"][0]["folder"], "summary.json").is_file()
+    )
     assert main(["show", str(tmp_path / "w"), "--json"]) == 0
     assert events(capsys) == [result]
 
@@ -69,13 +99,25 @@ def test_a_sweep_tells_its_runs(tmp_path, capsys):
 @pytest.mark.slow
 def test_a_replay_tells_both_runs(tmp_path, capsys):
     trace = str(ROOT / "scenarios" / "examples" / "commuter.csv.gz")
-    words = ["replay", trace, "--published", "--round", "7d", "--out", str(tmp_path / "r"), "--json", "--set"]
+    words = [
+        "replay",
+        trace,
+        "--published",
+        "--round",
+        "7d",
+        "--out",
+        str(tmp_path / "r"),
+        "--json",
+        "--set",
+    ]
     assert main([*words, "learning.attacks=[{kind: closed-form}]"]) == 0
     first, *rounds, result = events(capsys)
     assert first["event"] == "trace" and "rows used" in first["lines"][0]
     assert {e["title"] for e in rounds} == {"standardised-by-dataset", "standardised-by-public"}
     assert (
-        result["kind"] == "runs" and len(result["runs"]) == 2 and result["page"] == str(tmp_path / "r" / "report.html")
+        result["kind"] == "runs"
+        and len(result["runs"]) == 2
+        and result["page"] == str(tmp_path / "r" / "report.html")
     )
 
 
@@ -91,15 +133,21 @@ def test_a_replay_tells_both_runs(tmp_path, capsys):
 def test_an_error_is_the_last_event(words, said, capsys):
     assert main(words) == 2
     (event,) = events(capsys)
-    assert event["event"] == "error" and event["exit_code"] == 2 and said in " ".join(event["lines"])
+    assert (
+        event["event"] == "error" and event["exit_code"] == 2 and said in " ".join(event["lines"])
+    )
 
 
-@pytest.mark.parametrize("words", [["run", "campos", "--jso"], ["run", "campus", "--rep"], ["show", "r", "--js"]])
+@pytest.mark.parametrize(
+    "words", [["run", "campos", "--jso"], ["run", "campus", "--rep"], ["show", "r", "--js"]]
+)
 def test_options_are_written_in_full(words, capsys):
     # a part of --json would switch it on for results and leave errors to people
     assert main(words) == 2
     out, errors = capsys.readouterr()
-    assert out == "" and f"unrecognized arguments: {words[-1]}" in errors and errors.count("\n") == 1
+    assert (
+        out == "" and f"unrecognized arguments: {words[-1]}" in errors and errors.count("\n") == 1
+    )
 
 
 def test_an_interruption_is_an_event(monkeypatch, tmp_path, capsys):
@@ -109,11 +157,17 @@ def test_an_interruption_is_an_event(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("scenarios.app.run.simulate.LearningPlay.play", stop)
     assert main(["run", "campus", "--out", str(tmp_path / "r"), "--json"]) == 130
     assert events(capsys) == [
-        {"event": "error", "lines": ["interrupted; the same command goes on where it stopped"], "exit_code": 130}
+        {
+            "event": "error",
+            "lines": ["interrupted; the same command goes on where it stopped"],
+            "exit_code": 130,
+        }
     ]
 
 
-@pytest.mark.parametrize(("out", "said"), [("| true", ""), ("> /dev/full", "netsim: nowhere: no such folder")])
+@pytest.mark.parametrize(
+    ("out", "said"), [("| true", ""), ("> /dev/full", "netsim: nowhere: no such folder")]
+)
 def test_an_error_that_nobody_can_read_is_no_traceback(out, said):
     command = f"{sys.executable} -m scenarios.app.cli.commands show nowhere --json"
     shell = ["bash", "-c", f"{{ {command}; echo $? >&2; }} {out}"]
@@ -127,17 +181,24 @@ def test_output_that_cannot_be_written_is_one_line(words, buffered):
     command = [sys.executable, "-m", "scenarios.app.cli.commands", *words.split()]
     environment = os.environ | {"PYTHONUNBUFFERED": buffered}
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=full, stderr=subprocess.PIPE, text=True)
+        ended = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=full, stderr=subprocess.PIPE, text=True
+        )
     assert ended.returncode == 2 and ended.stderr.count("\n") == 1
-    assert ended.stderr.startswith("netsim: stdout: cannot be written (No space left on device); make room")
+    assert ended.stderr.startswith(
+        "netsim: stdout: cannot be written (No space left on device); make room"
+    )
 
 
 @pytest.mark.parametrize("stream", [">&-", "2>/dev/full"])
 def test_a_command_whose_words_nobody_hears_does_its_work(stream, tmp_path):
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
-    start = f"{sys.executable} -c 'from scenarios.app.cli.start import main; raise SystemExit(main())'"
+    start = (
+        f"{sys.executable} -c 'from scenarios.app.cli.start import main; raise SystemExit(main())'"
+    )
     command = (
-        f"{{ {start} run {tmp_path / 'tiny.yaml'} --out {tmp_path / 'r'}; echo $? > {tmp_path / 'code'}; }} {stream}"
+        f"{{ {start} run {tmp_path / 'tiny.yaml'} --out {tmp_path / 'r'}; echo $? > "
+        f"{tmp_path / 'code'}; }} {stream}"
     )
     ended = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
     assert (tmp_path / "code").read_text() == "0\n" and "Exception" not in ended.stderr, ended

@@ -1,4 +1,5 @@
-"""Runs whose uploads take their time: equal to planned ones where nothing disturbs them, and to interrupted ones."""
+"""Runs whose uploads take their time: equal to planned ones where nothing disturbs them, and to
+interrupted ones."""
 
 import itertools
 import json
@@ -37,7 +38,8 @@ def table(folder, name):
 
 
 def different(one, other):
-    """Names of tables and keys of the summary that are not the same, but for what is told of uploads that last."""
+    """Names of tables and keys of the summary that are not the same, but for what is told of
+    uploads that last."""
     names = [p.name for p in sorted(Path(one).glob("*.csv")) if p.name != "transmissions.csv"]
     tables = [n for n in names if (Path(one) / n).read_bytes() != (Path(other) / n).read_bytes()]
     first, second = (json.loads((Path(f) / "summary.json").read_text()) for f in (one, other))
@@ -67,51 +69,72 @@ def different(one, other):
     ids=["plain", "fading", "models", "handover", "noise", "eavesdropper", "deadline", "battery"],
 )
 def test_undisturbed_transmissions_are_those_that_are_planned(tiny, tmp_path, changes):
-    """Rates that are held, and nobody who disturbs: events tell what the plan tells, to the byte."""
+    """Rates that are held, and nobody who disturbs: events tell what the plan tells, to the
+    byte."""
     study = QUIET | changes
     run(tiny(study), tmp_path / "planned")
-    run(tiny(study | {"world.radio.dynamic_uplink": {"link_adaptation": "grant"}}), tmp_path / "events")
+    run(
+        tiny(study | {"world.radio.dynamic_uplink": {"link_adaptation": "grant"}}),
+        tmp_path / "events",
+    )
     assert (table(tmp_path / "events", "transmissions").fate == "arrived").sum() >= 6
     assert different(tmp_path / "planned", tmp_path / "events") == []
 
 
 def test_with_enough_updates_the_same_model_comes_of_events_and_of_a_plan(tiny, tmp_path):
-    """The plan calls the others late; as events they are stopped. Both send until then, and no longer."""
+    """The plan calls the others late; as events they are stopped. Both send until then, and no
+    longer."""
     study = QUIET | {"learning.server": {"kind": "synchronous", "merge_after_updates": 2}}
     run(tiny(study), tmp_path / "planned")
-    run(tiny(study | {"world.radio.dynamic_uplink": {"link_adaptation": "grant"}}), tmp_path / "events")
+    run(
+        tiny(study | {"world.radio.dynamic_uplink": {"link_adaptation": "grant"}}),
+        tmp_path / "events",
+    )
     uploads = table(tmp_path / "events", "transmissions")
-    assert set(uploads.fate) == {"arrived", "stopped"} and (uploads.fate == "arrived").sum() == 2 * 2
-    assert not {"estimates.csv", "metrics.csv", "final.csv"} & set(different(tmp_path / "planned", tmp_path / "events"))
+    assert (
+        set(uploads.fate) == {"arrived", "stopped"} and (uploads.fate == "arrived").sum() == 2 * 2
+    )
+    assert not {"estimates.csv", "metrics.csv", "final.csv"} & set(
+        different(tmp_path / "planned", tmp_path / "events")
+    )
     planned, events = (table(tmp_path / name, "rounds") for name in ("planned", "events"))
     pd.testing.assert_series_equal(planned.time_s, events.time_s)
     pd.testing.assert_series_equal(planned.energy_j, events.energy_j)
 
 
 def test_a_round_that_outlasts_windows_learns_from_all_of_them(tiny, tmp_path):
-    """Rounds of up to 30 s and windows of 5 s: each begins at an end of a window, when the one before is over."""
+    """Rounds of up to 30 s and windows of 5 s: each begins at an end of a window, when the one
+    before is over."""
     server = {"kind": "synchronous", "deadline_s": 30}
     run(tiny(BUSY | {"learning.server": server, "world.radio.dynamic_uplink": {}}), tmp_path)
     rounds = table(tmp_path, "rounds")
     assert 2 <= len(rounds) < 10 and (rounds.requested_s % 5 == 0).all()
     ended_s = rounds.time_s.to_numpy()[:-1]
-    assert (rounds.requested_s[1:] - ended_s).between(0, 5).all() and (rounds.time_s <= rounds.requested_s + 30).all()
+    assert (rounds.requested_s[1:] - ended_s).between(0, 5).all() and (
+        rounds.time_s <= rounds.requested_s + 30
+    ).all()
     # one measurement a UE every 5 s
-    assert list(rounds.samples.iloc[1:]) == [4 * int(d / 5) for d in rounds.requested_s.diff().iloc[1:]]
+    assert list(rounds.samples.iloc[1:]) == [
+        4 * int(d / 5) for d in rounds.requested_s.diff().iloc[1:]
+    ]
 
 
 def test_power_control_follows_ues_that_drive_while_they_send(tiny, tmp_path):
-    """Open-loop power (alpha 1) is that of the request in a plan; over the air it is the mean of what each block asks
-    for, within the cap of a UE, and what is spent is that times airtime.
+    """Open-loop power (alpha 1) is that of the request in a plan; over the air it is the mean of
+    what each block asks for, within the cap of a UE, and what is spent is that times airtime.
     """
     fast = {"kind": "random-waypoint", "speed_m_s": [20, 20]}
     law = {"kind": "fractional", "p0_dbm": -80, "alpha": 1}
     study = QUIET | {"world.ues.mobility": fast, "power": law, "world.ues.max_power_dbm": 10}
     for name, air in (("planned", None), ("held", {}), ("followed", {"block_s": 1})):
         run(tiny(study | {"world.radio.dynamic_uplink": air}), tmp_path / name)
-    planned, held, followed = (table(tmp_path / name, "links") for name in ("planned", "held", "followed"))
+    planned, held, followed = (
+        table(tmp_path / name, "links") for name in ("planned", "held", "followed")
+    )
     asked_dbm = -80 + 15 - planned.rsrp_dbm  # base stations send 15 dBm
-    np.testing.assert_allclose(planned.power_w, 1e-3 * 10 ** (np.minimum(asked_dbm, 10) / 10), rtol=1e-5)
+    np.testing.assert_allclose(
+        planned.power_w, 1e-3 * 10 ** (np.minimum(asked_dbm, 10) / 10), rtol=1e-5
+    )
     assert (held.power_w == planned.power_w).all()
     assert (abs(followed.power_w / planned.power_w - 1) > 0.1).sum() > len(planned) / 2
     assert followed.power_w.between(0, 0.01 * (1 + 1e-9)).all()
@@ -129,7 +152,13 @@ SERVERS = [
 AVAILABILITIES = [
     {"kind": "always"},
     {"kind": "battery", "capacity_j": 2, "charge_w": 0.02, "charging": None},
-    {"kind": "charging", "from_hour": 0, "from_spread_hours": 0.01, "hours": 1, "length_spread_hours": 0.5},
+    {
+        "kind": "charging",
+        "from_hour": 0,
+        "from_spread_hours": 0.01,
+        "hours": 1,
+        "length_spread_hours": 0.5,
+    },
 ]
 AIRS = [{}, {"block_s": 2.0, "retransmissions": 1}, {"link_adaptation": "grant"}]
 EVERY = list(itertools.product(range(5), range(3), range(3)))
@@ -138,7 +167,8 @@ SLOW = [pytest.param(*each, marks=pytest.mark.slow) for each in EVERY if each no
 
 
 def interrupted(study, folder, at_s):
-    """Plays a run that is interrupted at the first news after each of the times at_s; how often it was."""
+    """Plays a run that is interrupted at the first news after each of the times at_s; how often it
+    was."""
     times = 0
     for stop_s in at_s:
 
@@ -155,12 +185,25 @@ def interrupted(study, folder, at_s):
 
 
 @pytest.mark.parametrize(("scheduler", "server", "availability"), [*SOME, *SLOW])
-def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, scheduler, server, availability):
+def test_an_interrupted_run_ends_in_the_same_bytes(
+    tiny, tmp_path, table_bytes, scheduler, server, availability
+):
     air = {"scheduler": {"kind": SCHEDULERS[scheduler]}, "client_dropout_per_s": 0.005}
-    parts = {"learning.server": SERVERS[server], "learning.availability": AVAILABILITIES[availability]}
-    study = tiny(BUSY | parts | {"world.radio.dynamic_uplink": air | AIRS[(scheduler + server + availability) % 3]})
+    parts = {
+        "learning.server": SERVERS[server],
+        "learning.availability": AVAILABILITIES[availability],
+    }
+    study = tiny(
+        BUSY
+        | parts
+        | {"world.radio.dynamic_uplink": air | AIRS[(scheduler + server + availability) % 3]}
+    )
     news, stops = list[float](), (5, 20, 25, 45)
-    run(study, tmp_path / "whole", lambda progress: progress.last or news.append(progress.values["time_s"]))
+    run(
+        study,
+        tmp_path / "whole",
+        lambda progress: progress.last or news.append(progress.values["time_s"]),
+    )
     after = iter(news)
     wanted = sum(any(time_s >= stop_s for time_s in after) for stop_s in stops)
     assert interrupted(study, tmp_path / "cut", stops) >= wanted >= 1
@@ -171,7 +214,11 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, 
 def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, table_bytes):
     """Interrupted when its last round is over, more than a second after the end of the world."""
     study = tiny(
-        BUSY | {"learning.server": {"kind": "synchronous", "deadline_s": 40}, "world.radio.dynamic_uplink": {}}
+        BUSY
+        | {
+            "learning.server": {"kind": "synchronous", "deadline_s": 40},
+            "world.radio.dynamic_uplink": {},
+        }
     )
     run(study, tmp_path / "whole")
     last_s = float(table(tmp_path / "whole", "rounds").time_s.iloc[-1])
@@ -186,8 +233,14 @@ def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, tab
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.dynamic_uplink, {} for its defaults"),
-        ({"world.radio.dynamic_uplink": {"block_s": 1, "step_s": 0.3}}, "block_s 1 must be a multiple of step_s 0.3"),
+        (
+            {"learning.server": {"kind": "fedbuff"}},
+            "set world.radio.dynamic_uplink, {} for its defaults",
+        ),
+        (
+            {"world.radio.dynamic_uplink": {"block_s": 1, "step_s": 0.3}},
+            "block_s 1 must be a multiple of step_s 0.3",
+        ),
         (
             {
                 "learning.server": {"kind": "fedbuff", "buffer": 2},

@@ -23,7 +23,8 @@ class Still(Part):
 
 
 class Walk(Part):
-    """Everybody walks: a claim that is long enough to be wrapped when it is printed, since it goes on and on.
+    """Everybody walks: a claim that is long enough to be wrapped when it is printed, since it goes
+    on and on.
 
     This second paragraph is not listed.
     """
@@ -33,7 +34,8 @@ class Walk(Part):
 
     kind: Literal["walk"] = "walk"
     speed_m_s: tuple[float, float]
-    """how fast; a description that is long enough to be wrapped when it is put beside the name of its key"""
+    """how fast; a description that is long enough to be wrapped when it is put beside the name of
+    its key"""
     pause_s: float = Field(default=20.0, ge=0, lt=3600)
     """how long it rests"""
     turn: Literal["sharp", "smooth"] = "sharp"
@@ -62,7 +64,8 @@ def test_a_part_is_listed_with_all_its_keys():
     assert keys_of(Still) == [("(example)", "{kind: still}"), ("(reference)", "[camp, Sec. 2.1]")]
     assert [text for _, text in keys_of(Walk)] == [
         "a list of 2, each a number (metres per second); required\n"
-        "how fast; a description that is long enough to be wrapped when it is put beside the name of its key",
+        "how fast; a description that is long enough to be wrapped when it is put "
+        "beside the name of its key",
         "a number at least 0 and below 3600 (seconds); default 20\nhow long it rests",
         "'sharp' or 'smooth'; default sharp",
         "a whole number; default null",
@@ -131,7 +134,8 @@ class Ordered(Part):
 
 
 def test_keys_of_a_part_are_told_in_the_order_of_its_class():
-    """Whatever the order in which a process iterates over a set of texts, and in which they were given."""
+    """Whatever the order in which a process iterates over a set of texts, and in which they were
+    given."""
     told = flow(Ordered(by_db=5.0, at_s=4.0, up_m=3.0, east_m=2.0, north_m=1.0))
     assert told == "{north_m: 1, east_m: 2, up_m: 3, at_s: 4, by_db: 5}"
 
@@ -154,7 +158,10 @@ def test_a_name_that_is_no_kind_leads_to_the_nearest_one(capsys):
 
     for typed, meant in (("spam", "span"), ("clossed-form", "closed-form"), ("attak", "attack")):
         assert main(["list", typed]) == 2
-        assert f"no slot, kind, study, section or key '{typed}'; did you mean '{meant}'" in capsys.readouterr().err
+        assert (
+            f"no slot, kind, study, section or key '{typed}'; did you mean '{meant}'"
+            in capsys.readouterr().err
+        )
 
 
 def test_a_training_is_listed_with_its_command_and_where_its_keys_are(capsys):
@@ -167,13 +174,20 @@ def test_a_training_is_listed_with_its_command_and_where_its_keys_are(capsys):
         assert "netsim train power/noise" not in shown
     assert main(["list", "train"]) == 0
     shown = capsys.readouterr().out
-    assert "\n  eval_every  a whole number" in shown and "netsim list power-task, power-agent, reward" in shown
+    assert (
+        "\n  eval_every  a whole number" in shown
+        and "netsim list power-task, power-agent, reward" in shown
+    )
 
 
 def test_a_section_and_a_key_of_one_are_found(capsys):
     from scenarios.app.cli.commands import main
 
-    for name, words in (("handover", "time_to_trigger"), ("world.radio", "carrier_hz"), ("carrier_hz", "world.radio")):
+    for name, words in (
+        ("handover", "time_to_trigger"),
+        ("world.radio", "carrier_hz"),
+        ("carrier_hz", "world.radio"),
+    ):
         assert main(["list", name]) == 0
         assert words in capsys.readouterr().out
 
@@ -181,7 +195,11 @@ def test_a_section_and_a_key_of_one_are_found(capsys):
 def test_every_study_is_in_one_group_with_its_data():
     from scenarios.app.cli.ask import STUDIES
 
-    listed = [pair for group in tomllib.loads(STUDIES.read_text())["group"] for pair in group["studies"].items()]
+    listed = [
+        pair
+        for group in tomllib.loads(STUDIES.read_text())["group"]
+        for pair in group["studies"].items()
+    ]
     assert sorted(name for name, _ in listed) == sorted(bundled())
     for name, said in listed:
         data = re.findall(r"\$\{NETSIM_DATA\}/([\w./-]+)", bundled()[name].read_text())

@@ -11,10 +11,16 @@ from scenarios.app.study.load import load
 
 SPAN = {"kind": "span", "layer": 1, "rank": 16, "add": "scores", "cell_m": 50}
 BRIEF = {
-    "world.duration_s": 2 * 86_400, "world.ues.count": 6, "learning.data.hold_out": 0, "world.tick_s": 3600,
-    "learning.data.hold_out_by": "sample", "world.ues.measurement_period_s": 3600, "learning.leakage.directions": 12,
-    "world.radio.uplink": {"kind": "ideal"}, "learning.attacks": [SPAN, {"kind": "closed-form", "cloud": False}],
-}  # fmt: skip
+    "world.duration_s": 2 * 86_400,
+    "world.ues.count": 6,
+    "learning.data.hold_out": 0,
+    "world.tick_s": 3600,
+    "learning.data.hold_out_by": "sample",
+    "world.ues.measurement_period_s": 3600,
+    "learning.leakage.directions": 12,
+    "world.radio.uplink": {"kind": "ideal"},
+    "learning.attacks": [SPAN, {"kind": "closed-form", "cloud": False}],
+}
 
 
 def play(folder, **threat):
@@ -34,25 +40,54 @@ def of_sum(tmp_path_factory):
 
 def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_part(of_sum):
     folder, summary = of_sum
-    assert [row["rank"] for row in rows(folder, "listed") if row["attack"] == "span"] == list("12345678")
+    assert [row["rank"] for row in rows(folder, "listed") if row["attack"] == "span"] == list(
+        "12345678"
+    )
     ues = rows(folder, "ues")
-    true_m = np.array([[row[f"{of}_{k}_m"] or np.nan for k in "xy"] for row in ues for of in ("home", "work")], float)
-    listed_m = np.array([[row["x_m"], row["y_m"]] for row in rows(folder, "listed") if row["attack"] == "span"], float)
+    true_m = np.array(
+        [[row[f"{of}_{k}_m"] or np.nan for k in "xy"] for row in ues for of in ("home", "work")],
+        float,
+    )
+    listed_m = np.array(
+        [[row["x_m"], row["y_m"]] for row in rows(folder, "listed") if row["attack"] == "span"],
+        float,
+    )
     away_m = np.linalg.norm(listed_m[:, None] - true_m, axis=2)
     near = (away_m <= 50)[:, np.isfinite(true_m).all(axis=1)]
-    assert summary["attack.span.listed.precision.percent"] == pytest.approx(100 * near.any(axis=1).mean())
-    assert summary["attack.span.listed.coverage.percent"] == pytest.approx(100 * near.any(axis=0).mean(), rel=1e-6)
-    assert 1 < summary["baseline.uniform.listed.precision.percent"] < 3  # at most 12 discs of 0.2 % of the area
-    assert {"attack.span.listed.aside.precision.percent", "baseline.buildings.listed.precision.percent"} <= set(summary)
+    assert summary["attack.span.listed.precision.percent"] == pytest.approx(
+        100 * near.any(axis=1).mean()
+    )
+    assert summary["attack.span.listed.coverage.percent"] == pytest.approx(
+        100 * near.any(axis=0).mean(), rel=1e-6
+    )
+    assert (
+        1 < summary["baseline.uniform.listed.precision.percent"] < 3
+    )  # at most 12 discs of 0.2 % of the area
+    assert {
+        "attack.span.listed.aside.precision.percent",
+        "baseline.buildings.listed.precision.percent",
+    } <= set(summary)
     assert {(r["source"], r["attack"], r["residents"]) for r in rows(folder, "list_scores")} == {
-        *(("attack", name, who) for name in ("span", "closed-form") for who in ("participants", "aside")),
-        *((source, "", who) for source in ("uniform", "buildings") for who in ("participants", "aside")),
+        *(
+            ("attack", name, who)
+            for name in ("span", "closed-form")
+            for who in ("participants", "aside")
+        ),
+        *(
+            (source, "", who)
+            for source in ("uniform", "buildings")
+            for who in ("participants", "aside")
+        ),
     }
 
 
 @pytest.mark.parametrize(
     "threat",
-    [{"observes": "model"}, {"observes": "aggregate", "secagg_group_size": 3}, {"pseudonyms": {"kind": "per-round"}}],
+    [
+        {"observes": "model"},
+        {"observes": "aggregate", "secagg_group_size": 3},
+        {"pseudonyms": {"kind": "per-round"}},
+    ],
     ids=["model", "sums of 3", "changing names"],
 )
 def test_whatever_is_not_one_ues_has_lists(threat, tmp_path):
@@ -62,16 +97,21 @@ def test_whatever_is_not_one_ues_has_lists(threat, tmp_path):
 def test_lists_do_not_hang_on_the_rounds_that_leakage_compares(tmp_path):
     """In the first and the last round nobody sends, and the sum between them has a list."""
     quiet = {
-        "world.duration_s": 3 * 86_400, "learning.leakage.every_rounds": 3,
+        "world.duration_s": 3 * 86_400,
+        "learning.leakage.every_rounds": 3,
         "learning.threat": {"observes": "aggregate"},
-        "learning.rounds": 3, "learning.data.hold_out": 0.5, "learning.data.hold_out_by": "day",
-    }  # fmt: skip
+        "learning.rounds": 3,
+        "learning.data.hold_out": 0.5,
+        "learning.data.hold_out_by": "day",
+    }
     summary = run(load("city", BRIEF | quiet | {"seed": 2}), tmp_path / "run")
     assert [row["ues"] for row in rows(tmp_path / "run", "rounds")] == ["0", "6", "0"]
     assert "attack.span.listed.precision.percent" in summary
 
 
-def test_residents_who_do_not_take_part_change_nothing_of_the_training(of_sum, tmp_path, monkeypatch):
+def test_residents_who_do_not_take_part_change_nothing_of_the_training(
+    of_sum, tmp_path, monkeypatch
+):
     """A town that draws others, or none, plays the same rounds to the byte."""
     from netsim.mobility.base import Mobility
     from netsim.mobility.resident import Resident
@@ -80,18 +120,22 @@ def test_residents_who_do_not_take_part_change_nothing_of_the_training(of_sum, t
     summary = play(tmp_path / "run", observes="aggregate")
     assert not [key for key in summary if "aside" in key]
     for table in ("ues", "rounds", "updates", "links", "estimates", "leakage", "named", "listed"):
-        assert (tmp_path / "run" / f"{table}.csv").read_bytes() == (of_sum[0] / f"{table}.csv").read_bytes()
+        assert (tmp_path / "run" / f"{table}.csv").read_bytes() == (
+            of_sum[0] / f"{table}.csv"
+        ).read_bytes()
 
 
 def of_seeds(own, aside, uniform=10.0):
     return [
         {
-            "attack.a.listed.precision.percent": float(a), "attack.a.listed.aside.precision.percent": float(b),
-            "baseline.uniform.listed.precision.percent": uniform, "attack.a.centroid_error_m.median": 50.0,
+            "attack.a.listed.precision.percent": float(a),
+            "attack.a.listed.aside.precision.percent": float(b),
+            "baseline.uniform.listed.precision.percent": uniform,
+            "attack.a.centroid_error_m.median": 50.0,
             "baseline.area_centre.error_m.median": 40.0,
         }
         for a, b in zip(own, aside, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(
@@ -105,4 +149,6 @@ def of_seeds(own, aside, uniform=10.0):
 )
 def test_the_verdict_of_three_seeds(own, aside, uniform, verdict):
     shown = lines(of_seeds(own, aside, uniform))
-    assert [line.verdict for line in shown if line.what == "listed places that are right"] == [verdict]
+    assert [line.verdict for line in shown if line.what == "listed places that are right"] == [
+        verdict
+    ]

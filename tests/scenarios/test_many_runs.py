@@ -44,16 +44,32 @@ def opened_files(monkeypatch, work):
     return counted
 
 
-def test_of_a_run_that_is_not_drawn_only_manifest_and_summary_are_read_a_few_times(swept, monkeypatch):
+def test_of_a_run_that_is_not_drawn_only_manifest_and_summary_are_read_a_few_times(
+    swept, monkeypatch
+):
     monkeypatch.setattr(sampling, "MOST_DRAWN", 6)
     counted = opened_files(monkeypatch, lambda: report(swept))
-    tables = {folder for folder, name in counted if name.endswith((".csv", ".npz")) and folder.startswith("r")}
+    tables = {
+        folder
+        for folder, name in counted
+        if name.endswith((".csv", ".npz")) and folder.startswith("r")
+    }
     assert tables == {"r0", "r2", "r4", "r7", "r9", "r11"}
-    assert {folder for folder, name in counted if name == "study.yaml"} == {"r0", "r4", "r9"}  # of a label once
+    assert {folder for folder, name in counted if name == "study.yaml"} == {
+        "r0",
+        "r4",
+        "r9",
+    }  # of a label once
     for k in (1, 3, 5, 10):
         of = {name: n for (folder, name), n in counted.items() if folder == f"r{k}"}
         assert set(of) == set(SMALL) and sum(of.values()) <= 6
-    of = Counter({name: n for (folder, name), n in counted.items() if folder == "r0" and name.endswith(".csv")})
+    of = Counter(
+        {
+            name: n
+            for (folder, name), n in counted.items()
+            if folder == "r0" and name.endswith(".csv")
+        }
+    )
     assert max(of.values()) == 1  # every table once
     text = (swept / "report.html").read_text()
     assert "are of a sample: 6 of 12 runs, evenly spaced" in text
@@ -62,7 +78,9 @@ def test_of_a_run_that_is_not_drawn_only_manifest_and_summary_are_read_a_few_tim
 
 def test_all_runs_of_a_sweep_of_usual_size_are_drawn(swept, monkeypatch):
     counted = opened_files(monkeypatch, lambda: report(swept))
-    assert {folder for folder, name in counted if name == "leakage.csv"} == {f"r{k}" for k in range(12)}
+    assert {folder for folder, name in counted if name == "leakage.csv"} == {
+        f"r{k}" for k in range(12)
+    }
     assert "are of a sample" not in (swept / "report.html").read_text()
 
 

@@ -109,10 +109,14 @@ def world(yaml: str) -> str:
             "move: {kind: random-walk, speed_m_s: -3}",
             "world.move.speed_m_s: must be above 0 and at most 50 metres per second, got -3",
         ),
-        ("move: {kind: random-walk, speed_m_s: 1, pause_s: -1}", "world.move.pause_s: must be at least 0 seconds, got"),
+        (
+            "move: {kind: random-walk, speed_m_s: 1, pause_s: -1}",
+            "world.move.pause_s: must be at least 0 seconds, got",
+        ),
         (
             "move: {kind: random-walk, speed_m_s: fast}",
-            "world.move.speed_m_s: expected a number above 0 and at most 50 (metres per second), got 'fast'",
+            "world.move.speed_m_s: expected a number above 0 and at most 50 (metres per "
+            "second), got 'fast'",
         ),
         ("move: {kind: random-walk, speed_m_s: 3 m/s}", "got '3 m/s'"),
         ("move: {kind: random-walk, speed_m_s: '3'}", "got '3'"),
@@ -120,7 +124,8 @@ def world(yaml: str) -> str:
         ("move: {kind: random-walk, speed_m_s: true}", "got true"),
         (
             "move: {kind: random-walk}",
-            "world.move: missing key 'speed_m_s' (how fast); add `speed_m_s:` with a number above 0 and at most 50",
+            "world.move: missing key 'speed_m_s' (how fast); add `speed_m_s:` with a "
+            "number above 0 and at most 50",
         ),
         (
             "move: {kind: random-walk, speed_m_s: 1, turn: smoth}",
@@ -131,10 +136,14 @@ def world(yaml: str) -> str:
             "world.move.legs: expected a whole number at least 1, got",
         ),
         ("move: {kind: random-walk, speed_m_s: 1, legs: 1e3}", "got 1000.0"),
-        ("move: {kind: random-walk, speed_m_s: 1, legs: 0}", "world.move.legs: must be at least 1, got 0"),
+        (
+            "move: {kind: random-walk, speed_m_s: 1, legs: 0}",
+            "world.move.legs: must be at least 1, got 0",
+        ),
         (
             "move: {kind: random-walk, sped: 2, speed_m_s: 1}",
-            "world.move.sped: unknown key 'sped'; did you mean 'speed_m_s'? keys here: kind, speed_m_s",
+            "world.move.sped: unknown key 'sped'; did you mean 'speed_m_s'? keys here: "
+            "kind, speed_m_s",
         ),
         (
             "move: {kind: group, leader: {kind: random-walk, speed_m_s: 1, paus_s: 2}}",
@@ -145,36 +154,67 @@ def world(yaml: str) -> str:
             "world.move.kind: unknown kind 'random_walk'; did you mean 'random-walk'? "
             "kinds here: still, random-walk, group",
         ),
-        ("move: {kind: 3}", "world.move.kind: unknown kind 3; kinds here: still, random-walk, group"),
+        (
+            "move: {kind: 3}",
+            "world.move.kind: unknown kind 3; kinds here: still, random-walk, group",
+        ),
         ("move: {speed_m_s: 3}", "world.move: needs a 'kind'; one of still, random-walk, group"),
-        ("move: still", "world.move: expected a mapping with kind still, random-walk or group, got 'still'"),
+        (
+            "move: still",
+            "world.move: expected a mapping with kind still, random-walk or group, got 'still'",
+        ),
         ("backup: {kind: stil}", "world.backup.kind: unknown kind 'stil'; did you mean 'still'?"),
-        ("others: [{kind: still}, {kind: stil}]", "world.others[1].kind: unknown kind 'stil'; did you mean 'still'?"),
+        (
+            "others: [{kind: still}, {kind: stil}]",
+            "world.others[1].kind: unknown kind 'stil'; did you mean 'still'?",
+        ),
         ("others: {kind: still}", "got {kind: still}"),
-        ("others: [{kind: group, leader: {kind: group}}]", "world.others[0].leader.kind: unknown kind 'group'; kinds"),
+        (
+            "others: [{kind: group, leader: {kind: group}}]",
+            "world.others[0].leader.kind: unknown kind 'group'; kinds",
+        ),
         ("at_m: [1]", "world.at_m: expected a list of 2, each a number (metres), got [1]"),
         ("at_m: [1, 2, 3]", "world.at_m: must have at most 2 entries, got [1, 2, 3]"),
         ("at_m: [1, north]", "world.at_m[1]: expected a number (metres), got 'north'"),
-        ("hidden: 64", "world.hidden: expected a list of at least 1, each a whole number at least 1, got 64"),
+        (
+            "hidden: 64",
+            "world.hidden: expected a list of at least 1, each a whole number at least 1, got 64",
+        ),
         ("hidden: []", "world.hidden: must have at least 1 entries, got []"),
         ("hidden: [0]", "world.hidden[0]: must be at least 1, got 0"),
         ("weights: {a: x}", "world.weights.a: expected a number, got 'x'"),
         ("log: off", "world.log: expected true or false, got 'off'"),
-        ("layers: [{kind: layer, name: a b}]", "world.layers[0].name: must match ^[A-Za-z0-9_-]+$, got 'a b'"),
-        ("layers: [{kind: layer, gain_db: x}]", "world.layers[0].gain_db: expected a number (dB), got 'x'"),
+        (
+            "layers: [{kind: layer, name: a b}]",
+            "world.layers[0].name: must match ^[A-Za-z0-9_-]+$, got 'a b'",
+        ),
+        (
+            "layers: [{kind: layer, gain_db: x}]",
+            "world.layers[0].gain_db: expected a number (dB), got 'x'",
+        ),
         (
             "move: {kind: group, leader: {kind: still}, spread_m: -1}",
             "world.move.spread_m: must be above 0 metres, got",
         ),
         (
             "move: {kind: group, leader: {kind: still}, spread_m: wide}",
-            "world.move.spread_m: expected a number above 0 or a list of 2, each a number (metres), got 'wide'",
+            "world.move.spread_m: expected a number above 0 or a list of 2, each a "
+            "number (metres), got 'wide'",
         ),
-        ("move: {kind: group, leader: {kind: still}, spread_m: [1, x]}", "world.move.spread_m[1]: expected a number"),
+        (
+            "move: {kind: group, leader: {kind: still}, spread_m: [1, x]}",
+            "world.move.spread_m[1]: expected a number",
+        ),
         ("move: {kind: group, leader: {kind: still}, cells: al}", "got 'al'; did you mean 'all'?"),
         ("either: {kind: stil}", "world.either.kind: unknown kind 'stil'; did you mean 'still'?"),
-        ("either: {kind: random-walk, speed_m_s: 0}", "world.either.speed_m_s: must be above 0 and at most 50"),
-        ("either: 3", "world.either: expected a mapping with kind still, random-walk or group or 'none', got"),
+        (
+            "either: {kind: random-walk, speed_m_s: 0}",
+            "world.either.speed_m_s: must be above 0 and at most 50",
+        ),
+        (
+            "either: 3",
+            "world.either: expected a mapping with kind still, random-walk or group or 'none', got",
+        ),
         ("'a.b': 3", "world.'a.b': unknown key 'a.b'; keys here: duration_s"),
         ("'a\\nb': 3", "unknown key"),
         (f"log: {'x' * 500}", "..."),
@@ -190,7 +230,13 @@ def test_a_mistake_is_one_line_with_place_value_and_remedy(yaml, said):
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        ("seed: 1\n", ["study.yaml:1: top level: missing key 'title' (what it is about); add `title:` with text"]),
+        (
+            "seed: 1\n",
+            [
+                "study.yaml:1: top level: missing key 'title' (what it is about); add "
+                "`title:` with text"
+            ],
+        ),
         ("title: 3\n", ["study.yaml:1: title: expected text, got 3"]),
         ("title: ''\n", ["study.yaml:1: title: must have at least 1 characters, got ''"]),
         ("title: x\nseed: 13\n", ["study.yaml:2: seed: seed 13 brings bad luck; take 14"]),
@@ -198,12 +244,15 @@ def test_a_mistake_is_one_line_with_place_value_and_remedy(yaml, said):
             "title: x\nworld:\n  duration_s: 1\n  at_m: [6,\n         6]\n",
             ["study.yaml:5: world.at_m[1]: nobody may stand at 6; take 7"],
         ),
-        ("title: one\nseed: 1\n", ["study.yaml:1: top level: title and seed say the same; change one"]),
+        (
+            "title: one\nseed: 1\n",
+            ["study.yaml:1: top level: title and seed say the same; change one"],
+        ),
         (
             "title: x\nworld: 3\n",
             [
-                "study.yaml:2: world: expected a mapping of duration_s, at_m, move, backup, others, hidden, "
-                "weights, layers, either, log, got 3"
+                "study.yaml:2: world: expected a mapping of duration_s, at_m, move, backup, "
+                "others, hidden, weights, layers, either, log, got 3"
             ],
         ),
     ],
@@ -213,7 +262,10 @@ def test_mistakes_at_the_top(text, lines):
 
 
 def test_all_mistakes_are_told_in_the_order_of_the_file():
-    text = "sed: 3\nworld:\n  log: 1\n  move:\n    kind: random-walk\n    speed_m_s: 99\n  duration_s: 0\n"
+    text = (
+        "sed: 3\nworld:\n  log: 1\n  move:\n    kind: random-walk\n    speed_m_s: 99\n  "
+        "duration_s: 0\n"
+    )
     lines = complaints(f"{text}title: []\n")
     assert [int(line.split(":")[1]) for line in lines] == [1, 3, 6, 7, 8]
     assert "did you mean 'seed'?" in lines[0]
@@ -228,11 +280,30 @@ def test_the_nearest_word_is_offered():
     assert nearest("qqq", ["hidden"]) == ""
 
 
-KEYS = ["title", "world", "move", "kind", "still", "group", "leader", "duration_s", "hidden", "either", "cells"]
-LEAVES = st.none() | st.booleans() | st.integers(-3, 10**30) | st.floats(allow_nan=False, allow_infinity=False)
+KEYS = [
+    "title",
+    "world",
+    "move",
+    "kind",
+    "still",
+    "group",
+    "leader",
+    "duration_s",
+    "hidden",
+    "either",
+    "cells",
+]
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 DATA = st.recursive(
     LEAVES | st.sampled_from(KEYS) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6)
+    ),
     max_leaves=12,
 )
 

@@ -1,4 +1,5 @@
-"""Shares of homes and workplaces that attacks name, beside chance: in the summary, the terminal and the page."""
+"""Shares of homes and workplaces that attacks name, beside chance: in the summary, the terminal and
+the page."""
 
 import csv
 import json
@@ -25,13 +26,19 @@ from scenarios.app.results.table import lines
 HOMES = [[100, 100], [1000, 700], [300, 800], [1100, 100]]
 WORKS = [[600, 400], [150, 700], [900, 300], [500, 850]]
 COMMUTERS = {
-    "world.duration_s": 5 * 86_400, "world.tick_s": 1200, "world.ues.measurement_period_s": None, "world.ues.count": 4,
+    "world.duration_s": 5 * 86_400,
+    "world.tick_s": 1200,
+    "world.ues.measurement_period_s": None,
+    "world.ues.count": 4,
     "world.ues.mobility": {"kind": "commuter", "home_m": HOMES, "work_m": WORKS},
-    "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 43_200,
-    "learning.data": {"kind": "measured", "cell": "all"}, "learning.learner.activation": "relu",
+    "world.city.width_m": 1200,
+    "world.city.height_m": 900,
+    "learning.round_s": 43_200,
+    "learning.data": {"kind": "measured", "cell": "all"},
+    "learning.learner.activation": "relu",
     "learning.attacks": [{"kind": "closed-form", "name": "informed"}, {"kind": "closed-form"}],
     "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
-}  # fmt: skip
+}
 
 
 def informed(self, view, facts, state, rng):
@@ -42,18 +49,28 @@ def informed(self, view, facts, state, rng):
     ue, model, x, y, weight = zip(*rows, strict=True) if rows else ([],) * 5
     whole = np.zeros(n, dtype=np.int64)
     return Estimates(
-        np.array(ue, dtype=np.int64), np.array(model, dtype=np.int64), ["answer"] * n,
-        np.array([x, y], dtype=float).T.reshape(-1, 2), np.array(weight, dtype=float), np.full(n, np.nan),
-        whole, whole, ["ok"] * n,
-    ), state  # fmt: skip
+        np.array(ue, dtype=np.int64),
+        np.array(model, dtype=np.int64),
+        ["answer"] * n,
+        np.array([x, y], dtype=float).T.reshape(-1, 2),
+        np.array(weight, dtype=float),
+        np.full(n, np.nan),
+        whole,
+        whole,
+        ["ok"] * n,
+    ), state
 
 
 def known(number, ue):
-    """UE 0: home and work from the first round on. 1: home from round 4 on. 2: work. 3: home, and from round 5 not."""
+    """UE 0: home and work from the first round on. 1: home from round 4 on. 2: work. 3: home, and
+    from round 5 not."""
     home, work, wrong = (*HOMES[ue], 2.0), (*WORKS[ue], 1.0), (600.0, 10.0, 3.0)
     return {
-        0: [home, work], 1: [home] if number >= 4 else [wrong], 2: [work], 3: [home] if number < 5 else [wrong],
-    }[ue]  # fmt: skip
+        0: [home, work],
+        1: [home] if number >= 4 else [wrong],
+        2: [work],
+        3: [home] if number < 5 else [wrong],
+    }[ue]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +78,11 @@ def folder(tiny, tmp_path_factory):
     """Four commuters, ten rounds of half a day, and an attack whose answers are known."""
     out, run_closed_form = tmp_path_factory.mktemp("named") / "r", ClosedForm.run
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ClosedForm, "run", lambda self, *args: (informed if self.name else run_closed_form)(self, *args))
+        patch.setattr(
+            ClosedForm,
+            "run",
+            lambda self, *args: (informed if self.name else run_closed_form)(self, *args),
+        )
         run(tiny(COMMUTERS), out)
     return out
 
@@ -77,28 +98,45 @@ def summary(folder):
 
 
 def test_shares_at_the_end_by_hand(summary):
-    found = {key: summary[f"attack.informed.{key}_located.percent"] for key in ("home", "work", "both")}
+    found = {
+        key: summary[f"attack.informed.{key}_located.percent"] for key in ("home", "work", "both")
+    }
     assert found == {"home": 50, "work": 50, "both": 25}
     assert summary["attack.informed.home_located.ever.percent"] == 75  # UE 3 was named, and no more
-    assert [summary[f"attack.informed.{who}.count"] for who in ("homes", "workplaces", "commuters")] == [4, 4, 4]
+    assert [
+        summary[f"attack.informed.{who}.count"] for who in ("homes", "workplaces", "commuters")
+    ] == [4, 4, 4]
 
 
 def test_since_which_round_home_stays_named(summary):
     """Of 1, 4, never, never fewer than half are known to the median; of 1, 4 it is 2.5."""
     assert summary["attack.informed.home_located.day.median"] is None
-    rows = {k: np.array([float(r[k]) for r in read_rows()]) for k in ("ue", "round", "home_named_m", "densest_named_m")}
-    truth = Truth(np.array([0.0, 1.0]), np.stack([HOMES[:2], WORKS[:2]], axis=1).astype(float), 100.0)
+    rows = {
+        k: np.array([float(r[k]) for r in read_rows()])
+        for k in ("ue", "round", "home_named_m", "densest_named_m")
+    }
+    truth = Truth(
+        np.array([0.0, 1.0]), np.stack([HOMES[:2], WORKS[:2]], axis=1).astype(float), 100.0
+    )
     table = {name: np.zeros(0) for name in ("ue", "rank", "x_m", "y_m", "place")}
     ends = {number: number * 43_200.0 for number in range(1, 7)}
     found = measured(named_rows(rows, table, truth, np.array([0.0, 1.0]), ends), "a")
-    assert found["attack.a.home_located.day.median"] == 1.5  # of rounds 1 and 4: the latter ends the second day
+    assert (
+        found["attack.a.home_located.day.median"] == 1.5
+    )  # of rounds 1 and 4: the latter ends the second day
 
 
 def read_rows():
-    """UE 0 always near; UE 1 near, far, nothing, and near from round 4 on; round 5 has no row of it."""
+    """UE 0 always near; UE 1 near, far, nothing, and near from round 4 on; round 5 has no row of
+    it."""
     far = {(1, 2): "5000", (1, 3): "nan"}
     return [
-        {"ue": ue, "round": number, "home_named_m": far.get((ue, number), "10"), "densest_named_m": "nan"}
+        {
+            "ue": ue,
+            "round": number,
+            "home_named_m": far.get((ue, number), "10"),
+            "densest_named_m": "nan",
+        }
         for number in range(1, 7)
         for ue in (0, 1)
         if (ue, number) != (1, 5)
@@ -114,9 +152,13 @@ def test_shuffled_by_hand(folder, summary):
     assert [len(named[ue]) for ue in range(4)] == [2, 1, 1, 1]
     hits = [
         any(np.hypot(x - HOMES[i][0], y - HOMES[i][1]) <= 100 for x, y in named[j])
-        for i in range(4) for j in range(4) if i != j
-    ]  # fmt: skip
-    assert summary["attack.informed.home_located.shuffled.percent"] == pytest.approx(100 * np.mean(hits))
+        for i in range(4)
+        for j in range(4)
+        if i != j
+    ]
+    assert summary["attack.informed.home_located.shuffled.percent"] == pytest.approx(
+        100 * np.mean(hits)
+    )
 
 
 def test_another_ues_places_that_fit_are_counted():
@@ -125,27 +167,42 @@ def test_another_ues_places_that_fit_are_counted():
     truth = Truth(np.arange(3.0), np.stack([home, nowhere], axis=1), 10.0)
     named = {"ue": [1.0], "rank": [1.0], "x_m": [52.0], "y_m": [50.0], "place": [""]}
     named = {name: np.array(column) for name, column in named.items()}
-    rows = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([np.nan, 2.0, np.nan])}
+    rows = {
+        "ue": np.arange(3.0),
+        "round": np.ones(3),
+        "home_named_m": np.array([np.nan, 2.0, np.nan]),
+    }
     rows |= {"densest_named_m": np.full(3, np.nan)}
     found = measured(named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}), "a")
     assert found["attack.a.home_located.percent"] == pytest.approx(100 / 3)
-    # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it), UE 1 by none
+    # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it),
+    # UE 1 by none
     assert found["attack.a.home_located.shuffled.percent"] == pytest.approx(100 * 2 / 9)
-    assert np.isnan(found["attack.a.work_located.percent"]) and found["attack.a.workplaces.count"] == 0
-    assert found["attack.a.homes.count"] == 3 and np.isnan(found["attack.a.work_located.shuffled.percent"])
+    assert (
+        np.isnan(found["attack.a.work_located.percent"]) and found["attack.a.workplaces.count"] == 0
+    )
+    assert found["attack.a.homes.count"] == 3 and np.isnan(
+        found["attack.a.work_located.shuffled.percent"]
+    )
 
 
 def test_others_density_finds_a_shared_workplace():
     """Everybody works at one place: the others' density shows it, and not where anybody lives."""
     home = np.array([[100.0, 100.0], [1900.0, 100.0], [100.0, 1400.0], [1900.0, 1400.0]])
     work = np.array([[1000.0, 700.0]] * 4)
-    ue, points = np.repeat(np.arange(4.0), 3), np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)])
+    ue, points = (
+        np.repeat(np.arange(4.0), 3),
+        np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)]),
+    )
     truth = Truth(np.arange(4.0), np.stack([home, work], axis=1), 100.0)
     found = measured(chance_rows(truth, Area(0, 0, 2000, 1500), ue, points, 75.0))
     others = [f"baseline.others.{place}_located.percent" for place in ("home", "work", "both")]
     assert [found[key] for key in others] == [0, 100, 0]
     alone = measured(chance_rows(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0))
-    assert np.isnan([alone[key] for key in others]).all() and 0 < alone["baseline.uniform.home_located.percent"] < 3
+    assert (
+        np.isnan([alone[key] for key in others]).all()
+        and 0 < alone["baseline.uniform.home_located.percent"] < 3
+    )
 
 
 def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path):
@@ -156,20 +213,33 @@ def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path
 
 def test_runs_without_homes_name_nothing(tiny_run):
     found = json.loads((tiny_run / "summary.json").read_text())
-    assert not [key for key in found if "_located.percent" in key or key.startswith("baseline.uniform.")]
+    assert not [
+        key for key in found if "_located.percent" in key or key.startswith("baseline.uniform.")
+    ]
     assert not (tiny_run / "named.csv").exists()
     assert not any("within" in line.what for line in lines([found]))
 
 
 def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
-    """No centroid error, no distance of estimates; and the baselines are those of the first attack that has some."""
+    """No centroid error, no distance of estimates; and the baselines are those of the first attack
+    that has some."""
     assert summary["attack.informed.centroid_error_m.median"] is None
-    assert summary["baseline.random_guess.sw1_m.q05"] > 0 and summary["baseline.true_centroids.sw1_m.mean"] > 0
+    assert (
+        summary["baseline.random_guess.sw1_m.q05"] > 0
+        and summary["baseline.true_centroids.sw1_m.mean"] > 0
+    )
     of = {line.what: line for line in lines([summary])}
     assert of["centroid error"].attack == "closed-form"
     homes = of["homes within 100 m"]
-    assert (homes.result, homes.attack, homes.told) == ("3/4 [30.1, 95.4 %]", "closed-form", "found (few)")
-    assert replace(homes, hits=9, n=12).told == "found" and replace(homes, verdict="at chance").told == "at chance"
+    assert (homes.result, homes.attack, homes.told) == (
+        "3/4 [30.1, 95.4 %]",
+        "closed-form",
+        "found (few)",
+    )
+    assert (
+        replace(homes, hits=9, n=12).told == "found"
+        and replace(homes, verdict="at chance").told == "at chance"
+    )
 
 
 # -- pages
@@ -182,17 +252,29 @@ def drawn(folder):
 
 def test_shares_over_time_end_where_the_summary_does(drawn, summary):
     """And begin where the answers did: UE 1 comes, UE 3 goes."""
-    lines = [t for t in drawn["named"].figure["data"] if t["name"] == "informed" and t["yaxis"] != "y4"]
-    assert [len(t["y"]) for t in lines] == [10, 10, 10] and {t["yaxis"] for t in lines} == {"y", "y2", "y3"}
+    lines = [
+        t for t in drawn["named"].figure["data"] if t["name"] == "informed" and t["yaxis"] != "y4"
+    ]
+    assert [len(t["y"]) for t in lines] == [10, 10, 10] and {t["yaxis"] for t in lines} == {
+        "y",
+        "y2",
+        "y3",
+    }
     home, work, both = (t["y"] for t in lines)
     assert home == [50, 50, 50, 75, *[50] * 6] and work == [50] * 10 and both == [25] * 10
-    ends = {t["name"]: t["y"][0] for t in drawn["named"].figure["data"] if t["yaxis"] == "y" and len(t["y"]) == 2}
+    ends = {
+        t["name"]: t["y"][0]
+        for t in drawn["named"].figure["data"]
+        if t["yaxis"] == "y" and len(t["y"]) == 2
+    }
     assert ends == pytest.approx(
         {
             "chance: two random places": summary["baseline.uniform.home_located.percent"],
             "chance: others' density": summary["baseline.others.home_located.percent"],
             **{
-                f"{name}: with another UE's places": summary[f"attack.{name}.home_located.shuffled.percent"]
+                f"{name}: with another UE's places": summary[
+                    f"attack.{name}.home_located.shuffled.percent"
+                ]
                 for name in ("informed", "closed-form")
             },
         },
@@ -203,13 +285,19 @@ def test_shares_over_time_end_where_the_summary_does(drawn, summary):
 def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     page = single(load(folder))
     assert all(
-        f"{line.title}</td><td" in page and f">{line.hits}/{line.n} " in page for line in lines([summary]) if line.n
+        f"{line.title}</td><td" in page and f">{line.hits}/{line.n} " in page
+        for line in lines([summary])
+        if line.n
     )
     assert "two highest density peaks of the true positions" in page.replace("\n", " ")
     several = member("x", load(folder))
     times, share = several.trends["informed", BOTH.law]
     assert share[-1] == summary["attack.informed.both_located.percent"] and len(times) == 10
-    titles = [a["text"] for p in attack_panels([several], "informed") for a in p.figure["layout"]["annotations"]]
+    titles = [
+        a["text"]
+        for p in attack_panels([several], "informed")
+        for a in p.figure["layout"]["annotations"]
+    ]
     assert "<b>Homes</b>" in titles and "<b>Both home and workplace</b>" in titles
     tables = figures_table({several.label: [several.summary]})
     assert "both_located.percent" in tables and "baseline.others.home_located.percent" in tables

@@ -18,7 +18,11 @@ def here(tmp_path, monkeypatch):
 def test_it_is_valid_as_it_is_and_with_the_defense(here, capsys):
     assert main(["new", "mine"]) == 0
     said = capsys.readouterr().out
-    assert "netsim validate mine.yaml" in said and "netsim run mine.yaml" in said and "netsim list" in said
+    assert (
+        "netsim validate mine.yaml" in said
+        and "netsim run mine.yaml" in said
+        and "netsim list" in said
+    )
     assert main(["validate", "mine.yaml"]) == 0
     text = Path("mine.yaml").read_text()
     study = load("mine.yaml")
@@ -35,8 +39,13 @@ def test_it_is_valid_as_it_is_and_with_the_defense(here, capsys):
 def test_a_copy_is_the_same_study(name, here, capsys):
     assert main(["new", "mine", "--from", name]) == 0
     assert load("mine.yaml") == load(name)
-    before, after = bundled()[name].read_text().splitlines(), Path("mine.yaml").read_text().splitlines()
-    assert len(before) == len(after) and [a.count("#") for a in before] == [a.count("#") for a in after]
+    before, after = (
+        bundled()[name].read_text().splitlines(),
+        Path("mine.yaml").read_text().splitlines(),
+    )
+    assert len(before) == len(after) and [a.count("#") for a in before] == [
+        a.count("#") for a in after
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +71,9 @@ def test_nothing_is_written_over(words, said, here, capsys):
     assert main(words) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
-    assert [p.name for p in here.iterdir()] == ["mine.yaml"] and Path("mine.yaml").read_text() == "title: kept\n"
+    assert [p.name for p in here.iterdir()] == ["mine.yaml"] and Path(
+        "mine.yaml"
+    ).read_text() == "title: kept\n"
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""Notices of one run are the same in `validate`, on the terminal, on the page and in JSON, in one order."""
+"""Notices of one run are the same in `validate`, on the terminal, on the page and in JSON, in one
+order."""
 
 import html
 import json
@@ -20,7 +21,11 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("notices")
     city = {"kind": "open-field", "width_m": 5, "height_m": 300}
     noise = [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 1.0}]
-    study = {**TINY, "world": {**TINY["world"], "city": city}, "learning": {**TINY["learning"], "defenses": noise}}
+    study = {
+        **TINY,
+        "world": {**TINY["world"], "city": city},
+        "learning": {**TINY["learning"], "defenses": noise},
+    }
     (place / "s.yaml").write_text(json.dumps(study))
     assert main(["run", str(place / "s.yaml"), "--out", str(place / "r"), "--quiet"]) == 0
     return place / "r"
@@ -41,12 +46,21 @@ def test_the_same_notices_everywhere(folder, capsys):
     told = json.loads(capsys.readouterr().out)
     assert [Notice(**each) for each in told["notices"]] == every
     for severity in ("doubt", "void"):
-        assert told["summary"][f"notices.{severity}"] == sum(each.severity == severity for each in every)
+        assert told["summary"][f"notices.{severity}"] == sum(
+            each.severity == severity for each in every
+        )
 
 
 def test_void_comes_first_and_a_severity_keeps_its_order():
     made = [Notice(f"k{k}", SEVERITIES[2 - k % 3], "s") for k in range(6)]
-    assert [each.key for each in by_severity([*made, made[0]])] == ["k2", "k5", "k1", "k4", "k0", "k3"]
+    assert [each.key for each in by_severity([*made, made[0]])] == [
+        "k2",
+        "k5",
+        "k1",
+        "k4",
+        "k0",
+        "k3",
+    ]
     assert Notice("k", "note", "it is", "mend it").line == "it is; mend it"
 
 

@@ -1,4 +1,5 @@
-"""Rounds with hardly any data, places that never change, overflowing updates: defined, recorded, no crash."""
+"""Rounds with hardly any data, places that never change, overflowing updates: defined, recorded, no
+crash."""
 
 import re
 
@@ -10,8 +11,15 @@ from netsim.errors import BadInput
 from scenarios import run
 from scenarios.app.results.folder import read_table
 
-CLUSTERED = [{"kind": "diverse-batch", "eps_m": 1.0}, {"kind": "farthest-batch", "eps_m": 1.0, "num": 3}]
-ATTACKS = [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 5}, {"kind": "neuron-votes"}]
+CLUSTERED = [
+    {"kind": "diverse-batch", "eps_m": 1.0},
+    {"kind": "farthest-batch", "eps_m": 1.0, "num": 3},
+]
+ATTACKS = [
+    {"kind": "closed-form"},
+    {"kind": "dlg", "starts": 2, "iterations": 5},
+    {"kind": "neuron-votes"},
+]
 
 WILD = {  # overflows on the device
     "learning.learner.learning_rate": 10.0,
@@ -28,15 +36,24 @@ def played(tiny, folder, **changes):
 @pytest.mark.parametrize("step", CLUSTERED, ids=lambda s: s["kind"])
 @pytest.mark.parametrize("measurements", [1, 3])
 def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny, tmp_path):
-    """A walker's points lie further apart than a metre: the fallback is one of them, and the record says so."""
+    """A walker's points lie further apart than a metre: the fallback is one of them, and the record
+    says so."""
     round_s = {1: 60.0, 3: 20.0}[measurements]
     changes = {
-        "world.ues.measurement_period_s": round_s, "learning.curation": [step], "learning.data.kind": "measured",
-        "learning.data.hold_out": 0.0, "learning.data.cell": "all", "world.radio.path_loss": {"kind": "free-space"},
-    }  # fmt: skip
+        "world.ues.measurement_period_s": round_s,
+        "learning.curation": [step],
+        "learning.data.kind": "measured",
+        "learning.data.hold_out": 0.0,
+        "learning.data.cell": "all",
+        "world.radio.path_loss": {"kind": "free-space"},
+    }
     summary, tables = played(tiny, tmp_path / "r", **changes)
     curated = tables("curation")
-    assert summary["rounds.played"] == 2 and curated["fallback"].all() and (curated["after"] == 1).all()
+    assert (
+        summary["rounds.played"] == 2
+        and curated["fallback"].all()
+        and (curated["after"] == 1).all()
+    )
     assert (curated["clusters"] == 0).all() and np.isfinite(tables("estimates")["x_m"]).any()
     told = by_key(of_run(tmp_path / "r"))["curation-without-cluster"]
     assert f"curation {step['kind']} never found a cluster" in told and "eps_m" in told
@@ -44,7 +61,10 @@ def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny
 
 @pytest.mark.parametrize("step", [*CLUSTERED, {"kind": "gan", "steps": 5}], ids=lambda s: s["kind"])
 def test_points_that_are_all_the_same(step, tiny, tmp_path):
-    static = {"world.ues.mobility": {"kind": "static"}, "learning.data": {"kind": "measured", "hold_out": 0.0}}
+    static = {
+        "world.ues.mobility": {"kind": "static"},
+        "learning.data": {"kind": "measured", "hold_out": 0.0},
+    }
     summary, tables = played(tiny, tmp_path / "r", **static, **{"learning.curation": [step]})
     assert not tables("curation")["fallback"].any()
     mine = tables("leakage")["attack"] == "closed-form"
@@ -65,10 +85,16 @@ def test_updates_that_overflow_are_zero_and_said_so(tiny, tmp_path):
     assert "updates-overflowed" in by_key(of_run(tmp_path / "r"))
     said = tables("estimates")
     for attack in ("closed-form", "dlg"):
-        assert set(said["status"][(said["attack"] == attack) & (said["quantity"] == "centroid")]) == {"no gradient"}
+        assert set(
+            said["status"][(said["attack"] == attack) & (said["quantity"] == "centroid")]
+        ) == {"no gradient"}
     assert summary["attack.closed-form.diverged.percent"] == 100.0
     assert summary["attack.closed-form.failed.percent"] == 100.0
-    for key in ("sw1_m.mean", "sqrt_sw1.mean", "centroid_error_m.median"):  # no distance is made up, no figure is 0
+    for key in (
+        "sw1_m.mean",
+        "sqrt_sw1.mean",
+        "centroid_error_m.median",
+    ):  # no distance is made up, no figure is 0
         assert summary[f"attack.closed-form.{key}"] is None, key
 
 
@@ -108,8 +134,18 @@ def test_values_beyond_all_sense_are_refused(slot, part, key, value, tiny):
     [
         {"learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 1e-9}]},
         {"learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 1e9}]},
-        {"learning.defenses": [{"kind": "clip", "norm": 1e-12}, {"kind": "gaussian", "noise_multiplier": 1e-300}]},
-        {"learning.defenses": [{"kind": "clip", "norm": 1e12}, {"kind": "gaussian", "noise_multiplier": 1e9}]},
+        {
+            "learning.defenses": [
+                {"kind": "clip", "norm": 1e-12},
+                {"kind": "gaussian", "noise_multiplier": 1e-300},
+            ]
+        },
+        {
+            "learning.defenses": [
+                {"kind": "clip", "norm": 1e12},
+                {"kind": "gaussian", "noise_multiplier": 1e9},
+            ]
+        },
     ],
 )
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -118,7 +154,8 @@ def test_the_ends_of_the_bounds_run_without_a_warning(changes, tiny, tmp_path):
 
 
 def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny_run):
-    """3.06e-13 m is a rounding error that differs between machines: terminal, progress, table and page say 0.000 m."""
+    """3.06e-13 m is a rounding error that differs between machines: terminal, progress, table and
+    page say 0.000 m."""
     from dataclasses import replace
 
     from screens import sweep_lines
@@ -138,18 +175,34 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny_run):
 
     found = load(tiny_run)
     lengths = {k for k in found.summary if (d := keys.declaration(k)) is not None and d.unit == "m"}
-    summary = {k: 3.06e-13 if k in lengths and v is not None else v for k, v in found.summary.items()}
+    summary = {
+        k: 3.06e-13 if k in lengths and v is not None else v for k, v in found.summary.items()
+    }
     rows = found.tables["leakage"]
-    zero = {name: np.where(np.isfinite(v), 3.06e-13, v) for name, v in rows.items() if name.endswith("_m")}
+    zero = {
+        name: np.where(np.isfinite(v), 3.06e-13, v)
+        for name, v in rows.items()
+        if name.endswith("_m")
+    }
     page = single(replace(found, summary=summary, tables=found.tables | {"leakage": rows | zero}))
-    event = {"event": "run", "title": "t", "done": 1, "of": 1, "label": "", "seed": 0, "summary": summary}
+    event = {
+        "event": "run",
+        "title": "t",
+        "done": 1,
+        "of": 1,
+        "label": "",
+        "seed": 0,
+        "summary": summary,
+    }
     said = [
         *every_figure(summary),
         *table_lines(figures("Results", lines([summary]))),
         *sweep_lines([("a", summary)]),
         *rows_of(event).values(),
     ]
-    said += [value_text(summary[k], "m") for k in lengths] + [cell_text([summary], k) for k in lengths]
+    said += [value_text(summary[k], "m") for k in lengths] + [
+        cell_text([summary], k) for k in lengths
+    ]
     said += [visible(text) for text in (page, figures_table({"a": [summary]}))]
     assert len(lengths) > 10 and sum("0.000" in text for text in said) > len(lengths)
     assert not [text for text in said if "3.06e-13" in text or "0.000 %" in text]

@@ -39,7 +39,9 @@ def test_the_server_asks_a_share_of_the_ues(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("decoding", ["noisy", "error-free"])
-def test_an_eavesdropper_beside_a_ue_hears_it_better_than_the_base_station(decoding, tiny, tmp_path):
+def test_an_eavesdropper_beside_a_ue_hears_it_better_than_the_base_station(
+    decoding, tiny, tmp_path
+):
     static = {"kind": "static", "positions_m": [[50.0, 50.0], [900.0, 700.0]]}
     changes = {
         "world.city": {"kind": "open-field", "width_m": 1000, "height_m": 800},
@@ -53,9 +55,14 @@ def test_an_eavesdropper_beside_a_ue_hears_it_better_than_the_base_station(decod
     near, far = (tables("eavesdropper")["ue"] == k for k in (0, 1))
     there, here = tables("links")["sinr_db"], tables("eavesdropper")["sinr_db"]
     assert (here[near] > there[tables("links")["ue"] == 0]).all() and (here[far] < here[near]).all()
-    np.testing.assert_allclose(tables("eavesdropper")["distance_m"][near], np.hypot(10, 10), rtol=1e-6)
+    np.testing.assert_allclose(
+        tables("eavesdropper")["distance_m"][near], np.hypot(10, 10), rtol=1e-6
+    )
     if decoding == "error-free":
-        assert tables("eavesdropper")["decoded"][near].all() and not tables("eavesdropper")["decoded"][far].any()
+        assert (
+            tables("eavesdropper")["decoded"][near].all()
+            and not tables("eavesdropper")["decoded"][far].any()
+        )
         assert summary["eavesdropper.decoded.percent"] == pytest.approx(50.0)
         assert set(tables("estimates")["ue"]) == {0.0}  # who is not decoded is not attacked
 
@@ -63,14 +70,23 @@ def test_an_eavesdropper_beside_a_ue_hears_it_better_than_the_base_station(decod
 def test_what_is_overheard_is_decoded_at_the_rate_that_was_sent():
     gain = np.array([[8.0], [2.0]])
     cohort = Cohort(
-        np.arange(2), np.zeros(2, int), gain, None, np.ones(2), np.ones(2, int), np.full(2, np.inf), np.zeros(2),
+        np.arange(2),
+        np.zeros(2, int),
+        gain,
+        None,
+        np.ones(2),
+        np.ones(2, int),
+        np.full(2, np.inf),
         np.zeros(2),
-    )  # fmt: skip
+        np.zeros(2),
+    )
     uplink = Noma(noise_w=1.0, bandwidth_hz=1e6, decoding="error-free")
     payload = Payload(1e6, 10, None)
     hasty = uplink.model_copy(update={"deadline_s": 1e-9})
     sent = hasty.plan(cohort, payload)
-    assert not sent.decoded.any() and not hasty.eavesdropped(cohort, payload, sent).decoded.any()  # they broke off
+    assert (
+        not sent.decoded.any() and not hasty.eavesdropped(cohort, payload, sent).decoded.any()
+    )  # they broke off
     sent = uplink.plan(cohort, payload)
     assert sent.decoded.all()
     same = uplink.eavesdropped(cohort, payload, sent)
@@ -83,10 +99,16 @@ EXACT = {"kind": "oma", "decoding": "error-free", "interference": "all"}
 
 
 def test_a_user_who_has_left_takes_no_upload_of_others_along(tiny, tmp_path):
-    """Four users in two cells; the rows of one end before the first upload, and the others arrive as without it."""
+    """Four users in two cells; the rows of one end before the first upload, and the others arrive
+    as without it."""
     rows = [
         f"{user},{t},{x + t / 10},{y}"
-        for user, x, y, last in (("a", 60, 60, 150), ("b", 120, 80, 150), ("c", 340, 240, 150), ("d", 300, 220, 40))
+        for user, x, y, last in (
+            ("a", 60, 60, 150),
+            ("b", 120, 80, 150),
+            ("c", 340, 240, 150),
+            ("d", 300, 220, 40),
+        )
         for t in range(0, last, 5)
     ]
     for name, chosen in (("four", "abcd"), ("three", "abc")):
@@ -95,14 +117,24 @@ def test_a_user_who_has_left_takes_no_upload_of_others_along(tiny, tmp_path):
     links = {}
     for name in ("four", "three"):
         changes = {
-            "world.ues": {"mobility": {"kind": "replay", "trace": str(tmp_path / f"{name}.csv"), "absent_after_s": 10}},
+            "world.ues": {
+                "mobility": {
+                    "kind": "replay",
+                    "trace": str(tmp_path / f"{name}.csv"),
+                    "absent_after_s": 10,
+                }
+            },
             "world.radio": {"uplink": EXACT},
         }
         _, tables = played(tiny(changes), tmp_path / name)
         links[name] = tables("links")
     one, other = links["four"], links["three"]
     left = one["ue"] == 3
-    assert left.sum() == 1 and not one["decoded"][left].any() and (one["base_station"][left] == "").all()
+    assert (
+        left.sum() == 1
+        and not one["decoded"][left].any()
+        and (one["base_station"][left] == "").all()
+    )
     assert other["decoded"].all()
     for column in ("decoded", "sinr_db", "rate_bps"):
         np.testing.assert_array_equal(one[column][~left], other[column])
@@ -114,9 +146,15 @@ def ears(tiny, folder, changes):
 
 
 @pytest.mark.parametrize("dynamic", [{}, {"scheduler": {"kind": "groups", "size": 1}}])
-def test_an_ear_beside_uploads_that_take_time_has_the_noise_of_their_share_of_the_band(dynamic, tiny, tmp_path):
-    """At the mast itself, of four UEs that send at once, or one by one: all that differs is what comes from outside."""
-    static = {"kind": "static", "positions_m": [[50.0, 50.0], [90.0, 70.0], [120.0, 130.0], [140.0, 90.0]]}
+def test_an_ear_beside_uploads_that_take_time_has_the_noise_of_their_share_of_the_band(
+    dynamic, tiny, tmp_path
+):
+    """At the mast itself, of four UEs that send at once, or one by one: all that differs is what
+    comes from outside."""
+    static = {
+        "kind": "static",
+        "positions_m": [[50.0, 50.0], [90.0, 70.0], [120.0, 130.0], [140.0, 90.0]],
+    }
     changes = {
         "world.ues.mobility": static,
         "world.base_stations": [{"name": "b", "position_m": [100, 100], "height_m": 10}],
@@ -135,7 +173,9 @@ def test_an_ideal_uplink_has_neither_a_floor_nor_a_frame(key, value, tiny):
     line = line_of(tiny, {"world.radio.uplink": {"kind": "ideal", key: value}})
     assert f"unknown key '{key}'" in line and "world.radio.uplink" in line
     for bad in (-1, 1e9) if key != "uplink_share" else (0, 1.5):
-        assert key in line_of(tiny, {"world.radio.uplink": {"kind": "oma", "norm_bound": 1.0, key: bad}})
+        assert key in line_of(
+            tiny, {"world.radio.uplink": {"kind": "oma", "norm_bound": 1.0, key: bad}}
+        )
 
 
 @pytest.mark.parametrize("uplink", [{"kind": "ideal"}, EXACT])
@@ -148,7 +188,10 @@ def test_the_card_lists_noise_from_outside_and_the_share_of_the_time(uplink, tin
         study = tiny({"world.radio.uplink": uplink | more})
         assert not set(effects) & set(not_modelled(study.world.radio))
         card = channel_card(study.world, study.world.listed_stations, False)
-        assert "interference_over_thermal_db 6.0" in card["uplink"] and "uplink_share 0.2" in card["uplink"]
+        assert (
+            "interference_over_thermal_db 6.0" in card["uplink"]
+            and "uplink_share 0.2" in card["uplink"]
+        )
 
 
 def test_an_attack_that_needs_more_than_the_threat_grants_is_refused(tiny):
@@ -162,13 +205,24 @@ def test_an_attack_that_needs_more_than_the_threat_grants_is_refused(tiny):
     with pytest.raises(BadInput, match="position_m"):
         tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper"}})
     with pytest.raises(BadInput, match="single uplinks"):
-        tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper", "position_m": [0, 0], "observes": "aggregate"}})
+        tiny(
+            NOMA
+            | {
+                "learning.threat": {
+                    "viewpoint": "eavesdropper",
+                    "position_m": [0, 0],
+                    "observes": "aggregate",
+                }
+            }
+        )
 
 
 def batch(n, rng):
     x = AREA.sample(rng.uniform(size=(n, 2)))
     y = -95.0 + 8.0 * rng.normal(size=n)
-    return Local(np.zeros(1, int), np.zeros(1, int), np.array([0, n]), x, y, np.arange(n, dtype=float))
+    return Local(
+        np.zeros(1, int), np.zeros(1, int), np.array([0, n]), x, y, np.arange(n, dtype=float)
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 40])
@@ -201,7 +255,12 @@ def test_drives_that_follow_each_other_are_one_user():
     time_s = np.array([t for d in drives for t in d[3:]])
     xy_m = np.array([[x, 0.0] for d in drives for x in d[1:3]])
     chain = chained(ids, time_s, xy_m, 1609.0)
-    assert chain[0] == chain[1] != 0 and chain[2] == 0 and chain[3] == chain[4] != chain[0] and chain[5] == 0
+    assert (
+        chain[0] == chain[1] != 0
+        and chain[2] == 0
+        and chain[3] == chain[4] != chain[0]
+        and chain[5] == 0
+    )
     assert json.dumps(chained(ids[:2], time_s[:2], xy_m[:2], 1609.0).tolist()) == "[0]"
 
 

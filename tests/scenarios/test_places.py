@@ -17,9 +17,21 @@ from netsim.world.build import build_world
 @pytest.fixture
 def town(tmp_path):
     """Footprints in degrees around 48.14, 11.58."""
-    ring = [[11.579, 48.139], [11.581, 48.139], [11.581, 48.141], [11.579, 48.141], [11.579, 48.139]]
-    house = {"type": "Feature", "properties": {"height": 9}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
-    (tmp_path / "town.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [house]}))
+    ring = [
+        [11.579, 48.139],
+        [11.581, 48.139],
+        [11.581, 48.141],
+        [11.579, 48.141],
+        [11.579, 48.139],
+    ]
+    house = {
+        "type": "Feature",
+        "properties": {"height": 9},
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+    }
+    (tmp_path / "town.geojson").write_text(
+        json.dumps({"type": "FeatureCollection", "features": [house]})
+    )
     return {"kind": "footprints", "file": str(tmp_path / "town.geojson"), "margin_m": 500.0}
 
 
@@ -44,10 +56,14 @@ def replayed(mobility):
 
 def test_a_trace_with_another_origin_is_refused_with_the_value_to_set(tiny, tmp_path, town):
     mobility = trace(tmp_path, walk(48.16, 11.58))
-    with pytest.raises(BadInput, match=r"world\.city\.origin_deg: .* set it to \[48\.16\d*, 11\.58\]"):
+    with pytest.raises(
+        BadInput, match=r"world\.city\.origin_deg: .* set it to \[48\.16\d*, 11\.58\]"
+    ):
         built(tiny, {**replayed(mobility), "world.city": town})
     own = list(Replay(**mobility).load(60.0).origin_deg)
-    world = built(tiny, {**replayed(mobility), "world.city": {**town, "origin_deg": own, "margin_m": 5000.0}})
+    world = built(
+        tiny, {**replayed(mobility), "world.city": {**town, "origin_deg": own, "margin_m": 5000.0}}
+    )
     assert not [w for w in lines_of(world.notices) if "lies outside" in w]
 
 
@@ -61,8 +77,13 @@ def test_a_trace_outside_of_the_city_is_refused_and_one_partly_outside_is_told(t
         if "of the trace lies" in w
     ]
     assert told == ["73.2 % of the trace lies outside of the area x 0 to 400 m, y 0 to 300 m"]
-    away = trace(tmp_path, "time_s,user,x_m,y_m\n" + "\n".join(f"{60 * k},a,{-9 - k},5" for k in range(20)) + "\n")
-    with pytest.raises(BadInput, match=r"world\.city: the whole trace lies outside of the area x 0 to 400 m"):
+    away = trace(
+        tmp_path,
+        "time_s,user,x_m,y_m\n" + "\n".join(f"{60 * k},a,{-9 - k},5" for k in range(20)) + "\n",
+    )
+    with pytest.raises(
+        BadInput, match=r"world\.city: the whole trace lies outside of the area x 0 to 400 m"
+    ):
         built(tiny, {**replayed(away), "world.city": field})
 
 
@@ -76,11 +97,17 @@ GLOBE = [(11.5805 + 5e-5 * k, 48.1405 + 2e-5 * k) for k in range(40)]  # longitu
 def net(folder, projection, offset):
     nodes = {f"{i}{j}": (i * 300, j * 300) for i in range(2) for j in range(2)}
     edges = [(a, b) for a in nodes for b in nodes if a != b and (a[0] == b[0] or a[1] == b[1])]
-    text = f'<net><location netOffset="{offset[0]},{offset[1]}" projParameter="{projection}"/>' + "".join(
-        f'<edge id="{a}-{b}" from="{a}" to="{b}"><lane id="{a}-{b}_0" index="0" speed="9" length="9"/></edge>'
-        for a, b in edges
+    text = (
+        f'<net><location netOffset="{offset[0]},{offset[1]}" projParameter="{projection}"/>'
+        + "".join(
+            f'<edge id="{a}-{b}" from="{a}" to="{b}"><lane id="{a}-{b}_0" index="0" '
+            f'speed="9" length="9"/></edge>'
+            for a, b in edges
+        )
     )
-    junctions = "".join(f'<junction id="{a}" type="priority" x="{x}" y="{y}"/>' for a, (x, y) in nodes.items())
+    junctions = "".join(
+        f'<junction id="{a}" type="priority" x="{x}" y="{y}"/>' for a, (x, y) in nodes.items()
+    )
     (folder / "town.net.xml").write_text(f"{text}{junctions}</net>")
     return str(folder / "town.net.xml")
 
@@ -93,12 +120,24 @@ def city_of(folder, kind):
         ring = [[11.58, 48.14], [11.584, 48.14], [11.584, 48.143], [11.58, 48.143], [11.58, 48.14]]
     else:
         ring = [[0, 0], [300, 0], [300, 300], [0, 300], [0, 0]]
-    house = {"type": "Feature", "properties": {"height": 9}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
-    (folder / "town.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [house]}))
+    house = {
+        "type": "Feature",
+        "properties": {"height": 9},
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+    }
+    (folder / "town.geojson").write_text(
+        json.dumps({"type": "FeatureCollection", "features": [house]})
+    )
     houses = {"kind": "footprints", "file": str(folder / "town.geojson"), "margin_m": 300.0}
     if "network" not in kind:
         return houses
-    offset = (-EAST_M, -NORTH_M) if "projection" in kind else (70.0, -30.0) if "offset" in kind else (0.0, 0.0)
+    offset = (
+        (-EAST_M, -NORTH_M)
+        if "projection" in kind
+        else (70.0, -30.0)
+        if "offset" in kind
+        else (0.0, 0.0)
+    )
     file = net(folder, UTM if "projection" in kind else "!", offset)
     return {**houses, "streets": file}
 
@@ -108,13 +147,17 @@ def trace_of(folder, kind):
     rows = [(30 * k, "ab"[k % 2], *at) for k, at in enumerate(GLOBE if degrees else LOCAL_M)]
     if "fcd" in kind:
         steps = "".join(
-            f'<timestep time="{t}"><vehicle id="{who}" x="{x:.7f}" y="{y:.7f}"/></timestep>' for t, who, x, y in rows
+            f'<timestep time="{t}"><vehicle id="{who}" x="{x:.7f}" y="{y:.7f}"/></timestep>'
+            for t, who, x, y in rows
         )
-        options = f'<!-- <fcd-output value="a.xml"/> <fcd-output.geo value="{str(degrees).lower()}"/> -->'
+        options = (
+            f'<!-- <fcd-output value="a.xml"/> <fcd-output.geo value="{str(degrees).lower()}"/> -->'
+        )
         file, text = "trace.fcd.xml", f"{options}<fcd-export>{steps}</fcd-export>"
     elif kind == "gpx":
         points = "".join(
-            f'<trkpt lat="{y:.7f}" lon="{x:.7f}"><time>2024-05-01T08:{t // 60:02}:{t % 60:02}Z</time></trkpt>'
+            f'<trkpt lat="{y:.7f}" '
+            f'lon="{x:.7f}"><time>2024-05-01T08:{t // 60:02}:{t % 60:02}Z</time></trkpt>'
             for t, _, x, y in rows
         )
         file, text = "trace.gpx", f'<gpx version="1.1"><trk><trkseg>{points}</trkseg></trk></gpx>'
@@ -150,7 +193,9 @@ def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kin
         return
     own_deg = Replay(**mobility).load(60.0).origin_deg
     if said == OTHER:  # and the remedy that is printed is one
-        with pytest.raises(BadInput, match=r"world\.city\.origin_deg: .* set it to \[48\.14\d*, 11\.58\d*\]"):
+        with pytest.raises(
+            BadInput, match=r"world\.city\.origin_deg: .* set it to \[48\.14\d*, 11\.58\d*\]"
+        ):
             built(tiny, changes)
         changes["world.city"] = part | {"origin_deg": [round(at, 7) for at in own_deg]}
     world = built(tiny, changes)
@@ -165,15 +210,22 @@ def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kin
         assert world.trace.origin_deg == world.setting.city.origin()
     else:
         np.testing.assert_allclose(at_m, LOCAL_M - moved * (kind == "fcd metres"), atol=1e-6)
-    told = [line for line in lines_of(world.notices) if "netOffset" in line or "nowhere on the globe" in line]
-    assert len(told) == (city == "made up" and own_deg is not None) + ("offset" in city and kind != "fcd metres")
+    told = [
+        line
+        for line in lines_of(world.notices)
+        if "netOffset" in line or "nowhere on the globe" in line
+    ]
+    assert len(told) == (city == "made up" and own_deg is not None) + (
+        "offset" in city and kind != "fcd metres"
+    )
 
 
 @pytest.mark.parametrize("kind", ["degrees", "network projection"])
 def test_an_origin_with_longitude_first_is_refused(tiny, tmp_path, kind):
     part = city_of(tmp_path, kind) | {"origin_deg": [11.58, 48.14]}
     with pytest.raises(
-        BadInput, match=r"origin_deg is 5,\d+ km from this map, .* give latitude and longitude, in this"
+        BadInput,
+        match=r"origin_deg is 5,\d+ km from this map, .* give latitude and longitude, in this",
     ):
         built(tiny, {"world.city": part, "world.duration_s": 60.0})
 
@@ -185,8 +237,14 @@ def test_cells_in_degrees_have_the_origin_of_the_city(tiny, tmp_path, city):
     changes = {"world.city": city_of(tmp_path, city), "world.duration_s": 60.0}
     world = built(tiny, changes | {"world.base_stations": cells})
     at_m = np.array([world.stations[0].position_m])
-    np.testing.assert_allclose(on_globe(at_m, world.setting.city.origin()), [[11.5815, 48.1415]], atol=1e-9)
+    np.testing.assert_allclose(
+        on_globe(at_m, world.setting.city.origin()), [[11.5815, 48.1415]], atol=1e-9
+    )
     with pytest.raises(
-        BadInput, match=r"base_stations\.origin_lat, origin_lon: .* has another origin, 48\.1\d+, 11\.5"
+        BadInput,
+        match=r"base_stations\.origin_lat, origin_lon: .* has another origin, 48\.1\d+, 11\.5",
     ):
-        built(tiny, changes | {"world.base_stations": cells | {"origin_lat": 48.139, "origin_lon": 11.58}})
+        built(
+            tiny,
+            changes | {"world.base_stations": cells | {"origin_lat": 48.139, "origin_lon": 11.58}},
+        )

@@ -1,4 +1,5 @@
-"""A plan: powers, switch and receiver noise from a reference run, written into the study that then runs."""
+"""A plan: powers, switch and receiver noise from a reference run, written into the study that then
+runs."""
 
 import json
 
@@ -68,7 +69,9 @@ def test_a_plan_is_written_into_the_study_and_played(tmp_path):
     for k, watts in enumerate(said["power_w"]):
         np.testing.assert_allclose(links["power_w"][links["ue"] == k], watts)
     assert max(said["power_w"]) <= 10 ** (23 / 10 - 3)  # which is a little less than 0.2 W
-    assert said["objective"] <= said["own_objective"] and said["own_total_w"] == pytest.approx(0.825)
+    assert said["objective"] <= said["own_objective"] and said["own_total_w"] == pytest.approx(
+        0.825
+    )
     assert summary["plan.switch_round"] == said["switch_round"] and 0 < said["own_switch_round"] < 8
     share = figures["value"][figures["name"] == "artificial_percent"]
     np.testing.assert_allclose(share, np.where(np.arange(1, 9) <= said["switch_round"], 100.0, 0.0))
@@ -87,8 +90,12 @@ def test_ddpg_learns_powers_below_the_bound_of_the_average(tmp_path):
     assert said["evaluations"] == 61 and said["objective"] < said["own_objective"]
     limits = study.plan.limits
     each = said["power_w"]
-    assert limits.total_min_w <= said["total_w"] * (1 + 1e-9) and said["total_w"] <= limits.total_max_w * (1 + 1e-9)
-    assert min(each) >= limits.each_min_w * (1 - 1e-9) and max(each) <= limits.each_max_w * (1 + 1e-9)
+    assert limits.total_min_w <= said["total_w"] * (1 + 1e-9) and said[
+        "total_w"
+    ] <= limits.total_max_w * (1 + 1e-9)
+    assert min(each) >= limits.each_min_w * (1 - 1e-9) and max(each) <= limits.each_max_w * (
+        1 + 1e-9
+    )
     with pytest.raises(BadInput, match="power plateaus learns nothing; leave steps out"):
         load("lapa/noise-control", SHORT | {"plan.power": "plateaus", "plan.steps": 60})
     best = planned(load("lapa/noise-control", SHORT | {"plan.power": "plateaus"}), tmp_path).said

@@ -1,4 +1,5 @@
-"""Progress: on a terminal of any width, in a log, as JSON; the time left; what is left behind when a command ends."""
+"""Progress: on a terminal of any width, in a log, as JSON; the time left; what is left behind when
+a command ends."""
 
 import fcntl
 import io
@@ -24,7 +25,14 @@ from scenarios.app.run.events import Event
 from scenarios.app.run.simulate import _found
 
 ROOT = Path(__file__).parents[2]
-SHORT = ["--set", "world.duration_s=432000", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
+SHORT = [
+    "--set",
+    "world.duration_s=432000",
+    "--set",
+    "learning.round_s=86400",
+    "--set",
+    "learning.learner.hidden=[8]",
+]
 CODES = re.compile(r"\033\[[?0-9;]*[a-zA-Z]")
 
 
@@ -38,19 +46,26 @@ class Terminal(io.StringIO):
 
 
 def event(number, of, figures, last=False, **more):
-    return Event("round", number, of, last, {"clock": f"2026-01-0{number} 00:00", **more, **_found(figures)})
+    return Event(
+        "round", number, of, last, {"clock": f"2026-01-0{number} 00:00", **more, **_found(figures)}
+    )
 
 
 def a_round(number, of=4, **figures):
     told = {
-        "scores": {"rmse_db": 11.23, "constant_rmse_db": 19.7}, "sent": 40, "decoded": 36, "epsilon_max": None,
-        "leakage": {"span": float("nan"), "dlg": 220.4}, "homes_named_percent": {"span": 95.0, "dlg": float("nan")},
-    }  # fmt: skip
+        "scores": {"rmse_db": 11.23, "constant_rmse_db": 19.7},
+        "sent": 40,
+        "decoded": 36,
+        "epsilon_max": None,
+        "leakage": {"span": float("nan"), "dlg": 220.4},
+        "homes_named_percent": {"span": 95.0, "dlg": float("nan")},
+    }
     return event(number, of, told | figures, number == of)
 
 
 def played(text, columns, rows=24):
-    """What a terminal shows after a text: characters, returns, cursor up, erase to the end of the line or below."""
+    """What a terminal shows after a text: characters, returns, cursor up, erase to the end of the
+    line or below."""
     screen, at, x = [""], 0, 0
     for piece in re.findall(r"\033\[[?0-9;]*[a-zA-Z]|\r|\n|[^\033\r\n]+", text):
         if piece == "\n":
@@ -75,7 +90,13 @@ def terminal(monkeypatch):
     """A block on a terminal of so many columns, with a clock that stands until it is set."""
 
     def make(columns, lines=24, quiet=False, encoding="utf-8", **environment):
-        told = {"TERM": "xterm", "NO_COLOR": "", "COLUMNS": str(columns), "LINES": str(lines), **environment}
+        told = {
+            "TERM": "xterm",
+            "NO_COLOR": "",
+            "COLUMNS": str(columns),
+            "LINES": str(lines),
+            **environment,
+        }
         for name, value in told.items():
             monkeypatch.setenv(name, value)
         stream, now = Terminal(), [0.0]
@@ -140,7 +161,9 @@ def test_a_dumb_terminal_gets_plain_lines(terminal, term):
     block, stream, _ = terminal(20, TERM=term)
     with block:
         block.tell(a_round(1))
-    assert "\033" not in stream.getvalue() and stream.getvalue().startswith("city: round 1/4, 2026-01-01 00:00, RMSE")
+    assert "\033" not in stream.getvalue() and stream.getvalue().startswith(
+        "city: round 1/4, 2026-01-01 00:00, RMSE"
+    )
 
 
 def test_a_log_has_few_whole_lines():
@@ -209,14 +232,22 @@ def test_words_of_each_kind_of_model_and_of_noise():
     assert nobody == {"time": "2026-01-01 00:00", "updates": "no updates"}
     stopped = rows_of(event(1, 4, {}, True, stopped=True).line("x"))
     assert stopped["updates"] == "not played: it would exceed learning.privacy_budget"
-    window = Event("window", 3, 20, False, {"clock": "now", "sinr_db": float("nan"), "handovers": 1200})
+    window = Event(
+        "window", 3, 20, False, {"clock": "now", "sinr_db": float("nan"), "handovers": 1200}
+    )
     assert rows_of(window.line("x"))["radio"] == "no UE is present, 1,200 handovers"
-    assert rows_of({"event": "step", "cost": 1.5, "seed": 0}) == {"cost": "cost 1.5", "last": "seed 0"}
+    assert rows_of({"event": "step", "cost": 1.5, "seed": 0}) == {
+        "cost": "cost 1.5",
+        "last": "seed 0",
+    }
 
 
 def test_without_rounds_windows_are_counted_and_merges_told():
     merged = a_round(2)._replace(values={**a_round(2).values, "merge": 1_152}).line("x")
-    assert (unit_of(merged), rows_of(merged)["updates"]) == ("window", "merge 1,152: 36 of 40 updates decoded")
+    assert (unit_of(merged), rows_of(merged)["updates"]) == (
+        "window",
+        "merge 1,152: 36 of 40 updates decoded",
+    )
 
 
 def test_rows_keep_their_place_and_their_last_text(terminal):
@@ -228,18 +259,26 @@ def test_rows_keep_their_place_and_their_last_text(terminal):
         now[0] = 2.0
         block.tell(event(3, 4, {}))
         shown = played(stream.getvalue(), 101)[1:]
-        assert [line.split()[0] for line in shown if line.strip()] == ["time", "model", "leakage", "updates"]
+        assert [line.split()[0] for line in shown if line.strip()] == [
+            "time",
+            "model",
+            "leakage",
+            "updates",
+        ]
         assert "no updates" in shown[3]
 
 
 def test_homes_are_counted_once_and_only_where_there_is_one():
     home_m = np.array([[0.0, 0.0], [1.0, 1.0], [np.nan, np.nan], [2.0, 2.0]])
     rows = [
-        {"ue": ue, "home_named_m": away} for ue, away in ((0, 100.0), (0, 100.0), (1, 100.1), (2, np.nan), (3, np.nan))
+        {"ue": ue, "home_named_m": away}
+        for ue, away in ((0, 100.0), (0, 100.0), (1, 100.1), (2, np.nan), (3, np.nan))
     ]
     assert homes_named_percent(rows, home_m, 100.0) == pytest.approx(100 / 3)
     assert homes_named_percent(rows, home_m, 101.0) == pytest.approx(200 / 3)
-    assert np.isnan(homes_named_percent(rows[3:4], home_m, 100.0)) and np.isnan(homes_named_percent([], home_m, 100.0))
+    assert np.isnan(homes_named_percent(rows[3:4], home_m, 100.0)) and np.isnan(
+        homes_named_percent([], home_m, 100.0)
+    )
 
 
 def test_json_lines_have_the_time_left_and_no_number_that_json_lacks(capsys):
@@ -250,7 +289,11 @@ def test_json_lines_have_the_time_left_and_no_number_that_json_lacks(capsys):
             block.tell(a_round(number, epsilon_max=float("inf")))
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert first["left_s"] is None and second["left_s"] == 6.0
-    assert second["event"] == "round" and (second["done"], second["of"]) == (2, 4) and second["epsilon"] is None
+    assert (
+        second["event"] == "round"
+        and (second["done"], second["of"]) == (2, 4)
+        and second["epsilon"] is None
+    )
     assert second["attacks"] == {
         "span": {"centroid_error_m": None, "homes_named_percent": 95.0},
         "dlg": {"centroid_error_m": 220.4, "homes_named_percent": None},
@@ -258,14 +301,21 @@ def test_json_lines_have_the_time_left_and_no_number_that_json_lacks(capsys):
 
 
 def on_terminal(words, columns, environment, until=None):
-    """Output and exit code of a command on a terminal of so many columns; interrupted once it has shown `until`."""
+    """Output and exit code of a command on a terminal of so many columns; interrupted once it has
+    shown `until`."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     command = [sys.executable, "-m", "scenarios.app.cli.commands", *words]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True, start_new_session=True,
+        command,
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        close_fds=True,
+        start_new_session=True,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
     os.close(theirs)
     seen, told, ends = b"", False, time.monotonic() + 120
     while time.monotonic() < ends:

@@ -1,4 +1,5 @@
-"""Studies without learning: what UEs receive, in tables, summaries and pages; resumed to the same bytes."""
+"""Studies without learning: what UEs receive, in tables, summaries and pages; resumed to the same
+bytes."""
 
 import copy
 import csv
@@ -36,7 +37,10 @@ from scenarios.app.study.study import study_yaml
 
 RADIO = {
     "learning": None,
-    "world.radio": {"shadowing": {"kind": "correlated"}, "handover": {"hysteresis_db": 1, "time_to_trigger_s": 10}},
+    "world.radio": {
+        "shadowing": {"kind": "correlated"},
+        "handover": {"hysteresis_db": 1, "time_to_trigger_s": 10},
+    },
     "world.duration_s": 400,
     "world.ues.mobility": {"kind": "random-waypoint", "speed_m_s": [5, 15]},
 }
@@ -71,13 +75,21 @@ def played(tiny, tmp_path_factory):
     return study, folder, run(study, folder)
 
 
-@pytest.mark.parametrize(("tick_s", "a_little_less"), [(0.1, 0.0999999), (0.3, 0.2999999), (0.7, 2.0999999)])
-def test_a_time_to_trigger_of_whole_ticks_is_never_a_tick_late(tick_s, a_little_less, tiny, tmp_path):
+@pytest.mark.parametrize(
+    ("tick_s", "a_little_less"), [(0.1, 0.0999999), (0.3, 0.2999999), (0.7, 2.0999999)]
+)
+def test_a_time_to_trigger_of_whole_ticks_is_never_a_tick_late(
+    tick_s, a_little_less, tiny, tmp_path
+):
     """A little less than so many ticks is up with the same tick: all results are equal."""
     tables = []
     for name, trigger_s in (("less", a_little_less), ("whole", round(a_little_less, 1))):
         handover = {"hysteresis_db": 1, "time_to_trigger_s": trigger_s}
-        changes = {"world.tick_s": tick_s, "world.duration_s": 120 * tick_s + 20, "world.radio.handover": handover}
+        changes = {
+            "world.tick_s": tick_s,
+            "world.duration_s": 120 * tick_s + 20,
+            "world.radio.handover": handover,
+        }
         summary = run(tiny(RADIO | changes | {"world.ues.count": 40}), tmp_path / name)
         files = ("handovers.csv", "radio_cdf.csv", "tracks.csv", "summary.json")
         tables.append([(tmp_path / name / file).read_bytes() for file in files])
@@ -92,7 +104,9 @@ def test_quantiles_are_those_of_numpy_on_all_samples(played):
     for k, name in enumerate(QUANTITIES):
         mine = cdf["quantity"] == name
         assert cdf["percent"][mine].tolist() == list(range(101))
-        assert cdf["value"][mine] == pytest.approx(np.quantile(raw[:, k], np.linspace(0, 1, 101)), rel=1e-8)
+        assert cdf["value"][mine] == pytest.approx(
+            np.quantile(raw[:, k], np.linspace(0, 1, 101)), rel=1e-8
+        )
         for statistic, share in (("q05", 0.05), ("median", 0.5), ("q95", 0.95)):
             key = f"radio.{name}.{statistic}"
             assert summary[key] == pytest.approx(np.quantile(raw[:, k], share), rel=1e-8), key
@@ -104,7 +118,8 @@ def set_beside(tiny, tmp_path, text, **changes):
 
 
 def test_measurements_stand_beside_the_distribution(tiny, tmp_path, played, capsys):
-    """Kolmogorov-Smirnov by counting: at every value, the shares of both samples up to it and below it."""
+    """Kolmogorov-Smirnov by counting: at every value, the shares of both samples up to it and below
+    it."""
     rng = np.random.default_rng(3)
     drive, sinr = np.round(rng.normal(-70, 9, 700)), rng.normal(5, 6, 700)
     rows = [f"{a},{b:.3f}" for a, b in zip(drive, sinr, strict=True)]
@@ -123,10 +138,13 @@ def test_measurements_stand_beside_the_distribution(tiny, tmp_path, played, caps
         assert summary[f"radio.{name}.measured.count"] == len(theirs)
     cdf = read_table(tmp_path / "r", "radio_cdf")
     mine = (cdf["selection"] == "measured") & (cdf["quantity"] == "rsrp_dbm")
-    np.testing.assert_allclose(cdf["value"][mine], np.quantile(drive, np.linspace(0, 1, 101)), rtol=1e-8)
+    np.testing.assert_allclose(
+        cdf["value"][mine], np.quantile(drive, np.linspace(0, 1, 101)), rtol=1e-8
+    )
     report(tmp_path / "r")
     names = [
-        trace.get("name") for trace in figures((tmp_path / "r" / "report.html").read_text())["distributions"]["data"]
+        trace.get("name")
+        for trace in figures((tmp_path / "r" / "report.html").read_text())["distributions"]["data"]
     ]
     assert names.count("measured") == 2
     assert main(["show", str(tmp_path / "r")]) == 0
@@ -138,12 +156,18 @@ def test_measurements_stand_beside_the_distribution(tiny, tmp_path, played, caps
 
 def test_a_drive_stands_beside_outdoor_samples(tiny, tmp_path):
     changes = {"world.city": {"kind": "grid", "width_m": 620, "height_m": 520}, "world.radio": {}}
-    changes |= {"world.ues.mobility": {"kind": "resident"}, "world.begins": "08:00", "world.duration_s": 3600}
+    changes |= {
+        "world.ues.mobility": {"kind": "resident"},
+        "world.begins": "08:00",
+        "world.duration_s": 3600,
+    }
     study = set_beside(tiny, tmp_path, "rsrp_dbm\n-90\n-80\n-70\n", **changes)
     summary = run(study, tmp_path / "r")
     samples, cdf = (read_table(tmp_path / "r", name) for name in ("radio_samples", "radio_cdf"))
     assert min(samples["count"]) > 0
-    median = (cdf["selection"] == "outdoor") & (cdf["quantity"] == "rsrp_dbm") & (cdf["percent"] == 50)
+    median = (
+        (cdf["selection"] == "outdoor") & (cdf["quantity"] == "rsrp_dbm") & (cdf["percent"] == 50)
+    )
     difference = summary["radio.rsrp_dbm.measured.difference_db"]
     assert difference == pytest.approx(cdf["value"][median][0] + 80, abs=1e-6)
     said = by_key(of_run(tmp_path / "r"))["measured-outdoors"]
@@ -158,8 +182,13 @@ def test_a_stated_distribution_is_a_line_between_its_pairs(tiny, tmp_path):
     steps = np.arange(len(own) + 1) / len(own)
     gap = max(np.abs(steps[1:] - stated).max(), np.abs(steps[:-1] - stated).max())
     assert summary["radio.sinr_db.measured.ks"] == pytest.approx(gap, abs=2e-4)
-    assert summary["radio.sinr_db.measured.difference_db"] == pytest.approx(np.median(own) - 40 / 7, abs=1e-6)
-    assert summary["radio.sinr_db.measured.count"] is None and "radio.rsrp_dbm.measured.ks" not in summary
+    assert summary["radio.sinr_db.measured.difference_db"] == pytest.approx(
+        np.median(own) - 40 / 7, abs=1e-6
+    )
+    assert (
+        summary["radio.sinr_db.measured.count"] is None
+        and "radio.rsrp_dbm.measured.ks" not in summary
+    )
 
 
 WRONG = {
@@ -219,14 +248,18 @@ def test_samples_without_service_are_counted_and_said(tiny, tmp_path):
     run(study, tmp_path / "r")
     said = by_key(of_run(tmp_path / "r"))["samples-without-service"]
     share = 100 * np.mean(raw_samples(study)[:, list(QUANTITIES).index("rsrp_dbm")] < -140)
-    assert 0 < share < 100 and said.startswith(f"{share:.3g} % of samples are received below -140 dBm")
+    assert 0 < share < 100 and said.startswith(
+        f"{share:.3g} % of samples are received below -140 dBm"
+    )
 
 
 def test_handovers_are_counted_and_divided_by_the_hours_of_all_ues(played):
     _, folder, summary = played
     moves = read_table(folder, "handovers")
     assert summary["handover.count"] == len(moves["ue"]) > 0
-    assert summary["handover.per_ue_hour"] == pytest.approx(len(moves["ue"]) / (4 * 400 / 3600), rel=1e-7)
+    assert summary["handover.per_ue_hour"] == pytest.approx(
+        len(moves["ue"]) / (4 * 400 / 3600), rel=1e-7
+    )
     assert (moves["source"] != moves["target"]).all()
 
 
@@ -256,7 +289,9 @@ def test_coverage_is_the_strongest_cell_at_each_place(played):
     table = read_table(folder, "coverage")
     world = build_world(study.world, Streams(study.seed), study.round_s)
     place = np.column_stack([table["x_m"], table["y_m"]])
-    assert len(place) == 100 * 75 and np.unique(np.round(np.diff(np.unique(table["x_m"])), 6)).tolist() == [4.0]
+    assert len(place) == 100 * 75 and np.unique(
+        np.round(np.diff(np.unique(table["x_m"])), 6)
+    ).tolist() == [4.0]
     got = world.budget.links(0.0, place[::97])
     assert table["rsrp_dbm"][::97] == pytest.approx(got.rsrp_dbm.max(axis=1), rel=1e-8)
     assert set(table["los"]) <= {0.0, 1.0} and np.isfinite(table["sinr_db"]).all()
@@ -282,7 +317,9 @@ def test_an_interrupted_study_ends_in_the_same_bytes(stop_after, played, tmp_pat
     assert not (tmp_path / "cut" / "checkpoint.npz").exists()
 
 
-def test_an_interruption_within_a_window_goes_back_to_its_beginning(played, tmp_path, monkeypatch, table_bytes):
+def test_an_interruption_within_a_window_goes_back_to_its_beginning(
+    played, tmp_path, monkeypatch, table_bytes
+):
     study, folder, _ = played
     calls = []
 
@@ -300,7 +337,9 @@ def test_an_interruption_within_a_window_goes_back_to_its_beginning(played, tmp_
     assert again[0] == 8 and table_bytes(tmp_path / "cut") == table_bytes(folder)
 
 
-def test_a_random_part_of_the_samples_is_resumed_as_well(played, tmp_path, monkeypatch, table_bytes):
+def test_a_random_part_of_the_samples_is_resumed_as_well(
+    played, tmp_path, monkeypatch, table_bytes
+):
     study, _, _ = played
     monkeypatch.setattr(simulate, "MOST_SAMPLES", 100)
     run(study, tmp_path / "whole")
@@ -336,7 +375,10 @@ def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
         expected, got = np.quantile(values[mine], share, axis=0), made.quantiles(selection, share)
         error = np.array([1e-9, 1e-3] if made.share == 1.0 else [1.5, 6e4])
         assert (np.abs(got - expected).max(axis=0) < error).all(), selection
-    assert made.share == (1.0 if most > 20_000 else 0.125 if len(made.kept) < 2500 else 0.25) and len(made.kept) <= most
+    assert (
+        made.share == (1.0 if most > 20_000 else 0.125 if len(made.kept) < 2500 else 0.25)
+        and len(made.kept) <= most
+    )
     assert made.count.tolist() == [(~inside).sum(), inside.sum()]
 
 
@@ -352,8 +394,11 @@ def test_indoor_samples_have_distributions_of_their_own(tiny, tmp_path, monkeypa
     def indoors(self):
         ue = np.arange(len(self.position_m))
         outside = Indoors.outdoors(ue)
-        return Indoors(ue, np.where(ue % 2 == 0, 3, -1), *(getattr(outside, name) for name in (
-            "floor", "depth_m", "stay", "in_vehicle")))  # fmt: skip
+        return Indoors(
+            ue,
+            np.where(ue % 2 == 0, 3, -1),
+            *(getattr(outside, name) for name in ("floor", "depth_m", "stay", "in_vehicle")),
+        )
 
     monkeypatch.setattr(State, "indoors", indoors)
     summary = run(tiny(RADIO), tmp_path / "r")
@@ -374,9 +419,15 @@ def test_indoor_samples_have_distributions_of_their_own(tiny, tmp_path, monkeypa
         ({"power": {"kind": "average"}}, "power: without a `learning:` section no update is sent"),
         ({"plan": {}}, "plan: without a `learning:` section"),
         ({"train": {"task": {"kind": "online"}}}, "train: without a `learning:` section"),
-        ({"world.radio.uplink": {"kind": "oma"}}, r"world\.radio\.uplink: without a `learning:` section"),
+        (
+            {"world.radio.uplink": {"kind": "oma"}},
+            r"world\.radio\.uplink: without a `learning:` section",
+        ),
         ({"world.radio.fading": {"kind": "rayleigh"}}, r"world\.radio\.fading: .*uplinks"),
-        ({"world.radio.measurement_noise_db": 1.0}, r"world\.radio\.measurement_noise_db: .*without error"),
+        (
+            {"world.radio.measurement_noise_db": 1.0},
+            r"world\.radio\.measurement_noise_db: .*without error",
+        ),
         ({"world.radio.rsrp_report": "quantised"}, r"world\.radio\.rsrp_report: .*without error"),
         ({"world.ues.measure": "all"}, r"world\.ues\.measure: .*serving cell"),
     ],
@@ -390,7 +441,10 @@ def test_what_would_change_nothing_is_refused_in_one_line(changes, words, tiny):
 def test_rates_of_the_downlink_are_of_radio_studies_only(tiny):
     with pytest.raises(BadInput, match=r"world\.radio\.downlink: .*without `learning:` only"):
         tiny({"world.radio.downlink": {"bandwidth_hz": 1e6}})
-    assert tiny({"world.radio.downlink": {"noise_figure_db": 7}}).world.radio.downlink.noise_dbm == -125.2
+    assert (
+        tiny({"world.radio.downlink": {"noise_figure_db": 7}}).world.radio.downlink.noise_dbm
+        == -125.2
+    )
 
 
 def test_learning_is_asked_for_where_it_is_needed(tiny):
@@ -415,9 +469,13 @@ def test_too_many_samples_are_refused_before_anything_is_written(tiny, tmp_path)
 def test_a_trace_with_its_own_rsrp_needs_base_stations(tiny):
     example = ROOT / "scenarios" / "examples" / "commuter.csv.gz"
     replayed = {
-        "learning": None, "world.ues": {"mobility": {"kind": "replay", "trace": str(example)}},
-        "world.city": {"kind": "open-field"}, "world.base_stations": [], "world.duration_s": 86_400, "world.radio": {},
-    }  # fmt: skip
+        "learning": None,
+        "world.ues": {"mobility": {"kind": "replay", "trace": str(example)}},
+        "world.city": {"kind": "open-field"},
+        "world.base_stations": [],
+        "world.duration_s": 86_400,
+        "world.radio": {},
+    }
     study = tiny(replayed)
     with pytest.raises(BadInput, match=r"world\.base_stations: .* there is none"):
         check(study)
@@ -425,14 +483,22 @@ def test_a_trace_with_its_own_rsrp_needs_base_stations(tiny):
 
 def test_ues_that_measure_at_times_of_their_own_are_sampled_once_a_tick(tiny, tmp_path):
     commuters = {
-        **RADIO, "world.duration_s": 7200, "world.tick_s": 600, "world.ues.mobility": {"kind": "commuter"},
-        "world.ues.measurement_period_s": None, "world.city": {"kind": "open-field", "width_m": 2400, "height_m": 1800},
-    }  # fmt: skip
+        **RADIO,
+        "world.duration_s": 7200,
+        "world.tick_s": 600,
+        "world.ues.mobility": {"kind": "commuter"},
+        "world.ues.measurement_period_s": None,
+        "world.city": {"kind": "open-field", "width_m": 2400, "height_m": 1800},
+    }
     assert run(tiny(commuters), tmp_path / "r")["radio.samples"] == 4 * 12
 
 
 def test_a_single_cell_has_no_geometry(tiny, tmp_path):
-    one = {**RADIO, "world.base_stations": [{"name": "a", "position_m": [100, 100]}], "world.radio.handover": None}
+    one = {
+        **RADIO,
+        "world.base_stations": [{"name": "a", "position_m": [100, 100]}],
+        "world.radio.handover": None,
+    }
     summary = run(tiny(one), tmp_path / "r")
     assert summary["radio.geometry_db.median"] is None and summary["radio.sinr_db.median"] > 20
     assert summary["handover.count"] is None and summary["handover.per_ue_hour"] is None
@@ -454,7 +520,12 @@ def test_run_prints_quantiles_and_handovers(tmp_path, capsys):
     short = ["--set", "world.duration_s=60", "--set", "world.ues.count=5"]
     assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), *short]) == 0
     out, progress = capsys.readouterr()
-    assert "60 samples of the radio" in out and "SINR" in out and "handovers" in out and "window 12/12" in progress
+    assert (
+        "60 samples of the radio" in out
+        and "SINR" in out
+        and "handovers" in out
+        and "window 12/12" in progress
+    )
     loud = ["--verbose", "--quiet", "--replace", *short]
     assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), *loud]) == 0
     out, progress = capsys.readouterr()
@@ -464,9 +535,16 @@ def test_run_prints_quantiles_and_handovers(tmp_path, capsys):
 def test_a_sweep_compares_distributions_over_seeds(tmp_path, capsys):
     scenario = tmp_path / "s.yaml"
     changes = {"duration_s": 60, "ues": {**TINY["world"]["ues"], "count": 2}, "radio": {}}
-    study = {k: v for k, v in TINY.items() if k != "learning"} | {"world": {**TINY["world"], **changes}}
-    vary = {"seed": [1, 2, 3], "variants": [{"label": "low", "set": {}},
-                                           {"label": "high", "set": {"world.ues.height_m": 10}}]}  # fmt: skip
+    study = {k: v for k, v in TINY.items() if k != "learning"} | {
+        "world": {**TINY["world"], **changes}
+    }
+    vary = {
+        "seed": [1, 2, 3],
+        "variants": [
+            {"label": "low", "set": {}},
+            {"label": "high", "set": {"world.ues.height_m": 10}},
+        ],
+    }
     scenario.write_text(json.dumps(study | {"vary": vary}))
     assert main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w")]) == 0
     assert "geometry, dB" in capsys.readouterr().err
@@ -488,7 +566,7 @@ def test_a_sweep_compares_distributions_over_seeds(tmp_path, capsys):
         (["train", "radio/coverage"], "has no `train:` section"),
         (["replay", str(WALK), "--scenario", "radio/coverage"], "has no `learning:` section"),
     ],
-)  # fmt: skip
+)
 def test_commands_that_need_learning_refuse_in_one_line(command, words, capsys):
     assert main(command) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()

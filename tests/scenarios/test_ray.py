@@ -78,7 +78,10 @@ def test_a_machine_that_plays_another_version_or_has_other_disks_says_so(tmp_pat
     end = remote_attempt(work(works.squared, tmp_path / "a", 3), tmp_path, "0.1")
     assert end.kind == BAD_INPUT and "this is 0.1; install the same everywhere" in end.line
     end = remote_attempt(work(works.squared, tmp_path / "a", 3), tmp_path / "none", __version__)
-    assert end.kind == BAD_INPUT and "give --out a folder that all machines of the cluster share" in end.line
+    assert (
+        end.kind == BAD_INPUT
+        and "give --out a folder that all machines of the cluster share" in end.line
+    )
 
 
 WAITS = """
@@ -95,10 +98,13 @@ if __name__ == "__main__":
 
 
 def begun(place, address, environment):
-    """A command of two runs, each of which takes half a second to keep a checkpoint; returns once both play."""
+    """A command of two runs, each of which takes half a second to keep a checkpoint; returns once
+    both play."""
     (place / "script.py").write_text(WAITS)
     command = [sys.executable, str(place / "script.py"), str(place), address]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     for name in "ab":
         awaited(place / f"{name}.tried")
     return process
@@ -118,7 +124,10 @@ def test_a_command_that_is_killed_leaves_no_process(number, tmp_path):
     """SIGKILL to the command alone; SIGTERM to all of its session, as a batch system does."""
     pytest.importorskip("ray")
     temporary = Path(tempfile.mkdtemp(prefix="nr-", dir="/tmp"))  # names of sockets are short
-    environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), "TMPDIR": str(temporary)}
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+        "TMPDIR": str(temporary),
+    }
     with begun(tmp_path, "", os.environ | environment) as process:
         began = time.monotonic()
         if number == signal.SIGKILL:
@@ -136,7 +145,8 @@ def test_a_command_that_is_killed_leaves_no_process(number, tmp_path):
 
 
 def processes_of(place):
-    """Processes whose command line or TMPDIR lies in a folder; those that have ended and wait for a parent are none."""
+    """Processes whose command line or TMPDIR lies in a folder; those that have ended and wait for a
+    parent are none."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -153,6 +163,14 @@ def test_no_cluster_there(tmp_path, capsys):
         OnRay("127.0.0.1:9").check()
     assert len(error.value.lines) == 1
     (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
-    command = ["sweep", str(tmp_path / "s.yaml"), "--on", "ray", "--out", str(tmp_path / "w"), "--quiet"]
+    command = [
+        "sweep",
+        str(tmp_path / "s.yaml"),
+        "--on",
+        "ray",
+        "--out",
+        str(tmp_path / "w"),
+        "--quiet",
+    ]
     assert main([*command, "--address", "127.0.0.1:9"]) == 2 and not (tmp_path / "w").exists()
     assert "no connection to 127.0.0.1:9" in capsys.readouterr().err

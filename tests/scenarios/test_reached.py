@@ -16,7 +16,9 @@ def test_a_score_that_stays_counts_when_a_fifth_of_the_time_has_it():
     time_s, score = np.arange(1.0, 21.0), np.where(np.arange(1.0, 21.0) >= 8, 100.0, 0.0)
     assert reached_s(time_s, score, 0.0, 100) == 10.0
     assert reached_s(time_s + 5, score, 5.0, 100) == 10.0
-    assert reached_s(time_s, score, 0.0, 1) == 8.75  # 7 s / 0.8, where the mean of 9 s is not yet looked at
+    assert (
+        reached_s(time_s, score, 0.0, 1) == 8.75
+    )  # 7 s / 0.8, where the mean of 9 s is not yet looked at
     assert np.isnan(reached_s(time_s, score, 0.0, 101))
 
 
@@ -32,7 +34,9 @@ def test_who_is_scored_more_often_is_not_better(times):
     """The same steps, told once or several times."""
     time_s, score = np.arange(10.0, 210.0, 10.0), np.linspace(5, 100, 20)
     often_s = np.concatenate([t + np.arange(times) * 10 / times for t in time_s])
-    once, often = (reached_s(t, s, 0.0, 60) for t, s in ((time_s, score), (often_s, np.repeat(score, times))))
+    once, often = (
+        reached_s(t, s, 0.0, 60) for t, s in ((time_s, score), (often_s, np.repeat(score, times)))
+    )
     assert once == pytest.approx(often, abs=10)
     assert 130 < once < 160
 
@@ -53,10 +57,16 @@ def test_levels_of_a_run_with_the_uploads_until_then():
         "value": np.column_stack([np.linspace(20, 84, 30), np.full(30, 99.0)]).ravel(),
     }
     rows = reached_rows(uploads(40), metrics)
-    found = {key: value for level, of in rows.items() for key, value in measured({"reached": of}, level).items()}
+    found = {
+        key: value
+        for level, of in rows.items()
+        for key, value in measured({"reached": of}, level).items()
+    }
     times = [found[f"reached.{level}.time_s"] for level in (50, 70, 80)]
     assert times == sorted(times) and 100 < times[0] < 250
-    assert found["reached.50.uploads"] == np.floor(times[0] / 10) + 1  # one every 10 s from the first on
+    assert (
+        found["reached.50.uploads"] == np.floor(times[0] / 10) + 1
+    )  # one every 10 s from the first on
     assert np.isnan(found["reached.90.time_s"]) and found["reached.90.uploads"] is None
     assert reached_rows(uploads(0), metrics) == {}
     assert reached_rows(uploads(3), {k: v[1::2] for k, v in metrics.items()}) == {}

@@ -1,4 +1,5 @@
-"""Record tables: written from their first row on, kept in memory as their files say, and missed where they are lost."""
+"""Record tables: written from their first row on, kept in memory as their files say, and missed
+where they are lost."""
 
 import json
 import os
@@ -22,8 +23,14 @@ from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.run import play
 
-SCHEMAS = {"a": {"number": Column(""), "said": Column("", type="text")}, "b": {"flag": Column("", type="flag")}}
-ROWS = {"number": [1 / 3, np.inf, 2e-300, None], "said": ["=1+1", "", "two\r\nlines, quoted", "'kept"]}
+SCHEMAS = {
+    "a": {"number": Column(""), "said": Column("", type="text")},
+    "b": {"flag": Column("", type="flag")},
+}
+ROWS = {
+    "number": [1 / 3, np.inf, 2e-300, None],
+    "said": ["=1+1", "", "two\r\nlines, quoted", "'kept"],
+}
 
 
 @pytest.fixture
@@ -33,8 +40,13 @@ def copied(tiny_run, tmp_path):
 
 
 def test_tables_without_rows_have_no_file_and_the_manifest_counts_those_of_others(tiny_run):
-    rows = {path.stem: len(read_table(tiny_run, path.stem)["time_s" if "time_s" in TABLES[path.stem] else "ue"])
-            for path in tiny_run.glob("*.csv") if {"time_s", "ue"} & TABLES[path.stem].keys()}  # fmt: skip
+    rows = {
+        path.stem: len(
+            read_table(tiny_run, path.stem)["time_s" if "time_s" in TABLES[path.stem] else "ue"]
+        )
+        for path in tiny_run.glob("*.csv")
+        if {"time_s", "ue"} & TABLES[path.stem].keys()
+    }
     counts = json.loads((tiny_run / "manifest.json").read_text())["tables"]
     assert {f"{name}.csv" for name in counts} == {path.name for path in tiny_run.glob("*.csv")}
     assert min(counts.values()) > 0 and "spends" not in counts
@@ -44,12 +56,14 @@ def test_tables_without_rows_have_no_file_and_the_manifest_counts_those_of_other
 def test_a_table_without_a_file_is_one_without_rows(copied):
     frame = scenarios.open_run(copied).tables["curation"]
     assert not len(frame) and {"round", "ue", "ue_name", "time"} < set(frame.columns)
-    assert {name: len(column) for name, column in read_table(copied, "curation").items()} == dict.fromkeys(
-        TABLES["curation"], 0
-    )
+    assert {
+        name: len(column) for name, column in read_table(copied, "curation").items()
+    } == dict.fromkeys(TABLES["curation"], 0)
 
 
-@pytest.mark.parametrize("earlier", [False, True], ids=["listed", "of an earlier version, which lists none"])
+@pytest.mark.parametrize(
+    "earlier", [False, True], ids=["listed", "of an earlier version, which lists none"]
+)
 def test_a_lost_table_is_one_line_and_not_an_empty_one(copied, earlier, capsys):
     lost = "curation.csv" if earlier else "leakage.csv"
     (copied / lost).unlink(missing_ok=True)
@@ -84,7 +98,9 @@ def test_a_recorder_has_what_its_file_says(tmp_path, monkeypatch):
     same(recorder.columns("b"), {"flag": np.zeros(0)})
 
 
-def test_a_table_that_was_begun_after_the_checkpoint_vanishes_and_others_are_kept_as_they_were(tmp_path):
+def test_a_table_that_was_begun_after_the_checkpoint_vanishes_and_others_are_kept_as_they_were(
+    tmp_path,
+):
     recorder = Recorder(tmp_path, SCHEMAS)
     recorder.write("a", ROWS)
     marks, kept, text = recorder.marks(), recorder.columns("a"), (tmp_path / "a.csv").read_bytes()
@@ -93,7 +109,9 @@ def test_a_table_that_was_begun_after_the_checkpoint_vanishes_and_others_are_kep
     again = Recorder(tmp_path, SCHEMAS)
     again.resume(marks)
     again.cut()
-    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"] and (tmp_path / "a.csv").read_bytes() == text
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"] and (
+        tmp_path / "a.csv"
+    ).read_bytes() == text
     same(again.columns("a"), kept)
     again.row("b", flag=False)
     assert (tmp_path / "b.csv").read_text() == "flag\n0\n" and again.counts() == {"a": 4, "b": 1}
@@ -110,7 +128,9 @@ def test_a_command_reads_back_no_table_that_it_wrote(tmp_path, monkeypatch, caps
         return file
 
     monkeypatch.setattr(safe, "_descriptor", counted)
-    assert main(["run", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    assert (
+        main(["run", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    )
     assert read[".csv"] == 0 and read[".json"] <= 2 and read[".yaml"] <= 4, read
     assert (tmp_path / "out" / "report.html").exists()
 
@@ -122,8 +142,11 @@ def test_a_pickled_result_leaves_its_tables_in_the_folder(tiny, tmp_path):
     same(again.run.tables["leakage"], result.run.tables["leakage"])
 
 
-def test_the_summary_is_written_last_so_that_a_killed_run_never_looks_finished(tiny, tmp_path, monkeypatch):
-    """Killed before its last file, it has no summary, by which sweeps and `show` take a run for finished."""
+def test_the_summary_is_written_last_so_that_a_killed_run_never_looks_finished(
+    tiny, tmp_path, monkeypatch
+):
+    """Killed before its last file, it has no summary, by which sweeps and `show` take a run for
+    finished."""
     write = play.write_json
 
     def killed(path, content):

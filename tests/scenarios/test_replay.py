@@ -1,4 +1,5 @@
-"""The data of the replay: exact within stated steps, true to the tables, and what is left out is said."""
+"""The data of the replay: exact within stated steps, true to the tables, and what is left out is
+said."""
 
 import base64
 import gzip
@@ -29,7 +30,9 @@ def unpacked(text):
     tables = {}
     for one in head["arrays"]:
         table, column = one["name"].split(".")
-        tables.setdefault(table, {})[column] = np.frombuffer(raw, f"<{one['type']}", one["size"], first + one["at"])
+        tables.setdefault(table, {})[column] = np.frombuffer(
+            raw, f"<{one['type']}", one["size"], first + one["at"]
+        )
     return head["meta"], tables
 
 
@@ -48,9 +51,13 @@ def walk(n=400, seed=3):
     for ue in range(2):
         time_s = np.cumsum(rng.integers(1, 30, n)).astype(float)
         stride_m = rng.normal(0, 6, (n, 2)) * (rng.random((n, 1)) < 0.7)
-        at_m = 200 + np.cumsum(stride_m + np.where(np.arange(n)[:, None] < n // 2, [3.0, 1.0], [-2.0, 2.0]), axis=0)
+        at_m = 200 + np.cumsum(
+            stride_m + np.where(np.arange(n)[:, None] < n // 2, [3.0, 1.0], [-2.0, 2.0]), axis=0
+        )
         at_m[n // 3 : n // 3 + 2] = np.nan
-        pieces.append((np.full(n, ue), time_s, *at_m.T, np.arange(n) // 50 % 2 == 1, np.arange(n) // 80))
+        pieces.append(
+            (np.full(n, ue), time_s, *at_m.T, np.arange(n) // 50 % 2 == 1, np.arange(n) // 80)
+        )
     columns = ("ue", "time_s", "x_m", "y_m", "indoor", "cell")
     return dict(zip(columns, (np.concatenate(c) for c in zip(*pieces, strict=True)), strict=True))
 
@@ -87,9 +94,18 @@ def test_simplified_tracks_stay_within_the_stated_distance_at_every_time(within_
 
 def test_a_straight_line_needs_two_rows():
     time_s, none = np.arange(50.0), np.zeros(50)
-    line = {"ue": none, "time_s": time_s, "x_m": 2 * time_s, "y_m": time_s, "indoor": none, "cell": none}
+    line = {
+        "ue": none,
+        "time_s": time_s,
+        "x_m": 2 * time_s,
+        "y_m": time_s,
+        "indoor": none,
+        "cell": none,
+    }
     assert np.flatnonzero(needed(line, 0.01)).tolist() == [0, 49]
-    assert 20 in np.flatnonzero(needed(line | {"y_m": time_s + np.where(time_s == 20, 9.0, 0.0)}, 1.0))
+    assert 20 in np.flatnonzero(
+        needed(line | {"y_m": time_s + np.where(time_s == 20, 9.0, 0.0)}, 1.0)
+    )
 
 
 def test_tracks_are_simplified_only_as_far_as_needed():
@@ -115,16 +131,24 @@ def test_tracks_of_a_run_are_in_the_page(commuters):
 def test_tables_are_those_of_the_run_in_order_of_attack_and_ue(commuters):
     loaded, meta, tables = in_page(commuters)
     leakage, found = loaded.rows("leakage"), tables["leakage"]
-    assert [a["name"] for a in meta["attacks"]] == loaded.attacks and len(found["ue"]) == len(leakage["ue"])
-    order = np.lexsort([leakage["round"], leakage["ue"], [loaded.attacks.index(a) for a in leakage["attack"]]])
+    assert [a["name"] for a in meta["attacks"]] == loaded.attacks and len(found["ue"]) == len(
+        leakage["ue"]
+    )
+    order = np.lexsort(
+        [leakage["round"], leakage["ue"], [loaded.attacks.index(a) for a in leakage["attack"]]]
+    )
     for column in ("named_x_m", "named_y_m", "second_x_m", "second_y_m"):
         np.testing.assert_allclose(found[column], leakage[column][order], atol=0.26)
     assert (found["home"] == (leakage["home_named_m"][order] <= loaded.hit_radius_m)).all()
     links, sent = loaded.rows("links"), tables["links"]
     order = np.lexsort([links["round"], links["ue"]])
-    assert [meta["stations"][int(k)]["name"] for k in sent["base_station"]] == links["base_station"][order].tolist()
+    assert [meta["stations"][int(k)]["name"] for k in sent["base_station"]] == links[
+        "base_station"
+    ][order].tolist()
     np.testing.assert_allclose(sent["sinr_db"], links["sinr_db"][order], atol=1e-3)
-    np.testing.assert_allclose(tables["rounds"]["rmse_db"], loaded.tables["rounds"]["rmse_db"], atol=1e-3)
+    np.testing.assert_allclose(
+        tables["rounds"]["rmse_db"], loaded.tables["rounds"]["rmse_db"], atol=1e-3
+    )
     assert meta["final"]["rmse_db"] == loaded.summary["utility.rmse_db"]
     coverage, squares = loaded.tables["coverage"], tables["coverage"]
     for column in ("x_m", "rsrp_dbm", "sinr_db"):
@@ -133,23 +157,30 @@ def test_tables_are_those_of_the_run_in_order_of_attack_and_ue(commuters):
 
 def test_huge_numbers_are_missing_without_a_warning(commuters, tmp_path):
     huge = {
-        "rounds": {"rmse_db": "1e300"}, "estimates": {"model": "1e300", "x_m": "-1e308"},
-        "tracks": {"x_m": "1e308", "y_m": "1e300"}, "updates": {"x_m": "1e308"}, "ues": {"home_x_m": "1e308"},
+        "rounds": {"rmse_db": "1e300"},
+        "estimates": {"model": "1e300", "x_m": "-1e308"},
+        "tracks": {"x_m": "1e308", "y_m": "1e300"},
+        "updates": {"x_m": "1e308"},
+        "ues": {"home_x_m": "1e308"},
         "coverage": {"rsrp_dbm": "1e308", "x_m": "1e308"},
-    }  # fmt: skip
+    }
     folder = shutil.copytree(commuters, tmp_path / "r")
     for table, cells in huge.items():
         firsts = iter([cells])
         change_rows(folder, table, lambda row, firsts=firsts: row | next(firsts, {}))
     _, _, tables = in_page(folder)
     for table, cells in huge.items():
-        assert table == "estimates" or all(np.isnan(tables[table][column]).any() for column in cells)
+        assert table == "estimates" or all(
+            np.isnan(tables[table][column]).any() for column in cells
+        )
 
 
 def test_where_uploads_take_time_places_are_named_when_updates_are_merged(commuters, tmp_path):
     folder = shutil.copytree(commuters, tmp_path / "run")
     write_uploads(folder, [upload(1, 0, (43_200, 43_300, 43_400, 43_500))])
-    change_rows(folder, "rounds", lambda row: row | {"time_s": str(float(row["requested_s"]) + 600.0)})
+    change_rows(
+        folder, "rounds", lambda row: row | {"time_s": str(float(row["requested_s"]) + 600.0)}
+    )
     loaded = load(folder)
     (panel,) = Chart("named", "", [HOME], "").panels(loaded)
     curve = next(trace for trace in panel.figure["data"] if trace["name"] == "closed-form")
@@ -164,7 +195,9 @@ def test_with_too_much_to_draw_the_first_ues_are_drawn_and_it_is_said(commuters,
     monkeypatch.setattr(replay, "MOST_ROWS", 12)
     monkeypatch.setattr(replay, "MOST_TRACKED", 12)
     tables, says = drawn_tables(loaded)
-    assert len(tables["ues"]["home_x_m"]) == 2 and set(tables["leakage"]["ue"]) == set(tables["tracks"]["ue"]) == {0}
+    assert len(tables["ues"]["home_x_m"]) == 2 and set(tables["leakage"]["ue"]) == set(
+        tables["tracks"]["ue"]
+    ) == {0}
     assert "Drawn are the first 2 of 3 UEs." in says
     assert "Too much to draw: leakage of the first 1 of 3 UEs only." in says
 
@@ -199,7 +232,9 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     from scenarios.app.run.play import write_map
 
     world = build_world(tiny().world, Streams(0), 60.0)
-    house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])
+    house = shapely.Polygon(
+        shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior]
+    )
     low = shapely.box(150, 0, 160, 10)
     buildings = Buildings(np.array([low, house], dtype=object), np.array([5.0, 9.0]))
     world.ground = replace(world.ground, buildings=buildings)
@@ -227,11 +262,18 @@ def test_streets_water_and_sectors_are_drawn_where_there_are_some(commuters, tmp
     loaded, meta, tables = in_page(tmp_path / "r")
     street = tables["street"]
     assert street["kind"].tolist() == [0, 0, 3, 3, 6, 6]  # main streets first
-    np.testing.assert_allclose(np.column_stack([street["x_m"], street["y_m"]]), scene["street_m"][[2, 3, 4, 5, 0, 1]])
+    np.testing.assert_allclose(
+        np.column_stack([street["x_m"], street["y_m"]]), scene["street_m"][[2, 3, 4, 5, 0, 1]]
+    )
     assert [(s["name"], s["azimuth_deg"]) for s in meta["stations"]] == [("a", 90.0), ("b", None)]
     monkeypatch.setattr(replay, "MOST_CORNERS", 4)
     tables, says = drawn_tables(loaded)
-    assert set(tables["street"]["kind"]) == {0, 3} and any("street layer shows only part" in text for text in says)
-    np.savez(tmp_path / "r" / "map.npz", **(read_arrays(commuters / "map.npz") | scene | {"street_ptr": [0, 2, 9, 6]}))
+    assert set(tables["street"]["kind"]) == {0, 3} and any(
+        "street layer shows only part" in text for text in says
+    )
+    np.savez(
+        tmp_path / "r" / "map.npz",
+        **(read_arrays(commuters / "map.npz") | scene | {"street_ptr": [0, 2, 9, 6]}),
+    )
     with pytest.raises(BadInput, match="do not fit together"):
         load(tmp_path / "r")

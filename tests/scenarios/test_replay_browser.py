@@ -1,4 +1,5 @@
-"""The replay in a browser: what it shows is what the tables say, and every control does what it is called."""
+"""The replay in a browser: what it shows is what the tables say, and every control does what it is
+called."""
 
 import re
 import shutil
@@ -56,7 +57,10 @@ def true_places(folder, time_s):
     """Where the recorded tracks are, on straight lines between rows (n_ue, 2)."""
     rows = load(folder).rows("tracks")
     return [
-        [np.interp(time_s, rows["time_s"][rows["ue"] == ue], rows[f"{axis}_m"][rows["ue"] == ue]) for axis in "xy"]
+        [
+            np.interp(time_s, rows["time_s"][rows["ue"] == ue], rows[f"{axis}_m"][rows["ue"] == ue])
+            for axis in "xy"
+        ]
         for ue in range(3)
     ]
 
@@ -93,7 +97,9 @@ def test_play_moves_them_and_the_end_stops_it(opened):
     paused = state(opened)
     opened.wait_for_timeout(150)
     assert not paused["playing"] and state(opened)["time_s"] == paused["time_s"]
-    opened.evaluate("replay.seek(replay.state().end_s - 0.05 * replay.state().speed); replay.play()")
+    opened.evaluate(
+        "replay.seek(replay.state().end_s - 0.05 * replay.state().speed); replay.play()"
+    )
     opened.wait_for_function("!replay.state().playing")
     assert state(opened)["time_s"] == state(opened)["end_s"]
 
@@ -109,8 +115,12 @@ def test_the_slider_the_figures_and_the_words_agree(opened):
     now = state(opened)
     assert now["time_s"] == pytest.approx(now["end_s"] / 2)
     heard = opened.evaluate("heard.at(-1)")
-    assert heard["time_s"] == now["time_s"] and re.fullmatch(r"2026-01-06 1\d:\d\d:\d\d", heard["date"])
-    opened.wait_for_function("document.getElementById('replay-now').textContent.startsWith('Tue 6 Jan 2026, 1')")
+    assert heard["time_s"] == now["time_s"] and re.fullmatch(
+        r"2026-01-06 1\d:\d\d:\d\d", heard["date"]
+    )
+    opened.wait_for_function(
+        "document.getElementById('replay-now').textContent.startsWith('Tue 6 Jan 2026, 1')"
+    )
     assert opened.get_attribute("#replay-time", "aria-valuetext").startswith("Tue 6 Jan 2026, 1")
 
 
@@ -118,9 +128,16 @@ def test_keys(opened):
     opened.focus("#replay-stage")
     told = opened.evaluate("[...replay.model.told_s]")
     for key, time_s in (
-        ("Home", 0.0), ("ArrowRight", told[0]), ("ArrowRight", told[1]), ("ArrowLeft", told[0]), ("ArrowLeft", 0.0),
-        ("ArrowLeft", 0.0), ("Shift+ArrowRight", told[-1] / 100), ("End", told[-1]), ("ArrowLeft", told[-2]),
-    ):  # fmt: skip
+        ("Home", 0.0),
+        ("ArrowRight", told[0]),
+        ("ArrowRight", told[1]),
+        ("ArrowLeft", told[0]),
+        ("ArrowLeft", 0.0),
+        ("ArrowLeft", 0.0),
+        ("Shift+ArrowRight", told[-1] / 100),
+        ("End", told[-1]),
+        ("ArrowLeft", told[-2]),
+    ):
         opened.keyboard.press(key)
         assert state(opened)["time_s"] == pytest.approx(time_s), key
     speed = state(opened)["speed"]
@@ -143,9 +160,15 @@ def test_keys(opened):
 
 @pytest.mark.parametrize(
     ("layer", "canvas"),
-    [("ues", "moving"), ("home", "known"), ("work", "known"), ("named", "known"), ("estimates", "known"),
-     ("stations", "ground")],
-)  # fmt: skip
+    [
+        ("ues", "moving"),
+        ("home", "known"),
+        ("work", "known"),
+        ("named", "known"),
+        ("estimates", "known"),
+        ("stations", "ground"),
+    ],
+)
 def test_layers_switch(opened, layer, canvas):
     box = f"[data-layer={layer}]"
     before = ink(opened, canvas)
@@ -158,7 +181,9 @@ def test_layers_switch(opened, layer, canvas):
 
 def test_the_ground_is_coloured_by_coverage_with_a_scale(opened):
     plain = seen = ink(opened, "ground")
-    for layer in opened.evaluate("[...document.querySelectorAll('#replay-coverage option')].map((o) => o.value)")[1:]:
+    for layer in opened.evaluate(
+        "[...document.querySelectorAll('#replay-coverage option')].map((o) => o.value)"
+    )[1:]:
         opened.select_option("#replay-coverage", layer)
         assert ink(opened, "ground") != seen, layer
         seen = ink(opened, "ground")
@@ -177,11 +202,15 @@ def test_a_ue_is_singled_out_by_list_and_by_click(opened):
     assert state(opened)["ue"] == -1 and ink(opened, "known") != one
     stage = opened.locator("#replay-stage")
     box, view = stage.bounding_box(), state(opened)["view"]
-    at = {"x": box["width"] / 2 + (HOME_M[0] - view["cx"]) * view["scale"],
-          "y": box["height"] / 2 - (HOME_M[1] - view["cy"]) * view["scale"]}  # fmt: skip
+    at = {
+        "x": box["width"] / 2 + (HOME_M[0] - view["cx"]) * view["scale"],
+        "y": box["height"] / 2 - (HOME_M[1] - view["cy"]) * view["scale"],
+    }
     stage.click(position=at)  # waits until figures above have their places
     assert state(opened)["ue"] == 2
-    assert "ue2" in opened.text_content("#replay-tip") and "RSRP -" in opened.text_content("#replay-tip")
+    assert "ue2" in opened.text_content("#replay-tip") and "RSRP -" in opened.text_content(
+        "#replay-tip"
+    )
 
 
 def test_the_attack_is_chosen(opened, folder):
@@ -214,7 +243,9 @@ def test_the_map_zooms_and_moves(opened):
     assert moved["cx"] < whole["cx"] and state(opened)["ue"] == -1  # a drag is no click
     opened.click("#replay-fit")
     assert state(opened)["view"] == whole
-    opened.evaluate("document.activeElement.blur(); document.documentElement.style.scrollBehavior = 'auto'")
+    opened.evaluate(
+        "document.activeElement.blur(); document.documentElement.style.scrollBehavior = 'auto'"
+    )
     opened.evaluate("document.getElementById('replay-stage').scrollIntoView({block: 'start'})")
     before = opened.evaluate("scrollY")
     opened.mouse.move(x, 300)
@@ -238,17 +269,29 @@ def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
     with opened.expect_download() as got:
         opened.click("#replay-svg")
     ET.fromstring(got.value.path().read_bytes())
-    sizes = opened.evaluate("(({clientWidth: w, clientHeight: h}) => [w, h])(document.getElementById('replay-stage'))")
+    sizes = opened.evaluate(
+        "(({clientWidth: w, clientHeight: h}) => [w, h])(document.getElementById('replay-stage'))"
+    )
     (tmp_path / "svg.html").write_text(
-        "<!doctype html><link rel=icon href='data:,'><style>body{margin:0}svg{display:block}</style>"
+        "<!doctype html><link rel=icon "
+        "href='data:,'><style>body{margin:0}svg{display:block}</style>"
         + got.value.path().read_text()
     )
     vector = show(tmp_path / "svg.html")
     size = {"width": sizes[0], "height": sizes[1]}
     vector.set_viewport_size(size)
-    opened.add_style_tag(content=".replay .zoom, .replay .here, .replay .tip { display: none !important }")
-    seen = [opened.locator("#replay-moving").evaluate(COMPOSED), vector.locator("svg").evaluate(RASTER, size)]
-    away = np.abs(np.array(seen[0], dtype=int) - np.array(seen[1], dtype=int)).reshape(-1, 4)[:, :3].max(axis=1)
+    opened.add_style_tag(
+        content=".replay .zoom, .replay .here, .replay .tip { display: none !important }"
+    )
+    seen = [
+        opened.locator("#replay-moving").evaluate(COMPOSED),
+        vector.locator("svg").evaluate(RASTER, size),
+    ]
+    away = (
+        np.abs(np.array(seen[0], dtype=int) - np.array(seen[1], dtype=int))
+        .reshape(-1, 4)[:, :3]
+        .max(axis=1)
+    )
     assert len(away) == sizes[0] * sizes[1]
     assert (away > 60).mean() < 0.02  # edges are smoothed otherwise
 
@@ -260,9 +303,13 @@ def test_it_fits_and_can_be_read_by_everybody(show, page_file, width, dark):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     box = page.locator("#replay-stage").bounding_box()
     assert 250 <= box["height"] <= 740 and box["width"] <= width
-    ground = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--map-ground').trim()")
+    ground = page.evaluate(
+        "getComputedStyle(document.documentElement).getPropertyValue('--map-ground').trim()"
+    )
     assert ground == ("#15191e" if dark else "#fbfbf9")
-    assert violations(page, "#answer") == violations(page, "#map") == violations(page, "#words") == {}
+    assert (
+        violations(page, "#answer") == violations(page, "#map") == violations(page, "#words") == {}
+    )
 
 
 SENT = """() => {
@@ -285,7 +332,9 @@ def test_links_estimates_and_curves_are_those_of_the_tables(opened, folder):
     order = np.lexsort([links["time_s"], links["ue"]])
     begin_s = links["time_s"] + np.where(sends, links["latency_s"] - links["airtime_s"], 0)
     np.testing.assert_allclose(found[:, 1][sends[order]], begin_s[order][sends[order]], atol=0.01)
-    np.testing.assert_allclose(found[:, 2], np.where(sends, links["airtime_s"], 0)[order], atol=0.01)
+    np.testing.assert_allclose(
+        found[:, 2], np.where(sends, links["airtime_s"], 0)[order], atol=0.01
+    )
     truth, guesses = loaded.rows("updates"), loaded.rows("estimates")
     for k, name in enumerate(loaded.attacks):
         for x, y, true_x, true_y, number in opened.evaluate(GUESSED, [k, 0]):
@@ -307,26 +356,38 @@ def test_links_estimates_and_curves_are_those_of_the_tables(opened, folder):
 
 
 def frame_ms(page):
-    """Time of a frame, the shortest of five looks at 12 frames: others may use the machine meanwhile."""
+    """Time of a frame, the shortest of five looks at 12 frames: others may use the machine
+    meanwhile."""
     look = "netsim.replay.then((replay) => replay.benchmark(12))"
     return min(page.evaluate(look) for _ in range(5))
 
 
 def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
     small = {
-        "world.ues.count": 200, "world.duration_s": 1200, "learning.attacks": [], "learning.round_s": 600,
-        "world.ues.measurement_period_s": 60, "world.city.width_m": 2000, "world.city.height_m": 2000,
-    }  # fmt: skip
+        "world.ues.count": 200,
+        "world.duration_s": 1200,
+        "learning.attacks": [],
+        "learning.round_s": 600,
+        "world.ues.measurement_period_s": 60,
+        "world.city.width_m": 2000,
+        "world.city.height_m": 2000,
+    }
     run(tiny(small), tmp_path / "r")
     page = show(report(tmp_path / "r"))
     each_ms = frame_ms(page)
     print(f"a frame of 200 UEs takes {each_ms:.1f} ms")
     assert each_ms < 1000 / 15
-    assert "homes" not in page.text_content("#replay-now") and page.locator("#replay-attack").count() == 0
+    assert (
+        "homes" not in page.text_content("#replay-now")
+        and page.locator("#replay-attack").count() == 0
+    )
 
 
 def test_a_radio_study(show, tiny, tmp_path):
-    changes = {"world.radio.handover": {"time_to_trigger_s": 10.0, "hysteresis_db": 0.0}, "world.duration_s": 600}
+    changes = {
+        "world.radio.handover": {"time_to_trigger_s": 10.0, "hysteresis_db": 0.0},
+        "world.duration_s": 600,
+    }
     run(tiny(changes | {"learning": None, "world.radio.measurement_noise_db": 0.0}), tmp_path / "r")
     page = show(report(tmp_path / "r"))
     with_replay(page).evaluate("replay.seek(301)")
@@ -334,7 +395,8 @@ def test_a_radio_study(show, tiny, tmp_path):
     page.evaluate("replay.seek(600)")
     assert number > 0
     page.wait_for_function(
-        "n => document.getElementById('replay-now').textContent.includes(`${n} handovers`)", arg=number
+        "n => document.getElementById('replay-now').textContent.includes(`${n} handovers`)",
+        arg=number,
     )
     assert len(shown["positions"]) == 4 and all(shown["positions"])
     before = ink(page, "moving")

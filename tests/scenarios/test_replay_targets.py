@@ -27,7 +27,11 @@ EXAMPLES = Path(__file__).parents[2] / "scenarios" / "examples"
 @pytest.fixture
 def of_users(tmp_path):
     def written(n, more=()):
-        rows = [f"{1_699_920_000 + 60 * t},u{u},{10 * u + t},{5 * u}" for u in range(n) for t in range(3)]
+        rows = [
+            f"{1_699_920_000 + 60 * t},u{u},{10 * u + t},{5 * u}"
+            for u in range(n)
+            for t in range(3)
+        ]
         path = tmp_path / f"{n}.csv"
         path.write_text("\n".join(["time_s,user,x_m,y_m", *rows]))
         args = parser().parse_args(["replay", str(path), "--users", "id", "--round", "1min"])
@@ -37,7 +41,8 @@ def of_users(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("n", "bound"), [(MOST_TARGETS - 1, {}), (MOST_TARGETS, {}), (MOST_TARGETS + 1, {TARGETS: MOST_TARGETS})]
+    ("n", "bound"),
+    [(MOST_TARGETS - 1, {}), (MOST_TARGETS, {}), (MOST_TARGETS + 1, {TARGETS: MOST_TARGETS})],
 )
 def test_a_bound_where_there_are_more(of_users, n, bound):
     given = of_users(n)
@@ -53,35 +58,57 @@ def test_what_somebody_wishes_stands(of_users, wish):
 
 def test_the_bound_is_told_with_the_way_to_lift_it(of_users):
     given = of_users(MOST_TARGETS + 20)
-    told = [line for line in trace_lines(load("replay", given | {TARGETS: MOST_TARGETS})) if line.startswith("attacks")]
+    told = [
+        line
+        for line in trace_lines(load("replay", given | {TARGETS: MOST_TARGETS}))
+        if line.startswith("attacks")
+    ]
     assert told == [
-        "attacks: 100 targets of 120, evenly taken, are attacked and their leakage measured; all of them train "
-        "(--set learning.threat.n_targets=null attacks all)"
+        "attacks: 100 targets of 120, evenly taken, are attacked and their leakage measured; all "
+        "of them train (--set learning.threat.n_targets=null attacks all)"
     ]
     assert not [line for line in trace_lines(load("replay", given)) if line.startswith("attacks")]
 
 
 def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):
-    (tmp_path / "s.csv").write_text("x_m,y_m,cell,rsrp\n0,0,a,-80\n0,7000,a,-90\n0,7000,b,-70\n0,0,a,-81\n")
+    (tmp_path / "s.csv").write_text(
+        "x_m,y_m,cell,rsrp\n0,0,a,-80\n0,7000,a,-90\n0,7000,b,-70\n0,0,a,-81\n"
+    )
     survey = ["replay", "--survey", str(tmp_path / "s.csv"), "--users", "all"]
     study = load("replay", trace_overrides(parser().parse_args(survey)))
     data, trace = study.learning.data, study.world.ues.mobility.load(study.round_s)
     assert (study.learning.round_s, data.hold_out_by, data.memory) == (3600, "block", "all")
     assert trace.time_s.tolist() == pytest.approx([0, 5000, 10_000])
-    assert trace_overrides(parser().parse_args([*survey, "--round", "5min"]))["learning.round_s"] == 300
+    assert (
+        trace_overrides(parser().parse_args([*survey, "--round", "5min"]))["learning.round_s"]
+        == 300
+    )
     other = trace_overrides(parser().parse_args([*survey, "--scenario", "campus"]))
-    assert other["world.ues.mobility.survey"] is True and not any("hold_out" in key for key in other)
+    assert other["world.ues.mobility.survey"] is True and not any(
+        "hold_out" in key for key in other
+    )
 
 
-@pytest.mark.parametrize(("text", "length_s"), [("24h", 86_400), ("1.5 d", 129_600), ("2w", 1_209_600), ("90m", 5400),
-                                                ("90min", 5400), ("0.5s", 0.5)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "length_s"),
+    [
+        ("24h", 86_400),
+        ("1.5 d", 129_600),
+        ("2w", 1_209_600),
+        ("90m", 5400),
+        ("90min", 5400),
+        ("0.5s", 0.5),
+    ],
+)
 def test_lengths_have_units(text, length_s):
     assert seconds(text) == length_s
 
 
 @pytest.mark.parametrize("text", ["0h", "0.0s", "-1h", "24", "h", "1y", "1e3s", "inf s"])
 def test_what_is_no_length_is_refused(text):
-    assert line_of(seconds, text, "--sample").startswith(f"--sample {text}: write a length with its unit")
+    assert line_of(seconds, text, "--sample").startswith(
+        f"--sample {text}: write a length with its unit"
+    )
 
 
 def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
@@ -98,15 +125,23 @@ def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
 
 def test_a_phone_that_measures_less_than_once_a_round_is_refused(capsys):
     refused = main(["replay", str(EXAMPLES / "walk.gpx"), "--sample", "3d", "--quiet"])
-    assert refused == 2 and "259,200 s is less than one per round of 86,400 s" in capsys.readouterr().err
+    assert (
+        refused == 2
+        and "259,200 s is less than one per round of 86,400 s" in capsys.readouterr().err
+    )
 
 
 def test_a_wide_area_gets_wider_shadowing_that_is_said_and_never_against_a_stated_one(tmp_path):
     path = tmp_path / "wide.csv"
-    path.write_text("time_s,user,x_m,y_m\n" + "".join(f"{9e4 * t},u,{3e4 * t},{2e4 * t}\n" for t in range(4)))
+    path.write_text(
+        "time_s,user,x_m,y_m\n" + "".join(f"{9e4 * t},u,{3e4 * t},{2e4 * t}\n" for t in range(4))
+    )
     given = {"world.ues.mobility.trace": str(path)}
     [(key, decorrelation_m)] = by_width(AskedStudy.of("replay", given)).items()
-    assert key.endswith("decorrelation_m") and decorrelation_m == np.ceil(10 * (33 * 9e4 * 6e4 / 5e7) ** 0.5 / 10) * 10
+    assert (
+        key.endswith("decorrelation_m")
+        and decorrelation_m == np.ceil(10 * (33 * 9e4 * 6e4 / 5e7) ** 0.5 / 10) * 10
+    )
     lines = trace_lines(load("replay", {**given, key: decorrelation_m}))
     assert f"decorrelation distance {decorrelation_m:g} m" in "".join(lines)
     stated = {**given, key: 60}
@@ -119,16 +154,25 @@ def test_signals_of_the_rows_stand_beside_stated_base_stations(tmp_path):
         rows = [f"{9e4 * t},u,{100 * t},0" + ",-90" * said for t in range(4)]
         path.write_text("\n".join([f"time_s,user,x_m,y_m{column}", *rows]))
         given = {"world.ues.mobility.trace": str(path)}
-        own = given | {"world.base_stations": [{"name": "mast", "position_m": [0, 0], "height_m": 25}]}
+        own = given | {
+            "world.base_stations": [{"name": "mast", "position_m": [0, 0], "height_m": 25}]
+        }
         lines = [trace_lines(load("replay", of)) for of in (own, given)]
         assert ["do not change it" in " ".join(of) for of in lines] == [said, False]
 
 
 @pytest.mark.parametrize(("side_m", "follows"), [(30_000, True), (90_000, False)])
-def test_beyond_a_million_cells_nobody_is_followed_and_the_attacks_that_are_left_can_run(tmp_path, side_m, follows):
-    rows = [f"{40_000 * t},u{u},{side_m / 5 * t},{side_m / 5 * t}\n" for u in range(2) for t in range(6)]
+def test_beyond_a_million_cells_nobody_is_followed_and_the_attacks_that_are_left_can_run(
+    tmp_path, side_m, follows
+):
+    rows = [
+        f"{40_000 * t},u{u},{side_m / 5 * t},{side_m / 5 * t}\n" for u in range(2) for t in range(6)
+    ]
     (tmp_path / "wide.csv").write_text("time_s,user,x_m,y_m\n" + "".join(rows))
-    trace = {"world.ues.mobility.trace": str(tmp_path / "wide.csv"), "world.ues.mobility.users": "id"}
+    trace = {
+        "world.ues.mobility.trace": str(tmp_path / "wide.csv"),
+        "world.ues.mobility.users": "id",
+    }
     given = trace | {"learning.round_s": 20_000}
     asked = AskedStudy.of("replay", given)
     study = asked.changed(in_time(asked)).study

@@ -1,4 +1,5 @@
-"""Attackers who play the training through by themselves: no other record changes, and runs are resumed to the bit."""
+"""Attackers who play the training through by themselves: no other record changes, and runs are
+resumed to the bit."""
 
 import pytest
 from interrupted import run_in_two
@@ -10,7 +11,11 @@ TRACKER = {"kind": "tracker", "shadow_ues": 6, "cell_m": 100.0, "own_places": Tr
 DWELL = {"kind": "dwell", "shadow_ues": 6}
 SETTINGS = {
     "optimiser and state of defenses": {
-        "learning.defenses": [CLIP, {"kind": "lapa", "epsilon_system_total": 60.0}, {"kind": "quantise"}],
+        "learning.defenses": [
+            CLIP,
+            {"kind": "lapa", "epsilon_system_total": 60.0},
+            {"kind": "quantise"},
+        ],
         "learning.aggregation": {"kind": "beda"},
         "learning.server_optimiser": {"kind": "fedadam"},
     },
@@ -32,14 +37,19 @@ SETTINGS = {
 def rows_of_others(tables):
     """Rows of all CSVs but those of the attackers, and but tables that only they have."""
     rows = {name: b.decode().splitlines() for name, b in tables.items() if name.endswith(".csv")}
-    kept = {n: [r for r in some if not {"tracker", "dwell"} & set(r.split(","))] for n, some in rows.items()}
+    kept = {
+        n: [r for r in some if not {"tracker", "dwell"} & set(r.split(","))]
+        for n, some in rows.items()
+    }
     return {name: some for name, some in kept.items() if len(some) > 1}
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_who_tries_out_changes_no_other_record(settings, tiny, table_bytes, tmp_path):
     for name, more in (("without", []), ("with", [TRACKER, DWELL])):
-        study = tiny({**settings, "learning.attacks": [{"kind": "closed-form"}, {"kind": "span"}, *more]})
+        study = tiny(
+            {**settings, "learning.attacks": [{"kind": "closed-form"}, {"kind": "span"}, *more]}
+        )
         run(study, tmp_path / name)
     without, beside = (rows_of_others(table_bytes(tmp_path / name)) for name in ("without", "with"))
     assert {"updates.csv", "estimates.csv", "leakage.csv"} <= set(without)

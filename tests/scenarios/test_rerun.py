@@ -35,14 +35,18 @@ def test_a_changed_number_is_named_with_the_table_the_column_and_the_row(one, tm
     header, *rows = (one / "updates.csv").read_text().splitlines()
     cells = rows[2].split(",")
     cells[header.split(",").index("weight")] = "12345"
-    (one / "updates.csv").write_text("\n".join([header, *rows[:2], ",".join(cells), *rows[3:]]) + "\n")
+    (one / "updates.csv").write_text(
+        "\n".join([header, *rows[:2], ",".join(cells), *rows[3:]]) + "\n"
+    )
     summary = json.loads((one / "summary.json").read_text())
     key = next(k for k, v in summary.items() if isinstance(v, float) and v)
     write_json(one / "summary.json", summary | {key: summary[key] * (1 + 1e-6)})
     assert main(["rerun", str(one), "--quiet", "--out", str(tmp_path / "again")]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith(f"{one}: differs summary.json, {key}: ")
-    assert f"updates.csv, weight: 1 of {len(rows)} values differ, first in row 3: '12345' and " in said
+    assert (
+        f"updates.csv, weight: 1 of {len(rows)} values differ, first in row 3: '12345' and " in said
+    )
     assert (tmp_path / "again" / "summary.json").is_file()
 
 
@@ -56,12 +60,15 @@ def test_missing_files_rows_and_arrays_are_told(tmp_path):
     (b / "spends.csv").write_text("x,y\n")  # of an earlier version
     (a / "updates.csv").write_text("x\n1\n")
     (b / "updates.csv").write_text("x\n1\n2\n")
-    found = [*differences_in(a, b, ["ues.csv", "map.npz", "links.csv", "updates.csv", "spends.csv"])]
+    found = [
+        *differences_in(a, b, ["ues.csv", "map.npz", "links.csv", "updates.csv", "spends.csv"])
+    ]
     assert found[:2] == ["ues.csv, x: '2.0' and '2.5'", "ues.csv, y: '102.0' and '102.5'"]
     assert found[2] == "map.npz, m: 1 of 2 values differ, first in row 2: '2.0' and '2.5'"
     assert found[3:] == [
-        "links.csv, x: '1' and 'nothing'", "updates.csv, x: 1 of 2 values differ, first in row 2: 'nothing' and '2'",
-    ]  # fmt: skip
+        "links.csv, x: '1' and 'nothing'",
+        "updates.csv, x: 1 of 2 values differ, first in row 2: 'nothing' and '2'",
+    ]
 
 
 def test_every_record_is_compared(one, tmp_path):
@@ -76,7 +83,10 @@ def test_of_a_sweep_the_runs_of_a_label_are_repeated(one, tmp_path, capsys):
         shutil.copytree(one, sweep / inner)
     assert main(["rerun", str(sweep), "--only", "x=1, y", "--json", "--quiet"]) == 0
     event = json.loads(capsys.readouterr().out)
-    assert [run["folder"] for run in event["runs"]] == [str(sweep / "x=1-y/r0"), str(sweep / "x=1-y/r2")]
+    assert [run["folder"] for run in event["runs"]] == [
+        str(sweep / "x=1-y/r0"),
+        str(sweep / "x=1-y/r2"),
+    ]
     with pytest.raises(BadInput, match="no finished run or training of the label z in it"):
         rerun(sweep, tmp_path / "again", "z", lambda *_: None)
 
@@ -103,7 +113,9 @@ def test_of_a_folder_all_finished_runs_below_are_repeated(one, tmp_path, capsys)
     assert main(["rerun", str(place), "--json", "--quiet"]) == 0
     event = json.loads(capsys.readouterr().out)
     labels = ["a", "swept/r0", "tuned/trial-1/seed-4"]
-    assert [(run["folder"], run["same"]) for run in event["runs"]] == [(str(place / label), True) for label in labels]
+    assert [(run["folder"], run["same"]) for run in event["runs"]] == [
+        (str(place / label), True) for label in labels
+    ]
     with pytest.raises(BadInput, match="no finished run or training in it"):
         rerun(place / "notes", tmp_path / "again", None, lambda *_: None)
 
@@ -117,7 +129,10 @@ def test_a_trace_that_changed_or_is_gone_is_named(tiny, tmp_path, capsys):
     assert str(trace) in json.loads((tmp_path / "run" / "manifest.json").read_text())["files"]
     trace.write_text("time_s,user,lat,lon\n" + "\n".join(lines[:-1]) + "\n")
     assert main(["rerun", str(tmp_path / "run"), "--quiet"]) == 2
-    assert f"{trace} has other content than when this run read it; put it back" in capsys.readouterr().err
+    assert (
+        f"{trace} has other content than when this run read it; put it back"
+        in capsys.readouterr().err
+    )
     trace.unlink()
     assert main(["rerun", str(tmp_path / "run"), "--quiet"]) == 2
     assert "is gone or cannot be read; put it back" in capsys.readouterr().err
@@ -126,7 +141,9 @@ def test_a_trace_that_changed_or_is_gone_is_named(tiny, tmp_path, capsys):
 def test_a_repetition_that_is_ended_leaves_no_folder(one, tmp_path):
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", WAITING_RERUN, str(one)]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout.read(1) == b"."
         process.send_signal(signal.SIGTERM)
         process.wait()

@@ -19,9 +19,12 @@ from scenarios.app.results.read import load as read_run
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
-    "world.duration_s": 259_200, "world.tick_s": 3600, "learning.round_s": 86_400,
-    "world.ues": {"count": 3, "mobility": {"kind": "commuter"}}, "learning.learner.hidden": [8],
-}  # fmt: skip
+    "world.duration_s": 259_200,
+    "world.tick_s": 3600,
+    "learning.round_s": 86_400,
+    "world.ues": {"count": 3, "mobility": {"kind": "commuter"}},
+    "learning.learner.hidden": [8],
+}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,12 @@ def result(tiny, tmp_path_factory):
 
 def test_it_is_the_summary_as_a_mapping(result):
     summary = json.loads((result.folder / "summary.json").read_text())
-    assert result.summary == summary and dict(result) == summary and result == summary and len(result) == len(summary)
+    assert (
+        result.summary == summary
+        and dict(result) == summary
+        and result == summary
+        and len(result) == len(summary)
+    )
     assert result["ues.count"] == 3 and result.get("nothing") is None and "ues.count" in result
     assert list(result) == list(summary) and {**result, "x": 1} == {**summary, "x": 1}
     assert {**result, "ues.count": 9} == {**summary, "ues.count": 9}
@@ -47,7 +55,9 @@ def test_a_folder_opens_as_what_its_run_returned(result):
 
 
 def test_frames_hold_the_records(result):
-    assert {"rounds", "leakage", "updates", "links", "ues"} <= set(result.tables) and "coverage_of" not in result.tables
+    assert {"rounds", "leakage", "updates", "links", "ues"} <= set(
+        result.tables
+    ) and "coverage_of" not in result.tables
     for name in ("rounds", "leakage", "links"):
         frame, columns = result.tables[name], read_table(result.folder, name)
         assert isinstance(frame, pandas.DataFrame) and set(columns) <= set(frame.columns)
@@ -66,16 +76,22 @@ def test_times_are_what_the_wall_clock_shows(result, tmp_path):
     folder = shutil.copytree(result.folder, tmp_path / "r")
     manifest = json.loads((folder / "manifest.json").read_text())
     changed_s = 1.5 * 86_400
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "clock_changes": [[changed_s, 3600.0]]}))
+    (folder / "manifest.json").write_text(
+        json.dumps({**manifest, "clock_changes": [[changed_s, 3600.0]]})
+    )
     rounds, before = scenarios.open_run(folder).tables["rounds"], result.tables["rounds"]
     ahead = (rounds["time"] - before["time"]).dt.total_seconds()
-    assert ahead.tolist() == [3600.0 if t >= changed_s else 0.0 for t in rounds["time_s"]] and {*ahead} == {0.0, 3600.0}
+    assert ahead.tolist() == [3600.0 if t >= changed_s else 0.0 for t in rounds["time_s"]] and {
+        *ahead
+    } == {0.0, 3600.0}
 
 
 def test_figures_are_those_of_the_page(result):
     from scenarios.app.report.run_page import run_chapters
 
-    panels = {p.key: p.figure for chapter in run_chapters(read_run(result.folder)) for p in chapter.panels}
+    panels = {
+        p.key: p.figure for chapter in run_chapters(read_run(result.folder)) for p in chapter.panels
+    }
     assert list(result.figures) == list(panels) and len(panels) > 2
     for key, figure in result.figures.items():
         assert isinstance(figure, Figure) and len(figure.data) == len(panels[key]["data"])
@@ -89,11 +105,18 @@ def test_the_page_is_drawn_when_it_is_asked_for(result, monkeypatch):
     before = result.page.stat().st_mtime_ns
     opened = []
     monkeypatch.setattr(module, "show_page", lambda page: opened.append(page) or True)
-    assert result.show() == result.page and opened == [result.page] and result.page.stat().st_mtime_ns == before
+    assert (
+        result.show() == result.page
+        and opened == [result.page]
+        and result.page.stat().st_mtime_ns == before
+    )
 
 
 def test_what_is_no_finished_run_is_refused_in_a_line(result, tmp_path):
-    for folder, word in ((tmp_path / "nowhere", "no such folder"), (ROOT / "docs", "neither the folder of a run")):
+    for folder, word in (
+        (tmp_path / "nowhere", "no such folder"),
+        (ROOT / "docs", "neither the folder of a run"),
+    ):
         with pytest.raises(BadInput, match=word):
             scenarios.open_run(folder)
     several = tmp_path / "several"
@@ -127,5 +150,7 @@ def test_a_run_imports_no_frames_and_no_figures():
         "import sys, scenarios.app.run.sweep, scenarios.app.run.runner; "
         "print(sorted(set(sys.modules) & {'pandas', 'plotly', 'pyarrow', 'stable_baselines3'}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -1,5 +1,5 @@
-"""What is reused is compared with its study, inputs and version, a sweep's folder holds its own runs alone, and no
-reader who leaves makes unfinished work a success.
+"""What is reused is compared with its study, inputs and version, a sweep's folder holds its own
+runs alone, and no reader who leaves makes unfinished work a success.
 """
 
 import json
@@ -26,7 +26,11 @@ OLD = "0.6.9"
 
 def scenario(folder, name="s", **changes):
     """A file of the tiny scenario; changes of its top level, of `world` and `learning` a part."""
-    merged = {key: {**TINY.get(key, {}), **value} for key, value in changes.items() if isinstance(value, dict)}
+    merged = {
+        key: {**TINY.get(key, {}), **value}
+        for key, value in changes.items()
+        if isinstance(value, dict)
+    }
     (folder / f"{name}.yaml").write_text(json.dumps({**TINY, **changes, **merged}))
     return str(folder / f"{name}.yaml")
 
@@ -87,7 +91,11 @@ def test_a_sweep_of_another_version_is_refused_and_replaced_run_by_run(old, swep
     refused(words, capsys, str(one), named, "--replace")
     assert content(out) == before
     assert main([*words, "--replace"]) == 0 and version(one) == __version__
-    same = [other / "manifest.json", one / "summary.json", out / "runs.csv"]  # the first: it was not played again
+    same = [
+        other / "manifest.json",
+        one / "summary.json",
+        out / "runs.csv",
+    ]  # the first: it was not played again
     assert [path.read_bytes() for path in same] == [before[path] for path in same]
 
 
@@ -106,7 +114,9 @@ def test_two_versions_have_no_common_table(swept, tmp_path, capsys):
         for seed in ("seed-1", "seed-2"):
             aged(out / label / seed)
     page = str(tmp_path / "c.html")
-    assert main(["compare", str(out), "--out", page]) == 0 and main(["show", str(out)]) == 0  # one, if another
+    assert (
+        main(["compare", str(out), "--out", page]) == 0 and main(["show", str(out)]) == 0
+    )  # one, if another
 
 
 def claims_of(folder):
@@ -124,7 +134,17 @@ def test_claims_use_runs_of_their_scenario_and_version_alone(tmp_path, monkeypat
     scenario(tmp_path, "many", title="many", learning={"attacks": []}, vary={"seed": [1]})
     claims_of(tmp_path)
     out = tmp_path / "c"
-    words = ["claims", "--file", "claims.yaml", "--out", str(out), "--jobs", "1", "--json", "--quiet"]
+    words = [
+        "claims",
+        "--file",
+        "claims.yaml",
+        "--out",
+        str(out),
+        "--jobs",
+        "1",
+        "--json",
+        "--quiet",
+    ]
 
     def verdicts(*more):
         capsys.readouterr()
@@ -138,10 +158,17 @@ def test_claims_use_runs_of_their_scenario_and_version_alone(tmp_path, monkeypat
     assert content(out)[alone / "manifest.json"] == first[alone / "manifest.json"]  # reused
     aged(alone)
     aged(out / "many" / "as-written" / "seed-1")
-    assert all(f"finished run of netsim {OLD}" in reason and "--replace" in reason for reason in verdicts())
+    assert all(
+        f"finished run of netsim {OLD}" in reason and "--replace" in reason for reason in verdicts()
+    )
     assert version(alone) == OLD
-    assert all("one seed" in reason for reason in verdicts("--replace")) and version(alone) == __version__
-    scenario(tmp_path, "alone", title="alone", seed=8, learning={"attacks": []})  # another study of the same title
+    assert (
+        all("one seed" in reason for reason in verdicts("--replace"))
+        and version(alone) == __version__
+    )
+    scenario(
+        tmp_path, "alone", title="alone", seed=8, learning={"attacks": []}
+    )  # another study of the same title
     assert "1 run that this sweep does not have" in verdicts()[0]
     assert (alone / "summary.json").exists()
 
@@ -150,12 +177,16 @@ def test_a_drawn_file_that_changed_is_another_tuning(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("time_s,user,x_m,y_m\n0,u,1,1\n3600,u,200,100\n")
     mobility = {"kind": "replay", "trace": str(tmp_path / "a.csv"), "crs": "local"}
-    space = {"world.ues.mobility.trace": {"choices": [str(tmp_path / f"{name}.csv") for name in "ab"]}}
+    space = {
+        "world.ues.mobility.trace": {"choices": [str(tmp_path / f"{name}.csv") for name in "ab"]}
+    }
     changes = {"world.ues": {"mobility": mobility}, "vary": {"random": {"space": space}}}
     file = scenario(tmp_path)
     asked = sweep.Sweep(AskedStudy.of(file, changes), tmp_path / "t", 1, lambda *now: None)
     of = Search(asked, goals(["utility.rmse_db"], ["min"], []), 2)
-    drawn = Trial(label="trial-1", settings={"world.ues.mobility.trace": str(tmp_path / "b.csv")}, seeds=[1])
+    drawn = Trial(
+        label="trial-1", settings={"world.ues.mobility.trace": str(tmp_path / "b.csv")}, seeds=[1]
+    )
     (first,) = of.jobs(drawn)
     assert of.jobs(drawn)[0].text == first.text and first.text.count("# reads ") == 1
     (tmp_path / "b.csv").write_text("time_s,user,x_m,y_m\n0,u,1,1\n3600,u,200,101\n")
@@ -165,7 +196,11 @@ def test_a_drawn_file_that_changed_is_another_tuning(tmp_path):
 def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
     pytest.importorskip("optuna")
     file, out = scenario(tmp_path, learning={"attacks": []}), tmp_path / "t"
-    changes = {"vary": {"random": {"space": {"learning.learner.learning_rate": {"low": 0.01, "high": 0.1}}}}}
+    changes = {
+        "vary": {
+            "random": {"space": {"learning.learner.learning_rate": {"low": 0.01, "high": 0.1}}}
+        }
+    }
 
     def tuned(trials, replace=False, **more):
         made = {**changes, **more}
@@ -173,11 +208,16 @@ def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
         tune(Search(asked, goals(["utility.rmse_db"], ["min"], []), trials, verify=1))
 
     tuned(2)
-    with pytest.raises(BadInput, match=r"holds \d+ runs that this sweep does not have, .*; add --replace"):
+    with pytest.raises(
+        BadInput, match=r"holds \d+ runs that this sweep does not have, .*; add --replace"
+    ):
         tuned(1, seed=9)
     tuned(1, replace=True, seed=9)
     assert not (out / "trial-2").exists()
-    assert sorted(path.parent.name for path in out.glob("trial-*/seed-*/summary.json")) == ["seed-10", "seed-9"]
+    assert sorted(path.parent.name for path in out.glob("trial-*/seed-*/summary.json")) == [
+        "seed-10",
+        "seed-9",
+    ]
 
 
 def test_no_mean_is_over_trainings_of_two_versions(tmp_path, monkeypatch):
@@ -188,10 +228,14 @@ def test_no_mean_is_over_trainings_of_two_versions(tmp_path, monkeypatch):
         write_json(tmp_path / f"seed-{seed}" / "training.json", {"program": program})
 
     def read(folder):
-        return SimpleNamespace(manifest=SimpleNamespace(**json.loads((folder / "training.json").read_text())))
+        return SimpleNamespace(
+            manifest=SimpleNamespace(**json.loads((folder / "training.json").read_text()))
+        )
 
     monkeypatch.setattr("scenarios.app.results.trainings._read", read)
-    with pytest.raises(BadInput, match=f"seed-0 was made by netsim {OLD} and .*seed-1 by {__version__}"):
+    with pytest.raises(
+        BadInput, match=f"seed-0 was made by netsim {OLD} and .*seed-1 by {__version__}"
+    ):
         trainings(tmp_path)
 
 
@@ -214,7 +258,14 @@ def test_another_sweep_of_the_same_title_is_refused_and_leaves_no_orphans(name, 
     scenario(out.parent, learning={"attacks": []}, **WORLDS[name])
     before = content(out)
     (out / "count=4" / "seed-2" / "notes.txt").write_text("mine")
-    refused(words, capsys, str(out), "that this sweep does not have, first count=", "--replace", "another folder")
+    refused(
+        words,
+        capsys,
+        str(out),
+        "that this sweep does not have, first count=",
+        "--replace",
+        "another folder",
+    )
     (out / "count=4" / "seed-2" / "notes.txt").unlink()
     assert content(out) == before
     (out / "count=2" / "seed-2" / "notes.txt").write_text("mine")
@@ -222,7 +273,9 @@ def test_another_sweep_of_the_same_title_is_refused_and_leaves_no_orphans(name, 
     rows = (out / "runs.csv").read_text().splitlines()[1:]
     listed = {out / row.split(",")[0] for row in rows}
     assert {path.parent for path in out.glob("*/*/study.yaml")} == listed
-    assert (out / "count=2" / "seed-2" / "notes.txt").read_text() == "mine"  # what is not ours stays
+    assert (
+        out / "count=2" / "seed-2" / "notes.txt"
+    ).read_text() == "mine"  # what is not ours stays
     assert not (out / "count=4" / "seed-2").exists() or out / "count=4" / "seed-2" in listed
 
 
@@ -262,7 +315,8 @@ def test_a_sweep_that_is_half_replaced_has_no_table(swept, monkeypatch, capsys):
 
 @pytest.fixture
 def unread(monkeypatch):
-    """A command whose stdout nobody reads: call it with its words, and lines that are read before the reader leaves."""
+    """A command whose stdout nobody reads: call it with its words, and lines that are read before
+    the reader leaves."""
 
     def ended(words, lines=0):
         reader, writer = os.pipe()
@@ -295,11 +349,15 @@ def test_a_sweep_whose_reader_leaves_is_interrupted_and_goes_on(lines, swept, un
     assert main([*words, "--json"]) == 0 and len(list(out.glob("*/*/summary.json"))) == 4
 
 
-def test_work_whose_result_nobody_reads_ends_with_its_own_code(swept, unread, monkeypatch, tmp_path):
+def test_work_whose_result_nobody_reads_ends_with_its_own_code(
+    swept, unread, monkeypatch, tmp_path
+):
     words, out = swept
     assert unread(words) == 0 and unread([*words, "--json"]) == 0
     run = out / "count=2" / "seed-1"
-    assert unread(["show", str(out)]) == unread(["list"]) == unread(["show", str(run), "--json"]) == 0
+    assert (
+        unread(["show", str(out)]) == unread(["list"]) == unread(["show", str(run), "--json"]) == 0
+    )
     (run / "summary.json").write_text((run / "summary.json").read_text().replace("0", "1", 1))
     assert unread(["rerun", str(run), "--quiet"]) == 1
     real = runner.play_job
@@ -320,8 +378,16 @@ BYTES = os.fsdecode(b"out\xff")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_name_that_is_no_utf_8_is_refused_before_anything_is_done(command, tmp_path, monkeypatch, capsys):
+def test_a_name_that_is_no_utf_8_is_refused_before_anything_is_done(
+    command, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
-    for words in ([command, "campus", "--out", BYTES], [command, f"./{BYTES}"], [command, "campus", f"--page={BYTES}"]):
-        refused(words, capsys, "out\\udcff: is not valid UTF-8; give the file or folder another name")
+    for words in (
+        [command, "campus", "--out", BYTES],
+        [command, f"./{BYTES}"],
+        [command, "campus", f"--page={BYTES}"],
+    ):
+        refused(
+            words, capsys, "out\\udcff: is not valid UTF-8; give the file or folder another name"
+        )
     assert not list(tmp_path.iterdir())

@@ -43,15 +43,24 @@ def grow(n_bytes):
 @pytest.mark.parametrize(
     ("world", "words"),
     [
-        (HUGE, ["world.radio.line_of_sight.decorrelation_m: 50 m needs too fine a grid for 1903 base"]),
+        (
+            HUGE,
+            ["world.radio.line_of_sight.decorrelation_m: 50 m needs too fine a grid for 1903 base"],
+        ),
         (
             {"ues": {**TINY["world"]["ues"], "count": 10**9}},
             ["world.ues.count: must be at least 1 and at most 1000000"],
         ),
     ],
 )
-def test_a_world_that_no_memory_holds_is_refused_in_one_line(tmp_path, capsys, command, world, words):
-    document = TINY | {"world": TINY["world"] | world} | ({"vary": {"seed": [1, 2]}} if command == "sweep" else {})
+def test_a_world_that_no_memory_holds_is_refused_in_one_line(
+    tmp_path, capsys, command, world, words
+):
+    document = (
+        TINY
+        | {"world": TINY["world"] | world}
+        | ({"vary": {"seed": [1, 2]}} if command == "sweep" else {})
+    )
     file, out = tmp_path / "huge.yaml", tmp_path / "out"
     file.write_text(json.dumps(document))
     began = time.monotonic()
@@ -90,22 +99,30 @@ def test_what_is_free_is_what_linux_and_all_control_groups_around_leave(tmp_path
     assert machine(tmp_path / "plain", info) == 100 * 1024
     two = info | {
         "proc/self/cgroup": "0::/a/b\n",
-        "sys/fs/cgroup/a/memory.max": "50000\n", "sys/fs/cgroup/a/memory.current": "20000\n",
+        "sys/fs/cgroup/a/memory.max": "50000\n",
+        "sys/fs/cgroup/a/memory.current": "20000\n",
         "sys/fs/cgroup/a/memory.stat": "anon 5\ninactive_file 1000\n",
-        "sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/b/memory.current": "20000\n",
-    }  # fmt: skip
+        "sys/fs/cgroup/a/b/memory.max": "max\n",
+        "sys/fs/cgroup/a/b/memory.current": "20000\n",
+    }
     assert machine(tmp_path / "two", two) == 50000 - 20000 + 1000
 
 
 @pytest.mark.parametrize("changes", [{}, RADIO])
-def test_a_run_that_grows_is_stopped_in_one_line_and_goes_on_to_the_same_bytes(tiny, tmp_path, table_bytes, changes):
+def test_a_run_that_grows_is_stopped_in_one_line_and_goes_on_to_the_same_bytes(
+    tiny, tmp_path, table_bytes, changes
+):
     study = tiny(changes)
     run(study, tmp_path / "whole")
     most_gb = held_bytes() / GB + 0.4
-    with pytest.raises(BadInput, match=rf"not enough memory .*: its limit is {most_gb:.2f} GB; raise") as caught:
+    with pytest.raises(
+        BadInput, match=rf"not enough memory .*: its limit is {most_gb:.2f} GB; raise"
+    ) as caught:
         run(study, tmp_path / "cut", lambda seen: grow(GB), how=How(memory_gb=most_gb))
     assert len(caught.value.lines) == 1 and "take fewer UEs" in caught.value.lines[0]
-    assert not (tmp_path / "cut" / "summary.json").exists() and not list((tmp_path / "cut").glob("*.part"))
+    assert not (tmp_path / "cut" / "summary.json").exists() and not list(
+        (tmp_path / "cut").glob("*.part")
+    )
     run(study, tmp_path / "cut")
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
@@ -155,7 +172,9 @@ def test_runs_at_once_share_the_limit(tmp_path, capsys, monkeypatch):
     file, out = tmp_path / "s.yaml", tmp_path / "w"
     file.write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
     command = ["sweep", str(file), "--out", str(out), "--quiet", "--jobs"]
-    assert main([*command, "8", "--memory-gb", "0.03"]) == 2 and not out.exists()  # three at once: no more are played
+    assert (
+        main([*command, "8", "--memory-gb", "0.03"]) == 2 and not out.exists()
+    )  # three at once: no more are played
     said = capsys.readouterr().err
     assert "its limit is 0.01 GB; raise" in said and said.count("\n") == 1
 
@@ -170,13 +189,35 @@ def test_each_of_several_runs_has_an_equal_part(monkeypatch):
     assert How().among(4) == How()
     monkeypatch.setenv("NETSIM_MEMORY_GB", "8")
     assert How().among(4).memory_gb == 2
-    assert [engine.here(5) for engine in (OnProcesses(), OnRay(), OnRay("auto"), OnSlurm())] == [5, 5, 1, 1]
+    assert [engine.here(5) for engine in (OnProcesses(), OnRay(), OnRay("auto"), OnSlurm())] == [
+        5,
+        5,
+        1,
+        1,
+    ]
 
 
 def test_trainings_have_the_limit_too(tmp_path, capsys):
-    assert main(["train", "power/pedestrians", "--memory-gb", "0.02", "--quiet", "--out", str(tmp_path / "t")]) == 2
+    assert (
+        main(
+            [
+                "train",
+                "power/pedestrians",
+                "--memory-gb",
+                "0.02",
+                "--quiet",
+                "--out",
+                str(tmp_path / "t"),
+            ]
+        )
+        == 2
+    )
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "0.02 GB; raise --memory-gb" in said and not (tmp_path / "t").exists()
+    assert (
+        said.count("\n") == 1
+        and "0.02 GB; raise --memory-gb" in said
+        and not (tmp_path / "t").exists()
+    )
 
 
 @pytest.mark.slow

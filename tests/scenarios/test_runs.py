@@ -1,4 +1,5 @@
-"""A run is a pure function of its study: same bytes, other seed other bytes, and interruption changes nothing."""
+"""A run is a pure function of its study: same bytes, other seed other bytes, and interruption
+changes nothing."""
 
 import json
 import os
@@ -14,7 +15,10 @@ from scenarios.app.result import run
 
 ROOT = Path(__file__).parents[2]
 NOISY = {
-    "learning.defenses": [{"kind": "clip", "norm": 0.5}, {"kind": "gaussian", "noise_multiplier": 0.1}],
+    "learning.defenses": [
+        {"kind": "clip", "norm": 0.5},
+        {"kind": "gaussian", "noise_multiplier": 0.1},
+    ],
     "learning.curation": [{"kind": "random", "num": 9}],
     "learning.learner.batch_size": 4,
     "learning.learner.local_epochs": 2,
@@ -31,7 +35,14 @@ def test_same_study_same_bytes_other_seed_other_bytes(tiny, tmp_path, table_byte
     a, b, c = (table_bytes(tmp_path / x) for x in "abc")
     assert a == b
     different = {name for name in a if a[name] != c[name]}
-    assert different >= {"rounds.csv", "updates.csv", "estimates.csv", "leakage.csv", "links.csv", "summary.json"}
+    assert different >= {
+        "rounds.csv",
+        "updates.csv",
+        "estimates.csv",
+        "leakage.csv",
+        "links.csv",
+        "summary.json",
+    }
 
 
 def test_another_defense_leaves_movement_and_radio_alone(tiny, tmp_path, table_bytes):
@@ -53,8 +64,12 @@ def test_adding_a_ue_leaves_the_others_where_they_were(tiny, tmp_path):
     assert first_three(tmp_path / "three") == first_three(tmp_path / "four")
 
 
-@pytest.mark.parametrize(("mobility", "stop_after"), [("random-waypoint", 1), ("commuter", 3), ("replay", 1)])
-def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, mobility, tiny, tmp_path, monkeypatch, table_bytes):
+@pytest.mark.parametrize(
+    ("mobility", "stop_after"), [("random-waypoint", 1), ("commuter", 3), ("replay", 1)]
+)
+def test_an_interrupted_run_ends_in_the_same_bytes(
+    stop_after, mobility, tiny, tmp_path, monkeypatch, table_bytes
+):
     study = tiny({**NOISY, **_moving(mobility, tmp_path)})
     run(study, tmp_path / "whole")
     seen = []
@@ -81,7 +96,12 @@ def _moving(mobility, folder):
         return {}
     if mobility == "commuter":
         late = {"world.duration_s": 14 * 3600.0, "learning.round_s": 2.8 * 3600}
-        return {**hours, **late, "world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
+        return {
+            **hours,
+            **late,
+            "world.ues.mobility": {"kind": "commuter"},
+            "world.ues.measurement_period_s": None,
+        }
     from scenarios.app.study.load import bundled
 
     trace = bundled()["replay"].parent / "examples" / "commuter.csv.gz"
@@ -99,8 +119,22 @@ def test_threads_do_not_change_a_byte(tmp_path, table_bytes):
     code = "import sys; from scenarios.app.cli.commands import main; sys.exit(main(sys.argv[1:]))"
     short = ["--set", "world.duration_s=345600", "--set", "learning.round_s=86400", "--quiet"]
     for threads in ("1", "2"):
-        env = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        command = [sys.executable, "-c", code, "run", "campus", "--out", str(tmp_path / threads), *short]
+        env = {
+            **os.environ,
+            "OMP_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+        }
+        command = [
+            sys.executable,
+            "-c",
+            code,
+            "run",
+            "campus",
+            "--out",
+            str(tmp_path / threads),
+            *short,
+        ]
         subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True)
     assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2")
 
@@ -117,7 +151,13 @@ def test_resting_ues_cost_no_events(tiny):
     from netsim.rng import Streams
     from netsim.world.build import build_world
 
-    still = tiny({"world.ues.mobility": {"kind": "static"}, "world.ues.count": 50, "world.duration_s": 86_400})
+    still = tiny(
+        {
+            "world.ues.mobility": {"kind": "static"},
+            "world.ues.count": 50,
+            "world.duration_s": 86_400,
+        }
+    )
     world = build_world(still.world, Streams(0), 60.0)
     world.env.run(until=86_400)
     assert len(world.observations()) == 50 * 86_400 / 5
@@ -148,7 +188,9 @@ def test_observations_do_not_depend_on_the_tick(tiny):
 def test_manifest_says_what_made_the_run(tiny, tmp_path):
     run(tiny(), tmp_path / "r", command="netsim run tiny")
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
-    assert manifest["finished"] and manifest["seed"] == 3 and manifest["command"] == "netsim run tiny"
+    assert (
+        manifest["finished"] and manifest["seed"] == 3 and manifest["command"] == "netsim run tiny"
+    )
     assert {"python", "netsim", "numpy", "torch", "simpy"} <= set(manifest["versions"])
     assert manifest["models"] == ["a", "b"] and manifest["timing"]["wall_s"] > 0
 
@@ -172,7 +214,10 @@ def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path, tabl
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"world.ues.measurement_period_s": 1e-3, "world.ues.count": 100_000}, "measurements of a round"),
+        (
+            {"world.ues.measurement_period_s": 1e-3, "world.ues.count": 100_000},
+            "measurements of a round",
+        ),
         ({"world.tick_s": 1e-3, "world.duration_s": 1e6}, "ticks"),
     ],
 )
@@ -191,7 +236,9 @@ def test_a_run_that_lost_a_table_does_not_go_on(tiny, tmp_path, table_bytes):
         with pytest.raises(KeyboardInterrupt):
             run(tiny(), folder, stop, replace=True)
         spoil(folder / "rounds.csv")
-        with pytest.raises(BadInput, match=r"rounds.csv: is missing or shorter.*--replace") as error:
+        with pytest.raises(
+            BadInput, match=r"rounds.csv: is missing or shorter.*--replace"
+        ) as error:
             run(tiny(), folder)
         assert len(error.value.lines) == 1
     run(tiny(), folder, replace=True)

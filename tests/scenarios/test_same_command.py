@@ -1,4 +1,5 @@
-"""The same command twice within a moment: the second ends with the finished result of the first, which stays."""
+"""The same command twice within a moment: the second ends with the finished result of the first,
+which stays."""
 
 import copy
 import fcntl
@@ -24,9 +25,12 @@ from scenarios.app.study.yaml_document import read_text
 SEEDS = {"seed": [1, 2]}
 ONE_HIDDEN = {"learning.learner.hidden": [4], "learning.attacks": []}
 LEARNS = {
-    "train.steps": 20, "train.eval_every": 20, "train.agent.learning_starts": 10, "world.duration_s": 240,
+    "train.steps": 20,
+    "train.eval_every": 20,
+    "train.agent.learning_starts": 10,
+    "world.duration_s": 240,
     "learning.data.samples": 20,
-}  # fmt: skip
+}
 
 
 def scenario(folder, **changes):
@@ -63,16 +67,35 @@ def a_tuning(folder):
 
 
 def a_replay(folder):
-    rows = [f"u,{60 * k},{51.99 + 0.0001 * (k % 9)},{3.99 + 0.0002 * (k % 7)},{-80 - k % 11}" for k in range(60)]
+    rows = [
+        f"u,{60 * k},{51.99 + 0.0001 * (k % 9)},{3.99 + 0.0002 * (k % 7)},{-80 - k % 11}"
+        for k in range(60)
+    ]
     (folder / "t.csv").write_text("\n".join(["user,time_s,lat,lon,rsrp_dbm", *rows]) + "\n")
-    words = ["replay", str(folder / "t.csv"), "--since", "1970-01-01", "--round", "20min", "--timezone", "UTC"]
+    words = [
+        "replay",
+        str(folder / "t.csv"),
+        "--since",
+        "1970-01-01",
+        "--round",
+        "20min",
+        "--timezone",
+        "UTC",
+    ]
     return [*words, "--set", "learning.attacks=[{kind: closed-form}]"]
 
 
 def some_claims(folder):
     scenario(folder, **ONE_HIDDEN)
     rule = {"kind": "at-most", "key": "utility.rmse_db", "bound": 30}
-    claim = {"id": "one", "paper": "P", "where": "Fig. 1", "says": "it does", "scenario": "s.yaml", "rule": rule}
+    claim = {
+        "id": "one",
+        "paper": "P",
+        "where": "Fig. 1",
+        "says": "it does",
+        "scenario": "s.yaml",
+        "rule": rule,
+    }
     (folder / "claims.yaml").write_text(json.dumps({"claims": [claim]}))
     return ["claims", "--file", str(folder / "claims.yaml"), "--jobs", "1"]
 
@@ -89,8 +112,16 @@ def a_replaced_run(folder):
 
 
 KINDS = (
-    one_run, radio_study, a_sweep, a_training, a_tuning, a_replay, some_claims, a_repetition, a_replaced_run,
-)  # fmt: skip
+    one_run,
+    radio_study,
+    a_sweep,
+    a_training,
+    a_tuning,
+    a_replay,
+    some_claims,
+    a_repetition,
+    a_replaced_run,
+)
 
 
 def played(out):
@@ -101,7 +132,8 @@ def played(out):
 
 @pytest.fixture
 def meanwhile(monkeypatch):
-    """Do something at the moment at which the next command locks its folder: it has found nothing finished there."""
+    """Do something at the moment at which the next command locks its folder: it has found nothing
+    finished there."""
 
     def at_lock(act):
         lock = folders._lock
@@ -118,8 +150,11 @@ def meanwhile(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_second_command_ends_with_the_result_of_the_first(kind, tmp_path, monkeypatch, capsys, meanwhile):
-    """The first plays whole where the second, which found nothing finished, is about to lock the folder."""
+def test_a_second_command_ends_with_the_result_of_the_first(
+    kind, tmp_path, monkeypatch, capsys, meanwhile
+):
+    """The first plays whole where the second, which found nothing finished, is about to lock the
+    folder."""
     monkeypatch.chdir(tmp_path)
     command = [*kind(tmp_path), "--out", str(tmp_path / "out"), "--quiet"]
     capsys.readouterr()
@@ -145,7 +180,9 @@ def test_work_of_several_runs_waits_for_the_same_work(kind, tmp_path, monkeypatc
     command = [*kind(tmp_path), "--out", str(tmp_path / "out"), "--quiet"]
     assert main(command) == 0
     before = played(tmp_path / "out")
-    (marker, *_) = sorted((tmp_path / "out").rglob(folders.MARKER), key=lambda path: len(path.parts))
+    (marker, *_) = sorted(
+        (tmp_path / "out").rglob(folders.MARKER), key=lambda path: len(path.parts)
+    )
     with marker.open("r+") as first:
         fcntl.flock(first, fcntl.LOCK_EX)
         threading.Timer(0.5, fcntl.flock, (first, fcntl.LOCK_UN)).start()
@@ -190,7 +227,9 @@ def test_a_second_run_waits_as_long_as_the_first_plays(tmp_path, monkeypatch, ca
     first = threading.Thread(target=lambda: ended.append(run(study(), tmp_path / "r", slow)))
     first.start()
     assert under_way.wait(60)
-    second = run(study(), tmp_path / "r", slow if not under_way.is_set() else None)  # a watch is never called
+    second = run(
+        study(), tmp_path / "r", slow if not under_way.is_set() else None
+    )  # a watch is never called
     first.join()
     assert dict(second) == dict(ended[0])
     assert [line for line in told if "waiting" in line] == [
@@ -198,7 +237,9 @@ def test_a_second_run_waits_as_long_as_the_first_plays(tmp_path, monkeypatch, ca
     ]
 
 
-def test_a_command_of_another_study_is_refused_and_one_that_outlives_the_first_goes_on(tmp_path, monkeypatch):
+def test_a_command_of_another_study_is_refused_and_one_that_outlives_the_first_goes_on(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(folders, "PATIENCE_S", 0.05)
     job = run_job(study(), tmp_path / "r")
     with job.hold():

@@ -15,7 +15,14 @@ from scenarios.app.cli.replay import folder_of
 from scenarios.app.study.load import load, parse_value
 
 ROOT = Path(__file__).parents[2]
-SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
+SHORT = [
+    "--set",
+    "world.duration_s=259200",
+    "--set",
+    "learning.round_s=86400",
+    "--set",
+    "learning.learner.hidden=[8]",
+]
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +58,14 @@ def test_show_draws_nothing_unless_it_opens(finished, capsys, monkeypatch):
     before = page.read_bytes()
     page.unlink()
     try:
-        assert f"not drawn yet: netsim report {folder}" in " ".join(said(capsys, "show", str(folder)).split())
+        assert f"not drawn yet: netsim report {folder}" in " ".join(
+            said(capsys, "show", str(folder)).split()
+        )
         assert not page.exists()
         monkeypatch.setenv("DISPLAY", ":0")
-        monkeypatch.setattr(result.webbrowser, "open", lambda address: opened.append(address) or True)
+        monkeypatch.setattr(
+            result.webbrowser, "open", lambda address: opened.append(address) or True
+        )
         said(capsys, "show", str(folder), "--open")
         assert opened == [page.resolve().as_uri()]
     finally:
@@ -72,16 +83,29 @@ def test_without_a_browser_a_line_has_the_path(finished, capsys, monkeypatch, en
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(result.webbrowser, "open", none)
-    assert f"no browser here; open {finished[0] / 'report.html'}" in said(capsys, "show", str(finished[0]), "--open")
+    assert f"no browser here; open {finished[0] / 'report.html'}" in said(
+        capsys, "show", str(finished[0]), "--open"
+    )
 
 
 def test_an_unfinished_run_says_how_it_goes_on(finished, tmp_path, capsys):
-    folder = shutil.copytree(finished[0], tmp_path / "r", ignore=shutil.ignore_patterns("summary.json"))
+    folder = shutil.copytree(
+        finished[0], tmp_path / "r", ignore=shutil.ignore_patterns("summary.json")
+    )
     manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "command": "netsim run campus", "finished": False}))
+    (folder / "manifest.json").write_text(
+        json.dumps({**manifest, "command": "netsim run campus", "finished": False})
+    )
     error = said(capsys, "show", str(folder), code=2)
-    assert error == f"netsim: {folder}: this run is not finished; `netsim run campus` goes on where it stopped\n"
-    assert said(capsys, "report", str(folder), code=2) == said(capsys, "export", str(folder), code=2) == error
+    assert error == (
+        f"netsim: {folder}: this run is not finished; `netsim run campus` goes on where "
+        f"it stopped\n"
+    )
+    assert (
+        said(capsys, "report", str(folder), code=2)
+        == said(capsys, "export", str(folder), code=2)
+        == error
+    )
     (folder / "manifest.json").unlink()
     assert "the same command goes on" in said(capsys, "show", str(folder), code=2)
 
@@ -124,12 +148,24 @@ def test_what_is_changed_stands_in_the_name(sets, end):
 def test_two_changes_rarely_share_a_folder():
     """Where they do, because two keys have one last name, the folder refuses the second."""
     many = [
-        [], ["learning.rounds=3"], ["learning.round_s=3"], ["learning.rounds=30"], ["learning.learner.learning_rate=3"],
-        ["learning.learner.hidden=[8]"], ["learning.learner.hidden=[8, 8]"], ["learning.learner.hidden=[88]"],
-        ["world.city={kind: town, width_m: 900}"], ["world.city={kind: town, height_m: 900}"],
-        ["title=a b"], ["title=a-b"], ["title=A b"], ["title=a.b"], ["title=rounds-3"], ["title=x"],
+        [],
+        ["learning.rounds=3"],
+        ["learning.round_s=3"],
+        ["learning.rounds=30"],
+        ["learning.learner.learning_rate=3"],
+        ["learning.learner.hidden=[8]"],
+        ["learning.learner.hidden=[8, 8]"],
+        ["learning.learner.hidden=[88]"],
+        ["world.city={kind: town, width_m: 900}"],
+        ["world.city={kind: town, height_m: 900}"],
+        ["title=a b"],
+        ["title=a-b"],
+        ["title=A b"],
+        ["title=a.b"],
+        ["title=rounds-3"],
+        ["title=x"],
         ["title=x", "world.ues.count=9"],
-    ]  # fmt: skip
+    ]
     folders = [named("city", *sets).lower() for sets in many]
     assert len(set(folders)) == len(many) and max(map(len, folders)) < 90
 
@@ -140,7 +176,10 @@ def test_replays_have_names_too(tmp_path, monkeypatch):
     def replayed(*words):
         return str(folder_of(parser().parse_args(["replay", *words])))
 
-    assert replayed("commuter.csv.gz", "--cell", "campus", "--round", "24h") == "runs/replay/commuter-campus-24h"
+    assert (
+        replayed("commuter.csv.gz", "--cell", "campus", "--round", "24h")
+        == "runs/replay/commuter-campus-24h"
+    )
     assert replayed("commuter.csv", "--users", "day") == "runs/replay/commuter-users-day"
     assert replayed("t.csv", "--seed", "9") == "runs/replay/t-seed-9"
     others = ["t.csv", "t.gpx", "a/t.csv", "b/t.csv", "../t.csv", "my t.csv", "my-t.csv"]
@@ -148,7 +187,9 @@ def test_replays_have_names_too(tmp_path, monkeypatch):
     assert not any(".." in Path(replayed(trace)).parts for trace in others)
 
 
-def test_the_same_command_again_takes_the_same_folder_and_another_one_another(tmp_path, capsys, monkeypatch):
+def test_the_same_command_again_takes_the_same_folder_and_another_one_another(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     words = ["run", "campus", "--quiet", *SHORT]
     first, second = (said(capsys, *words, *more) for more in ([], ["--set", "learning.rounds=1"]))
@@ -156,8 +197,12 @@ def test_the_same_command_again_takes_the_same_folder_and_another_one_another(tm
     assert len(folders) == 2 and all(name.startswith("4-") for name in folders)
     assert all(any(name in " ".join(text.split()) for name in folders) for text in (first, second))
     before = {p: p.read_bytes() for p in tmp_path.rglob("summary.json")}
-    again = said(capsys, *words)  # played again where it was; the peak of memory is that of the process
-    one, other = ([line for line in text.splitlines() if "peak" not in line] for text in (first, again))
+    again = said(
+        capsys, *words
+    )  # played again where it was; the peak of memory is that of the process
+    one, other = (
+        [line for line in text.splitlines() if "peak" not in line] for text in (first, again)
+    )
     assert one == other
     assert {p: p.read_bytes() for p in tmp_path.rglob("summary.json")} == before
 
@@ -167,5 +212,11 @@ def test_files_are_called_by_their_names_and_bundled_scenarios_by_theirs(tmp_pat
     monkeypatch.chdir(tmp_path)
     for name in ("plain", "mine.yaml"):
         (tmp_path / name).write_text("")
-    names = [f"{tmp_path}/plain", "./plain", "../" + tmp_path.name + "/mine.yaml", "cities/town", "city"]
+    names = [
+        f"{tmp_path}/plain",
+        "./plain",
+        "../" + tmp_path.name + "/mine.yaml",
+        "cities/town",
+        "city",
+    ]
     assert [name_of(name) for name in names] == ["plain", "plain", "mine", "cities/town", "city"]

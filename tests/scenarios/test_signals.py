@@ -1,4 +1,5 @@
-"""Signals where Python cannot raise, in callbacks of foreign code, and before commands and workers can listen."""
+"""Signals where Python cannot raise, in callbacks of foreign code, and before commands and workers
+can listen."""
 
 import json
 import os
@@ -31,13 +32,18 @@ sys.exit(commands.main(["schema"]))
 
 
 @pytest.mark.parametrize(
-    "then", ["time.sleep(20)", "raise RuntimeError('nothing was compiled')"], ids=["it is lost", "it has another name"]
+    "then",
+    ["time.sleep(20)", "raise RuntimeError('nothing was compiled')"],
+    ids=["it is lost", "it has another name"],
 )
 def test_an_interruption_in_a_callback_ends_the_command(then):
     ended = subprocess.run(
-        [sys.executable, "-c", BEGIN.format(then=then)], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", BEGIN.format(then=then)],
+        capture_output=True,
+        text=True,
+        timeout=60,
         cwd=ROOT,
-    )  # fmt: skip
+    )
     assert ended.returncode == 130, ended
     assert ended.stderr == "netsim: interrupted; the same command goes on where it stopped\n"
 
@@ -57,13 +63,17 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(
-    ("number", "module"), [("SIGINT", "scenarios.app.cli.commands"), ("SIGTERM", "scenarios.app.study.study")]
+    ("number", "module"),
+    [("SIGINT", "scenarios.app.cli.commands"), ("SIGTERM", "scenarios.app.study.study")],
 )
 def test_a_signal_while_commands_are_imported_ends_as_any_other(number, module):
     ended = subprocess.run(
-        [sys.executable, "-c", EARLY.format(module=module, number=number)], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", EARLY.format(module=module, number=number)],
+        capture_output=True,
+        text=True,
+        timeout=60,
         cwd=ROOT,
-    )  # fmt: skip
+    )
     assert (ended.returncode, ended.stdout) == (130, ""), ended
     assert ended.stderr == "netsim: interrupted; the same command goes on where it stopped\n"
 
@@ -73,8 +83,13 @@ def children(pid):
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
-                found += [int(entry.name)] if b"spawn_main" in (entry / "cmdline").read_bytes() else []
+            if (
+                entry.name.isdigit()
+                and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid
+            ):
+                found += (
+                    [int(entry.name)] if b"spawn_main" in (entry / "cmdline").read_bytes() else []
+                )
         except OSError:  # it has ended
             continue
     return found
@@ -83,11 +98,24 @@ def children(pid):
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes by /proc")
 def test_an_interruption_while_workers_start_is_one_line(tmp_path):
     (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
-    words = ["sweep", str(tmp_path / "s.yaml"), "--jobs", "2", "--quiet", "--out", str(tmp_path / "out")]
+    words = [
+        "sweep",
+        str(tmp_path / "s.yaml"),
+        "--jobs",
+        "2",
+        "--quiet",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     command = [sys.executable, "-m", "scenarios.app.cli.commands", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         until = time.monotonic() + 120
         while not children(process.pid):
@@ -96,4 +124,7 @@ def test_an_interruption_while_workers_start_is_one_line(tmp_path):
         time.sleep(0.05)  # it imports now
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         said = process.stderr.read()
-    assert (process.returncode, said) == (130, "netsim: interrupted; the same command goes on where it stopped\n")
+    assert (process.returncode, said) == (
+        130,
+        "netsim: interrupted; the same command goes on where it stopped\n",
+    )

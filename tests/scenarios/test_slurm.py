@@ -22,14 +22,26 @@ ROOT = Path(__file__).parents[2]
 
 def test_options_have_the_types_of_submitit():
     given = ["timeout_min=60", "mem_gb=1.5", "slurm_partition=short", "slurm_use_srun=false"]
-    options = {"timeout_min": 60, "mem_gb": 1.5, "slurm_partition": "short", "slurm_use_srun": False}
+    options = {
+        "timeout_min": 60,
+        "mem_gb": 1.5,
+        "slurm_partition": "short",
+        "slurm_use_srun": False,
+    }
     assert dict(map(slurm_option, given)) == options
 
 
 @pytest.mark.parametrize(
     "wrong",
-    ["timeout_min", "time=60", "timeout_min=0", "timeout_min=1.5", "mem_gb=nan", "slurm_use_srun=1"],
-)  # fmt: skip
+    [
+        "timeout_min",
+        "time=60",
+        "timeout_min=0",
+        "timeout_min=1.5",
+        "mem_gb=nan",
+        "slurm_use_srun=1",
+    ],
+)
 def test_other_options_are_refused(wrong, capsys):
     assert main(["sweep", "town", "--on", "slurm", "--slurm", wrong]) == 2
     said = capsys.readouterr().err
@@ -66,14 +78,22 @@ def test_a_machine_without_slurm(environment, tmp_path, monkeypatch):
 def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
     monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 0.1)
     state = slurm(loses=2)
-    some = [work(works.squared, tmp_path / str(k), k) for k in range(4)] + [work(works.refused, tmp_path / "c")]
+    some = [work(works.squared, tmp_path / str(k), k) for k in range(4)] + [
+        work(works.refused, tmp_path / "c")
+    ]
     some += [work(works.unwritable, tmp_path / "d", 1, 7)]
-    end = by_place(OnSlurm({"slurm_partition": "short", "mem_gb": 2}).executor(3, tmp_path).played(some), some)
-    assert [end[k].value["square"] for k in range(4)] == [0, 1, 4, 9] and end[5] == Answer({"square": 49})
+    end = by_place(
+        OnSlurm({"slurm_partition": "short", "mem_gb": 2}).executor(3, tmp_path).played(some), some
+    )
+    assert [end[k].value["square"] for k in range(4)] == [0, 1, 4, 9] and end[5] == Answer(
+        {"square": 49}
+    )
     assert (end[4].kind, end[4].attempts) == (BAD_INPUT, 1)
     first, second = ((state / f"{n}.script").read_text() for n in (100, 101))
     assert "--array=0-5%3" in first and "--partition=short" in first and "--mem=2GB" in first
-    assert "--array=0-1%2" in second and not (state / "102.script").exists()  # what was lost and the full disk alone
+    assert (
+        "--array=0-1%2" in second and not (state / "102.script").exists()
+    )  # what was lost and the full disk alone
     assert len(list((tmp_path / ".slurm").iterdir())) == 1  # output of what was lost
 
 
@@ -90,11 +110,14 @@ def script(tmp_path, monkeypatch):
         "import sys, works\nfrom pathlib import Path\nfrom scenarios.app.run import events\n"
         "from scenarios.app.run.clusters import OnSlurm\n"
         "events.listen()\nplace = Path(sys.argv[1])\n"
-        "some = [works.work(works.waiting, place / 'a', place / 'go'), works.work(works.squared, place / 'b', 3)]\n"
+        "some = [works.work(works.waiting, place / 'a', place / 'go'), "
+        "works.work(works.squared, place / 'b', 3)]\n"
         "print(sorted(works.by_place(OnSlurm().executor(0, place).played(some), some)))\n"
     )
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, str(tmp_path / "script.py"), str(tmp_path)], env=os.environ, **piped)
+    return subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py"), str(tmp_path)], env=os.environ, **piped
+    )
 
 
 def test_an_interrupted_command_cancels_its_jobs(slurm, tmp_path, monkeypatch):
@@ -130,7 +153,9 @@ def players(group):
         if entry.name.isdigit():
             try:
                 mine = os.getpgid(int(entry.name)) == group
-                if mine and b"submitit.core._submit" in (entry / "cmdline").read_bytes().split(b"\0"):
+                if mine and b"submitit.core._submit" in (entry / "cmdline").read_bytes().split(
+                    b"\0"
+                ):
                     yield int(entry.name)
             except OSError:
                 continue

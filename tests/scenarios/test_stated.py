@@ -24,12 +24,16 @@ TRUTH = Truth(
 def table(*rows):
     ue, rank, x, y, place, probability = zip(*rows, strict=True)
     numbers = {"ue": ue, "rank": rank, "x_m": x, "y_m": y, "probability": probability}
-    return {**{k: np.array(v, dtype=float) for k, v in numbers.items()}, "place": np.array(place, dtype=object)}
+    return {
+        **{k: np.array(v, dtype=float) for k, v in numbers.items()},
+        "place": np.array(place, dtype=object),
+    }
 
 
 STATED = table(
     (0, 1, 120, 130, "home", 0.8), (0, 2, 1500, 950, "work", 0.6), (0, 3, 100, 100, "third 1", 0.99),
-    (1, 1, 900, 500, "home", 0.7), (1, 2, 510, 500, "work", 0.9),  # both wrong: somebody without a workplace
+    # both wrong: somebody without a workplace
+    (1, 1, 900, 500, "home", 0.7), (1, 2, 510, 500, "work", 0.9),
     (2, 2, 2500, 700, "work", 0.55), (7, 1, 1, 1, "home", 1.0),  # of a UE without any place
 )  # fmt: skip
 
@@ -51,8 +55,8 @@ def test_by_hand():
 
 
 def test_who_is_silent_is_not_named():
-    """UEs 2 and 5 have homes that nobody names; that of UE 1 is found by what is said to be work, as of any attack that
-    names two places. Third places name no home, also where they are near it.
+    """UEs 2 and 5 have homes that nobody names; that of UE 1 is found by what is said to be work,
+    as of any attack that names two places. Third places name no home, also where they are near it.
     """
     third = table((2, 3, 900, 300, "third 1", 0.9))
     for of, share in ((STATED, 50.0), (third, 0.0)):
@@ -65,16 +69,31 @@ def folder(tiny, tmp_path_factory):
     """Two commuters, four days of rounds of two hours, and errors that are learnt."""
     out = tmp_path_factory.mktemp("stated") / "r"
     changes = {
-        "world.duration_s": 4 * 86_400, "world.tick_s": 1200, "world.ues.measurement_period_s": None,
+        "world.duration_s": 4 * 86_400,
+        "world.tick_s": 1200,
+        "world.ues.measurement_period_s": None,
         "world.ues.count": 2,
-        "world.ues.mobility": {"kind": "commuter", "home_m": [[100, 100], [1000, 700]],
-                               "work_m": [[900, 400], [150, 700]]},
-        "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 7200,
-        "learning.data": {"kind": "measured", "cell": "all"}, "learning.learner.activation": "relu",
-        "learning.attacks": [{"kind": "dwell", "shadow_ues": 24, "min_probability": 0.3, "third_places": 1,
-                              "home_hours": [17, 9]}],
+        "world.ues.mobility": {
+            "kind": "commuter",
+            "home_m": [[100, 100], [1000, 700]],
+            "work_m": [[900, 400], [150, 700]],
+        },
+        "world.city.width_m": 1200,
+        "world.city.height_m": 900,
+        "learning.round_s": 7200,
+        "learning.data": {"kind": "measured", "cell": "all"},
+        "learning.learner.activation": "relu",
+        "learning.attacks": [
+            {
+                "kind": "dwell",
+                "shadow_ues": 24,
+                "min_probability": 0.3,
+                "third_places": 1,
+                "home_hours": [17, 9],
+            }
+        ],
         "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
-    }  # fmt: skip
+    }
     run(tiny(changes), out)
     return out
 

@@ -1,4 +1,5 @@
-"""Keys of summaries and columns of tables: declared once, written by a run, explained in the reference."""
+"""Keys of summaries and columns of tables: declared once, written by a run, explained in the
+reference."""
 
 import ast
 import inspect
@@ -40,17 +41,37 @@ def test_every_key_has_one_declaration():
         check_declared(["ues.count", "attack.unheard"])
 
 
-WORDS = {"mean", "median", "min", "max", "std", "rms", "q05", "q25", "q75", "q95", "last", "low", "high", "percent"}
+WORDS = {
+    "mean",
+    "median",
+    "min",
+    "max",
+    "std",
+    "rms",
+    "q05",
+    "q25",
+    "q75",
+    "q95",
+    "last",
+    "low",
+    "high",
+    "percent",
+}
 
 
-FORM = "GROUP[.NAME].QUANTITY_unit[.SELECTION].STATISTIC; it has no digits, and a statistic only as its last word"
+FORM = (
+    "GROUP[.NAME].QUANTITY_unit[.SELECTION].STATISTIC; it has no digits, and a statistic "
+    "only as its last word"
+)
 
 
 def test_a_statistic_is_the_last_word_of_a_key():
     """It is not glued to a quantity, and no name holds the value of a setting."""
     for one in KEYS:
         says = f"{one.key}: a key is {FORM}"
-        assert not re.search(r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.key), says
+        assert not re.search(
+            r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.key
+        ), says
         assert not WORDS & set(rest_of(one).split(".")[:-1]), says
         assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", one.key)), says
 
@@ -58,13 +79,21 @@ def test_a_statistic_is_the_last_word_of_a_key():
 @pytest.mark.parametrize(
     ("pattern", "statistic", "value"),
     [
-        ("x.mean", "", 2.0), ("x.rms", "", 11.5**0.5), ("x.median", "", 4.5), ("x.median", "known", 1.5),
-        ("x.max", "", None), ("x.percent", "", 200.0), ("x", "share", 200.0),
-        ("x.count", "", 6), ("x", "distinct", 6), ("x", "", None),
+        ("x.mean", "", 2.0),
+        ("x.rms", "", 11.5**0.5),
+        ("x.median", "", 4.5),
+        ("x.median", "known", 1.5),
+        ("x.max", "", None),
+        ("x.percent", "", 200.0),
+        ("x", "share", 200.0),
+        ("x.count", "", 6),
+        ("x", "distinct", 6),
+        ("x", "", None),
     ],
-)  # fmt: skip
+)
 def test_statistics_by_hand(pattern, statistic, value):
-    """Of -1, 0, 3, 6, NaN and infinity: a quantile lies between values that it counts; what is not finite is null."""
+    """Of -1, 0, 3, 6, NaN and infinity: a quantile lies between values that it counts; what is not
+    finite is null."""
     x = np.array([-1.0, 0.0, 3.0, 6.0, np.inf, np.nan])
     found = Measure(pattern, "", "", "rows", "x", statistic).value({"x": x})
     assert found == pytest.approx(value if value is not None else np.nan, nan_ok=True)
@@ -72,11 +101,25 @@ def test_statistics_by_hand(pattern, statistic, value):
 
 def test_a_measure_is_weighted_and_what_has_no_rows_has_no_key():
     half = Measure("y.percent", "%", "", "rows", "x", "share", "n")
-    assert half.value({"x": np.array([0.5, 1.0, np.nan, 0.0]), "n": np.array([3.0, 1.0, 9.0, 0.0])}) == 62.5
+    assert (
+        half.value({"x": np.array([0.5, 1.0, np.nan, 0.0]), "n": np.array([3.0, 1.0, 9.0, 0.0])})
+        == 62.5
+    )
     assert np.isnan(half.value({"x": np.ones(2), "n": np.zeros(2)}))
-    said = measured({"walks": {"walk_error_m": np.array([1.0, 3.0]), "walk_no_motion_m": np.array([4.0, np.nan])}}, "a")
+    said = measured(
+        {
+            "walks": {
+                "walk_error_m": np.array([1.0, 3.0]),
+                "walk_no_motion_m": np.array([4.0, np.nan]),
+            }
+        },
+        "a",
+    )
     assert said == {"attack.a.walk_error_m.mean": 2.0, "attack.a.walk_no_motion_m.mean": 4.0}
-    lacks = "walk_no_motion_m.mean: rows 'walks' have no column 'walk_no_motion_m'; they have walk_error_m"
+    lacks = (
+        "walk_no_motion_m.mean: rows 'walks' have no column 'walk_no_motion_m'; they have "
+        "walk_error_m"
+    )
     with pytest.raises(ValueError, match=lacks):
         measured({"walks": {"walk_error_m": np.zeros(1)}}, "a")
 
@@ -85,11 +128,12 @@ SMALL = {"world.ues.count": 40, "learning.learner.grid": [12, 12], "learning.thr
 LIMITED = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}  # refuses by rate
 MOVING = {"world.ues.count": 8, "learning.rounds": 3}
 NOISE = {
-    "world.duration_s": 3 * 604_800, "learning.learner.hidden": [4],
+    "world.duration_s": 3 * 604_800,
+    "learning.learner.hidden": [4],
     "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1}],
     "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}],
     "learning.membership": {"attacks": [{"kind": "gradient-norm"}]},
-}  # fmt: skip
+}
 LASTING = {"world.duration_s": 60, "world.ues.count": 4, "world.radio.dynamic_uplink": {}}
 SUMMED = {
     "learning.threat": {"observes": "aggregate", "secagg_group_size": 2},
@@ -97,17 +141,24 @@ SUMMED = {
 }
 TRACKED = {
     "learning.threat.pseudonyms": {"kind": "per-round"},
-    "learning.attacks": [{"kind": "re-identify", "sigma_m": 100}, {"kind": "tracker", "sigma_m": 100}],
+    "learning.attacks": [
+        {"kind": "re-identify", "sigma_m": 100},
+        {"kind": "tracker", "sigma_m": 100},
+    ],
 }
 NAMED = {
-    "world.ues.count": 4, "learning.threat.knowledge": ["weights", "training", "homes"],
+    "world.ues.count": 4,
+    "learning.threat.knowledge": ["weights", "training", "homes"],
     "learning.attacks": [{"kind": "re-identify", "sigma_m": 100, "homes": "known"}],
-}  # fmt: skip
+}
 TWO = {"learning.rounds": 2}
 FEW = {"world.duration_s": 60, "world.ues.count": 4}
 RUNS = [
     ("replays/sumo", TWO),
-    ("city", {"learning.rounds": 4, "world.ues.count": 8, "learning.data.hold_out_by": ["day", "block"]}),
+    (
+        "city",
+        {"learning.rounds": 4, "world.ues.count": 8, "learning.data.hold_out_by": ["day", "block"]},
+    ),
     ("campus", NOISE),
     ("cities/plaza", LASTING),
     ("density/nine", SMALL),
@@ -119,7 +170,9 @@ RUNS = [
     ("tracking/names", TWO | NAMED),
     ("radio-maps/train", TWO | {"learning.learner.cell_m": 30}),
 ]
-OF_PLANS = {one.key for one in KEYS if one.group == "" and one.key.startswith("plan.")}  # see test_plan
+OF_PLANS = {
+    one.key for one in KEYS if one.group == "" and one.key.startswith("plan.")
+}  # see test_plan
 
 
 @pytest.mark.slow
@@ -128,30 +181,45 @@ def test_every_declared_key_is_written(tmp_path):
     written = set()
     theirs = tmp_path / "theirs.csv"
     theirs.write_text("gain_db,rsrp_dbm,geometry_db,sinr_db\n" + "-90,-80,10,5\n-100,-90,20,15\n")
-    for i, (scenario, changes) in enumerate([*RUNS, ("radio/coverage", FEW | {"measured": str(theirs)})]):
+    for i, (scenario, changes) in enumerate(
+        [*RUNS, ("radio/coverage", FEW | {"measured": str(theirs)})]
+    ):
         summary = run(load(scenario, {**changes, "vary": None}), tmp_path / str(i))
         written |= {declaration(key).key for key in summary}
     assert {one.key for one in KEYS} - OF_PLANS - {"utility.NAME"} == written - {"utility.NAME"}
 
 
 def test_rows_of_every_measure_are_made_somewhere():
-    """A run without the rows of a measure does not have its key, so that nothing else finds a misspelt name of rows."""
-    nodes = [node for of in (attacks, summary) for node in ast.walk(ast.parse(inspect.getsource(of)))]
+    """A run without the rows of a measure does not have its key, so that nothing else finds a
+    misspelt name of rows."""
+    nodes = [
+        node for of in (attacks, summary) for node in ast.walk(ast.parse(inspect.getsource(of)))
+    ]
     made = {node.value for node in nodes if isinstance(node, ast.Constant)}
     made |= {f"{more}{quantity}" for more in ("", "measured ") for quantity in QUANTITIES}
-    made |= {f"{place} by chance" for place in PLACES} | {"notices"}  # which are counted when a run has ended
+    made |= {f"{place} by chance" for place in PLACES} | {
+        "notices"
+    }  # which are counted when a run has ended
     assert {one.key: one.rows for one in KEYS if one.rows not in made} == {}
 
 
 def test_baselines_and_counts_are_keys():
     known = {one.key for one in KEYS}
-    named = [key for one in KEYS for key in (*(key for _, key in one.beside), *([one.count] if one.count else []))]
+    named = [
+        key
+        for one in KEYS
+        for key in (*(key for _, key in one.beside), *([one.count] if one.count else []))
+    ]
     assert named and not [key for key in named if key not in known]
 
 
 @pytest.mark.parametrize(
     ("more", "says"),
-    [({"statistic": "meen"}, "no statistic 'meen'"), ({"rule": "good"}, "rule"), ({"hed": "x"}, "hed")],
+    [
+        ({"statistic": "meen"}, "no statistic 'meen'"),
+        ({"rule": "good"}, "rule"),
+        ({"hed": "x"}, "hed"),
+    ],
 )
 def test_a_misspelt_field_of_a_measure_is_refused(more, says):
     with pytest.raises(ValueError, match=says):
@@ -163,13 +231,20 @@ def test_a_run_of_another_schema_is_refused_in_one_line(tiny_run, tmp_path, caps
     folder = shutil.copytree(tiny_run, tmp_path / "r")
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["schema"] == SCHEMA_VERSION
-    write_json(folder / "manifest.json", manifest | {"schema": schema, "versions": {"netsim": "0.6.0"}})
+    write_json(
+        folder / "manifest.json", manifest | {"schema": schema, "versions": {"netsim": "0.6.0"}}
+    )
     shutil.copytree(folder, tmp_path / "s")
     asked = [[command, str(folder)] for command in ("show", "report", "export", "rerun")]
     asked += [["report", str(tmp_path)], ["compare", str(folder), str(tmp_path / "s")]]
     assert [main(command) for command in asked] == [2] * len(asked)
-    says = f"schema {schema}, written by netsim 0.6.0; this one reads schema {SCHEMA_VERSION}; run the study again"
-    assert capsys.readouterr().err.splitlines() == [f"netsim: {folder}: records of {says}"] * len(asked)
+    says = (
+        f"schema {schema}, written by netsim 0.6.0; this one reads schema {SCHEMA_VERSION}; "
+        f"run the study again"
+    )
+    assert capsys.readouterr().err.splitlines() == [f"netsim: {folder}: records of {says}"] * len(
+        asked
+    )
 
 
 def test_readers_take_types_from_the_declaration(tmp_path):
@@ -188,15 +263,21 @@ def test_the_centre_that_errors_are_compared_with_is_that_of_the_area(tiny_run):
     rows = read_table(tiny_run, "updates")
     centre_m = np.hypot(rows["x_m"] - 200.0, rows["y_m"] - 150.0)
     assert summary["baseline.area_centre.error_m.median"] == pytest.approx(np.nanmedian(centre_m))
-    of = dict(zip(zip(rows["round"], rows["ue"], rows["model"], strict=True), centre_m, strict=True))
+    of = dict(
+        zip(zip(rows["round"], rows["ue"], rows["model"], strict=True), centre_m, strict=True)
+    )
     leaks = read_table(tiny_run, "leakage")
     less = dict[float, list[float]]()
     for k, ue in enumerate(leaks["ue"]):
         key = (leaks["round"][k], ue, leaks["model"][k])
         if leaks["heard"][k] == 1:
-            less.setdefault(ue, []).append(0.0 if leaks["diverged"][k] == 1 else leaks["error_m"][k] - of[key])
+            less.setdefault(ue, []).append(
+                0.0 if leaks["diverged"][k] == 1 else leaks["error_m"][k] - of[key]
+            )
     mean = np.mean([np.mean(each) for each in less.values()])
-    assert summary["attack.closed-form.centroid_error_m.less_baseline.mean"] == pytest.approx(mean, abs=1e-6)
+    assert summary["attack.closed-form.centroid_error_m.less_baseline.mean"] == pytest.approx(
+        mean, abs=1e-6
+    )
 
 
 def test_late_metrics_are_those_of_the_last_twenty_rounds(tiny, tmp_path):

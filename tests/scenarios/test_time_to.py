@@ -13,8 +13,18 @@ from scenarios.app.report.charts import HOME, RMSE, SW1
 from scenarios.app.report.compare_page import MOST_TIMES, Member, laid, member, time_table
 from scenarios.app.results.read import load
 
-MERGES = {("slow", 3): (70, 170), ("slow", 4): (80, 190), ("fast", 3): (61, 90), ("fast", 4): (65, 122)}
-ERRORS_DB = {("slow", 3): (9, 6), ("slow", 4): (8, 5), ("fast", 3): (6.5, 4), ("fast", 4): (5.5, 4.5)}
+MERGES = {
+    ("slow", 3): (70, 170),
+    ("slow", 4): (80, 190),
+    ("fast", 3): (61, 90),
+    ("fast", 4): (65, 122),
+}
+ERRORS_DB = {
+    ("slow", 3): (9, 6),
+    ("slow", 4): (8, 5),
+    ("fast", 3): (6.5, 4),
+    ("fast", 4): (5.5, 4.5),
+}
 
 
 @pytest.fixture
@@ -24,8 +34,15 @@ def swept(tiny_run, tmp_path):
     rows = [(*of, {"utility.rmse_db": ERRORS_DB[of][-1]} | more) for of in MERGES]
     out = fake_sweep(tiny_run, tmp_path / "swept", rows)
     for k, (of, times) in enumerate(MERGES.items()):
-        write_uploads(out / f"r{k}", [upload(i + 1, 0, (60, 60, 60, t)) for i, t in enumerate(times)])
-        ends = iter([{"time_s": str(t), "rmse_db": str(e)} for t, e in zip(times, ERRORS_DB[of], strict=True)])
+        write_uploads(
+            out / f"r{k}", [upload(i + 1, 0, (60, 60, 60, t)) for i, t in enumerate(times)]
+        )
+        ends = iter(
+            [
+                {"time_s": str(t), "rmse_db": str(e)}
+                for t, e in zip(times, ERRORS_DB[of], strict=True)
+            ]
+        )
         change_rows(out / f"r{k}", "rounds", lambda row, ends=ends: row | next(ends))
     return out
 
@@ -59,13 +76,16 @@ def made(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
     """A run of two merges."""
     summary = {"utility.constant_rmse_db": 20.0, "attack.span.home_located.percent": homes[-1]}
     summary["attack.span.centroid_error_m.median"] = None
-    trends = {("", RMSE.law): (np.array(ends_s), np.array(errors_db)),
-              ("span", HOME.law): (np.array(ends_s), np.array(homes))}  # fmt: skip
+    trends = {
+        ("", RMSE.law): (np.array(ends_s), np.array(errors_db)),
+        ("span", HOME.law): (np.array(ends_s), np.array(homes)),
+    }
     return Member(label, summary, {}, ["span"], 100.0, trends)
 
 
 def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then():
-    """Goal: 8 dB. Seeds of "a" reach it after 2 and 4 h; Student's 95 % quantile for one degree is 12.7."""
+    """Goal: 8 dB. Seeds of "a" reach it after 2 and 4 h; Student's 95 % quantile for one degree is
+    12.7."""
     runs = [
         made("a", [9.0, 7.0], [10.0, 30.0]),
         made("a", [9.0, 6.0], [20.0, 50.0], (3600.0, 14400.0)),
@@ -94,9 +114,19 @@ def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept, tm
     text = page.read_text()
     assert "Time to an RMSE of at most 6 dB" in text and "2 of 2" in text
     times = text.split('id="times"')[1].split("</table>")[0]
-    rows = dict(re.findall(r'<tr><td class="text">(slow|fast)</td><td data-value="([\d.]+)">', times))
-    assert {label: float(value) for label, value in rows.items()} == pytest.approx({"slow": 3.0, "fast": 77.5 / 60})
-    x = {x for t in figures(page)["progress"]["data"] if t["name"] == "fast" for x in t["x"] if x is not None}
+    rows = dict(
+        re.findall(r'<tr><td class="text">(slow|fast)</td><td data-value="([\d.]+)">', times)
+    )
+    assert {label: float(value) for label, value in rows.items()} == pytest.approx(
+        {"slow": 3.0, "fast": 77.5 / 60}
+    )
+    x = {
+        x
+        for t in figures(page)["progress"]["data"]
+        if t["name"] == "fast"
+        for x in t["x"]
+        if x is not None
+    }
     assert max(x) == pytest.approx(122 / 60, rel=1e-4)
     capsys.readouterr()
     page.unlink()

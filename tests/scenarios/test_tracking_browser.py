@@ -1,4 +1,5 @@
-"""Beliefs on the map in a browser: what is shown is what the tables say, and every control does what it is called."""
+"""Beliefs on the map in a browser: what is shown is what the tables say, and every control does
+what it is called."""
 
 import numpy as np
 import pytest
@@ -14,17 +15,36 @@ FRAME = "(ue) => { const s = replay.state(); return replayBelief.frame(replay.mo
 
 @pytest.fixture(scope="module")
 def page_file(tiny, tmp_path_factory):
-    """Two UEs over three rounds: the filter narrows from 5 x 5 to 3 x 3 cells to one, the smoother is one from the
-    first round on; of UE 0 also the estimates without memory, and nothing of UE 0 in the last round.
+    """Two UEs over three rounds: the filter narrows from 5 x 5 to 3 x 3 cells to one, the smoother
+    is one from the first round on; of UE 0 also the estimates without memory, and nothing of UE 0
+    in the last round.
     """
     out = tmp_path_factory.mktemp("beliefs") / "run"
-    run(tiny({"world.duration_s": 180, "learning.attacks": [{"kind": "dlg", "starts": 1, "iterations": 2},
-                                                            {"kind": "closed-form"}]}), out)  # fmt: skip
+    run(
+        tiny(
+            {
+                "world.duration_s": 180,
+                "learning.attacks": [
+                    {"kind": "dlg", "starts": 1, "iterations": 2},
+                    {"kind": "closed-form"},
+                ],
+            }
+        ),
+        out,
+    )
     rows, cells = [], []
     for number, ue in ((1, 0), (1, 1), (2, 0), (2, 1), (3, 1)):
         for hindsight, wide in ((0, 7 - 2 * number), (1, 1)):
             answer_m = (TRUTH_M[0] + 40 * (3 - number) * (1 - hindsight), TRUTH_M[1] + 10 * ue)
-            row = tracked(number, ue, hindsight, 60.0 * number, TRUTH_M, answer_m, probability=0.3 + 0.1 * number)
+            row = tracked(
+                number,
+                ue,
+                hindsight,
+                60.0 * number,
+                TRUTH_M,
+                answer_m,
+                probability=0.3 + 0.1 * number,
+            )
             rows.append(row)
             cells += believed(row, square(answer_m, wide))
     write_rows(out, "tracking", rows)
@@ -46,7 +66,9 @@ def seek(page, number):
 
 def said(page, words):
     """Wait until the words below the map say so."""
-    page.wait_for_function("w => document.getElementById('replay-now').textContent.includes(w)", arg=words)
+    page.wait_for_function(
+        "w => document.getElementById('replay-now').textContent.includes(w)", arg=words
+    )
 
 
 @pytest.mark.parametrize(("number", "wide"), [(1, 5), (2, 3)])
@@ -60,8 +82,13 @@ def test_cells_are_those_of_the_table_and_the_words_agree(opened, number, wide):
     assert shown["wide_m"] == shown["high_m"] == CELL_M and shown["answer"]["x"] == pytest.approx(
         TRUTH_M[0] + 40 * (3 - number), abs=0.5
     )
-    np.testing.assert_allclose([c["probability"] for c in shown["cells"]], expected[0][2], atol=2 / 255)
-    words = f"belief (filter): {30 + 10 * number} % within 100 m, 90 % in 0.04 km², truth {40 * (3 - number)} m from"
+    np.testing.assert_allclose(
+        [c["probability"] for c in shown["cells"]], expected[0][2], atol=2 / 255
+    )
+    words = (
+        f"belief (filter): {30 + 10 * number} % within 100 m, 90 % in 0.04 km², truth "
+        f"{40 * (3 - number)} m from"
+    )
     said(opened, words)
     assert words in opened.get_attribute("#replay-ground", "aria-label")
 
@@ -103,5 +130,7 @@ def test_map_and_chapter_fit_and_can_be_read_by_everybody(show, page_file, width
     page = show(page_file, width=width, dark=dark)
     page.evaluate("netsim.replay.then(() => netsim.drawAll())")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.locator("#tracking .plot .main-svg").count() > 0 and page.is_visible("#replay-cells")
+    assert page.locator("#tracking .plot .main-svg").count() > 0 and page.is_visible(
+        "#replay-cells"
+    )
     assert violations(page, "#map") == violations(page, "#tracking") == {}

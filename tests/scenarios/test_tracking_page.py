@@ -16,7 +16,13 @@ from scenarios.app.report import charts
 from scenarios.app.report.charts import grouped
 from scenarios.app.report.replay import drawn_tables
 from scenarios.app.report.report import report
-from scenarios.app.report.run_page import LINKING, reliability_table, so_far, tracking_chart, tracking_panels
+from scenarios.app.report.run_page import (
+    LINKING,
+    reliability_table,
+    so_far,
+    tracking_chart,
+    tracking_panels,
+)
 from scenarios.app.results.read import load, open_finished
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.table import lines
@@ -40,12 +46,15 @@ def folder(tiny_run, tmp_path):
 
 
 def rows_of_two_rounds(**more):
-    """Four UEs: the filter is 200, 90, 60 and 30 m off, in the second round half as far; the smoother is right."""
+    """Four UEs: the filter is 200, 90, 60 and 30 m off, in the second round half as far; the
+    smoother is right."""
     rows = []
     for number in (1, 2):
         for ue, away_m in enumerate((200, 90, 60, 30)):
             answer_m = (TRUTH_M[0] + away_m / number, TRUTH_M[1])
-            rows.append(tracked(number, ue, 0, 60.0 * number, TRUTH_M, answer_m, probability=0.25, **more))
+            rows.append(
+                tracked(number, ue, 0, 60.0 * number, TRUTH_M, answer_m, probability=0.25, **more)
+            )
             rows.append(tracked(number, ue, 1, 60.0 * number, TRUTH_M, probability=0.95, **more))
     return rows
 
@@ -53,7 +62,9 @@ def rows_of_two_rounds(**more):
 def drawn(panel, name, tail=""):
     """The curve of a name on the axes that end so, without its band."""
     (trace,) = [
-        t for t in panel.figure["data"] if t["name"] == name and t["yaxis"] == f"y{tail}" and t.get("fill") is None
+        t
+        for t in panel.figure["data"]
+        if t["name"] == name and t["yaxis"] == f"y{tail}" and t.get("fill") is None
     ]
     return trace
 
@@ -75,18 +86,27 @@ def test_rounds_that_make_one_point_keep_all_values(n, n_ue, together):
 
 def test_a_run_that_tracks_nothing_has_no_such_chapter(tiny_run, tmp_path):
     assert not any(tracking_panels(load(tiny_run)))
-    assert "Tracking" not in report(shutil.copytree(tiny_run, tmp_path / "run")).read_text().split("<script")[0]
+    assert (
+        "Tracking"
+        not in report(shutil.copytree(tiny_run, tmp_path / "run")).read_text().split("<script")[0]
+    )
 
 
 def test_medians_hours_and_areas_are_those_of_the_rows(folder):
     loaded = load(folder(rows_of_two_rounds()))
     (panel,) = tracking_chart(loaded, ATTACK).panels(loaded)
-    np.testing.assert_allclose(drawn(panel, "filter")["y"], [75, 37.5])  # of 200, 90, 60, 30, and half of them
+    np.testing.assert_allclose(
+        drawn(panel, "filter")["y"], [75, 37.5]
+    )  # of 200, 90, 60, 30, and half of them
     np.testing.assert_allclose(drawn(panel, "plain")["y"], [300, 300])
     np.testing.assert_allclose(drawn(panel, "smoother")["y"], [0.1, 0.1])  # a logarithm has no zero
     a_round_h = 60 / 3600
-    np.testing.assert_allclose(drawn(panel, "filter", "2")["y"], [0.75 * a_round_h, 1.75 * a_round_h], rtol=1e-5)
-    np.testing.assert_allclose(drawn(panel, "smoother", "2")["y"], [a_round_h, 2 * a_round_h], rtol=1e-5)
+    np.testing.assert_allclose(
+        drawn(panel, "filter", "2")["y"], [0.75 * a_round_h, 1.75 * a_round_h], rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        drawn(panel, "smoother", "2")["y"], [a_round_h, 2 * a_round_h], rtol=1e-5
+    )
     assert drawn(panel, "prior", "2")["y"] == [0, 0]
     np.testing.assert_allclose(drawn(panel, "prior", "3")["y"], [180, 180])
     assert drawn(panel, "smoother", "4")["y"] == [100, 100]
@@ -99,9 +119,11 @@ def test_an_attack_that_only_names_places_has_its_reliability(folder):
     ues = [{"ue": ue, "name": f"ue{ue}", "home_x_m": 100, "home_y_m": 100} for ue in range(4)]
     named = {"attack": ATTACK, "x_m": 110, "y_m": 100, "probability": 0.9}
     rows = [
-        named | {"ue": 0, "rank": 1, "place": "home"}, named | {"ue": 1, "rank": 1, "place": "home", "x_m": 390},
-        named | {"ue": 1, "rank": 3, "place": "third 1"}, named | {"ue": 2, "rank": 4, "place": "third " + "9" * 5000},
-    ]  # fmt: skip
+        named | {"ue": 0, "rank": 1, "place": "home"},
+        named | {"ue": 1, "rank": 1, "place": "home", "x_m": 390},
+        named | {"ue": 1, "rank": 3, "place": "third 1"},
+        named | {"ue": 2, "rank": 4, "place": "third " + "9" * 5000},
+    ]
     write_rows(made, "ues", ues)
     write_rows(made, "named", rows)
     loaded = load(made)
@@ -113,21 +135,35 @@ def test_an_attack_that_only_names_places_has_its_reliability(folder):
 
 def test_links_stand_beside_chance(folder):
     row = {
-        "attack": ATTACK, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25, "anonymity_set": 2.5,
-        "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
-    }  # fmt: skip
+        "attack": ATTACK,
+        "seen": 4,
+        "linked": 4,
+        "right_share": 0.75,
+        "chance_share": 0.25,
+        "anonymity_set": 2.5,
+        "time_to_confusion_s": 600,
+        "chance_time_to_confusion_s": 120,
+    }
     loaded = load(folder(linking=[row | {"round": k, "time_s": 60 * k} for k in (1, 2)]))
     (panel,) = LINKING.panels(loaded)
-    assert [drawn(panel, ATTACK, tail)["y"] for tail in ("", "2", "3")] == [[75, 75], [2.5, 2.5], [10, 10]]
-    assert [drawn(panel, f"{ATTACK}: by chance", tail)["y"] for tail in ("", "3")] == [[25, 25], [2, 2]]
+    assert [drawn(panel, ATTACK, tail)["y"] for tail in ("", "2", "3")] == [
+        [75, 75],
+        [2.5, 2.5],
+        [10, 10],
+    ]
+    assert [drawn(panel, f"{ATTACK}: by chance", tail)["y"] for tail in ("", "3")] == [
+        [25, 25],
+        [2, 2],
+    ]
 
 
 def test_shares_of_links_are_so_far_and_by_updates(folder):
     row = {"attack": ATTACK, "chance_share": 0.1, "linked": 1}
     rows = [
-        row | {"round": 1, "time_s": 60, "seen": 0}, row | {"round": 1, "time_s": 60, "seen": 4, "right_share": 0.75},
+        row | {"round": 1, "time_s": 60, "seen": 0},
+        row | {"round": 1, "time_s": 60, "seen": 4, "right_share": 0.75},
         row | {"round": 2, "time_s": 120, "seen": 12, "right_share": 0.25},
-    ]  # fmt: skip
+    ]
     (panel,) = LINKING.panels(load(folder(linking=rows)))
     assert drawn(panel, ATTACK)["y"] == [None, 75, 37.5]
 
@@ -170,7 +206,11 @@ def test_the_map_has_the_cells_of_the_rows_and_of_none_that_cannot_be_drawn(fold
     strange = believed(own[0] | {"attack": "other"}, [(50.0, 50.0, 0.5)])
     strange += believed(own[0] | {"hindsight": ""}, [(5.0, 5.0, 1)])
     found = drawn_tables(load(folder(rows, cells + strange)))[0]["beliefs"]
-    assert len(found["ue"]) == len(cells) and set(found["ue"]) == {1} and set(found["cell_m"]) == {CELL_M}
+    assert (
+        len(found["ue"]) == len(cells)
+        and set(found["ue"]) == {1}
+        and set(found["cell_m"]) == {CELL_M}
+    )
     for hindsight in (0, 1):
         for number in (1, 2):
             mine = (found["hindsight"] == hindsight) & (found["round"] == number)
@@ -190,28 +230,50 @@ def test_the_map_has_the_cells_of_the_rows_and_of_none_that_cannot_be_drawn(fold
 def test_a_folder_of_what_cannot_be_is_refused_in_one_line(folder, table, change, said):
     rows = rows_of_two_rounds()[:1]
     made = folder(rows, believed(rows[0], square(TRUTH_M, 1)))
-    write_rows(made, table, [(rows[0] if table == "tracking" else believed(rows[0], square(TRUTH_M, 1))[0]) | change])
+    write_rows(
+        made,
+        table,
+        [(rows[0] if table == "tracking" else believed(rows[0], square(TRUTH_M, 1))[0]) | change],
+    )
     line = line_of(report, made)
     assert said in line and f"{table}.csv: row 1" in line
 
 
 def test_figures_have_no_number_that_json_does_not_know(folder):
-    rows = rows_of_two_rounds(plain_error_m="", plain_near="", prior_expected_distance_m="", area90_m2="")
+    rows = rows_of_two_rounds(
+        plain_error_m="", plain_near="", prior_expected_distance_m="", area90_m2=""
+    )
     assert {"tracking-0"} <= set(figures(report(folder(rows))))
 
 
 def test_lines_of_a_tracker_and_of_links_stand_beside_one_round_and_chance(folder):
     row = {
-        "attack": ATTACK, "round": 1, "time_s": 60, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25,
-        "anonymity_set": 2.5, "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
-    }  # fmt: skip
+        "attack": ATTACK,
+        "round": 1,
+        "time_s": 60,
+        "seen": 4,
+        "linked": 4,
+        "right_share": 0.75,
+        "chance_share": 0.25,
+        "anonymity_set": 2.5,
+        "time_to_confusion_s": 600,
+        "chance_time_to_confusion_s": 120,
+    }
     made = folder(rows_of_two_rounds(), linking=[row])
-    found = {one.title: one for one in lines([summarise(open_finished(made), load_study(str(made / "study.yaml")))])}
-    assert {title: (of.result, of.baseline) for title, of in found.items() if of.key.startswith(("track", "link"))} == {
+    found = {
+        one.title: one
+        for one in lines([summarise(open_finished(made), load_study(str(made / "study.yaml")))])
+    }
+    assert {
+        title: (of.result, of.baseline)
+        for title, of in found.items()
+        if of.key.startswith(("track", "link"))
+    } == {
         "tracking error, m": ("52.5", "one round 300, prior 150"),
         "tracked within 100 m, %": ("87.5", "one round 0 %, prior 0 %"),
-        "names linked, %": ("75", "chance 25 %"), "time to confusion, s": ("600", "chance 120"),
-    }  # fmt: skip
+        "names linked, %": ("75", "chance 25 %"),
+        "time to confusion, s": ("600", "chance 120"),
+    }
 
 
 def test_means_so_far_count_each_value_by_its_weight():
@@ -220,6 +282,8 @@ def test_means_so_far_count_each_value_by_its_weight():
         np.array([[1.0, 3.0], [2.0, 4.0], [2.0, 9.0]]),
     )
     plain = so_far(lambda run, name: (np.arange(3), values))(None, "x")[1]
-    weighted = so_far(lambda run, name: (np.arange(3), values), lambda run, name: (np.arange(3), weight))(None, "x")[1]
+    weighted = so_far(
+        lambda run, name: (np.arange(3), values), lambda run, name: (np.arange(3), weight)
+    )(None, "x")[1]
     np.testing.assert_allclose(plain[:, 0], [3.0, 8 / 3, 3.0])
     np.testing.assert_allclose(weighted[:, 0], [4.0, (16 + 8) / 8, (24 + 8) / 10])

@@ -1,4 +1,5 @@
-"""Tracks of runs with learning: where UEs truly were, without a trace of the recording in any other record."""
+"""Tracks of runs with learning: where UEs truly were, without a trace of the recording in any other
+record."""
 
 import json
 from pathlib import Path
@@ -17,22 +18,31 @@ from scenarios.app.run import play
 WALK = str(Path(__file__).parents[2] / "scenarios" / "examples" / "walk.gpx")
 TOWN = {"kind": "town", "width_m": 600, "height_m": 600}
 MODELS = {
-    "random-waypoint": {"world.ues.mobility": {"kind": "random-waypoint", "pause_s": [0, 40]}, "world.tick_s": 1},
+    "random-waypoint": {
+        "world.ues.mobility": {"kind": "random-waypoint", "pause_s": [0, 40]},
+        "world.tick_s": 1,
+    },
     "gauss-markov": {"world.ues.mobility": {"kind": "gauss-markov"}},
     "static": {"world.ues.mobility": {"kind": "static"}},
     "manhattan": {
-        "world.city": {"kind": "grid", "width_m": 400, "height_m": 300}, "world.ues.mobility": {"kind": "manhattan"},
+        "world.city": {"kind": "grid", "width_m": 400, "height_m": 300},
+        "world.ues.mobility": {"kind": "manhattan"},
     },
     "resident": {
-        "world.city": TOWN, "world.base_stations": {"kind": "hexagonal", "inter_site_m": 400},
-        "world.ues.mobility": {"kind": "resident"}, "world.tick_s": 60, "world.duration_s": 43_200,
-        "world.ues.measurement_period_s": 300, "learning.round_s": 14_400,
+        "world.city": TOWN,
+        "world.base_stations": {"kind": "hexagonal", "inter_site_m": 400},
+        "world.ues.mobility": {"kind": "resident"},
+        "world.tick_s": 60,
+        "world.duration_s": 43_200,
+        "world.ues.measurement_period_s": 300,
+        "learning.round_s": 14_400,
     },
     "handover": {
         "world.ues.mobility": {"kind": "random-waypoint", "speed_m_s": [5, 15]},
-        "world.radio.handover": {"hysteresis_db": 1, "time_to_trigger_s": 10}, "world.duration_s": 400,
+        "world.radio.handover": {"hysteresis_db": 1, "time_to_trigger_s": 10},
+        "world.duration_s": 400,
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=MODELS, scope="module")
@@ -47,7 +57,10 @@ def followed(folder):
     """Track of each UE from its rows: UE -> (times, positions)."""
     rows = read_table(folder, "tracks")
     position_m = np.column_stack([rows["x_m"], rows["y_m"]])
-    return {int(ue): (rows["time_s"][rows["ue"] == ue], position_m[rows["ue"] == ue]) for ue in np.unique(rows["ue"])}
+    return {
+        int(ue): (rows["time_s"][rows["ue"] == ue], position_m[rows["ue"] == ue])
+        for ue in np.unique(rows["ue"])
+    }
 
 
 TWO = pytest.mark.parametrize("model", ["random-waypoint", "resident"], indirect=True)
@@ -78,7 +91,8 @@ def test_lines_between_rows_are_where_ues_were_at_every_look(model):
 
 
 def test_tracks_of_a_steady_walk_are_on_time(tiny, tmp_path):
-    """At 2 m/s a UE is 2 t from where it was at time 0, until it turns; its row at time 0 is that of the world."""
+    """At 2 m/s a UE is 2 t from where it was at time 0, until it turns; its row at time 0 is that
+    of the world."""
     mobility = {"kind": "random-waypoint", "speed_m_s": [2, 2 + 1e-9], "pause_s": [0, 0]}
     study = tiny({"world.ues.mobility": mobility, "world.tick_s": 1, "world.duration_s": 60})
     run(study, tmp_path / "r")
@@ -110,7 +124,9 @@ def test_a_round_without_data_loses_no_track_and_no_handover(tiny, tmp_path, tab
     run(tiny(late), tmp_path / "whole")
     run_in_two(tiny(late), tmp_path / "cut", lambda now: now.done == 3)
     moves = read_table(tmp_path / "whole", "handovers")["time_s"]
-    assert ((moves > 60) & (moves <= 90)).any() and 3 not in read_table(tmp_path / "whole", "rounds")["round"]
+    assert ((moves > 60) & (moves <= 90)).any() and 3 not in read_table(
+        tmp_path / "whole", "rounds"
+    )["round"]
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
@@ -119,7 +135,10 @@ def test_many_rows_are_thinned_in_time_and_many_ues_in_number(tiny, tmp_path, mo
     monkeypatch.setattr(ues, "MOST_UES", 3)
     run(tiny(), tmp_path / "r")
     rows = read_table(tmp_path / "r", "tracks")
-    assert json.loads((tmp_path / "r" / "manifest.json").read_text())["tracks"] == {"every_s": 40.0, "ues": 3}
+    assert json.loads((tmp_path / "r" / "manifest.json").read_text())["tracks"] == {
+        "every_s": 40.0,
+        "ues": 3,
+    }
     assert set(rows["ue"]) == {0, 1, 2} and set(rows["time_s"]) <= {0.0, 40.0, 80.0, 120.0}
     assert len(rows["ue"]) <= 12
 
@@ -127,20 +146,36 @@ def test_many_rows_are_thinned_in_time_and_many_ues_in_number(tiny, tmp_path, mo
 def test_a_replayed_ue_stays_at_its_last_fix_and_its_absence_is_a_row(tiny, tmp_path):
     trace = tmp_path / "trace.csv"
     times = (0, 60, 120, 600, 700)
-    fixes = [f"{1_700_000_000 + t},{u},{10 * t},{50 * k},-90,a" for k, u in enumerate("ab") for t in times]
+    fixes = [
+        f"{1_700_000_000 + t},{u},{10 * t},{50 * k},-90,a"
+        for k, u in enumerate("ab")
+        for t in times
+    ]
     trace.write_text("\n".join(["time_s,user,x_m,y_m,rsrp_dbm,cell", *fixes]))
     study = tiny(
         {
-            "world.ues": {"mobility": {"kind": "replay", "trace": str(trace), "absent_after_s": 200, "users": "id"}},
-            "world.city": {"kind": "open-field"}, "world.base_stations": [], "world.duration_s": None,
-            "world.radio": {}, "learning.round_s": 86_400,
+            "world.ues": {
+                "mobility": {
+                    "kind": "replay",
+                    "trace": str(trace),
+                    "absent_after_s": 200,
+                    "users": "id",
+                }
+            },
+            "world.city": {"kind": "open-field"},
+            "world.base_stations": [],
+            "world.duration_s": None,
+            "world.radio": {},
+            "learning.round_s": 86_400,
         }
-    )  # fmt: skip
+    )
     run(study, tmp_path / "r")
     table = read_table(tmp_path / "r", "tracks")
     rows = {name: column[table["ue"] == 0] for name, column in table.items()}
     first_s = rows["time_s"][0]
-    assert np.isfinite(rows["x_m"][0]) and rows["time_s"][0] > 0, "nobody is there before the first fix"
+    assert np.isfinite(rows["x_m"][0]) and rows["time_s"][0] > 0, (
+        "nobody is there before the first fix"
+    )
     gone = np.flatnonzero(np.isnan(rows["x_m"]))
     assert len(gone) == 1 and np.isnan(rows["indoor"][gone[0]])
     assert rows["time_s"][gone[0]] - first_s >= 320

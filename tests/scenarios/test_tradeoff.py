@@ -1,4 +1,5 @@
-"""What privacy costs: leakage against the error of the model, with curves through the strengths of a defense."""
+"""What privacy costs: leakage against the error of the model, with curves through the strengths of
+a defense."""
 
 import csv
 import json
@@ -22,12 +23,18 @@ A = "attack.closed-form"
 
 def summary(rmse_db=6.0, emd=10.0, error_m=100.0, useful=True, lost=0.0, **more):
     return {
-        "utility.rmse_db": rmse_db, "utility.constant_rmse_db": 8.0, "utility.useful": useful,
-        "baseline.random_guess.sqrt_sw1.mean": 20.0, "baseline.random_guess.sw1_m.mean": 400.0,
-        "baseline.area_centre.error_m.median": 500.0, f"{A}.sqrt_sw1.mean": emd,
+        "utility.rmse_db": rmse_db,
+        "utility.constant_rmse_db": 8.0,
+        "utility.useful": useful,
+        "baseline.random_guess.sqrt_sw1.mean": 20.0,
+        "baseline.random_guess.sw1_m.mean": 400.0,
+        "baseline.area_centre.error_m.median": 500.0,
+        f"{A}.sqrt_sw1.mean": emd,
         f"{A}.sw1_m.mean": None if emd is None else emd**2,
-        f"{A}.centroid_error_m.median": error_m, f"{A}.diverged.percent": lost, **more,
-    }  # fmt: skip
+        f"{A}.centroid_error_m.median": error_m,
+        f"{A}.diverged.percent": lost,
+        **more,
+    }
 
 
 LABELS = {
@@ -47,12 +54,18 @@ def test_the_figure_joins_labels_of_a_curve_and_marks_useless_ones():
     first = [t for t in panel.figure["data"] if t["xaxis"] == "x"]
     marks = {t["name"]: t for t in first if t["mode"] == "markers"}
     assert {name: (t["x"], t["y"]) for name, t in marks.items()} == {
-        label: ([of["utility.rmse_db"]], [of[f"{A}.centroid_error_m.median"]]) for label, of in LABELS.items()
+        label: ([of["utility.rmse_db"]], [of[f"{A}.centroid_error_m.median"]])
+        for label, of in LABELS.items()
     }
-    assert [name for name, t in marks.items() if t["marker"]["symbol"].endswith("-open")] == ["DP 10"]
+    assert [name for name, t in marks.items() if t["marker"]["symbol"].endswith("-open")] == [
+        "DP 10"
+    ]
     lines = {t["name"]: (t["x"], t["y"]) for t in first if t["mode"] == "lines"}
     assert lines["DP"] == ([10, 6], [300, 100]) and lines["Farthest"] == ([7, 6], [800, 400])
-    assert lines["baseline: constant"][0] == [8, 8] and lines["baseline: map centre"][1] == [500, 500]
+    assert lines["baseline: constant"][0] == [8, 8] and lines["baseline: map centre"][1] == [
+        500,
+        500,
+    ]
     shown = [t["name"] for t in panel.figure["data"] if t["showlegend"]]
     assert sorted(shown) == sorted(set(shown))
     bare = {"DP 1": [{"utility.rmse_db": 6.0, "utility.useful": True}]}
@@ -82,7 +95,12 @@ def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
     scenario = tmp_path / "s.yaml"
     variants = [
         {"label": "none", "curve": "none"},
-        {"label": "clip 1", "curve": "Clip", "strength": 1, "set": {"learning.defenses": [{"kind": "clip"}]}},
+        {
+            "label": "clip 1",
+            "curve": "Clip",
+            "strength": 1,
+            "set": {"learning.defenses": [{"kind": "clip"}]},
+        },
     ]
     vary = {"variants": variants, "values": {"learning.learner.local_epochs": [1, 2]}}
     scenario.write_text(json.dumps(TINY | {"vary": vary}))
@@ -91,10 +109,11 @@ def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
     with (tmp_path / "w" / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(r["label"], r["curve"], r["strength"]) for r in rows] == [
-        ("none, local_epochs=1", "", ""), ("none, local_epochs=2", "", ""),
+        ("none, local_epochs=1", "", ""),
+        ("none, local_epochs=2", "", ""),
         ("clip 1, local_epochs=1", "Clip, local_epochs=1", "1"),
         ("clip 1, local_epochs=2", "Clip, local_epochs=2", "1"),
-    ]  # fmt: skip
+    ]
     assert len(told) == 4
 
 
@@ -112,7 +131,10 @@ def test_the_page_of_a_sweep_joins_finished_labels_in_the_order_of_strength(tiny
     assert curves_of(out) == {f"{curve} <b>": along for curve, along in CURVES.items()}
     page = report(out)
     drawn = figures(page)["tradeoff"]["data"]
-    assert next(t["x"] for t in drawn if t["name"] == "DP &lt;b&gt;") == [10, 6] and "DP <b>" not in body(page)
+    assert next(t["x"] for t in drawn if t["name"] == "DP &lt;b&gt;") == [
+        10,
+        6,
+    ] and "DP <b>" not in body(page)
     (out / "runs.csv").write_text("\n".join(rows).replace("DP <b>,10", "DP <b>,much") + "\n")
     with pytest.raises(BadInput, match="damaged"):
         report(out)

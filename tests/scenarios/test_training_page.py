@@ -1,4 +1,5 @@
-"""The page of a training: answers, a curve over seeds, a table of policies that sorts by its figures."""
+"""The page of a training: answers, a curve over seeds, a table of policies that sorts by its
+figures."""
 
 import json
 import re
@@ -23,13 +24,24 @@ COSTS = {"ddpg": 1.1, "optimum": 1.0, "average": 2.0, "random": 1.5}
 def trained(folder, seed, scores, steps=(10, 20, 30), shift=0.0, **more):
     """The folder of a training, made up."""
     folder.mkdir(parents=True)
-    manifest = {"kind": KIND, "finished": True, "task": "offline", "title": EVIL, "steps": 30, "seed": seed}
+    manifest = {
+        "kind": KIND,
+        "finished": True,
+        "task": "offline",
+        "title": EVIL,
+        "steps": 30,
+        "seed": seed,
+    }
     write_json(folder / TRAINING, manifest | {"learning_starts": 5} | more)
     write_json(folder / "summary.json", {"steps.best": 20, "cases": 2})
     rows = [f"{step},{score},{-score},{-score}" for step, score in zip(steps, scores, strict=True)]
     (folder / CURVE).write_text("\n".join(["step,score,reward,best_reward", *rows]) + "\n")
     heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,lost,leak,named,epsilon,with_channel,evaluations"
-    lines = [f"{name},{case},{cost + shift},3,,,,,,,,,," for name, cost in COSTS.items() for case in (0, 1)]
+    lines = [
+        f"{name},{case},{cost + shift},3,,,,,,,,,,"
+        for name, cost in COSTS.items()
+        for case in (0, 1)
+    ]
     (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
     return folder
 
@@ -44,8 +56,12 @@ def several(tmp_path):
 
 
 def curve(page):
-    found = json.loads(re.search(r'id="drawn">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])
-    return {t["name"]: t for t in found["curve"]["data"] if t.get("fill") is None}, found["curve"]["data"]
+    found = json.loads(
+        re.search(r'id="drawn">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1]
+    )
+    return {t["name"]: t for t in found["curve"]["data"] if t.get("fill") is None}, found["curve"][
+        "data"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +69,11 @@ def curve(page):
     [
         (CURVE, "step;score\n1;2\n", r"curve\.csv: has no column 'step'; train again"),
         (CURVE, "step,score,reward,best_reward\n", r"curve\.csv: has no rows; train again"),
-        (CURVE, "step,score,reward,best_reward\n1,x,2,3\n", r"curve\.csv: could not convert string to float: 'x'"),
+        (
+            CURVE,
+            "step,score,reward,best_reward\n1,x,2,3\n",
+            r"curve\.csv: could not convert string to float: 'x'",
+        ),
         (EVALUATIONS, None, r"evaluations\.csv: damaged \(No such file"),
     ],
 )
@@ -69,7 +89,9 @@ def test_policies_of_other_cases_are_refused(tmp_path):
     folder = trained(tmp_path / "t", 7, [3.0, 2.0, 1.0])
     text = (folder / EVALUATIONS).read_text()
     (folder / EVALUATIONS).write_text(text.replace("average,1,", "average,5,"))
-    with pytest.raises(BadInput, match=r"evaluations\.csv: average and ddpg are not judged in the same cases"):
+    with pytest.raises(
+        BadInput, match=r"evaluations\.csv: average and ddpg are not judged in the same cases"
+    ):
         report(folder)
 
 
@@ -77,7 +99,9 @@ def test_the_folder_of_several_seeds_takes_no_single_training(several):
     from scenarios.app.study.load import load
     from scenarios.app.training.train import train
 
-    with pytest.raises(BadInput, match=r"holds trainings of other seeds \(seed-0, seed-1, seed-2\); name them too"):
+    with pytest.raises(
+        BadInput, match=r"holds trainings of other seeds \(seed-0, seed-1, seed-2\); name them too"
+    ):
         train(load("power/paper"), [3], several, lambda now: None)
 
 
@@ -99,10 +123,15 @@ def test_several_seeds_have_a_median_and_a_band(several):
 
 def test_policies_sort_by_their_means(several):
     text = report(several).read_text()
-    rows = re.findall(r"<tr><td class=\"text\">(\w+)</td><td data-value=\"([\d.]+)\">([^<]+)</td>", text)
+    rows = re.findall(
+        r"<tr><td class=\"text\">(\w+)</td><td data-value=\"([\d.]+)\">([^<]+)</td>", text
+    )
     assert [(name, float(value)) for name, value, _ in rows] == [
-        ("optimum", 1.1), ("ddpg", 1.2), ("random", 1.6), ("average", 2.1),
-    ]  # fmt: skip
+        ("optimum", 1.1),
+        ("ddpg", 1.2),
+        ("random", 1.6),
+        ("average", 2.1),
+    ]
     assert all("±" in shown for *_, shown in rows)
 
 
@@ -110,7 +139,13 @@ def test_the_answer_is_what_the_terminal_prints(several):
     page = unlinked(report(several))
     said = train_lines(several)
     assert "above the best known optimum" in said[0] and said[0] in page
-    assert [line.split()[0] for line in said[1:]] == ["policy", "optimum", "ddpg", "random", "average"]
+    assert [line.split()[0] for line in said[1:]] == [
+        "policy",
+        "optimum",
+        "ddpg",
+        "random",
+        "average",
+    ]
     assert EVIL not in page and "&lt;script&gt;" in page
 
 
@@ -142,7 +177,9 @@ def beside(folder):
     """The cells of the rows beside the best rule, by policy, and their heads."""
     lines = train_lines(folder)
     heads, *rows = lines[: next(i for i, line in enumerate(lines) if line.startswith("policy "))]
-    return re.split(" {2,}", heads), {name: cells for name, *cells in (re.split(" {2,}", row) for row in rows)}
+    return re.split(" {2,}", heads), {
+        name: cells for name, *cells in (re.split(" {2,}", row) for row in rows)
+    }
 
 
 @pytest.mark.parametrize(
@@ -157,7 +194,10 @@ def test_the_agent_stands_beside_the_best_rule_and_the_oracle(cost, said, wins, 
     assert heads == ["beside fractional", "difference, 2 worlds", "verdict", "of the gap, %"]
     assert rows["mine"] == said and rows["oracle"] == ["-1 (-50 %)", "better", "100"]
     assert rows["best response, 9 a UE"] == ["-0.9 (-45 %)", "better", "90"] and len(rows) == 3
-    assert any(line.startswith("fractional ") and line.endswith(wins) for line in train_lines(tmp_path / "t"))
+    assert any(
+        line.startswith("fractional ") and line.endswith(wins)
+        for line in train_lines(tmp_path / "t")
+    )
     page = report(tmp_path / "t").read_text()
     assert all(cell in page for cell in (*heads, *said))
 
@@ -172,30 +212,43 @@ def test_the_agent_stands_beside_the_best_rule_and_the_oracle(cost, said, wins, 
         ((1.99, 1.99), ["-0.01 (-0.5 %)", "better"]),
     ],
 )
-def test_an_oracle_that_is_not_better_says_nothing_of_an_optimum_and_hides_no_agent(oracle, said, tmp_path):
+def test_an_oracle_that_is_not_better_says_nothing_of_an_optimum_and_hides_no_agent(
+    oracle, said, tmp_path
+):
     """Of two worlds t is 12.7: gaps of 0.2 and 0.4 are 0.3 +- 12.7 * 0.1."""
     _, rows = beside(judged(tmp_path / "t", {"mine": 1.5, **OTHERS, "oracle": oracle}))
     assert rows["oracle"] == said and rows["mine"] == ["-0.5 (-25 %)", "better"]
 
 
-def test_an_agent_is_not_told_from_the_best_rule_where_the_interval_of_the_difference_has_zero(tmp_path):
-    """Differences of -1 and -0.5 over two worlds: -0.75 +- 12.7 * 0.25, and of one world no interval at all."""
+def test_an_agent_is_not_told_from_the_best_rule_where_the_interval_of_the_difference_has_zero(
+    tmp_path,
+):
+    """Differences of -1 and -0.5 over two worlds: -0.75 +- 12.7 * 0.25, and of one world no
+    interval at all."""
     folder = judged(tmp_path / "t", {"mine": (1.0, 1.5), **OTHERS, "oracle": 0.5})
     _, rows = beside(folder)
     assert rows["mine"] == ["-0.75 ± 3.18 (-37.5 %)", "not distinguishable"]
     assert rows["oracle"] == ["-1.5 (-75 %)", "better", "100"]
     table = folder / EVALUATIONS
-    table.write_text("".join(line for line in table.read_text().splitlines(True) if ",1," not in line))
+    table.write_text(
+        "".join(line for line in table.read_text().splitlines(True) if ",1," not in line)
+    )
     heads, rows = beside(folder)
-    assert heads[1] == "difference, 1 world" and rows["mine"] == ["-1 (-50 %)", "not distinguishable"]
+    assert heads[1] == "difference, 1 world" and rows["mine"] == [
+        "-1 (-50 %)",
+        "not distinguishable",
+    ]
 
 
 def judged(folder, costs):
     """A training whose policies have these costs: one in both worlds, or one in each."""
     folder = trained(folder, 1, [3.0, 2.0, 1.0], task="online", agent="mine")
     heads, *_ = (folder / EVALUATIONS).read_text().splitlines()
-    lines = [f'"{name}",{case},{value},3,,,,,,,,,,' for name, own in costs.items()
-             for case, value in enumerate(np.broadcast_to(own, 2).tolist())]  # fmt: skip
+    lines = [
+        f'"{name}",{case},{value},3,,,,,,,,,,'
+        for name, own in costs.items()
+        for case, value in enumerate(np.broadcast_to(own, 2).tolist())
+    ]
     (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
     return folder
 
@@ -221,8 +274,15 @@ def test_a_seed_that_failed_is_shown_and_intervals_say_on_how_many_they_stand(se
     write_failures(several, [WHY])
     page, said = unlinked(report(several)), train_lines(several)
     assert "mean over 2 of 3 seeds (1 failed) with a 95 % interval" in said[0] and said[0] in page
-    assert "Comparison with baseline policies, mean over 2 of 3 seeds (1 failed) with a 95 % interval" in page
-    assert "1 run failed:" in page and "training, seed 2: MemoryError: no room" in page and EVIL not in page
+    assert (
+        "Comparison with baseline policies, mean over 2 of 3 seeds (1 failed) with a 95 % interval"
+        in page
+    )
+    assert (
+        "1 run failed:" in page
+        and "training, seed 2: MemoryError: no room" in page
+        and EVIL not in page
+    )
 
 
 def test_a_copy_of_a_training_is_no_other_seed(tmp_path):

@@ -26,26 +26,40 @@ from scenarios.app.training.tune import Search
 
 pytest.importorskip("optuna")
 RATE, WIDTH, RMSE, ACCURACY = (
-    "learning.learner.learning_rate", "learning.learner.hidden", "utility.rmse_db", "utility.accuracy_percent"
-)  # fmt: skip
+    "learning.learner.learning_rate",
+    "learning.learner.hidden",
+    "utility.rmse_db",
+    "utility.accuracy_percent",
+)
 SPACE = {RATE: {"low": 1e-4, "high": 1.0, "log": True}, WIDTH: {"choices": [[2], [3]]}}
 
 
-def asked(out, objectives=(RMSE,), constraints=(), trials=12, seed=4, directions=("min",), at_once=1, **more):
+def asked(
+    out,
+    objectives=(RMSE,),
+    constraints=(),
+    trials=12,
+    seed=4,
+    directions=("min",),
+    at_once=1,
+    **more,
+):
     study = AskedStudy.of("campus", {"seed": seed, "vary": {"random": {"space": SPACE}}})
     sweep = Sweep(study, out, at_once, lambda event: None)
     return Search(sweep, goals(objectives, directions, constraints), trials, **more)
 
 
 def closed_form(job):
-    """(log10 rate + 2)^2: its minimum is 0, at the rate 0.01; the accuracy is 100 times the rate."""
+    """(log10 rate + 2)^2: its minimum is 0, at the rate 0.01; the accuracy is 100 times the
+    rate."""
     rate = job.study.learning.learner.learning_rate
     return {RMSE: (math.log10(rate) + 2) ** 2, ACCURACY: 100 * rate}
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Trials whose figures are the closed form, or what a test puts in its place; nothing is played."""
+    """Trials whose figures are the closed form, or what a test puts in its place; nothing is
+    played."""
     jobs = []
 
     def played(every, *more):
@@ -87,13 +101,19 @@ def test_the_winner_never_breaks_a_constraint(quick, tmp_path):
 def test_the_front_has_every_trial_that_no_other_one_beats(quick, tmp_path):
     of = found(asked(tmp_path, (RMSE, ACCURACY), trials=15, verify=0))
     rows = [(trial.mean(RMSE), trial.mean(ACCURACY), trial.label) for trial in of.trials]
-    unbeaten = sorted((a, n) for a, b, n in rows if not any(c <= a and d <= b and (c, d) != (a, b) for c, d, _ in rows))
+    unbeaten = sorted(
+        (a, n)
+        for a, b, n in rows
+        if not any(c <= a and d <= b and (c, d) != (a, b) for c, d, _ in rows)
+    )
     assert of.best == [label for _, label in unbeaten] and len(unbeaten) > 1
 
 
 def test_of_equal_trials_the_first_wins():
-    trials = [Trial(label=str(n), settings={}, seeds=[1], values={RMSE: [v]}, broken=["x"] * (n == 4))
-              for n, v in ((1, 2.0), (2, 3.0), (3, 3.0), (4, 9.0))]  # fmt: skip
+    trials = [
+        Trial(label=str(n), settings={}, seeds=[1], values={RMSE: [v]}, broken=["x"] * (n == 4))
+        for n, v in ((1, 2.0), (2, 3.0), (3, 3.0), (4, 9.0))
+    ]
     assert goals([RMSE], ["max"], []).best(trials) == ["2"]
 
 
@@ -112,8 +132,10 @@ def test_the_same_command_suggests_the_same_and_more_trials_go_on(quick, tmp_pat
 
 def test_a_setting_that_the_scenario_refuses_fails_its_trial(quick, tmp_path):
     of = replace(asked(tmp_path, trials=1), verify=0)
-    trials = [Trial(label="trial-1", settings={"learning.round_s": -1}, seeds=[1]),
-              Trial(label="trial-2", settings={}, seeds=[1])]  # fmt: skip
+    trials = [
+        Trial(label="trial-1", settings={"learning.round_s": -1}, seeds=[1]),
+        Trial(label="trial-2", settings={}, seeds=[1]),
+    ]
     of.play(trials, 0, 2)
     assert trials[0].failed.kind == "bad input" and "learning.round_s" in trials[0].failed.error
     assert trials[1].failed is None and len(quick.jobs) == 1
@@ -127,11 +149,24 @@ def test_failed_trials_are_told_and_take_no_part(quick, tmp_path):
 
     quick.form = half
     of = found(asked(tmp_path, trials=4, verify=0))
-    assert [trial.failed and trial.failed.kind for trial in of.trials] == [None, "bad input", "no figure", None]
+    assert [trial.failed and trial.failed.kind for trial in of.trials] == [
+        None,
+        "bad input",
+        "no figure",
+        None,
+    ]
     rows = list(csv.DictReader((tmp_path / "failures.csv").read_text().splitlines()))
-    assert [row["error"] for row in rows] == ["no such <b>", f"{RMSE} has no finite value with each of 1 seed"]
-    labels = [row["label"] for row in csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())]
-    assert labels == ["trial-1", "trial-4"] and "4 trials, 2 finished" in searched(tmp_path)[0].notes[0]
+    assert [row["error"] for row in rows] == [
+        "no such <b>",
+        f"{RMSE} has no finite value with each of 1 seed",
+    ]
+    labels = [
+        row["label"] for row in csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())
+    ]
+    assert (
+        labels == ["trial-1", "trial-4"]
+        and "4 trials, 2 finished" in searched(tmp_path)[0].notes[0]
+    )
 
 
 def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
@@ -139,9 +174,17 @@ def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
     quick.form = lambda job: closed_form(job) | ({ACCURACY: 0.25} if job.study.seed > 4 else {})
     of = found(asked(tmp_path, constraints=[low, high], trials=25, verify=1))
     *_, fresh = of.trials
-    assert fresh.label == f"{of.best[0]}{FRESH}" and fresh.seeds == [5] and of.state(fresh) == f"breaks {low}"
+    assert (
+        fresh.label == f"{of.best[0]}{FRESH}"
+        and fresh.seeds == [5]
+        and of.state(fresh) == f"breaks {low}"
+    )
     shown = [[mark_of(cell).text for cell in row] for row in searched(tmp_path)[0].rows]
-    assert [row for row in shown if row[0] == fresh.label and "0.25" in row and row[-1].startswith("breaks")]
+    assert [
+        row
+        for row in shown
+        if row[0] == fresh.label and "0.25" in row and row[-1].startswith("breaks")
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -154,28 +197,55 @@ def scenario(tmp_path_factory):
 
 def command(scenario, out, *more):
     goal = ["--objective", RMSE, "--direction", "min", "--set", "learning.attacks=[]"]
-    return ["tune", str(scenario), *goal, "--trials", "2", "--jobs", "1", "--quiet", "--out", str(out), *more]
+    return [
+        "tune",
+        str(scenario),
+        *goal,
+        "--trials",
+        "2",
+        "--jobs",
+        "1",
+        "--quiet",
+        "--out",
+        str(out),
+        *more,
+    ]
 
 
 def bytes_of(out):
-    return {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.suffix in (".csv", ".yaml", ".json")
-            and p.name != "manifest.json"}  # fmt: skip
+    return {
+        str(p.relative_to(out)): p.read_bytes()
+        for p in out.rglob("*")
+        if p.suffix in (".csv", ".yaml", ".json") and p.name != "manifest.json"
+    }
 
 
-def test_the_command_verifies_the_winner_and_an_interrupted_one_ends_the_same(scenario, tmp_path, capsys, monkeypatch):
+def test_the_command_verifies_the_winner_and_an_interrupted_one_ends_the_same(
+    scenario, tmp_path, capsys, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert main(command(scenario, "a")) == 0
     out = capsys.readouterr().out
     of = read_tuned(tmp_path / "a")
     (best,) = of.best
-    values = [json.loads((tmp_path / "a" / best / f"seed-{n}" / "summary.json").read_text())[RMSE] for n in (3, 4, 5)]
+    values = [
+        json.loads((tmp_path / "a" / best / f"seed-{n}" / "summary.json").read_text())[RMSE]
+        for n in (3, 4, 5)
+    ]
     *_, fresh = of.trials
     assert fresh.seeds == [3, 4, 5] and fresh.values[RMSE] == values
-    assert "fresh seeds" in out and f"{best}: {{{RATE}: " in out and f"a/{best}/seed-*/study.yaml" in out
+    assert (
+        "fresh seeds" in out
+        and f"{best}: {{{RATE}: " in out
+        and f"a/{best}/seed-*/study.yaml" in out
+    )
     page = (tmp_path / "a" / "report.html").read_text()
     assert "optimistic" in page and "best" in page and f"settings-{RMSE}" in page
     winner = next(trial for trial in of.trials if trial.label == best)
-    assert load(tmp_path / "a" / best / "seed-1" / STUDY).learning.learner.learning_rate == winner.settings[RATE]
+    assert (
+        load(tmp_path / "a" / best / "seed-1" / STUDY).learning.learner.learning_rate
+        == winner.settings[RATE]
+    )
     assert len((tmp_path / "a" / "runs.csv").read_text().splitlines()) == 1 + 2 * 2 + 3
     assert main(["show", "a"]) == 0 and "fresh seeds" in capsys.readouterr().out
 
@@ -204,8 +274,14 @@ def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
     [
         (["--objective", "zzzz"], "no such key of summary.json; see netsim show DIR --verbose"),
         (["--objective", "rmse"], "did you mean 'utility.rmse_db'?"),
-        (["--objective", "utilty.rmse_db"], "utilty.rmse_db: no such key of summary.json; did you mean 'utility.r"),
-        (["--constraint", "utility.rmse_db<10"], "--constraint utility.rmse_db<10: write KEY<=NUMBER"),
+        (
+            ["--objective", "utilty.rmse_db"],
+            "utilty.rmse_db: no such key of summary.json; did you mean 'utility.r",
+        ),
+        (
+            ["--constraint", "utility.rmse_db<10"],
+            "--constraint utility.rmse_db<10: write KEY<=NUMBER",
+        ),
         (["--constraint", "utility.rmse_db<=nan"], "write KEY<=NUMBER or KEY>=NUMBER"),
         (["--constraint", "utility.rmse_db<=inf"], "write KEY<=NUMBER or KEY>=NUMBER"),
         (["--objective", RMSE], "--objective: a key stands twice"),
@@ -215,17 +291,22 @@ def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
         (["--set", "vary.random=null"], "has no space to search"),
         (["--set", "vary.values={learning.rounds: [1]}"], "leave values, zip and variants out"),
     ],
-)  # fmt: skip
+)
 def test_bad_goals_are_refused_before_anything_is_written(more, said, scenario, tmp_path, capsys):
     assert main(command(scenario, tmp_path / "w", *more)) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and not (tmp_path / "w").exists()
 
 
-def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial(scenario, tmp_path, capsys):
+def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial(
+    scenario, tmp_path, capsys
+):
     assert main([*command(scenario, tmp_path / "w"), "--constraint", f"{ACCURACY}>=1"]) == 2
     error = capsys.readouterr().err
-    assert f"--constraint {ACCURACY}: no such key of summary.json" in error and "netsim show DIR --verbose" in error
+    assert (
+        f"--constraint {ACCURACY}: no such key of summary.json" in error
+        and "netsim show DIR --verbose" in error
+    )
     assert not (tmp_path / "w" / "trial-2").exists()
 
 
@@ -239,8 +320,12 @@ def test_damaged_files_are_refused(quick, tmp_path):
 
 def test_a_missing_library_is_one_line(tmp_path, monkeypatch):
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else find(name))
-    with pytest.raises(BadInput, match=r"netsim tune: optuna is not installed; pip install 'netsim-fl\[tune\]'"):
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "optuna" else find(name)
+    )
+    with pytest.raises(
+        BadInput, match=r"netsim tune: optuna is not installed; pip install 'netsim-fl\[tune\]'"
+    ):
         tune.tune(asked(tmp_path / "s"))
     assert not (tmp_path / "s").exists()
 
@@ -250,7 +335,10 @@ RATES = {"train.agent.learning_rate": {"choices": [0.001, 0.01]}}
 
 
 def asked_of_trainings(out, objective="cost.best", space=RATES, scenario="power/paper", **more):
-    changes = {**(SHORT if scenario == "power/paper" else {}), "vary": {"seed": [3], "random": {"space": space}}}
+    changes = {
+        **(SHORT if scenario == "power/paper" else {}),
+        "vary": {"seed": [3], "random": {"space": space}},
+    }
     sweep = Sweep(AskedStudy.of(scenario, changes), out, 1, lambda event: None)
     return Search(sweep, goals([objective], ["min"], []), 2, **more)
 
@@ -259,20 +347,31 @@ def asked_of_trainings(out, objective="cost.best", space=RATES, scenario="power/
 def test_trainings_are_tuned(tmp_path, capsys):
     of = found(asked_of_trainings(tmp_path, verify=1))
     *trials, fresh = of.trials
-    costs = [json.loads((tmp_path / t.label / "seed-3" / "summary.json").read_text())["cost.best"] for t in trials]
-    assert [trial.mean("cost.best") for trial in trials] == costs and of.best == [trials[int(np.argmin(costs))].label]
+    costs = [
+        json.loads((tmp_path / t.label / "seed-3" / "summary.json").read_text())["cost.best"]
+        for t in trials
+    ]
+    assert [trial.mean("cost.best") for trial in trials] == costs and of.best == [
+        trials[int(np.argmin(costs))].label
+    ]
     assert (tmp_path / fresh.folder / "seed-4" / "policy.json").exists()
     rate = next(t for t in trials if t.label in of.best).settings["train.agent.learning_rate"]
     assert load(tmp_path / of.best[0] / "seed-3" / STUDY).train.agent.learning_rate == rate
     assert "cost.best" in report(tmp_path).read_text()
     assert main(["show", str(tmp_path)]) == 0 and "cost.best" in capsys.readouterr().out
-    assert main(["compare", str(tmp_path), str(tmp_path)]) == 2 and "holds a training" in capsys.readouterr().err
+    assert (
+        main(["compare", str(tmp_path), str(tmp_path)]) == 2
+        and "holds a training" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"objective": RMSE}, "'train.agent.learning_rate': changes a training and no run, and utility.rmse_db is a"),
+        (
+            {"objective": RMSE},
+            "'train.agent.learning_rate': changes a training and no run, and utility.rmse_db is a",
+        ),
         (
             {"scenario": "campus", "space": {RATE: {"low": 0.1, "high": 0.2}}},
             "cost.best: is of a training, and the",

@@ -17,7 +17,17 @@ RUNS, KILLS = 200, 10
 
 def command(scenario, out, *more):
     netsim = [sys.executable, "-m", "scenarios.app.cli.commands"]
-    return [*netsim, "sweep", str(scenario), "--out", str(out), "--quiet", "--retries", str(KILLS), *more]
+    return [
+        *netsim,
+        "sweep",
+        str(scenario),
+        "--out",
+        str(out),
+        "--quiet",
+        "--retries",
+        str(KILLS),
+        *more,
+    ]
 
 
 def tables(out):
@@ -48,10 +58,14 @@ def test_the_same_bytes_whoever_plays_and_whoever_is_killed(tmp_path):
     world = TINY["world"] | {"duration_s": 900, "radio": {"handover": {}}}
     text = TINY | {"learning": None, "world": world, "vary": {"seed": list(range(1, RUNS + 1))}}
     (tmp_path / "s.yaml").write_text(json.dumps(text))
-    subprocess.run(command(tmp_path / "s.yaml", tmp_path / "p", "--jobs", "2"), cwd=ROOT, check=True)
+    subprocess.run(
+        command(tmp_path / "s.yaml", tmp_path / "p", "--jobs", "2"), cwd=ROOT, check=True
+    )
     with nodes() as two:
         on = ["--on", "ray", "--address", two.address]
-        with subprocess.Popen(command(tmp_path / "s.yaml", tmp_path / "k", *on), cwd=ROOT, env=two.environment) as one:
+        with subprocess.Popen(
+            command(tmp_path / "s.yaml", tmp_path / "k", *on), cwd=ROOT, env=two.environment
+        ) as one:
             kills = killed_while_it_plays(one, two.workers, tmp_path / "k")
     assert one.returncode == 0 and kills == KILLS
     expected = tables(tmp_path / "p")

@@ -1,4 +1,5 @@
-"""Uploads that take their time: what summaries, words and figures say of them, from rows made by hand."""
+"""Uploads that take their time: what summaries, words and figures say of them, from rows made by
+hand."""
 
 import json
 import shutil
@@ -32,7 +33,9 @@ def folder(tiny_run, tmp_path):
     def make(rows=MIXED):
         copy = Path(shutil.copytree(tiny_run, tmp_path / "run", dirs_exist_ok=True))
         write_uploads(copy, rows)
-        write_json(copy / "summary.json", summarise(open_finished(copy), load(str(copy / "study.yaml"))))
+        write_json(
+            copy / "summary.json", summarise(open_finished(copy), load(str(copy / "study.yaml")))
+        )
         return copy
 
     return make
@@ -120,7 +123,10 @@ def test_the_distribution_is_of_uploads_that_arrived(folder):
     loaded = load_run(folder())
     traces = drawn(latency(loaded.tables["transmissions"]))
     assert (min(traces["sending"]["x"]), max(traces["sending"]["x"])) == (10, 28)
-    assert max(traces["from request to arrival"]["x"]) == 30 and traces["from request to arrival"]["y"][-1] == 100
+    assert (
+        max(traces["from request to arrival"]["x"]) == 30
+        and traces["from request to arrival"]["y"][-1] == 100
+    )
     uploads = loaded.tables["transmissions"]
     lost = uploads["fate"] != "arrived"
     assert latency({name: column[lost] for name, column in uploads.items()}).figure is None
@@ -132,7 +138,10 @@ def test_staleness_is_drawn_where_something_is_stale(folder):
     (panel,) = STALENESS.panels(loaded)
     mean = drawn(panel)["mean over the updates of the merge"]
     assert mean["y"] == [0, 1]
-    assert [datetime.fromisoformat(x) for x in mean["x"]] == [datetime(2026, 1, 5, 0, 1), datetime(2026, 1, 5, 0, 2)]
+    assert [datetime.fromisoformat(x) for x in mean["x"]] == [
+        datetime(2026, 1, 5, 0, 1),
+        datetime(2026, 1, 5, 0, 2),
+    ]
     loaded.tables["transmissions"] = uploads | {"staleness": uploads["staleness"] * 0}
     assert STALENESS.panels(loaded) == []
 
@@ -142,12 +151,19 @@ def test_the_chapter_stands_on_the_page_and_is_drawn(folder, show):
     shown.evaluate("netsim.drawAll()")
     shown.wait_for_selector("#plot-uploads-latency .main-svg")
     names = [t.text_content() for t in shown.locator("#plot-uploads-latency .legendtext").all()]
-    assert names == ["preparing: downlink and training", "waiting for a grant", "sending", "from request to arrival"]
+    assert names == [
+        "preparing: downlink and training",
+        "waiting for a grant",
+        "sending",
+        "from request to arrival",
+    ]
     with shown.expect_download() as download:
         shown.click("#uploads-latency [data-save=csv]")
     assert b"waiting for a grant" in download.value.path().read_bytes()
     assert shown.get_attribute("#plot-uploads-latency", "role") == "img"
-    assert shown.get_attribute("#plot-uploads-latency", "aria-label").startswith("How long uploads take")
+    assert shown.get_attribute("#plot-uploads-latency", "aria-label").startswith(
+        "How long uploads take"
+    )
 
 
 @pytest.mark.slow

@@ -5,7 +5,16 @@ import math
 import pytest
 
 from scenarios.app.results.statistics import figure_text, wilson
-from scenarios.app.results.table import Line, of_distance, of_epsilon, of_error, of_interval, of_share, of_sw1, prevents
+from scenarios.app.results.table import (
+    Line,
+    of_distance,
+    of_epsilon,
+    of_error,
+    of_interval,
+    of_share,
+    of_sw1,
+    prevents,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,15 +45,24 @@ def test_shares_of_all_seeds(hits, n, chances, verdict):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.12345, "0.123"), (26.64, "26.6"), (1010.4, "1,010"), (6.7e109, "6.7e+109"), (-2e9, "-2e+09"), (math.nan, "–"),
-     (math.inf, "∞")],
-)  # fmt: skip
+    [
+        (0.12345, "0.123"),
+        (26.64, "26.6"),
+        (1010.4, "1,010"),
+        (6.7e109, "6.7e+109"),
+        (-2e9, "-2e+09"),
+        (math.nan, "–"),
+        (math.inf, "∞"),
+    ],
+)
 def test_a_figure_has_three_digits(value, text):
     assert figure_text(value) == text
 
 
 def test_wilson():
-    assert wilson(0, 40)[2] == pytest.approx(8.762, abs=1e-3) and wilson(0, 120)[2] == pytest.approx(3.102, abs=1e-3)
+    assert wilson(0, 40)[2] == pytest.approx(8.762, abs=1e-3) and wilson(0, 120)[
+        2
+    ] == pytest.approx(3.102, abs=1e-3)
     assert wilson(0, 40)[1] == 0 and wilson(40, 40)[2] == 100 and math.isnan(wilson(0, 0)[0])
 
 
@@ -89,17 +107,34 @@ def test_sliced_wasserstein_distances():
 
 
 def test_areas_and_epsilons():
-    assert [of_interval(low, high, 50.0) for low, high in ((50.1, 60.0), (49.0, 55.0), (49.0, 56.0))] == [
-        "found", "at chance", "inconclusive",
-    ]  # fmt: skip
-    assert [of_epsilon(v) for v in (20.0, 20.1, math.inf)] == ["", "no meaningful guarantee", "no meaningful guarantee"]
+    assert [
+        of_interval(low, high, 50.0) for low, high in ((50.1, 60.0), (49.0, 55.0), (49.0, 56.0))
+    ] == [
+        "found",
+        "at chance",
+        "inconclusive",
+    ]
+    assert [of_epsilon(v) for v in (20.0, 20.1, math.inf)] == [
+        "",
+        "no meaningful guarantee",
+        "no meaningful guarantee",
+    ]
 
 
 def test_prevented_needs_a_useful_model_and_a_variant_that_is_found():
-    assert [prevents("at chance", m, True) for m in ("good", "useful", "not useful", "diverged", "")] == [
-        "prevented", "prevented", "at chance", "at chance", "at chance",
-    ]  # fmt: skip
-    assert prevents("found", "good", True) == "found" and prevents("inconclusive", "good", True) == "inconclusive"
+    assert [
+        prevents("at chance", m, True) for m in ("good", "useful", "not useful", "diverged", "")
+    ] == [
+        "prevented",
+        "prevented",
+        "at chance",
+        "at chance",
+        "at chance",
+    ]
+    assert (
+        prevents("found", "good", True) == "found"
+        and prevents("inconclusive", "good", True) == "inconclusive"
+    )
     assert prevents("at chance", "good", False) == "at chance"
 
 

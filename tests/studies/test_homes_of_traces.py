@@ -1,4 +1,5 @@
-"""Who lives somewhere, of the recorded traces: the walker does, as published, and taxis, drives and visitors do not."""
+"""Who lives somewhere, of the recorded traces: the walker does, as published, and taxis, drives and
+visitors do not."""
 
 from itertools import pairwise
 
@@ -18,13 +19,16 @@ def all_lived(path, zone: str, **how) -> list[Lived]:
 
 
 def test_the_walker_lives_where_he_did(data_folder):
-    """The rows of the densest 100 m square between 0 and 6 h had their mean at (-1264.9, 1919.7)."""
+    """The rows of the densest 100 m square between 0 and 6 h had their mean at (-1264.9,
+    1919.7)."""
     box = (39.95, 116.28, 40.03, 116.37)
     path = data_folder / "mobility_geolife_beijing.csv.gz"
     (found,) = all_lived(path, "Asia/Shanghai", users="id", area_deg=box, resample_s=30)
     np.testing.assert_allclose(found.home_m, (-1264.85, 1919.72), atol=1.0)
     assert found.nights == 3 and np.isfinite(found.work_m).all()
-    (cut,) = all_lived(path, "Asia/Shanghai", users="id", area_deg=box, resample_s=30, until="2008-12-05")
+    (cut,) = all_lived(
+        path, "Asia/Shanghai", users="id", area_deg=box, resample_s=30, until="2008-12-05"
+    )
     assert cut.nights == 2 and np.isnan(cut.home_m).all()
 
 

@@ -1,4 +1,5 @@
-"""Homes and workplaces that attacks name in twelve commuters' daily rounds, beside another person's."""
+"""Homes and workplaces that attacks name in twelve commuters' daily rounds, beside another
+person's."""
 
 import pytest
 
@@ -12,7 +13,12 @@ RECIPES = {
 
 
 def study_of(recipe, seed):
-    learner = {"kind": "rsrp-net", "hidden": [256, 128], "activation": "relu", "labels": "standardised"}
+    learner = {
+        "kind": "rsrp-net",
+        "hidden": [256, 128],
+        "activation": "relu",
+        "labels": "standardised",
+    }
     return load(
         "town",
         {

@@ -1,4 +1,5 @@
-"""Radio maps at full size: how near attackers come, what noise does to them and to the map (bands over two seeds)."""
+"""Radio maps at full size: how near attackers come, what noise does to them and to the map (bands
+over two seeds)."""
 
 import csv
 
@@ -38,16 +39,24 @@ def test_uniform_noise_leads_to_the_middle_and_not_who_takes_the_strongest_cell(
     assert mean_of(found, "attack.nu-inf.centroid_error_m.inside.mean") < 10
 
 
-def test_aligned_noise_leads_astray_less_with_rho_more_with_mu_and_not_who_knows_its_shape(tmp_path):
+def test_aligned_noise_leads_astray_less_with_rho_more_with_mu_and_not_who_knows_its_shape(
+    tmp_path,
+):
     def error(mu, rho, attack="nu-2"):
         noise = {"kind": "geometry-aligned", "mu": float(mu), "rho": float(rho)}
-        return mean_of(leak(tmp_path / f"{mu}-{rho}", noise), f"attack.{attack}.centroid_error_m.inside.mean")
+        return mean_of(
+            leak(tmp_path / f"{mu}-{rho}", noise), f"attack.{attack}.centroid_error_m.inside.mean"
+        )
 
     by_rho = [error(50, rho) for rho in (1, 10, 50, 100)]
-    for found, (want, give) in zip(by_rho, ((284, 15), (243, 15), (186, 12), (150, 12)), strict=True):
+    for found, (want, give) in zip(
+        by_rho, ((284, 15), (243, 15), (186, 12), (150, 12)), strict=True
+    ):
         assert found == pytest.approx(want, abs=give)
     assert error(1, 1) < error(10, 1) < by_rho[0]
-    assert error(50, 50, "link-filter") < 0.7  # the same folder: a finished run is not computed twice
+    assert (
+        error(50, 50, "link-filter") < 0.7
+    )  # the same folder: a finished run is not computed twice
 
 
 def test_a_map_is_learnt_and_noise_costs_decibels(tmp_path):

@@ -28,7 +28,9 @@ def test_bundled_sweeps_are_legal_at_every_point(name):
     if asked.study.vary is not None:
         found = checked_points(asked)
         assert [of.seed for _, of in found] == [point.seed for point in points(asked.study, {})]
-        assert re.search(rf'^"?{name}"? = "run \d.*, sweep of {len(found)}:', STUDIES.read_text(), re.MULTILINE)
+        assert re.search(
+            rf'^"?{name}"? = "run \d.*, sweep of {len(found)}:', STUDIES.read_text(), re.MULTILINE
+        )
 
 
 @pytest.mark.parametrize("name", bundled())

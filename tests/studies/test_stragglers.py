@@ -1,4 +1,5 @@
-"""Servers that wait for nobody, with phones of unequal speed: a buffer learns faster than rounds do."""
+"""Servers that wait for nobody, with phones of unequal speed: a buffer learns faster than rounds
+do."""
 
 import pytest
 
@@ -13,7 +14,10 @@ STUDY = "uploads/stragglers"
 def test_a_buffer_is_sooner_there_with_fewer_uploads(tmp_path):
     every = {p.label: p.overrides for p in points(load(STUDY), {}) if p.seed == 1}
     found = {
-        label: run(load(STUDY, {**every[label], "vary": None, "world.duration_s": 1200}), tmp_path / label[:5])
+        label: run(
+            load(STUDY, {**every[label], "vary": None, "world.duration_s": 1200}),
+            tmp_path / label[:5],
+        )
         for label in ("FedBuff, 78", "first 60 of 78")
     }
     buffer, rounds = found["FedBuff, 78"], found["first 60 of 78"]

@@ -1,7 +1,9 @@
-"""The tracker on recorded movements: how much better it is than the estimates that it tracks, and whether it knows.
+"""The tracker on recorded movements: how much better it is than the estimates that it tracks, and
+whether it knows.
 
-Estimates are made up (300 m a axis, one in five anywhere in the area); where UEs were is recorded. Of how they move the
-attacker knows nothing before it begins. `pytest -m slow -s` prints the table of docs/tracking.md.
+Estimates are made up (300 m a axis, one in five anywhere in the area); where UEs were is recorded.
+Of how they move the attacker knows nothing before it begins. `pytest -m slow -s` prints the table
+of docs/tracking.md.
 """
 
 from collections.abc import Callable
@@ -19,19 +21,25 @@ pytestmark = pytest.mark.slow
 
 def person(data: Path, round_s: float) -> Source:
     trace = read_trace(
-        data / "mobility_geolife_beijing.csv.gz", area_deg=box(39.996, 116.3216), timezone="Asia/Shanghai"
-    )  # fmt: skip
+        data / "mobility_geolife_beijing.csv.gz",
+        area_deg=box(39.996, 116.3216),
+        timezone="Asia/Shanghai",
+    )
     return of_trace(trace, round_s)
 
 
 def drives(data: Path) -> Source:
-    return of_trace(read_trace(data / "mobility_santamonica_att.csv.gz", users="id"), 60.0, each_from_zero=True)
+    return of_trace(
+        read_trace(data / "mobility_santamonica_att.csv.gz", users="id"), 60.0, each_from_zero=True
+    )
 
 
 def check_ins(data: Path) -> Source:
     trace = read_trace(
-        data / "checkins_gowalla_austin.csv.gz", area_deg=box(30.267, -97.743), timezone="America/Chicago"
-    )  # fmt: skip
+        data / "checkins_gowalla_austin.csv.gz",
+        area_deg=box(30.267, -97.743),
+        timezone="America/Chicago",
+    )
     return of_trace(trace, 86_400.0, fewest_rounds=20)
 
 
@@ -46,7 +54,8 @@ SOURCES: dict[str, tuple[Callable[[Path], Source], float]] = {
 
 
 TOO_SURE, FARTHER = {"check-ins, daily": 0.75}, {"taxis, 30 min": 1.10}
-"""Looser bounds of the smoother where it misses 0.80 and 1.05 (docs/tracking.md has the figures; why is not known)"""
+"""Looser bounds of the smoother where it misses 0.80 and 1.05 (docs/tracking.md has the figures;
+why is not known)"""
 
 
 def interval_m(gains_m: np.ndarray) -> tuple[float, float]:
@@ -79,7 +88,11 @@ def test_a_tracker_is_better_than_what_it_tracks(name: str, data_folder: Path) -
     for which, scores in told(name, found):
         assert scores.error_m.mean() < found.plain_m.mean(), which
         assert interval_m(found.gains_m(scores))[0] > 0, which
-        most, least = (FARTHER.get(name, 1.05), TOO_SURE.get(name, 0.80)) if which == "smoother" else (1.05, 0.80)
+        most, least = (
+            (FARTHER.get(name, 1.05), TOO_SURE.get(name, 0.80))
+            if which == "smoother"
+            else (1.05, 0.80)
+        )
         assert np.median(scores.error_m) < most * np.median(found.plain_m), which
         assert least < scores.in90.mean() < 0.98, which
 
@@ -97,5 +110,7 @@ def test_commuters_are_known_within_a_block_and_more_in_hindsight() -> None:
 def test_a_stated_probability_can_be_believed(bias_m: float) -> None:
     source, others = commuters(100, 3, 1800.0, 5000.0), commuters(64, 3, 1800.0, 5000.0, seed=99)
     said = estimates(source, bias_m=bias_m)
-    found = follow(source, said, hindsight=False, moved_m=others.moved_m, cell_m=50.0, bias_m=bias_m)
+    found = follow(
+        source, said, hindsight=False, moved_m=others.moved_m, cell_m=50.0, bias_m=bias_m
+    )
     assert found.filter.reliability < 0.05

@@ -1,7 +1,8 @@
 """Unicity of recorded movements in hourly points, beside what is published of 1.5 million people.
 
-De Montjoye et al. (Sci. Rep. 3:1376, 2013): hourly, with the resolution of antennas, four points single out 95 %.
-`pytest -m slow -s tests/studies/test_unicity.py` prints the table of docs/tracking.md.
+De Montjoye et al. (Sci. Rep. 3:1376, 2013): hourly, with the resolution of antennas, four points
+single out 95 %. `pytest -m slow -s tests/studies/test_unicity.py` prints the table of
+docs/tracking.md.
 """
 
 import math
@@ -27,7 +28,9 @@ SIDES_M = (500.0, 2500.0)
 def hourly(ue: np.ndarray, number: np.ndarray, place_m: np.ndarray, least: int) -> Whereabouts:
     """Mean places by UE and hour, of UEs with at least so many."""
     (number, ue), row = np.unique(np.stack([number, ue]), axis=1, return_inverse=True)
-    mean = np.stack([np.bincount(row, place_m[:, axis]) / np.bincount(row) for axis in (0, 1)], axis=1)
+    mean = np.stack(
+        [np.bincount(row, place_m[:, axis]) / np.bincount(row) for axis in (0, 1)], axis=1
+    )
     often = np.bincount(ue)[ue] >= least
     return Whereabouts(number[often], np.unique(ue[often], return_inverse=True)[1], mean[often])
 
@@ -53,11 +56,14 @@ def first(x: Whereabouts, ues: int) -> Whereabouts:
 
 
 def told(name: str, x: Whereabouts) -> pd.DataFrame:
-    """Prints rows of the table: percent for 1 to 4 points, and an interval of the last as if each UE were one draw."""
+    """Prints rows of the table: percent for 1 to 4 points, and an interval of the last as if each
+    UE were one draw."""
     table = pd.DataFrame(unicity(x, Streams(3).at("names")))
     for side_m in SIDES_M:
         mine = table[table.resolution_m == side_m].set_index("points")
-        _, low, high = wilson(math.ceil(mine.unique_percent[4] / 100 * mine.ues[4]), int(mine.ues[4]))
+        _, low, high = wilson(
+            math.ceil(mine.unique_percent[4] / 100 * mine.ues[4]), int(mine.ues[4])
+        )
         cells = " | ".join(f"{mine.unique_percent[p]:.0f}" for p in (1, 2, 3, 4))
         print(f"| {name} | {x.ue.max() + 1} | {side_m:g} | {cells} | {low:.0f} to {high:.0f} |")
     return table.pivot(index="points", columns="resolution_m", values="unique_percent")

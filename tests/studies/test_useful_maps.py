@@ -1,4 +1,5 @@
-"""What federated maps of a cell in Santa Monica reach, whole days held out: bands of an independent prototype."""
+"""What federated maps of a cell in Santa Monica reach, whole days held out: bands of an independent
+prototype."""
 
 import numpy as np
 import pytest
@@ -12,8 +13,12 @@ DATA = {"kind": "measured", "hold_out_by": "day", "hold_out": 0.3}
 MEMORY = {**DATA, "memory": "all"}
 HOLDING = {**MEMORY, "participants": "holding"}
 POSITION = {
-    "kind": "rsrp-net", "profile": "useful", "encoding": {"kind": "position"}, "learning_rate": 0.01, "local_epochs": 20
-}  # fmt: skip
+    "kind": "rsrp-net",
+    "profile": "useful",
+    "encoding": {"kind": "position"},
+    "learning_rate": 0.01,
+    "local_epochs": 20,
+}
 
 
 @pytest.fixture
@@ -22,11 +27,22 @@ def mean_of(data_folder, tmp_path):
 
     def play(changes):
         runs = [
-            run(load("useful/santa-monica", {"seed": seed, **changes}), tmp_path / f"{len(list(tmp_path.iterdir()))}")
+            run(
+                load("useful/santa-monica", {"seed": seed, **changes}),
+                tmp_path / f"{len(list(tmp_path.iterdir()))}",
+            )
             for seed in SEEDS
         ]
-        keys = ("rmse_db", "constant_rmse_db", "central_rmse_db", "federated_over_central", "kriging_rmse_db")
-        return {key: float(np.mean([one.get(f"utility.{key}", np.nan) for one in runs])) for key in keys}
+        keys = (
+            "rmse_db",
+            "constant_rmse_db",
+            "central_rmse_db",
+            "federated_over_central",
+            "kriging_rmse_db",
+        )
+        return {
+            key: float(np.mean([one.get(f"utility.{key}", np.nan) for one in runs])) for key in keys
+        }
 
     return play
 
@@ -49,17 +65,33 @@ class TestSantaMonica:
 
     def test_the_position_alone_blurs_the_map(self, mean_of):
         found = mean_of(
-            {"learning.data": DATA, "learning.learner": POSITION, "learning.references": {"central": False}}
+            {
+                "learning.data": DATA,
+                "learning.learner": POSITION,
+                "learning.references": {"central": False},
+            }
         )
         assert 5.4 < found["rmse_db"] < 6.0
 
 
 @pytest.mark.slow
 def test_a_home_needs_nights_in_the_rows(data_folder, tmp_path):
-    """The walker lives somewhere by his log; by a row every 15 min too few nights have two, and taxis live nowhere."""
-    changes = {point.label: point.overrides for point in points(load("useful/geolife"), {}) if point.seed == 1}
+    """The walker lives somewhere by his log; by a row every 15 min too few nights have two, and
+    taxis live nowhere."""
+    changes = {
+        point.label: point.overrides
+        for point in points(load("useful/geolife"), {})
+        if point.seed == 1
+    }
     found = [
-        run(load("useful/geolife", changes[label] | {"learning.rounds": 2, "learning.attacks": []}), tmp_path / label)
+        run(
+            load("useful/geolife", changes[label] | {"learning.rounds": 2, "learning.attacks": []}),
+            tmp_path / label,
+        )
         for label in ("useful", "useful, every 15 min", "useful, taxis")
     ]
-    assert [(one["homes.none"], one["homes.few_nights"]) for one in found] == [(0, 0), (1, 0), (4, 0)]
+    assert [(one["homes.none"], one["homes.few_nights"]) for one in found] == [
+        (0, 0),
+        (1, 0),
+        (4, 0),
+    ]

@@ -9,7 +9,8 @@ from netsim.traces.table import FixBuilder
 
 
 class TraceFormat(Part):
-    """Hands the rows of a file to a `FixBuilder`, which checks times, places and names, and counts what it leaves out.
+    """Hands the rows of a file to a `FixBuilder`, which checks times, places and names, and counts
+    what it leaves out.
 
     Class attributes
     ----------------
@@ -35,4 +36,6 @@ class TraceFormat(Part):
 
     @abstractmethod
     def read(self, fixes: FixBuilder) -> None:
-        """Read ``fixes.path``: add the rows of each file to `fixes`. Raises `BadInput` with one line."""
+        """Read ``fixes.path``: add the rows of each file to `fixes`. Raises `BadInput` with one
+        line.
+        """

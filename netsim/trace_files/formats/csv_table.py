@@ -19,31 +19,55 @@ _PAIRS = (DEGREES, METRES)
 _OPTIONAL = ("user", "rsrp_dbm", "cell", "accuracy_m")
 _OURS = ("time_s", *DEGREES, *METRES, *_OPTIONAL)
 _SYNONYMS = {
-    "time_s": "time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts gpstime timesteptime"
-    " timestampms",
-    "user": "userid uid imei imsi msisdn subscriber subscriberid device deviceid phone phoneid person personid driver"
-    " driverid ue ueid node nodeid vehicle vehicleid taxi trackid name id",
+    "time_s": (
+        "time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts gpstime "
+        "timesteptime timestampms"
+    ),
+    "user": (
+        "userid uid imei imsi msisdn subscriber subscriberid device deviceid phone phoneid "
+        "person personid driver"
+        " driverid ue ueid node nodeid vehicle vehicleid taxi trackid name id"
+    ),
     "lat": "latitude latdeg gpslat",
     "lon": "lng long longitude londeg gpslon gpslong",
     "x_m": "x east easting utmx vehiclex personx",
     "y_m": "y north northing utmy vehicley persony",
-    "rsrp_dbm": "rsrp ltersrp ssrsrp nrrsrp signalstrength rsrpmeandbm rsrpmean meanrsrp meanrsrpdbm rsrpavg avgrsrp"
-    " rsrpmediandbm rsrpmedian medianrsrp medianrsrpdbm rsrpp50 level",
+    "rsrp_dbm": (
+        "rsrp ltersrp ssrsrp nrrsrp signalstrength rsrpmeandbm rsrpmean meanrsrp meanrsrpdbm "
+        "rsrpavg avgrsrp rsrpmediandbm rsrpmedian medianrsrp medianrsrpdbm rsrpp50 level"
+    ),
     "accuracy_m": "accuracy horizontalaccuracy gpsaccuracy haccuracy hacc",
 }
 _CELL_WORDS = {
-    "global": "ncgi ecgi cgi", "mcc": "mcc", "mnc": "mnc", "long": "cellidentity rawcellid nci eci",
-    "node": "sitename siteid site rncid rnc nodeid node gnodebid gnbid gnb enodebid enodeb enbid enb",
-    "area": "tac lac", "local": "sector sectorid localcellid lcid", "short": "nrcellid ci cid cellid",
+    "global": "ncgi ecgi cgi",
+    "mcc": "mcc",
+    "mnc": "mnc",
+    "long": "cellidentity rawcellid nci eci",
+    "node": (
+        "sitename siteid site rncid rnc nodeid node gnodebid gnbid gnb enodebid enodeb enbid enb"
+    ),
+    "area": "tac lac",
+    "local": "sector sectorid localcellid lcid",
+    "short": "nrcellid ci cid cellid",
     "other": "psc physcellid pci basestation cellname",
-}  # fmt: skip
+}
 """headers of what a cell is called by, the best last"""
 _CELLS = (
-    "global", "mcc mnc long", "long", "mcc mnc node short", "node short", "node local", "mcc mnc area short",
-    "area short", "short", "other",
-)  # fmt: skip
+    "global",
+    "mcc mnc long",
+    "long",
+    "mcc mnc node short",
+    "node short",
+    "node local",
+    "mcc mnc area short",
+    "area short",
+    "short",
+    "other",
+)
 """what names a cell together, the best first"""
-_AREA_IDS = 65_535  # identities of 16 bits hold in one area; longer ones have their base station in them
+_AREA_IDS = (
+    65_535  # identities of 16 bits hold in one area; longer ones have their base station in them
+)
 _RADIO = re.compile(r"(network|radio|access|net)?[ _]?(tech\w*|type|mode)|rat|radio|system", re.I)
 _NO_RSRP = re.compile(
     r"(?!.*\b(4g|5g|lte|nr|e-?utra))(.*[\W_])?"
@@ -60,10 +84,12 @@ _WRONG = {
 """our name -> pattern of headers that are none, and why"""
 _PART = re.compile(
     r".* (lat|lon|lng)\w*[ _]*(min|sec|sign)\w*|\d{1,8}(\.\d*)? (utc|gps)?[ _]*(date|datum|week)"
-    r"|.*\d[T ]\d\d:\d\d[\d:.,]* (tz|(time)?[ _]*zone|(utc|gmt|tz|zone|time)?[ _]*offset|am.?pm|meridiem)",
+    r"|.*\d[T ]\d\d:\d\d[\d:.,]* (tz|(time)?[ _]*zone|(utc|gmt|tz|zone|time)?[ "
+    r"_]*offset|am.?pm|meridiem)",
     re.I,
 )
-"""time, and header of what belongs to places, to seconds that count from no date, or to times of day without a zone"""
+"""time, and header of what belongs to places, to seconds that count from no date, or to times of
+day without a zone"""
 
 
 class CsvTable(TraceFormat):
@@ -71,7 +97,8 @@ class CsvTable(TraceFormat):
 
     kind: Literal["csv"] = "csv"
     columns: dict[str, str] = Field(default_factory=dict)
-    """our name: header, or number of the column from 0, for headers that are not called as ours or missing"""
+    """our name: header, or number of the column from 0, for headers that are not called as ours or
+    missing"""
     survey: bool = False
     """the file has no times: all are 0"""
     endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
@@ -88,7 +115,8 @@ class CsvTable(TraceFormat):
                 self._match(sheet.header, fixes)
                 finer = _cell_columns(sheet.header) if "cell" in fixes.header_of else ""
             columns = {
-                ours: sheet.degrees(header, BOUNDS.get(ours, (0, 0))[1]) for ours, header in fixes.header_of.items()
+                ours: sheet.degrees(header, BOUNDS.get(ours, (0, 0))[1])
+                for ours, header in fixes.header_of.items()
             }
             if "cell" in columns:
                 columns["cell"] = _identities(sheet, fixes.header_of["cell"])
@@ -101,36 +129,54 @@ class CsvTable(TraceFormat):
                 radios |= _clear_other_levels(sheet, columns["rsrp_dbm"])
             fixes.add(fixes.path, sheet.line, columns, sheet.delimiter)
         fixes.notices += _doubts(fixes.header_of, finer, cells, radios)
-        parts = [name for name in sheet.unread if _PART.fullmatch(f"{columns['time_s'][-1]} {name}")]
+        parts = [
+            name for name in sheet.unread if _PART.fullmatch(f"{columns['time_s'][-1]} {name}")
+        ]
         if parts and {*sheet.values(parts[0])} != {str(fixes.zone)}:
             fixes.notices.append(notice("trace-columns-parted", columns=listed(parts)))
-        if signed := [f"{name} by {sheet.header[k]}" for name, sides in sheet.sides.items() for k in sides]:
+        if signed := [
+            f"{name} by {sheet.header[k]}" for name, sides in sheet.sides.items() for k in sides
+        ]:
             fixes.notices.append(notice("trace-signs", columns=listed(signed)))
 
     def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
-        """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for metres."""
+        """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for
+        metres.
+        """
         path = fixes.path
         header_of = matched(path, header, self.columns, _OURS)
         likely = _likely(header, header_of)
         if self.survey:
             if timed := (header_of | likely).get("time_s"):
-                raise BadInput(f"{path}: survey: the file has times (column {shown(timed)}); leave survey out")
+                raise BadInput(
+                    f"{path}: survey: the file has times (column {shown(timed)}); leave survey out"
+                )
             if mean := likely.pop("rsrp_dbm", ""):
                 header_of["rsrp_dbm"] = mean
                 fixes.notices.append(notice("trace-rsrp-column", header=mean))
-        in_degrees, in_metres = ([sum(ours in of for ours in pair) for of in (header_of, likely)] for pair in _PAIRS)
+        in_degrees, in_metres = (
+            [sum(ours in of for ours in pair) for of in (header_of, likely)] for pair in _PAIRS
+        )
         by_crs = fixes.crs not in (AUTO, GLOBE) and any(in_metres)
         place, other = (METRES, DEGREES) if by_crs or in_metres > in_degrees else (DEGREES, METRES)
         optional = {ours: name for ours, name in likely.items() if ours in _OPTIONAL}
-        if missing := [ours for ours in ("rsrp_dbm" if self.survey else "time_s", *place) if ours not in header_of]:
+        if missing := [
+            ours
+            for ours in ("rsrp_dbm" if self.survey else "time_s", *place)
+            if ours not in header_of
+        ]:
             found = {ours: likely.get(ours, "HEADER") for ours in missing} | optional
             problem = f"no column {', '.join(missing)}; the file has {listed(header)}"
             remedy = "--survey for a file without times, or " * (found.get("time_s") == "HEADER")
-            raise BadInput(f"{path}: line 1: {problem}; add what is missing, or try {remedy}{_option(found)}")
+            raise BadInput(
+                f"{path}: line 1: {problem}; add what is missing, or try {remedy}{_option(found)}"
+            )
         for ours in other:
             header_of.pop(ours, None)
         fixes.header_of = header_of
-        fixes.facts["columns"] = ", ".join(o if o == name else f"{o}={name}" for o, name in header_of.items())
+        fixes.facts["columns"] = ", ".join(
+            o if o == name else f"{o}={name}" for o, name in header_of.items()
+        )
         if "user" not in header_of:
             fixes.notices.append(notice("trace-without-users"))
         fixes.facts["option"] = _option(self.columns | optional)
@@ -153,19 +199,28 @@ def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, st
             likely[ours] = free.pop(same[0])
     if "cell" not in header_of and (cell := _cell_columns(header)):
         likely["cell"] = cell
-    if likely.get("user", "").lower().startswith("node") and ("cell" in likely or "cell" in header_of):
+    if likely.get("user", "").lower().startswith("node") and (
+        "cell" in likely or "cell" in header_of
+    ):
         del likely["user"]  # of a base station, as drive tests call it
     return likely
 
 
 def _cell_columns(header: Sequence[str]) -> str:
-    """The column that names cells, or the columns that do so together, joined by +; empty if none do.
+    """The column that names cells, or the columns that do so together, joined by +; empty if none
+    do.
 
-    A short identity holds in an area or at a base station, one of LTE or NR in its network, whatever the tracking area
-    [3GPP TS 23.003, Sections 4.3.1, 19.6 and 19.6A]; a physical one is repeated every few km.
+    A short identity holds in an area or at a base station, one of LTE or NR in its network,
+    whatever the tracking area [3GPP TS 23.003, Sections 4.3.1, 19.6 and 19.6A]; a physical one is
+    repeated every few km.
     """
     plain = _plain(header)
-    found = {what: plain[word] for what, words in _CELL_WORDS.items() for word in words.split() if word in plain}
+    found = {
+        what: plain[word]
+        for what, words in _CELL_WORDS.items()
+        for word in words.split()
+        if word in plain
+    }
     for parts in map(str.split, _CELLS):
         if found.keys() >= {*parts}:
             return "+".join(map(found.__getitem__, parts))
@@ -173,7 +228,8 @@ def _cell_columns(header: Sequence[str]) -> str:
 
 
 def _identities(sheet: Sheet, called: str) -> list[str]:
-    """The texts (n,) of a column, or the identities of cells that several joined by + make, empty where one is unknown.
+    """The texts (n,) of a column, or the identities of cells that several joined by + make, empty
+    where one is unknown.
 
     An identity that holds beyond its area goes without that.
     """
@@ -190,22 +246,34 @@ def _identities(sheet: Sheet, called: str) -> list[str]:
 
 
 def _clear_other_levels(sheet: Sheet, rsrp: list[str]) -> set[str]:
-    """Clear the levels (n,) of rows of GSM and UMTS, which are no RSRP; returns what the rows call these radios."""
+    """Clear the levels (n,) of rows of GSM and UMTS, which are no RSRP; returns what the rows call
+    these radios.
+    """
     columns = [sheet.values(name) for name in sheet.header if _RADIO.fullmatch(name)]
     others = {*filter(_NO_RSRP.match, {*chain(*columns)})}
     if others:
-        rsrp[:] = [level * others.isdisjoint(row) for level, *row in zip(rsrp, *columns, strict=True)]
+        rsrp[:] = [
+            level * others.isdisjoint(row) for level, *row in zip(rsrp, *columns, strict=True)
+        ]
     return others
 
 
 def _doubts(
     header_of: Mapping[str, str], finer: str, cells: set[tuple[str, str]], radios: set[str]
 ) -> Iterator[Notice]:
-    """Doubts about names of cells that stand for several, of pairs (name, identity by `finer`), and on levels."""
+    """Doubts about names of cells that stand for several, of pairs (name, identity by `finer`), and
+    on levels.
+    """
     known = {(plain_id(name), identity) for name, of in cells if (identity := plain_id(of))}
     if (n := len(dict(known))) < len(known):
         names = counted(n, "name")
-        yield notice("trace-cells-merged", header=header_of["cell"], names=names, number=len(known), finer=finer)
+        yield notice(
+            "trace-cells-merged",
+            header=header_of["cell"],
+            names=names,
+            number=len(known),
+            finer=finer,
+        )
     for ours, (pattern, why) in _WRONG.items():
         if re.fullmatch(pattern, header_of.get(ours, ""), re.I):
             yield notice("trace-column-wrong", header=header_of[ours], why=why, name=ours)

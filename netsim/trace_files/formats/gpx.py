@@ -1,4 +1,6 @@
-"""GPX: tracks of one or several segments. Routes and waypoints are no movement and are passed over."""
+"""GPX: tracks of one or several segments. Routes and waypoints are no movement and are passed
+over.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -29,9 +31,10 @@ class GpxTrack(NamedTuple):
 class Gpx(TraceFormat):
     """GPX tracks, a file or a folder.
 
-    Tracks of a file, and files of a folder below the path that is named, are one user's unless two of them overlap in
-    time, as a user is in one place at a time. Of those that overlap each is a user; copies, and overlaps of a tenth of
-    the shorter one, do not count. Every file that lies directly in the path stands alone.
+    Tracks of a file, and files of a folder below the path that is named, are one user's unless two
+    of them overlap in time, as a user is in one place at a time. Of those that overlap each is a
+    user; copies, and overlaps of a tenth of the shorter one, do not count. Every file that lies
+    directly in the path stands alone.
     """
 
     kind: Literal["gpx"] = "gpx"
@@ -50,7 +53,10 @@ class Gpx(TraceFormat):
             whole: list[GpxTrack] = []  # files of one user, unless they overlap
             for file in those:
                 names, track_of, points = _read(file, fixes)
-                tracks = [GpxTrack(file, name, points.select(track_of == k)) for k, name in enumerate(names)]
+                tracks = [
+                    GpxTrack(file, name, points.select(track_of == k))
+                    for k, name in enumerate(names)
+                ]
                 if below and not _overlap(tracks):
                     whole.append(GpxTrack(file, stem(file), points))
                 else:
@@ -59,7 +65,9 @@ class Gpx(TraceFormat):
                     decisions += _add(fixes, file, only, tracks, "tracks")
             decisions += _add(fixes, str(folder), folder.name, whole, "files")
         more = f", and {len(decisions) - 1} more such" if len(decisions) > 1 else ""
-        fixes.notices += [notice("trace-tracks", decision=decision, more=more) for decision in decisions[:1]]
+        fixes.notices += [
+            notice("trace-tracks", decision=decision, more=more) for decision in decisions[:1]
+        ]
 
 
 class _GpxFile(XmlFile):
@@ -84,7 +92,9 @@ class _GpxFile(XmlFile):
             self.lat.append(attributes.get("lat", ""))
             self.lon.append(attributes.get("lon", ""))
             self.time.append("")
-            self.places.append((self.parser.CurrentLineNumber, len(self.names) - 1, self._n_segments))
+            self.places.append(
+                (self.parser.CurrentLineNumber, len(self.names) - 1, self._n_segments)
+            )
 
     def _end(self, name: str, text: str) -> None:
         self._inside.pop()
@@ -95,7 +105,9 @@ class _GpxFile(XmlFile):
 
 
 def _read(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoints]:
-    """The names of the tracks of a file, the track of each point (n,), and all points (n,) with a time."""
+    """The names of the tracks of a file, the track of each point (n,), and all points (n,) with a
+    time.
+    """
     file = _GpxFile(path)
     times = Times(fixes.zone, "")
     lines, track, segment = np.array(file.places, dtype=int).reshape(-1, 3).T
@@ -112,15 +124,24 @@ def _read(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoint
         row = row[timed]
         what = "time"
         if timed.any():
-            time_s = times.settled(times.read([text for text in file.time if text], 1), segment[timed])
+            time_s = times.settled(
+                times.read([text for text in file.time if text], 1), segment[timed]
+            )
     except Refused as refusal:
         file.source.refuse(lines[row[refusal.row]], f"{what}: {refusal}")
     fixes.notices += [each for each in times.notices if each not in fixes.notices]
-    return file.names, track[timed], TrackPoints(lines[timed], time_s, lat_deg[timed], lon_deg[timed], segment[timed])
+    return (
+        file.names,
+        track[timed],
+        TrackPoints(lines[timed], time_s, lat_deg[timed], lon_deg[timed], segment[timed]),
+    )
 
 
-def _add(fixes: FixBuilder, owner: str, name: str, tracks: Sequence[GpxTrack], what: str) -> list[str]:
-    """Add the tracks as one user's; where they overlap in time, one user per name; where those overlap, one per track.
+def _add(
+    fixes: FixBuilder, owner: str, name: str, tracks: Sequence[GpxTrack], what: str
+) -> list[str]:
+    """Add the tracks as one user's; where they overlap in time, one user per name; where those
+    overlap, one per track.
 
     Copies count once. Returns what was decided of several tracks.
     """
@@ -136,15 +157,28 @@ def _add(fixes: FixBuilder, owner: str, name: str, tracks: Sequence[GpxTrack], w
         for k, track in enumerate(those, 1):
             longer = f"{at}/{user} {k if each else ''}" if apart else at
             fixes.add_track(track.file, fixes.user(user or name, one_line(longer)), track.points)
-    are = "overlap in time and are several users" if apart else "do not overlap in time and are one user"
-    return [f"{len(tracks)} {what} of {shown(Path(owner).name, quote=False)} {are}"] if len(tracks) > 1 else []
+    are = (
+        "overlap in time and are several users"
+        if apart
+        else "do not overlap in time and are one user"
+    )
+    return (
+        [f"{len(tracks)} {what} of {shown(Path(owner).name, quote=False)} {are}"]
+        if len(tracks) > 1
+        else []
+    )
 
 
 def _overlap(tracks: Sequence[GpxTrack]) -> bool:
-    """Whether one begins before another ends, by more than a tenth of the shorter, and is no copy of it."""
-    once = {track.points.content(): track.points.time_s for track in tracks if len(track.points.line)}
+    """Whether one begins before another ends, by more than a tenth of the shorter, and is no copy
+    of it.
+    """
+    once = {
+        track.points.content(): track.points.time_s for track in tracks if len(track.points.line)
+    }
     ends_s = sorted((time_s.min(), time_s.max()) for time_s in once.values())
     return any(
-        before[1] - after[0] > _OVERLAP * min(before[1] - before[0], after[1] - after[0]) and after[0] < before[1]
+        before[1] - after[0] > _OVERLAP * min(before[1] - before[0], after[1] - after[0])
+        and after[0] < before[1]
         for before, after in pairwise(ends_s)
     )

@@ -24,12 +24,13 @@ _GEO_DECIMALS = 4  # SUMO writes degrees with 6 decimals and metres with 2, by d
 class SumoFcd(TraceFormat):
     """SUMO floating car data, XML.
 
-    Vehicles, persons and containers are users, which SUMO numbers apart: with equal numbers they are called with their
-    kind, as "person 0".
+    Vehicles, persons and containers are users, which SUMO numbers apart: with equal numbers they
+    are called with their kind, as "person 0".
 
-    Only SUMO's comment distinguishes degrees (``--fcd-output.geo``) from metres. Without it, with crs `auto`,
-    x and y are metres unless all of them may be longitude and latitude and the first has four decimals or more; then
-    they are degrees, or refused where that would be wider than any simulation.
+    Only SUMO's comment distinguishes degrees (``--fcd-output.geo``) from metres. Without it, with
+    crs `auto`, x and y are metres unless all of them may be longitude and latitude and the first
+    has four decimals or more; then they are degrees, or refused where that would be wider than any
+    simulation.
     """
 
     kind: Literal["sumo-fcd"] = "sumo-fcd"
@@ -56,7 +57,10 @@ class SumoFcd(TraceFormat):
                     y.append(float(attributes["y"]))
                     mover.append(movers.setdefault((name, attributes["id"]), len(movers)))
                 except KeyError:
-                    xml.refuse(f"a {name} without id, x or y; write them with SUMO's --fcd-output.attributes")
+                    xml.refuse(
+                        f"a {name} without id, x or y; write them with SUMO's "
+                        f"--fcd-output.attributes"
+                    )
                 except ValueError:
                     place = ", ".join(f"{axis} {shown(attributes.get(axis, ''))}" for axis in "xy")
                     xml.refuse(f"{place} are no numbers; correct or remove it")
@@ -74,10 +78,15 @@ class SumoFcd(TraceFormat):
                     xml.refuse(f"{problem}; sort the timesteps (were two outputs joined?)")
 
         xml.read(begin)
-        number_of = np.array([fixes.user(who, f"{kind} {who}") for kind, who in movers], dtype=np.int32)
+        number_of = np.array(
+            [fixes.user(who, f"{kind} {who}") for kind, who in movers], dtype=np.int32
+        )
         first = np.array(x)
         second = np.array(y)
-        columns: dict[str, Column] = {"user": number_of[np.array(mover)], "time_s": np.array(time_s)}
+        columns: dict[str, Column] = {
+            "user": number_of[np.array(mover)],
+            "time_s": np.array(time_s),
+        }
         if _in_degrees(fixes, xml.source.head(), decimals, first, second):
             columns |= {"lat": second, "lon": first}
         else:
@@ -105,7 +114,10 @@ def _in_degrees(fixes: FixBuilder, head: str, decimals: int, x: FloatArray, y: F
         return True
     width = max(np.ptp(x), np.ptp(y))
     if width > _MAX_SIDE_DEG:
-        problem = f"x and y could be longitude and latitude ({width:.3g} degrees wide) or metres ({width:.3g} m wide)"
+        problem = (
+            f"x and y could be longitude and latitude ({width:.3g} degrees wide) or metres "
+            f"({width:.3g} m wide)"
+        )
         remedy = "name which with --crs EPSG:4326 or --crs local (in a scenario: crs)"
         raise BadInput(f"{fixes.path}: {problem}; {remedy}")
     fixes.notices.append(notice("trace-degrees"))

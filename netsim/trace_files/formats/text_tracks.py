@@ -14,7 +14,9 @@ from netsim.traces.table import FixBuilder, TrackPoints
 from netsim.traces.values import LATEST_EPOCH_S, shown
 
 _HEADER_LINES = 6
-_ROW = re.compile(r"[^,]+,[^,]+,[^,]*,[^,]*,\s*\d{5}\b")  # the days since 1899-12-30 have five digits
+_ROW = re.compile(
+    r"[^,]+,[^,]+,[^,]*,[^,]*,\s*\d{5}\b"
+)  # the days since 1899-12-30 have five digits
 _WGS_84 = re.compile(r"WGS[ _-]?(19)?84", re.IGNORECASE)
 _DAY_OF_1970 = 25_569.0
 _DAYS = Field(4, "days since 1899-12-30", _DAY_OF_1970, 73_050.0)  # to the end of 2099
@@ -23,10 +25,10 @@ _DAYS = Field(4, "days since 1899-12-30", _DAY_OF_1970, 73_050.0)  # to the end 
 class Plt(TraceFormat):
     """GeoLife PLT, a file or a folder.
 
-    In a folder, such as GeoLife's ``Data/000/Trajectory/*.plt``, the user is called as the folder of the files, or the
-    one above Trajectory. A file read alone is called so below Trajectory, and by its own name elsewhere. Times are
-    those of the day number, to the millisecond, which its ten decimals carry. The six lines above the rows, the second
-    with the datum WGS 84, may be missing.
+    In a folder, such as GeoLife's ``Data/000/Trajectory/*.plt``, the user is called as the folder
+    of the files, or the one above Trajectory. A file read alone is called so below Trajectory, and
+    by its own name elsewhere. Times are those of the day number, to the millisecond, which its ten
+    decimals carry. The six lines above the rows, the second with the datum WGS 84, may be missing.
     """
 
     kind: Literal["plt"] = "plt"
@@ -38,7 +40,9 @@ class Plt(TraceFormat):
     def read(self, fixes: FixBuilder) -> None:
         for file in files_in(fixes.path, self.folder):
             source = Source(file, "PLT")
-            line, lat_deg, lon_deg, days = read_fields(source, (LAT, LON, _DAYS), _header_lines(source), ",")
+            line, lat_deg, lon_deg, days = read_fields(
+                source, (LAT, LON, _DAYS), _header_lines(source), ","
+            )
             name, owner = _user(fixes.path, file)
             time_s = np.round((days - _DAY_OF_1970) * 86_400.0, 3)
             user = fixes.user(name, relative(fixes.path, owner))
@@ -46,7 +50,9 @@ class Plt(TraceFormat):
 
 
 def _header_lines(source: Source) -> int:
-    """How many lines stand above the rows, the second with the datum: six, or fewer. Raises `BadInput` for another."""
+    """How many lines stand above the rows, the second with the datum: six, or fewer. Raises
+    `BadInput` for another.
+    """
     head = list(islice(source.lines(), _HEADER_LINES))
     above = next((k for k, text in enumerate(head) if _ROW.match(text)), _HEADER_LINES)
     datum = "".join(head[1:2]).strip()
@@ -70,7 +76,8 @@ _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
 class Cabspotting(TraceFormat):
     """Cabspotting text, a file or a folder.
 
-    Files of a folder are called ``new_*.txt``; the user is the rest of the file's name. The oldest row comes first.
+    Files of a folder are called ``new_*.txt``; the user is the rest of the file's name. The oldest
+    row comes first.
     """
 
     kind: Literal["cabspotting"] = "cabspotting"

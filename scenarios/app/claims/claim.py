@@ -1,8 +1,8 @@
 """Claims of publications as data, and the rules that decide them by the values of several seeds.
 
-A rule turns values into statements of one form: the median over seeds of a quantity lies between two bounds. Each is
-decided by the distribution-free interval of that median (David and Nagaraja, Order Statistics, 3rd ed., Sec. 7.1),
-which assumes no normal distribution and takes infinities.
+A rule turns values into statements of one form: the median over seeds of a quantity lies between
+two bounds. Each is decided by the distribution-free interval of that median (David and Nagaraja,
+Order Statistics, 3rd ed., Sec. 7.1), which assumes no normal distribution and takes infinities.
 """
 
 from collections.abc import Sequence
@@ -34,10 +34,16 @@ FAILS = "does not hold"
 OPEN = "undecided"
 _ABOVE_ZERO = np.nextafter(0.0, 1.0)
 KINDS: dict[str, tuple[set[str], int, int]] = {
-    "at-most": ({"bound"}, 0, 99), "at-least": ({"bound"}, 0, 99), "within": ({"tolerance"}, 0, 99),
-    "exceeds": ({"other"}, 0, 99), "no-more-than": ({"other"}, 0, 99), "order": (set(), 2, 99),
-    "ratio": ({"bound"}, 2, 2), "alike": ({"bound"}, 2, 2), "diminishing": ({"share"}, 3, 3),
-}  # fmt: skip
+    "at-most": ({"bound"}, 0, 99),
+    "at-least": ({"bound"}, 0, 99),
+    "within": ({"tolerance"}, 0, 99),
+    "exceeds": ({"other"}, 0, 99),
+    "no-more-than": ({"other"}, 0, 99),
+    "order": (set(), 2, 99),
+    "ratio": ({"bound"}, 2, 2),
+    "alike": ({"bound"}, 2, 2),
+    "diminishing": ({"share"}, 3, 3),
+}
 """kind of a rule -> the settings that it needs, and the least and largest number of its labels"""
 
 
@@ -50,7 +56,9 @@ class MedianBounds:
     high: float = inf
 
     def holds(self) -> bool | None:
-        """Whether it is true: the interval of the median lies inside (True) or outside (False); None where neither."""
+        """Whether it is true: the interval of the median lies inside (True) or outside (False);
+        None where neither.
+        """
         low, high, _ = median_interval(self.values)
         outside = high < self.low or low > self.high
         return True if self.low <= low and high <= self.high else False if outside else None
@@ -59,9 +67,10 @@ class MedianBounds:
 def median_interval(values: FloatArray) -> tuple[float, float, float]:
     """Lower end, upper end and coverage of the interval of a median, from order statistics.
 
-    With x_(1) <= ... <= x_(n) it is [x_(k), x_(n+1-k)], which covers the median with probability
-    1 - 2 P(Bin(n, 1/2) < k) at least; k is the largest with a coverage of 95 %. Fewer than six values do not reach it:
-    then it is their range, which covers 1 - 2^(1-n). NaN is left out; (NaN, NaN, 0) of nothing.
+    With x_(1) <= ... <= x_(n) it is [x_(k), x_(n+1-k)], which covers the median with probability 1
+    - 2 P(Bin(n, 1/2) < k) at least; k is the largest with a coverage of 95 %. Fewer than six values
+    do not reach it: then it is their range, which covers 1 - 2^(1-n). NaN is left out; (NaN, NaN,
+    0) of nothing.
     """
     from scipy.stats import binom
 
@@ -76,17 +85,26 @@ def median_interval(values: FloatArray) -> tuple[float, float, float]:
 class ClaimRule(Part):
     """How a key of the summary, over seeds, decides a claim.
 
-    at-most, at-least : no label's median is above, or below, the bound. within : every label's median is the printed
-    value, give or take the tolerance. exceeds, no-more-than : with every label the value is at least, or at most,
-    `margin` above that of the other key of the same run. order : values increase from label to label. ratio : the first
-    label's value is at least `bound` times the second's. alike : neither is more than `bound` times the other.
-    diminishing : from the second label to the third there is at most `share` of the gain from the first to the second.
+    at-most, at-least : no label's median is above, or below, the bound. within : every label's
+    median is the printed value, give or take the tolerance. exceeds, no-more-than : with every
+    label the value is at least, or at most, `margin` above that of the other key of the same run.
+    order : values increase from label to label. ratio : the first label's value is at least `bound`
+    times the second's. alike : neither is more than `bound` times the other. diminishing : from the
+    second label to the third there is at most `share` of the gain from the first to the second.
     Labels are compared seed by seed.
     """
 
     kind: Literal[
-        "at-most", "at-least", "within", "exceeds", "no-more-than", "order", "ratio", "alike", "diminishing"
-    ]  # fmt: skip
+        "at-most",
+        "at-least",
+        "within",
+        "exceeds",
+        "no-more-than",
+        "order",
+        "ratio",
+        "alike",
+        "diminishing",
+    ]
     """what must be true"""
     key: str
     """key of the summary"""
@@ -112,7 +130,9 @@ class ClaimRule(Part):
             what = "needs one" if name in needs else "does not take it"
             raise ValueError(f"{name}: a rule of kind {self.kind} {what}")
         if not least <= len(self.labels) <= most:
-            raise ValueError(f"labels: a rule of kind {self.kind} needs {least}{' or more' * (most > least)}")
+            raise ValueError(
+                f"labels: a rule of kind {self.kind} needs {least}{' or more' * (most > least)}"
+            )
         if self.kind in ("ratio", "alike") and self.bound <= (self.kind == "alike"):
             raise ValueError(f"bound: must be above {int(self.kind == 'alike')}")
         units = [_declared(key) for key in self.keys]
@@ -139,7 +159,9 @@ class ClaimRule(Part):
             "order": " < ".join(self.labels),
             "ratio": f"“{first}” at least {self.bound:g} times “{second}”",
             "alike": f"“{first}” and “{second}” within a factor of {self.bound:g}",
-            "diminishing": f"from “{second}” to “{third}” at most {self.share:g} of the gain since “{first}”",
+            "diminishing": (
+                f"from “{second}” to “{third}” at most {self.share:g} of the gain since “{first}”"
+            ),
         }[self.kind]
         listed = ", ".join(self.labels)
         return f"{self.key}: {said}{f' ({listed})' if listed and not KINDS[self.kind][1] else ''}"
@@ -150,21 +172,31 @@ class ClaimRule(Part):
         return _less(value, other[0]) if other else value
 
     def statements(self, values: FloatArray, printed: float) -> list[MedianBounds]:
-        """What must be true of the values (label, seed), seeds paired; `printed` is the publication's value."""
+        """What must be true of the values (label, seed), seeds paired; `printed` is the
+        publication's value.
+        """
         low, high = {
-            "at-most": (-inf, self.bound), "at-least": (self.bound, inf), "exceeds": (self.margin, inf),
-            "no-more-than": (-inf, self.margin), "within": (printed - self.tolerance, printed + self.tolerance),
-        }.get(self.kind, (0.0, inf))  # fmt: skip
+            "at-most": (-inf, self.bound),
+            "at-least": (self.bound, inf),
+            "exceeds": (self.margin, inf),
+            "no-more-than": (-inf, self.margin),
+            "within": (printed - self.tolerance, printed + self.tolerance),
+        }.get(self.kind, (0.0, inf))
         if self.kind == "order":
             return [MedianBounds(_less(b, a), _ABOVE_ZERO) for a, b in pairwise(values)]
         if self.kind == "diminishing":
             first = _less(values[1], values[0])
             later = _less(values[2], values[1])
-            return [MedianBounds(first, _ABOVE_ZERO), MedianBounds(_less(self.share * first, later), 0.0)]
+            return [
+                MedianBounds(first, _ABOVE_ZERO),
+                MedianBounds(_less(self.share * first, later), 0.0),
+            ]
         if self.kind == "ratio":
             values = _less(values[0], self.bound * values[1])[None]
         elif self.kind == "alike":
-            values = np.stack([_less(self.bound * values[0], values[1]), _less(self.bound * values[1], values[0])])
+            values = np.stack(
+                [_less(self.bound * values[0], values[1]), _less(self.bound * values[1], values[0])]
+            )
         return [MedianBounds(row, low, high) for row in values]
 
 
@@ -173,7 +205,9 @@ def _declared(key: str) -> str:
     known = declaration(key)
     if known is None or known.key == "utility.NAME" or (known.named and key == known.key):
         near = nearest(key, BY_KEY)
-        raise ValueError(f"no summary has a key {key[:60]!r}{near or '; see netsim show DIR --verbose'}")
+        raise ValueError(
+            f"no summary has a key {key[:60]!r}{near or '; see netsim show DIR --verbose'}"
+        )
     return known.unit
 
 
@@ -203,7 +237,8 @@ class Claim(Part):
     value: float | tuple[float, ...] | None = None
     """the printed value; a list has one per label of the rule"""
     scenario: str = Field(min_length=1, max_length=100)
-    """name of the bundled scenario, or sweep, that tests it; or a scenario file, relative to the file of claims"""
+    """name of the bundled scenario, or sweep, that tests it; or a scenario file, relative to the
+    file of claims"""
     rule: ClaimRule
     """condition under which the claim holds"""
     adapted: str = ""
@@ -214,16 +249,24 @@ class Claim(Part):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.rule.kind == "within" and not isinstance(self.value, float):
-            raise ValueError("value: a rule of kind within needs the one printed value that it compares with")
+            raise ValueError(
+                "value: a rule of kind within needs the one printed value that it compares with"
+            )
         if self.adapted:
             _declared(self.adapted)
         return self
 
     @property
     def stated(self) -> dict[str, str]:
-        """What a table of verdicts has of it; a verdict is of this claim only while none of it changes."""
+        """What a table of verdicts has of it; a verdict is of this claim only while none of it
+        changes.
+        """
         of = self.model_dump(include={"id", "paper", "where", "says", "scenario"})
-        return of | {"key": self.rule.key, "rule": self.rule.words, "value": self.printed.removeprefix("-")}
+        return of | {
+            "key": self.rule.key,
+            "rule": self.rule.words,
+            "value": self.printed.removeprefix("-"),
+        }
 
     @property
     def printed(self) -> str:
@@ -234,8 +277,9 @@ class Claim(Part):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a claim: holds, does not hold, or undecided, and why; by how many seeds, the minutes that all
-    runs of its scenario took by the clock, and the version of netsim that played them.
+    """The result of a claim: holds, does not hold, or undecided, and why; by how many seeds, the
+    minutes that all runs of its scenario took by the clock, and the version of netsim that played
+    them.
     """
 
     claim: Claim
@@ -281,10 +325,14 @@ class Claims(Part):
     def _unique(self) -> Self:
         ids = [c.id for c in self.claims]
         if twice := [one for one in ids if ids.count(one) > 1]:
-            raise ValueError(f"claims: the id {twice[0]!r} stands {ids.count(twice[0])} times; rename one")
+            raise ValueError(
+                f"claims: the id {twice[0]!r} stands {ids.count(twice[0])} times; rename one"
+            )
         papers = {c.paper for c in self.claims}
         if other := [one.paper for one in self.unplayed if one.paper not in papers]:
-            raise ValueError(f"unplayed: no claim is of {other[0]!r}; name a publication as its claims do")
+            raise ValueError(
+                f"unplayed: no claim is of {other[0]!r}; name a publication as its claims do"
+            )
         return self
 
 
@@ -312,7 +360,9 @@ def read_claims(path: Path) -> Claims:
     if wrong:
         raise BadInput(*wrong)
     found = dict(zip((claim.scenario for claim in written.claims), scenarios, strict=True))
-    claims = tuple(claim.model_copy(update={"scenario": found[claim.scenario]}) for claim in written.claims)
+    claims = tuple(
+        claim.model_copy(update={"scenario": found[claim.scenario]}) for claim in written.claims
+    )
     return written.model_copy(update={"claims": claims})
 
 
@@ -326,7 +376,9 @@ def chosen(claims: Sequence[Claim], paper: str) -> list[Claim]:
 
 
 def _playable(scenario: str, folder: Path) -> str:
-    """The name of a bundled scenario, or the path of a file. Raises ValueError for what is neither."""
+    """The name of a bundled scenario, or the path of a file. Raises ValueError for what is
+    neither.
+    """
     names = bundled()
     file = folder / scenario
     if scenario in names:
@@ -334,6 +386,8 @@ def _playable(scenario: str, folder: Path) -> str:
     if file.suffix in (".yaml", ".yml"):
         if what_is(file) == "file":
             return str(file)
-        raise ValueError(f"there is no scenario file {file}; a path counts from the folder of this file")
+        raise ValueError(
+            f"there is no scenario file {file}; a path counts from the folder of this file"
+        )
     near = nearest(scenario, names) or "; netsim list names them, or give the path of a .yaml file"
     raise ValueError(f"no bundled scenario {scenario!r}{near}")

@@ -13,7 +13,16 @@ from netsim import __version__
 from netsim.errors import BadInput, counted
 from netsim.record import write_text
 from netsim.safe import what_is
-from scenarios.app.claims.claim import DECIDED, FAILS, HOLDS, OPEN, Claim, ClaimRule, Verdict, median_interval
+from scenarios.app.claims.claim import (
+    DECIDED,
+    FAILS,
+    HOLDS,
+    OPEN,
+    Claim,
+    ClaimRule,
+    Verdict,
+    median_interval,
+)
 from scenarios.app.results.folder import (
     RUNS,
     admit_several,
@@ -52,15 +61,20 @@ def labelled(folder: Path) -> Labelled:
 def places_in(out: Path, claims: Sequence[Claim]) -> dict[str, Path]:
     """Scenario -> where `claims --out` keeps its runs: below its name, or that of its file.
 
-    Raises BadInput for a folder with what does not belong there, or in which two scenarios would have one place.
+    Raises BadInput for a folder with what does not belong there, or in which two scenarios would
+    have one place.
     """
     places: dict[str, Path] = {}
     for scenario in dict.fromkeys(c.scenario for c in claims):
         place = out / (scenario if scenario in bundled() else Path(scenario).stem)
         if place in places.values():
-            raise BadInput(f"{place}: both {scenario} and another scenario would be played there; rename one")
+            raise BadInput(
+                f"{place}: both {scenario} and another scenario would be played there; rename one"
+            )
         places[scenario] = place
-    admit_several(out, [CLAIMS, *(p.relative_to(out).parts[0] for p in places.values())], "these claims")
+    admit_several(
+        out, [CLAIMS, *(p.relative_to(out).parts[0] for p in places.values())], "these claims"
+    )
     return places
 
 
@@ -76,10 +90,11 @@ def play(
     how: How,
     overwrite: bool,
 ) -> dict[str, str]:
-    """Play the scenarios of claims, each as a sweep; returns why some of them have no runs, by name.
+    """Play the scenarios of claims, each as a sweep; returns why some of them have no runs, by
+    name.
 
-    Only the labels are played that the rules look at. What is finished stays if it is of the same study, inputs and
-    version of netsim, and is refused else, unless `overwrite`.
+    Only the labels are played that the rules look at. What is finished stays if it is of the same
+    study, inputs and version of netsim, and is refused else, unless `overwrite`.
     """
     why = {}
     names = dict.fromkeys(c.scenario for c in claims)
@@ -87,13 +102,19 @@ def play(
         engine.check()
     for name in names:
         rules = [c.rule for c in claims if c.scenario == name]
-        labels = {label for rule in rules for label in rule.labels} if all(rule.labels for rule in rules) else set()
+        labels = (
+            {label for rule in rules for label in rule.labels}
+            if all(rule.labels for rule in rules)
+            else set()
+        )
         try:
             asked = AskedStudy.of(name)
             if asked.study.vary is None:
                 asked = asked.changed({"vary": {"seed": [asked.study.seed]}})
             own = partial(_of_part, watch, name)
-            Sweep(asked, places[name], at_once, own, overwrite, labels, engine=engine, how=how).play()
+            Sweep(
+                asked, places[name], at_once, own, overwrite, labels, engine=engine, how=how
+            ).play()
             if failed := read_failures(places[name]):
                 why[name] = " ".join(failure_lines(failed))
         except BadInput as error:
@@ -119,7 +140,9 @@ def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
 # -- verdicts
 
 
-def evaluate_all(claims: Sequence[Claim], places: Mapping[str, Path], why: Mapping[str, str]) -> list[Verdict]:
+def evaluate_all(
+    claims: Sequence[Claim], places: Mapping[str, Path], why: Mapping[str, str]
+) -> list[Verdict]:
     """Verdicts by folders of runs; why: of scenarios without runs, whose claims stay undecided."""
     there = {name: place for name, place in places.items() if name not in why}
     runs = {name: labelled(place) for name, place in there.items()}
@@ -134,15 +157,17 @@ def evaluate_all(claims: Sequence[Claim], places: Mapping[str, Path], why: Mappi
 
 def _minutes(folder: Path) -> str:
     """Minutes by the clock, summed over the finished runs of a sweep."""
-    return f"{sum(Manifest.of(path).timing.get('wall_s', 0.0) for _, path in finished(folder)) / 60:.2g}"
+    wall_s = sum(Manifest.of(path).timing.get("wall_s", 0.0) for _, path in finished(folder))
+    return f"{wall_s / 60:.2g}"
 
 
 def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     """The verdict; `why_none`: why there are no runs.
 
-    A claim holds where the interval over seeds of every median that its rule looks at lies within the rule's bounds,
-    and does not hold where one lies outside; otherwise it is undecided, as it is with one seed. Low leakage proves
-    nothing where at least half of the models are not useful; high leakage is real there too.
+    A claim holds where the interval over seeds of every median that its rule looks at lies within
+    the rule's bounds, and does not hold where one lies outside; otherwise it is undecided, as it is
+    with one seed. Low leakage proves nothing where at least half of the models are not useful; high
+    leakage is real there too.
     """
     labels = claim.rule.labels or tuple(runs)
     absent = [label for label in labels if label not in runs]
@@ -155,9 +180,15 @@ def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
         ours.append(f"{label}: {text}")
     of = {label: runs[label] for label in labels}
     word, reason = _decided(claim, of)
-    known = [f"{label}: {cell_text([*of[label].values()], claim.adapted)}" for label in labels if claim.adapted]
+    known = [
+        f"{label}: {cell_text([*of[label].values()], claim.adapted)}"
+        for label in labels
+        if claim.adapted
+    ]
     seeds = len(set.intersection(*map(set, of.values())))
-    return Verdict(claim, OPEN if reason else word, reason, "; ".join(ours), "; ".join(known), str(seeds))
+    return Verdict(
+        claim, OPEN if reason else word, reason, "; ".join(ours), "; ".join(known), str(seeds)
+    )
 
 
 # -- a table of verdicts that is kept
@@ -166,8 +197,8 @@ def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
 def keep(
     path: Path | None, claims: Sequence[Claim], now: Sequence[Verdict], writes: bool
 ) -> tuple[list[Verdict], list[str]]:
-    """A verdict of each claim, by runs if there are some, else by the table in `path`; and the ids of its rows that
-    state what no claim does any more. writes : the table is written again.
+    """A verdict of each claim, by runs if there are some, else by the table in `path`; and the ids
+    of its rows that state what no claim does any more. writes : the table is written again.
     """
     lines = read_rows(path, "move it") if path and what_is(path) else []
     if any(not {"id", *DECIDED} <= set(row) for row in lines):
@@ -185,7 +216,9 @@ def keep(
             decided[claim.id] = Verdict(claim, **{name: row.get(name, "") for name in DECIDED})
     if path and writes and decided:
         write_verdicts(path, [decided[claim.id] for claim in claims if claim.id in decided])
-    open_ones = {claim.id: Verdict(claim, OPEN, "not played") for claim in claims} | {of.claim.id: of for of in now}
+    open_ones = {claim.id: Verdict(claim, OPEN, "not played") for claim in claims} | {
+        of.claim.id: of for of in now
+    }
     return [*(open_ones | decided).values()], sorted(stale - set(decided))
 
 
@@ -212,10 +245,18 @@ def _decided(claim: Claim, runs: Labelled) -> tuple[str, str]:
         useless = [run for run in of.values() if not run.get("utility.useful")]
         if 2 * len(useless) >= len(of):
             alone = "stays undecided" if word == OPEN else word
-            return word, f"the model is not useful in {_share(useless, label, of)}; with all models it {alone}"
+            return (
+                word,
+                f"the model is not useful in {_share(useless, label, of)}; with all "
+                f"models it {alone}",
+            )
     if word == OPEN:
         low, high, coverage = median_interval(statements[each.index(None)].values)
-        return word, f"too few seeds: median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)"
+        return (
+            word,
+            f"too few seeds: median between {low:.4g} and {high:.4g} "
+            f"({100 * coverage:.0f} % interval)",
+        )
     return word, ""
 
 
@@ -226,13 +267,15 @@ def _share(some: Sequence[object], label: str, of: Mapping[int, object]) -> str:
 def _hides(rule: ClaimRule) -> bool:
     """Whether the rule takes low leakage for privacy.
 
-    That an error is at most some metres, that few estimates diverge, that two attacks agree, or that at least some
-    share of homes is found, is real with any model.
+    That an error is at most some metres, that few estimates diverge, that two attacks agree, or
+    that at least some share of homes is found, is real with any model.
     """
     known = declaration(rule.key)
     if known is None or known.group != "attack":
         return False
     found = "_located." in known.key and known.unit == "%"
     lost = known.key.endswith(".diverged.percent")
-    near = rule.kind == "alike" or (rule.kind == "at-most" and (lost or known.unit in ("m", "m^0.5")))
+    near = rule.kind == "alike" or (
+        rule.kind == "at-most" and (lost or known.unit in ("m", "m^0.5"))
+    )
     return not (near or (found and rule.kind in ("at-least", "exceeds")))

@@ -76,12 +76,18 @@ def _new_package(slot: str, name: str, source: str | None) -> None:
 
     module = name.replace("-", "_")
     if slot not in ("attack", "defense") or source:
-        raise BadInput(f"new {slot}: a package has an attack or a defense, without --from; others: docs/extending.md")
+        raise BadInput(
+            f"new {slot}: a package has an attack or a defense, without --from; others: "
+            f"docs/extending.md"
+        )
     why = ""
     if not name:
         why = f"give a name for the package: netsim new {slot} NAME"
     elif not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", name) or keyword.iskeyword(module):
-        why = "a name has 1 to 40 small letters, digits and dashes, a letter first, and is no Python word; give another"
+        why = (
+            "a name has 1 to 40 small letters, digits and dashes, a letter first, and is no "
+            "Python word; give another"
+        )
     elif what_is(Path(name)):
         why = "a file or folder of this name exists here; give another"
     elif name in SLOTS[slot].parts or find_spec(module):
@@ -96,7 +102,9 @@ def _new_package(slot: str, name: str, source: str | None) -> None:
         for file, content in (files["both"] | files[slot]).items():
             Path(name, file).write_text(content, encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{name}: cannot be written ({error.strerror}); give another name, or move it away") from None
+        raise BadInput(
+            f"{name}: cannot be written ({error.strerror}); give another name, or move it away"
+        ) from None
     say(NEXT_PACKAGE.format(name, module, slot))
 
 
@@ -144,7 +152,9 @@ def schema(args: argparse.Namespace) -> None:
 
 
 def list_parts(args: argparse.Namespace) -> None:
-    """Print studies and slots, those of a name, parts of a slot or kind, rules of fit, one of them, or the matrix."""
+    """Print studies and slots, those of a name, parts of a slot or kind, rules of fit, one of them,
+    or the matrix.
+    """
     from rl.settings import Train
     from scenarios.app.cli.commands import START
     from scenarios.app.study.describe import keys_of, nearest, sections, title_of_part
@@ -165,7 +175,9 @@ def list_parts(args: argparse.Namespace) -> None:
         return
     names = [(slot, kind) for slot, one_of in SLOTS.items() for kind in one_of.parts]
     found: list[tuple[str, type[BaseModel]]] = [
-        (f"{slot} {kind}", SLOTS[slot].parts[kind]) for slot, kind in names if args.slot in (slot, kind)
+        (f"{slot} {kind}", SLOTS[slot].parts[kind])
+        for slot, kind in names
+        if args.slot in (slot, kind)
     ]
     studies = _studies(args.slot)
     if args.slot == "train":
@@ -175,8 +187,13 @@ def list_parts(args: argparse.Namespace) -> None:
         found = [(path, part) for path, part in of if f".{path}".endswith(f".{args.slot}")]
         found = found or [(path, part) for path, part in of if args.slot in part.model_fields]
     if not found and not studies:
-        near = nearest(args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names), *bundled()], 3)
-        raise BadInput(f"list: no slot, kind, study, section or key {args.slot!r}{near}; slots are: {', '.join(SLOTS)}")
+        near = nearest(
+            args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names), *bundled()], 3
+        )
+        raise BadInput(
+            f"list: no slot, kind, study, section or key {args.slot!r}{near}; slots are: "
+            f"{', '.join(SLOTS)}"
+        )
     say("\n".join(studies[1:]), end="\n\n" if studies and found else "\n" * bool(studies))
     for name, part in found:
         say("\n".join(textwrap.wrap(f"{name}: {title_of_part(part)}", WIDTH)))
@@ -184,14 +201,17 @@ def list_parts(args: argparse.Namespace) -> None:
 
 
 def _studies(folder: str = "") -> list[str]:
-    """Lines on bundled studies in their groups, or on those of a name or folder: run times, files of data, title.
+    """Lines on bundled studies in their groups, or on those of a name or folder: run times, files
+    of data, title.
 
     Of all studies the title ends at its first dash.
     """
     files = bundled()
     lines = []
     for group in tomllib.loads(STUDIES.read_text(encoding="utf-8"))["group"]:
-        names = [name for name in group["studies"] if not folder or f"{name}/".startswith(f"{folder}/")]
+        names = [
+            name for name in group["studies"] if not folder or f"{name}/".startswith(f"{folder}/")
+        ]
         lines += ["", group["title"]] if names else []
         for name in names:
             title = title_of(files[name])
@@ -227,18 +247,26 @@ def epsilon(args: argparse.Namespace) -> None:
     rate = args.sampling_rate
     draws = args.draws
     # draws of a round that share one coin are one Gaussian of 1 / z^2 times their number
-    found = [compose(RoundKinds.of([(z / math.sqrt(draws), rate, n)]), args.delta) for z, n in asked]
+    found = [
+        compose(RoundKinds.of([(z / math.sqrt(draws), rate, n)]), args.delta) for z, n in asked
+    ]
     last = "exact" if rate == 1 else "PLD"
     rows = []
     for (z, n), c in zip(asked, found, strict=True):
         exact = _shown(c.best.epsilon) if c.best.accountant == last else "-"
-        rows.append([f"{z:.7g}", str(n), *(_shown(f.epsilon) for f in (c.naive, c.zcdp, c.rdp)), exact])
+        rows.append(
+            [f"{z:.7g}", str(n), *(_shown(f.epsilon) for f in (c.naive, c.zcdp, c.rdp)), exact]
+        )
     coin = f", {draws} draws of noise per round on one coin" if draws > 1 else ""
     say(f"epsilon of one user at delta {args.delta:g}, sampling rate {rate:g}{coin}")
     say(table(["noise multiplier", "rounds", "naive", "zCDP", "RDP", last], rows, left=0))
     words = {f.accountant: f.words for c in found for f in c.figures}
     best = " or ".join(dict.fromkeys(c.best.accountant for c in found))
-    say(table(["accountant", f"law (all are upper bounds; state {best})"], list(words.items()), left=2))
+    say(
+        table(
+            ["accountant", f"law (all are upper bounds; state {best})"], list(words.items()), left=2
+        )
+    )
     say(ASSUMED)
     largest = max(c.best.epsilon for c in found)
     notices = [notice("epsilon-too-large", most=MEANINGFUL)] if largest > MEANINGFUL else []
@@ -253,13 +281,18 @@ def _least(args: argparse.Namespace, rounds: int) -> float:
     target = args.target_epsilon
     delta = args.delta
     q = args.sampling_rate
-    where = f"--target-epsilon {target:g} with {rounds} rounds at delta {delta:g} and sampling rate {q:g}"
+    where = (
+        f"--target-epsilon {target:g} with {rounds} rounds at delta {delta:g} and sampling "
+        f"rate {q:g}"
+    )
     try:
         z = least_multiplier(target, delta, rounds, q) * math.sqrt(args.draws)
     except ValueError as error:
         raise BadInput(f"{where}: {error}") from None
     if z == 0:
-        raise BadInput(f"{where}: holds without noise, since a user takes part at all with less than delta")
+        raise BadInput(
+            f"{where}: holds without noise, since a user takes part at all with less than delta"
+        )
     if not 1e-100 < z < 1e100:
         raise BadInput(f"{where}: out of reach of floating point (noise multiplier {z:g})")
     unit = 10.0 ** (math.floor(math.log10(z)) - (6 if q == 1 else 4))
@@ -278,7 +311,14 @@ def inspect(args: argparse.Namespace) -> None:
     """Print what the trace holds."""
     from netsim.trace_files.inspect import inspect_trace
 
-    if args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled()):
-        raise BadInput(f"{args.trace}: a scenario, and no trace; `netsim validate` checks it, `netsim run` plays it")
-    reading = {k: v for k in ("format", "crs", "timezone", "survey", "columns") if (v := getattr(args, k))}
+    if args.trace.endswith((".yaml", ".yml")) or (
+        not what_is(args.trace) and args.trace in bundled()
+    ):
+        raise BadInput(
+            f"{args.trace}: a scenario, and no trace; `netsim validate` checks it, "
+            f"`netsim run` plays it"
+        )
+    reading = {
+        k: v for k in ("format", "crs", "timezone", "survey", "columns") if (v := getattr(args, k))
+    }
     say(inspect_trace(args.trace, **reading))

@@ -1,4 +1,6 @@
-"""The command `netsim`: its commands are rows of commands.toml. The function of a command is imported when it runs."""
+"""The command `netsim`: its commands are rows of commands.toml. The function of a command is
+imported when it runs.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,19 @@ def parser() -> Parser:
     """All commands and their options."""
     top = Parser(
         prog="netsim",
-        description="Measure how much location data federated learning leaks over a mobile network, and what defenses "
-        "cost.",
-        epilog="Exit codes: 0 done, 2 bad input, 1 unexpected failure, failed runs or a rerun that differs, 130 "
-        "interrupted (repeat the command to resume).",
+        description=(
+            "Measure how much location data federated learning leaks over a mobile network, and "
+            "what defenses cost."
+        ),
+        epilog=(
+            "Exit codes: 0 done, 2 bad input, 1 unexpected failure, failed runs or a rerun that "
+            "differs, 130 interrupted (repeat the command to resume)."
+        ),
     )
     top.add_argument("--version", action="version", version=f"netsim {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+    commands = top.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=Parser
+    )
     for command in COMMANDS.values():
         one = commands.add_parser(command.name, help=command.help)
         for option in _options(command.options):
@@ -88,20 +96,31 @@ def main(arguments: list[str] | None = None) -> int:
         return _ended(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:
         return _interrupted(words)
-    except UnicodeEncodeError as error:  # of a name of a file: `write` escapes what a stream cannot show
-        lacks = f"{error.object!r}: the encoding of this locale, {error.encoding}, has no such characters"
+    except (
+        UnicodeEncodeError
+    ) as error:  # of a name of a file: `write` escapes what a stream cannot show
+        lacks = (
+            f"{error.object!r}: the encoding of this locale, {error.encoding}, has no such "
+            f"characters"
+        )
         return _ended([f"{lacks}; set LC_ALL=C.UTF-8"], BAD_INPUT, words)
     except RunsFailed as error:
         return _ended([str(error)], FAILED, words)
     except Exception as error:
-        if events.interrupted():  # foreign code that was interrupted, and gave the interruption another name
+        if (
+            events.interrupted()
+        ):  # foreign code that was interrupted, and gave the interruption another name
             return _interrupted(words)
         text = " ".join(str(error).split())[:200]
-        return _ended([f"unexpected failure ({type(error).__name__}: {text}){_details(error)}"], FAILED, words)
+        return _ended(
+            [f"unexpected failure ({type(error).__name__}: {text}){_details(error)}"], FAILED, words
+        )
 
 
 def _check_words(words: Sequence[str]) -> None:
-    """Refuse words that are no text: results carry the command and its names, which could not be written down."""
+    """Refuse words that are no text: results carry the command and its names, which could not be
+    written down.
+    """
     for word in words:
         try:
             word.encode()
@@ -115,13 +134,16 @@ def _check_folder() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        raise BadInput(f"the working folder is gone ({error.strerror}); go to another one by cd") from None
+        raise BadInput(
+            f"the working folder is gone ({error.strerror}); go to another one by cd"
+        ) from None
 
 
 def _details(failure: Exception) -> str:
     """Where the log of a failure lies, after the last line in a plug-in that it passed."""
     try:
-        import tempfile  # a failure needs these two, no command does; no file may be left to open for them either
+        # a failure needs these two, no command does; no file may be left to open for them either
+        import tempfile
         import traceback
 
         text = "".join(traceback.format_exception(failure))
@@ -139,7 +161,9 @@ def _interrupted(words: Sequence[str]) -> int:
 
 
 def _ended(lines: Sequence[str], code: int, words: Sequence[str]) -> int:
-    """Say why a command ended before it was done: with `--json` as its last event on stdout, else on stderr."""
+    """Say why a command ended before it was done: with `--json` as its last event on stdout, else
+    on stderr.
+    """
     try:
         if "--json" in words:
             emit({"event": "error", "lines": list(lines), "exit_code": code})

@@ -27,7 +27,9 @@ LONGEST = 2000  # characters of a complaint; a longer one loses its middle
 
 
 class Lenient:
-    """A stream for libraries that write: no error without a reader, no character that its encoding lacks."""
+    """A stream for libraries that write: no error without a reader, no character that its encoding
+    lacks.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -50,14 +52,18 @@ class Unwritable(BadInput):
 
 def say(text: str, end: str = "\n", errors: bool = False) -> None:
     """Print lines; what files say is shown without the codes by which it could steer a terminal."""
-    write("\n".join(one_line(line) for line in text.split("\n")) + end, sys.stderr if errors else sys.stdout)
+    write(
+        "\n".join(one_line(line) for line in text.split("\n")) + end,
+        sys.stderr if errors else sys.stdout,
+    )
 
 
 def write(text: str, stream: TextIO, flush: bool = False) -> bool:
-    """Write text; returns whether anybody reads it. Characters that the encoding of the stream lacks become escapes.
+    """Write text; returns whether anybody reads it. Characters that the encoding of the stream
+    lacks become escapes.
 
-    Text without a reader is dropped, as `head` leaves it, and so is what cannot be written on stderr. Raises Unwritable
-    where stdout cannot be written.
+    Text without a reader is dropped, as `head` leaves it, and so is what cannot be written on
+    stderr. Raises Unwritable where stdout cannot be written.
     """
     try:
         if text:
@@ -69,22 +75,26 @@ def write(text: str, stream: TextIO, flush: bool = False) -> bool:
         silence(stream)
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             raise Unwritable(
-                f"stdout: cannot be written ({error.strerror}); make room, or send it elsewhere; what was written into "
-                "folders stays"
+                f"stdout: cannot be written ({error.strerror}); make room, or send it elsewhere; "
+                "what was written into folders stays"
             ) from None
         return False
     return True
 
 
 def silence(stream: TextIO) -> None:
-    """Send what is still to be written nowhere, so that the interpreter does not complain of it when it ends."""
+    """Send what is still to be written nowhere, so that the interpreter does not complain of it
+    when it ends.
+    """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Rows below their heads, if any, as text; `left`: how many columns are words, and not numbers."""
+    """Rows below their heads, if any, as text; `left`: how many columns are words, and not
+    numbers.
+    """
     from scenarios.app.results.shown import drawn
 
     lines = drawn(head, rows, right=range(left, len(head)))
@@ -100,21 +110,31 @@ def say_fitted(lines: Sequence[str]) -> None:
 
 
 def emit(event: Record) -> bool:
-    """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers. As `write`."""
+    """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers.
+    As `write`.
+    """
     from pydantic_core import to_jsonable_python
 
     # numbers of numpy as those of Python; of anything else its text
     plain = to_jsonable_python(
-        event, inf_nan_mode="null", fallback=lambda x: x.tolist() if hasattr(x, "tolist") else str(x)
+        event,
+        inf_nan_mode="null",
+        fallback=lambda x: x.tolist() if hasattr(x, "tolist") else str(x),
     )
     return write(json.dumps(plain, allow_nan=False) + "\n", sys.stdout, flush=True)
 
 
 def complain(lines: Sequence[str]) -> None:
-    """Complaints, each on a line of a length that can be read: whole at both ends, where place and remedy stand."""
+    """Complaints, each on a line of a length that can be read: whole at both ends, where place and
+    remedy stand.
+    """
     for line in lines[:MOST_LINES]:
         cut = len(line) > LONGEST
-        said = f"{line[: LONGEST - 300]} [... {len(line) - LONGEST:,} characters ...] {line[-300:]}" if cut else line
+        said = (
+            f"{line[: LONGEST - 300]} [... {len(line) - LONGEST:,} characters ...] {line[-300:]}"
+            if cut
+            else line
+        )
         say(" ".join(f"netsim: {said}".splitlines()), errors=True)
     if len(lines) > MOST_LINES:
         say(f"netsim: and {len(lines) - MOST_LINES:,} more", errors=True)
@@ -127,7 +147,9 @@ INTERRUPTED = 130
 
 
 class Command(NamedTuple):
-    """A command: its name, its line of help, `module:function` in this folder that runs it, and its options."""
+    """A command: its name, its line of help, `module:function` in this folder that runs it, and its
+    options.
+    """
 
     name: str
     help: str
@@ -140,7 +162,9 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Value, **more: Value) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **more})
-        self._negative_number_matcher = re.compile(r"-\.?\d")  # also of a list that begins with one: south, or west
+        self._negative_number_matcher = re.compile(
+            r"-\.?\d"
+        )  # also of a list that begins with one: south, or west
 
     def error(self, message: str) -> NoReturn:
         what = re.sub(r"^(--\S+): (\S+: must be)", r"\1 \2", message.removeprefix("argument "))
@@ -154,9 +178,13 @@ KINDS: dict[str, Callable[[str], Value]] = {"int": int, "float": float, "Path": 
 
 
 def add_option(
-    parser: Parser, usage: str, type: str = "", within: Sequence[float] = (), also: Sequence[str] = (),
+    parser: Parser,
+    usage: str,
+    type: str = "",
+    within: Sequence[float] = (),
+    also: Sequence[str] = (),
     **settings: Value,
-) -> None:  # fmt: skip
+) -> None:
     """Add an option as a row of commands.toml states it; also: other names."""
     name, _, metavar = usage.partition(" ")
     if metavar:
@@ -226,9 +254,11 @@ def command_line() -> str:
 
 
 def out_of(args: argparse.Namespace, *names: str, changes: Record) -> Path:
-    """Where results go: --out, else a folder below `runs` with what was changed in its name, as `-rounds-3`.
+    """Where results go: --out, else a folder below `runs` with what was changed in its name, as
+    `-rounds-3`.
 
-    changes : dotted path of the scenario, or another word -> value. The same command has the same folder.
+    changes : dotted path of the scenario, or another word -> value. The same command has the same
+    folder.
     """
     if args.out == "":
         raise BadInput("--out: give the name of a folder")
@@ -242,7 +272,9 @@ def out_of(args: argparse.Namespace, *names: str, changes: Record) -> Path:
 
 
 def part_of_name(text: str, longest: int) -> str:
-    """A text as part of the name of a folder: itself, or where it has other characters its beginning and a digest."""
+    """A text as part of the name of a folder: itself, or where it has other characters its
+    beginning and a digest.
+    """
     if re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9.+-]{{0,{longest - 1}}}", text) and ".." not in text:
         return text
     import hashlib
@@ -263,14 +295,19 @@ def _word(value: Value) -> str:
 
 def engine_of(args: argparse.Namespace) -> Engine:
     """The engine, of --on and its options."""
-    for option, given, on in (("--address", args.address is not None, "ray"), ("--slurm", args.slurm, "slurm")):
+    for option, given, on in (
+        ("--address", args.address is not None, "ray"),
+        ("--slurm", args.slurm, "slurm"),
+    ):
         if given and args.on != on:
             raise BadInput(f"{option}: needs --on {on}")
     if args.on == "ray":
         from scenarios.app.run.clusters import OnRay
 
         if args.address is not None and not re.fullmatch(r"auto|.+:\d+", args.address):
-            raise BadInput(f"--address {args.address}: write auto, or HOST:PORT of the head of a Ray cluster")
+            raise BadInput(
+                f"--address {args.address}: write auto, or HOST:PORT of the head of a Ray cluster"
+            )
         return OnRay(args.address or "", args.retries)
     if args.on == "slurm":
         from scenarios.app.run.clusters import OnSlurm
@@ -289,15 +326,24 @@ def slurm_option(text: str) -> tuple[str, Value]:
 
     key, _, word = text.partition("=")
     if key not in OPTIONS:
-        raise BadInput(f"--slurm {text}: no such key{nearest(key, OPTIONS)}; there are {', '.join(OPTIONS)}")
+        raise BadInput(
+            f"--slurm {text}: no such key{nearest(key, OPTIONS)}; there are {', '.join(OPTIONS)}"
+        )
     kind = OPTIONS[key]
     value = word if kind is str else parse_value(word)
-    if type(value) not in (kind, int if kind is float else kind) or (not value and kind is not bool):
+    if type(value) not in (kind, int if kind is float else kind) or (
+        not value and kind is not bool
+    ):
         raise BadInput(f"--slurm {text}: the value must be {_MUST[kind]}")
     return key, kind(value)
 
 
-_MUST = {bool: "true or false", str: "text", int: "a whole number above 0", float: "a number above 0"}
+_MUST = {
+    bool: "true or false",
+    str: "text",
+    int: "a whole number above 0",
+    float: "a number above 0",
+}
 
 
 def jobs_of(args: argparse.Namespace, usual: int | None = None) -> int:

@@ -1,4 +1,6 @@
-"""Progress of a command, what a folder says, and the commands on one: `show`, `report`, `compare`, `export`."""
+"""Progress of a command, what a folder says, and the commands on one: `show`, `report`, `compare`,
+`export`.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,11 @@ class Meter(Progress):
         self.quiet = quiet
         self.as_json = as_json
         self.stream = stream or sys.stderr
-        dumb = os.environ.get("TERM", "") in ("", "dumb", "unknown")  # whose lines cannot be written over
+        dumb = os.environ.get("TERM", "") in (
+            "",
+            "dumb",
+            "unknown",
+        )  # whose lines cannot be written over
         self.on_screen = not (quiet or as_json or dumb) and self.stream.isatty()
         self.counted = ""
         self.rows = dict[str, str]()
@@ -90,16 +96,26 @@ class Meter(Progress):
             TextColumn("{task.fields[far]}", markup=False),
             TimeRemainingColumn(),
             console=Console(
-                file=cast(TextIO, Lenient(self.stream)), force_terminal=self.on_screen, highlight=False, markup=False
+                file=cast(TextIO, Lenient(self.stream)),
+                force_terminal=self.on_screen,
+                highlight=False,
+                markup=False,
             ),
-            auto_refresh=False, transient=True, speed_estimate_period=PACE_S, get_time=clock,
-            redirect_stdout=False, redirect_stderr=False, disable=not self.on_screen,
-        )  # fmt: skip
+            auto_refresh=False,
+            transient=True,
+            speed_estimate_period=PACE_S,
+            get_time=clock,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not self.on_screen,
+        )
         self.task = self.add_task(one_line(title), total=None, far="preparing")
         self.first = Timer(FIRST_S, write, (f"{one_line(title)}: preparing\n", self.stream))
 
     def start(self) -> None:
-        """Show the block, or a first line; the cursor stays visible: nothing has to be restored however work ends."""
+        """Show the block, or a first line; the cursor stays visible: nothing has to be restored
+        however work ends.
+        """
         super().start()
         if self.on_screen:
             self.console.show_cursor(True)
@@ -123,7 +139,9 @@ class Meter(Progress):
         unit = unit_of(event)
         now_s = self.get_time()
         rows = rows_of(event)
-        if (counted := f"{event['event']} {event.get('label') if event['event'] == 'world' else ''}") != self.counted:
+        if (
+            counted := f"{event['event']} {event.get('label') if event['event'] == 'world' else ''}"
+        ) != self.counted:
             self.counted = counted
             self.rows = {}
             self.reset(self.task)
@@ -131,7 +149,9 @@ class Meter(Progress):
         done = event["done"]
         of = event["of"]
         far = f"{unit} {done} of {of}, {100 * done // max(of, 1)} %"
-        self.update(self.task, completed=done, total=of, description=one_line(event["title"]), far=far)
+        self.update(
+            self.task, completed=done, total=of, description=one_line(event["title"]), far=far
+        )
         left_s = self.tasks[0].time_remaining
         left_s = None if left_s is None else max(left_s, 0.0)
         if self.quiet:
@@ -140,13 +160,17 @@ class Meter(Progress):
             if not emit({**event, "left_s": left_s}):
                 raise KeyboardInterrupt
             return
-        every_s = DRAW_EVERY_S if self.on_screen else max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
+        every_s = (
+            DRAW_EVERY_S if self.on_screen else max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
+        )
         if event["last"] or now_s - self.shown_s >= every_s:
             self.shown_s = now_s
             if self.on_screen:
                 self.refresh()
             else:
-                left = "" if left_s is None or event["last"] else f"; {timedelta(seconds=left_s)} left"
+                left = (
+                    "" if left_s is None or event["last"] else f"; {timedelta(seconds=left_s)} left"
+                )
                 texts = ", ".join(filter(None, [f"{unit} {done}/{of}", *rows.values()]))
                 write(f"{self.tasks[0].description}: {texts}{left}\n", self.stream)
 
@@ -174,7 +198,9 @@ def unit_of(event: Record) -> str:
 
 
 def rows_of(event: Record) -> dict[str, str]:
-    """What an event says: name -> text, in the order in which rows stand; without those that are empty."""
+    """What an event says: name -> text, in the order in which rows stand; without those that are
+    empty.
+    """
     label = str(event.get("label", ""))
     rows = {
         "time": str(event.get("clock", "")),
@@ -184,14 +210,18 @@ def rows_of(event: Record) -> dict[str, str]:
         "updates": _updates(event),
         "privacy": f"epsilon {event['epsilon']:.3g}" if "epsilon" in event else "",
         "cost": f"cost {figure_text(event['cost'])}" if "cost" in event else "",
-        "last": ", ".join(filter(None, [label, f"seed {event['seed']}" if "seed" in event else ""])),
+        "last": ", ".join(
+            filter(None, [label, f"seed {event['seed']}" if "seed" in event else ""])
+        ),
         "found": _found(event),
     }
     return {name: one_line(text) for name, text in rows.items() if text}
 
 
 def _model(event: Record) -> str:
-    scores = [form.format(figure_text(event[key])) for key, form in _SCORES.items() if _known(event, key)]
+    scores = [
+        form.format(figure_text(event[key])) for key, form in _SCORES.items() if _known(event, key)
+    ]
     if _known(event, "rmse_db") and _known(event, "constant_rmse_db"):
         scores.append(f"(constant {figure_text(event['constant_rmse_db'])} dB)")
     return " ".join(scores)
@@ -200,8 +230,12 @@ def _model(event: Record) -> str:
 def _radio(event: Record) -> str:
     if "sinr_db" not in event:
         return ""
-    median = f"median SINR {event['sinr_db']:.1f} dB" if _known(event, "sinr_db") else "no UE is present"
-    return median if event.get("handovers") is None else f"{median}, {event['handovers']:,} handovers"
+    median = (
+        f"median SINR {event['sinr_db']:.1f} dB" if _known(event, "sinr_db") else "no UE is present"
+    )
+    return (
+        median if event.get("handovers") is None else f"{median}, {event['handovers']:,} handovers"
+    )
 
 
 def _leakage(event: Record) -> str:
@@ -220,7 +254,11 @@ def _leakage(event: Record) -> str:
 def _updates(event: Record) -> str:
     if "updates" not in event:
         return ""
-    text = f"{event['decoded']} of {event['updates']} updates decoded" if event["updates"] else "no updates"
+    text = (
+        f"{event['decoded']} of {event['updates']} updates decoded"
+        if event["updates"]
+        else "no updates"
+    )
     if event.get("stopped"):
         text = "not played: it would exceed learning.privacy_budget"
     return f"merge {event['merge']:,}: {text}" if "merge" in event else text
@@ -241,7 +279,11 @@ def _known(of: Record, name: str) -> bool:
     return of.get(name) is not None and isfinite(of[name])
 
 
-_SCORES = {"accuracy_percent": "accuracy {} %", "rank_correlation": "rank correlation {}", "rmse_db": "RMSE {} dB"}
+_SCORES = {
+    "accuracy_percent": "accuracy {} %",
+    "rank_correlation": "rank correlation {}",
+    "rmse_db": "RMSE {} dB",
+}
 
 
 Told = tuple[Outcome, Sequence[str]]
@@ -249,7 +291,9 @@ Told = tuple[Outcome, Sequence[str]]
 
 
 def show(args: argparse.Namespace) -> None:
-    """Print what a finished folder says, or each folder in it; where it is not finished, how to go on."""
+    """Print what a finished folder says, or each folder in it; where it is not finished, how to go
+    on.
+    """
     tell_outcome(Path(args.folder), args)
     open_page(Path(args.folder), args)
 
@@ -278,11 +322,17 @@ def compare(args: argparse.Namespace) -> None:
     page = draw(folders, path, command_line(), args.pages, args.reach)
     found = gathered(folders)
     runs = [{"label": label, "folder": str(folder)} for label, folder in found.runs]
-    of = runs_outcome(found, path.parent, values={"runs": runs, "left_out": found.missing, "notes": found.said})
+    of = runs_outcome(
+        found, path.parent, values={"runs": runs, "left_out": found.missing, "notes": found.said}
+    )
     if args.json:
         emit_outcome(of, page=str(page))
     else:
-        goal = f"when models reach {args.reach:g}, and what is named by then: on the page" if args.reach else ""
+        goal = (
+            f"when models reach {args.reach:g}, and what is named by then: on the page"
+            if args.reach
+            else ""
+        )
         say("\n".join(f"  {line}" for line in screen(of, {"reach": goal, "page": str(page)})[1:]))
     _show(page, args)
 
@@ -298,16 +348,22 @@ def export(args: argparse.Namespace) -> None:
         with replacing(out) as file:
             file.write(text.encode())
     except OSError as error:
-        raise BadInput(f"{out}: cannot be written ({error.strerror}); give --out another file") from None
+        raise BadInput(
+            f"{out}: cannot be written ({error.strerror}); give --out another file"
+        ) from None
     if np.isfinite(run.rows("tracks")["x_m"]).any():
         say(f"tracks in {out}")
     else:
         every = f"they are taken every {run.manifest.tracks.every_s:,g} s, and no UE was there then"
-        say(f"no track: {every}; play it with a shorter world.tick_s. What else there is stands in {out}")
+        say(
+            f"no track: {every}; play it with a shorter world.tick_s. What else there is "
+            f"stands in {out}"
+        )
     if not globe.known:
         lat, lon = globe.origin_deg
         say(
-            f"  this run has no geographic origin; its south-west corner was put at {lat:g}, {lon:g} (--origin=LAT,LON)"
+            f"  this run has no geographic origin; its south-west corner was put at "
+            f"{lat:g}, {lon:g} (--origin=LAT,LON)"
         )
 
 
@@ -316,11 +372,16 @@ def _out(out: Path) -> Path:
     try:
         with opened(out, OURS_MOST_BYTES, own=True) as file:
             if file.read(len(BEGINNING)) != BEGINNING:
-                raise BadInput(f"{out}: exists and is no export of netsim; give --out another file, or move it away")
+                raise BadInput(
+                    f"{out}: exists and is no export of netsim; give --out another file, "
+                    f"or move it away"
+                )
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise BadInput(f"{out}: cannot be written ({error.strerror}); give --out another file") from None
+        raise BadInput(
+            f"{out}: cannot be written ({error.strerror}); give --out another file"
+        ) from None
     return out
 
 
@@ -331,7 +392,9 @@ def origin_of(text: str | None) -> tuple[float, float] | None:
     try:
         lat, lon = map(float, text.split(","))
     except ValueError:
-        raise BadInput(f"--origin {text}: write LAT,LON in degrees, for example --origin=48.8566,2.3522") from None
+        raise BadInput(
+            f"--origin {text}: write LAT,LON in degrees, for example --origin=48.8566,2.3522"
+        ) from None
     if not (abs(lat) <= 90 and abs(lon) <= 180):
         raise BadInput(f"--origin {text}: latitude is -90 to 90 and longitude -180 to 180 degrees")
     return lat, lon
@@ -351,8 +414,11 @@ def _show(page: Path, args: argparse.Namespace) -> None:
         say(f"  no browser here; open {page}")
 
 
-def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "", run: Run | None = None) -> None:
-    """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not finished.
+def tell_outcome(
+    folder: Path, args: argparse.Namespace, title: str = "", run: Run | None = None
+) -> None:
+    """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not
+    finished.
 
     run : that of the folder, where it is at hand.
     """
@@ -367,7 +433,9 @@ def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "", run: R
 
 
 def emit_outcome(of: Outcome, folder: Path | None = None, page: str | None = None) -> None:
-    """The last line of `--json`: what was found, in which folder, where its page lies (null: it is not drawn)."""
+    """The last line of `--json`: what was found, in which folder, where its page lies (null: it is
+    not drawn).
+    """
     where = {"page": page} if folder is None else {"folder": str(folder), "page": _drawn(folder)}
     answer = [{"asked": asked, "text": text} for asked, text in of.answers]
     said = {"title": of.title, "answer": answer, "notices": [asdict(each) for each in of.notices]}
@@ -384,14 +452,20 @@ def tell_failures(*folders: Path) -> None:
 
 
 def outcome_of(folder: Path, verbose: bool = False) -> Told:
-    """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
+    """What a folder says. BadInput: nothing of ours lies there, or something that is not finished,
+    and how to go on.
+    """
     if what_is(folder) != "folder":
-        raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training")
+        raise BadInput(
+            f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training"
+        )
     return OUTCOMES[kind_of(folder)](folder, verbose)
 
 
 def several(folder: Path, verbose: bool = False) -> Told:
-    """What a folder of folders says: each by itself, below its path; of one that is not finished how it goes on."""
+    """What a folder of folders says: each by itself, below its path; of one that is not finished
+    how it goes on.
+    """
     lines = [""]
     runs = []
     folders = []
@@ -406,7 +480,8 @@ def several(folder: Path, verbose: bool = False) -> Told:
         runs += [_labelled(name, path)] if of.kind in ("run", "radio") else []
     if not folders:
         raise BadInput(
-            f"{folder}: no result of netsim in it; give a folder that netsim wrote, or one above such folders"
+            f"{folder}: no result of netsim in it; give a folder that netsim wrote, or "
+            f"one above such folders"
         )
     if page := _drawn(folder):
         lines.append(f"records in {folder}, page: {page}")

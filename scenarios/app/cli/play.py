@@ -1,4 +1,6 @@
-"""The commands that play: `run`, `sweep`, `train`, `tune`, `rerun`, `claims`, and `import-policy`."""
+"""The commands that play: `run`, `sweep`, `train`, `tune`, `rerun`, `claims`, and
+`import-policy`.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,11 @@ def play(asked: AskedStudy, out: Path, args: argparse.Namespace, title: str) -> 
     study = asked.study
     done = not args.replace and run_job(study, out).done() is not None
     if done and not args.json:
-        say(f"netsim: {out}: this run is finished, and this is its result; --replace plays it again", errors=True)
+        say(
+            f"netsim: {out}: this run is finished, and this is its result; --replace "
+            f"plays it again",
+            errors=True,
+        )
     with teller(args, title) as tell, asked.placed():
         found = run_study(study, out, tell, command_line(), args.replace, how_of(args)).run
         if not done or not what_is(out / PAGE):
@@ -63,28 +69,38 @@ def run(args: argparse.Namespace) -> int:
     name = name_of(args.scenario)
     asked = AskedStudy.of(args.scenario, overrides)
     out = out_of(
-        args, name, str(asked.study.seed), changes={path: value for path, value in overrides.items() if path != "seed"}
+        args,
+        name,
+        str(asked.study.seed),
+        changes={path: value for path, value in overrides.items() if path != "seed"},
     )
     found = play(asked, out, args, name)
     tell_outcome(out, args, name, found)
     open_page(out, args)
-    return FAILED if any(n for key, n in found.summary.items() if key.endswith(".violated")) else DONE
+    return (
+        FAILED if any(n for key, n in found.summary.items() if key.endswith(".violated")) else DONE
+    )
 
 
 def audit(args: argparse.Namespace) -> int:
-    """Run without attacks, play neighbours, draw the page, print what moved most and the verdict."""
+    """Run without attacks, play neighbours, draw the page, print what moved most and the
+    verdict.
+    """
     from scenarios.app.results.shown import worst_audits
     from scenarios.app.run.audit import audit as play_neighbours
 
-    unseen: Fields = {"learning.attacks": [], "learning.membership": None}  # they change nothing that is sent
+    unseen: Fields = {
+        "learning.attacks": [],
+        "learning.membership": None,
+    }  # they change nothing that is sent
     canaries = {} if args.canaries is None else {"learning.audit": {"canaries": args.canaries}}
     overrides, name = overrides_of(args) | unseen | canaries, name_of(args.scenario)
     asked = AskedStudy.of(args.scenario, overrides)
     study = asked.study
     if not any("spend" in defense.offers for defense in study.learned.defenses):
         raise BadInput(
-            f"{args.scenario}: no defense draws noise that has an epsilon, so there is nothing to audit; "
-            "give it one, say by --set learning.defenses=..."
+            f"{args.scenario}: no defense draws noise that has an epsilon, so there is nothing to "
+            "audit; give it one, say by --set learning.defenses=..."
         )
     out = out_of(args, f"{name}-audit", changes=overrides_of(args) | canaries)
     found = play(asked, out, args, name)
@@ -94,7 +110,15 @@ def audit(args: argparse.Namespace) -> int:
     worst = worst_audits(found.tables["audit"])
     verdict = "violated" if "violated" in worst["verdict"] else "nothing found"
     if args.json:
-        emit({"event": "result", "kind": "audit", "folder": str(out), "verdict": verdict, "rows": worst})
+        emit(
+            {
+                "event": "result",
+                "kind": "audit",
+                "folder": str(out),
+                "verdict": verdict,
+                "rows": worst,
+            }
+        )
     else:
         rows = [
             [f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row]
@@ -115,15 +139,25 @@ def sweep(args: argparse.Namespace) -> None:
     vary = asked.study.vary
     if "seed" in overrides and vary is not None and vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
-    out = out_of(args, f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep", changes=overrides)
+    out = out_of(
+        args,
+        f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep",
+        changes=overrides,
+    )
     play_sweep(args, name, asked, out, engine)
 
 
 def play_sweep(
-    args: argparse.Namespace, name: str, asked: AskedStudy, out: Path, engine: Engine | None = None,
+    args: argparse.Namespace,
+    name: str,
+    asked: AskedStudy,
+    out: Path,
+    engine: Engine | None = None,
     only: Collection[str] = (),
-) -> None:  # fmt: skip
-    """Play the points of these labels (none: all), by --jobs, --replace and --adapt, and print what was found."""
+) -> None:
+    """Play the points of these labels (none: all), by --jobs, --replace and --adapt, and print what
+    was found.
+    """
     from scenarios.app.run.executor import ON_PROCESSES
     from scenarios.app.run.sweep import Sweep
 
@@ -131,9 +165,16 @@ def play_sweep(
     how = how_of(args)
     with teller(args, name) as tell:
         sweep = Sweep(
-            asked, out, jobs, tell, args.replace, only,
-            command=command_line(), engine=engine or ON_PROCESSES, how=how,
-        )  # fmt: skip
+            asked,
+            out,
+            jobs,
+            tell,
+            args.replace,
+            only,
+            command=command_line(),
+            engine=engine or ON_PROCESSES,
+            how=how,
+        )
         if getattr(args, "adapt", None):
             from scenarios.app.run.adapt import adapted_sweep
 
@@ -162,7 +203,10 @@ def train(args: argparse.Namespace) -> None:
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different ones")
     asked = AskedStudy.of(args.scenario)
     if "train" not in overrides and not asked.document.data.get("train"):
-        raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
+        raise BadInput(
+            f"{args.scenario}: has no `train:` section, so there is nothing to learn; "
+            f"see power/paper"
+        )
     if args.gate and args.steps is not None:
         raise BadInput("--gate: plays rules and trains nothing; leave --steps out")
     overrides |= {} if args.steps is None else {"train.steps": args.steps}
@@ -187,16 +231,34 @@ def _tell_gate(said: Fields, as_json: bool) -> None:
     if as_json:
         emit({"event": "gate", **said})
         return
-    columns = ("label", "compared", "noise", "lost", "leak", "count", "of", "share", "low", "high", "rmse_db", "t_th")
+    columns = (
+        "label",
+        "compared",
+        "noise",
+        "lost",
+        "leak",
+        "count",
+        "of",
+        "share",
+        "low",
+        "high",
+        "rmse_db",
+        "t_th",
+    )
     rows = [
         [of[k] if k == "label" else "–" if of[k] is None else figure_text(of[k]) for k in columns]
         for of in said.pop("policies")
-    ]  # fmt: skip
+    ]
     say(table(columns, rows))
     moves = "power moves what an attacker finds"
     if said["verdict"] != "moves":
         moves = "an agent learns the radio here, not protection"
-    say_fitted([f"{said['verdict']}: {moves} (best {said.get('best')}, worst {said.get('worst')} of those compared)"])
+    say_fitted(
+        [
+            f"{said['verdict']}: {moves} (best {said.get('best')}, worst "
+            f"{said.get('worst')} of those compared)"
+        ]
+    )
     say_fitted([f"{key}: {figure_text(x)}" for key, x in said.items() if isinstance(x, float)])
 
 
@@ -215,8 +277,14 @@ def tune(args: argparse.Namespace) -> None:
     jobs = jobs_of(args)
     with teller(args, name) as tell:
         sweep = Sweep(
-            asked, out, jobs, tell, args.replace, command=command_line(), how=how_of(args).among(jobs)
-        )  # fmt: skip
+            asked,
+            out,
+            jobs,
+            tell,
+            args.replace,
+            command=command_line(),
+            how=how_of(args).among(jobs),
+        )
         search(Search(sweep, of, args.trials, args.verify))
     _finish(args, out, name)
 
@@ -241,7 +309,9 @@ def import_policy(args: argparse.Namespace) -> None:
         raise BadInput(f"--out {out}: something is there; give a new or an empty folder")
     study = load(args.scenario, overrides_of(args))
     if study.train is None:
-        raise BadInput(f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper")
+        raise BadInput(
+            f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper"
+        )
     file = Path(args.file)
     statistics = None if args.normalisation is None else Path(args.normalisation)
     kind = "shared" if study.train.task.kind == "online" else "ddpg"
@@ -249,12 +319,16 @@ def import_policy(args: argparse.Namespace) -> None:
         save_shared(*imported_for_ues(study, file, statistics, args.passes), out)
     elif statistics is not None or args.passes != 1:
         raise BadInput(
-            "import-policy: --normalisation and --passes are of models of a UE (task online); leave them out"
+            "import-policy: --normalisation and --passes are of models of a UE (task "
+            "online); leave them out"
         )
     else:
         save_policy(imported(study, file, args.cache), out)
     if statistics is None:
-        say("observations are played as they are: give --normalisation for a model that was trained under VecNormalize")
+        say(
+            "observations are played as they are: give --normalisation for a model that "
+            "was trained under VecNormalize"
+        )
     say(f"{out}: play it with --set 'power={{kind: {kind}, policy: {out}}}'")
 
 
@@ -264,12 +338,17 @@ def rerun(args: argparse.Namespace) -> int:
     from scenarios.app.run.how import scratch
 
     if not args.folder or args.out == "":
-        raise BadInput("rerun: the name of a folder is empty; give the folder of a run, a sweep or a training")
+        raise BadInput(
+            "rerun: the name of a folder is empty; give the folder of a run, a sweep or a training"
+        )
     kept = scratch("netsim-rerun-") if args.out is None else nullcontext(Path(args.out))
     with kept as out, teller(args, "rerun") as tell:
         found = repeat(Path(args.folder), out, args.only, tell, args.replace)
     if args.json:
-        runs = [{"folder": str(path), "same": not lines, "differences": lines} for path, lines in found.items()]
+        runs = [
+            {"folder": str(path), "same": not lines, "differences": lines}
+            for path, lines in found.items()
+        ]
         emit({"event": "result", "kind": "rerun", "folder": args.folder, "runs": runs})
     else:
         for path, lines in found.items():
@@ -280,7 +359,9 @@ def rerun(args: argparse.Namespace) -> int:
 
 
 def claims(args: argparse.Namespace) -> None:
-    """List published claims with their verdicts: of runs that are played now, else of those that are kept."""
+    """List published claims with their verdicts: of runs that are played now, else of those that
+    are kept.
+    """
     from scenarios.app.claims.claim import bundled_claims, bundled_verdicts, chosen, read_claims
     from scenarios.app.claims.evaluate import CLAIMS, evaluate_all, keep, places_in, write_verdicts
     from scenarios.app.claims.evaluate import play as play_scenarios
@@ -314,12 +395,21 @@ def claims(args: argparse.Namespace) -> None:
     told = [one for one in told if one.claim in some]
     if args.json:
         where = {} if page is None else {"page": str(page)}
-        emit({"event": "result", "kind": "verdicts", "verdicts": [one.row for one in told], **where})
+        emit(
+            {"event": "result", "kind": "verdicts", "verdicts": [one.row for one in told], **where}
+        )
     else:
-        by_paper = {one.claim.paper: [of for of in told if of.claim.paper == one.claim.paper] for one in told}
+        by_paper = {
+            one.claim.paper: [of for of in told if of.claim.paper == one.claim.paper]
+            for one in told
+        }
         for paper, of in by_paper.items():
             say("\n".join([f"{paper}:", *claim_lines(of), ""]))
         say_fitted([f"{paper}: {counts(of)}" for paper, of in by_paper.items()])
-        say(f"{kept}: rows of claims that state something else now are left out: {', '.join(old)}" if old else "")
+        say(
+            f"{kept}: rows of claims that state something else now are left out: {', '.join(old)}"
+            if old
+            else ""
+        )
         say(f"page in {page}" if page else "")
     tell_failures(*places.values())

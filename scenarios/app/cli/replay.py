@@ -22,7 +22,15 @@ from netsim.trace_files.inspect import usual_round
 from netsim.traces.trace import Trace
 from netsim.world.base_stations import default_layout
 from netsim.world.build import build_world
-from scenarios.app.cli.options import emit, how_of, out_of, overrides_of, part_of_name, say, say_fitted
+from scenarios.app.cli.options import (
+    emit,
+    how_of,
+    out_of,
+    overrides_of,
+    part_of_name,
+    say,
+    say_fitted,
+)
 from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_outcome
 from scenarios.app.cli.play import play, play_sweep
 from scenarios.app.report.report import report
@@ -66,14 +74,17 @@ _NAMED = (
 
 
 def main(args: argparse.Namespace) -> None:
-    """Play the trace with the recipe and the attacks of a useful map, beside defenses, or as published."""
+    """Play the trace with the recipe and the attacks of a useful map, beside defenses, or as
+    published.
+    """
     if args.published and args.defend:
         raise BadInput("--published: plays no defense; leave --defend out")
     args.scenario = args.scenario or (PUBLISHED if args.published else REPLAY)
     asked = AskedStudy.of(args.scenario)
     if not asked.document.data.get("learning"):
         raise BadInput(
-            f"{args.scenario}: has no `learning:` section, so a replay has nothing to attack; play it by netsim run"
+            f"{args.scenario}: has no `learning:` section, so a replay has nothing to "
+            f"attack; play it by netsim run"
         )
     how_of(args)
     choices = (by_length, by_width, chosen, in_time) if args.scenario == REPLAY else (chosen,)
@@ -85,8 +96,8 @@ def main(args: argparse.Namespace) -> None:
     sample_s = _replayed(study).sample_s or 0.0
     if sample_s > study.round_s:
         raise BadInput(
-            f"a fix every {sample_s:,g} s is less than one per round of {study.round_s:,g} s; give a shorter --sample, "
-            "or a longer --round"
+            f"a fix every {sample_s:,g} s is less than one per round of {study.round_s:,g} s; "
+            "give a shorter --sample, or a longer --round"
         )
     if args.json:
         emit({"event": "trace", "lines": trace_lines(study)})
@@ -105,16 +116,23 @@ def main(args: argparse.Namespace) -> None:
 
 
 def defended(study: Study) -> list[str]:
-    """Labels of the variants that are compared: nothing hidden, and the defenses for one user or for several."""
+    """Labels of the variants that are compared: nothing hidden, and the defenses for one user or
+    for several.
+    """
     if study.vary is None or not study.vary.variants:
         raise BadInput("--defend: the scenario has no `vary.variants:`; give some, or leave it out")
     alone = len(_trace(study).users) == 1
-    sums = {v.label: any(key.startswith("learning.threat") for key in v.set) for v in study.vary.variants}
+    sums = {
+        v.label: any(key.startswith("learning.threat") for key in v.set)
+        for v in study.vary.variants
+    }
     return [label for label, of_several in sums.items() if not (alone and of_several)]
 
 
 def _both_ways(args: argparse.Namespace, asked: AskedStudy, out: Path) -> None:
-    """Play the trace with positions standardised by the data and by what is public; draw the pages."""
+    """Play the trace with positions standardised by the data and by what is public; draw the
+    pages.
+    """
     key = "learning.learner.standardise_by"
     ways = {f"standardised-by-{way}": asked.changed({key: way}) for way in ("dataset", "public")}
     admit_several(out, [*ways, PAGE], "a replay")
@@ -150,7 +168,10 @@ def trace_overrides(args: argparse.Namespace) -> Fields:
         keys["extent"] = "stated"
     overrides: Fields = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value}
     if args.base_stations is not None:
-        overrides["world.base_stations"] = {"kind": "cell-file", "file": str(Path(args.base_stations).resolve())}
+        overrides["world.base_stations"] = {
+            "kind": "cell-file",
+            "file": str(Path(args.base_stations).resolve()),
+        }
     if args.round is not None or args.survey:
         overrides["learning.round_s"] = seconds(args.round or "1h")
     if args.survey and args.scenario in (None, REPLAY, PUBLISHED):
@@ -165,20 +186,25 @@ def seconds(text: str, option: str = "--round") -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)", text.strip())
     if match is None or float(match[1]) <= 0:
         units = "s, m or min (minutes), h, d, w"
-        raise BadInput(f"{option} {text[:40]}: write a length with its unit ({units}), such as 24h, 7d, 90min or 3600s")
+        raise BadInput(
+            f"{option} {text[:40]}: write a length with its unit ({units}), such as 24h, "
+            f"7d, 90min or 3600s"
+        )
     return float(match[1]) * _SECONDS[match[2]]
 
 
 def by_length(asked: AskedStudy) -> Fields:
-    """The round that `netsim inspect` suggests, of a trace that lasts less than two rounds of the scenario; and a tick
-    that shows where UEs were within a trace of less than two days.
+    """The round that `netsim inspect` suggests, of a trace that lasts less than two rounds of the
+    scenario; and a tick that shows where UEs were within a trace of less than two days.
     """
     study = asked.study
     trace = _trace(study)
     found = Fields()
     span_s = float(np.ptp(trace.time_s))
     if "world.tick_s" not in asked.overrides and span_s < 2 * DAY_S:
-        found["world.tick_s"] = max(tick_s for tick_s in _TICKS_S if tick_s <= max(span_s / _FEWEST_TICKS, _TICKS_S[0]))
+        found["world.tick_s"] = max(
+            tick_s for tick_s in _TICKS_S if tick_s <= max(span_s / _FEWEST_TICKS, _TICKS_S[0])
+        )
     if "learning.round_s" not in asked.overrides and span_s < 2 * study.round_s:
         user, time_s = np.unique(np.stack([trace.user, trace.time_s]), axis=1)
         found["learning.round_s"] = seconds(usual_round(user.astype(int), time_s))
@@ -186,16 +212,22 @@ def by_length(asked: AskedStudy) -> Fields:
 
 
 def by_width(asked: AskedStudy) -> Fields:
-    """A decorrelation distance whose fields of shadowing fit into memory, of a wide area without measured RSRP."""
+    """A decorrelation distance whose fields of shadowing fit into memory, of a wide area without
+    measured RSRP.
+    """
     study = asked.study
     trace = _trace(study)
     shadowing = study.world.radio.shadowing
     stated = any(key.startswith("world.radio.shadowing") for key in asked.overrides)
     if stated or trace.rsrp_dbm is not None or not isinstance(shadowing, Correlated):
         return {}
-    min_m = float(np.sqrt(_SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES))  # a grid of a tenth of it
+    min_m = float(
+        np.sqrt(_SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES)
+    )  # a grid of a tenth of it
     wide = min_m > shadowing.decorrelation_m
-    return {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)} if wide else {}
+    return (
+        {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)} if wide else {}
+    )
 
 
 def chosen(asked: AskedStudy) -> Fields:
@@ -204,13 +236,18 @@ def chosen(asked: AskedStudy) -> Fields:
 
 
 def some_targets(asked: AskedStudy) -> Fields:
-    """A bound on the attacked targets of a trace with more, as an override; nothing where one is set.
+    """A bound on the attacked targets of a trace with more, as an override; nothing where one is
+    set.
 
     Attacks take far longer than training, and their figures are medians over targets.
     """
     study = asked.study
     mobility = study.world.ues.mobility
-    if _TARGETS in asked.overrides or study.learned.threat.n_targets is not None or not isinstance(mobility, Replay):
+    if (
+        _TARGETS in asked.overrides
+        or study.learned.threat.n_targets is not None
+        or not isinstance(mobility, Replay)
+    ):
         return {}
     few = len(mobility.load(study.round_s).users) <= MOST_TARGETS
     return {} if few else {_TARGETS: MOST_TARGETS}
@@ -227,11 +264,15 @@ def by_sample(study: Study) -> Fields:
 
 
 def public_levels(study: Study) -> Fields:
-    """Mean and standard deviation of RSRP that scale labels, in whole dB: of the rows of the trace, or of the strongest
-    base station at places spread evenly over the area.
+    """Mean and standard deviation of RSRP that scale labels, in whole dB: of the rows of the trace,
+    or of the strongest base station at places spread evenly over the area.
     """
     learner = study.learned.learner
-    if not isinstance(learner, RsrpNet) or learner.profile != "useful" or _LEVELS & learner.model_fields_set:
+    if (
+        not isinstance(learner, RsrpNet)
+        or learner.profile != "useful"
+        or _LEVELS & learner.model_fields_set
+    ):
         return {}
     rsrp_dbm = _trace(study).rsrp_dbm
     if rsrp_dbm is None:
@@ -248,8 +289,9 @@ def public_levels(study: Study) -> Fields:
 
 
 def in_time(asked: AskedStudy) -> Fields:
-    """The attacks of the scenario without those that follow UEs over the hours, of one user, in longer rounds or in an
-    area with too many places, and without `dwell` in a trace of less than two days.
+    """The attacks of the scenario without those that follow UEs over the hours, of one user, in
+    longer rounds or in an area with too many places, and without `dwell` in a trace of less than
+    two days.
     """
     study = asked.study
     trace = _trace(study)
@@ -265,7 +307,9 @@ def in_time(asked: AskedStudy) -> Fields:
 def _replayed(study: Study) -> Replay:
     mobility = study.world.ues.mobility
     if not isinstance(mobility, Replay):
-        raise BadInput("this scenario does not replay a trace: world.ues.mobility.kind must be replay")
+        raise BadInput(
+            "this scenario does not replay a trace: world.ues.mobility.kind must be replay"
+        )
     return mobility
 
 
@@ -284,50 +328,64 @@ def trace_lines(study: Study) -> list[str]:
     left_out = ", ".join(f"{k} {v:,}" for k, v in counts.items() if v)
     lines = [
         f"{used:,} of {read:,} rows used" + (f" (left out: {left_out})" if left_out else ""),
-        f"{counted(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day {trace.local.first_day} "
-        f"({trace.local.name})",
+        f"{counted(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day "
+        f"{trace.local.first_day} ({trace.local.name})",
     ]
     measured = trace.rsrp_dbm is not None
     stated = study.world.base_stations != ()
     if measured and stated:
         lines.append(
-            "signals: the map learns the RSRP of the trace's rows; the base stations do not change it, and serve "
-            "only a modelled uplink"
+            "signals: the map learns the RSRP of the trace's rows; the base stations do not "
+            "change it, and serve only a modelled uplink"
         )
     if not (measured or stated):
         area = study.world.city.area(trace.area)
         layout = default_layout(area, trace.notices)
         lines.append(
-            f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
-            f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
+            "base stations: the trace has no RSRP; "
+            f"{counted(len(layout.stations(area, None)), 'site')} placed on a hexagonal layout, "
+            f"inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
     shadowing = study.world.radio.shadowing
     if not measured and isinstance(shadowing, Correlated):
-        lines.append(f"shadowing of the simulated signals: decorrelation distance {shadowing.decorrelation_m:g} m")
+        lines.append(
+            f"shadowing of the simulated signals: decorrelation distance "
+            f"{shadowing.decorrelation_m:g} m"
+        )
     learner = study.learned.learner
     if isinstance(learner, RsrpNet) and learner.labels == "standardised":
         of = "of the trace's rows" if measured else "laid over the area by the radio's laws"
         lines.append(
-            f"public signal level, which scales labels: mean {learner.public_rsrp_mean_dbm:g} dBm, standard deviation "
-            f"{learner.public_rsrp_std_db:g} dB, {of}"
+            f"public signal level, which scales labels: mean {learner.public_rsrp_mean_dbm:g} "
+            f"dBm, standard deviation {learner.public_rsrp_std_db:g} dB, {of}"
         )
     targets = study.learned.threat.n_targets
     if targets is not None and targets < users:
         lines.append(
-            f"attacks: {counted(targets, 'target')} of {users:,}, evenly taken, are attacked and their leakage "
-            f"measured; all of them train (--set {_TARGETS}=null attacks all)"
+            f"attacks: {counted(targets, 'target')} of {users:,}, evenly taken, are attacked and "
+            f"their leakage measured; all of them train (--set {_TARGETS}=null attacks all)"
         )
     span_s = float(np.ptp(trace.time_s))
     if 2 * study.round_s <= span_s < 2 * DAY_S:
-        lines.append(f"rounds of {study.round_s:,g} s: the trace lasts {span_s:,.0f} s (--round LENGTH sets another)")
-    return [*lines, *(notice.text for notice in by_severity([*trace.notices, *of_trace(study, trace)]))]
+        lines.append(
+            f"rounds of {study.round_s:,g} s: the trace lasts {span_s:,.0f} s (--round "
+            f"LENGTH sets another)"
+        )
+    return [
+        *lines,
+        *(notice.text for notice in by_severity([*trace.notices, *of_trace(study, trace)])),
+    ]
 
 
 def folder_of(args: argparse.Namespace) -> Path:
     """The folder of a replay; one whose trace lies elsewhere has a digest of its path."""
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
-    own = stem if path.parent == Path.cwd() else part_of_name(f"{stem} {path}", 20 + min(len(stem), 20))
+    own = (
+        stem
+        if path.parent == Path.cwd()
+        else part_of_name(f"{stem} {path}", 20 + min(len(stem), 20))
+    )
     words = [own, args.cell, args.round]
     words += [word for word in ("published", "defend") if getattr(args, word)]
     options = {name: value for name in _NAMED if (value := getattr(args, name))}

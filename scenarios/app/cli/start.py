@@ -1,4 +1,6 @@
-"""Where the program `netsim` begins: an interrupt ends it in the same way while commands are still being imported."""
+"""Where the program `netsim` begins: an interrupt ends it in the same way while commands are still
+being imported.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import os
 import signal
 import sys
 
-_IMPORTED = 300_000  # objects more than before: what is imported stays, and need not be looked at again and again
+# objects more than before: what is imported stays, and need not be looked at again and again
+_IMPORTED = 300_000
 
 
 def main() -> int:
@@ -16,9 +19,15 @@ def main() -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed: what is said goes nowhere
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy starts threads as it is imported, and none is used
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them takes longer than validating
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what batch systems send; else it ends without a word
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # NumPy starts threads as it is imported, and none is used
+    os.environ.setdefault(
+        "PYDANTIC_DISABLE_PLUGINS", "__all__"
+    )  # looking for them takes longer than validating
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # what batch systems send; else it ends without a word
     try:
         from scenarios.app.cli.commands import main as command
         from scenarios.app.run import events

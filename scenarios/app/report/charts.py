@@ -1,6 +1,8 @@
-"""What pages draw over time: each quantity once, with a curve per attack of a run or per label of a comparison.
+"""What pages draw over time: each quantity once, with a curve per attack of a run or per label of a
+comparison.
 
-Shapes: n_time rounds that have a row; n_track columns, each a (UE, model) pair or, in a comparison, a run.
+Shapes: n_time rounds that have a row; n_track columns, each a (UE, model) pair or, in a comparison,
+a run.
 """
 
 from __future__ import annotations
@@ -15,7 +17,18 @@ import numpy as np
 from netsim.columns import row_id
 from netsim.errors import counted
 from netsim.units import BoolArray, FloatArray, IntArray
-from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, Places, looks, mosaic, spread
+from scenarios.app.report.plot import (
+    DARK,
+    GREY,
+    Axes,
+    CurveStyle,
+    Figure,
+    Panel,
+    Places,
+    looks,
+    mosaic,
+    spread,
+)
 from scenarios.app.results.read import Run, Table, where
 from scenarios.app.results.statistics import carried, quantile, quartiles
 from scenarios.app.results.summary import with_home
@@ -24,10 +37,16 @@ from scenarios.app.results.summary_keys import NAME
 Series = tuple[FloatArray, FloatArray]
 """Times or numbers of rounds (n_time,), and values (n_time,) or (n_time, n_track)."""
 Law = Callable[[Run, str], Series]
-"""Rounds (n_time,) and values (n_time, n_track) of a run, for an attack or what else a curve is of."""
+"""Rounds (n_time,) and values (n_time, n_track) of a run, for an attack or what else a curve is
+of."""
 Draws = Callable[[Law, CurveStyle | None], tuple[Places, FloatArray]]
-"""Places on the axis of time (n,) and values (n, n_track) of a law: for one look, or for all of them together."""
-DATES: Figure = {"type": "date", "title": "simulated local time", "hoverformat": "%a %Y-%m-%d %H:%M"}
+"""Places on the axis of time (n,) and values (n, n_track) of a law: for one look, or for all of
+them together."""
+DATES: Figure = {
+    "type": "date",
+    "title": "simulated local time",
+    "hoverformat": "%a %Y-%m-%d %H:%M",
+}
 MOST_POINTS = 400  # of a curve; of more rounds several make one
 MOST_SPANS = 60  # of rounds without updates that are marked
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
@@ -35,10 +54,11 @@ SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no
 
 @dataclass(frozen=True, eq=False)
 class TimeGrid:
-    """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no row.
+    """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no
+    row.
 
-    A track is a UE, or a (UE, model) pair where the table has models; without UEs there is one. at : time and track of
-    each row.
+    A track is a UE, or a (UE, model) pair where the table has models; without UEs there is one. at
+    : time and track of each row.
     """
 
     rows: Table
@@ -71,16 +91,22 @@ def time_grid(run: Run, table: str, column: str, value: str) -> TimeGrid:
     return TimeGrid.of(run.rows(table, column, value))
 
 
-def median_line(look: CurveStyle, x: Places, grid: FloatArray, unit: str = "m", **more: object) -> list[Figure]:
+def median_line(
+    look: CurveStyle, x: Places, grid: FloatArray, unit: str = "m", **more: object
+) -> list[Figure]:
     """Median and quartiles over tracks, or nothing where no median is known."""
     values = quartiles(grid)
-    return spread(look, x, values, (~np.isnan(grid)).sum(axis=1), unit, **more) if np.isfinite(values[1]).any() else []
+    return (
+        spread(look, x, values, (~np.isnan(grid)).sum(axis=1), unit, **more)
+        if np.isfinite(values[1]).any()
+        else []
+    )
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A baseline of a quantity; each: whether each attack has its own, in its colour; else a percentage that differs
-    between tracks has a line at either end.
+    """A baseline of a quantity; each: whether each attack has its own, in its colour; else a
+    percentage that differs between tracks has a line at either end.
     """
 
     name: str
@@ -102,7 +128,9 @@ class Quantity:
 
     def axes(self, own: Sequence[CurveStyle], draws: Draws) -> Iterator[Axes]:
         """The axes with a curve per look and the baselines; nothing where nothing is known."""
-        curves = [trace for look in own for trace in median_line(look, *draws(self.law, look), self.unit)]
+        curves = [
+            trace for look in own for trace in median_line(look, *draws(self.law, look), self.unit)
+        ]
         if not curves:
             return
         for beside in self.beside:
@@ -113,7 +141,11 @@ class Quantity:
                 x, grid = draws(beside.of, look)
                 parts = [grid]
                 if look is None and self.unit == "%":
-                    parts = [*np.unique([np.fmin.reduce(grid, 1), np.fmax.reduce(grid, 1)], axis=0)[..., None]]
+                    parts = [
+                        *np.unique([np.fmin.reduce(grid, 1), np.fmax.reduce(grid, 1)], axis=0)[
+                            ..., None
+                        ]
+                    ]
                 for one in parts:
                     curves += median_line(style, x, one, self.unit, mode="lines")[-1:]
         yield Axes(self.unit, curves, self.title, log=self.log, percent=self.unit == "%")
@@ -123,8 +155,8 @@ class Quantity:
 class Chart:
     """A figure over time: pairs of axes side by side, a curve for each of `by`.
 
-    caption : {near} stands for leakage.hit_radius_m. missing : why there is no figure, where none of the quantities is
-    known; empty: nothing is written.
+    caption : {near} stands for leakage.hit_radius_m. missing : why there is no figure, where none
+    of the quantities is known; empty: nothing is written.
     """
 
     key: str
@@ -145,7 +177,11 @@ class Chart:
             together = _together(len(number))
             return run.dates(run.moment_s(number[::together])), grouped(values, together)
 
-        note = " Lines are medians over UEs, bands their quartiles." if len(run.tables["ues"]["ue"]) > 1 else ""
+        note = (
+            " Lines are medians over UEs, bands their quartiles."
+            if len(run.tables["ues"]["ue"]) > 1
+            else ""
+        )
         note += f" A point stands for {counted(_together(n), 'round')}." if n > MOST_POINTS else ""
         return self.drawn(own, draws, DATES, run.hit_radius_m, note, silent(run))
 
@@ -162,13 +198,19 @@ class Chart:
         cells = [axes for quantity in self.quantities for axes in quantity.axes(own, draws)]
         if cells:
             caption = self.caption.replace("{near}", f"{hit_radius_m:g}") + note
-            return [Panel(self.key, self.title, caption, mosaic(cells, x_axis, self.height, spans=spans))]
+            return [
+                Panel(
+                    self.key, self.title, caption, mosaic(cells, x_axis, self.height, spans=spans)
+                )
+            ]
         return [Panel(self.key, self.title, self.missing)] if self.missing else []
 
 
 @lru_cache(maxsize=1)
 def silent(run: Run) -> list[Figure]:
-    """First and last moment of rounds in sequence of which no update was decoded; none of more than MOST_SPANS."""
+    """First and last moment of rounds in sequence of which no update was decoded; none of more than
+    MOST_SPANS.
+    """
     rows = run.rows("rounds")
     without = np.flatnonzero(rows["decoded"] == 0)
     spans = np.split(without, np.flatnonzero(np.diff(without) > 1) + 1) if len(without) else []
@@ -182,7 +224,9 @@ def _together(n: int) -> int:
 
 
 def grouped(grid: FloatArray, together: int) -> FloatArray:
-    """Rounds (n_time, n_track), several made one row with all their values: (ceil(n_time / together), ...)."""
+    """Rounds (n_time, n_track), several made one row with all their values: (ceil(n_time /
+    together), ...).
+    """
     padded = np.pad(grid, ((0, -len(grid) % together), (0, 0)), constant_values=nan)
     return padded.reshape(len(padded) // together, together * grid.shape[1])
 
@@ -190,8 +234,12 @@ def grouped(grid: FloatArray, together: int) -> FloatArray:
 # -- laws
 
 
-def column(table: str, name: str, by: str = "", value: str = "", factor: float = 1.0, lasts: bool = False) -> Law:
-    """Of a record table. by : the column that holds the name of the curve, or `value`; lasts : until the next."""
+def column(
+    table: str, name: str, by: str = "", value: str = "", factor: float = 1.0, lasts: bool = False
+) -> Law:
+    """Of a record table. by : the column that holds the name of the curve, or `value`; lasts :
+    until the next.
+    """
 
     def law(run: Run, of: str) -> Series:
         grid = time_grid(run, table, by, (value or of) if by else "")
@@ -207,7 +255,9 @@ def attacked(name: str) -> Law:
 
 def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
     """One column (n, 1) of quotients; NaN where the whole (n,) is none."""
-    return np.asarray(np.divide(part, whole, out=np.full(len(whole), nan), where=whole > 0)[:, None])
+    return np.asarray(
+        np.divide(part, whole, out=np.full(len(whole), nan), where=whole > 0)[:, None]
+    )
 
 
 def mean(of: Law) -> Law:
@@ -215,13 +265,17 @@ def mean(of: Law) -> Law:
 
     def law(run: Run, name: str) -> Series:
         number, grid = of(run, name)
-        return number, ratio(np.where(np.isfinite(grid), grid, 0.0).sum(axis=1), np.isfinite(grid).sum(axis=1))
+        return number, ratio(
+            np.where(np.isfinite(grid), grid, 0.0).sum(axis=1), np.isfinite(grid).sum(axis=1)
+        )
 
     return law
 
 
 def positive(of: Law) -> Law:
-    """Values that are drawn where some are above zero: an ideal uplink takes no time and no energy."""
+    """Values that are drawn where some are above zero: an ideal uplink takes no time and no
+    energy.
+    """
 
     def law(run: Run, name: str) -> Series:
         number, values = of(run, name)
@@ -243,7 +297,9 @@ def _level(run: Run, value: float | None) -> Series:
 
 
 def _nearer(run: Run, attack: str) -> Series:
-    """Distance from the homes of UEs that have one to the nearer named place, infinite without any."""
+    """Distance from the homes of UEs that have one to the nearer named place, infinite without
+    any.
+    """
     rows = run.rows("leakage", "attack", attack)
     grid = TimeGrid.of(where(rows, np.isin(rows["ue"], with_home(run.tables["ues"]))))
     away_m = grid.so_far("home_named_m")
@@ -273,7 +329,9 @@ def _named(place: str) -> Law:
     def law(run: Run, attack: str) -> Series:
         rows = run.rows("leakage", "attack", attack)
         ues = run.tables["ues"]
-        have = np.all([np.isfinite(ues[f"{one}_{axis}_m"]) for one in wanted for axis in "xy"], axis=0)
+        have = np.all(
+            [np.isfinite(ues[f"{one}_{axis}_m"]) for one in wanted for axis in "xy"], axis=0
+        )
         del rows["model"]  # places are named once for all models of a UE
         grid = TimeGrid.of(where(rows, np.isin(rows["ue"], ues["ue"][have])))
         away_m = [grid.lay(np.nan_to_num(grid.rows[f"{one}_named_m"], nan=inf)) for one in wanted]
@@ -289,7 +347,9 @@ def _model_error(name: str) -> Law:
     def law(run: Run, _: str) -> Series:
         rows = run.rows("rounds")
         final = run.summary.get(f"utility.{name}")
-        lost = np.isnan(rows[name]) & np.isfinite(rows["constant_rmse_db"])  # the model has diverged
+        lost = np.isnan(rows[name]) & np.isfinite(
+            rows["constant_rmse_db"]
+        )  # the model has diverged
         values = np.where(lost, np.inf, rows[name])
         if final is not None and len(values) and np.isfinite(values[-1]):
             values[-1] = final
@@ -320,52 +380,105 @@ def largest(of: Law) -> Law:
 
 HOME, WORK, BOTH = (
     Quantity(
-        title, "%", mean(_named(key)),
-        (Beside("chance: two random places", lasting(f"baseline.uniform.{key}_located.percent")),
-         Beside("chance: others' density", lasting(f"baseline.others.{key}_located.percent"), "dash", DARK),
-         Beside("with another UE's places", lasting(f"attack.NAME.{key}_located.shuffled.percent"), "dashdot",
-                each=True)),
+        title,
+        "%",
+        mean(_named(key)),
+        (
+            Beside("chance: two random places", lasting(f"baseline.uniform.{key}_located.percent")),
+            Beside(
+                "chance: others' density",
+                lasting(f"baseline.others.{key}_located.percent"),
+                "dash",
+                DARK,
+            ),
+            Beside(
+                "with another UE's places",
+                lasting(f"attack.NAME.{key}_located.shuffled.percent"),
+                "dashdot",
+                each=True,
+            ),
+        ),
     )
-    for key, title in (("home", "Homes"), ("work", "Workplaces"), ("both", "Both home and workplace"))
-)  # fmt: skip
+    for key, title in (
+        ("home", "Homes"),
+        ("work", "Workplaces"),
+        ("both", "Both home and workplace"),
+    )
+)
 ERROR = Quantity(
-    "Centroid error of the round", "m", _error,
-    (Beside("always guess the map centre", lasting("baseline.area_centre.error_m.median"), "dash", DARK),), log=True,
-)  # fmt: skip
+    "Centroid error of the round",
+    "m",
+    _error,
+    (
+        Beside(
+            "always guess the map centre",
+            lasting("baseline.area_centre.error_m.median"),
+            "dash",
+            DARK,
+        ),
+    ),
+    log=True,
+)
 DIVERGED = Quantity("Estimates that diverged", "%", positive(mean(_diverged)))
 SW1 = Quantity(
-    "SW1 of all estimates so far", "m", attacked("sw1_m"),
-    (Beside("random guesses", attacked("guess_sw1_m")),
-     Beside("random guesses, 5 % quantile", attacked("guess_sw1_m_q05"), "longdash"),
-     Beside("the true centroids as estimates", attacked("true_centroids_sw1_m"), "dash", DARK)),
-)  # fmt: skip
+    "SW1 of all estimates so far",
+    "m",
+    attacked("sw1_m"),
+    (
+        Beside("random guesses", attacked("guess_sw1_m")),
+        Beside("random guesses, 5 % quantile", attacked("guess_sw1_m_q05"), "longdash"),
+        Beside("the true centroids as estimates", attacked("true_centroids_sw1_m"), "dash", DARK),
+    ),
+)
 NEARER = Quantity(
-    "Home to the nearer named place", "m", _nearer,
+    "Home to the nearer named place",
+    "m",
+    _nearer,
     (Beside("distance of a hit", lambda run, _: _level(run, run.hit_radius_m), color=DARK),),
-)  # fmt: skip
+)
 RMSE = Quantity(
-    "RMSE of the map", "dB", _model_error("rmse_db"),
-    (Beside("a constant map", _model_error("constant_rmse_db")),
-     Beside("trained centrally", lasting("utility.central_rmse_db"), "longdash"),
-     Beside("raw upload (nearest neighbour)", _model_error("raw_upload_rmse_db"), "dash")),
+    "RMSE of the map",
+    "dB",
+    _model_error("rmse_db"),
+    (
+        Beside("a constant map", _model_error("constant_rmse_db")),
+        Beside("trained centrally", lasting("utility.central_rmse_db"), "longdash"),
+        Beside("raw upload (nearest neighbour)", _model_error("raw_upload_rmse_db"), "dash"),
+    ),
     log=True,
-)  # fmt: skip
+)
 ACCURACY = Quantity(
-    "Accuracy on held-out images", "%", column("metrics", "value", "name", "accuracy_percent"),
+    "Accuracy on held-out images",
+    "%",
+    column("metrics", "value", "name", "accuracy_percent"),
     (Beside("the most frequent class", lasting("utility.constant_accuracy_percent")),),
-)  # fmt: skip
+)
 RANK = Quantity(
-    "Rank correlation with the exact kernel density", "", column("metrics", "value", "name", "rank_correlation"),
-    (Beside("with the true distribution of UEs",
-            column("metrics", "value", "name", "truth_rank_correlation"), "dash"),),
-)  # fmt: skip
-EPSILON = Quantity("Largest epsilon of any UE so far", "", column("rounds", "epsilon_max"), log=True)
+    "Rank correlation with the exact kernel density",
+    "",
+    column("metrics", "value", "name", "rank_correlation"),
+    (
+        Beside(
+            "with the true distribution of UEs",
+            column("metrics", "value", "name", "truth_rank_correlation"),
+            "dash",
+        ),
+    ),
+)
+EPSILON = Quantity(
+    "Largest epsilon of any UE so far", "", column("rounds", "epsilon_max"), log=True
+)
 DECODED = Quantity("Updates decoded in time", "%", mean(column("links", "decoded", factor=100.0)))
 SINR = Quantity("Uplink SINR", "dB", column("links", "sinr_db"))
-LATENCY = Quantity("Latency from request to last bit", "s", positive(column("links", "latency_s")), log=True)
+LATENCY = Quantity(
+    "Latency from request to last bit", "s", positive(column("links", "latency_s")), log=True
+)
 ENERGY = Quantity(
-    "Energy of the round", "J", positive(column("rounds", "energy_j")),
-    (Beside("spent on updates that were not decoded", positive(_wasted), "dash", each=True),), log=True,
-)  # fmt: skip
+    "Energy of the round",
+    "J",
+    positive(column("rounds", "energy_j")),
+    (Beside("spent on updates that were not decoded", positive(_wasted), "dash", each=True),),
+    log=True,
+)
 UPLINK = (DECODED, SINR, LATENCY, ENERGY)
 MODEL = (RMSE, ACCURACY, RANK)

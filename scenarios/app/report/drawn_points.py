@@ -1,4 +1,6 @@
-"""Points of a sweep that were drawn or suggested: their figures against each key, and what a search found."""
+"""Points of a sweep that were drawn or suggested: their figures against each key, and what a search
+found.
+"""
 
 from pathlib import Path
 
@@ -27,7 +29,9 @@ Rows = list[dict[str, str]]
 
 
 def draws_panels(folder: Path) -> list[Panel]:
-    """Figures of runs against each key that was drawn: those of models, or the objectives of a search."""
+    """Figures of runs against each key that was drawn: those of models, or the objectives of a
+    search.
+    """
     names = of_sweep_file(folder, "drawn")
     if not names:
         return []
@@ -35,13 +39,23 @@ def draws_panels(folder: Path) -> list[Panel]:
     tuned = read_tuned(folder)
     looks = [(CurveStyle("runs", PALETTE[0]), rows)]
     if tuned is not None:
-        looks.append((CurveStyle("best", PALETTE[1], "diamond"), [row for row in rows if row["label"] in tuned.best]))
+        looks.append(
+            (
+                CurveStyle("best", PALETTE[1], "diamond"),
+                [row for row in rows if row["label"] in tuned.best],
+            )
+        )
     panels = []
     for key in _MODEL if tuned is None else tuned.objectives:
         others = [] if tuned is None else [other for other in tuned.objectives if other != key]
         if any(row.get(key) for row in rows):
             axes = [
-                Axes(key, [_marks(look, some, name, key) for look, some in looks], unmarked(name), near=True)
+                Axes(
+                    key,
+                    [_marks(look, some, name, key) for look, some in looks],
+                    unmarked(name),
+                    near=True,
+                )
                 for name in (*names, *others)
             ]
             figure = mosaic(axes, {"title": "value"}, closest=True)
@@ -53,8 +67,13 @@ def _marks(look: CurveStyle, rows: Rows, name: str, key: str) -> Figure:
     """A mark per run: the value of a key `name`, and the figure `key`."""
     known = [row for row in rows if row.get(key)]
     values = [plain(row[name]) for row in known]
-    x = [value if isinstance(value, int | float) and not isinstance(value, bool) else unmarked(value)
-         for value in values]  # fmt: skip
+    x = [
+        value if isinstance(value, int | float) and not isinstance(value, bool) else unmarked(value)
+        for value in values
+    ]
     y = np.array([float(row[key]) for row in known])
-    texts = [f"{unmarked(of['label'])}<br>{at}<br>{figure_text(v)}" for of, at, v in zip(known, x, y, strict=True)]
+    texts = [
+        f"{unmarked(of['label'])}<br>{at}<br>{figure_text(v)}"
+        for of, at, v in zip(known, x, y, strict=True)
+    ]
     return marks(look, x, y, texts)

@@ -34,7 +34,8 @@ GENERATOR = '<meta name="generator" content="netsim">'
 class Chapter:
     """A heading that the contents of the page list, and what stands under it: blocks and figures.
 
-    data : id -> text of `packed`, for scripts of the page. Without anything under it a chapter is left out.
+    data : id -> text of `packed`, for scripts of the page. Without anything under it a chapter is
+    left out.
     """
 
     key: str
@@ -48,30 +49,50 @@ class Chapter:
         return [p for p in self.parts if isinstance(p, Panel) and p.figure is not None]
 
 
-def table(title: str, head: Sequence[str] | Sequence[Mark], rows: Iterable[Sequence[Cell]], key: str = "") -> Markup:
-    """A table that sorts by a click on its heads, empty without rows; with a key it also has a filter.
+def table(
+    title: str, head: Sequence[str] | Sequence[Mark], rows: Iterable[Sequence[Cell]], key: str = ""
+) -> Markup:
+    """A table that sorts by a click on its heads, empty without rows; with a key it also has a
+    filter.
 
     Columns without a number are words.
     """
     marks = [[mark_of(cell) for cell in row] for row in rows]
-    words = [k for k, column in enumerate(zip(*marks, strict=True)) if all(mark.sorts is None for mark in column)]
+    words = [
+        k
+        for k, column in enumerate(zip(*marks, strict=True))
+        if all(mark.sorts is None for mark in column)
+    ]
     return block("table", title, head, marks, key, words) if marks else Markup()
 
 
 def table_block(of: TableOf) -> Markup:
-    """A table of an outcome without its empty columns, and its notes; the foot in sentences, as a table is sorted."""
-    kept = [k for k in range(len(of.heads)) if any(mark_of(row[k]).text or mark_of(row[k]).links for row in of.rows)]
+    """A table of an outcome without its empty columns, and its notes; the foot in sentences, as a
+    table is sorted.
+    """
+    kept = [
+        k
+        for k in range(len(of.heads))
+        if any(mark_of(row[k]).text or mark_of(row[k]).links for row in of.rows)
+    ]
     heads = [Mark(of.heads[k] or "measure", kind="word") for k in kept]
     feet = [
         f"Baselines, {of.heads[k + 1]}: {', '.join(map(' '.join, pairs.items()))}."
-        for k, pairs in enumerate(of.foot) if pairs
-    ]  # fmt: skip
+        for k, pairs in enumerate(of.foot)
+        if pairs
+    ]
     rows = [[row[k] for k in kept] for row in of.rows]
-    return table(of.title, heads, rows, of.key) + block("paragraphs", [*feet, *of.notes] if of.rows else [], "says")
+    return table(of.title, heads, rows, of.key) + block(
+        "paragraphs", [*feet, *of.notes] if of.rows else [], "says"
+    )
 
 
-def outcome_page(of: Outcome, chapters: Iterable[Chapter], below: Iterable[str] = (), **top: object) -> str:
-    """A page whose first section says an outcome; below: small print, besides what the outcome stands on."""
+def outcome_page(
+    of: Outcome, chapters: Iterable[Chapter], below: Iterable[str] = (), **top: object
+) -> str:
+    """A page whose first section says an outcome; below: small print, besides what the outcome
+    stands on.
+    """
     said = {"answers": of.answers, "notices": of.notices, "facts": of.facts, "words": True}
     results = Markup().join(map(table_block, of.tables))
     small = "; ".join(filter(None, [*below, of.scope]))
@@ -81,8 +102,8 @@ def outcome_page(of: Outcome, chapters: Iterable[Chapter], below: Iterable[str] 
 def page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
     """The whole file; the same input gives the same bytes.
 
-    top : what the first section has: below (small print), answers, warns, results, says, facts; words : whether
-    words of TERMS are explained.
+    top : what the first section has: below (small print), answers, warns, results, says, facts;
+    words : whether words of TERMS are explained.
     """
     every = list(chapters)
     panels = [p for c in every for p in c.parts if isinstance(p, Panel)]
@@ -92,10 +113,21 @@ def page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
         data["plotly"] = base64.b64encode((ASSETS / PLOTLY).read_bytes()).decode("ascii")
     shown = [c for c in every if c.panels or any(isinstance(p, str) and p for p in c.parts)]
     undrawn = [f"{p.title}: {p.caption}" for p in panels if p.figure is None]
-    of = {"title": title, "chapters": shown, "undrawn": undrawn, "figures": drawn, "data": data, "top": top}
+    of = {
+        "title": title,
+        "chapters": shown,
+        "undrawn": undrawn,
+        "figures": drawn,
+        "data": data,
+        "top": top,
+    }
     text = TEMPLATES.get_template("page.html").render(of, generator=GENERATOR)
     led_to = set(re.findall(r'href="#(term-\d+)"', text))
-    return re.sub(r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>', lambda m: m[0] * (m[1] in led_to), text)
+    return re.sub(
+        r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>',
+        lambda m: m[0] * (m[1] in led_to),
+        text,
+    )
 
 
 def block(name: str, *of: object) -> Markup:
@@ -121,11 +153,14 @@ def _asset(name: str) -> Markup:
 
 def _ranged(cell: str) -> Markup:
     """Figures; their quartiles, where there are any, may stand below them but are not broken."""
-    return Markup(re.sub(r" \[([^\[\]]*)\]", r' <span class="range">[\1]</span>', str(escape(cell))))  # noqa: S704, escaped
+    escaped = str(escape(cell))
+    return Markup(re.sub(r" \[([^\[\]]*)\]", r' <span class="range">[\1]</span>', escaped))  # noqa: S704
 
 
 def _sentences(text: str) -> tuple[str, str]:
-    """The first sentence, and the rest; a full stop ends a sentence where a capital or nothing follows."""
+    """The first sentence, and the rest; a full stop ends a sentence where a capital or nothing
+    follows.
+    """
     found = re.match(r"(.+?[.])\s+(?=[A-Z])(.+)", text.strip(), flags=re.DOTALL)
     return (found[1], found[2]) if found else (text.strip(), "")
 
@@ -146,14 +181,20 @@ def _explained(text: str) -> Markup:
 
 
 TEMPLATES = Environment(loader=PackageLoader("scenarios.app.report", "assets"), autoescape=True)
-TEMPLATES.filters |= {"asset": _asset, "ranged": _ranged, "sentences": _sentences, "explained": _explained}
+TEMPLATES.filters |= {
+    "asset": _asset,
+    "ranged": _ranged,
+    "sentences": _sentences,
+    "explained": _explained,
+}
 TEMPLATES.globals["terms"] = TERMS
 TEMPLATES.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
 ALIGNED = 8  # bytes, as the browser's typed arrays want it
 
 
 def packed(meta: Record, arrays: Mapping[str, np.ndarray]) -> str:
-    """A header of JSON, then the arrays, flat and little-endian: `netsim.unpacked(id)` in the page gives both back.
+    """A header of JSON, then the arrays, flat and little-endian: `netsim.unpacked(id)` in the page
+    gives both back.
 
     Raises ValueError for NaN in `meta`.
     """
@@ -197,7 +238,9 @@ class CurveStyle:
 
 
 def looks(names: Iterable[str]) -> list[CurveStyle]:
-    """A look for each name; from the seventh name on colours repeat with other dashes and symbols."""
+    """A look for each name; from the seventh name on colours repeat with other dashes and
+    symbols.
+    """
     n = len(PALETTE)
     return [
         CurveStyle(name, PALETTE[i % n], SYMBOLS[(i + i // n) % n], DASHES[i // n % len(DASHES)])
@@ -217,7 +260,8 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axes:
-    """One pair of axes; log: where values are wide; percent: from 0 to 100; near: the axis need not show 0.
+    """One pair of axes; log: where values are wide; percent: from 0 to 100; near: the axis need not
+    show 0.
 
     x_title : where the axes of a figure differ in it.
     """
@@ -232,8 +276,8 @@ class Axes:
 
 
 def plain(text: object) -> str:
-    """Text for plotly, which takes `<b>` and the like in names and hover for mark-up, and names as keys of objects:
-    `__proto__` is none, so its first character is written as an entity.
+    """Text for plotly, which takes `<b>` and the like in names and hover for mark-up, and names as
+    keys of objects: `__proto__` is none, so its first character is written as an entity.
     """
     escaped = html.escape(str(text), quote=False)
     return "&#95;_proto__" if escaped == "__proto__" else escaped
@@ -247,12 +291,17 @@ def numbers(values: ArrayLike) -> list[float | None]:
 def line(look: CurveStyle, x: Places, y: FloatArray, **more: object) -> Figure:
     """A curve; NaN interrupts it."""
     return {
-        "type": "scatter", "x": list(x), "y": numbers(y), "name": plain(look.name), "legendgroup": plain(look.name),
+        "type": "scatter",
+        "x": list(x),
+        "y": numbers(y),
+        "name": plain(look.name),
+        "legendgroup": plain(look.name),
         "mode": "lines+markers" if len(x) <= FEW else "lines",
         "line": {"color": look.color, "width": 2, "dash": look.dash},
         "marker": {"symbol": look.symbol, "size": 7},
-        "hovertemplate": "%{y:,.3~r}", **more,
-    }  # fmt: skip
+        "hovertemplate": "%{y:,.3~r}",
+        **more,
+    }
 
 
 def band(look: CurveStyle, x: Places, low: FloatArray, high: FloatArray) -> Figure:
@@ -264,13 +313,22 @@ def band(look: CurveStyle, x: Places, low: FloatArray, high: FloatArray) -> Figu
         xs += [x[i] for i in (*there, *there[::-1])] + [None]
         ys += [*numbers(low[there]), *numbers(high[there[::-1]]), None]
     return {
-        **line(look, xs, np.zeros(0)), "y": ys, "fill": "toself", "mode": "lines", "line": {"width": 0},
-        "fillcolor": f"{look.color}29", "hoverinfo": "skip", "showlegend": False,
-    }  # fmt: skip
+        **line(look, xs, np.zeros(0)),
+        "y": ys,
+        "fill": "toself",
+        "mode": "lines",
+        "line": {"width": 0},
+        "fillcolor": f"{look.color}29",
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
 
 
-def spread(look: CurveStyle, x: Places, values: Interval, n: IntArray, unit: str, **more: object) -> list[Figure]:
-    """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind it.
+def spread(
+    look: CurveStyle, x: Places, values: Interval, n: IntArray, unit: str, **more: object
+) -> list[Figure]:
+    """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind
+    it.
 
     A band up to infinity is cut off at the largest finite value.
     """
@@ -286,30 +344,47 @@ def spread(look: CurveStyle, x: Places, values: Interval, n: IntArray, unit: str
     return traces
 
 
-def marks(look: CurveStyle, x: Places, y: ArrayLike, texts: Sequence[str], **more: object) -> Figure:
+def marks(
+    look: CurveStyle, x: Places, y: ArrayLike, texts: Sequence[str], **more: object
+) -> Figure:
     """A mark for each point, named in the hover text."""
     return {
-        **line(look, x, np.asarray(y)), "mode": "markers", "text": texts, "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": look.symbol, "size": 9, "color": look.color}, **more,
-    }  # fmt: skip
+        **line(look, x, np.asarray(y)),
+        "mode": "markers",
+        "text": texts,
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"symbol": look.symbol, "size": 9, "color": look.color},
+        **more,
+    }
 
 
 def mosaic(
-    cells: Sequence[Axes], x_axis: Figure, height: int = 330, closest: bool = False, spans: Sequence[Figure] = ()
+    cells: Sequence[Axes],
+    x_axis: Figure,
+    height: int = 330,
+    closest: bool = False,
+    spans: Sequence[Figure] = (),
 ) -> Figure:
     """Cells side by side, two a row or three in one, under one legend.
 
-    height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not of all curves.
-    spans : ends x0 and x1 of what is marked along every horizontal axis.
+    height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not
+    of all curves. spans : ends x0 and x1 of what is marked along every horizontal axis.
     """
     columns = 3 if len(cells) == 3 else min(2, len(cells))
     rows = -(-len(cells) // columns)
     data = []
     listed = set[str]()
-    layout = {**STYLE["layout"], "annotations": [], "shapes": [], "hovermode": "closest" if closest else "x unified"}
+    layout = {
+        **STYLE["layout"],
+        "annotations": [],
+        "shapes": [],
+        "hovermode": "closest" if closest else "x unified",
+    }
     for k, cell in enumerate(cells):
         tail = str(k + 1) if k else ""
-        layout[f"xaxis{tail}"] = STYLE["axis"] | x_axis | {"title": {"text": cell.x_title or x_axis.get("title", "")}}
+        layout[f"xaxis{tail}"] = (
+            STYLE["axis"] | x_axis | {"title": {"text": cell.x_title or x_axis.get("title", "")}}
+        )
         layout[f"yaxis{tail}"] = STYLE["axis"] | {"title": {"text": cell.y_title}} | _scale(cell)
         for trace in cell.traces:  # the legend has each name once
             shown = trace.get("showlegend", True) and trace["name"] not in listed
@@ -318,7 +393,9 @@ def mosaic(
             data.append({**trace, "xaxis": f"x{tail}", "yaxis": f"y{tail}", "showlegend": shown})
         inside = {"xref": f"x{tail} domain", "yref": f"y{tail} domain"}
         if cell.title:
-            layout["annotations"].append({"text": f"<b>{plain(cell.title)}</b>", **inside, **STYLE["heading"]})
+            layout["annotations"].append(
+                {"text": f"<b>{plain(cell.title)}</b>", **inside, **STYLE["heading"]}
+            )
         layout["shapes"] += [inside | {"xref": f"x{tail}"} | STYLE["span"] | span for span in spans]
     for span in layout["shapes"][:1]:
         span["showlegend"] = True
@@ -335,12 +412,18 @@ def mosaic(
 
 
 def _scale(cell: Axes) -> Figure:
-    """How a vertical axis counts, and whether it shows 0; of few decades also 2 and 5 have ticks."""
+    """How a vertical axis counts, and whether it shows 0; of few decades also 2 and 5 have
+    ticks.
+    """
     values = [y for trace in cell.traces for y in trace["y"] if y is not None and y > 0]
     if cell.log and wide(values):
         first = np.floor(np.log10(min(values)))
         last = np.ceil(np.log10(max(values)))
-        return {"type": "log", "dtick": "D2" if last - first <= 3 else 1, "range": [first - 0.03, last + 0.03]}
+        return {
+            "type": "log",
+            "dtick": "D2" if last - first <= 3 else 1,
+            "range": [first - 0.03, last + 0.03],
+        }
     if cell.percent:
         return {"range": [0, 103]}
     return {} if cell.near else {"rangemode": "tozero"}

@@ -1,6 +1,7 @@
 """The replay of a run: record tables as packed columns, which `assets/replay*.js` draws on a map.
 
-Tracks have fewer rows: straight lines that stay within a stated distance of the recorded ones at every time.
+Tracks have fewer rows: straight lines that stay within a stated distance of the recorded ones at
+every time.
 """
 
 from math import inf, nan
@@ -22,7 +23,9 @@ _PER_M = 8.0  # steps of a metre to which corners are rounded: they pack better
 
 
 def simplified(tracks: Table, most: int) -> tuple[Table, float]:
-    """At most so many rows where lines within 16 m allow that, and how near the recorded tracks they stay, metres."""
+    """At most so many rows where lines within 16 m allow that, and how near the recorded tracks
+    they stay, metres.
+    """
     within_m = FINEST_M
     while (kept := needed(tracks, within_m)).sum() > most and within_m < _COARSEST_M:
         within_m *= 2
@@ -32,9 +35,9 @@ def simplified(tracks: Table, most: int) -> tuple[Table, float]:
 def needed(tracks: Table, within_m: float) -> BoolArray:
     """Rows (n,) whose straight lines are at every time within a distance of all rows.
 
-    By Ramer, Douglas and Peucker with the distance at the same time, all tracks at once: lines are split at the row
-    that is farthest from them until none is too far. Where a UE comes or goes, or its cell or `indoor` changes, a row
-    is always kept.
+    By Ramer, Douglas and Peucker with the distance at the same time, all tracks at once: lines are
+    split at the row that is farthest from them until none is too far. Where a UE comes or goes, or
+    its cell or `indoor` changes, a row is always kept.
     """
     n = len(tracks["ue"])
     at_m = np.column_stack([tracks["x_m"], tracks["y_m"]])
@@ -67,11 +70,15 @@ def _fixed(tracks: Table, at_m: FloatArray) -> BoolArray:
     return np.asarray(np.append(True, changed) | np.append(changed & (own | gone[1:]), True))
 
 
-def _away_m(time_s: FloatArray, at_m: FloatArray, row: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+def _away_m(
+    time_s: FloatArray, at_m: FloatArray, row: IntArray, a: IntArray, b: IntArray
+) -> FloatArray:
     """Distances (n,) of rows from the lines between rows a and b at their own times."""
     span_s = time_s[b] - time_s[a]
     share = np.divide(time_s[row] - time_s[a], span_s, out=np.zeros(len(row)), where=span_s > 0)
-    return np.asarray(np.linalg.norm(at_m[row] - at_m[a] - share[:, None] * (at_m[b] - at_m[a]), axis=1))
+    return np.asarray(
+        np.linalg.norm(at_m[row] - at_m[a] - share[:, None] * (at_m[b] - at_m[a]), axis=1)
+    )
 
 
 MOST_UES = 1000
@@ -100,7 +107,8 @@ COLUMNS = {
         "named_x_m named_y_m second_x_m second_y_m"
     ),
     "tracking": (
-        "attack ue hindsight round near x_m y_m disc_x_m disc_y_m truth_x_m truth_y_m disc_probability area90_m2"
+        "attack ue hindsight round near x_m y_m disc_x_m disc_y_m truth_x_m truth_y_m "
+        "disc_probability area90_m2"
     ),
     "beliefs": "attack ue hindsight round x_m y_m probability cell_m",
     "coverage": "x_m y_m cell rsrp_dbm sinr_db learnt_dbm los",
@@ -114,13 +122,19 @@ def replay_chapter(run: Run) -> Chapter:
     tables, says = drawn_tables(run)
     stations = _stations(run)
     area_m = run.manifest.area_m
-    if not (stations or np.isfinite(tables["ues"]["home_x_m"]).any() or any(len(tables[k]["x_m"]) for k in _SHOWN)):
+    if not (
+        stations
+        or np.isfinite(tables["ues"]["home_x_m"]).any()
+        or any(len(tables[k]["x_m"]) for k in _SHOWN)
+    ):
         return Chapter("map", "Map", [])
     ratio = float(np.clip((area_m[2] - area_m[0]) / max(area_m[3] - area_m[1], 1e-9), 0.75, 2.4))
     shape = "tall" if ratio < _TALL else "wide"
     near = f"{run.hit_radius_m:g}"
     rmse = figure_text(run.summary.get("utility.rmse_db") or inf)
-    stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, rmse=rmse, says=" ".join(says))
+    stage = rendered(
+        "replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, rmse=rmse, says=" ".join(says)
+    )
     clock = run.manifest.clock
     arrays = {  # times of a year need more digits than places
         f"{table}.{name}": values.astype(np.float64 if name.endswith("_s") else np.float32)
@@ -128,27 +142,41 @@ def replay_chapter(run: Run) -> Chapter:
         for name, values in of.items()
     }
     meta = {
-        "area_m": area_m, "duration_s": run.manifest.duration_s, "hit_radius_m": run.hit_radius_m,
-        "first_day": str(clock.first_day), "clock_changes": [list(change) for change in clock.changes],
+        "area_m": area_m,
+        "duration_s": run.manifest.duration_s,
+        "hit_radius_m": run.hit_radius_m,
+        "first_day": str(clock.first_day),
+        "clock_changes": [list(change) for change in clock.changes],
         "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
         "attacks": [{"name": look.name, "color": look.color} for look in looks(run.attacks)],
         "stations": stations,
-        "final": {name: run.summary.get(f"utility.{name}") for name in ("rmse_db", "constant_rmse_db")},
-    }  # fmt: skip
+        "final": {
+            name: run.summary.get(f"utility.{name}") for name in ("rmse_db", "constant_rmse_db")
+        },
+    }
     return Chapter("map", "Map", [stage], {"replay-data": packed(meta, arrays)})
 
 
 def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
-    """Tables of numbers, in order, with at most MOST_ROWS rows; and what is simplified or left out, in sentences."""
+    """Tables of numbers, in order, with at most MOST_ROWS rows; and what is simplified or left out,
+    in sentences.
+    """
     total = len(run.tables["ues"]["ue"])
     n_ue = min(total, MOST_UES)
     cells = [name for name, *_ in run.stations]
     names = {
-        "attack": run.attacks, "cell": cells, "base_station": cells, "quantity": ["centroid", "place", "plain"],
-        "fate": ["arrived"], "name": ["accuracy_percent"],
-    }  # fmt: skip
+        "attack": run.attacks,
+        "cell": cells,
+        "base_station": cells,
+        "quantity": ["centroid", "place", "plain"],
+        "fate": ["arrived"],
+        "name": ["accuracy_percent"],
+    }
     leakage = run.tables["leakage"]
-    hits = {place: leakage[f"{place}_named_m"] <= run.hit_radius_m for place in ("home", "work", "densest")}
+    hits = {
+        place: leakage[f"{place}_named_m"] <= run.hit_radius_m
+        for place in ("home", "work", "densest")
+    }
     tables = {}
     says = []
     within_m = 0.0
@@ -163,7 +191,9 @@ def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
             rows_by_ue = np.cumsum(np.bincount(rows["ue"].astype(int), minlength=n_ue))
             first = max(1, int(np.searchsorted(rows_by_ue, most, side="right")))
             rows = where(rows, rows["ue"] < first)
-            says += [f"Too much to draw: {name} of the first {first:,} of {counted(total, 'UE')} only."]
+            says += [
+                f"Too much to draw: {name} of the first {first:,} of {counted(total, 'UE')} only."
+            ]
         tables[name] = rows
     tables["ues"] = where(tables["ues"], slice(n_ue))
     if n_ue < total:
@@ -200,9 +230,11 @@ def _ordered(rows: Table, n_ue: int) -> Table:
 
 
 def _shapes(ground: Table, name: str, kind: str) -> tuple[Table, bool]:
-    """Corners of buildings, streets or areas with the shape that each is of; and whether some are left out.
+    """Corners of buildings, streets or areas with the shape that each is of; and whether some are
+    left out.
 
-    Main streets and the tallest buildings come first; kind: class of a street, kind of an area, height of a building.
+    Main streets and the tallest buildings come first; kind: class of a street, kind of an area,
+    height of a building.
     """
     of_shape = ground.get(f"{name}_{kind}", no_ints())
     ptr = ground.get(f"{name}_ptr", np.zeros(1, dtype=int))
@@ -215,7 +247,12 @@ def _shapes(ground: Table, name: str, kind: str) -> tuple[Table, bool]:
     at_m = np.concatenate([corners[:0], *(corners[ptr[k] : ptr[k + 1]] for k in kept)])
     x_m, y_m = (at_m.T * _PER_M).round() / _PER_M
     shape = np.repeat(np.arange(float(len(kept))), size)
-    found = {"shape": shape, "kind": np.repeat(np.abs(of_shape[kept]), size), "x_m": x_m, "y_m": y_m}
+    found = {
+        "shape": shape,
+        "kind": np.repeat(np.abs(of_shape[kept]), size),
+        "x_m": x_m,
+        "y_m": y_m,
+    }
     return found, len(kept) < len(order)
 
 

@@ -1,6 +1,7 @@
 """Reports: the page of a run, or a page that compares runs; a pure function of run folders.
 
-Simulates nothing, imports no learning library, and reads no clock: the same folder gives the same bytes.
+Simulates nothing, imports no learning library, and reads no clock: the same folder gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from scenarios.app.results.read import Run, of_sweep_file, open_finished, read_w
 
 
 def report(folder: Path, pages: bool = False) -> Path:
-    """Write `report.html` into the folder of a run, a sweep, a training, or of several runs; returns its path.
+    """Write `report.html` into the folder of a run, a sweep, a training, or of several runs;
+    returns its path.
 
     pages : of a sweep, also that of every run, to which the page of the sweep then leads.
 
@@ -31,7 +33,10 @@ def report(folder: Path, pages: bool = False) -> Path:
     BadInput : one line: not such a folder, or a file in it is damaged.
     """
     if not str(folder):
-        raise BadInput("report: the name of the folder is empty; give the folder of a run, a sweep or a training")
+        raise BadInput(
+            "report: the name of the folder is empty; give the folder of a run, a sweep "
+            "or a training"
+        )
     folder = Path(folder)
     if what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep or a training")
@@ -39,17 +44,23 @@ def report(folder: Path, pages: bool = False) -> Path:
 
 
 def draw_run(run: Run) -> Path:
-    """Write the page of a run into its folder; returns its path. BadInput: a file of the run is damaged."""
+    """Write the page of a run into its folder; returns its path. BadInput: a file of the run is
+    damaged.
+    """
     return written(run.folder / PAGE, single(read_whole(run)))
 
 
 def compare(
-    folders: Sequence[Path], out: Path, command: str = "", pages: bool = False, reach: float | None = None
+    folders: Sequence[Path],
+    out: Path,
+    command: str = "",
+    pages: bool = False,
+    reach: float | None = None,
 ) -> Path:
     """Write a page that compares the runs and sweeps of these folders; returns its path.
 
-    pages : also that of every run, to which this page then leads. reach : RMSE (dB) or accuracy (%) whose first time is
-    told.
+    pages : also that of every run, to which this page then leads. reach : RMSE (dB) or accuracy (%)
+    whose first time is told.
     """
     check_ours(out)
     of = gathered(folders)
@@ -78,7 +89,11 @@ def check_ours(path: Path) -> None:
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
     if kind == "folder" or (old is not None and GENERATOR.encode() not in old):
-        what = "is a folder; give the name of a file" if kind == "folder" else "is not a page of ours; move it"
+        what = (
+            "is a folder; give the name of a file"
+            if kind == "folder"
+            else "is not a page of ours; move it"
+        )
         raise BadInput(f"{path}: {what}, and give the command again")
 
 
@@ -86,7 +101,9 @@ def _swept(folder: Path, pages: bool) -> str:
     """The page of a sweep, or of runs in one folder."""
     of = of_sweep(folder) if what_is(folder / RUNS) else side_by_side(folder)
     if not of.runs:
-        raise BadInput(f"{folder}: no finished run among {counted(of.missing, 'run')}; start them again")
+        raise BadInput(
+            f"{folder}: no finished run among {counted(of.missing, 'run')}; start them again"
+        )
     if pages:
         _each(of)
     return comparison(of, folder, of_sweep_file(folder, "command") or "")

@@ -55,7 +55,9 @@ DENSITIES = {
 
 @dataclass(frozen=True, eq=False)
 class Heat:
-    """A map: values (n_y, n_x) at places (metres), their unit, and a place that is marked by a cross."""
+    """A map: values (n_y, n_x) at places (metres), their unit, and a place that is marked by a
+    cross.
+    """
 
     title: str
     x_m: FloatArray
@@ -66,7 +68,9 @@ class Heat:
 
 
 def heatmaps(maps: Sequence[Heat]) -> Figure:
-    """Maps with a colour scale each, whose ends stand in the title; along a line they are curves."""
+    """Maps with a colour scale each, whose ends stand in the title; along a line they are
+    curves.
+    """
     if all(len(heat.y_m) == 1 for heat in maps):
         own = zip(looks([heat.title for heat in maps]), maps, strict=True)
         traces = [line(look, numbers(heat.x_m), heat.value[0], mode="lines") for look, heat in own]
@@ -75,7 +79,10 @@ def heatmaps(maps: Sequence[Heat]) -> Figure:
     figure = mosaic(cells, {"constrain": "domain", "title": "metres east"}, _SIDE, closest=True)
     for name, axis in figure["layout"].items():
         if name.startswith("yaxis"):
-            axis |= {"scaleanchor": name.replace("axis", "").replace("y", "x"), "constrain": "domain"}
+            axis |= {
+                "scaleanchor": name.replace("axis", "").replace("y", "x"),
+                "constrain": "domain",
+            }
     return figure
 
 
@@ -84,23 +91,43 @@ def _heat_axes(heat: Heat) -> Axes:
     low = figure_text(heat.value.min())
     high = figure_text(heat.value.max())
     i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
-    traces = [{
-        "type": "heatmap", "x": numbers(heat.x_m[j]), "y": numbers(heat.y_m[i]), "name": plain(heat.title),
-        "z": [[float(f"{v:.3g}") for v in row] for row in heat.value[np.ix_(i, j)]], "showlegend": False,
-        "colorscale": "Viridis", "showscale": False,
-        "hovertemplate": f"%{{x:,.0f}} m east, %{{y:,.0f}} m north: %{{z:.3~r}} {heat.unit}<extra></extra>",
-    }]  # fmt: skip
+    traces = [
+        {
+            "type": "heatmap",
+            "x": numbers(heat.x_m[j]),
+            "y": numbers(heat.y_m[i]),
+            "name": plain(heat.title),
+            "z": [[float(f"{v:.3g}") for v in row] for row in heat.value[np.ix_(i, j)]],
+            "showlegend": False,
+            "colorscale": "Viridis",
+            "showscale": False,
+            "hovertemplate": (
+                f"%{{x:,.0f}} m east, %{{y:,.0f}} m north: %{{z:.3~r}} {heat.unit}<extra></extra>"
+            ),
+        }
+    ]
     if len(heat.mark_m):
         x, y = heat.mark_m
-        traces.append(marks(CurveStyle("UE", "#ffffff", "x"), numbers([x]), [y], ["UE"], showlegend=False))
+        traces.append(
+            marks(CurveStyle("UE", "#ffffff", "x"), numbers([x]), [y], ["UE"], showlegend=False)
+        )
     return Axes("metres north", traces, f"{heat.title}, {low} to {high} {heat.unit}", near=True)
 
 
 def density(title: str, surfaces: Arrays, name: str) -> Heat:
-    """A map of a run that learns densities, as a share of its highest value; name: one of DENSITIES."""
+    """A map of a run that learns densities, as a share of its highest value; name: one of
+    DENSITIES.
+    """
     value = surfaces[name].T
     mark_m = surfaces.get("answer_at_m", ()) if name == "answer" else ()
-    return Heat(title, surfaces["x_m"], surfaces["y_m"], value / (np.abs(value).max() or 1.0), "of the highest", mark_m)
+    return Heat(
+        title,
+        surfaces["x_m"],
+        surfaces["y_m"],
+        value / (np.abs(value).max() or 1.0),
+        "of the highest",
+        mark_m,
+    )
 
 
 def density_panels(surfaces: Arrays) -> list[Panel]:
@@ -111,7 +138,8 @@ def density_panels(surfaces: Arrays) -> list[Panel]:
     if not maps:
         return [Panel(key, title, "No answer was decoded, so there is no map.")]
     caption = (
-        "Yellow is high. The answer is that of the UE nearest to the centre of the area (the cross), before any "
+        "Yellow is high. The answer is that of the UE nearest to the centre of the area "
+        "(the cross), before any "
         "defense: for a server that sees one wave, all bright places are equally likely."
     )
     return [Panel(key, title, caption, heatmaps(maps))]
@@ -134,8 +162,8 @@ def obstacle_panels(grid: Arrays) -> list[Panel]:
         share = np.maximum(size / (size.max(initial=0.0) or 1.0), 10.0**-_DECADES)
         maps.append(Heat(title, x_m, y_m, np.log10(share), "decades", grid["place_m"]))
     caption = (
-        "Heights in metres above ground. Gradients are those of the first UE (white cross) in the last round: absolute "
-        "value in decades below the largest cell, cut at four."
+        "Heights in metres above ground. Gradients are those of the first UE (white cross) in "
+        "the last round: absolute value in decades below the largest cell, cut at four."
     )
     return [Panel("grid", "Map of obstacles, and the gradient of one UE", caption, heatmaps(maps))]
 
@@ -146,7 +174,10 @@ def compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
     every = {label: read_surfaces(first[label]) for label in dict(runs)}
     shown = [(label, of) for label, of in every.items() if of][:_MOST_SHOWN]
     if answers := [density(label, of, "answer") for label, of in shown if "answer" in of]:
-        caption = "The cross is the UE. With few waves many places are equally likely; with many one stands out."
+        caption = (
+            "The cross is the UE. With few waves many places are equally likely; with many "
+            "one stands out."
+        )
         yield Panel("density-answers", "Answer of one UE", caption, heatmaps(answers))
     if shown:
         own = shown[0][1]
@@ -201,7 +232,9 @@ def figures_table(labels: ByLabel) -> str:
         marks = [Mark(cell_text(of, key), over_seeds(of, key)[1]) for of in labels.values()]
         rows.append([key, *marks, meaning(key)])
     title = f"Every figure: median [quartiles] over seeds, {len(rows)} keys"
-    return block("folded_parts", title, table(title, ["key", *labels, "what it says"], rows, "every-figure"))
+    return block(
+        "folded_parts", title, table(title, ["key", *labels, "what it says"], rows, "every-figure")
+    )
 
 
 def records_table(title: str, rows: Table) -> str:
@@ -213,11 +246,21 @@ def records_table(title: str, rows: Table) -> str:
 
 
 def differences_table(studies: Mapping[str, Record]) -> str:
-    """The keys in which the studies of labels differ; what is not as with the first label is marked."""
+    """The keys in which the studies of labels differ; what is not as with the first label is
+    marked.
+    """
     rows: Cells = []
     for key, (first, *others) in differences(list(studies.values())).items():
-        rows.append([key, first, *(Mark("same") if text == first else Mark(text, kind="changed") for text in others)])
+        rows.append(
+            [
+                key,
+                first,
+                *(Mark("same") if text == first else Mark(text, kind="changed") for text in others),
+            ]
+        )
     head: list[Cell] = ["key", *studies]
     if len(studies) > MOST_COLUMNS and rows:
         head, *rows = map(list, zip(["variant", *studies], *rows, strict=True))
-    return table(f"What differs from “{next(iter(studies))}”", list(map(str, head)), rows, "differences")
+    return table(
+        f"What differs from “{next(iter(studies))}”", list(map(str, head)), rows, "differences"
+    )

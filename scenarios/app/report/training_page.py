@@ -43,7 +43,12 @@ from scenarios.app.study.notice import notice
 
 _TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
 _DECISION = "decision, ms"
-_HEADS = {"t_th": "T_th, rounds", "loss": "final loss", "lost": "lost updates", "energy_j": "energy, J"}
+_HEADS = {
+    "t_th": "T_th, rounds",
+    "loss": "final loss",
+    "lost": "lost updates",
+    "energy_j": "energy, J",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +75,9 @@ class Seeds:
 
     @property
     def over(self) -> str:
-        """What figures are means of: `, mean over 2 of 3 seeds (1 failed) with a 95 % interval`; empty of one seed."""
+        """What figures are means of: `, mean over 2 of 3 seeds (1 failed) with a 95 % interval`;
+        empty of one seed.
+        """
         n = len(self.trained)
         failed = len(self.failed)
         if n + failed == 1:
@@ -95,7 +102,9 @@ def train_outcome(seeds: Seeds) -> Outcome:
         TableOf(title, heads, rows, "policies", 4 + (_DECISION in heads)),
     ]
     notices += [notice("policy-untrained", text=text) for text in untrained(seeds.trained)]
-    return Outcome("training", seeds.first.manifest.title, answer(seeds), notices, tables, values=values)
+    return Outcome(
+        "training", seeds.first.manifest.title, answer(seeds), notices, tables, values=values
+    )
 
 
 def train_page(seeds: Seeds) -> str:
@@ -126,9 +135,9 @@ def untrained(trained: list[FinishedTraining]) -> list[str]:
     first = trained[0].manifest
     if first.steps <= first.learning_starts:
         return [
-            f"The policy is untrained: all {first.steps:,} steps were random, since learning starts after "
-            f"{first.learning_starts:,} "
-            "(train.agent.learning_starts). Take more steps."
+            f"The policy is untrained: all {first.steps:,} steps were random, since learning "
+            f"starts after {first.learning_starts:,} (train.agent.learning_starts). Take more "
+            "steps."
         ]
     if any(t.summary.get("steps.best") != 0 for t in trained):
         return []
@@ -146,19 +155,25 @@ def answer(seeds: Seeds) -> list[tuple[str, str]]:
 
 
 def beside_rule(seeds: Seeds) -> tuple[list[str], Cells]:
-    """Heads and rows: the oracle, the agent and best responses beside the best rule; none without an oracle.
+    """Heads and rows: the oracle, the agent and best responses beside the best rule; none without
+    an oracle.
 
-    The difference of costs in the same worlds, mean over seeds, with its 95 % interval over worlds. Where that excludes
-    0 the verdict is `better` or `worse`, and a policy has a share of the gap to the oracle, if the oracle is better by
-    more than 1 % of the rule's cost.
+    The difference of costs in the same worlds, mean over seeds, with its 95 % interval over worlds.
+    Where that excludes 0 the verdict is `better` or `worse`, and a policy has a share of the gap to
+    the oracle, if the oracle is better by more than 1 % of the rule's cost.
     """
     costs = seeds.costs
     if ORACLE not in costs:
         return [], []
     searches = (ORACLE, seeds.first.agent, *BEST_RESPONSES)
-    best = min((name for name in costs if name not in (*searches, RANDOM)), key=lambda name: costs[name].mean())
+    best = min(
+        (name for name in costs if name not in (*searches, RANDOM)),
+        key=lambda name: costs[name].mean(),
+    )
     rule = costs[best].mean()
-    gaps = {n: np.subtract(*paired(seeds.trained, n, best)).mean(axis=0) for n in searches if n in costs}
+    gaps = {
+        n: np.subtract(*paired(seeds.trained, n, best)).mean(axis=0) for n in searches if n in costs
+    }
     left = gaps[ORACLE]
     closes = left.mean() < -max(half_width(left), _TINY * abs(rule))  # not so for NaN, of one world
     rows: Cells = []
@@ -167,17 +182,26 @@ def beside_rule(seeds: Seeds) -> tuple[list[str], Cells]:
         verdict, share = "not distinguishable", ""
         if abs(less.mean()) > half_width(less):
             verdict = "worse" if less.mean() > 0 else "better"
-            share = mean_text(100 * (costs[best] - costs[name]) / (costs[best] - costs[ORACLE])) if closes else ""
+            share = (
+                mean_text(100 * (costs[best] - costs[name]) / (costs[best] - costs[ORACLE]))
+                if closes
+                else ""
+            )
         rows.append([name, f"{mean_text(less)} ({percent})", verdict, share])
-    return [f"beside {best}", f"difference, {counted(len(left), 'world')}", "verdict", "of the gap, %"], rows
+    return [
+        f"beside {best}",
+        f"difference, {counted(len(left), 'world')}",
+        "verdict",
+        "of the gap, %",
+    ], rows
 
 
 # -- tables and the curve
 
 
 def policy_rows(seeds: Seeds) -> tuple[list[str], Cells]:
-    """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, the time of a decision, other
-    figures.
+    """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, the time
+    of a decision, other figures.
     """
     means = means_of(seeds.trained)
     columns = [f for f in METRICS[1:] if any(np.isfinite(m[f]).any() for m in means.values())]
@@ -197,7 +221,9 @@ def policy_rows(seeds: Seeds) -> tuple[list[str], Cells]:
 
 
 def _beside(seeds: Seeds, name: str) -> list[Cell]:
-    """Cost of the agent less that of a policy, with its interval over worlds, and in how many pairs it is lower."""
+    """Cost of the agent less that of a policy, with its interval over worlds, and in how many pairs
+    it is lower.
+    """
     if not seeds.first.online or name == seeds.first.agent:
         return ["", ""]
     costs, others = paired(seeds.trained, seeds.first.agent, name)
@@ -210,10 +236,14 @@ def _beside(seeds: Seeds, name: str) -> list[Cell]:
 
 
 def _curve(seeds: Seeds) -> Panel:
-    """Cost of the policy over the steps of its training: the median over seeds and their quartiles."""
+    """Cost of the policy over the steps of its training: the median over seeds and their
+    quartiles.
+    """
     import pandas
 
-    scores = pandas.concat([t.curve.set_index("step")["score"] for t in seeds.trained], axis=1).sort_index()
+    scores = pandas.concat(
+        [t.curve.set_index("step")["score"] for t in seeds.trained], axis=1
+    ).sort_index()
     step = scores.index.to_numpy()
     name = f"seed {seeds.first.manifest.seed}"
     caption = "Lower is better: "
@@ -222,10 +252,20 @@ def _curve(seeds: Seeds) -> Panel:
         caption = "The line is the median over seeds, the band their quartiles. " + caption
     lines = median_line(CurveStyle(name, PALETTE[0]), step.tolist(), scores.to_numpy(), "")
     if seeds.first.online:
-        caption += "cost of an episode (minus its rewards) of the policy without exploration, in the evaluation worlds."
+        caption += (
+            "cost of an episode (minus its rewards) of the policy without exploration, in "
+            "the evaluation worlds."
+        )
     else:
-        caption += "bound L at the power of the policy without exploration over that at average power."
+        caption += (
+            "bound L at the power of the policy without exploration over that at average power."
+        )
         level = np.full(2, seeds.costs[OPTIMUM].mean())
         look = CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot")
         lines.append(line(look, step[[0, -1]].tolist(), level, mode="lines"))
-    return Panel("curve", "Learning curve", caption, mosaic([Axes("cost", lines, near=True)], {"title": "steps"}))
+    return Panel(
+        "curve",
+        "Learning curve",
+        caption,
+        mosaic([Axes("cost", lines, near=True)], {"title": "steps"}),
+    )

@@ -1,8 +1,9 @@
-"""What attacks reach, from their rows in the records: errors, named places, what they state, claims, and tracking.
+"""What attacks reach, from their rows in the records: errors, named places, what they state,
+claims, and tracking.
 
-Of a UE without a home one thing may be found, its place of most time, as a home is. Of any other three may be found
-within leakage.hit_radius_m of a named place: home, work, and both of them. All arrays of hits have one column for each,
-in this order.
+Of a UE without a home one thing may be found, its place of most time, as a home is. Of any other
+three may be found within leakage.hit_radius_m of a named place: home, work, and both of them. All
+arrays of hits have one column for each, in this order.
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ _FEW_UES = 5
 
 
 def named_share(summary: Record, name: str) -> float | None:
-    """Mean of the shares in percent of homes, of workplaces, and of UEs without a home of their places of most time
-    that an attack names at the end; None where there is no place to name.
+    """Mean of the shares in percent of homes, of workplaces, and of UEs without a home of their
+    places of most time that an attack names at the end; None where there is no place to name.
     """
-    shares = [summary.get(f"attack.{name}.{place}_located.percent") for place in ("home", "work", "densest")]
+    shares = [
+        summary.get(f"attack.{name}.{place}_located.percent")
+        for place in ("home", "work", "densest")
+    ]
     known = [share for share in shares if share is not None and not isnan(share)]
     return sum(known) / len(known) if known else None
 
@@ -48,16 +52,19 @@ def last_of(table: Table) -> Table:
 
 
 def anywhere_m(updates: Table, leakage: Table, learner: object, area: Area) -> float:
-    """Mean distance from true centroids (2,000 of them, evenly taken) to places spread evenly over the area.
+    """Mean distance from true centroids (2,000 of them, evenly taken) to places spread evenly over
+    the area.
 
-    Of an attacked density: from those that were estimated, to the points of its grid that lie in the area: its places
-    are what a constant answer names.
+    Of an attacked density: from those that were estimated, to the points of its grid that lie in
+    the area: its places are what a constant answer names.
     """
     x, y = area.sample((np.arange(40) + 0.5)[:, None] / 40).T
     if isinstance(learner, Density) and len(leakage["ue"]):
         grid = Area(*learner.area_m) if learner.area_m else area
         x, y = (
-            np.linspace(low, high, n) if n else (low + high)[None] / 2  # a line runs through the centre
+            np.linspace(low, high, n)
+            if n
+            else (low + high)[None] / 2  # a line runs through the centre
             for low, high, n in zip(grid.low_m, grid.high_m, (*learner.grid, 0), strict=False)
         )
         x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
@@ -76,7 +83,9 @@ def _evenly(n: int, most: int) -> np.ndarray:
 
 
 def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
-    """What random guesses and the true centroids reach, after the last round of the first attack with estimates."""
+    """What random guesses and the true centroids reach, after the last round of the first attack
+    with estimates.
+    """
     guessed = set(leakage["attack"][np.isfinite(leakage["guess_sw1_m"])])
     label = next((label for label in labels if label in guessed), labels[0])
     rows = last_of(where(leakage, leakage["attack"] == label))
@@ -101,7 +110,9 @@ def attack_rows(rows: Table, centre_m: dict[int, float]) -> Tables:
 
 
 def _paired(rows: Table, less: FloatArray) -> Table:
-    """Mean over UEs of differences (n,), NaN for none, with its 95 % interval; of fewer than five UEs over days."""
+    """Mean over UEs of differences (n,), NaN for none, with its 95 % interval; of fewer than five
+    UEs over days.
+    """
     known = np.isfinite(less)
     unit = rows["ue"][known].astype(int)
     if len(np.unique(unit)) < _FEW_UES:
@@ -128,7 +139,9 @@ def effort_rows(estimates: Table) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """True homes and workplaces (n, 2, 2) of UEs (n,), NaN where one has none; within hit_radius_m they are found."""
+    """True homes and workplaces (n, 2, 2) of UEs (n,), NaN where one has none; within hit_radius_m
+    they are found.
+    """
 
     ue: FloatArray
     place_m: FloatArray
@@ -136,9 +149,15 @@ class Truth:
 
     @classmethod
     def of(
-        cls, ues: Table, attacked: FloatArray, hit_radius_m: float, places: Sequence[str] = ("home", "work")
+        cls,
+        ues: Table,
+        attacked: FloatArray,
+        hit_radius_m: float,
+        places: Sequence[str] = ("home", "work"),
     ) -> Truth:
-        """Of the attacked UEs that have one of these places; of a single one it stands for the home."""
+        """Of the attacked UEs that have one of these places; of a single one it stands for the
+        home.
+        """
         place_m = np.full((len(ues["ue"]), 2, 2), np.nan)
         for k, place in enumerate(places):
             place_m[:, k] = np.column_stack([ues[f"{place}_x_m"], ues[f"{place}_y_m"]])
@@ -160,36 +179,50 @@ def _and_both(flags: np.ndarray) -> BoolArray:
     return np.column_stack([flags, flags.all(axis=1)])
 
 
-def named_rows(rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]) -> Tables:
-    """What one attack names at the end, by PLACES: its rows of `leakage` and `named`; nothing where no UE has a place.
+def named_rows(
+    rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]
+) -> Tables:
+    """What one attack names at the end, by PLACES: its rows of `leakage` and `named`; nothing where
+    no UE has a place.
 
-    attacked : all UEs that it attacked, also those without a place: what was named of them is scored on the others.
-    requested_s : end of the window of each round.
+    attacked : all UEs that it attacked, also those without a place: what was named of them is
+    scored on the others. requested_s : end of the window of each round.
     """
     if not len(truth.ue):
         return {}
     of = _rows(truth, ("hit", "shuffled"), _scored(truth, named, attacked))
     rank = _ranks(named)
-    for k, place in enumerate(PLACES[:2]):  # where an attack does not say which is which, any place is an answer
+    for k, place in enumerate(
+        PLACES[:2]
+    ):  # where an attack does not say which is which, any place is an answer
         spoken = np.isin(truth.ue, named["ue"][(rank == k + 1) | (named["place"] == "")])
         of[place]["spoken"] = spoken[truth.known()[:, k]]
-    of["home"]["day"] = _named_from_day(rows, truth.ue[truth.known()[:, 0]], truth.hit_radius_m, requested_s)
+    of["home"]["day"] = _named_from_day(
+        rows, truth.ue[truth.known()[:, 0]], truth.hit_radius_m, requested_s
+    )
     return of
 
 
-def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float) -> Tables:
+def chance_rows(
+    truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float
+) -> Tables:
     """What places named by chance find: uniformly random ones, and the peaks of others' density.
 
     ue (k,), points_m (k, 2) : true positions of all UEs, and whose they are.
     """
     if not len(truth.ue):
         return {}
-    uniform = uniform_shares(truth.place_m[:, 0], truth.place_m[:, 1], truth.hit_radius_m, area, MOST_NAMED)
+    uniform = uniform_shares(
+        truth.place_m[:, 0], truth.place_m[:, 1], truth.hit_radius_m, area, MOST_NAMED
+    )
     others = np.full((len(truth.ue), 3), np.nan)
     if len(np.unique(ue)) > 1:
         peaks = others_peaks(ue, points_m, truth.ue, area, width_m, MOST_NAMED)
         others = np.array([truth.hits(at)[i] for i, at in enumerate(peaks)], dtype=float)
-    return {f"{place} by chance": of for place, of in _rows(truth, ("uniform", "others"), (uniform, others)).items()}
+    return {
+        f"{place} by chance": of
+        for place, of in _rows(truth, ("uniform", "others"), (uniform, others)).items()
+    }
 
 
 def _rows(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> Tables:
@@ -202,13 +235,16 @@ def _rows(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> T
 
 
 def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """What the places named of each UE find of it (n, 3), and the share (n, 3) of all others' places that find it.
+    """What the places named of each UE find of it (n, 3), and the share (n, 3) of all others'
+    places that find it.
 
     The share is NaN where no other UE was attacked.
     """
     every = [*truth.ue.tolist(), *np.setdiff1d(attacked, truth.ue).tolist()]
     places_m = {ue: np.full((MOST_NAMED, 2), np.nan) for ue in every}
-    for ue, rank, *place_m in zip(*(named[k].tolist() for k in ("ue", "rank", "x_m", "y_m")), strict=True):
+    for ue, rank, *place_m in zip(
+        *(named[k].tolist() for k in ("ue", "rank", "x_m", "y_m")), strict=True
+    ):
         if ue in places_m and 1 <= rank <= MOST_NAMED:
             places_m[ue][int(rank) - 1] = place_m
     own = np.zeros((len(truth.ue), 3), dtype=bool)
@@ -222,13 +258,17 @@ def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray
     return own, found / others if others else np.full_like(found, np.nan)
 
 
-def _named_from_day(rows: Table, ues: FloatArray, hit_radius_m: float, requested_s: dict[int, float]) -> FloatArray:
-    """Day (n,), from 1, from which on the home of each UE, or its place of most time, stays named until the end;
-    infinite where it does not.
+def _named_from_day(
+    rows: Table, ues: FloatArray, hit_radius_m: float, requested_s: dict[int, float]
+) -> FloatArray:
+    """Day (n,), from 1, from which on the home of each UE, or its place of most time, stays named
+    until the end; infinite where it does not.
     """
     rows = where(rows, np.isin(rows["ue"], ues))
     of = np.searchsorted(ues, rows["ue"])
-    missed = ~(np.fmin(rows["home_named_m"], rows["densest_named_m"]) <= hit_radius_m)  # a UE has one of them
+    missed = ~(
+        np.fmin(rows["home_named_m"], rows["densest_named_m"]) <= hit_radius_m
+    )  # a UE has one of them
     last_missed = np.full(len(ues), -1.0)
     np.maximum.at(last_missed, of[missed], rows["round"][missed])
     later = rows["round"] > last_missed[of]
@@ -248,7 +288,12 @@ def stated_reliability(named: Table, truth: Truth) -> Reliability:
     A home or workplace of somebody who has none is wrong.
     """
     rank = _ranks(named)
-    mine = np.isin(named["ue"], truth.ue) & (rank >= 1) & (rank <= MOST_NAMED) & np.isfinite(named["probability"])
+    mine = (
+        np.isin(named["ue"], truth.ue)
+        & (rank >= 1)
+        & (rank <= MOST_NAMED)
+        & np.isfinite(named["probability"])
+    )
     said = where(named, mine)
     true_m = truth.place_m[np.searchsorted(truth.ue, said["ue"]), rank[mine] - 1]
     away_m = np.linalg.norm(true_m - np.column_stack([said["x_m"], said["y_m"]]), axis=1)
@@ -257,7 +302,8 @@ def stated_reliability(named: Table, truth: Truth) -> Reliability:
 
 
 def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> Tables:
-    """Areas under the ROC curves of one attack's claims over the run; nothing for an attack that makes none.
+    """Areas under the ROC curves of one attack's claims over the run; nothing for an attack that
+    makes none.
 
     A UE is where it was when it was asked for its update.
     """
@@ -275,7 +321,9 @@ def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> Tables:
             of["near"] = one(auc=near_auc(said["weight"], away_m))
         else:
             then_m = np.array([place_m.get(before.get(visits[k], nowhere), nowhere) for k in mine])
-            of["moved"] = one(auc=moved_auc(said["weight"], np.hypot(*(now_m - then_m).T), hit_radius_m))
+            of["moved"] = one(
+                auc=moved_auc(said["weight"], np.hypot(*(now_m - then_m).T), hit_radius_m)
+            )
     return of
 
 

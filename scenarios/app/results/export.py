@@ -25,7 +25,8 @@ Feature = Fields
 
 @dataclass(frozen=True, eq=False)
 class Globe:
-    """The globe under the plane of a run: its place at_m (2,) lies at latitude and longitude origin_deg.
+    """The globe under the plane of a run: its place at_m (2,) lies at latitude and longitude
+    origin_deg.
 
     folder : of the run, for messages. known : whether the run says where it lies.
     """
@@ -37,12 +38,18 @@ class Globe:
 
     @classmethod
     def of(cls, folder: Path, run: Run, origin_deg: tuple[float, float] | None) -> Globe:
-        """That of a run; of one that is nowhere on the globe, with its south-west corner at origin_deg or 0 N 0 E."""
+        """That of a run; of one that is nowhere on the globe, with its south-west corner at
+        origin_deg or 0 N 0 E.
+        """
         if run.manifest.origin_deg is None:
-            return cls(folder, origin_deg or (0.0, 0.0), np.array(run.manifest.area_m[:2]), known=False)
+            return cls(
+                folder, origin_deg or (0.0, 0.0), np.array(run.manifest.area_m[:2]), known=False
+            )
         lat, lon = run.manifest.origin_deg
         if origin_deg is not None:
-            raise BadInput(f"--origin: {folder} has a place on the globe ({lat:.6f}, {lon:.6f}); leave it out")
+            raise BadInput(
+                f"--origin: {folder} has a place on the globe ({lat:.6f}, {lon:.6f}); leave it out"
+            )
         return cls(folder, (lat, lon), np.zeros(2), known=True)
 
     def lon_lat(self, position_m: FloatArray) -> list[list[float]]:
@@ -51,15 +58,16 @@ class Globe:
         if not np.isfinite(degrees).all():
             far = position_m[~np.isfinite(degrees).all(axis=1)][0]
             raise BadInput(
-                f"{self.folder}: the position {far[0]:g}, {far[1]:g} m in its records is beyond the globe; run the "
-                "study again"
+                f"{self.folder}: the position {far[0]:g}, {far[1]:g} m in its records is beyond "
+                "the globe; run the study again"
             )
         rounded: list[list[float]] = np.round(degrees, _DECIMALS).tolist()
         return rounded
 
 
 def _stretches(run: Run) -> Iterator[Table]:
-    """Rows of `tracks` from when a UE came until it left, UE by UE: two at least, as a line has two ends.
+    """Rows of `tracks` from when a UE came until it left, UE by UE: two at least, as a line has two
+    ends.
 
     At the end of the run a UE is still where its last row is.
     """
@@ -85,35 +93,50 @@ def _at_m(rows: Table) -> FloatArray:
 
 
 def geojson_text(run: Run, globe: Globe) -> str:
-    """Tracks as lines with the local time at each vertex; homes, workplaces, base stations and named places.
+    """Tracks as lines with the local time at each vertex; homes, workplaces, base stations and
+    named places.
 
-    RFC 7946; how the plane was put on the globe stands in a member of its own, which readers pass over.
+    RFC 7946; how the plane was put on the globe stands in a member of its own, which readers pass
+    over.
     """
     tracks = [
         _feature(
-            "LineString", globe.lon_lat(_at_m(rows)), kind="track", **_ue(run, rows["ue"][0]),
-            times=_local_times(run, rows["time_s"]), indoor=(rows["indoor"] == 1).tolist(),
+            "LineString",
+            globe.lon_lat(_at_m(rows)),
+            kind="track",
+            **_ue(run, rows["ue"][0]),
+            times=_local_times(run, rows["time_s"]),
+            indoor=(rows["indoor"] == 1).tolist(),
         )
         for rows in _stretches(run)
-    ]  # fmt: skip
+    ]
     lat, lon = globe.origin_deg
     origin: Fields = {"lat": lat, "lon": lon}
     if not globe.known:
-        origin["note"] = "the area of this run is nowhere on the globe: its south-west corner was put at this origin"
+        origin["note"] = (
+            "the area of this run is nowhere on the globe: its south-west corner was "
+            "put at this origin"
+        )
     features = [*tracks, *_places(run, globe)]
     whole = {"type": "FeatureCollection", "netsim_origin": origin, "features": features}
     return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def _places(run: Run, globe: Globe) -> Iterator[Feature]:
-    """Homes, workplaces, densest places, base stations, and the places that attacks name at the end of the run."""
+    """Homes, workplaces, densest places, base stations, and the places that attacks name at the end
+    of the run.
+    """
     for kind, column in (("home", "home"), ("workplace", "work"), ("densest place", "densest")):
         for ue, *at_m in _known(run.tables["ues"], "ue", f"{column}_x_m", f"{column}_y_m"):
             yield _point(globe, at_m, kind=kind, **_ue(run, ue))
     for name, *at_m in run.stations:
         yield _point(globe, at_m, kind="base station", name=name)
-    for ue, rank, x_m, y_m, attack in _known(run.tables["named"], "ue", "rank", "x_m", "y_m", text="attack"):
-        yield _point(globe, [x_m, y_m], kind="named place", attack=attack, rank=int(rank), **_ue(run, ue))
+    for ue, rank, x_m, y_m, attack in _known(
+        run.tables["named"], "ue", "rank", "x_m", "y_m", text="attack"
+    ):
+        yield _point(
+            globe, [x_m, y_m], kind="named place", attack=attack, rank=int(rank), **_ue(run, ue)
+        )
 
 
 def _known(rows: Table, *columns: str, text: str = "") -> Iterator[tuple[float, ...]]:
@@ -127,7 +150,11 @@ def _point(globe: Globe, at_m: Sequence[float], **properties: object) -> Feature
 
 
 def _feature(shape: str, coordinates: Sequence[object], **properties: object) -> Feature:
-    return {"type": "Feature", "geometry": {"type": shape, "coordinates": coordinates}, "properties": properties}
+    return {
+        "type": "Feature",
+        "geometry": {"type": shape, "coordinates": coordinates},
+        "properties": properties,
+    }
 
 
 def _ue(run: Run, ue: float) -> Fields:

@@ -22,7 +22,17 @@ from fl.round.tables import TABLES, read_tables
 from netsim import compiled
 from netsim.errors import BadInput, counted, one_line
 from netsim.record import Column, cell_text, unguarded, write_text
-from netsim.safe import KEPT, OURS_MOST_BYTES, check_own, content, opened, remove_parts, what_is, whole_name, writable
+from netsim.safe import (
+    KEPT,
+    OURS_MOST_BYTES,
+    check_own,
+    content,
+    opened,
+    remove_parts,
+    what_is,
+    whole_name,
+    writable,
+)
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
 Table = dict[str, np.ndarray]
@@ -82,23 +92,34 @@ RESULTS = (
     ERROR,
     EXPORT,
 )
-"""the files of a run besides its study; without the first, which is written last, it is not finished"""
+"""the files of a run besides its study; without the first, which is written last, it is not
+finished"""
 
 _MOST_JSON_BYTES = 2**28
 
 
 # -- marker and lock: one file, written before anything else, that says what the folder is
 #
-# A folder with a marker is ours, whatever else is missing: a run that is killed at any moment leaves a folder that the
-# same command takes up. The marker is locked (`flock`) while the folder is written. The system lets go of the lock when
-# its process ends, in whatever way, so no lock outlives its owner, and no two processes hold it.
+# A folder with a marker is ours, whatever else is missing: a run that is killed at any moment
+# leaves a folder that the same command takes up. The marker is locked (`flock`) while the folder is
+# written. The system lets go of the lock when its process ends, in whatever way, so no lock
+# outlives its owner, and no two processes hold it.
 
 MARKER = ".netsim"
 Mark = Literal["run", "sweep", "training"]
 """what a folder is"""
-PATIENCE_S = 2.0  # a process that was told to end, or whose parent ended, lets go of a lock within this
+PATIENCE_S = (
+    2.0  # a process that was told to end, or whose parent ended, lets go of a lock within this
+)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a bound on files
-_NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENODEV)  # taken away, or broken
+_NO_ACCESS = (
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.ESTALE,
+    errno.ENODEV,
+)  # taken away, or broken
 _MOST_BYTES = 100
 
 
@@ -125,16 +146,19 @@ def held(
 ) -> Generator[None, None, None]:
     """Create a folder if need be, mark and lock it; only one process at a time does so.
 
-    `admit` raises BadInput for a folder that may not be had. It is asked before anything is written, and again under
-    the lock, when nobody else can change the answer. waits : whether to wait for another process as long as it takes,
-    since it does the same work; else it is refused after PATIENCE_S.
+    `admit` raises BadInput for a folder that may not be had. It is asked before anything is
+    written, and again under the lock, when nobody else can change the answer. waits : whether to
+    wait for another process as long as it takes, since it does the same work; else it is refused
+    after PATIENCE_S.
     """
     admit()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         fd = KEPT[-1].get(folder) or writable(folder / MARKER, create=True)
     except OSError as error:
-        raise BadInput(f"{folder}: cannot be written ({error.strerror}); give --out another place") from None
+        raise BadInput(
+            f"{folder}: cannot be written ({error.strerror}); give --out another place"
+        ) from None
     try:
         if folder not in KEPT[-1]:
             _lock(fd, folder, what, waits)
@@ -148,13 +172,15 @@ def held(
         remove_parts(folder)
         yield
     except OSError as error:
-        elsewhere = error.filename is not None and not Path(str(error.filename)).is_relative_to(folder)
+        elsewhere = error.filename is not None and not Path(str(error.filename)).is_relative_to(
+            folder
+        )
         if error.errno not in _NO_ROOM and (elsewhere or error.errno not in _NO_ACCESS):
             raise
         remedy = "make room" if error.errno in _NO_ROOM else "see that it can be written"
         raise BadInput(
-            f"{folder}: cannot be written any more ({error.strerror}); {remedy}, and the same command goes on where it "
-            "stopped"
+            f"{folder}: cannot be written any more ({error.strerror}); {remedy}, and the same "
+            "command goes on where it stopped"
         ) from None
     finally:
         if folder not in KEPT[-1]:
@@ -162,13 +188,17 @@ def held(
 
 
 def check_files(folder: Path, ours: Callable[[str], bool]) -> None:
-    """Refuse a folder in which one of our names is a link, a folder or a device; nothing is written through it."""
+    """Refuse a folder in which one of our names is a link, a folder or a device; nothing is written
+    through it.
+    """
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if ours(path.name):
             try:
                 check_own(path)
             except OSError as error:
-                raise BadInput(f"{path}: {error.strerror}; give --out another folder, or move it away") from None
+                raise BadInput(
+                    f"{path}: {error.strerror}; give --out another folder, or move it away"
+                ) from None
 
 
 def _lock(fd: int, folder: Path, what: str, waits: Callable[[], bool]) -> None:
@@ -183,8 +213,12 @@ def _lock(fd: int, folder: Path, what: str, waits: Callable[[], bool]) -> None:
                 patient = waits()
                 if not patient:
                     remedy = "wait for it, or give --out another folder"
-                    raise BadInput(f"{folder}: another process is writing this {what}; {remedy}") from None
-                compiled.tell(f"netsim: {folder}: another process is writing this {what}; waiting for it")
+                    raise BadInput(
+                        f"{folder}: another process is writing this {what}; {remedy}"
+                    ) from None
+                compiled.tell(
+                    f"netsim: {folder}: another process is writing this {what}; waiting for it"
+                )
             time.sleep(0.05)
         except OSError as error:
             why = f"its file system cannot lock files ({error.strerror})"
@@ -218,7 +252,10 @@ def ours(folder: Path, what: Mark) -> bool:
     if mark not in ("", what):
         raise BadInput(f"{folder}: holds a {mark}, not a {what}; give --out an empty or new folder")
     if names and not mark:
-        raise BadInput(f"{folder}: exists and holds something that is not a {what}; give --out an empty or new folder")
+        raise BadInput(
+            f"{folder}: exists and holds something that is not a {what}; give --out an "
+            f"empty or new folder"
+        )
     return bool(mark)
 
 
@@ -227,23 +264,29 @@ def admit_several(folder: Path, names: Collection[str], what: str) -> None:
     foreign = sorted(name for name in inside(folder) if whole_name(name) not in names)
     if foreign:
         raise BadInput(
-            f"{folder}: exists and holds {foreign[0]!r}, which does not belong to {what}; give --out an empty or new "
-            "folder"
+            f"{folder}: exists and holds {foreign[0]!r}, which does not belong to {what}; give "
+            "--out an empty or new folder"
         )
 
 
 def no_links(out: Path, inner: Iterable[str]) -> None:
-    """Refuse a folder of ours in which a folder on the way to one of `inner` is a link: it leads elsewhere."""
+    """Refuse a folder of ours in which a folder on the way to one of `inner` is a link: it leads
+    elsewhere.
+    """
     for place in inner:
         path = out
         for name in Path(place).parts:
             path /= name
             if path.is_symlink():
-                raise BadInput(f"{path}: is a symbolic link, and runs belong into folders; remove it")
+                raise BadInput(
+                    f"{path}: is a symbolic link, and runs belong into folders; remove it"
+                )
 
 
 def inside(folder: Path) -> list[str]:
-    """Names in a folder; none where there is none yet. Raises BadInput for what is no folder, or cannot be read."""
+    """Names in a folder; none where there is none yet. Raises BadInput for what is no folder, or
+    cannot be read.
+    """
     try:
         return [p.name for p in folder.iterdir()]
     except FileNotFoundError:
@@ -251,7 +294,9 @@ def inside(folder: Path) -> list[str]:
     except NotADirectoryError:
         raise BadInput(f"{folder}: is a file; give --out another name") from None
     except OSError as error:
-        raise BadInput(f"{folder}: cannot be read ({error.strerror}); give --out another place") from None
+        raise BadInput(
+            f"{folder}: cannot be read ({error.strerror}); give --out another place"
+        ) from None
 
 
 def is_text(path: Path, text: str) -> bool:
@@ -269,9 +314,13 @@ def read_json(path: Path) -> Fields:
         text = content(path, _MOST_JSON_BYTES, own=True)
         value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
     except FileNotFoundError:
-        raise BadInput(f"{path}: no such file; is {path.parent} the folder of a finished run?") from None
+        raise BadInput(
+            f"{path}: no such file; is {path.parent} the folder of a finished run?"
+        ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        raise BadInput(
+            f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})"
+        ) from None
     if not isinstance(value, dict):
         raise BadInput(f"{path}: not a JSON object")
     return value
@@ -281,7 +330,9 @@ def _finite(text: str) -> float:
     """A number of JSON. Raises ValueError for one that no float holds."""
     value = float(text)
     if not isfinite(value):
-        raise ValueError(f"{text:.20}{'...' * (len(text) > 20)} is no finite number; run the study again")
+        raise ValueError(
+            f"{text:.20}{'...' * (len(text) > 20)} is no finite number; run the study again"
+        )
     return value
 
 
@@ -296,7 +347,9 @@ def record_of(folder: Path) -> Path:
 
 
 def read_summary(folder: Path) -> Fields:
-    """The summary of a finished run or training, checked: written with the names of this version, and numbers only."""
+    """The summary of a finished run or training, checked: written with the names of this version,
+    and numbers only.
+    """
     check_version(folder, read_json(record_of(folder)))
     summary = read_json(folder / SUMMARY)
     wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
@@ -306,7 +359,9 @@ def read_summary(folder: Path) -> Fields:
 
 
 def finished_manifest(folder: Path) -> Fields:
-    """The manifest of a finished run. BadInput for one that is not finished, with how it goes on."""
+    """The manifest of a finished run. BadInput for one that is not finished, with how it goes
+    on.
+    """
     if what_is(folder / SUMMARY):
         return read_json(folder / MANIFEST)
     begun = marked(folder) == "run" and not what_is(folder / MANIFEST)
@@ -315,7 +370,9 @@ def finished_manifest(folder: Path) -> Fields:
     command = str(manifest.get("command") or "")
     error = folder / ERROR
     again = f"`{command}`" if command.startswith("netsim ") else "the same command"
-    trace = content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip() if what_is(error) else ""
+    trace = (
+        content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip() if what_is(error) else ""
+    )
     state = f"failed ({one_line(trace.splitlines()[-1])})" if trace else "is not finished"
     raise BadInput(f"{folder}: this run {state}; {again} goes on where it stopped")
 
@@ -331,23 +388,27 @@ def check_version(folder: Path, manifest: Record) -> None:
     """Refuse a run whose records have another schema: other tables, columns or keys."""
     if manifest.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise BadInput(
-            f"{folder}: records of schema {manifest['schema']}, written by netsim {version_of(manifest)}; "
-                     f"this one reads schema {SCHEMA_VERSION}; run the study again"
-        )  # fmt: skip
+            f"{folder}: records of schema {manifest['schema']}, written by netsim "
+            f"{version_of(manifest)}; this one reads schema {SCHEMA_VERSION}; run the study again"
+        )
 
 
 def one_version(folders: Mapping[str, Path]) -> None:
-    """Refuse results of several versions of netsim side by side. folders : version -> one that it made."""
+    """Refuse results of several versions of netsim side by side. folders : version -> one that it
+    made.
+    """
     if len(folders) > 1:
         (version, path), (other, beside), *_ = folders.items()
         raise BadInput(
-            f"{path} was made by netsim {version} and {beside} by {other}, whose figures may differ by "
-                     "themselves; make both with one version, or look at each alone"
-        )  # fmt: skip
+            f"{path} was made by netsim {version} and {beside} by {other}, whose figures may "
+            "differ by themselves; make both with one version, or look at each alone"
+        )
 
 
 def tables_in(manifest: Record) -> Collection[str]:
-    """The tables of which a finished run wrote rows; of a manifest that lists none, which is older, all of its kind."""
+    """The tables of which a finished run wrote rows; of a manifest that lists none, which is older,
+    all of its kind.
+    """
     listed = manifest.get("tables")
     if isinstance(listed, dict):
         return listed
@@ -357,26 +418,39 @@ def tables_in(manifest: Record) -> Collection[str]:
 def read_table(folder: Path, table: str, listed: Collection[str] | None = None) -> Table:
     """A record table as columns: text as it is, everything else float64 with NaN for empty cells.
 
-    One without a file has no rows. listed : tables that have some, where that is known; None: by the manifest.
+    One without a file has no rows. listed : tables that have some, where that is known; None: by
+    the manifest.
 
     Raises BadInput: it is damaged, or listed and has no file.
     """
     path = folder / f"{table}.csv"
     try:
         with text_of(path) as f:
-            return {name: _column(table, name, cells) for name, *cells in zip(*csv.reader(f), strict=True)}
+            return {
+                name: _column(table, name, cells)
+                for name, *cells in zip(*csv.reader(f), strict=True)
+            }
     except FileNotFoundError:
         if table in (tables_in(read_json(folder / MANIFEST)) if listed is None else listed):
-            raise BadInput(f"{path}: is gone, and the run wrote it; put it back, or run the study again") from None
+            raise BadInput(
+                f"{path}: is gone, and the run wrote it; put it back, or run the study again"
+            ) from None
         return {name: np.zeros(0, column.dtype) for name, column in EVERY[table].items()}
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); is {folder} a run folder?") from None
-    except (ValueError, csv.Error) as error:  # cells that are no numbers, rows of different lengths, a NUL
+        raise BadInput(
+            f"{path}: cannot be read ({error.strerror}); is {folder} a run folder?"
+        ) from None
+    except (
+        ValueError,
+        csv.Error,
+    ) as error:  # cells that are no numbers, rows of different lengths, a NUL
         raise BadInput(f"{path}: damaged ({error}); run the study again") from None
 
 
 def read_rows(path: Path, again: str = "start the sweep again") -> list[dict[str, str]]:
-    """Rows of a CSV of ours as text, by column. BadInput: it is missing or damaged; again: the remedy."""
+    """Rows of a CSV of ours as text, by column. BadInput: it is missing or damaged; again: the
+    remedy.
+    """
     try:
         with text_of(path) as file:
             rows = list(csv.DictReader(file))
@@ -430,7 +504,9 @@ MOST_TOLD = 10
 
 @dataclass(frozen=True)
 class Failed:
-    """A run that failed. folder : in that of all runs. attempts : how often it was tried. error : its line."""
+    """A run that failed. folder : in that of all runs. attempts : how often it was tried. error :
+    its line.
+    """
 
     folder: str
     label: str
@@ -456,15 +532,26 @@ def read_failures(folder: Path) -> list[Failed]:
         return []
     rows: list[Fields] = read_rows(path)
     try:
-        return [Failed(**row | {name: int(row[name]) for name in ("seed", "attempts")}) for row in rows]
+        return [
+            Failed(**row | {name: int(row[name]) for name in ("seed", "attempts")}) for row in rows
+        ]
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}: not a table of failures ({error!r}); start the sweep again") from None
+        raise BadInput(
+            f"{path}: not a table of failures ({error!r}); start the sweep again"
+        ) from None
 
 
 def failure_lines(failed: Sequence[Failed]) -> list[str]:
-    """For people: how many failed, then each with its error and where its traceback lies; nothing where none did."""
+    """For people: how many failed, then each with its error and where its traceback lies; nothing
+    where none did.
+    """
     if not failed:
         return []
-    lines = [f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})" for one in failed]
-    more = [f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}"] if len(lines) > MOST_TOLD else []
+    lines = [
+        f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})"
+        for one in failed
+    ]
+    more = (
+        [f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}"] if len(lines) > MOST_TOLD else []
+    )
     return [f"{counted(len(lines), 'run')} failed:", *map(one_line, lines[:MOST_TOLD]), *more]

@@ -1,4 +1,6 @@
-"""The runs that a comparison is about, from whatever folders were given: runs, sweeps, or folders of runs."""
+"""The runs that a comparison is about, from whatever folders were given: runs, sweeps, or folders
+of runs.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ from scenarios.app.study.yaml_document import as_yaml, read
 class Gathered:
     """Finished runs with their labels, in the order of the figures.
 
-    missing : runs that are listed and not finished. curves : of a sweep that has some, the labels along each.
-    notes : what must be known of how they came together. title : of a sweep, that of its scenario.
+    missing : runs that are listed and not finished. curves : of a sweep that has some, the labels
+    along each. notes : what must be known of how they came together. title : of a sweep, that of
+    its scenario.
     """
 
     name: str
@@ -59,7 +62,9 @@ class Gathered:
         """What must be known of how the runs came together, and how many are left out."""
         are = "is" if self.missing == 1 else "are"
         every = counted(self.missing + len(self.runs), "run")
-        left_out = f"{self.missing} of {every} {are} not finished and left out." if self.missing else ""
+        left_out = (
+            f"{self.missing} of {every} {are} not finished and left out." if self.missing else ""
+        )
         return [text for text in (*self.notes, left_out) if text]
 
     @property
@@ -81,15 +86,23 @@ class Gathered:
 
 
 def side_by_side(folder: Path) -> Gathered:
-    """The runs in a folder that is not a sweep's, which is said unless one command played all of them."""
+    """The runs in a folder that is not a sweep's, which is said unless one command played all of
+    them.
+    """
     listed(folder)  # an unfinished sweep says so itself
     of = gathered([folder])
     commands = {str(read_json(path / MANIFEST).get("command") or path) for _, path in of.runs}
     says = (
-        "No sweep played these runs, they only lie in one folder: they may differ in more than one way (What differs)."
+        "No sweep played these runs, they only lie in one folder: they may differ in more "
+        "than one way (What differs)."
     )
     name = folder.resolve().name
-    return replace(of, name=name, title=f"Comparison of {name}", notes=[says] * (len(commands) > 1) + [*of.notes])
+    return replace(
+        of,
+        name=name,
+        title=f"Comparison of {name}",
+        notes=[says] * (len(commands) > 1) + [*of.notes],
+    )
 
 
 def of_sweep(folder: Path) -> Gathered:
@@ -99,18 +112,22 @@ def of_sweep(folder: Path) -> Gathered:
     runs, copies = distinct(done)
     notes = [*failure_lines(read_failures(folder)), copies]
     title = of_sweep_file(folder, "title") or ""
-    return Gathered(folder.resolve().name, runs, len(every) - len(done), curves_of(folder), notes, title)
+    return Gathered(
+        folder.resolve().name, runs, len(every) - len(done), curves_of(folder), notes, title
+    )
 
 
 def gathered(folders: Sequence[Path]) -> Gathered:
     """All runs of the given folders.
 
-    A run is a label, named by as much of its path as tells it apart; runs that differ in nothing but their seed share
-    one, unless all do. Of a sweep beside other folders, labels begin with the name of its folder.
+    A run is a label, named by as much of its path as tells it apart; runs that differ in nothing
+    but their seed share one, unless all do. Of a sweep beside other folders, labels begin with the
+    name of its folder.
 
     Raises
     ------
-    BadInput : one line: a folder without runs, of a training, or of another version; a run that is given twice or is
+    BadInput : one line: a folder without runs, of a training, or of another version; a run that is
+    given twice or is
         not finished; radio studies beside runs that learn; fewer than two runs.
     """
     for folder in folders:
@@ -140,8 +157,10 @@ def gathered(folders: Sequence[Path]) -> Gathered:
     kept, copies = distinct([*((study, path) for path, study in studies.items()), *of_sweeps])
     runs = _named(kept, studies, names)
     if len(runs) < 2 and not copies:
-        raise BadInput(f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
-                                "more, or a sweep (netsim report draws the page of one run)")  # fmt: skip
+        raise BadInput(
+            f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
+            "more, or a sweep (netsim report draws the page of one run)"
+        )
     name = " and ".join(names.values()) if len(names) < 4 else "runs compared"
     return Gathered(name, runs, missing, notes=[*notes, copies], title=f"Comparison of {name}")
 
@@ -150,14 +169,18 @@ def _check(folder: Path) -> None:
     """Refuse what holds no run."""
     if not str(folder) or what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
-    if any(path for where in (".", "seed-*", "*/seed-*") for path in folder.glob(f"{where}/{TRAINING}")):
-        raise BadInput(f"{folder}: holds a training, which has other figures than a run; netsim report "
-                                f"{folder} draws its page with all its seeds")  # fmt: skip
+    if any(
+        path for where in (".", "seed-*", "*/seed-*") for path in folder.glob(f"{where}/{TRAINING}")
+    ):
+        raise BadInput(
+            f"{folder}: holds a training, which has other figures than a run; netsim report "
+            f"{folder} draws its page with all its seeds"
+        )
 
 
 def distinct(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
-    """Runs that may be pooled by label, and copies, in words, that are left out: runs of one label and seed are one.
-    Those that read a file with other content have another label, which says so.
+    """Runs that may be pooled by label, and copies, in words, that are left out: runs of one label
+    and seed are one. Those that read a file with other content have another label, which says so.
 
     Refuses radio studies beside runs that learn, and runs of several versions of netsim.
     """
@@ -173,13 +196,19 @@ def distinct(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
         versions.setdefault(version_of(manifest), path)
         files = part(manifest, "files")
         before = inputs.setdefault(label, files)
-        other = [f", {Path(f).name} with other content ({files[f]!s:.8})" for f in files if files[f] != before.get(f)]
+        other = [
+            f", {Path(f).name} with other content ({files[f]!s:.8})"
+            for f in files
+            if files[f] != before.get(f)
+        ]
         first = firsts.setdefault((label + "".join(other), str(manifest.get("seed", path))), path)
         if first != path:
             copies.append(f"{path} is a copy of {first}")
     if len(kinds) > 1:
-        raise BadInput(f"{kinds[True]} is a radio study and {kinds[False]} trains a model, which have no "
-                                "figure in common; compare them apart")  # fmt: skip
+        raise BadInput(
+            f"{kinds[True]} is a radio study and {kinds[False]} trains a model, which have no "
+            "figure in common; compare them apart"
+        )
     one_version(versions)
     said = f"{', '.join(copies)}: one run, which counts once." if copies else ""
     return [(label, path) for (label, _), path in firsts.items()], said
@@ -199,11 +228,17 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 def _study_of(folder: Path) -> str:
     """What a run has in common with its other seeds."""
-    return as_yaml({key: value for key, value in read(folder / STUDY).data.items() if key not in _NOT_COMPARED})
+    return as_yaml(
+        {key: value for key, value in read(folder / STUDY).data.items() if key not in _NOT_COMPARED}
+    )
 
 
-def _named(kept: LabelledRuns, studies: Mapping[Path, str], names: Mapping[Path, str]) -> LabelledRuns:
-    """Runs with their labels for people; single ones, of `studies`, share one with their other seeds, unless all do."""
+def _named(
+    kept: LabelledRuns, studies: Mapping[Path, str], names: Mapping[Path, str]
+) -> LabelledRuns:
+    """Runs with their labels for people; single ones, of `studies`, share one with their other
+    seeds, unless all do.
+    """
     places: dict[str, list[Path]] = {}
     for label, path in kept:
         places.setdefault(label, []).append(path)
@@ -228,19 +263,26 @@ def drawn_sentence(n: int, drawn: int) -> list[str]:
     if drawn == n:
         return []
     return [
-        f"Curves, and tables with a column per label, are of a sample: {drawn:,} of {n:,} runs, evenly spaced. The "
-        "table with a row per label is of all runs."
+        f"Curves, and tables with a column per label, are of a sample: {drawn:,} of {n:,} runs, "
+        "evenly spaced. The table with a row per label is of all runs."
     ]
 
 
 # -- the keys in which studies differ
 
-_NOT_COMPARED = ("seed", "vary")  # what tells runs of one label apart, and what a sweep is made from
+_NOT_COMPARED = (
+    "seed",
+    "vary",
+)  # what tells runs of one label apart, and what a sweep is made from
 
 
 def differences(studies: Sequence[Record]) -> dict[str, list[str]]:
-    """Dotted key in which resolved studies differ -> its values as text; "–" where a study has no such key."""
-    flat = [flattened({k: v for k, v in study.items() if k not in _NOT_COMPARED}) for study in studies]
+    """Dotted key in which resolved studies differ -> its values as text; "–" where a study has no
+    such key.
+    """
+    flat = [
+        flattened({k: v for k, v in study.items() if k not in _NOT_COMPARED}) for study in studies
+    ]
     every = dict.fromkeys(key for study in flat for key in study)
     texts = {key: [flow(study[key]) if key in study else "–" for study in flat] for key in every}
     return {key: values for key, values in texts.items() if len(set(values)) > 1}
@@ -248,7 +290,15 @@ def differences(studies: Sequence[Record]) -> dict[str, list[str]]:
 
 def flattened(value: object, path: str = "") -> Fields:
     """Path -> value of everything in a JSON object."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else None
+    )
     if inner is None:
         return {path: value}
-    return {k: v for key, one in inner for k, v in flattened(one, f"{path}.{key}".lstrip(".")).items()}
+    return {
+        k: v for key, one in inner for k, v in flattened(one, f"{path}.{key}".lstrip(".")).items()
+    }

@@ -1,4 +1,6 @@
-"""What a search is for: objectives and constraints, keys of the summary; and what sweep.json says of it."""
+"""What a search is for: objectives and constraints, keys of the summary; and what sweep.json says
+of it.
+"""
 
 from __future__ import annotations
 
@@ -87,35 +89,46 @@ class Goals:
             if key in known if known else declaration(key) or of_training(key):
                 continue
             hint = nearest(key, known or BY_KEY) or ";"
-            raise BadInput(f"{option} {key}: no such key of summary.json{hint} see netsim show DIR --verbose")
+            raise BadInput(
+                f"{option} {key}: no such key of summary.json{hint} see netsim show DIR --verbose"
+            )
 
     def best(self, trials: Sequence[Trial]) -> list[str]:
-        """Labels of the front of finished trials, the best in the first objective first; of one its first.
+        """Labels of the front of finished trials, the best in the first objective first; of one its
+        first.
 
-        A trial is on the front if it keeps all bounds and no other one is as good everywhere, and better in one.
+        A trial is on the front if it keeps all bounds and no other one is as good everywhere, and
+        better in one.
         """
         signs = {key: -1.0 if word == "max" else 1.0 for key, word in self.objectives.items()}
         losses = {
             trial.label: [sign * trial.mean(key) for key, sign in signs.items()]
-            for trial in trials if not trial.broken
-        }  # fmt: skip
+            for trial in trials
+            if not trial.broken
+        }
         front = [
-            label for label, own in losses.items()
+            label
+            for label, own in losses.items()
             if not any(other != own and all(map(le, other, own)) for other in losses.values())
-        ]  # fmt: skip
+        ]
         front.sort(key=lambda label: losses[label])
         return front[:1] if len(signs) == 1 else front
 
 
-def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str]) -> Goals:
+def goals(
+    objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str]
+) -> Goals:
     """Of the command line; BadInput for keys that no summary has, and for bounds that are none."""
     if len(directions) not in (1, len(objectives)):
         raise BadInput(
-            f"--direction: {len(directions)} for {len(objectives)} objectives; give one for all, or one for each"
+            f"--direction: {len(directions)} for {len(objectives)} objectives; give one "
+            f"for all, or one for each"
         )
     if len(set(objectives)) < len(objectives):
         raise BadInput("--objective: a key stands twice; leave one of them out")
-    of = Goals(dict(zip(objectives, cycle(directions), strict=False)), [*map(constraint, constraints)])
+    of = Goals(
+        dict(zip(objectives, cycle(directions), strict=False)), [*map(constraint, constraints)]
+    )
     of.check()
     return of
 
@@ -125,14 +138,16 @@ def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Seq
 FRESH = ", fresh seeds"
 """what the label of a winner on seeds that no trial uses ends with"""
 HONEST = (
-    "The figure of the search is optimistic: the winner is the luckiest of many on the same seeds. The figure on fresh "
-    "seeds, which no other run uses, is the one to quote."
+    "The figure of the search is optimistic: the winner is the luckiest of many on the same "
+    "seeds. The figure on fresh seeds, which no other run uses, is the one to quote."
 )
 NO_WINNER = "No finished trial keeps every constraint, so there is no winner."
 
 
 class Trial(BaseModel):
-    """Settings, figures with each seed, and bounds that their means break; without figures, why there are none."""
+    """Settings, figures with each seed, and bounds that their means break; without figures, why
+    there are none.
+    """
 
     label: str
     settings: Fields
@@ -175,7 +190,11 @@ class Tuned(BaseModel):
 
     def state(self, trial: Trial) -> str:
         """Whether a trial is the best, and which bounds it breaks."""
-        return "best" if trial.label in self.best else ", ".join(f"breaks {text}" for text in trial.broken)
+        return (
+            "best"
+            if trial.label in self.best
+            else ", ".join(f"breaks {text}" for text in trial.broken)
+        )
 
 
 def read_tuned(folder: Path) -> Tuned | None:

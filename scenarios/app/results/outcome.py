@@ -15,7 +15,15 @@ from scenarios.app.results.folder import PAGE, STUDY, LabelledRuns, read_json, r
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.goals import FRESH, HONEST, NO_WINNER, read_tuned
 from scenarios.app.results.read import Run, part
-from scenarios.app.results.shown import HEAD, answers, compared, headline, labels_of, played, read_adapted
+from scenarios.app.results.shown import (
+    HEAD,
+    answers,
+    compared,
+    headline,
+    labels_of,
+    played,
+    read_adapted,
+)
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.table import (
     AT_CHANCE,
@@ -37,10 +45,12 @@ from scenarios.app.study.notice import notice
 
 @dataclass(frozen=True)
 class Mark:
-    """A cell that sorts by a value (NaN: last), or whose meaning shows in its look as well as in its words.
+    """A cell that sorts by a value (NaN: last), or whose meaning shows in its look as well as in
+    its words.
 
-    kind : class in the style sheet; `word`: words of TERMS in it are explained. aside : after the text, where there is
-    room. verdict : below the text, in its look. links : texts, and the files beside the page to which they lead.
+    kind : class in the style sheet; `word`: words of TERMS in it are explained. aside : after the
+    text, where there is room. verdict : below the text, in its look. links : texts, and the files
+    beside the page to which they lead.
     """
 
     text: str = ""
@@ -75,9 +85,10 @@ def mark_of(cell: Cell) -> Mark:
 class TableOf:
     """A table of an outcome.
 
-    key : with one a page can filter its rows. narrow : how many of the first columns a terminal keeps. drops : of them
-    it leaves out those that do not fit, and names them. foot : baselines of each column. notes : below it. as_lines : a
-    terminal writes a sentence for each row, since cells are long.
+    key : with one a page can filter its rows. narrow : how many of the first columns a terminal
+    keeps. drops : of them it leaves out those that do not fit, and names them. foot : baselines of
+    each column. notes : below it. as_lines : a terminal writes a sentence for each row, since cells
+    are long.
     """
 
     title: str
@@ -93,7 +104,8 @@ class TableOf:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a folder says. kind : as events call it. scope : what it stands on. values : of its event.
+    """What a folder says. kind : as events call it. scope : what it stands on. values : of its
+    event.
 
     answers : what is asked, and the sentence that answers it.
     """
@@ -117,7 +129,11 @@ def run_outcome(run: Run) -> Outcome:
     manifest = run.manifest
     of = lines([summary])
     learning = part(run.study, "learning")
-    each = [*filter(None, (leading(lines([summary], name)) for name in run.attacks if len(run.attacks) > 1))]
+    each = [
+        *filter(
+            None, (leading(lines([summary], name)) for name in run.attacks if len(run.attacks) > 1)
+        )
+    ]
     return Outcome(
         "radio" if manifest.radio else "run",
         manifest.title,
@@ -131,17 +147,35 @@ def run_outcome(run: Run) -> Outcome:
 
 
 def leading(of: Sequence[Line]) -> Line | None:
-    """The line of leakage that matters most: what was found, homes and workplaces before distances."""
+    """The line of leakage that matters most: what was found, homes and workplaces before
+    distances.
+    """
     attacked = [line for line in of if line.attack]
-    return min(attacked, key=lambda line: (line.verdict != FOUND, line.n == 0, not line.verdict), default=None)
+    return min(
+        attacked,
+        key=lambda line: (line.verdict != FOUND, line.n == 0, not line.verdict),
+        default=None,
+    )
 
 
 def figures(title: str, of: Sequence[Line], narrow: int = 99) -> TableOf:
     """A row for each line."""
     is_radio = of and of[0].key.startswith("radio.")
-    heads = ["", "median [5 %, 95 % of samples]" if is_radio else "result", "baseline", "verdict", "attack"]
+    heads = [
+        "",
+        "median [5 %, 95 % of samples]" if is_radio else "result",
+        "baseline",
+        "verdict",
+        "attack",
+    ]
     rows: Cells = [
-        [Mark(one.title, kind="word"), Mark(one.result, one.value), one.baseline, verdict_mark(one), one.attack]
+        [
+            Mark(one.title, kind="word"),
+            Mark(one.result, one.value),
+            one.baseline,
+            verdict_mark(one),
+            one.attack,
+        ]
         for one in of
     ]
     return TableOf(title, heads, rows, narrow=narrow)
@@ -157,8 +191,12 @@ def verdict_mark(of: Line) -> Mark:
 # -- several runs
 
 
-def runs_outcome(of: Gathered, place: Path, kind: str = "comparison", values: Fields | None = None) -> Outcome:
-    """Of a sweep, or of runs side by side. place : the folder of the page, in which sweep.json lies if there is one."""
+def runs_outcome(
+    of: Gathered, place: Path, kind: str = "comparison", values: Fields | None = None
+) -> Outcome:
+    """Of a sweep, or of runs side by side. place : the folder of the page, in which sweep.json lies
+    if there is one.
+    """
     every = compared(labels_of(of.summaries))
     scope = f"{counted(len(of.runs), 'run')} of {counted(len(every), 'variant')}"
     rows, note = read_adapted(place)
@@ -170,7 +208,13 @@ def runs_outcome(of: Gathered, place: Path, kind: str = "comparison", values: Fi
         [
             variants(every, of.runs, place),
             *searched(place),
-            TableOf("Adapted attackers", HEAD, [[*each.values()] for each in rows], as_lines=True, notes=[note]),
+            TableOf(
+                "Adapted attackers",
+                HEAD,
+                [[*each.values()] for each in rows],
+                as_lines=True,
+                notes=[note],
+            ),
         ],
         scope=scope,
         values=values or {},
@@ -179,12 +223,17 @@ def runs_outcome(of: Gathered, place: Path, kind: str = "comparison", values: Fi
 
 def useless(every: Mapping[str, Sequence[Line]]) -> list[Notice]:
     """A warning of labels whose models are not useful."""
-    bad = [f"“{label}”" for label, of in every.items() if (verdict := model_verdict(of)) and not is_useful(verdict)]
+    bad = [
+        f"“{label}”"
+        for label, of in every.items()
+        if (verdict := model_verdict(of)) and not is_useful(verdict)
+    ]
     return [notice("models-not-useful", labels=", ".join(bad))] if bad else []
 
 
 def variants(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: Path) -> TableOf:
-    """A row for each label: its lines, the attacks that find most, and seeds, which lead to the pages of its runs.
+    """A row for each label: its lines, the attacks that find most, and seeds, which lead to the
+    pages of its runs.
 
     The model, the shares and epsilon come first, and what has no verdict last.
     """
@@ -192,21 +241,34 @@ def variants(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: Path) 
     for line in (line for own in of.values() for line in own):
         columns.setdefault(line.title, []).append(line)
     joined = {title: together(found) for title, found in columns.items()}
-    judged = {title for title, found in columns.items() if any(one.verdict or not one.attack for one in found)}
-    first = {title for title, (one, _) in joined.items() if one.n or one.key.startswith(("utility.", "privacy."))}
+    judged = {
+        title
+        for title, found in columns.items()
+        if any(one.verdict or not one.attack for one in found)
+    }
+    first = {
+        title
+        for title, (one, _) in joined.items()
+        if one.n or one.key.startswith(("utility.", "privacy."))
+    }
     heads = sorted(columns, key=lambda title: (title not in judged, title not in first))
     absent: dict[str, Cell] = {
-        title: Mark("none", nan) if "privacy." in one.key else nan for title, (one, _) in joined.items()
+        title: Mark("none", nan) if "privacy." in one.key else nan
+        for title, (one, _) in joined.items()
     }
     rows: Cells = []
     for label, own in of.items():
         found = absent | {line.title: _judged(line, joined[line.title][1]) for line in own}
         folders = [path for name, path in runs if name == label]
         attacks = dict.fromkeys(line.attack for line in own if line.attack)
-        rows.append([label, *map(found.__getitem__, heads), ", ".join(attacks), _pages(folders, place)])
+        rows.append(
+            [label, *map(found.__getitem__, heads), ", ".join(attacks), _pages(folders, place)]
+        )
     foot = [joined[title][0].baselines for title in heads]
     heads = ["variant", *heads, "attack", "seeds"]
-    return TableOf("Main figures of every variant", heads, rows, "variants", 1 + len(judged), True, foot)
+    return TableOf(
+        "Main figures of every variant", heads, rows, "variants", 1 + len(judged), True, foot
+    )
 
 
 def _judged(of: Line, own_chance: bool) -> Mark:
@@ -220,25 +282,40 @@ def _pages(folders: Sequence[Path], place: Path) -> Mark:
     seeds = [str(read_json(record_of(folder)).get("seed")) for folder in folders]
     if not all(what_is(folder / PAGE) == "file" for folder in folders):
         return Mark(", ".join(seeds))
-    return Mark(links=[(seed, os.path.relpath(of / PAGE, place)) for seed, of in zip(seeds, folders, strict=True)])
+    return Mark(
+        links=[
+            (seed, os.path.relpath(of / PAGE, place))
+            for seed, of in zip(seeds, folders, strict=True)
+        ]
+    )
 
 
 def searched(folder: Path) -> list[TableOf]:
-    """The trials of a search, the best first, and the importance of settings; nothing of another sweep."""
+    """The trials of a search, the best first, and the importance of settings; nothing of another
+    sweep.
+    """
     of = read_tuned(folder)
     if of is None:
         return []
     trials = [trial for trial in of.trials if not trial.label.endswith(FRESH)]
     finished = sum(trial.failed is None for trial in trials)
-    notes = [f"{counted(len(trials), 'trial')}, {finished} finished; {counted(len(trials[0].seeds), 'seed')} each"]
-    known = sorted((trial for trial in of.trials if trial.values), key=lambda trial: trial.folder not in of.best)
+    notes = [
+        f"{counted(len(trials), 'trial')}, {finished} finished; "
+        f"{counted(len(trials[0].seeds), 'seed')} each"
+    ]
+    known = sorted(
+        (trial for trial in of.trials if trial.values),
+        key=lambda trial: trial.folder not in of.best,
+    )
     rows: Cells = [
-        [trial.label, *map(Mark, trial.texts, map(trial.mean, trial.values)), of.state(trial)] for trial in known
+        [trial.label, *map(Mark, trial.texts, map(trial.mean, trial.values)), of.state(trial)]
+        for trial in known
     ]
     if of.best:
         notes += [
             HONEST,
-            f"{of.best[0]}: {flow(known[0].settings)}; its scenario: {folder}/{of.best[0]}/seed-*/{STUDY}",
+            f"{of.best[0]}: {flow(known[0].settings)}; its scenario: "
+            f"{folder}/{of.best[0]}/seed-*/{STUDY}",
         ]
     else:
         notes.append(NO_WINNER)

@@ -1,4 +1,6 @@
-"""Run folders read back for a page, and what their tables say together; what is damaged is refused in one line."""
+"""Run folders read back for a page, and what their tables say together; what is damaged is refused
+in one line.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def one(**values: object) -> Table:
     return {name: np.array([value]) for name, value in values.items()}
 
 
-_Number = Annotated[float, Field(allow_inf_nan=False, ge=-4.1e7, le=4.1e7)]  # once around the Earth, in metres
+_Number = Annotated[
+    float, Field(allow_inf_nan=False, ge=-4.1e7, le=4.1e7)
+]  # once around the Earth, in metres
 _Pair = Annotated[list[_Number], Field(min_length=2, max_length=2)]
 _LONGEST_S = 400 * 365.25 * DAY_S
 _Seconds = Annotated[float, Field(gt=0, le=_LONGEST_S)]
@@ -74,7 +78,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def checked(values: Fields, model: type[Model], path: Path, remedy: str) -> Model:
-    """What a file of ours says, as its model. BadInput: what is missing or damaged; remedy: what helps."""
+    """What a file of ours says, as its model. BadInput: what is missing or damaged; remedy: what
+    helps.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -91,7 +97,11 @@ _NOTICE = TypeAdapter(Notice)
 
 def _notice_of(value: object) -> Notice:
     """A notice of a manifest; version 1.0 kept sentences."""
-    return Notice("earlier", "doubt", value) if isinstance(value, str) else _NOTICE.validate_python(value)
+    return (
+        Notice("earlier", "doubt", value)
+        if isinstance(value, str)
+        else _NOTICE.validate_python(value)
+    )
 
 
 class Manifest(BaseModel, strict=True):
@@ -134,7 +144,9 @@ class Manifest(BaseModel, strict=True):
     @property
     def clock(self) -> Clock:
         """The wall clock of the run."""
-        return Clock(self.first_day, tuple((time_s, shift_s) for time_s, shift_s in self.clock_changes))
+        return Clock(
+            self.first_day, tuple((time_s, shift_s) for time_s, shift_s in self.clock_changes)
+        )
 
     @property
     def period(self) -> str:
@@ -144,7 +156,8 @@ class Manifest(BaseModel, strict=True):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Everything that a page is made from. Files of the folder are read once, when they are first asked for.
+    """Everything that a page is made from. Files of the folder are read once, when they are first
+    asked for.
 
     resolved : the study as plain data, where it is known; None: that of the folder.
     """
@@ -187,7 +200,11 @@ class Run:
     def names(self) -> dict[int, str]:
         """The name of each UE."""
         ues = self.tables["ues"]
-        return {int(ue): str(name) for ue, name in zip(ues["ue"], ues["name"], strict=True) if np.isfinite(ue)}
+        return {
+            int(ue): str(name)
+            for ue, name in zip(ues["ue"], ues["name"], strict=True)
+            if np.isfinite(ue)
+        }
 
     @property
     def hit_radius_m(self) -> float:
@@ -197,7 +214,9 @@ class Run:
 
     @property
     def stations(self) -> list[tuple[str, float, float]]:
-        """Name and place of each base station of map.npz; numbers for names where cells are those of a trace."""
+        """Name and place of each base station of map.npz; numbers for names where cells are those
+        of a trace.
+        """
         at_m = self.ground.get("station_m", no_places())
         cells = self.manifest.cells
         names = range(len(at_m)) if self.replayed or len(cells) != len(at_m) else cells
@@ -205,9 +224,13 @@ class Run:
 
     @property
     def replayed(self) -> bool:
-        """Whether a trace replaced the radio: then its RSRP is of no base station that was placed."""
+        """Whether a trace replaced the radio: then its RSRP is of no base station that was
+        placed.
+        """
         serving = self.tables["links"]["base_station"]
-        from_trace = self.manifest.channel_card.get("RSRP measurement", "").startswith("read from the trace")
+        from_trace = self.manifest.channel_card.get("RSRP measurement", "").startswith(
+            "read from the trace"
+        )
         return from_trace or (len(serving) > 0 and not any(serving))
 
     def moment_s(self, number: FloatArray) -> FloatArray:
@@ -216,7 +239,9 @@ class Run:
         return np.interp(number, rounds["round"], rounds["time_s"]) if len(number) else number
 
     def rows(self, table: str, column: str = "", value: str = "") -> Table:
-        """Rows of a table that have a time, a UE and a round; those with `value` in a text column."""
+        """Rows of a table that have a time, a UE and a round; those with `value` in a text
+        column.
+        """
         columns = self.tables[table]
         keep = np.isfinite(columns["time_s"])
         for name in ("ue", "round"):
@@ -248,7 +273,8 @@ SMOOTHER = "smoother"
 PLAIN = "plain"
 PRIOR = "prior"
 KINDS = (PLAIN, FILTER, SMOOTHER, PRIOR)
-"""the wrapped attack alone; what the tracker knows in a round; what it knows of it at the end; the prior alone"""
+"""the wrapped attack alone; what the tracker knows in a round; what it knows of it at the end; the
+prior alone"""
 
 
 def tracking_attacks(run: Run) -> list[str]:
@@ -259,18 +285,23 @@ def tracking_attacks(run: Run) -> list[str]:
 def tracked(run: Run, attack: str) -> Tables:
     """Rows of the filter and of the smoother of an attack."""
     rows = run.rows("tracking", "attack", attack)
-    return {kind: where(rows, rows["hindsight"] == flag) for flag, kind in enumerate((FILTER, SMOOTHER))}
+    return {
+        kind: where(rows, rows["hindsight"] == flag) for flag, kind in enumerate((FILTER, SMOOTHER))
+    }
 
 
 def of_kind(rows: Mapping[str, Table], kind: str, column: str) -> tuple[Table, FloatArray]:
-    """Rows that know a quantity (`error_m`, `near`, `expected_distance_m`) of one of KINDS, and their values."""
+    """Rows that know a quantity (`error_m`, `near`, `expected_distance_m`) of one of KINDS, and
+    their values.
+    """
     if kind in rows:
         return rows[kind], rows[kind][column]
     return rows[FILTER], rows[FILTER][f"{kind}_{column}"]
 
 
 def known_hours(run: Run, rows: Mapping[str, Table], kind: str) -> tuple[FloatArray, FloatArray]:
-    """Numbers of rounds (n,), and the hours (n,) of a UE up to each in which it was known within leakage.hit_radius_m.
+    """Numbers of rounds (n,), and the hours (n,) of a UE up to each in which it was known within
+    leakage.hit_radius_m.
 
     Mean over all UEs with a row; a row stands for the window of its round.
     """
@@ -286,7 +317,8 @@ _INDICES = frozenset({"ue", "other", "model", "round", "rank"})
 
 
 class RunTables(Tables):
-    """The record tables of a run, each read and checked once, when it is first asked for, and then kept.
+    """The record tables of a run, each read and checked once, when it is first asked for, and then
+    kept.
 
     listed : tables of which the run wrote rows; others have none. known : those that are at hand.
     """
@@ -312,11 +344,12 @@ class RunTables(Tables):
 
 
 class Frames(Mapping[str, "pandas.DataFrame"]):
-    """The tables of a run by name, each made when it is first asked for; without rows where the run wrote none.
+    """The tables of a run by name, each made when it is first asked for; without rows where the run
+    wrote none.
 
-    Columns are those of the records. Besides, a table of UEs has `ue_name`, and one with times has `time`: local time,
-    as the wall clock of the simulated place shows it. Indices are whole numbers and flags are truth values where no
-    cell is empty.
+    Columns are those of the records. Besides, a table of UEs has `ue_name`, and one with times has
+    `time`: local time, as the wall clock of the simulated place shows it. Indices are whole numbers
+    and flags are truth values where no cell is empty.
     """
 
     def __init__(self, run: Run) -> None:
@@ -327,7 +360,9 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
     def __getitem__(self, name: str) -> pandas.DataFrame:
         if name not in self._made:
             if name not in self._names:
-                raise KeyError(f"no table {name!r} in {self._run.folder}; there are: {', '.join(self)}")
+                raise KeyError(
+                    f"no table {name!r} in {self._run.folder}; there are: {', '.join(self)}"
+                )
             self._made[name] = self._frame(name)
         return self._made[name]
 
@@ -356,16 +391,33 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
         if "time_s" in frame:
             clock = self._run.manifest.clock
             shown_s = pandas.to_timedelta(clock.wall_s(frame["time_s"].to_numpy()), unit="s")
-            frame.insert(frame.columns.get_loc("time_s") + 1, "time", pandas.Timestamp(clock.first_day) + shown_s)
+            frame.insert(
+                frame.columns.get_loc("time_s") + 1,
+                "time",
+                pandas.Timestamp(clock.first_day) + shown_s,
+            )
         return frame
 
 
 _PTR = ("footprint_ptr", "footprint_building", "street_ptr", "scenery_ptr")
 _GROUND = {
-    "footprint_m": 2, "footprint_ptr": 1, "footprint_building": 1, "building_height_m": 1, "station_m": 2,
-    "station_azimuth_deg": 1, "distance_m": 2, "rsrp_dbm": 2, "los": 2, "street_m": 2, "street_ptr": 1,
-    "street_class": 1, "door_m": 2, "scenery_m": 2, "scenery_ptr": 1, "scenery_kind": 1,
-}  # fmt: skip
+    "footprint_m": 2,
+    "footprint_ptr": 1,
+    "footprint_building": 1,
+    "building_height_m": 1,
+    "station_m": 2,
+    "station_azimuth_deg": 1,
+    "distance_m": 2,
+    "rsrp_dbm": 2,
+    "los": 2,
+    "street_m": 2,
+    "street_ptr": 1,
+    "street_class": 1,
+    "door_m": 2,
+    "scenery_m": 2,
+    "scenery_ptr": 1,
+    "scenery_kind": 1,
+}
 """what map.npz holds, with dimensions; the first six always"""
 
 
@@ -398,10 +450,15 @@ def read_whole(run: Run) -> Run:
 
 _MOST = float(np.finfo(np.float64).max)
 _LIMITS = {
-    **dict.fromkeys(("time_s", "requested_s", "ready_s", "granted_s", "ended_s"), (0.0, _LONGEST_S)),
-    **dict.fromkeys(("probability", "disc_probability"), (0.0, 1.000001)),  # sums of single precision
-    "round": (0.0, 1e6), "cell_m": (1e-3, 4.1e7),
-}  # fmt: skip
+    **dict.fromkeys(
+        ("time_s", "requested_s", "ready_s", "granted_s", "ended_s"), (0.0, _LONGEST_S)
+    ),
+    **dict.fromkeys(
+        ("probability", "disc_probability"), (0.0, 1.000001)
+    ),  # sums of single precision
+    "round": (0.0, 1e6),
+    "cell_m": (1e-3, 4.1e7),
+}
 
 
 def _check_rows(path: Path, columns: Table, limits: Mapping[str, tuple[float, float]]) -> None:
@@ -410,7 +467,10 @@ def _check_rows(path: Path, columns: Table, limits: Mapping[str, tuple[float, fl
         low, high = limits[column]
         wrong = np.flatnonzero((columns[column] < low) | (columns[column] > high))
         if len(wrong):
-            found = f"row {wrong[0] + 1}: {column} {columns[column][wrong[0]]:g} is not in [{low:g}, {high:g}]"
+            found = (
+                f"row {wrong[0] + 1}: {column} {columns[column][wrong[0]]:g} is not in "
+                f"[{low:g}, {high:g}]"
+            )
             raise BadInput(f"{path}: {found}; run the study again")
 
 
@@ -435,7 +495,9 @@ def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] =
     except (ValueError, TypeError) as error:
         raise BadInput(f"{path}: cannot be read ({error}); run the study again") from None
     found = {name: arrays[name] for name in dimensions if name in arrays}
-    wrong = [name for name in needed if name not in found] or [n for n in found if found[n].ndim != dimensions[n]]
+    wrong = [name for name in needed if name not in found] or [
+        n for n in found if found[n].ndim != dimensions[n]
+    ]
     if wrong:
         raise BadInput(f"{path}: {wrong[0]} is missing or has the wrong shape; run the study again")
     return found
@@ -447,7 +509,9 @@ def of_sweep_file(folder: Path, key: str) -> Any:
 
 
 def listed(folder: Path) -> LabelledRuns:
-    """Label and folder of each run of a sweep, or else of each run that lies directly in the folder."""
+    """Label and folder of each run of a sweep, or else of each run that lies directly in the
+    folder.
+    """
     if what_is(folder / RUNS):
         return _sweep(folder)
     if what_is(folder / SWEEP) or marked(folder) == "sweep":
@@ -505,7 +569,11 @@ def read_surfaces(folder: Path) -> Surfaces:
     path = folder / SURFACES
     if not what_is(path):
         return {}
-    arrays = _arrays(path, {"x_m": 1, "y_m": 1, "answer_at_m": 1, **dict.fromkeys(MAPS, 2)}, needed=("x_m", "y_m"))
+    arrays = _arrays(
+        path,
+        {"x_m": 1, "y_m": 1, "answer_at_m": 1, **dict.fromkeys(MAPS, 2)},
+        needed=("x_m", "y_m"),
+    )
     shape = (len(arrays["x_m"]), len(arrays["y_m"]))
     if any(arrays[name].shape != shape for name in MAPS if name in arrays):
         raise BadInput(f"{path}: its maps do not fit the grid; run the study again")

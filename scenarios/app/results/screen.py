@@ -22,10 +22,13 @@ _LEGEND = f"({'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items()
 
 
 def screen(of: Outcome, ends: dict[str, str], wide: Sequence[str] = ()) -> list[str]:
-    """What goes on the heading, then the lines below it. ends : the last facts; paths stay whole. wide : in place of
-    the tables.
+    """What goes on the heading, then the lines below it. ends : the last facts; paths stay whole.
+    wide : in place of the tables.
     """
-    said = [f"{asked}: {text}" if of.kind in ("sweep", "comparison") else text for asked, text in of.answers]
+    said = [
+        f"{asked}: {text}" if of.kind in ("sweep", "comparison") else text
+        for asked, text in of.answers
+    ]
     heading = f": {of.title}" if of.title else ""
     if of.kind in ("run", "radio"):
         heading = f", seed {of.values['seed']}: {said.pop(0)}"
@@ -41,7 +44,9 @@ def screen(of: Outcome, ends: dict[str, str], wide: Sequence[str] = ()) -> list[
 
 
 def run_screen(run: Run, page: str, verbose: bool = False) -> list[str]:
-    """What a run found. page : where all details are. verbose : with the channel card and every figure."""
+    """What a run found. page : where all details are. verbose : with the channel card and every
+    figure.
+    """
     of = run_outcome(run)
     ends = {"privacy": "\n".join(spent(run.tables["privacy"]))} if of.scope else {}
     peak = run.manifest.timing.get("peak_memory_gb")
@@ -51,7 +56,9 @@ def run_screen(run: Run, page: str, verbose: bool = False) -> list[str]:
 
 
 def table_lines(of: TableOf) -> list[str]:
-    """The columns of a table that a terminal keeps, and its notes; of those that do not fit the names stand below."""
+    """The columns of a table that a terminal keeps, and its notes; of those that do not fit the
+    names stand below.
+    """
     if not (of.rows and of.narrow):
         return []
     marks = [[mark_of(cell) for cell in row[: of.narrow]] for row in of.rows[:MOST_ROWS]]
@@ -64,16 +71,28 @@ def table_lines(of: TableOf) -> list[str]:
     notes = [*of.notes, *[f"and {more:,} more rows on the page"] * (more > 0)]
     if not of.drops:
         return [*drawn(heads, texts, right), *fitted(notes)]
-    texts.append(["baseline", *("\n".join(next(iter(each.items()), ())) for each in of.foot[: of.narrow - 1])])
+    texts.append(
+        [
+            "baseline",
+            *("\n".join(next(iter(each.items()), ())) for each in of.foot[: of.narrow - 1]),
+        ]
+    )
     heads = [head.replace(" ", "\n") for head in heads]
-    widths = [max(map(len, "\n".join(column).split("\n"))) for column in zip(heads, *texts, strict=True)]
+    widths = [
+        max(map(len, "\n".join(column).split("\n"))) for column in zip(heads, *texts, strict=True)
+    ]
     room = COLUMNS - 2 - min(MOST_LABEL, widths[0])
     n = max(2, 1 + int((np.cumsum(np.add(widths[1:], 2)) <= room).sum()))
     left_out = ", ".join(head.partition(",")[0] for head in of.heads[n : of.narrow])
     notes += [_LEGEND, *[f"also on the page: {left_out}"] * bool(left_out)]
-    return [*drawn(heads[:n], [row[:n] for row in texts], right, (), [0, *widths[1:]]), *fitted(notes)]
+    return [
+        *drawn(heads[:n], [row[:n] for row in texts], right, (), [0, *widths[1:]]),
+        *fitted(notes),
+    ]
 
 
 def _text(of: Mark) -> str:
     """A cell, and its verdict below it."""
-    return "\n".join(filter(None, [of.text, *(_MARKS.get(word, word) for word in of.verdict.split(", "))]))
+    return "\n".join(
+        filter(None, [of.text, *(_MARKS.get(word, word) for word in of.verdict.split(", "))])
+    )

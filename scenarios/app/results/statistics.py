@@ -23,7 +23,9 @@ def quantile(grid: FloatArray, q: float) -> FloatArray:
         return np.full(len(grid), np.nan)
     ordered = np.sort(grid, axis=1)  # NaN comes last
     at = q * np.maximum((~np.isnan(grid)).sum(axis=1) - 1, 0)
-    low, high = np.take_along_axis(ordered, np.column_stack([np.floor(at), np.ceil(at)]).astype(int), axis=1).T
+    low, high = np.take_along_axis(
+        ordered, np.column_stack([np.floor(at), np.ceil(at)]).astype(int), axis=1
+    ).T
     share = at - np.floor(at)
     with np.errstate(invalid="ignore"):  # infinity less infinity; such a quantile is infinite
         between = np.where(np.isinf(high), np.inf, low + share * (high - low))
@@ -36,7 +38,9 @@ def quartiles(grid: FloatArray) -> Interval:
 
 
 def quartiles_of(values: Iterable[float | None]) -> Quartiles:
-    """Lower quartile, median, upper quartile of values, for instance over seeds; None and NaN are left out."""
+    """Lower quartile, median, upper quartile of values, for instance over seeds; None and NaN are
+    left out.
+    """
     grid = np.array([[np.nan if v is None else float(v) for v in values]])
     low, median, high = (float(bound[0]) for bound in quartiles(grid))
     return low, median, high
@@ -53,7 +57,9 @@ def half_width(values: FloatArray | list[float]) -> float:
     from scipy.stats import t
 
     n = len(values)
-    return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    return (
+        float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    )
 
 
 def mean_text(values: FloatArray) -> str:
@@ -74,9 +80,11 @@ def wilson(hits: int, n: int) -> tuple[float, float, float]:
 
 
 def figure_text(value: float, unit: str = "") -> str:
-    """A number for people: three significant digits, thousands in full, very large ones with an exponent.
+    """A number for people: three significant digits, thousands in full, very large ones with an
+    exponent.
 
-    unit : with m, a length below a millimetre is 0.000: its digits are rounding errors, which differ between machines.
+    unit : with m, a length below a millimetre is 0.000: its digits are rounding errors, which
+    differ between machines.
     """
     if unit == "m" and abs(value) < 1e-3:
         return "0.000"
@@ -88,12 +96,15 @@ def figure_text(value: float, unit: str = "") -> str:
 def row_numbers(table: Mapping[str, np.ndarray]) -> np.ndarray:
     """Round, UE and model of each row as one number."""
     round_, ue, model = (table[name].astype(int) for name in ("round", "ue", "model"))
-    # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be rounded
+    # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be
+    # rounded
     return row_id(round_ * 2**31 + ue, model)
 
 
 def quantile_of(values: np.ndarray, q: float) -> float:
-    """Quantile of values (n,), NaN among them counted as infinite; NaN (null in JSON) where it is infinite."""
+    """Quantile of values (n,), NaN among them counted as infinite; NaN (null in JSON) where it is
+    infinite.
+    """
     value = quantile(np.where(np.isnan(values), np.inf, values)[None], q)[0]
     return float(value) if np.isfinite(value) else float("nan")
 
@@ -119,5 +130,9 @@ MEANINGFUL = 20.0
 def span_text(seconds: float) -> str:
     """A length of time in the largest unit that leaves it whole."""
     units = (("d", 86_400), ("h", 3600), ("min", 60))
-    whole = [f"{seconds / size:g} {unit}" for unit, size in units if seconds >= size and seconds % size == 0]
+    whole = [
+        f"{seconds / size:g} {unit}"
+        for unit, size in units
+        if seconds >= size and seconds % size == 0
+    ]
     return whole[0] if whole else f"{seconds:g} s"

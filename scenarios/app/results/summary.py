@@ -1,6 +1,8 @@
-"""The summary of a run: one flat object of the keys of `summary_keys`, computed from its tables alone.
+"""The summary of a run: one flat object of the keys of `summary_keys`, computed from its tables
+alone.
 
-Tables become rows by name; every measure is taken from the rows that it names, of the whole run or of a part by name.
+Tables become rows by name; every measure is taken from the rows that it names, of the whole run or
+of a part by name.
 """
 
 from __future__ import annotations
@@ -49,7 +51,11 @@ def summarise(run: Run, study: Study) -> Fields:
     parts = (_of_rounds(run, study), _of_model(run.tables, study), _of_attacks(run, study))
     for name, rows in (named for of in parts for named in of):
         values |= measured(rows, name)
-    shares = [share for of in study.learned.attacks if (share := named_share(values, of.label)) is not None]
+    shares = [
+        share
+        for of in study.learned.attacks
+        if (share := named_share(values, of.label)) is not None
+    ]
     values |= measured({"strongest": {"share": np.array(shares)}} if shares else {})
     check_declared(values)
     return values
@@ -59,7 +65,9 @@ def radio_summary(tables: Tables, handover: bool) -> Fields:
     """All values of a radio study by key; handover: whether it is modelled."""
     of = _groups(tables["radio_samples"], "selection")
     cdf = tables["radio_cdf"]
-    n, hours, indoor = (float(v[0]) for v in (of["all"]["count"], of["all"]["ue_hours"], of["indoor"]["count"]))
+    n, hours, indoor = (
+        float(v[0]) for v in (of["all"]["count"], of["all"]["ue_hours"], of["indoor"]["count"])
+    )
     moves = len(tables["handovers"]["ue"]) if handover else None
     rows: Tables = {
         "ues": tables["ues"],
@@ -76,25 +84,39 @@ def radio_summary(tables: Tables, handover: bool) -> Fields:
 def _of_rounds(run: Run, study: Study) -> Iterator[Part]:
     """What was played, sent, refused, held back and lost."""
     tables = run.tables
-    rounds, ues, links, uploads = (tables[name] for name in ("rounds", "ues", "links", "transmissions"))
-    updates, metrics, withholding, unicity = (tables[k] for k in ("updates", "metrics", "withholding", "unicity"))
+    rounds, ues, links, uploads = (
+        tables[name] for name in ("rounds", "ues", "links", "transmissions")
+    )
+    updates, metrics, withholding, unicity = (
+        tables[k] for k in ("updates", "metrics", "withholding", "unicity")
+    )
     late = rounds["late"].sum() / len(updates["ue"]) if len(updates["ue"]) else np.nan
     none = np.isfinite(ues["nights"]) & ~np.isfinite(ues["home_x_m"])
     modelled = study.world.radio.handover is not None
     rows = {
-        "manifest": one(empty_rounds=run.manifest.empty_rounds, stopped_by_budget=run.manifest.stopped_by_budget),
-        "ues": ues, "updates": updates, "eavesdropper": tables["eavesdropper"],
-        "rounds": rounds | {
-            "all_held_out": (rounds["held_out"] == rounds["samples"]) & (rounds["samples"] > 0) & (rounds["ues"] == 0)
+        "manifest": one(
+            empty_rounds=run.manifest.empty_rounds, stopped_by_budget=run.manifest.stopped_by_budget
+        ),
+        "ues": ues,
+        "updates": updates,
+        "eavesdropper": tables["eavesdropper"],
+        "rounds": rounds
+        | {
+            "all_held_out": (rounds["held_out"] == rounds["samples"])
+            & (rounds["samples"] > 0)
+            & (rounds["ues"] == 0)
         },
         "measured": where(rounds, slice(1 if study.learned.data.surveys_once else None)),
         "links": links | {"lost": links["decoded"] == 0},
         # a server without rounds has updates that no merge had, which are in no row of rounds
-        "air": one(late=late, energy_j=rounds["energy_j"].sum()) if study.learned.server.in_rounds else links,
+        "air": one(late=late, energy_j=rounds["energy_j"].sum())
+        if study.learned.server.in_rounds
+        else links,
         "cells": one(handovers=len(tables["handovers"]["ue"]) if modelled else None),
         "refusals": {"by_all": (rounds["refused"] > 0) & (accepted(rounds, withholding) == 0)},
-        **upload_rows(uploads), **sums_rows(tables["sums"]),
-    }  # fmt: skip
+        **upload_rows(uploads),
+        **sums_rows(tables["sums"]),
+    }
     if np.isfinite(ues["nights"]).any():
         rows["nights"] = {"none": none, "few": none & (ues["nights"] < FEWEST_NIGHTS)}
     if what_is(run.folder / PLAN):
@@ -106,13 +128,17 @@ def _of_rounds(run: Run, study: Study) -> Iterator[Part]:
     yield from _each("requests", withheld_rows(withholding))
     yield from _each("batches of a step", _groups(tables["curation"], "step"))
     yield from _each("reached", reached_rows(uploads, metrics))
-    for k, (points, side_m) in enumerate(zip(unicity["points"], unicity["resolution_m"], strict=True)):
+    for k, (points, side_m) in enumerate(
+        zip(unicity["points"], unicity["resolution_m"], strict=True)
+    ):
         yield f"{points:g}-{side_m:g}", {"unicity": where(unicity, [k])}
 
 
 def _of_model(tables: Tables, study: Study) -> Iterator[Part]:
     """The final model, its metrics by round, membership tests, and what noise spent."""
-    table, rounds, metrics, spends = (tables[name] for name in ("final", "rounds", "metrics", "spends"))
+    table, rounds, metrics, spends = (
+        tables[name] for name in ("final", "rounds", "metrics", "spends")
+    )
     final = dict(zip(table["name"].tolist(), table["value"].tolist(), strict=True))
     rows = {"final": one(**final), "worth": one(useful=is_useful(final))}
     if "place.blocks" in final:
@@ -126,7 +152,9 @@ def _of_model(tables: Tables, study: Study) -> Iterator[Part]:
         if f"utility.{name}" not in known and "." not in name:
             yield name, {"another": one(value=value)}
     names = [f"{part}.{name}" for part, name in zip(metrics["part"], metrics["name"], strict=True)]
-    for name, mine in _groups(metrics | {"metric": np.array(names, dtype=object)}, "metric").items():
+    for name, mine in _groups(
+        metrics | {"metric": np.array(names, dtype=object)}, "metric"
+    ).items():
         late = mine["value"][-20:]
         with np.errstate(over="ignore"):  # a model that has diverged
             yield name, {"metric": mine | one(late_mean=np.mean(late), late_std=np.std(late))}
@@ -151,9 +179,12 @@ def is_useful(final: Mapping[str, float]) -> bool | None:
 
 
 def good_map(final: Mapping[str, float]) -> bool | None:
-    """Whether a map is better than the law of three numbers, and by place no worse; None where a figure is missing."""
+    """Whether a map is better than the law of three numbers, and by place no worse; None where a
+    figure is missing.
+    """
     over_law, over_law_by_place = (
-        final.get(f"rmse_db{by}", np.nan) - final.get(f"path_loss_rmse_db{by}", np.nan) for by in ("", ".place")
+        final.get(f"rmse_db{by}", np.nan) - final.get(f"path_loss_rmse_db{by}", np.nan)
+        for by in ("", ".place")
     )
     if not np.isfinite(over_law + over_law_by_place):
         return None
@@ -175,7 +206,9 @@ def _of_attacks(run: Run, study: Study) -> Iterator[Part]:
     area = Area(*run.manifest.area_m)
     centre_m = np.hypot(updates["x_m"] - area.centre_m[0], updates["y_m"] - area.centre_m[1])
     watched = np.unique(leakage["ue"])
-    truth, densest = (Truth.of(ues, watched, settings.hit_radius_m, of) for of in (("home", "work"), ("densest",)))
+    truth, densest = (
+        Truth.of(ues, watched, settings.hit_radius_m, of) for of in (("home", "work"), ("densest",))
+    )
     lists = _lists(tables["list_scores"], settings.list_hit_radius_m)
     points = read_arrays(run.folder / POINTS)
     if "positions" in study.learned.data.offers:
@@ -185,37 +218,63 @@ def _of_attacks(run: Run, study: Study) -> Iterator[Part]:
         if labels:
             whose = points["ue"], points["position_m"], settings.peak_width_m
             chance = chance_rows(densest, area, *whose)
-            yield "", {
-                "guesses": guess_rows(leakage, labels), **chance_rows(truth, area, *whose),
-                **({"densest by chance": chance["home by chance"]} if chance else {}),
-            }  # fmt: skip
+            yield (
+                "",
+                {
+                    "guesses": guess_rows(leakage, labels),
+                    **chance_rows(truth, area, *whose),
+                    **({"densest by chance": chance["home by chance"]} if chance else {}),
+                },
+            )
     requested_s = dict(zip(rounds["round"].tolist(), rounds["requested_s"].tolist(), strict=True))
     centre_of = dict(zip(row_numbers(updates).tolist(), centre_m.tolist(), strict=True))
     for label in labels:
         mine, effort, said, tracked, linked, known = (
             where(table, table["attack"] == label)
-            for table in (leakage, estimates, tables["named"], tracking, tables["linking"], tables["identities"])
+            for table in (
+                leakage,
+                estimates,
+                tables["named"],
+                tracking,
+                tables["linking"],
+                tables["identities"],
+            )
         )
         attacked = np.unique(tables["leakage"]["ue"][tables["leakage"]["attack"] == label])
         dense = named_rows(mine, said, densest, attacked, requested_s)
-        yield label, {
-            **attack_rows(mine, centre_of), "home ever": ever_named(mine, with_home(ues), settings.hit_radius_m),
-            **claim_rows(effort, tables["links"], settings.hit_radius_m),
-            **named_rows(mine, said, truth, attacked, requested_s),
-            **({"densest": dense["home"]} if dense else {}),
-            **({"reliability": one(**vars(stated_reliability(said, truth)))} if len(truth.ue) else {}),
-            **({"tracking": tracking_rows(tracked)} if len(tracked["ue"]) else {}),
-            **({"linking": linked} if len(linked["round"]) else {}),
-            **({"identities": known} if len(known["round"]) else {}),
-            **lists.get(label, {}), "efforts": effort_rows(effort),
-        }  # fmt: skip
+        yield (
+            label,
+            {
+                **attack_rows(mine, centre_of),
+                "home ever": ever_named(mine, with_home(ues), settings.hit_radius_m),
+                **claim_rows(effort, tables["links"], settings.hit_radius_m),
+                **named_rows(mine, said, truth, attacked, requested_s),
+                **({"densest": dense["home"]} if dense else {}),
+                **(
+                    {"reliability": one(**vars(stated_reliability(said, truth)))}
+                    if len(truth.ue)
+                    else {}
+                ),
+                **({"tracking": tracking_rows(tracked)} if len(tracked["ue"]) else {}),
+                **({"linking": linked} if len(linked["round"]) else {}),
+                **({"identities": known} if len(known["round"]) else {}),
+                **lists.get(label, {}),
+                "efforts": effort_rows(effort),
+            },
+        )
 
 
 def _lists(scores: Table, hit_radius_m: float) -> dict[str, Tables]:
-    """Scores of the lists of places that each attack makes, and under an empty name those of chance."""
+    """Scores of the lists of places that each attack makes, and under an empty name those of
+    chance.
+    """
     found: Tables = {}
     for source, name, residents, precision, coverage in zip(*scores.values(), strict=True):
-        own = {residents: precision, f"{residents} covered": coverage} if name else {source: precision}
+        own = (
+            {residents: precision, f"{residents} covered": coverage}
+            if name
+            else {source: precision}
+        )
         if name or residents == "participants":
             found.setdefault(name, {}).update(one(**own))
     near = {"lists": one(hit_radius_m=hit_radius_m)}
@@ -229,7 +288,9 @@ def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray:
         return ues["ue"]
     if target == "most-data":
         ue, at = np.unique(updates["ue"], return_inverse=True)
-        return ue[[np.argmax(np.bincount(at, weights=updates["samples"]))]] if len(ue) else np.zeros(0)
+        return (
+            ue[[np.argmax(np.bincount(at, weights=updates["samples"]))]] if len(ue) else np.zeros(0)
+        )
     return np.asarray(ues["ue"][ues["name"] == target])
 
 
@@ -252,10 +313,12 @@ def _each(rows: str, of: Mapping[str, Table]) -> Iterator[Part]:
 
 
 def account_rows(rows: Table) -> Table:
-    """Of one mechanism: an empty cell is no finite epsilon; `with_channel` is of the UEs whose account knows it.
+    """Of one mechanism: an empty cell is no finite epsilon; `with_channel` is of the UEs whose
+    account knows it.
 
-    Where no channel adds noise `with_channel` is empty. In an account that has the value an empty cell is an infinite
-    one; in one that has none the channel changes nothing, and it is the epsilon.
+    Where no channel adds noise `with_channel` is empty. In an account that has the value an empty
+    cell is an infinite one; in one that has none the channel changes nothing, and it is the
+    epsilon.
     """
     epsilon = np.nan_to_num(rows["epsilon"], nan=np.inf)
     given = rows["with_channel"]
@@ -269,12 +332,14 @@ def account_rows(rows: Table) -> Table:
 
 # -- what became of requests, updates and uploads: held back, summed, lost, sent, merged
 #
-# A server that merges often is scored often, and one lucky score is no good model. How soon a model was good is
-# therefore asked of the mean of the score over time, from 80 % of the time since the first request up to now.
+# A server that merges often is scored often, and one lucky score is no good model. How soon a model
+# was good is therefore asked of the mean of the score over time, from 80 % of the time since the
+# first request up to now.
 
 ARRIVED = "arrived"
 PARTS = ("preparing", "waiting", "sending")
-"""what an upload goes through, in order: downlink and training; until the first grant; until the last bit"""
+"""what an upload goes through, in order: downlink and training; until the first grant; until the
+last bit"""
 
 
 def arrived(uploads: Table) -> BoolArray:
@@ -283,22 +348,29 @@ def arrived(uploads: Table) -> BoolArray:
 
 
 def durations_s(uploads: Table) -> dict[str, FloatArray]:
-    """Length (n,) of each part, and from request to end as `whole`; NaN for a part that was not begun.
+    """Length (n,) of each part, and from request to end as `whole`; NaN for a part that was not
+    begun.
 
     A part that was cut short ends with the upload.
     """
-    marks = np.column_stack([uploads[k] for k in ("requested_s", "ready_s", "granted_s", "ended_s")])
+    marks = np.column_stack(
+        [uploads[k] for k in ("requested_s", "ready_s", "granted_s", "ended_s")]
+    )
     ended = np.isfinite(marks[:, 3])
     for k in (1, 2):  # the end of the last part that was begun
         cut = ended & np.isnan(marks[:, k]) & np.isfinite(marks[:, k - 1])
         marks[cut, k] = marks[cut, 3]
         marks[cut, k + 1 :] = np.nan
     parts = np.diff(marks, axis=1)
-    return dict(zip(PARTS, parts.T, strict=True)) | {"whole": uploads["ended_s"] - uploads["requested_s"]}
+    return dict(zip(PARTS, parts.T, strict=True)) | {
+        "whole": uploads["ended_s"] - uploads["requested_s"]
+    }
 
 
 def vain_share(uploads: Table) -> float:
-    """Share of all bits sent that were in tries that failed, or in uploads that did not arrive; NaN of none."""
+    """Share of all bits sent that were in tries that failed, or in uploads that did not arrive; NaN
+    of none.
+    """
     sent = float(np.nansum(uploads["sent_bits"]))
     got = arrived(uploads)
     worth = float(np.nansum(uploads["sent_bits"][got]) - np.nansum(uploads["lost_bits"][got]))
@@ -318,7 +390,9 @@ _LEVELS_PERCENT = (50, 70, 80, 85, 90)
 
 
 def reached_rows(uploads: Table, metrics: Table) -> Tables:
-    """How soon a classifier had some levels of accuracy, by level; nothing where uploads take no time."""
+    """How soon a classifier had some levels of accuracy, by level; nothing where uploads take no
+    time.
+    """
     scored = metrics["name"] == "accuracy_percent"
     if not len(uploads["ue"]) or not scored.any():
         return {}
@@ -326,7 +400,9 @@ def reached_rows(uploads: Table, metrics: Table) -> Tables:
     of = dict[str, Table]()
     for level in _LEVELS_PERCENT:
         took_s = reached_s(metrics["time_s"][scored], metrics["value"][scored], start_s, level)
-        asked = int((uploads["requested_s"] <= start_s + took_s).sum()) if np.isfinite(took_s) else None
+        asked = (
+            int((uploads["requested_s"] <= start_s + took_s).sum()) if np.isfinite(took_s) else None
+        )
         of[str(level)] = one(time_s=took_s, uploads=asked)
     return of
 
@@ -337,15 +413,17 @@ _SHARE = 0.2  # of the time that has passed: over so much of it the score is ave
 def reached_s(time_s: FloatArray, score: FloatArray, start_s: float, level: float) -> float:
     """Time after start_s at which the mean score has reached a level; NaN if it never does.
 
-    A score holds from its time (n,), which increases, to the next one; before the first, and where it is not finite, it
-    is 0. The mean is looked at where the score changes, or leaves the mean.
+    A score holds from its time (n,), which increases, to the next one; before the first, and where
+    it is not finite, it is 0. The mean is looked at where the score changes, or leaves the mean.
     """
     if not len(time_s):
         return float("nan")
     since_s = time_s - start_s
     value = np.where(np.isfinite(score), score, 0.0)
     knots_s = np.append(0.0, since_s)
-    total = np.append(0.0, np.cumsum(np.append(0.0, value[:-1]) * np.diff(knots_s)))  # straight from knot to knot
+    total = np.append(
+        0.0, np.cumsum(np.append(0.0, value[:-1]) * np.diff(knots_s))
+    )  # straight from knot to knot
     at_s = np.unique(np.concatenate([since_s, since_s / (1 - _SHARE)]))
     at_s = at_s[(at_s > 0) & (at_s <= since_s[-1])]
     recent = np.interp(at_s, knots_s, total) - np.interp((1 - _SHARE) * at_s, knots_s, total)
@@ -359,12 +437,17 @@ def withheld_rows(withholding: Table) -> Tables:
     for rule, mine in _groups(withholding, "rule").items():
         _, request = np.unique(np.stack([mine["time_s"], mine["ue"]]), axis=1, return_inverse=True)
         silent = np.bincount(request.reshape(-1), weights=mine["after"]) == 0
-        of[rule] = {"silent": silent, **one(held_back=1 - mine["after"].sum() / mine["before"].sum())}
+        of[rule] = {
+            "silent": silent,
+            **one(held_back=1 - mine["after"].sum() / mine["before"].sum()),
+        }
     return of
 
 
 def sums_rows(sums: Table) -> Tables:
-    """Sums that were not opened, and sums of one UE, of the rows of `sums`; nothing where nothing is summed."""
+    """Sums that were not opened, and sums of one UE, of the rows of `sums`; nothing where nothing
+    is summed.
+    """
     if not len(sums["group"]):
         return {}
     unopened = sums["opened"] == 0

@@ -4,10 +4,13 @@ A key is GROUP[.NAME].QUANTITY[_unit][.SELECTION][.STATISTIC]:
 
 NAME       a part of the study: an attack, a mechanism, a step of curation, ...
 QUANTITY   what is measured, ending with its unit: sw1_m, sinr_db, energy_j
-SELECTION  the part of the values that is taken: inside (estimates inside the area), last20 (the last 20 rounds), ever
-           (at any time, not only at the end), round and day (number of the round, or of the day), shuffled (each UE
-           with what was named of another one), less_baseline (each value less that of the baseline)
-STATISTIC  mean, median, min, max, std, rms, q05, q95; last; low and high (ends of a 95 % interval); percent (share for
+SELECTION  the part of the values that is taken: inside (estimates inside the area), last20 (the
+last 20 rounds), ever
+           (at any time, not only at the end), round and day (number of the round, or of the day),
+           shuffled (each UE with what was named of another one), less_baseline (each value less
+           that of the baseline)
+STATISTIC  mean, median, min, max, std, rms, q05, q95; last; low and high (ends of a 95 % interval);
+percent (share for
            which something holds)
 
 A key without a statistic is a count, a total, a setting, or a single value.
@@ -47,32 +50,47 @@ STATISTICS: dict[str, Callable[[np.ndarray], float | None]] = {
     "total": lambda values: float(values.sum()),
     "last": lambda values: values.tolist()[-1] if len(values) else None,
 }
-"""Of numbers (n,). Quantiles count NaN as infinite, but q95; all others leave out what is not finite.
+"""Of numbers (n,). Quantiles count NaN as infinite, but q95; all others leave out what is not
+finite.
 
-known : median of the finite values. percent, share : percentage for which it holds, as the mean of percentages and as a
-percentage of the mean.
+known : median of the finite values. percent, share : percentage for which it holds, as the mean of
+percentages and as a percentage of the mean.
 """
 
 
-Rule = Literal["error", "accuracy", "ranks", "share", "rate", "area", "distance", "sw1", "list", "quantiles", "epsilon"]
+Rule = Literal[
+    "error",
+    "accuracy",
+    "ranks",
+    "share",
+    "rate",
+    "area",
+    "distance",
+    "sw1",
+    "list",
+    "quantiles",
+    "epsilon",
+]
 
 
 @dataclass(frozen=True)
 class Measure:
     """A figure, or a pattern of figures in which NAME stands for a part of the study.
 
-    key, unit, says : its name in the summary, its unit and its meaning. column, rows : the column of the rows that it
-    is a statistic of; a run without them does not have the key. statistic : one of STATISTICS; empty:
-    the last word of the key if it is one, else `last`. weight : column by which values are averaged before.
+    key, unit, says : its name in the summary, its unit and its meaning. column, rows : the column
+    of the rows that it is a statistic of; a run without them does not have the key. statistic : one
+    of STATISTICS; empty: the last word of the key if it is one, else `last`. weight : column by
+    which values are averaged before.
 
-    headline : its name in tables of results; empty for a figure that stands in none; {near} is leakage.hit_radius_m;
-    before a colon stands the row that it shares with others. rule : how `table` judges it. better : whether low or high
-    values are those of a better model, or of a stronger attack. beside : names and keys of its baselines. count : key
-    of the number that a share is of.
+    headline : its name in tables of results; empty for a figure that stands in none; {near} is
+    leakage.hit_radius_m; before a colon stands the row that it shares with others. rule : how
+    `table` judges it. better : whether low or high values are those of a better model, or of a
+    stronger attack. beside : names and keys of its baselines. count : key of the number that a
+    share is of.
 
-    infinite : when null means infinity, or never, and no missing value: `always`; KEY: where that has a value above 0;
-    `as KEY`: where that is infinite. NAME in it is the same part, of a metric PART.METRIC the METRIC. lost : word for
-    it in tables of results.
+    infinite : when null means infinity, or never, and no missing value: `always`; KEY: where that
+    has a value above 0; `as KEY`: where that is infinite. NAME in it is the same part, of a metric
+    PART.METRIC the METRIC. lost : word for it in tables of results.
     """
 
     key: str
@@ -93,23 +111,32 @@ class Measure:
 
     def __post_init__(self) -> None:
         if self.statistic and self.statistic not in STATISTICS:
-            raise ValueError(f"{self.key}: no statistic {self.statistic!r}; one of {', '.join(STATISTICS)}")
+            raise ValueError(
+                f"{self.key}: no statistic {self.statistic!r}; one of {', '.join(STATISTICS)}"
+            )
 
     def value(self, some: Rows) -> float | None:
         """The value, of the rows that it names."""
         word = self.statistic or self.key.rpartition(".")[2]
         if self.column not in some:
             raise ValueError(
-                f"measure {self.key}: rows {self.rows!r} have no column {self.column!r}; they have {', '.join(some)}"
+                f"measure {self.key}: rows {self.rows!r} have no column {self.column!r}; "
+                f"they have {', '.join(some)}"
             )
         values = some[self.column]
         if self.weight:
             known = np.isfinite(values) & (some[self.weight] > 0)
-            values = np.average(values[known], weights=some[self.weight][known])[None] if known.any() else values[:0]
+            values = (
+                np.average(values[known], weights=some[self.weight][known])[None]
+                if known.any()
+                else values[:0]
+            )
         return STATISTICS.get(word, STATISTICS["last"])(values)
 
     def of(self, name: str = "") -> str:
-        """The key itself, of the part `name` if it is a pattern. Raises ValueError for a name too many or missing."""
+        """The key itself, of the part `name` if it is a pattern. Raises ValueError for a name too
+        many or missing.
+        """
         if bool(name) != self.named:
             raise ValueError(f"{self.key}: {'needs' if self.named else 'takes no'} name")
         return self.key.replace(NAME, name)
@@ -154,7 +181,9 @@ def declaration(key: str) -> Measure | None:
 
 
 def value_in(run: Record, key: str) -> float:
-    """The value of a key in a summary: infinite where its null means infinity or never, NaN where it is missing."""
+    """The value of a key in a summary: infinite where its null means infinity or never, NaN where
+    it is missing.
+    """
     value = run.get(key)
     if value is not None:
         return float(value)
@@ -174,7 +203,9 @@ _PARTIAL = ("final", "list", "plan")
 
 
 def measured(rows: Mapping[str, Mapping[str, np.ndarray]], name: str = "") -> Fields:
-    """Values of the measures of some rows, by key, of the part `name`; rows: columns by the name of the rows."""
+    """Values of the measures of some rows, by key, of the part `name`; rows: columns by the name of
+    the rows.
+    """
     return {
         key.of(name): key.value(rows[key.rows])
         for key in KEYS

@@ -1,16 +1,21 @@
-"""The lines of a result: what was measured, its value with an interval, its baselines, the verdict and the attack.
+"""The lines of a result: what was measured, its value with an interval, its baselines, the verdict
+and the attack.
 
-Terminal, page, sweep and comparison draw the same lines, of one run or of the seeds of one label. The verdicts are a
-short fixed list of words, each with its rule:
+Terminal, page, sweep and comparison draw the same lines, of one run or of the seeds of one label.
+The verdicts are a short fixed list of words, each with its rule:
 
-good          map error at most 0.7 x the constant's, and no worse than a law of three numbers where that is scored
-useful        error below the constant's; accuracy above the most frequent class; density rank correlation >= 0.2
+good          map error at most 0.7 x the constant's, and no worse than a law of three numbers where
+that is scored
+useful        error below the constant's; accuracy above the most frequent class; density rank
+correlation >= 0.2
 not useful    any other model
 diverged      model not finite, or RMSE above 1000 dB
-found         share: so many hits or more (UEs of all seeds) have a probability of at most 5 % by the largest chance
-              (binomial, exact). Distance: finite, and 95 % interval of error minus baseline below 0. SW1: below the 5 %
-              quantile of random guesses. AUC: lower end above chance
-at chance     not found, and share or AUC: upper end within five points of chance; distance: no end more than 10 % of
+found         share: so many hits or more (UEs of all seeds) have a probability of at most 5 % by
+the largest chance
+              (binomial, exact). Distance: finite, and 95 % interval of error minus baseline below
+              0. SW1: below the 5 % quantile of random guesses. AUC: lower end above chance
+at chance     not found, and share or AUC: upper end within five points of chance; distance: no end
+more than 10 % of
               the baseline below it; SW1: inside the band of random guesses
 found (few)   found of fewer than 12 UEs: the 95 % interval may span more than half of all shares
 inconclusive  neither; of SW1 also where the true centroids fail the same test
@@ -47,10 +52,12 @@ GOOD_SHARE = 0.7
 FAR_DB = 1000.0
 USEFUL_RANKS = 0.2
 MOST_BY_CHANCE = 0.05
-"""probability of so many hits by chance, at which a share is found; Wilson's interval begins above chance too early"""
+"""probability of so many hits by chance, at which a share is found; Wilson's interval begins above
+chance too early"""
 NEAR_POINTS = 5.0
 NEAR_SHARE = 0.1
-"""how far above chance the end of an interval may lie at chance: percentage points, and as a share of a distance"""
+"""how far above chance the end of an interval may lie at chance: percentage points, and as a share
+of a distance"""
 
 
 def of_error(value: float, constant: float, good: bool | None = None) -> str:
@@ -68,14 +75,18 @@ def is_useful(verdict: str) -> bool:
 
 
 def of_interval(low: float, high: float, chance: float, near: float = NEAR_POINTS) -> str:
-    """Of a figure that grows with leakage, by its 95 % interval; near: how far above chance it may end at chance."""
+    """Of a figure that grows with leakage, by its 95 % interval; near: how far above chance it may
+    end at chance.
+    """
     if low > chance:
         return FOUND
     return AT_CHANCE if high <= chance + near else INCONCLUSIVE
 
 
 def of_share(hits: int, n: int, chances: Sequence[float]) -> str:
-    """Of `hits` of `n` UEs of all seeds; chances: percent, of each kind; inconclusive where none is known."""
+    """Of `hits` of `n` UEs of all seeds; chances: percent, of each kind; inconclusive where none is
+    known.
+    """
     known = [chance for chance in chances if not isnan(chance)]
     if not n or not known:
         return INCONCLUSIVE
@@ -104,7 +115,9 @@ def of_epsilon(value: float) -> str:
 
 
 def prevents(verdict: str, model: str, found: bool) -> str:
-    """The verdict of an attack beside that of its model; found: whether another variant of the comparison is found."""
+    """The verdict of an attack beside that of its model; found: whether another variant of the
+    comparison is found.
+    """
     return PREVENTED if verdict == AT_CHANCE and found and is_useful(model) else verdict
 
 
@@ -118,9 +131,9 @@ ByLabel = Mapping[str, Runs]
 class Line:
     """A figure of one run, or its mean over the seeds of a label.
 
-    low, high : 95 % interval; over seeds of anything but a share their range; NaN where there is none. beside : names
-    and values of baselines. hits, n : of a share, over all seeds. key : its key in the summary.
-    lost : what an infinite value is called, and of how many seeds.
+    low, high : 95 % interval; over seeds of anything but a share their range; NaN where there is
+    none. beside : names and values of baselines. hits, n : of a share, over all seeds. key : its
+    key in the summary. lost : what an infinite value is called, and of how many seeds.
     """
 
     what: str
@@ -162,7 +175,9 @@ class Line:
     def interval(self) -> str:
         """`[91.2, 100 %]`; empty where there is none."""
         low, high = (figure_text(end, self.unit) for end in (self.low, self.high))
-        return "" if np.isnan(self.low) or low == high else f"[{low}, {high}{' %' if self.n else ''}]"
+        return (
+            "" if np.isnan(self.low) or low == high else f"[{low}, {high}{' %' if self.n else ''}]"
+        )
 
     @property
     def result(self) -> str:
@@ -182,7 +197,9 @@ class Line:
     @property
     def chance(self) -> str:
         """The largest chance of a share; empty of anything else."""
-        return "".join(f"chance {figure_text(value)} %" for _, value in self.levels) if self.n else ""
+        return (
+            "".join(f"chance {figure_text(value)} %" for _, value in self.levels) if self.n else ""
+        )
 
     @property
     def spans(self) -> dict[str, list[float]]:
@@ -204,7 +221,9 @@ class Line:
 
 
 def lines(summaries: Runs, attack: str = "") -> list[Line]:
-    """A line for each headline that a run has a value of, from the attack that finds most, or from this one."""
+    """A line for each headline that a run has a value of, from the attack that finds most, or from
+    this one.
+    """
     shown = [measure for measure in KEYS if measure.headline and ": " not in measure.headline]
     shown.sort(key=lambda measure: measure.rule not in _FIRST)
     found = dict[str, Line]()
@@ -222,12 +241,18 @@ _FIRST = ("error", "accuracy", "ranks", "share")
 
 
 def together(of: Sequence[Line]) -> tuple[Line, bool]:
-    """The first of the lines of several labels, judged by the baselines of all; and whether they differ in chance."""
-    return replace(of[0], beside=tuple(pair for one in of for pair in one.levels)), len({one.chance for one in of}) > 1
+    """The first of the lines of several labels, judged by the baselines of all; and whether they
+    differ in chance.
+    """
+    return replace(of[0], beside=tuple(pair for one in of for pair in one.levels)), len(
+        {one.chance for one in of}
+    ) > 1
 
 
 def row(summaries: Runs, group: str) -> str:
-    """Figures that share a row below the table, such as those of the uplink: `SINR -9.78 dB, latency 3.13 s`."""
+    """Figures that share a row below the table, such as those of the uplink: `SINR -9.78 dB,
+    latency 3.13 s`.
+    """
     return ", ".join(
         " ".join(filter(None, (name, m.headline.partition(": ")[2], figure_text(value), m.unit)))
         for m in KEYS
@@ -278,17 +303,23 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
     what = measure.headline.format(near=figure_text(mean(runs, "leakage.hit_radius_m")))
     attacks = measure.group in ATTACKED
     line = Line(
-        what if attacks or not name else f"{what} ({name})", unit,
-        float((np.max if measure.rule == "epsilon" else np.mean)(values)), *_range(values),
-        tuple(pair for pair in beside if not np.isnan(pair[1])), attack=name if attacks else "", key=key,
+        what if attacks or not name else f"{what} ({name})",
+        unit,
+        float((np.max if measure.rule == "epsilon" else np.mean)(values)),
+        *_range(values),
+        tuple(pair for pair in beside if not np.isnan(pair[1])),
+        attack=name if attacks else "",
+        key=key,
         lost=f"{measure.lost}{times}",
-    )  # fmt: skip
+    )
     if measure.rule == "share":
         line = _share(line, runs, measure.count.replace(NAME, name))
     elif measure.rule == "area":
         line = _area(line, runs)
     elif measure.rule in _ENDS:
-        low, high = (scale * mean(runs, key.rpartition(".")[0] + end) for end in _ENDS[measure.rule])
+        low, high = (
+            scale * mean(runs, key.rpartition(".")[0] + end) for end in _ENDS[measure.rule]
+        )
         line = replace(line, low=low, high=high)
     return replace(line, verdict=line.verdict or _verdict(measure.rule, line, runs))
 
@@ -299,11 +330,13 @@ ATTACKED = ("attack", "tracking", "linking", "identities", "membership")
 
 
 def _share(line: Line, runs: Runs, count: str) -> Line:
-    """With hits of all UEs, and Wilson's interval. Users of a trace are the same people with every seed: each counts
-    once, by its mean over seeds.
+    """With hits of all UEs, and Wilson's interval. Users of a trace are the same people with every
+    seed: each counts once, by its mean over seeds.
     """
     known = [
-        (float(run[line.key]), int(run[count])) for run in runs if run.get(line.key) is not None and run.get(count)
+        (float(run[line.key]), int(run[count]))
+        for run in runs
+        if run.get(line.key) is not None and run.get(count)
     ]
     n = sum(n for _, n in known)
     hits = round(sum(share * n / 100 for share, n in known))
@@ -316,7 +349,9 @@ def _share(line: Line, runs: Runs, count: str) -> Line:
 
 
 def _area(line: Line, runs: Runs) -> Line:
-    """With the interval of an AUC; its chance is 0.5, or the AUC before training where that is known."""
+    """With the interval of an AUC; its chance is 0.5, or the AUC before training where that is
+    known.
+    """
     stem = line.key.removesuffix(".last")
     low, high = _pooled(runs, stem, "last")
     more = _pooled(runs, f"{stem}_difference", "last")
@@ -334,7 +369,9 @@ def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
     if rule == "accuracy" and baseline:
         return USEFUL if line.value > baseline[0] else NOT_USEFUL
     if rule == "distance" and baseline:
-        verdict = of_distance(*_pooled(runs, f"{line.key.rpartition('.')[0]}.less_baseline"), baseline[0])
+        verdict = of_distance(
+            *_pooled(runs, f"{line.key.rpartition('.')[0]}.less_baseline"), baseline[0]
+        )
         return INCONCLUSIVE if verdict == FOUND and isinf(line.value) else verdict
     if rule == "sw1" and len(baseline) == 3:
         return of_sw1(line.value, *baseline)
@@ -347,7 +384,8 @@ def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
 
 
 def _list_verdict(line: Line, runs: Runs, uniform: float) -> str:
-    """Paired by seed: precision for those who take part less that for others, with Student's 95 % interval.
+    """Paired by seed: precision for those who take part less that for others, with Student's 95 %
+    interval.
 
     Inconclusive where more than half of uniformly random places are right.
     """

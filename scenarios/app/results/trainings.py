@@ -63,7 +63,9 @@ class TrainingManifest(BaseModel):
     learning_starts: int = 0
     program: str = ""
     trained_s: Annotated[float, Field(validation_alias=AliasPath("timing", "trained_s"))] = 0.0
-    decision_ms: Annotated[dict[str, FiniteFloat], Field(validation_alias=AliasPath("timing", "decision_ms"))] = {}
+    decision_ms: Annotated[
+        dict[str, FiniteFloat], Field(validation_alias=AliasPath("timing", "decision_ms"))
+    ] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +94,14 @@ class FinishedTraining:
 
 
 def trainings(folder: Path) -> list[FinishedTraining]:
-    """Those of a folder: its own, or one in each folder inside that did not fail; none where nothing was trained."""
-    trained = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
+    """Those of a folder: its own, or one in each folder inside that did not fail; none where
+    nothing was trained.
+    """
+    trained = (
+        [folder]
+        if what_is(folder / TRAINING)
+        else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
+    )
     failed = {one.folder for one in read_failures(folder)}
     found = {p: _read(p) for p in trained if p.name not in failed}
     one_version({one.manifest.program: path for path, one in found.items()})
@@ -101,7 +109,10 @@ def trainings(folder: Path) -> list[FinishedTraining]:
     for path, one in found.items():
         first = firsts.setdefault(one.manifest.seed, path)
         if first != path:
-            raise BadInput(f"{path}: holds the training of seed {one.manifest.seed}, as {first}; remove the copy")
+            raise BadInput(
+                f"{path}: holds the training of seed {one.manifest.seed}, as {first}; "
+                f"remove the copy"
+            )
     return list(found.values())
 
 
@@ -114,14 +125,21 @@ def _read(folder: Path) -> FinishedTraining:
     evaluations = _table(folder / EVALUATIONS, ("policy",), ("case", *METRICS))
     cases = {policy: set(of) for policy, of in evaluations.groupby("policy", sort=False)["case"]}
     agent = manifest.agent
-    short = [policy for policy, own in cases.items() if policy != VISITED and own != cases.get(agent)]
+    short = [
+        policy for policy, own in cases.items() if policy != VISITED and own != cases.get(agent)
+    ]
     if short:
-        raise BadInput(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
+        raise BadInput(
+            f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same "
+            f"cases; train again"
+        )
     return FinishedTraining(manifest, read_json(folder / SUMMARY), curve, evaluations)
 
 
 def _table(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> pandas.DataFrame:
-    """Columns of a table; an empty cell of a number is NaN. BadInput: what is wrong, with the file."""
+    """Columns of a table; an empty cell of a number is NaN. BadInput: what is wrong, with the
+    file.
+    """
     import pandas
 
     table = pandas.DataFrame(read_rows(path, "train again"))
@@ -141,7 +159,9 @@ def means_of(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatAr
     """Policy -> metric -> its mean over cases, one entry per training."""
     import pandas
 
-    means = [t.evaluations.groupby("policy", sort=False)[[*METRICS]].mean(skipna=False) for t in trained]
+    means = [
+        t.evaluations.groupby("policy", sort=False)[[*METRICS]].mean(skipna=False) for t in trained
+    ]
     table = pandas.concat(means, axis=1, keys=range(len(means)))
     return {name: {f: of[:, f].to_numpy() for f in METRICS} for name, of in table.iterrows()}
 
@@ -159,14 +179,17 @@ _LEVELS = (0.025, 0.975)
 
 
 def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[float, float, float]:
-    """P(X < Y) and its 95 % interval; costs, others (seeds, worlds), whose seeds are paired with nothing.
+    """P(X < Y) and its 95 % interval; costs, others (seeds, worlds), whose seeds are paired with
+    nothing.
 
-    P(X < Y) = mean over worlds m of mean over seeds i, j of S(x_mi, y_mj),  S = 1 for x < y, 1/2 for x = y, 0 otherwise
+    P(X < Y) = mean over worlds m of mean over seeds i, j of S(x_mi, y_mj),  S = 1 for x < y, 1/2
+    for x = y, 0 otherwise
 
-    [Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice, 2021, where more is better]
-    Its interval is that of a stratified bootstrap: seeds are drawn with replacement within each world. Agarwal et al.
-    keep their tasks; worlds are draws themselves, and are drawn with replacement as well. The same numbers give the
-    same interval. Where all draws are alike, as after wins in all worlds, it is Wilson's, of as many worlds.
+    [Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice, 2021,
+    where more is better] Its interval is that of a stratified bootstrap: seeds are drawn with
+    replacement within each world. Agarwal et al. keep their tasks; worlds are draws themselves, and
+    are drawn with replacement as well. The same numbers give the same interval. Where all draws are
+    alike, as after wins in all worlds, it is Wilson's, of as many worlds.
     """
     x = costs.T[:, :, None]
     y = others.T[:, None, :]
@@ -182,6 +205,10 @@ def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[f
     low, high = np.quantile(found, _LEVELS)
     mean = float(wins.mean())
     if low == high:
-        half = round(mean * worlds, 6)  # a tie is half a win: between the intervals of the numbers around it
-        low, high = np.mean([wilson(int(of(half)), worlds)[1:] for of in (np.floor, np.ceil)], axis=0) / 100
+        half = round(
+            mean * worlds, 6
+        )  # a tie is half a win: between the intervals of the numbers around it
+        low, high = (
+            np.mean([wilson(int(of(half)), worlds)[1:] for of in (np.floor, np.ceil)], axis=0) / 100
+        )
     return mean, float(low), float(high)

@@ -1,4 +1,6 @@
-"""An audit: a study played again without a UE, or with other updates of it, and compared before all noise."""
+"""An audit: a study played again without a UE, or with other updates of it, and compared before all
+noise.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,14 @@ from scenarios.app.study.study import Study
 
 ALL, DRAWN = 12, 10  # UEs of which all are audited; those at random of more
 _NOTHING = (
-    "audit: no UE sent an update with noise that has an epsilon; let the world last longer, or take a larger "
-    "privacy_budget"
+    "audit: no UE sent an update with noise that has an epsilon; let the world last longer, or "
+    "take a larger privacy_budget"
 )
 
 
 def audit(study: Study, run: Run, most: int | None, watch: Watch) -> None:
-    """Write the table `audit` of a study without attacks into the folder of its run; rows of canaries stay.
+    """Write the table `audit` of a study without attacks into the folder of its run; rows of
+    canaries stay.
 
     most : UEs to audit at most. Raises BadInput where nothing was drawn.
     """
@@ -49,7 +52,9 @@ def audit(study: Study, run: Run, most: int | None, watch: Watch) -> None:
         rows = [*_rows(study, run, place, most, watch)]
     kept = where(run.tables["audit"], run.tables["audit"]["half"] == "canaries")
     recorder = Recorder(run.folder, TABLES)
-    recorder.write("audit", {name: [*known, *(row.get(name) for row in rows)] for name, known in kept.items()})
+    recorder.write(
+        "audit", {name: [*known, *(row.get(name) for row in rows)] for name, known in kept.items()}
+    )
     run.tables["audit"] = recorder.columns("audit")
     manifest = read_json(run.folder / MANIFEST)
     if "tables" in manifest:  # that of an earlier version lists none
@@ -68,13 +73,19 @@ def _rows(study: Study, run: Run, place: Path, most: int | None, watch: Watch) -
     if not base.draws:
         raise BadInput(_NOTHING)
     accounts = {draw.account for draw in base.draws.values()}
-    pairs = [pair for pair, relation in PAIRS.items() if relation in {of.relation for of in accounts}]
+    pairs = [
+        pair for pair, relation in PAIRS.items() if relation in {of.relation for of in accounts}
+    ]
     closer = [pair for pair in pairs if pair != "replaced"]
     changes = [*closer, "plus", "minus"] if "user" in {of.unit for of in accounts} else ["record"]
     for k, ue in enumerate(ues, 1):
         name, plays = {"ue": world.ues[ue]}, {"": base}
-        silent = study.world.ues.model_copy(update={"without": (*study.world.ues.without, world.ues[ue])})
-        left_out = study.model_copy(update={"world": study.world.model_copy(update={"ues": silent})})
+        silent = study.world.ues.model_copy(
+            update={"without": (*study.world.ues.without, world.ues[ue])}
+        )
+        left_out = study.model_copy(
+            update={"world": study.world.model_copy(update={"ues": silent})}
+        )
         if len(world.ues) > 1:  # without its only user there is no trace
             for row in moved_values(_told(world, setup), _told(*ready(left_out, place)), ue, said):
                 yield row | name | {"pair": "removed"}
@@ -93,9 +104,13 @@ def _rows(study: Study, run: Run, place: Path, most: int | None, watch: Watch) -
 def _played(study: Study, setup: Setup, recording: Recording) -> Ledger:
     """Make a recording; the ledger at its end. Tables of the play go away."""
     world = build_world(study.world, Streams(study.seed), study.round_s)
-    world.silent |= np.isin(np.arange(len(world.ues)), recording.ues) & (recording.change == "removed")
+    world.silent |= np.isin(np.arange(len(world.ues)), recording.ues) & (
+        recording.change == "removed"
+    )
     recorder = Recorder(setup.recorder.folder, TABLES)
-    server = LearningServer(world, replace(setup, recorder=recorder, probe=recording), begin(setup, len(world.ues)))
+    server = LearningServer(
+        world, replace(setup, recorder=recorder, probe=recording), begin(setup, len(world.ues))
+    )
     unwatched: Any = SimpleNamespace(played=lambda *_: None, rested=lambda _: None)
     played = world.env.process(server.serve(unwatched))
     world.env.run(until=world.duration_s + 1.0)
@@ -104,8 +119,8 @@ def _played(study: Study, setup: Setup, recording: Recording) -> Ledger:
 
 
 def _chosen(study: Study, run: Run, n: int) -> list[int]:
-    """UEs to audit, of n: all if they are few, else ten at random beside those that, by the updates of a run, have most
-    data, are farthest from where most are, or slowest, and send first and last.
+    """UEs to audit, of n: all if they are few, else ten at random beside those that, by the updates
+    of a run, have most data, are farthest from where most are, or slowest, and send first and last.
     """
     rows = run.tables["updates"]
     if not len(rows["ue"]):
@@ -119,9 +134,15 @@ def _chosen(study: Study, run: Run, n: int) -> list[int]:
 
 
 def _told(world: World, setup: Setup) -> Any:
-    """What everybody is told before the first round, by the words of warnings, as `Recording.public`."""
+    """What everybody is told before the first round, by the words of warnings, as
+    `Recording.public`.
+    """
     public, learning, trace = setup.public, setup.learning, world.trace
-    learnt = [] if SHARED_MODEL in learning.data.offers else np.array(world.cells)[setup.model_of_cell >= 0].tolist()
+    learnt = (
+        []
+        if SHARED_MODEL in learning.data.offers
+        else np.array(world.cells)[setup.model_of_cell >= 0].tolist()
+    )
     values = {
         "what a user is": world.ues,
         "the area": public.area,
@@ -129,9 +150,17 @@ def _told(world: World, setup: Setup) -> Any:
         "the first day": world.clock.first_day,
         "the number of rounds": world.clock.rounds(world.duration_s, learning.round_s),
         "cell": (setup.models, learnt),
-        "which days are held out": setup.days if "day" in getattr(learning.data, "held_out_by", ()) else None,
+        "which days are held out": setup.days
+        if "day" in getattr(learning.data, "held_out_by", ())
+        else None,
         "when a UE counts as absent": trace and world.mobility.presence(trace),
         learning.learner.discloses or "statistics": (public.dataset, public.sampled_m),
     }
-    nobody, digest = np.array([-1]), {name: hashlib.sha256(pickle.dumps(value)) for name, value in values.items()}
-    return {(name, 0, ""): (nobody, np.array([int(of.hexdigest()[:12], 16)])) for name, of in digest.items()}
+    nobody, digest = (
+        np.array([-1]),
+        {name: hashlib.sha256(pickle.dumps(value)) for name, value in values.items()},
+    )
+    return {
+        (name, 0, ""): (nobody, np.array([int(of.hexdigest()[:12], 16)]))
+        for name, of in digest.items()
+    }

@@ -1,4 +1,6 @@
-"""Jobs on clusters: Ray, and job arrays of Slurm by submitit. All machines see the folder of the work."""
+"""Jobs on clusters: Ray, and job arrays of Slurm by submitit. All machines see the folder of the
+work.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,16 @@ from typing import Self
 from netsim import __version__
 from netsim.errors import BadInput
 from scenarios.app.run.events import RETRIES
-from scenarios.app.run.executor import BAD_INPUT, Executor, Failure, Jobs, Outcome, attempt, failure_of, lost
+from scenarios.app.run.executor import (
+    BAD_INPUT,
+    Executor,
+    Failure,
+    Jobs,
+    Outcome,
+    attempt,
+    failure_of,
+    lost,
+)
 from scenarios.app.run.how import scratch
 from scenarios.app.run.job import Job
 from scenarios.app.study import Fields, Record, Value
@@ -32,7 +43,9 @@ _CALM_S = 20.0  # that runs have to keep a checkpoint when they are cancelled
 
 @dataclass(frozen=True)
 class OnRay:
-    """A Ray cluster. address : `auto`, or HOST:PORT of its head; empty: one on this machine, for as long as we work."""
+    """A Ray cluster. address : `auto`, or HOST:PORT of its head; empty: one on this machine, for as
+    long as we work.
+    """
 
     address: str = ""
     retries: int = RETRIES
@@ -40,7 +53,10 @@ class OnRay:
     def check(self) -> None:
         """Refuse to play without Ray, or where no cluster answers at the address."""
         if find_spec("ray") is None:
-            raise BadInput("--on ray: Ray is not installed; pip install 'netsim-fl[ray]', or use --on processes")
+            raise BadInput(
+                "--on ray: Ray is not installed; pip install 'netsim-fl[ray]', or use "
+                "--on processes"
+            )
         if self.address:
             with self.executor(1, Path()):
                 pass
@@ -65,10 +81,18 @@ class RayCluster(Executor[Value]):
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
         own: Fields = {}
         if not self._address:
-            own = {"num_cpus": self._cpus, "object_store_memory": STORE_BYTES, "include_dashboard": False}
-            os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # its workers find the modules of this process
+            own = {
+                "num_cpus": self._cpus,
+                "object_store_memory": STORE_BYTES,
+                "include_dashboard": False,
+            }
+            os.environ["PYTHONPATH"] = os.pathsep.join(
+                sys.path
+            )  # its workers find the modules of this process
             os.environ.setdefault("RAY_AUTH_MODE", "token")
-            os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))  # other users of the machine have no access
+            os.environ.setdefault(
+                "RAY_AUTH_TOKEN", token_hex(32)
+            )  # other users of the machine have no access
         import ray
 
         on_term = signal.getsignal(signal.SIGTERM)
@@ -76,14 +100,21 @@ class RayCluster(Executor[Value]):
         try:
             if colon:  # Ray ends this process where the head does not answer
                 socket.create_connection((host, int(port)), _CONNECT_S).close()
-            ray.init(address=self._address or "local", logging_level=logging.ERROR, log_to_driver=False, **own)
+            ray.init(
+                address=self._address or "local",
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                **own,
+            )
         except Exception as error:
             where = self._address or "a new cluster"
             why = failure_of(error).line
             raise BadInput(
                 f"--on ray: no connection to {where} ({why}); is `ray start --head` running there?"
             ) from None
-        signal.signal(signal.SIGTERM, on_term)  # the handler of Ray would end the runs with the cluster
+        signal.signal(
+            signal.SIGTERM, on_term
+        )  # the handler of Ray would end the runs with the cluster
         self._task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(remote_attempt)
         return self
 
@@ -102,7 +133,9 @@ class RayCluster(Executor[Value]):
         try:
             end = ray.get(handle)
         except RayTaskError as error:  # not of the job: its machine cannot read it
-            return Failure("RayTaskError", str(error).strip().splitlines()[-1], str(error), again=False)
+            return Failure(
+                "RayTaskError", str(error).strip().splitlines()[-1], str(error), again=False
+            )
         except RayError as error:
             return lost(f"its process or machine is gone ({type(error).__name__})")
         return end
@@ -124,18 +157,34 @@ def remote_attempt(job: Job, place: Path, version: str) -> Outcome:
     here = os.uname().nodename
     line = ""
     if version != __version__:
-        line = f"{here} has netsim {__version__}, and this is {version}; install the same everywhere"
+        line = (
+            f"{here} has netsim {__version__}, and this is {version}; install the same everywhere"
+        )
     elif not place.is_dir():
-        line = f"{here} does not see {place}; give --out a folder that all machines of the cluster share"
+        line = (
+            f"{here} does not see {place}; give --out a folder that all machines of the "
+            f"cluster share"
+        )
     return Failure(BAD_INPUT, line, f"{line}\n", again=False) if line else attempt(job)
 
 
 OPTIONS: Mapping[str, type] = {
-    "timeout_min": int, "mem_gb": float, "cpus_per_task": int, "slurm_partition": str, "slurm_account": str,
-    "slurm_qos": str, "slurm_constraint": str, "slurm_exclude": str, "slurm_nodelist": str, "slurm_comment": str,
-    "slurm_mail_type": str, "slurm_mail_user": str, "slurm_signal_delay_s": int, "slurm_use_srun": bool,
+    "timeout_min": int,
+    "mem_gb": float,
+    "cpus_per_task": int,
+    "slurm_partition": str,
+    "slurm_account": str,
+    "slurm_qos": str,
+    "slurm_constraint": str,
+    "slurm_exclude": str,
+    "slurm_nodelist": str,
+    "slurm_comment": str,
+    "slurm_mail_type": str,
+    "slurm_mail_user": str,
+    "slurm_signal_delay_s": int,
+    "slurm_use_srun": bool,
     "slurm_max_num_timeout": int,
-}  # fmt: skip
+}
 """parameters of submitit that a user may give, with their types"""
 _USUAL = {"name": "netsim", "timeout_min": 240, "cpus_per_task": 1}
 _OF_EXECUTOR = "slurm_max_num_timeout"  # which submitit takes earlier than the others
@@ -153,9 +202,14 @@ class OnSlurm:
     retries: int = RETRIES
 
     def check(self) -> None:
-        """Refuse to play without submitit or Slurm, or with parameters that submitit does not take."""
+        """Refuse to play without submitit or Slurm, or with parameters that submitit does not
+        take.
+        """
         if find_spec("submitit") is None:
-            raise BadInput("--on slurm: submitit is not installed; pip install 'netsim-fl[slurm]', or leave --on out")
+            raise BadInput(
+                "--on slurm: submitit is not installed; pip install 'netsim-fl[slurm]', "
+                "or leave --on out"
+            )
         with scratch("netsim-slurm-") as place, self.executor(0, place):
             pass
 
@@ -184,7 +238,9 @@ class SlurmJobs(Executor[Value]):
         self._folder.mkdir(parents=True, mode=0o700)
         timeouts = self._options.pop(_OF_EXECUTOR, _MOST_TIMEOUTS)
         try:
-            self._executor = submitit.AutoExecutor(self._folder, cluster="slurm", slurm_max_num_timeout=timeouts)
+            self._executor = submitit.AutoExecutor(
+                self._folder, cluster="slurm", slurm_max_num_timeout=timeouts
+            )
             self._executor.update_parameters(**self._options)
         except RuntimeError as error:
             self.close(interrupted=True)
@@ -196,7 +252,9 @@ class SlurmJobs(Executor[Value]):
             return list(self._executor.map_array(SlurmTask(), jobs))
         except Exception as error:  # of submitit and sbatch, which have no common type
             self._lost = True
-            raise BadInput(f"--on slurm: the jobs were not taken ({failure_of(error).line})") from None
+            raise BadInput(
+                f"--on slurm: the jobs were not taken ({failure_of(error).line})"
+            ) from None
 
     def is_done(self, handle: Value) -> bool:
         return handle.done()
@@ -206,11 +264,16 @@ class SlurmJobs(Executor[Value]):
             end = handle.result()
         except Exception:  # of submitit, or of a result that cannot be read
             self._lost = True
-            return lost(f"job {handle.job_id} ended without an answer; its output is in {handle.paths.stderr}")
+            return lost(
+                f"job {handle.job_id} ended without an answer; its output is in "
+                f"{handle.paths.stderr}"
+            )
         return end
 
     def close(self, interrupted: bool) -> None:
-        """Cancel what is under way, and remove the files of submitit, but for the output of lost jobs."""
+        """Cancel what is under way, and remove the files of submitit, but for the output of lost
+        jobs.
+        """
         for _, task in self.under_way:
             task.cancel(check=False)
         if not self._lost:
@@ -220,7 +283,9 @@ class SlurmJobs(Executor[Value]):
 
 
 class SlurmTask:
-    """What a job does. A job that is preempted, or out of time, is queued again and goes on from its checkpoint."""
+    """What a job does. A job that is preempted, or out of time, is queued again and goes on from
+    its checkpoint.
+    """
 
     def __call__(self, work: Job) -> Outcome:
         return attempt(work)

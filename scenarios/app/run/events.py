@@ -1,6 +1,8 @@
-"""The stream of progress of work, signals that end a command, and workers that end with their parent.
+"""The stream of progress of work, signals that end a command, and workers that end with their
+parent.
 
-Work gets a `Watch` and calls it with an `Event` at each step; the terminal and `--json` are its only readers.
+Work gets a `Watch` and calls it with an `Event` at each step; the terminal and `--json` are its
+only readers.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from netsim import compiled
 from scenarios.app.study import Fields, Record
 
 Name = Literal["round", "window", "run", "failed", "played", "world", "step"]
-"""a round; a window of time of a radio study; a run of several; one that failed; a trial or a training of several; a
-recorded world; an evaluation of a policy"""
+"""a round; a window of time of a radio study; a run of several; one that failed; a trial or a
+training of several; a recorded world; an evaluation of a policy"""
 
 _NONE: Record = {}
 
@@ -28,9 +30,10 @@ _NONE: Record = {}
 class Event(NamedTuple):
     """A step of work that ended.
 
-    done, of : steps that are done, and of how many; both count steps of one name. last : no step of this name follows.
-    values : what the step found, as plain data, by the key that it has in a line of JSON. part : of the work that the
-    step belongs to, in words, as `seed 3`; empty for the whole.
+    done, of : steps that are done, and of how many; both count steps of one name. last : no step of
+    this name follows. values : what the step found, as plain data, by the key that it has in a line
+    of JSON. part : of the work that the step belongs to, in words, as `seed 3`; empty for the
+    whole.
     """
 
     name: Name
@@ -62,7 +65,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what batch systems send
 
 
 class _Interruption:
-    """Interruption that this process received. `open`: a signal raises KeyboardInterrupt at once."""
+    """Interruption that this process received. `open`: a signal raises KeyboardInterrupt at
+    once.
+    """
 
     open = True
     last_s = -CALM_S
@@ -72,10 +77,13 @@ class _Interruption:
 def listen() -> None:
     """From now on SIGINT and SIGTERM raise KeyboardInterrupt, several within a second only once.
 
-    One that is raised in a callback of foreign code, as when a function is compiled, is lost there: it is raised again.
+    One that is raised in a callback of foreign code, as when a function is compiled, is lost there:
+    it is raised again.
     """
     _Interruption.received = False
-    signal.setitimer(signal.ITIMER_REAL, 0.0)  # what an earlier command in this process lost is not for this one
+    signal.setitimer(
+        signal.ITIMER_REAL, 0.0
+    )  # what an earlier command in this process lost is not for this one
     for number in _ENDING:
         signal.signal(number, _received)
     if sys.unraisablehook is sys.__unraisablehook__:
@@ -117,8 +125,8 @@ def _again(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def deaf_workers() -> Generator[None, None, None]:
-    """Workers that are started within hear SIGINT only from `work_for_parent` on: what they import first would end in
-    a traceback. This process hears it a moment later.
+    """Workers that are started within hear SIGINT only from `work_for_parent` on: what they import
+    first would end in a traceback. This process hears it a moment later.
     """
     from multiprocessing import resource_tracker  # not at the top: most commands have no workers
 
@@ -137,7 +145,9 @@ def work_for_parent(patience_s: float = 0.0) -> None:
     """
     _Interruption.open = False
     compiled.tell = lambda _: None  # what is said on the terminal is said by the parent
-    signal.signal(signal.SIGINT, _received)  # SIGTERM ends a worker at once: so a broken pool clears up
+    signal.signal(
+        signal.SIGINT, _received
+    )  # SIGTERM ends a worker at once: so a broken pool clears up
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, args=(patience_s,), daemon=True).start()
 

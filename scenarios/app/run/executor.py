@@ -1,4 +1,6 @@
-"""Where jobs are played: they start, lost ones are tried again, failures are kept; processes of this machine."""
+"""Where jobs are played: they start, lost ones are tried again, failures are kept; processes of
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +75,8 @@ Outcome = Answer | Failure
 class Executor(ABC, Generic[Handle]):
     """Plays jobs, `room` at a time, and again those that may end otherwise, `retries` times.
 
-    Left with an exception it ends the jobs under way, which keep checkpoints. An engine starts jobs, of which it gives
-    handles, looks whether one is done, and says what became of it.
+    Left with an exception it ends the jobs under way, which keep checkpoints. An engine starts
+    jobs, of which it gives handles, looks whether one is done, and says what became of it.
     """
 
     in_arrays: ClassVar[bool] = False
@@ -141,13 +143,19 @@ class Engine(Protocol):
     """Where jobs are played, as a user asks for it."""
 
     def check(self) -> None:
-        """Refuse (BadInput) what this machine cannot do; nothing is written where jobs will be played."""
+        """Refuse (BadInput) what this machine cannot do; nothing is written where jobs will be
+        played.
+        """
 
     def here(self, jobs: int) -> int:
-        """Jobs that this machine plays at once, which share its memory; 1 where other machines play them."""
+        """Jobs that this machine plays at once, which share its memory; 1 where other machines play
+        them.
+        """
 
     def executor(self, jobs: int, place: Path) -> Executor[Value]:
-        """The executor of jobs. jobs : at once; 0: as many as there is room for. place : folder of all."""
+        """The executor of jobs. jobs : at once; 0: as many as there is room for. place : folder of
+        all.
+        """
 
 
 @dataclass(frozen=True)
@@ -233,7 +241,9 @@ def _play(job: Job) -> Outcome:
 
 
 def attempt(job: Job) -> Outcome:
-    """Do the job, here and now. Only a signal that ends this process gets through, by whatever name."""
+    """Do the job, here and now. Only a signal that ends this process gets through, by whatever
+    name.
+    """
     try:
         return Answer(do(job))
     except Exception as error:
@@ -243,13 +253,18 @@ def attempt(job: Job) -> Outcome:
 
 
 def failure_of(error: Exception) -> Failure:
-    """An exception as plain data. Files and memory may be there again at the next attempt; all else stays as it is."""
+    """An exception as plain data. Files and memory may be there again at the next attempt; all else
+    stays as it is.
+    """
     trace = "".join(traceback.format_exception(error))
     if isinstance(error, BadInput):
         return Failure(BAD_INPUT, _short("; ".join(error.lines)), trace, again=False)
     name = type(error).__name__
     return Failure(
-        name, _short(str(error) or name) + passed(trace), trace, again=isinstance(error, OSError | MemoryError)
+        name,
+        _short(str(error) or name) + passed(trace),
+        trace,
+        again=isinstance(error, OSError | MemoryError),
     )
 
 
@@ -262,13 +277,18 @@ def _short(text: str) -> str:
     return one_line(shorten(text, _LONGEST, placeholder="..."))
 
 
-def do_all(jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch = ignore) -> list[Value | Failed]:
+def do_all(
+    jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch = ignore
+) -> list[Value | Failed]:
     """The result of each job, or why it failed; those that their folders have are not played again.
 
-    at_once : jobs at a time; 0: as many as the engine has room for. place : the folder in which all folders lie, which
-    the caller holds; it gets failures.csv. watch : of each job as it ends, a run as `run`, any other as `played`.
+    at_once : jobs at a time; 0: as many as the engine has room for. place : the folder in which all
+    folders lie, which the caller holds; it gets failures.csv. watch : of each job as it ends, a run
+    as `run`, any other as `played`.
     """
-    found: dict[Path, Value] = {job.folder: done for job in jobs if (done := job.done()) is not None}
+    found: dict[Path, Value] = {
+        job.folder: done for job in jobs if (done := job.done()) is not None
+    }
     left = [job for job in jobs if job.folder not in found]
     for job in jobs:
         if job.folder in found:
@@ -278,7 +298,9 @@ def do_all(jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch =
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise BadInput(f"{place}: cannot be written ({error.strerror}); give --out another place") from None
+            raise BadInput(
+                f"{place}: cannot be written ({error.strerror}); give --out another place"
+            ) from None
         for job, end in engine.executor(min(at_once, len(left)), place).played(left):
             folder = str(job.folder.relative_to(place))
             name: Name = "run" if job.kind.name == "run" else "played"
@@ -294,6 +316,11 @@ def do_all(jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch =
             else:
                 found[job.folder] = end.value
                 if name == "run":
-                    values = {"label": job.label, "seed": job.seed, "folder": folder, "summary": end.value}
+                    values = {
+                        "label": job.label,
+                        "seed": job.seed,
+                        "folder": folder,
+                        "summary": end.value,
+                    }
             watch(Event(name, len(found), len(jobs), len(found) == len(jobs), values))
     return [found[job.folder] for job in jobs]

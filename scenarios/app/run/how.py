@@ -1,7 +1,7 @@
 """How runs are played and kept: none of it changes a result, so none of it stands in a scenario.
 
-The memory of a run has a limit, and its measured peak is kept. The limit is what is asked for, else NETSIM_MEMORY_GB,
-else what this machine has free when the run begins.
+The memory of a run has a limit, and its measured peak is kept. The limit is what is asked for, else
+NETSIM_MEMORY_GB, else what this machine has free when the run begins.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ OPTION = "--memory-gb"
 VARIABLE = "NETSIM_MEMORY_GB"
 GB = 1e9
 _SELF = Path("/proc/self")
-_REMEDY = f"raise {OPTION} or {VARIABLE}, or take fewer UEs, base stations or attacks, or a smaller model or area"
+_REMEDY = (
+    f"raise {OPTION} or {VARIABLE}, or take fewer UEs, base stations or attacks, or a "
+    f"smaller model or area"
+)
 
 
 @dataclass(frozen=True)
 class How:
-    """How runs are played. memory_gb : most memory of a run, in GB; none: NETSIM_MEMORY_GB, else what the machine has
-    free.
+    """How runs are played. memory_gb : most memory of a run, in GB; none: NETSIM_MEMORY_GB, else
+    what the machine has free.
     """
 
     memory_gb: float | None = None
@@ -100,10 +103,14 @@ def within(most: float) -> Generator[None, None, None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):  # that is one of PyTorch
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(
+            error
+        ):  # that is one of PyTorch
             raise
         why = str(error)[:200] or "nothing is left"
-        raise BadInput(f"not enough memory ({why}): {remedy}; a run goes on from its checkpoint") from None
+        raise BadInput(
+            f"not enough memory ({why}): {remedy}; a run goes on from its checkpoint"
+        ) from None
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
@@ -114,19 +121,30 @@ def held_bytes() -> float:
 
 
 def peak_gb() -> float | None:
-    """The largest resident set of this process since `within` began, in GB; None where the system does not say."""
+    """The largest resident set of this process since `within` began, in GB; None where the system
+    does not say.
+    """
     return round(_stated(_SELF / "status", "VmHWM", 0.0) / GB, 3) or None
 
 
 def free_bytes(root: Path = Path("/")) -> float:
-    """What a process can still take here: of Linux, and of its control groups; infinite where neither says.
+    """What a process can still take here: of Linux, and of its control groups; infinite where
+    neither says.
 
     Pages of files, which the kernel gives back when they are needed, are free.
     """
     free = _stated(root / "proc" / "meminfo", "MemAvailable", inf)
-    group = root / "sys" / "fs" / "cgroup" / _text(root / "proc" / "self" / "cgroup").strip().rpartition("::/")[2]
+    group = (
+        root
+        / "sys"
+        / "fs"
+        / "cgroup"
+        / _text(root / "proc" / "self" / "cgroup").strip().rpartition("::/")[2]
+    )
     for folder in (group, *group.parents):
-        used = _stated(folder / "memory.current", "", 0.0) - _stated(folder / "memory.stat", "inactive_file", 0.0)
+        used = _stated(folder / "memory.current", "", 0.0) - _stated(
+            folder / "memory.stat", "inactive_file", 0.0
+        )
         free = min(free, max(_stated(folder / "memory.max", "", inf) - used, 0.0))
     return free
 
@@ -146,6 +164,8 @@ def _text(path: Path) -> str:
 
 @contextmanager
 def scratch(prefix: str, place: Path | None = None) -> Generator[Path, None, None]:
-    """Create a folder of this prefix, and remove it at the end. place : it lies there; None: with temporary files."""
+    """Create a folder of this prefix, and remove it at the end. place : it lies there; None: with
+    temporary files.
+    """
     with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as name:
         yield Path(name)

@@ -2,19 +2,22 @@
 
     job = Job(RUN, study, study.seed, input_digests(study), Path("runs/city/1"))
     summary = do(job)                   # read back where the folder has it, else played
-    found = do_all(jobs, engine, at_once, out, ended)    # of `executor`; engine: processes, Ray or Slurm
+    found = do_all(jobs, engine, at_once, out, ended)    # of `executor`; engine: processes, Ray or
+    Slurm
 
-A folder is *done* with the job whose text it holds as `study.yaml` once its record says `finished`; it is *occupied*
-by any other text, unless the job replaces it; it *failed* where it has an `error.txt`. A kind of work is played by a
-function of the form
+A folder is *done* with the job whose text it holds as `study.yaml` once its record says `finished`;
+it is *occupied* by any other text, unless the job replaces it; it *failed* where it has an
+`error.txt`. A kind of work is played by a function of the form
 
     def play(job: Job, watch: Watch) -> Fields:
         world = prepare(job)            # refuses bad input before anything is written
-        with job.hold():                # lock, admit, write study.yaml; raises Finished, which `do` catches
+        with job.hold():                # lock, admit, write study.yaml; raises Finished, which `do`
+        catches
             going = job.resume(restore)     # the checkpoint, or None
             if going is None:
                 job.clear()
-            ...                         # write results, the record with `finished`, last the summary
+            ...                         # write results, the record with `finished`, last the
+            summary
             job.settle()                # no checkpoint, no error.txt any more
         return summary
 """
@@ -58,11 +61,20 @@ from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import value_at
 
 Restored = TypeVar("Restored")
-UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+UNFIT = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 """what a checkpoint of other types, shapes and sizes raises where it is read"""
 _READ = re.compile(r"^# reads (\".*\") (\w*)\n", re.MULTILINE)
 _NO_CONTENT = (".html", ".part")
-"""ends of names that say nothing of the content of a folder: pages, and files that are being written"""
+"""ends of names that say nothing of the content of a folder: pages, and files that are being
+written"""
 MOST_TEXT_BYTES = 2**26
 
 
@@ -72,8 +84,9 @@ class JobKind:
 
     name : in the marker of its folder. files : every name that it may write, but the marker.
 
-    record : the JSON file of these with `finished`, `study` (digest of the text) and the version that made it.
-    play : `play(job, watch)` -> plain data; of a module's top level, so that other processes find it.
+    record : the JSON file of these with `finished`, `study` (digest of the text) and the version
+    that made it. play : `play(job, watch)` -> plain data; of a module's top level, so that other
+    processes find it.
     """
 
     name: Mark
@@ -86,9 +99,10 @@ class JobKind:
 class Job:
     """A piece of work. Two jobs with one text have the same results, byte by byte.
 
-    study : as it was asked for, whatever is written into it when it is played. inputs : file that it reads -> its
-    digest. notes : what else decides the results, one line each. label : in tables of several jobs. replace : whether a
-    folder of another text may be replaced. options : of `play`; they change no result.
+    study : as it was asked for, whatever is written into it when it is played. inputs : file that
+    it reads -> its digest. notes : what else decides the results, one line each. label : in tables
+    of several jobs. replace : whether a folder of another text may be replaced. options : of
+    `play`; they change no result.
     """
 
     kind: JobKind
@@ -104,7 +118,10 @@ class Job:
     @cached_property
     def text(self) -> str:
         """What `study.yaml` holds: notes and inputs as comments, then the study."""
-        lines = [*self.notes, *(f"reads {json.dumps(file)} {digest}" for file, digest in self.inputs.items())]
+        lines = [
+            *self.notes,
+            *(f"reads {json.dumps(file)} {digest}" for file, digest in self.inputs.items()),
+        ]
         return "".join(f"# {line}\n" for line in lines) + study_yaml(self.study)
 
     @cached_property
@@ -128,18 +145,26 @@ class Job:
             return
         file, digest = changed_input(folder / STUDY, self.text)
         if file and not digest:
-            raise BadInput(f"{file}: cannot be read, and the {kind.name} in {folder} read it; put it back")
+            raise BadInput(
+                f"{file}: cannot be read, and the {kind.name} in {folder} read it; put it back"
+            )
         if not self.replace:
             state = "finished" if what_is(folder / SUMMARY) else "unfinished"
-            which = f"that read {file} with other content" if file else "of another study, seed or program version"
+            which = (
+                f"that read {file} with other content"
+                if file
+                else "of another study, seed or program version"
+            )
             raise BadInput(
-                f"{folder}: holds the {state} {kind.name} {which}; add --replace, or give --out another folder"
+                f"{folder}: holds the {state} {kind.name} {which}; add --replace, or "
+                f"give --out another folder"
             )
 
     def done(self) -> Fields | None:
         """The summary, where the folder has it; None where the job is to be played.
 
-        Raises BadInput for the result of another version of the program, unless the job replaces it.
+        Raises BadInput for the result of another version of the program, unless the job replaces
+        it.
         """
         if not self.is_here():
             return None
@@ -154,8 +179,8 @@ class Job:
         if self.replace:
             return None
         raise BadInput(
-            f"{self.folder}: holds a finished {self.kind.name} of netsim {version}, and this is {__version__}; go on "
-            "with that version, or add --replace to play it again"
+            f"{self.folder}: holds a finished {self.kind.name} of netsim {version}, and this is "
+            f"{__version__}; go on with that version, or add --replace to play it again"
         )
 
     @cached_property
@@ -165,14 +190,18 @@ class Job:
 
     @contextmanager
     def hold(self) -> Generator[bool, None, None]:
-        """Lock the folder, admit the job, and write its text; what was there of another text is removed, and yields
-        whether there was any.
+        """Lock the folder, admit the job, and write its text; what was there of another text is
+        removed, and yields whether there was any.
 
-        Waits for another process that does the same job, and raises Finished where it has ended since `do` began.
+        Waits for another process that does the same job, and raises Finished where it has ended
+        since `do` began.
         """
         self.seen  # noqa: B018 - before the lock is waited for
         with held(self.folder, self.kind.name, self.admit, self.is_here):
-            if self.seen != file_version(self.folder / SUMMARY) and (done := self.done()) is not None:
+            if (
+                self.seen != file_version(self.folder / SUMMARY)
+                and (done := self.done()) is not None
+            ):
                 raise Finished(done)
             other = not self.is_here()
             if other:
@@ -191,13 +220,20 @@ class Job:
                 (self.folder / name).unlink(missing_ok=True)
 
     def settle(self) -> None:
-        """Remove what finished work does not need: its checkpoint, and the error of a failed attempt."""
+        """Remove what finished work does not need: its checkpoint, and the error of a failed
+        attempt.
+        """
         for name in (CHECKPOINT, ERROR):
             (self.folder / name).unlink(missing_ok=True)
 
     def fail(self, trace: str) -> None:
-        """Write `error.txt`; a summary of earlier work goes. Nothing where the folder is not ours, or cannot be had."""
-        with suppress(BadInput, OSError), held(self.folder, self.kind.name, partial(ours, self.folder, self.kind.name)):
+        """Write `error.txt`; a summary of earlier work goes. Nothing where the folder is not ours,
+        or cannot be had.
+        """
+        with (
+            suppress(BadInput, OSError),
+            held(self.folder, self.kind.name, partial(ours, self.folder, self.kind.name)),
+        ):
             (self.folder / SUMMARY).unlink(missing_ok=True)
             write_text(self.folder / ERROR, trace)
 
@@ -208,8 +244,8 @@ class Job:
     def resume(self, restore: Callable[[Fields], Restored]) -> Restored | None:
         """What `restore` makes of the tree of the checkpoint; None where there is none.
 
-        restore : changes nothing; raises one of UNFIT. Raises BadInput for a checkpoint of another text or program
-        version, and for one that does not fit; a job that replaces forgets it.
+        restore : changes nothing; raises one of UNFIT. Raises BadInput for a checkpoint of another
+        text or program version, and for one that does not fit; a job that replaces forgets it.
         """
         path = self.folder / CHECKPOINT
         if not what_is(path):
@@ -242,7 +278,8 @@ class Finished(Exception):
 
 
 def do(job: Job, watch: Watch = ignore) -> Value:
-    """The result of a job: read back where its folder has it, else played, from its checkpoint where there is one.
+    """The result of a job: read back where its folder has it, else played, from its checkpoint
+    where there is one.
 
     A job that another process is doing is waited for, and its result read back.
     """
@@ -258,26 +295,37 @@ def do(job: Job, watch: Watch = ignore) -> Value:
 
 
 def changed_input(path: Path, text: str) -> tuple[str, str]:
-    """The first file of which the text in `path` has another digest than `text`, and its digest now.
+    """The first file of which the text in `path` has another digest than `text`, and its digest
+    now.
 
-    Empty where the two differ in more than digests, or not at all; an empty digest: the file cannot be read.
+    Empty where the two differ in more than digests, or not at all; an empty digest: the file cannot
+    be read.
     """
     try:
         old = content(path, MOST_TEXT_BYTES, own=True).decode("utf-8", "replace")
     except OSError:
         return "", ""
     before = _READ.findall(old)
-    changed = [(json.loads(file), digest) for file, digest in _READ.findall(text) if (file, digest) not in before]
+    changed = [
+        (json.loads(file), digest)
+        for file, digest in _READ.findall(text)
+        if (file, digest) not in before
+    ]
     return changed[0] if changed and _READ.sub("", old) == _READ.sub("", text) else ("", "")
 
 
 def input_digests(study: Study) -> dict[str, str]:
     """SHA-256 of each file that a study reads, by its path; empty for one that cannot be read.
 
-    Of a folder that of all its files with their names, but for pages, and for files that are no trace in a trace.
+    Of a folder that of all its files with their names, but for pages, and for files that are no
+    trace in a trace.
     """
     data = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
-    return {file: _digest(file, at[-1] == "trace") for at in file_fields(data) if (file := str(value_at(data, at)))}
+    return {
+        file: _digest(file, at[-1] == "trace")
+        for at in file_fields(data)
+        if (file := str(value_at(data, at)))
+    }
 
 
 def _digest(file: str, is_trace: bool) -> str:
@@ -295,6 +343,8 @@ def _digest(file: str, is_trace: bool) -> str:
 
 @lru_cache(maxsize=4096)
 def _digest_of(path: Path, mtime_ns: int) -> str:
-    """SHA-256 of a file, which is read once as long as it stays the same: sweeps have many runs of large traces."""
+    """SHA-256 of a file, which is read once as long as it stays the same: sweeps have many runs of
+    large traces.
+    """
     with opened(path, MOST_FILE_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto

@@ -24,7 +24,9 @@ _SHARES = np.linspace(0.0, 1.0, 10_001)  # at which a stated distribution is sam
 
 @dataclass(frozen=True, eq=False)
 class DriveSamples:
-    """Samples (n,) by quantity, whether they were measured or stand for a stated distribution, and what is left out."""
+    """Samples (n,) by quantity, whether they were measured or stand for a stated distribution, and
+    what is left out.
+    """
 
     samples: dict[str, FloatArray] = field(default_factory=dict)
     counted: bool = False
@@ -34,10 +36,9 @@ class DriveSamples:
 def read_measured(file: str) -> DriveSamples:
     """What a CSV says of serving cells.
 
-    Columns are rsrp_dbm and sinr_db of samples, or one of them and cdf, between whose pairs the distribution is a line.
-    Of samples of several cells those count whose column serving is 1, or, where most times have several, the strongest
-    of a user and time.
-    Raises BadInput with one line.
+    Columns are rsrp_dbm and sinr_db of samples, or one of them and cdf, between whose pairs the
+    distribution is a line. Of samples of several cells those count whose column serving is 1, or,
+    where most times have several, the strongest of a user and time. Raises BadInput with one line.
     """
     read = read_table(file, _BOUNDS | _OF_CELLS)
     need = "measured: it needs a column rsrp_dbm or sinr_db of samples, or one of them and cdf"
@@ -45,7 +46,10 @@ def read_measured(file: str) -> DriveSamples:
         raise BadInput(f"{file}: {need}; the file has {listed(read.attrs['unread'])}")
     own = _serving(read)
     if own.empty:
-        raise BadInput(f"{file}: measured: no row has serving 1; leave that column out, or mark the serving cell")
+        raise BadInput(
+            f"{file}: measured: no row has serving 1; leave that column out, or mark the "
+            f"serving cell"
+        )
     left_out = len(read) - len(own)
     notices = (notice("measured-left-out", rows=counted(left_out, "row")),) if left_out else ()
     table = own[[name for name in own if name in _BOUNDS]].dropna(axis="columns", how="all")
@@ -54,7 +58,9 @@ def read_measured(file: str) -> DriveSamples:
     if not names or (is_stated and len(names) > 1):
         raise BadInput(f"{file}: {need}")
     if not is_stated:
-        return DriveSamples({name: table[name].dropna().to_numpy() for name in names}, True, notices)
+        return DriveSamples(
+            {name: table[name].dropna().to_numpy() for name in names}, True, notices
+        )
     share, value = table.dropna().sort_values(names[0]).to_numpy().T
     if (np.diff(share) < 0).any() or not share[0] <= 0.5 <= share[-1]:
         raise BadInput(f"{file}: measured: cdf must grow with {names[0]}, and pass 0.5")
@@ -68,6 +74,8 @@ def _serving(read: DataFrame) -> DataFrame:
         at = [name for name in ("user", "time_s") if name in read]
         if not read.groupby(at)["cell"].nunique().median() > 1:
             return read  # one cell at a time: that which serves
-        strongest = read.sort_values("rsrp_dbm", kind="stable", na_position="first").drop_duplicates(at, keep="last")
+        strongest = read.sort_values(
+            "rsrp_dbm", kind="stable", na_position="first"
+        ).drop_duplicates(at, keep="last")
         return read.merge(strongest[[*at, "cell"]])
     return read

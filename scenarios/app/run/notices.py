@@ -1,4 +1,6 @@
-"""What a person should know of a study before it is played, and of its results at the end of a run."""
+"""What a person should know of a study before it is played, and of its results at the end of a
+run.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,18 @@ def of_study(study: Study, world: World) -> Iterator[Notice]:
         n_ue = len(world.ues)
         most = min(n_ue, study.learning.server.waits_for or n_ue)
         if not most <= clients <= 2 * n_ue:  # somewhat more is a public bound on their number
-            yield notice("weights-of-other-ues", clients=clients, most=most, total=n_ue, sum=most / clients)
+            yield notice(
+                "weights-of-other-ues", clients=clients, most=most, total=n_ue, sum=most / clients
+            )
 
 
 _WIDE_M = 10_000.0
 
 
 def of_trace(study: Study, trace: Trace) -> Iterator[Notice]:
-    """How the rows of a trace are used, whether it is too wide for attacks, or too short for rounds."""
+    """How the rows of a trace are used, whether it is too wide for attacks, or too short for
+    rounds.
+    """
     data = None if study.learning is None else study.learning.data
     if share := getattr(data, "hold_out", 0.0):
         by = getattr(data, "held_out_by", ("sample",))
@@ -50,7 +56,9 @@ def of_trace(study: Study, trace: Trace) -> Iterator[Notice]:
         return
     if min(trace.area.side_m) > _WIDE_M and trace.origin_deg is not None:
         corners = on_globe(np.quantile(trace.position_m, [0.025, 0.975], axis=0), trace.origin_deg)
-        yield notice("trace-wide", box=",".join(f"{value:.3f}" for value in corners[:, ::-1].ravel()))
+        yield notice(
+            "trace-wide", box=",".join(f"{value:.3f}" for value in corners[:, ::-1].ravel())
+        )
     span_s = np.ptp(trace.time_s)
     if span_s < 2 * study.round_s:
         yield notice("trace-short", span_s=span_s, round_s=study.round_s)
@@ -62,7 +70,9 @@ def _homes(world: World) -> Iterator[Notice]:
     nights = world.places.nights
     if nights is not None and none.any():
         few = (none & (nights < FEWEST_NIGHTS)).sum()
-        yield notice("homes-missing", number=none.sum(), total=len(none), nights=FEWEST_NIGHTS, few=few)
+        yield notice(
+            "homes-missing", number=none.sum(), total=len(none), nights=FEWEST_NIGHTS, few=few
+        )
 
 
 def of_summary(summary: Fields) -> Iterator[Notice]:
@@ -83,11 +93,17 @@ def of_summary(summary: Fields) -> Iterator[Notice]:
         if value and (mechanism := BY_KEY["audit.NAME.violated"].name_in(key)):
             yield notice("canaries-violated", mechanism=mechanism, rows=counted(value, "row"))
     if overflowed := summary.get("updates.non_finite"):
-        yield notice("updates-overflowed", number=overflowed, updates=counted(summary["updates.sent"], "update"))
+        yield notice(
+            "updates-overflowed",
+            number=overflowed,
+            updates=counted(summary["updates.sent"], "update"),
+        )
     if refused:
         names = ", ".join(filter(None, map(BY_KEY["refused.reason.NAME"].name_in, summary)))
         reasons = f" ({names})" if names else ""
-        yield notice("everybody-refused", number=refused, rounds=counted(rounds, "round"), reasons=reasons)
+        yield notice(
+            "everybody-refused", number=refused, rounds=counted(rounds, "round"), reasons=reasons
+        )
     if summary.get("updates.sent") and summary.get("updates.decoded.percent") == 0:
         yield notice("nothing-decoded")
     if summary.get("utility.useful") is False:

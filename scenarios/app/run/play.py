@@ -1,6 +1,8 @@
-"""One run while it is played: its world and tables, progress, a checkpoint now and then, and its manifest.
+"""One run while it is played: its world and tables, progress, a checkpoint now and then, and its
+manifest.
 
-Learning and radio studies are plays: each says what it remembers, how it goes on, and what it writes at the end.
+Learning and radio studies are plays: each says what it remembers, how it goes on, and what it
+writes at the end.
 """
 
 from __future__ import annotations
@@ -101,20 +103,24 @@ def _card(study: Study, world: World) -> dict[str, str]:
 
 
 CHECKPOINT_EVERY_S = 10.0  # of wall time, or twenty times as long as the last one took to write
-_MOST_LONGER = 100.0  # times its duration that a world may go on for, until its last round is off the air
+_MOST_LONGER = (
+    100.0  # times its duration that a world may go on for, until its last round is off the air
+)
 
 
 class Play(ABC):
     """A run that is played into the folder of a job. began_s : by the clock of `time.perf_counter`.
 
-    now : what must be remembered to go on, besides the world and the tables; a dataclass that changes no more. When
-    checkpoints are written changes no result.
+    now : what must be remembered to go on, besides the world and the tables; a dataclass that
+    changes no more. When checkpoints are written changes no result.
     """
 
     unit: Literal["round", "window"]
     now: Any
 
-    def __init__(self, job: Job, study: Study, world: World, recorder: Recorder, watch: Watch, began_s: float) -> None:
+    def __init__(
+        self, job: Job, study: Study, world: World, recorder: Recorder, watch: Watch, began_s: float
+    ) -> None:
         self.job = job
         self.study = study
         self.world = world
@@ -137,7 +143,9 @@ class Play(ABC):
 
     @abstractmethod
     def finish(self, manifest: Fields) -> Fields:
-        """Write the tables that are known at the end only; what the manifest says besides, or in place of that."""
+        """Write the tables that are known at the end only; what the manifest says besides, or in
+        place of that.
+        """
 
     @abstractmethod
     def notices(self) -> Iterator[Notice]:
@@ -167,21 +175,32 @@ class Play(ABC):
                 try:
                     self.recorder.cut()
                 except OSError as error:
-                    raise BadInput(f"{error.filename}: {error.strerror}, and the run goes on") from None
+                    raise BadInput(
+                        f"{error.filename}: {error.strerror}, and the run goes on"
+                    ) from None
                 first = self.done
-            manifest = manifest_of(job, self.study, self.world) | {"tracks": self.tracks, **self.manifest()}
+            manifest = manifest_of(job, self.study, self.world) | {
+                "tracks": self.tracks,
+                **self.manifest(),
+            }
             if going is None:
                 write_json(job.folder / MANIFEST, {**manifest, "finished": False})
             try:
                 self.steps()
                 run = self._finish(manifest, first)
-            except (KeyboardInterrupt, SystemExit, MemoryError):  # SystemExit: a batch system takes the machine away
+            except (
+                KeyboardInterrupt,
+                SystemExit,
+                MemoryError,
+            ):  # SystemExit: a batch system takes the machine away
                 self.save()
                 raise
             except UNFIT as error:
                 if going is None or isinstance(error, BadInput):
                     raise
-                raise job.unfit(f"the run cannot go on from it, {type(error).__name__}", error) from error
+                raise job.unfit(
+                    f"the run cannot go on from it, {type(error).__name__}", error
+                ) from error
             job.settle()
         return run
 
@@ -193,20 +212,26 @@ class Play(ABC):
         wall_s = time.perf_counter() - self.began_s
         timing = {"wall_s": wall_s, "peak_memory_gb": peak_gb(), f"resumed_from_{self.unit}": first}
         manifest = {**manifest, **said, "tables": self.recorder.counts(), "timing": timing}
-        write_json(folder / MANIFEST, manifest | {"notices": [], "finished": False})  # the summary reads counts of it
+        write_json(
+            folder / MANIFEST, manifest | {"notices": [], "finished": False}
+        )  # the summary reads counts of it
         tables = {name: self.recorder.columns(name) for name in self.recorder.schemas}
         run = Run(Manifest.of(folder), {}, RunTables(folder, manifest["tables"], tables), folder)
         summary = self.summary(run)
         notices = by_severity([*self.world.notices, *self.notices(), *of_summary(summary)])
         found = [each.severity for each in notices]
         summary |= {f"notices.{severity}": found.count(severity) for severity in ("doubt", "void")}
-        write_json(folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True})
+        write_json(
+            folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True}
+        )
         write_json(folder / SUMMARY, summary)
         shown = run.manifest.model_copy(update={"notices": notices})
         return replace(run, manifest=shown, summary=read_json(folder / SUMMARY))
 
     def rest(self) -> None:
-        """A run can go on from here: write where UEs were, remember it, and write that down now and then."""
+        """A run can go on from here: write where UEs were, remember it, and write that down now and
+        then.
+        """
         self.write_moves()
         kept = {"time_s": self.world.env.now, "world": self.world.memory(), "now": self.now}
         self.kept = {**kept, "tables": self.recorder.marks()}
@@ -240,15 +265,23 @@ class Play(ABC):
         most_s = _MOST_LONGER * self.world.duration_s
         if not 0 <= time_s <= most_s:
             raise ValueError(f"time_s is {time_s:g}, and this study holds 0 to {most_s:g}")
-        return from_tree(tree["world"], self.world.memory()), time_s, from_tree(tree["now"], self.now)
+        return (
+            from_tree(tree["world"], self.world.memory()),
+            time_s,
+            from_tree(tree["now"], self.now),
+        )
 
     def _write_ues(self) -> None:
         places = self.world.places
         n = len(self.world.ues)
         at_m = {"home": places.home_m, "work": places.work_m, "densest": places.densest()}
-        columns = {f"{of}_{axis}_m": xy[:, k] for of, xy in at_m.items() for k, axis in enumerate("xy")}
+        columns = {
+            f"{of}_{axis}_m": xy[:, k] for of, xy in at_m.items() for k, axis in enumerate("xy")
+        }
         nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
-        self.recorder.write("ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights})
+        self.recorder.write(
+            "ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights}
+        )
 
 
 MOST_CELLS = 100  # of the grid along the longer side
@@ -256,7 +289,9 @@ _MOST_LINKS = 200_000  # that are computed at once
 
 
 def coverage_grid(world: World) -> FloatArray:
-    """Centres (n, 2) of square cells over the area, 100 along its longer side; those in buildings are left out."""
+    """Centres (n, 2) of square cells over the area, 100 along its longer side; those in buildings
+    are left out.
+    """
     area = world.area
     side_m = area.side_m.max() / MOST_CELLS
     x_m, y_m = (
@@ -267,16 +302,24 @@ def coverage_grid(world: World) -> FloatArray:
     return place_m[~world.buildings.inside(place_m)]
 
 
-def coverage(world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: FloatArray | None) -> Fields:
-    """Rows of the table `coverage` at places (n, 2): the radio where it is modelled, and what was learnt of it (n,).
+def coverage(
+    world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: FloatArray | None
+) -> Fields:
+    """Rows of the table `coverage` at places (n, 2): the radio where it is modelled, and what was
+    learnt of it (n,).
 
-    Of the radio the strongest base station, and how it is received; nothing where a trace brings measurements.
+    Of the radio the strongest base station, and how it is received; nothing where a trace brings
+    measurements.
     """
     modelled = bool(world.stations) and (world.trace is None or world.trace.rsrp_dbm is None)
     place_m = place_m if modelled or learnt_dbm is not None else place_m[:0]
     n = len(place_m)
     names = np.array([station.name for station in world.stations], dtype=object)
-    rows: Fields = {"x_m": place_m[:, 0], "y_m": place_m[:, 1], "cell": np.full(n, "", dtype=object)}
+    rows: Fields = {
+        "x_m": place_m[:, 0],
+        "y_m": place_m[:, 1],
+        "cell": np.full(n, "", dtype=object),
+    }
     rows |= {name: np.full(n, np.nan) for name in ("rsrp_dbm", "sinr_db", "los")}
     if modelled:
         rows["los"] = np.zeros(n, dtype=int)
@@ -301,11 +344,15 @@ def follow_ues(world: World) -> Fields:
 
 
 def write_tracks(recorder: Recorder, world: World) -> None:
-    """Append the rows of tracks since the last call, up to now; of an absent UE only index and time."""
+    """Append the rows of tracks since the last call, up to now; of an absent UE only index and
+    time.
+    """
     world.catch_up()
     if world.tracks is None:
         return
-    names = np.array([*(station.name for station in world.stations), ""], dtype=object)  # the last one for -1
+    names = np.array(
+        [*(station.name for station in world.stations), ""], dtype=object
+    )  # the last one for -1
     for rows in world.tracks.drain():
         seen = rows.seen
         absent = rows.seen.absent
@@ -324,12 +371,13 @@ MAP_PLACES = 500  # outdoor places of the radio map
 
 
 def write_map(folder: Path, world: World, city: City) -> None:
-    """Write map.npz: buildings, base stations, streets, and the radio at a sample of outdoor places.
+    """Write map.npz: buildings, base stations, streets, and the radio at a sample of outdoor
+    places.
 
-    footprint_m (k, 2) rings of walls, anticlockwise, and of courtyards, clockwise, with footprint_ptr (r + 1,) and
-    footprint_building (r,), the building of each; building_height_m (n,); station_m (n_bs, 2), station_azimuth_deg
-    (n_bs,), NaN for an antenna without a sector; place_m (m, 2), and for each place and base station distance_m,
-    rsrp_dbm, los (m, n_bs).
+    footprint_m (k, 2) rings of walls, anticlockwise, and of courtyards, clockwise, with
+    footprint_ptr (r + 1,) and footprint_building (r,), the building of each; building_height_m
+    (n,); station_m (n_bs, 2), station_azimuth_deg (n_bs,), NaN for an antenna without a sector;
+    place_m (m, 2), and for each place and base station distance_m, rsrp_dbm, los (m, n_bs).
 
     Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,);
     door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY.
@@ -345,7 +393,9 @@ def write_map(folder: Path, world: World, city: City) -> None:
         "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
         "building_height_m": world.buildings.height_m,
         "station_m": positions_m(world.stations),
-        "station_azimuth_deg": np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]),
+        "station_azimuth_deg": np.array(
+            [np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]
+        ),
         "place_m": place,
     }
     if world.stations:
@@ -355,7 +405,11 @@ def write_map(folder: Path, world: World, city: City) -> None:
     graph = street_graph(world, city)
     if graph is not None:
         path = graph.path
-        arrays |= {"street_m": path.vertex_m, "street_ptr": path.first, "street_class": graph.street_class}
+        arrays |= {
+            "street_m": path.vertex_m,
+            "street_ptr": path.first,
+            "street_class": graph.street_class,
+        }
     if len(world.ground.premises):
         arrays["door_m"] = world.ground.premises.door_m
     scenery = city.scenery(world.area, world.ground.streams)
@@ -380,11 +434,17 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def delta_notices(setup: Setup, state: RoundState) -> Iterator[Notice]:
-    """Deltas of 1/n and more, n being the UEs, or the records that a round learns from, of which one is hidden."""
+    """Deltas of 1/n and more, n being the UEs, or the records that a round learns from, of which
+    one is hidden.
+    """
     most = int(setup.recorder.columns("rounds")["selected"].max(initial=0))
     of = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}
     budget = setup.learning.privacy_budget
     stated = {(a.mechanism, a.unit, a.delta) for a in state.ledger.sums}
-    stated |= {("privacy_budget", a.unit, budget.delta) for a in state.ledger.sums if budget and budget.delta}
+    stated |= {
+        ("privacy_budget", a.unit, budget.delta)
+        for a in state.ledger.sums
+        if budget and budget.delta
+    }
     for name, unit, delta in sorted(stated):
         yield from of_delta(name, delta, *of.get(unit, (most, "record")))

@@ -33,11 +33,18 @@ from scenarios.app.study.study import Study, study_yaml
 
 
 def run_job(
-    study: Study, folder: str | Path, label: str = "", command: str = "", replace: bool = False, how: How = USUAL
+    study: Study,
+    folder: str | Path,
+    label: str = "",
+    command: str = "",
+    replace: bool = False,
+    how: How = USUAL,
 ) -> Job:
     """A run as a job; command : what its manifest says that made it."""
     options = {"command": command, "how": how}
-    return Job(RUN, study, study.seed, input_digests(study), Path(folder), label, replace, (), options)
+    return Job(
+        RUN, study, study.seed, input_digests(study), Path(folder), label, replace, (), options
+    )
 
 
 def play_job(job: Job, watch: Watch) -> Run:
@@ -64,10 +71,11 @@ _FORMAT = 2
 
 
 def learned_plan(study: Study) -> Planned:
-    """The study with T_th of its policy in defenses that wait for one; as it is where none waits or none has learnt.
+    """The study with T_th of its policy in defenses that wait for one; as it is where none waits or
+    none has learnt.
 
-    T_th is that of the policy's reference run at the powers that UEs send with, over the first round's channel if the
-    policy observes channels.
+    T_th is that of the policy's reference run at the powers that UEs send with, over the first
+    round's channel if the policy observes channels.
 
     Raises BadInput: a policy that plans no switch.
     """
@@ -77,10 +85,14 @@ def learned_plan(study: Study) -> Planned:
     policy = study.power.learnt()
     if policy.card.criterion == "top-up":
         raise BadInput(
-            f"learning.defenses: {waiting[0]} with mode: planned has no round: the policy was trained with "
-            "criterion: top-up; give until_round or mode: top-up"
+            f"learning.defenses: {waiting[0]} with mode: planned has no round: the policy was "
+            "trained with criterion: top-up; give until_round or mode: top-up"
         )
-    snr_per_w = snr_of_round(study, study.seed) if policy.card.observe == "channel" else np.zeros(policy.card.ues)
+    snr_per_w = (
+        snr_of_round(study, study.seed)
+        if policy.card.observe == "channel"
+        else np.zeros(policy.card.ues)
+    )
     problem, wanted_w = settled(policy, snr_per_w)
     power_w = np.minimum(wanted_w, study.world.ues.max_power_w)
     outcome = problem.tried(power_w)
@@ -90,22 +102,29 @@ def learned_plan(study: Study) -> Planned:
 
 def _with_switch(study: Study, switch: int, **changes: object) -> Study:
     defenses = tuple(d.switched(switch) for d in study.learned.defenses)
-    return study.model_copy(update={**changes, "learning": study.learned.model_copy(update={"defenses": defenses})})
+    return study.model_copy(
+        update={**changes, "learning": study.learned.model_copy(update={"defenses": defenses})}
+    )
 
 
 def _said(trajectory: Trajectory, switch: int, value: float, power_w: FloatArray) -> Fields:
     return {
-        "reference": trajectory.content, "switch_round": switch, "objective": value, "total_w": power_w.sum(),
+        "reference": trajectory.content,
+        "switch_round": switch,
+        "objective": value,
+        "total_w": power_w.sum(),
         "power_w": power_w.tolist(),
-    }  # fmt: skip
+    }
 
 
 def planned(study: Study, cache: Path) -> Planned:
-    """The study with powers, switch and noise in their places; without a plan, with the switch of its learned policy.
+    """The study with powers, switch and noise in their places; without a plan, with the switch of
+    its learned policy.
 
     Reference runs come from the cache where they are there.
 
-    Raises BadInput: a bound that does not contract, limits that no UE can keep, an uplink without a plan.
+    Raises BadInput: a bound that does not contract, limits that no UE can keep, an uplink without a
+    plan.
     """
     plan = study.plan
     written = study
@@ -118,7 +137,9 @@ def planned(study: Study, cache: Path) -> Planned:
         own = trajectory.power_w[None]
         if plan.switch_share is not None:
             calm = PowerLoss(trajectory, plan.bound, plan.criterion)
-            factor = calm.noise_factor(own[0], max(1, round(plan.switch_share * len(trajectory.std))))
+            factor = calm.noise_factor(
+                own[0], max(1, round(plan.switch_share * len(trajectory.std)))
+            )
             trajectory = trajectory.louder(factor)
             written = _louder(study, factor)
         objective = PowerLoss(trajectory, plan.bound, plan.criterion)
@@ -130,55 +151,77 @@ def planned(study: Study, cache: Path) -> Planned:
 
             best = learnt_plan(objective, limits, plan.steps, study.seed)
         else:
-            best = {"average": average, "full": full, "plateaus": plateaus}[plan.power](objective, limits)
+            best = {"average": average, "full": full, "plateaus": plateaus}[plan.power](
+                objective, limits
+            )
     except ValueError as error:
         raise BadInput(f"plan: {error}") from None
     said = {
         **_said(trajectory, best.switch, best.value, best.power_w),
         "noise_w": written.world.radio.uplink.band_noise_w(),
-        "own_switch_round": objective.switch(own)[0], "own_objective": objective(own)[0],
-        "own_total_w": own.sum(), "evaluations": best.evaluations,
-    }  # fmt: skip
-    return Planned(_with_switch(written, best.switch, plan=None, power=Listed(each_w=tuple(said["power_w"]))), said)
+        "own_switch_round": objective.switch(own)[0],
+        "own_objective": objective(own)[0],
+        "own_total_w": own.sum(),
+        "evaluations": best.evaluations,
+    }
+    return Planned(
+        _with_switch(written, best.switch, plan=None, power=Listed(each_w=tuple(said["power_w"]))),
+        said,
+    )
 
 
 def reachable(limits: Limits, study: Study) -> Limits:
     """The limits, with no more for each UE than it can send with."""
-    return limits.model_copy(update={"each_max_w": min(limits.each_max_w, study.world.ues.max_power_w)})
+    return limits.model_copy(
+        update={"each_max_w": min(limits.each_max_w, study.world.ues.max_power_w)}
+    )
 
 
 def _louder(study: Study, factor: float) -> Study:
     world = study.world
-    uplink = world.radio.uplink.model_copy(update={"noise_w": world.radio.uplink.band_noise_w() * factor})
+    uplink = world.radio.uplink.model_copy(
+        update={"noise_w": world.radio.uplink.band_noise_w() * factor}
+    )
     radio = world.radio.model_copy(update={"uplink": uplink})
     return study.model_copy(update={"world": world.model_copy(update={"radio": radio})})
 
 
 def reference(study: Study, cache: Path) -> Trajectory:
-    """The trajectory of a study, from a run that is made once, with all artificial noise and no attacker.
+    """The trajectory of a study, from a run that is made once, with all artificial noise and no
+    attacker.
 
-    `cache` keeps it under a hash of the study's text, of the code that plays it, and of the content of files it reads.
-    A line is told before that run, which takes as long as any.
+    `cache` keeps it under a hash of the study's text, of the code that plays it, and of the content
+    of files it reads. A line is told before that run, which takes as long as any.
 
     Raises BadInput: the uplink's noise does not fall with a UE's own power alone.
     """
     learning = study.learned
-    unseen = {"defenses": tuple(d.all_drawn() for d in learning.defenses), "attacks": (), "membership": None}
+    unseen = {
+        "defenses": tuple(d.all_drawn() for d in learning.defenses),
+        "attacks": (),
+        "membership": None,
+    }
     others = {"plan": None, "vary": None, "train": None}
     alone = study.model_copy(update={**others, "learning": learning.model_copy(update=unseen)})
     refuse_broken(alone, "reference run")
     made_of = (
-        f"{__version__} {_FORMAT} {code_digest('netsim', 'fl', 'scenarios')} {sorted(input_digests(alone).items())}"
+        f"{__version__} {_FORMAT} {code_digest('netsim', 'fl', 'scenarios')} "
+        f"{sorted(input_digests(alone).items())}"
     )
     name = hashlib.sha256(f"{made_of}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
     path = Path(cache) / name / _FILE
     if not what_is(path):
-        compiled.tell(f"netsim: playing all rounds of the reference run, this once; it is kept in {path.parent}")
+        compiled.tell(
+            f"netsim: playing all rounds of the reference run, this once; it is kept in "
+            f"{path.parent}"
+        )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with scratch("run-", path.parent) as folder:  # of each process that asks
                 with one_thread():
-                    played = LearningPlay(run_job(alone, folder / "run"), alone, Planned(alone, {}), ignore).play()
+                    played = LearningPlay(
+                        run_job(alone, folder / "run"), alone, Planned(alone, {}), ignore
+                    ).play()
                 trajectory = trajectory_of(played)
                 save_tree(folder / _FILE, to_tree(trajectory))
                 (folder / _FILE).replace(path)
@@ -194,10 +237,12 @@ def reference(study: Study, cache: Path) -> Trajectory:
 
 
 def trajectory_of(run: Run) -> Trajectory:
-    """The trajectory of a finished run: std from its spends, weights from its updates, gain from its links.
+    """The trajectory of a finished run: std from its spends, weights from its updates, gain from
+    its links.
 
-    Noise that several mechanisms draw on a row adds in variance; noise at the server counts for no UE. gain is SINR
-    over power, which a UE alone decides without interference; a UE has one row per round.
+    Noise that several mechanisms draw on a row adds in variance; noise at the server counts for no
+    UE. gain is SINR over power, which a UE alone decides without interference; a UE has one row per
+    round.
     """
     updates, links, spends = (run.tables[name] for name in ("updates", "links", "spends"))
     rounds = np.unique(updates["round"])
@@ -205,8 +250,8 @@ def trajectory_of(run: Run) -> Trajectory:
     shape = (len(rounds), n_ue)
     if not len(rounds):
         raise BadInput(
-            f"{run.folder}: no round was played, so powers lack a reference; raise learning.privacy_budget, or let UEs "
-            "have data"
+            f"{run.folder}: no round was played, so powers lack a reference; raise "
+            "learning.privacy_budget, or let UEs have data"
         )
 
     def laid(table: dict[str, np.ndarray], values: FloatArray) -> FloatArray:
@@ -216,8 +261,13 @@ def trajectory_of(run: Run) -> Trajectory:
         return sums
 
     if laid(updates, np.ones(len(updates["ue"]))).max() > 1:
-        raise BadInput(f"{run.folder}: a UE sent several rows in a round; a bound reads one model and one phase")
-    once = (spends["ue"] >= 0) & (spends["unit"] != PRINTED)  # a printed claim is a second account of the same noise
+        raise BadInput(
+            f"{run.folder}: a UE sent several rows in a round; a bound reads one model "
+            f"and one phase"
+        )
+    once = (spends["ue"] >= 0) & (
+        spends["unit"] != PRINTED
+    )  # a printed claim is a second account of the same noise
     drawn = {k: v[once] for k, v in spends.items()}
     sent = laid(links, links["power_w"])
     sinr = ratio_from_db(links["sinr_db"])
@@ -232,7 +282,9 @@ def trajectory_of(run: Run) -> Trajectory:
 
 
 def snr_of_round(study: Study, seed: int) -> FloatArray:
-    """SNR at 1 W (K,) of every UE at the first deadline of the study in the world of a seed; 0 without a cell."""
+    """SNR at 1 W (K,) of every UE at the first deadline of the study in the world of a seed; 0
+    without a cell.
+    """
     world = build_world(study.world, Streams(seed), study.round_s)
     world.env.run(until=min(study.round_s, world.duration_s))
     ue = np.arange(len(world.ues))

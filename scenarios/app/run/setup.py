@@ -48,12 +48,16 @@ MOST_SAMPLES = 1e8  # measurements of a round, which are held until it ends: ten
 
 
 def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
-    """The world of a study and its rounds: all files are read, and what cannot be played is refused."""
+    """The world of a study and its rounds: all files are read, and what cannot be played is
+    refused.
+    """
     streams = Streams(study.seed)
     world = build_world(study.world, streams, study.round_s)
     setup = set_up(study, world, streams, folder, rehearsed)
     learning = setup.learning
-    prepared = Prepared(learning.curation, learning.defenses, setup.public, partial(_rounds, world, setup))
+    prepared = Prepared(
+        learning.curation, learning.defenses, setup.public, partial(_rounds, world, setup)
+    )
     world.notices += (*notices_of(learning, prepared, study.world, world), *of_study(study, world))
     return world, setup
 
@@ -64,10 +68,14 @@ def _rounds(world: World, setup: Setup) -> Iterator[RoundContext]:
     last = world.clock.rounds(min(world.duration_s, 2 * WEEK_S), round_s)
     for number in range(1, min(last, setup.learning.rounds or last) + 1):
         time_s = min(world.clock.end_s(number, round_s), world.duration_s)
-        yield RoundContext(number, time_s, setup.public, round_s=round_s, week_s=world.clock.week_s(time_s))
+        yield RoundContext(
+            number, time_s, setup.public, round_s=round_s, week_s=world.clock.week_s(time_s)
+        )
 
 
-def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed: bool = True) -> Setup:
+def set_up(
+    study: Study, world: World, streams: Streams, folder: Path, rehearsed: bool = True
+) -> Setup:
     """The rounds of a study in a world of its; their records go into the folder.
 
     Not rehearsed: for a check alone, without what is known only once all movement has been played.
@@ -85,8 +93,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     models = learning.data.models(world.cells, counts)
     if len(models) > MAX_STATIONS:
         raise BadInput(
-            f"learning.data.cell: {len(models)} cells make as many models, at most {MAX_STATIONS} are possible; name "
-            "one cell, say busiest, or take a smaller area"
+            f"learning.data.cell: {len(models)} cells make as many models, at most {MAX_STATIONS} "
+            "are possible; name one cell, say busiest, or take a smaller area"
         )
     model_of_cell = learning.data.model_of_cell(world.cells, models)
     days = _days(world, model_of_cell)
@@ -96,25 +104,36 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
         again = build_world(study.world, streams, learning.round_s)
         sampled_m = first_sampled(again, learning, model_of_cell, days, streams)
-    cells = world.stations if len(world.stations) == len(world.cells) else ()  # not where a trace brings them
+    cells = (
+        world.stations if len(world.stations) == len(world.cells) else ()
+    )  # not where a trace brings them
     antennas = Antennas.of(cells) if cells else None
     public = Public(
-        world.area, len(models), statistics, antennas,
-        world.budget.ue_height_m, learning.data.image_format(),
-        sampled_m, len(world.cells), model_of_cell, origin_deg=origin_deg(study, world),
+        world.area,
+        len(models),
+        statistics,
+        antennas,
+        world.budget.ue_height_m,
+        learning.data.image_format(),
+        sampled_m,
+        len(world.cells),
+        model_of_cell,
+        origin_deg=origin_deg(study, world),
         residents=_residents(world) if learning.threat.knows_homes else None,
         buildings=world.buildings if len(world.buildings) else None,
-        coverage=CoverageLaw(study.world.radio, world.budget, sites(world.stations)) if antennas else None,
+        coverage=CoverageLaw(study.world.radio, world.budget, sites(world.stations))
+        if antennas
+        else None,
         server_momentum=getattr(learning.server_optimiser, "momentum", 0.0),
-    )  # fmt: skip
+    )
     if any(attack.reads_the_city for attack in learning.attacks):
         public = with_map(public, world, study.world.city)
     if learning.audit is not None and len(learning.learner.phases) == 1:
         d = learning.learner.init(public, streams.at("learner.init")).parameters.shape[1]
         if 2 * learning.audit.canaries > d:
             raise BadInput(
-                f"learning.audit.canaries: {learning.audit.canaries:,} take twice as many numbers, and an update has "
-                f"{d:,}; take {d // 2:,} or fewer"
+                f"learning.audit.canaries: {learning.audit.canaries:,} take twice as many "
+                f"numbers, and an update has {d:,}; take {d // 2:,} or fewer"
             )
     for attack in learning.attacks:
         attack.check(public, min(learning.threat.n_targets or len(world.ues), len(world.ues)))
@@ -133,15 +152,22 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
 
 def _days(world: World, model_of_cell: IntArray) -> IntArray:
-    """The days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has rows of a learnt cell.
+    """The days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has rows
+    of a learnt cell.
 
     Where the extent of a trace is stated they are all of it, whatever the rows are.
     """
     trace = world.trace
     if trace is None or trace.ends_s is not None:
         return np.arange(int(np.ceil(world.duration_s / DAY_S)))
-    learnt = np.ones(len(trace.time_s), dtype=bool) if trace.cell is None else model_of_cell[trace.cell] >= 0
-    return np.unique(np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(int))
+    learnt = (
+        np.ones(len(trace.time_s), dtype=bool)
+        if trace.cell is None
+        else model_of_cell[trace.cell] >= 0
+    )
+    return np.unique(
+        np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(int)
+    )
 
 
 def _check_world(study: Study, world: World) -> None:
@@ -150,7 +176,10 @@ def _check_world(study: Study, world: World) -> None:
     target = learning.leakage.target
     if target not in ("all", "most-data", *world.ues):
         near = nearest(target, world.ues)
-        raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name{near}")
+        raise BadInput(
+            f"learning.leakage.target: no UE is called {target!r}; say all, most-data, "
+            f"or a name{near}"
+        )
     if CELLS in learning.learner.offers:
         _check_roofs(world)
     every_s = study.world.ues.measurement_period_s
@@ -158,12 +187,19 @@ def _check_world(study: Study, world: World) -> None:
     check_count("learning.round_s", round_s, world.duration_s / round_s, "rounds", MOST_ROUNDS)
     if every_s is not None and world.trace is None:  # UEs of a trace come and go
         samples = min(round_s, world.duration_s) / every_s * len(world.ues)
-        check_count("world.ues.measurement_period_s", every_s, samples, "measurements of a round", MOST_SAMPLES)
+        check_count(
+            "world.ues.measurement_period_s",
+            every_s,
+            samples,
+            "measurements of a round",
+            MOST_SAMPLES,
+        )
     campaign = getattr(learning.data, "campaign_rounds", 1)
     last = world.clock.rounds(world.duration_s, round_s)
     if campaign > max(last, 1):
         raise BadInput(
-            f"learning.data.campaign_rounds: UEs measure for {campaign:,} rounds before they learn, and the world ends "
+            f"learning.data.campaign_rounds: UEs measure for {campaign:,} rounds before "
+            f"they learn, and the world ends "
             f"after {last:,}; take {last:,} or fewer, or let the world last longer"
         )
     check_ticks(world)
@@ -195,11 +231,14 @@ def _check_numbers(learning: Learning, n_ue: int) -> None:
         turns = {"poisson": n_ue, "cyclic": ceil(n_ue / learning.separation)}
         asked = turns.get(learning.sampling, max(1, round(learning.participation * n_ue)))
     most = min(asked, server.waits_for or asked)
-    for place, wanted, there in ((f"server.{key}", server.waits_for, asked), ("threat.secagg_threshold", sums, most)):
+    for place, wanted, there in (
+        (f"server.{key}", server.waits_for, asked),
+        ("threat.secagg_threshold", sums, most),
+    ):
         if wanted is not None and wanted > there:
             raise BadInput(
-                f"learning.{place}: {wanted:,} updates are never there at a time, of {there:,} UEs; take {there:,} or "
-                "fewer, or leave it out"
+                f"learning.{place}: {wanted:,} updates are never there at a time, of {there:,} "
+                f"UEs; take {there:,} or fewer, or leave it out"
             )
 
 
@@ -210,7 +249,10 @@ def _check_homes(study: Study, world: World) -> None:
         return
     mobility = f"mobility {study.world.ues.mobility.kind_name()} gives none"
     if world.places.nights is not None:
-        mobility = f"no user of the trace has one (a home takes {FEWEST_NIGHTS} nights that are mostly in one place)"
+        mobility = (
+            f"no user of the trace has one (a home takes {FEWEST_NIGHTS} nights that are "
+            f"mostly in one place)"
+        )
     parts: dict[str, Part] = {"availability": learning.availability}
     parts |= {f"withholding[{i}]": rule for i, rule in enumerate(learning.withholding)}
     asks = ["threat.knowledge: homes: "] if learning.threat.knows_homes else []
@@ -218,7 +260,9 @@ def _check_homes(study: Study, world: World) -> None:
         if HOMES in part.needs:
             asks.append(f"{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and ")
     if asks:
-        raise BadInput(f"learning.{asks[0]}{mobility}; take mobility resident or commuter, or leave it out")
+        raise BadInput(
+            f"learning.{asks[0]}{mobility}; take mobility resident or commuter, or leave it out"
+        )
 
 
 def origin_deg(study: Study, world: World) -> tuple[float, float] | None:
@@ -233,13 +277,15 @@ def _residents(world: World) -> Directory:
 
 
 def _check_roofs(world: World) -> None:
-    """Refuse base stations inside buildings, or on the ground: a map of obstacles has no link that begins there."""
+    """Refuse base stations inside buildings, or on the ground: a map of obstacles has no link that
+    begins there.
+    """
     for i, station in enumerate(world.stations):
         (roof_m,) = world.buildings.height_at(np.array([station.position_m]))
         if station.height_m <= roof_m:
             raise BadInput(
-                f"world.base_stations[{i}].height_m: {station.name} is at {station.height_m:g} m, and the ground or "
-                f"roof there at {roof_m:g} m; raise it above, or move it"
+                f"world.base_stations[{i}].height_m: {station.name} is at {station.height_m:g} m, "
+                f"and the ground or roof there at {roof_m:g} m; raise it above, or move it"
             )
 
 
@@ -251,11 +297,15 @@ def check_ticks(world: World) -> None:
 def check_count(key: str, step_s: float, count: float, what: str, most: float) -> None:
     """Refuse a step of time of which there are too many."""
     if count > most:
-        raise BadInput(f"{key}: {step_s:g} s makes {count:.3g} {what}, at most {most:,.0f} are possible; take more")
+        raise BadInput(
+            f"{key}: {step_s:g} s makes {count:.3g} {what}, at most {most:,.0f} are "
+            f"possible; take more"
+        )
 
 
 def _rehearse(study: Study) -> tuple[IntArray, DatasetStatistics]:
-    """Play the same world once, without learning: counts (n_cells,) of measurements, and their statistics.
+    """Play the same world once, without learning: counts (n_cells,) of measurements, and their
+    statistics.
 
     Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will.
     """
@@ -270,7 +320,9 @@ def _rehearse(study: Study) -> tuple[IntArray, DatasetStatistics]:
 
 
 def street_graph(world: World, city: City) -> StreetGraph | None:
-    """The streets that UEs use, or else those of a city in which no UE needs them; None where it has none."""
+    """The streets that UEs use, or else those of a city in which no UE needs them; None where it
+    has none.
+    """
     graph = world.ground.graph
     return city.street_graph(world.area, world.ground.streams) if graph is None else graph
 
@@ -285,12 +337,15 @@ def with_map(public: Public, world: World, city: City) -> Public:
 MOST_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
 LONGEST_WINDOW_S = 3600.0
 MOST_INSTANTS = 1e8  # at which UEs are sampled
-SLOW_LOOK_S = 10.0  # between two looks at handover, beyond which moving UEs keep cells that they have left behind
+# between two looks at handover, beyond which moving UEs keep cells that they have left behind
+SLOW_LOOK_S = 10.0
 
 
 @dataclass(frozen=True)
 class Windows:
-    """When UEs are sampled: `instants` times, every_s apart from 0 on, in windows of `window` instants."""
+    """When UEs are sampled: `instants` times, every_s apart from 0 on, in windows of `window`
+    instants.
+    """
 
     every_s: float
     instants: int
@@ -298,15 +353,17 @@ class Windows:
 
 
 def radio_world(study: Study) -> tuple[World, Windows]:
-    """The world of a study and when it is sampled: all files are read, and what cannot be played is refused.
+    """The world of a study and when it is sampled: all files are read, and what cannot be played is
+    refused.
 
-    Samples are taken every measurement_period_s; once a tick where the mobility model says itself when UEs measure.
+    Samples are taken every measurement_period_s; once a tick where the mobility model says itself
+    when UEs measure.
     """
     world = build_world(study.world, Streams(study.seed), study.round_s)
     if not world.stations:
         raise BadInput(
-            "world.base_stations: a study without `learning:` records what base stations are received with, and there "
-            "is none; list some, or take a layout"
+            "world.base_stations: a study without `learning:` records what base stations are "
+            "received with, and there is none; list some, or take a layout"
         )
     measured = () if study.measured is None else read_measured(study.measured).notices
     world.notices += (*measured, *of_study(study, world))
@@ -314,7 +371,9 @@ def radio_world(study: Study) -> tuple[World, Windows]:
     world.measurement_period_s = None  # the samples are taken here
     every_s = study.world.ues.measurement_period_s or study.world.tick_s
     number = world.duration_s / every_s
-    check_count("world.ues.measurement_period_s", every_s, number, "samples of every UE", MOST_INSTANTS)
+    check_count(
+        "world.ues.measurement_period_s", every_s, number, "samples of every UE", MOST_INSTANTS
+    )
     instants = max(first_multiple(world.duration_s, every_s), 1)
     longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
     look_s = min(world.tick_s, every_s)
@@ -324,11 +383,11 @@ def radio_world(study: Study) -> tuple[World, Windows]:
 
 
 def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[Notice, ...]:
-    """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
-    Returns what is known before a run.
+    """Refuse what `run` would refuse before its first round, by what it does itself; reference runs
+    are left out. Returns what is known before a run.
 
-    Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
-    beforehand, and first models of anything but images.
+    Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that
+    is played beforehand, and first models of anything but images.
     """
     if study.learning is None:
         with how.within():

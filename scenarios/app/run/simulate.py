@@ -29,7 +29,14 @@ from scenarios.app.results.summary import radio_summary, summarise
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
 from scenarios.app.run.measured import DriveSamples, read_measured
-from scenarios.app.run.play import Play, coverage, coverage_grid, delta_notices, write_arrays, write_points
+from scenarios.app.run.play import (
+    Play,
+    coverage,
+    coverage_grid,
+    delta_notices,
+    write_arrays,
+    write_points,
+)
 from scenarios.app.run.setup import radio_world, ready
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.notice import notice
@@ -41,10 +48,11 @@ MOST_SAMPLES = 500_000  # that are kept: 20 MB
 
 @dataclass(frozen=True, eq=False)
 class RadioSamples:
-    """Samples of q quantities in bounded memory: all of them up to a number, beyond it a random share.
+    """Samples of q quantities in bounded memory: all of them up to a number, beyond it a random
+    share.
 
-    count (2,) : samples outdoors and indoors. kept (m, q + 3) : values, whether the cell was in line of sight, whether
-    the UE was indoors, and a random number below `share`.
+    count (2,) : samples outdoors and indoors. kept (m, q + 3) : values, whether the cell was in
+    line of sight, whether the UE was indoors, and a random number below `share`.
     """
 
     count: IntArray
@@ -69,7 +77,9 @@ class RadioSamples:
     def quantiles(self, selection: str, share: FloatArray) -> FloatArray:
         """Quantiles (p, q) at shares (p,) in [0, 1], of finite values; NaN where there are none."""
         finite = [column[np.isfinite(column)] for column in self.of(selection)[:, :-3].T]
-        return np.stack([np.quantile(of, share) if len(of) else np.nan * share for of in finite], axis=1)
+        return np.stack(
+            [np.quantile(of, share) if len(of) else np.nan * share for of in finite], axis=1
+        )
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,9 @@ class RadioPlay(Play):
         super().__init__(job, study, world, Recorder(job.folder, RADIO), watch, began_s)
         self.downlink = study.world.radio.downlink
         self.measured = read_measured(study.measured) if study.measured else DriveSamples()
-        self.now = RadioMemory(RadioSamples(np.zeros(2, np.int64), np.zeros((0, len(QUANTITIES) + 3))))
+        self.now = RadioMemory(
+            RadioSamples(np.zeros(2, np.int64), np.zeros((0, len(QUANTITIES) + 3)))
+        )
 
     @property
     def done(self) -> int:
@@ -106,9 +118,12 @@ class RadioPlay(Play):
         self.moves = self.now.moves
         of = ceil(self.plan.instants / self.plan.window)
         for window in range(self.now.window, of):
-            instants = range(window * self.plan.window, min((window + 1) * self.plan.window, self.plan.instants))
+            instants = range(
+                window * self.plan.window, min((window + 1) * self.plan.window, self.plan.instants)
+            )
             rows = np.concatenate([self._sample(k * self.plan.every_s) for k in instants])
-            self.world.observations()  # of models that set their own measurement times: not needed here
+            # of models that set their own measurement times: not needed here
+            self.world.observations()
             self.write_moves()
             samples = self.now.samples.more(rows, self.world.ground.streams.at("radio", window))
             self.now = RadioMemory(samples, window + 1, self.moves)
@@ -125,12 +140,16 @@ class RadioPlay(Play):
         self.write_moves()
 
     def _sample(self, time_s: float) -> FloatArray:
-        """What every UE that is there receives at a time, and whether in line of sight, and indoors (m, q + 2)."""
+        """What every UE that is there receives at a time, and whether in line of sight, and indoors
+        (m, q + 2).
+        """
         world = self.world
         if time_s > world.env.now:
             world.env.run(until=time_s)
         links = world.links()
-        if world.handover is not None and world.attached is not None:  # a UE attaches at its first sample
+        if (
+            world.handover is not None and world.attached is not None
+        ):  # a UE attaches at its first sample
             there = np.flatnonzero(links.serving >= 0)
             world.attached = world.handover.attach(world.attached, there, links.rsrp_dbm[there])
         got = reception(links, world.serving(links), self.downlink)
@@ -151,24 +170,42 @@ class RadioPlay(Play):
         counted = self.measured.counted
         own = "outdoor" if outdoor and indoor else "all"
         if theirs:
-            columns = [np.quantile(theirs.get(name, [np.nan]), percent / 100.0) for name in QUANTITIES]
+            columns = [
+                np.quantile(theirs.get(name, [np.nan]), percent / 100.0) for name in QUANTITIES
+            ]
             at["measured"] = np.stack(columns, axis=1)
         for k, name in enumerate(QUANTITIES):
             for selection, values in at.items():
                 names = {"quantity": [name] * 101, "selection": [selection] * 101}
-                self.recorder.write("radio_cdf", {**names, "percent": percent, "value": values[:, k]})
+                self.recorder.write(
+                    "radio_cdf", {**names, "percent": percent, "value": values[:, k]}
+                )
         for k, name in enumerate(QUANTITIES):
             if name in theirs and outdoor + indoor:
                 ks = ks_2samp(samples.of(own)[:, k], theirs[name], method="asymp").statistic
                 difference_db = at[own][50, k] - at["measured"][50, k]
                 count = len(theirs[name]) if counted else None
-                self.recorder.row("radio_measured", quantity=name, count=count, ks=ks, difference_db=difference_db)
-        for selection, count in (("all", outdoor + indoor), ("indoor", indoor), ("outdoor", outdoor)):
+                self.recorder.row(
+                    "radio_measured", quantity=name, count=count, ks=ks, difference_db=difference_db
+                )
+        for selection, count in (
+            ("all", outdoor + indoor),
+            ("indoor", indoor),
+            ("outdoor", outdoor),
+        ):
             los = samples.of(selection)[:, -3]
-            share = 100.0 * los.mean() if len(los) and self.study.world.radio.knows_sight else float("nan")
+            share = (
+                100.0 * los.mean()
+                if len(los) and self.study.world.radio.knows_sight
+                else float("nan")
+            )
             hours = count * self.plan.every_s / 3600.0
-            self.recorder.row("radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share)
-        self.recorder.write("coverage", coverage(self.world, self.downlink, coverage_grid(self.world), None))
+            self.recorder.row(
+                "radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share
+            )
+        self.recorder.write(
+            "coverage", coverage(self.world, self.downlink, coverage_grid(self.world), None)
+        )
         part = f"of a random part of the samples, 1 in {1.0 / samples.share:g}"
         return {"quantiles": "exact" if samples.share == 1.0 else part}
 
@@ -177,10 +214,14 @@ class RadioPlay(Play):
         outdoor, indoor = samples.count.tolist()
         weak = samples.of("all")[:, list(QUANTITIES).index("rsrp_dbm")] < NO_SERVICE_DBM
         if weak.any():
-            yield notice("samples-without-service", percent=100.0 * weak.mean(), least_dbm=NO_SERVICE_DBM)
+            yield notice(
+                "samples-without-service", percent=100.0 * weak.mean(), least_dbm=NO_SERVICE_DBM
+            )
         if self.measured.samples and indoor:
             own = "outdoor" if outdoor else "all"
-            yield notice("measured-outdoors", selection=own, percent=100.0 * indoor / (outdoor + indoor))
+            yield notice(
+                "measured-outdoors", selection=own, percent=100.0 * indoor / (outdoor + indoor)
+            )
 
     def summary(self, run: Run) -> Fields:
         return radio_summary(run.tables, self.study.world.radio.handover is not None)
@@ -188,7 +229,9 @@ class RadioPlay(Play):
 
 @dataclass(frozen=True)
 class Planned:
-    """A study with the powers and rounds of its plan written in, and what the plan says of them; empty without one."""
+    """A study with the powers and rounds of its plan written in, and what the plan says of them;
+    empty without one.
+    """
 
     study: Study
     said: Fields
@@ -196,8 +239,8 @@ class Planned:
 
 @dataclass(frozen=True)
 class LearningMemory:
-    """What goes from one round to the next, rounds without an update, and the round in which a model exploded; 0: in
-    none.
+    """What goes from one round to the next, rounds without an update, and the round in which a
+    model exploded; 0: in none.
     """
 
     state: RoundState
@@ -235,7 +278,9 @@ class LearningPlay(Play):
             write_json(self.job.folder / PLAN, self.said)
         world = self.world
         played = world.env.process(LearningServer(world, self.setup, self.now.state).serve(self))
-        if world.env.now < world.duration_s + 1.0:  # later than that in a run that goes on after its last round
+        if (
+            world.env.now < world.duration_s + 1.0
+        ):  # later than that in a run that goes on after its last round
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
 
@@ -246,12 +291,16 @@ class LearningPlay(Play):
         if not when and exploded(state, figures):
             when = state.round if self.in_rounds else state.played
         self.now = LearningMemory(state, empty, when)
-        over = self.in_rounds and (state.round >= self.rounds or state.stopped)  # without rounds others are under way
+        over = self.in_rounds and (
+            state.round >= self.rounds or state.stopped
+        )  # without rounds others are under way
         marks = {} if self.in_rounds else {"merge": state.played}
         marks |= {"stopped": True} if state.stopped else {}
         values = {**marks, **_found(figures)}
         now_s = self.world.env.now
-        self.unseen.append(self.event(self._of(state), now_s, over or state.played == self.most, values))
+        self.unseen.append(
+            self.event(self._of(state), now_s, over or state.played == self.most, values)
+        )
 
     def rested(self, state: RoundState) -> None:
         """A run can go on from this state, at this time."""
@@ -266,7 +315,9 @@ class LearningPlay(Play):
         self.unseen = []
 
     def _of(self, state: RoundState) -> int:
-        """The last round, if those that are still to be played follow one another and the world lasts."""
+        """The last round, if those that are still to be played follow one another and the world
+        lasts.
+        """
         if self.most is None or not self.in_rounds:
             return self.rounds
         return min(self.rounds, state.round + max(self.most - state.played, 0))
@@ -283,7 +334,9 @@ class LearningPlay(Play):
         write_final(setup, last, self.world, columns("spends"))
         place_m = coverage_grid(self.world)
         learnt_dbm = learnt_map(setup, last, place_m)
-        setup.recorder.write("coverage", coverage(self.world, self.study.world.radio.downlink, place_m, learnt_dbm))
+        setup.recorder.write(
+            "coverage", coverage(self.world, self.study.world.radio.downlink, place_m, learnt_dbm)
+        )
         write_points(folder, last)
         if maps := surfaces(setup, last, self.world):
             write_arrays(folder / SURFACES, maps)
@@ -301,14 +354,23 @@ class LearningPlay(Play):
 
 
 def _found(figures: Record) -> Fields:
-    """What a round found: the model's scores, its updates, leakage by attack, and epsilon where noise was drawn."""
+    """What a round found: the model's scores, its updates, leakage by attack, and epsilon where
+    noise was drawn.
+    """
     if not figures:
         return {"updates": 0, "decoded": 0}
     attacks = {
-        name: {"centroid_error_m": error_m, "homes_named_percent": figures["homes_named_percent"][name]}
+        name: {
+            "centroid_error_m": error_m,
+            "homes_named_percent": figures["homes_named_percent"][name],
+        }
         for name, error_m in figures["leakage"].items()
     }
     spent = {} if figures["epsilon_max"] is None else {"epsilon": figures["epsilon_max"]}
     return {
-        **figures["scores"], "updates": figures["sent"], "decoded": figures["decoded"], "attacks": attacks, **spent,
-    }  # fmt: skip
+        **figures["scores"],
+        "updates": figures["sent"],
+        "decoded": figures["decoded"],
+        "attacks": attacks,
+        **spent,
+    }

@@ -1,4 +1,6 @@
-"""Sweeps: the points of a study's `vary` section, one run folder each, and one table of all of them."""
+"""Sweeps: the points of a study's `vary` section, one run folder each, and one table of all of
+them.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,9 @@ _AS_WRITTEN = Variant.model_construct(label="")
 class SweepPoint:
     """One run of a sweep: its label, seed, folder name and what it changes in the scenario.
 
-    curve : the line that it belongs to where privacy is set against utility; empty for none. strength : where on it.
-    origins : where in the file a change stands, for those of the section `vary`.
+    curve : the line that it belongs to where privacy is set against utility; empty for none.
+    strength : where on it. origins : where in the file a change stands, for those of the section
+    `vary`.
     """
 
     label: str
@@ -68,7 +71,8 @@ class SweepPoint:
 class _Choice:
     """Values of some keys that go together, and what labels call them.
 
-    section, item : each key stands at (*section, key, *item) in the file; no section: it is not in the file.
+    section, item : each key stands at (*section, key, *item) in the file; no section: it is not in
+    the file.
     """
 
     values: Fields
@@ -78,16 +82,25 @@ class _Choice:
 
 
 def points(study: Study, overrides: Record) -> list[SweepPoint]:
-    """All combinations of variants, rows of `zip`, value lists, random points and seeds, in that order."""
+    """All combinations of variants, rows of `zip`, value lists, random points and seeds, in that
+    order.
+    """
     vary = study.vary
     if vary is None:
-        raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
+        raise BadInput(
+            "this scenario has nothing to vary; give it a `vary:` section, or use netsim run"
+        )
     variants = vary.variants or (_AS_WRITTEN,)
-    varied = [*vary.values, *vary.zip, *vary.drawn, *(key for variant in variants for key in variant.set)]
+    varied = [
+        *vary.values,
+        *vary.zip,
+        *vary.drawn,
+        *(key for variant in variants for key in variant.set),
+    ]
     if of_training := [key for key in varied if key.startswith("train.")]:
         raise BadInput(
-            f"vary: {of_training[0]}: changes a training and no run; leave it out, or search it by netsim tune with "
-            "--objective cost.best"
+            f"vary: {of_training[0]}: changes a training and no run; leave it out, or search it "
+            "by netsim tune with --objective cost.best"
         )
     axes = [_listed("zip", vary.zip, vary.together)]
     for key, values in vary.values.items():
@@ -99,10 +112,15 @@ def points(study: Study, overrides: Record) -> list[SweepPoint]:
         section = ("vary", "random", "space")
         axes.append([_Choice(_row(columns, i), f"draw {i + 1}", section) for i in range(draws)])
     section_of_seeds = ("vary",) if vary.seed else ()
-    axes.append([_Choice({"seed": seed}, section=section_of_seeds) for seed in vary.seed or (study.seed,)])
+    axes.append(
+        [_Choice({"seed": seed}, section=section_of_seeds) for seed in vary.seed or (study.seed,)]
+    )
     runs = len(variants) * prod(map(len, axes))
     if runs > MOST_RUNS:
-        raise BadInput(f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take fewer values or seeds")
+        raise BadInput(
+            f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take "
+            f"fewer values or seeds"
+        )
     planned = []
     for i, variant in enumerate(variants):
         first = _Choice(variant.set, variant.label, ("vary", "variants", i, "set"))
@@ -111,7 +129,9 @@ def points(study: Study, overrides: Record) -> list[SweepPoint]:
     for point in planned:
         if folders[point.folder] > 1:
             what = "rename a variant, or leave a repeated value out"
-            raise BadInput(f"vary: the label {point.label!r} is not unique as a folder name; {what}")
+            raise BadInput(
+                f"vary: the label {point.label!r} is not unique as a folder name; {what}"
+            )
     return planned
 
 
@@ -123,7 +143,10 @@ def _listed(section: str, columns: Mapping[str, Sequence[Value]], n: int) -> lis
     choices = []
     for i in range(n):
         row = _row(columns, i)
-        parts = [f"{dotted(place_of(key)).rsplit('.', 1)[-1]}={flow(value)}" for key, value in row.items()]
+        parts = [
+            f"{dotted(place_of(key)).rsplit('.', 1)[-1]}={flow(value)}"
+            for key, value in row.items()
+        ]
         choices.append(_Choice(row, ", ".join(parts), ("vary", section), (i,)))
     return choices
 
@@ -140,7 +163,9 @@ def _point(variant: Variant, chosen: Sequence[_Choice], overrides: Record) -> Sw
     curve = ", ".join([variant.mechanism, *labels[1:]]) if variant.mechanism else ""
     seed = changed["seed"]
     changed["vary"] = None
-    return SweepPoint(label, seed, f"{folder_name(label)}/seed-{seed}", changed, curve, variant.strength, origins)
+    return SweepPoint(
+        label, seed, f"{folder_name(label)}/seed-{seed}", changed, curve, variant.strength, origins
+    )
 
 
 def drawn(rng: Rng, key: str, of: Distribution, n: int) -> list[Value]:
@@ -151,8 +176,9 @@ def drawn(rng: Rng, key: str, of: Distribution, n: int) -> list[Value]:
 def at(of: Distribution, u: float) -> Value:
     r"""The value at the quantile u, 0 < u < 1, of a distribution.
 
-    A range: low + u (high - low), or with `log` low (high / low)^u; of integers the floor of the same up to high + 1.
-    Numbers that are not integers keep six significant digits, so that they can be copied, and stay within the range.
+    A range: low + u (high - low), or with `log` low (high / low)^u; of integers the floor of the
+    same up to high + 1. Numbers that are not integers keep six significant digits, so that they can
+    be copied, and stay within the range.
     """
     if of.choices is not None:
         return of.choices[floor(u * len(of.choices))]
@@ -169,7 +195,8 @@ def rounded(value: float, low: float, high: float) -> float:
 
 
 def checked_points(asked: AskedStudy, only: Collection[str] = ()) -> list[tuple[SweepPoint, Study]]:
-    """The points and their studies; a mistake names its point. Of a setting, seeds change nothing but the seed.
+    """The points and their studies; a mistake names its point. Of a setting, seeds change nothing
+    but the seed.
 
     only : their labels; none: all of them.
     """
@@ -187,12 +214,16 @@ def checked_points(asked: AskedStudy, only: Collection[str] = ()) -> list[tuple[
 
 
 def check_prepared(
-    asked: AskedStudy, todo: Iterable[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
+    asked: AskedStudy,
+    todo: Iterable[tuple[SweepPoint, Study]],
+    every: bool = False,
+    how: How = USUAL,
 ) -> list[Notice]:
-    """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
+    """Refuse what a run of one of the points would refuse before its first round: its files are
+    read, its world built.
 
-    Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
-    Returns what is known of them before they are played.
+    Of a setting the first seed is looked at, and its movement is not played beforehand; `every`:
+    each run, wholly. Returns what is known of them before they are played.
     """
     seen = set[str]()
     notices = list[Notice]()
@@ -215,7 +246,9 @@ def named(label: str) -> Generator[None, None, None]:
 
 
 def folder_name(text: str) -> str:
-    """A folder name: letters and digits of any script, and a few signs; of a long text the beginning and a digest."""
+    """A folder name: letters and digits of any script, and a few signs; of a long text the
+    beginning and a digest.
+    """
     name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.").lstrip("-.=+") or "run"
     if len(name.encode()) <= _LONGEST_NAME:
         return name
@@ -226,9 +259,10 @@ def folder_name(text: str) -> str:
 class Sweep:
     """A sweep as it is asked for: a scenario with its changes, the folder, and how runs are played.
 
-    at_once : runs at a time; 0: as many as the engine has room for. replace : whether runs of other studies, inputs or
-    versions may be played again, and those removed that are no points of this scenario. only : labels to play and to
-    list; none: all of them. command : as it was typed, for the page. how : of each run, settings that change no result.
+    at_once : runs at a time; 0: as many as the engine has room for. replace : whether runs of other
+    studies, inputs or versions may be played again, and those removed that are no points of this
+    scenario. only : labels to play and to list; none: all of them. command : as it was typed, for
+    the page. how : of each run, settings that change no result.
     """
 
     asked: AskedStudy
@@ -241,21 +275,32 @@ class Sweep:
     engine: Engine = ON_PROCESSES
     how: How = USUAL
 
-    def play(self, every: Sequence[tuple[SweepPoint, Study]] = (), says: Record = MappingProxyType({})) -> Path:
+    def play(
+        self, every: Sequence[tuple[SweepPoint, Study]] = (), says: Record = MappingProxyType({})
+    ) -> Path:
         """Run every point, skipping those already there; returns the path of runs.csv.
 
-        A run that fails stays open, and is listed in failures.csv; all others are played. All points are checked before
-        the first one runs. A sweep that was interrupted, or in which runs failed, goes on when it is started again.
-        every : checked points that are played in place of the scenario's; says : what sweep.json says besides.
+        A run that fails stays open, and is listed in failures.csv; all others are played. All
+        points are checked before the first one runs. A sweep that was interrupted, or in which runs
+        failed, goes on when it is started again. every : checked points that are played in place of
+        the scenario's; says : what sweep.json says besides.
         """
-        from scenarios.app.run.runner import run_job  # heavy: nothing is played where a scenario is checked
+        from scenarios.app.run.runner import (
+            run_job,
+        )  # heavy: nothing is played where a scenario is checked
 
         out = self.out
         self.how.check()
         every = every or checked_points(self.asked, self.only)
         chosen = [point for point, _ in every]
-        own = [point.folder for point in (points(self.asked.study, self.asked.overrides) if self.only else chosen)]
-        jobs = [run_job(one, out / point.folder, point.label, "netsim sweep", self.replace) for point, one in every]
+        own = [
+            point.folder
+            for point in (points(self.asked.study, self.asked.overrides) if self.only else chosen)
+        ]
+        jobs = [
+            run_job(one, out / point.folder, point.label, "netsim sweep", self.replace)
+            for point, one in every
+        ]
         self.admit(own, jobs)  # before files are read, and again under the lock
         todo = [one for one, job in zip(every, jobs, strict=True) if job.done() is None]
         shared = self.how.among(min(self.engine.here(self.at_once), len(todo)))
@@ -266,14 +311,18 @@ class Sweep:
             if self.replace and any(job.done() is None for job in jobs):
                 (out / RUNS).unlink(missing_ok=True)  # it lists runs that are replaced
             self.describe(says)
-            found = do_all([job.played(how=shared) for job in jobs], self.engine, self.at_once, out, self.watch)
+            found = do_all(
+                [job.played(how=shared) for job in jobs], self.engine, self.at_once, out, self.watch
+            )
             write_runs(out, chosen, [{} if isinstance(end, Failed) else end for end in found])
         return out / RUNS
 
     def admit(self, own: Sequence[str], jobs: Sequence[Job] = ()) -> None:
-        """Refuse a folder that is not a sweep's, or, unless asked to replace it, holds runs of another sweep.
+        """Refuse a folder that is not a sweep's, or, unless asked to replace it, holds runs of
+        another sweep.
 
-        own : folders of this sweep's runs; one that holds others is another sweep. jobs : runs that are known.
+        own : folders of this sweep's runs; one that holds others is another sweep. jobs : runs that
+        are known.
         """
         out = self.out
         if ours(out, "sweep"):
@@ -281,17 +330,28 @@ class Sweep:
             found = others(out, own)
             no_links(out, [*own, *(str(folder.relative_to(out)) for folder in found)])
             if found and not self.replace:
-                what = f"{counted(len(found), 'run')} that this sweep does not have, first {found[0].relative_to(out)}"
-                raise BadInput(f"{out}: holds {what}; add --replace, which removes them, or give --out another folder")
+                what = (
+                    f"{counted(len(found), 'run')} that this sweep does not have, first "
+                    f"{found[0].relative_to(out)}"
+                )
+                raise BadInput(
+                    f"{out}: holds {what}; add --replace, which removes them, or give "
+                    f"--out another folder"
+                )
         for job in jobs:
             job.admit()
 
     @contextmanager
     def opened(
-        self, own: Sequence[str], jobs: Sequence[Job] = (), remove: Callable[[Path], None] = remove_run
+        self,
+        own: Sequence[str],
+        jobs: Sequence[Job] = (),
+        remove: Callable[[Path], None] = remove_run,
     ) -> Generator[None, None, None]:
         """The folder, locked and admitted, without runs of other points."""
-        with held(self.out, "sweep", lambda: self.admit(own, jobs), lambda: not others(self.out, own)):
+        with held(
+            self.out, "sweep", lambda: self.admit(own, jobs), lambda: not others(self.out, own)
+        ):
             for folder in others(self.out, own):
                 remove(folder)
             yield
@@ -311,9 +371,11 @@ def others(out: Path, own: Sequence[str]) -> list[Path]:
 
 
 def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: Sequence[Fields]) -> None:
-    """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key.
+    """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values,
+    every key.
 
-    summaries : empty of runs that failed. It depends on the points and their summaries alone, not on which ended first.
+    summaries : empty of runs that failed. It depends on the points and their summaries alone, not
+    on which ended first.
     """
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
     keys = list(dict.fromkeys(k for s in summaries for k in s))
@@ -321,7 +383,9 @@ def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: Sequence[Fields
     columns = ["folder", "label", "seed", *curve, *varied, *keys]
     rows: list[list[Value]] = [columns]
     for point, summary in zip(todo, summaries, strict=True):
-        row: Fields = {name: getattr(point, name) for name in ("folder", "label", "seed", "curve", "strength")}
+        row: Fields = {
+            name: getattr(point, name) for name in ("folder", "label", "seed", "curve", "strength")
+        }
         row |= {key: flow(value) for key, value in point.overrides.items() if key in varied}
         row |= summary
         rows.append([row.get(column) for column in columns])

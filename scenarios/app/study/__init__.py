@@ -10,4 +10,5 @@ Fields = dict[str, Any]
 Record = Mapping[str, Any]
 """the same, only read"""
 SCHEMA_VERSION = 6
-"""raised when a key of studies, a table, a column or a key of summaries gets another name or meaning"""
+"""raised when a key of studies, a table, a column or a key of summaries gets another name or
+meaning"""

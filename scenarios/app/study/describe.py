@@ -50,8 +50,12 @@ _SIMPLE = {
     dict: "a mapping",
 }
 _BOUNDS = {
-    "gt": "above {}", "ge": "at least {}", "lt": "below {}", "le": "at most {}", "multiple_of": "a multiple of {}",
-}  # fmt: skip
+    "gt": "above {}",
+    "ge": "at least {}",
+    "lt": "below {}",
+    "le": "at most {}",
+    "multiple_of": "a multiple of {}",
+}
 
 
 def unit(name: str) -> str:
@@ -82,7 +86,11 @@ def unwrap(annotation: object) -> tuple[Any, Metadata]:
 
 def members(annotation: object) -> tuple[Any, ...]:
     """The alternatives of a union; the type itself when it is none."""
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    return (
+        get_args(annotation)
+        if get_origin(annotation) in (Union, types.UnionType)
+        else (annotation,)
+    )
 
 
 def slot_of(metadata: Metadata) -> OneOf | None:
@@ -91,14 +99,18 @@ def slot_of(metadata: Metadata) -> OneOf | None:
 
 
 def slots_of(annotation: object) -> list[OneOf]:
-    """The slots whose parts may stand where this is expected: of a union, those of all its members."""
+    """The slots whose parts may stand where this is expected: of a union, those of all its
+    members.
+    """
     base, metadata = unwrap(annotation)
     found = [slot_of(metadata), *(slot_of(unwrap(member)[1]) for member in members(base))]
     return [slot for slot in found if slot is not None]
 
 
 def inside(annotation: object, data: Value) -> Any:
-    """The type that a value was meant as: of a slot the part of its kind, of a union the member of its form."""
+    """The type that a value was meant as: of a slot the part of its kind, of a union the member of
+    its form.
+    """
     base, metadata = unwrap(annotation)
     slot = slot_of(metadata)
     if slot is not None:
@@ -108,12 +120,18 @@ def inside(annotation: object, data: Value) -> Any:
         return base
     found = [inside(member, data) for member in members(base)]
     forms = (tuple, list) if isinstance(data, list) else (dict,)
-    fits = (t for t in found if get_origin(t) in forms or (isinstance(data, dict) and hasattr(t, "model_fields")))
+    fits = (
+        t
+        for t in found
+        if get_origin(t) in forms or (isinstance(data, dict) and hasattr(t, "model_fields"))
+    )
     return next(fits, None)
 
 
 def field_at(annotation: object, data: Value, place: Sequence[str | int]) -> Any:
-    """The annotation at a place below one, in a value that was meant as that; None where there is none."""
+    """The annotation at a place below one, in a value that was meant as that; None where there is
+    none.
+    """
     for step in place:
         base = inside(annotation, data)
         fields = getattr(base, "model_fields", {})
@@ -143,7 +161,8 @@ def bounds(metadata: Metadata) -> str:
 
 
 def in_words(annotation: object, of: str = "") -> str:
-    """What a value must be: `a number above 0`, `a list of 2 numbers`, `a mapping with kind a or b`.
+    """What a value must be: `a number above 0`, `a list of 2 numbers`, `a mapping with kind a or
+    b`.
 
     `of` is the unit of its numbers: `a number above 0 (metres)`.
     """
@@ -173,14 +192,18 @@ def _list_in_words(args: tuple[object, ...], metadata: Metadata) -> str:
     count = f" of {len(items)}" if len(items) > 1 else ""
     least = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
     some = f" of at least {least}" if least else count
-    return f"a list{some}, each {kinds[0]}" if len(kinds) == 1 else f"a list{some}: {', '.join(kinds)}"
+    return (
+        f"a list{some}, each {kinds[0]}" if len(kinds) == 1 else f"a list{some}: {', '.join(kinds)}"
+    )
 
 
 def flow(value: Value) -> str:
     """A value as one line of YAML."""
     if isinstance(value, BaseModel):
         kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-        given = [name for name in type(value).model_fields if name in value.model_fields_set]  # a set has no order
+        given = [
+            name for name in type(value).model_fields if name in value.model_fields_set
+        ]  # a set has no order
         value = kind | {name: getattr(value, name) for name in given}
     if isinstance(value, dict):
         return "{" + ", ".join(f"{flow(k)}: {flow(v)}" for k, v in value.items()) + "}"
@@ -189,15 +212,23 @@ def flow(value: Value) -> str:
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"  # bounds read `> 0` and `<= 1e+09`, not `> 0.0`
     if isinstance(value, str):
-        plain = re.fullmatch(r"[^\W\d][\w./+-]*", value) and value.lower() not in ("true", "false", "null")
+        plain = re.fullmatch(r"[^\W\d][\w./+-]*", value) and value.lower() not in (
+            "true",
+            "false",
+            "null",
+        )
         return value if plain else repr(value)
     return json.dumps(value, default=str)
 
 
 def title_of_part(part: type[BaseModel]) -> str:
     """The first paragraph of what a part is."""
-    doc = (part.__doc__ or "").strip().split("\n\n")[0]  # not inspect.getdoc, which inherits the base's words
-    return re.sub("::$", ".", " ".join(doc.split()))  # the formula that follows is for readers of the code
+    doc = (
+        (part.__doc__ or "").strip().split("\n\n")[0]
+    )  # not inspect.getdoc, which inherits the base's words
+    return re.sub(
+        "::$", ".", " ".join(doc.split())
+    )  # the formula that follows is for readers of the code
 
 
 def sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -209,7 +240,9 @@ def sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[Base
 
 
 def nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
-    """Mappings with keys of their own that a field holds, outside of slots; `[]` marks a list of them."""
+    """Mappings with keys of their own that a field holds, outside of slots; `[]` marks a list of
+    them.
+    """
     base, metadata = unwrap(field_type(field))
     if slot_of(metadata) is not None:
         return
@@ -222,20 +255,28 @@ def nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
 
 
 def keys_of(part: type[BaseModel]) -> list[tuple[str, str]]:
-    """Each key of a part with its type, bounds, unit and default, and what it is; then its example and reference."""
+    """Each key of a part with its type, bounds, unit and default, and what it is; then its example
+    and reference.
+    """
     rows = []
     about = descriptions(part)
     for name, field in part.model_fields.items():
         value = field.get_default(call_default_factory=True, validated_data={})
         default = "required" if field.is_required() else f"default {flow(value)}"
-        rows.append((name, f"{in_words(field_type(field), unit(name))}; {default}\n{about.get(name, '')}".rstrip()))
+        meaning = in_words(field_type(field), unit(name))
+        rows.append((name, f"{meaning}; {default}\n{about.get(name, '')}".rstrip()))
     if issubclass(part, Part):
-        rows += [("(example)", flow(part.example) if part.example else ""), ("(reference)", part.reference)]
+        rows += [
+            ("(example)", flow(part.example) if part.example else ""),
+            ("(reference)", part.reference),
+        ]
     return [(name, text) for name, text in rows if text and name != "kind"]
 
 
 class _Schema(GenerateJsonSchema):
-    """What models say of their fields; no titles made from field names, for an editor shows the name anyway."""
+    """What models say of their fields; no titles made from field names, for an editor shows the
+    name anyway.
+    """
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False
@@ -250,15 +291,18 @@ class _Schema(GenerateJsonSchema):
 def json_schema(model: type[BaseModel]) -> Fields:
     """The JSON schema of a study (draft 2020-12), by which an editor completes and checks keys.
 
-    A slot is a `oneOf` with a discriminator; each of its parts has a constant `kind`, which is required even
-    though the Python class has a default for it.
+    A slot is a `oneOf` with a discriminator; each of its parts has a constant `kind`, which is
+    required even though the Python class has a default for it.
     """
     schema = model.model_json_schema(schema_generator=_Schema)
     for definition in schema.get("$defs", {}).values():
         if "const" in definition.get("properties", {}).get("kind", {}):
             definition["properties"]["kind"].pop("default", None)
             definition["required"] = ["kind", *definition.get("required", [])]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": model.__name__} | schema
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": model.__name__,
+    } | schema
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -279,7 +323,8 @@ SAYS = {
     "string_too_long": "must have at most {max_length} characters{0.got}",
     "string_pattern_mismatch": "must match {pattern}{0.got}",
 }
-"""the sentence of each of pydantic's error types, of {0}: a `Mistake`, and of pydantic's own context"""
+"""the sentence of each of pydantic's error types, of {0}: a `Mistake`, and of pydantic's own
+context"""
 _OUTSIDE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of")
 _LIKE_TYPES = ("literal_error", "int_from_float", "none_required")
 
@@ -287,7 +332,8 @@ _LIKE_TYPES = ("literal_error", "int_from_float", "none_required")
 class Mistake:
     """One complaint of pydantic: where it stands in the document, and what its sentence is made of.
 
-    place : the value that is complained of; of a missing key the mapping that lacks it. at : the same, or that key.
+    place : the value that is complained of; of a missing key the mapping that lacks it. at : the
+    same, or that key.
     """
 
     def __init__(self, details: ErrorDetails, document: Document, model: type[BaseModel]) -> None:
@@ -300,11 +346,15 @@ class Mistake:
         self.is_type = kind.endswith("_type") or kind in _LIKE_TYPES
         if kind == "missing" and isinstance(loc[-1], str):
             self.at = (*self.place, loc[-1])
-        elif kind == "missing" or (kind.startswith("union_tag") and not isinstance(self.value, Mapping)):
+        elif kind == "missing" or (
+            kind.startswith("union_tag") and not isinstance(self.value, Mapping)
+        ):
             self.is_type = True  # a list of fixed length that is too short, or no part at all
         self.kind = "type" if self.is_type else "bound" if kind in _OUTSIDE else kind
         self.expected = field_at(model, document.data, self.at)
-        self.owner = inside(field_at(model, document.data, self.at[:-1]), document.value(self.at[:-1]))
+        self.owner = inside(
+            field_at(model, document.data, self.at[:-1]), document.value(self.at[:-1])
+        )
         self.key = str(self.at[-1]) if self.at else ""
         self.unit = unit(next((step for step in reversed(self.at) if isinstance(step, str)), ""))
         self.is_set = not document.line(self.place) and not isinstance(self.value, dict | list)
@@ -365,10 +415,16 @@ class Mistake:
         place = self.place
         context = self.details.get("ctx", {})
         kind = "unknown" if self.kind == "type" and self.expected is None else self.kind
-        text = SAYS[kind].format(self, **context) if kind in SAYS else f"{self.details['msg']}, got {shown(self.value)}"
+        text = (
+            SAYS[kind].format(self, **context)
+            if kind in SAYS
+            else f"{self.details['msg']}, got {shown(self.value)}"
+        )
         if kind == "value_error":
             text = " ".join(text.splitlines())
-            path, _, rest = text.partition(": ")  # of a validator that starts with a path below its own place
+            path, _, rest = text.partition(
+                ": "
+            )  # of a validator that starts with a path below its own place
             there = (*place, *place_of(path))
             if rest and there != place and self.document.holds(there):
                 place = there
@@ -382,7 +438,9 @@ class Mistake:
 
 
 def _place(loc: Sequence[str | int], data: Value) -> Place:
-    """Where in the data an error stands; tags and labels of unions, and keys that are missing, are left out."""
+    """Where in the data an error stands; tags and labels of unions, and keys that are missing, are
+    left out.
+    """
     place: Place = ()
     tagged = None
     for name in loc:
@@ -408,23 +466,36 @@ def build(model: type[Model], document: Document) -> Model:
 def explain(error: ValidationError, document: Document, model: type[BaseModel]) -> list[str]:
     """One line per mistake: `FILE:LINE: place: problem; remedy`, in the order of the file.
 
-    Where a value may be one of several types, pydantic complains once per type; that is one mistake here.
+    Where a value may be one of several types, pydantic complains once per type; that is one mistake
+    here.
     """
     mistakes = []
     for details in error.errors(include_url=False):
         if isinstance(cause := details.get("ctx", {}).get("error"), UnusablePlugin):
             return list(cause.lines)
         if details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]:
-            continue  # long enough: pydantic left out the entries that it has already complained about
-        if details["type"] != "default_factory_not_called":  # a default that follows from a value with a mistake
+            # long enough: pydantic left out the entries that it has already complained about
+            continue
+        if (
+            details["type"] != "default_factory_not_called"
+        ):  # a default that follows from a value with a mistake
             mistakes.append(Mistake(details, document, model))
-    better = {m.place[:n] for m in mistakes for n in range(len(m.place) + (not m.is_type or m.kind == "missing"))}
-    lines = {text: at for at, text in (m.line() for m in mistakes if not m.is_type or m.place not in better)}
+    better = {
+        m.place[:n]
+        for m in mistakes
+        for n in range(len(m.place) + (not m.is_type or m.kind == "missing"))
+    }
+    lines = {
+        text: at
+        for at, text in (m.line() for m in mistakes if not m.is_type or m.place not in better)
+    }
     return sorted(lines, key=lambda text: lines[text])
 
 
 def default_of(model: type[BaseModel], data: Value, place: Place) -> Fields:
-    """What a mapping that is left out at a place starts from: the part that stands there by default, else nothing."""
+    """What a mapping that is left out at a place starts from: the part that stands there by
+    default, else nothing.
+    """
     above = value_at(data, place[:-1])
     owner = inside(field_at(model, data, place[:-1]), above)
     field = getattr(owner, "model_fields", {}).get(str(place[-1]))
@@ -433,14 +504,23 @@ def default_of(model: type[BaseModel], data: Value, place: Place) -> Fields:
     default = field.get_default(call_default_factory=True, validated_data=_beside(owner, above))
     if not isinstance(default, Part) or "kind" not in type(default).model_fields:
         return {}
-    return {"kind": default.kind_name(), **json.loads(default.model_dump_json(exclude_defaults=True))}
+    return {
+        "kind": default.kind_name(),
+        **json.loads(default.model_dump_json(exclude_defaults=True)),
+    }
 
 
 def _beside(model: object, data: Value) -> Fields:
-    """The parts that a mapping names by their kind, with nothing else of them: what a default may depend on."""
+    """The parts that a mapping names by their kind, with nothing else of them: what a default may
+    depend on.
+    """
     values = data if isinstance(data, dict) else {}
-    parts = {name: inside(field_at(model, values, (name,)), value) for name, value in values.items()}
-    return {name: part.model_construct() for name, part in parts.items() if hasattr(part, "kind_name")}
+    parts = {
+        name: inside(field_at(model, values, (name,)), value) for name, value in values.items()
+    }
+    return {
+        name: part.model_construct() for name, part in parts.items() if hasattr(part, "kind_name")
+    }
 
 
 def shown(value: Value) -> str:

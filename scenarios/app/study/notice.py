@@ -13,8 +13,8 @@ notice = Catalogue(__file__)
 def of_delta(place: str, delta: float, n: int, whose: str) -> Iterator[Notice]:
     """A guarantee at a delta of 1/n and more, with n people or records.
 
-    Whoever publishes all of one of them, drawn at random, has this delta at epsilon 0: Dwork and Roth, The Algorithmic
-    Foundations of Differential Privacy, 2014, Section 2.3.
+    Whoever publishes all of one of them, drawn at random, has this delta at epsilon 0: Dwork and
+    Roth, The Algorithmic Foundations of Differential Privacy, 2014, Section 2.3.
     """
     if n >= 1 and delta >= 1 / n:
         yield notice("delta-too-large", place, delta=delta, share=1 / n, whose=counted(n, whose))

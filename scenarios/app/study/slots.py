@@ -1,6 +1,8 @@
-"""All slots of a scenario, joined here because their parts live on several floors; and which parts fit together.
+"""All slots of a scenario, joined here because their parts live on several floors; and which parts
+fit together.
 
-What fits is asked of the very validator that refuses a scenario, so the answer cannot drift from it.
+What fits is asked of the very validator that refuses a scenario, so the answer cannot drift from
+it.
 """
 
 import json
@@ -96,7 +98,9 @@ SLOTS: dict[str, OneOf] = {
 
 def rules() -> list[Rule]:
     """All rules of fit: ours, and those of packages that bring parts."""
-    brought = (entry.module.partition(".")[0] for entries in declared().values() for entry in entries)
+    brought = (
+        entry.module.partition(".")[0] for entries in declared().values() for entry in entries
+    )
     packages = dict.fromkeys(("netsim", "fl", "rl", "scenarios", *brought))
     return [rule for package in packages for rule in read_rules(package)]
 
@@ -113,24 +117,33 @@ OPENED = "opened sums"
 
 
 def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
-    """Every combination of one part per slot (defenses: none, one, or two in order), with LEGAL or the reason.
+    """Every combination of one part per slot (defenses: none, one, or two in order), with LEGAL or
+    the reason.
 
-    Of data, each learner has the first kind that it can learn from. Every part is built and checked once, by itself;
-    a combination is then only asked whether its parts fit together.
+    Of data, each learner has the first kind that it can learn from. Every part is built and checked
+    once, by itself; a combination is then only asked whether its parts fit together.
 
-    legal : only those that are; about a tenth of the work, since no attack is tried where all are refused.
+    legal : only those that are; about a tenth of the work, since no attack is tried where all are
+    refused.
     """
     single = SLOTS["defense"].parts
     offers = {kind: _example("data", kind).offers for kind in SLOTS["data"].parts}
     needs = {learner: set(_example("learner", learner).needs) for learner in SLOTS["learner"].parts}
-    data = {learner: next(kind for kind, has in offers.items() if need <= has) for learner, need in needs.items()}
+    data = {
+        learner: next(kind for kind, has in offers.items() if need <= has)
+        for learner, need in needs.items()
+    }
     chains = ["none", *single, *(f"{a} > {b}" for a, b in permutations(single, 2))]
     viewpoints = get_args(Threat.model_fields["viewpoint"].annotation)
-    threats = [f"{viewpoint} sees {sees}" for sees, viewpoint in product(get_args(Vantage), viewpoints)]
+    threats = [
+        f"{viewpoint} sees {sees}" for sees, viewpoint in product(get_args(Vantage), viewpoints)
+    ]
     threats.append(f"server sees {OPENED}")
     curations = ("none", *SLOTS["curation"].parts)
     attacks = ("none", *SLOTS["attack"].parts)
-    for learner, *words in product(data, curations, chains, SLOTS["aggregation"].parts, ("none",), threats):
+    for learner, *words in product(
+        data, curations, chains, SLOTS["aggregation"].parts, ("none",), threats
+    ):
         one = dict(zip(SLOT_NAMES, (data[learner], learner, *words), strict=True))
         verdict, offered = _verdict(one)
         for attack in attacks:  # asked last: what is refused without one is refused with any
@@ -140,18 +153,27 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
 
 
 def threat(sees: str, viewpoint: str) -> Fields:
-    """An example of a threat; an eavesdropper has a place, and noise in shares needs sums of several."""
+    """An example of a threat; an eavesdropper has a place, and noise in shares needs sums of
+    several.
+    """
     if sees == OPENED:
         return {"observes": "aggregate", "viewpoint": viewpoint, "secagg_threshold": 2}
-    return {"observes": sees, "viewpoint": viewpoint} | ({"position_m": [0, 0]} if viewpoint == "eavesdropper" else {})
+    return {"observes": sees, "viewpoint": viewpoint} | (
+        {"position_m": [0, 0]} if viewpoint == "eavesdropper" else {}
+    )
 
 
 def matrix_text(width: int) -> str:
-    """How many combinations are legal, what ever meets in a legal one, and every reason with its cases."""
+    """How many combinations are legal, what ever meets in a legal one, and every reason with its
+    cases.
+    """
     width = max(width, _NARROWEST)
     verdicts = list(combinations())
     reasons = Counter(reason for _, reason in verdicts)
-    head = f"{reasons.pop(LEGAL)} of {len(verdicts)} combinations are legal (one part per slot, up to 2 defenses)"
+    head = (
+        f"{reasons.pop(LEGAL)} of {len(verdicts)} combinations are legal (one part per slot, "
+        f"up to 2 defenses)"
+    )
     lines = textwrap.wrap(head, width)
     for slot, other in (("attack", "threat"), ("defenses", "learner")):
         lines += _crossing(slot, other, verdicts, width)
@@ -167,12 +189,16 @@ def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str
         if reason == LEGAL:
             meet[combination[slot]][combination[other]] = None
     rows = (f"  {word}: {', '.join(words)}" for word, words in meet.items())
-    wrapped = (line for row in rows for line in textwrap.wrap(row, width, subsequent_indent=" " * 6))
+    wrapped = (
+        line for row in rows for line in textwrap.wrap(row, width, subsequent_indent=" " * 6)
+    )
     return ["", f"{slot}: {other} that it goes with", *wrapped]
 
 
 def _verdict(combination: Combination) -> tuple[str, set[str] | None]:
-    """LEGAL and what attacks may need, or the first reason why parts that are each well do not fit together."""
+    """LEGAL and what attacks may need, or the first reason why parts that are each well do not fit
+    together.
+    """
     chain = combination["defenses"].split(" > ")
     viewpoint, sees = combination["threat"].split(" sees ")
     curation = combination["curation"]
@@ -214,7 +240,9 @@ def _threat(sees: str, viewpoint: str) -> Threat | str:
 @cache
 def _plain() -> Fields:
     fields = Learning.model_fields.items()
-    return {name: field.get_default(call_default_factory=True) for name, field in fields} | {"round_s": 60}
+    return {name: field.get_default(call_default_factory=True) for name, field in fields} | {
+        "round_s": 60
+    }
 
 
 @cache

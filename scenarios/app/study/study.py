@@ -1,4 +1,6 @@
-"""A study: a scenario file, read, checked and built; every part frozen, every unmet need refused."""
+"""A study: a scenario file, read, checked and built; every part frozen, every unmet need
+refused.
+"""
 
 import json
 from collections import Counter
@@ -37,7 +39,8 @@ class Variant(Part):
     label: str = Field(min_length=1, max_length=60)
     """what tables and figures call it"""
     curve: str | None = Field(None, min_length=1, max_length=40)
-    """the line it belongs to where privacy is set against utility (a mechanism's name); none: undefended"""
+    """the line it belongs to where privacy is set against utility (a mechanism's name); none:
+    undefended"""
     strength: float | None = None
     """its place on that line, which runs in the order of strength"""
     set: Fields = Field(default_factory=dict)
@@ -66,8 +69,12 @@ class Distribution(Part):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         bounds = [bound for bound in (self.low, self.high) if bound is not None]
-        if self.integer and not all(bound.is_integer() and abs(bound) <= _LARGEST for bound in bounds):
-            raise ValueError("low: with integer: true both bounds are whole numbers within -2**53 and 2**53")
+        if self.integer and not all(
+            bound.is_integer() and abs(bound) <= _LARGEST for bound in bounds
+        ):
+            raise ValueError(
+                "low: with integer: true both bounds are whole numbers within -2**53 and 2**53"
+            )
         return self
 
 
@@ -81,14 +88,17 @@ class Draws(Part):
 
 
 class Vary(Part):
-    """What `netsim sweep` compares: every combination of variants, value lists, random points and seeds."""
+    """What `netsim sweep` compares: every combination of variants, value lists, random points and
+    seeds.
+    """
 
     seed: tuple[Seed, ...] | None = Field(None, min_length=1)
     """seeds; none: the scenario's own"""
     values: dict[str, Values] = Field(default_factory=dict)
     """dotted path: list of values, crossed with each other (a grid)"""
     zip: dict[str, Values] = Field(default_factory=dict)
-    """dotted path: list of values, all lists of one length: the first of each together, then the second of each, ..."""
+    """dotted path: list of values, all lists of one length: the first of each together, then the
+    second of each, ..."""
     random: Draws | None = None
     """points drawn at random; the first draws are the same however many there are"""
     variants: tuple[Variant, ...] | None = Field(None, min_length=1)
@@ -102,7 +112,9 @@ class Vary(Part):
     @model_validator(mode="after")
     def _once(self) -> Self:
         if not (self.seed or self.values or self.zip or self.random or self.variants):
-            raise ValueError("nothing varies: give seed, values, zip, random or variants, or leave vary out")
+            raise ValueError(
+                "nothing varies: give seed, values, zip, random or variants, or leave vary out"
+            )
         once = {"seed": self.seed or (), "variants": [v.label for v in self.variants or ()]}
         for section, values in once.items():
             for value, times in Counter[Value](values).items():
@@ -120,9 +132,13 @@ class Vary(Part):
         for section, keys in (("values", self.values), ("zip", self.zip), ("random", self.drawn)):
             for key in keys:
                 if key.split(".")[0] in ("seed", "vary"):
-                    raise ValueError(f"{section}: {key} cannot be varied here; seeds stand in vary.seed")
+                    raise ValueError(
+                        f"{section}: {key} cannot be varied here; seeds stand in vary.seed"
+                    )
                 if (place := place_of(key)) in owner:
-                    raise ValueError(f"{section}: {key} stands in {owner[place]} too; leave one of them out")
+                    raise ValueError(
+                        f"{section}: {key} stands in {owner[place]} too; leave one of them out"
+                    )
                 owner[place] = section
         return self
 
@@ -139,25 +155,35 @@ class Plan(Part):
     """How powers are found, on the bound of a reference run."""
 
     power: Literal["average", "full", "plateaus", "evolution", "ddpg"] = "plateaus"
-    """equal split of the middle or the most of the allowed total, SLSQP on each plateau, differential evolution, or the
-    best powers that an agent of DDPG tries, which learns them from scratch in `steps` steps"""
+    """equal split of the middle or the most of the allowed total, SLSQP on each plateau,
+    differential evolution, or the best powers that an agent of DDPG tries, which learns them from
+    scratch in `steps` steps"""
     steps: int = Field(_STEPS, ge=1, le=1_000_000)
     """steps of the agent, with power: ddpg"""
     limits: Limits = Limits()
     """what powers may be"""
     criterion: Criterion = "per-device"
-    """when the channel's noise is enough: for each device, their sum, or (top-up) filled up by artificial noise"""
+    """when the channel's noise is enough: for each device, their sum, or (top-up) filled up by
+    artificial noise"""
     bound: Convergence = Convergence()
     """constants of the bound"""
     switch_share: float | None = Field(None, gt=0, lt=1)
-    """sets the receiver's noise so that, at the study's own power, it is enough after this share of the reference"""
+    """sets the receiver's noise so that, at the study's own power, it is enough after this share of
+    the reference"""
 
-    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
+    reference = (
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
+    )
 
 
 POWERS = OneOf(
     "power",
-    places={**WITHOUT_LEARNING, "ddpg": "rl.powers:Ddpg", "shared": "rl.powers:Shared", "rule": "rl.powers:Rule"},
+    places={
+        **WITHOUT_LEARNING,
+        "ddpg": "rl.powers:Ddpg",
+        "shared": "rl.powers:Shared",
+        "rule": "rl.powers:Rule",
+    },
 )
 """parts of power control, which live on two floors"""
 
@@ -176,12 +202,14 @@ class Study(Part):
     power: Annotated[Power, POWERS] = Full()
     """who sends with how much"""
     learning: Learning | None = None
-    """what is learnt and by whom it is attacked; none: a radio study, whose result is coverage, SINR and handovers"""
+    """what is learnt and by whom it is attacked; none: a radio study, whose result is coverage,
+    SINR and handovers"""
     measured: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
-    """path of a CSV of measurements beside which a radio study sets its distributions: columns rsrp_dbm and sinr_db of
-    samples, or one of them and cdf, the share of samples up to it"""
+    """path of a CSV of measurements beside which a radio study sets its distributions: columns
+    rsrp_dbm and sinr_db of samples, or one of them and cdf, the share of samples up to it"""
     plan: Plan | None = None
-    """powers, switch and noise that a reference run finds beforehand; power is then that of the reference"""
+    """powers, switch and noise that a reference run finds beforehand; power is then that of the
+    reference"""
     vary: Vary | None = None
     """what a sweep compares"""
     train: Annotated[Train, Section("rl.settings:Train")] | None = None
@@ -191,12 +219,17 @@ class Study(Part):
     def learned(self) -> Learning:
         """The section `learning:`. BadInput where there is none."""
         if self.learning is None:
-            raise BadInput("learning: this needs a `learning:` section, and the scenario has none; add one, see campus")
+            raise BadInput(
+                "learning: this needs a `learning:` section, and the scenario has none; "
+                "add one, see campus"
+            )
         return self.learning
 
     @property
     def unknown_cell(self) -> str:
-        """The name of the learnt cell, where no base station has it, and those that there are; else empty."""
+        """The name of the learnt cell, where no base station has it, and those that there are; else
+        empty.
+        """
         cell = None if self.learning is None else self.learning.data.named_cell
         names = [station.name for station in self.world.listed_stations]
         if cell is None or not names or cell in names:
@@ -205,7 +238,9 @@ class Study(Part):
 
     @property
     def round_s(self) -> float:
-        """Length of a round; without learning a tick: then a trace's ids are its users if one is seen in two ticks."""
+        """Length of a round; without learning a tick: then a trace's ids are its users if one is
+        seen in two ticks.
+        """
         return self.world.tick_s if self.learning is None else self.learning.round_s
 
     @model_validator(mode="after")
@@ -215,7 +250,9 @@ class Study(Part):
             if self.plan is not None:
                 refuse_broken(self, "reference run")
             self.power.check_files()
-            if self.world.ues.mobility.kind_name() != "replay":  # a trace says how many only once it is read
+            if (
+                self.world.ues.mobility.kind_name() != "replay"
+            ):  # a trace says how many only once it is read
                 self.power.check(self.world.ues.count)
         return self
 
@@ -223,10 +260,14 @@ class Study(Part):
 def study_yaml(study: Study) -> str:
     """YAML of the resolved study, with every default; loading it gives the same study."""
     text = _of_any_seed(json.dumps(study.model_dump(mode="json") | {"seed": 0}))
-    return f"# resolved study, schema {SCHEMA_VERSION}\n{text}".replace("\nseed: 0\n", f"\nseed: {study.seed}\n", 1)
+    return f"# resolved study, schema {SCHEMA_VERSION}\n{text}".replace(
+        "\nseed: 0\n", f"\nseed: {study.seed}\n", 1
+    )
 
 
 @lru_cache(maxsize=4096)
 def _of_any_seed(values: str) -> str:
-    """YAML of values that are given as JSON: a sweep asks for it with every seed of a setting, several times."""
+    """YAML of values that are given as JSON: a sweep asks for it with every seed of a setting,
+    several times.
+    """
     return as_yaml(json.loads(values))

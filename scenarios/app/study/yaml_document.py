@@ -1,8 +1,8 @@
 """YAML text -> plain data and the line of every node; plain values -> YAML.
 
-Numbers and words are those of YAML 1.2's core schema: `1e-5` is a number; `off`, `yes` and a date are words.
-Only the parser of ruamel.yaml is used: its nodes become dicts, lists and scalars here, so no tag can make an object
-and no alias can be expanded.
+Numbers and words are those of YAML 1.2's core schema: `1e-5` is a number; `off`, `yes` and a date
+are words. Only the parser of ruamel.yaml is used: its nodes become dicts, lists and scalars here,
+so no tag can make an object and no alias can be expanded.
 """
 
 from __future__ import annotations
@@ -53,10 +53,14 @@ class Document:
         return Document(self.path, deepcopy(self.data), dict(self.lines))
 
     def override(self, place: Place, origin: Place | None) -> None:
-        """From now on what stands at this place comes from `origin`, another place in the file; none: from outside."""
+        """From now on what stands at this place comes from `origin`, another place in the file;
+        none: from outside.
+        """
         lines: dict[Place, int] = {(): self.line(origin) if origin else 0}
         if origin:
-            lines |= {p[len(origin) :]: n for p, n in self.lines.items() if p[: len(origin)] == origin}
+            lines |= {
+                p[len(origin) :]: n for p, n in self.lines.items() if p[: len(origin)] == origin
+            }
         for inner in [p for p in self.lines if p[: len(place)] == place]:
             del self.lines[inner]
         for inner, line in lines.items():
@@ -77,14 +81,18 @@ class Document:
         return self.lines.get(place, 1)
 
     def at(self, place: Place) -> str:
-        """How a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set world.ues[2].height_m`."""
+        """How a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set
+        world.ues[2].height_m`.
+        """
         line = self.line(place)
         return f"{self.path}:{line}: {dotted(place)}" if line else f"--set {dotted(place)}"
 
 
 def has_step(data: Value, step: str | int) -> bool:
     """Whether a mapping has a key, or a list an index; nothing else has either."""
-    return (isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))
+    return (isinstance(data, dict) and step in data) or (
+        isinstance(data, list) and step in range(len(data))
+    )
 
 
 def value_at(data: Value, place: Place, default: Value = None) -> Value:
@@ -104,7 +112,10 @@ def place_of(path: str) -> Place:
 
 def dotted(place: Place) -> str:
     """('world', 'ues', 2) -> `world.ues[2]`; a key that is not a plain name is quoted."""
-    parts = [f"[{p}]" if isinstance(p, int) else f".{p}" if _NAME.fullmatch(p) else f".{p[:60]!r}" for p in place]
+    parts = [
+        f"[{p}]" if isinstance(p, int) else f".{p}" if _NAME.fullmatch(p) else f".{p[:60]!r}"
+        for p in place
+    ]
     return "".join(parts).removeprefix(".") or "top level"
 
 
@@ -147,9 +158,13 @@ def read_text(text: str, path: str = "<text>") -> Document:
         line = 1
         what = f"top level: nested deeper than {MAX_DEPTH}; write it flatter"
     except (YAMLError, ValueError, OverflowError) as error:
-        # The parser turns escapes (\\UFFFFFFFF) and directives (%YAML 999...) into numbers without looking.
+        # The parser turns escapes (\\UFFFFFFFF) and directives (%YAML 999...) into numbers without
+        # looking.
         line = 1
-        what = f"syntax: an escape or a number cannot be read ({' '.join(str(error).split())[:60]}); correct it"
+        what = (
+            f"syntax: an escape or a number cannot be read "
+            f"({' '.join(str(error).split())[:60]}); correct it"
+        )
     else:
         if top is None or (isinstance(top, ScalarNode) and not top.value):
             raise BadInput(f"{path}:1: {_EMPTY}")
@@ -165,7 +180,9 @@ def read_text(text: str, path: str = "<text>") -> Document:
 def _syntax(error: MarkedYAMLError) -> tuple[int, str]:
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "not YAML"
-    if error.context_mark is not None and "stream" in problem:  # what is never closed is found at the end of the file
+    if (
+        error.context_mark is not None and "stream" in problem
+    ):  # what is never closed is found at the end of the file
         mark = error.context_mark
     if mark is None:
         return 1, f"syntax: {problem}; correct the YAML"
@@ -188,7 +205,11 @@ class _Reader:
         """The value of a node; what could stand for something else is refused."""
         self.lines.setdefault(place, node.start_mark.line + 1)
         if node.anchor is not None:  # without which there are no aliases
-            raise self.bad(node, place, f"anchor &{node.anchor[:60]} is not used here; write it out where needed")
+            raise self.bad(
+                node,
+                place,
+                f"anchor &{node.anchor[:60]} is not used here; write it out where needed",
+            )
         tag = str(node.tag).removeprefix("tag:yaml.org,2002:")
         if tag not in _TAGS:
             raise self.bad(node, place, f"tag {tag[:60]} does not belong here; write a plain value")
@@ -196,7 +217,9 @@ class _Reader:
             raise self.bad(node, place[:3], f"nested deeper than {MAX_DEPTH}; write it flatter")
         if isinstance(node, SequenceNode):
             return [self.value(item, (*place, i)) for i, item in enumerate(node.value)]
-        return self.mapping(node, place) if isinstance(node, MappingNode) else self.scalar(node, place)
+        return (
+            self.mapping(node, place) if isinstance(node, MappingNode) else self.scalar(node, place)
+        )
 
     def mapping(self, node: Node, place: Place) -> Fields:
         """The keys and values of a mapping."""
@@ -205,10 +228,14 @@ class _Reader:
             key = self.scalar(key_node, place) if isinstance(key_node, ScalarNode) else None
             if not isinstance(key, str):
                 word = key_node.value[:60] if isinstance(key_node, ScalarNode) else "..."
-                raise self.bad(key_node, place, f"key {word!r} is no word; write a word, or put it in quotes")
+                raise self.bad(
+                    key_node, place, f"key {word!r} is no word; write a word, or put it in quotes"
+                )
             here = (*place, key)
             if key in data:
-                raise self.bad(key_node, here, f"key stands twice, first on line {self.lines[here]}; keep one")
+                raise self.bad(
+                    key_node, here, f"key stands twice, first on line {self.lines[here]}; keep one"
+                )
             self.lines[here] = key_node.start_mark.line + 1
             data[key] = self.value(value_node, here)
         return data
@@ -217,7 +244,9 @@ class _Reader:
         """What a scalar means in YAML 1.2; one in quotes is text."""
         text = node.value
         if re.search("[\0\ud800-\udfff]", text):
-            raise self.bad(node, place, "text holds NUL or half a character, which no name can; remove it")
+            raise self.bad(
+                node, place, "text holds NUL or half a character, which no name can; remove it"
+            )
         value = text if node.style else plain(text)
         if isinstance(value, float) and not math.isfinite(value):
             raise self.bad(node, place, f"number {text[:60]} must be finite; write a finite number")
@@ -230,7 +259,11 @@ def plain(text: str) -> Value:
         return _WORDS[text.lower()]
     if _INT.fullmatch(text) and len(text) <= MAX_DIGITS:
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-    return float(text.replace(".inf", "inf").replace(".nan", "nan")) if _FLOAT.fullmatch(text) else text
+    return (
+        float(text.replace(".inf", "inf").replace(".nan", "nan"))
+        if _FLOAT.fullmatch(text)
+        else text
+    )
 
 
 def as_yaml(values: Record) -> str:

@@ -1,4 +1,6 @@
-"""Environments of scenarios: what `gymnasium.make` calls for the names that `import rl` registers."""
+"""Environments of scenarios: what `gymnasium.make` calls for the names that `import rl`
+registers.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,14 @@ DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
 
 def allocation(
-    scenario: Source = DEFAULTS[ALLOCATION], cache: str | Path | None = None, render_mode: None = None
+    scenario: Source = DEFAULTS[ALLOCATION],
+    cache: str | Path | None = None,
+    render_mode: None = None,
 ) -> PowerAllocation:
     """The study's problem for a scenario; its reference run is made once and kept in `cache`.
 
-    The first time takes as long as a run of the scenario, and says so on stderr. render_mode : None, the only one.
+    The first time takes as long as a run of the scenario, and says so on stderr. render_mode :
+    None, the only one.
     """
     draws_nothing(render_mode)
     return PowerAllocation(problems(study_of(scenario), cache).trained_on)
@@ -51,7 +56,9 @@ def allocation(
 def online(
     scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None, render_mode: None = None
 ) -> OnlinePower:
-    """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
+    """The live world of a scenario; `cache` is not needed, it stands here so that both are made
+    alike.
+    """
     draws_nothing(render_mode)
     study = study_of(scenario)
     task = online_task(study)
@@ -61,19 +68,23 @@ def online(
 def draws_nothing(render_mode: object) -> None:
     """TypeError, after which stable-baselines3 makes the environment without a render mode."""
     if render_mode is not None:
-        raise TypeError(f"render_mode: {render_mode!r:.40}; the environment draws nothing, leave it out")
+        raise TypeError(
+            f"render_mode: {render_mode!r:.40}; the environment draws nothing, leave it out"
+        )
 
 
 def online_task(study: Study) -> Online:
-    """The task of a study for its live world; BadInput where power changes nothing, or as `task_of` and `fitting`."""
+    """The task of a study for its live world; BadInput where power changes nothing, or as `task_of`
+    and `fitting`.
+    """
     task = task_of(study, Online)
     refuse_broken(study, "live world")
     return fitting(study, task)
 
 
 def fitting(study: Study, task: Online) -> Online:
-    """A task that a study can judge, whose limits of power its UEs can keep, and whose bound contracts in all rounds;
-    BadInput for another.
+    """A task that a study can judge, whose limits of power its UEs can keep, and whose bound
+    contracts in all rounds; BadInput for another.
     """
     for name in {"leakage", "named"} & {*task.reward.reads}:
         homes = name != "named" or np.isfinite(
@@ -81,8 +92,9 @@ def fitting(study: Study, task: Online) -> Online:
         )
         if not study.learned.attacks or not np.any(homes):
             raise BadInput(
-                f"train.task.reward.{task.reward.reads[name]}: {name} is 0 without learning.attacks, and named where "
-                "no UE has a home (world.ues.mobility); add an attack, people (kind: resident), or leave it out"
+                f"train.task.reward.{task.reward.reads[name]}: {name} is 0 without "
+                "learning.attacks, and named where no UE has a home (world.ues.mobility); add an "
+                "attack, people (kind: resident), or leave it out"
             )
     cost_of(task.reward, dict.fromkeys(FIGURES, np.full(2, 0.5)), finite=False)
     n = n_ues(study)
@@ -92,21 +104,27 @@ def fitting(study: Study, task: Online) -> Online:
         raise BadInput(f"train.task.limits.{error}") from None
     fixed = study.learned.aggregation.weight
     # lost UEs count as one that arrives alone
-    worst = (np.ones(n), np.full(n, 1.0 / n)) if fixed is None else (np.full(n, fixed), np.array([fixed]))
+    worst = (
+        (np.ones(n), np.full(n, 1.0 / n))
+        if fixed is None
+        else (np.full(n, fixed), np.array([fixed]))
+    )
     try:
         for weights in worst:
             task.bound.factor(weights[None])
     except ValueError as error:
         raise BadInput(
-            f"train.task.bound.{error}; so it is in the worst round of {counted(n, 'UE')} (world.ues.count), where "
-            "lost updates count as much as those that arrive; without learning_rate it contracts for all"
+            f"train.task.bound.{error}; so it is in the worst round of {counted(n, 'UE')} "
+            "(world.ues.count), where lost updates count as much as those that arrive; without "
+            "learning_rate it contracts for all"
         ) from None
     return task
 
 
 def check_moves(study: Study, task: Online) -> None:
-    """Raise BadInput for a figure of the reward that is the same in 24 rounds, and whole worlds where these are longer,
-    with high, low and middle powers in turn: its weight would be paid for nothing.
+    """Raise BadInput for a figure of the reward that is the same in 24 rounds, and whole worlds
+    where these are longer, with high, low and middle powers in turn: its weight would be paid for
+    nothing.
     """
     reads = task.reward.reads
     env = OnlinePower(Stages(study, watched=False), n_ues(study), task)
@@ -122,9 +140,9 @@ def check_moves(study: Study, task: Online) -> None:
     for name, values in seen.items():
         if len(values) == 1:
             raise BadInput(
-                f"train.task.reward.{reads[name]}: {name} is {values.pop():g} in {rounds} rounds, at high, low and "
-                "middle powers, so nothing is learned from it; leave it out, or change what it measures in "
-                "world.radio.uplink or learning.attacks"
+                f"train.task.reward.{reads[name]}: {name} is {values.pop():g} in {rounds} rounds, "
+                "at high, low and middle powers, so nothing is learned from it; leave it out, or "
+                "change what it measures in world.radio.uplink or learning.attacks"
             )
 
 
@@ -137,32 +155,35 @@ def task_of(study: Study, kind: type[Wanted]) -> Wanted:
     """The task of a study; BadInput where it trains nothing, or something else."""
     if study.train is None:
         raise BadInput(
-            f"{study.title}: has no `train:` section, so there is nothing to learn; see power/paper, power/pedestrians"
+            f"{study.title}: has no `train:` section, so there is nothing to learn; see "
+            f"power/paper, power/pedestrians"
         )
     task = study.train.task
     if not isinstance(task, kind):
         wanted = kind.kind_name()
         given = task.kind_name()
         raise BadInput(
-            f"train.task: this environment is for {wanted!r}, the scenario trains {given!r}; take the other one"
+            f"train.task: this environment is for {wanted!r}, the scenario trains "
+            f"{given!r}; take the other one"
         )
     return task
 
 
 def unrecorded(study: Study) -> str:
-    """Why rounds of a study cannot be judged again at other powers; empty where the radio alone decides what they cost,
-    by the laws of `rl.radio_records`.
+    """Why rounds of a study cannot be judged again at other powers; empty where the radio alone
+    decides what they cost, by the laws of `rl.radio_records`.
     """
     return first_broken(study, "recorded rounds")
 
 
 _BLIND = {"rsrp-net", "image-net", "fedavg", "uniform", "wasserstein", "clip", "gaussian"}
-"""kinds of learners, aggregations and defenses by which neither rows nor their weights depend on what was learnt"""
+"""kinds of learners, aggregations and defenses by which neither rows nor their weights depend on
+what was learnt"""
 
 
 def unlearned(study: Study) -> bool:
-    """Whether rounds of a study cost the same without local training, as long as no update overflows: no budget, weight
-    or norm follows updates.
+    """Whether rounds of a study cost the same without local training, as long as no update
+    overflows: no budget, weight or norm follows updates.
     """
     learning = study.learned
     parts = learning.learner, learning.aggregation, *learning.defenses
@@ -177,9 +198,9 @@ def unlearned(study: Study) -> bool:
 
 @dataclass(frozen=True)
 class Problems:
-    """The problems of a study: that of its own channel; those to train on, those by which the best policy is chosen on
-    the way, and those that are reported. Drawn channels are in one of the three only; with one draw all three are the
-    study's own.
+    """The problems of a study: that of its own channel; those to train on, those by which the best
+    policy is chosen on the way, and those that are reported. Drawn channels are in one of the three
+    only; with one draw all three are the study's own.
     """
 
     own: Problem
@@ -204,8 +225,8 @@ def own_problem(study: Study, cache: str | Path | None = None) -> Problem:
     own = Problem(PowerLoss(trajectory, task.bound, task.criterion), limits, task.observe)
     if own.start.value <= 0:
         raise BadInput(
-            "world.radio.uplink: no update arrives in the reference run, so powers change nothing; lower noise_w, or "
-            "let UEs send with more power"
+            "world.radio.uplink: no update arrives in the reference run, so powers change "
+            "nothing; lower noise_w, or let UEs send with more power"
         )
     return own
 
@@ -218,11 +239,13 @@ def problems(study: Study, cache: str | Path | None = None) -> Problems:
         return Problems(own, [own], [own], [own])
     if not own.objective.trajectory.still:
         raise BadInput(
-            "train.task.draws: other channels can be drawn where the channel is the same in all rounds only; set "
-            "draws: 1, or let UEs stand still with fading block: run"
+            "train.task.draws: other channels can be drawn where the channel is the same in all "
+            "rounds only; set draws: 1, or let UEs stand still with fading block: run"
         )
     sets = ((task.draws, "train"), (task.eval_worlds, "judged"), (task.held_out, "held-out"))
-    return Problems(own, *([own.with_gain(g) for g in channel_draws(study, n, purpose)] for n, purpose in sets))
+    return Problems(
+        own, *([own.with_gain(g) for g in channel_draws(study, n, purpose)] for n, purpose in sets)
+    )
 
 
 def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
@@ -233,7 +256,10 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
     seeds = Streams(study.seed).at(f"channels.{purpose}").uniform("seed", np.arange(n))
     gain = np.array([snr_of_round(study, int(seed)) for seed in (seeds * _FAR).astype(int) + _FAR])
     if not (gain > 0).all():
-        raise BadInput("train.draws: a UE has no base station in some draw; draw channels for UEs that never leave")
+        raise BadInput(
+            "train.draws: a UE has no base station in some draw; draw channels for UEs "
+            "that never leave"
+        )
     return gain
 
 
@@ -248,15 +274,18 @@ def n_ues(study: Study) -> int:
 class Stages:
     """World seed -> a world of the study's at time 0.
 
-    watched : with its attacks. They change nothing of a training, so an agent that is not paid by them can do without.
-    What no cost is read from is left out in any case: the membership test, random attackers of the baseline. Without
-    attacks and where rounds are `unlearned`, UEs do not train.
+    watched : with its attacks. They change nothing of a training, so an agent that is not paid by
+    them can do without. What no cost is read from is left out in any case: the membership test,
+    random attackers of the baseline. Without attacks and where rounds are `unlearned`, UEs do not
+    train.
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:
         leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
         unread = {"membership": None, "leakage": leakage} | ({} if watched else {"attacks": ()})
-        self.study = study.model_copy(update={"vary": None, "learning": study.learned.model_copy(update=unread)})
+        self.study = study.model_copy(
+            update={"vary": None, "learning": study.learned.model_copy(update=unread)}
+        )
         self.learns = watched or not unlearned(study)
 
     def __call__(self, seed: int) -> Stage:

@@ -1,4 +1,6 @@
-"""Evaluations of policies in worlds: what an episode costs, and what a comparison of policies says."""
+"""Evaluations of policies in worlds: what an episode costs, and what a comparison of policies
+says.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,14 @@ TUNED, TRAINED, CHOSEN, HELD_OUT = "tuned", "trained", "judged", "held-out"
 class Evaluation:
     """One evaluation of a policy in one case (a channel or a world).
 
-    cost : what is minimised: the bound L over that of average power, or minus the sum of rewards, in which rounds that
-    a privacy budget leaves unplayed cost the mean of the others. t_th : rounds until the last artificial noise. noise,
-    loss, leakage, energy_j, lost, leak : of the rounds that were played (see `rl.reward`), NaN for the problem of the
-    study. evaluations : power vectors that were tried to find the policy. rounds : that were played. loss_mean : over
-    rounds, where `loss` is that of the last one. named : share of homes after the last round in which UEs sent.
-    epsilon, with_channel : of the UE that spent most, in the account that states least.
-    decision_ms : wall time of a decision, which no table of results has.
+    cost : what is minimised: the bound L over that of average power, or minus the sum of rewards,
+    in which rounds that a privacy budget leaves unplayed cost the mean of the others. t_th : rounds
+    until the last artificial noise. noise, loss, leakage, energy_j, lost, leak : of the rounds that
+    were played (see `rl.reward`), NaN for the problem of the study. evaluations : power vectors
+    that were tried to find the policy. rounds : that were played. loss_mean : over rounds, where
+    `loss` is that of the last one. named : share of homes after the last round in which UEs sent.
+    epsilon, with_channel : of the UE that spent most, in the account that states least. decision_ms
+    : wall time of a decision, which no table of results has.
     """
 
     policy: str
@@ -77,8 +80,13 @@ COLUMNS = tuple(f.name for f in fields(Evaluation) if f.compare)
 
 
 def decisions_ms(rows: Sequence[Evaluation]) -> dict[str, float]:
-    """Policy -> mean wall time of a decision over worlds; without those that decide nothing in play."""
-    means = {name: float(np.mean([row.decision_ms for row in own])) for name, own in by_policy(rows).items()}
+    """Policy -> mean wall time of a decision over worlds; without those that decide nothing in
+    play.
+    """
+    means = {
+        name: float(np.mean([row.decision_ms for row in own]))
+        for name, own in by_policy(rows).items()
+    }
     return {name: ms for name, ms in means.items() if np.isfinite(ms)}
 
 
@@ -92,25 +100,46 @@ def by_policy(rows: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
 
 def worlds(study: Study, purpose: str, n: int) -> list[int]:
     """Seeds of worlds; those of two purposes differ."""
-    return [int(x * 2**40) + 2**41 for x in Streams(study.seed).at(f"worlds.{purpose}").uniform("seed", np.arange(n))]
+    return [
+        int(x * 2**40) + 2**41
+        for x in Streams(study.seed).at(f"worlds.{purpose}").uniform("seed", np.arange(n))
+    ]
 
 
-def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
-    """A whole training in one world under one policy. evaluations : power vectors that were judged to find it."""
+def episode(
+    env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1
+) -> Evaluation:
+    """A whole training in one world under one policy. evaluations : power vectors that were judged
+    to find it.
+    """
     costs, waited_ms = zip(*costs_of(env, act, world), strict=True)
     n = len(costs)
     of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
     total = np.sum([cost.total for cost in costs]) * (1.0 + env.unplayed / n)
     return Evaluation(
-        policy, world, total, env.t_th, evaluations=evaluations, rounds=n, noise=of["noise"], energy_j=of["energy_j"],
-        loss=env.figures["loss"], loss_mean=of["loss"] / n, leakage=of["leakage"] / n, lost=of["lost"] / n,
-        leak=of["leak"] / n, named=[cost.figures["named"] for cost in costs if cost.rows is not None][-1],
-        decision_ms=np.mean(waited_ms), **spent_by(env.state.ledger),
-    )  # fmt: skip
+        policy,
+        world,
+        total,
+        env.t_th,
+        evaluations=evaluations,
+        rounds=n,
+        noise=of["noise"],
+        energy_j=of["energy_j"],
+        loss=env.figures["loss"],
+        loss_mean=of["loss"] / n,
+        leakage=of["leakage"] / n,
+        lost=of["lost"] / n,
+        leak=of["leak"] / n,
+        named=[cost.figures["named"] for cost in costs if cost.rows is not None][-1],
+        decision_ms=np.mean(waited_ms),
+        **spent_by(env.state.ledger),
+    )
 
 
 def spent_by(ledger: Ledger) -> dict[str, float]:
-    """The largest epsilon of a UE, and with the channel's noise, of the account that states least; nothing without."""
+    """The largest epsilon of a UE, and with the channel's noise, of the account that states least;
+    nothing without.
+    """
     stated = ledger.statements()
     if not stated:
         return {}
@@ -126,11 +155,15 @@ def played(power_w: Callable[[Look], FloatArray]) -> Act:
 
 
 def planned(power_w: FloatArray, progress: FloatArray) -> Act:
-    """Powers (S, K) of rounds at these shares (S,) of an episode, as actions; the least power in any other round."""
+    """Powers (S, K) of rounds at these shares (S,) of an episode, as actions; the least power in
+    any other round.
+    """
     of = dict(zip(progress.tolist(), power_w, strict=True))
 
     def act(env: OnlinePower, seen: Seen) -> FloatArray:
-        return as_action(of.get(env.now.progress, np.full(env.n_ue, env.task.limits.each_min_w)), env.task.limits)
+        return as_action(
+            of.get(env.now.progress, np.full(env.n_ue, env.task.limits.each_min_w)), env.task.limits
+        )
 
     return act
 
@@ -156,8 +189,8 @@ def steady(power_w: FloatArray, limits: Limits) -> Act:
 
 
 def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
-    """Flat: the mean over cases of every figure of every policy; and the paired difference of the agent's cost to
-    that of each of the others.
+    """Flat: the mean over cases of every figure of every policy; and the paired difference of the
+    agent's cost to that of each of the others.
     """
     of = by_policy(rows)
     summary: Fields = {"cases": len({row.case for row in rows})}
@@ -168,23 +201,32 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
     for name, own in of.items():
         if name not in (agent_name, VISITED):
             ours, theirs = np.array([[agent[row.case], row.cost] for row in own]).T
-            summary |= {f"against.{name}.{key}": value for key, value in _paired(ours, theirs).items()}
+            summary |= {
+                f"against.{name}.{key}": value for key, value in _paired(ours, theirs).items()
+            }
     if VISITED in of:
         summary["visited.percent"] = 100 * (of[VISITED][-1].cost / of[OPTIMUM][-1].cost - 1.0)
     return summary
 
 
 def _paired(ours: FloatArray, theirs: FloatArray) -> Fields:
-    """Costs (n,) beside others in the same cases; percent of the size of the others, NaN where one is 0."""
+    """Costs (n,) beside others in the same cases; percent of the size of the others, NaN where one
+    is 0.
+    """
     gaps = ours - theirs
     with np.errstate(all="ignore"):
         percent = 100 * (ours / theirs - 1.0) * np.sign(theirs)
     mean, low, high = probability_of_improvement(ours[None], theirs[None])
     return {
-        "cost.mean": gaps.mean(), "percent.mean": percent.mean(), "percent.max": percent.max(),
-        "cost.half_width": half_width(gaps), "wins": (gaps < 0).sum(),
-        "improvement.mean": mean, "improvement.low": low, "improvement.high": high,
-    }  # fmt: skip
+        "cost.mean": gaps.mean(),
+        "percent.mean": percent.mean(),
+        "percent.max": percent.max(),
+        "cost.half_width": half_width(gaps),
+        "wins": (gaps < 0).sum(),
+        "improvement.mean": mean,
+        "improvement.low": low,
+        "improvement.high": high,
+    }
 
 
 def write_rows(path: Path, rows: Sequence[Record]) -> None:
@@ -196,15 +238,19 @@ def write_rows(path: Path, rows: Sequence[Record]) -> None:
 
 _STARTS = 3  # of the oracle: the best rules
 _RECORDED = {
-    TUNED: "recorded to tune rules", TRAINED: "recorded to train on", CHOSEN: "recorded to choose the policy by",
+    TUNED: "recorded to tune rules",
+    TRAINED: "recorded to train on",
+    CHOSEN: "recorded to choose the policy by",
     HELD_OUT: "recorded for the oracle",
-}  # fmt: skip
+}
 
 
 class RecordedGround:
-    """What agents of a study are trained and judged on: recorded rounds, and rules tuned on worlds of their own.
+    """What agents of a study are trained and judged on: recorded rounds, and rules tuned on worlds
+    of their own.
 
-    All of it is made when it is asked for, once for all seeds of a training. watch : gets an event of every world.
+    All of it is made when it is asked for, once for all seeds of a training. watch : gets an event
+    of every world.
     """
 
     def __init__(self, study: Study, watch: Watch) -> None:
@@ -217,9 +263,11 @@ class RecordedGround:
         self.env = OnlinePower(Stages(study, watched=False), n, self.task)
         self.watched = OnlinePower(Stages(study), n, self.task)
         self.numbers = {
-            TUNED: self.task.tune_worlds, TRAINED: self.task.train_worlds, CHOSEN: self.task.eval_worlds,
+            TUNED: self.task.tune_worlds,
+            TRAINED: self.task.train_worlds,
+            CHOSEN: self.task.eval_worlds,
             HELD_OUT: self.task.held_out,
-        }  # fmt: skip
+        }
 
     def _each(self, purpose: str, what: str) -> Iterator[int]:
         of = self.numbers[purpose]
@@ -234,7 +282,9 @@ class RecordedGround:
 
     @cached_property
     def random(self) -> Tuned:
-        """Random search over the parameters of the widest rule, with as many evaluations as each rule had."""
+        """Random search over the parameters of the widest rule, with as many evaluations as each
+        rule had.
+        """
         return best_of_random(LAWS[-1], self._tuned_on, self.rules[0].evaluations, self.rng)
 
     @property
@@ -260,7 +310,10 @@ class RecordedGround:
     def _known(self, purpose: str, rule: Tuned | None = None) -> Known:
         """Worlds played with a rule, by default the first one as it was tuned."""
         rule = rule or next(rule for rule in self.rules if rule.law.name == FIRST)
-        each = [recorded(self.env, rule.power_w, world) for world in self._each(purpose, _RECORDED[purpose])]
+        each = [
+            recorded(self.env, rule.power_w, world)
+            for world in self._each(purpose, _RECORDED[purpose])
+        ]
         return self._joined(each)
 
     def _joined(self, each: list[tuple[Rounds, Look]]) -> Known:
@@ -290,7 +343,9 @@ class RecordedGround:
         return rows + self._oracle()
 
     def _oracle(self) -> list[Evaluation]:
-        """The best powers of every round, found in these worlds as recorded with the first rule, and played live."""
+        """The best powers of every round, found in these worlds as recorded with the first rule,
+        and played live.
+        """
         known = self._known(HELD_OUT)
         best = sorted(self.rules, key=lambda rule: rule.cost)[:_STARTS]
         found = best_powers(known, [rule.dbw(known.look) for rule in best])
@@ -299,11 +354,16 @@ class RecordedGround:
         power_w = np.split(found.power_w, starts)
         progress = np.split(known.look.progress, starts)
         return [
-            replace(episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged), decision_ms=nan)
+            replace(
+                episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged),
+                decision_ms=nan,
+            )
             for k, world in enumerate(self._each(HELD_OUT, "judged live under the oracle"))
         ]
 
     def evaluated(self, act: Act, evaluations: int, name: str = AGENT) -> list[Evaluation]:
         """An agent beside the others, in the same worlds."""
         held_out = self._each(HELD_OUT, "judged live under the agent")
-        return self.held_out + [episode(self.watched, name, act, world, evaluations) for world in held_out]
+        return self.held_out + [
+            episode(self.watched, name, act, world, evaluations) for world in held_out
+        ]

@@ -1,21 +1,26 @@
-"""The gate of a power study: whether power moves what an attacker finds, at equal noise and losses at the server.
+"""The gate of a power study: whether power moves what an attacker finds, at equal noise and losses
+at the server.
 
-Rules of power control are played in full runs. Each has one free level p, by which all its powers are multiplied. The
-rounds of all seeds are recorded once at full power; there p is the least level at which
+Rules of power control are played in full runs. Each has one free level p, by which all its powers
+are multiplied. The rounds of all seeds are recorded once at full power; there p is the least level
+at which
 
-    n(p) = mean over rounds of the noise that decoding leaves on an update, over n_required or rho^2,    <= n_0,
+    n(p) = mean over rounds of the noise that decoding leaves on an update, over n_required or
+    rho^2,    <= n_0,
 
-and at most 2 % of updates more are lost than at the level that loses least. Where budgets top noise up, artificial
-noise counts as well, n is over what they require, and n_0 is the least that every rule can reach, 1 without
-interference. Elsewhere it is no less than half the number of updates of a round: then their mean has an SNR of 3 dB,
-where each is as large as its norm bound. A lost update adds no noise.
+and at most 2 % of updates more are lost than at the level that loses least. Where budgets top noise
+up, artificial noise counts as well, n is over what they require, and n_0 is the least that every
+rule can reach, 1 without interference. Elsewhere it is no less than half the number of updates of a
+round: then their mean has an SNR of 3 dB, where each is as large as its norm bound. A lost update
+adds no noise.
 
-What counts are homes that an attack names where UEs have homes, else its estimates within `leakage_within_m`, pooled
-over seeds, with Wilson's 95 % interval; else the AUC of a membership test, with Student's interval over seeds. Of
-several attacks it is the one that finds most in a run. Power `moves` it where the intervals of the best and the worst
-rule are disjoint, and their models alike: 0.4 dB, one point of accuracy. Else the study is `radio only`. Rules whose
-noise is off n_0 by more than 2 %, or whose share of lost updates is more than 2 points off that of `equal SNR`, are not
-compared; full power is shown as it is.
+What counts are homes that an attack names where UEs have homes, else its estimates within
+`leakage_within_m`, pooled over seeds, with Wilson's 95 % interval; else the AUC of a membership
+test, with Student's interval over seeds. Of several attacks it is the one that finds most in a run.
+Power `moves` it where the intervals of the best and the worst rule are disjoint, and their models
+alike: 0.4 dB, one point of accuracy. Else the study is `radio only`. Rules whose noise is off n_0
+by more than 2 %, or whose share of lost updates is more than 2 points off that of `equal SNR`, are
+not compared; full power is shown as it is.
 """
 
 from __future__ import annotations
@@ -51,10 +56,16 @@ from scenarios.app.training.environments import Stages, n_ues
 
 FULL, EQUAL = "full", "equal SNR"
 RULES: dict[str, tuple[float, ...]] = {
-    "constant": (), "fractional": (0.75,), "inverse amplitude": (), EQUAL: (), "rank ladder": (3.0,),
-    "log-linear, half": (-0.5, 0.0, 0.0, -0.5, 0.0), "log-linear, fifth": (-0.8, 0.0, 0.0, -0.2, 0.0),
-}  # fmt: skip
-"""rules that are compared, with their parameters after p, besides the log-linear one of least `leak`"""
+    "constant": (),
+    "fractional": (0.75,),
+    "inverse amplitude": (),
+    EQUAL: (),
+    "rank ladder": (3.0,),
+    "log-linear, half": (-0.5, 0.0, 0.0, -0.5, 0.0),
+    "log-linear, fifth": (-0.8, 0.0, 0.0, -0.2, 0.0),
+}
+"""rules that are compared, with their parameters after p, besides the log-linear one of least
+`leak`"""
 _GAINS = (-1.2, -0.9, -0.6, -0.3, 0.0, 0.3, 0.6)  # a and d that are tried for that one
 _LEVELS_DBW = np.arange(-120.0, 61.0, 2.0)
 _OFF = 0.02
@@ -71,32 +82,48 @@ _KEYS = {
 
 
 def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
-    """Play all policies with each seed, write gate.csv and `gate` of summary.json; returns the latter.
+    """Play all policies with each seed, write gate.csv and `gate` of summary.json; returns the
+    latter.
 
-    sweep : whose study, changes, folder and engine are meant; its own points are not played. A gate that was
-    interrupted goes on where it was. Raises BadInput: there is no attacker, or no noise of the receiver to keep equal.
+    sweep : whose study, changes, folder and engine are meant; its own points are not played. A gate
+    that was interrupted goes on where it was. Raises BadInput: there is no attacker, or no noise of
+    the receiver to keep equal.
     """
     study = sweep.asked.study
     refuse_broken(study, "gate")
-    refuse_broken(study.model_copy(update={"train": study.train or Train()}), "powers of a training")
+    refuse_broken(
+        study.model_copy(update={"train": study.train or Train()}), "powers of a training"
+    )
     known = recorded_at_full(sweep, seeds)
     n_0, policies = at_equal_noise(known)
     variants = []
     for label, rule in policies.items():
         power = {"kind": "rule", "rule": rule.law.name, "parameters": rule.parameters.tolist()}
-        variants.append({"label": label, "set": {"power": {**power, "limits": known.look.limits.model_dump()}}})
+        variants.append(
+            {"label": label, "set": {"power": {**power, "limits": known.look.limits.model_dump()}}}
+        )
     varied = sweep.asked.changed({"vary": {"seed": list(seeds), "variants": variants}})
     runs = pandas.read_csv(replace(sweep, asked=varied).play())
     if failed := len(read_failures(sweep.out)):
-        raise RunsFailed(f"{failed} runs of the gate failed, see {sweep.out / FAILURES}; the same command goes on")
-    found = runs[["label", "seed", "power"]].assign(wanted=n_0, lost=1 - runs["updates.decoded.percent"] / 100)
-    found["noise"], _, found["leak"] = np.transpose([figures(known, policies[label]) for label in runs["label"]])
+        raise RunsFailed(
+            f"{failed} runs of the gate failed, see {sweep.out / FAILURES}; the same "
+            f"command goes on"
+        )
+    found = runs[["label", "seed", "power"]].assign(
+        wanted=n_0, lost=1 - runs["updates.decoded.percent"] / 100
+    )
+    found["noise"], _, found["leak"] = np.transpose(
+        [figures(known, policies[label]) for label in runs["label"]]
+    )
     for name, key in _KEYS.items():
         found[name] = runs.filter(regex=rf"^{key}$").max(axis=1)
     hits = [_near(sweep.out / folder, known.reward.leakage_within_m) for folder in runs["folder"]]
     found["count"], found["of"] = np.transpose(hits)
     if found["homes"].any():
-        found["count"], found["of"] = (found["homes"] * found["named"] / 100).round(), found["homes"]
+        found["count"], found["of"] = (
+            (found["homes"] * found["named"] / 100).round(),
+            found["homes"],
+        )
     found.to_csv(sweep.out / "gate.csv", index=False)
     said = verdict(found)
     write_json(sweep.out / SUMMARY, {"gate": said})
@@ -104,7 +131,9 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
 
 
 def recorded_at_full(sweep: Sweep, seeds: Sequence[int]) -> Known:
-    """Rounds of all seeds at full power, in which all updates count alike; nothing is required without a top-up."""
+    """Rounds of all seeds at full power, in which all updates count alike; nothing is required
+    without a top-up.
+    """
     study = sweep.asked.study
     task = (study.train or Train()).task
     online = task if isinstance(task, Online) else Online(limits=task.limits, bound=task.bound)
@@ -113,16 +142,26 @@ def recorded_at_full(sweep: Sweep, seeds: Sequence[int]) -> Known:
     for i, seed in enumerate(seeds, 1):
         with one_thread():
             played.append(recorded(env, at_level("constant", _LEVELS_DBW[-1]).power_w, seed))
-        sweep.watch(Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"}))
+        sweep.watch(
+            Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"})
+        )
     rounds = Rounds.stack([of for of, _ in played])
     look = replace(Look.join([look for _, look in played]), limits=reachable(task.limits, study))
     own = rounds.rows
     tops_up = any(isinstance(d, NoiseSwitch) and d.mode == "top-up" for d in study.learned.defenses)
     rows = replace(
-        own, weight=np.ones_like(own.weight), required_std=own.required_std * tops_up,
-        factor=np.ones_like(own.rho), lost_noise=np.zeros_like(own.rho),
-    )  # fmt: skip
-    return Known(replace(rounds, rows=rows), look, air_of(study.world.radio.uplink, study.round_s), online.reward)
+        own,
+        weight=np.ones_like(own.weight),
+        required_std=own.required_std * tops_up,
+        factor=np.ones_like(own.rho),
+        lost_noise=np.zeros_like(own.rho),
+    )
+    return Known(
+        replace(rounds, rows=rows),
+        look,
+        air_of(study.world.radio.uplink, study.round_s),
+        online.reward,
+    )
 
 
 def at_level(rule: str, *parameters: float) -> Tuned:
@@ -137,14 +176,16 @@ def figures(known: Known, rule: Tuned) -> FloatArray:
 
 
 def least_level(known: Known, rule: str, rest: Sequence[float], n_0: float = 0.0) -> Tuned:
-    """A rule at the least level with at most this noise, or else with its least noise, and at most 2 % of updates more
-    lost than at the level that loses least.
+    """A rule at the least level with at most this noise, or else with its least noise, and at most
+    2 % of updates more lost than at the level that loses least.
     """
     noise, lost, _ = np.transpose([figures(known, at_level(rule, p, *rest)) for p in _LEVELS_DBW])
     usable = lost <= lost.min() + _OFF
     most = max(n_0, noise[usable].min()) * (1 + 1e-6)
     fine = _LEVELS_DBW[np.argmax(usable & (noise <= most))] + np.arange(-199, 1) / 100
-    k = bisect_left(fine, True, hi=199, key=lambda p: figures(known, at_level(rule, p, *rest))[0] <= most)
+    k = bisect_left(
+        fine, True, hi=199, key=lambda p: figures(known, at_level(rule, p, *rest))[0] <= most
+    )
     return at_level(rule, fine[k].round(2), *rest)
 
 
@@ -156,7 +197,10 @@ def at_equal_noise(known: Known) -> tuple[float, dict[str, Tuned]]:
         n_0 = max(n_0, sent.sum() / len(known) / 2)
     found = {FULL: at_level("constant", 10 * np.log10(known.look.limits.each_max_w))}
     found |= {label: least_level(known, label, rest, n_0) for label, rest in RULES.items()}
-    tried = [least_level(known, "log-linear", (a, 0.0, 0.0, d, 0.0), n_0) for a, d in product(_GAINS, _GAINS)]
+    tried = [
+        least_level(known, "log-linear", (a, 0.0, 0.0, d, 0.0), n_0)
+        for a, d in product(_GAINS, _GAINS)
+    ]
     judged = [figures(known, one) for one in tried]
     least = np.argmin([leak + 10 * (abs(noise / n_0 - 1) > _OFF) for noise, _, leak in judged])
     return n_0, found | {"log-linear, least leak": tried[least]}
@@ -166,18 +210,27 @@ def _near(folder: Path, within_m: float) -> tuple[float, float]:
     """Estimates that come near enough, and all of them, of the attack of which most do."""
     of = pandas.DataFrame(read_table(folder, "leakage")).dropna(subset="error_m")
     attacks = (of["error_m"] <= within_m).groupby(of["attack"]).agg(["mean", "sum", "size"])
-    return tuple(attacks.sort_values("mean")[["sum", "size"]].iloc[-1]) if len(attacks) else (0.0, 0.0)
+    return (
+        tuple(attacks.sort_values("mean")[["sum", "size"]].iloc[-1]) if len(attacks) else (0.0, 0.0)
+    )
 
 
 def verdict(found: pandas.DataFrame) -> Fields:
-    """Whether power moves what an attacker finds: of rows a policy and seed, the object `gate` of summary.json."""
+    """Whether power moves what an attacker finds: of rows a policy and seed, the object `gate` of
+    summary.json.
+    """
     of = found.groupby("label", sort=False)
     table = of.mean(numeric_only=True).drop(columns=["seed", "homes", "named"])
     table[["count", "of"]] = of[["count", "of"]].sum()
     half = of["auc"].agg(half_width)
     bands = 100 * np.transpose([table["auc"], table["auc"] - half, table["auc"] + half])
     if table["of"].any():
-        bands = np.array([wilson(int(count), int(n)) for count, n in zip(table["count"], table["of"], strict=True)])
+        bands = np.array(
+            [
+                wilson(int(count), int(n))
+                for count, n in zip(table["count"], table["of"], strict=True)
+            ]
+        )
     table[["share", "low", "high"]] = bands
     lost = abs(table["lost"] - table["lost"][EQUAL])
     table["compared"] = (abs(table["noise"] / table["wanted"] - 1) <= _OFF) & (lost <= _OFF)
@@ -188,7 +241,14 @@ def verdict(found: pandas.DataFrame) -> Fields:
     if len(same):
         best, worst = same.iloc[0], same.iloc[-1]
         apart = {f"{name}_difference": abs(best[name] - worst[name]) for name in _ALIKE}
-        alike = not any(gap > most for gap, most in zip(apart.values(), _ALIKE.values(), strict=True))
+        alike = not any(
+            gap > most for gap, most in zip(apart.values(), _ALIKE.values(), strict=True)
+        )
         moves = best["high"] < worst["low"] and alike
-        said |= {"verdict": "moves" if moves else "radio only", "best": best.name, "worst": worst.name, **apart}
+        said |= {
+            "verdict": "moves" if moves else "radio only",
+            "best": best.name,
+            "worst": worst.name,
+            **apart,
+        }
     return said

@@ -1,4 +1,6 @@
-"""A policy of one's own: the environment of a UE that it is trained in, and its comparison with the rules."""
+"""A policy of one's own: the environment of a UE that it is trained in, and its comparison with the
+rules.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,14 @@ from scenarios.app.run.how import one_thread
 from scenarios.app.study.describe import build
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
-from scenarios.app.training.environments import Source, draws_nothing, online_task, problems, study_of, unrecorded
+from scenarios.app.training.environments import (
+    Source,
+    draws_nothing,
+    online_task,
+    problems,
+    study_of,
+    unrecorded,
+)
 from scenarios.app.training.evaluate import Evaluation, RecordedGround, played, summary_of
 from scenarios.app.training.train import beside_references
 
@@ -36,10 +45,14 @@ if TYPE_CHECKING:
 _SCENARIO = "power/city"
 
 
-def ue_power(scenario: Source = _SCENARIO, cache: str | Path | None = None, render_mode: None = None) -> UePower:
-    """The recorded rounds of a scenario for one UE; `cache` is not needed, all environments are made alike.
+def ue_power(
+    scenario: Source = _SCENARIO, cache: str | Path | None = None, render_mode: None = None
+) -> UePower:
+    """The recorded rounds of a scenario for one UE; `cache` is not needed, all environments are
+    made alike.
 
-    The first time in a process rules are tuned and rounds recorded, which a line on stderr says. render_mode : None.
+    The first time in a process rules are tuned and rounds recorded, which a line on stderr says.
+    render_mode : None.
     """
     draws_nothing(render_mode)
     ground = ground_of(study_of(scenario))
@@ -47,38 +60,50 @@ def ue_power(scenario: Source = _SCENARIO, cache: str | Path | None = None, rend
 
 
 def ground_of(study: Study) -> RecordedGround:
-    """The recorded rounds and tuned rules of a study, made once in a process. BadInput: it cannot be recorded."""
+    """The recorded rounds and tuned rules of a study, made once in a process. BadInput: it cannot
+    be recorded.
+    """
     online_task(study)
     if reason := unrecorded(study):
-        raise BadInput(f"{reason}; change that, or take netsim/OnlinePower-v0, which plays live rounds")
+        raise BadInput(
+            f"{reason}; change that, or take netsim/OnlinePower-v0, which plays live rounds"
+        )
     return _ground(study_yaml(study))
 
 
 @lru_cache(maxsize=4)
 def _ground(spec: str) -> RecordedGround:
     ground = RecordedGround(build(Study, read_text(spec, "study")), ignore)
-    logging.getLogger("netsim").warning("recording rounds and tuning rules, once in this process: about a minute")
+    logging.getLogger("netsim").warning(
+        "recording rounds and tuning rules, once in this process: about a minute"
+    )
     with one_thread():
         _ = ground.trained_on, ground.rule
     return ground
 
 
 def judge(
-    scenario: Source, policy: Callable[[Seen], npt.ArrayLike], name: str = "mine", cache: str | Path | None = None,
+    scenario: Source,
+    policy: Callable[[Seen], npt.ArrayLike],
+    name: str = "mine",
+    cache: str | Path | None = None,
     passes: int = 1,
-) -> pandas.DataFrame:  # fmt: skip
-    """Costs of a policy in the held-out worlds of a scenario, beside those of the rules and of the oracle or optimum.
+) -> pandas.DataFrame:
+    """Costs of a policy in the held-out worlds of a scenario, beside those of the rules and of the
+    oracle or optimum.
 
-    policy : observations (n, F) of UEs -> actions (n,) or (n, 1) in [-1, 1], as in `netsim/UePower-v0`; it moves all
-    UEs in each of the passes. For the task `allocation` observation (n,) -> action (K,). cache : of its reference runs.
+    policy : observations (n, F) of UEs -> actions (n,) or (n, 1) in [-1, 1], as in
+    `netsim/UePower-v0`; it moves all UEs in each of the passes. For the task `allocation`
+    observation (n,) -> action (K,). cache : of its reference runs.
 
-    A row for each policy, the cheapest first, named by the index. `cost` : mean over worlds, without unit;
-    `difference`, `half_width` : cost of `policy` less that of the row in the same world, mean and half of its 95 %
-    interval (Student's t; NaN of one world); `wins` : worlds in which `policy` costs less; and a column
-    for each world, by its seed: the cost there (of `allocation` by its number).
+    A row for each policy, the cheapest first, named by the index. `cost` : mean over worlds,
+    without unit; `difference`, `half_width` : cost of `policy` less that of the row in the same
+    world, mean and half of its 95 % interval (Student's t; NaN of one world); `wins` : worlds in
+    which `policy` costs less; and a column for each world, by its seed: the cost there (of
+    `allocation` by its number).
 
-    Raises BadInput: a scenario that trains nothing, or a name that a rule has; ValueError: an action that the
-    environment refuses.
+    Raises BadInput: a scenario that trains nothing, or a name that a rule has; ValueError: an
+    action that the environment refuses.
     """
     import pandas
 
@@ -99,16 +124,24 @@ def judge(
     if len({(row.policy, row.case) for row in rows}) < len(rows):
         raise BadInput(f"name: {name!r:.40} is the name of a rule; take another")
     found = summary_of(name, rows)
-    costs = pandas.DataFrame([vars(row) for row in rows]).pivot(index="policy", columns="case", values="cost")
+    costs = pandas.DataFrame([vars(row) for row in rows]).pivot(
+        index="policy", columns="case", values="cost"
+    )
     keys = {
-        "cost": "policy.{}.cost.mean", "difference": "against.{}.cost.mean",
-        "half_width": "against.{}.cost.half_width", "wins": "against.{}.wins",
-    }  # fmt: skip
-    columns = {column: [found.get(key.format(own)) for own in costs.index] for column, key in keys.items()}
+        "cost": "policy.{}.cost.mean",
+        "difference": "against.{}.cost.mean",
+        "half_width": "against.{}.cost.half_width",
+        "wins": "against.{}.wins",
+    }
+    columns = {
+        column: [found.get(key.format(own)) for own in costs.index] for column, key in keys.items()
+    }
     return pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
 
 
-def _in_problems(study: Study, policy: Act, name: str, cache: str | Path | None) -> list[Evaluation]:
+def _in_problems(
+    study: Study, policy: Act, name: str, cache: str | Path | None
+) -> list[Evaluation]:
     def act(seen: Seen) -> FloatArray:
         return np.asarray(policy(seen), dtype=float)
 
@@ -116,4 +149,6 @@ def _in_problems(study: Study, policy: Act, name: str, cache: str | Path | None)
     env = PowerAllocation(sets.trained_on)
     seen, _ = env.reset(seed=0)
     env.step(act(seen).astype(np.float32))  # so that an action of no use is refused at once
-    return beside_references(sets.held_out, act, (study.train or Train()).steps, Streams(0).at("references"), name)
+    return beside_references(
+        sets.held_out, act, (study.train or Train()).steps, Streams(0).at("references"), name
+    )

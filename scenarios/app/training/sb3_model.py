@@ -1,8 +1,9 @@
-"""A policy for a scenario from a model that stable-baselines3 saved. Nothing that is read here can run.
+"""A policy for a scenario from a model that stable-baselines3 saved. Nothing that is read here can
+run.
 
-Of ``model.zip`` two entries are read: ``policy.pth`` by the loader of torch that takes tensors only, and from ``data``,
-which is JSON, the name of the activation. What ``data`` keeps as pickles stays unread. Of ``vecnormalize.pkl`` arrays
-of numbers are read, and all other objects stay inert.
+Of ``model.zip`` two entries are read: ``policy.pth`` by the loader of torch that takes tensors
+only, and from ``data``, which is JSON, the name of the activation. What ``data`` keeps as pickles
+stays unread. Of ``vecnormalize.pkl`` arrays of numbers are read, and all other objects stay inert.
 """
 
 from __future__ import annotations
@@ -50,18 +51,30 @@ _MOST_LAYERS = 9
 _MOST_UNITS = 4096
 _CORE = "numpy.core.multiarray"
 _NUMPY = {
-    (_CORE, "_reconstruct"), (_CORE, "scalar"), ("numpy", "ndarray"), ("numpy", "dtype"),
+    (_CORE, "_reconstruct"),
+    (_CORE, "scalar"),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
     ("numpy.core.numeric", "_frombuffer"),
-}  # fmt: skip
+}
 _REMEDY = "give the ZIP file that model.save() of a DDPG or TD3 with MlpPolicy wrote"
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError, ValueError, OSError)
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OSError,
+)
 
 
 def imported(study: Study, path: Path, cache: Path | None) -> Policy:
     """The policy of a model for a whole training of a study, its reference run included.
 
-    Raises BadInput with one line for whatever is wrong with the file, and for layers of other shapes than those of the
-    scenario.
+    Raises BadInput with one line for whatever is wrong with the file, and for layers of other
+    shapes than those of the scenario.
     """
     layers = read_actor(path)
     policy = policy_of(study, layers, own_problem(study, cache))
@@ -72,11 +85,11 @@ def imported(study: Study, path: Path, cache: Path | None) -> Policy:
 
 def imported_for_ues(
     study: Study, path: Path, normalisation: Path | None, passes: int
-) -> tuple[SharedPolicy, SharedCard]:  # fmt: skip
+) -> tuple[SharedPolicy, SharedCard]:
     """The policy of a model that was trained in `netsim/UePower-v0`, for every UE of a study.
 
-    normalisation : what VecNormalize.save() wrote. It adds to the best rule, which is tuned as for the environment.
-    Raises BadInput as `imported`.
+    normalisation : what VecNormalize.save() wrote. It adds to the best rule, which is tuned as for
+    the environment. Raises BadInput as `imported`.
     """
     layers = read_actor(path)
     n_seen = seen_of_ue_size()
@@ -85,7 +98,10 @@ def imported_for_ues(
     if normalisation is not None:
         mean, std, cut = read_normalisation(normalisation)
         if mean.shape != (n_seen,):
-            raise BadInput(f"{normalisation}: is of {mean.shape} observed numbers, of a UE are {n_seen}; give its own")
+            raise BadInput(
+                f"{normalisation}: is of {mean.shape} observed numbers, of a UE are "
+                f"{n_seen}; give its own"
+            )
     policy = SharedPolicy(layers, ground_of(study).rule, mean, std, passes, cut=cut)
     return policy, shared_card(study, policy)
 
@@ -95,8 +111,8 @@ def _check_shapes(path: Path, layers: Layers, n_seen: int, n_actions: int, whose
     for i, ((weight, bias), wanted) in enumerate(zip(layers, shapes, strict=True)):
         if weight.shape != wanted or bias.shape != wanted[:1]:
             raise BadInput(
-                f"{path}: layer {i} has shape {weight.shape}, the scenario takes {wanted}: {n_seen} numbers are "
-                f"observed {whose}; train on its environment"
+                f"{path}: layer {i} has shape {weight.shape}, the scenario takes {wanted}: "
+                f"{n_seen} numbers are observed {whose}; train on its environment"
             )
 
 
@@ -121,7 +137,8 @@ class _Arrays(pickle.Unpickler):
 
 
 def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
-    """Mean and standard deviation (n,) of observations, and the size at which they are cut, of a saved VecNormalize.
+    """Mean and standard deviation (n,) of observations, and the size at which they are cut, of a
+    saved VecNormalize.
 
     Of the pickle arrays of numbers are read; nothing in it is run. Raises BadInput with one line.
     """
@@ -132,21 +149,27 @@ def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
         mean, var = (np.array(kept[name], dtype=float) for name in ("mean", "var"))
         epsilon, cut = float(whole["epsilon"]), float(whole["clip_obs"])
     except Exception as error:  # what a damaged pickle raises has no common type
-        raise BadInput(f"{path}: no VecNormalize ({_short(error)}); give what its save() wrote") from None
+        raise BadInput(
+            f"{path}: no VecNormalize ({_short(error)}); give what its save() wrote"
+        ) from None
     if not used:
-        raise BadInput(f"{path}: it did not normalise observations (norm_obs); leave --normalisation out")
+        raise BadInput(
+            f"{path}: it did not normalise observations (norm_obs); leave --normalisation out"
+        )
     numbers = np.concatenate([mean.ravel(), var.ravel(), [cut, epsilon]])
     positive = (var >= 0).all() and epsilon > 0 and cut > 0
     if mean.ndim != 1 or mean.shape != var.shape or not np.isfinite(numbers).all() or not positive:
-        raise BadInput(f"{path}: statistics of shape {mean.shape} with numbers of no use; save it again")
+        raise BadInput(
+            f"{path}: statistics of shape {mean.shape} with numbers of no use; save it again"
+        )
     return mean, np.sqrt(var + epsilon), cut
 
 
 def read_actor(path: Path) -> Layers:
     """The layers of a deterministic actor, of rectified units and tanh at the end.
 
-    Raises BadInput with one line for whatever is wrong with the file: no ZIP, missing entries, too many bytes,
-    other algorithms, other activations, weights that are not finite.
+    Raises BadInput with one line for whatever is wrong with the file: no ZIP, missing entries, too
+    many bytes, other algorithms, other activations, weights that are not finite.
     """
     try:
         whole = zipfile.ZipFile(io.BytesIO(content(path, _MOST_BYTES)))
@@ -166,10 +189,13 @@ def _entry(path: Path, whole: zipfile.ZipFile, name: str, most_bytes: int) -> by
         with whole.open(name) as file:
             data = file.read(most_bytes + 1)
     except _BROKEN as error:
-        raise BadInput(f"{path}: {name}: cannot be read ({_short(error)}); save the model again") from None
+        raise BadInput(
+            f"{path}: {name}: cannot be read ({_short(error)}); save the model again"
+        ) from None
     if len(data) > most_bytes:
         raise BadInput(
-            f"{path}: {name}: is larger than {size_text(most_bytes)}, the most that is read; use a smaller net"
+            f"{path}: {name}: is larger than {size_text(most_bytes)}, the most that is "
+            f"read; use a smaller net"
         )
     return data
 
@@ -183,7 +209,8 @@ def _check_activation(path: Path, data: bytes) -> None:
         raise BadInput(f"{path}: data: no settings of a model; {_REMEDY}") from None
     if re.fullmatch(r"ReLU|<class 'torch\.nn\.modules\.activation\.ReLU'>", activation) is None:
         raise BadInput(
-            f"{path}: data: activation_fn {activation[:80]!r} is not ReLU; train with policy_kwargs without it"
+            f"{path}: data: activation_fn {activation[:80]!r} is not ReLU; train with "
+            f"policy_kwargs without it"
         )
 
 
@@ -195,15 +222,23 @@ def _actor(path: Path, data: bytes) -> dict[str, NDArray[np.float32]]:
             if sum(entry.file_size for entry in inner.infolist()) > _MOST_WEIGHTS_BYTES:
                 raise ValueError(f"larger than {size_text(_MOST_WEIGHTS_BYTES)}")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of kinds of tensors that torch will drop; we take none of them
+            warnings.simplefilter(
+                "ignore"
+            )  # of kinds of tensors that torch will drop; we take none of them
             tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-        return {name: _numbers(tensor) for name, tensor in tensors.items() if name.startswith("actor.")}
+        return {
+            name: _numbers(tensor) for name, tensor in tensors.items() if name.startswith("actor.")
+        }
     except Exception as error:  # the loader raises what it likes for a damaged file
-        raise BadInput(f"{path}: policy.pth: not plain weights ({_short(error)}); save the model again") from None
+        raise BadInput(
+            f"{path}: policy.pth: not plain weights ({_short(error)}); save the model again"
+        ) from None
 
 
 def _numbers(tensor: torch.Tensor) -> NDArray[np.float32]:
-    """The numbers of a dense tensor. A small file may hold a view or a sparse tensor that stands for very many."""
+    """The numbers of a dense tensor. A small file may hold a view or a sparse tensor that stands
+    for very many.
+    """
     if tensor.numel() > _MOST_WEIGHTS_BYTES // 4 or not tensor.dtype.is_floating_point:
         raise ValueError(f"{tensor.numel():,} numbers of {tensor.dtype}")
     return np.ascontiguousarray(tensor.detach().resolve_neg().float().numpy())
@@ -214,15 +249,22 @@ def _layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Layers:
     names = [f"actor.mu.{2 * i}.{of}" for i in range(n) for of in ("weight", "bias")]
     whole = 2 <= n <= _MOST_LAYERS and set(arrays) == set(names)
     layers = layers_of({name: arrays[name] for name in names}) if whole else ()
-    if not layers or any(w.ndim != 2 or b.ndim != 1 or not 1 <= len(b) <= _MOST_UNITS for w, b in layers):
+    if not layers or any(
+        w.ndim != 2 or b.ndim != 1 or not 1 <= len(b) <= _MOST_UNITS for w, b in layers
+    ):
         raise BadInput(
-            f"{path}: policy.pth: no deterministic actor of 1 to {_MOST_LAYERS - 1} hidden layers of at most "
-            f"{_MOST_UNITS:,} units; {_REMEDY}"
+            f"{path}: policy.pth: no deterministic actor of 1 to {_MOST_LAYERS - 1} hidden layers "
+            f"of at most {_MOST_UNITS:,} units; {_REMEDY}"
         )
     if not all(np.isfinite(x).all() for x in arrays.values()):
-        raise BadInput(f"{path}: policy.pth: holds numbers that are not finite; train the model again")
+        raise BadInput(
+            f"{path}: policy.pth: holds numbers that are not finite; train the model again"
+        )
     return layers
 
 
 def _short(error: BaseException) -> str:
-    return " ".join(str(getattr(error, "strerror", None) or error).split())[:100] or type(error).__name__
+    return (
+        " ".join(str(getattr(error, "strerror", None) or error).split())[:100]
+        or type(error).__name__
+    )

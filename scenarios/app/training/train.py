@@ -86,7 +86,9 @@ if TYPE_CHECKING:
 
 
 class UeTrainer:
-    """DDPG of one actor for every UE, on rounds that are recorded before, or played while it learns."""
+    """DDPG of one actor for every UE, on rounds that are recorded before, or played while it
+    learns.
+    """
 
     def __init__(self, ground: RecordedGround, how: Train) -> None:
         self.ground = ground
@@ -111,7 +113,9 @@ class UeTrainer:
     def policy(self, weights: Weights) -> SharedPolicy:
         """The policy of these weights of an actor."""
         probes = self.ground.task.reward if self.agent.probes else None
-        return SharedPolicy(layers_of(weights), self.ground.rule, *self.scale, self.agent.passes, probes)
+        return SharedPolicy(
+            layers_of(weights), self.ground.rule, *self.scale, self.agent.passes, probes
+        )
 
     def act(self, weights: Weights) -> Act:
         return played(self.policy(weights).power_w)
@@ -130,7 +134,9 @@ class UeTrainer:
 def agent_of(how: Train) -> DdpgAgent:
     """The agent of a training that this program can play."""
     if not isinstance(how.agent, DdpgAgent):
-        raise BadInput(f"train.agent: {how.agent.kind_name()!r} has no training here; take kind: ddpg")
+        raise BadInput(
+            f"train.agent: {how.agent.kind_name()!r} has no training here; take kind: ddpg"
+        )
     return how.agent
 
 
@@ -138,35 +144,52 @@ def shared_card(study: Study, policy: SharedPolicy, seed: int = 0, steps: int = 
     """The description of a policy for every UE of a study."""
     rule = policy.rule
     return SharedCard(
-        limits=task_of(study, Online).limits, rule=rule.law.name, parameters=tuple(rule.parameters.tolist()),
-        passes=policy.passes, cut=policy.cut,
+        limits=task_of(study, Online).limits,
+        rule=rule.law.name,
+        parameters=tuple(rule.parameters.tolist()),
+        passes=policy.passes,
+        cut=policy.cut,
         probes=policy.probes if isinstance(policy.probes, Weighted) else None,
         **_origin(study, policy.layers, seed, steps),
-    )  # fmt: skip
+    )
 
 
 def _origin(study: Study, layers: Layers, seed: int, steps: int) -> Fields:
     """What cards say of where a policy comes from."""
     hidden = hidden_of(layers)
-    return {"program": __version__, "scenario": study.title, "seed": seed, "steps": steps, "hidden": hidden}
+    return {
+        "program": __version__,
+        "scenario": study.title,
+        "seed": seed,
+        "steps": steps,
+        "hidden": hidden,
+    }
 
 
 def check_playable(study: Study, task: Online) -> None:
-    """Raise BadInput where rounds of a study cannot be recorded, its agent asks for what its reward has not, or as
-    `check_admitted`.
+    """Raise BadInput where rounds of a study cannot be recorded, its agent asks for what its reward
+    has not, or as `check_admitted`.
     """
     if reason := unrecorded(study):
-        raise BadInput(f"{reason}; change that, or train an agent of your own in netsim/OnlinePower-v0")
+        raise BadInput(
+            f"{reason}; change that, or train an agent of your own in netsim/OnlinePower-v0"
+        )
     agent_of(study.train or Train())
     refuse_broken(study, "agent for every UE")
     check_admitted(study, task)
 
 
 def check_admitted(study: Study, task: Online) -> None:
-    """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers."""
+    """Raise BadInput where a privacy budget admits no round of the study's own world, at the
+    highest powers.
+    """
     if study.learned.privacy_budget is not None:
         env = OnlinePower(Stages(study), n_ues(study), task)
-        next(costs_of(env, steady(np.full(env.n_ue, task.limits.each_max_w), task.limits), study.seed))
+        next(
+            costs_of(
+                env, steady(np.full(env.n_ue, task.limits.each_max_w), task.limits), study.seed
+            )
+        )
 
 
 class AllocationTrainer:
@@ -179,10 +202,15 @@ class AllocationTrainer:
     def begin(self, seed: int) -> DdpgTraining:
         from rl.agents import allocation_training
 
-        return allocation_training(self.sets.trained_on, agent_of(self.how), self.how.steps, seed)[0]
+        return allocation_training(self.sets.trained_on, agent_of(self.how), self.how.steps, seed)[
+            0
+        ]
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
-        save_policy(policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps), folder)
+        save_policy(
+            policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps),
+            folder,
+        )
 
     def score(self, weights: Weights) -> float:
         act = partial(forward, layers_of(weights))
@@ -193,17 +221,26 @@ class AllocationTrainer:
         act = partial(forward, layers_of(course.weights))
         rows = beside_references(held, act, evaluations, Streams(seed).at("references"))
         if len(held) == 1:
-            rows.append(Evaluation(VISITED, 0, np.exp(-course.best_reward / 5.0), -1, evaluations=evaluations))
+            rows.append(
+                Evaluation(
+                    VISITED, 0, np.exp(-course.best_reward / 5.0), -1, evaluations=evaluations
+                )
+            )
         return rows
 
 
 Trainer = UeTrainer | AllocationTrainer
-"""begin: a training before its first step; score: the figure of a policy by which the best one is kept, small is good;
-save: write it; evaluated: it beside others, in cases that it was not made from"""
+"""begin: a training before its first step; score: the figure of a policy by which the best one is
+kept, small is good; save: write it; evaluated: it beside others, in cases that it was not made
+from"""
 
 
 def beside_references(
-    held: Sequence[Problem], act: Callable[[Seen], FloatArray], evaluations: int, rng: Rng, name: str = AGENT
+    held: Sequence[Problem],
+    act: Callable[[Seen], FloatArray],
+    evaluations: int,
+    rng: Rng,
+    name: str = AGENT,
 ) -> list[Evaluation]:
     """A policy for a whole training beside the rules and optimisers, on each of these problems."""
     rows = []
@@ -211,7 +248,9 @@ def beside_references(
         last = problem.rollout(act)[-1]
         plans = references(problem, evaluations, rng, thorough=len(held) == 1)
         each = [*plans.items(), (name, replace(last, evaluations=evaluations))]
-        rows += [Evaluation(n, i, problem.ratio(p), p.switch, evaluations=p.evaluations) for n, p in each]
+        rows += [
+            Evaluation(n, i, problem.ratio(p), p.switch, evaluations=p.evaluations) for n, p in each
+        ]
     return rows
 
 
@@ -219,9 +258,14 @@ def policy_of(study: Study, layers: Layers, own: Problem, seed: int = 0, steps: 
     """A policy for a whole training. own : the problem of the study's own channel."""
     task = task_of(study, Allocation)
     card = Card(
-        task="allocation", ues=n_ues(study), bound=task.bound, observe=task.observe, limits=own.limits,
-        criterion=task.criterion, **_origin(study, layers, seed, steps),
-    )  # fmt: skip
+        task="allocation",
+        ues=n_ues(study),
+        bound=task.bound,
+        observe=task.observe,
+        limits=own.limits,
+        criterion=task.criterion,
+        **_origin(study, layers, seed, steps),
+    )
     return Policy(card, layers, own.objective.trajectory)
 
 
@@ -251,13 +295,25 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     folder = job.folder
     how = study.train or Train()
     manifest: Fields = {
-        "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": job.seed,
-        "agent": how.agent.kind, "steps": how.steps, "program": __version__, "study": job.key,
+        "kind": KIND,
+        "title": study.title,
+        "paper": study.paper,
+        "task": how.task.kind_name(),
+        "seed": job.seed,
+        "agent": how.agent.kind,
+        "steps": how.steps,
+        "program": __version__,
+        "study": job.key,
         "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
-        "python": platform.python_version(), "finished": False,
-    }  # fmt: skip
+        "python": platform.python_version(),
+        "finished": False,
+    }
     write_json(folder / TRAINING, manifest)
-    trainer = AllocationTrainer(study, how, job.options.get("cache")) if on is None else UeTrainer(on, how)
+    trainer = (
+        AllocationTrainer(study, how, job.options.get("cache"))
+        if on is None
+        else UeTrainer(on, how)
+    )
     resumes = what_is(folder / CHECKPOINT)
     training = trainer.begin(job.seed)
     course = job.resume(partial(restored, training))
@@ -265,7 +321,16 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
         training = trainer.begin(job.seed)
 
     def tell(point: CurvePoint, last: bool) -> None:
-        watch(Event("step", point.step, how.steps, last, {"seed": job.seed, "cost": point.score}, f"seed {job.seed}"))
+        watch(
+            Event(
+                "step",
+                point.step,
+                how.steps,
+                last,
+                {"seed": job.seed, "cost": point.score},
+                f"seed {job.seed}",
+            )
+        )
 
     def save(tree: Fields) -> None:
         save_tree(folder / CHECKPOINT, job.checkpoint(**tree))
@@ -275,26 +340,44 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     trained_s = time.perf_counter() - began
     rows = trainer.evaluated(course, training.evaluations, job.seed)
     write_rows(folder / CURVE, [asdict(point) for point in course.curve])
-    write_rows(folder / EVALUATIONS, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
-    found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(how.agent.kind, rows)
+    write_rows(
+        folder / EVALUATIONS, [{name: getattr(row, name) for name in COLUMNS} for row in rows]
+    )
+    found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(
+        how.agent.kind, rows
+    )
     write_json(folder / SUMMARY, found)
     wall_s = time.perf_counter() - began
     timing = {
-        "trained_s": trained_s, "wall_s": wall_s, "peak_memory_gb": peak_gb(), "decision_ms": decisions_ms(rows),
-    }  # fmt: skip
+        "trained_s": trained_s,
+        "wall_s": wall_s,
+        "peak_memory_gb": peak_gb(),
+        "decision_ms": decisions_ms(rows),
+    }
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
     return read_json(folder / SUMMARY)
 
 
 FILES = (
-    STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, ERROR, "policy.json", "policy.safetensors",
-)  # fmt: skip
+    STUDY,
+    SUMMARY,
+    TRAINING,
+    CURVE,
+    EVALUATIONS,
+    CHECKPOINT,
+    PAGE,
+    ERROR,
+    "policy.json",
+    "policy.safetensors",
+)
 TRAINED = JobKind("training", FILES, TRAINING, play)
 
 
-def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False, **options: object) -> list[Job]:
-    """The trainings of a study: one seed into `out`, several into `out/seed-N`. Refuses what cannot be trained, or not
-    there; nothing is written. options : of `play`.
+def jobs_of(
+    study: Study, seeds: Sequence[int], out: Path, replace: bool = False, **options: object
+) -> list[Job]:
+    """The trainings of a study: one seed into `out`, several into `out/seed-N`. Refuses what cannot
+    be trained, or not there; nothing is written. options : of `play`.
     """
     how = study.train or Train()
     plain = study.model_copy(update={"vary": None, "train": how})
@@ -303,12 +386,19 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
     for seed in seeds:
         folder = out if len(seeds) == 1 else out / f"seed-{seed}"
         notes = [f"seed of the training: {seed}"]
-        jobs.append(Job(TRAINED, plain, seed, inputs, folder, f"seed {seed}", replace, notes, options))
+        jobs.append(
+            Job(TRAINED, plain, seed, inputs, folder, f"seed {seed}", replace, notes, options)
+        )
     own = {job.folder for job in jobs}
-    others = sorted(path.parent.name for path in out.glob(f"seed-*/{TRAINING}") if path.parent not in own)
+    others = sorted(
+        path.parent.name for path in out.glob(f"seed-*/{TRAINING}") if path.parent not in own
+    )
     if others and not what_is(out / TRAINING):
         names = ", ".join(others[:9])
-        raise BadInput(f"{out}: holds trainings of other seeds ({names}); name them too, or give --out another folder")
+        raise BadInput(
+            f"{out}: holds trainings of other seeds ({names}); name them too, or give "
+            f"--out another folder"
+        )
     for job in jobs:
         job.admit()
     if len(seeds) > 1:
@@ -320,15 +410,24 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
 
 
 def train(
-    study: Study, seeds: Sequence[int], out: Path, watch: Watch = ignore, cache: Path | None = None,
-    replace: bool = False, engine: Engine = ON_PROCESSES, at_once: int = 1, how: How = USUAL,
-) -> list[Fields]:  # fmt: skip
-    """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the summaries.
+    study: Study,
+    seeds: Sequence[int],
+    out: Path,
+    watch: Watch = ignore,
+    cache: Path | None = None,
+    replace: bool = False,
+    engine: Engine = ON_PROCESSES,
+    at_once: int = 1,
+    how: How = USUAL,
+) -> list[Fields]:
+    """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the
+    summaries.
 
-    A finished training of the same study is not made again, an unfinished one goes on where it was. The training of
-    another study is refused, unless `replace`. Of several, one that fails stays open and is listed in failures.csv;
-    all others are made. Of a single one the error is raised. at_once : trainings at a time; one after another in this
-    process they share the rounds that they record. how : of the memory of each.
+    A finished training of the same study is not made again, an unfinished one goes on where it was.
+    The training of another study is refused, unless `replace`. Of several, one that fails stays
+    open and is listed in failures.csv; all others are made. Of a single one the error is raised.
+    at_once : trainings at a time; one after another in this process they share the rounds that they
+    record. how : of the memory of each.
     """
     options: Fields = {"cache": cache, "how": how}
     jobs = jobs_of(study, seeds, out, replace, **options)

@@ -1,8 +1,10 @@
-"""`netsim tune`: a sweep whose points are suggested, the best of them played again on seeds that no other point has.
+"""`netsim tune`: a sweep whose points are suggested, the best of them played again on seeds that no
+other point has.
 
-A trial is a label of the sweep, with a run or a training for each seed. Trials are suggested in batches, as many as run
-at a time, from those of the batches before; so the same command suggests the same ones, and finds those played.
-[Akiba et al., Optuna, 2019; Bergstra et al., Algorithms for Hyper-Parameter Optimization, 2011]
+A trial is a label of the sweep, with a run or a training for each seed. Trials are suggested in
+batches, as many as run at a time, from those of the batches before; so the same command suggests
+the same ones, and finds those played. [Akiba et al., Optuna, 2019; Bergstra et al., Algorithms for
+Hyper-Parameter Optimization, 2011]
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _FEWEST = 8  # finished trials below which settings have no importance
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched: the space of a sweep, for goals, by so many trials; and fresh seeds for the best.
+    """What is searched: the space of a sweep, for goals, by so many trials; and fresh seeds for the
+    best.
 
     sweep : its scenario and folder, how runs are played, and how many at a time.
     """
@@ -74,11 +77,17 @@ class Search:
         return of_space + [key for key in self.goals.keys if of_training(key)]
 
     def jobs(self, trial: Trial) -> list[Job]:
-        """The runs, or the trainings, of a trial. A training has a seed of its own, in the world of the scenario."""
+        """The runs, or the trainings, of a trial. A training has a seed of its own, in the world of
+        the scenario.
+        """
         sweep = self.sweep
         jobs = []
         for seed in trial.seeds:
-            changes = {**trial.settings, "seed": self.study.seed if self.asks else seed, "vary": None}
+            changes = {
+                **trial.settings,
+                "seed": self.study.seed if self.asks else seed,
+                "vary": None,
+            }
             study = sweep.asked.changed(changes).study
             folder = sweep.out / trial.folder / f"seed-{seed}"
             if self.asks:
@@ -89,7 +98,8 @@ class Search:
         return jobs
 
     def play(self, trials: Sequence[Trial], before: int, total: int) -> None:
-        """Play trials, and write into each what became of it. before : runs that have ended, of all of them.
+        """Play trials, and write into each what became of it. before : runs that have ended, of all
+        of them.
 
         BadInput: a folder holds something else, or no run has a key of the goals.
         """
@@ -120,7 +130,10 @@ class Search:
         for key in self.goals.keys:
             each = np.array([one[key] for one in summaries], dtype=np.float64)
             if not np.isfinite(each).all():
-                trial.fail("no figure", f"{key} has no finite value with each of {counted(len(each), 'seed')}")
+                trial.fail(
+                    "no figure",
+                    f"{key} has no finite value with each of {counted(len(each), 'seed')}",
+                )
                 return
             trial.values[key] = each.tolist()
         excess = zip(self.goals.constraints, self.goals.excess(trial), strict=True)
@@ -128,16 +141,20 @@ class Search:
 
 
 def tune(of: Search) -> Path:
-    """Search until all trials are played, then verify the winners; returns the folder, that of a sweep.
+    """Search until all trials are played, then verify the winners; returns the folder, that of a
+    sweep.
 
-    Raises BadInput: no space, goals that no run has, a folder of something else, no trial that finished.
+    Raises BadInput: no space, goals that no run has, a folder of something else, no trial that
+    finished.
     """
     if importlib.util.find_spec("optuna") is None:
         raise BadInput("netsim tune: optuna is not installed; pip install 'netsim-fl[tune]'")
     _admissible(of)
     sweep = of.sweep
     sweep.how.check()
-    own = [f"trial-{n + 1}/seed-{seed}" for n in range(of.trials) for seed in (*of.seeds, *of.fresh)]
+    own = [
+        f"trial-{n + 1}/seed-{seed}" for n in range(of.trials) for seed in (*of.seeds, *of.fresh)
+    ]
     sweep.admit(own)
     first = sweep.asked.changed({"seed": of.seeds[0], "vary": None})
     with first.placed():
@@ -152,8 +169,9 @@ def tune(of: Search) -> Path:
         best = of.goals.best([*finished.values()])
         winners = [
             Trial(label=f"{label}{FRESH}", settings=finished[label].settings, seeds=[*of.fresh])
-            for label in best if of.fresh
-        ]  # fmt: skip
+            for label in best
+            if of.fresh
+        ]
         of.play(winners, 0, len(winners) * of.verify)
         trials += winners
         failed = [trial.failed for trial in trials if trial.failed is not None]
@@ -162,12 +180,16 @@ def tune(of: Search) -> Path:
             raise BadInput(f"{sweep.out}: no trial finished; the last one: {failed[-1].error}")
         points = [
             SweepPoint(trial.label, seed, f"{trial.folder}/seed-{seed}", trial.settings)
-            for trial in trials if trial.failed is None for seed in trial.seeds
-        ]  # fmt: skip
+            for trial in trials
+            if trial.failed is None
+            for seed in trial.seeds
+        ]
         summaries = [read_json(sweep.out / point.folder / SUMMARY) for point in points]
         write_runs(sweep.out, points, summaries)
         shares = importances(tried, of)
-        found = Tuned(objectives={**of.goals.objectives}, trials=trials, best=best, importance=shares)
+        found = Tuned(
+            objectives={**of.goals.objectives}, trials=trials, best=best, importance=shares
+        )
         sweep.describe({"tuned": found.model_dump(mode="json")})
     return sweep.out
 
@@ -180,22 +202,28 @@ def remove(folder: Path) -> None:
 
 
 def _admissible(of: Search) -> None:
-    """Refuse a scenario without a space, and a search of trainings without a training, or with goals of runs."""
+    """Refuse a scenario without a space, and a search of trainings without a training, or with
+    goals of runs.
+    """
     vary = of.study.vary
     if vary is None or vary.random is None:
-        raise BadInput("vary: has no space to search; give it `random: {space: {KEY: {low: NUMBER, high: NUMBER}}}`")
+        raise BadInput(
+            "vary: has no space to search; give it `random: {space: {KEY: {low: NUMBER, "
+            "high: NUMBER}}}`"
+        )
     if vary.values or vary.zip or vary.variants:
         raise BadInput("vary: netsim tune searches vary.random; leave values, zip and variants out")
     asks = of.asks
     runs = [key for key in of.goals.keys if not of_training(key)]
     if asks and of.study.train is None:
         raise BadInput(
-            f"{asks[0]}: is of a training, and the scenario has no `train:` section; add one, or leave it out"
+            f"{asks[0]}: is of a training, and the scenario has no `train:` section; add "
+            f"one, or leave it out"
         )
     if asks and runs:
         raise BadInput(
-            f"{asks[0]}: changes a training and no run, and {runs[0]} is a figure of runs; take a key of trainings, "
-            f"such as --objective {COST}, or leave it out"
+            f"{asks[0]}: changes a training and no run, and {runs[0]} is a figure of runs; take a "
+            f"key of trainings, such as --objective {COST}, or leave it out"
         )
 
 
@@ -207,22 +235,27 @@ def searched(of: Search) -> tuple[optuna.Study, list[Trial]]:
     excess = (lambda trial: trial.user_attrs.get("excess", [0.0])) if of.goals.constraints else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        warnings.simplefilter("ignore", FutureWarning)  # Optuna 5 has another way, which Optuna 4 has not
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # Optuna 5 has another way, which Optuna 4 has not
         sampler = optuna.samplers.TPESampler(
             seed=of.study.seed % 2**32, n_startup_trials=STARTS, constraints_func=excess
         )
-    study = optuna.create_study(sampler=sampler, directions=[f"{word}imize" for word in of.goals.objectives.values()])
+    study = optuna.create_study(
+        sampler=sampler, directions=[f"{word}imize" for word in of.goals.objectives.values()]
+    )
     trials = list[Trial]()
     n = len(of.seeds)
     while len(trials) < of.trials:
         batch = [study.ask() for _ in range(min(of.sweep.at_once, of.trials - len(trials)))]
         new = [
             Trial(
-                label=f"trial-{one.number + 1}", seeds=[*of.seeds],
+                label=f"trial-{one.number + 1}",
+                seeds=[*of.seeds],
                 settings={key: suggested(one, key, space) for key, space in of.space.items()},
             )
             for one in batch
-        ]  # fmt: skip
+        ]
         of.play(new, len(trials) * n, of.trials * n)
         trials += new
         for one, trial in zip(batch, new, strict=True):
@@ -246,9 +279,11 @@ def suggested(trial: optuna.Trial, key: str, of: Distribution) -> Value:
 
 
 def importances(study: optuna.Study, of: Search) -> dict[str, dict[str, float]]:
-    """Objective -> setting -> its share of the variance (functional ANOVA); nothing of few or equal trials.
+    """Objective -> setting -> its share of the variance (functional ANOVA); nothing of few or equal
+    trials.
 
-    [Hutter, Hoos, Leyton-Brown, An Efficient Approach for Assessing Hyperparameter Importance, ICML 2014]
+    [Hutter, Hoos, Leyton-Brown, An Efficient Approach for Assessing Hyperparameter Importance, ICML
+    2014]
     """
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
@@ -257,6 +292,8 @@ def importances(study: optuna.Study, of: Search) -> dict[str, dict[str, float]]:
     for k, objective in enumerate(of.goals.objectives):
         if len(done) >= _FEWEST and len({values[k] for values in done}) > 1:
             evaluator = FanovaImportanceEvaluator(seed=of.study.seed % 2**32)
-            shares = get_param_importances(study, evaluator=evaluator, target=lambda t, k=k: float(t.values[k]))
+            shares = get_param_importances(
+                study, evaluator=evaluator, target=lambda t, k=k: float(t.values[k])
+            )
             found[objective] = {name: round(float(share), 4) for name, share in shares.items()}
     return found
