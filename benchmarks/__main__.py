@@ -170,10 +170,8 @@ def against(peer: str, bar: float | None, size: Size, seconds: float) -> Row:
         ms = tick_ms([ours.tick], seconds)[0]
         return {**row(work, ms, "ms", bar), "peer": name, "met": None, "reason": reason}
     once_s = min(timed(ours.tick)() for _ in range(3))
-    mine, its = (
-        often(ours.tick, max(1, int(TURN_S / once_s))),
-        often(theirs, max(1, int(TURN_S / timed(theirs)()))),
-    )
+    mine = often(ours.tick, max(1, int(TURN_S / once_s)))
+    its = often(theirs, max(1, int(TURN_S / timed(theirs)())))
     return {**beside(work, mine, its, bar, seconds), "subject": "world", "peer": name}
 
 

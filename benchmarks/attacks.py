@@ -76,7 +76,8 @@ def view(
         made = learner.local(before, "all", data, streams.at("benchmark.learner", number))
         merged = made.weighted_sum(share, 1)
         model = learner.step(before, "all", merged)
-    every, groups = np.ones(bench.targets, bool), streams.at("benchmark.threat")
+    every = np.ones(bench.targets, bool)
+    groups = streams.at("benchmark.threat")
     return Threat().view(
         learner, "all", Received(made, every), share, every, (before, model), groups
     )
@@ -86,7 +87,8 @@ def target_ms(attack: Attack, seen: View, seconds: float) -> tuple[float, float]
     """Median time of a target in ms, from whole rounds, and the mean number of evaluations of a
     target.
     """
-    facts, rng = RoundContext(2, 0.0, Public(AREA, 1)), Streams(0).at("benchmark.attack")
+    facts = RoundContext(2, 0.0, Public(AREA, 1))
+    rng = Streams(0).at("benchmark.attack")
     attack.run(seen, facts, attack.start(), rng)  # loads
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
@@ -103,10 +105,8 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     net = "-".join(map(str, (2, *bench.hidden, 1)))
     try:
         for activation in ("tanh", "relu"):
-            dlg, seen = (
-                Dlg(starts=inversion.STARTS, iterations=inversion.ITERATIONS),
-                view(bench, activation),
-            )
+            dlg = Dlg(starts=inversion.STARTS, iterations=inversion.ITERATIONS)
+            seen = view(bench, activation)
             ms, evaluations = target_ms(dlg, seen, seconds)
             work = (
                 f"DLG by BFGS from {dlg.starts} starts, {net} {activation}, {bench.targets} "

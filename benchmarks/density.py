@@ -35,7 +35,9 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.units import FloatArray
 
-SIDE_M, BANDWIDTH_M, POINTS = 4000.0, 200.0, 100
+SIDE_M = 4000.0
+BANDWIDTH_M = 200.0
+POINTS = 100
 AREA = Area(0.0, 0.0, SIDE_M, SIDE_M)
 ROOT = Path(__file__).parent.parent
 
@@ -57,19 +59,19 @@ class Bench:
 
 def places_m(n: int) -> FloatArray:
     """Three clusters of people (n, 2)."""
-    rng, ue = Streams(0).at("benchmark.density"), np.arange(n)
+    rng = Streams(0).at("benchmark.density")
+    ue = np.arange(n)
     middle = np.array([[1200.0, 1000.0], [2600.0, 1500.0], [2000.0, 3000.0]])
     return np.asarray(middle[ue % 3] + 400 * rng.normal("place", ue, (2,)))
 
 
 def answered(features: int, x: FloatArray) -> Callable[[], FloatArray]:
     """All of a round that is the learner's: draws, answers, their sum."""
-    learner, n = (
-        Density(n_features=features, bandwidth_m=BANDWIDTH_M, grid=(POINTS, POINTS)),
-        len(x),
-    )
+    learner = Density(n_features=features, bandwidth_m=BANDWIDTH_M, grid=(POINTS, POINTS))
+    n = len(x)
     model = learner.init(Public(AREA, 1), Streams(0).at("benchmark.init"))
-    ue, zero = np.arange(n), np.zeros(n, dtype=np.int64)
+    ue = np.arange(n)
+    zero = np.zeros(n, dtype=np.int64)
     data = Local(ue, zero, np.arange(n + 1), x, None, np.zeros(n))
 
     def once() -> FloatArray:
@@ -160,7 +162,8 @@ def _against(
     size: str,
 ) -> Row:
     some = np.arange(0, len(ours), bench.parts)
-    at, parts = grid_m()[some], len(ours) / len(some)
+    at = grid_m()[some]
+    parts = len(ours) / len(some)
     error = float(np.abs(theirs(at) - ours[some]).max())
     part = timed(lambda: theirs(at))
     more = {

@@ -52,7 +52,8 @@ SMALL = Bench(50, 2, 2, 20)
 
 def sets_m(bench: Bench) -> list[tuple[FloatArray, FloatArray]]:
     """Where people were, in clusters, beside guesses that miss some of them."""
-    rng, n = np.random.default_rng(0), bench.points
+    rng = np.random.default_rng(0)
+    n = bench.points
     found = []
     for _ in range(bench.pairs):
         home, work, spread = rng.uniform(0, 2000, (3, 2))

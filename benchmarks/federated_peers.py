@@ -67,10 +67,12 @@ class Work:
 def cpu_s() -> float:
     """CPU seconds of this process and of all that it has started and that run."""
     of = {int(stat.parent.name): _stat(stat) for stat in Path("/proc").glob("[0-9]*/stat")}
-    total, parents = process_time(), {os.getpid()}
+    total = process_time()
+    parents = {os.getpid()}
     while parents:
         children = {pid for pid, (parent, _) in of.items() if parent in parents}
-        total, parents = total + sum(of[pid][1] for pid in children), children
+        total = total + sum(of[pid][1] for pid in children)
+        parents = children
     return total
 
 
@@ -106,10 +108,8 @@ def flower(work: Work) -> Iterator[tuple[str, Rounds]]:
             "min_train_nodes": len(work.x),
             "min_available_nodes": len(work.x),
         }  # clients join one by one
-        strategy, arrays = (
-            FedAvg(fraction_evaluate=0.0, **everyone),
-            ArrayRecord([work.start.astype(np.float32)]),
-        )
+        strategy = FedAvg(fraction_evaluate=0.0, **everyone)
+        arrays = ArrayRecord([work.start.astype(np.float32)])
         while n := wanted.get():
             arrays = strategy.start(grid, arrays, num_rounds=n).arrays
             found.put(arrays.to_numpy_ndarrays()[0])
@@ -174,7 +174,8 @@ class _Module(torch.nn.Module):
 
     def __init__(self, work: Work) -> None:
         super().__init__()
-        self.net, first = work.net, torch.tensor(work.start, dtype=torch.float32)
+        self.net = work.net
+        first = torch.tensor(work.start, dtype=torch.float32)
         self.pieces = torch.nn.ParameterList(leaves(work.net, first))
 
     def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -198,10 +199,13 @@ def pfl(work: Work) -> Iterator[tuple[str, Rounds]]:
 
     module = _Module(work)
     model = PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), lr=1.0))
-    x, y = torch.tensor(work.x, dtype=torch.float32), torch.tensor(work.y, dtype=torch.float32)
+    x = torch.tensor(work.x, dtype=torch.float32)
+    y = torch.tensor(work.y, dtype=torch.float32)
     devices = [PyTorchTensorDataset(tensors=pair) for pair in zip(x, y, strict=True)]
     users = FederatedDataset(devices.__getitem__, MinimizeReuseUserSampler(range(len(devices))))
-    backend, algorithm, done = SimulatedBackend(users, users), FederatedAveraging(), 0
+    backend = SimulatedBackend(users, users)
+    algorithm = FederatedAveraging()
+    done = 0
     training = NNTrainHyperParams(
         local_num_epochs=1, local_learning_rate=LEARNING_RATE, local_batch_size=work.batch
     )

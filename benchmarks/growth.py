@@ -131,7 +131,8 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     own = {"subject": "growth"}
     for axis in ("rounds", "ues", "targets"):
         works: tuple[Work, ...] = getattr(bench, axis)
-        sizes, costs = [getattr(work, axis) for work in works], list[dict[str, float]]()
+        sizes = [getattr(work, axis) for work in works]
+        costs = list[dict[str, float]]()
         for work in works:
             costs.append(cost(work))
             name = f"{work.rounds:,} rounds, {work.ues:,} UEs, {work.targets:,} targets: CPU time"

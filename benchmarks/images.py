@@ -42,7 +42,8 @@ class Bench:
 
 def cohort(bench: Bench) -> Local:
     """Devices with random images of random classes."""
-    g, n = np.random.default_rng(0), bench.devices * bench.images
+    g = np.random.default_rng(0)
+    n = bench.devices * bench.images
     ue = np.arange(bench.devices)
     pixels = g.integers(0, 256, (n, MNIST.height * MNIST.width), dtype=np.uint8)
     ptr = np.arange(bench.devices + 1) * bench.images
@@ -53,7 +54,8 @@ def cohort(bench: Bench) -> Local:
 
 def trajectory(bench: Bench) -> Trajectory:
     """Noise that falls over the rounds, three heavy devices, a fading channel that stands still."""
-    g, shape = np.random.default_rng(0), (bench.rounds, bench.devices)
+    g = np.random.default_rng(0)
+    shape = (bench.rounds, bench.devices)
     weight = np.full(bench.devices, 0.02)
     weight[:3] = 0.25
     std = np.linspace(0.05, 0.003, bench.rounds)[:, None] * np.exp(g.normal(0, 0.1, shape))
@@ -80,7 +82,8 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     torch.set_num_threads(1)
     rng = Streams(0).at("benchmark.images")
     try:
-        data, learner = cohort(bench), ImageNet(device="cpu")
+        data = cohort(bench)
+        learner = ImageNet(device="cpu")
         model = learner.init(Public(Area(0, 0, 1, 1), 1, images=MNIST), rng)
         took = seconds_of(lambda: learner.local(model, "all", data, rng), seconds, least=1)
         work = f"CNN of {learner.network.n_parameters(MNIST):,} parameters, 10 % batches"

@@ -22,7 +22,8 @@ from fl.attacks.base import View
 from fl.attacks.gradient_matching import CosineDistance, bfgs
 from fl.networks.mlp import Mlp
 
-STARTS, ITERATIONS = 8, 60
+STARTS = 8
+ITERATIONS = 60
 _TOGETHER = (1, 5, 10)  # targets at a time: the stacked peer is given the fastest
 Turn = Callable[[], float]
 """something to measure: CPU seconds a guess"""
@@ -35,7 +36,8 @@ def operations(net: Mlp) -> int:
     update; all but the first one for deltas; hidden layers one down, and all but the first of these
     one up where the activation bends.
     """
-    sizes, hidden = list(pairwise(net.sizes)), len(net.sizes) - 2
+    sizes = list(pairwise(net.sizes))
+    hidden = len(net.sizes) - 2
     bends = net.activation != "relu"
     return sum(
         2 * a * b * (3 + (layer > 0) + (layer < hidden) + (bends and 0 < layer < hidden))
@@ -48,8 +50,10 @@ def rows(
 ) -> Iterator[Row]:
     """Beside the loop and beside the stacked peer, whose least ratios are `bars`."""
     net = seen.learner.net  # type: ignore[attr-defined]
-    weights, update = torch.from_numpy(seen.model_before.parameters), torch.from_numpy(seen.update)
-    distance, n = CosineDistance.to(update, net, weights), len(update)
+    weights = torch.from_numpy(seen.model_before.parameters)
+    update = torch.from_numpy(seen.update)
+    distance = CosineDistance.to(update, net, weights)
+    n = len(update)
     z = torch.randn(n, STARTS, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     stacked = min(
         (_stacked(Stacked(net, weights[0], update, k), z) for k in _TOGETHER),
@@ -99,7 +103,8 @@ def _loop(peer: Loop, z: torch.Tensor) -> Turn:
 
     def turn() -> float:
         nonlocal at
-        targets, at = [(at + i) % len(z) for i in range(5)], at + 5
+        targets = [(at + i) % len(z) for i in range(5)]
+        at = at + 5
         started = process_time()
         guesses = sum(peer.search(target, z[target, 0], ITERATIONS)[1] for target in targets)
         return (process_time() - started) / guesses
@@ -119,7 +124,8 @@ def _seconds(what: Callable[[], object]) -> float:
 
 def _rate() -> float:
     """Operations a second of products (800, 256) x (256, 128)."""
-    a, b = torch.ones(800, 256, dtype=torch.float64), torch.ones(256, 128, dtype=torch.float64)
+    a = torch.ones(800, 256, dtype=torch.float64)
+    b = torch.ones(256, 128, dtype=torch.float64)
     return 10 * 2 * 800 * 256 * 128 / _seconds(lambda: [a @ b for _ in range(10)])
 
 
@@ -128,12 +134,16 @@ def _against(
 ) -> Row:
     """A row: pairs of turns, the median of their ratios and how they spread."""
     ours(), theirs(), _rate()  # all are loaded
-    started, pairs, rates = process_time(), [], []
+    started = process_time()
+    pairs = []
+    rates = []
     while len(pairs) < 3 or process_time() - started < seconds:
         pairs.append((ours(), theirs()))
         rates.append(_rate())
-    mine, rate = median(a for a, _ in pairs), median(rates)
-    ratios, limit = sorted(b / a for a, b in pairs), operations(net) / rate
+    mine = median(a for a, _ in pairs)
+    rate = median(rates)
+    ratios = sorted(b / a for a, b in pairs)
+    limit = operations(net) / rate
     return {
         "subject": "attacks",
         "work": work,

@@ -73,7 +73,9 @@ class Loop:
 
     def search(self, target: int, start: Tensor, iterations: int) -> tuple[float, int]:
         """From a start (2,): the least value that L-BFGS met, and how often it asked."""
-        z, asked, least = start.clone().requires_grad_(), 0, torch.inf
+        z = start.clone().requires_grad_()
+        asked = 0
+        least = torch.inf
         optimiser = torch.optim.LBFGS(
             [z],
             max_iter=iterations,
@@ -87,7 +89,8 @@ class Loop:
         def closure() -> Tensor:
             nonlocal asked, least
             value = self.ask(target, z)
-            asked, least = asked + 1, min(least, value.item())
+            asked = asked + 1
+            least = min(least, value.item())
             return value
 
         optimiser.step(closure)  # type: ignore[no-untyped-call]

@@ -136,7 +136,8 @@ def _wander(
     """Places (n, 2) on straight legs between random points of a box around (0, 0)."""
     rng = np.random.default_rng([2026, file, walk])
     half_m = np.array(side_m) / 2
-    points, arrivals_s = [rng.uniform(-half_m, half_m)], [0.0]
+    points = [rng.uniform(-half_m, half_m)]
+    arrivals_s = [0.0]
     while arrivals_s[-1] < time_s[-1]:
         points.append(rng.uniform(-half_m, half_m))
         length_m = float(np.hypot(*(points[-1] - points[-2])))

@@ -60,7 +60,8 @@ def beside(
         pairs.append((ours(), theirs()))
         if limit is not None:
             least.append(limit())
-    mine, ratios = median(a for a, _ in pairs), sorted(b / a for a, b in pairs)
+    mine = median(a for a, _ in pairs)
+    ratios = sorted(b / a for a, b in pairs)
     ratio = median(ratios)
     bound = (
         {"limit": digits(1e3 * median(least)), "share": digits(median(least) / mine)}

@@ -33,8 +33,13 @@ from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 
 AREA = Area(0.0, 0.0, 300.0, 300.0)
-MU, RHO, SCALE_M = 50.0, 50.0, 2.0
-OUTER, INNER, BISECTIONS = 20, 20, 60  # iterations of the printed algorithm
+MU = 50.0
+RHO = 50.0
+SCALE_M = 2.0
+# iterations of the printed algorithm
+OUTER = 20
+INNER = 20
+BISECTIONS = 60
 
 
 @dataclass(frozen=True)
@@ -96,11 +101,13 @@ def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArr
     """The printed Algorithm 1 for one device, g (M,): central differences, a fixed number of
     ascents; sigma^2 (M,).
     """
-    budget, law = MU * g.sum(), Alignment(g[None], AREA, place_m[None], MU, RHO)
+    budget = MU * g.sum()
+    law = Alignment(g[None], AREA, place_m[None], MU, RHO)
 
     def allocated(u: FloatArray, r: float) -> FloatArray:
         ramp = r * (centre_m @ u)
-        low, high = float((g - ramp).min()), float((g - ramp).max() + budget)
+        low = float((g - ramp).min())
+        high = float((g - ramp).max() + budget)
         for _ in range(BISECTIONS):
             b = (low + high) / 2
             low, high = (b, high) if np.maximum(0.0, ramp + b - g).sum() < budget else (low, b)
@@ -110,7 +117,8 @@ def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArr
         return float(law.objective_m2(allocated(u, r)[None])[0])
 
     u = g @ centre_m / g.sum() - place_m
-    u, r = u / np.linalg.norm(u), float(budget / len(g) / 50.0)
+    u = u / np.linalg.norm(u)
+    r = float(budget / len(g) / 50.0)
     for _ in range(OUTER):
         for _ in range(INNER):
             step = 1e-3 * r
@@ -131,8 +139,10 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     yield _row(
         f"{what}: cells under all links", seconds_of(lambda: incidence(grid, a, b), seconds), "s"
     )
-    measured, count = links(bench, grid), np.full(bench.ues, bench.stations)
-    heights, theta = np.full(len(grid), 10.0), theta_of((-20.0, -38.0), (-30.0, -21.0))
+    measured = links(bench, grid)
+    count = np.full(bench.ues, bench.stations)
+    heights = np.full(len(grid), 10.0)
+    theta = theta_of((-20.0, -38.0), (-30.0, -21.0))
 
     def gradient() -> FloatArray:
         return height_gradient(measured, heights, theta, SCALE_M, count)
@@ -146,17 +156,16 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         **crossed,
     )
     made = gradient()
-    g, place = made**2, a[:: bench.stations, :2]
+    g = made**2
+    place = a[:: bench.stations, :2]
     ours = seconds_of(lambda: Alignment(g, AREA, place, MU, RHO).aligned(), seconds)
     yield _row(f"{what}: aligned noise of all UEs", ours, "s", bench.noise_s)
     theirs = [nested(g[i], grid.place_m, place[i]) for i in range(bench.nested_ues)]
     some = slice(0, bench.nested_ues)
     law = Alignment(g[some], AREA, place[some], MU, RHO)
     value = [law.objective_m2(s).mean() for s in (law.aligned(), np.array(theirs))]
-    whose, noise = (
-        cycle(range(bench.nested_ues)),
-        timed(lambda: Alignment(g, AREA, place, MU, RHO).aligned()),
-    )
+    whose = cycle(range(bench.nested_ues))
+    noise = timed(lambda: Alignment(g, AREA, place, MU, RHO).aligned())
 
     def printed() -> float:
         i = next(whose)
@@ -174,12 +183,11 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         their_objective_m2=float(value[1]),
     )
     peak = peak_gb()
-    sizes, times = [], []
+    sizes = []
+    times = []
     for factor in (1, 2, 4):  # more links over the same cells
-        some_links, more = (
-            links(replace(bench, stations=factor * bench.stations), grid),
-            factor * count,
-        )
+        some_links = links(replace(bench, stations=factor * bench.stations), grid)
+        more = factor * count
 
         def larger(of: GridLinks = some_links, n: IntArray = more) -> FloatArray:
             return height_gradient(of, heights, theta, SCALE_M, n)

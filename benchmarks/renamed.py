@@ -17,7 +17,9 @@ from fl.types import Estimates, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
 
-_SIDE_M, _ROUND_S, _SIGMA_M = 10_000.0, 1_800.0, 300.0
+_SIDE_M = 10_000.0
+_ROUND_S = 1_800.0
+_SIGMA_M = 300.0
 
 
 class _Near(Attack):
@@ -36,12 +38,14 @@ class _Near(Attack):
 
 def rows(ues: int, rounds: int, cells: int) -> Iterator[Row]:
     """Each when it is measured."""
-    every, rng = np.arange(ues), Streams(0).at("benchmark")
+    every = np.arange(ues)
+    rng = Streams(0).at("benchmark")
     area = Area(0.0, 0.0, _SIDE_M, _SIDE_M)
     told = _Near.model_construct(home_m=area.sample(rng.uniform("home", every, (2,))))
     given = Tracker(sigma_m=_SIGMA_M, outlier=0.1, cell_m=_SIDE_M / cells)
     attack = Tracker.model_construct(**(given.__dict__ | {"of": told}))
-    state, took = attack.start(), list[float]()
+    state = attack.start()
+    took = list[float]()
     for t in range(rounds):
         facts = RoundContext(
             t, t * _ROUND_S, Public(area, 1), round_s=_ROUND_S, week_s=t * _ROUND_S

@@ -23,7 +23,8 @@ from benchmarks.world import ROOT, Row, digits, row
 DAY_S = 86_400
 FIRST_S = 1_211_007_600  # a midnight in San Francisco, May 2008
 SIDE_M = 12_000.0
-LAT, LON = 37.76, -122.43
+LAT = 37.76
+LON = -122.43
 METRES_PER_DEGREE = 111_000.0
 
 
@@ -55,7 +56,8 @@ class Cost(NamedTuple):
 
 def taxis(file: Path, n: int, bench: Bench) -> int:
     """A CSV of taxis that wander about a city; returns the number of fixes."""
-    rng, lines = np.random.default_rng(1), ["time_s,user,lat,lon"]
+    rng = np.random.default_rng(1)
+    lines = ["time_s,user,lat,lon"]
     for taxi in range(n):
         times = rng.permuted(np.tile(np.arange(DAY_S), (bench.days, 1)), axis=1)[
             :, : bench.fixes_a_day
@@ -79,8 +81,11 @@ def vehicles(file: Path, n: int, bench: Bench) -> int:
     rng = np.random.default_rng(2)
     comes = np.sort(rng.integers(0, int(0.8 * bench.seconds), n))
     leaves = comes + 1 + rng.exponential(bench.seconds / 3, n)
-    at_m, speed_mps = rng.uniform(0, 4000, (n, 2)), rng.uniform(5, 14, n)
-    eastward, sign, fixes = rng.integers(0, 2, n), rng.choice([-1.0, 1.0], n), 0
+    at_m = rng.uniform(0, 4000, (n, 2))
+    speed_mps = rng.uniform(5, 14, n)
+    eastward = rng.integers(0, 2, n)
+    sign = rng.choice([-1.0, 1.0], n)
+    fixes = 0
     with file.open("w") as out:
         out.write("<fcd-export>\n")
         for t in range(bench.seconds):
@@ -152,7 +157,8 @@ def _rows(
         with TemporaryDirectory() as folder:
             fixes = write(Path(folder) / "trace", users, bench)
             costs.append(played(Path(folder) / "trace", Path(folder) / "out", options))
-        work, last = f"replay of {fixes:,} fixes of {users:,} {name}", users > n
+        work = f"replay of {fixes:,} fixes of {users:,} {name}"
+        last = users > n
         cpu, memory = (
             {"exponent": digits(log2(of[-1] / of[0]))} if last else {}
             for of in zip(*costs, strict=True)

@@ -26,7 +26,8 @@ from rl.settings import DdpgAgent
 from scenarios import load
 from scenarios.app.training.environments import online
 
-BS, UES = 5, 15
+BS = 5
+UES = 15
 CITY = "power/city"
 
 

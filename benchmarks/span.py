@@ -43,7 +43,8 @@ def target_ms(attack: Attack, seen: View, seconds: float) -> float:
     """Median CPU time of a target in ms, from whole rounds of which each goes on where the last one
     ended.
     """
-    facts, rng = Facts(2, 0.0, Public(attacks.AREA, 1)), Streams(0).at("benchmark.attack")
+    facts = Facts(2, 0.0, Public(attacks.AREA, 1))
+    rng = Streams(0).at("benchmark.attack")
     _, state = attack.run(seen, facts, attack.start(), rng)  # loads
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:

@@ -66,7 +66,8 @@ def setting(bench: Bench) -> WorldSetting:
 
 def draw(bench: Bench, seed: int) -> float:
     """Time to draw a town, its street graph and its doors, s."""
-    town, streams = Town(width_m=bench.side_m, height_m=bench.side_m), Streams(seed)
+    town = Town(width_m=bench.side_m, height_m=bench.side_m)
+    streams = Streams(seed)
     drawn.cache_clear()
     started = perf_counter()
     area = town.area(None)

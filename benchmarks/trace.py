@@ -42,7 +42,9 @@ SMALL = Bench(200, 5, 10)
 
 def write(file: Path, bench: Bench) -> None:
     """Vehicles that come and go, one after the other in each of so many places."""
-    rng, time_s, left = np.random.default_rng(0), 0, bench.fixes
+    rng = np.random.default_rng(0)
+    time_s = 0
+    left = bench.fixes
     comes = rng.integers(0, bench.stay_s, bench.at_once)
     with file.open("w") as out:
         out.write('<?xml version="1.0" encoding="UTF-8"?>\n\n<fcd-export>\n')
@@ -58,7 +60,8 @@ def write(file: Path, bench: Bench) -> None:
                 for k, at_x, at_y, a, v, p in zip(name, x, y, angle, speed, pos, strict=True)
             ]
             out.write(f'    <timestep time="{time_s}.00">\n{"".join(rows)}    </timestep>\n')
-            time_s, left = time_s + 1, left - n
+            time_s = time_s + 1
+            left = left - n
         out.write("</fcd-export>\n")
 
 
@@ -67,7 +70,10 @@ def loop(file: Path) -> tuple[list[float], list[int], list[float], list[float]]:
     from lxml import etree
 
     names: dict[str, int] = {}
-    time_s, user, x, y = list[float](), list[int](), list[float](), list[float]()
+    time_s = list[float]()
+    user = list[int]()
+    x = list[float]()
+    y = list[float]()
     for _, step in etree.iterparse(str(file), events=("end",), tag="timestep"):
         now_s = float(step.get("time"))
         for vehicle in step:
@@ -88,7 +94,8 @@ def same(file: Path) -> bool:
 
 def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """The row, or why there is none."""
-    work, name = f"reading {bench.fixes:,} fixes of SUMO FCD", {"subject": "trace"}
+    work = f"reading {bench.fixes:,} fixes of SUMO FCD"
+    name = {"subject": "trace"}
     try:
         from lxml import etree
     except ImportError as error:

@@ -21,7 +21,10 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.geometry import Area
 
-_SIDE_M, _ROUND_S, _NEAR_M, _SPEED_MPS = 10_000.0, 1_800.0, 100.0, 30.0
+_SIDE_M = 10_000.0
+_ROUND_S = 1_800.0
+_NEAR_M = 100.0
+_SPEED_MPS = 30.0
 _ERRORS = ErrorModel.plain(300.0, 0.2)
 
 
@@ -59,14 +62,16 @@ def times(ues: int, rounds: int, cells: int) -> Times:
     cells.
     """
     grid = PlaceGrid(Area(0.0, 0.0, _SIDE_M, _SIDE_M), cells, cells)
-    motion, prior = (
-        Motion.over(grid, _SPEED_MPS, _ROUND_S),
-        np.full((1, cells, cells), 1 / cells**2, np.float32),
-    )
-    chain, every, draw = Chain(motion, prior, _ROUND_S), np.arange(ues), np.random.default_rng(0)
+    motion = Motion.over(grid, _SPEED_MPS, _ROUND_S)
+    prior = np.full((1, cells, cells), 1 / cells**2, np.float32)
+    chain = Chain(motion, prior, _ROUND_S)
+    every = np.arange(ues)
+    draw = np.random.default_rng(0)
     habits = Habits.none(ues, weights_without_knowledge(motion.sigma_m), grid, own_places=False)
-    home_m, history = draw.uniform(0, _SIDE_M, (ues, 2)), History.empty(1)
-    p, public = np.repeat(prior, ues, axis=0), Public(grid.area, 1)
+    home_m = draw.uniform(0, _SIDE_M, (ues, 2))
+    history = History.empty(1)
+    p = np.repeat(prior, ues, axis=0)
+    public = Public(grid.area, 1)
     answers(p[:1].reshape(1, -1), grid, _NEAR_M)  # loads
     started = process_time()
     for t in range(rounds):

@@ -105,7 +105,8 @@ def turns(ours: Round, theirs: Round, seconds: float) -> tuple[list[float], list
 def flops_per_s(number: torch.dtype) -> float:
     """Rate of a product of large matrices, the best of several."""
     a, b = torch.randn(2, SIDE, SIDE, dtype=number)
-    out, best = torch.empty_like(a), np.inf
+    out = torch.empty_like(a)
+    best = np.inf
     for _ in range(10):
         began = process_time()
         torch.mm(a, b, out=out)
@@ -129,13 +130,17 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
 
 def _samples(cohort: Cohort) -> tuple[Local, federated_peers.Work]:
     """What we are given, and what a peer is, whose samples have our order."""
-    net, (k, n) = cohort.net, (cohort.devices, cohort.samples)
-    g, ue = np.random.default_rng(0), np.arange(k)
+    net = cohort.net
+    (k, n) = (cohort.devices, cohort.samples)
+    g = np.random.default_rng(0)
+    ue = np.arange(k)
     start = g.normal(size=net.n_parameters) / 10
-    x, y = g.normal(size=(k * n, net.sizes[0])), g.normal(size=k * n)
+    x = g.normal(size=(k * n, net.sizes[0]))
+    y = g.normal(size=k * n)
     data = Local(ue, np.zeros_like(ue), np.arange(k + 1) * n, x, y, np.zeros(k * n))
     order = RNG.orders("order0m", ue * 4096, data.count) + np.repeat(data.ptr[:-1], n)
-    x, y = x[order].reshape(k, n, -1), y[order].reshape(k, n)
+    x = x[order].reshape(k, n, -1)
+    y = y[order].reshape(k, n)
     return data, federated_peers.Work(net, start, x, y, cohort.batch)
 
 
@@ -149,7 +154,8 @@ def _name(cohort: Cohort) -> str:
 
 def regression(cohort: Cohort, seconds: float) -> Iterator[Row]:
     """Both precisions beside every peer."""
-    net, n_samples = cohort.net, cohort.devices * cohort.samples
+    net = cohort.net
+    n_samples = cohort.devices * cohort.samples
     data, given = _samples(cohort)
     a_sample = sum(2 * a * b * (2 if i == 0 else 3) for i, (a, b) in enumerate(pairwise(net.sizes)))
     for bits, number in ((32, torch.float32), (64, torch.float64)):
@@ -169,11 +175,10 @@ def regression(cohort: Cohort, seconds: float) -> Iterator[Row]:
 def federated(cohort: Cohort, peer: str, bar: float | None, n: int, seconds: float) -> Row:
     """The cohort's round at 32 bits beside a simulator of federated learning, n rounds a turn."""
     data, given = _samples(cohort)
-    work, how = (
-        f"{_name(cohort)}, and the mean",
-        SgdSettings(LEARNING_RATE, cohort.batch, 1, 0.0, precision=32),
-    )
-    before, elapsed = given.start[None], []
+    work = f"{_name(cohort)}, and the mean"
+    how = SgdSettings(LEARNING_RATE, cohort.batch, 1, 0.0, precision=32)
+    before = given.start[None]
+    elapsed = []
 
     def ours() -> np.ndarray:
         return np.asarray(
@@ -187,7 +192,8 @@ def federated(cohort: Cohort, peer: str, bar: float | None, n: int, seconds: flo
             difference = float(np.linalg.norm(ours() - model) / np.linalg.norm(model - given.start))
 
             def theirs() -> float:
-                began, cpu_s = perf_counter(), federated_peers.cpu_s()
+                began = perf_counter()
+                cpu_s = federated_peers.cpu_s()
                 rounds(n)
                 elapsed.append((perf_counter() - began) / n)
                 return (federated_peers.cpu_s() - cpu_s) / n
@@ -208,7 +214,8 @@ def federated(cohort: Cohort, peer: str, bar: float | None, n: int, seconds: flo
 
 def classification(bench: Bench, seconds: float) -> Row:
     """The study's CNN beside the loop."""
-    data, learner = images_of(Images(bench.devices, bench.images, 1, 1)), ImageNet(device="cpu")
+    data = images_of(Images(bench.devices, bench.images, 1, 1))
+    learner = ImageNet(device="cpu")
     model = learner.init(Public(Area(0, 0, 1, 1), 1, images=MNIST), RNG)
     start = [
         piece[0].clone()
@@ -248,11 +255,13 @@ def _compared(
     bar: float | None,
     seconds: float,
 ) -> Row:
-    a, b = ours(), theirs()
+    a = ours()
+    b = theirs()
     difference = float((np.linalg.norm(a - b, axis=1) / np.linalg.norm(b, axis=1)).max())
     own_s, their_s = turns(ours, theirs, seconds)
     low, ratio, high = np.percentile(np.array(their_s) / np.array(own_s), [25, 50, 75]).tolist()
-    own_ms, limit_ms = 1e3 * float(np.median(own_s)), 1e3 * flops / flops_per_s(_type(bits))
+    own_ms = 1e3 * float(np.median(own_s))
+    limit_ms = 1e3 * flops / flops_per_s(_type(bits))
     found = {
         "peer": f"{peer} {torch.__version__}",
         "theirs": digits(1e3 * float(np.median(their_s))),

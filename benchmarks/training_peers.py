@@ -46,7 +46,8 @@ def loop(
     their batches.
     """
     before = leaves(net, torch.tensor(start, dtype=number))
-    samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
+    samples = torch.tensor(x, dtype=number)
+    labels = torch.tensor(y, dtype=number)
 
     def once() -> np.ndarray:
         updates = []
@@ -80,7 +81,8 @@ def descended(
     (n,); by Adam, its fused form, where one is given.
     """
     before = leaves(net, torch.tensor(start, dtype=number))
-    samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
+    samples = torch.tensor(x, dtype=number)
+    labels = torch.tensor(y, dtype=number)
 
     def once() -> np.ndarray:
         weights = [tensor.clone().requires_grad_() for tensor in before]
@@ -111,7 +113,8 @@ def mapped(
 ) -> Round:
     """The same, all devices in every step."""
     before = leaves(net, torch.tensor(start, dtype=number))
-    samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
+    samples = torch.tensor(x, dtype=number)
+    labels = torch.tensor(y, dtype=number)
 
     def loss(weights: list[Tensor], own_x: Tensor, own_y: Tensor) -> Tensor:
         return functional.mse_loss(forward(net, weights, own_x), own_y)
@@ -134,7 +137,8 @@ def mapped(
 
 def squared(net: Mlp, start: np.ndarray, x: np.ndarray) -> Round:
     """|dF/dw|^2 (n,) of the outputs for samples x (n, p), double precision."""
-    weights, samples = leaves(net, torch.tensor(start)), torch.tensor(x)
+    weights = leaves(net, torch.tensor(start))
+    samples = torch.tensor(x)
     each = vmap(grad(lambda w, one: forward(net, w, one[None])[0]), in_dims=(None, 0))
 
     def once() -> np.ndarray:
@@ -148,7 +152,8 @@ def squared(net: Mlp, start: np.ndarray, x: np.ndarray) -> Round:
 
 def cnn(start: list[Tensor], x: np.ndarray, y: np.ndarray, batch: int) -> Round:
     """Updates (k, d) of an epoch; images x (k, n, height, width) in [0, 1], classes y (k, n)."""
-    images, labels = torch.tensor(x, dtype=torch.float32).unsqueeze(2), torch.tensor(y)
+    images = torch.tensor(x, dtype=torch.float32).unsqueeze(2)
+    labels = torch.tensor(y)
 
     def once() -> np.ndarray:
         updates = []

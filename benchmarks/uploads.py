@@ -81,12 +81,14 @@ class Rounds:
     """Rounds of the same cohort over one air."""
 
     def __init__(self, cohort: Cohort, interface: AirInterface) -> None:
-        self.cohort, self.events = cohort, 0
+        self.cohort = cohort
+        self.events = 0
         self.air = EventUplink(simpy.Environment(), UPLINK, len(cohort.ue), Streams(1), interface)
 
     def play(self) -> None:
         """One round, and the number of its events."""
-        done, self.events = self.air.submit(self.cohort, PAYLOAD), 0
+        done = self.air.submit(self.cohort, PAYLOAD)
+        self.events = 0
         while not done.processed:
             self.air.env.step()
             self.events += 1
@@ -118,9 +120,11 @@ def median_interval(values: np.ndarray) -> Interval:
 
     The number of values below that median is binomial (n, 1/2), here by its normal approximation.
     """
-    ranked, n = np.sort(values), len(values)
+    ranked = np.sort(values)
+    n = len(values)
     off = int(np.ceil(0.98 * np.sqrt(n)))  # 1.96 standard deviations
-    low, high = max((n - 1) // 2 - off, 0), min(n // 2 + off, n - 1)
+    low = max((n - 1) // 2 - off, 0)
+    high = min(n // 2 + off, n - 1)
     return float(np.median(ranked)), float(ranked[low]), float(ranked[high])
 
 
@@ -144,10 +148,8 @@ def held(bench: Bench, antennas: int, seconds: float) -> Iterator[Row]:
             [Rounds(one, HELD).play, lambda c=one: UPLINK.plan(c, PAYLOAD)], seconds
         )
         taken.append(air[0])
-        ratio, bar = (
-            plan[0] / air[0],
-            dict(bench.bars).get(antennas) if n == bench.bar_ues else None,
-        )
+        ratio = plan[0] / air[0]
+        bar = dict(bench.bars).get(antennas) if n == bench.bar_ues else None
         beside = {
             "peer": "Uplink.plan",
             "theirs": digits(plan[0]),
@@ -215,7 +217,8 @@ def whole_run(n_ue: int, seconds: float, bar: float | None) -> Row:
     the latter.
     """
     with TemporaryDirectory() as name:
-        file, out = Path(name) / "walkers.yaml", Path(name) / "run"
+        file = Path(name) / "walkers.yaml"
+        out = Path(name) / "run"
         file.write_text(json.dumps(scenario(n_ue)))
         settings = [{"world.radio.dynamic_uplink": {"link_adaptation": "grant"}}, {}]
         studies = [load(file, settings_of) for settings_of in settings]

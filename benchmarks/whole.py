@@ -106,7 +106,8 @@ class Part:
 
 def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]:
     """CPU seconds of a run, and its parts."""
-    study, parts = load(name, settings), {part: Part() for part in LOOPS}
+    study = load(name, settings)
+    parts = {part: Part() for part in LOOPS}
     places = (
         (sgd_regression, "train_regression"),
         (central, "train_regression"),
@@ -134,13 +135,13 @@ def some(pieces: list[Any], most: int) -> list[Any]:
 def training(calls: list[Call], most: int) -> Loops:
     """Devices one after the other."""
     every = [(call, row) for call in calls for row in range(len(call[0][2].ue))]
-    chosen, apart, cpu_s = some(every, most), [0.0], 0.0
+    chosen = some(every, most)
+    apart = [0.0]
+    cpu_s = 0.0
     for ((net, start, data, how, rng, read), made), row in chosen:
         alone = read(data.select(np.array([row])))
-        name, count = (
-            row_id(data.ue[row : row + 1], data.model[row : row + 1]),
-            data.count[row : row + 1],
-        )
+        name = row_id(data.ue[row : row + 1], data.model[row : row + 1])
+        count = data.count[row : row + 1]
         plain = how.optimiser.kind_name() == "sgd" and not (
             how.dropout or how.proximal or how.sample_clip
         )
@@ -175,11 +176,14 @@ def centrally(calls: list[Call], most: int) -> Loops:
     every = [
         (call, row) for call in calls for row in range(len(call[0][2].ue)) if call[0][2].count[row]
     ]
-    chosen, apart, cpu_s = some(every, most), [0.0], 0.0
+    chosen = some(every, most)
+    apart = [0.0]
+    cpu_s = 0.0
     for ((net, start, data, how, rng), _), row in chosen:
         if not isinstance(how.optimiser, Adam):
             raise ValueError("the loop trains centrally by Adam")
-        one, alone = replace(how, local_epochs=1), data.select(np.array([row]))
+        one = replace(how, local_epochs=1)
+        alone = data.select(np.array([row]))
         order = rng.orders("order0m", row_id(alone.ue, alone.model), alone.count)
         number = torch.float32 if how.precision == 32 else torch.float64
         once = descended(
@@ -203,7 +207,9 @@ def centrally(calls: list[Call], most: int) -> Loops:
 def gradients(calls: list[Call], most: int) -> Loops:
     """Of the samples of a round and a model, all at once."""
     every = [(call, model) for call in calls for model in np.unique(call[0][2]).tolist()]
-    chosen, apart, cpu_s = some(every, most), [0.0], 0.0
+    chosen = some(every, most)
+    apart = [0.0]
+    cpu_s = 0.0
     for ((net, parameters, model_of, z), _), model in chosen:
         mine = z[model_of == model]
         took_s, found = _timed(squared(net, parameters[model], mine), first=len(apart) == 1)
@@ -221,7 +227,10 @@ def attacks(calls: list[Call], most: int) -> Loops:
         for target in range(len(call[0][3]))
         for k in range(call[0][4].shape[1])
     ]
-    chosen, ours, theirs, cpu_s = some(every, most), list[float](), list[float](), 0.0
+    chosen = some(every, most)
+    ours = list[float]()
+    theirs = list[float]()
+    cpu_s = 0.0
     for ((attack, view, model, rows, start), found), target, k in chosen:
         weights = torch.from_numpy(view.model_before.parameters[model])
         peer = Loop(
@@ -249,7 +258,9 @@ def distances(calls: list[Call], most: int) -> Loops:
         for (a, sets_m, _), found in calls
         for s, w1 in zip(sets_m.reshape(-1, *sets_m.shape[-2:]), np.atleast_1d(found), strict=True)
     ]
-    chosen, apart, cpu_s = some(sets, most), [0.0], 0.0
+    chosen = some(sets, most)
+    apart = [0.0]
+    cpu_s = 0.0
     for a, set_m, found in chosen:
         took_s, w1 = _timed(
             partial(_distance, np.ascontiguousarray(a.T), set_m), first=len(apart) == 1
@@ -262,7 +273,8 @@ def distances(calls: list[Call], most: int) -> Loops:
 def _distance(along: FloatArray, guesses_m: FloatArray) -> float:
     """Mean distance along directions of sorted projections (n, directions) and guesses (m, 2)."""
     shadows = np.sort(projections(guesses_m, along.shape[1]).T, axis=0)
-    n, m = len(along), len(shadows)
+    n = len(along)
+    m = len(shadows)
     ends = np.union1d(
         np.arange(1, n + 1) * m, np.arange(1, m + 1) * n
     )  # breakpoints of both quantiles, in 1 / (n m)
@@ -300,7 +312,8 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     del seconds  # a run takes its time
     for name, settings in bench.runs:
         played(name, settings)  # loads, compiles and fills caches
-        runs, ratios = list[tuple[float, float]](), dict[str, list[tuple[float, float]]]()
+        runs = list[tuple[float, float]]()
+        ratios = dict[str, list[tuple[float, float]]]()
         for _ in range(bench.turns):
             whole_s, parts = played(name, settings)
             found = {

@@ -113,8 +113,10 @@ class Ours:
         self.world = build_world(setting(n_bs, n_ue), Streams(seed), TICK_S)
         self.uplink = Noma(norm_bound=1.0, rate=Shannon())
         self.payload = Payload(n_bits=32e4, n_numbers=10_000, norm_bound=1.0)
-        self.ue, self.one = np.arange(n_ue), np.ones(n_ue, dtype=np.int64)
-        self.work, self.power_w = np.zeros(n_ue), np.full(n_ue, FULL_POWER_W)
+        self.ue = np.arange(n_ue)
+        self.one = np.ones(n_ue, dtype=np.int64)
+        self.work = np.zeros(n_ue)
+        self.power_w = np.full(n_ue, FULL_POWER_W)
         self.now = 0
 
     def tick(self) -> tuple[np.ndarray, Channel]:
@@ -133,7 +135,8 @@ def tick_ms(subjects: list[Callable[[], Any]], seconds: float, blocks: int = 9) 
     All subjects together take about `seconds`, warm-up apart; each gets as many blocks, however
     slow it is, and a block is at least one tick.
     """
-    counts, first = [], []
+    counts = []
+    first = []
     for tick in subjects:
         tick()  # loads and compiles
         for _ in range(WARM_UP):
@@ -241,7 +244,9 @@ def peak_gb() -> float:
 
 def main() -> None:
     """Measure one size and print it."""
-    n_bs, n_ue, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    n_bs = int(sys.argv[1])
+    n_ue = int(sys.argv[2])
+    seconds = float(sys.argv[3])
     started = perf_counter()
     ours = Ours(n_bs, n_ue)
     build_s = perf_counter() - started

@@ -40,7 +40,9 @@ from scenarios.app.study.slots import SLOTS
 
 HERE = Path(__file__).parent
 STATIC = HERE / "_static"
-ATTACK, TRUTH, OTHER = "tab:red", "0.55", "tab:blue"
+ATTACK = "tab:red"
+TRUTH = "0.55"
+OTHER = "tab:blue"
 GROUND = {"water": "#a8cbe6", "green": "#c8e2b5"}
 STREETS = {
     "primary": ("#d08a2a", 1.4),
@@ -48,7 +50,8 @@ STREETS = {
     "pedestrian": ("#b05a9a", 0.7),
 }
 CLEAR = {"fc": "white", "ec": "none", "alpha": 0.8, "pad": 1}
-NARROW_IN, SHOWN_IN = 4.8, 6.4
+NARROW_IN = 4.8
+SHOWN_IN = 6.4
 """widths, inches: in which letters of eight points can be read on a phone, and in which it is shown
 elsewhere"""
 
@@ -56,15 +59,18 @@ elsewhere"""
 def leakage(folder: Path, out: Path) -> None:
     """Left: one UE's measurements and what the server infers. Right: distance from home to the
     estimates, by day."""
-    run, ue = load(folder), 7
+    run = load(folder)
+    ue = 7
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(8.6, 3.4), width_ratios=[1.25, 1], layout="constrained"
     )
     with np.load(folder / "points.npz") as points:
         true_m = points["position_m"][points["ue"] == ue]
-    said, ues = run.tables["estimates"], run.tables["ues"]
+    said = run.tables["estimates"]
+    ues = run.tables["ues"]
     mine = (said["ue"] == ue) & (said["attack"] == "closed-form")
-    centre, place = mine & (said["quantity"] == "centroid"), mine & (said["quantity"] == "place")
+    centre = mine & (said["quantity"] == "centroid")
+    place = mine & (said["quantity"] == "place")
     left.plot(*true_m.T, ".", ms=2, color="0.7", label="measured at (never sent)", rasterized=True)
     left.plot(
         said["x_m"][place],
@@ -193,10 +199,8 @@ def crowd(page: Path, out: Path) -> None:
         if noise not in ("shares", "banded, once a week"):
             continue
         at = [(x, min(_number(cell), 30)) for x, cell in enumerate(errors[:4]) if cell]
-        colour, shared = (
-            plt.cm.viridis(people.index(_number(count)) / len(people)),
-            noise == "shares",
-        )
+        colour = plt.cm.viridis(people.index(_number(count)) / len(people))
+        shared = noise == "shares"
         style = {"mfc": colour if shared else "white"}
         if sum(row[0] == count for row in found) == 1 or shared:
             style["label"] = f"{count} people"
@@ -215,7 +219,8 @@ def commuter(folder: Path, out: Path) -> None:
     run = load(folder)
     with np.load(folder / "points.npz") as points:
         true_m = points["position_m"]
-    said, named = _of(run, "estimates", attack="closed-form"), _of(run, "named", attack="span")
+    said = _of(run, "estimates", attack="closed-form")
+    named = _of(run, "named", attack="span")
     figure, axes = plt.subplots(figsize=(NARROW_IN, 3.2), layout="constrained")
     axes.plot(*true_m.T, ".", ms=1.5, color="0.6", label="measured at, never sent", rasterized=True)
     _place(axes, run, _at(run.tables["ues"], "densest_"), "*", "place of most time, 100 m")
@@ -229,10 +234,13 @@ def commuter(folder: Path, out: Path) -> None:
 def errors(folder: Path, out: Path) -> None:
     """A day of a UE on the map: the estimate of its mean position, which is far off, and two places
     that are named."""
-    run, ue, day = load(folder), 0, 9
+    run = load(folder)
+    ue = 0
+    day = 9
     track = _of(run, "tracks", ue=ue)
     track = where(track, np.ceil(track["time_s"] / 86400) == day)
-    who, truth = _of(run, "ues", ue=ue), _at(_of(run, "updates", ue=ue, round=day))
+    who = _of(run, "ues", ue=ue)
+    truth = _at(_of(run, "updates", ue=ue, round=day))
     said = _at(_of(run, "estimates", ue=ue, round=day, attack="closed-form"))
     named = _of(run, "leakage", ue=ue, round=day, attack="span")
     figure, axes = plt.subplots(figsize=(NARROW_IN, 4.1), layout="constrained")
@@ -280,11 +288,13 @@ def errors(folder: Path, out: Path) -> None:
 def tracking(folder: Path, out: Path) -> None:
     """East and north of a UE by day: the belief of the filter of a tracker, and where the UE
     was."""
-    run, ue = load(folder), 0
+    run = load(folder)
+    ue = 0
     belief, truth = (
         _of(run, name, ue=ue, attack="tracker", hindsight=0) for name in ("beliefs", "tracking")
     )
-    who, round_s = _of(run, "ues", ue=ue), run.manifest.round_s
+    who = _of(run, "ues", ue=ue)
+    round_s = run.manifest.round_s
     figure, both = plt.subplots(2, 1, figsize=(NARROW_IN, 3.8), sharex=True, layout="constrained")
     for axes, column, name in zip(both, ("x_m", "y_m"), ("east", "north"), strict=True):
         days = np.arange(0, run.manifest.duration_s + round_s, round_s) / 86400
@@ -346,7 +356,9 @@ def slots(_: Path, out: Path) -> None:
         r"[a-z][a-z-]+", ", ".join(re.sub(r"\(.*?\)", "", names) for _, _, names in STEPS)
     )
     assert set(found) == set(SLOTS), set(found) ^ set(SLOTS)
-    row, box, at = 0.32, (1.02, 0.22), 0.48
+    row = 0.32
+    box = (1.02, 0.22)
+    at = 0.48
     figure = plt.figure(figsize=(NARROW_IN, row * (len(STEPS) + 2)))
     axes = figure.add_axes((0, 0, 1, 1))
     down_in = [row * (k + 1.7 + 0.4 * (k > 1) + 0.3 * (k > 13)) for k in range(len(STEPS))]
@@ -424,7 +436,8 @@ def page(folder: Path, out: Path) -> None:
 def town(folder: Path, out: Path) -> None:
     """The town with people's tracks; RSRP and SINR of the best server; their distributions indoors
     and outdoors."""
-    run, study = load(folder), load_study(folder / "study.yaml")
+    run = load(folder)
+    study = load_study(folder / "study.yaml")
     streams = Streams(study.seed)
     world = build_world(study.world, streams, 86400.0)
     figure, axes = plt.subplots(2, 2, figsize=(9.4, 9.2), layout="constrained")
@@ -468,7 +481,8 @@ def _town(axes, world, scenery, tracks) -> None:
 
 
 def _coverage(axes, table, world, column: str, title: str, limits: tuple[float, float]) -> None:
-    x_m, y_m = np.unique(table["x_m"]), np.unique(table["y_m"])
+    x_m = np.unique(table["x_m"])
+    y_m = np.unique(table["y_m"])
     grid = np.full((len(y_m), len(x_m)), np.nan)
     grid[np.searchsorted(y_m, table["y_m"]), np.searchsorted(x_m, table["x_m"])] = table[column]
     axes.set_facecolor("0.8")  # places in buildings

@@ -173,7 +173,8 @@ class HomeZone(Withholding):
     def keep(self, asked: RequestedData, state: ZoneCells, rng: Rng) -> BoolArray:
         kept = ~self.inside(asked.local, asked, rng)
         if self.drops == "update":
-            speaks, now = np.ones(len(asked.home_m), dtype=np.bool_), asked.measured
+            speaks = np.ones(len(asked.home_m), dtype=np.bool_)
+            now = asked.measured
             speaks[np.repeat(now.ue, now.count)[self.inside(now, asked, rng)]] = False
             kept &= of_ues(speaks, asked.local)
         if self.defer_upload:
@@ -197,7 +198,8 @@ class HomeZone(Withholding):
         if self.centre == "exact":
             return home_m
         u = rng.uniform("shift", np.arange(len(home_m)), (2,))
-        r_m, angle = self.radius_m * np.sqrt(u[:, 0]), 2 * np.pi * u[:, 1]
+        r_m = self.radius_m * np.sqrt(u[:, 0])
+        angle = 2 * np.pi * u[:, 1]
         return home_m + r_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 

@@ -81,7 +81,8 @@ def _value(tree: object, hint: object, like: object, place: str) -> Any:
     none.
     """
     hint = unaliased(type(like) if hint is Any else hint)
-    origin, options = get_origin(hint) or hint, get_args(hint)
+    origin = get_origin(hint) or hint
+    options = get_args(hint)
     if origin in (Union, UnionType):
         return _one_of(tree, options, like, place)
     if is_dataclass(hint):
@@ -129,7 +130,8 @@ _KINDS = {np.bool_: "b", np.integer: "iu", np.floating: "fiu", np.complexfloatin
 
 
 def _dataclass(tree: object, kind: type, like: object, place: str) -> Any:
-    names, hints = _remembered(kind) or (), _hints(kind)
+    names = _remembered(kind) or ()
+    hints = _hints(kind)
     fits = isinstance(tree, dict) and set(tree) == set(names)
     entries = _checked(tree, fits, f"the fields {sorted(names)}", place)
     values = {f.name: getattr(like, f.name, None) for f in fields(kind)}
@@ -277,7 +279,8 @@ def _filled(node: object, rest: list[NDArray[np.uint8]]) -> Any:
         return {k: _filled(v, rest) for k, v in node.items()}
     kind, shape, order = node[_ARRAY]
     size = prod(shape) * np.dtype(kind).itemsize
-    values, rest[0] = rest[0][:size], rest[0][size:]
+    values = rest[0][:size]
+    rest[0] = rest[0][size:]
     return values.copy().view(kind).reshape(shape, order=order)
 
 

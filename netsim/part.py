@@ -311,7 +311,8 @@ class _Once:
     """
 
     def __init__(self, parts: Mapping[str, type[Part]], kind: str) -> None:
-        self._parts, self._kind = parts, kind
+        self._parts = parts
+        self._kind = kind
 
     def __call__(self, value: object, info: ValidationInfo) -> Part:
         part = self._parts[self._kind]

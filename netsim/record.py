@@ -183,7 +183,8 @@ class Recorder:
                 size, expected = mark
                 text = content(path, OURS_MOST_BYTES, own=True)[: int(size)]
             except (OSError, OverflowError, TypeError, ValueError):
-                size, text = 1, b""
+                size = 1
+                text = b""
             if len(text) < size:
                 raise ValueError(f"{path}: is missing or shorter than when the run was interrupted")
             digest = hashlib.sha256(text)

@@ -105,10 +105,8 @@ class Rng:
         return np.random.Generator(np.random.Philox(key=np.array(key, dtype=_U64), counter=counter))
 
     def _words(self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike) -> Words:
-        owners, items = (
-            np.atleast_1d(np.asarray(owner, dtype=np.int64)),
-            np.asarray(item, dtype=np.int64),
-        )
+        owners = np.atleast_1d(np.asarray(owner, dtype=np.int64))
+        items = np.asarray(item, dtype=np.int64)
         if owners.shape != items.shape:
             owners, items = np.broadcast_arrays(owners, items)
         blocks = -(-count // 4)
@@ -133,10 +131,14 @@ class Rng:
         return _philox(*counter, _U64(key0), _U64(key1))
 
 
-_M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)  # [Salmon 2011, Table 2]
-_W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
+# [Salmon 2011, Table 2]
+_M0 = np.uint64(0xD2E7470EE14C6C93)
+_M1 = np.uint64(0xCA5A826395121157)
+_W0 = np.uint64(0x9E3779B97F4A7C15)
+_W1 = np.uint64(0xBB67AE8584CAA73B)
 _ROUNDS = 10
-_LOW32, _32 = np.uint64(0xFFFFFFFF), np.uint64(32)
+_LOW32 = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
 
 
 @compiled
@@ -146,19 +148,32 @@ def _philox(
     """Words (n, 4) of the counters (index, item, round, owner) of blocks (n,)."""
     out = np.empty((len(index), 4), np.uint64)
     for i in range(len(index)):
-        c0, c1, c2, c3, k0, k1 = index[i], item[i], round_, owner[i], key0, key1
+        c0 = index[i]
+        c1 = item[i]
+        c2 = round_
+        c3 = owner[i]
+        k0 = key0
+        k1 = key1
         for _ in range(_ROUNDS):
-            high0, high1 = _high(_M0, c0), _high(_M1, c2)
+            high0 = _high(_M0, c0)
+            high1 = _high(_M1, c2)
             c0, c1, c2, c3 = high1 ^ c1 ^ k0, _M1 * c2, high0 ^ c3 ^ k1, _M0 * c0
-            k0, k1 = k0 + _W0, k1 + _W1
-        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = c0, c1, c2, c3
+            k0 = k0 + _W0
+            k1 = k1 + _W1
+        out[i, 0] = c0
+        out[i, 1] = c1
+        out[i, 2] = c2
+        out[i, 3] = c3
     return out
 
 
 @compiled
 def _high(a: np.uint64, b: np.uint64) -> np.uint64:
     """The high word of a 64 x 64 -> 128 bit product."""
-    a_low, a_high, b_low, b_high = a & _LOW32, a >> _32, b & _LOW32, b >> _32
+    a_low = a & _LOW32
+    a_high = a >> _32
+    b_low = b & _LOW32
+    b_high = b >> _32
     cross = b_high * a_low + ((b_low * a_low) >> _32)
     middle = b_low * a_high + (cross & _LOW32)
     return b_high * a_high + (cross >> _32) + (middle >> _32)

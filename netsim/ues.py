@@ -105,7 +105,9 @@ class Observations(_OfUes):
         return cls(no_ints(), np.zeros(0), no_places(), no_ints(), np.zeros(0))
 
 
-MOST_UES, MOST_ROWS = 1000, 200_000  # that are looked at, and of all their tracks together
+# that are looked at, and of all their tracks together
+MOST_UES = 1000
+MOST_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,8 @@ class Seen(Columns):
 
     def changed(self, now: Seen) -> BoolArray:
         """Whether each UE has moved, come or gone, went in or out, or has another cell (n,)."""
-        gone, was_gone = now.absent, self.absent
+        gone = now.absent
+        was_gone = self.absent
         other = (
             (now.at_m != self.at_m).any(axis=1)
             | (now.inside != self.inside)
@@ -223,7 +226,8 @@ class Tracks:
         """Look at the UEs, which have been as `before` since the last call, and are as `now` at
         time_s.
         """
-        passed, number = self.looks.before(time_s), self.looks.until(time_s)
+        passed = self.looks.before(time_s)
+        number = self.looks.until(time_s)
         if passed > self.trail.looked:
             self._take(self.trail.looked + 1, before())
             self.trail = self.trail.skip(passed)
@@ -236,5 +240,6 @@ class Tracks:
 
     def drain(self) -> list[TrackRows]:
         """The rows since the last call."""
-        rows, self.rows = self.rows, []
+        rows = self.rows
+        self.rows = []
         return rows

@@ -256,7 +256,9 @@ class _Together(VecEnv):
     """All UEs of some recorded rounds, drawn at every step, each round in one of the passes."""
 
     def __init__(self, rounds: UeRounds, n: int, generator: np.random.Generator) -> None:
-        self.rounds, self.n, self.generator = rounds, n, generator
+        self.rounds = rounds
+        self.n = n
+        self.generator = generator
         shape = rounds.seen.shape
         space = spaces.Box(-MOST_SEEN, MOST_SEEN, shape[3:], np.float32)
         super().__init__(n * shape[2], space, spaces.Box(-1.0, 1.0, (1,), np.float32))
@@ -288,7 +290,8 @@ class _Together(VecEnv):
 
     def resume(self, memory: Tree) -> Seen:
         self.generator.bit_generator.state = memory["generator"]
-        self.of_pass, self.at = memory["passes"], memory["rounds"]
+        self.of_pass = memory["passes"]
+        self.at = memory["rounds"]
         return self._seen()
 
     def close(self) -> None: ...
@@ -325,7 +328,8 @@ class UeTraining(DdpgTraining):
         grow: Callable[[Weights, int], Known] | None = None,
         worlds: int = _RENEWALS,
     ) -> None:
-        self.rounds, self.grow = rounds, grow
+        self.rounds = rounds
+        self.grow = grow
         self.most = steps if grow is None else worlds - 1  # times that passes are renewed
         self.every = max(steps // worlds, 1)
         self.renewed: list[Weights] = []

@@ -103,7 +103,8 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
     def _restart(self, start: Info, episodes: int) -> None:
         self.start = start
         self._begin(start)
-        self.episodes, self.over = episodes, False
+        self.episodes = episodes
+        self.over = False
         self.paid = self.steps = self.unplayed = 0
 
     start: Info
@@ -194,7 +195,8 @@ class PowerAllocation(PowerEnv):
     def __init__(self, problems: Sequence[Problem]) -> None:
         if not problems:
             raise ValueError("PowerAllocation: no problem is given")
-        self.problems, self.problem = problems, problems[0]
+        self.problems = problems
+        self.problem = problems[0]
         super().__init__(
             self.problem.n_ue, self.problem.n_seen, {"draw": len(problems), "power": "average"}
         )
@@ -295,7 +297,8 @@ class OnlinePower(PowerEnv):
     def __init__(self, stage: Callable[[int], Stage], n_ue: int, task: Online) -> None:
         super().__init__(n_ue, seen_online_size(n_ue), {"world": WORLDS})
         task.limits.check(n_ue)
-        self.stage, self.task = stage, task
+        self.stage = stage
+        self.task = task
 
     last_w: FloatArray
     """the last powers (K,)"""
@@ -331,7 +334,8 @@ class OnlinePower(PowerEnv):
         planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)
         self.rounds = min(planned, self.setup.learning.rounds or planned)
         self._advance()
-        self.outcome, self.figures = None, dict.fromkeys(FIGURES, 0.0)
+        self.outcome = None
+        self.figures = dict.fromkeys(FIGURES, 0.0)
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
         wanted_w = log_power(action, self.task.limits)

@@ -77,7 +77,8 @@ def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limi
     The total rises with s, in straight lines between the corners where a UE leaves its least or
     meets its most power.
     """
-    low, high = limits.each_min_w, limits.each_max_w
+    low = limits.each_min_w
+    high = limits.each_max_w
     corner = np.concatenate([(low - power_w) / slope, (high - power_w) / slope])
     order = np.argsort(corner)
     corner = corner[order]

@@ -56,7 +56,9 @@ from rl.settings import Online
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MAX_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
 DRAWINGS = get_args(Drawing)
-NONE, INTRA, ALL = "none", "intra", "all"
+NONE = "none"
+INTRA = "intra"
+ALL = "all"
 """interfering signals"""
 
 

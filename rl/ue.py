@@ -156,7 +156,8 @@ class UePower(PowerEnv):
         self.dbw = float(self.recorded.present[0, start["round"], start["ue"]])
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
-        at, ue = self.start["round"], self.start["ue"]
+        at = self.start["round"]
+        ue = self.start["ue"]
         known = self.recorded.known
         both = np.repeat(self.recorded.present[0, [at]], 2, axis=0)
         both[1, ue] = moved_dbw(both[1, ue], action[0], known.look.limits)

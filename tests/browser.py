@@ -67,7 +67,8 @@ class Pages:
             **more,
         )
         self.contexts.append(context)
-        page, own = context.new_page(), file.resolve().as_uri()
+        page = context.new_page()
+        own = file.resolve().as_uri()
         page.on("console", lambda message: self.complaints.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         page.on("request", lambda request: self._asked(request.url, own))

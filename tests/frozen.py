@@ -90,7 +90,8 @@ def main() -> None:
         const=KEPT,
         help="default: tests/frozen.txt",
     )
-    against, now = options.parse_args().against, offered()
+    against = options.parse_args().against
+    now = offered()
     if against is None:
         print("\n".join(now))
         return

@@ -44,8 +44,11 @@ def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=ARE
     Places err by sigma_m an axis; none is known where numbers vary as `fingerprint` says: means (n,
     2), deviation.
     """
-    rng, n = np.random.default_rng(seed), x.shape[1]
-    book, state, names = Book.empty(2), Linking(), Names.start(PerRound(), n)
+    rng = np.random.default_rng(seed)
+    n = x.shape[1]
+    book = Book.empty(2)
+    state = Linking()
+    names = Names.start(PerRound(), n)
     right = count = 0.0
     for t, here in enumerate(x, start=1):
         ue = np.flatnonzero((rng.random(n) < seen) & np.isfinite(here[:, 0]))
@@ -54,7 +57,8 @@ def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=ARE
         names = asked(names, PerRound(), ue, np.full(len(ue), t * round_s), t, RNG)
         name = names.now[ue]
         order = np.argsort(name)
-        name, ue = name[order], ue[order]
+        name = name[order]
+        ue = ue[order]
         z = (here[ue] + sigma_m * rng.standard_normal((len(ue), 2)))[:, None]
         numbers = np.full((len(ue), 2), np.nan)
         if fingerprint is not None:
@@ -65,7 +69,8 @@ def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=ARE
         book, links = Linker(ErrorModel.plain(sigma_m, 1e-3), facts, 40.0).linked(name, clues, book)
         state, row = observe(state, "a", links, names, facts.time_s)
         if row["seen"]:
-            right, count = right + row["right_share"] * row["seen"], count + row["seen"]
+            right = right + row["right_share"] * row["seen"]
+            count = count + row["seen"]
     return Linked(right / count, row)
 
 

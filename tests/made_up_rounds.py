@@ -8,7 +8,8 @@ from rl.radio_records import ALL, Air, Links, Rounds, Rows
 from rl.reward import Weighted
 from rl.rules import LAWS, Known, Tuned
 
-K, S = 5, 12
+K = 5
+S = 12
 RULE = Tuned(LAWS[1], np.array([-20.0, 0.3]), 0.0, 0)
 
 
@@ -23,7 +24,8 @@ def known(seed=0):
     serving[::3, 2] = -1
     heard = 1e-5 * (draw.normal(size=(S, K, 1, 2)) + 1j * draw.normal(size=(S, K, 1, 2)))
     links = Links(h, heard, serving, np.full((S, K), 1e6))
-    there, required = serving >= 0, draw.uniform(0.01, 0.05, (S, K))
+    there = serving >= 0
+    required = draw.uniform(0.01, 0.05, (S, K))
     of = np.where(there, np.arange(K), -1)
     rows = Rows(
         of, there / K, required, np.full(S, 0.05), np.ones(S), np.full(S, 10.0), np.zeros(S, int)

@@ -20,11 +20,13 @@ def homes_stated(bias_m, assumed_m, nights, count=120, seed=0):
     Eight rounds a night, 7 % of nights away, 300 m a axis, a fifth anywhere in 10 x 10 km, cells of
     50 m.
     """
-    grid, draw = PlaceGrid.over(TOWN, 50.0, 1, "tests"), np.random.default_rng(seed)
+    grid = PlaceGrid.over(TOWN, 50.0, 1, "tests")
+    draw = np.random.default_rng(seed)
     home = draw.uniform(500, 9500, (count, 2))
     bias = bias_m * draw.normal(size=(count, 1, 2))
     errors = ErrorModel.plain(float(np.hypot(300, assumed_m)), 0.2, assumed_m)
-    log_p, found = np.zeros((count, len(grid)), np.float32), {}
+    log_p = np.zeros((count, len(grid)), np.float32)
+    found = {}
     for night in range(1, max(nights) + 1):
         at = np.where(draw.random((count, 1)) < 0.07, draw.uniform(0, 10_000, (count, 2)), home)
         z = at[:, None] + bias + 300 * draw.normal(size=(count, 8, 2))

@@ -83,7 +83,8 @@ def kept_course(training, score, every, file, tell):
     from rl import train as loop
 
     course = loop.restored(training, load_tree(file)) if file.exists() else loop.Course()
-    old, loop.SAVE_EVERY_S = loop.SAVE_EVERY_S, 0.0
+    old = loop.SAVE_EVERY_S
+    loop.SAVE_EVERY_S = 0.0
     try:
         return loop.take_steps(
             training, score, every, course, tell, lambda tree: save_tree(file, tree)

@@ -63,7 +63,8 @@ def nodes(cpus=1):
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
     }
-    address, log = f"127.0.0.1:{port}", Path(place) / "nodes.log"
+    address = f"127.0.0.1:{port}"
+    log = Path(place) / "nodes.log"
     common = [
         "--block",
         "--node-ip-address=127.0.0.1",

@@ -20,7 +20,9 @@ from netsim.rng import Rng, Streams
 from netsim.trace_files.read import read_trace
 from netsim.traces.trace import Trace
 
-SIGMA_M, OUTLIER, NEAR_M = 300.0, 0.2, 100.0
+SIGMA_M = 300.0
+OUTLIER = 0.2
+NEAR_M = 100.0
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,9 @@ def estimates(source: Source, seed: int = 0, bias_m: float = 0.0) -> np.ndarray:
     """Estimates (T, n, 2), NaN where a UE measured nothing or where they lie outside the area;
     bias_m of the deviation is the same in all rounds of a UE.
     """
-    draw, truth, area = np.random.default_rng(seed), source.truth_m, source.area
+    draw = np.random.default_rng(seed)
+    truth = source.truth_m
+    area = source.area
     lasting = draw.normal(0, bias_m, (1, *truth.shape[1:])) if bias_m else 0.0
     said = truth + lasting + draw.normal(0, np.sqrt(SIGMA_M**2 - bias_m**2), truth.shape)
     false = draw.uniform(size=truth.shape[:2]) < OUTLIER
@@ -126,7 +130,8 @@ def follow(
     round, if it knows."""
     told = {"sigma_m": SIGMA_M, "outlier": OUTLIER, "cell_m": 100.0, **settings}
     attack = Tracker.model_construct(**(Tracker(**told).__dict__ | {"of": Told(said=said)}))  # type: ignore[arg-type]
-    rng, now = Streams(0).at("attack.test"), list[Scores]()
+    rng = Streams(0).at("attack.test")
+    now = list[Scores]()
     state = attack.start()
     if moved_m is not None:
         state = replace(state, errors=LearntErrors(displacements_m=moved_m))
@@ -145,7 +150,8 @@ def follow(
             later.append(
                 _scores(belief, source, np.intersect1d(there, belief.ue))
             )  # it tells of a few UEs at a time
-    filtered, smoothed = _joined(now), _joined(later) if hindsight else None
+    filtered = _joined(now)
+    smoothed = _joined(later) if hindsight else None
     plain = said[filtered.round, filtered.ue] - source.truth_m[filtered.round, filtered.ue]
     return Followed(source, np.hypot(*plain.T), filtered, smoothed)
 
@@ -201,7 +207,8 @@ def commuters(
     roams."""
     area = Area(0.0, 0.0, side_m, side_m)
     population = replace(Population.uniform(PlaceGrid(area, 200, 200)), roaming=roaming)
-    rounds, looks = int(days * DAY_S / round_s), (np.arange(6) + 0.5) / 6
+    rounds = int(days * DAY_S / round_s)
+    looks = (np.arange(6) + 0.5) / 6
     time_s = ((np.arange(rounds)[:, None, None] + looks) * round_s + np.zeros((1, n, 1))).reshape(
         -1
     )
@@ -219,7 +226,8 @@ def _view(ue: np.ndarray) -> View:
 
 def _scores(belief: Belief, source: Source, ue: np.ndarray) -> Scores:
     p = belief.probability[np.searchsorted(belief.ue, ue)]
-    truth, said = source.truth_m[belief.round, ue], answers(p, belief.grid, NEAR_M)
+    truth = source.truth_m[belief.round, ue]
+    said = answers(p, belief.grid, NEAR_M)
     return Scores(
         ue,
         np.full(len(ue), belief.round),

@@ -195,7 +195,8 @@ def fields_table(model: type[BaseModel], path: str | None) -> list[str]:
 
 def _cells(name: str, field: FieldInfo, said: str, path: str | None) -> list[str]:
     annotation = field_type(field)
-    slots, inner = sorted(slots_in(annotation)), list(nested(field))
+    slots = sorted(slots_in(annotation))
+    inner = list(nested(field))
     if any(slot not in SLOTS for slot in slots):  # a choice of few parts of another slot
         slots = []
     choices = [f"a part of slot [{slot}](slot-{slot}.md)" for slot in slots]

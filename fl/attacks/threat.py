@@ -197,24 +197,30 @@ class Threat(Part):
         before, after = models
         updates = received.updates
         wanted = np.flatnonzero(received.decoded & targeted)
-        ue, model = updates.ue[wanted], updates.model[wanted]
-        count, party = None, (ue, np.arange(len(wanted)))
+        ue = updates.ue[wanted]
+        model = updates.model[wanted]
+        count = None
+        party = (ue, np.arange(len(wanted)))
         if self.observes == "updates":
             count = None if self.shuffle else updates.count[wanted]
             rows = (
                 slice(None) if len(wanted) == len(updates.ue) else wanted
             )  # all of a large round are not copied
-            update, source_model, source = updates.rows(rows), model, np.arange(len(wanted))
+            update = updates.rows(rows)
+            source_model = model
+            source = np.arange(len(wanted))
         elif self.observes == "model":
             step = after.parameters - before.parameters
             source_model = np.union1d(model, np.flatnonzero((step != 0).any(axis=1)))
-            update, source = step[source_model], np.searchsorted(source_model, model)
+            update = step[source_model]
+            source = np.searchsorted(source_model, model)
             party = _party(updates.ue, updates.model, received.decoded, source_model)
         else:
             mine = self._groups(updates.ue, rng) if group is None else group
             of_row, of_sum, total = self._sums(received, weights, len(before.parameters), mine)
             known, source = np.unique(of_row[wanted], return_inverse=True)
-            update, source_model = total[known], of_sum[known]
+            update = total[known]
+            source_model = of_sum[known]
             party = _party(updates.ue, of_row, received.decoded, known)
         if not self.knows_weights:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
@@ -253,7 +259,8 @@ class Threat(Part):
         """The sum that each row is in (n,), -1 where it was not decoded; model (k,) and values (k,
         d) of each sum.
         """
-        updates, heard = received.updates, np.flatnonzero(received.decoded)
+        updates = received.updates
+        heard = np.flatnonzero(received.decoded)
         sum_of_row = np.full(len(updates.ue), -1)
         pairs = np.stack([group[heard], updates.model[heard]], axis=1)
         pairs, of_row = np.unique(pairs, axis=0, return_inverse=True)

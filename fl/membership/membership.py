@@ -118,7 +118,8 @@ def infer(
     before, after, model_of = _models(view, view.model_before)
     untrained = None if initial is None else _models(view, initial)[0]
     if view.vantage == "updates":
-        initial, played = None, 1
+        initial = None
+        played = 1
 
     @cache
     def shadows() -> tuple[
@@ -131,7 +132,8 @@ def infer(
         inside = np.argsort(rng.uniform("halves", order, (n,)), axis=1) < n // 2
         loss = np.full(inside.shape, np.nan)
         for k, some in enumerate(inside[order].T):
-            base, past = initial, None
+            base = initial
+            past = None
             for number in range(played):
                 own = replace(rng, purpose=f"membership.shadow{k}.{number}")
                 seen, past = view.replica.play(every.keep(some), past, own, base)  # type: ignore[union-attr]

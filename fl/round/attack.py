@@ -25,7 +25,8 @@ def attack(phase: Phase, merge: Merge, states: States) -> Merge:
     first. Attacks see and say names; what they said is translated afterwards. states: changed in
     place.
     """
-    learning, threat = phase.learning, phase.learning.threat
+    learning = phase.learning
+    threat = phase.learning.threat
     views = _views(phase, merge, states)
     found = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
     names = states["names"] = _named(phase, merge.uploads, views, states["names"])
@@ -33,7 +34,8 @@ def attack(phase: Phase, merge: Merge, states: States) -> Merge:
         views = [view.renamed(names.now[view.ue]) for view in views]
     for each in learning.attacks:
         word = each.word
-        rng, said = phase.streams.at(word), list[Estimates]()
+        rng = phase.streams.at(word)
+        said = list[Estimates]()
         for view in views:
             some, states[word] = each.run(view, phase.facts, states[word], rng)
             if unknown := set(some.what).difference(WORDS):
@@ -69,14 +71,17 @@ def _named(phase: Phase, uploads: Uploads, views: list[View], names: Names) -> N
 
 def _views(phase: Phase, merge: Merge, states: States) -> list[View]:
     """Views of the attacker: of single updates one per model that they began from."""
-    learning, threat, uploads = phase.learning, phase.learning.threat, merge.uploads
+    learning = phase.learning
+    threat = phase.learning.threat
+    uploads = merge.uploads
     observed = uploads.observed()
     looks = bool(learning.attacks) or learning.membership is not None
     targeted = threat.after(uploads.ue, phase.n_ue) & looks
     groups = [(phase.model, targeted)]
     if threat.observes == "updates":
         groups = _by_base(phase, uploads.version, observed.decoded, targeted)
-    draws, timing = phase.streams.at("threat"), uploads.timing(phase.version)
+    draws = phase.streams.at("threat")
+    timing = uploads.timing(phase.version)
     views = list[View]()
     for base, mine in groups:
         models = (base, merge.model)

@@ -44,7 +44,9 @@ _LONG = {
     "plus": 10.0,
     "minus": -10.0,
 }  # clip norms of an update that stands in for that of a UE
-_MOST, _HEAD = 2000, 256  # draws of noise that are compared with each other, and numbers of each
+# draws of noise that are compared with each other, and numbers of each
+_MOST = 2000
+_HEAD = 256
 _ROUNDING = 1 + 1e-9
 _NO_EPSILON = re.compile("no epsilon|as given")  # what warnings say of what they name
 
@@ -99,7 +101,8 @@ class Recording(Probe):
 
     def taken(self, taken: TakenData) -> TakenData:
         """With another sample in place of the first one of a UE (`record`)."""
-        train, which = taken.train, np.arange(len(taken.train.x))
+        train = taken.train
+        which = np.arange(len(taken.train.x))
         if self.change == "record":
             which[np.flatnonzero(np.isin(train.ue, self.ues)[train.row_of_sample])[:1]] = (
                 len(which) - 1
@@ -108,11 +111,13 @@ class Recording(Probe):
         return replace(taken, train=replace(train, x=train.x[which], y=y))
 
     def made(self, made: Updates, norm: float | None) -> Updates:
-        self._phase, self._open = made.phase, []
+        self._phase = made.phase
+        self._open = []
         length = _LONG.get(self.change, np.nan) * (1.0 if norm is None else norm)
         if np.isnan(length):
             return made
-        values, mine = np.array(made.rows(slice(None)), dtype=float), np.isin(made.ue, self.ues)
+        values = np.array(made.rows(slice(None)), dtype=float)
+        mine = np.isin(made.ue, self.ues)
         way = self.streams.at("audit").normal("way", made.ue[mine], (made.n_parameters,))
         values[mine] = length * way / np.linalg.norm(way, axis=1, keepdims=True)
         return made.with_values(values, made.bound)
@@ -129,18 +134,18 @@ class Recording(Probe):
         """Keep what each spend hides and its noise, as a `Draw`; a noisy sum becomes the one that
         `base` published.
         """
-        learning, bands = self.learning, getattr(defense, "bands", None) or 1
-        at_server, shares = isinstance(before, np.ndarray), learning.noise_in_shares
+        learning = self.learning
+        bands = getattr(defense, "bands", None) or 1
+        at_server = isinstance(before, np.ndarray)
+        shares = learning.noise_in_shares
         if bands > 1 and at_server:  # booked once, for all rounds
             spends = self._booked = spends or self._booked
         view = "model" if at_server else "aggregate" if shares else "updates"
         honest = getattr(defense, "honest_share", 0.0) * (learning.threat.secagg_threshold or 1)
         parts = max(int(honest * _ROUNDING), 1) if view == "aggregate" else 1
         for ue in [-1] if at_server else self.ues:
-            rows, noise = (
-                _rows_of(before, ue, facts),
-                _rows_of(after, ue, facts) - _rows_of(before, ue, facts),
-            )
+            rows = _rows_of(before, ue, facts)
+            noise = _rows_of(after, ue, facts) - _rows_of(before, ue, facts)
             for (
                 owner,
                 grain,
@@ -153,20 +158,18 @@ class Recording(Probe):
                     continue
                 grain = state.grain if spend.whole else 1.0
                 if spend.model[0] < 0:  # of a bit of each UE
-                    owner, what, hidden = (
-                        -1,
-                        "count",
-                        np.array([[state.bits.sum() - len(state.bits) / 2]]),
-                    )
+                    owner = -1
+                    what = "count"
+                    hidden = np.array([[state.bits.sum() - len(state.bits) / 2]])
                     drawn = state.excess - hidden if at_server else hidden[:0]
                 else:
-                    owner, what = ue, "sum" if at_server else "row"
-                    hidden, drawn = rows / grain, noise / grain
-                std, booked, coin = (
-                    spend.std[mine[: len(hidden)]],
-                    spend.sensitivity[mine[0]],
-                    spend.counts_on_sampling,
-                )
+                    owner = ue
+                    what = "sum" if at_server else "row"
+                    hidden = rows / grain
+                    drawn = noise / grain
+                std = spend.std[mine[: len(hidden)]]
+                booked = spend.sensitivity[mine[0]]
+                coin = spend.counts_on_sampling
                 draw = Draw(
                     spend.account,
                     hidden,
@@ -194,7 +197,8 @@ class Recording(Probe):
         model: Model,
         states: dict[str, State],
     ) -> Model:
-        key, self.rounds = (facts.round, self._phase), facts.rounds
+        key = (facts.round, self._phase)
+        self.rounds = facts.rounds
         self.fewest = min(self.fewest, np.inf if fewest is None else fewest)
         seen = {
             "which windows are played": [facts.time_s] * len(uploads.ue),
@@ -250,11 +254,13 @@ def compared(
     ]  # presence is hidden from closer neighbours, too
     # draw (banded: all of a mechanism) -> itself, the last of them, and the norms (k,) by which its
     # rows move
-    moved, past = dict[object, tuple[Draw, FloatArray]](), list[FloatArray]()
+    moved = dict[object, tuple[Draw, FloatArray]]()
+    past = list[FloatArray]()
     for key, draw in one.draws.items():
         if key[3] not in (ue, -1) or draw.account.relation not in relations:
             continue
-        there, of = other.draws.get(key), key if draw.bands == 1 else key[0]
+        there = other.draws.get(key)
+        of = key if draw.bands == 1 else key[0]
         found = {
             "mechanism": key[0],
             "round": key[1],
@@ -363,7 +369,9 @@ def of_noise(one: Recording) -> Iterator[Row]:
     """
     from scipy.stats import chi2, norm
 
-    level, units, past = LEVEL / (9 * len(one.draws) + 2), list[FloatArray](), list[FloatArray]()
+    level = LEVEL / (9 * len(one.draws) + 2)
+    units = list[FloatArray]()
+    past = list[FloatArray]()
     tests: list[Any] = []
     for (name, number, quantity, _), draw in one.draws.items():
         if not draw.noise.size * draw.std.all():

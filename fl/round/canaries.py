@@ -61,8 +61,12 @@ def observed(phase: Phase, uploads: Uploads, sending: Sending, before: States) -
     then.
     """
     table = before["audit"]
-    learning, made, facts = phase.learning, uploads.made, phase.facts
-    view, n, d = learning.audited_view, table.shape[1] - 5, made.n_parameters
+    learning = phase.learning
+    made = uploads.made
+    facts = phase.facts
+    view = learning.audited_view
+    n = table.shape[1] - 5
+    d = made.n_parameters
     published = view == "model"
     before_it = table[
         : int(not published or learning.separation > 1), 1
@@ -135,10 +139,12 @@ def audited(
     """Rows of the table `audit`, of some rounds and of the whole run (round 0); spends: that table
     as columns.
     """
-    learning, played = setup.learning, np.unique(table[:, 0])
+    learning = setup.learning
+    played = np.unique(table[:, 0])
     for until in [*played[evenly(len(played), _CURVE)], 0] if len(played) else []:
         last = until or np.inf
-        now, here = spends["round"] <= last, table[table[:, 0] <= last]
+        now = spends["round"] <= last
+        here = table[table[:, 0] <= last]
         account = final_account({name: column[now] for name, column in spends.items()})
         of = [
             a for a in account if a["unit"] in ("user", "record") and a["ue"] in (-1, table[0, 1])
@@ -151,7 +157,8 @@ def audited(
             else [one_run]
         )
         for (k, place), (column, channel), bound in product(_PLACES, _CHANNELS, bounds):
-            gain, upper = here[:, k] * (1 + (pair == "plus-minus")), of[column]
+            gain = here[:, k] * (1 + (pair == "plus-minus"))
+            upper = of[column]
             if np.isnan(upper) or (channel and (until or not here[:, 2].any())):
                 continue
             lower = bound(scored(setup, here, gain, bool(channel), rate), of["delta"], SIGNIFICANCE)
@@ -180,7 +187,8 @@ def scored(
     channel: whether the receiver's noise is there; rate: of the coin that says in which rounds a
     canary is.
     """
-    streams, noise = setup.streams, table[:, 5:]
+    streams = setup.streams
+    noise = table[:, 5:]
     k, n = noise.shape
     if channel:
         noise = noise + table[:, 2:3] * streams.at("audit").normal("channel", np.arange(k), (n,))
@@ -188,7 +196,8 @@ def scored(
     white = np.kron(
         coefficients(bands), np.eye(1, setup.public.n_model)[0]
     )  # rows of a round are its models
-    noise, gain = lfilter(white, 1, noise, axis=0), lfilter(white, 1, gain)
+    noise = lfilter(white, 1, noise, axis=0)
+    gain = lfilter(white, 1, gain)
     cov = noise @ noise.T / n
     std = np.sqrt(np.diag(cov))
     cov[np.abs(cov) < max(_ALIKE, 8 / np.sqrt(n)) * np.outer(std, std)] = 0.0

@@ -83,7 +83,9 @@ def leaked(
     if leakage.is_due(how, state.leakage, now):
         revised = revised_of(setup, states, facts)
         estimates = estimates | {label: of_ues(one, names) for label, one in revised.items()}
-    tables, named = Tables(), now.named  # none yet
+    # none yet
+    tables = Tables()
+    named = now.named
     if learning.threat.renames:
         state.linking, rows, named = _linked(setup, state.linking, states, estimates, facts)
         tables.append(("linking", table_of("linking", rows)))

@@ -19,7 +19,8 @@ def learn(phase: Phase, local: Local, states: States) -> Updates:
     """Step d: an update (n, d) of each UE and model with data (n,), from the model that the server
     published.
     """
-    setup, learning = phase.setup, phase.learning
+    setup = phase.setup
+    learning = phase.learning
     if setup.learns:
         rng = phase.streams.learner(phase.name)
         made = learning.learner.local(phase.model, phase.name, local, rng)
@@ -42,7 +43,8 @@ def protected(
 
     states: changed in place.
     """
-    finite, spends = np.isfinite(made.norm()), list[Spend]()
+    finite = np.isfinite(made.norm())
+    spends = list[Spend]()
     updates = made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound)
     for defense in learning.defenses:
         word = defense.word

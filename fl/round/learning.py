@@ -152,10 +152,12 @@ class Learning(Part):
         """Number of each defense, the defense, and unit and relation of the bound that it finds: a
         learner's or a clip's.
         """
-        unit, relation = "record", "replace"
+        unit = "record"
+        relation = "replace"
         for i, defense in enumerate(self.defenses):
             if hasattr(defense, "relation"):
-                unit, relation = "user", defense.relation
+                unit = "user"
+                relation = defense.relation
             yield i, defense, unit, relation
 
     @property

@@ -20,7 +20,9 @@ from fl.types import Local, Model, Received, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
 from netsim.rng import Rng
 
-_ROOM, _OF_PARTS = "n_ue", "parts"  # of what the parts remember
+# of what the parts remember
+_ROOM = "n_ue"
+_OF_PARTS = "parts"
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,12 @@ class PublicReplica:
         """Number of shadow UEs: as wanted for single updates, whole groups for sums of groups, all
         for one sum.
         """
-        threat, heard = self.at.learning.threat, self.uploads.observed()
+        threat = self.at.learning.threat
+        heard = self.uploads.observed()
         if threat.observes == "updates":
             return wanted
-        together, group = (
-            max(len(np.unique(heard.updates.ue[heard.decoded])), 1),
-            threat.secagg_group_size,
-        )
+        together = max(len(np.unique(heard.updates.ue[heard.decoded])), 1)
+        group = threat.secagg_group_size
         return together if group is None or together < 2 * group else -(-wanted // group) * group
 
     def play(
@@ -71,14 +72,16 @@ class PublicReplica:
         """View of UEs with this data, numbered from 0, and the next states of their parts."""
         if base is not None:
             return replace(self, base=base, fresh=True).play(data, state, rng)
-        learning, draws = self.at.learning, PhaseDraws(rng)
+        learning = self.at.learning
+        draws = PhaseDraws(rng)
         room, before = self._room(data, state or {})
         known = {step.word: step.start(room) for step in learning.curation}
         known |= {defense.word: defense.start(room) for defense in learning.defenses}
         if self.fresh:
             known[f"server_optimiser.{self.at.name}"] = learning.server_optimiser.start()
         known |= {word: from_tree(tree, known[word]) for word, tree in before.items()}
-        heard, channel = np.flatnonzero(self.uploads.received().decoded), None
+        heard = np.flatnonzero(self.uploads.received().decoded)
+        channel = None
         data, _ = curated(learning, data, replace(self.at.facts, channel=None), known, draws)
         if len(heard):
             pick = (draws.at("channel").uniform("of", data.ue) * len(heard)).astype(np.int64)
@@ -110,8 +113,12 @@ class PublicReplica:
         self, got: Received, data: Local, facts: RoundContext, known: States, rng: Rng
     ) -> View:
         """View that the threat grants of received rows."""
-        learning, at, n = self.at.learning, self.at, len(got.updates.ue)
-        every, weights, after = np.ones(n, dtype=np.bool_), np.ones(n), self.base
+        learning = self.at.learning
+        at = self.at
+        n = len(got.updates.ue)
+        every = np.ones(n, dtype=np.bool_)
+        weights = np.ones(n)
+        after = self.base
         if learning.threat.observes != "updates":
             aggregation = learning.aggregation.receive_disclosed(
                 data, facts, learning.aggregation.start()

@@ -54,16 +54,21 @@ def depart(
     states: of all parts, changed in place. `weight` and `staleness` of uploads are to be replaced
     by the merge.
     """
-    setup, learning, facts = phase.setup, phase.learning, phase.facts
+    setup = phase.setup
+    learning = phase.learning
+    facts = phase.facts
     # d  learn
     made = learn(phase, local, states)
     # e  power, f  plan
     sending = _plan_sending(world, phase, made, states)
     # g  protect
-    planned, of_row = sending.planned, sending.of_row
+    planned = sending.planned
+    of_row = sending.of_row
     facts = replace(facts, channel=None if planned is None else planned.select(of_row))
     sent, spends = protected(learning, made, local, facts, states, phase.streams, setup.probe)
-    links, ue, n = world.links(), made.ue, len(made.ue)
+    links = world.links()
+    ue = made.ue
+    n = len(made.ue)
     serving = world.serving(links)[ue]
     uploads = Uploads(
         window=np.full(n, facts.round),
@@ -109,7 +114,9 @@ def _plan_sending(world: World, phase: Phase, made: Updates, states: States) -> 
     in place.
     """
     # e  power
-    setup, power, round_ = phase.setup, states["power"], phase.facts.round
+    setup = phase.setup
+    power = states["power"]
+    round_ = phase.facts.round
     ues, of_row = np.unique(made.ue, return_inverse=True)
     work = setup.learning.learner.passes * np.bincount(of_row, weights=made.count).astype(
         np.float64
@@ -119,16 +126,15 @@ def _plan_sending(world: World, phase: Phase, made: Updates, states: States) -> 
         power = setup.power.update_context(
             power_context(world, setup, states, made.n_parameters, round_, ues), power
         )
-    policy, rng = setup.power.of(ues), phase.streams.at("power")
+    policy = setup.power.of(ues)
+    rng = phase.streams.at("power")
     power_w, states["power"] = policy.power_w(
         cohort.gain, cohort.serving, world.max_power_w, power, rng
     )
     # f  plan
-    cohort, payload, planned = (
-        cohort.at_power(power_w),
-        payload_of(setup, made.n_parameters, states),
-        None,
-    )
+    cohort = cohort.at_power(power_w)
+    payload = payload_of(setup, made.n_parameters, states)
+    planned = None
     if (
         setup.air is None
     ):  # the fate of transmissions as events is unknown beforehand, and no defense counts on it
@@ -237,13 +243,16 @@ def power_context(
     states : of all parts, as they were left by the round before. Noise of several budgets adds in
     variance.
     """
-    n, learning, threat = len(world.ues), setup.learning, setup.learning.threat
+    n = len(world.ues)
+    learning = setup.learning
+    threat = setup.learning.threat
     cohort = world.cohort(
         np.arange(n), world.links(), round_, np.ones(n, dtype=np.int64), np.zeros(n)
     )
     budgets = standings(learning, states)
     planned = float(world.clock.rounds(world.duration_s, learning.round_s))
-    payload, time_s = payload_of(setup, n_numbers, states), world.env.now
+    payload = payload_of(setup, n_numbers, states)
+    time_s = world.env.now
     overheard = None
     if threat.receiver is not None:
         overheard, _ = world.cohort_at(threat.receiver, cohort, time_s, round_, threat.antennas)

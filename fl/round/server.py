@@ -90,7 +90,8 @@ class LearningServer:
         self.air = self._event_uplink(state.air)
         self.watcher: Watcher | None = None
         self.closed = False
-        self._missing, self._enough = 0, world.env.event()
+        self._missing = 0
+        self._enough = world.env.event()
 
     def serve(self, watcher: Watcher) -> Generator[simpy.Event, object, None]:
         """Process: until the world ends, all rounds that are wanted are played, or the privacy
@@ -121,20 +122,21 @@ class LearningServer:
         booked. A round that would exceed the budget leaves nothing: what it learnt is forgotten
         before it is published, but for the updates on the air.
         """
-        before, self.state = self.state, self.state.copy()
-        learning, state = self.learning, self.state
+        before = self.state
+        self.state = self.state.copy()
+        learning = self.learning
+        state = self.state
         state.round = number
-        facts, streams = self._facts(number), RoundStreams(self.setup.streams, number)
+        facts = self._facts(number)
+        streams = RoundStreams(self.setup.streams, number)
         # a  take, b  ask, hold back, c  curate
         collected = self._collect(facts, streams)
         if collected is None:
             return None
-        spends, merges, model, asked_s = (
-            list(collected.spends),
-            list[Merge](),
-            state.model,
-            facts.time_s,
-        )
+        spends = list(collected.spends)
+        merges = list[Merge]()
+        model = state.model
+        asked_s = facts.time_s
         limit_s = self.policy.limit_s(learning.round_s)
         for name in learning.learner.phases:
             own = streams.of_phase(name, first=not merges)
@@ -162,7 +164,8 @@ class LearningServer:
             # i  merge, j  observe, k  attack
             merges.append(self._merge_and_attack(phase, uploads, self._times_s(phase, uploads)))
             spends += merges[-1].spends
-            model, asked_s = merges[-1].model, merges[-1].merged_s
+            model = merges[-1].model
+            asked_s = merges[-1].merged_s
         # l  pay: what costs too much is not published; m  publish, compare (and record: `serve`)
         return self._close(facts, collected, merges, spends) if self._pay(spends, before) else None
 
@@ -175,7 +178,8 @@ class LearningServer:
         take their time or because the server's deadline allows it, those that end before it does
         pass by.
         """
-        state, number = self.state, self.state.round + 1
+        state = self.state
+        number = self.state.round + 1
         last = self.last_window
         if state.air is not None or self.policy.has_deadline:
             while number <= last and self.ends_s(number) < state.ended_s * (1 - _ROUNDING):
@@ -229,7 +233,10 @@ class LearningServer:
         """Steps a to c: the window's measurements become the data that UEs learn from; None where
         no UE is asked.
         """
-        world, learning, setup, state = self.world, self.learning, self.setup, self.state
+        world = self.world
+        learning = self.learning
+        setup = self.setup
+        state = self.state
         if not self.policy.in_rounds and (state.stopped or facts.round >= self.last_window):
             # what is asked for in the last window would come after the end, or cost more than the
             # budget
@@ -288,7 +295,8 @@ class LearningServer:
             return first_of(sending.planned, wanted, self.setup.uplink.share_of_time())
         air, done = self._submit(phase, sending)
         if wanted is not None and not done.triggered:
-            self._missing, self._enough = wanted, self.world.env.event()
+            self._missing = wanted
+            self._enough = self.world.env.event()
             yield done | self._enough
             if not done.triggered:
                 air.stop(air.last_submission)
@@ -303,11 +311,10 @@ class LearningServer:
         them until the deadline, if it has one: it does not know that they are lost. Where
         transmissions are events, it merges now.
         """
-        channel, first = uploads.channel, uploads.first
-        came, wanted = (
-            channel.decoded[first].sum(),
-            min(self.policy.waits_for or len(first), len(first)),
-        )
+        channel = uploads.channel
+        first = uploads.first
+        came = channel.decoded[first].sum()
+        wanted = min(self.policy.waits_for or len(first), len(first))
         merged_s = uploads.came_s[channel.decoded].max(initial=phase.asked_s)
         attacked_s = merged_s
         if self.policy.has_deadline and came < wanted:
@@ -330,10 +337,8 @@ class LearningServer:
         """Steps i to k: merge uploads, and attack that as the threat allows; times_s: when each of
         both is done.
         """
-        phase, states = (
-            replace(phase, facts=replace(phase.facts, channel=uploads.channel)),
-            self.state.parts,
-        )
+        phase = replace(phase, facts=replace(phase.facts, channel=uploads.channel))
+        states = self.state.parts
         return attack(phase, merge(phase, uploads, times_s, states), states)
 
     def _spend_energy(self, ue: IntArray, channel: Channel | SentUploads) -> None:
@@ -349,7 +354,8 @@ class LearningServer:
         """Step l: book all noise that was drawn, whether or not packets arrive; False where that
         exceeds the budget.
         """
-        paid, budget = self.state.ledger.add(spends), self.learning.privacy_budget
+        paid = self.state.ledger.add(spends)
+        budget = self.learning.privacy_budget
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
             self.setup.probe.discarded(self.state.round)
             self.state = replace(before, round=self.state.round, stopped=True)
@@ -361,11 +367,14 @@ class LearningServer:
         self, facts: RoundContext, collected: Collected, merges: list[Merge], spends: list[AnySpend]
     ) -> RoundOutcome:
         """Step m, to be recorded: the new model is published, and truth meets estimates."""
-        learning, state, model = self.learning, self.state, self.state.model
+        learning = self.learning
+        state = self.state
+        model = self.state.model
         state.baselines = records.baselines(
             learning, state.baselines, state.reference, state.held_out
         )
-        state.model, state.ended_s = merges[-1].model, merges[-1].merged_s
+        state.model = merges[-1].model
+        state.ended_s = merges[-1].merged_s
         if learning.hides_who_came and self.policy.in_rounds:
             # to the deadline, whatever has arrived: otherwise one slow UE would decide how many
             # rounds are played, and the number of rounds is what epsilon adds up
@@ -382,14 +391,17 @@ class LearningServer:
 
     def _membership(self, collected: Collected, last: Merge) -> list[Row]:
         """Of step m: rows of the membership test, in rounds that have one."""
-        learning, setup, state = self.learning, self.setup, self.state
+        learning = self.learning
+        setup = self.setup
+        state = self.state
         if (
             learning.membership is None
             or last.view is None
             or not due(learning.membership, state.played)
         ):
             return []
-        taken, memory = collected.taken, state.parts["membership"]
+        taken = collected.taken
+        memory = state.parts["membership"]
         others = (taken.held_out if len(taken.held_out) else state.held_out).usual
         initial = learning.learner.init(setup.public, setup.streams.at("learner.init"))
         wholes = learning.data.wholes if learning.data.holds_out_wholes else None
@@ -424,7 +436,8 @@ class LearningServer:
         """The uplink whose transmissions are events, as it was left; None where they are
         planned.
         """
-        setup, policy = self.setup, self.policy
+        setup = self.setup
+        policy = self.policy
         if setup.air is None:
             return None
         look = None if setup.air.block_s is None else look_at(self.world, setup.power)
@@ -442,10 +455,8 @@ class LearningServer:
         """Put updates on the air; the event of the end of the last of them."""
         if self.air is None:
             raise TypeError("there is no air: transmissions are planned")
-        cohort, energy_j = (
-            sending.cohort,
-            self.learning.availability.energy_j(self.state.parts["availability"]),
-        )
+        cohort = sending.cohort
+        energy_j = self.learning.availability.energy_j(self.state.parts["availability"])
         energy_j = None if energy_j is None else energy_j[cohort.ue]
         return self.air, self.air.submit(
             cohort, sending.payload, phase.limit_s, phase.facts.round, energy_j
@@ -464,7 +475,8 @@ class LearningServer:
 
         Rows (n, d) are written out, for a checkpoint reads back no others.
         """
-        state, measured = self.state, collected.taken.measured
+        state = self.state
+        measured = collected.taken.measured
         asked = replace(phase.facts, round=state.played + 1)
         records.write_request(
             self.setup.recorder, state.ledger, asked, asked.time_s, collected, spends
@@ -488,7 +500,8 @@ class LearningServer:
             return
         self._spend_energy(ended.ue, ended.sent)
         self._take_from_air(ended)
-        enough, most = self.policy.waits_for or 1, self.learning.rounds or inf
+        enough = self.policy.waits_for or 1
+        most = self.learning.rounds or inf
         while self.state.played < most and (buffer := self.state.flight.buffer(enough)) is not None:
             self._merge_arrived(buffer)
 
@@ -498,19 +511,20 @@ class LearningServer:
 
         They are received window by window, for each has its own streams.
         """
-        flight, flying = self.state.flight, self.state.flight.flying
+        flight = self.state.flight
+        flying = self.state.flight.flying
         if flying is None or not len(ended.ue):
             return
         place = {ue: i for i, ue in enumerate(ended.ue.tolist())}
         of_row = np.array(
             [place.get(ue, -1) for ue in flying.ue.tolist()]
         )  # of all that fly; -1: still does
-        order, pieces = list[int](), list[Uploads]()  # of_row of received rows; rows of each window
+        # of_row of received rows; rows of each window
+        order = list[int]()
+        pieces = list[Uploads]()
         for window in np.unique(flying.window[of_row >= 0]).tolist():
-            rows, streams = (
-                (of_row >= 0) & (flying.window == window),
-                RoundStreams(self.setup.streams, window),
-            )
+            rows = (of_row >= 0) & (flying.window == window)
+            streams = RoundStreams(self.setup.streams, window)
             pieces.append(
                 receive(self.setup, flying.select(rows), ended.sent, of_row[rows], streams)
             )
@@ -520,12 +534,13 @@ class LearningServer:
 
     def _merge_arrived(self, uploads: Uploads) -> None:
         """Steps i to m of uploads that have ended; the noise of this merge is booked now."""
-        before, self.state = self.state, self.state.copy()
-        state, name, uploads = self.state, self.learning.learner.phases[0], uploads.in_order()
-        facts, streams = (
-            self._facts(state.played + 1),
-            RoundStreams(self.setup.streams, state.played + 1),
-        )
+        before = self.state
+        self.state = self.state.copy()
+        state = self.state
+        name = self.learning.learner.phases[0]
+        uploads = uploads.in_order()
+        facts = self._facts(state.played + 1)
+        streams = RoundStreams(self.setup.streams, state.played + 1)
         phase = self._phase(facts, name, state.model, self.now_s, inf, streams)
         measured = state.flight.measured_of(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
@@ -554,7 +569,9 @@ class LearningServer:
 
     def _write_lost(self, uploads: Uploads) -> None:
         """Record uploads that no merge will have, those that arrived too late for one included."""
-        state, number, recorder = self.state, self.state.played + 1, self.setup.recorder
+        state = self.state
+        number = self.state.played + 1
+        recorder = self.setup.recorder
         uploads, measured = uploads.in_order(), state.flight.measured_of(uploads.ue)
         name = self.learning.learner.phases[0]
         records.write_uploads(recorder, self.learning, number, state.model, measured, uploads, name)

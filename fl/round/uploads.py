@@ -114,7 +114,8 @@ class Uploads(Columns):
 
     def received(self) -> Received:
         """The rows as the server has them: decoded, and in a sum that is opened."""
-        decoded, got = self.channel.decoded, self.sent if self.got is None else self.got
+        decoded = self.channel.decoded
+        got = self.sent if self.got is None else self.got
         return Received(got, decoded if self.opened is None else decoded & self.opened)
 
     def observed(self) -> Received:
@@ -162,7 +163,8 @@ class Flight:
     def with_sent(self, uploads: Uploads, measured: Local, base: Model) -> Flight:
         """With uploads that have begun from a model."""
         bases = self.bases | {int(uploads.version[0]): base}
-        flying, measured = _joined(self.flying, uploads), _joined(self.measured, measured)
+        flying = _joined(self.flying, uploads)
+        measured = _joined(self.measured, measured)
         return replace(self, flying=flying, measured=measured, bases=bases)
 
     def with_ended(self, ended: Uploads) -> Flight:
@@ -184,7 +186,8 @@ class Flight:
 
     def without(self, ue: IntArray) -> Flight:
         """After updates of UEs that had ended have been merged or given up."""
-        arrived, measured = _without(self.arrived, ue), _without(self.measured, ue)
+        arrived = _without(self.arrived, ue)
+        measured = _without(self.measured, ue)
         versions = {
             v for part in (self.flying, arrived) if part is not None for v in part.version.tolist()
         }

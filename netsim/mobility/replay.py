@@ -209,12 +209,10 @@ class Replay(Mobility, TraceSetting):
             np.split(order, np.searchsorted(rows.ue[order], np.arange(1, n_ue)))
         ):
             of = lived(rows.position_m[mine], rows.time_s[mine], ground.clock)
-            home_m[ue], work_m[ue], densest_m[ue], nights[ue] = (
-                of.home_m,
-                of.work_m,
-                of.densest_m,
-                of.nights,
-            )
+            home_m[ue] = of.home_m
+            work_m[ue] = of.work_m
+            densest_m[ue] = of.densest_m
+            nights[ue] = of.nights
         return places
 
 

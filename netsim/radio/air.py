@@ -41,7 +41,8 @@ class Turn(simpy.Event):  # type: ignore[misc]
 
     def __init__(self, env: simpy.Environment, at_s: float) -> None:
         super().__init__(env)
-        self._ok, self._value = True, None
+        self._ok = True
+        self._value = None
         env.schedule(self, priority=_LAST, delay=_delay_s(env.now, at_s))
 
 
@@ -66,7 +67,8 @@ def become_ready(lives: Transmissions, now_s: float) -> bool:
         return False
     ready_s = lives.ready_s[preparing]
     ready = preparing[ready_s <= np.minimum(now_s, lives.stops_s[preparing])]
-    lives.since_s[ready], lives.stage[ready] = lives.ready_s[ready], WAITING
+    lives.since_s[ready] = lives.ready_s[ready]
+    lives.stage[ready] = WAITING
     deaf = preparing[~np.isfinite(ready_s)]
     lives.end(deaf, lives.requested_s[deaf], Fate.UNDECODED)
     return len(ready) > 0
@@ -92,7 +94,8 @@ def _end_sending(lives: Transmissions, rows: IntArray, max_tries: int) -> None:
     """Rows (k,) that send up to their last bit, or to the end of their energy."""
     span_s = lives.sends_for_s(rows)
     enough = lives.needs_s(rows) <= span_s
-    empty, whole = rows[~enough], rows[enough]
+    empty = rows[~enough]
+    whole = rows[enough]
     empty_s = lives.since_s[empty] + span_s[~enough]
     lives.settle(empty, empty_s)
     lives.end(empty, empty_s, Fate.EXHAUSTED)
@@ -141,7 +144,8 @@ def look_again(
     lives.look[stale] = block
     seen = look(lives.ue[stale], lives.round[stale])
     lives.settle(stale, now_s)
-    sends, prepares = lives.stage[stale] == SENDING, lives.stage[stale] == PREPARING
+    sends = lives.stage[stale] == SENDING
+    prepares = lives.stage[stale] == PREPARING
     moved = seen.serving != lives.serving[stale]
     on_air = ~prepares
     hopeless = lives.close_blocks(
@@ -240,8 +244,11 @@ class EventUplink:
             raise ValueError(
                 f"UE {twice[0]} would send two updates at once; leave it out until it has ended"
             )
-        number, self._submissions = self._submissions, self._submissions + 1
-        done, now_s, block_s = self.env.event(), float(self.env.now), self.interface.block_s
+        number = self._submissions
+        self._submissions = self._submissions + 1
+        done = self.env.event()
+        now_s = float(self.env.now)
+        block_s = self.interface.block_s
         look = 0 if block_s is None else last_multiple(now_s, block_s)
         new = begun(cohort, payload, self.uplink, now_s, number, look, deadline_s, round_)
         may_drop_out(new, self.interface.client_dropout_per_s, self.streams)
@@ -278,11 +285,9 @@ class EventUplink:
     def resume(self, memory: AirMemory) -> dict[int, simpy.Event]:
         """Go on from a memory, at its time; the events of the submissions under way, by number."""
         self.lives = _copy(memory.lives)
-        self._submissions, self._until_s, self._scheduled = (
-            memory.submissions,
-            memory.until_s,
-            memory.scheduled,
-        )
+        self._submissions = memory.submissions
+        self._until_s = memory.until_s
+        self._scheduled = memory.scheduled
         self._waiting_for = {
             number: self.env.event() for number in np.unique(self.lives.submission).tolist()
         }
@@ -302,7 +307,9 @@ class EventUplink:
         held rates, where a scheduler without state is not asked for, no UE waits, and none is
         silent.
         """
-        lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
+        lives = self.lives
+        step_s = self.interface.step_s
+        block_s = self.interface.block_s
         own_s = lives.next_s()
         waits = (lives.stage == WAITING).any()
         silent = ((lives.stage == SENDING) & (lives.rate_bps == 0)).any()
@@ -333,16 +340,17 @@ class EventUplink:
         """Everything that happens at one time, for all transmissions; stopped: a submission that
         ends now.
         """
-        now_s, lives, max_tries = float(self.env.now), self.lives, self.interface.retransmissions
-        known, sends = lives.stage == ENDED, self._sends()
+        now_s = float(self.env.now)
+        lives = self.lives
+        max_tries = self.interface.retransmissions
+        known = lives.stage == ENDED
+        sends = self._sends()
         came = become_ready(lives, now_s)
         left = end_due(lives, now_s, max_tries)
         looked = False
         if stopped is not None:
-            rows, left = (
-                np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED)),
-                True,
-            )
+            rows = np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED))
+            left = True
             lives.settle(rows, now_s)
             lives.end(rows, now_s, Fate.STOPPED)
         elif self.look is not None and self.interface.block_s is not None:
@@ -374,7 +382,8 @@ class EventUplink:
 
         sends : see `_sends`, of the time before now_s.
         """
-        lives, senders = self.lives, NO_SENDERS
+        lives = self.lives
+        senders = NO_SENDERS
         if sends is not None:
             senders = Senders(lives.ue[sends[0]], sends[1], np.fmin(lives.ended_s[sends[0]], now_s))
         n_sending = -1
@@ -383,16 +392,20 @@ class EventUplink:
             if not len(active) and not len(senders.ue):
                 return
             grants, rows, heard = self._choose(active, senders, now_s, evaluate)
-            self._until_s, self._scheduled, senders = grants.until_s, grants.state, NO_SENDERS
+            self._until_s = grants.until_s
+            self._scheduled = grants.state
+            senders = NO_SENDERS
             lives.grant(active, grants.sends, now_s)
             lives.hear(
                 rows, heard, (heard.sinr > 0) & (heard.sinr >= self.uplink.min_sinr()), now_s
             )
-            waits, on_air = lives.stage == WAITING, (lives.stage == SENDING) & (lives.rate_bps > 0)
+            waits = lives.stage == WAITING
+            on_air = (lives.stage == SENDING) & (lives.rate_bps > 0)
             never = stuck(lives, self.uplink)
             never |= waits & (lives.alone_bps == 0) & self.interface.scheduler.one_at_a_time
             lost = np.flatnonzero(never & (self.look is None))  # links stay as they are
-            n_before, n_sending = n_sending, int(on_air.sum())
+            n_before = n_sending
+            n_sending = int(on_air.sum())
             if len(lost):
                 lives.settle(lost, now_s)
                 lives.end(lost, now_s, Fate.UNDECODED)
@@ -408,8 +421,10 @@ class EventUplink:
         The scheduler is asked again without UEs that would get no rate, until it chooses no other:
         such a UE has a place only if no other of its cell has a use for it.
         """
-        lives, refused = self.lives, np.zeros(len(active), dtype=bool)
-        before, chosen = lives.stage[active] == SENDING, None
+        lives = self.lives
+        refused = np.zeros(len(active), dtype=bool)
+        before = lives.stage[active] == SENDING
+        chosen = None
         while True:
             grants = self.interface.scheduler.grants(
                 _queue(lives, active, refused, senders), now_s, self._scheduled
@@ -433,7 +448,8 @@ class EventUplink:
         A UE without a rate is silent; one that sends already is silenced last. Unless `evaluate`,
         rates are held where no silent one gets a rate.
         """
-        uplink, silent = self.uplink, self.lives.rate_bps[rows] == 0
+        uplink = self.uplink
+        silent = self.lives.rate_bps[rows] == 0
         if not (evaluate or silent.any()):
             return no_ints(), Decoded(*np.zeros((3, 0)))
         cohort = self.lives.on_air(rows)
@@ -496,7 +512,8 @@ def _last_of_each(lives: Transmissions, own_s: FloatArray) -> FloatArray:
     sends = np.flatnonzero((lives.stage == SENDING) & (lives.rate_bps > 0))
     if not len(sends):
         return own_s
-    number, result = lives.submission[sends], own_s.copy()
+    number = lives.submission[sends]
+    result = own_s.copy()
     if (number == number[:1]).all():  # nearly always
         result[sends] = own_s[sends].max()
         return result

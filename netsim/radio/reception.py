@@ -50,7 +50,8 @@ def sinr(
     inner product of the UE's outer product and a running sum of others, and time grows with n n_bs
     antennas^2. UEs of different groups do not meet.
     """
-    found, on = np.zeros(len(serving)), np.flatnonzero(serving >= 0)
+    found = np.zeros(len(serving))
+    on = np.flatnonzero(serving >= 0)
     square = outer[on, serving[on], : math.isqrt(outer.shape[2])].sum(axis=1)
     on = on[np.lexsort((-power_w[on] * square, serving[on], group_of[on]))]
     found[on] = _cancelled(on, power_w[on], outer, serving[on], group_of[on], receiver)
@@ -185,7 +186,8 @@ def waits(
     A base station waits neither for UEs that it cannot decode nor for those that would end after
     limit_s.
     """
-    wait_s, begins_s = np.zeros(len(serving)), np.zeros(serving.max(initial=0) + 1)
+    wait_s = np.zeros(len(serving))
+    begins_s = np.zeros(serving.max(initial=0) + 1)
     for group in range(group_of.max(initial=0) + 1):
         rows = np.flatnonzero((group_of == group) & (serving >= 0))
         wait_s[rows] = begins_s[serving[rows]]
@@ -219,7 +221,8 @@ def ends(
 
     power_w (n,): mean over the airtime.
     """
-    sends, over = np.isfinite(spans.airtime_s), spans.delay_s > limit_s
+    sends = np.isfinite(spans.airtime_s)
+    over = spans.delay_s > limit_s
     with np.errstate(invalid="ignore"):  # infinity less infinity: a UE without the model
         missing_s = np.maximum(spans.ready_s - limit_s, 0.0)
         left_s = np.clip(limit_s - spans.ready_s - spans.wait_s, 0.0, spans.airtime_s)

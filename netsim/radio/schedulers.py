@@ -200,7 +200,8 @@ class RoundRobin(_Slotted):
         return Turns(np.full(n_ue, -inf), Slot())
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        served_s, (ue, _, until_s) = state.served_s.copy(), queue.senders
+        served_s = state.served_s.copy()
+        (ue, _, until_s) = queue.senders
         last_start_s = (first_multiple(time_s, self.slot_s) - 1) * self.slot_s
         served_s[ue] = np.maximum(served_s[ue], np.minimum(until_s, last_start_s))
         holds, sends, slot = self.turn(queue, time_s, state.slot, served_s[queue.ue], queue.ready_s)
@@ -241,7 +242,8 @@ class ProportionalFair(_Slotted):
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         kept = exp(-(time_s - state.asked_s) / self.time_constant_s)
-        mean_bps, sent = state.mean_bps * kept, queue.senders
+        mean_bps = state.mean_bps * kept
+        sent = queue.senders
         mean_bps[sent.ue] += sent.rate_bps * (
             np.exp(-(time_s - sent.until_s) / self.time_constant_s) - kept
         )

@@ -183,7 +183,8 @@ class Transmissions(Columns):
     def stop_at(self, at_s: FloatArray, by: Fate) -> None:
         """End rows (n,) at at_s, where nothing ends them before."""
         first = at_s < self.stops_s
-        self.stops_s[first], self.stops_by[first] = at_s[first], by
+        self.stops_s[first] = at_s[first]
+        self.stops_by[first] = by
 
     def needs_s(self, rows: IntArray) -> FloatArray:
         """Time that rows (k,) that send need for their bits after since_s; infinite at a rate of
@@ -207,12 +208,11 @@ class Transmissions(Columns):
         """Count waiting and sending of rows (k,) from since_s to time_s, (k,) or one for all."""
         if not len(rows):
             return
-        span_s, rate_bps = time_s - self.since_s[rows], self.rate_bps[rows]
+        span_s = time_s - self.since_s[rows]
+        rate_bps = self.rate_bps[rows]
         on_air = self.stage[rows] == SENDING
-        waits, sends = (
-            (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0)),
-            on_air & (rate_bps != 0),
-        )
+        waits = (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0))
+        sends = on_air & (rate_bps != 0)
         self.waited_s[rows[waits]] += span_s[waits]
         bits = np.multiply(rate_bps, span_s, out=np.zeros(len(rows)), where=sends & (span_s > 0))
         self._send(rows[sends], span_s[sends], np.minimum(bits, self.left_bits[rows])[sends])
@@ -256,7 +256,9 @@ class Transmissions(Columns):
         self.tries[rows[tried]] += 1
         hopeless = tried & (self.tries[rows] > max_tries)
         repeats = (failed | again) & ~hopeless
-        lost, kept, others = rows[repeats], rows[begun & ~repeats & ~hopeless], rows[~hopeless]
+        lost = rows[repeats]
+        kept = rows[begun & ~repeats & ~hopeless]
+        others = rows[~hopeless]
         self.lost_bits[lost] += self.block_bits[lost] - self.left_bits[lost]
         self.left_bits[lost] = self.block_bits[lost]
         self.noise[kept] += self.block_noise[kept]
@@ -288,7 +290,9 @@ class Transmissions(Columns):
 
     def end(self, rows: IntArray, time_s: float | FloatArray, fate: int | IntArray) -> None:
         """End rows (k,) at time_s, up to which they are settled."""
-        self.stage[rows], self.fate[rows], self.ended_s[rows] = ENDED, fate, time_s
+        self.stage[rows] = ENDED
+        self.fate[rows] = fate
+        self.ended_s[rows] = time_s
 
 
 def begun(
@@ -312,8 +316,12 @@ def begun(
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
     rows = Transmissions.of(cohort)
     rows.share_of_time = uplink.share_of_time()
-    rows.place, rows.prepared_s, rows.ready_s = place, prepared_s, now_s + prepared_s
-    rows.n_bits, rows.left_bits, rows.block_bits = n_bits, n_bits.copy(), n_bits.copy()
+    rows.place = place
+    rows.prepared_s = prepared_s
+    rows.ready_s = now_s + prepared_s
+    rows.n_bits = n_bits
+    rows.left_bits = n_bits.copy()
+    rows.block_bits = n_bits.copy()
     for column, value in (
         (rows.submission, number),
         (rows.round, round_),
@@ -338,10 +346,8 @@ def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -
     fading = cohort.fading
     if fading is not None and seen.fading is not None:
         fading = replaced(fading, rows, seen.fading)
-    serving, gain = (
-        replaced(cohort.serving, rows, _cells(seen.serving, uplink)),
-        replaced(cohort.gain, rows, seen.gain),
-    )
+    serving = replaced(cohort.serving, rows, _cells(seen.serving, uplink))
+    gain = replaced(cohort.gain, rows, seen.gain)
     power_w = (
         cohort.power_w if seen.power_w is None else replaced(cohort.power_w, rows, seen.power_w)
     )
@@ -405,7 +411,9 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of rows (k,), in this order; so far, of those that have not ended."""
     # the links are most of a cohort, and are not asked for
     lives = altered(lives, cohort=altered(lives.cohort, gain=None, fading=None)).select(rows)
-    sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j, lives.airtime_s
+    sent_bits = lives.sent_bits()
+    sent_j = lives.sent_j
+    airtime_s = lives.airtime_s
     cohort = lives.cohort
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     arrived_bits = lives.n_bits - lives.left_bits
@@ -421,7 +429,8 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
             airtime_s > 0, sent_j / (lives.share_of_time * airtime_s), cohort.power_w
         )
         thermal_w = lives.thermal_j / airtime_s
-    missing_s, compute_s = np.maximum(lives.ready_s - until_s, 0.0), cohort.compute_s
+    missing_s = np.maximum(lives.ready_s - until_s, 0.0)
+    compute_s = cohort.compute_s
     untrained = np.divide(missing_s, compute_s, out=np.zeros(len(lives)), where=compute_s > 0)
     trained = np.where(np.isinf(lives.ready_s), 0.0, 1.0 - np.minimum(untrained, 1.0))
     energy_j = cohort.compute_j * trained + sent_j
@@ -433,7 +442,8 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
     )
     arrived = lives.fate == Fate.ARRIVED
     never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
-    std, thermal = noise_std(lives.rho, sinr), np.where(snr > 0, noise_std(lives.rho, snr), 0.0)
+    std = noise_std(lives.rho, sinr)
+    thermal = np.where(snr > 0, noise_std(lives.rho, snr), 0.0)
     return SentUploads(
         power_w=power_w,
         sinr=sinr,

@@ -104,7 +104,8 @@ class Cohort(Columns):
     @property
     def own_strength(self) -> FloatArray:
         """`strength` at the base station of each UE (n,); without one, at the first."""
-        n, own = np.arange(len(self.serving)), np.maximum(self.serving, 0)
+        n = np.arange(len(self.serving))
+        own = np.maximum(self.serving, 0)
         gain = self.gain[n, own]
         return gain if self.fading is None else _strength(gain, self.fading[n, own])
 
@@ -122,12 +123,15 @@ def outer_products(gain: FloatArray, fading: ComplexArray) -> FloatArray:
     found = np.empty((n, n_bs, antennas**2))
     for u in range(n):
         for b in range(n_bs):
-            h, columns, at = fading[u, b], found[u, b], antennas
+            h = fading[u, b]
+            columns = found[u, b]
+            at = antennas
             for i in range(antennas):
                 columns[i] = (h[i] * np.conj(h[i])).real
                 for j in range(i + 1, antennas):
                     cross = np.sqrt(2.0) * h[i] * np.conj(h[j])
-                    columns[at], columns[at + pairs] = cross.real, cross.imag
+                    columns[at] = cross.real
+                    columns[at + pairs] = cross.imag
                     at += 1
             columns *= gain[u, b]
     return found
@@ -370,8 +374,10 @@ class Ideal(Uplink):
     example = {"kind": "ideal"}
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
-        n, zero = len(cohort.ue), np.zeros(len(cohort.ue))
-        endless, late = np.full(n, np.inf), cohort.compute_s > cohort.limit_s
+        n = len(cohort.ue)
+        zero = np.zeros(len(cohort.ue))
+        endless = np.full(n, np.inf)
+        late = cohort.compute_s > cohort.limit_s
         delay_s = np.minimum(cohort.compute_s, cohort.limit_s)
         trained = np.divide(delay_s, cohort.compute_s, out=np.ones(n), where=late)
         return Channel(

@@ -503,7 +503,8 @@ class TraceSetting(TraceFile):
             raise BadInput(
                 f"{self.trace}: resample_s: {every_s:,.10g} s is longer than every trip; take less"
             )
-        rows, trips = counted(len(regular.user), "row"), counted(n_trips, "trip")
+        rows = counted(len(regular.user), "row")
+        trips = counted(n_trips, "trip")
         return regular, [notice("trace-resampled", rows=rows, every_s=every_s, trips=trips)]
 
     def _sampled(self, moves: Moves) -> tuple[BoolArray | None, list[Notice]]:

@@ -89,10 +89,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         indoors = setting.ues.indoor.drawn(
             np.arange(len(names)), setting.radio.path_loss, streams.at("ues.indoor")
         )
-    training_s, spread = (
-        np.full(len(names), setting.ues.training_s_per_sample),
-        setting.ues.compute_heterogeneity,
-    )
+    training_s = np.full(len(names), setting.ues.training_s_per_sample)
+    spread = setting.ues.compute_heterogeneity
     if spread is not None:
         training_s *= spread.factor(np.arange(len(names)), streams.at("ues.compute"))
     cells = (
@@ -156,7 +154,8 @@ def placed(trace: Trace | None, city: City) -> Trace | None:
     """
     if trace is None or not city.has_size:
         return trace
-    origin_deg, network = city.origin(), city.network()
+    origin_deg = city.origin()
+    network = city.network()
     if trace.origin_deg is None and trace.format == SUMO and network is not None:
         position_m = network.plane_m(trace.position_m)
         return replace(

@@ -51,7 +51,8 @@ def channel_card(
         f"{setting.ues.compute_j_per_sample:g} J a sample"
     )
     if (indoor := setting.ues.indoor) is not None:
-        (low, high), deepest_m = indoor.floors, indoor.deepest_m(radio.path_loss)
+        (low, high) = indoor.floors
+        deepest_m = indoor.deepest_m(radio.path_loss)
         where = f"buildings of {low} to {high} floors, up to {deepest_m:g} m from the facade"
         card["UEs indoors"] = f"{100 * indoor.share:g} %, drawn, {where}"
     if setting.ues.compute_heterogeneity is not None:

@@ -515,10 +515,13 @@ def look_at(world: World, power: Power | None = None) -> Look:
 
     def look(ue: IntArray, round_: IntArray) -> SeenLinks:
         links = world.links()
-        fading_of, streams = world.setting.radio.fading, world.ground.streams
+        fading_of = world.setting.radio.fading
+        streams = world.ground.streams
         block = fading_of.block_index(round_, links.time_s)
         fading = fading_of.draw(ue, links.gain.shape[1], block, streams.at("radio.fading"))
-        serving, gain, power_w = world.serving(links).take(ue), links.gain.take(ue, axis=0), None
+        serving = world.serving(links).take(ue)
+        gain = links.gain.take(ue, axis=0)
+        power_w = None
         if power is not None and power.follows_links:
             power_w, _ = power.of(ue).power_w(
                 gain, serving, world.max_power_w, None, streams.at("power")

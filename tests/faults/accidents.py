@@ -106,7 +106,8 @@ def refused(words, folder, capsys, *said):
     """The command must leave with 2, with one line that says all this, and the folder as it was."""
     before = content(folder)
     capsys.readouterr()
-    code, told = main(words), capsys.readouterr().err
+    code = main(words)
+    told = capsys.readouterr().err
     assert (code, told.count("\n")) == (2, 1), told
     assert told.startswith("netsim: ") and "Traceback" not in told
     assert [text for text in said if text not in told] == [], told

@@ -62,7 +62,8 @@ def _act(words, said):
     errors = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(errors, 2)
-    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    sys.stdout = os.fdopen(1, "w")
+    sys.stderr = os.fdopen(2, "w")
     code = 1
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
@@ -114,7 +115,12 @@ def killed(words, root, expected, takes_s, kills, draw, number):
     """Kill a command so many times, over as many lives as it takes. Returns how many kills did no
     harm, and what is wrong: [line].
     """
-    done, good, life, folder, said, wrong = 0, 0, 0, root / "killed", root / "said", []
+    done = 0
+    good = 0
+    life = 0
+    folder = root / "killed"
+    said = root / "said"
+    wrong = []
 
     def ended(code):
         nonlocal good, life
@@ -192,7 +198,10 @@ def main():
     torch.set_num_threads(1)
     known = systems(root)
     chosen = [args.system] if args.system else list(known)
-    draw, good, bad, began = random.Random(args.seed), 0, 0, time.monotonic()
+    draw = random.Random(args.seed)
+    good = 0
+    bad = 0
+    began = time.monotonic()
     for k, name in enumerate(chosen):
         kills = args.kills // len(chosen) + (k < args.kills % len(chosen))
         place = root / str(k)
@@ -200,14 +209,16 @@ def main():
         harmless, wrong, takes_s = examined(
             known[name], place, kills, draw, signal.Signals[f"SIG{args.signal}"]
         )
-        good, bad = good + harmless, bad + bool(wrong)
+        good = good + harmless
+        bad = bad + bool(wrong)
         print(
             f"{name} ({takes_s:.1f} s): {kills} kills, {'; '.join(wrong) or 'the same bytes'}",
             flush=True,
         )
         shutil.rmtree(place)
     shutil.rmtree(root)
-    spent, wall_s = os.times(), time.monotonic() - began
+    spent = os.times()
+    wall_s = time.monotonic() - began
     cpu_s = spent.user + spent.system + spent.children_user + spent.children_system
     print(
         f"{good} of {args.kills} kills, in {len(chosen)} systems, end in the same bytes; "

@@ -28,7 +28,8 @@ class Steps:
     """Counts the steps of a fork in a folder, and ends the fork before one of them."""
 
     def __init__(self, folder, last=0):
-        self.folder, self.last = str(folder), last
+        self.folder = str(folder)
+        self.last = last
         self.taken = mmap.mmap(-1, 4)  # of both processes
 
     def count(self):
@@ -56,8 +57,12 @@ class Steps:
 
 
 def main():
-    kind, root, (first, last, every) = sys.argv[1], Path(sys.argv[2]), map(int, sys.argv[3:])
-    words, folder, said = systems(root)[kind], root / "killed", root / "said"
+    kind = sys.argv[1]
+    root = Path(sys.argv[2])
+    (first, last, every) = map(int, sys.argv[3:])
+    words = systems(root)[kind]
+    folder = root / "killed"
+    said = root / "said"
     playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
     assert here([*words, "--out", str(root / "whole")]) == 0
     expected = results(root / "whole")

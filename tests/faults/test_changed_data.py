@@ -34,7 +34,8 @@ def replayed(tmp_path):
 def test_a_file_that_changed_is_refused_and_one_that_is_as_it_was_goes_on(
     kind, replayed, tmp_path, monkeypatch, capsys
 ):
-    trace, out = tmp_path / "trace.csv", tmp_path / "out"
+    trace = tmp_path / "trace.csv"
+    out = tmp_path / "out"
     words = [*replayed[kind], "--out", str(out)]
     interrupted(words, monkeypatch)
     assert list(out.rglob("checkpoint.npz"))

@@ -24,7 +24,8 @@ CUTS = {"empty": lambda n: 0, "middle": lambda n: n // 2, "last byte": lambda n:
 def stopped(tmp_path_factory):
     """Kind -> the words of a command that was interrupted, its folder, and that of one which was
     not."""
-    root, found = tmp_path_factory.mktemp("stopped"), {}
+    root = tmp_path_factory.mktemp("stopped")
+    found = {}
     with pytest.MonkeyPatch.context() as patch:
         for kind, words in commands(root).items():
             assert main([*words, "--out", str(root / f"whole-{kind}")]) == 0
@@ -117,7 +118,8 @@ def test_forged_arrays_are_one_line_or_change_nothing_but_figures(
     """A sample of all arrays, each by itself; one that may have any number of rows may have any
     other."""
     words, folder, _ = taken(kind)
-    whole, refusals = load_tree(folder / "checkpoint.npz"), 0
+    whole = load_tree(folder / "checkpoint.npz")
+    refusals = 0
     ways = list(places_of_arrays(whole))[:: 6 if kind == "run" else 2]
     for way in ways:
         tree = copy.deepcopy(whole)
@@ -129,7 +131,8 @@ def test_forged_arrays_are_one_line_or_change_nothing_but_figures(
         shutil.copytree(folder, tmp_path / "forged")
         save_tree(tmp_path / "forged" / "checkpoint.npz", tree)
         capsys.readouterr()
-        code, said = main([*words[:-1], str(tmp_path / "forged")]), capsys.readouterr().err
+        code = main([*words[:-1], str(tmp_path / "forged")])
+        said = capsys.readouterr().err
         assert code in (0, 2) and said.count("\n") == (code == 2) and "Traceback" not in said, (
             way,
             code,

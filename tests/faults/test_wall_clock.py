@@ -30,7 +30,8 @@ def test_a_clock_that_goes_backwards_changes_nothing(kind, tmp_path, monkeypatch
     for name in ("time", "monotonic", "perf_counter"):
         monkeypatch.setattr(time, name, backwards(getattr(time, name)(), 3600.0))
     assert main(cut) == 0
-    whole, found = content(tmp_path / "whole"), content(tmp_path / "cut")
+    whole = content(tmp_path / "whole")
+    found = content(tmp_path / "cut")
     tables = [name for name in whole if name.endswith(".csv") or name == "summary.json"]
     assert len(tables) > 2 and [name for name in tables if found[name] != whole[name]] == []
 

@@ -88,7 +88,8 @@ def library(z, q, rounds, delta):
     from dp_accounting.rdp import RdpAccountant
 
     log = logging.getLogger("absl")
-    level, log.level = log.level, logging.CRITICAL
+    level = log.level
+    log.level = logging.CRITICAL
     accountant = RdpAccountant(list(rdp.ORDERS))
     accountant.compose(
         dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), rounds
@@ -114,7 +115,8 @@ class TestPublished:
 
     @pytest.mark.parametrize("z, rounds, cell", [*cells_of(FULL, [1, 10, 50, 100, 200, 500])])
     def test_table_without_sampling(self, z, rounds, cell):
-        found, (renyi, exact) = both(float(z), rounds, 1e-7), cell.split("/")
+        found = both(float(z), rounds, 1e-7)
+        (renyi, exact) = cell.split("/")
         assert found.rdp.epsilon == pytest.approx(float(renyi), abs=digit(renyi))
         assert found.best.epsilon == pytest.approx(float(exact), abs=digit(exact))
 
@@ -277,7 +279,8 @@ class TestFilter:
     )
     def test_gaussian_never_passes_its_total(self, log_epsilon, log_delta, log_z, greedy):
         """Rounds of any size in any order, and what is left taken whole."""
-        epsilon, delta = 10.0**log_epsilon, 10.0**log_delta
+        epsilon = 10.0**log_epsilon
+        delta = 10.0**log_delta
         budget = GaussianFilter(epsilon, delta)
         played = []
         for z in 10.0 ** np.array(log_z):
@@ -313,7 +316,8 @@ def plain_delta(epsilon, sigma):
     def phi(x):
         return math.erfc(-x / math.sqrt(2)) / 2
 
-    a, b = 1 / (2 * sigma), epsilon * sigma
+    a = 1 / (2 * sigma)
+    b = epsilon * sigma
     return phi(a - b) - math.exp(epsilon) * phi(-a - b)
 
 
@@ -329,10 +333,8 @@ def protect(*parts, n=3, d=4000):
     )
     updates = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.ones((n, d)))
     for part in parts:
-        before, (updates, _, spends) = (
-            updates,
-            part.protect(updates, empty, FACTS, part.start(0), RNG),
-        )
+        before = updates
+        (updates, _, spends) = part.protect(updates, empty, FACTS, part.start(0), RNG)
     return updates.values - before.values, spends
 
 

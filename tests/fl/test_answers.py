@@ -24,7 +24,8 @@ def beliefs(n=12):
     p = np.full((n, len(GRID)), 1e-6)
     for i in range(n):
         for _ in range(1 + i % 3):
-            at, width = AREA.sample(DRAW.uniform(size=(1, 2))), 10 ** DRAW.uniform(1, 2.7)
+            at = AREA.sample(DRAW.uniform(size=(1, 2)))
+            width = 10 ** DRAW.uniform(1, 2.7)
             p[i] += (
                 DRAW.uniform()
                 * np.exp(-((GRID.place_m - at) ** 2).sum(axis=1) / (2 * width**2))
@@ -130,9 +131,12 @@ WALK = np.random.default_rng(0)
 def played(rounds, answer):
     """UEs that walk, with estimates of 100 m; answer(truth, estimate, before) : what is
     believed."""
-    memory, at_m, before_m = Memory(), WALK.uniform(0, 5000, (5, 2)), np.zeros((5, 2))
+    memory = Memory()
+    at_m = WALK.uniform(0, 5000, (5, 2))
+    before_m = np.zeros((5, 2))
     for number in range(rounds):
-        before_m, at_m = at_m, at_m + WALK.normal(0, 50, (5, 2))
+        before_m = at_m
+        at_m = at_m + WALK.normal(0, 50, (5, 2))
         point_m = at_m + WALK.normal(0, 100, (5, 2))
         memory = memory.plus(number, UES, answer(at_m, point_m, before_m), point_m)
     return memory
@@ -145,7 +149,8 @@ def test_answers_nearer_to_the_truth_help_and_those_that_stay_behind_mislead():
 
 
 def test_terms_are_of_successive_rounds_and_of_ues_in_both():
-    two, three = np.array([1, 4]), np.array([1, 2, 4])
+    two = np.array([1, 4])
+    three = np.array([1, 2, 4])
     none = np.full(2, np.nan)
     memory = Memory().plus(3, two, np.array([[0.0, 0], [10, 0]]), np.array([[3.0, 4], [0, 0]]))
     memory = memory.plus(4, three, np.zeros((3, 2)), np.array([[6.0, 8], [1, 1], none]))

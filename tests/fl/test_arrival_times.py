@@ -41,11 +41,9 @@ def view_of(ue, cell, delay_s, model=None, requested_s=100.0, n_bits=1e5):
     """What a server observes of uploads (n,), as under secure aggregation."""
     ue, n = np.asarray(ue, dtype=np.int64), len(ue)
     model = np.zeros(n, dtype=np.int64) if model is None else np.asarray(model)
-    zero, asked, before = (
-        np.zeros(n, dtype=np.int64),
-        np.full(n, requested_s),
-        Model(np.zeros((1, 3))),
-    )
+    zero = np.zeros(n, dtype=np.int64)
+    asked = np.full(n, requested_s)
+    before = Model(np.zeros((1, 3)))
     timing = Timing(asked, asked + np.asarray(delay_s), np.asarray(cell), np.full(n, n_bits), zero)
     return View(
         "aggregate",
@@ -65,7 +63,8 @@ def view_of(ue, cell, delay_s, model=None, requested_s=100.0, n_bits=1e5):
 
 def played(attack, views, public=None, state=None):
     """What the attack says in each round, and its last state."""
-    state, said = attack.start() if state is None else state, []
+    state = attack.start() if state is None else state
+    said = []
     for number, view in enumerate(views, 1):
         found, state = attack.run(
             view, RoundContext(number, 0.0, public or public_of()), state, RNG
@@ -117,14 +116,16 @@ class TestExact:
     def test_without_noise_distances_are_those_of_the_places(self):
         """A UE in every square of the area: ranks of delays are ranks of distances, whatever the
         law."""
-        x, y = np.arange(10, 2000, GRID_M), np.arange(10, 1000, GRID_M)
+        x = np.arange(10, 2000, GRID_M)
+        y = np.arange(10, 1000, GRID_M)
         place_m = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
         at_m = PAIR_M - [
             [400.0, 0.0, 0.0],
             [1000.0, 0.0, 0.0],
         ]  # one cell is six times as large as the other
         away_m = distance_to(place_m, at_m)
-        cell, nearest_m = away_m.argmin(axis=1), away_m.min(axis=1)
+        cell = away_m.argmin(axis=1)
+        nearest_m = away_m.min(axis=1)
         view = view_of(np.arange(len(place_m)), cell, nearest_m**3)
         ((found,), _) = played(ArrivalTimes(shadowing_db=0), [view], public_of(at_m))
         ue, named_m, weight = rows(found, "near")
@@ -147,7 +148,8 @@ class TestExact:
         at_m = [[30.0, 30.0, 25.0], [100.0, 30.0, 25.0]]
         n = 4000
         delay = np.linspace(1, 2, n)
-        view, public = view_of(np.arange(n), [1] * (n - 1) + [0], delay), public_of(at_m)
+        view = view_of(np.arange(n), [1] * (n - 1) + [0], delay)
+        public = public_of(at_m)
         ((found,), _) = played(ArrivalTimes(shadowing_db=0), [view], public)
         rings = Rings.around(public, public.antennas)
         farthest_m = rings.mean_m[0, :, 0][rings.share[0] > 0].max()
@@ -172,7 +174,8 @@ class TestInvariance:
             assert_allclose(b.weight, a.weight, rtol=1e-9)
 
     def test_the_order_of_ues_does_not_matter(self):
-        days, order = [uploads(seed) for seed in (1, 2)], np.random.default_rng(0).permutation(60)
+        days = [uploads(seed) for seed in (1, 2)]
+        order = np.random.default_rng(0).permutation(60)
         plain = played(ArrivalTimes(), [view_of(range(60), cell, s) for _, cell, s in days])[0]
         other = played(
             ArrivalTimes(), [view_of(order, cell[order], s[order]) for _, cell, s in days]
@@ -220,8 +223,10 @@ class TestMemory:
         _, cell, delay = uploads(1)
         then = delay.copy()
         same = np.flatnonzero(cell == 0)
-        comes, goes = same[delay[same].argmax()], same[delay[same].argmin()]
-        then[comes], changed = delay[same].min() / 2, cell.copy()
+        comes = same[delay[same].argmax()]
+        goes = same[delay[same].argmin()]
+        then[comes] = delay[same].min() / 2
+        changed = cell.copy()
         changed[goes] = 1
         said, _ = played(
             ArrivalTimes(), [view_of(range(60), cell, delay), view_of(range(60), changed, then)]
@@ -356,7 +361,8 @@ def town(n_cell=7, seed=0):
 
 def nights(attack, public, rounds, state=None):
     """rounds: (hour of the day of the request, cell of each UE), -1 for one that sends nothing."""
-    state, found = attack.start() if state is None else state, None
+    state = attack.start() if state is None else state
+    found = None
     for number, (hour, cell) in enumerate(rounds, 1):
         cell = np.asarray(cell)
         ue = np.flatnonzero(cell >= 0)
@@ -394,7 +400,8 @@ def test_the_answer_is_the_disc_with_most_of_prior_times_law():
     """By loops: prior of buildings, geometric mean of the law to the power of four uploads at
     most."""
     public, _, _ = town()
-    attack, cells = attack_of(answers=1), [3, 3, 5, 3, 3, 5]
+    attack = attack_of(answers=1)
+    cells = [3, 3, 5, 3, 3, 5]
     found, _ = nights(attack, public, [(0, [b]) for b in cells])
     grid = PlaceGrid.over(AREA, 25.0, 1, "")
     law = log_law(grid.place_m, public)
@@ -447,7 +454,8 @@ def test_only_uploads_of_the_home_hours_count(hours, hour, told):
 
 def test_what_is_remembered_survives_a_checkpoint(tmp_path):
     public, _, _ = town()
-    attack, rounds = attack_of(), [(0, [1, 2, 3]), (6, [1, -1, 3]), (0, [4, 2, -1]), (6, [1, 2, 3])]
+    attack = attack_of()
+    rounds = [(0, [1, 2, 3]), (6, [1, -1, 3]), (0, [4, 2, -1]), (6, [1, 2, 3])]
     whole, _ = nights(attack, public, rounds)
     _, half = nights(attack, public, rounds[:2])
     save_tree(tmp_path / "state", to_tree(half))
@@ -463,10 +471,12 @@ class TestCellsHidden:
     @pytest.mark.parametrize("observes", ["updates", "aggregate"])
     @pytest.mark.parametrize("cells", [True, False])
     def test_a_view_has_cells_only_where_they_are_granted(self, observes, cells):
-        threat, n = Threat(observes=observes, cells=cells), 3
+        threat = Threat(observes=observes, cells=cells)
+        n = 3
         made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.ones((n, 3)))
         timing = Timing(np.zeros(n), np.ones(n), np.array([2, 0, 1]), np.ones(n), np.zeros(n, int))
-        every, model = np.ones(n, dtype=bool), Model(np.zeros((1, 3)))
+        every = np.ones(n, dtype=bool)
+        model = Model(np.zeros((1, 3)))
         view = threat.view(
             LEARNER, "all", Received(made, every), np.ones(n), every, (model, model), RNG, timing
         )

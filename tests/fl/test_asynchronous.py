@@ -44,8 +44,10 @@ def table(folder, name):
 def told(monkeypatch):
     """What a run does: `asked`, the phases in which UEs were asked and their data, and the models
     after each merge."""
-    asked, models = [], []
-    depart, merge = server_of_runs.depart, server_of_runs.merge
+    asked = []
+    models = []
+    depart = server_of_runs.depart
+    merge = server_of_runs.merge
 
     def watched_depart(world, phase, local, states):
         asked.append((phase, local))
@@ -65,9 +67,11 @@ def slow_models(uploads, asked):
     """The models after each merge, one upload after the other: each learns from the model that its
     UE was given."""
     setup = asked[0][0].setup
-    learner, server = setup.learning.learner, setup.learning.server
+    learner = setup.learning.learner
+    server = setup.learning.server
     first = learner.init(setup.public, setup.streams.at("learner.init"))
-    models, buffer = [first.parameters], []
+    models = [first.parameters]
+    buffer = []
     for upload in uploads[uploads.fate == "arrived"].sort_values(["ended_s", "ue"]).itertuples():
         buffer.append(upload)
         if len(buffer) < (1 if server.kind == "fedasync" else server.buffer):
@@ -84,7 +88,8 @@ def slow_models(uploads, asked):
                 made.model, made.count, made.rows(slice(None)), strict=True
             ):
                 rows.append((m, count, base[m], change, len(models) - 1 - phase.version))
-        now, new = models[-1], models[-1].copy()
+        now = models[-1]
+        new = models[-1].copy()
         for m, count, base, change, stale in rows:
             share = count / sum(other[1] for other in rows if other[0] == m)
             if server.kind == "fedasync":
@@ -135,7 +140,8 @@ def test_no_more_are_under_way_than_the_server_allows(tiny, tmp_path, most):
     }
     run(tiny(SLOW | long | {"world.duration_s": 60, "learning.attacks": []}), tmp_path)
     uploads = table(tmp_path, "transmissions")
-    times_s, ended = sorted(set(uploads.requested_s)), uploads.ended_s
+    times_s = sorted(set(uploads.requested_s))
+    ended = uploads.ended_s
     now, before = (
         [int((of(uploads.requested_s, t) & ~(ended <= t)).sum()) for t in times_s]
         for of in (np.less_equal, np.less)
@@ -197,7 +203,8 @@ def folder(request, played):
 
 @pytest.mark.slow
 def test_every_upload_has_one_row_and_a_ue_sends_one_at_a_time(folder):
-    uploads, asked = table(folder, "transmissions"), table(folder, "links")
+    uploads = table(folder, "transmissions")
+    asked = table(folder, "links")
     key = ["ue", "requested_s"]
     assert not uploads.duplicated(key).any()
     links = asked.rename(columns={"time_s": "requested_s"})
@@ -223,7 +230,8 @@ def test_times_follow_one_another(folder):
 
 
 def test_bits_are_conserved_and_energy_is_that_of_training_and_sending(folder):
-    uploads, links = table(folder, "transmissions"), table(folder, "links")
+    uploads = table(folder, "transmissions")
+    links = table(folder, "links")
     here = uploads.fate == "arrived"
     np.testing.assert_allclose(
         uploads.sent_bits[here], (uploads.bits + uploads.lost_bits)[here], rtol=1e-6
@@ -251,7 +259,8 @@ def test_bits_are_conserved_and_energy_is_that_of_training_and_sending(folder):
 
 
 def test_staleness_is_the_number_of_merges_since_the_version_that_an_update_began_from(folder):
-    uploads, rounds = table(folder, "transmissions"), table(folder, "rounds")
+    uploads = table(folder, "transmissions")
+    rounds = table(folder, "rounds")
     merged = uploads[uploads.staleness.notna()].merge(
         rounds[["round", "time_s"]], on="round", how="left"
     )

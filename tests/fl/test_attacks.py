@@ -22,7 +22,8 @@ from netsim.rng import Streams
 
 FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 2000.0, 1500.0), 1))
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
-HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
+HOME = np.array([1650.0, 700.0])
+WORK = np.array([420.0, 760.0])
 RNG = Streams(4).at("tests", 1)
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 FEDAVG = {"batch_size": 20, "local_epochs": 5, "learning_rate": 1e-5}
@@ -33,7 +34,8 @@ def batch_of(seed, n=800):
     and noise."""
     rng = np.random.default_rng(seed)
     where = rng.choice(3, n, p=[0.5, 0.2, 0.3])[:, None]
-    home, work = HOME + 18 * rng.normal(size=(n, 2)), WORK + 22 * rng.normal(size=(n, 2))
+    home = HOME + 18 * rng.normal(size=(n, 2))
+    work = WORK + 22 * rng.normal(size=(n, 2))
     elsewhere = [300, 300] + rng.uniform(size=(n, 2)) * [1400, 900]
     x = np.where(where == 0, home, np.where(where == 1, work, elsewhere))
     distance = np.hypot(np.hypot(*(x - [900, 800]).T), 25)
@@ -141,10 +143,8 @@ class TestOneSample:
     )
     def test_under_local_steps_that_treat_all_coordinates_alike(self, way, encoding):
         """Any label changes, several records at one place: exact under all but the last two."""
-        place, learner = (
-            np.array([[421.5, 777.7]]),
-            RsrpNet(hidden=(16, 8), activation="relu", encoding=encoding),
-        )
+        place = np.array([[421.5, 777.7]])
+        learner = RsrpNet(hidden=(16, 8), activation="relu", encoding=encoding)
         data = local_of([(np.repeat(place, 20, axis=0), np.linspace(-110.0, -60.0, 20))])
         view = view_of(learner, data)
         error = np.linalg.norm(_stepped(learner, view, data, way) - place[0])
@@ -161,9 +161,12 @@ def _stepped(learner, view, data, way):
         torch.from_numpy(v)[None]
         for v in learner._samples(view.model_before, np.zeros(20, int), data.x, data.y)
     )
-    w, velocity, square = w0.clone(), torch.zeros_like(w0), torch.zeros_like(w0)
+    w = w0.clone()
+    velocity = torch.zeros_like(w0)
+    square = torch.zeros_like(w0)
     for step in range(8):
-        leaf, part = w.clone().requires_grad_(True), slice(5 * (step % 4), 5 * (step % 4) + 5)
+        leaf = w.clone().requires_grad_(True)
+        part = slice(5 * (step % 4), 5 * (step % 4) + 5)
         (g,) = torch.autograd.grad(
             ((learner.net.forward(leaf, z[:, part])[0] - y[:, part]) ** 2).mean(), leaf
         )
@@ -176,7 +179,8 @@ def _stepped(learner, view, data, way):
         elif way == "weight decay":
             g = g + 0.5 * w
         elif way == "adam":
-            velocity, square = 0.9 * velocity + 0.1 * g, 0.999 * square + 0.001 * g * g
+            velocity = 0.9 * velocity + 0.1 * g
+            square = 0.999 * square + 0.001 * g * g
             g = (
                 velocity
                 / (1 - 0.9 ** (step + 1))
@@ -191,7 +195,8 @@ def _stepped(learner, view, data, way):
 class TestErrorIdentity:
     def test_equal_deltas_give_the_mean_itself(self):
         """A linear law without hidden layer and labels all alike: every sample weighs the same."""
-        net, n = Mlp((2, 1), "relu"), 37
+        net = Mlp((2, 1), "relu")
+        n = 37
         x = np.random.default_rng(0).normal(size=(n, 2))
         none = np.zeros(1, dtype=np.int64)
         data = Local(none, none, np.array([0, n]), x, np.full(n, -95.0), np.zeros(n))
@@ -206,10 +211,14 @@ class TestErrorIdentity:
     def test_of_every_unit(self, activation, size, epochs):
         """r_h - zbar = sum_i (g_ih - gbar_h)(z_i - zbar) / (n gbar_h), g summed over all local
         steps, from autograd."""
-        net, n = Mlp((2, 12, 5, 1), activation), 30
+        net = Mlp((2, 12, 5, 1), activation)
+        n = 30
         rng = np.random.default_rng(2)
-        w, z = rng.normal(size=(1, net.n_parameters)), rng.normal(size=(n, 2))
-        y, g, now = -9 + rng.normal(size=n), np.zeros((n, 12)), w.copy()
+        w = rng.normal(size=(1, net.n_parameters))
+        z = rng.normal(size=(n, 2))
+        y = -9 + rng.normal(size=n)
+        g = np.zeros((n, 12))
+        now = w.copy()
         for epoch in range(epochs):
             order = np.argsort(RNG.uniform(f"order{epoch}m", [0], (n,))[0], kind="stable")
             for batch in (order,) if size == "all" else np.split(order, range(size, n, size)):
@@ -220,7 +229,8 @@ class TestErrorIdentity:
         data = Local(none, none, np.array([0, n]), z, y, np.zeros(n))
         update = train_regression(net, w, data, SgdSettings(1e-3, size, epochs, 0.0), RNG).values
         ratio = unit_cloud(update[:, :24].reshape(1, 2, 12).transpose(0, 2, 1), update[:, 24:36])[0]
-        mean, z0 = g.mean(axis=0), z - z.mean(axis=0)
+        mean = g.mean(axis=0)
+        z0 = z - z.mean(axis=0)
         alive = np.isfinite(ratio).all(axis=1)
         assert alive.sum() >= 6
         expected = ((g - mean)[:, :, None] * z0[:, None]).mean(axis=0)[alive] / mean[alive, None]
@@ -231,7 +241,8 @@ class TestErrorIdentity:
 
     def test_combined_estimate_is_the_ratio_weighted_by_squared_bias(self):
         rng = np.random.default_rng(3)
-        dw, db = rng.normal(size=(4, 9, 2)), rng.normal(size=(4, 9))
+        dw = rng.normal(size=(4, 9, 2))
+        db = rng.normal(size=(4, 9))
         ratio = dw / db[:, :, None]
         expected = (db[:, :, None] ** 2 * ratio).sum(1) / (db**2).sum(1)[:, None]
         np.testing.assert_allclose(centroid(dw, db), expected, rtol=1e-12)
@@ -244,7 +255,8 @@ class TestErrorIdentity:
     @pytest.mark.parametrize("factor", [-1.0, 1e-3, -1e-200, 1e200])
     def test_step_size_and_sign_cancel(self, factor):
         rng = np.random.default_rng(4)
-        dw, db = rng.normal(size=(2, 9, 2)), rng.normal(size=(2, 9))
+        dw = rng.normal(size=(2, 9, 2))
+        db = rng.normal(size=(2, 9))
         np.testing.assert_allclose(centroid(factor * dw, factor * db), centroid(dw, db), rtol=1e-12)
 
 
@@ -307,7 +319,8 @@ class TestHostileUpdates:
     """A warning of numbers fails these (filterwarnings in pyproject.toml)."""
 
     def view(self, rows):
-        learner, n = RsrpNet(hidden=(8,), activation="tanh"), len(rows)
+        learner = RsrpNet(hidden=(8,), activation="tanh")
+        n = len(rows)
         model = learner.init(Public(AREA, 1), RNG)
         updates = DenseUpdates(
             np.arange(n), np.zeros(n, dtype=np.int64), np.ones(n), np.asarray(rows)
@@ -388,7 +401,8 @@ class TestVantage:
     def test_a_sum_speaks_of_the_pooled_batch(self, observes, part):
         """Under FedSGD the merge is the gradient of all samples together, so the estimate is that
         of one UE."""
-        data, learner = self.cohort(), learner_of("tanh", hidden=(64,))
+        data = self.cohort()
+        learner = learner_of("tanh", hidden=(64,))
         pooled = local_of([(data.x, data.y)])
         one = attack(part, view_of(learner, pooled))
         found = attack(part, view_of(learner, data, observes))
@@ -428,14 +442,17 @@ class TestVantage:
         assert np.linalg.norm(said[0] - said[1]) > 10
 
     def test_spread_maps_as_many_sources_as_targets_in_another_order(self):
-        ue, which, none = np.array([7, 8, 9]), np.arange(3), Model(np.zeros((1, 1)))
+        ue = np.array([7, 8, 9])
+        which = np.arange(3)
+        none = Model(np.zeros((1, 1)))
         view = rows_of(
             RsrpNet(hidden=(2,)),
             DenseUpdates(ue, 10 * ue, np.ones(3), np.zeros((3, 3))),
             none,
             none,
         )
-        place_m, words = np.outer(which, [1.0, 1.0]), ["s0", "s1", "s2"]
+        place_m = np.outer(which, [1.0, 1.0])
+        words = ["s0", "s1", "s2"]
         view = replace(view, source=np.array([2, 0, 1]))
         found = view.spread("place", which, place_m, weight=which / 10, status=words)
         said = {
@@ -450,7 +467,8 @@ class TestVantage:
 def through(part, views, state=None):
     """Estimates of every round, and the state at the end, which a checkpoint has carried from round
     to round."""
-    found, state = [], state or part.start()
+    found = []
+    state = state or part.start()
     for view in views:
         said, state = part.run(view, FACTS, state, RNG)
         found.append(said)
@@ -492,7 +510,8 @@ class TestStarts:
         assert reach < 1.3 * np.sqrt(2000 * 1500 / k)
 
     def test_previous_begins_near_the_last_estimate_and_once_anywhere(self, monkeypatch, tmp_path):
-        part, view = Dlg(starts=100, start_at="previous"), self.view(3)
+        part = Dlg(starts=100, start_at="previous")
+        view = self.view(3)
         few = replace(
             view,
             update=view.update[:2],
@@ -595,7 +614,8 @@ class TestDlgAgreesWithClosedForm:
         frozen = attack(Dlg(starts=16), view)
         assert np.linalg.norm(frozen.position_m[0] - closed) < 5.0
         # all starts end in one place
-        net, weights = view.learner.net, torch.from_numpy(view.model_before.parameters)
+        net = view.learner.net
+        weights = torch.from_numpy(view.model_before.parameters)
         start = torch.from_numpy(RNG.normal("starts", [0], (16, 2)))
         end = bfgs(
             CosineDistance.to(torch.from_numpy(view.update), net, weights), start[None, 0], 60
@@ -621,7 +641,8 @@ class TestCosineDistance:
         net = Mlp((2 + 2 * n_wave, *hidden, 1), activation)
         w, u = (torch.randn(n, net.n_parameters, dtype=torch.float64) for n in (1, 3))
         waves = torch.randn(2, n_wave, dtype=torch.float64)
-        z, target = torch.randn(2, 5, 2, dtype=torch.float64), torch.tensor([2, 0])
+        z = torch.randn(2, 5, 2, dtype=torch.float64)
+        target = torch.tensor([2, 0])
         distance = CosineDistance.to(u, net, w, waves)
         value, slope = distance(target, z)
         for i, j in np.ndindex(2, 5):
@@ -643,7 +664,8 @@ def quadratic(condition):
     b = torch.from_numpy(np.random.default_rng(3).normal(size=(3, 2)))
 
     def distance(target, z):
-        az, shift = z @ a, b[target][:, None]
+        az = z @ a
+        shift = b[target][:, None]
         return (0.5 * z * az - shift * z).sum(-1), az - shift
 
     return (
@@ -654,7 +676,8 @@ def quadratic(condition):
 
 
 def rosenbrock(target, z):
-    a, b = z[..., 0], z[..., 1]
+    a = z[..., 0]
+    b = z[..., 1]
     value = (1 - a) ** 2 + 100 * (b - a * a) ** 2
     return value, torch.stack([-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)], dim=-1)
 

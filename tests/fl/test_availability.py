@@ -45,7 +45,8 @@ def there(part, time_s, n=3, wall_s=None, rng=RNG):
 @pytest.mark.parametrize("kind", KINDS)
 def test_adding_a_ue_changes_nothing_for_the_others(kind):
     part = built(kind)
-    few, many = part.start(20), part.start(41)
+    few = part.start(20)
+    many = part.start(41)
     for time_s in (0.0, 7 * HOUR_S, 30 * HOUR_S):
         some, few = part.available(at(time_s, 20), few, RNG)
         more, many = part.available(at(time_s, 41), many, RNG)
@@ -53,7 +54,8 @@ def test_adding_a_ue_changes_nothing_for_the_others(kind):
 
 
 def test_draws_hang_on_seed_ue_and_time_alone():
-    part, time_s = built("charging"), 22.5 * HOUR_S
+    part = built("charging")
+    time_s = 22.5 * HOUR_S
     assert there(part, time_s, 200).tolist() == there(part, time_s, 200).tolist()
     other = there(part, time_s, 200, rng=Streams(6).at("availability"))
     assert (there(part, time_s, 200) != other).sum() > 20
@@ -94,7 +96,9 @@ PUNCTUAL = Charging(from_spread_hours=0, length_spread_hours=0)  # from 22 to 6 
 
 
 def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn():
-    n, nights, step_s = 500, 12, 600.0
+    n = 500
+    nights = 12
+    step_s = 600.0
     part = Charging(hours=7, length_spread_hours=1.0, from_spread_hours=0.75)
     times_s = np.arange(12 * HOUR_S, 12 * HOUR_S + nights * DAY_S, step_s)
     plugged = np.array([there(part, t, n) for t in times_s]).reshape(
@@ -139,16 +143,17 @@ def test_nights_follow_the_wall_clock_when_it_changes(day, night_hours):
 
 
 def test_what_a_battery_holds_is_what_it_began_with_plus_charged_minus_spent_up_to_its_capacity():
-    part, rng = (
-        Battery(capacity_j=1e5, start_share=0.5, charge_w=2.0, min_charge_share=0),
-        np.random.default_rng(1),
-    )
-    n, state = 30, part.start(30)
-    expected_j, last_s = np.full(n, 5e4), 0.0
+    part = Battery(capacity_j=1e5, start_share=0.5, charge_w=2.0, min_charge_share=0)
+    rng = np.random.default_rng(1)
+    n = 30
+    state = part.start(30)
+    expected_j = np.full(n, 5e4)
+    last_s = 0.0
     for time_s in np.cumsum(rng.uniform(0, 20 * HOUR_S, 40)):
         _, state = part.available(at(time_s, n), state, RNG)
         plugged_s = Charging().plugged_in_s(n, last_s, time_s, RNG)
-        expected_j, last_s = np.minimum(expected_j + 2.0 * plugged_s, 1e5), time_s
+        expected_j = np.minimum(expected_j + 2.0 * plugged_s, 1e5)
+        last_s = time_s
         np.testing.assert_allclose(state.charge_j, expected_j, rtol=1e-9)
         ue = np.sort(rng.choice(n, 12, replace=False))
         energy_j = part.energy_j(state)[ue] * rng.uniform(0, 1, 12)

@@ -41,7 +41,8 @@ def powers(n, ues=15, seed=1):
 
 def by_hand(objective, x):
     """L of one power vector, term by term."""
-    t, a = objective.trajectory, objective.contraction
+    t = objective.trajectory
+    a = objective.contraction
     rounds = len(t.std)
     j = int(objective.switch(x[None])[0])
     channel = sum(
@@ -220,7 +221,8 @@ def test_without_artificial_noise_power_goes_as_weight_over_amplitude():
 )
 def test_plateaus_and_evolution_agree_and_beat_equal_splits(order, criterion):
     objective = PowerLoss(trajectory(rounds=60), Convergence(order=order), criterion)
-    best, found = plateaus(objective, LIMITS), evolution(objective, LIMITS, RNG)
+    best = plateaus(objective, LIMITS)
+    found = evolution(objective, LIMITS, RNG)
     assert best.value <= 1.003 * found.value and found.value <= 1.03 * best.value
     assert best.value < min(average(objective, LIMITS).value, full(objective, LIMITS).value)
     for plan in (best, found):

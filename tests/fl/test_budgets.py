@@ -26,14 +26,17 @@ from netsim.geometry import Area
 from netsim.radio.uplink import Channel
 from netsim.rng import Streams
 
-K, D, N = 15, 40, 2.0
+K = 15
+D = 40
+N = 2.0
 PUBLIC = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
 
 
 def channel(std, n, interference=0.0):
     """Thermal noise of std (n,), and besides it what other UEs' signals leave: interference
     (n,)."""
-    one, yes = np.ones(n), np.ones(n, bool)
+    one = np.ones(n)
+    yes = np.ones(n, bool)
     thermal = np.broadcast_to(np.asarray(std, float), n).copy()
     return Channel(
         power_w=one,
@@ -63,7 +66,9 @@ def clipped(ue=range(K), seed=0, samples=96, size=1.0):
 
 def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None, interference=0.0):
     """Epsilon of each device and round (rounds, K), all spends, and the last state."""
-    state, every, spends = part.start(K) if state is None else state, [], []
+    state = part.start(K) if state is None else state
+    every = []
+    spends = []
     inner = part.noise if isinstance(part, NoiseSwitch) else part
     for t in range(1, rounds + 1):
         updates, local = clipped(ue, seed=t)
@@ -106,7 +111,8 @@ class TestLaws:
         assert 100 * every.sum() / (100 * K) == pytest.approx(spent, abs=0.1)
 
     def test_noise_has_the_deviation_it_was_set_for(self):
-        part, (updates, local) = UniformDp(epsilon_system_total=0.5 * 10 * K, rounds=10), clipped()
+        part = UniformDp(epsilon_system_total=0.5 * 10 * K, rounds=10)
+        (updates, local) = clipped()
         given = updates, local, RoundContext(1, 0.0, PUBLIC), part.start(K), Streams(1).at("x", 1)
         sent, _, (spend,) = part.protect(*given)
         expected = part.factor * 2 * N / 0.5
@@ -126,7 +132,9 @@ class TestFirstNoise:
     """`initial_noise_std` is the noise of the first round in which a UE sends, mean over those that
     send in it."""
 
-    ue, model, samples = [1, 1, 1, 4, 9, 9], [0, 1, 2, 0, 0, 1], np.array([96.0, 96, 96, 3, 50, 50])
+    ue = [1, 1, 1, 4, 9, 9]
+    model = [0, 1, 2, 0, 0, 1]
+    samples = np.array([96.0, 96, 96, 3, 50, 50])
     none = DenseUpdates(
         np.zeros(0, int), np.zeros(0, int), np.zeros(0), np.zeros((0, 3)), bound=Bound(N)
     )
@@ -144,7 +152,8 @@ class TestFirstNoise:
             "epsilon_cap": 1e6,
             "sensitivity": sensitivity,
         }
-        part, at = NoiseSwitch(noise=noise), facts(3, np.zeros(0))
+        part = NoiseSwitch(noise=noise)
+        at = facts(3, np.zeros(0))
         state = part.start(K)
         for _ in range(before):
             _, state, (spend, *_) = part.protect(self.none, EMPTY, at, state, ROWS)
@@ -298,10 +307,8 @@ class TestSwitch:
 
     def test_the_channel_counts_only_where_it_takes_over(self):
         """Two rounds of artificial noise alone, then two of the channel's, device by device."""
-        part, std = (
-            NoiseSwitch(noise=self.inner, mode="planned", until_round=2),
-            self.asked * np.linspace(0.5, 2, K),
-        )
+        part = NoiseSwitch(noise=self.inner, mode="planned", until_round=2)
+        std = self.asked * np.linspace(0.5, 2, K)
         _, spends, state = play(part, 4, std=std)
         book = Ledger(K).add([s for r in spends for s in r])
         (said,) = book.statements()
@@ -383,7 +390,8 @@ class TestSwitch:
 
     def test_central_noise_counts_no_channel(self):
         """Whose receiver gets single updates, before that noise is drawn."""
-        part, (updates, local) = CentralGaussian(noise_multiplier=1.0), clipped()
+        part = CentralGaussian(noise_multiplier=1.0)
+        (updates, local) = clipped()
         facts = RoundContext(
             1, 0.0, PUBLIC, channel=channel(3.0, K, interference=50.0), weight=1 / K
         )
@@ -446,9 +454,13 @@ class TestLapaReads:
         part = Lapa(
             epsilon_system_total=60.0, error="debias", gain_last=1.0, gain_mean=0.5, error_max=50.0
         )
-        state, sums, floors, scale = part.start(3), [], [], 4.0
+        state = part.start(3)
+        sums = []
+        floors = []
+        scale = 4.0
         for t in (1, 2):
-            got, weights = self.received([0, 1, 2], t), np.array([0.2, 0.3, 0.5])
+            got = self.received([0, 1, 2], t)
+            weights = np.array([0.2, 0.3, 0.5])
             variance = 0.01 * np.array([1.0, 2.0, 3.0]) * t
             state = replace(state, scale=scale, drawn_var=variance)
             state = part.observe(got, weights, RoundContext(t, 0.0, PUBLIC), state)
@@ -546,7 +558,8 @@ def facts(n_model, noise_std):
 
 
 class TestRowsOfOneDevice:
-    ue, model = [0, 0, 0, 1, 2, 2], [0, 1, 2, 0, 0, 1]
+    ue = [0, 0, 0, 1, 2, 2]
+    model = [0, 1, 2, 0, 0, 1]
 
     @pytest.mark.parametrize("kind", [UniformDp, Lapa])
     def test_share_its_epsilon(self, kind):
@@ -574,8 +587,10 @@ class TestKnownNoise:
     and received."""
 
     def test_is_the_channels_alone_where_a_device_is_silent(self):
-        part, radio = Lapa(epsilon_system_total=6.0, rounds=1), np.array([2.0, 3.0])
-        updates, at = made([0, 1], [0, 0]), facts(1, radio)
+        part = Lapa(epsilon_system_total=6.0, rounds=1)
+        radio = np.array([2.0, 3.0])
+        updates = made([0, 1], [0, 0])
+        at = facts(1, radio)
         _, state, _ = part.protect(updates, EMPTY, at, part.start(2), ROWS)
         sent, state, (spend,) = part.protect(updates, EMPTY, at, state, ROWS)
         assert not sent.values.any() and not len(spend.ue)
@@ -584,17 +599,17 @@ class TestKnownNoise:
     def test_stands_in_the_floor_by_squared_weights(self):
         """d sum_k w_k^2 (sigma_k^2 + sigma_ch,k^2), in units of the clip norm: its mean over draws
         of the noise."""
-        part, radio, weights = (
-            Lapa(epsilon_system_total=600.0, rounds=10),
-            np.array([1.0, 9.0]),
-            np.array([0.3, 0.7]),
-        )
-        updates, at = made([0, 1], [0, 0]), facts(1, radio)
+        part = Lapa(epsilon_system_total=600.0, rounds=10)
+        radio = np.array([1.0, 9.0])
+        weights = np.array([0.3, 0.7])
+        updates = made([0, 1], [0, 0])
+        at = facts(1, radio)
         sent, state, (spend,) = part.protect(updates, EMPTY, at, part.start(2), ROWS)
         after = part.observe(Received(sent, np.ones(2, bool)), weights, at, state)
         by_hand = D_ROWS * (weights**2 * (spend.std**2 + radio**2)).sum() / N**2
         assert after.rule.sums[-1].floor == pytest.approx(by_hand, rel=1e-12)
-        clean, gone = (updates.values * weights[:, None]).sum(axis=0), []
+        clean = (updates.values * weights[:, None]).sum(axis=0)
+        gone = []
         for draw in range(400):
             at_draw = Streams(5).at("defense.x", draw)
             noisy = part.protect(updates, EMPTY, at, part.start(2), at_draw)[0].values

@@ -18,7 +18,8 @@ from netsim.rng import Rng
 from scenarios.app.result import run
 from scenarios.app.results.folder import read_json, read_table
 
-Z, ROUNDS = 1.0, 4
+Z = 1.0
+ROUNDS = 4
 CLIP = {"kind": "clip", "norm": 0.1, "relation": "add-remove"}
 LOCAL = {"kind": "gaussian", "noise_multiplier": Z, "delta": 1e-7}
 CENTRAL = {"kind": "central-gaussian", "noise_multiplier": Z}
@@ -143,7 +144,8 @@ def test_of_honest_noise_bounds_lie_below_the_ledger_and_near(audited, name):
 def test_a_canary_has_the_noise_of_the_row_whose_place_it_takes(audited, monkeypatch):
     """Rows of one UE to several models have samples of their own, on which the noise of a claimed
     sensitivity hangs."""
-    known, usual = [], canaries.audited
+    known = []
+    usual = canaries.audited
     monkeypatch.setattr(canaries, "audited", lambda *args: known.append(args) or usual(*args))
     audited("claims", seed=6)
     ((_, table, spends, _),) = known

@@ -19,7 +19,8 @@ from netsim.radio.uplink import Cohort, Ideal, Payload
 from netsim.rng import Streams
 
 PUBLIC = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
-K, D = 38, 261
+K = 38
+D = 261
 
 
 def facts(round_=1, weight=1 / K, n_model=1):
@@ -60,7 +61,8 @@ def device(part, made, state, at=None):
 class TestUniform:
     @pytest.mark.parametrize("share", [1.0, 10 / 38])
     def test_a_missing_client_changes_nobody_elses_weight(self, share):
-        part, made = Uniform(clients=K, participation=share), updates(normal(5))
+        part = Uniform(clients=K, participation=share)
+        made = updates(normal(5))
         for decoded in ([1, 1, 1, 1, 1], [1, 0, 1, 0, 0], [0, 0, 0, 0, 0]):
             heard = np.array(decoded, dtype=bool)
             weights, state = part.weights(Received(made, heard), facts(), part.start())
@@ -94,14 +96,14 @@ class TestClip:
         )
         model = learner.init(PUBLIC, Streams(1).at("learner.init"))
         draw = np.random.default_rng(1)
-        one, x, y = np.array([0]), draw.random((30, 2)), draw.normal(size=30)
+        one = np.array([0])
+        x = draw.random((30, 2))
+        y = draw.normal(size=30)
         data = Local(one, one, np.array([0, 30]), x, y, np.zeros(30))
         made = learner.local(model, "all", data, Streams(1).at("learner.all", 1))
-        clip, noise, merge = (
-            Clip(norm=1e12),
-            CentralGaussian(noise_multiplier=1e-300),
-            Uniform(clients=1),
-        )
+        clip = Clip(norm=1e12)
+        noise = CentralGaussian(noise_multiplier=1e-300)
+        merge = Uniform(clients=1)
         sent, _, _ = clip.protect(made, data, facts(weight=1.0), clip.start(0), rng())
         sent, state, _ = noise.protect(sent, data, facts(weight=1.0), noise.start(0), rng())
         weights, _ = merge.weights(
@@ -120,12 +122,16 @@ class TestCentralGaussian:
     @pytest.mark.parametrize("share", [1.0, 10 / 38])
     @pytest.mark.parametrize("relation, factor", [("add-remove", 1.0), ("replace", 2.0)])
     def test_standard_deviation_and_what_is_booked(self, noise_on, share, relation, factor):
-        z, c, weight = 1.3, 0.5, 1 / (share * K)
-        part, made = CentralGaussian(noise_multiplier=z, noise_on=noise_on), updates(normal(K))
+        z = 1.3
+        c = 0.5
+        weight = 1 / (share * K)
+        part = CentralGaussian(noise_multiplier=z, noise_on=noise_on)
+        made = updates(normal(K))
         sent, _, _ = device(Clip(norm=c, relation=relation), made, LastFigures())
         sent, state, spends = device(part, sent, part.start(0))
         assert not spends
-        total, found = weight * sent.values.sum(axis=0, keepdims=True), []
+        total = weight * sent.values.sum(axis=0, keepdims=True)
+        found = []
         for round_ in range(100):
             at = facts(round_, weight)
             merged, state, (spend,) = part.finish(total, K, at, state, rng(round_))
@@ -152,7 +158,8 @@ class TestCentralGaussian:
         """The exact cost of T rounds at q = 1 is one Gaussian with mu = sqrt(T) / z, whatever the
         clip norm."""
         for c in (0.1, 1.0):
-            book, part = Ledger(3), CentralGaussian(noise_multiplier=5.0)
+            book = Ledger(3)
+            part = CentralGaussian(noise_multiplier=5.0)
             sent, _, _ = device(
                 Clip(norm=c, relation="add-remove"), updates(normal(3)), LastFigures()
             )
@@ -166,24 +173,24 @@ class TestCentralGaussian:
             np.testing.assert_allclose(said.epsilon, epsilon_of(1e-7, np.sqrt(200) / 5), rtol=1e-9)
 
     def test_rounds_and_models_have_noise_of_their_own(self):
-        part, state = (
-            CentralGaussian(noise_multiplier=1.0),
-            CentralState(Bound(1.0, "user", "replace"), np.zeros(2)),
-        )
+        part = CentralGaussian(noise_multiplier=1.0)
+        state = CentralState(Bound(1.0, "user", "replace"), np.zeros(2))
         first, second = (
             part.finish(np.zeros((2, 5)), 3, facts(), state, rng(r))[0] for r in (1, 2)
         )
         assert len({tuple(row) for row in (*first, *second)}) == 4
 
     def test_a_round_in_which_nobody_was_heard_is_noise_too(self):
-        part, nobody = CentralGaussian(noise_multiplier=1.0), updates(np.zeros((0, D)))
+        part = CentralGaussian(noise_multiplier=1.0)
+        nobody = updates(np.zeros((0, D)))
         sent, _, _ = device(Clip(), nobody, LastFigures())
         _, state, _ = device(part, sent, part.start(0))
         merged, _, spends = part.finish(np.zeros((1, D)), 0, facts(), state, rng())
         assert merged.any() and len(spends) == 1
 
     def test_needs_a_bound_and_a_fixed_weight(self):
-        learner, noise = RsrpNet(hidden=(4,)), CentralGaussian(noise_multiplier=1.0)
+        learner = RsrpNet(hidden=(4,))
+        noise = CentralGaussian(noise_multiplier=1.0)
         fixed = Uniform(clients=4)
         for defenses in ((Clip(), noise), (AdaptiveClip(), Gaussian(epsilon=1.0), Clip(), noise)):
             Learning(round_s=60, learner=learner, defenses=defenses, aggregation=fixed)
@@ -218,7 +225,9 @@ class TestAdaptiveClip:
         return updates(self.sizes[:, None] * np.eye(1, 6))
 
     def play(self, part, rounds, weight=1 / 200):
-        state, path, made = part.start(200), [], self.made()
+        state = part.start(200)
+        path = []
+        made = self.made()
         for round_ in range(1, rounds + 1):
             path.append(part.promise(state))
             clipped, state, _ = part.protect(
@@ -252,7 +261,8 @@ class TestAdaptiveClip:
     @pytest.mark.parametrize("relation, sensitivity", [("add-remove", 0.5), ("replace", 1.0)])
     def test_noise_is_on_the_count_and_booked(self, relation, sensitivity):
         part = AdaptiveClip(norm=1.0, count_noise=4.0, relation=relation)
-        made, shares = self.made(), []
+        made = self.made()
+        shares = []
         _, state, _ = device(part, made, part.start(200))
         for round_ in range(4000):
             _, after, (spend,) = part.finish(
@@ -272,8 +282,10 @@ class TestAdaptiveClip:
 
     def test_bits_of_lost_updates_count(self):
         """One bit of each UE that sends: who is lost, perhaps because of another, moves nothing."""
-        part, made = AdaptiveClip(norm=1.0), self.made()
-        zero, ue = np.zeros(200), np.arange(200)
+        part = AdaptiveClip(norm=1.0)
+        made = self.made()
+        zero = np.zeros(200)
+        ue = np.arange(200)
         cohort = Cohort(ue, 0 * ue, zero[:, None], None, zero, np.ones(200, int), zero, zero, zero)
         lost = Ideal().plan(cohort, Payload(32.0, 6, None)).within(-1.0)
         assert not lost.decoded.any()
@@ -287,15 +299,14 @@ class TestAdaptiveClip:
         """Also one who sends a row to each of several models."""
 
         def count(values, ue, model):
-            part, made = (
-                AdaptiveClip(norm=1.0, count_noise=1e-12, relation=relation),
-                updates(values, model, ue),
-            )
+            part = AdaptiveClip(norm=1.0, count_noise=1e-12, relation=relation)
+            made = updates(values, model, ue)
             at = facts(weight=1 / 50, n_model=3)
             _, state, _ = device(part, made, part.start(5), at)
             return part.finish(np.zeros((3, 1)), len(ue), at, state, rng())[1].excess
 
-        ue, model = np.array([0, 0, 0, 1, 2]), np.array([0, 1, 2, 0, 1])
+        ue = np.array([0, 0, 0, 1, 2])
+        model = np.array([0, 1, 2, 0, 1])
         with_ = count(np.array([[0.1], [0.1], [0.1], [9.0], [0.2]]), ue, model)
         without = count(np.array([[9.0], [0.2]]), ue[3:], model[3:])
         changed = count(np.array([[7.0], [8.0], [9.0], [9.0], [0.2]]), ue, model)

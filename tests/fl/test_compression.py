@@ -76,7 +76,8 @@ class TestProjection:
         assert (size > 1e-9).sum() == 7
 
     def test_it_is_linear_and_never_moves_two_updates_apart(self):
-        part, u = Projection(dimension=30), normal(6, 3000)
+        part = Projection(dimension=30)
+        u = normal(6, 3000)
         made = protected(part, u).values
         of_sum = protected(part, u[:1] + 2 * u[1:2], ue=[4]).values[0]
         np.testing.assert_allclose(of_sum, made[0] + 2 * made[1], atol=1e-12)
@@ -98,7 +99,8 @@ class TestProjection:
         part = Projection(dimension=40)
         u = np.stack([np.eye(160)[3], normal(1, 160)[0]])
         many = np.array([protected(part, u, k).values for k in range(1, 801)])
-        mean, energy = many.mean(axis=0), (many**2).sum(axis=2).mean(axis=0)
+        mean = many.mean(axis=0)
+        energy = (many**2).sum(axis=2).mean(axis=0)
         for i in range(2):
             deviation = many[:, i].std(axis=0) / np.sqrt(len(many))
             assert np.abs((mean[i] - 0.25 * u[i]) / deviation).max() < 5
@@ -135,7 +137,8 @@ class TestQuantise:
 
     @pytest.mark.parametrize("bits", [2, 5])
     def test_it_is_unbiased(self, bits):
-        u, part = normal(1, 60), Quantise(bits=bits)
+        u = normal(1, 60)
+        part = Quantise(bits=bits)
         many = protected(part, np.repeat(u, 4000, axis=0)).values
         deviation = many.std(axis=0) / np.sqrt(4000) + 1e-12
         assert np.abs((many.mean(axis=0) - u[0]) / deviation).max() < 5

@@ -58,10 +58,14 @@ def law_of(**radio):
 )
 def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m, radio, clip_dbm):
     radio |= {"shadowing": {"kind": "correlated"}} if "path_loss" in radio else {}
-    law, noise, copies = law_of(**radio), np.random.default_rng(1), 1 if depth_m is None else 40
-    n, found = copies * len(PLACE_M), []
+    law = law_of(**radio)
+    noise = np.random.default_rng(1)
+    copies = 1 if depth_m is None else 40
+    n = copies * len(PLACE_M)
+    found = []
     for seed in range(150):
-        indoors, of = None, np.arange(n)
+        indoors = None
+        of = np.arange(n)
         if depth_m is not None:
             none = np.zeros(n, dtype=bool)
             indoors = Indoors(
@@ -74,7 +78,8 @@ def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m, radio,
         )
         reported = np.clip(strongest + noise.normal(0, 2.5, n), *clip_dbm)
         found.append(reported.reshape(len(PLACE_M), copies).mean(axis=1))
-    mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
+    mean = np.mean(found, axis=0)
+    error = np.std(found, axis=0) / np.sqrt(len(found))
     expected = law.mean_dbm(PLACE_M, EVERY, floor, depth_m)
     assert (error < 1.2).all()
     assert (np.abs(mean - expected) < 4 * error + 0.1).all(), (mean, expected, error)
@@ -116,7 +121,8 @@ class TestPrior:
     TOWER = shapely.Polygon([(400, 200), (440, 200), (440, 240), (400, 240)])
 
     def test_it_says_of_a_place_what_the_law_says_of_its_floors(self):
-        law, shapes = law_of(), np.array([self.YARD, self.TOWER], dtype=object)
+        law = law_of()
+        shapes = np.array([self.YARD, self.TOWER], dtype=object)
         buildings = Buildings(shapes, np.array([3.0, 9.0]))
         constants = Coverage().constants(public_of(law, buildings))
         at = np.array(
@@ -134,9 +140,11 @@ class TestPrior:
         assert np.isfinite(beyond).all()  # the edge of the grid
 
     def test_every_model_has_the_map_of_its_own_cells(self):
-        law, world = law_of(), world_of(1)[0]
+        law = law_of()
+        world = world_of(1)[0]
         public = Public(world.area, 2, n_cell=3, model_of_cell=np.array([0, 0, 1]), coverage=law)
-        at, model = np.repeat([[300.0, 200.0], [120.0, 140.0]], 2, axis=0), np.array([0, 1, 0, 1])
+        at = np.repeat([[300.0, 200.0], [120.0, 140.0]], 2, axis=0)
+        model = np.array([0, 1, 0, 1])
         expected = [
             law.mean_dbm(place[None], np.array(cells), 0, None)[0]
             for place, cells in zip(at, ([0, 1], [2], [0, 1], [2]), strict=True)

@@ -27,7 +27,8 @@ from netsim.rng import Streams
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 FACTS = RoundContext(1, 0.0, Public(AREA, 1))
 RNG = Streams(5).at("curation.x", 3)
-HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
+HOME = np.array([1650.0, 700.0])
+WORK = np.array([420.0, 760.0])
 
 
 def local(*pieces, ue=None, model=0):
@@ -59,7 +60,8 @@ def blobs(*places, spread=5.0, seed=0):
 def commuter(n, seed=0):
     """Home, work and the walk between them."""
     rng = np.random.default_rng(seed)
-    home, work = int(0.6 * n), int(0.25 * n)
+    home = int(0.6 * n)
+    work = int(0.25 * n)
     walk = HOME + np.linspace(0, 1, n - home - work)[:, None] * (WORK - HOME)
     return np.concatenate([rng.normal(HOME, 18, (home, 2)), rng.normal(WORK, 22, (work, 2)), walk])
 
@@ -144,7 +146,8 @@ class TestEveryStep:
         return part.model_validate_json(json.dumps(part.example), strict=True)
 
     def test_nobody_else_matters_and_nothing_is_changed(self, kind):
-        mine, part = commuter(120, 4), self.part(kind)
+        mine = commuter(120, 4)
+        part = self.part(kind)
         others = [commuter(90 + 37 * i, i) for i in range(4)]
         crowd = local(
             others[0],
@@ -171,7 +174,8 @@ class TestEveryStep:
         np.testing.assert_array_equal(apply(part, crowd).local.x, done.local.x)
 
     def test_seed_and_owner_tell_draws_apart(self, kind):
-        part, x = self.part(kind), commuter(120)
+        part = self.part(kind)
+        x = commuter(120)
         draws = [
             apply(part, local(x, ue=[u], model=m), Streams(s).at("c", 1)).local.x
             for u, m, s in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1))
@@ -188,7 +192,8 @@ def moved():
 
 class TestGeoIndistinguishable:
     def test_the_radius_is_gamma_and_the_angle_uniform(self, moved):
-        radius, angle = np.linalg.norm(moved, axis=1), np.arctan2(moved[:, 1], moved[:, 0])
+        radius = np.linalg.norm(moved, axis=1)
+        angle = np.arctan2(moved[:, 1], moved[:, 0])
         at = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
         np.testing.assert_allclose(
             np.quantile(radius, at), stats.gamma(2, scale=100).ppf(at), rtol=0.03

@@ -24,7 +24,8 @@ from scenarios.app.run.setup import set_up
 from scenarios.app.study.load import load
 
 NINE = [(x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)]
-BOX_A, BOX_B = Area(-3.0, -3.0, 3.0, 3.0), Area(-5.0, -5.0, 5.0, 5.0)
+BOX_A = Area(-3.0, -3.0, 3.0, 3.0)
+BOX_B = Area(-5.0, -5.0, 5.0, 5.0)
 H = 0.55
 
 
@@ -40,13 +41,15 @@ def law_a(at):
 def spokes():
     for i in range(1, 9):
         t = np.pi * i / 4
-        c, s = np.cos(t), np.sin(t)
+        c = np.cos(t)
+        s = np.sin(t)
         yield 3 * np.array([c, s]), np.array([[c, -s], [s, c]]) * [1.0, 0.16]
 
 
 def places_b(n, seed):
     rng = np.random.default_rng(seed)
-    which, z = rng.integers(8, size=n), rng.standard_normal((n, 2))
+    which = rng.integers(8, size=n)
+    z = rng.standard_normal((n, 2))
     at, axes = (np.array(v) for v in zip(*spokes(), strict=True))
     return at[which] + np.einsum("nij,nj->ni", axes[which], z)
 
@@ -80,7 +83,8 @@ def estimated(learner, box, x, seed=0):
 
 
 def view_of(learner, model, updates):
-    which, rows = np.arange(len(updates.ue)), updates.rows(slice(None))
+    which = np.arange(len(updates.ue))
+    rows = updates.rows(slice(None))
     return View(
         "updates",
         "all",
@@ -124,7 +128,9 @@ def naive(learner, model, updates, at):
 
 def test_density_is_the_mean_of_kernels():
     """Of more places than are multiplied at once, beside a sum over places written out."""
-    x_m, y_m, h = np.linspace(0.0, 900.0, 31), np.linspace(-200.0, 500.0, 27), 60.0
+    x_m = np.linspace(0.0, 900.0, 31)
+    y_m = np.linspace(-200.0, 500.0, 27)
+    h = 60.0
     at_m = np.random.default_rng(2).uniform([0, -200], [900, 500], (TERMS + 137, 2))
     total = np.zeros((31, 27))
     for a, b in at_m:
@@ -147,10 +153,8 @@ class TestSurfaces:
         learner = Density(n_features=features, bandwidth_m=(H, 2.0), grid=(20, 11))
         _, updates = made(learner, BOX_A, places_a(2500, 1))
         updates = updates.scaled(np.linspace(-1, 2, len(updates.ue)), None)
-        rows, weights = (
-            updates.rows(slice(None)),
-            np.random.default_rng(0).uniform(size=len(updates.ue)),
-        )
+        rows = updates.rows(slice(None))
+        weights = np.random.default_rng(0).uniform(size=len(updates.ue))
         assert updates.weighted_sum(weights, 1) == pytest.approx((weights @ rows)[None], abs=1e-10)
         assert updates.norm() == pytest.approx(np.linalg.norm(rows, axis=1), rel=1e-9, abs=1e-9)
         assert (updates.rows(np.array([5, 2])) == rows[[5, 2]]).all()
@@ -176,7 +180,8 @@ class TestSurfaces:
         it: what is sent is beside the clip, and beside rows of more digits.
         """
         learner = Density(n_features=features, bandwidth_m=H, grid=(20, 16))
-        model, draw = learner.init(Public(BOX_A, 1), rng()), np.random.default_rng(5)
+        model = learner.init(Public(BOX_A, 1), rng())
+        draw = np.random.default_rng(5)
         (omega,) = learner.local(model, "all", rows_of(np.zeros((1, 2))), rng()).unit[0, :1] / H
         for share in np.logspace(-4, -15, 40):
             x = np.repeat(draw.uniform(BOX_A.low_m, BOX_A.high_m, (samples // 2, 2)), 2, axis=0)
@@ -227,7 +232,8 @@ class TestLearner:
     def test_neighbours_are_counted_among_the_places_asked_about(self, tmp_path):
         """Of 60 people with 50 fixes each, half are asked in the first round: their last places,
         and no other row."""
-        rng, lines = np.random.default_rng(4), ["time_s,user,x_m,y_m"]
+        rng = np.random.default_rng(4)
+        lines = ["time_s,user,x_m,y_m"]
         places = rng.uniform(0, 1000, (60, 50, 2))
         lines += [
             f"{t},u{u:02d},{x:.3f},{y:.3f}" for u in range(60) for t, (x, y) in enumerate(places[u])
@@ -309,7 +315,8 @@ class TestPublishedFigures:
 
     def privacy(self, which, features, n=300):
         places, box = (places_a, BOX_A) if which == "a" else (places_b, BOX_B)
-        x, learner = places(n, 0), Density(n_features=features, bandwidth_m=H)
+        x = places(n, 0)
+        learner = Density(n_features=features, bandwidth_m=H)
         found = told(
             DensityPeak(max_places=10_000 if features else 500),
             learner,
@@ -317,7 +324,8 @@ class TestPublishedFigures:
             *made(learner, box, x),
         )
         place = np.array(found.what) == "place"
-        ue, weight = found.ue[place], found.weight[place]
+        ue = found.ue[place]
+        weight = found.weight[place]
         assert np.bincount(ue, weight) == pytest.approx(np.ones(n))
         return np.bincount(
             ue, weight * np.linalg.norm(found.position_m[place] - x[ue], axis=1)
@@ -336,7 +344,8 @@ class TestLemmas:
     @pytest.mark.parametrize("gamma", [0.1, 0.5, 1.0])
     @pytest.mark.parametrize("bands", [2, 3, 5])
     def test_3_is_met_with_equality(self, gamma, bands):
-        h, side = largest_bandwidth_m(1000.0, bands, gamma), 1000.0
+        h = largest_bandwidth_m(1000.0, bands, gamma)
+        side = 1000.0
         omega = Streams(0).at("lemma").normal("omega", np.arange(200_000), (2,)) / h
         fits = bands * 2 * np.pi / np.linalg.norm(omega, axis=1) < side
         assert fits.mean() == pytest.approx(math.exp(-gamma / 2), abs=0.005)
@@ -383,7 +392,8 @@ class TestWaves:
                 view_of(learner, model, updates), facts(BOX_A, round_=round_), state, rng(round_)
             )
         is_step = np.array(found.what) == "step"
-        ue, said = found.ue[is_step], found.position_m[is_step]
+        ue = found.ue[is_step]
+        said = found.position_m[is_step]
         omega = updates.unit[ue, 0] / H
         u = omega / np.linalg.norm(omega, axis=1)[:, None]
         across = said - np.einsum("ni,ni->n", said, u)[:, None] * u
@@ -429,7 +439,8 @@ class TestEsprit:
     def test_waves_are_read_exactly(self, count, shape):
         """Amplitude and noise aside, omega and phase to rounding, of any sign of omega."""
         g = np.random.default_rng(3)
-        x_m, y_m = np.linspace(500.0, 4500.0, shape[0]), np.linspace(-2000.0, 1000.0, shape[1])
+        x_m = np.linspace(500.0, 4500.0, shape[0])
+        y_m = np.linspace(-2000.0, 1000.0, shape[1])
         grid = Lattice.of(x_m, y_m)
         for _ in range(20):
             omega = g.normal(size=(count, 2)) / 300.0 * [1.0, shape[1] > 1]
@@ -487,7 +498,8 @@ class TestPosterior:
         """Points of a fine grid and the map there, by SciPy."""
         from scipy.interpolate import RegularGridInterpolator
 
-        axis, grid = np.linspace(-3, 3, 121), np.linspace(-3, 3, 41)
+        axis = np.linspace(-3, 3, 121)
+        grid = np.linspace(-3, 3, 41)
         fine = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
         return fine, RegularGridInterpolator((grid, grid), after.parameters[0].reshape(41, 41))(
             fine
@@ -538,7 +550,8 @@ class TestPeaks:
         assert np.abs(found.position_m - x[found.ue]).max() <= 3 / 99 + 1e-12
 
     def test_every_redraw_is_a_feature_more(self):
-        box, x = BOX_B, places_b(10, 0).clip(-5, 5)
+        box = BOX_B
+        x = places_b(10, 0).clip(-5, 5)
         errors = {}
         for draws in ("once", "each-round"):
             learner = Density(n_features=1, bandwidth_m=H, grid=(101, 101), draws=draws)
@@ -622,7 +635,8 @@ class TestRuns:
     ):
         from fl.learners.density import SurfaceUpdates
 
-        asked, rows = [], SurfaceUpdates.rows
+        asked = []
+        rows = SurfaceUpdates.rows
         monkeypatch.setattr(
             SurfaceUpdates,
             "rows",
@@ -728,6 +742,8 @@ class TestRuns:
 
 def test_on_a_line_places_are_moved_onto_it():
     learner = Density(n_features=2, bandwidth_m=H, grid=(9,))
-    area, rng, x = Area(-3.0, 1.0, 3.0, 5.0), Streams(0).at("a"), places_a(20, 0)
+    area = Area(-3.0, 1.0, 3.0, 5.0)
+    rng = Streams(0).at("a")
+    x = places_a(20, 0)
     at_m = learner.local(learner.init(Public(area, 1), rng), "train", rows_of(x), rng).at_m
     np.testing.assert_array_equal(at_m, np.column_stack([x[:, 0], np.full(20, 3.0)]))

@@ -49,7 +49,9 @@ class TestEnumeration:
     ERRORS = ErrorModel.plain(200.0, 0.2)
     PRIOR = np.arange(1.0, 10.0) / 45
     Z = np.random.default_rng(2).uniform(0, 900, (2, 3, 1, 2))  # 2 nights of 3 rounds
-    SHARE, STAY, EMPLOYED = 0.8, 0.6, 0.7
+    SHARE = 0.8
+    STAY = 0.6
+    EMPLOYED = 0.7
 
     @pytest.fixture
     def log_e(self):
@@ -86,7 +88,8 @@ class TestEnumeration:
         assert_allclose(seen, true, rtol=1e-6)  # nothing is displaced
 
     def test_work_or_none(self, e, log_e, home):
-        (home, _), prior = home, self.PRIOR[None].astype(np.float32)
+        (home, _) = home
+        prior = self.PRIOR[None].astype(np.float32)
         away = [log_away(self.STAY, one, home, prior) for one in log_e]
         log_p = sum(log_mixed(self.SHARE, one, a) for one, a in zip(log_e, away, strict=True))
         near = disc_masses(home, self.GRID, 100.0)
@@ -114,7 +117,8 @@ class TestResidences:
     def test_nights_and_workdays(self):
         """Three nights and two workdays of three rounds, the last one not over yet; UE 4 is heard
         in some of them."""
-        draw, prior = np.random.default_rng(5), even(self.GRID)
+        draw = np.random.default_rng(5)
+        prior = even(self.GRID)
         periods = [
             Period(0, True),
             Period(0, False),
@@ -122,7 +126,10 @@ class TestResidences:
             Period(1, False),
             Period(2, True),
         ]
-        known, home, work, none = Residences.nothing(np.zeros(0, int), 0), 0.0, 0.0, 0.0
+        known = Residences.nothing(np.zeros(0, int), 0)
+        home = 0.0
+        work = 0.0
+        none = 0.0
         for period in periods:
             z = draw.uniform(0, 1000, (3, 2, 1, 2))
             for number, one in enumerate(z):
@@ -134,7 +141,8 @@ class TestResidences:
                 home = home + log_mixed(0.9, log_e, log_mean(log_e, prior))
             else:
                 away = log_away(0.5, log_e, home_posterior(home, prior, self.GRID, 40.0)[0], prior)
-                work, none = work + log_mixed(0.7, log_e, away), none + away
+                work = work + log_mixed(0.7, log_e, away)
+                none = none + away
         seen, true = home_posterior(home, prior, self.GRID, 40.0)
         at_work = work_posterior(
             work, none, disc_masses(seen, self.GRID, 200.0), 0.6, prior, self.GRID, 40.0
@@ -167,10 +175,8 @@ class TestDiscs:
         grid = PlaceGrid.over(Area(0.0, 0.0, 2000.0, 1600.0), 40.0, 1, "tests")
         p = np.zeros((1, len(grid)), np.float32)
         p[0, grid.nearest(np.array([[1000.0, 800.0]]))[0]] = 1
-        once, twice = (
-            blurred(p, grid, 100.0),
-            blurred(blurred(p, grid, 60.0), grid, np.sqrt(80.0**2 - 40.0**2 / 12)),
-        )
+        once = blurred(p, grid, 100.0)
+        twice = blurred(blurred(p, grid, 60.0), grid, np.sqrt(80.0**2 - 40.0**2 / 12))
         assert_allclose(twice, once, atol=2e-3 * once.max())
         assert_allclose(once[0] @ grid.place_m, grid.place_m[p[0].argmax()], atol=0.5)
         corner = blurred(np.eye(1, len(grid), dtype=np.float32), grid, 100.0)
@@ -236,7 +242,8 @@ def commuter(seed, days, sigma_m=60.0):
             right = there and draw.random() < 0.9
             z.append(place + sigma_m * draw.normal(size=2) if right else draw.uniform(0, 1e4, 2))
     day = np.repeat(np.arange(days), 2)
-    off, n = (day % 7 >= 5).astype(int), 2 * days
+    off = (day % 7 >= 5).astype(int)
+    n = 2 * days
     return (
         EstimatesOfUe(np.array(z), np.full(n, sigma_m), np.full(n, 0.9), off, day, *TOLD),
         home,
@@ -249,7 +256,8 @@ class TestHabits:
     def test_stated_is_right(self, sigma_m):
         """Of 30 people with two further places: about so many are found, as often right as
         stated."""
-        right, stated = [], []
+        right = []
+        stated = []
         for seed in range(30):
             said, place = person(seed, sigma_m)
             found = habits(said, place[:2], 48, 5)
@@ -264,7 +272,8 @@ class TestHabits:
         draw = np.random.default_rng(0)
         z = draw.normal(0, 50.0, (60, 2)) + 5000.0
         z[::12] += 3000.0
-        day, right = np.arange(60), np.where(np.arange(60) % 4, 0.1, 0.95)
+        day = np.arange(60)
+        right = np.where(np.arange(60) % 4, 0.1, 0.95)
         estimates = EstimatesOfUe(z, np.full(60, 50.0), right, np.zeros(60, int), day, *TOLD)
         found = habits(estimates, np.zeros((0, 2)), 1, 3)
         assert found[0, :2] == pytest.approx([5000.0, 5000.0], abs=30)
@@ -273,7 +282,8 @@ class TestHabits:
 
 class TestWholeDays:
     def right(self, days, count=100):
-        found, right = [], []
+        found = []
+        right = []
         for seed in range(count):
             said, *places = commuter(seed, days)
             named = home_and_work(said, SHARE)
@@ -327,7 +337,8 @@ def estimates(ue, places, what="centroid"):
 
 
 def view_of(ue):
-    n, none = len(ue), np.zeros(len(ue), dtype=np.int64)
+    n = len(ue)
+    none = np.zeros(len(ue), dtype=np.int64)
     model = Model(np.zeros((1, 1)))
     return View(
         "updates",
@@ -363,7 +374,8 @@ def heard(monkeypatch):
 
 def weeks(people, rounds, sigma_m=60.0, outlier=0.1, seed=0):
     """Estimates of hourly rounds of these people, by round."""
-    draw, said = np.random.default_rng(seed), {}
+    draw = np.random.default_rng(seed)
+    said = {}
     for number in range(1, rounds + 1):
         day, hour = divmod((number - 0.5) / 24, 1)
         at = np.array([p.at(int(day), 24 * hour) for p in people]) + sigma_m * draw.normal(
@@ -379,7 +391,8 @@ def weeks(people, rounds, sigma_m=60.0, outlier=0.1, seed=0):
 
 
 def play(part, rounds, state=None, ue=(0, 1, 2), clock=MONDAY, round_s=HOUR_S):
-    found, state = None, part.start() if state is None else state
+    found = None
+    state = part.start() if state is None else state
     for number in rounds:
         found, state = part.run(view_of(ue), facts_of(number, clock, round_s), state, RNG)
     return found, state
@@ -429,7 +442,8 @@ def test_ues_do_not_depend_on_each_other(heard):
         heard[number] = (ue, places[order])  # UE 0 is now the third person
     turned, _ = play(attack(), range(1, 41))
     for ue, person in enumerate(order):
-        one, other = named(turned, ue), named(straight, person)
+        one = named(turned, ue)
+        other = named(straight, person)
         assert list(one) == list(other)
         for kind in one:
             assert_array_equal(one[kind][0], other[kind][0])
@@ -477,8 +491,10 @@ class TestHours:
 def test_of_two_places_a_day_workdays_alone_do_not_tell_home_from_work_and_a_weekend_does(
     monkeypatch,
 ):
-    draw, said = np.random.default_rng(4), {}
-    home, work = np.array([500.0, 500.0]), np.array([3200.0, 2500.0])
+    draw = np.random.default_rng(4)
+    said = {}
+    home = np.array([500.0, 500.0])
+    work = np.array([3200.0, 2500.0])
     for day in range(14):
         there = work if day % 7 < 5 else AREA.sample(draw.uniform(size=(1, 2)))[0]
         said[day + 1] = estimates(

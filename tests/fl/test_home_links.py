@@ -95,10 +95,8 @@ class TestLinker:
 
     def test_estimates_that_say_nothing_link_by_chance(self):
         """Over 60 draws of 20 people: one in 20, and every person once."""
-        linker, right = (
-            HomeLinker(Town(20).directory, (0.0, 6.0), 0.0, ErrorModel.plain(1e5, 0.5)),
-            [],
-        )
+        linker = HomeLinker(Town(20).directory, (0.0, 6.0), 0.0, ErrorModel.plain(1e5, 0.5))
+        right = []
         z_m = np.full((20, 1, 2), 5000.0)
         for draw in range(1, 61):
             said = linker.linked(
@@ -120,7 +118,8 @@ class TestMeasures:
     def test_a_hand_case(self):
         """Names 0 to 3 are of UEs c, a, b, d; the directory has a, b and c, not d."""
         directory = Directory(("a", "b", "c"), np.zeros((3, 2)))
-        person, probability = np.array([2, 1, NO_PERSON, 0]), np.array([0.9, 0.5, 0.8, 0.4])
+        person = np.array([2, 1, NO_PERSON, 0])
+        probability = np.array([0.9, 0.5, 0.8, 0.4])
         said = Identities(5, np.arange(4), person, probability, np.array([0.0, 1.0, 2.0, 3.0]))
         names = replace(
             Names.start(PerRound(), 4), of=np.array([2, 0, 1, 3]), now=np.array([1, 2, 0, 3])
@@ -195,7 +194,8 @@ class TestFiles:
             if cut and progress.values["time_s"] >= DAY_S:
                 raise KeyboardInterrupt
 
-        path, folder = tmp_path / "homes.csv", tmp_path / "run"
+        path = tmp_path / "homes.csv"
+        folder = tmp_path / "run"
         study = commuters(tiny, homes=str(path))
         path.write_text("user,x_m,y_m\na,100,100\n")
         with pytest.raises(KeyboardInterrupt) if cut else nullcontext():

@@ -66,7 +66,8 @@ def test_an_idx_file_gives_back_its_bytes(tmp_path, end):
     np.testing.assert_array_equal(read_idx(path, 3), values)
 
 
-WHOLE, AGAIN = gzip.compress(idx(np.zeros((4, 20, 20))), mtime=0), "fetch the file again"
+WHOLE = gzip.compress(idx(np.zeros((4, 20, 20))), mtime=0)
+AGAIN = "fetch the file again"
 BODIES = {
     "empty": (b"", "damaged"),
     "header cut": (idx([[[1]]])[:9], "damaged"),
@@ -143,13 +144,15 @@ def test_mnist_is_what_it_was_published_as(data_folder):
 def hands(data, n_ue, rng=RNG):
     """The images (an index of each) and the number of each class (n_ue, classes) of every
     device."""
-    state, label = data.start(n_ue, rng), collection(None).label
+    state = data.start(n_ue, rng)
+    label = collection(None).label
     found = [state.index[a:b] for a, b in pairwise(state.ptr)]
     return found, np.array([np.bincount(label[hand], minlength=10) for hand in found])
 
 
 def test_label_skew_gives_each_device_its_classes_and_its_size():
-    per_class, size = np.full(10, 200), np.array([96] * 14 + [7])
+    per_class = np.full(10, 200)
+    size = np.array([96] * 14 + [7])
     counts = LabelSkew(iid=3, labels=2).counts(size, per_class, RNG)
     np.testing.assert_array_equal(counts.sum(axis=1), size)
     assert ((counts[3:] > 0).sum(axis=1) == 2).all() and ((counts[:3] > 0).sum(axis=1) > 8).all()
@@ -178,7 +181,8 @@ def test_no_image_is_in_two_hands(data, n_ue, least):
 
 
 def test_dirichlet_concentrates_as_alpha_falls():
-    size, per_class = np.full(200, 50), np.full(10, 10_000)
+    size = np.full(200, 50)
+    per_class = np.full(10, 10_000)
     few, even = (Dirichlet(alpha=a).counts(size, per_class, RNG) for a in (0.01, 1e4))
     assert (few.sum(axis=1) == 50).all() and np.median(few.max(axis=1)) > 45
     assert np.abs(even.mean(axis=0) - 5).max() < 0.5  # 200 devices of Poisson-like counts
@@ -285,7 +289,8 @@ NETS = [(Perceptron(hidden=(6,)), DIGITS), (Cnn(channels=(2, 3), hidden=4), Imag
 
 @pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])
 def test_a_full_batch_step_is_autograd_s(net, image):
-    data, start = local_of([9, 4], image), net.start(1, image, RNG)
+    data = local_of([9, 4], image)
+    start = net.start(1, image, RNG)
     made = Classifier(net, image, CPU).train(start, data, DeviceSteps(0.1, 1.0, 1), RNG)
     for k in range(2):
         mine = slice(*data.ptr[k : k + 2])
@@ -300,7 +305,8 @@ def test_a_full_batch_step_is_autograd_s(net, image):
 def test_pooling_is_that_of_torch_also_of_equal_numbers(shape, number):
     whole = torch.randn(shape, dtype=number, generator=torch.Generator().manual_seed(0)).round()
     pulls = torch.randn((*shape[:2], shape[2] // 2, shape[3] // 2), dtype=number)
-    found, expected = [], []
+    found = []
+    expected = []
     for law, to in (
         (max_pooled, found),
         (partial(torch.nn.functional.max_pool2d, kernel_size=2), expected),
@@ -319,7 +325,9 @@ FREE = [NETS[0], (Cnn(channels=(2, 3), hidden=4, batch_norm=False), ImageFormat(
 @pytest.mark.parametrize(("net", "image"), FREE, ids=["mlp", "cnn"])
 def test_gradients_are_clipped_image_by_image(net, image):
     """The mean of the images' own steps, each cut to the norm: by hand, image by image."""
-    data, start, clip = local_of([9, 4], image), net.start(1, image, RNG), 0.7
+    data = local_of([9, 4], image)
+    start = net.start(1, image, RNG)
+    clip = 0.7
     made = Classifier(net, image, CPU).train(start, data, DeviceSteps(0.1, 1.0, 1, clip), RNG)
     for k in range(2):
         rows = range(*data.ptr[k : k + 2])
@@ -352,8 +360,10 @@ def test_an_image_moves_an_update_by_its_bound_at_most(hidden, rate, clip, bits)
         rate * clip / 40, rel=1e-3, abs=2e-15
     )
     for i in range(0, 180, 15):
-        x, y = data.x.copy(), data.y.copy()
-        x[i], y[i] = 255 - x[i], (y[i] + 3) % 10
+        x = data.x.copy()
+        y = data.y.copy()
+        x[i] = 255 - x[i]
+        y[i] = (y[i] + 3) % 10
         other = learner.local(model, "all", dataclasses.replace(data, x=x, y=y), RNG)
         away = np.linalg.norm(other.values - made.values, axis=1)
         assert away[int(i < 140)] == 0 < away[int(i >= 140)]
@@ -379,7 +389,9 @@ def test_no_bound_on_records_where_none_is_proven():
 def test_cohorts_train_as_solo_devices_do(net, image):
     """Devices of different size together, and each alone: the same steps, padding touches
     nobody."""
-    counts, start, how = [13, 1, 40, 7], net.start(1, image, RNG), DeviceSteps(0.1, 0.3, 2)
+    counts = [13, 1, 40, 7]
+    start = net.start(1, image, RNG)
+    how = DeviceSteps(0.1, 0.3, 2)
     together = Classifier(net, image, CPU).train(start, local_of(counts, image), how, RNG)
     assert how.batch(np.array(counts)).tolist() == [4, 1, 12, 3]
     for k, n in enumerate(counts):
@@ -394,7 +406,8 @@ def test_cohorts_train_as_solo_devices_do(net, image):
 
 
 def test_a_classifier_learns_the_digits():
-    learner, digits = ImageNet(network=Perceptron(), learning_rate=0.2), collection(None)
+    learner = ImageNet(network=Perceptron(), learning_rate=0.2)
+    digits = collection(None)
     public = Public(Area(0, 0, 1, 1), 1, images=digits.format)
     model = learner.init(public, RNG)
     n = len(digits.label)

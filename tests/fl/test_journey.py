@@ -61,7 +61,8 @@ def test_the_page_names_modules_that_are_there_and_steps_in_the_order_of_the_cod
 
 @pytest.mark.parametrize("enough, ues", [(1, [4]), (2, [4, 7, 2]), (3, None)])
 def test_a_buffer_ends_with_all_rows_of_the_ue_that_fills_it(enough, ues):
-    ue, decoded = np.array([4, 4, 7, 2, 2, 9]), np.array([True, True, False, True, True, False])
+    ue = np.array([4, 4, 7, 2, 2, 9])
+    decoded = np.array([True, True, False, True, True, False])
     first = np.unique(ue, return_index=True)[1]
     rows = SimpleNamespace(
         ue=ue, first=first, channel=SimpleNamespace(decoded=decoded), select=lambda some: ue[some]
@@ -81,7 +82,9 @@ def test_an_update_keeps_its_row_from_step_to_step(played, air):
     assert len(phases) == 2
     for departed, received, merged, attacked in phases:
         (_, phase, local, _), (left, sending, _) = departed
-        n, k, d = len(local.ue), len(np.unique(local.ue)), phase.model.parameters.shape[1]
+        n = len(local.ue)
+        k = len(np.unique(local.ue))
+        d = phase.model.parameters.shape[1]
         assert left.made.rows(slice(None)).shape == left.sent.rows(slice(None)).shape == (n, d)
         assert (
             len(sending.cohort.ue) == len(sending.cohort.power_w) == len(sending.at_antenna.ue) == k

@@ -75,7 +75,8 @@ def test_success_is_that_of_the_disc_and_error_that_of_the_answer(truth_m, of_an
 
 
 def test_what_is_stated_is_the_mean_over_the_belief_and_what_is_true_the_mean_to_the_truth():
-    found, p = row((550.0, 470.0)), belief().probability[0]
+    found = row((550.0, 470.0))
+    p = belief().probability[0]
     assert found["stated_error_m"] == pytest.approx(p @ distance_m([550, 450]), rel=1e-4)
     assert found["expected_distance_m"] == pytest.approx(
         p @ np.hypot(*(GRID.place_m - [550.0, 470.0]).T), abs=8.0
@@ -145,7 +146,8 @@ class TestScores:
         )
 
     def test_middles_of_buildings_as_drawn_by_floor_area(self):
-        middle_m, weight = np.random.default_rng(2).uniform(0, 1500, (40, 2)), np.arange(1.0, 41.0)
+        middle_m = np.random.default_rng(2).uniform(0, 1500, (40, 2))
+        weight = np.arange(1.0, 41.0)
         found = drawn_score(
             lambda rng, n: middle_m[rng.choice(40, n, p=weight / weight.sum())], 250.0, 5
         )
@@ -153,7 +155,8 @@ class TestScores:
         assert expected == pytest.approx(found, rel=0.05)
 
     def test_rows_hold_the_same_list_against_those_who_take_part_and_those_who_do_not(self):
-        home_m, work_m = TRUE[:2], np.array([[np.nan, np.nan], [1500.0, 200.0]])
+        home_m = TRUE[:2]
+        work_m = np.array([[np.nan, np.nan], [1500.0, 200.0]])
         town = {
             "participants": Places(home_m, work_m),
             "aside": Places(TRUE[2:], np.full((2, 2), np.nan)),
@@ -176,7 +179,9 @@ class TestLists:
     def test_the_best_places_of_all_maps_added_up(self):
         """Each of two maps is highest elsewhere; their sum where both are high."""
         score = np.zeros((2, 4, 4), dtype=np.float32)
-        score[0, 0, 0], score[1, 3, 3], score[:, 1, 2] = 3, 2.5, 2
+        score[0, 0, 0] = 3
+        score[1, 3, 3] = 2.5
+        score[:, 1, 2] = 2
         maps = PlaceMaps(np.array([4, 9]), score.reshape(2, 16))
         area = Area(0.0, 0.0, 400.0, 400.0)
         found = NeuronVotes(cell_m=100.0, apart_m=100.0, width_m=1.0).best_of_all(maps, area, 3)
@@ -201,11 +206,9 @@ class TestLists:
 @pytest.mark.parametrize("every", [1, 3, 4])
 def test_leakage_is_measured_once_in_each_block_of_rounds_whoever_was_there(every):
     """Of two UEs in turn: one that was not there in the last measured round changes nothing."""
-    how, tracks, measured = (
-        Leakage(every_rounds=every),
-        {(ue, 0): Track.empty() for ue in (0, 1)},
-        [],
-    )
+    how = Leakage(every_rounds=every)
+    tracks = {(ue, 0): Track.empty() for ue in (0, 1)}
+    measured = []
     for number in range(1, 25):
         now = SimpleNamespace(round=number, last=False, heard=number != 8, names_end=0)
         if is_due(how, tracks, now):

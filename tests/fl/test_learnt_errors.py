@@ -78,7 +78,8 @@ def test_estimates_that_do_not_depend_on_the_truth_say_nothing():
 def test_likelihoods_are_densities_of_estimates():
     """Over all estimates, the likelihood of one place integrates to 1 up to what lies outside of
     the area."""
-    one, offset_m = np.array([1.0]), np.array([[1000.0, 750.0]])
+    one = np.array([1.0])
+    offset_m = np.array([[1000.0, 750.0]])
     model = ErrorModel(one, 120 * one, 0.25, gain=0.5 * one, offset_m=offset_m)
     fine = PlaceGrid.over(AREA, 20.0, 1, "test")
     e = model.likelihood(fine.place_m[:, None], GRID)
@@ -104,7 +105,8 @@ def test_made_up_ues_that_roam_go_straight_on_without_jumps():
     """At 8 m/s on average, between places of the population; where one way ends the next one
     begins."""
     everybody = replace(Population.uniform(GRID), roaming=1.0)
-    ue, time_s = np.arange(200), 10.0 * np.arange(1000)
+    ue = np.arange(200)
+    time_s = 10.0 * np.arange(1000)
     at_m = np.stack([positions_m(ue, np.full(200, t), everybody, RNG) for t in time_s])
     step_m = np.linalg.norm(np.diff(at_m, axis=0), axis=2)
     leg_s = 0.52 * np.sqrt(np.prod(AREA.side_m)) / SPEED_MPS
@@ -183,8 +185,10 @@ def test_learning_from_a_replica():
 
 def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
     """Bias 80 m a UE and axis, noise 60 m, gain 0.5: in metres of truth."""
-    n, rounds = 300, 6
-    truth, bias = AREA.sample(DRAW.uniform(size=(n, 2))), 80 * DRAW.normal(size=(n, 2))
+    n = 300
+    rounds = 6
+    truth = AREA.sample(DRAW.uniform(size=(n, 2)))
+    bias = 80 * DRAW.normal(size=(n, 2))
     z = [300 + 0.5 * (truth + bias + 60 * DRAW.normal(size=(n, 2))) for _ in range(rounds)]
     named = np.full((n * rounds, MOST_RANKS, 2), np.nan)
     named[:, :2] = np.concatenate(z)[:, None]
@@ -215,7 +219,8 @@ def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviat
 
 def test_made_up_rsrp_keeps_its_shadowing_and_has_new_noise_in_every_round():
     """Noise of 2 dB: two rounds differ by sqrt(2) of it at every place, and only by that."""
-    x, one = AREA.sample(DRAW.uniform(size=(4000, 2))), np.zeros(4000, dtype=np.int64)
+    x = AREA.sample(DRAW.uniform(size=(4000, 2)))
+    one = np.zeros(4000, dtype=np.int64)
     facts = RoundContext(1, 600.0, PUBLIC)
     rounds = [
         _rsrp_dbm(x, one, one, VIEW, facts, Streams(3).at("attack.test", number))
@@ -243,7 +248,8 @@ def steps(n, at_rest, median_m):
 
 def seen(step_m):
     """After two rounds in which UEs moved so far, each in its own direction."""
-    ue, start_m = np.arange(len(step_m)), STEPS.uniform(0, 4000, (len(step_m), 2))
+    ue = np.arange(len(step_m))
+    start_m = STEPS.uniform(0, 4000, (len(step_m), 2))
     turn = STEPS.uniform(0, 2 * np.pi, len(step_m))
     moved_m = step_m[:, None] * np.stack([np.cos(turn), np.sin(turn)], axis=1)
     return Pace().seen(7, ue, start_m).seen(8, ue, start_m + moved_m)

@@ -139,7 +139,8 @@ class TestLedger:
     def test_each_unit_and_relation_is_held_to_the_budget(self):
         """Whichever of them was booked first; moved locations have an epsilon per metre, and no
         share in it."""
-        small, large = spend(z=10.0), spend(z=0.5, relation="replace")
+        small = spend(z=10.0)
+        large = spend(z=0.5, relation="replace")
         for order in ([small, large], [large, small]):
             state = Ledger(1).add(order)
             assert state.exceeds(0.99 * epsilon_of(1e-5, 2.0), None)
@@ -156,7 +157,8 @@ class TestLedger:
     def test_a_coin_and_what_counts_on_none_add_up_in_a_budget(self):
         """Sampled rounds beside one in which everybody takes part: more than either by itself, by
         RDP."""
-        coin, certain = spend(q=0.01), spend(z=2.0, mechanism="other")
+        coin = spend(q=0.01)
+        certain = spend(z=2.0, mechanism="other")
         state = Ledger(1).add([coin, certain])
         costs = rdp.full(0.25) + rdp.renyi(1.0, 0.01)
         both = float(rdp.epsilon_of(costs, 1e-5))
@@ -178,13 +180,16 @@ def convolved(z, q, rounds, delta):
     with_ = (1 - q) * without + q * np.exp(-((x - 1) ** 2) / (2 * z * z)) / (
         z * np.sqrt(2 * np.pi)
     ) * (x[1] - x[0])
-    found, n, width = [], 2**18, 2.5e-4
+    found = []
+    n = 2**18
+    width = 2.5e-4
     for p, loss in ((with_, np.log(with_ / without)), (without, np.log(without / with_))):
         at = np.rint(loss / width).astype(int) % n
         spectrum = np.fft.rfft(np.bincount(at, weights=p, minlength=n)) ** rounds
         total = np.fft.irfft(spectrum, n)
         losses = (np.arange(n) - n * (np.arange(n) >= n // 2)) * width
-        low, high = 0.0, 30.0
+        low = 0.0
+        high = 30.0
         for _ in range(60):
             middle = (low + high) / 2
             above = losses > middle
@@ -203,7 +208,8 @@ class TestOneCoin:
     def test_draws_of_a_round_are_one_gaussian_before_the_coin(self, draws, epsilon):
         """The hockey stick of the joint density in as many dimensions, against that of one with
         mu^2 summed."""
-        q, z = 0.3, 1.25
+        q = 0.3
+        z = 1.25
         x = np.arange(-9, 10, 0.02)
         one = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
         moved = np.exp(-((x - 1 / z) ** 2) / 2) / np.sqrt(2 * np.pi)
@@ -253,14 +259,18 @@ class TestOneCoin:
     def test_models_phases_and_mechanisms_of_a_round_share_it(self):
         """2 models x 2 phases x 2 mechanisms are 8 draws on one coin; each mechanism by itself has
         4."""
-        state, every, at = Ledger(1), [], []
+        state = Ledger(1)
+        every = []
+        at = []
         for r in range(1, 21):
             drawn = [
                 spend(ue=(-1, -1), z=4.0, q=0.2, mechanism=m)
                 for m in ("a", "b")
                 for _ in ("heights", "losses")
             ]
-            state, every, at = state.add(drawn), every + drawn, at + [r] * 4
+            state = state.add(drawn)
+            every = every + drawn
+            at = at + [r] * 4
         for mechanism, draws in (("a", 4), ("b", 4), (ALL, 8)):
             by_hand = rdp.epsilon_of(20 * rdp.renyi(4 / np.sqrt(draws), 0.2), 1e-5)
             assert said(state, mechanism).epsilon[0] == pytest.approx(by_hand, rel=1e-12)
@@ -372,7 +382,8 @@ class TestFinalAccount:
             rows = account_rows({k: v[account["mechanism"] == "noise"] for k, v in account.items()})
             return measured({"account": rows}, "noise")["privacy.noise.with_channel.max"]
 
-        never, some = spend(ue=(0,), z=0.5), spend(ue=(1,), z=1.0, channel=7.0)
+        never = spend(ue=(0,), z=0.5)
+        some = spend(ue=(1,), z=1.0, channel=7.0)
         for other in (some, spend(ue=(1,), z=1.0, channel=7.0, delta=1e-6)):
             assert largest(never, other) == pytest.approx(epsilon_of(1e-5, 2.0), rel=1e-6)
         assert np.isnan(
@@ -477,7 +488,8 @@ class TestCentral:
             },
         )
         summary = run(study, tmp_path)
-        links, spends = pd.read_csv(tmp_path / "links.csv"), pd.read_csv(tmp_path / "spends.csv")
+        links = pd.read_csv(tmp_path / "links.csv")
+        spends = pd.read_csv(tmp_path / "spends.csv")
         assert (links.noise_std > 0).any() and (spends.channel_std == 0).all()
         assert (spends.epsilon_with_channel == spends.epsilon).all()
         assert pd.read_csv(tmp_path / "privacy.csv").with_channel.isna().all()

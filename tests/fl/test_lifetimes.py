@@ -63,7 +63,8 @@ class TestLifetimes:
         assert followed(later) == [1, 2] and followed(heard({41: [2]}, later)) == [2]
 
     def test_groups_hold_each_sender_once(self):
-        draw, lives = np.random.default_rng(3), Lifetimes()
+        draw = np.random.default_rng(3)
+        lives = Lifetimes()
         for t in range(150):
             lives = replace(lives, silent_s=np.zeros(len(lives.name)))
             lives = heard({t: np.unique(draw.integers(0, 12 + t, 3))}, lives)
@@ -118,7 +119,8 @@ def world(rounds, lasting, ues=3, seed=0):
     round."""
     draw = np.random.default_rng(seed)
     home_m = AREA.sample(draw.uniform(size=(ues, 2)))
-    names, said = [], []
+    names = []
+    said = []
     for t in range(rounds):
         there = np.flatnonzero(draw.uniform(size=ues) < 0.8)
         names.append(t // lasting * ues + there)
@@ -163,7 +165,8 @@ def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
         ]
         return [((number, ue), p) for number, some in beliefs for ue, p in some]
 
-    every, told = dict(by_round_and_name(endless)), by_round_and_name(state)
+    every = dict(by_round_and_name(endless))
+    told = by_round_and_name(state)
     lives = state.lifetimes
     spans = {
         n: (a, b)

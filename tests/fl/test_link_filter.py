@@ -27,11 +27,14 @@ def sent(n=24, seed=1, learner=LEAK, noise=None, heights=None):
     """Gradients of UEs at random places, whose links differ from the model by some 18 dB, and the
     places."""
     g = np.random.default_rng(seed)
-    place, k = g.uniform(10, 110, (n, 2)), len(STATIONS)
+    place = g.uniform(10, 110, (n, 2))
+    k = len(STATIONS)
     model = learner.init(PUBLIC, Streams(0).at("learner.init"))
     if heights is not None:
         model.parameters[0, :-4] = heights
-    row, cell, zero = np.arange(n), np.tile(np.arange(k), n), np.zeros(n, dtype=np.int64)
+    row = np.arange(n)
+    cell = np.tile(np.arange(k), n)
+    zero = np.zeros(n, dtype=np.int64)
     at = np.repeat(place, k, axis=0)
     gain = learner.errors_db(model, at, np.zeros(n * k), cell) + 18 * g.normal(size=n * k)
     data = Local(row, zero, k * np.arange(n + 1), at, gain, np.zeros(n * k), cell)
@@ -53,7 +56,8 @@ def errors(view, place, attack=NEAR, facts=FACTS):
 
 def dense(patterns, i, cells):
     """The patterns of the i-th place (cells, links)."""
-    a, some = np.zeros((cells, patterns.links)), patterns.link // patterns.links == i
+    a = np.zeros((cells, patterns.links))
+    some = patterns.link // patterns.links == i
     a[patterns.cell[some], patterns.link[some] % patterns.links] = patterns.value[some]
     return a
 
@@ -67,7 +71,8 @@ class TestLikelihood:
         model = learner.init(PUBLIC, Streams(0).at("learner.init"))
         tried = g.uniform(5, 115, (12, 2))
         patterns = learner.link_patterns(model, tried, links, 7.0)
-        variance, scale = g.uniform(0.5, 2.0, 144), 40.0
+        variance = g.uniform(0.5, 2.0, 144)
+        scale = 40.0
         y = g.normal(size=144)
         mine = patterns.log_likelihood(y, variance, scale)
         for i in range(len(tried)):
@@ -94,7 +99,8 @@ class TestNoise:
     grid = height_grid(AREA, 3.0)
 
     def test_a_ramp_a_flat_floor_and_an_edge_are_told(self):
-        g, at = np.random.default_rng(3), self.grid.place_m
+        g = np.random.default_rng(3)
+        at = self.grid.place_m
         peak = np.exp(-np.linalg.norm(at - [40.0, 30.0], axis=1) / 2)
         edge = np.where(at[:, 0] > 118.0, 0.3, 0.0)
         for truth in (np.maximum(0.002 * (at @ [0.8, 0.6] - 90.0), 0.0), np.full(1600, 0.02), edge):

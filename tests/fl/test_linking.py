@@ -28,10 +28,9 @@ from scenarios.app.result import run
 from scenarios.app.study.load import load
 
 A = 1e8
-WEIGHT, STEP_M2 = (
-    np.array([0.6, 0.3, 0.1]),
-    np.array([0.0, 300.0, 2000.0]) ** 2,
-)  # of motion in one round
+# of motion in one round
+WEIGHT = np.array([0.6, 0.3, 0.1])
+STEP_M2 = np.array([0.0, 300.0, 2000.0]) ** 2
 
 
 def gaussian(away_m, var_m2):
@@ -59,17 +58,16 @@ class TestLaw:
             [[[50.0, 0.0], [300.0, 0.0]], [[np.nan] * 2, [300.0, 0.0]], [[np.nan] * 2] * 2]
         )
         both, second, none = linking.densities(at, z, error, A)[0]
-        near, far = gaussian([50, 0], 100.0**2), gaussian([300, 0], 400.0**2)
+        near = gaussian([50, 0], 100.0**2)
+        far = gaussian([300, 0], 400.0**2)
         assert both == pytest.approx(0.8 * (0.7 * near + 0.3 * far) + 0.2 / A)
         assert second == pytest.approx(0.8 * far + 0.2 / A)
         assert none == pytest.approx(1 / A)
 
     def test_the_posterior_has_the_moments_of_the_mixture(self):
         """Against integration over a grid."""
-        at, error = (
-            Predicted(np.zeros((1, 2)), 200.0**2 + STEP_M2[None], WEIGHT),
-            ErrorModel.plain(150.0, 0.05),
-        )
+        at = Predicted(np.zeros((1, 2)), 200.0**2 + STEP_M2[None], WEIGHT)
+        error = ErrorModel.plain(150.0, 0.05)
         z = np.array([[[500.0, -200.0]]])
         mean_m, var_m2, share = linking.moved(at, z, error, A)
         step = 25.0
@@ -89,7 +87,9 @@ class TestLaw:
         """Against every way to link up to 5 names to up to 5 tracks, births and misses included."""
         rng = np.random.default_rng(seed)
         m, k = rng.integers(0, 6, 2)
-        cost, birth, miss = rng.normal(3, 3, (m, k)), rng.normal(2), rng.uniform(0, 2)
+        cost = rng.normal(3, 3, (m, k))
+        birth = rng.normal(2)
+        miss = rng.uniform(0, 2)
         best = (np.inf, None)
         for links in itertools.product(range(-1, m), repeat=k):
             used = [j for j in links if j >= 0]
@@ -127,7 +127,8 @@ class TestFingerprint:
         )
         # mean 1, t = 5 - 1 = 4, w = t / 4 = 1, b = 3, 1 / v = 3 + 1 / 3
         v = 0.3
-        centre, var = v * (3 * 2.0 + 1.0 / 3.0), v + 1.0
+        centre = v * (3 * 2.0 + 1.0 / 3.0)
+        var = v + 1.0
         x = 2.5
         ratio = -0.5 * ((x - centre) ** 2 / var + log(var)) + 0.5 * (
             (x - 1.0) ** 2 / 4.0 + log(4.0)
@@ -137,7 +138,8 @@ class TestFingerprint:
 
     def test_ratio_of_cosines_is_that_of_two_normal_densities(self):
         rng = np.random.default_rng(4)
-        alike, others = 0.5 + 0.1 * rng.normal(size=300), 0.2 * rng.normal(size=500)
+        alike = 0.5 + 0.1 * rng.normal(size=300)
+        others = 0.2 * rng.normal(size=500)
         other = np.array([500.0, others.sum(), (others**2).sum()])
         # ten pairs are taken to be a standard deviation more alike than others, before any is known
         as_if = np.append(alike, np.repeat(others.mean() + others.std() * np.array([2.0, 0.0]), 5))
@@ -157,8 +159,10 @@ class TestFingerprint:
     @pytest.mark.parametrize("sd", [0.3, 3.0])
     def test_spread_within_a_ue_is_learnt_from_certain_links(self, sd):
         rng = np.random.default_rng(2)
-        mean, n = rng.standard_normal((40, 1)), 40
-        known, tracks = Prints.none(1), KeptTracks.begun(np.arange(n), 1)
+        mean = rng.standard_normal((40, 1))
+        n = 40
+        known = Prints.none(1)
+        tracks = KeptTracks.begun(np.arange(n), 1)
         for _ in range(60):
             now = numbers(mean + sd * rng.standard_normal((n, 1)))
             known = known.heard(now).learnt(tracks, now, np.eye(n))
@@ -197,7 +201,8 @@ class TestLinker:
 
     def test_a_name_that_was_seen_stays_with_its_track(self):
         book = Book.empty(2)
-        far, near = np.array([[[9000.0, 9000.0]]]), np.array([[[1000.0, 1000.0]]])
+        far = np.array([[[9000.0, 9000.0]]])
+        near = np.array([[[1000.0, 1000.0]]])
         linker = linker_at(1)
         book, first = linker.linked(np.array([0, 1]), clues(np.concatenate([near, far])), book)
         book, then = linker_at(2).linked(np.array([0, 2]), clues(np.concatenate([far, near])), book)
@@ -216,7 +221,8 @@ class TestLinker:
         assert len(book.tracks.number) == 1 and book.born == 1
 
     def test_two_names_of_one_round_are_two_tracks(self):
-        book, here = Book.empty(2), np.array([[[1000.0, 1000.0]]])
+        book = Book.empty(2)
+        here = np.array([[[1000.0, 1000.0]]])
         book, _ = linker_at(1).linked(np.array([0]), clues(here), book)
         book, one = linker_at(2).linked(np.array([1]), clues(here), book)
         book, two = linker_at(2).linked(np.array([2]), clues(here), book)
@@ -246,7 +252,8 @@ class TestMeasures:
     def test_a_hand_case(self):
         """Three UEs; in round 2 the tracks of two are swapped; in round 3 one is right, one is new
         to the attacker."""
-        state, rows = Linking(), []
+        state = Linking()
+        rows = []
         tracks = {1: [0, 1, 2], 2: [1, 0, 2], 3: [1, 3]}
         bits = {1: [np.nan] * 3, 2: [0.0, 1.0, 0.3], 3: [2.0, np.nan]}
         for number, names, name in self.names([0, 1, 2], [0, 1, 2], [0, 3]):
@@ -291,7 +298,8 @@ class TestMeasures:
 
     @pytest.mark.parametrize(("names", "ues"), [(1, 1), (3, 3), (2, 5), (5, 2)])
     def test_chance_against_random_assignments(self, names, ues):
-        rng, right = np.random.default_rng(9), []
+        rng = np.random.default_rng(9)
+        right = []
         for _ in range(4000):
             owner = rng.permutation(max(names, ues))[
                 :names
@@ -311,10 +319,13 @@ class TestUnicity:
     def test_a_hand_case(self):
         """Three UEs over two rounds; the first two share the first square, the last two the
         second."""
-        far, near, other = [9000, 9000], [10, 10], [5000, 5000]
+        far = [9000, 9000]
+        near = [10, 10]
+        other = [5000, 5000]
         rows = unicity(self.traces([near, other], [near, far], [other, far]), RNG)
         found = {(r["resolution_m"], r["points"]): r for r in rows}
-        one, two = found[100.0, 1], found[100.0, 2]
+        one = found[100.0, 1]
+        two = found[100.0, 2]
         assert two["unique_percent"] == 100 and one["ues"] == two["ues"] == 3 and two["draws"] == 60
         # alone: UE 0 in round 2, UE 1 never, UE 2 in round 1: one point of two, one of them in
         # three UEs never
@@ -380,7 +391,8 @@ class TestLinks:
     def test_of_a_round_are_the_best_of_all_for_the_tracks_so_far(self, seed):
         x, _ = rounds_of(seed, 1.5)
         state = all_heard(x)
-        tracks, total = state.names.track.reshape(3, 5), np.zeros_like(x[0])
+        tracks = state.names.track.reshape(3, 5)
+        total = np.zeros_like(x[0])
         np.testing.assert_array_equal(np.sort(tracks[0]), range(5))
         total[tracks[0]] += x[0]
         for t in (1, 2):
@@ -414,8 +426,10 @@ class TestNames:
 
     def test_that_are_in_use_in_the_same_rounds_never_share_a_track(self):
         """Each UE changes its name at a round of its own."""
-        rng, x = np.random.default_rng(3), rounds_of(3, 3.0, rounds=12)[0]
-        state, change = MapTracks.none(), rng.integers(1, 12, 5)
+        rng = np.random.default_rng(3)
+        x = rounds_of(3, 3.0, rounds=12)[0]
+        state = MapTracks.none()
+        change = rng.integers(1, 12, 5)
         for t in range(12):
             name = np.where(t >= change, 100 + np.arange(5), np.arange(5))
             state = heard(state, name, x[t], t + 1)
@@ -554,16 +568,14 @@ def test_links_by_maps_go_on_to_the_same_bytes(server, rule, tiny, tmp_path, tab
 
 def test_reads_nothing_but_updates_names_and_rounds(tiny, tmp_path, monkeypatch):
     """Without timing, counts, replica and starting weights of the first layer it says the same."""
-    seen, attack = (
-        [],
-        LinkMaps.model_validate_json(
-            json.dumps(
-                {
-                    "kind": "link-maps",
-                    "of": {"kind": "span", "layer": 1, "add": "scores", "cell_m": 10},
-                }
-            )
-        ),
+    seen = []
+    attack = LinkMaps.model_validate_json(
+        json.dumps(
+            {
+                "kind": "link-maps",
+                "of": {"kind": "span", "layer": 1, "add": "scores", "cell_m": 10},
+            }
+        )
     )
 
     def watched(self, view, facts, state, rng):
@@ -575,7 +587,8 @@ def test_reads_nothing_but_updates_names_and_rounds(tiny, tmp_path, monkeypatch)
     how = {"learning.attacks": [attack.model_dump(mode="json")], "learning.threat.pseudonyms": NEW}
     run(tiny(BUSY | how), tmp_path)
     monkeypatch.undo()
-    full, bare = attack.start(), attack.start()
+    full = attack.start()
+    bare = attack.start()
     for view, facts, rng in seen:
         said, full = attack.run(view, facts, full, rng)
         unknown = replace(

@@ -41,9 +41,12 @@ OPTIMISERS = {
 
 def cohort(counts, inputs=5, seed=0):
     """Devices of two models with numbers that go down from UE to UE, so that rows are no owners."""
-    g, n, k = np.random.default_rng(seed), sum(counts), len(counts)
+    g = np.random.default_rng(seed)
+    n = sum(counts)
+    k = len(counts)
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    x, y = g.normal(size=(n, inputs)), g.normal(size=n)
+    x = g.normal(size=(n, inputs))
+    y = g.normal(size=n)
     return Local(np.arange(k)[::-1] * 3, np.arange(k) % 2, ptr, x, y, np.zeros(n))
 
 
@@ -53,7 +56,8 @@ def weights(net, seed=3):
 
 def layers_of(net, flat):
     """Leaves of torch of one network's parameters."""
-    made, at = [], 0
+    made = []
+    at = 0
     for a, b in pairwise(net.sizes):
         for shape in ((a, b), (b,)):
             size = int(np.prod(shape))
@@ -81,11 +85,16 @@ def slow(net, start, data, row, how, make, rates=None):
     """One device by autograd, sample by sample where gradients are clipped, batches as the streams
     have them; rates: of each step, told.
     """
-    own, owner = slice(data.ptr[row], data.ptr[row + 1]), [row_id(data.ue[row], data.model[row])]
-    x, y, n = torch.tensor(data.x[own]), torch.tensor(data.y[own]), int(data.count[row])
+    own = slice(data.ptr[row], data.ptr[row + 1])
+    owner = [row_id(data.ue[row], data.model[row])]
+    x = torch.tensor(data.x[own])
+    y = torch.tensor(data.y[own])
+    n = int(data.count[row])
     w = layers_of(net, start[data.model[row]])
-    anchors, free = [p.detach().clone() for p in w], w[2 * how.frozen_layers :]
-    optimiser, size = make(free), n if how.batch_size == "all" else how.batch_size
+    anchors = [p.detach().clone() for p in w]
+    free = w[2 * how.frozen_layers :]
+    optimiser = make(free)
+    size = n if how.batch_size == "all" else how.batch_size
 
     def loss(batch, masks):
         h = x[batch]
@@ -101,7 +110,8 @@ def slow(net, start, data, row, how, make, rates=None):
         if how.batch_size != "all":
             order = np.argsort(RNG.uniform(f"order{epoch}m", owner, (n,))[0], kind="stable")
         for first in range(0, n, size):
-            batch, masks = order[first : first + size], None
+            batch = order[first : first + size]
+            masks = None
             if how.dropout:
                 unit = [
                     RNG.uniform(f"dropout{epoch}.{first}.{i}", owner, (len(batch), h))[0]
@@ -145,7 +155,8 @@ RECIPES = [
 @pytest.mark.parametrize(("activation", "make", "how"), RECIPES)
 def test_every_device_trains_as_autograd_does_alone(activation, make, how):
     """Unequal devices, of which two have nothing."""
-    net, data = Mlp((5, 9, 6, 1), activation), cohort(COUNTS)
+    net = Mlp((5, 9, 6, 1), activation)
+    data = cohort(COUNTS)
     start = weights(net)
     double, single = (
         train_regression(net, start, data, replace(how, precision=bits), RNG).values
@@ -171,7 +182,9 @@ def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
     _, make, how = recipe(
         "tanh", kind, batch, 3, proximal=proximal, frozen_layers=frozen, polyak=True
     )
-    net, data, rates = Mlp((5, 7, 4, 1), "tanh"), cohort([9, 1, 14, 4]), []
+    net = Mlp((5, 7, 4, 1), "tanh")
+    data = cohort([9, 1, 14, 4])
+    rates = []
     start = 40 * weights(net)
     found = train_regression(net, start, data, how, RNG).values
     for row in range(4):
@@ -186,7 +199,8 @@ def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
 
 def test_a_sample_that_overflows_counts_as_zero():
     _, make, how = recipe("relu", batch="all", epochs=1, sample_clip=2.0)
-    net, data = Mlp((5, 7, 4, 1), "relu"), cohort([5])
+    net = Mlp((5, 7, 4, 1), "relu")
+    data = cohort([5])
     data.y[2] = 1e300
     found = train_regression(net, weights(net), data, how, RNG).values[0]
     np.testing.assert_allclose(
@@ -196,8 +210,10 @@ def test_a_sample_that_overflows_counts_as_zero():
 
 @pytest.mark.parametrize("bits, dropout", [(32, 0.3), (64, 0.0)])
 def test_thousands_of_devices_train_as_each_alone(bits, dropout):
-    net, counts = Mlp((5, 9, 6, 1), "elu"), np.random.default_rng(1).integers(0, 45, 3000)
-    data, how = cohort(counts.tolist()), SgdSettings(0.02, 20, 2, dropout, precision=bits)
+    net = Mlp((5, 9, 6, 1), "elu")
+    counts = np.random.default_rng(1).integers(0, 45, 3000)
+    data = cohort(counts.tolist())
+    how = SgdSettings(0.02, 20, 2, dropout, precision=bits)
     found = train_regression(net, weights(net), data, how, RNG).values
     assert (found.any(axis=1) == (counts > 0)).all()
     for row in (
@@ -221,9 +237,11 @@ class TestSetting:
         assert RsrpNet(precision=32, **self.bounded | {"local_epochs": 2}).sample_clip == 1.0
 
     def test_images_at_both_precisions(self):
-        image, g = ImageFormat(16, 16, 3), np.random.default_rng(0)
+        image = ImageFormat(16, 16, 3)
+        g = np.random.default_rng(0)
         pixels = g.integers(0, 256, (30, 256), dtype=np.uint8)
-        zero, ptr = np.zeros(2, np.int64), np.array([0, 12, 30])
+        zero = np.zeros(2, np.int64)
+        ptr = np.array([0, 12, 30])
         data = Local(
             np.arange(2), zero, ptr, pixels, g.integers(0, 3, 30).astype(float), np.zeros(30)
         )
@@ -276,15 +294,19 @@ class TestRecordBound:
         """The clip is of the gradient in trained layers. Weights round by more than a small step
         lets a record add."""
         changed = {"frozen_layers": frozen, "learning_rate": rate}
-        learner, data = self.learner.model_copy(update=changed), self.data([8, 3])
+        learner = self.learner.model_copy(update=changed)
+        data = self.data([8, 3])
         made = self.local(data, learner)
         assert (made.bound.unit, made.bound.relation) == ("record", "replace")
         assert made.bound.sensitivity == pytest.approx(2 * rate * 1.5 / 3, rel=1e-9, abs=1e-14)
-        worst, draw = 0.0, np.random.default_rng(3)
+        worst = 0.0
+        draw = np.random.default_rng(3)
         for record in (0, 5, 9):
             for _ in range(30):
-                x, y = data.x.copy(), data.y.copy()
-                x[record], y[record] = draw.normal(size=2) * 1e3, draw.choice([-1e4, 0.0, 1e4])
+                x = data.x.copy()
+                y = data.y.copy()
+                x[record] = draw.normal(size=2) * 1e3
+                y[record] = draw.choice([-1e4, 0.0, 1e4])
                 other = self.local(replace(data, x=x, y=y), learner)
                 apart = np.linalg.norm(other.values - made.values, axis=1)
                 row = int(record >= 8)
@@ -298,7 +320,8 @@ class TestRecordBound:
         Learning(round_s=60, learner=self.learner, defenses=(Gaussian(noise_multiplier=1.0),))
         data = self.data([8, 4])
         made = self.local(data)
-        noise, facts = Gaussian(noise_multiplier=2.0), RoundContext(1, 0.0, self.public)
+        noise = Gaussian(noise_multiplier=2.0)
+        facts = RoundContext(1, 0.0, self.public)
         _, _, (spend,) = noise.protect(made, data, facts, noise.start(0), RNG)
         assert spend.unit == "record" and spend.relation == "replace"
         np.testing.assert_allclose(spend.sensitivity / spend.std, 0.5)  # 1 / z
@@ -334,12 +357,15 @@ PARTS = {
 @pytest.mark.parametrize("number", [np.float32, np.float64])
 def test_steps_have_the_bits_of_the_formulas(number):
     """Operation by operation in the precision of the weights: no product is joined with a sum."""
-    draw, rate = np.random.default_rng(4), number(0.03)
+    draw = np.random.default_rng(4)
+    rate = number(0.03)
     start = draw.normal(size=(3, 101)).astype(number)
     found = {kind: (start.copy(), part.start(start)) for kind, part in PARTS.items()}
     plain, rolled, adapted = (start.copy() for _ in range(3))
     v, mean, square = (np.zeros_like(start) for _ in range(3))
-    b1, b2, least = number(0.8), number(0.97), number(1e-6)
+    b1 = number(0.8)
+    b2 = number(0.97)
+    least = number(1e-6)
     for t in range(1, 30):
         g = draw.normal(size=start.shape).astype(number)
         for kind, (w, memory) in found.items():
@@ -379,8 +405,10 @@ class TestCentral:
     recipe = {"hidden": (8, 5), "labels": "standardised", "learning_rate": 0.05}
 
     def data(self, counts, seed=3):
-        draw, n = np.random.default_rng(seed), sum(counts)
-        x, y = draw.random((n, 2)) * [900, 700], -95 + 9 * draw.normal(size=n)
+        draw = np.random.default_rng(seed)
+        n = sum(counts)
+        x = draw.random((n, 2)) * [900, 700]
+        y = -95 + 9 * draw.normal(size=n)
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return Local(
             np.arange(len(counts)), np.zeros(len(counts), np.int64), ptr, x, y, np.zeros(n)
@@ -391,9 +419,11 @@ class TestCentral:
     )
     def test_one_step_of_many_is_a_step_on_all_their_data(self, encoding):
         part = RsrpNet(**self.recipe, encoding=encoding)
-        model, many = part.init(self.public, RNG), self.data([5, 2, 11, 1])
+        model = part.init(self.public, RNG)
+        many = self.data([5, 2, 11, 1])
         whole = Local(np.array([0]), np.array([0]), np.array([0, 19]), many.x, many.y, many.time_s)
-        made, central = part.local(model, "all", many, RNG), part.local(model, "all", whole, RNG)
+        made = part.local(model, "all", many, RNG)
+        central = part.local(model, "all", whole, RNG)
         merged = made.weighted_sum(made.count / made.count.sum(), 1)
         np.testing.assert_allclose(merged, central.values, rtol=0, atol=1e-15)
 
@@ -402,7 +432,8 @@ class TestCentral:
         """Memory begins anew in each round, so only plain steps can be cut into rounds."""
         once = RsrpNet(**self.recipe, optimiser={"kind": kind}, local_epochs=4)
         each = RsrpNet(**self.recipe, optimiser={"kind": kind}, local_epochs=1)
-        data, model = self.data([12]), once.init(self.public, RNG)
+        data = self.data([12])
+        model = once.init(self.public, RNG)
         together = once.step(model, "all", once.local(model, "all", data, RNG).values)
         for _ in range(4):
             model = each.step(model, "all", each.local(model, "all", data, RNG).values)
@@ -463,7 +494,8 @@ class TestPrior:
             )
             _, setup = ready(study, tmp_path)
             learner = study.learning.learner
-            model, at = learner.init(setup.public, RNG), np.tile([[60.0, 80.0]], (2, 1))
+            model = learner.init(setup.public, RNG)
+            at = np.tile([[60.0, 80.0]], (2, 1))
             of = np.array([1, 0]) if cell == "all" else np.zeros(2, int)
             found = learner.prior.expected_dbm(model.constants, of, at)
             d = np.hypot(*(at - np.array(expected)).T)

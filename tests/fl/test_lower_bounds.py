@@ -56,7 +56,8 @@ def test_clopper_pearson_at_one_rank_by_hand():
 def test_the_hull_has_no_vertex_below_a_chord():
     """Against all chords, slowly."""
     rng = np.random.default_rng(0)
-    inside, outside = rng.normal(1, 1, 40).round(1), rng.normal(0, 1, 40).round(1)
+    inside = rng.normal(1, 1, 40).round(1)
+    outside = rng.normal(0, 1, 40).round(1)
     guesses, right = lower_bounds.hull(np.stack([inside, outside]))
     wrong = guesses - right
     cuts = [np.inf, *np.unique([*inside, *outside])]

@@ -39,7 +39,8 @@ def observed(n=4000, days=40, ues=5, seed=0):
 
 def taken_by(part, every, round_s):
     """What each of all rounds of a part took."""
-    state, out = part.start(5, None), []
+    state = part.start(5, None)
+    out = []
     for k in range(int(np.ceil((every.time_s.max() + 1) / round_s))):
         window = every.select((every.time_s >= k * round_s) & (every.time_s < (k + 1) * round_s))
         taken, state = part.take(window, CELLS, state, Streams(3).at("data", k + 1))
@@ -72,7 +73,8 @@ class TestHoldOut:
     @pytest.mark.parametrize("by", BY)
     @pytest.mark.parametrize("share", [0.2, 0.7])
     def test_fate_depends_neither_on_the_length_of_a_round_nor_on_other_ues(self, by, share):
-        every, part = observed(), Measured(hold_out=share, **by)
+        every = observed()
+        part = Measured(hold_out=share, **by)
         held, fresh = held_out(part, every, DAY_S)
         assert not held & fresh and len(held) + len(fresh) == (every.cell < 2).sum()
         for round_s in (3000.0, 10 * DAY_S):
@@ -125,11 +127,16 @@ class TestHoldOut:
         np.testing.assert_allclose(np.mean(out, axis=0), share, atol=0.05)
 
     def test_sessions_match_a_loop_over_measurements(self):
-        every, last, number, expected = observed(1000), {}, {}, {}
+        every = observed(1000)
+        last = {}
+        number = {}
+        expected = {}
         for i in np.argsort(every.time_s, kind="stable"):
-            u, t = int(every.ue[i]), every.time_s[i]
+            u = int(every.ue[i])
+            t = every.time_s[i]
             number[u] = number.get(u, -1) + (t - last.get(u, -np.inf) > 900.0)
-            last[u], expected[int(i)] = t, number[u]
+            last[u] = t
+            expected[int(i)] = number[u]
         _, session = Sessions.none(5).plus(every.ue, every.time_s, 900.0)
         np.testing.assert_array_equal(session, [expected[i] for i in range(len(every))])
 
@@ -159,11 +166,11 @@ class TestHoldOut:
 
     def test_new_blocks_are_those_in_which_no_sample_of_the_model_lies(self):
         draw = np.random.default_rng(2)
-        of, theirs = (
-            draw.integers(0, 3, 400),
-            draw.integers(0, 2, 300),
-        )  # of the third none is known
-        at_m, known_m = draw.uniform(-400, 400, (400, 2)), draw.uniform(-400, 400, (300, 2))
+        # of the third none is known
+        of = draw.integers(0, 3, 400)
+        theirs = draw.integers(0, 2, 300)
+        at_m = draw.uniform(-400, 400, (400, 2))
+        known_m = draw.uniform(-400, 400, (300, 2))
         trained = {(m, *np.floor(place / 70)) for m, place in zip(theirs, known_m, strict=True)}
         expected = [
             (m, *np.floor(place / 70)) not in trained for m, place in zip(of, at_m, strict=True)
@@ -178,7 +185,9 @@ class TestHoldOut:
         both, block = (
             Measured(hold_out_by=by, block_m=300.0) for by in ((first, "block"), "block")
         )
-        held, by_place, by_first = {}, {}, {}
+        held = {}
+        by_place = {}
+        by_first = {}
         for part, found in ((both, held), (block, by_place), (one, by_first)):
             rounds = taken_by(part, every, DAY_S)
             for t in rounds:
@@ -200,7 +209,8 @@ def pairs(local):
 class TestMemory:
     @pytest.mark.parametrize("participants", ["measuring", "holding"])
     def test_all_is_everything_so_far_of_whoever_takes_part(self, participants):
-        every, fresh = observed(), []
+        every = observed()
+        fresh = []
         rounds = taken_by(Measured(memory="all", participants=participants), every, 3 * 3600.0)
         for taken in rounds[:60]:
             fresh.append(taken.fresh)
@@ -282,7 +292,8 @@ class TestSegments:
 
     def test_nothing_is_learnt_before_the_campaign_ends_and_the_same_for_ever_after(self):
         part = Segments(campaign_rounds=3)
-        state, rounds = part.start(0, None), []
+        state = part.start(0, None)
+        rounds = []
         for k in range(6):
             taken, state = part.take(
                 observed(40, ues=3, seed=k), ONE_MODEL, state, Streams(3).at("data", k)
@@ -303,7 +314,8 @@ class TestSegments:
             assert len(taken.held_out) == 0 and len(taken.fresh.x) == 0
 
     def test_every_sample_is_learnt_from_or_held_out_and_exactly_a_fifth_is(self):
-        part, whole = Segments(), observed(200, ues=3)
+        part = Segments()
+        whole = observed(200, ues=3)
         taken, _ = part.take(whole, ONE_MODEL, part.start(0, None), Streams(3).at("data", 1))
         found = {tuple(x) for x in taken.train.x} | {tuple(x) for x in taken.held_out.x}
         assert found == {tuple(x) for x in whole.position_m}
@@ -344,7 +356,8 @@ TWO = Observations(
 @pytest.mark.parametrize("kind", [Segments, Measured])
 def test_which_cells_get_a_model_and_the_strongest_signal_of_a_moment(kind):
     def taken(cell, models):
-        part, rng = kind(cell=cell, hold_out=0.0), Streams(3).at("data", 1)
+        part = kind(cell=cell, hold_out=0.0)
+        rng = Streams(3).at("data", 1)
         assert part.models(("a", "b"), np.array([1, 4])) == models
         of_cell = part.model_of_cell(("a", "b"), models)
         train = part.take(TWO, of_cell, part.start(2, rng), rng)[0].train

@@ -70,7 +70,8 @@ class TestRoc:
         assert auc(score, is_member, before=score)[0] == 0.0
 
     def test_ends(self):
-        high, low = np.arange(10.0, 20.0), np.arange(10.0)
+        high = np.arange(10.0, 20.0)
+        low = np.arange(10.0)
         assert auc(*sides(high, low)) == (1.0, 1.0, 1.0) and auc(*sides(low, high))[0] == 0.0
         assert (
             np.isnan(auc(*sides(high, []))).all() and np.isnan(tpr_percent(*sides([], low))).all()
@@ -107,7 +108,8 @@ class TestRoc:
         score, member = sides(
             np.random.default_rng(4).normal(0.5, 1, 30), np.random.default_rng(5).normal(0, 1, 25)
         )
-        before, five = score[::-1], [np.repeat(x, 5) for x in (score, member, np.arange(55))]
+        before = score[::-1]
+        five = [np.repeat(x, 5) for x in (score, member, np.arange(55))]
         np.testing.assert_allclose(auc(*five), auc(score, member), rtol=1e-12)
         np.testing.assert_allclose(tpr_percent(*five), tpr_percent(score, member), rtol=1e-12)
         changed = auc(score, member, before=before)
@@ -119,7 +121,8 @@ class TestRoc:
     def test_pairs_of_one_class_share_what_the_class_decides(self):
         """40 pairs in two classes far apart, where nothing tells members: 95 % coverage, and more
         by sides."""
-        covered, half = [], []
+        covered = []
+        half = []
         for seed in range(200):
             draw = np.random.default_rng(seed)
             shift = np.repeat([0.0, 3.0], 20)
@@ -144,7 +147,8 @@ LEARNER = RsrpNet(
 def campaign(n_ue=2, n=10):
     """Random labels: whoever knows them has learnt them by heart."""
     draw = np.random.default_rng(5)
-    x, y = draw.random((n_ue * n * 2, 2)) * [1000, 800], -95 + 9 * draw.normal(size=n_ue * n * 2)
+    x = draw.random((n_ue * n * 2, 2)) * [1000, 800]
+    y = -95 + 9 * draw.normal(size=n_ue * n * 2)
     ue = np.repeat(np.arange(n_ue), n)
     local = Local(
         np.arange(n_ue),
@@ -160,7 +164,9 @@ def campaign(n_ue=2, n=10):
 def view_of(observes, local, trained):
     before = trained.init(Public(AREA, 1), RNG)
     made = trained.local(before, "all", local, RNG)
-    rows, ue, model = made.rows(slice(None)), local.ue, local.model
+    rows = made.rows(slice(None))
+    ue = local.ue
+    model = local.model
     total = rows.mean(axis=0, keepdims=True)
     after = trained.step(before, "all", total)
     if observes == "updates":
@@ -221,7 +227,8 @@ class TestInference:
             def score(self, asked):
                 return asked.x[:, 0]
 
-        devices, n = np.arange(4), 10
+        devices = np.arange(4)
+        n = 10
         base = 100.0 * np.repeat(devices, n) + np.tile(np.linspace(0, 0.5, n), 4)
         inside, outside = (np.stack([base + more, base], axis=1) for more in (1.0, 0.0))
         ue = np.repeat(devices, n)
@@ -237,7 +244,8 @@ def held_out_by(how, seed, n=600):
     """Two UEs that walk in sessions with pauses between: what is learnt from, what is held out, and
     the data."""
     data = Measured(hold_out_by=how, hold_out=0.3)
-    draw, streams = np.random.default_rng(seed), Streams(seed)
+    draw = np.random.default_rng(seed)
+    streams = Streams(seed)
     step = np.cumsum(draw.normal(size=(2 * n, 2)) * 40, axis=0) + draw.random(2) * 1000
     x = np.abs(
         (step + np.repeat(draw.random((2 * n // 20, 2)) * 2000, 20, axis=0)) % 2000 - 1000
@@ -258,11 +266,11 @@ def held_out_by(how, seed, n=600):
 def test_a_model_that_learns_nothing_adds_nothing(how):
     """100 seeds of a model that moves to another random one: the difference's interval covers 0 in
     95 % of them."""
-    part, net = (
-        Membership(attacks=(LossThreshold(),)),
-        RsrpNet(hidden=(8,), activation="tanh", labels="standardised"),
-    )
-    covered, plain, still = [], [], []
+    part = Membership(attacks=(LossThreshold(),))
+    net = RsrpNet(hidden=(8,), activation="tanh", labels="standardised")
+    covered = []
+    plain = []
+    still = []
     for seed in range(100):
         local, others, data = held_out_by(how, seed)
         before, after = (
@@ -304,7 +312,8 @@ IMAGES = ImageFormat(8, 8, 10)
 
 def images(partition, seed, n_ue=15):
     """What devices hold of the digits, and what nobody holds."""
-    data, streams = Images(partition=partition), Streams(seed)
+    data = Images(partition=partition)
+    streams = Streams(seed)
     ue = np.arange(n_ue)
     seen = Observations(ue, np.zeros(n_ue), np.zeros((n_ue, 2)), 0 * ue, np.zeros(n_ue))
     taken, _ = data.take(
@@ -331,7 +340,9 @@ def test_classes_are_no_membership(observes, partition):
     part = Membership(
         attacks=(LossThreshold(), LossThreshold(name="fall", reference_model="before"))
     )
-    net, areas, covered = ImageNet(network=Perceptron(hidden=(8,)), device="cpu"), [], []
+    net = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
+    areas = []
+    covered = []
     public = Public(AREA, 1, images=IMAGES)
     for seed in range(100):
         local, others = images(partition, seed)
@@ -393,7 +404,9 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
     )
     ((x, classes, of),) = asked
     first = len(x) - row["non_members"]
-    members, classes, whose = x[:first], classes[first:], of[first:]
+    members = x[:first]
+    classes = classes[first:]
+    whose = of[first:]
     of = of[:first]
     assert (
         len(members) == pytest.approx(overlap * len(local.x), abs=8)
@@ -412,7 +425,8 @@ class TestRegression:
 
     @pytest.mark.parametrize("activation", ["tanh", "relu"])
     def test_gradients_of_measurements_and_their_norms_are_those_of_torch(self, activation):
-        part, (local, _) = self.net.model_copy(update={"activation": activation}), campaign(1, 6)
+        part = self.net.model_copy(update={"activation": activation})
+        (local, _) = campaign(1, 6)
         model = part.init(Public(AREA, 1), RNG)
         found = part.record_gradients(model, np.zeros(6, int), local.x, local.y)
         z, target = part._samples(model, np.zeros(6, int), local.x, local.y)
@@ -437,9 +451,11 @@ class TestRegression:
 
     def test_gradients_of_images_are_those_of_torch(self):
         part = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
-        draw, shape = np.random.default_rng(1), ImageFormat(3, 4, 5)
+        draw = np.random.default_rng(1)
+        shape = ImageFormat(3, 4, 5)
         model = part.init(Public(AREA, 2, images=shape), RNG)
-        x, y = draw.integers(0, 256, (7, 12), dtype=np.uint8), draw.integers(0, 5, 7).astype(float)
+        x = draw.integers(0, 256, (7, 12), dtype=np.uint8)
+        y = draw.integers(0, 5, 7).astype(float)
         found = part.record_gradients(model, np.array([0, 1, 0, 1, 0, 1, 1]), x, y)
         for i, m in enumerate([0, 1, 0, 1, 0, 1, 1]):
             w = torch.from_numpy(model.parameters[m : m + 1]).requires_grad_()
@@ -459,7 +475,9 @@ class TestRegression:
         known."""
         local, others = campaign()
         part = Membership(attacks=(GradientRegression(coefficient_std=0.03),))
-        draw, states, found = np.random.default_rng(seed), part.start(), []
+        draw = np.random.default_rng(seed)
+        states = part.start()
+        found = []
         for number in range(count):
             start = self.net.init(Public(AREA, 1), Streams(seed).at("start", number))
             view = view_of(observes, local, self.net)
@@ -487,16 +505,21 @@ class TestRegression:
 
     def test_two_rounds_are_least_squares_with_coefficients_that_change(self):
         local, others = campaign(1, 8)
-        attack, draw = GradientRegression(coefficient_std=0.01), np.random.default_rng(3)
-        x, y = np.concatenate([local.x, others.x]), np.concatenate([local.y, others.y])
-        state, left, right = attack.start(), np.eye(16) / 0.01**2, np.zeros(16)
+        attack = GradientRegression(coefficient_std=0.01)
+        draw = np.random.default_rng(3)
+        x = np.concatenate([local.x, others.x])
+        y = np.concatenate([local.y, others.y])
+        state = attack.start()
+        left = np.eye(16) / 0.01**2
+        right = np.zeros(16)
         for number in range(2):
             start = self.net.init(Public(AREA, 1), Streams(9).at("start", number))
             view = view_of("updates", local, self.net)
             u = 0.1 * draw.normal(size=view.update.shape)
             view = replace(view, model_before=start, update=u)
             score, state = attack.regress(view, np.zeros(16, int), x, y, state)
-            g, s2 = self.net.record_gradients(start, np.zeros(16, int), x, y), np.mean(u**2)
+            g = self.net.record_gradients(start, np.zeros(16, int), x, y)
+            s2 = np.mean(u**2)
             for _ in range(2):
                 c = np.linalg.solve(g @ g.T / s2 + np.eye(16) / 0.01**2, -(g @ u[0]) / s2)
                 s2 = np.mean((u[0] + c @ g) ** 2)
@@ -513,7 +536,8 @@ class TestRegression:
         np.testing.assert_array_equal(kept.precision, state.precision[np.ix_(order, order)])
 
     def test_updates_of_noise_alone_are_at_chance_in_100_seeds(self):
-        covered, area = [], []
+        covered = []
+        area = []
         for seed in range(100):
             (row,), _ = self.rounds(1, 0.3, seed, learn=False)
             covered.append(row["auc_low"] <= 0.5 <= row["auc_high"])
@@ -527,7 +551,8 @@ class Retrained:
     is merged."""
 
     def __init__(self, view):
-        self.view, self.played = view, []
+        self.view = view
+        self.played = []
 
     def play(self, data, state, rng, base=None):
         start = base or self.view.model_before
@@ -535,7 +560,9 @@ class Retrained:
         rows = made.rows(slice(None))
         self.played.append((data, rng, rows))
         total = made.weighted_sum(np.full(len(rows), 1.0 / len(rows)), 1)
-        after, ue, model = self.view.learner.step(start, "all", total), data.ue, data.model
+        after = self.view.learner.step(start, "all", total)
+        ue = data.ue
+        model = data.model
         if self.view.vantage == "updates":
             return View(
                 "updates", "all", rows, model, ue, model, np.arange(len(ue)), start, after, made
@@ -558,14 +585,16 @@ class TestShadowModels:
     def test_lira_of_known_normal_laws_is_the_likelihood_ratio(self, nats, models):
         """phi is N(mu + 1, 0.5^2) of models with the record and N(mu, 0.5^2) without: the ratio is
         4 phi - 4 mu - 2."""
-        draw, n = np.random.default_rng(1), 300
+        draw = np.random.default_rng(1)
+        n = 300
         mu = draw.normal(-3 if not nats else 0, 1 if nats else 0.3, n)
         inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
         phi = mu[:, None] + inside + 0.5 * draw.normal(size=inside.shape)
         known = mu + 0.5 * draw.normal(size=n)
         loss = (lambda value: np.log1p(np.exp(-value))) if nats else (lambda value: -(value**3))
         if not nats:
-            phi, known = np.minimum(phi, -1e-3), np.minimum(known, -1e-3)
+            phi = np.minimum(phi, -1e-3)
+            known = np.minimum(known, -1e-3)
         asked = self.asked(loss(known), loss(phi), inside, nats)
         means = [np.where(of, phi, 0).sum(axis=1) / (models // 2) for of in (inside, ~inside)]
         squares = [
@@ -587,9 +616,12 @@ class TestShadowModels:
 
     @pytest.mark.parametrize("a", [None, 0.3])
     def test_rmia_orders_records_as_pairs_with_the_population_do(self, a):
-        draw, n, models = np.random.default_rng(2), 40, 8
+        draw = np.random.default_rng(2)
+        n = 40
+        models = 8
         inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
-        loss, of_models = draw.exponential(size=n), draw.exponential(size=(n, models))
+        loss = draw.exponential(size=n)
+        of_models = draw.exponential(size=(n, models))
         ratio = []
         for i in range(n):
             with_it, without = (
@@ -612,7 +644,9 @@ class TestShadowModels:
     def test_what_one_threshold_hides_is_found_at_a_tenth_of_a_percent(self):
         """Log-odds of records are N(0, 2^2), those of members one higher: 16 models tell, the loss
         does not."""
-        draw, n, models = np.random.default_rng(3), 3000, 16
+        draw = np.random.default_rng(3)
+        n = 3000
+        models = 16
         member = np.arange(n) < n // 2
         hard = draw.normal(0, 2, n)
         inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
@@ -633,7 +667,8 @@ class TestShadowModels:
         """A signal planted in a tenth of the members; of fewer non-members the rate cannot be
         known."""
         draw = np.random.default_rng(4)
-        x, ue = draw.random((2 * n, 2)) * 800, np.zeros(n, int)
+        x = draw.random((2 * n, 2)) * 800
+        ue = np.zeros(n, int)
         local = Local(ue[:1], ue[:1], np.array([0, n]), x[:n], np.zeros(n), 0.0 * ue)
         others = HeldOut(ue, ue, x[n:], np.zeros(n), ue)
         planted = {tuple(row) for row in x[: n // 10]}
@@ -657,10 +692,8 @@ class TestShadowModels:
             found[0] < found[1] < found[2] and found[1] == pytest.approx(10, abs=1)
         )
         assert there or np.isnan(found).all()
-        false, true = (
-            np.array(row["false_positive_percent"]),
-            np.array(row["true_positive_percent"]),
-        )
+        false = np.array(row["false_positive_percent"])
+        true = np.array(row["true_positive_percent"])
         assert false[0] == 0.1 and false[-1] < 80 and np.isnan(true[0]) != there and true[-1] > 70
         assert (np.diff(true[np.isfinite(true)]) >= 0).all() and true[10] == pytest.approx(
             row["tpr_percent"], abs=1
@@ -762,7 +795,8 @@ class TestShadowModels:
         found = []
 
         def look(part, view, local, held_out, rng, initial, wholes, states, played):
-            base, past = initial, None
+            base = initial
+            past = None
             for number in range(played):
                 own = replace(rng, purpose=f"again.{number}")
                 seen, past = view.replica.play(local, past, own, base)
@@ -817,7 +851,8 @@ def test_a_session_is_one_whole_whoever_holds_it():
     number = data.wholes(
         ue, np.concatenate([local.x, others.x]), np.concatenate([local.time_s, others.time_s])
     )
-    inside, outside = set(number[: len(local.x)]), set(number[len(local.x) :])
+    inside = set(number[: len(local.x)])
+    outside = set(number[len(local.x) :])
     assert (
         not inside & outside and len(inside | outside) == 60
     )  # 2 UEs, 30 sessions of 20 measurements
@@ -869,7 +904,9 @@ def test_noise_takes_membership_away(tmp_path):
 
 
 def test_records_belong_to_the_target_of_their_ue_and_model_in_any_order():
-    ue, model, nothing = np.array([7, 2, 7, 5]), np.array([1, 0, 0, 1]), Model(np.zeros((2, 2)))
+    ue = np.array([7, 2, 7, 5])
+    model = np.array([1, 0, 0, 1])
+    nothing = Model(np.zeros((2, 2)))
     view = View(
         "updates",
         "all",

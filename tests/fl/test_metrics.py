@@ -44,11 +44,13 @@ class TestSlicedWasserstein:
     @pytest.mark.parametrize("shift", [(0.0, -3.0), (300.0, 400.0), (-1e-3, 2e-3)])
     def test_shift_law(self, shift):
         """A set against itself shifted by d: (2 / pi) d."""
-        points, d = cloud(200), np.hypot(*shift)
+        points = cloud(200)
+        d = np.hypot(*shift)
         assert sw1(points, points + shift, 30) == pytest.approx(2 / np.pi * d, rel=0.005)
 
     def test_equals_pot_on_the_same_directions(self):
-        a, b = cloud(31, 1), cloud(17, 2)
+        a = cloud(31, 1)
+        b = cloud(17, 2)
         angle = np.pi * (np.arange(90) + 0.5) / 90
         theirs = ot.sliced_wasserstein_distance(
             a, b, projections=np.stack([np.cos(angle), np.sin(angle)]), p=1
@@ -56,7 +58,8 @@ class TestSlicedWasserstein:
         assert sw1(a, b) == pytest.approx(theirs, rel=1e-9)
 
     def test_many_at_once_equal_one_by_one(self):
-        a, others = cloud(40), np.stack([sorted_projections(cloud(13, s), 30) for s in range(5)])
+        a = cloud(40)
+        others = np.stack([sorted_projections(cloud(13, s), 30) for s in range(5)])
         together = sliced_w1(sorted_projections(a, 30), others)
         assert together.tolist() == [sw1(a, cloud(13, s), 30) for s in range(5)]
 
@@ -95,7 +98,9 @@ class TestSlicedWasserstein:
 
 class TestDensityPeaks:
     def test_two_clusters_in_order_of_mass(self):
-        rng, a, b = np.random.default_rng(0), np.array([1650.0, 700.0]), np.array([420.0, 760.0])
+        rng = np.random.default_rng(0)
+        a = np.array([1650.0, 700.0])
+        b = np.array([420.0, 760.0])
         around = [at + 20 * rng.normal(size=(n, 2)) for at, n in ((a, 60), (b, 30))]
         points = np.concatenate([*around, AREA.sample(rng.uniform(size=(9, 2)))])
         first, second = density_peaks(points, np.ones(len(points)), AREA, 75.0, 2)
@@ -143,11 +148,14 @@ def centroid_at(x, y, ue=0):
 
 def play(rounds, how=HOW):
     """Rows per round of [(points, {attack: estimates})]."""
-    state, history = {}, []
+    state = {}
+    history = []
     for number, (points, estimates) in enumerate(rounds, start=1):
-        local, zero = points, np.zeros(1, dtype=np.int64)
+        local = points
+        zero = np.zeros(1, dtype=np.int64)
         if not isinstance(points, Local):
-            n, at = len(points), np.array(points, dtype=np.float64)
+            n = len(points)
+            at = np.array(points, dtype=np.float64)
             local = Local(zero, zero, np.array([0, n]), at, np.zeros(n), np.arange(n) * 1.0)
         now = ComparedRound(number, local, local.mean_x(), estimates, AREA, PLACES)
         state, rows = leakage.observe(how, state, now, RNG)
@@ -251,7 +259,8 @@ class TestLeakageByHand:
 
 class TestGuesses:
     def test_band_is_the_quantiles_of_the_draws_themselves(self):
-        points, how = cloud(300) % [2000, 1500], Leakage(directions=12)
+        points = cloud(300) % [2000, 1500]
+        how = Leakage(directions=12)
         row = play([(points, {"a": centroid_at(1, 1)})] * 3, how)[1][-1][0]
         draws = np.arange(how.random_baseline_draws)
         unit = RNG.uniform("guess", 0 * draws, (3, 2), item=draws)
@@ -299,7 +308,8 @@ class TestGuesses:
     def test_nearest_guess_in_closed_form(self):
         """One guess from the middle of a square: (sqrt 2 + ln(1 + sqrt 2)) / 6 sides; of very many
         1 / (2 sqrt n)."""
-        square, middle = Area(0.0, 0.0, 10.0, 10.0), np.array([5.0, 5.0])
+        square = Area(0.0, 0.0, 10.0, 10.0)
+        middle = np.array([5.0, 5.0])
         mean = 10 * (np.sqrt(2) + np.log(1 + np.sqrt(2))) / 6
         assert guesses_nearest_m(middle, square, 1) == pytest.approx(mean, rel=1e-5)
         assert guesses_nearest_m(middle, square, 10**6) == pytest.approx(10 / (2 * 10**3), rel=1e-3)
@@ -308,7 +318,8 @@ class TestGuesses:
 
     @pytest.mark.parametrize("place", [(3.0, 8.0), (0.0, 0.0), (-2.0, 5.0), (14.0, 12.0)])
     def test_share_of_the_area_within_a_radius(self, place):
-        area, radius_m = Area(0.0, 0.0, 10.0, 9.0), np.linspace(0, 20, 41)
+        area = Area(0.0, 0.0, 10.0, 9.0)
+        radius_m = np.linspace(0, 20, 41)
         x, y = np.meshgrid((np.arange(1000) + 0.5) / 100, (np.arange(900) + 0.5) / 100)
         away = np.hypot(x - place[0], y - place[1]).ravel()
         counted = [np.mean(away <= r) for r in radius_m]
@@ -321,10 +332,8 @@ class TestLongRuns:
     @pytest.mark.parametrize("n, stride", [(1, 1), (100, 1), (101, 2), (5000, 64)])
     @pytest.mark.parametrize("cut", [7, 5000])
     def test_of_points_every_2_to_the_k_th_is_kept_however_rounds_were_cut(self, n, stride, cut):
-        points, track = (
-            np.stack([np.arange(n), np.zeros(n)], axis=1).astype(np.float64),
-            Track.empty(),
-        )
+        points = np.stack([np.arange(n), np.zeros(n)], axis=1).astype(np.float64)
+        track = Track.empty()
         for first in range(0, n, cut):
             track = track.plus(points[first : first + cut], 100)
             assert len(track.points) <= 100
@@ -454,7 +463,8 @@ class TestNamed:
 class TestChance:
     def test_two_uniform_places(self):
         """Away from the edges and from each other, by hand; and both at once."""
-        home, work = np.array([[500.0, 500.0]]), np.array([[1500.0, 900.0]])
+        home = np.array([[500.0, 500.0]])
+        work = np.array([[1500.0, 900.0]])
         disc = np.pi * 100**2 / 3e6
         found = uniform_shares(home, work, 100.0, AREA, 2)[0]
         expected = [1 - (1 - disc) ** 2, 1 - (1 - disc) ** 2, 2 * disc**2, 2 * disc]
@@ -515,7 +525,8 @@ def test_an_attack_that_is_right_about_itself():
 def test_rounds_of_one_ue_are_one_draw():
     """A hundred statements of each of ten UEs are no thousand: chance alone is large."""
     ue, p, right = stated(10, 100)
-    found, singly = reliability(ue, p, right), reliability(np.arange(1000), p, right)
+    found = reliability(ue, p, right)
+    singly = reliability(np.arange(1000), p, right)
     assert found.error == pytest.approx(singly.error)
     assert found.by_chance_error > 3 * singly.by_chance_error
 

@@ -20,7 +20,8 @@ PLAIN = {
 
 def plain(sizes, activation, flat, z):
     """F (B,) of one network, written as in a textbook; flat (d,), z (B, p)."""
-    at, a = 0, z
+    at = 0
+    a = z
     for layer, (n_in, n_out) in enumerate(pairwise(sizes)):
         weight = flat[at : at + n_in * n_out].reshape(n_in, n_out)
         at += n_in * n_out
@@ -69,13 +70,12 @@ class TestAgainstAutograd:
         """The gradient of sum_j c_j F(z_j), which with c = 2 (F - y) / n is that of the squared
         error."""
         w, z = some(sizes)
-        net, c = (
-            Mlp(sizes, activation),
-            torch.linspace(-2, 3, z.shape[1], dtype=w.dtype).expand(len(w), -1),
-        )
+        net = Mlp(sizes, activation)
+        c = torch.linspace(-2, 3, z.shape[1], dtype=w.dtype).expand(len(w), -1)
         _, activations, slopes = net.forward(w, z)
         found = net.gradient(activations, net.deltas(w, slopes, c))
-        each, u = sample_gradients(sizes, activation, w, z), torch.randn_like(w)
+        each = sample_gradients(sizes, activation, w, z)
+        u = torch.randn_like(w)
         torch.testing.assert_close(
             found, (each * c.unsqueeze(-1)).sum(dim=1), rtol=1e-11, atol=1e-12
         )
@@ -86,8 +86,10 @@ class TestAgainstAutograd:
         """Of samples that take turns between networks: |2 (F - y) dF/dw|, and the mean of
         |dF/dw|^2."""
         w, z = some(sizes, batch=50)
-        net, of = Mlp(sizes, activation), np.tile(np.arange(3), 50)
-        own, y = z.transpose(0, 1).flatten(0, 1).numpy(), np.linspace(-2, 2, 150)
+        net = Mlp(sizes, activation)
+        of = np.tile(np.arange(3), 50)
+        own = z.transpose(0, 1).flatten(0, 1).numpy()
+        y = np.linspace(-2, 2, 150)
         squared = (sample_gradients(sizes, activation, w, z) ** 2).sum(-1).T.flatten().numpy()
         out = (
             torch.stack([plain(sizes, activation, a, b) for a, b in zip(w, z, strict=True)])
@@ -104,7 +106,8 @@ class TestAgainstAutograd:
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_far_away_inputs_stay_finite(activation):
     """Saturated units: values and gradients of inputs of 1e6 are finite."""
-    net, (w, _) = Mlp((2, 8, 1), activation), some((2, 8, 1), k=1)
+    net = Mlp((2, 8, 1), activation)
+    (w, _) = some((2, 8, 1), k=1)
     z = torch.tensor([[[1e6, -1e6], [-1e6, -1e6]]], dtype=torch.float64, requires_grad=True)
     size = net.squared_norm(*ones_like_outputs(net, w, z))
     (gradient,) = torch.autograd.grad(size.sum(), z)
@@ -113,8 +116,11 @@ def test_far_away_inputs_stay_finite(activation):
 
 @pytest.mark.parametrize("n", [1, 300])
 def test_first_layer_deltas(n):
-    net, draw = Mlp((2, 20, 10, 1), "tanh"), np.random.default_rng(n)
-    z, y, w = draw.normal(size=(n, 2)), draw.normal(size=n), draw.normal(size=net.n_parameters)
+    net = Mlp((2, 20, 10, 1), "tanh")
+    draw = np.random.default_rng(n)
+    z = draw.normal(size=(n, 2))
+    y = draw.normal(size=n)
+    w = draw.normal(size=net.n_parameters)
     mean, squares = net.first_layer_deltas(w, z, y)
     at = torch.from_numpy(w)[None]
     out, _, slopes = net.forward(at, torch.from_numpy(z)[None])
@@ -129,12 +135,11 @@ def test_first_layer_deltas(n):
 @pytest.mark.parametrize("n", [0, 30])
 def test_predictions_are_those_of_the_network(activation, n):
     """Of three networks whose samples take turns, more than one block of each."""
-    net, draw = Mlp((3, 20, 10, 1), activation), np.random.default_rng(n)
-    z, w, of = (
-        draw.normal(size=(n, 3)),
-        draw.normal(size=(3, net.n_parameters)),
-        draw.integers(3, size=n),
-    )
+    net = Mlp((3, 20, 10, 1), activation)
+    draw = np.random.default_rng(n)
+    z = draw.normal(size=(n, 3))
+    w = draw.normal(size=(3, net.n_parameters))
+    of = draw.integers(3, size=n)
     expected = net.forward(torch.from_numpy(w[of]), torch.from_numpy(z)[:, None])[0][:, 0].numpy()
     np.testing.assert_allclose(net.predict(w, of, z), expected, rtol=1e-12, atol=1e-13)
     _, activations, _ = net.forward(torch.from_numpy(w[:1]), torch.from_numpy(z)[None])

@@ -40,7 +40,9 @@ NOISE = {"span": 0.5, "neuron-votes": 0.05, "place-filter": 2.0}
 RNG = Streams(3).at("tests", 1)
 SMALL = {"hidden": (48, 24), "activation": "relu", "labels": "standardised"}
 FOURIER = {**SMALL, "encoding": {"kind": "fourier", "frequencies": 32}}
-HOME, WORK = np.array([262.5, 212.5]), np.array([912.5, 612.5])  # middles of cells of 25 m
+# middles of cells of 25 m
+HOME = np.array([262.5, 212.5])
+WORK = np.array([912.5, 612.5])
 PEOPLE = ((HOME, WORK), (np.array([300.0, 700.0]), np.array([1000.0, 200.0])))
 
 
@@ -61,7 +63,8 @@ def local_of(places, model=None):
 def played(learner, days, n_model=1, noise=0.0, ue=None, participants=False, group=None, **threat):
     """Views and facts of rounds on these data."""
     public = replace(PUBLIC, n_model=n_model)
-    model, rounds = learner.init(public, Streams(1).at("init")), []
+    model = learner.init(public, Streams(1).at("init"))
+    rounds = []
     for number, data in enumerate(days, 1):
         made = learner.local(model, "all", data, RNG)
         drawn = (
@@ -75,9 +78,11 @@ def played(learner, days, n_model=1, noise=0.0, ue=None, participants=False, gro
         share = 1.0 / np.bincount(data.model, minlength=n_model)[data.model]
         merged = made.weighted_sum(share, n_model)
         after = learner.step(model, "all", merged)
-        every, groups = np.ones(len(made.ue), dtype=bool), Streams(9).at("threat", number)
+        every = np.ones(len(made.ue), dtype=bool)
+        groups = Streams(9).at("threat", number)
         knows = ("weights", "training", *(("participants",) if participants else ()))
-        by, models = Threat(knowledge=knows, **threat), (model, after)
+        by = Threat(knowledge=knows, **threat)
+        models = (model, after)
         view = by.view(
             learner, "all", Received(made, every), share, every, models, groups, None, group
         )
@@ -87,7 +92,8 @@ def played(learner, days, n_model=1, noise=0.0, ue=None, participants=False, gro
 
 
 def run(attack, rounds, state=None):
-    state, found = attack.start() if state is None else state, None
+    state = attack.start() if state is None else state
+    found = None
     for view, facts in rounds:
         found, state = attack.run(view, facts, state, RNG)
     return found, state
@@ -105,7 +111,8 @@ def remembers(attack, rounds, folder):
     _, state = run(attack, rounds[:half])
     save_tree(folder / "state.npz", to_tree(state))
     again = from_tree(load_tree(folder / "state.npz"), attack.start())
-    whole, before = run(attack, rounds)[0], to_tree(state)
+    whole = run(attack, rounds)[0]
+    before = to_tree(state)
     assert_array_equal(run(attack, rounds[half:], again)[0].position_m, whole.position_m)
     run(attack, rounds[half:], state)
     np.testing.assert_equal(to_tree(state), before)
@@ -187,14 +194,18 @@ class TestSubspace:
 
 def slow_peaks(view, attack, grid):
     """What `span` adds in one round to the map of the first source, by full SVDs and loops."""
-    place, made = grid.place_m, view.learner.layer(view.update, attack.layer or 2)[0]
+    place = grid.place_m
+    made = view.learner.layer(view.update, attack.layer or 2)[0]
     a = view.learner.layer_input(view.model_before, 0, place, attack.layer or 2)
     a = a / np.sqrt((a**2).sum(axis=1))[:, None]
     u, s, v = np.linalg.svd(made, full_matrices=False)
     keep = attack.rank + 2 * (attack.answers - 1)
     kept = (u[:, :keep] * s[:keep]) @ v[:keep]
-    total, found, out = np.zeros(len(place)), [], np.eye(a.shape[1])
-    basis, now = u[:, : attack.rank], a
+    total = np.zeros(len(place))
+    found = []
+    out = np.eye(a.shape[1])
+    basis = u[:, : attack.rank]
+    now = a
     for _ in range(attack.answers):
         score = np.array([-np.log(max(1 - ((basis.T @ row) ** 2).sum(), 0) + 1e-3) for row in now])
         best = max(
@@ -224,7 +235,8 @@ class TestSpan:
     @pytest.mark.parametrize("how", [{"rank": 4}, {"rank": 8, "answers": 3, "apart_m": 150}])
     def test_is_what_full_decompositions_and_loops_give(self, more, how):
         learner = learner_of(**more, learning_rate=0.01, batch_size=20, local_epochs=3)
-        attack, grid = Span(cell_m=50, **how), PlaceGrid.over(AREA, 50, 1, "span")
+        attack = Span(cell_m=50, **how)
+        grid = PlaceGrid.over(AREA, 50, 1, "span")
         for view, _ in played(learner, days_of(2)):
             fast = attack.scores(view, grid, RNG)
             slow = slow_peaks(view, attack, grid)
@@ -282,7 +294,8 @@ class TestEveryAttack:
     def test_places_return_through_noise(self, attack):
         """Noise over the RMS of an update: 2 for the filter, 0.5 for the span, 0.05 for 48 units
         that vote."""
-        learner, days = learner_of(**SMALL, learning_rate=0.05, batch_size=20), days_of(12)
+        learner = learner_of(**SMALL, learning_rate=0.05, batch_size=20)
+        days = days_of(12)
         clean = played(learner, days)[0][0].update
         rounds = played(learner, days, noise=NOISE[attack.kind] * np.sqrt(np.mean(clean**2)))
         found = run(attack, rounds)[0]
@@ -397,15 +410,12 @@ class TestPlaceFilter:
     @pytest.mark.parametrize("more", [SMALL, FOURIER, {**SMALL, "activation": "tanh"}])
     def test_is_what_explicit_gradients_and_all_pairs_give(self, more):
         """With every gradient formed by torch, and every pair of places compared."""
-        learner, attack = (
-            learner_of(**more, learning_rate=0.05),
-            PlaceFilter(cell_m=100, apart_m=250),
-        )
-        rounds, grid = (
-            played(learner, days_of(3), noise=0.002),
-            PlaceGrid.over(AREA, 100, 1, "place-filter"),
-        )
-        score, alone = np.zeros((2, len(grid), len(grid))), np.zeros((2, len(grid)))
+        learner = learner_of(**more, learning_rate=0.05)
+        attack = PlaceFilter(cell_m=100, apart_m=250)
+        rounds = played(learner, days_of(3), noise=0.002)
+        grid = PlaceGrid.over(AREA, 100, 1, "place-filter")
+        score = np.zeros((2, len(grid), len(grid)))
+        alone = np.zeros((2, len(grid)))
         for view, _ in rounds:
             z = learner._inputs(view.model_before, np.zeros(len(grid), int), grid.place_m)
             v = []
@@ -419,7 +429,8 @@ class TestPlaceFilter:
                 alone[ue] += part[:, ue] ** 2
                 for p in range(len(grid)):
                     for q in range(p):
-                        b, g = part[[p, q], ue], v[p] @ v[q]
+                        b = part[[p, q], ue]
+                        g = v[p] @ v[q]
                         if 1 - g**2 >= 1e-4:
                             score[ue, p, q] += b @ np.linalg.solve([[1, g], [g, 1]], b)
                         else:
@@ -478,7 +489,8 @@ class TestRankThatFits:
         """97 % of the squares of all activations lie in so many directions, by a singular value
         decomposition."""
         rounds = self.rounds(observes="aggregate", secagg_group_size=secagg_group_size)
-        view, places = rounds[0][0], PlaceGrid.over(AREA, 25, 1, "span").place_m
+        view = rounds[0][0]
+        places = PlaceGrid.over(AREA, 25, 1, "span").place_m
         a = view.learner.layer_input(view.model_before, 0, places, 1)
         size = np.linalg.svd(a / np.linalg.norm(a, axis=1, keepdims=True), compute_uv=False) ** 2
         assert size[: self.MOST - 1].sum() < 0.97 * size.sum() <= size[: self.MOST].sum()
@@ -488,10 +500,8 @@ class TestRankThatFits:
     def test_of_published_models_is_that_of_a_crowd_unless_it_is_known_who_took_part(self):
         for participants, rank in ((False, self.MOST), (True, 16)):
             rounds = self.rounds(4, observes="model", participants=participants)
-            stated, found = (
-                Span(rank=rank, layer=1, add="scores"),
-                run(Span(rank="auto"), rounds)[1],
-            )
+            stated = Span(rank=rank, layer=1, add="scores")
+            found = run(Span(rank="auto"), rounds)[1]
             assert found.owner.tolist() == (list(range(4)) if participants else [0])
             assert_array_equal(found.score, run(stated, rounds)[1].score)
 
@@ -515,7 +525,9 @@ class TestParticipationRegression:
         rounds = self.rounds(observes="aggregate", secagg_group_size=3)
         rounds = [(v, replace(f, week_s=3600.0 * (7 if f.round % 2 else 23))) for v, f in rounds]
         grid = PlaceGrid.over(AREA, 50, 12, "test")
-        z, s, hour = [], [], []
+        z = []
+        s = []
+        hour = []
         for view, facts in rounds:
             score = Span(rank=12, layer=layer, add="scores").scores(view, grid, RNG).astype(float)
             for k in range(len(view.update)):
@@ -569,14 +581,14 @@ class TestParticipationRegression:
 
     def test_published_models_are_read_as_sums_once_momentum_is_undone(self):
         """A model that nobody moved keeps its velocity; the last step is that before."""
-        attack, optimiser = ParticipationRegression(), FedAvgM(learning_rate=1.5, momentum=0.7)
-        rounds, state, velocity = (
-            self.rounds(observes="model", participants=True),
-            attack.start(),
-            optimiser.start(),
-        )
+        attack = ParticipationRegression()
+        optimiser = FedAvgM(learning_rate=1.5, momentum=0.7)
+        rounds = self.rounds(observes="model", participants=True)
+        state = attack.start()
+        velocity = optimiser.start()
         for number, (view, facts) in enumerate(rounds):
-            merged, came = view.update.copy(), np.array([number != 2])
+            merged = view.update.copy()
+            came = np.array([number != 2])
             step, velocity = optimiser.change(merged if came[0] else 0 * merged, came, velocity)
             facts = replace(facts, public=replace(PUBLIC, server_momentum=0.7))
             undone, state = _without_momentum(replace(view, update=step), facts, state)
@@ -584,10 +596,8 @@ class TestParticipationRegression:
                 assert_allclose(undone.update, 1.5 * merged, atol=1e-12)
 
     def test_remembers_through_a_checkpoint(self, tmp_path):
-        attack, rounds = (
-            ParticipationRegression(cell_m=50),
-            self.rounds(observes="aggregate", secagg_group_size=3),
-        )
+        attack = ParticipationRegression(cell_m=50)
+        rounds = self.rounds(observes="aggregate", secagg_group_size=3)
         remembers(attack, rounds, tmp_path)
         tree = load_tree(tmp_path / "state.npz")
         for name in ("both", "rows"):
@@ -606,10 +616,12 @@ class TestUnitVotes:
         centre, scale = (c[0] for c in learner.standardisation(model))
         dw = (where - centre) / scale * weight[:, None]
         row = np.concatenate([dw.T.ravel(), weight, np.zeros(5)])[None]
-        first, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool)
+        first = np.zeros(1, dtype=np.int64)
+        one = np.ones(1, dtype=bool)
         received = Received(DenseUpdates(first, first, np.ones(1), row), one)
         view = Threat().view(learner, "all", received, np.ones(1), one, (model, model), RNG)
-        attack, grid = NeuronVotes(max_weight=0.25), PlaceGrid.over(AREA, 25, 1, "neuron-votes")
+        attack = NeuronVotes(max_weight=0.25)
+        grid = PlaceGrid.over(AREA, 25, 1, "neuron-votes")
         votes = attack.scores(view, grid, RNG)[0]
         expected = np.zeros(len(grid))
         expected[grid.nearest(where[:1])] = 0.2 / 1.6 + 0.3 / 1.6
@@ -619,7 +631,8 @@ class TestUnitVotes:
         assert_allclose(of(found, 0), [where[0], where[3]])
 
 
-REGRESSION, SUMS = {"kind": "participation-regression"}, {"observes": "aggregate"}
+REGRESSION = {"kind": "participation-regression"}
+SUMS = {"observes": "aggregate"}
 ADAM = {"optimiser": {"kind": "adam"}}
 
 
@@ -718,7 +731,8 @@ class TestPlaceGrid:
 def test_cells_of_any_area_make_at_most_a_million_places_and_wide_ones_are_said(side_m):
     area = Area(0.0, 0.0, side_m, side_m / 1.5)
     known = Prepared((), (), Public(area, 1), lambda: iter(()))
-    attack, cell_m = Span().fitted(learner_of(**FOURIER), area), usual_cell_m(area, np.inf)
+    attack = Span().fitted(learner_of(**FOURIER), area)
+    cell_m = usual_cell_m(area, np.inf)
     assert len(PlaceGrid.over(area, attack.cell_m, 4, "span")) <= 1_000_000
     assert (cell_m > 25.0) == (side_m > 30_000.0) == (len([*attack.notices(known)]) == 1)
     assert not [*Span(cell_m=30.0).notices(known)]

@@ -40,7 +40,8 @@ class TestCurve:
     def test_delta_is_the_integral_of_the_curve(self, mu, epsilon):
         """delta = integral of (p - e^eps q)+ for the densities p = N(mu, 1) and q = N(0, 1)."""
         x = np.linspace(-12, 12 + mu, 400_001)
-        p, q = np.exp(-((x - mu) ** 2) / 2), np.exp(-(x**2) / 2)
+        p = np.exp(-((x - mu) ** 2) / 2)
+        q = np.exp(-(x**2) / 2)
         integral = (
             np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)
         )
@@ -49,7 +50,8 @@ class TestCurve:
     @settings(max_examples=100, deadline=None)
     @given(st.floats(-12, -0.3), st.floats(-3, 6))
     def test_epsilon_is_the_inverse_of_delta(self, log_delta, log_mu):
-        delta, mu = 10.0**log_delta, 10.0**log_mu
+        delta = 10.0**log_delta
+        mu = 10.0**log_mu
         epsilon = epsilon_of(delta, mu)
         assert epsilon >= 0
         if epsilon > 0:
@@ -156,7 +158,8 @@ class TestLedger:
     def test_noise_at_the_server_counts_for_everybody(self):
         """ue = -1 is the server's draw on behalf of all."""
         state = Ledger(4).add([spend([-1]), spend([2])])
-        one, two = epsilon_of(1e-5, 1.0), epsilon_of(1e-5, math.sqrt(2))
+        one = epsilon_of(1e-5, 1.0)
+        two = epsilon_of(1e-5, math.sqrt(2))
         np.testing.assert_allclose(self.epsilon(state), [one, one, two, one], rtol=1e-12)
 
 
@@ -244,7 +247,8 @@ class TestGaussian:
         assert epsilon >= 0 and (math.isinf(epsilon) == (multiplier < 1e-150))
 
 
-CLIP, NOISE = {"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 1.0}
+CLIP = {"kind": "clip", "norm": 1.0}
+NOISE = {"kind": "gaussian", "noise_multiplier": 1.0}
 
 
 class TestChain:
@@ -287,7 +291,8 @@ def test_noise_on_a_ue_hides_no_presence_from_a_server_that_sees_its_row(
 
 class TestRecordsByThemselves:
     def learning(self, data):
-        learner, noise = RsrpNet(hidden=(4,), sample_clip=1.0), Gaussian(noise_multiplier=1.0)
+        learner = RsrpNet(hidden=(4,), sample_clip=1.0)
+        noise = Gaussian(noise_multiplier=1.0)
         return Learning(round_s=60.0, data=data, learner=learner, defenses=(noise,))
 
     @pytest.mark.parametrize(

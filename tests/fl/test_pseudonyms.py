@@ -34,7 +34,8 @@ def seen(rule, names, ue, time_s, round_):
 
 class TestNames:
     def test_are_new_in_every_round_and_never_come_back(self):
-        names, used = Names.start(PerRound(), 5), []
+        names = Names.start(PerRound(), 5)
+        used = []
         for number in range(1, 40):
             names = seen(PerRound(), names, [4, 1, 3, 1], 60 * number, number)
             now = names.now[[1, 3, 4]]
@@ -47,18 +48,22 @@ class TestNames:
     def test_change_for_all_at_once_on_a_grid_of_time(self):
         rule = Every(period_s=100)
         names = seen(rule, Names.start(rule, 3), [0, 1, 2], 10, 1)
-        same, other = seen(rule, names, [0, 1, 2], 100, 2), seen(rule, names, [0, 1, 2], 100.1, 2)
+        same = seen(rule, names, [0, 1, 2], 100, 2)
+        other = seen(rule, names, [0, 1, 2], 100.1, 2)
         np.testing.assert_array_equal(
             same.now, names.now
         )  # what is asked for at the end is of that period
         assert not set(other.now) & set(names.now)
 
     def test_change_once_a_period_at_times_of_their_own_where_staggered(self):
-        rule, ue = Every(period_s=100, stagger=True), np.arange(200)
-        names, changed_s = Names.start(rule, 200), np.full(200, np.nan)
+        rule = Every(period_s=100, stagger=True)
+        ue = np.arange(200)
+        names = Names.start(rule, 200)
+        changed_s = np.full(200, np.nan)
         names = seen(rule, names, ue, 0, 1)
         for t in range(1, 101):
-            before, names = names.now, seen(rule, names, ue, t, 1 + t)
+            before = names.now
+            names = seen(rule, names, ue, t, 1 + t)
             changed = names.now != before
             assert np.isnan(changed_s[changed]).all()
             changed_s[changed] = t
@@ -71,7 +76,8 @@ class TestNames:
             names = seen(PerRound(), names, [0, 1], number, number)
             history.append(names.now)
         grid = PlaceGrid(Area(0, 0, 10, 10), 1, 6)
-        p, point_m = np.eye(6, dtype=np.float32), np.arange(12.0).reshape(6, 1, 2)
+        p = np.eye(6, dtype=np.float32)
+        point_m = np.arange(12.0).reshape(6, 1, 2)
         then = names.of_ues(
             Belief(3, 3.0, np.arange(6), grid, p, np.full(6, 1 / 6, dtype=np.float32), point_m)
         )
@@ -175,7 +181,8 @@ def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
     assert (
         ARRIVAL_TIMES not in threat.offers and ARRIVAL_TIMES in Threat(pseudonyms=PerRound()).offers
     )
-    views, run_ = [], ClosedForm.run
+    views = []
+    run_ = ClosedForm.run
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             ClosedForm,

@@ -27,16 +27,20 @@ def slow_incidence(grid, a, b):
     """Clip the link against the square of every cell, one after the other."""
     found = []
     for m, centre in enumerate(grid.place_m):
-        low, high = 0.0, 1.0
+        low = 0.0
+        high = 1.0
         for axis in (0, 1):
-            d, s = b[axis] - a[axis], a[axis] - centre[axis]
+            d = b[axis] - a[axis]
+            s = a[axis] - centre[axis]
             half = grid.cell_m[axis] / 2
             if d == 0:
                 if not -half < s < half:
-                    low, high = 1.0, 0.0
+                    low = 1.0
+                    high = 0.0
             else:
                 ends = sorted(((-half - s) / d, (half - s) / d))
-                low, high = max(low, ends[0]), min(high, ends[1])
+                low = max(low, ends[0])
+                high = min(high, ends[1])
         if high - low > 1e-9:
             found.append((m, a[2] + (low + high) / 2 * (b[2] - a[2])))
     return sorted(found)
@@ -46,8 +50,12 @@ class TestTraversal:
     def test_it_equals_a_slow_exact_traversal(self):
         rng = np.random.default_rng(0)
         a, b = links_of(60, rng)
-        a[0], b[0] = (1.5, 1.5, 1.0), (28.5, 1.5, 20.0)  # along a row
-        a[1], b[1] = (0.0, 0.0, 1.0), (24.0, 24.0, 20.0)  # through corners
+        # along a row
+        a[0] = (1.5, 1.5, 1.0)
+        b[0] = (28.5, 1.5, 20.0)
+        # through corners
+        a[1] = (0.0, 0.0, 1.0)
+        b[1] = (24.0, 24.0, 20.0)
         a[2, :2] = b[2, :2]  # straight up
         b[3, :2] = (70.0, -20.0)  # out of the grid
         found = incidence(GRID, a, b)
@@ -80,7 +88,8 @@ def world(n_ue=3, n_bs=8):
     ue = np.column_stack([rng.uniform(1, 23, (n_ue, 2)), np.full(n_ue, 1.5)])
     bs = np.column_stack([rng.uniform(1, 23, (n_bs, 2)), np.full(n_bs, 15.0)])
     row = np.repeat(np.arange(n_ue), n_bs)
-    a, b = ue[row], np.tile(bs, (n_ue, 1))
+    a = ue[row]
+    b = np.tile(bs, (n_ue, 1))
     y = -80 + 5 * rng.normal(size=n_ue * n_bs)
     links = obstacles.GridLinks(
         incidence(GRID, a, b), standardised(np.linalg.norm(a - b, axis=1)), y, row
@@ -91,7 +100,8 @@ def world(n_ue=3, n_bs=8):
 
 class TestLaw:
     def test_standardised_theta_is_the_law_in_decades(self):
-        theta, d = theta_of((-22.0, -36.0), (-28.0, -22.0)), 137.0
+        theta = theta_of((-22.0, -36.0), (-28.0, -22.0))
+        d = 137.0
         x = standardised(np.array([d]))[0]
         assert theta[0] + theta[1] * x == pytest.approx(-22 * np.log10(d) - 28)
         assert theta[2] + theta[3] * x == pytest.approx(-36 * np.log10(d) - 22)
@@ -102,13 +112,15 @@ class TestLaw:
         scale_m = 2.0
         links, heights, theta, count = world()
         h, t = (torch.tensor(v, requires_grad=True) for v in (heights, theta))
-        cell, link = torch.tensor(links.under.cell), torch.tensor(links.under.link)
+        cell = torch.tensor(links.under.cell)
+        link = torch.tensor(links.under.link)
         log_psi = torch.nn.functional.logsigmoid(
             (torch.tensor(links.under.z_m) - h[cell]) / scale_m
         )
         s = torch.exp(torch.zeros(len(links.x), dtype=torch.float64).index_add(0, link, log_psi))
         x = torch.tensor(links.x)
-        los, nlos = t[0] + t[1] * x, t[2] + t[3] * x
+        los = t[0] + t[1] * x
+        nlos = t[2] + t[3] * x
         square = (torch.tensor(links.gain_db) - (nlos + (los - nlos) * s)) ** 2
         mine_h = height_gradient(links, heights, theta, scale_m, count)
         mine_t = obstacles.theta_gradient(links, heights, theta, scale_m, count)
@@ -163,7 +175,8 @@ class TestLearner:
     public = Public(AREA, 1, antennas=Antennas(at, np.full(8, 5.0)))
 
     def test_it_learns_and_heights_stay_in_range(self):
-        data, rng = local(), Streams(0).at("x")
+        data = local()
+        rng = Streams(0).at("x")
         model = self.learner.init(self.public, rng)
         before = self.learner.diagnose(model, data)["mae_links_db"]
         for _ in range(60):
@@ -191,10 +204,8 @@ class TestLearner:
             data.row_of_sample == 0, POSITIONS, np.where(data.cell == 0, STATIONS, LINKS)
         )
         held = HeldOut(data.row_of_sample, 0 * data.cell, data.x, data.y, data.cell, group)
-        found, error = (
-            self.learner.evaluate(model, held),
-            self.learner.errors_db(model, data.x, data.y, data.cell),
-        )
+        found = self.learner.evaluate(model, held)
+        error = self.learner.errors_db(model, data.x, data.y, data.cell)
         assert found["mae_new_positions_db"] == pytest.approx(
             np.abs(error[group == POSITIONS]).mean()
         )
@@ -205,7 +216,8 @@ class TestLearner:
 
 
 def observed(n_ue=5, n_bs=6, time_s=0.0):
-    ue, cell = np.repeat(np.arange(n_ue), n_bs), np.tile(np.arange(n_bs), n_ue)
+    ue = np.repeat(np.arange(n_ue), n_bs)
+    cell = np.tile(np.arange(n_bs), n_ue)
     where = np.stack([ue + time_s, 2.0 * ue], axis=1)
     return Observations(ue, np.full(len(ue), time_s), where, cell, -80.0 - cell)
 
@@ -213,17 +225,16 @@ def observed(n_ue=5, n_bs=6, time_s=0.0):
 class TestLinks:
     def test_held_out_stations_and_ues_are_never_learnt_from(self):
         data = LinkMeasurements(hold_out_stations=2, hold_out_ues=1, memory="round")
-        state, lots = data.start(0, None), set()
+        state = data.start(0, None)
+        lots = set()
         for r in (1, 2):
             seen = observed(time_s=60.0 * r)
             taken, state = data.take(
                 seen, np.zeros(6, dtype=np.int64), state, Streams(0).at("data", r)
             )
             held = taken.held_out
-            new_ue, new_bs = (
-                set(held.ue[held.group == POSITIONS]),
-                set(held.cell[held.group == STATIONS]),
-            )
+            new_ue = set(held.ue[held.group == POSITIONS])
+            new_bs = set(held.cell[held.group == STATIONS])
             assert len(new_ue) == 1 and len(new_bs) == 2 and not (held.group == LINKS).any()
             assert not new_ue & set(taken.train.ue) and not new_bs & set(taken.train.cell)
             assert not new_bs & set(held.cell[held.group == POSITIONS])
@@ -238,7 +249,9 @@ class TestTheory:
     def test_descent_of_a_quadratic_meets_its_bounds(self):
         """F = 5/2 |h|^2 for all devices: B = 1 and L = 5, and a step of 1 / L is the largest that
         descends."""
-        h, d, weight = np.array([1.0, 2.0]), np.array([0.3, -0.1]), np.full(4, 0.25)
+        h = np.array([1.0, 2.0])
+        d = np.array([0.3, -0.1])
+        weight = np.full(4, 0.25)
         found = descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.1)
         assert found["dissimilarity_b"] == pytest.approx(1.0) and found[
             "smoothness_l"

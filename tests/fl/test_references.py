@@ -49,14 +49,17 @@ def law(x, antenna, n=3.5, intercept=-20.0):
 
 class TestPathLoss:
     def test_a_known_antenna_gives_the_law_back(self):
-        antenna, x, at = np.array([100.0, 500.0, 23.5]), places(50), places(200, 1)
+        antenna = np.array([100.0, 500.0, 23.5])
+        x = places(50)
+        at = places(200, 1)
         np.testing.assert_allclose(
             path_loss_map(x, law(x, antenna), at, AREA, antenna[None]), law(at, antenna), atol=1e-9
         )
 
     @pytest.mark.parametrize("antenna", [(250.0, 130.0, 10.0), (-150.0, 900.0, 10.0)])
     def test_an_unknown_one_is_found_also_outside(self, antenna):
-        x, at = places(300), places(200, 1)
+        x = places(300)
+        at = places(200, 1)
         y = law(x, np.array(antenna))
         assert np.linalg.norm(sought_antenna(x, y, AREA)[:2] - antenna[:2]) < 15.0
         np.testing.assert_allclose(
@@ -66,7 +69,9 @@ class TestPathLoss:
     def test_three_numbers_are_least_squares_to_the_nearest_site_inside_and_outside(self):
         antennas = np.array([[100.0, 500.0, 23.5], [650.0, 90.0, 23.5], [400.0, 300.0, 8.5]])
         block = Buildings(np.array([shapely.box(0, 0, 400, 600)], dtype=object), np.array([3.0]))
-        x, at, noise = places(300), places(40, 1), np.random.default_rng(3).normal(0, 7, 300)
+        x = places(300)
+        at = places(40, 1)
+        noise = np.random.default_rng(3).normal(0, 7, 300)
 
         def terms(place):
             distance = np.sqrt(
@@ -88,7 +93,8 @@ class TestKriging:
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import Matern, WhiteKernel
 
-        x, at = places(120), places(50, 1)
+        x = places(120)
+        at = places(50, 1)
         y = -90 + 6 * np.sin(x[:, 0] / 150) + np.random.default_rng(2).normal(0, 1, 120)
         length_m, noise = fitted_covariance(x, y)
         k = np.exp(-np.linalg.norm(x[:, None] - x[None], axis=2) / length_m) + noise * np.eye(120)
@@ -113,7 +119,8 @@ class TestKriging:
 
 
 def test_neighbours_weigh_by_distance():
-    x, y = np.array([[0.0, 0.0], [3.0, 0.0], [100.0, 0.0]]), np.array([-80.0, -90.0, 0.0])
+    x = np.array([[0.0, 0.0], [3.0, 0.0], [100.0, 0.0]])
+    y = np.array([-80.0, -90.0, 0.0])
     expected = (-80 / 2 - 90 / 3) / (1 / 2 + 1 / 3)
     np.testing.assert_allclose(nearest_neighbours(x, y, np.array([[1.0, 0.0]]), 2), expected)
     np.testing.assert_allclose(nearest_neighbours(x[:1], y[:1], x, 25), -80.0)
@@ -121,7 +128,9 @@ def test_neighbours_weigh_by_distance():
 
 def test_places_are_looked_up_alike_in_pieces_and_together(monkeypatch):
     draw = np.random.default_rng(0)
-    x, y, at = draw.uniform(0, 100, (50, 2)), draw.normal(size=50), draw.uniform(0, 100, (20, 2))
+    x = draw.uniform(0, 100, (50, 2))
+    y = draw.normal(size=50)
+    at = draw.uniform(0, 100, (20, 2))
     at[7] = np.nan
     houses = Buildings(np.array([shapely.box(10, 10, 60, 90)]), np.array([9.0]))
     together = nearest_neighbours(x, y, at[:7], 5), houses.inside(at)
@@ -133,9 +142,11 @@ def test_places_are_looked_up_alike_in_pieces_and_together(monkeypatch):
 
 
 def test_central_training_is_adam_of_torch():
-    net, draw = Mlp((2, 7, 4, 1), "tanh"), np.random.default_rng(0)
+    net = Mlp((2, 7, 4, 1), "tanh")
+    draw = np.random.default_rng(0)
     z = draw.normal(size=(150, 2))
-    start, y = draw.normal(size=(2, net.n_parameters)) / 2, np.sin(z[:, 0]) + z[:, 1]
+    start = draw.normal(size=(2, net.n_parameters)) / 2
+    y = np.sin(z[:, 0]) + z[:, 1]
     found = train_centrally(
         net, start, np.repeat(1, 150), z, y, replace(SETTINGS, local_epochs=3), RNG
     )
@@ -154,7 +165,8 @@ def test_central_training_is_adam_of_torch():
 
 
 def held_of(n):
-    x, zero = places(n, 9), np.zeros(n, dtype=np.int64)
+    x = places(n, 9)
+    zero = np.zeros(n, dtype=np.int64)
     return HeldOut(zero, zero, x, law(x, np.array([300.0, 200.0, 20.0])), zero)
 
 
@@ -171,10 +183,8 @@ class TestByPlace:
         x[:, 0] /= 2
         none = np.zeros(len(x), dtype=np.int64)
         reference = Reference(x, law(x, np.array([300.0, 200.0, 20.0])), none, none)
-        public, data = (
-            Public(AREA, 1, antennas=self.KNOWN),
-            SimpleNamespace(offers=PLACED, new_block_m=100.0),
-        )
+        public = Public(AREA, 1, antennas=self.KNOWN)
+        data = SimpleNamespace(offers=PLACED, new_block_m=100.0)
         learning = SimpleNamespace(data=data, learner=LEARNER, references=how)
         setup = SimpleNamespace(
             learning=learning, public=public, model_of_cell=np.zeros(3, int), streams=Streams(4)
@@ -204,7 +214,8 @@ class TestByPlace:
         grouped = replace(held, group=np.where(held.x[:, 0] >= 400, NEW_PLACE, 0))
         known = held.select(held.x[:, 0] < 400)
         how = References()
-        every, west = self.scored(how, grouped), self.scored(how, known)
+        every = self.scored(how, grouped)
+        west = self.scored(how, known)
         assert {k: v for k, v in every.items() if "place" not in k} == pytest.approx(
             {k: v for k, v in west.items() if "place" not in k}
         )
@@ -238,14 +249,17 @@ def trained(n, first=0):
 def play(monkeypatch, rounds, n):
     """Rounds of so many samples each: after which of them baselines were measured, and the last
     figures."""
-    measured, evaluate = [], Reference.evaluate
+    measured = []
+    evaluate = Reference.evaluate
 
     def count(self, held_out):
         measured.append(len(self))
         return evaluate(self, held_out)
 
     monkeypatch.setattr(Reference, "evaluate", count)
-    reference, held_out, found = Reference.empty(), numbered(50), Baselines()
+    reference = Reference.empty()
+    held_out = numbered(50)
+    found = Baselines()
     for k in range(rounds):
         reference = Reference.join([reference, Reference.of(trained(n, k * n))])
         held_out = HeldOut.join([held_out, numbered(5, 5 * k)])

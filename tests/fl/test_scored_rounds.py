@@ -63,10 +63,8 @@ def test_what_an_attack_answers_hangs_on_no_choice_of_rounds(changes, tiny, tmp_
     whole, some = (pd.read_csv(tmp_path / str(k) / "named.csv") for k in (1, 4))
     assert len(whole) > 3
     pd.testing.assert_frame_equal(some, whole)
-    keys, seen = (
-        ["round", "ue", "model"],
-        [f"{place}_{axis}_m" for place in ("named", "second") for axis in "xy"],
-    )
+    keys = ["round", "ue", "model"]
+    seen = [f"{place}_{axis}_m" for place in ("named", "second") for axis in "xy"]
     whole, some = (pd.read_csv(tmp_path / str(k) / "leakage.csv") for k in (1, 4))
     whole, some = (t.set_index(keys)[seen] for t in (whole, some))
     pd.testing.assert_frame_equal(some, whole.loc[some.index])

@@ -32,7 +32,8 @@ from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.setup import ready
 
-C, UES = 2e-3, 4
+C = 2e-3
+UES = 4
 SHARED = {"rate": {"kind": "shannon"}, "decoding": "error-free", "bandwidth_hz": 60}
 UPLINKS = {
     "ideal": {},
@@ -84,7 +85,9 @@ def played(tmp_path_factory, monkeypatch):
     """
 
     def play(study, ue=None, other=None):
-        sums, counts, see = {}, {}, World.observations
+        sums = {}
+        counts = {}
+        see = World.observations
 
         def observed(world):
             found = see(world)
@@ -108,7 +111,9 @@ def played(tmp_path_factory, monkeypatch):
             )  # with the noise of UEs, which is the same again
             return count(part, np.zeros_like(total), n, facts, state, rng)
 
-        finish, count, clip = CentralGaussian.finish, AdaptiveClip.finish, AdaptiveClip.protect
+        finish = CentralGaussian.finish
+        count = AdaptiveClip.finish
+        clip = AdaptiveClip.protect
         with monkeypatch.context() as patch:
             patch.setattr(World, "observations", observed)
             patch.setattr(CentralGaussian, "finish", summed)
@@ -171,10 +176,8 @@ def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, played, uplink, combin
     the sensitivity."""
     worst = beyond = 0.0
     for server, sampling, relation in combinations:
-        why, asked = (
-            refusal(server, sampling, relation, uplink),
-            changes(server, sampling, relation, uplink),
-        )
+        why = refusal(server, sampling, relation, uplink)
+        asked = changes(server, sampling, relation, uplink)
         if why:
             with pytest.raises(BadInput, match=why):
                 tiny(asked)
@@ -281,10 +284,8 @@ def test_all_mechanisms_that_one_user_moves_add_up(tiny, tmp_path, place, sampli
     rounds."""
     study = counted_in(place, sampling, "add-remove")
     run(tiny(study), tmp_path / "free")
-    spends, account = (
-        read_table(tmp_path / "free", "spends"),
-        read_table(tmp_path / "free", "privacy"),
-    )
+    spends = read_table(tmp_path / "free", "spends")
+    account = read_table(tmp_path / "free", "privacy")
     worst = account["epsilon"][account["mechanism"] == "all"].max()
     assert worst > 1.01 * account["epsilon"][account["mechanism"] != "all"].max()
     if sampling != "poisson" or place != "central":
@@ -374,7 +375,8 @@ def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise
         accepted.add((first, relation, second, sampling))
         if not chain and first in ("clip", "records"):
             continue
-        booked, account = read_table(out, "spends"), read_table(out, "privacy")
+        booked = read_table(out, "spends")
+        account = read_table(out, "privacy")
         assert len(set(zip(booked["unit"], booked["relation"], strict=True))) == 1, (
             first,
             relation,
@@ -392,7 +394,8 @@ def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise
 def test_a_record_moves_no_count_beside_a_sum_that_hides_it(tiny):
     """A clip after noise on records hides users, and a record moves both."""
     study = counted_in("central", "all", "replace") | RECORDS
-    central, gaussian = PLACES["central"][1], {"kind": "gaussian", "noise_multiplier": 1.0}
+    central = PLACES["central"][1]
+    gaussian = {"kind": "gaussian", "noise_multiplier": 1.0}
     for chain in ([central, {"kind": "adaptive-clip"}], [gaussian, {"kind": "clip"}, central]):
         with pytest.raises(
             BadInput, match="a user by relation: replace, and noise before it a record by relation"
@@ -429,7 +432,8 @@ def apart(ratio, numbers, delta=1e-7):
     """Epsilon that normal numbers of variances 1 and `ratio` > 1 prove, by the best threshold of
     their squares' sum."""
     x = numbers * ratio * np.linspace(0.0, 1.0 + 20.0 / np.sqrt(numbers), 50_001)
-    wide, narrow = chi2.logsf(x / ratio, numbers), chi2.logsf(x, numbers)
+    wide = chi2.logsf(x / ratio, numbers)
+    narrow = chi2.logsf(x, numbers)
     seen = np.exp(wide) > delta
     return np.max(np.log(np.exp(wide[seen]) - delta) - narrow[seen])
 
@@ -440,7 +444,8 @@ def test_what_variances_prove_is_what_integration_gives(epsilon, z):
     q)+ ."""
     ratio = 1 + 1 / z**2
     x = np.linspace(0, 60 * ratio, 2_000_001)
-    p, q = np.exp(-x / 2 / ratio) / 2 / ratio, np.exp(-x / 2) / 2
+    p = np.exp(-x / 2 / ratio) / 2 / ratio
+    q = np.exp(-x / 2) / 2
     delta = np.maximum(p - np.exp(epsilon) * q, 0).sum() * (x[1] - x[0])
     assert apart(ratio, 2, delta) == pytest.approx(epsilon, abs=1e-3)
 
@@ -449,8 +454,12 @@ def test_what_variances_prove_is_what_integration_gives(epsilon, z):
 def test_noise_of_a_ues_own_would_show_who_sends_in_the_variance(people, proven):
     """Of 28 rounds of 8,513 numbers, epsilon 8.00 of the noise at the server; the variances are
     those of the parts."""
-    z, c, d, rounds = 3.7153, 0.5, 8513, 28
-    central, own = CentralGaussian(noise_multiplier=z), Gaussian(noise_multiplier=z)
+    z = 3.7153
+    c = 0.5
+    d = 8513
+    rounds = 28
+    central = CentralGaussian(noise_multiplier=z)
+    own = Gaussian(noise_multiplier=z)
     at = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1), weight=1 / people)
 
     def variances(n):
@@ -461,7 +470,8 @@ def test_noise_of_a_ues_own_would_show_who_sends_in_the_variance(people, proven)
         _, _, (server,) = central.finish(np.zeros((1, 50)), n, at, state, Streams(1).at("central"))
         return server.std[0] ** 2 + (noise.std**2).sum(), server.cost(False)[0]
 
-    (with_, cost), (without, _) = variances(people), variances(people - 1)
+    (with_, cost) = variances(people)
+    (without, _) = variances(people - 1)
     assert epsilon_of(1e-7, np.sqrt(rounds * cost)) == pytest.approx(8.0, abs=1e-3)
     assert apart(with_ / without, rounds * d) == pytest.approx(proven, abs=0.06)
 
@@ -469,7 +479,9 @@ def test_noise_of_a_ues_own_would_show_who_sends_in_the_variance(people, proven)
 def test_a_decoder_shows_a_far_ue_without_a_limit():
     """Its noise on c / sqrt(d) over that of the server, which alone is beside it: the proof grows
     with its distance."""
-    z, d, rounds = 3.7153, 8513, 28
+    z = 3.7153
+    d = 8513
+    rounds = 28
     ratio = [
         1 + noise_std(1 / np.sqrt(d), 10 ** (snr_db / 10)) ** 2 / z**2 for snr_db in (-12, -50, -55)
     ]
@@ -510,7 +522,8 @@ def test_noise_of_a_ues_own_stands_beside_noise_at_the_server_where_neighbours_s
         "noise-switch",
     } == set(OWN)
     for kind in OWN:
-        noise, other = DEFENSES.parts[kind].example, "hides one UE only|divides noise|put it before"
+        noise = DEFENSES.parts[kind].example
+        other = "hides one UE only|divides noise|put it before"
         why = None if kind == "gaussian" else other
         after = why if alike else "the variance of the sum shows who sends"
         for chain, reason in (
@@ -628,9 +641,11 @@ STATED = {
 def trace_of(path, users):
     """Rows of people who walk, and of one, far, who is seen once before all others and far away,
     and once after."""
-    draw, lines = np.random.default_rng(1), ["time_s,user,lat,lon,rsrp_dbm,cell"]
+    draw = np.random.default_rng(1)
+    lines = ["time_s,user,lat,lon,rsrp_dbm,cell"]
     for user in FOUR:
-        lat, lon = 52.01 + 0.002 * draw.normal(size=14), 4.015 + 0.002 * draw.normal(size=14)
+        lat = 52.01 + 0.002 * draw.normal(size=14)
+        lon = 4.015 + 0.002 * draw.normal(size=14)
         rows = zip(HOURS, lat, lon, draw.normal(-90, 5, 14), strict=True)
         lines += [f"{t},{user},{a:.6f},{o:.6f},{y:.1f},x" for t, a, o, y in rows if user in users]
     far = ["2021-04-19T12:00:00Z,far,52.5,4.9,-80,x", "2021-04-25T12:00:00Z,far,52.5,4.9,-80,x"]
@@ -845,7 +860,8 @@ def measured_once(change):
 
 def elsewhere(found, which):
     place_m, rsrp_dbm = (np.where(each, 1, 0) for each in (which[:, None], which))
-    place_m, rsrp_dbm = found.position_m + 47.0 * place_m, found.rsrp_dbm - 30.0 * rsrp_dbm
+    place_m = found.position_m + 47.0 * place_m
+    rsrp_dbm = found.rsrp_dbm - 30.0 * rsrp_dbm
     return type(found)(found.ue, found.time_s, place_m, found.cell, rsrp_dbm)
 
 
@@ -859,7 +875,8 @@ def farthest(played, study):
     """Farthest that the sum of a round moves over what is booked, and whether noise itself moves
     with the place."""
     sums, _, booked, warnings = played(study, 0, measured_once(lambda found, which: found))
-    worst, alike = 0.0, True
+    worst = 0.0
+    alike = True
     for change in (elsewhere, of_another_cell):
         again, _, paid, _ = played(study, 0, measured_once(change))
         assert list(again) == list(sums)

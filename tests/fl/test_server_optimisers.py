@@ -26,7 +26,8 @@ UPDATES = np.random.default_rng(4).normal(0.0, 0.1, (7, 2, 5))
 
 def played(optimiser, updates=UPDATES, came=None):
     """The sums of all changes after each round."""
-    state, changes = optimiser.start(), []
+    state = optimiser.start()
+    changes = []
     for i, update in enumerate(updates):
         change, state = optimiser.change(update, ALL if came is None else came[i], state)
         changes.append(change)
@@ -44,10 +45,8 @@ def test_fedavg_adds_the_merged_update_to_the_bit():
 def test_fedavgm_is_sgd_with_momentum(momentum):
     """Of torch, whose gradient is minus the merged update."""
     w = torch.zeros((2, 5), dtype=torch.float64, requires_grad=True)
-    optimiser, found = (
-        torch.optim.SGD([w], lr=0.3, momentum=momentum),
-        FedAvgM(learning_rate=0.3, momentum=momentum),
-    )
+    optimiser = torch.optim.SGD([w], lr=0.3, momentum=momentum)
+    found = FedAvgM(learning_rate=0.3, momentum=momentum)
     for update, after in zip(UPDATES, played(found), strict=True):
         w.grad = -torch.from_numpy(update.copy())
         optimiser.step()
@@ -57,10 +56,15 @@ def test_fedavgm_is_sgd_with_momentum(momentum):
 @pytest.mark.parametrize("kind", [FedAdam, FedYogi])
 def test_adaptive_steps_are_those_of_algorithm_2(kind):
     """Reddi et al., Algorithm 2, number by number; v starts at tau squared."""
-    eta, b1, b2, tau = 0.05, 0.8, 0.97, 0.02
+    eta = 0.05
+    b1 = 0.8
+    b2 = 0.97
+    tau = 0.02
     found = played(kind(learning_rate=eta, beta1=b1, beta2=b2, tau=tau))
     for i, j in np.ndindex(2, 5):
-        m, v, x = 0.0, tau**2, 0.0
+        m = 0.0
+        v = tau**2
+        x = 0.0
         for t, u in enumerate(UPDATES[:, i, j]):
             m = b1 * m + (1 - b1) * u
             if kind is FedAdam:
@@ -86,7 +90,8 @@ def test_a_model_without_updates_stays_and_so_does_its_memory(part):
 def test_a_model_that_nobody_contributed_to_is_moved_by_noise_that_hides_this(hides):
     """Two models, one contribution: the other one stays, unless noise at the server hides that
     nobody came."""
-    part, merged_m = FedAvgM(learning_rate=0.5, momentum=0.5), np.array([[1.0, 2.0], [3.0, 4.0]])
+    part = FedAvgM(learning_rate=0.5, momentum=0.5)
+    merged_m = np.array([[1.0, 2.0], [3.0, 4.0]])
     learning = SimpleNamespace(server_optimiser=part, hides_who_came=hides)
     phase = SimpleNamespace(learning=learning, name="p")
     states = {"server_optimiser.p": part.start()}

@@ -70,7 +70,8 @@ def nested(g, place, mu, rho, start_slope, outer=20, inner=40):
     def value(angle, slope):
         ramp = slope * (GRID.place_m @ [np.cos(angle), np.sin(angle)])
         budget = mu * g.sum()
-        low, high = (g - ramp).min(), (g - ramp).max() + budget
+        low = (g - ramp).min()
+        high = (g - ramp).max() + budget
         for _ in range(60):
             b = (low + high) / 2
             low, high = (b, high) if np.maximum(0, ramp + b - g).sum() < budget else (low, b)
@@ -78,7 +79,8 @@ def nested(g, place, mu, rho, start_slope, outer=20, inner=40):
         return Alignment(g[None], AREA, place[None], mu, rho).objective_m2(sigma2[None])[0]
 
     towards = g @ GRID.place_m / g.sum() - place
-    angle, slope = np.arctan2(towards[1], towards[0]), start_slope
+    angle = np.arctan2(towards[1], towards[0])
+    slope = start_slope
     turn = 0.5
     for _ in range(outer):
         factor = 2.0
@@ -152,7 +154,8 @@ class TestDefenses:
 
     def test_one_device_more_moves_nobody_elses_noise(self):
         g, place = peaked(5)
-        part, rng = GeometryAligned(mu=4.0), Streams(0).at("d")
+        part = GeometryAligned(mu=4.0)
+        rng = Streams(0).at("d")
         five = part.protect(*cohort(np.sqrt(g), place), part.start(0), rng)[0].values
         four = part.protect(*cohort(np.sqrt(g[:4]), place[:4]), part.start(0), rng)[0].values
         np.testing.assert_allclose(five[:4], four, rtol=1e-12, atol=1e-15)
@@ -179,7 +182,8 @@ class TestDefenses:
 
 class TestAttacks:
     def test_weights_by_hand(self):
-        size, at = np.array([[1.0, 2.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 0.0], [9.0, 9.0]])
+        size = np.array([[1.0, 2.0, 0.0]])
+        at = np.array([[0.0, 0.0], [3.0, 0.0], [9.0, 9.0]])
         np.testing.assert_allclose(weighted_centroid(size, at, 1.0), [[2.0, 0.0]])
         np.testing.assert_allclose(weighted_centroid(size, at, 2.0), [[2.4, 0.0]])
         np.testing.assert_allclose(weighted_centroid(size, at, np.inf), [[3.0, 0.0]])
@@ -190,7 +194,9 @@ class TestAttacks:
         assert np.isnan(weighted_centroid(np.zeros((1, 3)), at, 2.0)).all()
 
     def test_it_finds_devices_and_looks_at_heights_only(self):
-        attack, who, zero = WeightedCentroid(nu=5.0), np.arange(6), np.zeros(6, dtype=np.int64)
+        attack = WeightedCentroid(nu=5.0)
+        who = np.arange(6)
+        zero = np.zeros(6, dtype=np.int64)
         model = Model(np.zeros((1, N * N + 4)), {"area_m": np.array([0.0, 0.0, 300.0, 300.0])})
 
         def said(rows, phase="heights"):

@@ -52,8 +52,12 @@ def matrix(rounds, bands):
 
 
 def test_noise_on_each_number_is_that_of_its_ue_however_many_rows_are_drawn_at_once():
-    draw, n, d = np.random.default_rng(0), 7, 300_001  # three rows at a time
-    ue, std = draw.permutation(n), draw.uniform(0, 2, n)
+    # three rows at a time
+    draw = np.random.default_rng(0)
+    n = 7
+    d = 300_001
+    ue = draw.permutation(n)
+    std = draw.uniform(0, 2, n)
     sent = DenseUpdates(
         ue,
         np.zeros(n, int),
@@ -62,7 +66,8 @@ def test_noise_on_each_number_is_that_of_its_ue_however_many_rows_are_drawn_at_o
         "all",
         Bound(1.0, "user", "replace"),
     )
-    before, found = sent.values.copy(), sent.noisy(std, "noise", Streams(5).at("x"))
+    before = sent.values.copy()
+    found = sent.noisy(std, "noise", Streams(5).at("x"))
     for k in range(n):
         alone = Streams(5).at("x").normal("noise", sent.row[k : k + 1], (d,))[0]
         assert (found.values[k] == before[k] + std[k] * alone).all()
@@ -121,7 +126,8 @@ def test_errors_of_banded_noise_are_those_of_a_dense_computation(
 def test_no_pattern_of_participation_moves_more_than_the_sensitivity(rounds, bands, separation):
     """All subsets of the rounds of one cohort; and, where columns of a user are apart, all rounds
     that are apart."""
-    c, most = matrix(rounds, bands), 0.0
+    c = matrix(rounds, bands)
+    most = 0.0
     for k in range(1, rounds + 1):
         for pattern in combinations(range(rounds), k):
             apart = all(b - a >= separation for a, b in pairwise(pattern))
@@ -134,7 +140,8 @@ def test_no_pattern_of_participation_moves_more_than_the_sensitivity(rounds, ban
 @pytest.mark.parametrize("bands", [1, 2, 4, 30])
 def test_rows_of_noise_are_those_of_the_inverse(bands):
     z = np.random.default_rng(1).normal(size=(12, 3, 5))
-    past, rows = np.zeros((0, 3, 5)), []
+    past = np.zeros((0, 3, 5))
+    rows = []
     for white in z:
         row, past = coloured(white, past)
         past = past[: bands - 1]
@@ -166,7 +173,9 @@ NO_DATA = Local(
 
 def test_banded_noise_of_a_run_has_the_covariance_of_the_inverse():
     part = CentralGaussian(noise_multiplier=2.0, correlation="banded", bands=3)
-    drawn, state, spends = [], part.start(4), []
+    drawn = []
+    state = part.start(4)
+    spends = []
     for t in range(1, 7):
         _, state, _ = part.protect(rows(4), NO_DATA, facts(rounds=6, separation=2), state, None)
         noise, state, spent = part.finish(
@@ -184,11 +193,9 @@ def test_banded_noise_of_a_run_has_the_covariance_of_the_inverse():
 
 @pytest.mark.parametrize("separation", [1, 3])
 def test_where_ues_take_turns_neighbours_take_part_alike(separation):
-    at, gaussian, clip = (
-        facts(separation=separation),
-        CentralGaussian(noise_multiplier=1.0),
-        AdaptiveClip(relation="add-remove"),
-    )
+    at = facts(separation=separation)
+    gaussian = CentralGaussian(noise_multiplier=1.0)
+    clip = AdaptiveClip(relation="add-remove")
     for part in (gaussian, clip):
         _, state, _ = part.protect(rows(4), NO_DATA, at, part.start(4), None)
         spent = part.finish(np.zeros((1, 3)), 4, at, state, Streams(0).at("noise"))[2]
@@ -249,7 +256,8 @@ def test_without_bands_each_ue_pays_for_the_rounds_of_its_cohort(tiny, tmp_path,
     """Whether it is there or not, as often as the server's windows fall to it: of 12 windows, or of
     every third."""
     run(tiny(cyclic(k, **{"learning.defenses": [CLIP, ONCE]}) | more), tmp_path)
-    spends, account = pd.read_csv(tmp_path / "spends.csv"), pd.read_csv(tmp_path / "privacy.csv")
+    spends = pd.read_csv(tmp_path / "spends.csv")
+    account = pd.read_csv(tmp_path / "privacy.csv")
     assert account["epsilon"].max() == pytest.approx(
         epsilon_of(1e-7, np.sqrt(2 * worst) / 2.0)
     )  # of two cells
@@ -345,7 +353,8 @@ def test_a_sum_that_is_not_opened_is_spent_and_changes_nothing(tiny, tmp_path):
         "learning.aggregation": UNIFORM | {"participation": 0.25},
     }
     run(tiny(sums(4) | few | {"learning.sampling": "poisson"}), tmp_path)
-    updates, recorded = pd.read_csv(tmp_path / "updates.csv"), pd.read_csv(tmp_path / "sums.csv")
+    updates = pd.read_csv(tmp_path / "updates.csv")
+    recorded = pd.read_csv(tmp_path / "sums.csv")
     assert not recorded["opened"].any() and len(updates)
     assert (updates["weight"] == 0).all()
     assert len(account(tmp_path)) == updates["ue"].nunique()
@@ -371,7 +380,8 @@ def test_a_reader_of_models_meets_the_same_sums(tiny, tmp_path):
 
 def test_a_sum_is_recorded_as_opened_only_where_one_of_its_models_is(tiny, tmp_path):
     run(tiny(sums() | {"world.ues.measure": "serving"}), tmp_path)
-    updates, recorded = pd.read_csv(tmp_path / "updates.csv"), pd.read_csv(tmp_path / "sums.csv")
+    updates = pd.read_csv(tmp_path / "updates.csv")
+    recorded = pd.read_csv(tmp_path / "sums.csv")
     merged = updates.groupby(["round", "model"])["weight"].max() > 0
     assert recorded["opened"].astype(bool).tolist() == merged.tolist()
 
@@ -385,7 +395,8 @@ def test_coins_of_the_server_count_nothing_where_it_knows_who_takes_part(tiny, t
 
 
 def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path, monkeypatch):
-    observe, told = AdaptiveClip.observe, []
+    observe = AdaptiveClip.observe
+    told = []
 
     def seen(part, received, weights, at, state):
         told.append((received.updates.ue, state.bits))
@@ -443,20 +454,23 @@ def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
     Squared distance of the means by the covariance of all sums, over 1 / sigma_b^2, which is
     booked; at most 1.
     """
-    n, sigma, most = 8, 0.3, 40_000
+    n = 8
+    sigma = 0.3
+    most = 40_000
     part = AdaptiveClip(
         noise="shares", count_noise=sigma, relation="add-remove", norm=1.0, learning_rate=1e-6
     )
-    ue, model = (
-        np.array([*range(n), *range(n - 1)]),
-        np.repeat([0, 1], [n, n - 1]),
-    )  # of model 1 one is missing
+    # of model 1 one is missing
+    ue = np.array([*range(n), *range(n - 1)])
+    model = np.repeat([0, 1], [n, n - 1])
     order = np.lexsort([model, ue])
-    ue, model = ue[order], model[order]
+    ue = ue[order]
+    model = model[order]
 
     def shown(moved, draws):
         values = np.where(ue == moved, 2.0, 0.5)[:, None] * np.ones(1)  # the bit of one UE is 0
-        made, told = DenseUpdates(ue, model, np.ones(len(ue)), values), []
+        made = DenseUpdates(ue, model, np.ones(len(ue)), values)
+        told = []
         for t in range(draws):
             _, state, _ = part.protect(
                 made, NO_DATA, facts(least_opened=n - 1), part.start(n), Streams(1).at("x", t)
@@ -479,7 +493,8 @@ def test_a_bit_is_counted_once_with_the_first_model_of_its_ue():
     part = AdaptiveClip(
         noise="shares", count_noise=1e-9, relation="add-remove", norm=1.0, learning_rate=1.0
     )
-    ue, model = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 1, 0, 1])
+    ue = np.array([0, 0, 1, 2, 2])
+    model = np.array([0, 1, 1, 0, 1])
     sent = DenseUpdates(
         ue, model, np.ones(5), np.array([[0.5], [0.5], [2.0], [0.5], [2.0]])
     )  # bits 1, 0, 1/2
@@ -563,7 +578,8 @@ def test_what_would_leave_a_sum_without_its_noise_is_refused(changes, line, tiny
 
 def chained(*defenses, **more):
     """A section `learning:` that was not checked, as if its defenses fitted together."""
-    uniform, threat = Uniform(clients=4), Threat(observes="aggregate", secagg_threshold=2)
+    uniform = Uniform(clients=4)
+    threat = Threat(observes="aggregate", secagg_threshold=2)
     whole = Learning(round_s=60, learner={"kind": "rsrp-net"}, aggregation=uniform, threat=threat)
     return Learning.model_construct(**whole.__dict__ | {"defenses": defenses} | more)
 
@@ -571,14 +587,20 @@ def chained(*defenses, **more):
 def test_a_clip_after_shares_takes_noise_away_along_the_update():
     """The sum of 200 UEs that agree has 0.22 c along their update in place of 0.70 c: 8.00 was
     booked for 30."""
-    n, d, z, c, delta = 200, 51, 0.7022, 0.5, 1e-7
-    clip, shares = Clip(norm=c, relation="add-remove"), DistributedGaussian(noise_multiplier=z)
+    n = 200
+    d = 51
+    z = 0.7022
+    c = 0.5
+    delta = 1e-7
+    clip = Clip(norm=c, relation="add-remove")
+    shares = DistributedGaussian(noise_multiplier=z)
     one = np.zeros((n, d))
     one[:, 0] = c
     other = one * (np.arange(n) > 0)[:, None]  # of the first: zeros
 
     def played(defenses, values):
-        states, along = {part.word: part.start(n) for part in defenses}, []
+        states = {part.word: part.start(n) for part in defenses}
+        along = []
         for t in range(200):
             made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), values)
             at = RoundStreams(Streams(3), t)
@@ -589,7 +611,8 @@ def test_a_clip_after_shares_takes_noise_away_along_the_update():
         return np.mean(along), np.std(along), spends
 
     def shown(*defenses):
-        (mean, std, spends), (without, _, _) = played(defenses, one), played(defenses, other)
+        (mean, std, spends) = played(defenses, one)
+        (without, _, _) = played(defenses, other)
         assert epsilon_of(delta, np.sqrt(spends[0].cost(False)[0])) == pytest.approx(8.0, abs=0.002)
         return std / c, epsilon_of(delta, (mean - without) / std)
 
@@ -603,10 +626,8 @@ def test_only_noise_may_follow_shares(shared, tiny):
     """Every part, with or without a bound: those that add nothing but noise lack one, which shares
     have taken away."""
     for kind, part in DEFENSES.parts.items():
-        later, last = (
-            part.model_validate(part.example),
-            DEFENSES.parts[shared["kind"]].model_validate(shared),
-        )
+        later = part.model_validate(part.example)
+        last = DEFENSES.parts[shared["kind"]].model_validate(shared)
         alone = part.adds_noise_only
         assert alone == (kind in ("gaussian", "distributed-gaussian"))
         with pytest.raises(
@@ -666,7 +687,9 @@ def test_clip_and_its_relation_decide_the_neighbours():
 @pytest.mark.parametrize("d", [1, 2, 7, 64, 100, 1000])
 def test_the_rotation_keeps_lengths_and_is_undone(d):
     draw = np.random.default_rng(d)
-    x, order, sign = draw.normal(size=(70, d)), draw.permutation(d), draw.choice([-1.0, 1.0], d)
+    x = draw.normal(size=(70, d))
+    order = draw.permutation(d)
+    sign = draw.choice([-1.0, 1.0], d)
     y = rotated(x, order, sign)
     np.testing.assert_allclose(np.linalg.norm(y, axis=1), np.linalg.norm(x, axis=1))
     np.testing.assert_allclose(rotated(y, order, sign, back=True), x, atol=1e-12)
@@ -708,7 +731,8 @@ def test_few_bits_cost_accuracy_and_a_small_ring_wraps():
 
 def test_numbers_beyond_the_ring_wrap_by_its_size():
     part = Skellam(noise_multiplier=1.0, bits=4)
-    order, sign = np.arange(4), np.ones(4)
+    order = np.arange(4)
+    sign = np.ones(4)
     state = replace(part.start(1), order=order, sign=sign, grain=1.0)
     steps = np.array([[9.0, -9.0, 7.0, -8.0]])  # of 16 values, -8 to 7
     total = rotated(steps, order, sign, back=True)
@@ -774,7 +798,8 @@ def test_renyi_costs_of_skellam_noise_bound_those_of_a_convolution(mean, l2):
     from scipy.stats import skellam as law
 
     k = np.arange(-400, 401)
-    log_p, log_q = law.logpmf(k - l2, mean / 2, mean / 2), law.logpmf(k, mean / 2, mean / 2)
+    log_p = law.logpmf(k - l2, mean / 2, mean / 2)
+    log_q = law.logpmf(k, mean / 2, mean / 2)
     inside = np.isfinite(log_p) & np.isfinite(log_q)
     bound = rdp.skellam(np.array([np.sqrt(mean)]), np.array([float(l2)]), np.array([float(l2)]))
     for order in (1.5, 2, 4, 8, 16):

@@ -32,11 +32,13 @@ N = 11
 
 def view(threat, decoded):
     """Two rows each of N UEs, update of UE u and model m: 10 u + m, weight 1 / (1 + u)."""
-    ue, model = np.repeat(np.arange(N), 2), np.tile([0, 1], N)
+    ue = np.repeat(np.arange(N), 2)
+    model = np.tile([0, 1], N)
     updates = DenseUpdates(ue, model, np.ones(2 * N), (10.0 * ue + model)[:, None])
     came = np.isin(ue, decoded)
     models = Model(np.zeros((2, 1))), Model(np.zeros((2, 1)))
-    every, rng = np.ones(2 * N, dtype=bool), Streams(0).at("threat", 1)
+    every = np.ones(2 * N, dtype=bool)
+    rng = Streams(0).at("threat", 1)
     weights = np.where(came, 1.0 / (1 + ue), 0.0)
     return threat.view(
         None, "all", Received(updates, came), weights, every, models, rng, None, None
@@ -61,7 +63,8 @@ def groups_of(threat, ue, n_ue=N, round_=1, seed=0):
 def test_groups_are_drawn_before_the_uplink_loses_updates():
     """An update that is lost is missing in its own sum, and changes no other."""
     threat = Threat(observes="aggregate", secagg_group_size=3)
-    whole, rest = sums_of(view(threat, range(N))), sums_of(view(threat, np.delete(range(N), 4)))
+    whole = sums_of(view(threat, range(N)))
+    rest = sums_of(view(threat, np.delete(range(N), 4)))
     (mine,) = [members for members in whole if 4 in members]
     left = tuple(u for u in mine if u != 4)
     assert len(mine) in (3, 5) and rest.keys() == (whole.keys() - {mine}) | {left}
@@ -95,7 +98,8 @@ def test_fixed_company_is_the_same_whoever_comes_and_random_company_is_not():
     fixed, random = (
         Threat(observes="aggregate", secagg_group_size=4, groups=g) for g in ("fixed", "random")
     )
-    whole, some = groups_of(fixed, np.arange(40), 40), np.arange(0, 40, 3)
+    whole = groups_of(fixed, np.arange(40), 40)
+    some = np.arange(0, 40, 3)
     assert (groups_of(fixed, some, 40, round_=9) == whole[some]).all()
     assert (groups_of(fixed, np.arange(40), 40, seed=1) != whole).any()
     pairs = [
@@ -354,7 +358,9 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
     of them, and has the noise of so many shares; of others nothing is merged, seen, or counted in
     the clip norm.
     """
-    seen, views, bits = [], [], []
+    seen = []
+    views = []
+    bits = []
 
     def grouped(phase, uploads):
         seen.append((phase, in_groups(phase, uploads)))
@@ -368,13 +374,16 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
         bits.append(most)
         return norm_moved(part, state, excess, most)
 
-    in_groups, attack, norm_moved = merge.in_groups, server_of_runs.attack, AdaptiveClip._moved
+    in_groups = merge.in_groups
+    attack = server_of_runs.attack
+    norm_moved = AdaptiveClip._moved
     monkeypatch.setattr(merge, "in_groups", grouped)
     monkeypatch.setattr(server_of_runs, "attack", attacked)
     monkeypatch.setattr(AdaptiveClip, "_moved", moved)
     threat = {"secagg_group_size": size, "secagg_threshold": least, "groups": groups}
     summary = run(tiny(summed(server, **threat) | more | NOISE[noise]), tmp_path)
-    opened_of, rows = 0, []
+    opened_of = 0
+    rows = []
     for (phase, uploads), (weights, attacks) in zip(seen, views, strict=True):
         of = {}
         for i in range(len(uploads.ue)):
@@ -442,7 +451,8 @@ def test_an_update_that_overflowed_is_no_company(least, tmp_path, monkeypatch):
     document["learning"]["threat"] = {"observes": "aggregate", "secagg_threshold": least}
     with np.errstate(invalid="ignore"):
         run(build(Study, read_text(json.dumps(document), "still")), tmp_path)
-    sums, updates = table(tmp_path, "sums"), table(tmp_path, "updates")
+    sums = table(tmp_path, "sums")
+    updates = table(tmp_path, "updates")
     finite = (
         updates.assign(n=np.isfinite(updates.norm.astype(float)))
         .groupby(["round", "model"])

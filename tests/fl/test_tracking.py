@@ -65,7 +65,8 @@ def inside(n: int, cell_m: float, sigma_m: float) -> np.ndarray:
 
 def chain_of(n_ue: int = 3, cells: PlaceGrid | None = None, seed: int = 0) -> tuple[Chain, Habits]:
     cells = grid(3, 3) if cells is None else cells
-    motion, rng = Motion.over(cells, 30.0, ROUND_S), np.random.default_rng(seed)
+    motion = Motion.over(cells, 30.0, ROUND_S)
+    rng = np.random.default_rng(seed)
     prior = rng.dirichlet(np.ones(len(cells))).reshape(1, cells.ny, cells.nx).astype(np.float32)
     borrowed = rng.dirichlet(np.ones(len(motion.sigma_m) + 2))
     habits = Habits.none(n_ue, borrowed, cells, own_places=False)
@@ -77,7 +78,8 @@ def run(chain: Chain, habits: Habits, looks: History, n_ue: int) -> list[np.ndar
     """The filter over a whole history: its beliefs."""
     z, first = looks.of(np.arange(n_ue))
     assert (first == 0).all()
-    p, beliefs = np.repeat(chain.prior, n_ue, axis=0), []
+    p = np.repeat(chain.prior, n_ue, axis=0)
+    beliefs = []
     for t in range(len(looks)):
         p, _ = chain.filtered(
             p, habits, looks.classes(t, ROUND_S), ERRORS.emission(z[t], chain.grid)
@@ -100,7 +102,8 @@ def test_filter_and_smoother_agree_with_the_enumeration_of_all_paths() -> None:
     z = rng.uniform(0, 3000, (4, 3, 2))
     z[2, 1] = np.nan  # nothing is said of UE 1 in the third round
     looks = history(z)
-    beliefs, found = run(chain, habits, looks, 3), smoothed(chain, looks, [0, 1, 2], habits)
+    beliefs = run(chain, habits, looks, 3)
+    found = smoothed(chain, looks, [0, 1, 2], habits)
     paths = np.array(list(product(range(9), repeat=4)))
     assert len(paths) == 6561
     for u in range(3):
@@ -147,7 +150,8 @@ def test_motion_is_stochastic_and_has_an_adjoint() -> None:
         a, b = (rng.random((5, cells.ny, cells.nx), dtype=np.float32) for _ in "ab")
         ones = np.ones_like(a)
         assert motion.back(ones, leg)[0] == pytest.approx(ones, abs=2e-5)
-        (moved, uses), (back, same) = motion.step(a, leg, b), motion.back(b, leg, a)
+        (moved, uses) = motion.step(a, leg, b)
+        (back, same) = motion.back(b, leg, a)
         assert same == pytest.approx(uses, rel=1e-4)
         assert sums(moved) == pytest.approx(sums(a), rel=1e-5)
         assert sums(moved * b) == pytest.approx(sums(a * back), rel=1e-5)
@@ -162,18 +166,18 @@ def test_motion_is_stochastic_and_has_an_adjoint() -> None:
 
 
 def test_permuted_ues_are_equal_to_the_bit_and_groups_change_nothing() -> None:
-    cells, rng = grid(47, 53, 5000.0), np.random.default_rng(5)
+    cells = grid(47, 53, 5000.0)
+    rng = np.random.default_rng(5)
     n = 11
     chain, habits = chain_of(n, cells)
     z = rng.uniform(0, 5000, (6, n, 2))
-    looks, order = history(z), rng.permutation(n)
+    looks = history(z)
+    order = rng.permutation(n)
     permuted = run(chain, habits.select(order), history(z[:, order]), n)
     for one, other in zip(run(chain, habits, looks, n), permuted, strict=True):
         assert np.array_equal(one[order], other)
-    every, counts = (
-        smoothed(chain, looks, range(n), habits, 1),
-        chain.learnt(looks, np.arange(n), habits, 1).count,
-    )
+    every = smoothed(chain, looks, range(n), habits, 1)
+    counts = chain.learnt(looks, np.arange(n), habits, 1).count
     for u in range(n):
         alone = habits.select(np.array([u]))
         assert np.array_equal(smoothed(chain, looks, [u], alone, 1)[:, 0], every[:, u])
@@ -191,7 +195,8 @@ def test_gaps_equal_repeated_steps_and_one_instant_has_none() -> None:
         )
     assert [past.steps(look, ROUND_S) for look in range(5)] == [0, 1, 0, 4, MOST_STEPS]
     chain, habits = chain_of(1)
-    here, there = np.array([[[300.0, 400.0]]]), np.array([[[2500.0, 1700.0]]])
+    here = np.array([[[300.0, 400.0]]])
+    there = np.array([[[2500.0, 1700.0]]])
     gap = history(np.concatenate([here, np.full((3, 1, 2), np.nan), there]))
     skipped = history(np.concatenate([here, there]), [0, 4])
     whole, jumped = (smoothed(chain, looks, [0], habits) for looks in (gap, skipped))
@@ -211,7 +216,8 @@ def test_uses_draw_weights_away_from_what_is_borrowed() -> None:
 
 
 def test_weights_are_found_again_in_displacements() -> None:
-    rng, sigma = np.random.default_rng(7), np.array([400.0, 2500.0])
+    rng = np.random.default_rng(7)
+    sigma = np.array([400.0, 2500.0])
     moved = np.concatenate([np.zeros(600), np.hypot(*rng.normal(0, 400, (2, 400)))])
     weight = weights_of(moved, sigma, 100.0, np.full(2, 20_000.0))
     assert weight == pytest.approx(

@@ -25,12 +25,11 @@ FEDAVG = SgdSettings(learning_rate=1e-2, batch_size=4, local_epochs=3, dropout=0
 
 def data_of(counts, model=0):
     """Local data with standard normal inputs."""
-    ptr, draw = np.cumsum([0, *counts]), np.random.default_rng(0)
-    ue, x, y = (
-        np.arange(len(counts)),
-        draw.normal(size=(ptr[-1], 2)),
-        -9 + draw.normal(size=ptr[-1]),
-    )
+    ptr = np.cumsum([0, *counts])
+    draw = np.random.default_rng(0)
+    ue = np.arange(len(counts))
+    x = draw.normal(size=(ptr[-1], 2))
+    y = -9 + draw.normal(size=ptr[-1])
     return Local(ue, np.full(len(ue), model), ptr, x, y, np.zeros(ptr[-1]))
 
 
@@ -56,10 +55,9 @@ def close(found, expected):
     ids=["fedavg", "fedavg-dropout", "full-dropout"],
 )
 def test_a_device_with_broken_data_spoils_only_its_own_update(how):
-    data, net = (
-        data_of((1, 30, 4, 66, 5)),
-        Mlp((2, 7, 1), "relu"),
-    )  # unbounded: a padded slot could carry it over
+    # unbounded: a padded slot could carry it over
+    data = data_of((1, 30, 4, 66, 5))
+    net = Mlp((2, 7, 1), "relu")
     whole = train_regression(net, weights(net), data, how, RNG).values
     for broken, ue in product((np.nan, np.inf, 1e300), (0, 3)):
         x = data.x.copy()
@@ -96,7 +94,8 @@ class TestLearner:
         """Predictions of a standardised learner are mean + std * F, and its update is that of
         scaled labels."""
         learner = RsrpNet(hidden=(4,), labels="standardised", learning_rate=1e-2)
-        model, data = learner.init(self.public, RNG), data_of([6], model=1)
+        model = learner.init(self.public, RNG)
+        data = data_of([6], model=1)
         centre, scale = (c[1] for c in learner.standardisation(model))
         x_m = centre + scale * data.x
         y_dbm = -95 + 9 * data.y
@@ -119,7 +118,8 @@ class TestOverflow:
         net = Mlp((2, 6, 1), "relu")
         data = data_of([20, 20])
         y = np.where(data.row_of_sample == 0, 1e150, 0.0)
-        quiet, how = np.zeros((1, net.n_parameters)), SgdSettings(10.0, 1, 40, 0.0)
+        quiet = np.zeros((1, net.n_parameters))
+        how = SgdSettings(10.0, 1, 40, 0.0)
         found = train_regression(net, quiet, replace(data, y=y), how, RNG)
         assert not np.isfinite(found.norm()[0]) and not np.isfinite(found.values[0]).all()
         assert not found.values[1].any()
@@ -151,7 +151,8 @@ class TestOverflow:
             changes["world.radio.dynamic_uplink"] = {}
         summary = run(tiny(changes), tmp_path / "run")
         updates = read_table(tmp_path / "run", "updates")
-        mine, there = updates["ue"] == 0, updates["decoded"] == 1
+        mine = updates["ue"] == 0
+        there = updates["decoded"] == 1
         assert (
             summary["updates.non_finite"]
             == (mine & there).sum()
@@ -177,11 +178,10 @@ class TestOverflow:
 def test_a_map_predicted_in_blocks_is_that_of_all_places_at_once(monkeypatch):
     learner = RsrpNet(profile="useful", hidden=(8,))
     model = learner.init(Public(Area(0.0, 0.0, 100.0, 100.0), 2), Streams(0).at("init"))
-    place_m, of = np.random.default_rng(0).uniform(0, 100, (50, 2)), np.arange(50) % 2
-    once, gradient = (
-        learner.predict_dbm(model, of, place_m),
-        learner.record_gradient_norms(model, of, place_m, of - 90.0),
-    )
+    place_m = np.random.default_rng(0).uniform(0, 100, (50, 2))
+    of = np.arange(50) % 2
+    once = learner.predict_dbm(model, of, place_m)
+    gradient = learner.record_gradient_norms(model, of, place_m, of - 90.0)
     monkeypatch.setattr(rsrp_net, "_BLOCK", 7)
     monkeypatch.setattr(mlp, "_BLOCK", 3)
     np.testing.assert_allclose(learner.predict_dbm(model, of, place_m), once, rtol=1e-12)

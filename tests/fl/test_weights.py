@@ -58,7 +58,9 @@ def test_effective_devices():
 
 
 def test_total_variation_and_the_floor_by_hand():
-    rows, part = ([0, 0], [1, 1], [0, 1]), Wasserstein(floor=0.25)  # everybody: half and half
+    # everybody: half and half
+    rows = ([0, 0], [1, 1], [0, 1])
+    part = Wasserstein(floor=0.25)
     np.testing.assert_allclose(distances(part, *rows), [0.5, 0.5, 0.0])
     local = labelled(*rows)
     got = Received(
@@ -74,11 +76,10 @@ def test_everybody_is_the_mean_weighted_by_size():
 
 def test_label_index_is_scipy_s_and_hangs_on_the_order_of_classes():
     rows = [[0, 0, 3], [9, 9, 9], [1, 5, 7, 7]]
-    renamed, part = (
-        [[(c * 7 + 3) % 10 for c in r] for r in rows],
-        Wasserstein(distance="label-index"),
-    )
-    every, away = np.concatenate(rows), distances(part, *rows)
+    renamed = [[(c * 7 + 3) % 10 for c in r] for r in rows]
+    part = Wasserstein(distance="label-index")
+    every = np.concatenate(rows)
+    away = distances(part, *rows)
     np.testing.assert_allclose(away, [wasserstein_distance(r, every) for r in rows])
     assert np.abs(distances(part, *renamed) - away).max() > 0.1
     np.testing.assert_allclose(distances(Wasserstein(), *rows), distances(Wasserstein(), *renamed))

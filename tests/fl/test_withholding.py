@@ -60,7 +60,8 @@ def asked(n=4, now=None, local=None, measured=None, home_m=None, position_m=None
 
 def played(rule, times, n=4, rng=RNG):
     """Which UEs (rounds, n) speak when everybody is asked at each of these facts."""
-    state, spoke = rule.start(n), []
+    state = rule.start(n)
+    spoke = []
     for now in times:
         speaks = rule.keep(asked(n, now), state, rng)
         state = rule.sent(np.flatnonzero(speaks), now, state, rng)
@@ -123,11 +124,13 @@ def test_an_exact_zone_drops_what_was_measured_within_its_radius_of_the_own_home
 
 
 def test_a_shifted_zone_has_the_home_anywhere_within():
-    n, rule = 50_000, HomeZone(radius_m=100)
+    n = 50_000
+    rule = HomeZone(radius_m=100)
     home_m = np.arange(2 * n).reshape(n, 2) * 1.0
     centre_m = rule.centre_m(home_m, RNG)
     away_m = centre_m - home_m
-    r_m, angle = np.hypot(*away_m.T), np.arctan2(*away_m.T)
+    r_m = np.hypot(*away_m.T)
+    angle = np.arctan2(*away_m.T)
     assert r_m.max() <= 100
     assert (r_m**2).mean() / 100**2 == pytest.approx(
         0.5, abs=4.5 / np.sqrt(12 * n)
@@ -167,7 +170,8 @@ ALONE = {
 def test_a_rule_says_whether_a_sample_is_held_back_because_of_its_place(name):
     """The second sample of each of 200 UEs moves into its zone: no fate hangs on that, or some
     do."""
-    rule, home_m = ALONE[name], np.zeros((200, 2))
+    rule = ALONE[name]
+    home_m = np.zeros((200, 2))
     state = rule.start(200)
     fates = []
     for second in ((900.0, 0.0), (0.0, 1.0)):
@@ -251,7 +255,8 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     )
     run(study, tmp_path / "plain")
     home_m = table(tmp_path / "plain", "ues")[["home_x_m", "home_y_m"]].to_numpy()
-    take, moved = Measured.take, []
+    take = Measured.take
+    moved = []
 
     def changed(self, observed, model_of_cell, state, rng):
         within = np.hypot(*(observed.position_m - home_m[observed.ue]).T) <= 60
@@ -277,9 +282,11 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
 
 def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_cell():
     rule = HomeZone(radius_m=100, centre="exact", defer_upload=True)
-    home_m, away = [(0, 0), (0, 0), (np.nan, np.nan)], (500, 0)
+    home_m = [(0, 0), (0, 0), (np.nan, np.nan)]
+    away = (500, 0)
     local = local_of([[(500, 0)], [(500, 0), (50, 0)], [(0, 0)]])
-    state, spoke = rule.start(3), []
+    state = rule.start(3)
+    spoke = []
     for position_m, serving in [
         ([away, away, (0, 0)], [1, 1, 1]),  # nothing is known of any zone yet
         (
@@ -306,7 +313,8 @@ DEFERRED = {"kind": "home-zone", "radius_m": 100, "centre": "exact", "defer_uplo
 def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, table_bytes):
     study = tiny(RESIDENTS | {"learning.data.memory": 50, "learning.withholding": [DEFERRED]})
     run(study, tmp_path / "whole")
-    links, ues = table(tmp_path / "whole", "links"), table(tmp_path / "whole", "ues")
+    links = table(tmp_path / "whole", "links")
+    ues = table(tmp_path / "whole", "ues")
     home_m = ues[["home_x_m", "home_y_m"]].to_numpy()[links.ue]
     assert len(links) and np.hypot(*(links[["x_m", "y_m"]].to_numpy() - home_m).T).min() > 100
     rows = table(tmp_path / "whole", "withholding")
@@ -357,7 +365,8 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, 
     if "daily-limit" in rules:
         by_day = {"kind": "gaussian", "epsilon": 5.0, "updates_a_day": 2}
         study["learning.defenses"] = [{"kind": "clip"}, by_day]
-    study, news = tiny(study), []
+    study = tiny(study)
+    news = []
     run(study, tmp_path / "whole", lambda progress: news.append(progress.values["time_s"]))
     run_in_two(
         study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= news[len(news) // 2]
@@ -410,14 +419,16 @@ def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(
         tiny(SHORT | CENTRAL | (BY_HISTORY.get(rule) or {"learning.withholding": [RULES[rule]]})),
         tmp_path,
     )
-    spends, manifest = table(tmp_path, "spends"), (tmp_path / "manifest.json").read_text()
+    spends = table(tmp_path, "spends")
+    manifest = (tmp_path / "manifest.json").read_text()
     assert (spends.sampling_rate == rate).all()
     assert ("epsilon counts on no sampling" in manifest) == (rate == 1.0)
     assert (
         spends["round"].nunique() == 12
     )  # rounds in which everybody is silent are played like any other
     if rate == 1.0:
-        rounds, models = 12, spends.model.nunique()
+        rounds = 12
+        models = spends.model.nunique()
         assert spends.epsilon.max() == pytest.approx(
             epsilon_of(1e-7, np.sqrt(rounds * models) / 2.0), rel=1e-6
         )
@@ -440,7 +451,8 @@ def by_day(n):
 
 def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny, tmp_path):
     run(tiny(by_day(4)), tmp_path)
-    spends, metrics = table(tmp_path, "spends"), table(tmp_path, "metrics")
+    spends = table(tmp_path, "spends")
+    metrics = table(tmp_path, "metrics")
     rows = spends.groupby(["round", "ue"]).model.transform("count")
     m = multiplier_of(1.5, 1e-5)
     np.testing.assert_allclose(spends["noise_multiplier"], np.sqrt(4 * rows) * m, rtol=1e-8)

@@ -39,7 +39,10 @@ def main():
     args = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="fuzz-"))
     valid = made(root / "valid")
-    began, took, slowest, codes = time.monotonic(), Counter(), Counter(), Counter()
+    began = time.monotonic()
+    took = Counter()
+    slowest = Counter()
+    codes = Counter()
     last = began
 
     def tell(number, code, said):

@@ -272,7 +272,8 @@ def _command_line(valid, draw):
     words = draw.choice(_LINES).split()
     small = [w for w in ODD_WORDS if len(w) <= 300]
     for _ in range(draw.choice([1, 1, 2, 3])):
-        how, k = draw.randrange(6), draw.randrange(len(words))
+        how = draw.randrange(6)
+        k = draw.randrange(len(words))
         if how == 0:
             words[k] = draw.choice([*small, *ODD_NUMBERS])
         elif how == 1 and len(words) > 1:

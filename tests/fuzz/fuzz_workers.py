@@ -18,7 +18,8 @@ from pathlib import Path
 
 from fuzz_cases import case
 
-MOST_S, MOST_BYTES = 20.0, 2 * 2**30
+MOST_S = 20.0
+MOST_BYTES = 2 * 2**30
 PATIENCE_S = 2.5  # after which a case that plays a run is interrupted
 CASES_A_FORK = 200
 
@@ -26,7 +27,8 @@ CASES_A_FORK = 200
 def findings(valid, seed, numbers, root, family=None, tell=lambda number, code, found: None):
     """[(number, what is wrong)] of these cases; `root`: a scratch folder. `tell` hears of each,
     with its exit code."""
-    found, left = [], list(numbers)
+    found = []
+    left = list(numbers)
     while left:
         worker = _Worker(valid, seed, root, family)
         for number in left[:CASES_A_FORK]:
@@ -45,7 +47,9 @@ class _Worker:
 
     def __init__(self, valid, seed, root, family):
         self.gone = False
-        self.valid, self.seed, self.family = valid, seed, family
+        self.valid = valid
+        self.seed = seed
+        self.family = family
         fork = multiprocessing.get_context("fork")
         self.pipe, theirs = fork.Pipe()
         self.process = fork.Process(
@@ -56,7 +60,8 @@ class _Worker:
 
     def play(self, number):
         """The exit code of a case, and what is wrong with it."""
-        began, interrupted = time.monotonic(), False
+        began = time.monotonic()
+        interrupted = False
         self.pipe.send(number)
         plays = case(self.valid, self.seed, number, self.family).plays
         while not self.pipe.poll(0.25):

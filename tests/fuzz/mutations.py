@@ -151,7 +151,8 @@ def bytes_changed(data, draw):
 
 def _words(text):
     """Where words and numbers stand: [(from, to)]."""
-    spans, start = [], None
+    spans = []
+    start = None
     for i, character in enumerate(text + " "):
         if character.isalnum() or character in "._-+":
             start = i if start is None else start
@@ -181,7 +182,8 @@ def text_changed(data, draw):
         text = text[:a] + new + text[b:]
     else:
         lines = text.split("\n")
-        k, other = draw.randrange(len(lines)), draw.randrange(len(lines))
+        k = draw.randrange(len(lines))
+        other = draw.randrange(len(lines))
         if how == 6:
             del lines[k]
         elif how == 7:

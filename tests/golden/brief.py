@@ -93,7 +93,8 @@ def brief(name: str, changes: dict[str, Any] | None = None) -> Study:
 
 
 def _short(name: str, study: Study) -> dict[str, Any]:
-    learning, lasts_s = study.learning, study.world.duration_s
+    learning = study.learning
+    lasts_s = study.world.duration_s
     if learning is None:
         return {"world.duration_s": TICKS * study.world.tick_s}
     short: dict[str, Any] = {"learning.rounds": ROUNDS}

@@ -60,7 +60,9 @@ def main() -> int:
         "--file", type=Path, default=GOLDEN, help="where numbers are kept (default: golden.json)"
     )
     args = parser.parse_args()
-    (machines, studies), here, moved = kept(args.file), machine(), 0
+    (machines, studies) = kept(args.file)
+    here = machine()
+    moved = 0
     chosen = [name for name in names() if _is_chosen(name, args.studies)]
     if not args.renew and (refusal := refused(args.file, machines, studies, chosen, here)):
         print(refusal)

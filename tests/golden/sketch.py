@@ -66,10 +66,12 @@ def differences(study: str, golden: Sketch, found: Sketch) -> list[str]:
         for name in sorted(golden.keys() ^ found.keys())
     ]
     for name in (name for name in golden if name in found):
-        was, now = golden[name], found[name]
+        was = golden[name]
+        now = found[name]
         if was["rows"] != now["rows"]:
             lines.append(f"{study}: {name}: had {was['rows']:,} rows, has {now['rows']:,}")
-        columns, others = was["columns"], now["columns"]
+        columns = was["columns"]
+        others = now["columns"]
         for key in sorted(columns.keys() ^ others.keys()):
             lines.append(f"{study}: {name}, column {key}: only in {_one(columns, key)} run")
         lines += [

@@ -114,14 +114,14 @@ def test_a_short_run_plays_and_its_world_is_the_golden_one(name, tmp_path):
             path.name for path in (tmp_path / "run").iterdir() if path.stat().st_size
         }
         return
-    study, summary = brief(name), json.loads((tmp_path / "run" / "summary.json").read_text())
+    study = brief(name)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     if study.learning is None:
         assert summary["radio.samples"] > 0
         return
-    kind, lasts_s = (
-        study.learning.learner.kind_name(),
-        study.world.duration_s,
-    )  # a trace lasts as long as it does
+    # a trace lasts as long as it does
+    kind = study.learning.learner.kind_name()
+    lasts_s = study.world.duration_s
     possible = (
         lasts_s // study.round_s if lasts_s else 1 if kind == "density" else ROUNDS
     )  # people are asked once

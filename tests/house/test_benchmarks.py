@@ -38,9 +38,15 @@ from fl.attacks.gradient_matching import CosineDistance
 from fl.networks.mlp import Mlp
 from scenarios.app.run.executor import OnProcesses
 
-PEERS, ALONE, COST, PLAYED = peers.PEERS, world.alone, growth.cost, replay.played  # before `quick`
+# before `quick`
+PEERS = peers.PEERS
+ALONE = world.alone
+COST = growth.cost
+PLAYED = replay.played
 FIELDS = {"subject", "work", "ours", "unit", "peer", "theirs", "ratio", "bar", "met"}
-LONG, SHORT, NO = 1e9, 1e-9, None
+LONG = 1e9
+SHORT = 1e-9
+NO = None
 TARGETS = attacks.Bench(3, (4, 3), dlg_ms=LONG, closed_form_ms=SHORT, loop=LONG, stacked=SHORT)
 DAYS = growth.Bench(
     tuple(growth.Work(n, 2, 2) for n in (10, 1000)),
@@ -161,10 +167,9 @@ def test_every_row_is_there_and_its_bar_decides(subject):
 
 
 def test_the_median_of_ratios_of_pairs_decides():
-    ours, theirs = (
-        iter([9.0, 1.0, 2.0, 4.0]),
-        iter([9.0, 3.0, 8.0, 20.0]),
-    )  # the first of each loads
+    # the first of each loads
+    ours = iter([9.0, 1.0, 2.0, 4.0])
+    theirs = iter([9.0, 3.0, 8.0, 20.0])
     row = paired.beside("work", lambda: next(ours), lambda: next(theirs), 4.0, 0.0, lambda: 0.5)
     assert row["ratio"] == 4.0 and row["spread"] == [3.0, 5.0] and row["met"] is True
     assert (
@@ -195,7 +200,8 @@ def test_a_peer_that_is_missing_or_fails_costs_its_row_only(monkeypatch):
 
 @pytest.mark.parametrize("make", list(density.PEERS.values()))
 def test_peers_of_densities_agree_with_the_definition(make):
-    x, at = density.places_m(30), density.grid_m()[::97]
+    x = density.places_m(30)
+    at = density.grid_m()[::97]
     want = np.exp(-((at[:, None] - x) ** 2).sum(axis=-1) / (2 * density.BANDWIDTH_M**2)).mean(
         axis=1
     )

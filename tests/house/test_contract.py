@@ -63,7 +63,8 @@ def covering(legal):
     """As few combinations as a greedy choice finds in which all meetings of legal ones happen."""
     groups = [meetings(c) for c in legal]
     missing = set().union(*groups)
-    waiting, chosen = [(-len(g), i) for i, g in enumerate(groups)], []
+    waiting = [(-len(g), i) for i, g in enumerate(groups)]
+    chosen = []
     heapq.heapify(waiting)
     while missing:
         _, i = heapq.heappop(waiting)
@@ -170,7 +171,8 @@ def test_what_changes_an_update_withdraws_its_bound():
 
 @pytest.mark.slow
 def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
-    legal, reasons = [], set()
+    legal = []
+    reasons = set()
     for (
         combination,
         verdict,

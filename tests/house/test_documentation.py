@@ -77,7 +77,9 @@ class Block:
 def blocks(name):
     """All blocks of a page, in order."""
     lines = (ROOT / name).read_text().split("\n")
-    found, told, i = [], {}, 0
+    found = []
+    told = {}
+    i = 0
     while i < len(lines):
         comment = re.fullmatch(r"\s*<!-- test: (\w+) ?(.*?) -->", lines[i])
         fence = re.fullmatch(r"(\s*)(`{3,})(.*)", lines[i])
@@ -88,7 +90,8 @@ def blocks(name):
             text = "\n".join(line.removeprefix(fence[1]) for line in lines[i + 1 : end])
             if not fence[3].startswith("{"):  # a directive of Sphinx
                 found.append(Block(name, i + 1, fence[3], text, told))
-            told, i = {}, end
+            told = {}
+            i = end
         elif lines[i].strip() and not lines[i].lstrip().startswith("<!--"):
             assert not told, f"{name}:{i + 1}: a comment for the test stands before no block"
         i += 1
@@ -108,7 +111,9 @@ class Page:
     """Runs the blocks of a page in a folder of their own."""
 
     def __init__(self, folder):
-        self.folder, self.names, self.printed = folder, {"__name__": "__main__"}, ""
+        self.folder = folder
+        self.names = {"__name__": "__main__"}
+        self.printed = ""
 
     def play(self, block):
         for pair in block.told.get("copy", []):
@@ -151,7 +156,8 @@ class Page:
             if words[1] in PLAYS
             else []
         )
-        out, errors = io.StringIO(), io.StringIO()
+        out = io.StringIO()
+        errors = io.StringIO()
         with (
             contextlib.chdir(self.folder),
             contextlib.redirect_stdout(out),
@@ -201,7 +207,9 @@ NUMBER = re.compile(r"((?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)")
 def is_printed(line, printed):
     """Whether the words of a line stand in what was printed, one after another, wherever lines are
     broken."""
-    there, pieces, at = printed.split(), line.split("..."), 0
+    there = printed.split()
+    pieces = line.split("...")
+    at = 0
     for k, words in enumerate(piece.split() for piece in pieces):
         cut = k > 0, k < len(pieces) - 1
         found = (
@@ -233,7 +241,8 @@ def alike(shown, word):
 
     Numbers may differ by 5 %, or by two units of their last shown digit; all else is the same.
     """
-    own, others = NUMBER.split(shown), NUMBER.split(word)
+    own = NUMBER.split(shown)
+    others = NUMBER.split(word)
     return own[::2] == others[::2] and all(map(is_near, own[1::2], others[1::2]))
 
 
@@ -274,7 +283,8 @@ def left_out(block, slow):
 
 
 def play_page(name, folder, slow):
-    page, before = Page(folder), None
+    page = Page(folder)
+    before = None
     for block in blocks(name):
         out = left_out(block, slow) or ("output" in block.told and before is None)
         if not out:
@@ -285,7 +295,8 @@ def play_page(name, folder, slow):
 def uncompared(page):
     """Places of text blocks of a page with figures that neither the fast nor the slow run compares
     with anything."""
-    found, before = [], None
+    found = []
+    before = None
     for block in page:
         played = (
             before is not None
@@ -362,7 +373,8 @@ def documented_commands():
 
 def test_every_command_that_is_shown_is_understood():
     """The parser takes it, its scenario exists, and every --set fits into that scenario."""
-    known, count = bundled(), 0
+    known = bundled()
+    count = 0
     for place, line in documented_commands():
         words = shlex.split(line, comments=True)[1:]
         words = words[: next((i for i, w in enumerate(words) if w in (">", "|", "&&")), len(words))]
@@ -411,7 +423,8 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
     assert begin == "netsim new defense sign" and "--no-deps --no-build-isolation -e ." in text
     with contextlib.chdir(tmp_path):
         assert main(begin.split()[1:]) == 0
-    package, environment = tmp_path / "sign", tmp_path / "environment"
+    package = tmp_path / "sign"
+    environment = tmp_path / "environment"
     for beside in ("data", "notes", "tests"):  # as folders of people look
         (package / beside).mkdir()
         (package / beside / "some.py").write_text("")

@@ -31,7 +31,8 @@ def says(rule, line):
 @pytest.fixture
 def broken(monkeypatch):
     """Keys of the rules that were found broken."""
-    keys, check = [], Rule.broken
+    keys = []
+    check = Rule.broken
 
     def watched(rule, words):
         sentence = check(rule, words)

@@ -30,7 +30,9 @@ def read(path):
     parts that it names by their places, which are imported when a scenario has them; classes that
     hold arrays and compare by their fields.
     """
-    imports, places, by_field = set(), set(), []
+    imports = set()
+    places = set()
+    by_field = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             imports |= {alias.name for alias in node.names}
@@ -87,7 +89,8 @@ def arrows():
 
 def circle(graph):
     """A circle of a graph, empty if there is none."""
-    done, path = set(), []
+    done = set()
+    path = []
 
     def visit(node):
         if node in path:

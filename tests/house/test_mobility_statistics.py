@@ -31,7 +31,8 @@ def predictability(series):
 
 def slow_match_lengths(series):
     """Lambda_i as the definition says."""
-    text, found = list(series), []
+    text = list(series)
+    found = []
     for i in range(len(text)):
         length = 1
         while i + length <= len(text) and any(
@@ -150,7 +151,8 @@ def commuter(tmp_path):
         out = csv.writer(f)
         out.writerow(["time_s", "user", "x_m", "y_m"])
         for k in range(28 * 48):
-            hour, day = k / 2 % 24, k // 48
+            hour = k / 2 % 24
+            day = k // 48
             at = (
                 (4000, 3000) if 9 <= hour < 17 and (day + 3) % 7 < 5 else (0, 0)
             )  # day 0 is a Thursday
@@ -161,7 +163,8 @@ def commuter(tmp_path):
 def test_a_trace(commuter, capsys):
     assert st.main([str(commuter)]) == 0
     text = capsys.readouterr().out
-    rows, share = rows_of(text), 40 / 168
+    rows = rows_of(text)
+    share = 40 / 168
     assert "1 with at least 24 known hours, of 1" in text and "squares of 250 m" in text
     assert rows["hours with a known place"] == "672"
     assert rows["distinct places S"] == "2"

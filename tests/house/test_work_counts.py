@@ -39,7 +39,8 @@ def study(folder, work):
 
 
 def calls_of_a_run(folder, work):
-    loaded, out = study(folder, work), folder / f"run-{work.rounds}-{work.ues}-{work.targets}"
+    loaded = study(folder, work)
+    out = folder / f"run-{work.rounds}-{work.ues}-{work.targets}"
     return calls(lambda: run(loaded, out))
 
 
@@ -79,7 +80,9 @@ def test_calls_of_a_tick_do_not_grow_with_its_ues(ues):
 def test_calls_of_a_day_of_residents_grow_far_slower_than_their_number(residents, most):
     """They decide about eight times a day each, those that are due in a tick in one call."""
     world = build_world(town.setting(town.Bench(1000.0, 1, residents)), Streams(1), DAY_S)
-    state, now_s, tick_s = world.state, 0.0, 900.0
+    state = world.state
+    now_s = 0.0
+    tick_s = 900.0
 
     def days(count):
         nonlocal state, now_s

@@ -47,12 +47,14 @@ def hear(band, ups):
     for u in ups:
         mine = [v for v in ups if v.cell == u.cell]
         strangers = [v for v in ups if v.cell != u.cell] if band.interference == "all" else []
-        h, s = u.h[u.cell], square(u.h[u.cell])
+        h = u.h[u.cell]
+        s = square(u.h[u.cell])
         if band.is_oma:
             noise = (
                 band.noise_w + sum(v.power_w * square(v.h[u.cell]) / len(h) for v in strangers)
             ) / len(mine)
-            sinr, snr = u.power_w * s / noise, u.power_w * s * len(mine) / band.noise_w
+            sinr = u.power_w * s / noise
+            snr = u.power_w * s * len(mine) / band.noise_w
             found[u] = sinr, snr, band.rate(sinr, band.bandwidth_hz / len(mine))
         elif band.interference == "none":
             snr = u.power_w * s / band.noise_w
@@ -169,7 +171,10 @@ class Upload:
         return any(not decoded for bits, _, _, decoded in self.block if bits > 0)
 
     def end(self, at_s, fate):
-        self.stage, self.fate, self.ended_s, self.rate = "ended", fate, at_s, 0.0
+        self.stage = "ended"
+        self.fate = fate
+        self.ended_s = at_s
+        self.rate = 0.0
 
     def close_block(self, max_tries, moved=False, stuck=False):
         """Whether it has failed once too often."""
@@ -185,7 +190,8 @@ class Upload:
         elif begun:
             self.kept += self.block
             self.tries = 0
-        self.block, self.block_left = [], self.left
+        self.block = []
+        self.block_left = self.left
         return False
 
     def result(self):
@@ -232,8 +238,12 @@ class SlowAir:
     tries: int = 0
 
     def play(self):
-        self.now_s, self.sent, self.served, self.news = 0.0, {}, {}, []
-        self.slot_end_s, self.someone_waited = -inf, False
+        self.now_s = 0.0
+        self.sent = {}
+        self.served = {}
+        self.news = []
+        self.slot_end_s = -inf
+        self.someone_waited = False
         while any(u.stage != "ended" for u in self.ups):
             self.step()
         return [u.result() for u in self.ups]
@@ -254,7 +264,9 @@ class SlowAir:
             then_s = ceil(then_s / self.step_s) * self.step_s
         if self.block_s is not None:
             then_s = min(then_s, (self.now_s // self.block_s + 1) * self.block_s)
-        self.now_s, came, left = then_s, False, False
+        self.now_s = then_s
+        came = False
+        left = False
         for u in self.ups:
             while u.stage != "ended" and u.ends_s() <= then_s:
                 left |= u.stage == "on air"
@@ -283,7 +295,8 @@ class SlowAir:
             elif u.ready_s > stop_s:
                 u.end(stop_s, stop)
             else:
-                u.stage, u.since_s = "waits", u.ready_s
+                u.stage = "waits"
+                u.since_s = u.ready_s
                 self.links(u, 0 if self.block_s is None else int(u.ready_s // self.block_s))
             return
         on_air = u.stage == "on air" and u.rate > 0
@@ -332,7 +345,8 @@ class SlowAir:
             if u.cell < 0:
                 u.end(self.now_s, "no-cell")
             elif moved:
-                u.stage, u.rate = "waits", 0.0
+                u.stage = "waits"
+                u.rate = 0.0
 
     def stuck(self):
         """Who has a place and will get no rate if another ends."""
@@ -372,7 +386,8 @@ class SlowAir:
                 u.end(self.now_s, "undecoded")
             sending = [u for u in self.at("on air") if u.rate > 0]
             beside = bool(self.at("waits")) and any(not u.decoded for u in sending)
-            grew, most = len(sending) > most, len(sending)
+            grew = len(sending) > most
+            most = len(sending)
             if not lost and not (beside and grew):
                 break
             follow = False
@@ -405,12 +420,14 @@ class SlowAir:
     def places(self, everybody, follow):
         """Those of each cell whose turn it is and who get a rate, others if there is none; with
         what they hear."""
-        refused, chosen = set(), None
+        refused = set()
+        chosen = None
         while True:
             again = {u for cell in {u.cell for u in everybody} for u in self.choose(cell, refused)}
             if again == chosen:
                 break
-            chosen, fresh = again, {}
+            chosen = again
+            fresh = {}
             changed = any((u in chosen) != (u.stage == "on air") for u in everybody)
             silent = [u for u in everybody if u in chosen and u.rate == 0]
             if follow or silent or (changed and not self.held):

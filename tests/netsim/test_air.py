@@ -62,8 +62,10 @@ def town(seed, n=12, n_bs=3, antennas=None, sinr=3.0, compute=0.5, first=0):
         fading = (
             rng.normal(size=(n, n_bs, antennas)) + 1j * rng.normal(size=(n, n_bs, antennas))
         ) / np.sqrt(2)
-    gain, serving = 10 ** rng.uniform(-13, -9, (n, n_bs)), rng.integers(-1, n_bs, n)
-    power, rows = rng.uniform(0.01, 0.2, n), rng.integers(1, 4, n)
+    gain = 10 ** rng.uniform(-13, -9, (n, n_bs))
+    serving = rng.integers(-1, n_bs, n)
+    power = rng.uniform(0.01, 0.2, n)
+    rows = rng.integers(1, 4, n)
     return cohort(gain, power, serving, fading, rows, compute, sinr, first)
 
 
@@ -138,7 +140,8 @@ def test_who_disturbs_nobody_has_the_plan_s_channel_whenever_others_come_and_go(
         downlink_sinr=rng.uniform(0.5, 9, 12),
         compute_s=rng.uniform(0, 1, 12),
     )
-    found, expected = sent_by(uplink, c, link_adaptation=link_adaptation), uplink.plan(c, PAYLOAD)
+    found = sent_by(uplink, c, link_adaptation=link_adaptation)
+    expected = uplink.plan(c, PAYLOAD)
     same(found, expected)
     assert np.array_equal(found.airtime_s, expected.airtime_s)  # not cut to pieces
 
@@ -161,7 +164,9 @@ def test_rates_follow_who_leaves():
     weak one has left."""
     uplink = Textbook()
     found = sent_by(uplink, cohort([[8.0], [2.0]], rows=[3, 1]))
-    slow, weak, fast = log2(1 + 8 / 3), log2(3), log2(9)
+    slow = log2(1 + 8 / 3)
+    weak = log2(3)
+    fast = log2(9)
     leaves = 1 / weak
     ends = leaves + (3 - leaves * slow) / fast
     np.testing.assert_allclose(found.delay_s, [ends, leaves])
@@ -176,7 +181,8 @@ def test_rates_follow_who_leaves():
 def wandering(seed, n, n_bs=3, leaves=0.1):
     """Links that change with every look: other gains, other cells, now and then none."""
     rng = np.random.default_rng(seed)
-    gain, serving = 10 ** rng.uniform(-13, -9, (50, n, n_bs)), rng.integers(0, n_bs, (50, n))
+    gain = 10 ** rng.uniform(-13, -9, (50, n, n_bs))
+    serving = rng.integers(0, n_bs, (50, n))
     serving[rng.uniform(size=(50, n)) < leaves] = -1
     calls = iter(range(50))
 
@@ -209,7 +215,8 @@ def test_every_bit_arrives_is_sent_again_or_is_lost(seed, tries, link_adaptation
         scheduler=Groups(size=3),
     )
     assert np.isin(found.fate, list(Fate)).all() and not (found.fate == Fate.UNDER_WAY).any()
-    kept, n_bits = found.sent_bits - found.lost_bits, PAYLOAD.n_bits * c.rows
+    kept = found.sent_bits - found.lost_bits
+    n_bits = PAYLOAD.n_bits * c.rows
     np.testing.assert_allclose(kept[found.decoded], n_bits[found.decoded])
     assert (kept >= 0).all() and (
         kept[~found.decoded] <= n_bits[~found.decoded] * (1 + 1e-12)
@@ -407,7 +414,8 @@ def test_a_block_in_which_the_cell_changes_is_sent_again_in_the_new_one():
     """3 bit/s/Hz, 7.5 Mbit, blocks of 1 s; at 2 s the cell changes, and the second before does not
     count."""
     uplink = Textbook()
-    c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
+    c = cohort([[7.0, 7.0]])
+    payload = Payload(7.5e6, 1000, 1.0)
     stays = sent_by(uplink, c, payload, look=one_cell(7, 7, 7), block_s=1.0)
     moves = sent_by(uplink, c, payload, look=one_cell(7, 7, 7, serving=[0, 0, 1]), block_s=1.0)
     np.testing.assert_allclose([stays.delay_s[0], moves.delay_s[0]], [2.5, 3.5])
@@ -440,10 +448,8 @@ def drives_away(most_w):
     seconds = iter(range(1, 50))
 
     def look(ue, round_):
-        gain, serving = (
-            np.full((len(ue), 2), 7.0 / 2 ** next(seconds)),
-            np.zeros(len(ue), dtype=int),
-        )
+        gain = np.full((len(ue), 2), 7.0 / 2 ** next(seconds))
+        serving = np.zeros(len(ue), dtype=int)
         return SeenLinks(
             serving, gain, None, INVERSION.power_w(gain, serving, most_w, None, Streams(1))[0]
         )
@@ -455,7 +461,8 @@ def drives_away(most_w):
 def test_power_follows_the_link_up_to_the_cap(most_w, second, third):
     """7.5 Mbit at SINR 7 (3 bit/s/Hz) take 2.5 s at 1, 2 and 4 W; a cap of 1.5 W leaves SINR 5.25
     and 2.625."""
-    c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
+    c = cohort([[7.0, 7.0]])
+    payload = Payload(7.5e6, 1000, 1.0)
     found = sent_by(Textbook(), c, payload, look=drives_away(most_w), block_s=1.0)
     rates = [3.0, log2(1 + second * 3.5), log2(1 + third * 1.75)]
     last_s = (7.5 - rates[0] - rates[1]) / rates[2]
@@ -470,7 +477,8 @@ def test_power_follows_the_link_up_to_the_cap(most_w, second, third):
 def test_a_battery_pays_for_the_powers_that_were_sent_with():
     """1 J in the first second, 2 W in the next: 2.5 J last for 1.75 s, and no longer where nobody
     looks at the air."""
-    c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
+    c = cohort([[7.0, 7.0]])
+    payload = Payload(7.5e6, 1000, 1.0)
     found = sent_by(
         Textbook(), c, payload, look=drives_away(1e3), block_s=1.0, battery_j=np.array([2.5])
     )
@@ -532,7 +540,8 @@ def test_who_listens_changes_no_end(kind, link_adaptation, step_s):
     def play(each):
         how = {"link_adaptation": link_adaptation, "scheduler": {"kind": kind}, "step_s": step_s}
         air = air_of(Noma(norm_bound=1.0), each=each, **how)
-        first, done = replace(town(3, n=14), downlink_sinr=np.linspace(1, 9, 14)), []
+        first = replace(town(3, n=14), downlink_sinr=np.linspace(1, 9, 14))
+        done = []
         for cohort, until_s in ((first, 1.0), (town(4, n=9, first=20), None), (first, None)):
             done.append(air.submit(cohort, PAYLOAD))
             air.env.run(until=until_s)
@@ -562,10 +571,8 @@ def test_who_is_stopped_leaves_the_air_to_the_others():
     """Two share the air until the one of the first cohort is stopped; its bits and energy count up
     to then."""
     air = air_of(Textbook())
-    first, second = (
-        air.submit(cohort([[7.0]]), PAYLOAD),
-        air.submit(cohort([[7.0]], first=1), PAYLOAD),
-    )
+    first = air.submit(cohort([[7.0]]), PAYLOAD)
+    second = air.submit(cohort([[7.0]], first=1), PAYLOAD)
     air.env.run(until=0.1)
     before = air.under_way()
     assert before.ue.tolist() == [0, 1] and (before.sent.fate == Fate.UNDER_WAY).all()
@@ -661,7 +668,8 @@ def test_who_is_lost_at_last_has_waited(link_adaptation):
         replace(c, compute_s=np.array([0.0, 0.25, 0.3, 0.0])),
         link_adaptation=link_adaptation,
     )
-    drowns_s, last_s = 0.25 + 1 / log2(31), 8 / log2(101)
+    drowns_s = 0.25 + 1 / log2(31)
+    last_s = 8 / log2(101)
     assert (
         found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED, Fate.UNDECODED, Fate.ARRIVED]
         and drowns_s < last_s

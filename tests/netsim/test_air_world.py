@@ -74,7 +74,8 @@ RADIOS = [
 
 @pytest.mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
 def test_rates_follow_ues_that_move(radio):
-    place, parked = world(**radio), world(**radio)
+    place = world(**radio)
+    parked = world(**radio)
     found = place.env.run(requested(place, air_over(place)))
     still = UPLINK.plan(everybody(parked).at_power(np.full(12, 0.01)), PAYLOAD)
     arrived = found.fate == Fate.ARRIVED
@@ -94,7 +95,8 @@ def test_world_and_air_go_on_to_the_same_bytes(radio):
     whole = columns(place.env.run(done))
     place, air, _ = begin()
     place.env.run(until=9.0)
-    kept, memory = place.memory(), air.memory()
+    kept = place.memory()
+    memory = air.memory()
     again = world(**radio)
     again.resume(kept, 9.0)
     later = air_over(again)
@@ -109,19 +111,22 @@ def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
     """A bill written block by block from the places of UEs: a law of links asks for another power
     in each; other rules keep the power of the request.
     """
-    place, twin = world(), world()
+    place = world()
+    twin = world()
     air = EventUplink(
         place.env, UPLINK, 12, Streams(3), AirInterface(block_s=2.0), look=look_at(place, law)
     )
 
     def power_w(of):
-        gain, serving = of.links().gain, of.serving(of.links())
+        gain = of.links().gain
+        serving = of.serving(of.links())
         return law.power_w(gain, serving, of.max_power_w, None, of.ground.streams.at("power"))[0]
 
     cohort = everybody(place)
     first_w = power_w(place)
     found = place.env.run(air.submit(cohort.at_power(first_w), PAYLOAD, 120.0, round_=4))
-    bill_j, on_air_s = np.zeros(12), found.ended_s - found.ready_s
+    bill_j = np.zeros(12)
+    on_air_s = found.ended_s - found.ready_s
     assert (found.fate == Fate.ARRIVED).sum() >= 6 and on_air_s.max() > 10
     for begins_s in np.arange(2.0, 122.0, 2.0):
         twin.env.run(until=begins_s)
@@ -138,7 +143,8 @@ def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
 
 def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():
     """A round that lasts beyond its window ends with measurements of the next window in hand."""
-    whole, halved = world(), world()
+    whole = world()
+    halved = world()
     for place in (whole, halved):
         place.env.run(until=35.0)
         place.observations()
@@ -147,7 +153,8 @@ def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():
     again.resume(from_tree(to_tree(halved.memory()), again.memory()), 55.0)
     for place in (whole, again):
         place.env.run(until=80.0)
-    expected, found = whole.observations(), again.observations()
+    expected = whole.observations()
+    found = again.observations()
     assert set(expected.time_s) == {40.0, 50.0, 60.0, 70.0}
     assert columns(found) == columns(expected)
 
@@ -156,7 +163,8 @@ def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():
 # ----------------------------------------------------------------------------------------
 
 N = 100_000
-UES, RNG = np.arange(N), Streams(2).at("ues.compute")
+UES = np.arange(N)
+RNG = Streams(2).at("ues.compute")
 
 
 def test_half_normal_factors_are_one_and_a_half_normal_share():
@@ -187,7 +195,8 @@ def test_a_ues_factor_hangs_on_its_number_and_the_seed_alone(kind):
 def test_training_takes_the_ues_own_factor_of_the_stated_time_and_the_stated_energy():
     """Whoever else there is."""
     spread = {"kind": "half-normal", "scale": 2.0}
-    asked, samples = np.array([1, 4, 5]), np.array([10.0, 20.0, 7.0])
+    asked = np.array([1, 4, 5])
+    samples = np.array([10.0, 20.0, 7.0])
     drawn = HalfNormal(scale=2.0).factor(np.arange(6), Streams(3).at("ues.compute"))
     for n_ue in (6, 9):
         own = {

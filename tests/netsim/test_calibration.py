@@ -23,10 +23,8 @@ class TestColumn:
     def towards(zenith_deg, azimuth_deg=0.0, away_m=1000.0):
         """Offset (1, 1, 2) and drop (1,) of a UE in a direction from an antenna that looks
         north."""
-        flat_m, drop_m = (
-            away_m * math.sin(math.radians(zenith_deg)),
-            -away_m * math.cos(math.radians(zenith_deg)),
-        )
+        flat_m = away_m * math.sin(math.radians(zenith_deg))
+        drop_m = -away_m * math.cos(math.radians(zenith_deg))
         turn = math.radians(azimuth_deg)
         return flat_m * np.array([[[math.sin(turn), math.cos(turn)]]]), np.array([drop_m])
 
@@ -90,7 +88,8 @@ class TestColumn:
         world = world_of(stations, radio={"path_loss": {"kind": "free-space"}})
         at = np.array([[80.0, 300.0], [10.0, 10.0]])
         gain = world.budget.gain_db(at, world.budget.pairs(at))
-        offset, drop = at[:, None] - 50.0, np.array([23.5])
+        offset = at[:, None] - 50.0
+        drop = np.array([23.5])
         for k, part in ((0, ColumnAntenna()), (1, Sector()), (3, ColumnAntenna(elements=4))):
             expected = part.gain_db(offset, drop, np.array([0.0]))[:, 0]
             np.testing.assert_allclose(gain[:, k] - gain[:, 2], expected, atol=1e-9)
@@ -126,7 +125,8 @@ class TestRings:
 
     def test_images_are_those_of_the_literature(self):
         shifts = Hexagonal(rings=2, inter_site_m=1.0, wrap_around=True).shifts_m
-        a, b = np.array([1.0, 0.0]), np.array([0.5, SQRT3 / 2])
+        a = np.array([1.0, 0.0])
+        b = np.array([0.5, SQRT3 / 2])
         expected = [
             0 * a,
             3 * a + 2 * b,
@@ -152,7 +152,8 @@ class TestRings:
             "inter_site_m": 100,
         }
         world = world_of(layout, side_m=(340.0, 170.0))
-        budget, at = world.budget, np.random.default_rng(0).uniform((0, 0), (340, 170), (300, 2))
+        budget = world.budget
+        at = np.random.default_rng(0).uniform((0, 0), (340, 170), (300, 2))
         own = Hexagonal(rings=rings, inter_site_m=100.0, wrap_around=True).shifts_m
         many = np.array([i * own[1] + j * own[2] for i in range(-4, 5) for j in range(-4, 5)])
         offset = at[:, None, None] - budget.at_m[None, :, None] - many  # (n, n_bs, images, 2)
@@ -188,7 +189,8 @@ class TestDistances:
                 side_m=(300.0, 173.0),
             )
 
-        world, plain = drawn(3000, min_station_distance_m=35), drawn(3000)
+        world = drawn(3000, min_station_distance_m=35)
+        plain = drawn(3000)
         pairs = world.budget.pairs(world.position_m())
         assert 35.0 <= pairs.distance_2d_m.min() < 36.0
         far = plain.budget.pairs(plain.position_m()).distance_2d_m.min(axis=1) >= 35.0

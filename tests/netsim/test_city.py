@@ -76,7 +76,8 @@ def cuts(a, b, polygon):
     way = (b[0] - a[0], b[1] - a[1])
     square = way[0] ** 2 + way[1] ** 2
     for p, q in walls(polygon):
-        one, other = turn(a, b, p), turn(a, b, q)
+        one = turn(a, b, p)
+        other = turn(a, b, q)
         for vertex, side in ((p, one), (q, other)):
             if side == 0 and square:
                 found.add(((vertex[0] - a[0]) * way[0] + (vertex[1] - a[1]) * way[1]) / square)
@@ -88,7 +89,8 @@ def cuts(a, b, polygon):
 
 
 def exact_sight(a, b, prisms):
-    a, b = tuple(map(Fraction, a)), tuple(map(Fraction, b))
+    a = tuple(map(Fraction, a))
+    b = tuple(map(Fraction, b))
 
     def at(share):
         return tuple(p + share * (q - p) for p, q in zip(a, b, strict=True))
@@ -143,11 +145,10 @@ class TestLineOfSight:
         buildings = Generated(width_m=300, height_m=300, count=60).buildings(
             Area(0, 0, 300, 300), Streams(1)
         )
-        low_m, high_m = (
-            rng.uniform(0, [300, 300, 2], (150, 3)),
-            rng.uniform(0, [300, 300, 100], (30, 3)),
-        )
-        down, up = buildings.line_of_sight(low_m, high_m), buildings.line_of_sight(high_m, low_m)
+        low_m = rng.uniform(0, [300, 300, 2], (150, 3))
+        high_m = rng.uniform(0, [300, 300, 100], (30, 3))
+        down = buildings.line_of_sight(low_m, high_m)
+        up = buildings.line_of_sight(high_m, low_m)
         assert (down == up.T).all()
         assert 0.05 < down.mean() < 0.95
 
@@ -175,10 +176,8 @@ class TestLineOfSight:
 class TestGround:
     def test_the_first_wall_and_its_direction(self):
         buildings = city((box(40, 40, 60, 60), 9.0), (box(70, 0, 80, 100), 9.0))
-        a_m, b_m = (
-            np.array([[0.0, 50.0], [50, 0], [50, 50]]),
-            np.array([[100.0, 50.0], [50, 30], [100, 50]]),
-        )
+        a_m = np.array([[0.0, 50.0], [50, 0], [50, 50]])
+        b_m = np.array([[100.0, 50.0], [50, 30], [100, 50]])
         far_m, wall_rad = buildings.first_wall(a_m, b_m)
         assert far_m.tolist() == [40.0, np.inf, 0.0]
         assert np.abs(np.cos(wall_rad[0])) < 1e-12
@@ -529,10 +528,8 @@ class TestFootprints:
         assert overlaps.sum() == pytest.approx(
             shapely.area(buildings.footprint).sum()
         )  # with itself alone
-        ue_m, station_m = (
-            np.column_stack([at_m, np.ones(3)]),
-            np.array([[-300.0, 15, 2], [300, 15, 2]]),
-        )
+        ue_m = np.column_stack([at_m, np.ones(3)])
+        station_m = np.array([[-300.0, 15, 2], [300, 15, 2]])
         own = np.array(
             [np.flatnonzero(shapely.contains_xy(buildings.footprint, *each))[0] for each in at_m]
         )

@@ -98,11 +98,13 @@ FIELD = {"city": {"kind": "open-field", "width_m": 900, "height_m": 700}}
 
 @pytest.mark.parametrize(("mobility", "changes"), [("resident", {}), ("commuter", FIELD)])
 def test_a_world_that_begins_at_eight_is_the_rest_of_one_from_midnight(mobility, changes):
-    whole, rest = world_of(mobility, **changes), world_of(mobility, "8:00", **changes)
+    whole = world_of(mobility, **changes)
+    rest = world_of(mobility, "8:00", **changes)
     late_s = 8 * 3600.0
     assert rest.clock.text(0.0) == "2026-01-05 08:00" and rest.clock.begins_s == late_s
     assert [rest.clock.day(t) for t in (0.0, 15.9 * 3600, 16 * 3600)] == [0, 0, 1]
-    moved, before_m = 0, rest.position_m()
+    moved = 0
+    before_m = rest.position_m()
     for hour in range(0, 40, 2):
         whole.env.run(until=late_s + 3600.0 * hour + 0.25)
         rest.env.run(until=3600.0 * hour + 0.25)
@@ -110,7 +112,8 @@ def test_a_world_that_begins_at_eight_is_the_rest_of_one_from_midnight(mobility,
         moved += not np.allclose(rest.position_m(), before_m)
         before_m = rest.position_m()
     assert moved > 4
-    seen, every = rest.observations(), whole.observations()
+    seen = rest.observations()
+    every = whole.observations()
     late = every.select(every.time_s >= late_s)
     order, other = (np.lexsort((one.time_s, one.ue)) for one in (seen, late))
     np.testing.assert_allclose(seen.time_s[order], late.time_s[other] - late_s, atol=1e-6)

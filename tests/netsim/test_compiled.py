@@ -53,7 +53,8 @@ def test_compiling_is_told_once_and_not_where_code_comes_from_the_cache(tmp_path
 
 @pytest.mark.slow
 def test_no_run_leaves_machine_code_beside_the_sources(tmp_path):
-    root, began = Path(netsim.__file__).parents[1], time.time()
+    root = Path(netsim.__file__).parents[1]
+    began = time.time()
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(root)}
     env.pop("NUMBA_CACHE_DIR", None)
     command = [

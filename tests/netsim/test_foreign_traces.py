@@ -160,10 +160,8 @@ def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
 
 
 def test_lost_signs_and_names_that_differ_by_case_are_told(tmp_path):
-    head, rows = (
-        "time_s,user,x_m,y_m,rsrp_dbm\n",
-        "1,Ann,1,1,{0}85\n2,ann,1,1,{0}90\n3,Bo,1,1,{0}90\n",
-    )
+    head = "time_s,user,x_m,y_m,rsrp_dbm\n"
+    rows = "1,Ann,1,1,{0}85\n2,ann,1,1,{0}90\n3,Bo,1,1,{0}90\n"
     told = line_of(read_trace, write(tmp_path / "lost.csv", head + rows.format("")))
     assert told.endswith(
         "85 of line 2 is not in [-160, -20] dBm; is the sign missing? correct the column"
@@ -533,7 +531,8 @@ def test_the_command_that_is_proposed_names_columns_that_were_not_read(tmp_path)
 @pytest.mark.parametrize(("name", "places", "cells"), [("V-R7", 201, 1348), ("V-R10", 315, 1043)])
 def test_published_grids_are_surveys(data_folder, name, places, cells):
     table = read_table(data_folder / f"rsrpgrid_{name}.csv.gz", survey=True)
-    place, time_s = table.fixes.place, table.fixes.time_s
+    place = table.fixes.place
+    time_s = table.fixes.time_s
     assert (
         len(np.unique(place, axis=0)) == len(np.unique(time_s)) == places
         and len(table.cells) == cells

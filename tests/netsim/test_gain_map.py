@@ -102,7 +102,8 @@ def test_a_grid_of_a_law_gives_the_law(tmp_path, write):
 
 def test_between_points_it_is_linear_in_decibels_and_beyond_them_the_nearest(tmp_path):
     budget = world({"kind": "map", "file": npz(tmp_path / "g.npz")}).budget
-    x, y = axis(400)[90], axis(300)[20]
+    x = axis(400)[90]
+    y = axis(300)[20]
     corner_m = np.array([[x, y], [x + 2.5, y], [x, y + 2.5], [x + 2.5, y + 2.5]])
     expected = np.array([0.3 * 0.75, 0.7 * 0.75, 0.3 * 0.25, 0.7 * 0.25]) @ -loss_db(corner_m)
     np.testing.assert_allclose(

@@ -115,7 +115,8 @@ class TestHeights:
             return Pairs(d, d3, height_m, masts, np.full(d.shape, los))
 
         table = pairs(heights[:, None], np.repeat(d, 9, axis=0))
-        found, sight = law.loss_db(table, 3.5e9), law.los_probability(table)
+        found = law.loss_db(table, 3.5e9)
+        sight = law.los_probability(table)
         low, high = law.ue_heights_m
         for k, height_m in enumerate(heights):
             one = pairs(float(height_m), d)  # the distance keeps the true height
@@ -129,7 +130,9 @@ class TestHeights:
             np.testing.assert_allclose(sight[k], law.los_probability(one)[0], atol=1e-12)
 
     def test_environment_heights_enter_the_breakpoint(self):
-        law, d, f = UrbanMacro(), 900.0, 2.0
+        law = UrbanMacro()
+        d = 900.0
+        f = 2.0
         d3 = math.hypot(d, 25.0 - 22.5)
         for environment_m in (1.0, 12.0, 18.0):
             one = Pairs(
@@ -147,7 +150,8 @@ class TestHeights:
             assert law.loss_db(one, f * 1e9)[0, 0] == pytest.approx(expected, abs=1e-9)
 
     def test_environment_heights_have_the_published_law_and_stay(self):
-        n, d = 60_000, 450.0
+        n = 60_000
+        d = 450.0
         draw = Environment(UrbanMacro(), np.array([0, 1, 1, 7]), Streams(5).at("indoors"))
         for height_m, steps in (
             (13.5, [12]),
@@ -196,12 +200,15 @@ class TestHeights:
 class TestBudget:
     def test_gain_is_that_of_a_slow_link_by_link_sum(self):
         own = world(count=60, indoor={"share": 0.6})
-        budget, at, indoors = own.budget, own.position_m(), own.indoors()
+        budget = own.budget
+        at = own.position_m()
+        indoors = own.indoors()
         assert 0 < indoors.inside.sum() < 60
         links = own.links()
         pairs = budget.pairs(at, indoors)
         wall = budget.penetration(indoors)
-        outdoor_los, outdoor_nlos = budget.shadow.seen(at), budget.shadow.hidden(at)
+        outdoor_los = budget.shadow.seen(at)
+        outdoor_nlos = budget.shadow.hidden(at)
         indoor = budget.shadow.inside(at, indoors)
         for u in range(60):
             for b in range(3):
@@ -252,10 +259,12 @@ class TestShadowing:
             for k in range(sites)
         ]
         budget = world(city=city, path_loss={"kind": law}, stations=stations).budget
-        shadow, rows = budget.shadow, inside(20_000, building=3, floor=2)
+        shadow = budget.shadow
+        rows = inside(20_000, building=3, floor=2)
 
         rng = np.random.default_rng(8)
-        at, angle = rng.uniform(150, 1850, (20_000, 2)), rng.uniform(0, 2 * np.pi, 20_000)
+        at = rng.uniform(150, 1850, (20_000, 2))
+        angle = rng.uniform(0, 2 * np.pi, 20_000)
         step = np.stack([np.cos(angle), np.sin(angle)], axis=1)
         std_db = {"uma": (4, 6, 7), "umi": (4, 7.82, 7), "rma": (4, 8, 8)}[law]
         fields = (shadow.seen, shadow.hidden, lambda at: shadow.inside(at, rows))
@@ -288,10 +297,8 @@ class TestShadowing:
             assert value.std() == pytest.approx(6.0, rel=0.03)
             between = np.corrcoef(value.T)[~np.eye(12, dtype=bool)]
             assert between.mean() == pytest.approx(expected, abs=0.03)
-        los, nlos = (
-            part.field(self.AREA, np.arange(12), rng)(at),
-            part.nlos_field(self.AREA, np.arange(12), rng)(at),
-        )
+        los = part.field(self.AREA, np.arange(12), rng)(at)
+        nlos = part.nlos_field(self.AREA, np.arange(12), rng)(at)
         assert abs(np.mean([np.corrcoef(los[:, k], nlos[:, k])[0, 1] for k in range(12)])) < 0.05
 
 
@@ -316,7 +323,8 @@ class TestDraws:
     def test_depths_follow_the_path_loss_law(self):
         """Section 7.4.3.1: the smaller of two U(0, 10) m beside RMa; a depth that is given holds
         beside any law."""
-        rng, ue = Streams(2).at("ues.indoor"), np.arange(50_000)
+        rng = Streams(2).at("ues.indoor")
+        ue = np.arange(50_000)
         rural, urban = (
             IndoorShare(share=1.0).drawn(ue, law, rng).depth_m
             for law in (RuralMacro(), UrbanMicro())

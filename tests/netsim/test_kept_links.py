@@ -52,7 +52,8 @@ def same(a, b):
 @pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
 @pytest.mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "commuter", "static"])
 def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
-    eager, plain = world(mobility, indoor=indoor), world(mobility, indoor=indoor)
+    eager = world(mobility, indoor=indoor)
+    plain = world(mobility, indoor=indoor)
     for t in range(1, 200):
         eager.env.run(until=float(t))
         ahead = eager.links()
@@ -69,7 +70,8 @@ def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
 
 @pytest.mark.parametrize("step_s", [0.5, 0.25, 1.0, 3.0])
 def test_a_caller_out_of_step_with_the_ticks_gets_the_same(step_s):
-    eager, plain = world(measurement_period_s=0.7), world(measurement_period_s=0.7)
+    eager = world(measurement_period_s=0.7)
+    plain = world(measurement_period_s=0.7)
     for t in np.arange(step_s, 40.0, step_s):
         eager.env.run(until=float(t))
         found = eager.links()
@@ -80,7 +82,8 @@ def test_a_caller_out_of_step_with_the_ticks_gets_the_same(step_s):
 @pytest.mark.parametrize("indoor", [None, {"share": 0.8, "floors": [8, 8]}])
 def test_links_of_ues_that_rest_are_kept(indoor):
     eager, plain = (world("lingering", n_ue=6000, indoor=indoor) for _ in range(2))
-    kept, first = 0, None
+    kept = 0
+    first = None
     for t in range(1, 90):
         eager.env.run(until=float(t))
         found = eager.links()
@@ -98,10 +101,13 @@ def test_links_of_ues_that_rest_are_kept(indoor):
     "radio", [{}, {"path_loss": {"kind": "log-distance"}, "line_of_sight": {"kind": "never"}}]
 )
 def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
-    n_ue, pairs = 7, []
+    n_ue = 7
+    pairs = []
     whole = world(n_ue=n_ue, indoor=indoor, **radio)
-    place_m, inside = whole.position_m(), whole.indoors_of(whole.state)
-    links, rsrp = whole.budget.links(0.0, place_m, inside), whole.budget.rsrp_dbm(place_m, inside)
+    place_m = whole.position_m()
+    inside = whole.indoors_of(whole.state)
+    links = whole.budget.links(0.0, place_m, inside)
+    rsrp = whole.budget.rsrp_dbm(place_m, inside)
     gain = Budget.gain_db
 
     def counted(self, at, of):

@@ -14,7 +14,9 @@ from netsim.units import db_from_ratio, ratio_from_db
 @pytest.mark.parametrize("column", [[], [3, 3, 0, 20, 7]])
 def test_interpolation_is_bilinear_in_single_precision(column):
     """Also at the edges, beyond them, and where several base stations share a site."""
-    draw, low_m, step_m = np.random.default_rng(0), np.array([-30.0, 10.0]), 7.0
+    draw = np.random.default_rng(0)
+    low_m = np.array([-30.0, 10.0])
+    step_m = 7.0
     position_m = low_m + draw.uniform(-3, 26, (300, 2)) * step_m  # on and off the grid
     position_m[:4] = low_m + np.array([[0, 0], [22, 16], [21, 3], [5, 15]]) * step_m
     position_m[-1] = np.nan  # an absent UE
@@ -24,7 +26,8 @@ def test_interpolation_is_bilinear_in_single_precision(column):
     at = np.clip((position_m - field.low_m) / field.step_m, 0.0, [22.0, 16.0])
     column_, row = np.fmin(at, [21.0, 15.0]).astype(np.int64).T
     x, y = (at - np.stack([column_, row], axis=1)).T
-    bx, by = 2 * x * (1 - x), 2 * y * (1 - y)
+    bx = 2 * x * (1 - x)
+    by = 2 * y * (1 - y)
     variance = (1 - bx) * (1 - by) + side * (bx * (1 - by) + (1 - bx) * by) + diagonal * bx * by
     expected = np.zeros((len(at), 21), dtype=np.float32)
     for right, up, weight in (
@@ -117,7 +120,8 @@ def test_sinr_is_that_of_links_and_absent_ues_have_none():
     rng = np.random.Generator(np.random.Philox(5))
     rsrp = rng.uniform(-120, -60, (50, 7))
     rsrp[3] = np.nan
-    many, down = links(rsrp, los=rng.uniform(size=(50, 7)) < 0.5), Downlink()
+    many = links(rsrp, los=rng.uniform(size=(50, 7)) < 0.5)
+    down = Downlink()
     serving = rng.integers(0, 7, 50)
     serving[3] = serving[8] = -1
     got = reception(many, serving, down)

@@ -214,7 +214,8 @@ def test_columns_of_north_and_west_are_signs(tmp_path, case):
         tmp_path / "r.csv", "time_s,lat,lon", two_weeks("{:.2f}".format, "-{:.2f}".format)
     )
     columns = {"lat": "LATITUDE", "lon": "LONGITUDE"}
-    trace, signed = read_trace(path, columns=columns), read_trace(right)
+    trace = read_trace(path, columns=columns)
+    signed = read_trace(right)
     assert trace.position_m.tolist() == signed.position_m.tolist()
     assert trace.local.name == signed.local.name == "UTC-05:00"
     places = lived(trace.position_m, trace.time_s, trace.local.clock(float(trace.time_s[-1])))
@@ -344,10 +345,8 @@ def test_readers_refuse_other_units(tmp_path):
     path = write(tmp_path / "t.csv", "time_s,lat_rad,lon_rad", ["1,0.9,0.2"])
     said = line_of(lambda _: read_table(path, {"lat": "lat_rad", "lon": "lon_rad"}), None)
     assert said == f"{path}: column 'lat_rad': is in rad, but lat is not; convert the column"
-    sites, area = (
-        write(tmp_path / "s.csv", "name,x_m,y_m,mast_ft,power_w", ["a,500,500,100,20"]),
-        Area(0, 0, 1e3, 1e3),
-    )
+    sites = write(tmp_path / "s.csv", "name,x_m,y_m,mast_ft,power_w", ["a,500,500,100,20"])
+    area = Area(0, 0, 1e3, 1e3)
     for columns, unit in (
         ({"height_m": "mast_ft", "power_dbm": "power_w"}, "ft"),
         ({"power_dbm": "power_w"}, "w"),

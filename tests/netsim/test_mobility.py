@@ -24,8 +24,10 @@ from netsim.rng import Streams
 from netsim.ues import Fixes
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
-HOUR_S, MONDAY = 3600.0, Clock(date(2026, 1, 5))
-HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
+HOUR_S = 3600.0
+MONDAY = Clock(date(2026, 1, 5))
+HOME = np.array([1650.0, 700.0])
+WORK = np.array([420.0, 760.0])
 THIRD = ((700.0, 1150.0), (950.0, 350.0), (1250.0, 1100.0), (600.0, 500.0))
 PAPER_USER = Commuter(home_m=(tuple(HOME),), work_m=(tuple(WORK),), third_places_m=THIRD)
 
@@ -56,13 +58,12 @@ def speeds_m_s(leg):
 class TestRandomWaypoint:
     @pytest.mark.parametrize("played_s", [0.0, 150.0])
     def test_a_stationary_start_has_the_distribution_of_a_long_time(self, played_s):
-        place, part = (
-            ground(area=Area(0.0, 0.0, 500.0, 300.0)),
-            RandomWaypoint(initial="stationary"),
-        )
+        place = ground(area=Area(0.0, 0.0, 500.0, 300.0))
+        part = RandomWaypoint(initial="stationary")
         late, _ = run(RandomWaypoint(), np.arange(2000), [0.0, 20_000.0], place)
         soon, _ = run(part, np.arange(2000, 4000), [0.0, played_s], place)
-        walks, walks_soon = late.arrive_s > 20_000.0, soon.arrive_s > played_s
+        walks = late.arrive_s > 20_000.0
+        walks_soon = soon.arrive_s > played_s
         assert walks.mean() == pytest.approx(walks_soon.mean(), abs=0.04)
         for a, b in (
             (late.position_m[:, 0], soon.position_m[:, 0]),
@@ -75,10 +76,8 @@ class TestRandomWaypoint:
         assert ks_2samp(late.position_m[:, 0], uniform.position_m[:, 0]).pvalue < 1e-6
 
     def test_a_stationary_start_has_the_mean_speed_of_the_closed_form(self):
-        place, part = (
-            ground(area=Area(0.0, 0.0, 500.0, 500.0)),
-            RandomWaypoint(initial="stationary"),
-        )
+        place = ground(area=Area(0.0, 0.0, 500.0, 500.0))
+        part = RandomWaypoint(initial="stationary")
         state = part.start(np.arange(20_000), place)
         walks = state.arrive_s > 0
         speed_m_s = np.zeros(20_000)
@@ -146,7 +145,8 @@ class TestCommuter:
 
 def ground_of(city, seed=0):
     """A city among whose buildings people walk."""
-    area, streams = city.area(None), Streams(seed)
+    area = city.area(None)
+    streams = Streams(seed)
     return Ground(area, MONDAY, streams, city.buildings(area, streams), city.street_grid())
 
 
@@ -209,7 +209,8 @@ class TestEveryModel:
         np.testing.assert_equal(to_tree(start), to_tree(before))
 
     def test_nobody_moves_before_wake(self, part, place, end_s):
-        place, now_s = place(), 0.0
+        place = place()
+        now_s = 0.0
         state = part.start(np.arange(1), place)
         while now_s < min(end_s, 1.5 * DAY_S):
             wake_s = min(part.wake_s(state, now_s, place), end_s)
@@ -224,8 +225,10 @@ class TestEveryModel:
 
 class TestRandomWaypointAmongBuildings:
     def test_every_leg_is_clear_and_speeds_hold(self):
-        place, part = generated(), RandomWaypoint()
-        state, stayed = part.start(np.arange(50), place), 0
+        place = generated()
+        part = RandomWaypoint()
+        state = part.start(np.arange(50), place)
+        stayed = 0
         for t_s in np.arange(0.0, 2000.0, 20.0):
             assert place.buildings.clear(state.origin_m, state.target_m).all()
             walk_s = state.arrive_s - state.depart_s
@@ -239,9 +242,11 @@ class TestRandomWaypointAmongBuildings:
 
 class TestGaussMarkov:
     def test_speed_and_direction_have_the_stated_law(self):
-        place, part = ground(area=Area(0.0, 0.0, 1e6, 1e6)), GaussMarkov(memory=0.6)
+        place = ground(area=Area(0.0, 0.0, 1e6, 1e6))
+        part = GaussMarkov(memory=0.6)
         state = part.start(np.arange(4000), place)
-        speeds, angles = [], []
+        speeds = []
+        angles = []
         for k in range(30):
             speeds.append(state.speed_m_s)
             angles.append(state.direction_rad - state.mean_rad)
@@ -273,10 +278,8 @@ class TestGaussMarkov:
 
 class TestManhattan:
     def test_turns_have_the_stated_chances(self):
-        place, part = (
-            ground_of(GridCity(width_m=1220, height_m=1220)),
-            Manhattan(pause_probability=0.0),
-        )
+        place = ground_of(GridCity(width_m=1220, height_m=1220))
+        part = Manhattan(pause_probability=0.0)
         state = part.start(np.arange(3000), place)
         turns = []
         for t_s in np.arange(0.0, 600.0, 20.0):
@@ -302,7 +305,8 @@ class TestManhattan:
         assert (dead_end == 2).all()
 
     def test_everybody_is_on_a_street(self):
-        place, part = streets(), Manhattan()
+        place = streets()
+        part = Manhattan()
         x_m, y_m = place.streets
         state = part.start(np.arange(500), place)
         for t_s in np.arange(0.0, 900.0, 13.0):

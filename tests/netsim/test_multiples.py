@@ -64,7 +64,8 @@ def world_of(**ues):
 
 @pytest.mark.parametrize("every_s", [0.1, 0.3, 0.7, 1.0])
 def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
-    world, moves = world_of(measurement_period_s=every_s), []
+    world = world_of(measurement_period_s=every_s)
+    moves = []
     while world.env.now < 30.0 and len(moves) < 500:
         world.env.step()
         moves.append(world.env.now)
@@ -78,7 +79,8 @@ def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
 
 
 def handed_over(t0_s, t1_s, span_s):
-    rule, state = Handover(time_to_trigger_s=span_s), Handover.start(1, 2)
+    rule = Handover(time_to_trigger_s=span_s)
+    state = Handover.start(1, 2)
     for time_s, rsrp_dbm in (
         (t0_s, [-80.0, -90.0]),
         (t0_s, [-80.0, -70.0]),
@@ -111,7 +113,8 @@ def closed(t0_s, t1_s, span_s):
 
 
 def another_session(t0_s, t1_s, span_s):
-    time_s, ue = np.array([t0_s, t1_s]), np.zeros(2, dtype=np.int64)
+    time_s = np.array([t0_s, t1_s])
+    ue = np.zeros(2, dtype=np.int64)
     whole = Measured(hold_out_by="session", session_gap_s=span_s).wholes(
         ue, np.zeros((2, 2)), time_s
     )
@@ -141,10 +144,8 @@ def gone(t0_s, t1_s, span_s):
     return not wakes
 
 
-AT_ONCE, LATER = (
-    (handed_over, answered),
-    (forgotten, closed, another_session, another_trip, another_stay, gone),
-)
+AT_ONCE = (handed_over, answered)
+LATER = (forgotten, closed, another_session, another_trip, another_stay, gone)
 
 
 @pytest.mark.parametrize("passed", AT_ONCE + LATER)
@@ -158,7 +159,8 @@ def test_n_ticks_last_n_ticks_whenever_they_begin(passed, tick_s, n):
     if (passed is another_stay and span_s != KNOWN_S) or (passed is closed and span_s < 3600):
         return  # constants
     for k in (*range(150), 2**24 + 1, 2**30 + 7):
-        t0_s, t1_s = k * tick_s, (k + n) * tick_s
+        t0_s = k * tick_s
+        t1_s = (k + n) * tick_s
         assert passed(t0_s, t1_s, span_s) == (passed in AT_ONCE), (k, tick_s)
         if passed is not another_stay:
             assert passed(t0_s, t1_s, span_s * (1 - 1e-3)) or passed is closed
@@ -167,14 +169,16 @@ def test_n_ticks_last_n_ticks_whenever_they_begin(passed, tick_s, n):
 
 @pytest.mark.parametrize("round_s", [0.1, 0.3, 0.7, 1.1, 86_400 / 7])
 def test_rounds_of_a_clock_end_where_they_should(round_s):
-    clock, n = Clock(date(2026, 1, 5)), np.arange(1, 1000)
+    clock = Clock(date(2026, 1, 5))
+    n = np.arange(1, 1000)
     assert [clock.rounds(round(k * round_s, 6), round_s) for k in n.tolist()] == n.tolist()
     assert clock.round_of(np.array(clock.ends_s(len(n), round_s)), round_s).tolist() == n.tolist()
 
 
 @pytest.mark.parametrize("step_s", [0.1, 0.3, 0.7])
 def test_steps_begin_with_their_tick(step_s):
-    part, ground = GaussMarkov(step_s=step_s), Ground(BOX, Clock(date(2026, 1, 5)), Streams(1))
+    part = GaussMarkov(step_s=step_s)
+    ground = Ground(BOX, Clock(date(2026, 1, 5)), Streams(1))
     state = part.start(np.arange(2), ground)
     for k in range(1, 400):
         state, _ = part.advance(state, (k - 1) * step_s, k * step_s, ground)

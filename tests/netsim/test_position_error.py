@@ -24,7 +24,9 @@ def world_of(tiny, changes):
 
 def test_errors_are_isotropic_and_belong_to_a_fix(tiny):
     world = world_of(tiny, {"world.ues.position_error_m": 7.0})
-    ue, time_s, at_m = np.zeros(N, dtype=np.int64), np.arange(N) * 0.5, np.full((N, 2), 50.0)
+    ue = np.zeros(N, dtype=np.int64)
+    time_s = np.arange(N) * 0.5
+    at_m = np.full((N, 2), 50.0)
     error_m = world.reported_m(ue, time_s, at_m) - at_m
     assert (
         np.abs(np.cov(error_m.T) / 49.0 - np.eye(2)).max() < 0.05

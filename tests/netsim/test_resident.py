@@ -43,13 +43,15 @@ FASTEST_M_S = 50 / 3.6
 @cache
 def town(blocks=7, count=200):
     """Streets every 150 m, and rectangular buildings in the blocks between."""
-    draw, at_m = np.random.default_rng(5), 150.0 * np.arange(blocks + 1)
+    draw = np.random.default_rng(5)
+    at_m = 150.0 * np.arange(blocks + 1)
     across = [np.column_stack([np.full(blocks + 1, x), at_m]) for x in at_m]
     line = [*across, *(a[:, ::-1] for a in across)]
     path = Paths.measured(np.concatenate(line), np.full(len(line), blocks + 1))
     graph = assemble(StreetLines.two_way(path, np.full(len(line), 3))).graph
     low_m = 150.0 * draw.integers(0, blocks, (count, 2)) + draw.uniform(10, 120, (count, 2))
-    side_m, floors = draw.uniform(8, 20, (count, 2)), draw.integers(1, 8, count)
+    side_m = draw.uniform(8, 20, (count, 2))
+    floors = draw.integers(1, 8, count)
     footprint = shapely.box(*low_m.T, *(low_m + side_m).T)
     buildings = Buildings(footprint, 3.0 * floors)
     return buildings, graph, doors(buildings.footprint, buildings.height_m, graph)
@@ -97,7 +99,8 @@ class TestTimetable:
         *np.array([[22.0, 23.5], [7.0, 5.5], [9.0, 10.0], [17.0, 18.5]]),
         *[None] * 3,
     )
-    USUAL, ON = np.zeros((1, 3)), np.ones(1, dtype=bool)
+    USUAL = np.zeros((1, 3))
+    ON = np.ones(1, dtype=bool)
 
     @pytest.mark.parametrize(
         ("hour", "period", "end_h"),
@@ -156,12 +159,14 @@ class TestLaws:
         assert hours.min() >= 1
 
     def test_new_places_are_drawn_by_gravity(self):
-        draw, some = np.random.default_rng(1), np.arange(9)
+        draw = np.random.default_rng(1)
+        some = np.arange(9)
         venues = Venues.drawn(
             some_of(town()[2], some), town()[0].footprint, Streams(1).at("venues")
         )
         venues = replace(venues, weight=draw.uniform(1, 5, 9))
-        at_m, hour = venues.premises.door_m, np.full(40_000, 11.0)
+        at_m = venues.premises.door_m
+        hour = np.full(40_000, 11.0)
         visited = np.tile([3, NOWHERE, 5, NOWHERE], (40_000, 1))
         chosen = new_place(self.UNIT, hour, np.tile([300.0, 400.0], (40_000, 1)), venues, visited)
         pull = [
@@ -176,10 +181,8 @@ class TestLaws:
         )
 
     def test_known_places_are_drawn_in_proportion_to_visits(self):
-        visited, count = (
-            np.tile([4, 8, 2, NOWHERE], (40_000, 1)),
-            np.tile([6, 3, 1, 0], (40_000, 1)),
-        )
+        visited = np.tile([4, 8, 2, NOWHERE], (40_000, 1))
+        count = np.tile([6, 3, 1, 0], (40_000, 1))
         allowed = np.tile([True, False, True, True], (40_000, 1))
         chosen = known_place(self.UNIT, visited, count, allowed)
         assert (chosen == 4).mean() == pytest.approx(6 / 7, abs=1e-4)
@@ -211,7 +214,8 @@ class TestLaws:
 
 class TestContract:
     def test_the_tick_changes_nothing(self):
-        part, end_s = Resident(), 2.6 * DAY_S
+        part = Resident()
+        end_s = 2.6 * DAY_S
         cuts_s = np.sort(np.random.default_rng(1).uniform(0, end_s, 400))
         once, often = (
             play(part, np.arange(30), s, ground())[-1]
@@ -232,7 +236,9 @@ class TestContract:
 
     @pytest.mark.parametrize("stop_s", [0.0, 8.3 * HOUR_S])
     def test_a_saved_state_goes_on_to_the_last_bit(self, stop_s, tmp_path):
-        part, place, ue = Resident(), ground(), np.arange(40)
+        part = Resident()
+        place = ground()
+        ue = np.arange(40)
         state = play(part, ue, [0.0, stop_s], place)[-1]
         save_tree(tmp_path / "state.npz", to_tree(state))
         again = from_tree(load_tree(tmp_path / "state.npz"), part.start(ue, ground()))
@@ -288,16 +294,19 @@ class TestDays:
         people = states[0].town.people
         at_work = np.array([here(s) == people.work.place for s in states[:-1]])[:, people.commutes]
         day = at_work.reshape(7, 96, -1)
-        workdays, weekend = day[:5], day[5:]
+        workdays = day[:5]
+        weekend = day[5:]
         assert workdays[:, 4 * 10 : 4 * 16].mean() > 0.65
         assert weekend.sum() == 0
         assert workdays[:, : 4 * 6].sum() == workdays[:, 4 * 20 :].sum() == 0
 
     def test_places_are_visited_while_they_are_open(self):
         _, states = week()
-        people, venues = states[0].town.people, states[0].town.venues
+        people = states[0].town.people
+        venues = states[0].town.venues
         for q, state in enumerate(states):
-            hour, at = q / 4 % 24, here(state)
+            hour = q / 4 % 24
+            at = here(state)
             rest = (at >= 0) & (at != people.home.place) & (at != people.work.place)
             arrived_h = state.trip_s[:, 0] / HOUR_S % 24
             assert (venues.opens_h[at[rest]] <= arrived_h[rest]).all()
@@ -319,7 +328,8 @@ class TestTrips:
         assert (trips[-1] - trips[0]).min() > 5
 
     def test_paths_lie_on_streets_between_the_doors(self):
-        place, stops_s = ground(), np.arange(6.5 * HOUR_S, 9 * HOUR_S, 20.0)
+        place = ground()
+        stops_s = np.arange(6.5 * HOUR_S, 9 * HOUR_S, 20.0)
         _, *states = play(Resident(), np.arange(120), [0.0, *stops_s], place)
         streets = shapely.union_all(place.graph.path.lines())
         seen = 0
@@ -338,7 +348,8 @@ class Watched(Resident):
 
     def _plan(self, state, row, now_s, unit, ground):
         plan = super()._plan(state, row, now_s, unit, ground)
-        visited, open_h = state.visited[row], now_s / HOUR_S % 24
+        visited = state.visited[row]
+        open_h = now_s / HOUR_S % 24
         new = ~(visited == plan.target[:, None]).any(axis=1)
         stays = plan.free & (plan.target == state.there.place[row])
         STAYED.append(np.stack([plan.target, state.town.people.home.place[row]], axis=1)[stays])
@@ -347,14 +358,16 @@ class Watched(Resident):
         return plan
 
 
-LOG, STAYED = [], []
+LOG = []
+STAYED = []
 
 
 def refit(log):
     """rho and gamma by maximum likelihood of the outcomes (n, 2): places known, new or not."""
     from scipy.optimize import minimize
 
-    known, new = np.log(log[:, 0]), log[:, 1] == 1
+    known = np.log(log[:, 0])
+    new = log[:, 1] == 1
 
     def loss(x):
         log_p = np.minimum(x[0] - x[1] * known, -1e-9)
@@ -392,7 +405,8 @@ class TestSpots:
         and building."""
         place = ground()
         town = Resident().start(np.arange(400), place).town
-        room, moment = town.people.home, np.arange(400)
+        room = town.people.home
+        moment = np.arange(400)
         deep = np.flatnonzero(room.depth_m > 3.0)
         owner, item = (a.ravel() for a in np.meshgrid(deep, np.arange(200)))
         drawn = rooms(
@@ -407,7 +421,8 @@ class TestSpots:
         assert np.linalg.norm(wide.room_m - room.room_m, axis=1).max() <= 12.0
 
     def test_people_change_them_every_half_hour_of_a_stay_and_nothing_else(self):
-        place, stops_s = ground(), 300.0 * np.arange(2 * 288 + 1)
+        place = ground()
+        stops_s = 300.0 * np.arange(2 * 288 + 1)
         still, moving = (
             play(Resident(stay_radius_m=r), np.arange(30), stops_s, place) for r in (0.0, 8.0)
         )
@@ -436,9 +451,11 @@ class TestSpots:
     def test_the_clock_wakes_when_a_spot_changes(self):
         """With spots within half an hour, though no UE travels; without them at the end of a
         stay."""
-        now_s, wake_s = 2 * HOUR_S, {}
+        now_s = 2 * HOUR_S
+        wake_s = {}
         for radius_m in (0.0, 8.0):
-            part, place = Resident(stay_radius_m=radius_m), ground()
+            part = Resident(stay_radius_m=radius_m)
+            place = ground()
             state = play(part, np.arange(5), [0.0, now_s], place)[-1]
             wake_s[radius_m] = part.wake_s(state, now_s, place)
             assert np.array_equal(

@@ -83,7 +83,8 @@ class TestIndependenceOfOthers:
         assert len(np.unique(drawn)) == 2500
 
     def test_everything_in_the_name_matters(self):
-        owner, same = np.arange(4), Rng(11, "tests", 3)
+        owner = np.arange(4)
+        same = Rng(11, "tests", 3)
         reference = RNG.uniform("what", owner, (4,))
         np.testing.assert_array_equal(same.uniform("what", owner, (4,)), reference)
         others = [

@@ -95,14 +95,13 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 15))
     part = SCHEDULERS.parts[kind]()
-    serving, received_w = rng.integers(0, 3, n), rng.uniform(0.1, 10, n)
+    serving = rng.integers(0, 3, n)
+    received_w = rng.uniform(0.1, 10, n)
     nobody = Senders(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0))
     received_w[rng.uniform(size=n) < 0.2] = 0.0
-    no, yes, rate_bps = (
-        np.zeros(n, dtype=bool),
-        np.ones(n, dtype=bool),
-        np.log2(1 + received_w) * 1e6,
-    )
+    no = np.zeros(n, dtype=bool)
+    yes = np.ones(n, dtype=bool)
+    rate_bps = np.log2(1 + received_w) * 1e6
     q = Queue(
         np.arange(n),
         serving,
@@ -121,7 +120,8 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
     )  # within the slot
     assert np.array_equal(again, sends)
     for cell in np.unique(q.serving):
-        mine, able = sends[q.serving == cell], rate_bps[q.serving == cell] > 0
+        mine = sends[q.serving == cell]
+        able = rate_bps[q.serving == cell] > 0
         places = min(len(mine), {"simultaneous": n, "groups": 2}.get(kind, 1))
         assert mine.sum() == places and mine[able].sum() == min(places, able.sum())
 
@@ -191,13 +191,12 @@ def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adapt
     """It asks first, and others end as if it were not there; a drowned one sends when the
     interference has ended."""
     *weak, power = WITHOUT_RATE[case]
-    gain, powers = (
-        np.array([weak, [510.0, 0.0], [400.0, 0.0], [50.0, 100.0]]),
-        np.array([power, 1.0, 1.0, 1.0]),
-    )
+    gain = np.array([weak, [510.0, 0.0], [400.0, 0.0], [50.0, 100.0]])
+    powers = np.array([power, 1.0, 1.0, 1.0])
     everybody = cohort(gain, powers, [0.0, 0.02, 0.05, 0.0], [1, 1, 2, 8])
     everybody.serving[0] = 0
-    uplink, part = Superposed(rate=FLOOR), SCHEDULERS.parts[kind]()
+    uplink = Superposed(rate=FLOOR)
+    part = SCHEDULERS.parts[kind]()
 
     def play(c):
         look = (
@@ -216,7 +215,8 @@ def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adapt
             link_adaptation=link_adaptation,
         )
 
-    found, others = play(everybody), play(everybody.select(np.arange(1, 4)))
+    found = play(everybody)
+    others = play(everybody.select(np.arange(1, 4)))
     for name in ("ended_s", "granted_s", "delay_s", "airtime_s", "energy_j", "sinr"):
         np.testing.assert_allclose(
             getattr(found, name)[1:], getattr(others, name), rtol=1e-12, err_msg=name
@@ -278,7 +278,10 @@ def test_the_mean_rate_follows_its_equation(time_constant_s):
     """dR/dt = (r - R) / T, in steps of 0.1 ms, of UEs that send, end between two questions, and are
     away."""
     part = ProportionalFair(time_constant_s=time_constant_s)
-    state, slow, now_s, step_s = part.start(3), np.zeros(3), 0.0, 1e-4
+    state = part.start(3)
+    slow = np.zeros(3)
+    now_s = 0.0
+    step_s = 1e-4
     none = cohort([]).ue
     plan = [
         (0.25, {0: (4e6, 0.25)}),
@@ -310,7 +313,8 @@ def test_the_mean_rate_follows_its_equation(time_constant_s):
             empty,
             Senders(ue, rate_bps, until_s),
         )
-        state, now_s = part.grants(q, asked_s, state).state, asked_s
+        state = part.grants(q, asked_s, state).state
+        now_s = asked_s
         np.testing.assert_allclose(state.mean_bps, slow, rtol=1e-3)
     assert (state.mean_bps > 1e4).all()
 
@@ -319,9 +323,11 @@ def test_the_mean_rate_follows_its_equation(time_constant_s):
 def test_the_highest_multiple_of_the_mean_goes_first(faded, first):
     """Means of 1 and 0.4 Mbit/s, rates of 2 and 1: multiples 2 and 2.5; but 10 and 2.5 where the
     first has faded."""
-    part, zero = ProportionalFair(), np.zeros(2)
+    part = ProportionalFair()
+    zero = np.zeros(2)
     state = replace(part.start(2), mean_bps=np.array([faded * 1e6, 0.4e6]))
-    rate_bps, no = np.array([2e6, 1e6]), np.zeros(2, dtype=bool)
+    rate_bps = np.array([2e6, 1e6])
+    no = np.zeros(2, dtype=bool)
     nobody = Senders(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0))
     q = Queue(
         np.arange(2), np.zeros(2, dtype=int), zero, zero, rate_bps, no, zero, ~no, zero, nobody
@@ -342,7 +348,8 @@ def mean_and_error(play, seeds):
 def test_one_at_a_time_waits_as_m_d_1():
     """Poisson arrivals of equal updates, load 0.6: mean wait rho / (2 mu (1 - rho)) = 0.75 of a
     service (1 s)."""
-    n, load = 300, 0.6
+    n = 300
+    load = 0.6
 
     def play(seed):
         found = sent_by(
@@ -359,7 +366,8 @@ def test_one_at_a_time_waits_as_m_d_1():
 def test_equal_shares_take_as_long_as_m_g_1_ps():
     """Processor sharing: mean time in the system is service / (1 - rho), whatever the law of the
     service."""
-    n, load = 300, 0.5
+    n = 300
+    load = 0.5
 
     def play(seed):
         rng = np.random.default_rng(1000 + seed)
@@ -375,14 +383,18 @@ def test_equal_shares_take_as_long_as_m_g_1_ps():
 # -- who has just finished is not forgotten
 
 
-SLOT_S, BLOCK_S, T_S = 1 / 64, 1 / 8, 0.5
+SLOT_S = 1 / 64
+BLOCK_S = 1 / 8
+T_S = 0.5
 
 
 def drawn(seed):
     """A burst of short uploads: pauses (n, k) before each, rows of each, and serving cells and
     gains by block."""
     rng = np.random.default_rng(seed)
-    n, k, blocks = int(rng.integers(2, 6)), 5, 400
+    n = int(rng.integers(2, 6))
+    k = 5
+    blocks = 400
     serving = np.repeat(rng.integers(0, 2, (blocks // 4, n)), 4, axis=0)
     serving[rng.uniform(size=serving.shape) < 0.03] = -1  # no cell
     return (
@@ -412,7 +424,8 @@ def played(seed):
     def live(u):
         for j in range(rows.shape[1]):
             yield air.env.timeout(pause_s[u, j])
-            k, one = block(), np.ones(1)
+            k = block()
+            one = np.ones(1)
             links = serving[k, [u]], gain[k, [u]], None
             own = Cohort(np.array([u]), *links, one, rows[u, [j]], inf * one, 0 * one, 0 * one)
             done = yield air.submit(own, Payload(1e4, 10, 1.0))
@@ -430,16 +443,17 @@ class Slowly:
 
     def __init__(self, seed):
         self.pause_s, self.rows, self.serving, self.gain = drawn(seed)
-        n, self.now_s, self.found = len(self.rows), 0.0, {}
-        self.comes_s, self.number = {u: self.pause_s[u, 0] for u in range(n)}, [0] * n
-        self.left, self.block, self.cell, self.rate, self.granted_s, self.holder = (
-            {},
-            {},
-            {},
-            {},
-            {},
-            {},
-        )
+        n = len(self.rows)
+        self.now_s = 0.0
+        self.found = {}
+        self.comes_s = {u: self.pause_s[u, 0] for u in range(n)}
+        self.number = [0] * n
+        self.left = {}
+        self.block = {}
+        self.cell = {}
+        self.rate = {}
+        self.granted_s = {}
+        self.holder = {}
         self.sent = {u: [] for u in range(n)}
         while self.comes_s or self.left:
             self.step()
@@ -477,12 +491,14 @@ class Slowly:
                 self.granted_s.setdefault(self.holder[c], then_s)
 
     def look(self, u):
-        before, k = self.cell.get(u), int(self.now_s // BLOCK_S)
+        before = self.cell.get(u)
+        k = int(self.now_s // BLOCK_S)
         self.cell[u] = self.serving[k, u]
         if before not in (None, self.cell[u]):
             self.left[u] = self.block[u]  # it is sent again
             self.holder = {c: v for c, v in self.holder.items() if v != u}
-        self.block[u], self.rate[u] = self.left[u], 1e6 * log2(1 + self.gain[k, u, self.cell[u]])
+        self.block[u] = self.left[u]
+        self.rate[u] = 1e6 * log2(1 + self.gain[k, u, self.cell[u]])
         if self.cell[u] < 0:
             self.end(u)
 
@@ -499,7 +515,8 @@ def test_proportional_fair_is_that_of_a_slow_one():
     """30 random bursts of short uploads, of UEs that end, are handed over, or have no cell and come
     back."""
     for seed in range(30):
-        fast, slow = played(seed), Slowly(seed).found
+        fast = played(seed)
+        slow = Slowly(seed).found
         assert fast.keys() == slow.keys()
         for key, times_s in slow.items():
             np.testing.assert_allclose(

@@ -34,7 +34,8 @@ class TestCorrelated:
     def test_decorrelation_distance(self):
         """Two random positions at the stated distance correlate by 1/e, whatever the grid; 120
         fields."""
-        lag_m, rho = np.arange(40.0, 62.0, 2.0), 0.0
+        lag_m = np.arange(40.0, 62.0, 2.0)
+        rho = 0.0
         a_m = Area(-400.0, 300.0, 1400.0, 1600.0).sample(
             np.random.default_rng(0).uniform(size=(8000, 2))
         )
@@ -62,7 +63,8 @@ class TestCorrelated:
         assert abs(off).max() < 0.3
 
     def test_base_stations_of_one_site_share_it(self, forty):
-        at_m, site = somewhere(500), np.array([3, 3, 0, 17, 3])
+        at_m = somewhere(500)
+        site = np.array([3, 3, 0, 17, 3])
         shared = Correlated().field(AREA, site, RNG)
         np.testing.assert_array_equal(shared(at_m), forty(at_m)[:, site])
         assert shared.value_db.shape[2] == 3

@@ -17,8 +17,13 @@ from netsim.radio.transmissions import Fate, SeenLinks
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
 
-SEED, N_SCENARIOS, N_BLOCKS = 70, 100, 400
-SLOT_S, BAND_HZ, NOISE_W, N_BITS = 1 / 64, 1e6, 1e-3, 1e5
+SEED = 70
+N_SCENARIOS = 100
+N_BLOCKS = 400
+SLOT_S = 1 / 64
+BAND_HZ = 1e6
+NOISE_W = 1e-3
+N_BITS = 1e5
 
 
 class Scenario:
@@ -28,25 +33,29 @@ class Scenario:
         self.rng = rng = np.random.default_rng((SEED, number))
         self.kind = list(SCHEDULERS.parts)[number % len(SCHEDULERS.parts)]
         pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
-        self.adaptation, self.block_s = pick("change", "grant"), pick(None, 1 / 8)
+        self.adaptation = pick("change", "grant")
+        self.block_s = pick(None, 1 / 8)
         self.step_s = pick(None, None, 1 / 32)
-        self.tries, self.per_s, self.size = pick(0, 1, 3), pick(0.0, 0.0, 0.3), pick(1, 2, 3)
-        self.uplink_deadline_s, self.round_deadline_s = pick(None, 2.5), pick(inf, 3.0)
-        self.n_ue, self.n_bs, self.antennas = (
-            int(rng.integers(2, 9)),
-            int(rng.integers(1, 4)),
-            pick(None, 2),
-        )
+        self.tries = pick(0, 1, 3)
+        self.per_s = pick(0.0, 0.0, 0.3)
+        self.size = pick(1, 2, 3)
+        self.uplink_deadline_s = pick(None, 2.5)
+        self.round_deadline_s = pick(inf, 3.0)
+        self.n_ue = int(rng.integers(2, 9))
+        self.n_bs = int(rng.integers(1, 4))
+        self.antennas = pick(None, 2)
         self.battery = pick(False, True)
         self.uplink = self.draw_uplink(pick)
         self.draw_links()
         n = self.n_ue
-        self.power_w, self.rows = rng.uniform(0.2, 1.0, n), rng.integers(1, 8, n)
+        self.power_w = rng.uniform(0.2, 1.0, n)
+        self.rows = rng.integers(1, 8, n)
         self.downlink = rng.choice([0.05, 1.0, 3.0, 9.0], n, p=[0.05, 0.25, 0.3, 0.4])
         self.compute_s = pick(np.zeros(n), rng.uniform(0, 0.6, n))
         self.compute_j = rng.uniform(0, 0.2, n)
         self.battery_j = rng.uniform(0.05, 0.8, n) if self.battery else np.full(n, inf)
-        first, second = np.arange(n) % 2 == 0, np.arange(n) % 2 == 1
+        first = np.arange(n) % 2 == 0
+        second = np.arange(n) % 2 == 1
         self.waves = [(0.0, first), (0.1875, second), (4.0, np.ones(n, dtype=bool))]
 
     def draw_uplink(self, pick):
@@ -70,7 +79,8 @@ class Scenario:
     def draw_links(self):
         """Cells (blocks, n_ue) and gains (blocks, n_ue, n_bs), some of them far too low; NaN
         without a cell."""
-        rng, shape = self.rng, (N_BLOCKS, self.n_ue, self.n_bs)
+        rng = self.rng
+        shape = (N_BLOCKS, self.n_ue, self.n_bs)
         base = np.where(
             rng.uniform(size=shape[1:]) < 0.2, 1e-6, 10 ** rng.uniform(-3.5, -1, shape[1:])
         )
@@ -80,7 +90,8 @@ class Scenario:
         self.cell[rng.uniform(size=(N_BLOCKS // 4, self.n_ue))[lasts] < 0.05] = -1
         self.gain[self.cell < 0] = nan
         if self.block_s is None:
-            self.gain[:], self.cell[:] = self.gain[0], self.cell[0]
+            self.gain[:] = self.gain[0]
+            self.cell[:] = self.cell[0]
         self.fading = None
         if self.antennas:
             size = (*shape, self.antennas)
@@ -127,7 +138,8 @@ class Scenario:
                 self.compute_s[ue],
                 self.compute_j[ue],
             )
-            payload, deadline_s = Payload(N_BITS, 100, 1.0), min(self.round_deadline_s, 3.5)
+            payload = Payload(N_BITS, 100, 1.0)
+            deadline_s = min(self.round_deadline_s, 3.5)
             found.append(air.submit(cohort, payload, deadline_s, battery_j=self.battery_j[ue]))
         env.run()
         return [event.value for event in found]
@@ -143,7 +155,9 @@ class Scenario:
     # -- of the slow one
 
     def play_slowly(self):
-        up, law, of_broadcast = self.uplink, self.uplink.rate.law, self.uplink.rate.of_broadcast
+        up = self.uplink
+        law = self.uplink.rate.law
+        of_broadcast = self.uplink.rate.of_broadcast
         band = Band(
             NOISE_W,
             BAND_HZ,
@@ -159,7 +173,8 @@ class Scenario:
         ups = []
         for asked_s, who in self.waves:
             for u in np.flatnonzero(who).tolist():
-                bits, rate = N_BITS * self.rows[u], down.rate(self.downlink[u])
+                bits = N_BITS * self.rows[u]
+                rate = down.rate(self.downlink[u])
                 prepared_s = (bits / rate if rate else inf) + self.compute_s[u]
                 limit_s = min(self.round_deadline_s, 3.5, self.uplink_deadline_s or inf)
                 ups.append(
@@ -215,12 +230,11 @@ class Scenario:
 def compare(number, fates):
     """Fates and flags are equal, and times, energy, bits and SINR to rounding."""
     scenario = Scenario(number)
-    fast, slow = scenario.play(), scenario.play_slowly()
+    fast = scenario.play()
+    slow = scenario.play_slowly()
     for name in slow[0]:
-        found, expected = (
-            np.concatenate([getattr(wave, name) for wave in fast]),
-            [row[name] for row in slow],
-        )
+        found = np.concatenate([getattr(wave, name) for wave in fast])
+        expected = [row[name] for row in slow]
         about = f"scenario {number}, {scenario.kind}: {name}"
         if name == "fate":
             assert [Fate(fate).word for fate in found] == expected, about

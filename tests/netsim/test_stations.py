@@ -203,7 +203,8 @@ far,52.5200,13.4000,,,8,,n78,y
 
 
 class TestListOfBaseStations:
-    ORIGIN, WITHIN = (48.14, 11.58), Area(-1000.0, -1000.0, 1000.0, 1000.0)
+    ORIGIN = (48.14, 11.58)
+    WITHIN = Area(-1000.0, -1000.0, 1000.0, 1000.0)
 
     def layout(self, tmp_path, text=LIST, **keys):
         (tmp_path / "sites.csv").write_text(text)
@@ -350,22 +351,29 @@ class TestHandover:
         rng = np.random.default_rng(6)
         rsrp = -90 + np.cumsum(rng.normal(0, 1.5, (400, 12, 4)), axis=0)
         rsrp[rng.uniform(size=(400, 12)) < 0.02] = np.nan
-        rule, state = Handover(hysteresis_db=2.0, time_to_trigger_s=0.4), Handover.start(12, 4)
-        cell, clock, count = [-1] * 12, [{} for _ in range(12)], 0
+        rule = Handover(hysteresis_db=2.0, time_to_trigger_s=0.4)
+        state = Handover.start(12, 4)
+        cell = [-1] * 12
+        clock = [{} for _ in range(12)]
+        count = 0
         for k, values in enumerate(rsrp):
             state, moved = rule.step(state, values, 0.1 * k)
             for ue, heard in enumerate(values):
                 if np.isnan(heard).any():
-                    cell[ue], clock[ue] = -1, {}
+                    cell[ue] = -1
+                    clock[ue] = {}
                 elif cell[ue] < 0:
-                    cell[ue], clock[ue] = int(np.argmax(heard)), {}
+                    cell[ue] = int(np.argmax(heard))
+                    clock[ue] = {}
                 else:
                     entered = [b for b in range(4) if heard[b] > heard[cell[ue]] + 2.0]
                     clock[ue] = {b: clock[ue].get(b, k) for b in entered}
                     due = [b for b in entered if k - clock[ue][b] >= 4]
                     assert moved[ue] == bool(due)
                     if due:
-                        cell[ue], clock[ue], count = max(due, key=lambda b: heard[b]), {}, count + 1
+                        cell[ue] = max(due, key=lambda b: heard[b])
+                        clock[ue] = {}
+                        count = count + 1
             assert state.serving.tolist() == cell
         assert count > 30
 
@@ -394,7 +402,8 @@ class TestHandover:
                 tiny(change | (replay if own_fixes else waypoints)).world, Streams(1), 60.0
             )
             world.env.run(until=1290.0)
-            seen, moves = world.observations(), world.drain_handovers()
+            seen = world.observations()
+            moves = world.drain_handovers()
             for ue in range(len(world.ues)):
                 mine = seen.select(seen.ue == ue)
                 when = [0.0, *(h.time_s for h in moves if h.ue == ue), np.inf]
@@ -407,7 +416,9 @@ class TestHandover:
         assert cells(1.0) > 0
 
     def test_attaching_and_leaving_are_no_handovers(self):
-        rule, state, gone = Handover(time_to_trigger_s=0), Handover.start(1, 2), [np.nan, np.nan]
+        rule = Handover(time_to_trigger_s=0)
+        state = Handover.start(1, 2)
+        gone = [np.nan, np.nan]
         for k, (rsrp_dbm, serving) in enumerate(
             [(gone, -1), ([-80, -90], 0), (gone, -1), ([-90, -80], 1)]
         ):
@@ -535,7 +546,8 @@ LISTED = [
 def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
     world = sectored(LISTED, shadowing={"kind": shadowing})
     at = np.random.default_rng(0).uniform(0, 800, (2000, 2))
-    links, shadow = world.budget.links(0.0, at), world.budget.shadow.seen(at)
+    links = world.budget.links(0.0, at)
+    shadow = world.budget.shadow.seen(at)
     for other in (2, 3):
         np.testing.assert_array_equal(links.los[:, 1], links.los[:, other])
         np.testing.assert_array_equal(shadow[:, 1], shadow[:, other])

@@ -489,13 +489,15 @@ class TestNetworkBesideHouses:
         )
 
     def test_people_walk_on_the_streets_of_a_network(self, tmp_path):
-        city, streams = self.city(tmp_path, quarter()), Streams(4)
+        city = self.city(tmp_path, quarter())
+        streams = Streams(4)
         assert city.origin() is None
         assert lines_of(city.notices(None)) == [
             f"city: {city.streets}: 1 edges are inside junctions, or crossings: left out"
         ]
         area = city.area(None)
-        graph, built = city.street_graph(area, streams), city.buildings(area, streams)
+        graph = city.street_graph(area, streams)
+        built = city.buildings(area, streams)
         street = shapely.union_all(graph.path.lines())
         assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (
             graph.speed_m_s[:, :, WALK] > 0
@@ -504,7 +506,8 @@ class TestNetworkBesideHouses:
         assert again is built
         premises = doors(built.footprint, built.height_m, graph)
         ground = Ground(area, Clock(date(2026, 1, 5)), streams, built, None, None, graph, premises)
-        people, outside = Resident(drive_share=0.0, cycle_share=0.0), 0
+        people = Resident(drive_share=0.0, cycle_share=0.0)
+        outside = 0
         state = people.start(np.arange(60), ground)
         for minute in range(8 * 60, 10 * 60, 2):
             state, _ = people.advance(state, 60.0 * (minute - 2), 60.0 * minute, ground)

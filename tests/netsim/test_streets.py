@@ -17,7 +17,8 @@ from netsim.streets.doors import Access, doors
 from netsim.streets.graph import CLASSES, MODES, WALK, Paths, usual_m_s
 from netsim.streets.routes import Routes
 
-RESIDENTIAL, PRIMARY = CLASSES.index("residential"), CLASSES.index("primary")
+RESIDENTIAL = CLASSES.index("residential")
+PRIMARY = CLASSES.index("primary")
 
 
 def lines(*polylines, street_class=RESIDENTIAL, one_way=(), layer=None):
@@ -68,7 +69,8 @@ def test_positions_on_paths_agree_with_interpolation():
     along = [np.append(0.0, np.cumsum(draw.choice([0.0, 7.5, 60.0], k - 1))) for k in count]
     vertex_m = draw.normal(0, 100, (count.sum(), 2))
     paths = Paths(vertex_m, np.append(0, np.cumsum(count)), np.concatenate(along))
-    row, passed = draw.integers(0, 200, 900), draw.uniform(0, 200, 900)
+    row = draw.integers(0, 200, 900)
+    passed = draw.uniform(0, 200, 900)
     passed[:50] = [along[i][0] for i in row[:50]]
     slow = [
         [np.interp(x, along[i], line_m_[:, axis]) for axis in (0, 1)]
@@ -152,8 +154,10 @@ class TestAssembly:
     def test_rings_and_streets_side_by_side_are_there_once(self):
         """A ring, which the graph has as two halves between the same nodes, and two equally long
         streets."""
-        ring, stub = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)], [(-60, 0), (0, 0)]
-        left, right = [(-60, 0), (-90, 20), (-120, 0)], [(-60, 0), (-90, -20), (-120, 0)]
+        ring = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)]
+        stub = [(-60, 0), (0, 0)]
+        left = [(-60, 0), (-90, 20), (-120, 0)]
+        right = [(-60, 0), (-90, -20), (-120, 0)]
         graph = assemble(lines(ring, stub, left, right)).graph
         assert graph.length_m.sum() == pytest.approx(160 + 60 + 4 * np.hypot(30, 20))
 
@@ -230,7 +234,8 @@ def slow_s(graph, mode, street, along_m, to_street, to_along_m):
             for (s, one), (t, other) in permutations(stops, 2):
                 if speed > 0 and (t - s) * direction >= -1e-9:
                     ways.setdefault(one, []).append((other, max(0.0, (t - s) * direction) / speed))
-    done, queue = set(), [(0.0, (1, 0))]
+    done = set()
+    queue = [(0.0, (1, 0))]
     while queue:
         time_s, at = heapq.heappop(queue)
         if at == (1, 1):
@@ -287,13 +292,15 @@ class TestRoutes:
         routes = Routes(graph)
         trips = routes.trips(*asked)
         *_, mode, from_m, to_m = asked
-        first, last = trips.first[:-1], trips.first[1:] - 1
+        first = trips.first[:-1]
+        last = trips.first[1:] - 1
         assert (trips.vertex_m[first] == from_m).all() and (trips.vertex_m[last] == to_m).all()
         assert (trips.along[first] == 0).all()
         network = [shapely.union_all(graph.path.lines()[some]) for some in opened(graph)]
         for i in range(len(mode)):
             own = slice(trips.first[i], trips.first[i + 1])
-            line, time_s = trips.vertex_m[own], trips.along[own]
+            line = trips.vertex_m[own]
+            time_s = trips.along[own]
             assert (np.diff(time_s) > 0).all()
             speed = np.linalg.norm(np.diff(line, axis=0), axis=1) / np.diff(time_s)
             assert speed[[0, -1]] == pytest.approx(1.4)

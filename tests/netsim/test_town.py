@@ -29,7 +29,8 @@ def test_density_of_streets_and_buildings(seed):
     """Within the ranges of European inner cities: 150 to 220 junctions per km^2, coverage 0.20 to
     0.35."""
     town = Town()
-    plan, buildings = plan_of(town, seed), town.buildings(town.area(None), Streams(seed))
+    plan = plan_of(town, seed)
+    buildings = town.buildings(town.area(None), Streams(seed))
     km2 = town.width_m * town.height_m / 1e6
     assert 150 <= (degrees(plan.roads.line) >= 3).sum() / km2 <= 220
     assert 20 <= shapely.length(plan.roads.line).sum() / 1e3 / km2 <= 26
@@ -45,10 +46,8 @@ def test_towns_of_any_size_are_whole(side_m):
     town = Town(width_m=side_m, height_m=1.5 * side_m)
     area = town.area(None)
     for seed in range(2):
-        buildings, graph = (
-            town.buildings(area, Streams(seed)),
-            town.street_graph(area, Streams(seed)),
-        )
+        buildings = town.buildings(area, Streams(seed))
+        graph = town.street_graph(area, Streams(seed))
         assert (
             shapely.is_valid(buildings.footprint).all()
             and (shapely.area(buildings.footprint) >= 60).all()
@@ -63,7 +62,8 @@ def test_towns_of_any_size_are_whole(side_m):
 def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
     town = Town(width_m=800, height_m=800)
     for seed in range(2):
-        buildings, plan = town.buildings(town.area(None), Streams(seed)), drawn(town, seed).plan
+        buildings = town.buildings(town.area(None), Streams(seed))
+        plan = drawn(town, seed).plan
         footprints = shapely.union_all(buildings.footprint)
         assert plan.park is not None
         assert (
@@ -77,7 +77,8 @@ def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
 def test_cuts_run_across_the_longer_side_at_the_drawn_share():
     """Turned rectangles of 40 x 10 m: halves of 10 m times a share from 0.4 to 0.6 of the longer
     side."""
-    unit, turn_rad = np.array([0.0, 0.25, 1.0]), [0.0, 1.0, 2.0]
+    unit = np.array([0.0, 0.25, 1.0])
+    turn_rad = [0.0, 1.0, 2.0]
     shape = np.array(
         [shapely.affinity.rotate(shapely.box(0, 0, 40, 10), a, use_radians=True) for a in turn_rad]
     )

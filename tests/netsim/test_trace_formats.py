@@ -238,7 +238,8 @@ def test_what_is_nothing_is_refused_with_the_list(tmp_path):
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
 REMOTE = '<!DOCTYPE x SYSTEM "http://localhost/x.dtd">'
-GOOD_GPX, GOOD_FCD = gpx_of(points(TRACK)), fcd(METRES)
+GOOD_GPX = gpx_of(points(TRACK))
+GOOD_FCD = fcd(METRES)
 DOCTYPE = (
     "declares a document type (DOCTYPE), which can hide entity bombs and outside files; "
     "remove the DOCTYPE"
@@ -407,7 +408,8 @@ def test_resampling_equals_a_loop_over_trips():
     time_s = 1.7e9 + np.round(rng.uniform(0, 20_000, 400), 1)
     xy_m = rng.uniform(0, 1000, (400, 2))
     regular, n_trips = resampled(Moves(user, time_s, xy_m), 7.0, 300.0)
-    expected, count = [], 0
+    expected = []
+    count = 0
     for who in range(5):
         mine = np.flatnonzero(user == who)
         mine = mine[np.argsort(time_s[mine], kind="stable")]
@@ -437,7 +439,8 @@ def test_a_replay_is_absent_at_night(tmp_path):
     assert np.diff(trace.time_s).tolist() == [10.0] * 6 + [36_000 - 60] + [10.0] * 6
     assert "resampled: 14 rows, every 10 s of 2 trips" in lines(trace.notices)
     ground = Ground(trace.area, trace.local.clock(1.0), Streams(0), trace=trace)
-    state, t0 = part.start(np.arange(1), ground), 8 * 3600.0
+    state = part.start(np.arange(1), ground)
+    t0 = 8 * 3600.0
     for t, present in (
         (30, True),
         (60, True),
@@ -486,7 +489,8 @@ def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_p
     assert "sampling: a fix every" in " ".join(lines(whole.load(86400.0).notices))
     both = (part, whole)
     states = [one.start(np.arange(2), replace(ground, trace=one.load(86400.0))) for one in both]
-    seen, before = [], 0.0
+    seen = []
+    before = 0.0
     for now in np.arange(8 * 3600.0, 18 * 3600.0, 700.0):
         (rare, fixes), (often, _) = (
             one.advance(state, before, now, None) for one, state in zip(both, states, strict=True)
@@ -496,7 +500,8 @@ def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_p
             for t, u in zip(fixes.time_s, fixes.ue, strict=True)
         ]
         np.testing.assert_array_equal(rare.position_m, often.position_m)
-        states, before = [rare, often], now
+        states = [rare, often]
+        before = now
     assert (
         sorted(seen) == [row for row in wanted if row[0] < trace.local.midnight_s + before]
         and len(seen) > 40

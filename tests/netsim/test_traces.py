@@ -355,7 +355,9 @@ def test_auto_users_are_ids_if_one_of_them_spans_two_rounds(tmp_path):
 # ----------------------------------------------------------------------------------------
 
 
-HOME, OFFICE, BAR = (20.0, 50.0), (5020.0, 50.0), (9020.0, 50.0)
+HOME = (20.0, 50.0)
+OFFICE = (5020.0, 50.0)
+BAR = (9020.0, 50.0)
 
 
 def stay(
@@ -420,11 +422,10 @@ def test_home_moves_with_the_plane(cut_m):
     """Wherever an origin lies: no line of a grid cuts the place in two."""
     rows = np.concatenate([*week(), stay(BAR, 19, 4)])
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
-    clock, by_m = Clock(date(2021, 4, 21)), np.array([1e6 + cut_m, -3e5 - cut_m])
-    here, there = (
-        lived(rows[:, 1:], rows[:, 0], clock),
-        lived(rows[:, 1:] + by_m, rows[:, 0], clock),
-    )
+    clock = Clock(date(2021, 4, 21))
+    by_m = np.array([1e6 + cut_m, -3e5 - cut_m])
+    here = lived(rows[:, 1:], rows[:, 0], clock)
+    there = lived(rows[:, 1:] + by_m, rows[:, 0], clock)
     np.testing.assert_allclose(there.home_m - by_m, here.home_m, atol=1e-6)
     np.testing.assert_allclose(there.work_m - by_m, here.work_m, atol=1e-6)
 
@@ -488,7 +489,8 @@ def walk(tmp_path) -> Replay:
 
 
 def replayed(part: Replay, edges: np.ndarray) -> list[Fixes]:
-    state, pieces = part.start(np.arange(3), GROUND), []
+    state = part.start(np.arange(3), GROUND)
+    pieces = []
     for t0_s, t1_s in pairwise(edges):
         state, fixes = part.advance(state, t0_s, t1_s, GROUND)
         assert ((fixes.time_s >= t0_s) & (fixes.time_s < t1_s)).all()
@@ -571,7 +573,8 @@ def test_tracks_at_every_tick_are_at_the_last_row_so_far(tick_s, begins_s, tmp_p
         for ue, times in log.items()
         for t in times
     ]
-    tracks, start_s = followed(tmp_path, lines, tick_s), begins_s % 86_400
+    tracks = followed(tmp_path, lines, tick_s)
+    start_s = begins_s % 86_400
     for ue, times in log.items():
         rows_ = sorted(tracks[ue].items())
         for k in range(round(start_s / tick_s), round(start_s / tick_s) + 29):

@@ -20,7 +20,8 @@ def seen(x_m, inside=OUT, cell=(-1, -1)):
 
 def rows_of(*moments):
     """The rows (look, UE) of looks at moments one after another."""
-    state, found = Trail.start(Looks(1.0, 2, 99)), []
+    state = Trail.start(Looks(1.0, 2, 99))
+    found = []
     for number, moment in enumerate(moments):
         state, rows = state.look(number, moment)
         found += [(each.look, int(ue)) for each in rows for ue in each.ue]
@@ -46,10 +47,12 @@ def test_absence_is_a_row_and_what_an_absent_ue_would_be_like_is_none():
 @pytest.mark.parametrize("seed", range(5))
 def test_straight_lines_between_rows_give_every_look(seed):
     rng = np.random.Generator(np.random.Philox(seed))
-    n, looks = 7, 200
+    n = 7
+    looks = 200
     moves = rng.uniform(size=(looks, n, 1)) < rng.uniform(0.02, 0.9, size=(1, n, 1))
     at_m = np.cumsum(moves * rng.normal(0, 10, (looks, n, 2)), axis=0)
-    state, found = Trail.start(Looks(3.0, n, looks)), [[] for _ in range(n)]
+    state = Trail.start(Looks(3.0, n, looks))
+    found = [[] for _ in range(n)]
     for number in range(looks):
         state, rows = state.look(number, Seen(at_m[number], np.zeros(n, bool), np.zeros(n, int)))
         for each in rows:

@@ -45,7 +45,8 @@ def sinr_of(uplink, c, noise=1.0):
 def slow_sinr(c, noise, residual, interference, turns, least=0.0):
     """The formula of the docstring, UE by UE, from the strongest to the weakest; below `least`
     nothing is cancelled."""
-    n, found = len(c.ue), np.zeros(len(c.ue))
+    n = len(c.ue)
+    found = np.zeros(len(c.ue))
 
     def h(k, b):
         return np.sqrt(c.gain[k, b]) * c.fading[k, b]
@@ -89,7 +90,8 @@ def slow_sinr(c, noise, residual, interference, turns, least=0.0):
 @pytest.mark.parametrize("interference", ["none", "intra", "all"])
 def test_the_fast_form_equals_the_formula(interference, max_ser, seed, antennas, group):
     rng = np.random.default_rng(seed)
-    n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
+    n = int(rng.integers(1, 14))
+    n_bs = int(rng.integers(1, 4))
     fading = (
         rng.normal(size=(n, n_bs, antennas)) + 1j * rng.normal(size=(n, n_bs, antennas))
     ) / np.sqrt(2)
@@ -167,7 +169,8 @@ def slow_waits(uplink, c, p, channel, turns, limit_s, airtime_s):
 @settings(max_examples=30, deadline=None)
 def test_nobody_waits_for_whom_never_finishes(seed, group, max_ser):
     rng = np.random.default_rng(seed)
-    n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
+    n = int(rng.integers(1, 14))
+    n_bs = int(rng.integers(1, 4))
     c = cohort(
         10 ** rng.uniform(-4, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n)
     )
@@ -237,7 +240,8 @@ def test_thermal_noise_is_the_part_that_no_other_ue_makes(seed, n, antennas):
     fading = (g.normal(size=(n, 2, antennas)) + 1j * g.normal(size=(n, 2, antennas))) / np.sqrt(2)
     serving = g.integers(-1, 2, n)
     c = cohort(g.exponential(size=(n, 2)), g.uniform(0.1, 1, n), serving=serving, fading=fading)
-    has, own = serving >= 0, np.maximum(serving, 0)
+    has = serving >= 0
+    own = np.maximum(serving, 0)
     strength = (c.gain[:, :, None] * abs(fading) ** 2).sum(axis=2)[np.arange(n), own]
     thermal = np.where(has, np.sqrt(2.0**2 / 400 * 0.3 / (c.power_w * strength)), 0.0)
     for interference in ("none", "intra", "all"):
@@ -267,7 +271,8 @@ def test_thermal_noise_of_a_share_of_the_band():
 
 
 def test_the_deadline_judges_downlink_training_and_uplink():
-    bits, band = 1e6, 1e6
+    bits = 1e6
+    band = 1e6
     c = cohort([[3.0]], 1.0, compute=0.7, sinr=1.0)
     turn = bits / band / 1.0 + 0.7 + bits / (band * 2.0)
     for deadline, heard in ((turn + 1e-9, True), (turn - 1e-9, False)):
@@ -349,8 +354,12 @@ def test_both_directions_follow_the_rate_law(kind, law):
     Shannon: 1 and 8."""
     up, most, floor = down, top, deaf = 1.0, 8.0, 0.0
     if law.kind != "shannon":
-        up, most, floor = law.attenuation, law.max_bps_per_hz, 10 ** (law.min_sinr_db / 10)
-        down, top, deaf = 0.6, 4.4, 0.1
+        up = law.attenuation
+        most = law.max_bps_per_hz
+        floor = 10 ** (law.min_sinr_db / 10)
+        down = 0.6
+        top = 4.4
+        deaf = 0.1
     sinr = 10 ** np.linspace(-2.05, 5.0, 95)
     uplink = kind(rate=law, bandwidth_hz=3e6, norm_bound=1.0)
     np.testing.assert_allclose(
@@ -454,7 +463,8 @@ def at_an_antenna(c, rng, antennas=None):
 def slow_ear(uplink, noise_w, c, antenna, sent, group_of):
     """SINR at the antenna, UE by UE: those on the air at the same time, in a share of the band or
     cancelled."""
-    n, everybody = len(c.ue), uplink.interference == "all"
+    n = len(c.ue)
+    everybody = uplink.interference == "all"
     on = [k for k in range(n) if c.serving[k] >= 0 and sent.rate_bps[k] > 0]
     h = {
         k: np.sqrt(antenna.gain[k, 0]) * (1.0 if antenna.fading is None else antenna.fading[k, 0])
@@ -493,7 +503,8 @@ def test_an_eavesdropper_hears_what_is_on_the_air_together(
     kind, interference, decoding, seed, antennas, group
 ):
     rng = np.random.default_rng(seed)
-    n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
+    n = int(rng.integers(1, 14))
+    n_bs = int(rng.integers(1, 4))
     c = cohort(
         10 ** rng.uniform(-3, 1, (n, n_bs)),
         rng.uniform(0.1, 2, n),

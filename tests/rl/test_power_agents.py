@@ -57,7 +57,8 @@ def test_the_rule_by_amplitude_is_the_best_of_its_family_and_of_its_total():
     """No other s is better; and where noise is all that counts, no other split of the same total
     is."""
     p = problem()
-    plan, t = amplitude_rule(p.objective, p.limits), p.objective.trajectory
+    plan = amplitude_rule(p.objective, p.limits)
+    t = p.objective.trajectory
     shape = t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0))
     scales = np.exp(np.linspace(-8, 5, 20_000))[:, None]
     assert plan.value <= p.objective(LIMITS.project(scales * shape)).min() * (1 + 1e-4)
@@ -126,7 +127,8 @@ def test_episodes_are_truncated_and_begin_at_average_power():
 def test_a_bad_action_is_refused_and_changes_nothing(action, wrong):
     env = allocation()
     env.reset(seed=0)
-    before, memory = env.last, env.memory()
+    before = env.last
+    memory = env.memory()
     with pytest.raises(
         ValueError, match=re.escape(f"action: {wrong}") + ".*give 6 finite numbers from -1 to 1"
     ):
@@ -289,7 +291,8 @@ def played(env, action, world=1):
 
 def test_the_action_moves_the_realised_switch(tiny):
     env = online(tiny)
-    loud, weak = played(env, 1.0)[1], played(env, -1.0)[1]
+    loud = played(env, 1.0)[1]
+    weak = played(env, -1.0)[1]
     assert loud["t_th"] > weak["t_th"]
     assert loud["noise"] != weak["noise"] and (loud["power_w"] > weak["power_w"]).all()
 
@@ -345,7 +348,9 @@ def budgeted(rounds=None, reward=PAID, **train):
 def stepped(env, action=1.0, world=1):
     """Rewards and infos of an episode, and whether it was terminated."""
     env.reset(options={"world": world})
-    rewards, infos, terminated = [], [], False
+    rewards = []
+    infos = []
+    terminated = False
     while not env.over:
         _, reward, terminated, _, info = env.step(np.full(3, action, dtype=np.float32))
         rewards.append(reward)
@@ -502,15 +507,18 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
         "train": {"task": {**ONLINE["train"]["task"], "reward": weights}},
     }
     changes |= {"world.radio.uplink.rate": {"kind": "shannon"}}  # no row is lost
-    env, over = online(tiny, changes), False
+    env = online(tiny, changes)
+    over = False
     env.reset(options={"world": 1})
     while not over:
         now = env.now
         _, reward, _, over, _ = env.step(np.array([1.0, 0.0, -0.5]))
-        kept, found = Kept(), env.cost
+        kept = Kept()
+        found = env.cost
         figures = records.write(kept, env.world, env.setup.learning, env.outcome)
         tables = kept.joined()
-        links, updates = tables["links"], tables["updates"]
+        links = tables["links"]
+        updates = tables["updates"]
         assert found.figures["loss"] == figures["rmse_db"] > 0
         assert (
             found.figures["energy_j"]
@@ -520,7 +528,8 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
         near = [np.mean(tables["leakage"]["error_m"] <= 300.0)] if attacks else [0.0]
         assert found.figures["leakage"] == pytest.approx(near[0])
         (standing,) = standings(env.setup.learning, env.state.parts)
-        ue, share = updates["ue"], updates["weight"] ** 2
+        ue = updates["ue"]
+        share = updates["weight"] ** 2
         channel = dict(zip(links["ue"].tolist(), links["noise_std"].tolist(), strict=True))
         had = share @ (
             np.array([channel[u] for u in ue.tolist()]) ** 2 + standing.drawn_std[ue] ** 2
@@ -567,7 +576,8 @@ def test_a_step_writes_nothing_and_tests_no_attack(tiny, tmp_path, monkeypatch):
 def test_progress_is_the_share_of_rounds_that_are_over(tiny, limit, of):
     env = online(tiny, {"learning.rounds": limit})
     env.reset(options={"world": 1})
-    found, over = [env.now.progress], False
+    found = [env.now.progress]
+    over = False
     while not over:
         _, _, _, over, _ = env.step(np.zeros(3))
         found.append(env.now.progress)
@@ -669,7 +679,8 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
     learnt = load_policy(tmp_path / "p")
     problem = learnt.problem()
     power_w = problem.rollout(learnt.act)[-1].power_w
-    links, figures = read_table(tmp_path / "r", "links"), read_table(tmp_path / "r", "metrics")
+    links = read_table(tmp_path / "r", "links")
+    figures = read_table(tmp_path / "r", "metrics")
     np.testing.assert_allclose(links["power_w"].reshape(8, 15), np.tile(power_w, (8, 1)), rtol=1e-6)
     share = figures["value"][figures["name"] == "artificial_percent"]
     np.testing.assert_array_equal(share, np.where(np.arange(8) < planned, 100.0, 0.0))

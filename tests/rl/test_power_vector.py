@@ -23,10 +23,8 @@ def test_many_are_made_by_name(tmp_path):
     from scenarios import load
 
     short = {"world.duration_s": 240, "learning.data.samples": 20}
-    name, kw = (
-        "rl:netsim/PowerAllocation-v0",
-        {"scenario": load("power/paper", short), "cache": tmp_path},
-    )
+    name = "rl:netsim/PowerAllocation-v0"
+    kw = {"scenario": load("power/paper", short), "cache": tmp_path}
     envs = gymnasium.make_vec(name, num_envs=3, vectorization_mode="sync", **kw)
     assert len(list(tmp_path.iterdir())) == 1  # a cache for all
     assert envs.num_envs == 3 and all(
@@ -58,7 +56,8 @@ def test_many_are_made_by_name(tmp_path):
     ],
 )
 def test_options_of_a_reset_are_looked_at_before_anything_changes(options, said):
-    env, other = allocation(channels(5)), allocation(channels(5))
+    env = allocation(channels(5))
+    other = allocation(channels(5))
     for each in (env, other):
         each.reset(seed=0, options={"draw": np.int64(3), "power": "average"})
     with pytest.raises(ValueError, match=re.escape(said)):
@@ -68,7 +67,9 @@ def test_options_of_a_reset_are_looked_at_before_anything_changes(options, said)
 
 def test_observations_stand_where_the_manual_says():
     p = problem(observe="channel")
-    seen, t, limits = p.seen(p.start), p.objective.trajectory, p.limits
+    seen = p.seen(p.start)
+    t = p.objective.trajectory
+    limits = p.limits
     assert len(seen) == 3 * 6 + 7
     span = np.log(limits.each_max_w / limits.each_min_w)
     np.testing.assert_allclose(
@@ -100,7 +101,8 @@ def test_of_one_channel_only_that_one_can_be_asked_for():
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_a_copy_goes_on_as_the_environment_itself_and_infos_have_equal_keys(copied):
     env = allocation(channels(5, observe="channel"))
-    keys, action = env.reset(seed=0)[1].keys(), np.full(env.action_space.shape, 0.3)
+    keys = env.reset(seed=0)[1].keys()
+    action = np.full(env.action_space.shape, 0.3)
     assert env.step(action)[4].keys() == keys
     other = copied(env)
     for _ in range(2):

@@ -40,7 +40,9 @@ def test_observations_stand_where_the_manual_says(study):
     env = online(study)
     env.reset(seed=0)
     seen, *_ = env.step(by_the_rule(env))
-    k, now, task = env.n_ue, env.now, env.task
+    k = env.n_ue
+    now = env.now
+    task = env.task
     there = now.snr_per_w > 0
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = [

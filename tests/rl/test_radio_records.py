@@ -158,7 +158,8 @@ def test_rounds_are_recorded_with_what_was_drawn_there():
     env = live(of)
     rounds, _ = recorded(env, rule, 7)
     act = lambda env, seen: as_action(rule(Look.of(env.now, env.task.limits))[0], env.task.limits)  # noqa: E731
-    costs, power_w = [], np.full((len(rounds.count), env.n_ue), np.nan)
+    costs = []
+    power_w = np.full((len(rounds.count), env.n_ue), np.nan)
     for cost, _ in costs_of(env, act, 7):
         sent = env.outcome.merges[-1].uploads
         power_w[len(costs), sent.ue] = sent.channel.power_w
@@ -175,10 +176,8 @@ def test_rounds_are_recorded_with_what_was_drawn_there():
 
 def test_how_noise_is_drawn_by_hand():
     """Two rows that require 2 and 3, beside a channel of 1 and 3.5, 4 and 1, or 2 and 3."""
-    required, channel = (
-        np.array([2.0, 3.0]) ** 2,
-        np.array([[1.0, 3.5], [4.0, 1.0], [2.0, 3.0]]) ** 2,
-    )
+    required = np.array([2.0, 3.0]) ** 2
+    channel = np.array([[1.0, 3.5], [4.0, 1.0], [2.0, 3.0]]) ** 2
     whole = {"all": [1, 1, 1], "none": [0, 0, 0], "aggregate": [1, 0, 0], "per-device": [1, 1, 0]}
     for drawing, rounds in whole.items():
         np.testing.assert_array_equal(
@@ -191,7 +190,9 @@ def costs_what_it_costs_live(of, draw=DRAW):
     """Whether noise was drawn, round by round."""
     from rl.problem import log_power
 
-    env, own, drawn = live(of), known(of), []
+    env = live(of)
+    own = known(of)
+    drawn = []
     env.reset(options={"world": 7})
     for s in range(len(own)):
         action = draw.uniform(-1, 1, 12).astype(np.float32)
@@ -363,7 +364,9 @@ def test_exchanging_ues_exchanges_features_and_powers(city, kw):
 def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
     """Without others, SINR is SNR, at the base station and at the eavesdropper; and there is no
     interference."""
-    look, links, k = city.look, city.look.links, 3
+    look = city.look
+    links = city.look.links
+    k = 3
     serving = np.where(np.arange(12) == k, links.serving, -1)
     alone = replace(look, links=replace(links, serving=serving))
     power_w = np.full(serving.shape, 1e-3)
@@ -385,7 +388,8 @@ def test_what_would_come_of_powers_is_what_rounds_are_judged_by(city):
     """Those that send alone count, as in a round: SINR after cancellation in both cells."""
     from rl.radio_records import received
 
-    rounds, look = city.rounds, city.look
+    rounds = city.rounds
+    look = city.look
     look = replace(look, links=replace(look.links, serving=rounds.links.serving))
     power_w = 10 ** DRAW.uniform(-5, -1, look.snr_db.shape)
     sinr, _ = received(power_w, np.arange(len(rounds)), rounds.links, city.air)
@@ -458,7 +462,8 @@ def test_the_oracle_is_no_worse_than_where_it_begins_and_knows_small_worlds(city
     one = Known(city.rounds.select(np.arange(2)), _some(city.look, slice(2)), city.air, city.reward)
     start = LAWS[1].dbw(one.look, np.array([3.0, 0.75]))
     found = best_powers(one, [start])
-    cost, power_w = found.cost, found.power_w
+    cost = found.cost
+    power_w = found.power_w
     assert found.judged > 2 * 90
     assert (cost <= one.cost(within(start, one.look.limits)) + 1e-12).all()
     np.testing.assert_allclose(one.cost(power_w), cost)
@@ -485,7 +490,8 @@ def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db,
     power moves it."""
     from rl.problem import as_action
 
-    env, lacking = live(study(**{"train.task.limits.each_min_w": 1e-12})), 0
+    env = live(study(**{"train.task.limits.each_min_w": 1e-12}))
+    lacking = 0
     env.reset(options={"world": 3})
     while not env.over:
         now = env.now
@@ -619,12 +625,11 @@ def test_the_law_of_costs_by_hand():
     10, A^left 0.5."""
     from rl.radio_records import Rows, Sent, costs_of
 
-    sinr, snr, heard = (
-        np.array([[2.0, 2.0, 0.5]]),
-        np.array([[4.0, 4.0, 1.0]]),
-        np.array([[8.0, 8.0, 0.25]]),
-    )
-    required, weight = np.array([[3.0, 0.5, 2.0]]), np.array([[0.5, 0.5, 1.0]])
+    sinr = np.array([[2.0, 2.0, 0.5]])
+    snr = np.array([[4.0, 4.0, 1.0]])
+    heard = np.array([[8.0, 8.0, 0.25]])
+    required = np.array([[3.0, 0.5, 2.0]])
+    weight = np.array([[0.5, 0.5, 1.0]])
     given = (
         Sent(sinr, snr, np.array([[True, True, False]]), heard),
         np.array([[0.1, 0.2]]),
@@ -660,7 +665,8 @@ def test_the_law_of_costs_by_hand():
 def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
     from rl.rules import best_of_random
 
-    law, rng = LAWS[-1], Streams(3).at("rules")
+    law = LAWS[-1]
+    rng = Streams(3).at("rules")
     one, many = (best_of_random(law, city, n * len(city), rng) for n in (1, 40))
     assert (one.evaluations, many.evaluations) == (len(city), 40 * len(city))
     drawn = np.array(law.start) + np.array(law.spread) * rng.normal(
@@ -708,7 +714,8 @@ def test_best_responses_are_those_of_one_vector_after_the_other(city, name, vect
     """For rounds at once and for a single one; what is planned costs no more than the start."""
     steps_db = BEST_RESPONSES[f"best response, {name}"]
     assert (city.look.required_std[1:] > 0).all() and not city.look.required_std[0].any()
-    start, factor = LAWS[1].dbw(city.look, np.array([3.0, 0.75])), np.full(len(city), 0.9)
+    start = LAWS[1].dbw(city.look, np.array([3.0, 0.75]))
+    factor = np.full(len(city), 0.9)
     plan = best_response(city.look, start, steps_db, city.reward, factor)
     assert sum(map(len, steps_db)) * 12 == vectors and len(city) > 2
     np.testing.assert_array_equal(
@@ -716,7 +723,8 @@ def test_best_responses_are_those_of_one_vector_after_the_other(city, name, vect
     )  # no requirement is known there
     for s in range(1, 3):
         at = slice(s, s + 1)
-        one, look = replace(city, rounds=city.rounds.select(np.array([s]))), _some(city.look, at)
+        one = replace(city, rounds=city.rounds.select(np.array([s])))
+        look = _some(city.look, at)
         slow, known = slow_best_response(one, look, start[at], steps_db)
         alone = best_response(look, start[at], steps_db, city.reward, factor[at])
         np.testing.assert_allclose(plan[at], slow, rtol=1e-12)
@@ -728,7 +736,8 @@ def test_a_ue_that_is_away_keeps_its_power(city):
     links = replace(
         city.look.links, serving=np.where(np.arange(12) == 4, -1, city.look.links.serving)
     )
-    look, start = replace(city.look, links=links), np.full((len(city), 12), -30.0)
+    look = replace(city.look, links=links)
+    start = np.full((len(city), 12), -30.0)
     ones = np.ones(len(city))
     steps_db = BEST_RESPONSES["best response, 9 a UE"]
     plan = best_response(look, start, steps_db, city.reward, ones)
@@ -786,14 +795,13 @@ def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card,
 
 def test_a_ue_without_the_model_disturbs_nobody(city):
     """As if it sent with no power at all; the others are heard as they were."""
-    links, power_w = city.rounds.links, np.full((len(city.rounds), 12), 0.1)
+    links = city.rounds.links
+    power_w = np.full((len(city.rounds), 12), 0.1)
     which = np.arange(len(power_w))
     without = replace(links, downlink_bps=np.where(np.arange(12) == 0, 0.0, links.downlink_bps))
     silent = np.where(np.arange(12) == 0, 0.0, power_w)
-    sinr, wanted = (
-        received(power_w, which, without, city.air)[0],
-        received(silent, which, links, city.air)[0],
-    )
+    sinr = received(power_w, which, without, city.air)[0]
+    wanted = received(silent, which, links, city.air)[0]
     np.testing.assert_allclose(sinr[:, 1:], wanted[:, 1:], rtol=1e-12)
     assert (sinr[:, 0] == 0).all() and not np.allclose(
         wanted, received(power_w, which, links, city.air)[0]

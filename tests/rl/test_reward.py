@@ -157,7 +157,8 @@ def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
     env.reset(options={"world": study.seed})
     while not env.over:
         _, reward, *_ = env.step(np.zeros(12, np.float32))
-    least, most = task.limits.each_min_w, task.limits.each_max_w
+    least = task.limits.each_min_w
+    most = task.limits.each_max_w
     power = {"kind": "fixed", "power_dbm": 10 * np.log10(np.sqrt(least * most)) + 30}
     found = run(load("power/streets", HOMES | {"power": power}), tmp_path / "r").summary
     shares = [found[f"attack.{name}.home_located.percent"] for name in ("span", "closed-form")]

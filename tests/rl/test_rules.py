@@ -101,7 +101,9 @@ class Bowl:
     """Rounds on which the cost of one power, in dBW, is its squared distance from the best one."""
 
     def __init__(self, best_dbw):
-        self.look, self.best_dbw, self.tried = look(), best_dbw, []
+        self.look = look()
+        self.best_dbw = best_dbw
+        self.tried = []
 
     def __len__(self):
         return 1
@@ -115,15 +117,20 @@ class Bowl:
 def test_tuning_is_the_cross_entropy_method_with_the_best_8_of_48():
     """Generation by generation, written out once more; the best parameters so far are tried again
     in each."""
-    law, bowl = Family("constant", LAWS[0].dbw, (-30.0,), (15.0,)), Bowl(-3.0)
+    law = Family("constant", LAWS[0].dbw, (-30.0,), (15.0,))
+    bowl = Bowl(-3.0)
     found = tuned(law, bowl, 48 * 6, RNG)
-    mean, spread, best, tried = -30.0, 15.0, -30.0, []
+    mean = -30.0
+    spread = 15.0
+    best = -30.0
+    tried = []
     for g in range(6):
         drawn = mean + spread * RNG.normal("tune.constant", np.arange(48), (1,), item=g)[:, 0]
         drawn[0] = best
         by_merit = sorted(drawn.tolist(), key=lambda x: (max(min(x, 30.0), -90.0) + 3.0) ** 2)
         best = min([best, by_merit[0]], key=lambda x: (x + 3.0) ** 2) if g else by_merit[0]
-        mean, spread = np.mean(by_merit[:8]), max(np.std(by_merit[:8]), 0.05 * 15.0)
+        mean = np.mean(by_merit[:8])
+        spread = max(np.std(by_merit[:8]), 0.05 * 15.0)
         tried += drawn.tolist()
     np.testing.assert_allclose(bowl.tried, np.clip(tried, -90.0, 30.0), atol=1e-9)
     assert found.parameters[0] == pytest.approx(best, abs=1e-9) and found.cost == pytest.approx(
@@ -140,7 +147,8 @@ class Targets(Bowl):
     K)."""
 
     def __init__(self, target_dbw, limits=WIDE):
-        self.look, self.target_dbw = replace(look(), limits=limits), np.asarray(target_dbw, float)
+        self.look = replace(look(), limits=limits)
+        self.target_dbw = np.asarray(target_dbw, float)
 
     def __len__(self):
         return len(self.target_dbw)
@@ -166,7 +174,8 @@ def test_an_exchange_leaves_where_steps_alone_are_caught():
     class Order(Targets):
         def cost(self, power_w, which=None):
             dbw = np.round(10 * np.log10(power_w), 6)
-            wrong, right = (dbw == [-10.0, -30.0]).all(axis=1), (dbw == [-30.0, -10.0]).all(axis=1)
+            wrong = (dbw == [-10.0, -30.0]).all(axis=1)
+            right = (dbw == [-30.0, -10.0]).all(axis=1)
             return np.select([right, wrong], [0.0, 1.0], default=50.0)
 
     found = best_powers(Order(np.zeros((1, 2))), [np.array([[-10.0, -30.0]])])
@@ -180,7 +189,8 @@ def test_an_exchange_leaves_where_steps_alone_are_caught():
 def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_average():
     """Model 0: rows of weight 0.2 and 0.6 came, one was lost; of model 1 nothing came: a share each
     of two rows."""
-    ue, model = np.array([0, 1, 2, 3, 4]), np.array([0, 0, 0, 1, 1])
+    ue = np.array([0, 1, 2, 3, 4])
+    model = np.array([0, 0, 0, 1, 1])
     last = SimpleNamespace(
         made=SimpleNamespace(ue=ue, model=model),
         weight=np.array([0.2, 0.6, 0.0, 0.0, 0.0]),

@@ -31,7 +31,8 @@ def paths(folder, seeds=(0, 1)):
 
 @pytest.mark.slow
 def test_the_same_bytes_one_after_another_and_side_by_side(tmp_path, monkeypatch):
-    study, told = load("power/paper", SHORT), []
+    study = load("power/paper", SHORT)
+    told = []
     cache = tmp_path / "cache"
     train(study, [0, 1], tmp_path / "a", cache=cache)
     train(study, [0, 1], tmp_path / "b", told.append, cache, at_once=2)

@@ -82,7 +82,8 @@ def test_a_ue_is_paid_what_its_own_move_saves(city, rule):
     """One vector at a time: the joint action, and the same without the move of one UE."""
     rounds = UeRounds(city, rule, passes=2)
     rounds.present[1] -= 3.0
-    of_pass, at = np.array([0, 1, 1]), np.array([0, 2, 2])
+    of_pass = np.array([0, 1, 1])
+    at = np.array([0, 2, 2])
     action = DRAW.uniform(-1, 1, (3, 12))
     found = rounds.rewards(of_pass, at, action)
     limits = city.look.limits
@@ -103,7 +104,8 @@ def test_probes_are_costs_of_the_expected_round_after_single_moves(city, rule):
     dbw = kept_dbw(rule.dbw(look), look.limits)
     found = probed(look, dbw, city.reward, MOVES_DB)
     assert found.shape == (*dbw.shape, len(MOVES_DB))
-    s, k = 3, 5
+    s = 3
+    k = 5
     for m, move_db in enumerate(MOVES_DB):
         moved = dbw.copy()
         moved[s, k] += move_db
@@ -259,7 +261,8 @@ def test_equal_rates_saturate_and_a_fifth_does_not():
             training = UeTraining(UeRounds(of, rule, agent.passes), agent, 800, seed)
             while training.done < training.steps:
                 training.step()
-            rounds, layers = training.rounds, layers_of(training.weights())
+            rounds = training.rounds
+            layers = layers_of(training.weights())
             seen = scaled(rounds.seen.reshape(-1, SEEN), *rounds.scale)
             shares[bool(rates), seed] = np.mean(np.abs(forward(layers, seen.T)[0]) > 0.99)
     assert max(shares[True, 0], shares[True, 1]) > 0.05, shares
@@ -327,7 +330,8 @@ def test_a_live_training_goes_on_to_the_same_bytes_and_its_policy_plays(tmp_path
 
     of = load("power/city", LIVE)
     ground = RecordedGround(of, ignore)
-    played, one_world = [], ground.one_world
+    played = []
+    one_world = ground.one_world
     monkeypatch.setattr(
         ground, "one_world", lambda i, power_w: played.append(i) or one_world(i, power_w)
     )

@@ -204,7 +204,8 @@ def test_what_a_threat_model_refuses_is_counted_and_said(played, capsys):
 
 def test_an_interrupted_sweep_ends_in_the_same_bytes(played, scenario, tmp_path, monkeypatch):
     """Stopped in a run of tuning, and again in a run of the rows."""
-    real, seen = Sweep.play, []
+    real = Sweep.play
+    seen = []
 
     def stops(asked, *more):
         def tell(*of):
@@ -277,7 +278,8 @@ def test_what_cannot_be_tuned_is_refused_in_one_line(more, said, scenario, tmp_p
 
 
 def test_a_damaged_list_of_attackers_is_refused(played, capsys):
-    path, text = played / "sweep.json", (played / "sweep.json").read_text()
+    path = played / "sweep.json"
+    text = (played / "sweep.json").read_text()
     path.write_text(json.dumps(json.loads(text) | {"adapted": {"rows": [{}]}}))
     try:
         assert main(["show", str(played)]) == 2

@@ -33,12 +33,11 @@ sys.path.append(str(Path(__file__).parents[1] / "fl"))
 from test_sensitivity import RADIO_MAP, STATED, UPLINKS, replayed, trace_of
 
 C = 0.01
-CLIP, REPLACE = {"kind": "clip", "norm": C, "relation": "add-remove"}, {"kind": "clip", "norm": C}
+CLIP = {"kind": "clip", "norm": C, "relation": "add-remove"}
+REPLACE = {"kind": "clip", "norm": C}
 ADAPTIVE = {"kind": "adaptive-clip", "norm": C, "relation": "add-remove"}
-CENTRAL, LOCAL = (
-    {"kind": "central-gaussian", "noise_multiplier": 1.0},
-    {"kind": "gaussian", "noise_multiplier": 1.0},
-)
+CENTRAL = {"kind": "central-gaussian", "noise_multiplier": 1.0}
+LOCAL = {"kind": "gaussian", "noise_multiplier": 1.0}
 SHARES, SKELLAM = (
     {"kind": kind, "noise_multiplier": 1.0} for kind in ("distributed-gaussian", "skellam")
 )

@@ -75,12 +75,14 @@ def test_a_loud_cell_disturbs_the_model_and_hides_nobody(kind, noise_w, tiny, tm
         found[interference] = [
             read_table(tmp_path / interference, t) for t in ("spends", "privacy", "links")
         ]
-    calm, loud = found["none"], found["all"]
+    calm = found["none"]
+    loud = found["all"]
     np.testing.assert_allclose(loud[0]["channel_std"], calm[0]["channel_std"], rtol=1e-9)
     assert (loud[0]["channel_std"] > 0).all()
     np.testing.assert_allclose(loud[1]["with_channel"], calm[1]["with_channel"], rtol=1e-9)
     assert (loud[2]["noise_std"] > 10 * calm[2]["noise_std"]).any()
-    spends, links = calm[0], calm[2]
+    spends = calm[0]
+    links = calm[2]
     alone = {
         (t, u): std
         for t, u, std in zip(links["round"], links["ue"], links["noise_std"], strict=True)

@@ -341,7 +341,8 @@ def test_a_broken_constant_flips_rules_of_the_bundled_claims(tmp_path, monkeypat
 
 
 def test_claims_that_no_scenario_plays_are_refused(tmp_path):
-    two, own = entry(GOOD, id="two", scenario="campsu"), entry(GOOD, id="own", scenario="own.yaml")
+    two = entry(GOOD, id="two", scenario="campsu")
+    own = entry(GOOD, id="own", scenario="own.yaml")
     with pytest.raises(BadInput) as error:
         read_claims(claim_file(tmp_path, entry(GOOD), two, own))
     assert len(error.value.lines) == 2
@@ -399,7 +400,8 @@ MANIFEST = {
 @pytest.fixture
 def folder(tmp_path):
     """A fake sweep of two labels and two seeds."""
-    out, rows = tmp_path / "w", ["folder,label,seed"]
+    out = tmp_path / "w"
+    rows = ["folder,label,seed"]
     values = {"a": [10.0, 20.0], "b": [40.0, 60.0]}
     for label, of in values.items():
         for i, summary in runs(**{label: of})[label].items():
@@ -458,7 +460,8 @@ def test_the_command_prints_verdicts_and_keeps_them(played, file, capsys):
 
 
 def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_path, capsys):
-    kept, page = tmp_path / "kept.csv", tmp_path / "papers.md"
+    kept = tmp_path / "kept.csv"
+    page = tmp_path / "papers.md"
     command = ["claims", "--file", str(file), "--keep", str(kept), "--page", str(page)]
     assert main([*command, "--out", str(played)]) == 0
     rows = list(csv.DictReader(kept.read_text().splitlines()))

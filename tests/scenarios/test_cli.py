@@ -124,7 +124,8 @@ def test_a_replay_trains_a_useful_map_at_the_level_of_the_trace(tmp_path, capsys
         "20 % of the rows score the map" in told and "--defend" in told
     )  # two days are too few to hold out one of
     study = load(out / "study.yaml")
-    learner, data = study.learned.learner, study.learned.data
+    learner = study.learned.learner
+    data = study.learned.data
     assert (learner.profile, learner.public_rsrp_mean_dbm, data.hold_out_by) == (
         "useful",
         mean,
@@ -487,7 +488,8 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
         "ues": {"count": 2, "mobility": {"kind": "static"}},
     }
     world["ues"]["measurement_period_s"] = 5
-    file, where = tmp_path / "s.yaml", f"note: city: {tmp_path}"
+    file = tmp_path / "s.yaml"
+    where = f"note: city: {tmp_path}"
     vary = {"variants": [{"label": "alone", "set": {"world.city.streets": None}}]}
     file.write_text(json.dumps({**TINY, "world": world, "vary": vary}))
     assert main(["validate", str(file)]) == 0
@@ -568,7 +570,8 @@ def test_bad_command_line(words, tmp_path, capsys, monkeypatch):
 
 
 def test_replay_leaves_folders_of_others_alone(tmp_path, capsys):
-    trace, foreign = write_trace(tmp_path / "t.csv", good_rows()), tmp_path / "letters"
+    trace = write_trace(tmp_path / "t.csv", good_rows())
+    foreign = tmp_path / "letters"
     foreign.mkdir()
     (foreign / "dear.txt").write_text("dear")
     assert main(["replay", str(trace), "--out", str(foreign), "--quiet"]) == 2

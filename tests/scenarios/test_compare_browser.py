@@ -60,10 +60,8 @@ def test_words_are_explained_to_keyboard_pointer_and_finger(page_file, show):
     for width, more in ((1280, {}), (400, {"has_touch": True})):
         shown = show(page_file, width=width, **more)
         word = shown.locator("#variants th a.term", has_text="RMSE")
-        meaning, tip = (
-            shown.locator(f"#{word.get_attribute('aria-describedby')}").inner_text(),
-            shown.locator(".tip-term"),
-        )
+        meaning = shown.locator(f"#{word.get_attribute('aria-describedby')}").inner_text()
+        tip = shown.locator(".tip-term")
         assert "Root mean square error" in meaning and not tip.is_visible()
         for point in (word.tap if more else word.hover, word.focus):
             point()

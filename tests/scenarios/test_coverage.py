@@ -19,7 +19,8 @@ def test_what_was_learnt_is_the_largest_prediction_of_models_that_somebody_train
 
     monkeypatch.setattr(simulate, "learnt_map", keep)
     run(tiny(), tmp_path / "r")
-    table, ((learner, state),) = read_table(tmp_path / "r", "coverage"), kept
+    table = read_table(tmp_path / "r", "coverage")
+    ((learner, state),) = kept
     place_m = np.column_stack([table["x_m"], table["y_m"]])
     trained = np.unique(state.reference.model)
     assert len(trained) == 2

@@ -76,10 +76,8 @@ class TestOneCoin:
         sqrt(n)."""
         found = run(tiny(CENTRAL | SAMPLED | more), tmp_path / "r")
         assert found["rounds.played"] == 6 and found["rounds.empty"] == 0
-        spends, account = (
-            read_table(tmp_path / "r", "spends"),
-            read_table(tmp_path / "r", "privacy"),
-        )
+        spends = read_table(tmp_path / "r", "spends")
+        account = read_table(tmp_path / "r", "privacy")
         assert np.bincount(spends["round"].astype(int))[1:].tolist() == [draws] * 6
         assert (spends["sampling_rate"] == 0.25).all() and (spends["noise_multiplier"] == 4.0).all()
         row = {k: v[-1] for k, v in account.items()}  # of all mechanisms, where there are several
@@ -132,10 +130,8 @@ class TestWindowsWithoutData:
 
     def test_the_model_moves_by_noise_in_them(self, tiny, tmp_path):
         run(tiny(CENTRAL | SELDOM), tmp_path / "r")
-        updates, figures = (
-            read_table(tmp_path / "r", "updates"),
-            read_table(tmp_path / "r", "metrics"),
-        )
+        updates = read_table(tmp_path / "r", "updates")
+        figures = read_table(tmp_path / "r", "metrics")
         assert set(updates["round"]) == {1, 3, 5}
         ratio = {
             r: v

@@ -16,7 +16,8 @@ from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
 
-HOME, DEPOT = (0.0, 0.0), (900.0, 600.0)
+HOME = (0.0, 0.0)
+DEPOT = (900.0, 600.0)
 DAYS = 5
 
 
@@ -86,7 +87,8 @@ def test_only_the_resident_has_a_home(folder, summary):
 
 def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
     """Of `named.csv` and `ues.csv` alone, as nothing else does."""
-    ues, named = read_table(folder, "ues"), read_table(folder, "named")
+    ues = read_table(folder, "ues")
+    named = read_table(folder, "named")
     hit_radius_m = summary["leakage.hit_radius_m"]
     area = Area(*json.loads((folder / "manifest.json").read_text())["area_m"])
     for place, count in (("home", 1), ("densest", 2)):
@@ -155,7 +157,8 @@ def test_the_map_marks_the_place_of_most_time(show, folder):
     """As a home: named where the tables say so, with a switch; the resident's home is a mark of its
     own."""
     page = with_replay(show(report(folder)))
-    now, run = state(page), load(folder)
+    now = state(page)
+    run = load(folder)
     rows = run.rows("leakage", "attack", run.attacks[now["attack"]])
     near = rows["densest_named_m"] <= 100
     last = {

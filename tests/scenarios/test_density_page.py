@@ -60,13 +60,16 @@ def swept(tmp_path_factory):
 
 def test_a_run_shows_its_maps_and_one_answer(swept):
     folder = swept / "B-1" / "seed-0"
-    page, found = report(folder), json.loads((folder / "summary.json").read_text())
-    shown, text = drawn(page), page.read_text()
+    page = report(folder)
+    found = json.loads((folder / "summary.json").read_text())
+    shown = drawn(page)
+    text = page.read_text()
     heat = [t for t in shown["density"]["data"] if t["type"] == "heatmap"]
     assert len(heat) == 4 and np.array(heat[0]["z"]).shape == (14, 16)
     assert "utility" in shown and f"{found['utility.rank_correlation']:.3g}" in text
     with np.load(folder / "surfaces.npz") as arrays:
-        at, answer = arrays["answer_at_m"], arrays["answer"]
+        at = arrays["answer_at_m"]
+        answer = arrays["answer"]
         i, j = (np.argmin(np.abs(arrays[a] - v)) for a, v in zip(("x_m", "y_m"), at, strict=True))
         assert answer[i, j] > 0.8 and abs(answer).max() <= 1.0
         assert arrays["estimate"].shape == arrays["law"].shape == (16, 14)

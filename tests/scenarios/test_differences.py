@@ -5,7 +5,8 @@ import pytest
 from scenarios.app.report.tables import MOST_COLUMNS, differences_table
 from scenarios.app.results.gathered import differences
 
-CLIP, NOISE = {"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.5}
+CLIP = {"kind": "clip", "norm": 1.0}
+NOISE = {"kind": "gaussian", "noise_multiplier": 0.5}
 FIRST = {
     "title": "a",
     "seed": 1,

@@ -156,7 +156,9 @@ def swept(tmp_path, monkeypatch):
     """The command of a sweep of three seeds; those in `failing` fail, and `plays` lists what was
     played."""
     (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
-    failing, plays, run = {2}, [], runner.play_job
+    failing = {2}
+    plays = []
+    run = runner.play_job
 
     def faulty(job, *more):
         plays.append(job.seed)

@@ -86,7 +86,8 @@ def vertices(text):
 
 def test_places_of_a_town_lie_as_far_from_its_corner_as_on_the_plane(town, tmp_path):
     text = exported(town, "--origin=48.8566,2.3522", out=tmp_path / "a")
-    rows, homes = read_table(town, "ues"), of_kind(text, "home")
+    rows = read_table(town, "ues")
+    homes = of_kind(text, "home")
     assert len(homes) == np.isfinite(rows["home_x_m"]).sum() == 4
     for home in homes:
         lon, lat = home["geometry"]["coordinates"]
@@ -107,7 +108,8 @@ def test_coordinates_come_back(origin, town, tmp_path):
     last = np.append(
         np.flatnonzero(np.diff(ue)), len(ue) - 1
     )  # to the end of the run: where the last row is
-    lon, lat = np.delete(lon, last), np.delete(lat, last)
+    lon = np.delete(lon, last)
+    lat = np.delete(lat, last)
     assert (np.abs(lon) <= 180).all()
     x_m, y_m = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")(lon, lat)
     metres_per_degree = 111_000
@@ -125,7 +127,8 @@ def test_a_replayed_trace_lies_where_its_file_says(replayed, tmp_path):
 
 
 def test_the_file_has_a_feature_for_everything(town, tmp_path):
-    text, run_ = exported(town, out=tmp_path / "a"), load(town)
+    text = exported(town, out=tmp_path / "a")
+    run_ = load(town)
     count = {
         k: len(of_kind(text, k))
         for k in ("track", "home", "workplace", "base station", "named place")
@@ -148,7 +151,8 @@ def test_the_file_has_a_feature_for_everything(town, tmp_path):
             "LineString",
         )
     for track in of_kind(text, "track"):
-        line, of_track = track["geometry"]["coordinates"], track["properties"]
+        line = track["geometry"]["coordinates"]
+        of_track = track["properties"]
         assert len(line) == len(of_track["times"]) == len(of_track["indoor"]) >= 2
         assert of_track["times"][-1] == "2026-01-07T00:00:00", "to the end of the run"
 

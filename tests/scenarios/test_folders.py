@@ -97,7 +97,9 @@ def test_a_marker_says_what_a_folder_is(tiny, tmp_path):
 def test_never_two_hold_a_folder(tmp_path, monkeypatch):
     """Eight at once, again and again: one has it, the others are refused."""
     monkeypatch.setattr(folders, "PATIENCE_S", 0.0)
-    inside, most, had = [], [], []
+    inside = []
+    most = []
+    had = []
     start = threading.Barrier(8)
 
     def try_it():
@@ -317,9 +319,11 @@ def test_changed_numbers_of_a_checkpoint_are_noticed(tmp_path):
 @pytest.mark.parametrize("seed", range(4))
 def test_any_damaged_byte_of_a_checkpoint_is_a_value_error(seed, tmp_path):
     """Refused, or the same tree where the byte says nothing (a date of the archive)."""
-    path, tree = tmp_path / "c.npz", {"x": np.arange(5.0), "text": "abc"}
+    path = tmp_path / "c.npz"
+    tree = {"x": np.arange(5.0), "text": "abc"}
     save_tree(path, tree)
-    whole, draw = path.read_bytes(), np.random.default_rng(seed)
+    whole = path.read_bytes()
+    draw = np.random.default_rng(seed)
     for at in draw.integers(0, len(whole), 60):
         path.write_bytes(
             whole[:at] + bytes([whole[at] ^ int(draw.integers(1, 256))]) + whole[at + 1 :]
@@ -338,7 +342,8 @@ def test_every_byte_of_a_table_is_hashed_once(tmp_path, monkeypatch):
 
     from netsim import record
 
-    hashed, sha256 = [], hashlib.sha256
+    hashed = []
+    sha256 = hashlib.sha256
 
     class Counting:
         def __init__(self, text=b""):

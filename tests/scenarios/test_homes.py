@@ -65,7 +65,8 @@ def nearest_by_hand(folder):
 
 
 def test_every_row_of_a_ue_says_the_same(folder):
-    said, cells = {}, {}
+    said = {}
+    cells = {}
     for r in read(folder, "leakage"):
         cells.setdefault(r["ue"], set()).add(r["model"])
         said.setdefault((r["round"], r["ue"]), set()).add(

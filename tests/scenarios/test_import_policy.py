@@ -317,7 +317,8 @@ def test_statistics_of_no_use_are_refused(of_a_ue, tmp_path):
 
     _, _, vec, _ = of_a_ue
     file = tmp_path / "v.pkl"
-    kept, vec.obs_rms.var[3] = vec.obs_rms.var[3], -1.0
+    kept = vec.obs_rms.var[3]
+    vec.obs_rms.var[3] = -1.0
     vec.save(str(file))
     vec.obs_rms.var[3] = kept
     with pytest.raises(BadInput, match="numbers of no use"):

@@ -23,10 +23,8 @@ def by_pairs(costs, others):
 def test_it_is_the_share_of_pairs():
     for _ in range(20):
         n, k, worlds = DRAW.integers(1, 6, 3)
-        costs, others = (
-            DRAW.integers(0, 4, (n, worlds)) * 1.0,
-            DRAW.integers(0, 4, (k, worlds)) * 1.0,
-        )
+        costs = DRAW.integers(0, 4, (n, worlds)) * 1.0
+        others = DRAW.integers(0, 4, (k, worlds)) * 1.0
         assert probability_of_improvement(costs, others)[0] == pytest.approx(
             by_pairs(costs.tolist(), others.tolist())
         )
@@ -34,14 +32,13 @@ def test_it_is_the_share_of_pairs():
 
 def test_who_always_wins_has_wilsons_interval_over_worlds_and_swapping_gives_the_rest():
     """Of 8 of 8 it begins at 8 / (8 + z^2)."""
-    costs, others = DRAW.uniform(0, 1, (3, 8)), DRAW.uniform(0.2, 1.2, (4, 8))
+    costs = DRAW.uniform(0, 1, (3, 8))
+    others = DRAW.uniform(0.2, 1.2, (4, 8))
     low = 8 / (8 + 1.959964**2)
     assert probability_of_improvement(costs, costs + 2) == pytest.approx((1.0, low, 1.0))
     assert probability_of_improvement(costs, costs - 2) == pytest.approx((0.0, 0.0, 1 - low))
-    there, back = (
-        probability_of_improvement(costs, others),
-        probability_of_improvement(others, costs),
-    )
+    there = probability_of_improvement(costs, others)
+    back = probability_of_improvement(others, costs)
     assert there[0] + back[0] == pytest.approx(1.0)
     assert there[1] < there[0] < there[2]
     assert there == probability_of_improvement(costs, others)
@@ -49,8 +46,10 @@ def test_who_always_wins_has_wilsons_interval_over_worlds_and_swapping_gives_the
 
 def test_the_interval_is_that_of_resampling_worlds_and_seeds_by_loops():
     """Another generator, one draw at a time: quantiles agree within what 2,000 draws leave open."""
-    costs, others = DRAW.normal(0.0, 1.0, (4, 12)), DRAW.normal(0.4, 1.0, (1, 12))
-    random, found = np.random.Generator(np.random.MT19937(8)), []
+    costs = DRAW.normal(0.0, 1.0, (4, 12))
+    others = DRAW.normal(0.4, 1.0, (1, 12))
+    random = np.random.Generator(np.random.MT19937(8))
+    found = []
     for _ in range(4000):
         total = 0.0
         for m in random.choice(12, 12):

@@ -13,7 +13,8 @@ from scenarios.app.results.shown import cell_text, headline, over_seeds
 from scenarios.app.results.summary_keys import KEYS, declaration, value_in
 from scenarios.app.results.table import FOUND, INCONCLUSIVE, lines
 
-RMSE, DAY = "utility.rmse_db", "attack.closed-form.home_located.day.median"
+RMSE = "utility.rmse_db"
+DAY = "attack.closed-form.home_located.day.median"
 ERROR = "attack.x.centroid_error_m.median"
 RADIO = "{shadowing: {kind: correlated, std_db: 6, decorrelation_m: 50}, measurement_noise_db: 2.5}"
 DAYS = f"""

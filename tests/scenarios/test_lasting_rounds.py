@@ -198,7 +198,8 @@ def test_an_interrupted_run_ends_in_the_same_bytes(
         | parts
         | {"world.radio.dynamic_uplink": air | AIRS[(scheduler + server + availability) % 3]}
     )
-    news, stops = list[float](), (5, 20, 25, 45)
+    news = list[float]()
+    stops = (5, 20, 25, 45)
     run(
         study,
         tmp_path / "whole",

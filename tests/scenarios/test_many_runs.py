@@ -33,7 +33,8 @@ def swept(tiny_run, tmp_path):
 
 def opened_files(monkeypatch, work):
     """(folder, name) -> how often a file was opened while `work` ran."""
-    counted, real = Counter(), netsim.safe._descriptor
+    counted = Counter()
+    real = netsim.safe._descriptor
 
     def descriptor(path, flags, own):
         counted[Path(path).parent.name, Path(path).name] += 1

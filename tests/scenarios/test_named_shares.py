@@ -64,7 +64,9 @@ def informed(self, view, facts, state, rng):
 def known(number, ue):
     """UE 0: home and work from the first round on. 1: home from round 4 on. 2: work. 3: home, and
     from round 5 not."""
-    home, work, wrong = (*HOMES[ue], 2.0), (*WORKS[ue], 1.0), (600.0, 10.0, 3.0)
+    home = (*HOMES[ue], 2.0)
+    work = (*WORKS[ue], 1.0)
+    wrong = (600.0, 10.0, 3.0)
     return {
         0: [home, work],
         1: [home] if number >= 4 else [wrong],
@@ -76,7 +78,8 @@ def known(number, ue):
 @pytest.fixture(scope="module")
 def folder(tiny, tmp_path_factory):
     """Four commuters, ten rounds of half a day, and an attack whose answers are known."""
-    out, run_closed_form = tmp_path_factory.mktemp("named") / "r", ClosedForm.run
+    out = tmp_path_factory.mktemp("named") / "r"
+    run_closed_form = ClosedForm.run
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             ClosedForm,
@@ -163,7 +166,8 @@ def test_shuffled_by_hand(folder, summary):
 
 def test_another_ues_places_that_fit_are_counted():
     """Three UEs at one home; what is named of one of them is right for all."""
-    home, nowhere = np.array([[50.0, 50.0]] * 3), np.full((3, 2), np.nan)
+    home = np.array([[50.0, 50.0]] * 3)
+    nowhere = np.full((3, 2), np.nan)
     truth = Truth(np.arange(3.0), np.stack([home, nowhere], axis=1), 10.0)
     named = {"ue": [1.0], "rank": [1.0], "x_m": [52.0], "y_m": [50.0], "place": [""]}
     named = {name: np.array(column) for name, column in named.items()}
@@ -190,10 +194,8 @@ def test_others_density_finds_a_shared_workplace():
     """Everybody works at one place: the others' density shows it, and not where anybody lives."""
     home = np.array([[100.0, 100.0], [1900.0, 100.0], [100.0, 1400.0], [1900.0, 1400.0]])
     work = np.array([[1000.0, 700.0]] * 4)
-    ue, points = (
-        np.repeat(np.arange(4.0), 3),
-        np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)]),
-    )
+    ue = np.repeat(np.arange(4.0), 3)
+    points = np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)])
     truth = Truth(np.arange(4.0), np.stack([home, work], axis=1), 100.0)
     found = measured(chance_rows(truth, Area(0, 0, 2000, 1500), ue, points, 75.0))
     others = [f"baseline.others.{place}_located.percent" for place in ("home", "work", "both")]

@@ -39,10 +39,8 @@ def test_it_is_valid_as_it_is_and_with_the_defense(here, capsys):
 def test_a_copy_is_the_same_study(name, here, capsys):
     assert main(["new", "mine", "--from", name]) == 0
     assert load("mine.yaml") == load(name)
-    before, after = (
-        bundled()[name].read_text().splitlines(),
-        Path("mine.yaml").read_text().splitlines(),
-    )
+    before = bundled()[name].read_text().splitlines()
+    after = Path("mine.yaml").read_text().splitlines()
     assert len(before) == len(after) and [a.count("#") for a in before] == [
         a.count("#") for a in after
     ]

@@ -53,7 +53,8 @@ def test_an_eavesdropper_beside_a_ue_hears_it_better_than_the_base_station(
     }
     summary, tables = played(tiny(changes), tmp_path / "r")
     near, far = (tables("eavesdropper")["ue"] == k for k in (0, 1))
-    there, here = tables("links")["sinr_db"], tables("eavesdropper")["sinr_db"]
+    there = tables("links")["sinr_db"]
+    here = tables("eavesdropper")["sinr_db"]
     assert (here[near] > there[tables("links")["ue"] == 0]).all() and (here[far] < here[near]).all()
     np.testing.assert_allclose(
         tables("eavesdropper")["distance_m"][near], np.hypot(10, 10), rtol=1e-6
@@ -128,7 +129,8 @@ def test_a_user_who_has_left_takes_no_upload_of_others_along(tiny, tmp_path):
         }
         _, tables = played(tiny(changes), tmp_path / name)
         links[name] = tables("links")
-    one, other = links["four"], links["three"]
+    one = links["four"]
+    other = links["three"]
     left = one["ue"] == 3
     assert (
         left.sum() == 1
@@ -273,7 +275,8 @@ def test_a_round_spends_what_its_links_spend(tiny, tmp_path):
     }
     summary, tables = played(tiny(changes), tmp_path / "r")
     assert len(tables("updates")["ue"]) > len(tables("links")["ue"])  # several models
-    round_, energy_j = tables("links")["round"], tables("links")["energy_j"]
+    round_ = tables("links")["round"]
+    energy_j = tables("links")["energy_j"]
     spent = [energy_j[round_ == r].sum() for r in tables("rounds")["round"]]
     np.testing.assert_allclose(tables("rounds")["energy_j"], spent, rtol=1e-6)
     assert summary["uplink.energy_j"] == pytest.approx(tables("links")["energy_j"].sum(), rel=1e-6)

@@ -153,22 +153,27 @@ def trace_of(folder, kind):
         options = (
             f'<!-- <fcd-output value="a.xml"/> <fcd-output.geo value="{str(degrees).lower()}"/> -->'
         )
-        file, text = "trace.fcd.xml", f"{options}<fcd-export>{steps}</fcd-export>"
+        file = "trace.fcd.xml"
+        text = f"{options}<fcd-export>{steps}</fcd-export>"
     elif kind == "gpx":
         points = "".join(
             f'<trkpt lat="{y:.7f}" '
             f'lon="{x:.7f}"><time>2024-05-01T08:{t // 60:02}:{t % 60:02}Z</time></trkpt>'
             for t, _, x, y in rows
         )
-        file, text = "trace.gpx", f'<gpx version="1.1"><trk><trkseg>{points}</trkseg></trk></gpx>'
+        file = "trace.gpx"
+        text = f'<gpx version="1.1"><trk><trkseg>{points}</trkseg></trk></gpx>'
     else:
         lines = "".join(f"{t},{who},{x:.7f},{y:.7f}\n" for t, who, x, y in rows)
-        file, text = "trace.csv", f"time_s,user,{'lon,lat' if degrees else 'x_m,y_m'}\n{lines}"
+        file = "trace.csv"
+        text = f"time_s,user,{'lon,lat' if degrees else 'x_m,y_m'}\n{lines}"
     (folder / file).write_text(text)
     return {"kind": "replay", "trace": str(folder / file)}
 
 
-APART, OTHER, FINE = "share no origin", "set it to", ""
+APART = "share no origin"
+OTHER = "set it to"
+FINE = ""
 TABLE = {  # city: traces in degrees, SUMO's metres, other metres
     "degrees": (OTHER, APART, APART),
     "metres": (APART, FINE, FINE),
@@ -183,7 +188,8 @@ TABLE = {  # city: traces in degrees, SUMO's metres, other metres
 @pytest.mark.parametrize("city", TABLE)
 def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kind):
     """Every pair is placed as its files say, or refused with what to state."""
-    part, mobility = city_of(tmp_path, city), trace_of(tmp_path, kind)
+    part = city_of(tmp_path, city)
+    mobility = trace_of(tmp_path, kind)
     said = TABLE[city]["degrees" not in kind and kind != "gpx" and 1 + (kind != "fcd metres")]
     changes = {**replayed(mobility), "world.city": part}
     if said == APART:

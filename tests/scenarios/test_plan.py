@@ -44,7 +44,8 @@ def test_noise_is_calibrated_to_the_switch(criterion):
 
 def test_a_moving_channel_is_calibrated_round_by_round():
     g = np.random.default_rng(1)
-    std, gain = np.linspace(1, 0.1, 12)[:, None] * np.ones(3), g.uniform(0.5, 2, (12, 3))
+    std = np.linspace(1, 0.1, 12)[:, None] * np.ones(3)
+    gain = g.uniform(0.5, 2, (12, 3))
     found = Trajectory(std, np.full((12, 3), 1 / 3), gain, 0.01)
     objective = PowerLoss(found, Convergence(), "per-device")
     factor = objective.noise_factor(np.full(3, 0.1), 6)
@@ -65,7 +66,8 @@ def test_a_plan_is_written_into_the_study_and_played(tmp_path):
     study = load("lapa/noise-control", SHORT | {"plan.power": "plateaus"})
     summary = run(study, tmp_path / "r")
     said = json.loads((tmp_path / "r" / "plan.json").read_text())
-    links, figures = read_table(tmp_path / "r", "links"), read_table(tmp_path / "r", "metrics")
+    links = read_table(tmp_path / "r", "links")
+    figures = read_table(tmp_path / "r", "metrics")
     for k, watts in enumerate(said["power_w"]):
         np.testing.assert_allclose(links["power_w"][links["ue"] == k], watts)
     assert max(said["power_w"]) <= 10 ** (23 / 10 - 3)  # which is a little less than 0.2 W

@@ -66,10 +66,13 @@ def a_round(number, of=4, **figures):
 def played(text, columns, rows=24):
     """What a terminal shows after a text: characters, returns, cursor up, erase to the end of the
     line or below."""
-    screen, at, x = [""], 0, 0
+    screen = [""]
+    at = 0
+    x = 0
     for piece in re.findall(r"\033\[[?0-9;]*[a-zA-Z]|\r|\n|[^\033\r\n]+", text):
         if piece == "\n":
-            at, x = at + 1, 0
+            at = at + 1
+            x = 0
             screen += [""] * (at + 1 - len(screen))
         elif piece == "\r":
             x = 0
@@ -78,10 +81,12 @@ def played(text, columns, rows=24):
         elif piece.endswith("K"):
             screen[at] = screen[at][:x]
         elif piece.endswith("J"):
-            screen[at], screen[at + 1 :] = screen[at][:x], []
+            screen[at] = screen[at][:x]
+            screen[at + 1 :] = []
         elif not piece.startswith("\033"):
             assert len(piece) + x < columns, f"wraps: {piece!r}"
-            screen[at], x = screen[at][:x] + piece + screen[at][x + len(piece) :], x + len(piece)
+            screen[at] = screen[at][:x] + piece + screen[at][x + len(piece) :]
+            x = x + len(piece)
     return screen
 
 
@@ -99,7 +104,8 @@ def terminal(monkeypatch):
         }
         for name, value in told.items():
             monkeypatch.setenv(name, value)
-        stream, now = Terminal(), [0.0]
+        stream = Terminal()
+        now = [0.0]
         stream.encoding = encoding
         return Meter("city", quiet, stream=stream, clock=lambda: now[0]), stream, now
 
@@ -167,7 +173,8 @@ def test_a_dumb_terminal_gets_plain_lines(terminal, term):
 
 
 def test_a_log_has_few_whole_lines():
-    now, stream = [0.0], io.StringIO()
+    now = [0.0]
+    stream = io.StringIO()
     with Meter("city", stream=stream, clock=lambda: now[0]) as block:
         for number in range(1, 10_001):
             now[0] += 2.9
@@ -205,7 +212,8 @@ def test_control_characters_and_markup_of_names_steer_no_terminal(terminal):
 
 def left_after(steps):
     """Seconds left after each (time, done, of), as JSON lines tell them."""
-    now, told = [0.0], []
+    now = [0.0]
+    told = []
     block = Meter("x", as_json=True, clock=lambda: now[0])
     for now[0], done, of in steps:
         block.tell(Event("world", done, of, done == of, {"label": "a"}))
@@ -317,7 +325,9 @@ def on_terminal(words, columns, environment, until=None):
         env={**os.environ, **environment},
     )
     os.close(theirs)
-    seen, told, ends = b"", False, time.monotonic() + 120
+    seen = b""
+    told = False
+    ends = time.monotonic() + 120
     while time.monotonic() < ends:
         if select.select([ours], [], [], 0.2)[0]:
             try:

@@ -57,7 +57,8 @@ def tiny(tiny):
 def raw_samples(study):
     """All samples of a study, an instant at a time: values (m, q)."""
     world = build_world(study.world, Streams(study.seed), study.round_s)
-    every, values = study.world.ues.measurement_period_s, []
+    every = study.world.ues.measurement_period_s
+    values = []
     for k in range(round(study.world.duration_s / every)):
         if k:
             world.env.run(until=k * every)
@@ -71,7 +72,8 @@ def raw_samples(study):
 @pytest.fixture(scope="module")
 def played(tiny, tmp_path_factory):
     """A study, its folder and its summary."""
-    study, folder = tiny(RADIO), tmp_path_factory.mktemp("radio") / "r"
+    study = tiny(RADIO)
+    folder = tmp_path_factory.mktemp("radio") / "r"
     return study, folder, run(study, folder)
 
 
@@ -99,7 +101,8 @@ def test_a_time_to_trigger_of_whole_ticks_is_never_a_tick_late(
 
 def test_quantiles_are_those_of_numpy_on_all_samples(played):
     study, folder, summary = played
-    raw, cdf = raw_samples(study), read_table(folder, "radio_cdf")
+    raw = raw_samples(study)
+    cdf = read_table(folder, "radio_cdf")
     assert summary["radio.samples"] == len(raw) == 4 * 80
     for k, name in enumerate(QUANTITIES):
         mine = cdf["quantity"] == name
@@ -121,7 +124,8 @@ def test_measurements_stand_beside_the_distribution(tiny, tmp_path, played, caps
     """Kolmogorov-Smirnov by counting: at every value, the shares of both samples up to it and below
     it."""
     rng = np.random.default_rng(3)
-    drive, sinr = np.round(rng.normal(-70, 9, 700)), rng.normal(5, 6, 700)
+    drive = np.round(rng.normal(-70, 9, 700))
+    sinr = rng.normal(5, 6, 700)
     rows = [f"{a},{b:.3f}" for a, b in zip(drive, sinr, strict=True)]
     rows[10] = f",{sinr[10]:.3f}"  # no RSRP in this row
     drive = np.delete(drive, 10)
@@ -270,7 +274,8 @@ def test_tracks_are_where_ues_were_and_who_served_them(played):
     world = build_world(study.world, Streams(study.seed), study.round_s)
     for time_s in (100.0, 300.0):
         world.env.run(until=time_s)
-        at_m, serving = world.position_m(), world.serving(world.links())
+        at_m = world.position_m()
+        serving = world.serving(world.links())
         for ue in range(4):
             last = np.flatnonzero((rows["ue"] == ue) & (rows["time_s"] <= time_s))[-1]
             assert [rows["x_m"][last], rows["y_m"][last]] == pytest.approx(at_m[ue], rel=1e-8)
@@ -370,9 +375,11 @@ def collected(values, inside, los, piece=37):
 def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
     monkeypatch.setattr(simulate, "MOST_SAMPLES", most)
     values, inside, los = some_samples(20_000)
-    made, share = collected(values, inside, los), np.linspace(0.05, 0.95, 99)
+    made = collected(values, inside, los)
+    share = np.linspace(0.05, 0.95, 99)
     for selection, mine in (("all", slice(None)), ("indoor", inside), ("outdoor", ~inside)):
-        expected, got = np.quantile(values[mine], share, axis=0), made.quantiles(selection, share)
+        expected = np.quantile(values[mine], share, axis=0)
+        got = made.quantiles(selection, share)
         error = np.array([1e-9, 1e-3] if made.share == 1.0 else [1.5, 6e4])
         assert (np.abs(got - expected).max(axis=0) < error).all(), selection
     assert (
@@ -403,7 +410,8 @@ def test_indoor_samples_have_distributions_of_their_own(tiny, tmp_path, monkeypa
     monkeypatch.setattr(State, "indoors", indoors)
     summary = run(tiny(RADIO), tmp_path / "r")
     assert summary["radio.indoor.percent"] == 50.0
-    table, rows = read_table(tmp_path / "r", "radio_samples"), read_table(tmp_path / "r", "tracks")
+    table = read_table(tmp_path / "r", "radio_samples")
+    rows = read_table(tmp_path / "r", "tracks")
     assert table["count"].tolist() == [320, 160, 160]
     assert (rows["indoor"] == (rows["ue"] % 2 == 0)).all()
     page = report(tmp_path / "r").read_text()

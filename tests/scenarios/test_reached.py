@@ -13,7 +13,8 @@ def array(*values):
 
 def test_a_score_that_stays_counts_when_a_fifth_of_the_time_has_it():
     """0 until 8 s, then 100: at t the mean over the last fifth is (t - 8) / (t / 5) until 10 s."""
-    time_s, score = np.arange(1.0, 21.0), np.where(np.arange(1.0, 21.0) >= 8, 100.0, 0.0)
+    time_s = np.arange(1.0, 21.0)
+    score = np.where(np.arange(1.0, 21.0) >= 8, 100.0, 0.0)
     assert reached_s(time_s, score, 0.0, 100) == 10.0
     assert reached_s(time_s + 5, score, 5.0, 100) == 10.0
     assert (
@@ -32,7 +33,8 @@ def test_one_lucky_score_is_no_good_model():
 @pytest.mark.parametrize("times", [1, 7])
 def test_who_is_scored_more_often_is_not_better(times):
     """The same steps, told once or several times."""
-    time_s, score = np.arange(10.0, 210.0, 10.0), np.linspace(5, 100, 20)
+    time_s = np.arange(10.0, 210.0, 10.0)
+    score = np.linspace(5, 100, 20)
     often_s = np.concatenate([t + np.arange(times) * 10 / times for t in time_s])
     once, often = (
         reached_s(t, s, 0.0, 60) for t, s in ((time_s, score), (often_s, np.repeat(score, times)))

@@ -103,7 +103,9 @@ def test_a_table_that_was_begun_after_the_checkpoint_vanishes_and_others_are_kep
 ):
     recorder = Recorder(tmp_path, SCHEMAS)
     recorder.write("a", ROWS)
-    marks, kept, text = recorder.marks(), recorder.columns("a"), (tmp_path / "a.csv").read_bytes()
+    marks = recorder.marks()
+    kept = recorder.columns("a")
+    text = (tmp_path / "a.csv").read_bytes()
     recorder.write("a", ROWS)
     recorder.row("b", flag=True)
     again = Recorder(tmp_path, SCHEMAS)
@@ -119,7 +121,8 @@ def test_a_table_that_was_begun_after_the_checkpoint_vanishes_and_others_are_kep
 
 def test_a_command_reads_back_no_table_that_it_wrote(tmp_path, monkeypatch, capsys):
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
-    opened, read = safe._descriptor, Counter()
+    opened = safe._descriptor
+    read = Counter()
 
     def counted(path, flags, own):
         file = opened(path, flags, own)

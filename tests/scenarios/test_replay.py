@@ -69,7 +69,8 @@ def some(tracks, kept):
 def along(tracks, ue, time_s):
     """Where a UE is by straight lines, as the page draws it, and the row before."""
     mine = np.flatnonzero(tracks["ue"] == ue)
-    at_m, times = np.column_stack([tracks["x_m"], tracks["y_m"]]), tracks["time_s"]
+    at_m = np.column_stack([tracks["x_m"], tracks["y_m"]])
+    times = tracks["time_s"]
     i = mine[np.clip(np.searchsorted(times[mine], time_s, side="right") - 1, 0, len(mine) - 1)]
     j = np.minimum(i + 1, mine[-1])
     j = np.where(np.isnan(at_m[j]).any(axis=1), i, j)
@@ -85,7 +86,8 @@ def test_simplified_tracks_stay_within_the_stated_distance_at_every_time(within_
     for ue in range(2):
         own = full["time_s"][full["ue"] == ue]
         time_s = np.linspace(own[0], own[-1], 5001)
-        (before, of_full), (after, row) = along(full, ue, time_s), along(fewer, ue, time_s)
+        (before, of_full) = along(full, ue, time_s)
+        (after, row) = along(fewer, ue, time_s)
         assert (np.isnan(before) == np.isnan(after)).all()
         assert np.nanmax(np.linalg.norm(after - before, axis=1)) <= within_m + 1e-9
         assert all((fewer[k][row] == full[k][of_full]).all() for k in ("indoor", "cell"))
@@ -93,7 +95,8 @@ def test_simplified_tracks_stay_within_the_stated_distance_at_every_time(within_
 
 
 def test_a_straight_line_needs_two_rows():
-    time_s, none = np.arange(50.0), np.zeros(50)
+    time_s = np.arange(50.0)
+    none = np.zeros(50)
     line = {
         "ue": none,
         "time_s": time_s,
@@ -117,9 +120,11 @@ def test_tracks_are_simplified_only_as_far_as_needed():
 
 def test_tracks_of_a_run_are_in_the_page(commuters):
     loaded, _, tables = in_page(commuters)
-    table, found = loaded.rows("tracks"), tables["tracks"]
+    table = loaded.rows("tracks")
+    found = tables["tracks"]
     for ue in range(3):
-        mine, own = found["ue"] == ue, table["ue"] == ue
+        mine = found["ue"] == ue
+        own = table["ue"] == ue
         for axis in ("x_m", "y_m"):
             drawn = np.interp(table["time_s"][own], found["time_s"][mine], found[axis][mine])
             assert np.abs(drawn - table[axis][own]).max() <= 0.75
@@ -130,7 +135,8 @@ def test_tracks_of_a_run_are_in_the_page(commuters):
 
 def test_tables_are_those_of_the_run_in_order_of_attack_and_ue(commuters):
     loaded, meta, tables = in_page(commuters)
-    leakage, found = loaded.rows("leakage"), tables["leakage"]
+    leakage = loaded.rows("leakage")
+    found = tables["leakage"]
     assert [a["name"] for a in meta["attacks"]] == loaded.attacks and len(found["ue"]) == len(
         leakage["ue"]
     )
@@ -140,7 +146,8 @@ def test_tables_are_those_of_the_run_in_order_of_attack_and_ue(commuters):
     for column in ("named_x_m", "named_y_m", "second_x_m", "second_y_m"):
         np.testing.assert_allclose(found[column], leakage[column][order], atol=0.26)
     assert (found["home"] == (leakage["home_named_m"][order] <= loaded.hit_radius_m)).all()
-    links, sent = loaded.rows("links"), tables["links"]
+    links = loaded.rows("links")
+    sent = tables["links"]
     order = np.lexsort([links["round"], links["ue"]])
     assert [meta["stations"][int(k)]["name"] for k in sent["base_station"]] == links[
         "base_station"
@@ -150,7 +157,8 @@ def test_tables_are_those_of_the_run_in_order_of_attack_and_ue(commuters):
         tables["rounds"]["rmse_db"], loaded.tables["rounds"]["rmse_db"], atol=1e-3
     )
     assert meta["final"]["rmse_db"] == loaded.summary["utility.rmse_db"]
-    coverage, squares = loaded.tables["coverage"], tables["coverage"]
+    coverage = loaded.tables["coverage"]
+    squares = tables["coverage"]
     for column in ("x_m", "rsrp_dbm", "sinr_db"):
         np.testing.assert_allclose(squares[column], coverage[column], atol=0.06)
 

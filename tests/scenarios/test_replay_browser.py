@@ -201,7 +201,8 @@ def test_a_ue_is_singled_out_by_list_and_by_click(opened):
     opened.keyboard.press("Escape")
     assert state(opened)["ue"] == -1 and ink(opened, "known") != one
     stage = opened.locator("#replay-stage")
-    box, view = stage.bounding_box(), state(opened)["view"]
+    box = stage.bounding_box()
+    view = state(opened)["view"]
     at = {
         "x": box["width"] / 2 + (HOME_M[0] - view["cx"]) * view["scale"],
         "y": box["height"] / 2 - (HOME_M[1] - view["cy"]) * view["scale"],
@@ -231,7 +232,8 @@ def test_the_map_zooms_and_moves(opened):
     opened.evaluate("document.getElementById('replay-stage').scrollIntoView({block: 'center'})")
     opened.focus("#replay-stage")
     box = opened.locator("#replay-stage").bounding_box()
-    x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 3
+    x = box["x"] + box["width"] / 3
+    y = box["y"] + box["height"] / 3
     opened.mouse.move(x, y)
     whole = state(opened)["view"]
     opened.mouse.wheel(0, -300)
@@ -327,7 +329,8 @@ GUESSED = """([attack, ue]) => {
 
 def test_links_estimates_and_curves_are_those_of_the_tables(opened, folder):
     loaded = load(folder)
-    links, found = loaded.rows("links"), np.array(opened.evaluate(SENT))
+    links = loaded.rows("links")
+    found = np.array(opened.evaluate(SENT))
     sends = np.isfinite(links["airtime_s"])
     order = np.lexsort([links["time_s"], links["ue"]])
     begin_s = links["time_s"] + np.where(sends, links["latency_s"] - links["airtime_s"], 0)
@@ -335,7 +338,8 @@ def test_links_estimates_and_curves_are_those_of_the_tables(opened, folder):
     np.testing.assert_allclose(
         found[:, 2], np.where(sends, links["airtime_s"], 0)[order], atol=0.01
     )
-    truth, guesses = loaded.rows("updates"), loaded.rows("estimates")
+    truth = loaded.rows("updates")
+    guesses = loaded.rows("estimates")
     for k, name in enumerate(loaded.attacks):
         for x, y, true_x, true_y, number in opened.evaluate(GUESSED, [k, 0]):
             own = (guesses["attack"] == name) & (guesses["ue"] == 0) & (guesses["round"] == number)
@@ -391,7 +395,8 @@ def test_a_radio_study(show, tiny, tmp_path):
     run(tiny(changes | {"learning": None, "world.radio.measurement_noise_db": 0.0}), tmp_path / "r")
     page = show(report(tmp_path / "r"))
     with_replay(page).evaluate("replay.seek(301)")
-    shown, number = state(page), len(load(tmp_path / "r").rows("handovers")["ue"])
+    shown = state(page)
+    number = len(load(tmp_path / "r").rows("handovers")["ue"])
     page.evaluate("replay.seek(600)")
     assert number > 0
     page.wait_for_function(

@@ -76,7 +76,8 @@ def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):
     )
     survey = ["replay", "--survey", str(tmp_path / "s.csv"), "--users", "all"]
     study = load("replay", trace_overrides(parser().parse_args(survey)))
-    data, trace = study.learning.data, study.world.ues.mobility.load(study.round_s)
+    data = study.learning.data
+    trace = study.world.ues.mobility.load(study.round_s)
     assert (study.learning.round_s, data.hold_out_by, data.memory) == (3600, "block", "all")
     assert trace.time_s.tolist() == pytest.approx([0, 5000, 10_000])
     assert (

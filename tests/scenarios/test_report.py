@@ -437,7 +437,8 @@ def test_no_folder_at_all(tmp_path):
 
 
 def test_quantiles_leave_out_the_unknown_and_count_the_infinite():
-    nan, inf = np.nan, np.inf
+    nan = np.nan
+    inf = np.inf
     grid = np.array([[1.0, 3.0, nan], [1.0, inf, inf], [1.0, 2.0, inf], [nan, nan, nan]])
     np.testing.assert_array_equal(quantile(grid, 0.5), [2.0, inf, 2.0, nan])
     np.testing.assert_array_equal(quantile(grid, 0.0), [1.0, 1.0, 1.0, nan])

@@ -51,7 +51,8 @@ def test_a_changed_number_is_named_with_the_table_the_column_and_the_row(one, tm
 
 
 def test_missing_files_rows_and_arrays_are_told(tmp_path):
-    a, b = tmp_path / "a", tmp_path / "b"
+    a = tmp_path / "a"
+    b = tmp_path / "b"
     for folder, values in ((a, [1.0, 2.0]), (b, [1.0, 2.5])):
         folder.mkdir()
         np.savez(folder / "map.npz", m=np.array(values))

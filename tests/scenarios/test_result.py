@@ -59,7 +59,8 @@ def test_frames_hold_the_records(result):
         result.tables
     ) and "coverage_of" not in result.tables
     for name in ("rounds", "leakage", "links"):
-        frame, columns = result.tables[name], read_table(result.folder, name)
+        frame = result.tables[name]
+        columns = read_table(result.folder, name)
         assert isinstance(frame, pandas.DataFrame) and set(columns) <= set(frame.columns)
         for column, values in columns.items():
             if values.dtype == object:
@@ -79,7 +80,8 @@ def test_times_are_what_the_wall_clock_shows(result, tmp_path):
     (folder / "manifest.json").write_text(
         json.dumps({**manifest, "clock_changes": [[changed_s, 3600.0]]})
     )
-    rounds, before = scenarios.open_run(folder).tables["rounds"], result.tables["rounds"]
+    rounds = scenarios.open_run(folder).tables["rounds"]
+    before = result.tables["rounds"]
     ahead = (rounds["time"] - before["time"]).dt.total_seconds()
     assert ahead.tolist() == [3600.0 if t >= changed_s else 0.0 for t in rounds["time_s"]] and {
         *ahead

@@ -84,7 +84,8 @@ def swept(played, tmp_path, monkeypatch):
 @pytest.mark.parametrize("old", [OLD, "9.0", ""])
 def test_a_sweep_of_another_version_is_refused_and_replaced_run_by_run(old, swept, capsys):
     words, out = swept
-    one, other = out / "count=2" / "seed-1", out / "count=4" / "seed-2"
+    one = out / "count=2" / "seed-1"
+    other = out / "count=4" / "seed-2"
     aged(one, old)
     before = content(out)
     named = f"netsim {old or 'of another version'}, and this is {__version__}"
@@ -195,7 +196,8 @@ def test_a_drawn_file_that_changed_is_another_tuning(tmp_path):
 
 def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
     pytest.importorskip("optuna")
-    file, out = scenario(tmp_path, learning={"attacks": []}), tmp_path / "t"
+    file = scenario(tmp_path, learning={"attacks": []})
+    out = tmp_path / "t"
     changes = {
         "vary": {
             "random": {"space": {"learning.learner.learning_rate": {"low": 0.01, "high": 0.1}}}
@@ -320,7 +322,9 @@ def unread(monkeypatch):
 
     def ended(words, lines=0):
         reader, writer = os.pipe()
-        ears, left, told = [os.fdopen(reader)], [lines], options.emit
+        ears = [os.fdopen(reader)]
+        left = [lines]
+        told = options.emit
 
         def emit(event):
             if not left[0] and ears:

@@ -61,7 +61,8 @@ def test_a_world_that_no_memory_holds_is_refused_in_one_line(
         | {"world": TINY["world"] | world}
         | ({"vary": {"seed": [1, 2]}} if command == "sweep" else {})
     )
-    file, out = tmp_path / "huge.yaml", tmp_path / "out"
+    file = tmp_path / "huge.yaml"
+    out = tmp_path / "out"
     file.write_text(json.dumps(document))
     began = time.monotonic()
     assert main([command, str(file), "--out", str(out)]) == 2
@@ -169,7 +170,8 @@ def test_outside_of_the_main_thread_nothing_is_interrupted(tiny, tmp_path):
 
 def test_runs_at_once_share_the_limit(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("NETSIM_MEMORY_GB", raising=False)
-    file, out = tmp_path / "s.yaml", tmp_path / "w"
+    file = tmp_path / "s.yaml"
+    out = tmp_path / "w"
     file.write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
     command = ["sweep", str(file), "--out", str(out), "--quiet", "--jobs"]
     assert (

@@ -48,7 +48,8 @@ def test_same_study_same_bytes_other_seed_other_bytes(tiny, tmp_path, table_byte
 def test_another_defense_leaves_movement_and_radio_alone(tiny, tmp_path, table_bytes):
     run(tiny(NOISY), tmp_path / "noisy")
     run(tiny({**NOISY, "learning.defenses": []}), tmp_path / "bare")
-    noisy, bare = table_bytes(tmp_path / "noisy"), table_bytes(tmp_path / "bare")
+    noisy = table_bytes(tmp_path / "noisy")
+    bare = table_bytes(tmp_path / "bare")
     assert noisy["links.csv"] == bare["links.csv"]
     assert noisy["estimates.csv"] != bare["estimates.csv"]
 

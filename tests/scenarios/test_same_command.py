@@ -195,7 +195,8 @@ def test_a_first_command_keeps_its_folder_until_its_result_is_told(tmp_path, mon
     """Pages are drawn and results read while nobody else may replace what was played."""
     from scenarios.app.cli import play
 
-    draw, refused = play.draw_run, []
+    draw = play.draw_run
+    refused = []
 
     def look(played):
         with (played.folder / folders.MARKER).open("r+") as file, pytest.raises(BlockingIOError):
@@ -218,7 +219,8 @@ def test_a_second_run_waits_as_long_as_the_first_plays(tmp_path, monkeypatch, ca
     monkeypatch.setattr(folders, "PATIENCE_S", 0.05)
     told = []
     monkeypatch.setattr("netsim.compiled.tell", told.append)
-    under_way, ended = threading.Event(), []
+    under_way = threading.Event()
+    ended = []
 
     def slow(event):
         under_way.set()

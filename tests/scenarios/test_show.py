@@ -31,7 +31,8 @@ def finished(tmp_path_factory):
     import contextlib
     import io
 
-    folder, out = tmp_path_factory.mktemp("show") / "r", io.StringIO()
+    folder = tmp_path_factory.mktemp("show") / "r"
+    out = io.StringIO()
     with contextlib.redirect_stdout(out):
         assert main(["run", "campus", "--out", str(folder), "--quiet", *SHORT]) == 0
     return folder, out.getvalue()
@@ -54,7 +55,8 @@ def test_show_prints_what_the_run_printed(finished, capsys):
 
 def test_show_draws_nothing_unless_it_opens(finished, capsys, monkeypatch):
     folder, _ = finished
-    page, opened = folder / "report.html", []
+    page = folder / "report.html"
+    opened = []
     before = page.read_bytes()
     page.unlink()
     try:

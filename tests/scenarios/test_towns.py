@@ -60,7 +60,8 @@ def skeleton(buildings, area, step_m=6.0, clearance_m=2.5):
         shapely.segmentize(shapely.boundary(buildings.footprint), step_m), return_index=True
     )
     cells = Voronoi(wall_m)
-    edge, between = np.array(cells.ridge_vertices), owner[cells.ridge_points]
+    edge = np.array(cells.ridge_vertices)
+    between = owner[cells.ridge_points]
     edge = edge[(edge >= 0).all(axis=1) & (between[:, 0] != between[:, 1])]
     ends_m = cells.vertices[edge]
     lines = shapely.linestrings(ends_m[area.contains(ends_m).all(axis=1)])

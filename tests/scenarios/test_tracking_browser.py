@@ -32,7 +32,8 @@ def page_file(tiny, tmp_path_factory):
         ),
         out,
     )
-    rows, cells = [], []
+    rows = []
+    cells = []
     for number, ue in ((1, 0), (1, 1), (2, 0), (2, 1), (3, 1)):
         for hindsight, wide in ((0, 7 - 2 * number), (1, 1)):
             answer_m = (TRUTH_M[0] + 40 * (3 - number) * (1 - hindsight), TRUTH_M[1] + 10 * ue)

@@ -277,10 +277,8 @@ def test_lines_of_a_tracker_and_of_links_stand_beside_one_round_and_chance(folde
 
 
 def test_means_so_far_count_each_value_by_its_weight():
-    values, weight = (
-        np.array([[1.0, 5.0], [np.nan, 2.0], [4.0, np.nan]]),
-        np.array([[1.0, 3.0], [2.0, 4.0], [2.0, 9.0]]),
-    )
+    values = np.array([[1.0, 5.0], [np.nan, 2.0], [4.0, np.nan]])
+    weight = np.array([[1.0, 3.0], [2.0, 4.0], [2.0, 9.0]])
     plain = so_far(lambda run, name: (np.arange(3), values))(None, "x")[1]
     weighted = so_far(
         lambda run, name: (np.arange(3), values), lambda run, name: (np.arange(3), weight)

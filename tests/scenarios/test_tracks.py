@@ -48,7 +48,8 @@ MODELS = {
 @pytest.fixture(params=MODELS, scope="module")
 def model(request, tiny, tmp_path_factory):
     """A study, and the folder of its run."""
-    study, folder = tiny(MODELS[request.param]), tmp_path_factory.mktemp("tracks") / "r"
+    study = tiny(MODELS[request.param])
+    folder = tmp_path_factory.mktemp("tracks") / "r"
     run(study, folder)
     return study, folder
 
@@ -71,13 +72,15 @@ def test_recording_changes_no_other_record(model, tmp_path, monkeypatch, table_b
     study, folder = model
     monkeypatch.setattr(play, "follow_ues", lambda world: {"every_s": 1.0, "ues": 0})
     run(study, tmp_path / "r")
-    with_tracks, without = table_bytes(folder), table_bytes(tmp_path / "r")
+    with_tracks = table_bytes(folder)
+    without = table_bytes(tmp_path / "r")
     assert with_tracks.pop("tracks.csv") and with_tracks == without
 
 
 def test_lines_between_rows_are_where_ues_were_at_every_look(model):
     study, folder = model
-    manifest, tracks = json.loads((folder / "manifest.json").read_text()), followed(folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    tracks = followed(folder)
     every_s = manifest["tracks"]["every_s"]
     assert every_s == study.world.tick_s and manifest["tracks"]["ues"] == 4 == len(tracks)
     world = build_world(study.world, Streams(study.seed), study.round_s)

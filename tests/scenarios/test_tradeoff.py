@@ -120,7 +120,8 @@ def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
 def test_the_page_of_a_sweep_joins_finished_labels_in_the_order_of_strength(tiny_run, tmp_path):
     """A sweep of fakes: one tiny run, copied, with other figures."""
     real = json.loads((tiny_run / "summary.json").read_text())
-    out, rows = tmp_path / "sweep", ["folder,label,seed,curve,strength"]
+    out = tmp_path / "sweep"
+    rows = ["folder,label,seed,curve,strength"]
     for i, (label, of) in enumerate(LABELS.items()):
         curve, _, strength = label.partition(" ")
         shutil.copytree(tiny_run, out / f"r{i}")

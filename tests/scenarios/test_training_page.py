@@ -272,7 +272,8 @@ WHY = Failed("seed-2", "training", 2, 3, "MemoryError", f"no room {EVIL}")
 
 def test_a_seed_that_failed_is_shown_and_intervals_say_on_how_many_they_stand(several):
     write_failures(several, [WHY])
-    page, said = unlinked(report(several)), train_lines(several)
+    page = unlinked(report(several))
+    said = train_lines(several)
     assert "mean over 2 of 3 seeds (1 failed) with a 95 % interval" in said[0] and said[0] in page
     assert (
         "Comparison with baseline policies, mean over 2 of 3 seeds (1 failed) with a 95 % interval"

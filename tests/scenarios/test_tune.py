@@ -25,12 +25,10 @@ from scenarios.app.training import tune
 from scenarios.app.training.tune import Search
 
 pytest.importorskip("optuna")
-RATE, WIDTH, RMSE, ACCURACY = (
-    "learning.learner.learning_rate",
-    "learning.learner.hidden",
-    "utility.rmse_db",
-    "utility.accuracy_percent",
-)
+RATE = "learning.learner.learning_rate"
+WIDTH = "learning.learner.hidden"
+RMSE = "utility.rmse_db"
+ACCURACY = "utility.accuracy_percent"
 SPACE = {RATE: {"low": 1e-4, "high": 1.0, "log": True}, WIDTH: {"choices": [[2], [3]]}}
 
 
@@ -170,7 +168,8 @@ def test_failed_trials_are_told_and_take_no_part(quick, tmp_path):
 
 
 def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
-    low, high = f"{ACCURACY}<=0.1", f"{ACCURACY}>=0.001"
+    low = f"{ACCURACY}<=0.1"
+    high = f"{ACCURACY}>=0.001"
     quick.form = lambda job: closed_form(job) | ({ACCURACY: 0.25} if job.study.seed > 4 else {})
     of = found(asked(tmp_path, constraints=[low, high], trials=25, verify=1))
     *_, fresh = of.trials
@@ -258,7 +257,8 @@ def test_the_command_verifies_the_winner_and_an_interrupted_one_ends_the_same(
 
 
 def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
-    strongest, key = "leakage.strongest_located.percent", "learning.attacks.0.cluster_m"
+    strongest = "leakage.strongest_located.percent"
+    key = "learning.attacks.0.cluster_m"
     changes = {"world.duration_s": 172_800, "learning.round_s": 86_400}
     changes["vary"] = {"seed": [1], "random": {"space": {key: {"choices": [30.0, 60.0]}}}}
     sweep = Sweep(AskedStudy.of("campus", changes), tmp_path, 1, lambda event: None)

@@ -12,7 +12,8 @@ import pytest
 from conftest import TINY
 
 ROOT = Path(__file__).parents[2]
-RUNS, KILLS = 200, 10
+RUNS = 200
+KILLS = 10
 
 
 def command(scenario, out, *more):

@@ -17,7 +17,9 @@ from scenarios.app.study.load import AskedStudy, load
 from scenarios.app.study.study import Distribution
 
 CAMPUS = Path(__file__).resolve().parents[2] / "scenarios" / "campus.yaml"
-RATE, WIDTH, ROUND = "learning.learner.learning_rate", "learning.learner.hidden", "learning.round_s"
+RATE = "learning.learner.learning_rate"
+WIDTH = "learning.learner.hidden"
+ROUND = "learning.round_s"
 SPACE = {RATE: {"low": 1e-4, "high": 1.0, "log": True}, WIDTH: {"choices": [[4], [8]]}}
 
 
@@ -59,10 +61,8 @@ def test_quantiles_of_distributions_have_their_closed_forms():
 
 
 def test_draws_are_those_of_the_named_stream_whatever_their_number_and_whoever_is_drawn_beside():
-    few, many = (
-        varied(random={"draws": 3, "space": SPACE}),
-        varied(random={"draws": 50, "space": SPACE}),
-    )
+    few = varied(random={"draws": 3, "space": SPACE})
+    many = varied(random={"draws": 50, "space": SPACE})
     alone = varied(random={"draws": 3, "space": {RATE: SPACE[RATE]}})
     assert [(p.label, p.folder, p.overrides) for p in few] == [
         (p.label, p.folder, p.overrides) for p in many[:3]

@@ -16,7 +16,8 @@ from tracked import Source, commuters, taxis
 pytestmark = pytest.mark.slow
 
 SIGMAS_M = (50.0, 150.0, 500.0)
-UES, DRAWS = 50, 3
+UES = 50
+DRAWS = 3
 
 
 @cache

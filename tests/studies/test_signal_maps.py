@@ -74,7 +74,8 @@ class Week:
 
 @cache
 def week_of(seed):
-    study, streams = study_of(seed), Streams(seed)
+    study = study_of(seed)
+    streams = Streams(seed)
     world = build_world(study.world, streams, WEEK_S)
     world.env.run(until=WEEK_S)
     first = world.observations()
@@ -92,11 +93,9 @@ def week_of(seed):
 
 def estimate(seed, train=None, **learner):
     """Closed form on the first round's update of this learner (2,)."""
-    week, streams, learner = (
-        week_of(seed),
-        Streams(seed),
-        study_of(seed, **learner).learning.learner,
-    )
+    week = week_of(seed)
+    streams = Streams(seed)
+    learner = study_of(seed, **learner).learning.learner
     model = learner.init(Public(week.area, 1, week.statistics), streams.at("learner.init"))
     update = learner.local(model, "all", train or week.train, streams.at("learner.all", 1)).rows(
         slice(None)
@@ -224,12 +223,15 @@ class TestElevenWeeks:
 def test_a_repeated_batch_fades_as_it_is_learnt(seed):
     """One week again and again, 2-1024-1 sigmoid, eta 1e-3: mean residual and gradient halve, the
     error doubles."""
-    week, streams = week_of(seed), Streams(seed)
+    week = week_of(seed)
+    streams = Streams(seed)
     learner = study_of(seed, hidden=[1024], activation="sigmoid").learning.learner
     statistics = DatasetStatistics(week.train.x.mean(axis=0)[None], week.train.x.std(axis=0)[None])
     model = learner.init(Public(week.area, 1, statistics), streams.at("learner.init"))
     centre, scale = learner.standardisation(model)
-    gradient, residual, error = [], [], []
+    gradient = []
+    residual = []
+    error = []
     for number in range(10):
         update = learner.local(model, "all", week.train, streams.at("learner.all", number)).rows(
             slice(None)
@@ -239,7 +241,9 @@ def test_a_repeated_batch_fades_as_it_is_learnt(seed):
         residual.append(update[0, -1])  # the output bias moves by -2 eta times the mean residual
         error.append(np.linalg.norm(centre[0] + scale[0] * centroid(dw, db)[0] - week.learnt_m))
         model = learner.step(model, "all", update)
-    gradient, residual, error = np.array(gradient), np.array(residual), np.array(error)
+    gradient = np.array(gradient)
+    residual = np.array(residual)
+    error = np.array(error)
     # rounds 1 to 8; later the gradient keeps the part of the labels that follows position, the mean
     # does not
     np.testing.assert_allclose(residual[1:9] / residual[:8], 0.48, atol=0.05)
@@ -260,7 +264,8 @@ def test_under_fedavg_the_closed_form_is_the_stronger_attack(tmp_path, activatio
         "learning_rate": learning_rate,
         "activation": activation,
     }
-    closed, iterative = [], []
+    closed = []
+    iterative = []
     for seed in SEEDS:
         study = study_of(seed, **fedavg)
         attacks = load("campus").learning.attacks

@@ -20,7 +20,8 @@ def test_a_buffer_is_sooner_there_with_fewer_uploads(tmp_path):
         )
         for label in ("FedBuff, 78", "first 60 of 78")
     }
-    buffer, rounds = found["FedBuff, 78"], found["first 60 of 78"]
+    buffer = found["FedBuff, 78"]
+    rounds = found["first 60 of 78"]
     assert buffer["reached.70.time_s"] < 0.8 * rounds["reached.70.time_s"]
     assert buffer["reached.70.uploads"] < rounds["reached.70.uploads"]
     assert buffer["uploads.staleness.mean"] > 2 and rounds["uploads.staleness.mean"] == 0

@@ -87,7 +87,8 @@ def test_four_check_ins_single_nearly_everybody_out(name: str, data_folder: Path
 
 
 def test_unicity_falls_with_the_number_of_people(data_folder: Path) -> None:
-    x, found = check_ins(data_folder, "nyc_midtown"), []
+    x = check_ins(data_folder, "nyc_midtown")
+    found = []
     for ues in (100, 400, int(x.ue.max()) + 1):
         found.append(told("check-ins, nyc_midtown", first(x, ues))[2500.0][2])
     assert found[0] > found[1] > found[2]

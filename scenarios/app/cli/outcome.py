@@ -473,7 +473,9 @@ def several(folder: Path, verbose: bool = False) -> Told:
         try:
             of, (heading, *rest) = outcome_of(path, verbose)
         except BadInput as error:
-            of, heading, rest = Outcome("unfinished", ""), str(error).removeprefix(str(path)), []
+            of = Outcome("unfinished", "")
+            heading = str(error).removeprefix(str(path))
+            rest = []
         name = str(path.relative_to(folder))
         lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
         folders.append({"folder": str(path), "kind": of.kind})

@@ -94,7 +94,8 @@ def audit(args: argparse.Namespace) -> int:
         "learning.membership": None,
     }  # they change nothing that is sent
     canaries = {} if args.canaries is None else {"learning.audit": {"canaries": args.canaries}}
-    overrides, name = overrides_of(args) | unseen | canaries, name_of(args.scenario)
+    overrides = overrides_of(args) | unseen | canaries
+    name = name_of(args.scenario)
     asked = AskedStudy.of(args.scenario, overrides)
     study = asked.study
     if not any("spend" in defense.offers for defense in study.learned.defenses):

@@ -179,7 +179,8 @@ def beside_rule(seeds: Seeds) -> tuple[list[str], Cells]:
     rows: Cells = []
     for name, less in gaps.items():
         percent = f"{figure_text(100 * less.mean() / abs(rule))} %" if rule else "– %"
-        verdict, share = "not distinguishable", ""
+        verdict = "not distinguishable"
+        share = ""
         if abs(less.mean()) > half_width(less):
             verdict = "worse" if less.mean() > 0 else "better"
             share = (

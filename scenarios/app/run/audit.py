@@ -35,7 +35,9 @@ from scenarios.app.run.runner import planned
 from scenarios.app.run.setup import ready
 from scenarios.app.study.study import Study
 
-ALL, DRAWN = 12, 10  # UEs of which all are audited; those at random of more
+# UEs of which all are audited; those at random of more
+ALL = 12
+DRAWN = 10
 _NOTHING = (
     "audit: no UE sent an update with noise that has an epsilon; let the world last longer, or "
     "take a larger privacy_budget"
@@ -79,7 +81,8 @@ def _rows(study: Study, run: Run, place: Path, most: int | None, watch: Watch) -
     closer = [pair for pair in pairs if pair != "replaced"]
     changes = [*closer, "plus", "minus"] if "user" in {of.unit for of in accounts} else ["record"]
     for k, ue in enumerate(ues, 1):
-        name, plays = {"ue": world.ues[ue]}, {"": base}
+        name = {"ue": world.ues[ue]}
+        plays = {"": base}
         silent = study.world.ues.model_copy(
             update={"without": (*study.world.ues.without, world.ues[ue])}
         )
@@ -137,7 +140,9 @@ def _told(world: World, setup: Setup) -> Any:
     """What everybody is told before the first round, by the words of warnings, as
     `Recording.public`.
     """
-    public, learning, trace = setup.public, setup.learning, world.trace
+    public = setup.public
+    learning = setup.learning
+    trace = world.trace
     learnt = (
         []
         if SHARED_MODEL in learning.data.offers
@@ -156,10 +161,8 @@ def _told(world: World, setup: Setup) -> Any:
         "when a UE counts as absent": trace and world.mobility.presence(trace),
         learning.learner.discloses or "statistics": (public.dataset, public.sampled_m),
     }
-    nobody, digest = (
-        np.array([-1]),
-        {name: hashlib.sha256(pickle.dumps(value)) for name, value in values.items()},
-    )
+    nobody = np.array([-1])
+    digest = {name: hashlib.sha256(pickle.dumps(value)) for name, value in values.items()}
     return {
         (name, 0, ""): (nobody, np.array([int(of.hexdigest()[:12], 16)]))
         for name, of in digest.items()

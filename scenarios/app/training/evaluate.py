@@ -38,7 +38,10 @@ from scenarios.app.training.environments import FIRST, Stages, n_ues, task_of
 
 Act = Callable[[OnlinePower, Seen], FloatArray]
 """An action in the live environment, of what it shows"""
-TUNED, TRAINED, CHOSEN, HELD_OUT = "tuned", "trained", "judged", "held-out"
+TUNED = "tuned"
+TRAINED = "trained"
+CHOSEN = "judged"
+HELD_OUT = "held-out"
 """Purposes of worlds: to tune rules, to train on, to choose the best policy by, to report."""
 
 
@@ -328,7 +331,8 @@ class RecordedGround:
     @cached_property
     def held_out(self) -> list[Evaluation]:
         """All rules, best responses and the oracle, live in worlds that no policy was made from."""
-        limits, k = self.task.limits, self.watched.n_ue
+        limits = self.task.limits
+        k = self.watched.n_ue
         acts = {
             "average": (steady(start_w(limits, k), limits), 1),
             "full": (steady(np.full(k, limits.each_max_w), limits), 1),

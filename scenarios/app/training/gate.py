@@ -54,7 +54,8 @@ from scenarios.app.run.sweep import Sweep
 from scenarios.app.study import Fields
 from scenarios.app.training.environments import Stages, n_ues
 
-FULL, EQUAL = "full", "equal SNR"
+FULL = "full"
+EQUAL = "equal SNR"
 RULES: dict[str, tuple[float, ...]] = {
     "constant": (),
     "fractional": (0.75,),
@@ -120,10 +121,8 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
     hits = [_near(sweep.out / folder, known.reward.leakage_within_m) for folder in runs["folder"]]
     found["count"], found["of"] = np.transpose(hits)
     if found["homes"].any():
-        found["count"], found["of"] = (
-            (found["homes"] * found["named"] / 100).round(),
-            found["homes"],
-        )
+        found["count"] = (found["homes"] * found["named"] / 100).round()
+        found["of"] = found["homes"]
     found.to_csv(sweep.out / "gate.csv", index=False)
     said = verdict(found)
     write_json(sweep.out / SUMMARY, {"gate": said})
@@ -239,7 +238,8 @@ def verdict(found: pandas.DataFrame) -> Fields:
     said |= {"rank_correlation": calm.rank().corr().iloc[0, 1], "n": len(calm)}
     same = table[table["compared"]].sort_values("share")
     if len(same):
-        best, worst = same.iloc[0], same.iloc[-1]
+        best = same.iloc[0]
+        worst = same.iloc[-1]
         apart = {f"{name}_difference": abs(best[name] - worst[name]) for name in _ALIKE}
         alike = not any(
             gap > most for gap, most in zip(apart.values(), _ALIKE.values(), strict=True)

@@ -94,7 +94,9 @@ def imported_for_ues(
     layers = read_actor(path)
     n_seen = seen_of_ue_size()
     _check_shapes(path, layers, n_seen, 1, "of a UE")
-    mean, std, cut = np.zeros(n_seen), np.ones(n_seen), MOST_SEEN
+    mean = np.zeros(n_seen)
+    std = np.ones(n_seen)
+    cut = MOST_SEEN
     if normalisation is not None:
         mean, std, cut = read_normalisation(normalisation)
         if mean.shape != (n_seen,):
@@ -147,7 +149,8 @@ def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
         used = bool(whole["norm_obs"])
         kept = whole["obs_rms"].state if used else {"mean": (), "var": ()}
         mean, var = (np.array(kept[name], dtype=float) for name in ("mean", "var"))
-        epsilon, cut = float(whole["epsilon"]), float(whole["clip_obs"])
+        epsilon = float(whole["epsilon"])
+        cut = float(whole["clip_obs"])
     except Exception as error:  # what a damaged pickle raises has no common type
         raise BadInput(
             f"{path}: no VecNormalize ({_short(error)}); give what its save() wrote"

@@ -98,7 +98,8 @@ class UeTrainer:
     def begin(self, seed: int) -> DdpgTraining:
         from rl.agents import UeTraining
 
-        ground, agent = self.ground, self.agent
+        ground = self.ground
+        agent = self.agent
         first = ground.one_world(0, ground.rule.power_w) if agent.live else ground.trained_on
         rounds = UeRounds(first, ground.rule, agent.passes, agent.probes)
         self.scale = rounds.scale
@@ -196,7 +197,8 @@ class AllocationTrainer:
     """DDPG on the bound of a whole training."""
 
     def __init__(self, study: Study, how: Train, cache: Path | None) -> None:
-        self.study, self.how = study, how
+        self.study = study
+        self.how = how
         self.sets = problems(study, cache)
 
     def begin(self, seed: int) -> DdpgTraining:
