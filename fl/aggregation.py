@@ -91,7 +91,9 @@ def effective(weights: FloatArray) -> float:
     counts.
     """
     square = float((weights**2).sum())
-    return float(weights.sum() ** 2 / square) if square > 0 else 0.0
+    if square > 0:
+        return float(weights.sum() ** 2 / square)
+    return 0.0
 
 
 def angles(rows: FloatArray, of: FloatArray) -> FloatArray:
@@ -301,7 +303,10 @@ class Wasserstein(Aggregation):
         return Histograms(every, np.concatenate([pmf, old])[first], count, state.disclosed + news)
 
     def _histograms(self, local: Local, facts: RoundContext) -> FloatArray:
-        label = np.zeros(len(local.x)) if local.y is None else local.y
+        if local.y is None:
+            label = np.zeros(len(local.x))
+        else:
+            label = local.y
         if self.distance == "label-range":
             low, high = _RANGE_DBM
             bins = _BINS

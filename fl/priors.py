@@ -205,7 +205,9 @@ def _mean_depth_m(buildings: Buildings) -> float:
     import shapely
 
     square_m2 = shapely.area(buildings.footprint)
-    return float((square_m2**1.5).sum() / square_m2.sum() / _DEPTH) if len(buildings) else 0.0
+    if len(buildings):
+        return float((square_m2**1.5).sum() / square_m2.sum() / _DEPTH)
+    return 0.0
 
 
 @lru_cache(maxsize=1)  # one town, whose footprints are looked at in every round

@@ -182,9 +182,10 @@ class Custom(Query):
             [agreed.low_m - request.area.low_m, agreed.high_m - request.area.high_m]
         ).max()
         side_m = float(agreed.side_m[: request.dimensions].min())
-        most_m = (
-            np.inf if self.gamma is None else largest_bandwidth_m(side_m, self.bands, self.gamma)
-        )
+        if self.gamma is None:
+            most_m = np.inf
+        else:
+            most_m = largest_bandwidth_m(side_m, self.bands, self.gamma)
         allowed = self.multiples == "any" or bool(
             in_family(request.bandwidth_m, base_m, self.multiples).all()
         )
@@ -224,7 +225,9 @@ def band_probability(bandwidth_m: float, side_m: float, bands: int, dimensions: 
     erfc(sqrt(gamma / 2)) on a line. [Lemma 3]
     """
     gamma = (2 * pi * bands * bandwidth_m / side_m) ** 2
-    return exp(-gamma / 2) if dimensions == 2 else erfc(sqrt(gamma / 2))
+    if dimensions == 2:
+        return exp(-gamma / 2)
+    return erfc(sqrt(gamma / 2))
 
 
 def largest_bandwidth_m(side_m: float, bands: int, gamma: float) -> float:
@@ -246,9 +249,10 @@ def in_family(
     ratio = bandwidth_m / base_m
     whole = np.rint(ratio).astype(np.int64)
     exact = np.abs(ratio - whole) <= 1e-9 * np.maximum(ratio, 1.0)
-    allowed = (
-        (whole >= 1) & (whole % 4 == 1) if isinstance(multiples, str) else np.isin(whole, multiples)
-    )
+    if isinstance(multiples, str):
+        allowed = (whole >= 1) & (whole % 4 == 1)
+    else:
+        allowed = np.isin(whole, multiples)
     return exact & allowed
 
 
@@ -261,5 +265,8 @@ def shortest_interval_s(
     exp(-r^2 / 2) in the plane and erfc(r / sqrt(2)) on a line. Snapshots that are farther apart
     leave that share of displacements known modulo a wavelength only.
     """
-    exceeded = sqrt(2 * log(1 / share)) if dimensions == 2 else -NormalDist().inv_cdf(share / 2)
+    if dimensions == 2:
+        exceeded = sqrt(2 * log(1 / share))
+    else:
+        exceeded = -NormalDist().inv_cdf(share / 2)
     return 2 * pi * bandwidth_m / exceeded / speed_m_s

@@ -239,8 +239,14 @@ class Reference(Columns):
     @classmethod
     def of(cls, train: Local) -> Self:
         """A round's training samples."""
-        y = np.zeros(len(train.x)) if train.y is None else train.y
-        cell = np.zeros(len(train.x), dtype=int) if train.cell is None else train.cell
+        if train.y is None:
+            y = np.zeros(len(train.x))
+        else:
+            y = train.y
+        if train.cell is None:
+            cell = np.zeros(len(train.x), dtype=int)
+        else:
+            cell = train.cell
         return cls(train.x, y, train.model[train.row_of_sample], cell)
 
     def __len__(self) -> int:
@@ -329,15 +335,13 @@ def guessed(reference: Reference, held_out: HeldOut, law: Law) -> FloatArray:
 def rmse(guess: FloatArray, truth: FloatArray) -> float:
     """Root of the mean squared error of finite guesses (N,); NaN without any."""
     known = np.isfinite(guess)
-    return (
-        float(np.sqrt(np.mean((guess[known] - truth[known]) ** 2))) if known.any() else float("nan")
-    )
+    if known.any():
+        return float(np.sqrt(np.mean((guess[known] - truth[known]) ** 2)))
+    return float("nan")
 
 
 def _mape(guess: FloatArray, truth: FloatArray) -> float:
     known = np.isfinite(guess) & (truth != 0)
-    return (
-        float(100 * np.mean(np.abs((guess - truth)[known] / truth[known])))
-        if known.any()
-        else float("nan")
-    )
+    if known.any():
+        return float(100 * np.mean(np.abs((guess - truth)[known] / truth[known])))
+    return float("nan")

@@ -84,7 +84,9 @@ class Synchronous(Server):
         return self.deadline_s is not None
 
     def limit_s(self, round_s: float) -> float:
-        return round_s if self.deadline_s is None else self.deadline_s
+        if self.deadline_s is None:
+            return round_s
+        return self.deadline_s
 
 
 class Asynchronous(Server):
@@ -116,10 +118,14 @@ class Asynchronous(Server):
 
     @property
     def room(self) -> float:
-        return inf if self.concurrency is None else self.concurrency
+        if self.concurrency is None:
+            return inf
+        return self.concurrency
 
     def limit_s(self, round_s: float) -> float:
-        return inf if self.deadline_s is None else self.deadline_s
+        if self.deadline_s is None:
+            return inf
+        return self.deadline_s
 
 
 class FedBuff(Asynchronous):

@@ -121,7 +121,9 @@ class Local:
 
         def together(name: str) -> Any:
             some = [getattr(p, name) for p in pieces]
-            return None if some[0] is None else np.concatenate(some)
+            if some[0] is None:
+                return None
+            return np.concatenate(some)
 
         columns = {name: together(name) for name in ("ue", "model", "x", "y", "time_s", "cell")}
         return cls(ptr=bounds_of(together("count")), **columns)
@@ -186,11 +188,15 @@ class HeldOut(Columns):
     def usual(self) -> HeldOut:
         """Samples that were not held out for a score by place."""
         new = self.group == NEW_PLACE
-        return self.select(~new) if new.any() else self
+        if new.any():
+            return self.select(~new)
+        return self
 
     def thinned(self, most: int) -> HeldOut:
         """At most `most` of them, evenly spaced in their order."""
-        return self if len(self) <= most else self.select(evenly(len(self), most))
+        if len(self) <= most:
+            return self
+        return self.select(evenly(len(self), most))
 
 
 @dataclass(frozen=True)
@@ -229,7 +235,9 @@ class Bound:
         """The promise where a UE takes part in either neighbour: it sends zeros in place of being
         removed.
         """
-        return replace(self, relation="zero-out") if self.relation == "add-remove" else self
+        if self.relation == "add-remove":
+            return replace(self, relation="zero-out")
+        return self
 
     def spend(
         self, label: str, ue: IntArray, model: IntArray, std: FloatArray, delta: float
@@ -493,9 +501,9 @@ class Public:
         """The model that learns each cell (n_cell,), -1 for none; one learns all unless it is
         said.
         """
-        return (
-            np.zeros(self.n_cell, dtype=int) if self.model_of_cell is None else self.model_of_cell
-        )
+        if self.model_of_cell is None:
+            return np.zeros(self.n_cell, dtype=int)
+        return self.model_of_cell
 
 
 @frozen
@@ -551,7 +559,9 @@ class RoundContext:
         sends: costs that one pair of neighbours moves then have one relation, under which the
         ledger adds them up.
         """
-        return bound.zeroed if self.separation > 1 or self.on_device else bound
+        if self.separation > 1 or self.on_device:
+            return bound.zeroed
+        return bound
 
     def least_honest(self, honest_share: float) -> int:
         """Smallest number of UEs of an opened sum that add noise which the server does not know.

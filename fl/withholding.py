@@ -251,7 +251,10 @@ class Cooldown(Withholding):
         return Pauses(np.zeros(n_ue))
 
     def keep(self, asked: RequestedData, state: Pauses, rng: Rng) -> BoolArray:
-        now = asked.facts.time_s if self.rounds is None else float(asked.facts.round)
+        if self.rounds is None:
+            now = asked.facts.time_s
+        else:
+            now = float(asked.facts.round)
         return of_ues(state.until * (1 - _ROUNDING) <= now, asked.local)
 
     def sent(self, ue: IntArray, facts: RoundContext, state: Pauses, rng: Rng) -> Pauses:
@@ -310,7 +313,9 @@ class DailyLimit(Withholding):
 
     def _on(self, day: int, state: SentToday) -> SentToday:
         """The state on that day: no UE has sent on a new one."""
-        return state if state.day == day else SentToday(day, np.zeros_like(state.updates))
+        if state.day == day:
+            return state
+        return SentToday(day, np.zeros_like(state.updates))
 
 
 class RandomSilence(Withholding):

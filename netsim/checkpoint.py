@@ -49,11 +49,9 @@ def to_tree(value: object) -> Any:
 @cache
 def _remembered(kind: type[object]) -> tuple[str, ...] | None:
     """The fields of a dataclass that a tree has; None for any other type."""
-    return (
-        tuple(f.name for f in fields(kind) if not f.metadata.get("rebuilt"))
-        if is_dataclass(kind)
-        else None
-    )
+    if is_dataclass(kind):
+        return tuple(f.name for f in fields(kind) if not f.metadata.get("rebuilt"))
+    return None
 
 
 def from_tree(tree: object, like: Value) -> Value:
@@ -105,7 +103,9 @@ def unaliased(hint: object) -> Any:
     newer.
     """
     alias = getattr(get_origin(hint), "__value__", None)
-    return hint if alias is None else alias[get_args(hint)]
+    if alias is None:
+        return hint
+    return alias[get_args(hint)]
 
 
 def _array(tree: object, options: tuple[object, ...], like: object, place: str) -> Any:
@@ -176,11 +176,10 @@ def _dictionary(
 
 def _sequence(tree: object, origin: type, options: tuple[object, ...], place: str) -> Any:
     entries = _plain(tree, list, place)
-    kinds = (
-        [options[0]] * len(entries)
-        if origin is list or options[1:] == (Ellipsis,)
-        else list(options)
-    )
+    if origin is list or options[1:] == (Ellipsis,):
+        kinds = [options[0]] * len(entries)
+    else:
+        kinds = list(options)
     _checked(tree, len(kinds) == len(entries), f"{len(kinds)} entries", place)
     return origin(
         _value(each, kind, None, f"{place}[{i}]")
@@ -250,7 +249,9 @@ def _stripped(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
         return {str(k): _stripped(v, pieces) for k, v in node.items()}
     if isinstance(node, list | tuple):
         return [_stripped(v, pieces) for v in node]
-    return node.item() if isinstance(node, np.generic) else node
+    if isinstance(node, np.generic):
+        return node.item()
+    return node
 
 
 def load_tree(path: Path) -> Any:

@@ -131,15 +131,15 @@ class Clock:
         apart.
         """
         number = np.arange(1.0, n_rounds + 1.0)
-        return self.first_s(number * round_s) if self._by_days(round_s) else number * round_s
+        if self._by_days(round_s):
+            return self.first_s(number * round_s)
+        return number * round_s
 
     def end_s(self, round_: int, round_s: float) -> float:
         """End of one round, counted from 1."""
-        return (
-            float(self.first_s(np.array(round_ * round_s)))
-            if self._by_days(round_s)
-            else round_ * round_s
-        )
+        if self._by_days(round_s):
+            return float(self.first_s(np.array(round_ * round_s)))
+        return round_ * round_s
 
     def shortest_s(self, n_rounds: int, round_s: float) -> float:
         """Shortest round after the first: of whole days that in which clocks go forward."""

@@ -70,7 +70,9 @@ def _select(column: Any, rows: IntArray | BoolArray | slice) -> Any:
         return [column[i] for i in np.arange(len(column))[rows].tolist()]
     if isinstance(column, np.ndarray):
         return column[rows]
-    return column.select(rows) if hasattr(column, "select") else column
+    if hasattr(column, "select"):
+        return column.select(rows)
+    return column
 
 
 def _join(columns: Sequence[Any]) -> Any:
@@ -80,7 +82,9 @@ def _join(columns: Sequence[Any]) -> Any:
         return list(chain.from_iterable(columns))
     if isinstance(columns[0], np.ndarray):
         return np.concatenate(columns)
-    return type(columns[0]).join(columns) if hasattr(columns[0], "select") else columns[0]
+    if hasattr(columns[0], "select"):
+        return type(columns[0]).join(columns)
+    return columns[0]
 
 
 def replaced(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array:
@@ -94,7 +98,9 @@ def evenly(count: int, most: int) -> IntArray:
     """At most `most` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both
     ends.
     """
-    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(int)
+    if count <= most:
+        return np.arange(count)
+    return np.linspace(0, count - 1, most).astype(int)
 
 
 def blocks(count: int, most: int) -> list[slice]:

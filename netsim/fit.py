@@ -78,7 +78,9 @@ class Word:
                 ends = [_followed(member, self.steps[i:]) for member in at]
                 true = [k for k, end in enumerate(ends) if self._is_true(end, owner)]
                 return [Bearer(ends[k], f"{'.'.join(self.steps[:i])}[{k}]", at[k]) for k in true]
-        return [Bearer(at)] if self._is_true(at, owner) else []
+        if self._is_true(at, owner):
+            return [Bearer(at)]
+        return []
 
     def _is_true(self, end: Any, owner: object) -> bool:
         if self.wanted is None:
@@ -90,11 +92,9 @@ class Word:
             return self.wanted == getattr(end, "kind", None) or self.wanted in getattr(
                 end, "offers", ()
             )
-        return (
-            self.wanted in end
-            if isinstance(end, tuple | set | frozenset)
-            else self.wanted == str(end).lower()
-        )
+        if isinstance(end, tuple | set | frozenset):
+            return self.wanted in end
+        return self.wanted == str(end).lower()
 
 
 def _followed(at: Any, steps: Sequence[str]) -> Any:
@@ -106,7 +106,9 @@ def _followed(at: Any, steps: Sequence[str]) -> Any:
 
 def _number(text: str, owner: object) -> Any:
     """A number that is written out, or what a path leads to."""
-    return _followed(owner, text.split(".")) if text[0].isalpha() else float(text)
+    if text[0].isalpha():
+        return _followed(owner, text.split("."))
+    return float(text)
 
 
 class Words(dict[str, list[Bearer]]):

@@ -166,7 +166,9 @@ def short(value: object) -> str:
         text = json.dumps(value)
     except (RecursionError, ValueError):
         return "a value too large to print"
-    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."
+    if len(text) <= _MAX_LENGTH:
+        return text
+    return text[: _MAX_LENGTH - 3] + "..."
 
 
 def absent(value: object) -> bool:

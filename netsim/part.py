@@ -408,4 +408,6 @@ def _unusable(entry: EntryPoint, slot: str, why: str) -> UnusablePlugin:
 
 def _said(error: BaseException) -> str:
     text = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if text:
+        return f"{type(error).__name__}: {text}"
+    return type(error).__name__

@@ -35,7 +35,9 @@ def cell_text(value: object) -> str:
     if isinstance(value, bool | np.bool_):
         return "1" if value else "0"
     if isinstance(value, float | np.floating):
-        return f"{value:.9g}" if math.isfinite(value) else ""
+        if math.isfinite(value):
+            return f"{value:.9g}"
+        return ""
     return guarded(str(value))
 
 
@@ -48,7 +50,9 @@ def guarded(text: str) -> str:
 
 def unguarded(cell: str) -> str:
     """The text of a guarded cell."""
-    return cell[1:] if cell[:1] == "'" and _is_formula(cell) else cell
+    if cell[:1] == "'" and _is_formula(cell):
+        return cell[1:]
+    return cell
 
 
 def _is_formula(text: str) -> bool:
@@ -156,7 +160,10 @@ class Recorder:
         cell.
         """
         columns = self.schemas[table]
-        values = self.written[table].values if table in self.written else _no_values(columns)
+        if table in self.written:
+            values = self.written[table].values
+        else:
+            values = _no_values(columns)
         return {name: np.array(values[name], column.dtype) for name, column in columns.items()}
 
     def counts(self) -> dict[str, int]:
@@ -250,5 +257,7 @@ def _plain(value: object) -> object:
     if isinstance(value, int | np.integer):
         return int(value)
     if isinstance(value, float | np.floating):
-        return float(f"{value:.9g}") if math.isfinite(value) else None
+        if math.isfinite(value):
+            return float(f"{value:.9g}")
+        return None
     return value

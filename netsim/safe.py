@@ -57,7 +57,11 @@ def what_is(path: str | Path) -> Kind:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):  # ValueError: a NUL in the name
         return ""
-    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "other"
 
 
 def file_version(path: str | Path) -> tuple[int, int]:
@@ -188,7 +192,10 @@ def _descriptor(path: str | Path, flags: int, own: bool) -> int:
     """An open regular file; O_NONBLOCK: a pipe does not keep us waiting."""
     flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (os.O_NOFOLLOW if own else 0)
     try:
-        mode = Path(path).lstat().st_mode if own else Path(path).stat().st_mode
+        if own:
+            mode = Path(path).lstat().st_mode
+        else:
+            mode = Path(path).stat().st_mode
     except FileNotFoundError:
         mode = stat.S_IFREG  # opening it says the rest
     except ValueError as error:

@@ -358,7 +358,10 @@ class UeTraining(DdpgTraining):
         self.rounds.renew(lambda seen: forward(layers, scaled(seen, *self.rounds.scale).T)[0])
 
     def memory(self) -> Tree:
-        kept = self.renewed if self.grow is not None else self.renewed[-1:]
+        if self.grow is not None:
+            kept = self.renewed
+        else:
+            kept = self.renewed[-1:]
         return {**super().memory(), "renewed": kept, "renewals": len(self.renewed)}
 
     def resume(self, memory: Tree) -> None:

@@ -49,11 +49,10 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
 def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The action in [-1, 1] that asks for these powers."""
     span = np.log(limits.each_max_w / limits.each_min_w)
-    action = (
-        2.0 * np.log(power_w / limits.each_min_w) / span - 1.0
-        if span > 0
-        else np.zeros(len(power_w))
-    )
+    if span > 0:
+        action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0
+    else:
+        action = np.zeros(len(power_w))
     return np.clip(action, -1.0, 1.0)
 
 
@@ -68,7 +67,9 @@ def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
     inside = np.clip(power_w, limits.each_min_w, limits.each_max_w)
     total_w = inside.sum()
     want_w = min(max(total_w, limits.total_min_w), limits.total_max_w)
-    return inside if want_w == total_w else _raised(power_w, np.ones(len(power_w)), want_w, limits)
+    if want_w == total_w:
+        return inside
+    return _raised(power_w, np.ones(len(power_w)), want_w, limits)
 
 
 def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limits) -> FloatArray:
@@ -186,7 +187,9 @@ class Problem:
 
 def seen_size(observe: Observe, n_ue: int) -> int:
     """Number of values of an observation for n_ue UEs."""
-    return n_ue + 2 if observe == "paper" else 3 * n_ue + 2 + len(PROFILE)
+    if observe == "paper":
+        return n_ue + 2
+    return 3 * n_ue + 2 + len(PROFILE)
 
 
 ALPHA = (0.8, 1.0)  # shares of the path loss that fractional power makes up for

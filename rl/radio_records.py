@@ -101,11 +101,10 @@ class Links(Columns):
         antenna.
         """
         own = _amplitudes(cohort)
-        heard = (
-            np.zeros((len(own), 0, own.shape[2]), np.complex128)
-            if overheard is None
-            else _amplitudes(overheard)
-        )
+        if overheard is None:
+            heard = np.zeros((len(own), 0, own.shape[2]), np.complex128)
+        else:
+            heard = _amplitudes(overheard)
         return cls(
             own[None], heard[None], cohort.serving[None], band(uplink).downlink_bps(cohort)[None]
         )
@@ -502,7 +501,10 @@ def _radio(
     ):  # noise also of one whose SINR changed while it sent
         sinr = np.where(channel.noise_std > 0, (now.scale / channel.noise_std) ** 2, np.inf)
     snr = now.snr_per_w[last.ue] * channel.power_w
-    heard = np.zeros(len(last.ue)) if listener is None else listener.sinr
+    if listener is None:
+        heard = np.zeros(len(last.ue))
+    else:
+        heard = listener.sinr
     sent = Sent(sinr[None], snr[None], channel.decoded[None], heard[None])
     return costs_of(sent, energy_j, rows, drawn_std, half_at)
 
@@ -536,7 +538,9 @@ def _loss(learning: Learning, outcome: RoundOutcome) -> float:
         outcome.state.model, outcome.state.held_out.thinned(learner.most_held_out)
     )
     rmse_db = float(scores.get("rmse_db", np.nan))
-    return rmse_db if np.isfinite(rmse_db) else float(scores.get("cross_entropy_nats", np.nan))
+    if np.isfinite(rmse_db):
+        return rmse_db
+    return float(scores.get("cross_entropy_nats", np.nan))
 
 
 def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> FloatArray:

@@ -44,7 +44,9 @@ class Course:
 
     @property
     def best_reward(self) -> float:
-        return self.curve[-1].best_reward if self.curve else -np.inf
+        if self.curve:
+            return self.curve[-1].best_reward
+        return -np.inf
 
 
 def take_steps(

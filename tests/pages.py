@@ -16,7 +16,9 @@ def change_json(path: Path, **changes: Any) -> None:
 
 
 def text_of(page: Path | str) -> str:
-    return page if isinstance(page, str) else page.read_text(encoding="utf-8")
+    if isinstance(page, str):
+        return page
+    return page.read_text(encoding="utf-8")
 
 
 def body(page: Path | str) -> str:

@@ -82,7 +82,10 @@ def kept_course(training, score, every, file, tell):
     """The course of a training that goes on from a file, and writes it whenever it can."""
     from rl import train as loop
 
-    course = loop.restored(training, load_tree(file)) if file.exists() else loop.Course()
+    if file.exists():
+        course = loop.restored(training, load_tree(file))
+    else:
+        course = loop.Course()
     old = loop.SAVE_EVERY_S
     loop.SAVE_EVERY_S = 0.0
     try:

@@ -13,5 +13,6 @@ def line_of(call: Callable[..., Any], *arguments: Any, **choices: Any) -> str:
     with pytest.raises(BadInput) as caught:
         call(*arguments, **choices)
     (line,) = caught.value.lines
-    assert line.isprintable() and len(line) < 700
+    assert line.isprintable()
+    assert len(line) < 700
     return line

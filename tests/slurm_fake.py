@@ -33,7 +33,10 @@ def sbatch(folder, path):
     text = Path(path).read_text()
     (folder / "state" / f"{number}.script").write_text(text)
     array = re.search(r"--array=0-(\d+)", text)
-    names = [f"{number}_{i}" for i in range(int(array[1]) + 1)] if array else [str(number)]
+    if array:
+        names = [f"{number}_{i}" for i in range(int(array[1]) + 1)]
+    else:
+        names = [str(number)]
     for name in names:
         (folder / "state" / name).write_text("PENDING")
     arguments = [sys.executable, __file__, str(folder), "play", path, *names]

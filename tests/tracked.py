@@ -111,7 +111,10 @@ def estimates(source: Source, seed: int = 0, bias_m: float = 0.0) -> np.ndarray:
     draw = np.random.default_rng(seed)
     truth = source.truth_m
     area = source.area
-    lasting = draw.normal(0, bias_m, (1, *truth.shape[1:])) if bias_m else 0.0
+    if bias_m:
+        lasting = draw.normal(0, bias_m, (1, *truth.shape[1:]))
+    else:
+        lasting = 0.0
     said = truth + lasting + draw.normal(0, np.sqrt(SIGMA_M**2 - bias_m**2), truth.shape)
     false = draw.uniform(size=truth.shape[:2]) < OUTLIER
     said[false] = area.low_m + draw.uniform(size=(int(false.sum()), 2)) * area.side_m

@@ -53,7 +53,10 @@ class Rings:
         share = np.zeros((len(antennas.at_m), _RINGS))
         mean_m = np.zeros((len(antennas.at_m), _RINGS, 3))
         for cell, at_m in enumerate(antennas.at_m[:, :2]):
-            own_m = ground_m[strongest == cell] if (strongest == cell).any() else ground_m
+            if (strongest == cell).any():
+                own_m = ground_m[strongest == cell]
+            else:
+                own_m = ground_m
             away_m = np.hypot(*(own_m - at_m).T)
             ring = np.minimum((away_m / max(away_m.max(), 1e-9) * _RINGS).astype(int), _RINGS - 1)
             count = np.bincount(ring, minlength=_RINGS)

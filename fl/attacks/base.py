@@ -104,9 +104,9 @@ class View:
     @property
     def members(self) -> IntArray | None:
         """Number of UEs in each update row (n_source,); None if unknown."""
-        return (
-            None if self.party is None else np.bincount(self.party[1], minlength=len(self.update))
-        )
+        if self.party is None:
+            return None
+        return np.bincount(self.party[1], minlength=len(self.update))
 
     def renamed(self, ue: IntArray) -> "View":
         """The same with other names of the targets (n_target,), by increasing (name, model), so
@@ -118,7 +118,10 @@ class View:
             self, ue=ue[order], model=self.model[order], source=self.source[order], timing=timing
         )
         if self.vantage != "updates":
-            party = None if self.party is None else (np.full(len(self.party[0]), -1), self.party[1])
+            if self.party is None:
+                party = None
+            else:
+                party = (np.full(len(self.party[0]), -1), self.party[1])
             return replace(view, party=party)
         row = view.source
         count = None if self.count is None else self.count[row]

@@ -77,7 +77,10 @@ class Dlg(Attack):
         centre, scale = cast(RsrpNet, view.learner).standardisation(view.model_before)
         centre = centre[view.source_model]
         scale = scale[view.source_model]
-        owner = row_id(view.ue, view.model) if view.vantage == "updates" else view.source_model
+        if view.vantage == "updates":
+            owner = row_id(view.ue, view.model)
+        else:
+            owner = view.source_model
         start = rng.normal("start", owner, (self.starts, 2))
         if self.start_at == "grid":
             start = (_grid(self.starts, facts.public.area) - centre[:, None]) / scale[:, None]

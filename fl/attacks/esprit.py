@@ -112,7 +112,9 @@ def _solved(basis: FloatArray, flat: FloatArray) -> FloatArray:
 
 
 def _step(axis: FloatArray) -> float:
-    return float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
+    if len(axis) > 1:
+        return float(axis[1] - axis[0])
+    return 1.0
 
 
 def _stride(axis: FloatArray, bandwidth_m: float) -> int:
@@ -173,4 +175,6 @@ def kernel_place(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> Floa
     )
     model = x[:, None] * y
     model = model / max(model.max(), 1e-300)
-    return place if ((value - model) ** 2).sum() <= 1e-3 * (value**2).sum() else None
+    if ((value - model) ** 2).sum() <= 1e-3 * (value**2).sum():
+        return place
+    return None

@@ -75,7 +75,10 @@ class CosineDistance:
         inputs = torch.cat([z, angle.cos(), angle.sin()], dim=2)
         out, activations, slopes = self.net.forward(self.weights, inputs.view(1, k * q, -1))
         deltas = self.net.deltas(self.weights, slopes, torch.ones_like(out))
-        direction = self.direction if k == len(self.direction) else self.direction[target]
+        if k == len(self.direction):
+            direction = self.direction
+        else:
+            direction = self.direction[target]
         by_target = [[values.view(k, q, -1) for values in side] for side in (activations, deltas)]
         return (
             self.net.inner(direction, *by_target)

@@ -42,7 +42,10 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
     """
     largest = size.max(axis=1, initial=0.0)[:, None]
     share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
-    weight = (share >= 1.0 - _TIE).astype(float) if np.isinf(nu) else share**nu
+    if np.isinf(nu):
+        weight = (share >= 1.0 - _TIE).astype(float)
+    else:
+        weight = share**nu
     with np.errstate(invalid="ignore"):
         return weight @ centre_m / weight.sum(axis=1)[:, None]
 

@@ -179,7 +179,10 @@ class HomeLinker:
             past = past.plus(
                 links.track[some], log_evidence(z_m[some], self.errors, grid), period, shares
             )
-        rivals = past.sender if alive is None else np.intersect1d(past.sender, links.track)
+        if alive is None:
+            rivals = past.sender
+        else:
+            rivals = np.intersect1d(past.sender, links.track)
         each = (past.select(rows) for rows in blocks(np.searchsorted(past.sender, rivals)))
         homes = [some.homes(shares, grid, self.errors.bias_m)[1] for some in each]
         home = np.concatenate([np.zeros((0, len(grid)), dtype=np.float32), *homes])
@@ -249,4 +252,6 @@ def _night(hours: Hours, home_hours: tuple[float, float]) -> Period | None:
     """The night that a round is in, if it is in any; a round that has no time of day is one as a
     whole.
     """
-    return Period(hours.day[0], True) if hours.whole_day else hours.period(home_hours, _NO_HOURS)
+    if hours.whole_day:
+        return Period(hours.day[0], True)
+    return hours.period(home_hours, _NO_HOURS)

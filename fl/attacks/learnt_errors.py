@@ -199,7 +199,10 @@ class LearntErrors:
         rng = replace(rng, purpose=f"{rng.purpose}.simulated")
         data = made_up(n_ue, view, facts, known.pace.of(population), rng)
         seen, replica = view.replica.play(data, known.replica, rng)
-        before = from_tree(known.of["attack"], of.start()) if known.of else of.start()
+        if known.of:
+            before = from_tree(known.of["attack"], of.start())
+        else:
+            before = of.start()
         estimates, inner = of.run(seen, facts, before, rng)
         named_m = np.full((n_ue, MOST_RANKS, 2), np.nan)
         names, found_m = named_places(estimates, facts.public.area)
@@ -244,7 +247,10 @@ def lasting_m(model: ErrorModel, tested: OwnEstimates) -> float:
     still = np.hypot(*(tested.truth_m[here] - tested.truth_m[last]).T) < STILL_M
     use = still & good[here] & good[last]
     product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2
-    common = np.median(product) / _MEDIAN if len(product) >= _FEWEST else 0.0
+    if len(product) >= _FEWEST:
+        common = np.median(product) / _MEDIAN
+    else:
+        common = 0.0
     return float(np.sqrt(max(common, 0.0)))
 
 
@@ -280,7 +286,10 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
         sigma = np.sqrt((mine * square).sum(axis=0) / np.maximum(2 * weight, 1e-9))
         sigma = np.clip(sigma, _LEAST_M, np.sqrt(area_m2))
         share = weight / np.maximum(asked, 1)
-        share = share / share.sum() if share.sum() > 0 else ranks / ranks.sum()
+        if share.sum() > 0:
+            share = share / share.sum()
+        else:
+            share = ranks / ranks.sum()
         outlier = min(float((outlier / area_m2 / whole).sum() + 1.0) / (len(square) + 1.0), 0.999)
     return ErrorModel(
         share, sigma, outlier, 0.0, np.ones(len(ranks)) * gain, np.zeros((len(ranks), 2)) + offset

@@ -165,7 +165,10 @@ def _without_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tupl
     """Published steps less what the server's momentum repeats of the step before; a model at rest
     keeps velocity.
     """
-    before = state.change if len(state.change) else np.zeros_like(view.model_after.parameters)
+    if len(state.change):
+        before = state.change
+    else:
+        before = np.zeros_like(view.model_after.parameters)
     step = view.update - facts.public.server_momentum * before[view.source_model]
     change = replaced(before, view.source_model[view.usable], view.update[view.usable])
     return replace(view, update=step), replace(state, change=change)

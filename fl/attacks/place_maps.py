@@ -58,7 +58,9 @@ def owners(view: View) -> IntArray:
     members apart. Published models cannot be attributed to one UE unless the participants are
     known: then the map is that of the model.
     """
-    return view.model if view.party is None and view.vantage == "model" else view.ue
+    if view.party is None and view.vantage == "model":
+        return view.model
+    return view.ue
 
 
 def sources_of_owners(view: View) -> tuple[IntArray, IntArray]:

@@ -164,11 +164,9 @@ class ReIdentify(Attack):
         """The attack that names places."""
         if self.by is not None:
             return self.by
-        return (
-            self.of
-            if isinstance(self.of, ClosedForm | Dlg | DensityPeak)
-            else ClosedForm(cloud=False)
-        )
+        if isinstance(self.of, ClosedForm | Dlg | DensityPeak):
+            return self.of
+        return ClosedForm(cloud=False)
 
     @property
     def reads_places(self) -> bool:
@@ -181,7 +179,9 @@ class ReIdentify(Attack):
 
     @property
     def files(self) -> tuple[str, ...]:
-        return () if self.homes in (None, KNOWN) else (self.homes,)
+        if self.homes in (None, KNOWN):
+            return ()
+        return (self.homes,)
 
     def check(self, public: Public, n_ue: int) -> None:
         self.of.check(public, n_ue)
@@ -202,7 +202,9 @@ class ReIdentify(Attack):
         yield from self.of.notices(known)
 
     def directory(self, public: Public) -> Directory | None:
-        return None if self.homes is None else directory_of(self.homes, public, self.label)
+        if self.homes is None:
+            return None
+        return directory_of(self.homes, public, self.label)
 
     def start(self) -> ReIdentifyState:
         return ReIdentifyState(self.of.start(), Book.empty(NUMBERS))
@@ -242,12 +244,16 @@ class ReIdentify(Attack):
         return state.links
 
     def identities(self, state: ReIdentifyState) -> Identities | None:
-        return None if self.homes is None else state.residents.identities
+        if self.homes is None:
+            return None
+        return state.residents.identities
 
     def belief(self, state: ReIdentifyState, facts: RoundContext) -> Belief | None:
         """Belief of the attack on tracks, each by its last name."""
         believed = self.of.belief(state.of, facts)
-        return None if believed is None else _by_names(state.book, believed)
+        if believed is None:
+            return None
+        return _by_names(state.book, believed)
 
     def hindsight(self, state: ReIdentifyState, facts: RoundContext) -> Iterator[Belief]:
         """Beliefs of the attack on tracks, each by the name that it had last in the round."""

@@ -124,7 +124,9 @@ class Span(AddsMaps):
                 "computes activations with them; add weights to threat.knowledge, or take layer: 1"
             ),
         }
-        return own if layer == 1 else own | hidden
+        if layer == 1:
+            return own
+        return own | hidden
 
     def width(self, view: View | None) -> float:
         return _WIDTH_M if self._adds_peaks(view) else 0.0
@@ -146,7 +148,9 @@ class Span(AddsMaps):
         if self.layer is not None or not self._of_many(view):
             return self.layer or _LAYER
         first = cast(LayeredLearner, view.learner).layer(view.update, 1)
-        return 1 if first.shape[1] > _PLACES and first.any() else _LAYER
+        if first.shape[1] > _PLACES and first.any():
+            return 1
+        return _LAYER
 
     def _ranks(self, view: View, looks: "LayerReader") -> IntArray:
         """k of each source (n_source,)."""
@@ -155,11 +159,9 @@ class Span(AddsMaps):
         most = _dimensions(
             looks.reads(looks.grid.place_m[evenly(len(looks.grid), _MOST_LOOKED_AT)])
         )
-        return (
-            np.full(len(view.update), most)
-            if view.members is None
-            else np.minimum(_RANK_OF_UE * view.members, most)
-        )
+        if view.members is None:
+            return np.full(len(view.update), most)
+        return np.minimum(_RANK_OF_UE * view.members, most)
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         learner = cast(LayeredLearner, view.learner)

@@ -185,7 +185,10 @@ class Posterior(Attack):
             memory = before.select(before.round > facts.round - self.memory_rounds)
             if at.epsilon is None:  # what is kept counts once, as it is now
                 memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
-            height = surface[i] if word == "no wave" else surface[i][:0]
+            if word == "no wave":
+                height = surface[i]
+            else:
+                height = surface[i][:0]
             evidence = AnswerEvidence.join([memory, now])
             said[i] = at.estimate(
                 prior[view.source_model[i]], evidence, height, median=self.answer == "median"
@@ -214,13 +217,14 @@ class Posterior(Attack):
         """Prior of each tried place (n,), up to a factor."""
         if self.prior == "uniform":
             return np.ones(len(at.at_m))
-        law = (
-            at.interpolated(published)
-            if self.prior == "map"
-            else Mixture(components=self.prior).density(at.at_m)
-        )
+        if self.prior == "map":
+            law = at.interpolated(published)
+        else:
+            law = Mixture(components=self.prior).density(at.at_m)
         law = np.maximum(law, 0.0)
-        return law if law.max() > 0 else np.ones_like(law)
+        if law.max() > 0:
+            return law
+        return np.ones_like(law)
 
 
 def _median_m(at_m: FloatArray, weight: FloatArray, best_m: FloatArray) -> FloatArray:
@@ -239,7 +243,9 @@ def _median_m(at_m: FloatArray, weight: FloatArray, best_m: FloatArray) -> Float
         if np.linalg.norm(middle - before) <= 1e-4 * side_m:
             break
     cost = [weight @ np.linalg.norm(at_m - p, axis=1) for p in (middle, best_m)]
-    return best_m if cost[1] <= cost[0] else middle
+    if cost[1] <= cost[0]:
+        return best_m
+    return middle
 
 
 @frozen
@@ -318,7 +324,9 @@ class _AskedGrid:
         best_m = self.at_m[np.argmax(log)]
         if len(waves.wave) and self.epsilon is None:
             best_m = self._onto_bands(log, waves.wave)
-        return _median_m(self.at_m, np.exp(log - log.max()), best_m) if median else best_m
+        if median:
+            return _median_m(self.at_m, np.exp(log - log.max()), best_m)
+        return best_m
 
     def _onto_bands(self, log: FloatArray, wave: FloatArray) -> FloatArray:
         """The most likely place (2,), which may lie beside the tried ones by up to half a step."""

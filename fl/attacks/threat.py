@@ -106,13 +106,12 @@ class Threat(Part):
             "training": "training details",
             "homes": KNOWN_HOMES,
         }
-        heard = (
-            set()
-            if self.observes == "model"
-            else {SENDERS}
-            if self.shuffle
-            else {SENDERS, ARRIVAL_TIMES}
-        )
+        if self.observes == "model":
+            heard = set()
+        elif self.shuffle:
+            heard = {SENDERS}
+        else:
+            heard = {SENDERS, ARRIVAL_TIMES}
         heard |= {CELLS} if ARRIVAL_TIMES in heard and self.cells else set()
         lasting = {PARTICIPANTS} if self.knows_participants and not self.renames else set()
         return frozenset(
@@ -224,11 +223,10 @@ class Threat(Part):
             party = _party(updates.ue, of_row, received.decoded, known)
         if not self.knows_weights:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
-        heard = (
-            None
-            if timing is None or self.observes == "model" or self.shuffle
-            else timing.select(wanted)
-        )
+        if timing is None or self.observes == "model" or self.shuffle:
+            heard = None
+        else:
+            heard = timing.select(wanted)
         if heard is not None and not self.cells:
             heard = replace(heard, base_station=np.full(len(wanted), -1))
         return View(

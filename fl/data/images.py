@@ -98,7 +98,9 @@ def collection(folder: str | None) -> Collection:
 
     The same folder is read once: files that change during a run are not noticed.
     """
-    return _digits() if folder is None else _of_folder(Path(folder))
+    if folder is None:
+        return _digits()
+    return _of_folder(Path(folder))
 
 
 def _digits() -> Collection:

@@ -146,7 +146,10 @@ class LinkMeasurements(Data):
         some = observed.select(held)
         zero = np.zeros_like(some.ue)
         held_out = HeldOut(some.ue, zero, some.position_m, some.rsrp_dbm, some.cell, group)
-        new = fresh.keep(np.zeros(len(fresh.x), np.bool_)) if again else fresh
+        if again:
+            new = fresh.keep(np.zeros(len(fresh.x), np.bool_))
+        else:
+            new = fresh
         return TakenData(measured, train, held_out, new), Survey(surveyed, past)
 
 

@@ -65,7 +65,9 @@ class CellSignals(Data):
 
     @property
     def named_cell(self) -> str | None:
-        return None if self.cell in ("all", "busiest", STRONGEST) else self.cell
+        if self.cell in ("all", "busiest", STRONGEST):
+            return None
+        return self.cell
 
     @property
     def wants_counts(self) -> bool:
@@ -88,7 +90,9 @@ class CellSignals(Data):
 
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
         own = self.cell == STRONGEST
-        return np.zeros(len(cells), dtype=int) if own else super().model_of_cell(cells, models)
+        if own:
+            return np.zeros(len(cells), dtype=int)
+        return super().model_of_cell(cells, models)
 
 
 class Measured(CellSignals):
@@ -222,15 +226,21 @@ class Measured(CellSignals):
     @property
     def held_out_by(self) -> tuple[Whole, ...]:
         """Groups that are held out as a whole; of two the second is block."""
-        return (self.hold_out_by,) if isinstance(self.hold_out_by, str) else self.hold_out_by
+        if isinstance(self.hold_out_by, str):
+            return (self.hold_out_by,)
+        return self.hold_out_by
 
     @property
     def _gap_s(self) -> float:
-        return SESSION_GAP_S if self.session_gap_s is None else self.session_gap_s
+        if self.session_gap_s is None:
+            return SESSION_GAP_S
+        return self.session_gap_s
 
     @property
     def _block_m(self) -> float:
-        return BLOCK_M if self.block_m is None else self.block_m
+        if self.block_m is None:
+            return BLOCK_M
+        return self.block_m
 
     def _held_out(
         self, observed: Observations, model: IntArray, session: IntArray, days: IntArray, rng: Rng

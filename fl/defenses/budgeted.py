@@ -192,7 +192,10 @@ class Budgeted(Defense):
         bound = updates.promise
         n = len(state.mu2)
         claimed = self.claimed(bound, updates.count)
-        fewest = updates.count.min() if bound.unit == "record" and len(updates.count) else 1.0
+        if bound.unit == "record" and len(updates.count):
+            fewest = updates.count.min()
+        else:
+            fewest = 1.0
         rounds_left = self.rounds - state.played
         epsilon_ue = np.zeros(n)
         rule = state.rule
@@ -250,9 +253,9 @@ class Budgeted(Defense):
         """
         mu2 = self.epsilon_cap * min(self.rounds * self.epsilon_cap, total) / self.factor**2
         capped = epsilon_of(self.delta, math.sqrt(mu2))
-        return (
-            capped if self.epsilon_device_total is None else min(capped, self.epsilon_device_total)
-        )
+        if self.epsilon_device_total is None:
+            return capped
+        return min(capped, self.epsilon_device_total)
 
     def protect(
         self, updates: Updates, local: Local, facts: RoundContext, state: BudgetState, rng: Rng

@@ -58,11 +58,9 @@ class Clip(Defense):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """The phase that it names."""
-        return (
-            {}
-            if self.phase is None
-            else {f"phase {self.phase}": "no learner here has a phase of that name"}
-        )
+        if self.phase is None:
+            return {}
+        return {f"phase {self.phase}": "no learner here has a phase of that name"}
 
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()
@@ -84,7 +82,10 @@ class Clip(Defense):
         limit = self.norm * (1 - (updates.n_parameters + 8) * np.finfo(np.float64).eps)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(np.isfinite(size), np.minimum(1.0, limit / size), 0.0)
-        clipped = float(np.mean(100.0 * (factor < 1.0))) if len(factor) else 0.0
+        if len(factor):
+            clipped = float(np.mean(100.0 * (factor < 1.0)))
+        else:
+            clipped = 0.0
         bound = Bound(self.norm, "user", self.relation)
         return updates.scaled(factor, bound), LastFigures({"clipped_percent": clipped}), []
 
@@ -213,12 +214,17 @@ class AdaptiveClip(Defense):
         return clipped, replace(state, bits=bits, used=state.norm), spends
 
     def figures(self, state: NormState) -> Metrics:
-        return {} if state.used is None else {"clip_norm": state.used}
+        if state.used is None:
+            return {}
+        return {"clip_norm": state.used}
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng
     ) -> tuple[FloatArray, NormState, list[Spend]]:
-        most = float(len(state.bits)) if facts.weight is None else 1.0 / facts.weight
+        if facts.weight is None:
+            most = float(len(state.bits))
+        else:
+            most = 1.0 / facts.weight
         if most == 0 or self.noise == "shares":
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])
@@ -245,7 +251,9 @@ class AdaptiveClip(Defense):
         told = float(
             came[first].sum()
         )  # a UE with several models has one bit, which comes with the first
-        return self._moved(state, (state.bits[came] - 0.5).sum(), told) if told else state
+        if told:
+            return self._moved(state, (state.bits[came] - 0.5).sum(), told)
+        return state
 
     def _moved(self, state: NormState, excess: float, most: float) -> NormState:
         """The next state, of the noisy sum of b_k - 1/2 over UEs, and their number."""

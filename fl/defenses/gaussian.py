@@ -111,9 +111,10 @@ class Gaussian(Defense):
     def std(self, bound: Bound) -> float:
         """Standard deviation of the noise on each number of an update within the bound."""
         law = classic_multiplier_of if self.calibration == "classic" else multiplier_of
-        multiplier = (
-            self.noise_multiplier if self.epsilon is None else law(self.epsilon, self.delta)
-        )
+        if self.epsilon is None:
+            multiplier = self.noise_multiplier
+        else:
+            multiplier = law(self.epsilon, self.delta)
         return (multiplier or 0.0) * bound.sensitivity
 
     def protect(
@@ -125,7 +126,10 @@ class Gaussian(Defense):
         if facts.channel is not None:
             spend = replace(spend, channel_std=facts.channel.thermal_std)
         if isinstance(state, DailySpend):
-            spent = state.mu2 if facts.day == state.day else np.zeros_like(state.mu2)
+            if facts.day == state.day:
+                spent = state.mu2
+            else:
+                spent = np.zeros_like(state.mu2)
             spent = spent + np.bincount(updates.ue, spend.cost(False), len(spent))
             state = DailySpend(
                 facts.day, spent, max(state.costliest, float(spent.max(initial=0.0)))
@@ -142,7 +146,9 @@ class Gaussian(Defense):
         return np.sqrt(self.updates_a_day * rows[of_row])
 
     def start(self, n_ue: int) -> DailySpend | None:
-        return None if self.updates_a_day is None else DailySpend(0, np.zeros(n_ue))
+        if self.updates_a_day is None:
+            return None
+        return DailySpend(0, np.zeros(n_ue))
 
     def figures(self, state: State) -> Metrics:
         if not isinstance(state, DailySpend):
@@ -261,7 +267,10 @@ class CentralGaussian(Defense):
         )
         models = np.arange(len(total))
         noise = rng.normal("noise", models, (total.shape[1],))
-        ue = facts.cohort if self.bands is None else np.array([-1])
+        if self.bands is None:
+            ue = facts.cohort
+        else:
+            ue = np.array([-1])
         of = np.tile(models, len(ue))
         on_sum = np.full(len(of), std / facts.weight)
         spend = facts.promise(bound).spend(
@@ -283,7 +292,9 @@ class CentralGaussian(Defense):
         return total + noise, replace(state, signal_to_noise=ratio), spends
 
     def figures(self, state: CentralState) -> Metrics:
-        return {} if state.signal_to_noise is None else {"signal_to_noise": state.signal_to_noise}
+        if state.signal_to_noise is None:
+            return {}
+        return {"signal_to_noise": state.signal_to_noise}
 
 
 class DistributedGaussian(Defense):

@@ -106,7 +106,10 @@ class Lapa(Budgeted):
         rule = state.rule
         n = len(state.mu2)
         history = rule.sums
-        e = self.error_max if len(history) < 2 else min(self._error(history, rng), self.error_max)
+        if len(history) < 2:
+            e = self.error_max
+        else:
+            e = min(self._error(history, rng), self.error_max)
         whole = math.exp(-e) * left / rounds_left
         part = np.full(n, 1 / n)
         if history:
@@ -123,7 +126,9 @@ class Lapa(Budgeted):
         chosen = [*np.sort(lot[: self.window - 1]), earlier]
         steps = [self._distance(history[b], history[a]) for a, b in pairwise(chosen)]
         error = self.gain_last * steps[-1] + self.gain_mean * float(np.mean(steps))
-        return error if math.isfinite(error) else self.error_max
+        if math.isfinite(error):
+            return error
+        return self.error_max
 
     def _distance(self, now: PublishedSum, before: PublishedSum) -> float:
         with np.errstate(all="ignore"):
@@ -250,7 +255,9 @@ class NoiseSwitch(Defense):
         return self.noise
 
     def switched(self, until_round: int) -> "NoiseSwitch":
-        return self.model_copy(update={"until_round": until_round}) if self.waits else self
+        if self.waits:
+            return self.model_copy(update={"until_round": until_round})
+        return self
 
     def start(self, n_ue: int) -> SwitchState:
         return SwitchState(self.noise.start(n_ue))
@@ -283,8 +290,12 @@ class NoiseSwitch(Defense):
         if self.mode == "top-up":
             return "top-up"
         if self.mode == "planned":
-            return "all" if self.until_round is None or played <= self.until_round else "none"
-        return self.criterion if crossed in (None, played) else "none"
+            if self.until_round is None or played <= self.until_round:
+                return "all"
+            return "none"
+        if crossed in (None, played):
+            return self.criterion
+        return "none"
 
     def standing(self, state: SwitchState) -> Standing:
         return replace(

@@ -307,4 +307,6 @@ class EdgeNoise(ShapedNoise):
 
 
 def _mean(values: FloatArray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
+    if len(values):
+        return float(values.mean())
+    return float("nan")

@@ -54,7 +54,10 @@ def rotated(x: FloatArray, order: IntArray, sign: FloatArray, back: bool = False
     """
     out = np.empty_like(x)
     for at in range(0, len(x), _ROWS):
-        part = x[at : at + _ROWS] if back else (x[at : at + _ROWS] * sign)[:, order]
+        if back:
+            part = x[at : at + _ROWS]
+        else:
+            part = (x[at : at + _ROWS] * sign)[:, order]
         part = part.copy()
         first = 0
         for k in reversed(range(len(order).bit_length())):
@@ -103,7 +106,9 @@ def least_multiplier(
     log_z = np.linspace(np.log(1e-2), np.log(1e6), 200)
     enough = np.flatnonzero([excess(each) <= 0 for each in log_z.tolist()])
     if len(enough) == 0 or enough[0] == 0:
-        return float(np.exp(log_z[0])) if len(enough) else float("inf")
+        if len(enough):
+            return float(np.exp(log_z[0]))
+        return float("inf")
     return float(np.exp(brentq(excess, log_z[enough[0] - 1], log_z[enough[0]], xtol=1e-6) + 1e-6))
 
 
@@ -246,4 +251,6 @@ class Skellam(Defense):
         return rotated(inside, state.order, state.sign, back=True) * state.grain * weight, ring, []
 
     def figures(self, state: Ring) -> Metrics:
-        return {} if state.wrapped_percent is None else {"wrapped_percent": state.wrapped_percent}
+        if state.wrapped_percent is None:
+            return {}
+        return {"wrapped_percent": state.wrapped_percent}

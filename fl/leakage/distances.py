@@ -131,7 +131,9 @@ def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
     """Distance from a place (2,) to the nearest of points (n, 2); NaN without points or place."""
     distance = np.linalg.norm(points_m - place_m, axis=1)
     distance = distance[np.isfinite(distance)]
-    return float(distance.min()) if len(distance) else nan
+    if len(distance):
+        return float(distance.min())
+    return nan
 
 
 _RADII = 1000  # at which a share of the area is tabulated, denser near the place

@@ -328,7 +328,9 @@ def _compared(
 
 def _distance_m(named_m: FloatArray, true_m: FloatArray) -> float:
     """Distance of the first of places (k, 2) from the truth (2,); NaN of none."""
-    return float(np.linalg.norm(named_m[0] - true_m)) if len(named_m) else NAN
+    if len(named_m):
+        return float(np.linalg.norm(named_m[0] - true_m))
+    return NAN
 
 
 def _mean_distance_m(named_m: FloatArray, weight: FloatArray, true_m: FloatArray) -> float:

@@ -208,12 +208,18 @@ def chance_share(names: int, ues: int) -> float:
 
 
 def _mean(values: FloatArray | BoolArray, of: BoolArray) -> float:
-    return float(np.mean(values[of])) if of.any() else nan
+    if of.any():
+        return float(np.mean(values[of]))
+    return nan
 
 
 def _over(total_s: float, count: float) -> float:
     """Infinite before the first confusion; NaN before anything could be confused."""
-    return total_s / count if count else inf if total_s else nan
+    if count:
+        return total_s / count
+    if total_s:
+        return inf
+    return nan
 
 
 RESOLUTIONS_M = (100.0, 500.0, 2500.0)

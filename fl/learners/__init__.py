@@ -274,7 +274,9 @@ class SurfaceLearner(Learner):
     ) -> Metrics:
         grid = self.grid_m(model)
         law = density(grid.reshape(-1, 2))
-        return {} if law is None else self.compare(model, held_out, law.reshape(grid.shape[:2]))
+        if law is None:
+            return {}
+        return self.compare(model, held_out, law.reshape(grid.shape[:2]))
 
     @abstractmethod
     def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:

@@ -162,7 +162,10 @@ class SurfaceUpdates(Updates):
         row = np.repeat(np.arange(len(self.ue)), samples)
         row = row[share[row] != 0]
         sample = np.arange(len(self.at_m))[np.repeat(share != 0, samples)]
-        features = 1 if self.unit is None else max(self.unit.shape[1], 1)
+        if self.unit is None:
+            features = 1
+        else:
+            features = max(self.unit.shape[1], 1)
         for m in np.unique(self.model[row]):
             mine = np.flatnonzero(self.model[row] == m)
             for first in range(0, len(mine), max(TERMS // features, 1)):
@@ -280,7 +283,9 @@ class Density(SurfaceLearner):
     def _given(self) -> tuple[float, ...]:
         if self.bandwidth_m is None:
             return ()
-        return self.bandwidth_m if isinstance(self.bandwidth_m, tuple) else (self.bandwidth_m,)
+        if isinstance(self.bandwidth_m, tuple):
+            return self.bandwidth_m
+        return (self.bandwidth_m,)
 
     @property
     def wants_sampled_places(self) -> bool:
@@ -305,7 +310,10 @@ class Density(SurfaceLearner):
                 f"{public.area.high_m.tolist()} m; let them overlap"
             )
         line = len(self.grid) == 1
-        y_m = area.centre_m[1:] if line else np.linspace(low[1], high[1], self.grid[1])
+        if line:
+            y_m = area.centre_m[1:]
+        else:
+            y_m = np.linspace(low[1], high[1], self.grid[1])
         constants = {
             "x_m": np.linspace(low[0], high[0], self.grid[0]),
             "y_m": y_m,
@@ -410,7 +418,9 @@ def rank_correlation(a: FloatArray, b: FloatArray) -> float:
     ranks = [rankdata(v.ravel()) for v in (a, b)]
     x, y = (r - r.mean() for r in ranks)
     size = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / size if size > 0 else float("nan")
+    if size > 0:
+        return float(x @ y) / size
+    return float("nan")
 
 
 def nearest_mean_m(position_m: FloatArray, k: int, rng: Rng) -> float:

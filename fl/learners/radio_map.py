@@ -270,7 +270,9 @@ def _normalised(rows: FloatArray) -> FloatArray:
 
 
 def _mean(values: FloatArray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
+    if len(values):
+        return float(values.mean())
+    return float("nan")
 
 
 def descent(
@@ -298,8 +300,14 @@ def descent(
     mean = weight @ rows
     length = float(np.linalg.norm(step))
     energy = float(mean @ mean)
-    b2 = float(weight @ np.square(rows).sum(axis=1)) / energy if energy > 0 else float("inf")
-    smooth = float(np.linalg.norm(change)) / length if length > 0 else float("nan")
+    if energy > 0:
+        b2 = float(weight @ np.square(rows).sum(axis=1)) / energy
+    else:
+        b2 = float("inf")
+    if length > 0:
+        smooth = float(np.linalg.norm(change)) / length
+    else:
+        smooth = float("nan")
     kappa = eta * (0.5 - smooth * eta / 2.0 * b2)
     return {
         "dissimilarity_b": b2**0.5,
@@ -332,7 +340,10 @@ def decay(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Metric
         some = (known[:, 1:] & known[:, :-1]).any(axis=1)
         profile = np.where(known, mean, 0.0).sum(axis=(0, 2)) / known.sum(axis=(0, 2))
         fall_db = 10 * np.log10(profile / profile[0])
-    monotone = float(100.0 * np.mean(~rises[some])) if some.any() else float("nan")
+    if some.any():
+        monotone = float(100.0 * np.mean(~rises[some]))
+    else:
+        monotone = float("nan")
     falls = {
         f"fall_{start:g}_m_db": float(v) for start, v in zip(RINGS_M[1:], fall_db[1:], strict=True)
     }

@@ -55,7 +55,9 @@ def _of_profile(key: str) -> Callable[[dict[str, Any]], Any]:
 
 def _step_limit(given: dict[str, Any]) -> Literal["none", "polyak"]:
     linear = getattr(given.get("optimiser"), "linear", True)
-    return "polyak" if linear and _of_profile("step_limit")(given) == "polyak" else "none"
+    if linear and _of_profile("step_limit")(given) == "polyak":
+        return "polyak"
+    return "none"
 
 
 class RsrpNet(LayeredLearner):
@@ -351,7 +353,9 @@ class RsrpNet(LayeredLearner):
     def _label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
         """Public mean (n_model,) of labels in dB or dBm: 0 for differences to a prior."""
         mean_dbm = constants["rsrp_mean_dbm"]
-        return mean_dbm if self.prior.kind_name() == "none" else np.zeros_like(mean_dbm)
+        if self.prior.kind_name() == "none":
+            return mean_dbm
+        return np.zeros_like(mean_dbm)
 
     def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
         from fl.networks.central import SETTINGS, train_centrally
@@ -438,7 +442,9 @@ class RsrpNet(LayeredLearner):
     @property
     def update_over_gradient(self) -> float:
         """The learning rate; NaN where steps have a size of their own."""
-        return self.learning_rate if self.optimiser.linear else float("nan")
+        if self.optimiser.linear:
+            return self.learning_rate
+        return float("nan")
 
     def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
         weights = self.layer(updates, 1)

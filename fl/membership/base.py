@@ -85,7 +85,9 @@ class LossThreshold(Inference):
 
     def score(self, asked: AskedRecords) -> FloatArray:
         score = -asked.losses(asked.after)
-        return score if self.reference_model == "none" else score + asked.losses(asked.before)
+        if self.reference_model == "none":
+            return score
+        return score + asked.losses(asked.before)
 
 
 class GradientNorm(Inference):
@@ -212,7 +214,10 @@ class GradientRegression(Inference):
         for source in np.unique(of).tolist():
             mine = np.flatnonzero(of == source)
             u = view.update[source]
-            size = float(np.mean(u**2)) if np.isfinite(u).all() else 0.0
+            if np.isfinite(u).all():
+                size = float(np.mean(u**2))
+            else:
+                size = 0.0
             if not 0 < size < np.inf:
                 continue
             if len(mine) * len(u) > _MOST_NUMBERS:

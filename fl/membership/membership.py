@@ -212,7 +212,10 @@ def _known(
     n = len(view.ue)
     share = membership.known_member_share * np.bincount(inside[inside >= 0], minlength=n)
     member = _chosen(inside, np.maximum(1, np.rint(share)), membership.max_records, rng, "members")
-    y = np.zeros(len(local.x)) if local.y is None else local.y
+    if local.y is None:
+        y = np.zeros(len(local.x))
+    else:
+        y = local.y
     paired = local.y is not None and bool((held_out.ue < 0).any())
     if paired:
         pair, other = _paired(y[member], held_out.y, rng)
@@ -293,4 +296,6 @@ def _models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
 
 def _centred(score: FloatArray, device: IntArray) -> FloatArray:
     """Scores (N,) less the median of their device's."""
-    return score - ndimage.median(score, device, device) if len(score) else score
+    if len(score):
+        return score - ndimage.median(score, device, device)
+    return score

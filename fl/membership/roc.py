@@ -81,7 +81,10 @@ def tpr_percent(
     if group is not None:
         sums = _sums(found - share, group[member])
         variance = float(np.sum(sums**2)) / worth**2
-        worth = min(max(share * (1 - share) / variance, 1.0), worth) if variance > 0 else len(sums)
+        if variance > 0:
+            worth = min(max(share * (1 - share) / variance, 1.0), worth)
+        else:
+            worth = len(sums)
     wide = _Z**2 / worth
     low, high = np.sort(np.roots((1 + wide, -2 * share - wide, share**2)))
     return 100 * share, 100 * max(float(low), 0.0), 100 * min(float(high), 1.0)

@@ -187,7 +187,10 @@ class Mlp:
         """
         flat = _one(parameters)
         out, activations, slopes = self.forward(flat, _one(z))
-        output = torch.ones_like(out) if y is None else 2 * (out - _one(y))
+        if y is None:
+            output = torch.ones_like(out)
+        else:
+            output = 2 * (out - _one(y))
         return activations, self.deltas(flat, slopes, output)
 
 

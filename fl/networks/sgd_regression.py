@@ -59,11 +59,15 @@ class SgdSettings:
     @property
     def number(self) -> Any:
         """The type of all numbers."""
-        return np.float32 if self.precision == 32 else np.float64
+        if self.precision == 32:
+            return np.float32
+        return np.float64
 
     def batch(self, count: IntArray) -> IntArray:
         """Samples of a full mini-batch of devices with count (n,) samples."""
-        return count if self.batch_size == "all" else np.minimum(count, self.batch_size)
+        if self.batch_size == "all":
+            return count
+        return np.minimum(count, self.batch_size)
 
 
 def train_regression(
@@ -83,7 +87,10 @@ def train_regression(
     """
     values = np.zeros((len(data.ue), net.n_parameters))
     first = start.astype(how.number)
-    masks = how.batch(data.count).max(initial=1) * sum(net.sizes[1:-1]) if how.dropout else 0
+    if how.dropout:
+        masks = how.batch(data.count).max(initial=1) * sum(net.sizes[1:-1])
+    else:
+        masks = 0
     together = max(1, _BLOCK_BYTES // (how.precision // 8 * (2 * net.n_parameters + masks)))
     ordered = np.argsort(-data.count, kind="stable")[: np.count_nonzero(data.count)]
     for rows in (ordered[block] for block in blocks(len(ordered), together)):
@@ -175,7 +182,10 @@ class _Shape(NamedTuple):
         first = np.cumsum([0, *((a + 1) * b for a, b in pairwise(net.sizes))])
         # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
         slack = (net.n_parameters + batch + 8) * float(np.finfo(how.number).eps)
-        clip = np.inf if how.sample_clip is None else how.sample_clip * (1.0 - slack)
+        if how.sample_clip is None:
+            clip = np.inf
+        else:
+            clip = how.sample_clip * (1.0 - slack)
         return cls(
             np.array(net.sizes), first, ACTIVATIONS.index(net.activation), how.frozen_layers, clip
         )

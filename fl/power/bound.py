@@ -132,7 +132,10 @@ class Convergence(Part):
 
     def factor(self, weight: FloatArray) -> float:
         """A of weights (T, K); refused where the bound does not contract."""
-        spread = 1.0 if self.contraction == "jensen" else float((weight**2).sum(axis=1).max())
+        if self.contraction == "jensen":
+            spread = 1.0
+        else:
+            spread = float((weight**2).sum(axis=1).max())
         mu = self.strong_convexity
         smooth = self.smoothness
         step = self.learning_rate or _STEP / max(
@@ -179,7 +182,9 @@ class PowerLoss:
     @cached_property
     def round_weight(self) -> FloatArray:
         """w_t of artificial noise (T,)."""
-        return self._late if self.law.order == "reordered" else self._late[::-1]
+        if self.law.order == "reordered":
+            return self._late
+        return self._late[::-1]
 
     @cached_property
     def cost_w(self) -> FloatArray:

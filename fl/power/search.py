@@ -211,11 +211,9 @@ def _edge(objective: PowerLoss, j: int) -> _Halfspace | None:
     if objective.criterion == "per-device":
         with np.errstate(divide="ignore", invalid="ignore"):
             ceiling = np.where(std > 0, (noise / std) ** 2, np.inf).min(axis=0)
-        return (
-            _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0))
-            if (ceiling > 0).all()
-            else None
-        )
+        if (ceiling > 0).all():
+            return _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0))
+        return None
     channel, which = np.unique(noise, axis=0, return_inverse=True)
     demand = np.zeros(len(channel))
     np.maximum.at(
@@ -243,7 +241,10 @@ def _solved(
     from scipy.optimize import minimize
 
     cost = objective.cost_w / max(objective.cost_w.sum(), 1e-300)
-    ceiling_w = np.full(len(cost), np.inf) if edge is None else edge.ceiling_w
+    if edge is None:
+        ceiling_w = np.full(len(cost), np.inf)
+    else:
+        ceiling_w = edge.ceiling_w
     top_w = np.clip(ceiling_w, limits.each_min_w, limits.each_max_w)
     bounds = [(np.log(limits.each_min_w), np.log(high)) for high in top_w]
 

@@ -200,8 +200,14 @@ def naive_epsilon(draws: RoundKinds, delta: float) -> float:
     rounds = draws.count.sum()
     for z, q, count in zip(draws.z.tolist(), draws.q.tolist(), draws.count.tolist(), strict=True):
         share = delta / rounds / q
-        full = epsilon_of(share, 1 / z if z > 0 else math.inf) if share < 1 else 0.0
-        sampled = math.log1p(q * math.expm1(full)) if full < 50 else max(full + math.log(q), 0.0)
+        if share < 1:
+            full = epsilon_of(share, 1 / z if z > 0 else math.inf)
+        else:
+            full = 0.0
+        if full < 50:
+            sampled = math.log1p(q * math.expm1(full))
+        else:
+            sampled = max(full + math.log(q), 0.0)
         total += count * (full if q == 1 else sampled)
     return total
 

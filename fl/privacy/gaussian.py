@@ -33,7 +33,10 @@ def _delta_at(t: float, mu: float) -> float:
 
     factor = math.exp(-t * t / 2) / 2
     second = factor * float(erfcx((mu + t) / math.sqrt(2)))
-    first = factor * float(erfcx(t / math.sqrt(2))) if t > 0 else float(ndtr(-t))
+    if t > 0:
+        first = factor * float(erfcx(t / math.sqrt(2)))
+    else:
+        first = float(ndtr(-t))
     return max(first - second, 0.0)  # in this order a NaN stays one
 
 
@@ -70,7 +73,9 @@ def multiplier_of(epsilon: float, delta: float) -> float:
 
     def mu_at(t: float) -> float:  # the positive root of eps = mu^2 / 2 + mu t
         root = math.sqrt(t * t + 2 * epsilon)
-        return 2 * epsilon / (root + t) if t > 0 else root - t
+        if t > 0:
+            return 2 * epsilon / (root + t)
+        return root - t
 
     high = math.sqrt(2 * math.log(1 / delta))  # the zCDP bound
     t = float(brentq(lambda t: _delta_at(t, mu_at(t)) - delta, -40.0, high, xtol=1e-15))

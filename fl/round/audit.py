@@ -232,11 +232,9 @@ class Recording(Probe):
 
 def _rows_of(of: Updates | FloatArray, ue: int, facts: RoundContext) -> FloatArray:
     """Rows (k, d) of a UE; of merged updates the sums (M, d), in units of one update."""
-    return (
-        of.rows(np.flatnonzero(of.ue == ue))
-        if isinstance(of, Updates)
-        else of / (facts.weight or 1.0)
-    )
+    if isinstance(of, Updates):
+        return of.rows(np.flatnonzero(of.ue == ue))
+    return of / (facts.weight or 1.0)
 
 
 def compared(
@@ -316,11 +314,10 @@ def _proven(
             upper, delta = max(bounds)
             mu2 = sum(((size / draw.std) ** 2).sum() for draw, size in seen)
             lower = epsilon_of(delta, np.sqrt(mu2))
-            verdict = (
-                "within"
-                if lower <= upper * (1 + 1e-6)
-                else _verdict("losses" if central else ALL, said)
-            )
+            if lower <= upper * (1 + 1e-6):
+                verdict = "within"
+            else:
+                verdict = _verdict("losses" if central else ALL, said)
             yield {
                 "mechanism": ALL,
                 "round": 0,
@@ -335,9 +332,9 @@ def _proven(
 
 def _verdict(name: str, said: Sequence[str]) -> str:
     """Whether a warning says that what has this name may move."""
-    return (
-        "caveat" if any(name in line and _NO_EPSILON.search(line) for line in said) else "violated"
-    )
+    if any(name in line and _NO_EPSILON.search(line) for line in said):
+        return "caveat"
+    return "violated"
 
 
 def moved_values(one: Any, other: Any, owner: int, said: Sequence[str]) -> Iterator[Row]:
@@ -394,7 +391,10 @@ def of_noise(one: Recording) -> Iterator[Row]:
     d = min(map(len, units), default=0)
     firsts = np.array([unit[:d] / np.linalg.norm(unit[:d]) for unit in units[:_MOST]])
     cosine = np.triu(np.abs(firsts @ firsts.T), 1).max(initial=0.0)
-    high = min(norm.isf(level / len(firsts) ** 2) / np.sqrt(d), 1 - 1e-6) if d else 1.0
+    if d:
+        high = min(norm.isf(level / len(firsts) ** 2) / np.sqrt(d), 1 - 1e-6)
+    else:
+        high = 1.0
     tests.append((ALL, 0, "correlation of two draws", cosine, 0.0, high))
     if one.learning.noise_in_shares:
         tests.append(

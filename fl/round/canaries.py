@@ -151,11 +151,10 @@ def audited(
         ][-1]
         pair = {"replace": "plus-minus", "add-remove": "in-out"}.get(of["relation"], "in-zero")
         rate = learning.sampling_rate if pair == "in-out" else 1.0
-        bounds = (
-            [clopper_pearson, normal, one_run, f_dp][: 2 if until else 4]
-            if rate == 1
-            else [one_run]
-        )
+        if rate == 1:
+            bounds = [clopper_pearson, normal, one_run, f_dp][: 2 if until else 4]
+        else:
+            bounds = [one_run]
         for (k, place), (column, channel), bound in product(_PLACES, _CHANNELS, bounds):
             gain = here[:, k] * (1 + (pair == "plus-minus"))
             upper = of[column]

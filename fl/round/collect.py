@@ -96,7 +96,10 @@ def collect(
     local = sampled.select(accepted)
     # b  what they hold back, each rule by itself
     looks = any(rule.waits_for_a_cell for rule in learning.withholding)
-    serving = world.serving(world.links()) if looks else np.full(len(now.home_m), -1)
+    if looks:
+        serving = world.serving(world.links())
+    else:
+        serving = np.full(len(now.home_m), -1)
     asked = RequestedData(local, taken.measured, facts, now.home_m, now.position_m, serving)
     withheld = list[tuple[str, Local, BoolArray]]()
     kept = np.ones(len(local.x), dtype=bool)

@@ -45,7 +45,10 @@ def protected(
     """
     finite = np.isfinite(made.norm())
     spends = list[Spend]()
-    updates = made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound)
+    if finite.all():
+        updates = made
+    else:
+        updates = made.scaled(np.where(finite, 1.0, 0.0), made.bound)
     for defense in learning.defenses:
         word = defense.word
         before = updates

@@ -171,11 +171,9 @@ class Learning(Part):
         which is safe.
         """
         independent = self.cohort_rounds == 1 and not self.by_history
-        return (
-            self.participation
-            if self.sampling == "poisson" and independent and self.hides_who_came
-            else 1.0
-        )
+        if self.sampling == "poisson" and independent and self.hides_who_came:
+            return self.participation
+        return 1.0
 
     @property
     def by_history(self) -> list[str]:
@@ -190,7 +188,9 @@ class Learning(Part):
     @property
     def separation(self) -> int:
         """Windows from one request to a UE to its next, at least."""
-        return round(1.0 / self.participation) if self.sampling == "cyclic" else 1
+        if self.sampling == "cyclic":
+            return round(1.0 / self.participation)
+        return 1
 
     @property
     def uneven_turns(self) -> float:
@@ -198,7 +198,9 @@ class Learning(Part):
         where they do.
         """
         k = max(self.separation, 2)
-        return 1.0 / k if abs(self.participation * k - 1.0) > _WHOLE else 0.0
+        if abs(self.participation * k - 1.0) > _WHOLE:
+            return 1.0 / k
+        return 0.0
 
     @property
     def hides_who_joins(self) -> str:
@@ -316,11 +318,10 @@ class Learning(Part):
         refuse_broken(self)
         # an attacker on published models sees updates through the server's optimiser, others see
         # them before it
-        shown = (
-            self.server_optimiser.offers
-            if self.threat.observes == "model"
-            else frozenset({LINEAR_STEP})
-        )
+        if self.threat.observes == "model":
+            shown = self.server_optimiser.offers
+        else:
+            shown = frozenset({LINEAR_STEP})
         offered |= self.threat.offers | shown
         for i, inference in enumerate(() if self.membership is None else self.membership.attacks):
             refuse_unmet(f"membership.attacks[{i}]", inference, offered)
@@ -358,11 +359,9 @@ class Learning(Part):
             refuse_unmet(
                 f"withholding[{i}]", rule, offered | {HOMES}
             )  # whether there are any, the world says
-        return (
-            offered - {RECORDS_ALONE}
-            if by_place and "positions" in offered
-            else offered | {UNTOUCHED}
-        )
+        if by_place and "positions" in offered:
+            return offered - {RECORDS_ALONE}
+        return offered | {UNTOUCHED}
 
     def _fits_one_relation(self) -> None:
         """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are

@@ -215,7 +215,9 @@ def _centroids(learning: Learning, local: Local) -> FloatArray:
     place.
     """
     placed = "positions" in learning.data.offers
-    return local.mean_x().reshape(-1, 2) if placed else np.full((len(local.ue), 2), np.nan)
+    if placed:
+        return local.mean_x().reshape(-1, 2)
+    return np.full((len(local.ue), 2), np.nan)
 
 
 def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads) -> None:
@@ -327,7 +329,9 @@ def homes_named_percent(rows: list[Row], home_m: FloatArray, hit_radius_m: float
     away_m = {
         row["ue"]: row["home_named_m"] for row in rows if np.isfinite(home_m[row["ue"]]).all()
     }
-    return 100.0 * np.mean([m <= hit_radius_m for m in away_m.values()]) if away_m else float("nan")
+    if away_m:
+        return 100.0 * np.mean([m <= hit_radius_m for m in away_m.values()])
+    return float("nan")
 
 
 def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> None:
@@ -415,7 +419,9 @@ def _said(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
 def _median(values: ArrayLike) -> float:
     finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
-    return np.median(finite) if len(finite) else float("nan")
+    if len(finite):
+        return np.median(finite)
+    return float("nan")
 
 
 def scored(learning: Learning, held_out: HeldOut) -> HeldOut:

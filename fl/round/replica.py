@@ -64,7 +64,9 @@ class PublicReplica:
             return wanted
         together = max(len(np.unique(heard.updates.ue[heard.decoded])), 1)
         group = threat.secagg_group_size
-        return together if group is None or together < 2 * group else -(-wanted // group) * group
+        if group is None or together < 2 * group:
+            return together
+        return -(-wanted // group) * group
 
     def play(
         self, data: Local, state: State, rng: Rng, base: Model | None = None

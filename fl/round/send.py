@@ -97,7 +97,10 @@ def depart(
         uploads, strength=strength, antenna_m=np.full(n, np.nan), los=np.full(n, np.nan)
     )
     if threat.position_m is not None:
-        los = there.los[ue, 0] if world.setting.radio.knows_sight else uploads.los
+        if world.setting.radio.knows_sight:
+            los = there.los[ue, 0]
+        else:
+            los = uploads.los
         uploads = replace(uploads, antenna_m=there.distance_m[ue, 0], los=los)
     return uploads, replace(sending, at_antenna=antenna), spends
 

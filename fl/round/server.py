@@ -167,7 +167,9 @@ class LearningServer:
             model = merges[-1].model
             asked_s = merges[-1].merged_s
         # l  pay: what costs too much is not published; m  publish, compare (and record: `serve`)
-        return self._close(facts, collected, merges, spends) if self._pay(spends, before) else None
+        if self._pay(spends, before):
+            return self._close(facts, collected, merges, spends)
+        return None
 
     # -- time
 
@@ -260,7 +262,9 @@ class LearningServer:
             return None
         free = ~np.isin(np.arange(len(world.ues)), state.flight.ue)
         collected = collect(world, setup, taken, facts, state.parts, streams, free, most)
-        return collected if self.policy.in_rounds or len(collected.local.ue) else None
+        if self.policy.in_rounds or len(collected.local.ue):
+            return collected
+        return None
 
     def _phase(
         self,
@@ -422,11 +426,10 @@ class LearningServer:
 
     def _record(self, outcome: RoundOutcome | None) -> None:
         """The end of step m: rows of tables."""
-        figures = (
-            {}
-            if outcome is None
-            else records.write(self.setup.recorder, self.world, self.learning, outcome)
-        )
+        if outcome is None:
+            figures = {}
+        else:
+            figures = records.write(self.setup.recorder, self.world, self.learning, outcome)
         if self.watcher is not None:
             self.watcher.played(self.state, figures)
 
@@ -440,7 +443,10 @@ class LearningServer:
         policy = self.policy
         if setup.air is None:
             return None
-        look = None if setup.air.block_s is None else look_at(self.world, setup.power)
+        if setup.air.block_s is None:
+            look = None
+        else:
+            look = look_at(self.world, setup.power)
         each: Callable[[Ended], None] | None = self._merge_when_enough
         if policy.in_rounds:
             each = None if policy.waits_for is None else self._count_arrivals

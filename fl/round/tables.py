@@ -42,11 +42,10 @@ def cells(table: str, rows: int | IntArray, *sources: object, **given: object) -
     found = {}
     n = rows if isinstance(rows, int) else len(rows)
     for name in TABLES[table]:
-        value = (
-            given[name]
-            if name in given
-            else next(getattr(s, name) for s in sources if hasattr(s, name))
-        )
+        if name in given:
+            value = given[name]
+        else:
+            value = next(getattr(s, name) for s in sources if hasattr(s, name))
         if isinstance(value, np.ndarray) and not isinstance(rows, int):
             value = value[rows]
         found[name] = value if isinstance(value, np.ndarray | list) else [value] * n

@@ -100,11 +100,10 @@ class Uploads(Columns):
     @property
     def arrived_s(self) -> FloatArray:
         """The same as records have it; NaN where the last bit never came."""
-        came = (
-            self.channel.decoded
-            if isinstance(self.uplink, SentUploads)
-            else np.isfinite(self.came_s)
-        )
+        if isinstance(self.uplink, SentUploads):
+            came = self.channel.decoded
+        else:
+            came = np.isfinite(self.came_s)
         return np.where(came, self.came_s, np.nan)
 
     @property
@@ -158,7 +157,9 @@ class Flight:
     @property
     def under_way(self) -> int:
         """Number of UEs whose updates have not ended."""
-        return 0 if self.flying is None else len(self.flying.first)
+        if self.flying is None:
+            return 0
+        return len(self.flying.first)
 
     def with_sent(self, uploads: Uploads, measured: Local, base: Model) -> Flight:
         """With uploads that have begun from a model."""
@@ -182,7 +183,9 @@ class Flight:
         first = np.sort(self.arrived.first)  # of each UE, in the order of ends
         # of each that was decoded, where the rows of the next one begin
         after = np.append(first[1:], len(self.arrived.ue))[self.arrived.channel.decoded[first]]
-        return self.arrived.select(slice(0, after[enough - 1])) if len(after) >= enough else None
+        if len(after) >= enough:
+            return self.arrived.select(slice(0, after[enough - 1]))
+        return None
 
     def without(self, ue: IntArray) -> Flight:
         """After updates of UEs that had ended have been merged or given up."""
@@ -210,9 +213,16 @@ _Rows = TypeVar("_Rows", Uploads, Local)
 
 
 def _joined(before: _Rows | None, more: _Rows) -> _Rows:
-    return more if before is None else before.join([before, more])
+    if before is None:
+        return more
+    return before.join([before, more])
 
 
 def _without(rows: _Rows | None, ue: IntArray) -> _Rows | None:
-    others = np.zeros(0, dtype=bool) if rows is None else ~np.isin(rows.ue, ue)
-    return rows.select(others) if rows is not None and others.any() else None
+    if rows is None:
+        others = np.zeros(0, dtype=bool)
+    else:
+        others = ~np.isin(rows.ue, ue)
+    if rows is not None and others.any():
+        return rows.select(others)
+    return None

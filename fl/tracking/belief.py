@@ -93,7 +93,10 @@ def answers(
     estimates of the round point; alone : points are the answers wherever they lie. Rows of
     probability must sum to 1.
     """
-    point_m = np.zeros((len(probability), 0, 2)) if point_m is None else point_m
+    if point_m is None:
+        point_m = np.zeros((len(probability), 0, 2))
+    else:
+        point_m = point_m
     size = max(_AT_ONCE // len(grid), 1)
     each = blocks(max(len(probability), 1), size)
     return Answers.join(

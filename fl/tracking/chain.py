@@ -469,7 +469,10 @@ class Chain:
                 break
             v = v * looks.likelihood(t)
             for at in reversed(classes):
-                before = p[t - 1] if new is not None and len(classes) == 1 else None
+                if new is not None and len(classes) == 1:
+                    before = p[t - 1]
+                else:
+                    before = None
                 v, uses = self.motion.back(v, looks.legs[at], before)
                 if new is not None:
                     new.count[:] += np.where((looks.first < t)[:, None], uses, 0.0)

@@ -145,7 +145,9 @@ class Hours:
         late = hour >= home[0]
         if (early or late) if over_midnight else (early and late):
             return Period(day - (over_midnight and early), True)
-        return Period(day, False) if work[0] <= hour < work[1] and not self.off[0] else None
+        if work[0] <= hour < work[1] and not self.off[0]:
+            return Period(day, False)
+        return None
 
 
 @frozen

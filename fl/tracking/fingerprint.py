@@ -238,7 +238,10 @@ def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rn
             (of[rows][:, None], some),
             np.add.reduceat((update[rows] * sign)[:, order], first, axis=1),
         )
-    total = total - total[np.unique(of[good])].mean(axis=0) if good.any() else total
+    if good.any():
+        total = total - total[np.unique(of[good])].mean(axis=0)
+    else:
+        total = total
     length = np.linalg.norm(total, axis=1)[:, None]
     there = np.isin(np.arange(n), of[good])[:, None] & (length > 0)
     return np.divide(total, length, out=np.full_like(total, np.nan), where=there)

@@ -150,7 +150,10 @@ class History:
         _, mine, theirs = np.intersect1d(
             sender, now.sender, assume_unique=True, return_indices=True
         )
-        found = now.z_m[theirs, :1] if alone else errors.points_m(now.z_m[theirs])
+        if alone:
+            found = now.z_m[theirs, :1]
+        else:
+            found = errors.points_m(now.z_m[theirs])
         if errors.names_places or not alone:
             points[mine, : found.shape[1]] = found
         return points

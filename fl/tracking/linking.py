@@ -96,7 +96,9 @@ class NameLinks(_OfRound):
 
     def plus(self, more: NameLinks) -> NameLinks:
         """With those of another part of the round; of a round before nothing is left."""
-        return self.beside(more) if self.round == more.round else more
+        if self.round == more.round:
+            return self.beside(more)
+        return more
 
 
 @frozen

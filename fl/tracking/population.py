@@ -39,7 +39,9 @@ def spread(grid: PlaceGrid, place_m: FloatArray, weight: FloatArray) -> FloatArr
     )
     total = float(counted.sum())
     even = np.full(len(grid), 1.0 / len(grid))
-    return even if not total > 0 else (1.0 - ANYWHERE) * counted / total + ANYWHERE * even
+    if not total > 0:
+        return even
+    return (1.0 - ANYWHERE) * counted / total + ANYWHERE * even
 
 
 class Everywhere(PopulationPrior):

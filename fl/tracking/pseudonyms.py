@@ -93,15 +93,16 @@ class Every(Pseudonyms):
     example = {"kind": "every", "period_s": 900}
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
-        shift = rng.uniform("stagger", ue) if self.stagger else np.zeros(len(ue))
+        if self.stagger:
+            shift = rng.uniform("stagger", ue)
+        else:
+            shift = np.zeros(len(ue))
         return np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(int) - 1
 
     def lasts_until_s(self, asked_s: float) -> float:
-        return (
-            inf
-            if self.stagger
-            else float(np.ceil(asked_s / self.period_s - _ROUNDING)) * self.period_s
-        )
+        if self.stagger:
+            return inf
+        return float(np.ceil(asked_s / self.period_s - _ROUNDING)) * self.period_s
 
 
 PSEUDONYMS = OneOf("pseudonyms", Permanent, PerRound, Every)
@@ -162,7 +163,10 @@ class Names:
         left out.
         """
         rows = np.flatnonzero(self.now[self.of[estimates.ue]] == estimates.ue)
-        some = estimates if len(rows) == len(estimates.ue) else estimates.select(rows)
+        if len(rows) == len(estimates.ue):
+            some = estimates
+        else:
+            some = estimates.select(rows)
         return replace(some, ue=self.of[some.ue])
 
 

@@ -105,7 +105,10 @@ class Buildings:
         ue, bs = (index.ravel() for index in np.indices(shape))
         a_m, b_m = _in_order(ue_m[ue], bs_m[bs])
         present = np.isfinite(a_m).all(axis=1) & np.isfinite(b_m).all(axis=1)
-        passed = np.full(len(ue), -1) if own is None else own[ue]
+        if own is None:
+            passed = np.full(len(ue), -1)
+        else:
+            passed = own[ue]
         return (present & ~self._blocked(a_m, b_m, passed)).reshape(shape)
 
     def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
@@ -176,7 +179,10 @@ class Buildings:
 
     def _are_others(self, building: IntArray, passed: IntArray) -> BoolArray:
         """Which buildings (k,) are not of the house of another one (k,), -1 for none."""
-        house = np.arange(len(self)) if self.house is None else self.house
+        if self.house is None:
+            house = np.arange(len(self))
+        else:
+            house = self.house
         return (passed < 0) | (house[building] != house[passed])
 
     def _over(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
@@ -362,7 +368,10 @@ def _inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray) -> S
     inside = np.flatnonzero((np.cumsum(left[met]) & 1) & (np.cumsum(right[met]) & 1))
     of = line[pair[met[inside]]]
     from_m = np.maximum(at_m[inside], 0.0)
-    until_m = np.minimum(at_m[inside + 1], lines.length_m[of]) if len(inside) else from_m
+    if len(inside):
+        until_m = np.minimum(at_m[inside + 1], lines.length_m[of])
+    else:
+        until_m = from_m
     long = until_m - from_m > TOUCH_M
     row = met[inside[long]]
     return Stretches(of[long], building[pair[row]], from_m[long], until_m[long], vertex[row])

@@ -132,10 +132,14 @@ class Footprints(City):
         return self._city().origin_deg
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph | None:
-        return None if self.streets is None else self._streets().graph
+        if self.streets is None:
+            return None
+        return self._streets().graph
 
     def network(self) -> NetLocation | None:
-        return None if self.streets is None else self._streets().location
+        if self.streets is None:
+            return None
+        return self._streets().location
 
     def notices(self, known: Any) -> Iterator[Notice]:
         skipped = self._city().skipped.copy()
@@ -216,7 +220,10 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
         )
     height_m, notices = _heights(part, features, feature)
     corner, owner = shapely.get_coordinates(shape, return_index=True)
-    crs = features.crs if part.crs == "auto" and features.crs else part.crs
+    if part.crs == "auto" and features.crs:
+        crs = features.crs
+    else:
+        crs = part.crs
     corner_m, origin_deg = on_plane(part.file, corner, feature[owner], crs, part.origin_deg)
     footprint, polygon = _valid(part, features, shapely.set_coordinates(shape, corner_m), feature)
     height_m = height_m[polygon]
@@ -259,7 +266,9 @@ def _why_no_building(tags: Mapping[str, object]) -> str:
     building = _word(tags, "building")
     kinds = {building, _word(tags, "building:part")} - {""}
     if not kinds:
-        return _GONE if any(_word(tags, f"{state}:building") for state in _STATES) else _UNTAGGED
+        if any(_word(tags, f"{state}:building") for state in _STATES):
+            return _GONE
+        return _UNTAGGED
     said = {key.removeprefix("building:") for key in tags if _word(tags, key) == "yes"} - {
         "abandoned"
     }
@@ -346,11 +355,10 @@ def _heights(
         first = unknown[0]
         name, value = unread.get(first, (part.height_property, None))
         what = f"{short(value)} is not a height" if first in unread else "it has no height"
-        others = (
-            f", nor have {unknown.size - 1:,} others of {len(height_m):,}"
-            if unknown.size > 1
-            else ""
-        )
+        if unknown.size > 1:
+            others = f", nor have {unknown.size - 1:,} others of {len(height_m):,}"
+        else:
+            others = ""
         features.refuse(
             feature[first],
             f"properties.{name}: {what}{others}",

@@ -248,7 +248,9 @@ def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
     cost = rng.uniform("park", np.arange(len(shape))) + crosses
     cost[shapely.distance(shape, river) < 1.0] = inf
     best = np.argmin(cost)
-    return shape[best] if np.isfinite(cost[best]) else None
+    if np.isfinite(cost[best]):
+        return shape[best]
+    return None
 
 
 def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:

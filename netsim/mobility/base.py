@@ -82,7 +82,9 @@ class Places:
 
     def densest(self) -> FloatArray:
         """densest_m (n_ue, 2), also where there is none."""
-        return np.full_like(self.home_m, nan) if self.densest_m is None else self.densest_m
+        if self.densest_m is None:
+            return np.full_like(self.home_m, nan)
+        return self.densest_m
 
 
 class Mobility(Part):

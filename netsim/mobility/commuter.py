@@ -138,8 +138,14 @@ class Commuter(Mobility):
         rng = ground.streams.at("mobility.commuter")
         area = ground.area
         key = "world.ues.mobility."
-        home = None if self.home_m is None else listed_m(self.home_m, ue, area, f"{key}home_m")
-        work = None if self.work_m is None else listed_m(self.work_m, ue, area, f"{key}work_m")
+        if self.home_m is None:
+            home = None
+        else:
+            home = listed_m(self.home_m, ue, area, f"{key}home_m")
+        if self.work_m is None:
+            work = None
+        else:
+            work = listed_m(self.work_m, ue, area, f"{key}work_m")
         home = _drawn_m(rng, "home", ue, area, work) if home is None else home
         work = _drawn_m(rng, "work", ue, area, home) if work is None else work
         third = _inside_m(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))

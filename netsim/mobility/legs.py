@@ -158,11 +158,10 @@ class RandomWaypoint(Legged):
         unit = rng.uniform("initial", ue, (6,))
         slow_m_s, fast_m_s = self.speed_m_s
         short_s, long_s = self.pause_s
-        s_per_m = (
-            1 / slow_m_s
-            if slow_m_s == fast_m_s
-            else log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
-        )
+        if slow_m_s == fast_m_s:
+            s_per_m = 1 / slow_m_s
+        else:
+            s_per_m = log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
         mean_pause_s = (short_s + long_s) / 2
         pauses = unit[:, 0] < mean_pause_s / (
             mean_pause_s + mean_distance_m(*ground.area.side_m) * s_per_m

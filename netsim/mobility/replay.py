@@ -188,7 +188,10 @@ class Replay(Mobility, TraceSetting):
         """Just before the next row, or when the next UE becomes absent; infinite after the last."""
         time_s = state.rows.time_s
         following = _rows_until(state.rows, now_s)
-        next_s = float(time_s[following]) - _SOON_S if following < len(time_s) else float("inf")
+        if following < len(time_s):
+            next_s = float(time_s[following]) - _SOON_S
+        else:
+            next_s = float("inf")
         fresh_s = state.absent_after_s
         leaves_s = time_s[state.last_row[state.last_row >= 0]] + fresh_s
         return float(leaves_s[leaves_s >= now_s - slack_s(fresh_s, now_s)].min(initial=next_s))

@@ -134,7 +134,9 @@ def _read(file: str, version: tuple[int, int]) -> "DataFrame":
     from an older one.
     """
     try:
-        return _of_arrays(file) if file.lower().endswith(".npz") else _of_table(file)
+        if file.lower().endswith(".npz"):
+            return _of_arrays(file)
+        return _of_table(file)
     except BadInput:
         raise
     except (TypeError, ValueError) as error:

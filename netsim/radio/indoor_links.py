@@ -204,7 +204,9 @@ class Tr38901Penetration(Penetration):
 
     def _share(self, path_loss: PathLoss) -> float:
         usual = _HIGH_SHARE if path_loss.has_high_loss_buildings else 0.0
-        return usual if self.high_loss_share is None else self.high_loss_share
+        if self.high_loss_share is None:
+            return usual
+        return self.high_loss_share
 
     def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         share = self._share(path_loss)

@@ -172,7 +172,10 @@ class Budget:
         rise = self.height_m - ue_height_m
         square += rise * rise
         slant = np.sqrt(square, out=square)
-        outdoor_m = None if indoors is None else np.maximum(flat - indoors.depth_m[:, None], 0.0)
+        if indoors is None:
+            outdoor_m = None
+        else:
+            outdoor_m = np.maximum(flat - indoors.depth_m[:, None], 0.0)
         return Pairs(
             flat,
             slant,

@@ -58,7 +58,9 @@ class Pairs:
     @property
     def outdoor_m(self) -> FloatArray:
         """Horizontal distance out of doors (n, n_bs)."""
-        return self.distance_2d_m if self.distance_out_m is None else self.distance_out_m
+        if self.distance_out_m is None:
+            return self.distance_2d_m
+        return self.distance_out_m
 
     def some(self, rows: BoolArray) -> Self:
         """Some rows, as far as `is_far` needs them."""
@@ -296,9 +298,9 @@ class _Tr38901Scenario(PathLoss):
     def _height(self, pairs: Pairs) -> float | FloatArray:
         """Heights of the UEs within the range of the table, one or (n, 1)."""
         height_m = pairs.ue_height_m
-        return (
-            np.clip(height_m, *self.ue_heights_m) if isinstance(height_m, np.ndarray) else height_m
-        )
+        if isinstance(height_m, np.ndarray):
+            return np.clip(height_m, *self.ue_heights_m)
+        return height_m
 
 
 class _Urban(_Tr38901Scenario):
@@ -329,7 +331,9 @@ class _Urban(_Tr38901Scenario):
             hidden_first + by_carrier * carrier - by_height * (height_m - 1.5)
         )
         both_db = np.maximum(seen_db, hidden_db)
-        return both_db if pairs.los is None else np.where(pairs.los, seen_db, both_db)
+        if pairs.los is None:
+            return both_db
+        return np.where(pairs.los, seen_db, both_db)
 
 
 def _beyond(
@@ -450,7 +454,9 @@ class RuralMacro(_Tr38901Scenario):
         if pairs.los is not None and pairs.los.all():
             return los
         both = np.maximum(los, self._nlos(decades, pairs, carrier_hz / 1e9))
-        return both if pairs.los is None else np.where(pairs.los, los, both)
+        if pairs.los is None:
+            return both
+        return np.where(pairs.los, los, both)
 
     def _los(
         self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float

@@ -119,7 +119,10 @@ class Shadow:
         if pairs.los is None or not self.by_sight:
             return seen_db
         drawn, hidden, far, _ = self.stds
-        hidden_db = hidden / drawn * seen_db if self.hidden is None else self.hidden(position_m)
+        if self.hidden is None:
+            hidden_db = hidden / drawn * seen_db
+        else:
+            hidden_db = self.hidden(position_m)
         if far != drawn:
             seen_db = seen_db * np.where(
                 pairs.los & self.path_loss.is_far(pairs, self.carrier_hz), far / drawn, 1.0
@@ -225,7 +228,9 @@ class GridField:
 
     def _of_stations(self, value: np.ndarray) -> np.ndarray:
         """Values of base stations (n, n_bs) from those of sites (n, n_site)."""
-        return value[:, self.column] if len(self.column) else value
+        if len(self.column):
+            return value[:, self.column]
+        return value
 
 
 @compiled
@@ -402,11 +407,10 @@ class Correlated(GaussianShadowing):
                 return np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx]
 
             own = sqrt(1.0 - self.site_correlation)
-            common = (
-                sqrt(self.site_correlation) * one(f"{what}.common", 0)
-                if self.site_correlation
-                else None
-            )
+            if self.site_correlation:
+                common = sqrt(self.site_correlation) * one(f"{what}.common", 0)
+            else:
+                common = None
             for k, owner in enumerate(sites.tolist()):  # one at a time: a torus of doubles is large
                 whole = one(what, owner)
                 value_db[:, :, k] = std_db * (whole if common is None else common + own * whole)

@@ -96,11 +96,9 @@ class SharedBand(Uplink):
 
     def band_noise_w(self) -> float:
         """Thermal noise power in the whole band."""
-        return (
-            self.noise_w
-            if self.noise_w is not None
-            else noise_w(self.bandwidth_hz, self.noise_figure_db)
-        )
+        if self.noise_w is not None:
+            return self.noise_w
+        return noise_w(self.bandwidth_hz, self.noise_figure_db)
 
     def over_thermal(self) -> float:
         return float(ratio_from_db(self.interference_over_thermal_db))
@@ -115,7 +113,9 @@ class SharedBand(Uplink):
         return self.band_noise_w() * self.over_thermal()
 
     def limit_s(self) -> float:
-        return inf if self.deadline_s is None else self.deadline_s
+        if self.deadline_s is None:
+            return inf
+        return self.deadline_s
 
     def floor_sinr(self) -> float:
         return self.rate.law.min_sinr
@@ -272,7 +272,10 @@ class Oma(SharedBand):
 
     def overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         n_cells = cohort.serving.max(initial=0) + 1
-        fading = None if cohort.fading is None else np.repeat(cohort.fading, n_cells, axis=1)
+        if cohort.fading is None:
+            fading = None
+        else:
+            fading = np.repeat(cohort.fading, n_cells, axis=1)
         gain = np.repeat(
             cohort.gain, n_cells, axis=1
         )  # the antenna in the place of every base station

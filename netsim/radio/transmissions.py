@@ -161,7 +161,9 @@ class Transmissions(Columns):
 
     def on_air(self, rows: IntArray) -> Cohort:
         """The UEs of some rows (k,), in increasing order."""
-        return self.cohort if len(rows) == len(self) else self.cohort.select(rows)
+        if len(rows) == len(self):
+            return self.cohort
+        return self.cohort.select(rows)
 
     def sent_bits(self) -> FloatArray:
         """Bits (n,) that were on the air up to since_s: delivered, of the current block, and
@@ -348,16 +350,19 @@ def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -
         fading = replaced(fading, rows, seen.fading)
     serving = replaced(cohort.serving, rows, _cells(seen.serving, uplink))
     gain = replaced(cohort.gain, rows, seen.gain)
-    power_w = (
-        cohort.power_w if seen.power_w is None else replaced(cohort.power_w, rows, seen.power_w)
-    )
+    if seen.power_w is None:
+        power_w = cohort.power_w
+    else:
+        power_w = replaced(cohort.power_w, rows, seen.power_w)
     lives.cohort = replace(cohort, serving=serving, gain=gain, fading=fading, power_w=power_w)
     _measure(lives, rows, uplink)
 
 
 def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
     """The cells of UEs (n,); without a shared band there are none, and all UEs are served."""
-    return np.array(serving, dtype=int) if uplink.shares_band else np.zeros(len(serving), dtype=int)
+    if uplink.shares_band:
+        return np.array(serving, dtype=int)
+    return np.zeros(len(serving), dtype=int)
 
 
 def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:

@@ -92,14 +92,16 @@ class Cohort(Columns):
         """`outer_products` (n, n_bs, antennas^2) of all links; copies with other cells or powers
         share it.
         """
-        return (
-            self.gain[..., None] if self.fading is None else outer_products(self.gain, self.fading)
-        )
+        if self.fading is None:
+            return self.gain[..., None]
+        return outer_products(self.gain, self.fading)
 
     @property
     def strength(self) -> FloatArray:
         """gain times |fading|^2 summed over antennas: (n, n_bs)."""
-        return self.gain if self.fading is None else _strength(self.gain, self.fading)
+        if self.fading is None:
+            return self.gain
+        return _strength(self.gain, self.fading)
 
     @property
     def own_strength(self) -> FloatArray:
@@ -107,7 +109,9 @@ class Cohort(Columns):
         n = np.arange(len(self.serving))
         own = np.maximum(self.serving, 0)
         gain = self.gain[n, own]
-        return gain if self.fading is None else _strength(gain, self.fading[n, own])
+        if self.fading is None:
+            return gain
+        return _strength(gain, self.fading[n, own])
 
 
 @compiled

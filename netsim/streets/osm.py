@@ -175,7 +175,9 @@ def _layer(words: Mapping[str, Words]) -> int:
             return int(value)
     if _first(words["bridge"]) not in ("", "no", "false"):
         return 1
-    return -1 if _first(words["tunnel"]) in ("yes", "true", "culvert") else 0
+    if _first(words["tunnel"]) in ("yes", "true", "culvert"):
+        return -1
+    return 0
 
 
 def _words(value: object) -> Words:
@@ -195,7 +197,10 @@ def _words(value: object) -> Words:
     if isinstance(value, bool):
         return ("yes",) if value else ("no",)
     text = str(value).strip()[:_MAX_LENGTH]
-    words = _LISTED.findall(text) if text[:1] in ("[", "(", "{") else text.split(";")
+    if text[:1] in ("[", "(", "{"):
+        words = _LISTED.findall(text)
+    else:
+        words = text.split(";")
     return tuple(
         word.strip().lower().removesuffix(".0") for word in words[:_MAX_VALUES] if not absent(word)
     )
@@ -227,11 +232,10 @@ def read_osm(
     streets = []
     kept = []
     for k, (shape, i) in enumerate(zip(line, feature.tolist(), strict=True)):
-        found = (
-            street[i]
-            if shape.geom_type == "LineString" or street[i] == _NO_HIGHWAY
-            else shape.geom_type
-        )
+        if shape.geom_type == "LineString" or street[i] == _NO_HIGHWAY:
+            found = street[i]
+        else:
+            found = shape.geom_type
         if isinstance(found, Street):
             streets.append(found)
             kept.append(k)
@@ -257,7 +261,10 @@ def read_osm(
             f"{file}: the streets are in {says}, so they share no origin; {remedy}, or "
             f"give both in one system"
         )
-    vertex_m = vertex if lon_lat is None or origin_deg is None else projected(lon_lat, origin_deg)
+    if lon_lat is None or origin_deg is None:
+        vertex_m = vertex
+    else:
+        vertex_m = projected(lon_lat, origin_deg)
     lines = StreetLines(
         path=Paths.measured(vertex_m, np.bincount(owner)),
         street_class=np.array([each.street_class for each in streets]),
@@ -275,4 +282,6 @@ def _had(skipped: Counter[str]) -> str:
     kinds = [f"{count:,} {kind}" for kind, count in skipped.most_common()]
     if len(kinds) > _MAX_KINDS:
         kinds[_MAX_KINDS:] = [f"{len(kinds) - _MAX_KINDS} more kinds"]
-    return f" ({', '.join(kinds)})" if kinds else ""
+    if kinds:
+        return f" ({', '.join(kinds)})"
+    return ""

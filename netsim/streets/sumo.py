@@ -273,7 +273,9 @@ def _mean(lanes: list[list[Place]]) -> list[Place]:
     between the junctions.
     """
     alike = [lane for lane in lanes if len(lane) == len(lanes[0]) > 2]
-    return [(x, y) for x, y in np.mean(alike, axis=0)[1:-1].tolist()] if alike else []
+    if alike:
+        return [(x, y) for x, y in np.mean(alike, axis=0)[1:-1].tolist()]
+    return []
 
 
 def _class(edge: _SumoEdge) -> str:

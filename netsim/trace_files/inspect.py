@@ -293,7 +293,9 @@ def _medians(group: Index, value: FloatArray) -> FloatArray:
 def _spread(value: FloatArray | IntArray) -> str:
     quantiles = np.quantile(value, (0.0, 0.25, 0.5, 0.75, 1.0))
     low, q1, q2, q3, high = (f"{v:,.0f}" if abs(v) >= 100 else f"{v:.3g}" for v in quantiles)
-    return high if len(value) == 1 else f"min {low}, quartiles {q1}, {q2}, {q3}, max {high}"
+    if len(value) == 1:
+        return high
+    return f"min {low}, quartiles {q1}, {q2}, {q3}, max {high}"
 
 
 def _duration(time_s: float) -> str:
@@ -304,4 +306,6 @@ def _duration(time_s: float) -> str:
 
 
 def _clipped(text: str, most: int = 90) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
+    if len(text) <= most:
+        return text
+    return text[: most - 3] + "..."

@@ -111,7 +111,9 @@ class TraceFile(Part):
 
     @property
     def zone(self) -> tzinfo | None:
-        return None if self.timezone == "auto" else named_zone(self.timezone)
+        if self.timezone == "auto":
+            return None
+        return named_zone(self.timezone)
 
     def table(self) -> TraceTable:
         """The checked fixes. Raises `BadInput` with one line: file, place, value, bound, remedy."""
@@ -138,7 +140,9 @@ class TraceFile(Part):
             raise BadInput(
                 f"{self.trace}: is no {kind} file ({problem}); correct it, or name its format"
             ) from error
-        return surveyed(fixes.table(kind)) if self.survey else fixes.table(kind)
+        if self.survey:
+            return surveyed(fixes.table(kind))
+        return fixes.table(kind)
 
 
 def trace_file(
@@ -263,7 +267,9 @@ class TraceSetting(TraceFile):
 
     @property
     def box(self) -> Box | None:
-        return self.area_m if self.area_deg is None else self.area_deg
+        if self.area_deg is None:
+            return self.area_m
+        return self.area_deg
 
     def read(self, round_s: float, without: tuple[str, ...] = ()) -> Trace:
         """The trace for rounds of round_s, which users "auto" depends on. Raises `BadInput` with
@@ -326,9 +332,10 @@ class TraceSetting(TraceFile):
             sampling += [
                 notice("trace-accuracy-missing", rows=counted(unknown, "row"), usual_m=usual_m)
             ]
-            accuracy_m = (
-                None if np.isnan(usual_m) else np.where(np.isnan(accuracy_m), usual_m, accuracy_m)
-            )
+            if np.isnan(usual_m):
+                accuracy_m = None
+            else:
+                accuracy_m = np.where(np.isnan(accuracy_m), usual_m, accuracy_m)
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
@@ -417,7 +424,9 @@ class TraceSetting(TraceFile):
         """The epoch time of `since` or `until`; infinite where it is not set."""
         edge = getattr(self, name)
         if edge is None:
-            return -np.inf if name == "since" else np.inf
+            if name == "since":
+                return -np.inf
+            return np.inf
         try:
             return epoch_s(str(edge), self.zone)
         except ValueError as error:
@@ -557,7 +566,10 @@ def outlying(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:
     of all.
     """
     out = np.zeros(len(xy_m), dtype=np.bool_)
-    group = np.zeros(len(xy_m), np.int32) if cell is None else cell
+    if cell is None:
+        group = np.zeros(len(xy_m), np.int32)
+    else:
+        group = cell
     n_rows = np.maximum(np.bincount(group), 1)
     for axis_m in xy_m.T:
         offset_m = axis_m - (np.bincount(group, axis_m) / n_rows)[group]

@@ -45,7 +45,9 @@ class Moves(Columns):
         time_s = self.time_s
         in_order = user[1:] > user[:-1]
         in_order |= (user[1:] == user[:-1]) & (time_s[1:] >= time_s[:-1])
-        return None if in_order.all() else np.lexsort((time_s, user))
+        if in_order.all():
+            return None
+        return np.lexsort((time_s, user))
 
     @property
     def gap_s(self) -> FloatArray:
@@ -56,10 +58,14 @@ class Moves(Columns):
     def usual_interval_s(self) -> float:
         """Median time between two rows of a user at different times; 0 without such rows."""
         interval_s = self.gap_s[self.gap_s > 0]
-        return np.median(interval_s) if len(interval_s) else 0.0
+        if len(interval_s):
+            return np.median(interval_s)
+        return 0.0
 
     def sorted(self, column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        return column if self.order is None else column[self.order]
+        if self.order is None:
+            return column
+        return column[self.order]
 
 
 def occurring(names: tuple[str, ...], code: Index) -> tuple[tuple[str, ...], IntArray]:
@@ -289,9 +295,10 @@ def doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
     if coordinates == Coordinates(None) and np.abs(place).min(axis=0).max() > _FROM_ORIGIN_M:
         yield notice("trace-web-mercator")
     if steps.apart_m > TOO_FAST_M_S * _CLOCK_S:
-        far = (
-            f"{steps.apart_m / 1e3:,.1f} km" if steps.apart_m >= 1e3 else f"{steps.apart_m:,.1f} m"
-        )
+        if steps.apart_m >= 1e3:
+            far = f"{steps.apart_m / 1e3:,.1f} km"
+        else:
+            far = f"{steps.apart_m:,.1f} m"
         yield notice("trace-places-at-once", rows=counted(steps.n_at_once, "row"), away=far)
     if steps.n_fast:
         first = [

@@ -253,7 +253,9 @@ def others_in(path: str, pattern: str) -> str:
 def relative(path: str, owner: str) -> str:
     """A file or folder as it is called below the path that was named, without endings."""
     below = Path(os.path.relpath(owner, path) if what_is(path) == "folder" else Path(owner).name)
-    return str(below.parent / stem(owner)) if what_is(owner) == "file" else str(below)
+    if what_is(owner) == "file":
+        return str(below.parent / stem(owner))
+    return str(below)
 
 
 def stem(path: str) -> str:
@@ -378,7 +380,9 @@ def _with_sign(value: str, side: str) -> str:
     """The text of a number, which no reader takes where it has the other sign, or the side is
     unknown.
     """
-    return value if missing(value) else f"{_SIGNS.get(side, f'{side}?')}{value}".replace("--", "-")
+    if missing(value):
+        return value
+    return f"{_SIGNS.get(side, f'{side}?')}{value}".replace("--", "-")
 
 
 def read_sheets(path: str, names: Mapping[int, str] | None = None) -> Iterator[Sheet]:

@@ -105,7 +105,10 @@ class Coordinates:
         """
         if self.crs is None:
             return Plane(place, None)
-        lon_lat = place[:, ::-1] if self.crs == GLOBE else lon_lat_of("crs", self.crs, place)
+        if self.crs == GLOBE:
+            lon_lat = place[:, ::-1]
+        else:
+            lon_lat = lon_lat_of("crs", self.crs, place)
         if np.ptp(lon_lat[:, 0]) > 180.0:  # the rows straddle the antimeridian
             lon_lat = np.column_stack([lon_lat[:, 0] % 360.0, lon_lat[:, 1]])
         lon, lat = np.median(lon_lat, axis=0).tolist()
@@ -295,11 +298,10 @@ class FixBuilder:
         self._n_rows += len(line)
         for ours, values in {"line": np.asarray(line), **columns}.items():
             try:
-                column = (
-                    self._read(ours, values, line[0], delimiter)
-                    if isinstance(values, list)
-                    else values
-                )
+                if isinstance(values, list):
+                    column = self._read(ours, values, line[0], delimiter)
+                else:
+                    column = values
                 _check(ours, column)
             except Refused as refusal:
                 header = shown(self.header_of.get(ours, ours), quote=False)
@@ -395,11 +397,10 @@ class FixBuilder:
         known = (
             names.all()
         )  # 0 is unknown among numbers of a network, which unlike a list have no 1
-        none = (
-            "0"
-            if ours == "cell" and "1" not in known and any(number(name) > _LISTED for name in known)
-            else ""
-        )
+        if ours == "cell" and "1" not in known and any(number(name) > _LISTED for name in known):
+            none = "0"
+        else:
+            none = ""
         given = [not missing(name) and name != none for name in known]
         named, columns[ours] = renumbered(known, columns[ours], given)
         return named
@@ -429,7 +430,9 @@ class FixBuilder:
         self.left_out["position_missing"] += (~placed).sum()
         self.left_out["user_missing"] += (placed & ~there).sum()
         columns["row"] = np.arange(len(there))
-        return columns if there.all() else {ours: column[there] for ours, column in columns.items()}
+        if there.all():
+            return columns
+        return {ours: column[there] for ours, column in columns.items()}
 
     def _in_order(self, columns: dict[str, Column]) -> dict[str, Column]:
         """The columns from the end, where that is their order of time. Raises `BadInput` where they
@@ -501,4 +504,6 @@ def first_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None
     track = track[order]
     time_s = time_s[order]
     back = np.flatnonzero((track[1:] == track[:-1]) & (time_s[1:] < time_s[:-1]))
-    return (order[back[0]], order[back[0] + 1]) if back.size else None
+    if back.size:
+        return (order[back[0]], order[back[0] + 1])
+    return None

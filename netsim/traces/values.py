@@ -48,7 +48,9 @@ class Refused(ValueError):
 def number(text: str) -> float:
     """A float, NaN if it is none (Python alone would read 1_000 as a number)."""
     try:
-        return float("nan") if "_" in text else float(text)
+        if "_" in text:
+            return float("nan")
+        return float(text)
     except ValueError:
         return float("nan")
 
@@ -165,7 +167,9 @@ def plain_id(text: str) -> str:
         bare = str(int(bare, 16))
     elif not bare.isdecimal():
         bare = _without_point(text)
-    return "" if missing(bare) or bare in _NO_IDS else bare
+    if missing(bare) or bare in _NO_IDS:
+        return ""
+    return bare
 
 
 class NameCodes:
@@ -209,7 +213,9 @@ def renumbered(
 def shown(value: str, quote: bool = True) -> str:
     """A value in a message: one line, at most 40 characters."""
     short = value if len(value) <= 40 else value[:37] + "..."
-    return repr(short) if quote else " ".join(short.split())
+    if quote:
+        return repr(short)
+    return " ".join(short.split())
 
 
 def listed(names: Sequence[str]) -> str:
@@ -284,7 +290,9 @@ def unit_of(header: str) -> str | None:
     several.
     """
     units = {_UNITS[word.lower()] for word in _WORD.findall(header) if word.lower() in _UNITS}
-    return units.pop() if len(units) == 1 else None
+    if len(units) == 1:
+        return units.pop()
+    return None
 
 
 class Times:
@@ -315,7 +323,10 @@ class Times:
             except ValueError as error:
                 raise Refused(0, str(error)) from error
             self._first_line = line
-        time_s = self._numeric(text, self._unit) if self._unit else self._texts(text)
+        if self._unit:
+            time_s = self._numeric(text, self._unit)
+        else:
+            time_s = self._texts(text)
         self._n_rows += len(text)
         return time_s
 
@@ -371,7 +382,9 @@ def epoch_s(text: str, zone: tzinfo | None = None) -> float:
     zone : where a time of day without a zone was written; one that comes twice is the former.
     """
     unit, _ = _unit([text], "")
-    return _within(number(text) / _PER_S[unit], text) if unit else _moment_s(text, zone)[0]
+    if unit:
+        return _within(number(text) / _PER_S[unit], text)
+    return _moment_s(text, zone)[0]
 
 
 def passes(
@@ -431,7 +444,9 @@ def _compact(text: str) -> int:
     is none.
     """
     text = text.strip()
-    return len(text.partition(".")[0]) if _COMPACT.fullmatch(text) else 0
+    if _COMPACT.fullmatch(text):
+        return len(text.partition(".")[0])
+    return 0
 
 
 def _date_text(text: Sequence[str], value: float, header: str) -> str:
@@ -442,7 +457,10 @@ def _date_text(text: Sequence[str], value: float, header: str) -> str:
     if late and _SHORT_COMPACT.fullmatch(first) and not _compact(first):
         digits = f"20{digits}"
     if _compact(digits):
-        clock = f" {digits[8:10]}:{digits[10:12] or '00'}" if digits[8:] else ""
+        if digits[8:]:
+            clock = f" {digits[8:10]}:{digits[10:12] or '00'}"
+        else:
+            clock = ""
         return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}{clock}"
     step = np.abs(np.diff(numbers(text[:1000])))
     finely = len(decimals) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()

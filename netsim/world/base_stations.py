@@ -170,7 +170,10 @@ class Hexagonal(Layout):
     def stations(
         self, area: Area, origin_deg: LatLon | None, site: Site | None = None
     ) -> tuple[BaseStation, ...]:
-        sites = self._filling(area) if self.rings is None else self._ringed(area)
+        if self.rings is None:
+            sites = self._filling(area)
+        else:
+            sites = self._ringed(area)
         if len(sites) * self.sectors > MAX_STATIONS:
             raise BadInput(
                 f"world.base_stations.inter_site_m: {self.inter_site_m:g} m makes "
@@ -369,11 +372,9 @@ def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[
             f"{path}: base_stations.{'radio' if is_list else 'band'}: the file has none; "
             f"leave it out"
         )
-    return (
-        _listed(path, pairs[0], band, columns)
-        if is_list
-        else _opencellid(source, radio, delimiter, line, first, rows)
-    )
+    if is_list:
+        return _listed(path, pairs[0], band, columns)
+    return _opencellid(source, radio, delimiter, line, first, rows)
 
 
 def _opencellid(

@@ -137,7 +137,10 @@ def stations_of(
         if trace is not None and trace.rsrp_dbm is None and not setting.listed_stations:
             return default_layout(area, trace.notices).stations(area, None)
         return setting.listed_stations
-    at_deg = setting.city.origin() if trace is None else trace.origin_deg or setting.city.origin()
+    if trace is None:
+        at_deg = setting.city.origin()
+    else:
+        at_deg = trace.origin_deg or setting.city.origin()
     return setting.layout.stations(area, at_deg, site)
 
 
@@ -252,7 +255,10 @@ def _far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
     width_m, height_m = area.side_m
     if len(far):
         farthest = np.argmax(away_m)
-        more = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
+        if len(far) > 1:
+            more = f", and {len(far) - 1} more do as well"
+        else:
+            more = ""
         name = stations[farthest].name
         yield notice(
             "station-far",

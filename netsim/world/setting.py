@@ -61,7 +61,9 @@ class IndoorShare(Part):
 
     def deepest_m(self, law: PathLoss) -> float:
         """The largest distance from the facade beside a path loss law."""
-        return law.indoor_depth_m if self.depth_m is None else self.depth_m
+        if self.depth_m is None:
+            return law.indoor_depth_m
+        return self.depth_m
 
     def drawn(self, ue: IntArray, law: PathLoss, rng: Rng) -> Indoors:
         """Draw which UEs (n,) are indoors, and where; the draw of UE u depends on (seed, u)
@@ -211,11 +213,9 @@ def _usual_shadowing(given: dict[str, object]) -> Shadowing:
 def _usual_penetration(given: dict[str, object]) -> Penetration:
     """Loss of walls and car bodies beside the laws that were published with it."""
     law = given.get("path_loss")
-    return (
-        Tr38901Penetration()
-        if isinstance(law, PathLoss) and law.indoor_shadowing
-        else NoPenetration()
-    )
+    if isinstance(law, PathLoss) and law.indoor_shadowing:
+        return Tr38901Penetration()
+    return NoPenetration()
 
 
 class Radio(Part):
@@ -287,12 +287,16 @@ class WorldSetting(Part):
     @property
     def layout(self) -> Layout | None:
         """The layout that places the base stations; None where they are written out."""
-        return None if isinstance(self.base_stations, tuple) else self.base_stations
+        if isinstance(self.base_stations, tuple):
+            return None
+        return self.base_stations
 
     @property
     def listed_stations(self) -> tuple[BaseStation, ...]:
         """The base stations that the scenario writes out; empty for a layout."""
-        return self.base_stations if isinstance(self.base_stations, tuple) else ()
+        if isinstance(self.base_stations, tuple):
+            return self.base_stations
+        return ()
 
     @field_validator("first_day")
     @classmethod

@@ -259,10 +259,14 @@ class World:
         self.catch_up()
         measured = self._measured()
         self._buffer = []
-        return measured.select(~self.silent[measured.ue]) if self.silent.any() else measured
+        if self.silent.any():
+            return measured.select(~self.silent[measured.ue])
+        return measured
 
     def _measured(self) -> Observations:
-        return Observations.join(self._buffer) if self._buffer else Observations.none()
+        if self._buffer:
+            return Observations.join(self._buffer)
+        return Observations.none()
 
     def position_m(self) -> FloatArray:
         """Positions of the UEs now (n_ue, 2); NaN for an absent one."""
@@ -276,7 +280,9 @@ class World:
 
     def indoors_of(self, state: State) -> Indoors | None:
         """Indoor state of the UEs in a state."""
-        return state.indoors() if self.drawn_indoors is None else self.drawn_indoors
+        if self.drawn_indoors is None:
+            return state.indoors()
+        return self.drawn_indoors
 
     def memory(self) -> WorldMemory:
         """The state that a resumed run needs; parts that `build_world` makes again are not in its
@@ -332,7 +338,10 @@ class World:
         sampled : the state that the fixes are samples of; None where the mobility model takes them.
         """
         if fixes.rsrp_dbm is not None:
-            cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
+            if fixes.cell is None:
+                cell = np.zeros(len(fixes), dtype=np.int64)
+            else:
+                cell = fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         if sampled is not None:
             return self._observed(fixes, self._rsrp_dbm(sampled)[fixes.ue])
@@ -422,12 +431,17 @@ class World:
     def _seen(self, state: State, served: Attachment | None) -> Seen:
         indoors = self.indoors_of(state)
         n = len(self.ues)
-        inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
+        if indoors is None:
+            inside = np.zeros(n, dtype=np.bool_)
+        else:
+            inside = indoors.inside
         return Seen(state.position_m, inside, np.full(n, -1) if served is None else served.serving)
 
     def serving(self, links: RadioLinks) -> IntArray:
         """The base station of every UE now (n_ue,), -1 for none."""
-        return links.serving if self.attached is None else self.attached.serving
+        if self.attached is None:
+            return links.serving
+        return self.attached.serving
 
     def cohort(
         self, ue: IntArray, links: RadioLinks, round_: int, rows: IntArray, samples: FloatArray

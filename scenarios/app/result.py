@@ -135,7 +135,9 @@ class Result(Record):
         from scenarios.app.report.report import draw_run
 
         page = self.folder / PAGE
-        return page if what_is(page) else draw_run(self.run)
+        if what_is(page):
+            return page
+        return draw_run(self.run)
 
     def show(self) -> Path:
         """Open its page in a browser, where there is one; returns the page."""

@@ -109,7 +109,8 @@ def refused(words, folder, capsys, *said):
     code = main(words)
     told = capsys.readouterr().err
     assert (code, told.count("\n")) == (2, 1), told
-    assert told.startswith("netsim: ") and "Traceback" not in told
+    assert told.startswith("netsim: ")
+    assert "Traceback" not in told
     assert [text for text in said if text not in told] == [], told
     assert content(folder) == before
 

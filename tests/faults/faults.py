@@ -104,11 +104,9 @@ def results(folder):
 
 def _without_times(path):
     tree = json.loads(path.read_text())
-    return (
-        {key: value for key, value in tree.items() if key not in TIMES}
-        if isinstance(tree, dict)
-        else tree
-    )
+    if isinstance(tree, dict):
+        return {key: value for key, value in tree.items() if key not in TIMES}
+    return tree
 
 
 def killed(words, root, expected, takes_s, kills, draw, number):
@@ -124,11 +122,10 @@ def killed(words, root, expected, takes_s, kills, draw, number):
 
     def ended(code):
         nonlocal good, life
-        harm = (
-            [f"taken up: exit code {code}: {said.read_text()[:300]}"]
-            if code
-            else _differences(folder, expected)
-        )
+        if code:
+            harm = [f"taken up: exit code {code}: {said.read_text()[:300]}"]
+        else:
+            harm = _differences(folder, expected)
         good += 0 if harm else life
         life = 0
         shutil.rmtree(folder, ignore_errors=True)
@@ -143,7 +140,10 @@ def killed(words, root, expected, takes_s, kills, draw, number):
         done += 1
         harm = []
         if number == signal.SIGKILL:
-            harm = [f"exit code {code}: {text[:300]}"] if code != -signal.SIGKILL else []
+            if code != -signal.SIGKILL:
+                harm = [f"exit code {code}: {text[:300]}"]
+            else:
+                harm = []
         elif (
             code != 130
             or len([x for x in text.splitlines() if "is finished" not in x]) != 1
@@ -160,7 +160,9 @@ def _differences(folder, expected):
     """What is not as it was expected."""
     found = results(folder)
     names = sorted(n for n in found.keys() | expected.keys() if found.get(n) != expected.get(n))
-    return [f"other bytes: {', '.join(names)[:300]}"] if names else []
+    if names:
+        return [f"other bytes: {', '.join(names)[:300]}"]
+    return []
 
 
 def examined(words, root, kills, draw, number):

@@ -42,9 +42,10 @@ class Steps:
         if event not in STEPS:
             return
         by_number = isinstance(args[0], int)
-        where = (
-            str(Path(f"/proc/self/fd/{args[0]}").readlink()) if by_number else os.fsdecode(args[0])
-        )
+        if by_number:
+            where = str(Path(f"/proc/self/fd/{args[0]}").readlink())
+        else:
+            where = os.fsdecode(args[0])
         if not where.startswith(self.folder) or (
             event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR)
         ):
@@ -67,21 +68,18 @@ def main():
     assert here([*words, "--out", str(root / "whole")]) == 0
     expected = results(root / "whole")
     whole = Steps(root / "again")
-    assert (
-        play(words, root / "again", said, before=whole.watch) == 0
-        and results(root / "again") == expected
-    )
+    assert play(words, root / "again", said, before=whole.watch) == 0
+    assert results(root / "again") == expected
     for k in range(first, min(last, whole.count()) + 1, every):
         for more in ([], ["--replace"]):
             code = play(words, folder, said, before=Steps(folder, k).watch)
             # a busy machine may save once more than another time, so that the last step is not
             # always there
             assert code == KILLED or (code == 0 and k == whole.count()), k
-            left = (
-                sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
-                if folder.exists()
-                else []
-            )
+            if folder.exists():
+                left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+            else:
+                left = []
             assert play([*words, *more], folder, said) == 0, (k, more, left, said.read_text())
             assert results(folder) == expected, (k, more, left)
             shutil.rmtree(folder)

@@ -166,7 +166,8 @@ def test_saving_and_loading_keep_no_array(tmp_path):
         save_tree(tmp_path / "c.npz", {"a": [saved, {"b": saved[::2]}]})
         tree = load_tree(tmp_path / "c.npz")
         loaded = tree["a"][0]
-        assert np.array_equal(loaded, saved) and np.array_equal(tree["a"][1]["b"], saved[::2])
+        assert np.array_equal(loaded, saved)
+        assert np.array_equal(tree["a"][1]["b"], saved[::2])
         seen = [weakref.ref(saved), weakref.ref(loaded)]
         del saved, loaded, tree
         assert [ref() for ref in seen] == [None, None]

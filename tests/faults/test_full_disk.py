@@ -108,7 +108,8 @@ def test_a_part_that_finds_no_room_gives_it_back(tmp_path):
     with pytest.raises(OSError, match="no room"), replacing(path) as file:
         file.write(b"half")
         raise OSError(28, "no room")
-    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["f"]
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
 class Exhausted:

@@ -379,7 +379,8 @@ class TestClassic:
     def test_holds_below_one_and_wastes_noise(self, epsilon, delta):
         sigma = classic_multiplier_of(epsilon, delta)
         assert sigma == math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-        assert delta_of(epsilon, 1 / sigma) < delta and sigma > multiplier_of(epsilon, delta)
+        assert delta_of(epsilon, 1 / sigma) < delta
+        assert sigma > multiplier_of(epsilon, delta)
 
     @pytest.mark.parametrize("epsilon, delta", [(8.0, 8.0e-6), (10.0, 2.27e-5), (20.0, 1.53e-3)])
     def test_true_delta_beyond_one(self, epsilon, delta):
@@ -409,7 +410,8 @@ class TestGaussian:
         """So it means the same loss under either relation: mu = 1 / z."""
         noise, (spend,) = protect(Clip(norm=3.0, relation=relation), Gaussian(delta=1e-6, **keys))
         std = multiplier * sensitivity
-        assert spend.std.tolist() == [std] * 3 and spend.sensitivity.tolist() == [sensitivity] * 3
+        assert spend.std.tolist() == [std] * 3
+        assert spend.sensitivity.tolist() == [sensitivity] * 3
         assert noise.std() == pytest.approx(std, rel=0.03)
         (said,) = Ledger(3).add([spend]).statements()
         np.testing.assert_allclose(said.epsilon, epsilon_of(1e-6, 1 / multiplier), rtol=1e-12)

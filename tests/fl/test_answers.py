@@ -144,7 +144,8 @@ def played(rounds, answer):
 
 def test_answers_nearer_to_the_truth_help_and_those_that_stay_behind_mislead():
     memory = played(60, lambda truth, point, before: 0.5 * (truth + point))
-    assert memory.total_m < 0 and not memory.misleads
+    assert memory.total_m < 0
+    assert not memory.misleads
     assert played(60, lambda truth, point, before: point + np.array([300.0, 0.0])).misleads
 
 
@@ -154,10 +155,8 @@ def test_terms_are_of_successive_rounds_and_of_ues_in_both():
     none = np.full(2, np.nan)
     memory = Memory().plus(3, two, np.array([[0.0, 0], [10, 0]]), np.array([[3.0, 4], [0, 0]]))
     memory = memory.plus(4, three, np.zeros((3, 2)), np.array([[6.0, 8], [1, 1], none]))
-    assert (
-        memory.count == 1
-        and memory.total_m == pytest.approx(10 - 5)
-        and memory.square_m2 == pytest.approx(25)
-    )
+    assert memory.count == 1
+    assert memory.total_m == pytest.approx(10 - 5)
+    assert memory.square_m2 == pytest.approx(25)
     assert memory.plus(4, two, np.zeros((2, 2)), np.ones((2, 2))) is memory  # a second look
     assert memory.plus(6, two, np.zeros((2, 2)), np.ones((2, 2))).count == 1  # a round was left out

@@ -40,7 +40,10 @@ def public_of(at_m=PAIR_M, azimuth_deg=None):
 def view_of(ue, cell, delay_s, model=None, requested_s=100.0, n_bits=1e5):
     """What a server observes of uploads (n,), as under secure aggregation."""
     ue, n = np.asarray(ue, dtype=np.int64), len(ue)
-    model = np.zeros(n, dtype=np.int64) if model is None else np.asarray(model)
+    if model is None:
+        model = np.zeros(n, dtype=np.int64)
+    else:
+        model = np.asarray(model)
     zero = np.zeros(n, dtype=np.int64)
     asked = np.full(n, requested_s)
     before = Model(np.zeros((1, 3)))
@@ -233,7 +236,8 @@ class TestMemory:
         )
         ue, _, moved_m = rows(said[1], "moved")
         assert set(ue[np.argsort(-moved_m)[:2]]) == {comes, goes}
-        assert moved_m[goes] > 500 and moved_m[comes] > 200
+        assert moved_m[goes] > 500
+        assert moved_m[comes] > 200
         assert np.median(moved_m) < 50
 
 
@@ -256,7 +260,8 @@ class TestViews:
 
     def test_only_the_first_phase_of_a_round_counts(self):
         (found,), state = played(ArrivalTimes(), [replace(view_of([0], [0], [1.0]), phase="later")])
-        assert found.what == [] and len(state.last.key) == 0
+        assert found.what == []
+        assert len(state.last.key) == 0
 
     def test_refused_without_clock_or_places(self):
         def build(**more):
@@ -430,7 +435,8 @@ def test_planted_homes_are_found_and_those_of_others_are_not():
     others_m = np.hypot(*(named_m - home_m[rng.permutation(300)]).T)
     most = np.hypot(*(house_m[share.argmax()] - home_m).T)  # whoever names the largest house of all
     hits = [(some <= 100).mean() for some in (away_m, others_m, most)]
-    assert hits[0] > 0.6 > 3 * hits[1] and hits[0] > 2 * hits[2]
+    assert hits[0] > 0.6 > 3 * hits[1]
+    assert hits[0] > 2 * hits[2]
 
 
 @pytest.mark.parametrize(
@@ -448,7 +454,8 @@ def test_planted_homes_are_found_and_those_of_others_are_not():
 def test_only_uploads_of_the_home_hours_count(hours, hour, told):
     public, _, _ = town()
     found, state = nights(attack_of(home_hours=hours), public, [(hour, [2, 4])])
-    assert state.score.sum() == 2 * told and np.isfinite(found.position_m).all() == told
+    assert state.score.sum() == 2 * told
+    assert np.isfinite(found.position_m).all() == told
     assert set(found.status) == {"ok" if told else "no gradient"}
 
 
@@ -481,5 +488,6 @@ class TestCellsHidden:
             LEARNER, "all", Received(made, every), np.ones(n), every, (model, model), RNG, timing
         )
         assert view.timing.base_station.tolist() == ([2, 0, 1] if cells else [-1, -1, -1])
-        assert view.timing.arrived_s.tolist() == [1, 1, 1] and view.ue.tolist() == [0, 1, 2]
+        assert view.timing.arrived_s.tolist() == [1, 1, 1]
+        assert view.ue.tolist() == [0, 1, 2]
         assert (CELLS in threat.offers) == cells

@@ -126,7 +126,8 @@ def test_models_are_those_of_a_slow_account_of_the_same_uploads(
     run(tiny(SLOW | server | how | {"learning.attacks": []}), tmp_path)
     uploads = table(tmp_path, "transmissions")
     slow = slow_models(uploads, asked)
-    assert uploads.staleness.max() >= 1 and len(slow) == len(merged) > 4
+    assert uploads.staleness.max() >= 1
+    assert len(slow) == len(merged) > 4
     assert bool(set(uploads.fate) - {"arrived", "under-way"}) == bool(air)  # some are lost
     np.testing.assert_allclose(merged, slow, rtol=0, atol=1e-9)
 
@@ -146,9 +147,9 @@ def test_no_more_are_under_way_than_the_server_allows(tiny, tmp_path, most):
         [int((of(uploads.requested_s, t) & ~(ended <= t)).sum()) for t in times_s]
         for of in (np.less_equal, np.less)
     )
-    assert max(now) == most and (
-        max(before) > 0 or most == 1
-    )  # windows begin with others still under way
+    # windows begin with others still under way
+    assert max(now) == most
+    assert max(before) > 0 or most == 1
 
 
 # -- what tables say of every upload
@@ -253,7 +254,8 @@ def test_bits_are_conserved_and_energy_is_that_of_training_and_sending(folder):
     )
     ready = both.ready_s.notna()
     np.testing.assert_allclose(both.energy_j[ready], whole[ready], rtol=1e-6)
-    assert (both.energy_j[~ready] <= whole[~ready]).all() and np.isfinite(both.energy_j).all()
+    assert (both.energy_j[~ready] <= whole[~ready]).all()
+    assert np.isfinite(both.energy_j).all()
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["uplink.energy_j"] == pytest.approx(links.energy_j.sum(), rel=1e-6)
 
@@ -264,15 +266,15 @@ def test_staleness_is_the_number_of_merges_since_the_version_that_an_update_bega
     merged = uploads[uploads.staleness.notna()].merge(
         rounds[["round", "time_s"]], on="round", how="left"
     )
-    assert len(merged) and set(merged.fate) == {"arrived"}
+    assert len(merged)
+    assert set(merged.fate) == {"arrived"}
     assert (merged.staleness == merged["round"] - 1 - merged.version).all()
     assert (merged.ended_s <= merged.time_s + 1e-6).all()  # cells are rounded
     published_s = np.append(0.0, rounds.time_s)  # of version 0, 1, ...
     assert (published_s[uploads.version] <= uploads.requested_s).all()
     assert (np.append(rounds.time_s, np.inf)[uploads.version] >= uploads.requested_s).all()
-    assert rounds.time_s.is_monotonic_increasing and list(rounds["round"]) == list(
-        range(1, len(rounds) + 1)
-    )
+    assert rounds.time_s.is_monotonic_increasing
+    assert list(rounds["round"]) == list(range(1, len(rounds) + 1))
 
 
 def test_updates_and_estimates_have_the_times_of_their_own_arrivals(folder):
@@ -298,8 +300,10 @@ def test_ues_whose_updates_were_lost_are_asked_again(tiny, tmp_path):
     }
     run(tiny(SLOW | hasty), tmp_path)
     uploads = table(tmp_path, "transmissions")
-    assert set(uploads.fate) == {"late"} and not (tmp_path / "rounds.csv").exists()
-    assert (uploads.groupby("requested_s").size() >= 5).all() and set(uploads.requested_s) == {
+    assert set(uploads.fate) == {"late"}
+    assert not (tmp_path / "rounds.csv").exists()
+    assert (uploads.groupby("requested_s").size() >= 5).all()
+    assert set(uploads.requested_s) == {
         10,
         20,
         30,
@@ -322,9 +326,7 @@ def test_no_upload_arrives_after_the_end(tiny, tmp_path, played):
     (mine,) = uploads[
         (uploads.ue == last.ue) & (uploads.requested_s == last.requested_s)
     ].itertuples()
-    assert (
-        mine.fate == "under-way"
-        and mine.granted_s == last.granted_s
-        and mine.ready_s == last.ready_s
-    )
+    assert mine.fate == "under-way"
+    assert mine.granted_s == last.granted_s
+    assert mine.ready_s == last.ready_s
     assert (table(tmp_path, "rounds").time_s <= end_s).all()

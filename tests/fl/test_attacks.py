@@ -48,7 +48,10 @@ def local_of(batches, model=None):
     counts = [len(x) for x, _ in batches]
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     x, y = (np.concatenate(c) for c in zip(*batches, strict=True))
-    model = np.zeros(len(batches), dtype=np.int64) if model is None else np.asarray(model)
+    if model is None:
+        model = np.zeros(len(batches), dtype=np.int64)
+    else:
+        model = np.asarray(model)
     return Local(np.arange(len(batches)), model, ptr, x, y, np.zeros(len(x)))
 
 
@@ -62,7 +65,10 @@ def view_of(learner, data, observes="updates", decoded=None, n_model=1, seed=0):
     public = Public(AREA, n_model, DatasetStatistics(mean, np.where(std > 0, std, 1.0)))
     model = learner.init(public, Streams(seed).at("init"))
     updates = learner.local(model, "all", data, RNG)
-    decoded = np.ones(len(data.ue), dtype=bool) if decoded is None else np.asarray(decoded)
+    if decoded is None:
+        decoded = np.ones(len(data.ue), dtype=bool)
+    else:
+        decoded = np.asarray(decoded)
     mass = np.where(decoded, updates.count, 0.0)
     total = np.bincount(updates.model, mass, n_model)
     share = mass / np.where(total > 0, total, 1.0)[updates.model]
@@ -348,9 +354,11 @@ class TestHostileUpdates:
 
     def test_dlg_diverges_with_a_word(self):
         found = attack(Dlg(starts=2, iterations=5), self.view(self.hostile()[:5]))
-        assert np.isnan(found.position_m).all() and np.isnan(found.loss).all()
+        assert np.isnan(found.position_m).all()
+        assert np.isnan(found.loss).all()
         assert found.status == ["no gradient"] * 5
-        assert not found.iterations.any() and not found.evaluations.any()
+        assert not found.iterations.any()
+        assert not found.evaluations.any()
 
     @pytest.mark.parametrize(
         "part", [ClosedForm(), Dlg(starts=2, iterations=20)], ids=["closed-form", "dlg"]
@@ -379,7 +387,8 @@ class TestHostileUpdates:
     def test_nobody_heard(self, part, observes):
         view = view_of(RsrpNet(hidden=(8,)), local_of([batch_of(0, 30)]), observes, decoded=[False])
         found = attack(part, view)
-        assert len(found.ue) == 0 and found.position_m.shape == (0, 2)
+        assert len(found.ue) == 0
+        assert found.position_m.shape == (0, 2)
         assert part.self_test(view, FACTS, RNG) is None
 
     def test_a_large_cohort_is_searched_in_blocks(self, monkeypatch):
@@ -389,7 +398,8 @@ class TestHostileUpdates:
         monkeypatch.setattr("fl.attacks.dlg._TOGETHER", 2)
         parts = attack(Dlg(starts=2), view)
         np.testing.assert_allclose(parts.position_m, whole.position_m, atol=1e-5)
-        assert parts.ue.tolist() == whole.ue.tolist() and (parts.evaluations > 0).all()
+        assert parts.ue.tolist() == whole.ue.tolist()
+        assert (parts.evaluations > 0).all()
 
 
 class TestVantage:
@@ -432,10 +442,12 @@ class TestVantage:
         learner = learner_of("tanh", hidden=(64,))
         data = local_of(batches, model=[2, 0, 2, 0])
         view = view_of(learner, data, observes, n_model=3)
-        assert view.source_model.tolist() == [0, 2] and view.source.tolist() == [1, 0, 1, 0]
+        assert view.source_model.tolist() == [0, 2]
+        assert view.source.tolist() == [1, 0, 1, 0]
         found = attack(ClosedForm(cloud=False), view)
         said = {int(u): p for u, p in zip(found.ue, found.position_m, strict=True)}
-        assert said[0].tolist() == said[2].tolist() and said[1].tolist() == said[3].tolist()
+        assert said[0].tolist() == said[2].tolist()
+        assert said[1].tolist() == said[3].tolist()
         for pair in ((0, 2), (1, 3)):
             pooled = np.concatenate([batches[i][0] for i in pair]).mean(axis=0)
             assert np.linalg.norm(said[pair[0]] - pooled) < 80
@@ -500,7 +512,9 @@ class TestStarts:
         z = self.begun(Dlg(starts=k, start_at="grid"), view, monkeypatch)
         centre, scale = view.learner.standardisation(view.model_before)
         at = centre[0] + scale[0] * z[0]
-        assert z.shape == (2, k, 2) and (z[0] == z[1]).all() and AREA.contains(at).all()
+        assert z.shape == (2, k, 2)
+        assert (z[0] == z[1]).all()
+        assert AREA.contains(at).all()
         np.testing.assert_allclose(at.mean(axis=0), AREA.centre_m, atol=1e-6)
         if k > 1:
             apart = np.linalg.norm(at[:, None] - at, axis=2) + 1e9 * np.eye(k)
@@ -584,8 +598,11 @@ class TestSelfTest:
         view = replace(self.view(), learner=Watcher(hidden=(64,), activation="tanh"))
         ClosedForm().self_test(view, FACTS, RNG)
         ((model, phase, data),) = seen
-        assert model is view.model_before and phase == "all" and len(data.x) == 1
-        assert AREA.contains(data.x).all() and -95 - 6 * 9 < data.y[0] < -95 + 6 * 9
+        assert model is view.model_before
+        assert phase == "all"
+        assert len(data.x) == 1
+        assert AREA.contains(data.x).all()
+        assert -95 - 6 * 9 < data.y[0] < -95 + 6 * 9
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2)], ids=lambda p: p.kind)
@@ -599,7 +616,8 @@ class TestSelfTest:
         assert np.isnan(part.self_test(view, FACTS, RNG))
         if isinstance(part, Dlg):
             found = attack(part, view)
-            assert np.isnan(found.position_m).all() and "ok" not in found.status
+            assert np.isnan(found.position_m).all()
+            assert "ok" not in found.status
 
 
 class TestDlgAgreesWithClosedForm:
@@ -718,7 +736,8 @@ class TestBfgs:
         )
         found = bfgs(rosenbrock, start, 200)
         torch.testing.assert_close(found.z, torch.ones_like(start), rtol=0, atol=1e-5)
-        assert found.value.max() < 1e-10 and found.iterations[0] < 150
+        assert found.value.max() < 1e-10
+        assert found.iterations[0] < 150
 
     def test_value_belongs_to_the_guess_and_never_rises(self):
         start = torch.randn(
@@ -731,9 +750,9 @@ class TestBfgs:
             torch.testing.assert_close(found.value, rosenbrock(None, found.z)[0])
             assert (found.value <= before + 1e-12).all()
             before = found.value
-        assert (before < first).any() and torch.equal(
-            first, rosenbrock(None, start)[0]
-        )  # starts are left alone
+        # starts are left alone
+        assert (before < first).any()
+        assert torch.equal(first, rosenbrock(None, start)[0])
 
     def test_walls_of_values_that_are_not_finite(self):
         """log has no value left of 0: a step there is refused, and a start there stays and says
@@ -750,7 +769,8 @@ class TestBfgs:
         found = bfgs(distance, start, 400)
         least = torch.tensor([[1.0, 0.0]] * 2, dtype=torch.float64)
         torch.testing.assert_close(found.z[0, :2], least, rtol=0, atol=1e-3)
-        assert found.value[0, 2] == torch.inf and found.z[0, 2, 0].item() == -1.0
+        assert found.value[0, 2] == torch.inf
+        assert found.z[0, 2, 0].item() == -1.0
 
     def test_targets_do_not_affect_each_other(self):
         distance, _, start = quadratic(50.0)

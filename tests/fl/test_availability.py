@@ -28,7 +28,10 @@ def built(kind):
 
 def at(time_s, n=3, wall_s=None, position_m=None, home_m=None):
     """n UEs at home, the wall clock as the time unless it says otherwise."""
-    home_m = np.zeros((n, 2)) if home_m is None else np.array(home_m, dtype=float)
+    if home_m is None:
+        home_m = np.zeros((n, 2))
+    else:
+        home_m = np.array(home_m, dtype=float)
     position_m = home_m if position_m is None else np.array(position_m, dtype=float)
     return Conditions(time_s, time_s if wall_s is None else wall_s, position_m, home_m)
 
@@ -50,7 +53,8 @@ def test_adding_a_ue_changes_nothing_for_the_others(kind):
     for time_s in (0.0, 7 * HOUR_S, 30 * HOUR_S):
         some, few = part.available(at(time_s, 20), few, RNG)
         more, many = part.available(at(time_s, 41), many, RNG)
-        assert some.dtype == more.dtype == np.bool_ and some.tolist() == more[:20].tolist()
+        assert some.dtype == more.dtype == np.bool_
+        assert some.tolist() == more[:20].tolist()
 
 
 def test_draws_hang_on_seed_ue_and_time_alone():
@@ -105,7 +109,9 @@ def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn()
         nights, -1, n
     )  # (night, instant, ue)
     begins = (np.diff(plugged.astype(int), axis=1) == 1).sum(axis=1)
-    assert not plugged[:, 0].any() and not plugged[:, -1].any() and (begins == 1).all()
+    assert not plugged[:, 0].any()
+    assert not plugged[:, -1].any()
+    assert (begins == 1).all()
     length_h = plugged.sum(axis=1) * step_s / HOUR_S
     middle_h = (
         12
@@ -131,7 +137,8 @@ def test_nights_follow_the_wall_clock_when_it_changes(day, night_hours):
     times_s = np.arange(12 * HOUR_S, 60 * HOUR_S, 60.0)
     wall_s = clock.wall_s(times_s)
     seen = np.array([there(PUNCTUAL, t, 1, w)[0] for t, w in zip(times_s, wall_s, strict=True)])
-    assert seen[: 26 * 60].sum() == night_hours * 60 and seen[26 * 60 :].sum() == 8 * 60
+    assert seen[: 26 * 60].sum() == night_hours * 60
+    assert seen[26 * 60 :].sum() == 8 * 60
     first_night = wall_s[: 26 * 60][seen[: 26 * 60]] % DAY_S // HOUR_S
     assert set(first_night.astype(int)) == {22, 23, 0, 1, 3, 4, 5} | (
         {2} if night_hours == 9 else set()
@@ -208,7 +215,8 @@ def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_
         pd.read_csv(tmp_path / f"{k}.csv", index_col=["round", "ue"])
         for k in ("links", "transmissions")
     )
-    assert (sent.fate == "exhausted").sum() >= 2 and (sent.fate == "arrived").sum() >= 4
+    assert (sent.fate == "exhausted").sum() >= 2
+    assert (sent.fate == "arrived").sum() >= 4
     for ue in range(4):
         charge_j = 25.0
         for number in range(1, 6):

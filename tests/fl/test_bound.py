@@ -50,7 +50,15 @@ def by_hand(objective, x):
         * sum(t.weight[r, k] ** 2 * t.scale**2 / (t.gain[r, k] * x[k]) for k in range(len(x)))
         for r in range(rounds)
     )
-    power = (lambda r: r) if objective.law.order == "paper" else (lambda r: rounds - 1 - r)
+    if objective.law.order == "paper":
+
+        def power(r):
+            return r
+    else:
+
+        def power(r):
+            return rounds - 1 - r
+
     artificial = sum(a ** power(r) * (t.weight[r] ** 2 * t.std[r] ** 2).sum() for r in range(j))
     return channel + artificial
 
@@ -117,7 +125,8 @@ def test_the_switch_comes_later_with_more_power(criterion):
         now = objective.switch(x * factor)
         assert (now >= before).all()
         before = now
-    assert (objective.switch(x * 1e-9) == 0).all() and (objective.switch(x * 1e9) == 40).all()
+    assert (objective.switch(x * 1e-9) == 0).all()
+    assert (objective.switch(x * 1e9) == 40).all()
 
 
 def test_the_switch_is_the_last_exceedance_not_the_first_crossing():
@@ -149,7 +158,8 @@ def test_the_default_rate_contracts_with_any_number_of_ues(ues):
     for s, weight in ((1.0 / ues, np.full((1, ues), 1.0 / ues)), (ues, np.ones((1, ues)))):
         rates = np.linspace(1e-5, 0.01, 2000)
         law = 1 + 14.4 * s * rates**2 - 2 * rates
-        assert Convergence().factor(weight) == pytest.approx(law.min(), abs=1e-7) and law.min() < 1
+        assert Convergence().factor(weight) == pytest.approx(law.min(), abs=1e-7)
+        assert law.min() < 1
     if ues < 7:
         assert Convergence().factor(weight) == Convergence(learning_rate=0.01).factor(weight)
 
@@ -166,7 +176,8 @@ def test_the_projection_is_the_nearest_vector(values):
     limits = Limits(each_min_w=0.05, each_max_w=0.6, total_min_w=0.4, total_max_w=1.1)
     x = np.array(values)
     found = limits.project(x[None])[0]
-    assert (found >= 0.05 - 1e-12).all() and (found <= 0.6 + 1e-12).all()
+    assert (found >= 0.05 - 1e-12).all()
+    assert (found <= 0.6 + 1e-12).all()
     assert 0.4 - 1e-9 <= found.sum() <= 1.1 + 1e-9
     rules = [
         {"type": "ineq", "fun": lambda v: 1.1 - v.sum()},
@@ -213,7 +224,8 @@ def test_without_artificial_noise_power_goes_as_weight_over_amplitude():
     ideal *= 1.5 / ideal.sum()
     plan = plateaus(quiet, limits)
     np.testing.assert_allclose(plan.power_w, ideal, rtol=2e-3)
-    assert plan.switch == 0 and plan.value == pytest.approx(float(quiet(ideal[None])[0]), rel=1e-6)
+    assert plan.switch == 0
+    assert plan.value == pytest.approx(float(quiet(ideal[None])[0]), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +235,8 @@ def test_plateaus_and_evolution_agree_and_beat_equal_splits(order, criterion):
     objective = PowerLoss(trajectory(rounds=60), Convergence(order=order), criterion)
     best = plateaus(objective, LIMITS)
     found = evolution(objective, LIMITS, RNG)
-    assert best.value <= 1.003 * found.value and found.value <= 1.03 * best.value
+    assert best.value <= 1.003 * found.value
+    assert found.value <= 1.03 * best.value
     assert best.value < min(average(objective, LIMITS).value, full(objective, LIMITS).value)
     for plan in (best, found):
         np.testing.assert_allclose(LIMITS.project(plan.power_w[None])[0], plan.power_w, atol=1e-12)
@@ -255,7 +268,8 @@ def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
     short = {"learning.rounds": 4, "learning.data.samples": 20, "learning.defenses": defenses}
     study = load("lapa/aggregation", short)
     found = reference(study, tmp_path)
-    assert found.std.shape == (4, 15) and found.still
+    assert found.std.shape == (4, 15)
+    assert found.still
     np.testing.assert_allclose(
         found.std, 0.1 * 2 * 0.5, rtol=1e-8
     )  # of the sensitivity, twice the norm
@@ -263,11 +277,13 @@ def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
     assert found.scale == pytest.approx(0.5 / np.sqrt(2410), rel=1e-6)
     folders = list(tmp_path.iterdir())
     stamp = (folders[0] / "trajectory.npz").stat().st_mtime_ns
-    assert reference(study, tmp_path).content == found.content and len(folders) == 1
+    assert reference(study, tmp_path).content == found.content
+    assert len(folders) == 1
     assert (folders[0] / "trajectory.npz").stat().st_mtime_ns == stamp  # not made again
     louder = load("lapa/aggregation", short | {"power": {"kind": "full"}})
     other = reference(louder, tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2 and other.content != found.content
+    assert len(list(tmp_path.iterdir())) == 2
+    assert other.content != found.content
     np.testing.assert_allclose(other.gain, found.gain, rtol=1e-6)  # SNR at 1 W hangs on no power
     played = run(study, tmp_path / "run").run
     np.testing.assert_allclose(trajectory_of(played).std, found.std)

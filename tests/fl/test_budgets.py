@@ -116,7 +116,8 @@ class TestLaws:
         given = updates, local, RoundContext(1, 0.0, PUBLIC), part.start(K), Streams(1).at("x", 1)
         sent, _, (spend,) = part.protect(*given)
         expected = part.factor * 2 * N / 0.5
-        assert (spend.std == pytest.approx(expected)) and (spend.sensitivity == 2 * N).all()
+        assert spend.std == pytest.approx(expected)
+        assert (spend.sensitivity == 2 * N).all()
         drawn = sent.rows(slice(None)) - updates.rows(slice(None))
         assert drawn.std() == pytest.approx(expected, rel=0.1)
 
@@ -158,11 +159,9 @@ class TestFirstNoise:
         for _ in range(before):
             _, state, (spend, *_) = part.protect(self.none, EMPTY, at, state, ROWS)
             said = part.figures(state)
-            assert (
-                not len(spend.std)
-                and "budget_total" not in said
-                and part.standing(state).budget_left == 1.0
-            )
+            assert not len(spend.std)
+            assert "budget_total" not in said
+            assert part.standing(state).budget_left == 1.0
         rows = replace(made(self.ue, self.model), count=self.samples)
         _, state, (spend, *_) = part.protect(rows, EMPTY, facts(3, np.full(6, 1e-4)), state, ROWS)
         asked = state.noise.standing.row_required_std
@@ -176,7 +175,8 @@ class TestFirstNoise:
                 clipped(seed=t)[0], EMPTY, facts(1, np.zeros(K)), state, ROWS
             )
         said = part.figures(state)
-        assert said["budget_total"] == total and -1e-9 * total <= said["budget_left"]
+        assert said["budget_total"] == total
+        assert -1e-9 * total <= said["budget_left"]
         promised = said["epsilon_promised_with_channel"]
         assert epsilon_of(1e-5, math.sqrt(state.noise.mu2.max())) <= promised * (1 + 1e-9)
 
@@ -186,7 +186,9 @@ class TestFirstNoise:
         sent, state, (spend,) = part.protect(
             made([0, 1], [0, 0]), EMPTY, facts(1, np.zeros(2)), state, ROWS
         )
-        assert not sent.values.any() and not len(spend.ue) and state.total is None
+        assert not sent.values.any()
+        assert not len(spend.ue)
+        assert state.total is None
 
     @pytest.mark.parametrize(
         "limit", [{"epsilon_cap": 0.5}, {"epsilon_cap": 1e6, "epsilon_device_total": 0.5}]
@@ -197,7 +199,8 @@ class TestFirstNoise:
         part = UniformDp(initial_noise_std=30.0, rounds=10, **limit)
         _, spends, _ = play(part, 2)
         std = spends[0][0].std[0]
-        assert std > 31 and f"has a std of {std:.4g}, not initial_noise_std 30" in lines[0]
+        assert std > 31
+        assert f"has a std of {std:.4g}, not initial_noise_std 30" in lines[0]
         lines.clear()
         play(UniformDp(initial_noise_std=30.0, rounds=10, epsilon_cap=1e6), 2)
         assert not lines
@@ -226,15 +229,20 @@ class TestTotal:
             UniformDp(epsilon_system_total=total, rounds=rounds),
         ):
             every, _, _ = play(part, rounds + 3)
-            assert every.sum() <= total * (1 + 1e-9) and every.max() <= part.epsilon_cap
-            assert (every >= 0).all() and np.isfinite(every).all() and not every[rounds:].any()
+            assert every.sum() <= total * (1 + 1e-9)
+            assert every.max() <= part.epsilon_cap
+            assert (every >= 0).all()
+            assert np.isfinite(every).all()
+            assert not every[rounds:].any()
 
     def test_who_is_away_spends_nothing(self):
         part = Lapa(epsilon_system_total=60.0, rounds=20)
         every, _, state = play(part, 5, ue=range(0, K, 2))
-        assert not every[:, 1::2].any() and every[:, ::2].all()
+        assert not every[:, 1::2].any()
+        assert every[:, ::2].all()
         back, _, _ = play(part, 3, state=state)
-        assert np.isfinite(back).all() and back.all()
+        assert np.isfinite(back).all()
+        assert back.all()
 
 
 class TestClaims:
@@ -286,10 +294,8 @@ class TestSwitch:
         part = NoiseSwitch(noise=self.inner)
         std = np.where(np.arange(K) < 7, 0.6, 2.0) * self.asked
         _, _, state = play(part, 1, std=std)
-        assert (
-            state.noise.standing.drawn_std[:7].all()
-            and not state.noise.standing.drawn_std[7:].any()
-        )
+        assert state.noise.standing.drawn_std[:7].all()
+        assert not state.noise.standing.drawn_std[7:].any()
         _, _, after = play(part, 1, ue=range(4), std=2 * self.asked, state=state)
         assert not after.noise.standing.drawn_std[:4].any()
         np.testing.assert_array_equal(
@@ -303,7 +309,8 @@ class TestSwitch:
         for criterion, crossed in (("aggregate", 1), ("per-device", None)):
             part = NoiseSwitch(noise=self.inner, mode="first-crossing", criterion=criterion)
             _, spends, state = play(part, 2, std=std)
-            assert state.crossed == crossed and bool(spends[1][0].std.any()) == (crossed is None)
+            assert state.crossed == crossed
+            assert bool(spends[1][0].std.any()) == (crossed is None)
 
     def test_the_channel_counts_only_where_it_takes_over(self):
         """Two rounds of artificial noise alone, then two of the channel's, device by device."""
@@ -324,7 +331,8 @@ class TestSwitch:
         _, _, state = play(part, 3)
         assert part.figures(state)["switch_round"] == 3.0
         _, _, state = play(part, 2, std=2 * self.asked, state=state)
-        assert part.figures(state)["switch_round"] == 3.0 and state.crossed == 4
+        assert part.figures(state)["switch_round"] == 3.0
+        assert state.crossed == 4
 
     # -- other devices' signals disturb the sum; whoever decodes them subtracts them, so they hide
     # nobody
@@ -337,11 +345,11 @@ class TestSwitch:
         np.testing.assert_allclose(spends[0].std, math.sqrt(exact**2 - (std * self.asked) ** 2))
         np.testing.assert_allclose(spends[0].channel_std, std * self.asked)
         said = part.figures(state)
-        assert said["enough_percent"] == 0 and said["noise_channel_sum"] == pytest.approx(
-            K * std * self.asked
-        )
+        assert said["enough_percent"] == 0
+        assert said["noise_channel_sum"] == pytest.approx(K * std * self.asked)
         _, (spends,), state = play(part, 1, std=2 * self.asked)
-        assert not spends[0].std.any() and part.figures(state)["artificial_percent"] == 0
+        assert not spends[0].std.any()
+        assert part.figures(state)["artificial_percent"] == 0
 
     @pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
     def test_the_switch_waits_for_thermal_noise(self, criterion):
@@ -593,7 +601,8 @@ class TestKnownNoise:
         at = facts(1, radio)
         _, state, _ = part.protect(updates, EMPTY, at, part.start(2), ROWS)
         sent, state, (spend,) = part.protect(updates, EMPTY, at, state, ROWS)
-        assert not sent.values.any() and not len(spend.ue)
+        assert not sent.values.any()
+        assert not len(spend.ue)
         np.testing.assert_allclose(state.drawn_var, radio**2, rtol=1e-12)
 
     def test_stands_in_the_floor_by_squared_weights(self):

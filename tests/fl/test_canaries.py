@@ -130,9 +130,11 @@ def test_of_honest_noise_bounds_lie_below_the_ledger_and_near(audited, name):
     """All mechanisms, servers, units, relations and phases; at several rounds the one and the other
     grow."""
     table, _ = audited(name)
-    assert set(table["verdict"]) == {"within"} and set(table["half"]) == {"canaries"}
+    assert set(table["verdict"]) == {"within"}
+    assert set(table["half"]) == {"canaries"}
     (lower, *_), (upper, *_) = whole(table, "one-run" if name == "poisson" else "normal")
-    assert np.isfinite(lower) and (0.5 * min(upper, 60) if name != "poisson" else 0) < lower < upper
+    assert np.isfinite(lower)
+    assert (0.5 * min(upper, 60) if name != "poisson" else 0) < lower < upper
     rounds = np.unique(table["round"])
     assert len(rounds) > 2
     view = {"shares": "aggregate", "skellam": "aggregate"}.get(
@@ -224,7 +226,8 @@ def test_a_clip_that_one_phase_skips_is_found_by_the_canary_of_ten_times_its_nor
     faulty(Clip, monkeypatch, "protect", skipped)
     table, _ = audited("phases")
     tenfold = np.char.find(table["pair"].astype(str), "tenfold") >= 0
-    assert set(table["verdict"][~tenfold]) == {"within"} and "violated" in table["verdict"][tenfold]
+    assert set(table["verdict"][~tenfold]) == {"within"}
+    assert "violated" in table["verdict"][tenfold]
 
 
 def test_a_coin_that_is_used_twice_is_found(audited, monkeypatch):
@@ -232,7 +235,10 @@ def test_a_coin_that_is_used_twice_is_found(audited, monkeypatch):
     usual = Rng.normal
 
     def of_before(self, what, *args, **more):
-        early = dataclasses.replace(self, round=self.round // 2 * 2) if what == "noise" else self
+        if what == "noise":
+            early = dataclasses.replace(self, round=self.round // 2 * 2)
+        else:
+            early = self
         return usual(early, what, *args, **more)
 
     def of_one(self, what, owner, *args, **more):

@@ -33,7 +33,10 @@ def rng(round_=1):
 
 def updates(values, model=None, ue=None):
     n = len(values)
-    model = np.zeros(n, dtype=np.int64) if model is None else np.asarray(model)
+    if model is None:
+        model = np.zeros(n, dtype=np.int64)
+    else:
+        model = np.asarray(model)
     return DenseUpdates(
         np.arange(n) if ue is None else np.asarray(ue), model, np.ones(n), np.asarray(values, float)
     )
@@ -67,7 +70,8 @@ class TestUniform:
             heard = np.array(decoded, dtype=bool)
             weights, state = part.weights(Received(made, heard), facts(), part.start())
             np.testing.assert_allclose(weights, np.where(heard, 1 / (share * K), 0.0), rtol=1e-15)
-            assert state is None and part.weight == pytest.approx(1 / (share * K), rel=1e-15)
+            assert state is None
+            assert part.weight == pytest.approx(1 / (share * K), rel=1e-15)
 
 
 class TestClip:
@@ -80,11 +84,9 @@ class TestClip:
         values = np.concatenate([normal(20, size=0.3), normal(20, size=40.0), np.zeros((1, D))])
         made = updates(values)
         clipped, _, spends = device(part, made, part.start(41))
-        assert (
-            (clipped.norm() <= 0.5).all()
-            and not spends
-            and clipped.bound == Bound(0.5, "user", "replace")
-        )
+        assert (clipped.norm() <= 0.5).all()
+        assert not spends
+        assert clipped.bound == Bound(0.5, "user", "replace")
         short = made.norm() < 0.5 * (1 - 1e-9)
         assert 20 <= short.sum() < 41
         np.testing.assert_array_equal(clipped.values[short], values[short])
@@ -186,7 +188,8 @@ class TestCentralGaussian:
         sent, _, _ = device(Clip(), nobody, LastFigures())
         _, state, _ = device(part, sent, part.start(0))
         merged, _, spends = part.finish(np.zeros((1, D)), 0, facts(), state, rng())
-        assert merged.any() and len(spends) == 1
+        assert merged.any()
+        assert len(spends) == 1
 
     def test_needs_a_bound_and_a_fixed_weight(self):
         learner = RsrpNet(hidden=(4,))
@@ -233,7 +236,8 @@ class TestAdaptiveClip:
             clipped, state, _ = part.protect(
                 made, local_of(made), facts(round_, weight), state, rng(round_)
             )
-            assert (clipped.norm() <= path[-1]).all() and clipped.bound.norm == path[-1]
+            assert (clipped.norm() <= path[-1]).all()
+            assert clipped.bound.norm == path[-1]
             _, state, _ = part.finish(
                 np.zeros((1, 6)), 200, facts(round_, weight), state, rng(round_)
             )

@@ -35,7 +35,10 @@ def local(*pieces, ue=None, model=0):
     """One row a piece (n, 2); y tells the samples apart."""
     count = [len(p) for p in pieces]
     x = np.concatenate([np.asarray(p, dtype=float).reshape(-1, 2) for p in pieces])
-    ue = np.arange(len(pieces)) if ue is None else np.asarray(ue)
+    if ue is None:
+        ue = np.arange(len(pieces))
+    else:
+        ue = np.asarray(ue)
     ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     y = np.arange(len(x), dtype=float)
     return Local(ue.astype(np.int64), np.full(len(pieces), model), ptr, x, y, y + 0.5)
@@ -97,14 +100,16 @@ class TestDiverse:
             members = np.flatnonzero(label == c)
             distance = [np.hypot(*(x[i] - x[members].mean(axis=0))) for i in members]
             expected.append(members[int(np.argmin(distance))])
-        assert len(expected) > 2 and (label < 0).any()
+        assert len(expected) > 2
+        assert (label < 0).any()
         assert kept(DiverseBatch(eps_m=15), x).tolist() == sorted(expected)
         done = apply(DiverseBatch(eps_m=15), local(x))
         assert (done.clusters.tolist(), done.noise.tolist()) == (
             [len(expected)],
             [(label < 0).sum()],
         )
-        assert not done.fallback.any() and done.spends == []
+        assert not done.fallback.any()
+        assert done.spends == []
 
 
 class TestFarthest:
@@ -170,7 +175,8 @@ class TestEveryStep:
         )
         np.testing.assert_array_equal(done.local.y[at] - crowd.ptr[3], alone.local.y)
         np.testing.assert_array_equal(done.local.time_s[at] - crowd.ptr[3], alone.local.time_s)
-        assert done.local.ue.tolist() == crowd.ue.tolist() and done.local.count[1] == 0
+        assert done.local.ue.tolist() == crowd.ue.tolist()
+        assert done.local.count[1] == 0
         np.testing.assert_array_equal(apply(part, crowd).local.x, done.local.x)
 
     def test_seed_and_owner_tell_draws_apart(self, kind):
@@ -206,13 +212,12 @@ class TestGeoIndistinguishable:
         data = local(commuter(300), commuter(50, 1))
         done = apply(GeoIndistinguishable(epsilon_per_m=0.1), data)
         assert (done.local.x != data.x).all()
-        assert (
-            done.local.y is data.y
-            and done.local.time_s is data.time_s
-            and done.local.ptr is data.ptr
-        )
+        assert done.local.y is data.y
+        assert done.local.time_s is data.time_s
+        assert done.local.ptr is data.ptr
         assert len(np.unique(done.local.x - data.x, axis=0)) == 350
-        assert done.clusters == -1 and not done.fallback
+        assert done.clusters == -1
+        assert not done.fallback
 
     def test_places_outside_of_the_area_are_kept(self):
         data = local(np.tile([[0.0, 0.0], [2000.0, 1500.0], [0.0, 1500.0]], (50, 1)))
@@ -222,8 +227,10 @@ class TestGeoIndistinguishable:
     def test_books_every_location(self):
         data = local(commuter(300), np.zeros((0, 2)), commuter(50, 1), ue=[0, 1, 1])
         (spend,) = apply(GeoIndistinguishable(epsilon_per_m=0.1, name="moved"), data).spends
-        assert isinstance(spend, MetricSpend) and spend.mechanism == "moved"
-        assert spend.points.tolist() == [300, 0, 50] and spend.epsilon_per_m.tolist() == [0.1] * 3
+        assert isinstance(spend, MetricSpend)
+        assert spend.mechanism == "moved"
+        assert spend.points.tolist() == [300, 0, 50]
+        assert spend.epsilon_per_m.tolist() == [0.1] * 3
         (said,) = Ledger(3).add([spend]).add([spend]).statements()
         assert said.unit == "location"
         np.testing.assert_allclose(said.epsilon, [60, 10, 0])
@@ -236,7 +243,8 @@ class TestGan:
             np.linalg.norm(apply(Gan(rho=r), data).local.x - data.x, axis=1).mean()
             for r in (0.2, 0.9)
         )
-        assert hardly < 20 and 250 < far < 900
+        assert hardly < 20
+        assert 250 < far < 900
 
     def test_rows_beyond_one_block_are_trained_too(self, monkeypatch):
         data = local(*[commuter(40, i) for i in range(5)])

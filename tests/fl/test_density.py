@@ -225,7 +225,8 @@ class TestLearner:
         for n, h in want.items():
             x = places_a(n, 5)
             learner = Density(neighbours=200)
-            assert learner.wants_sampled_places and not learner.wants_dataset_statistics
+            assert learner.wants_sampled_places
+            assert not learner.wants_dataset_statistics
             model = learner.init(Public(BOX_A, 1, sampled_m=x), rng())
             assert model.constants["bandwidth_m"] == pytest.approx([h], rel=0.06)
 
@@ -309,7 +310,10 @@ class TestPublishedFigures:
         ],
     )
     def test_utility(self, which, n, features, want, give):
-        setting = (places_a, law_a, BOX_A) if which == "a" else (places_b, law_b, BOX_B)
+        if which == "a":
+            setting = (places_a, law_a, BOX_A)
+        else:
+            setting = (places_b, law_b, BOX_B)
         found = np.mean([self.utility(*setting, n, features, seed) for seed in range(3)])
         assert found == pytest.approx(want, abs=give)
 
@@ -335,7 +339,8 @@ class TestPublishedFigures:
     @pytest.mark.parametrize(("which", "line", "one"), [("a", 2.58, 2.45), ("b", 4.63, 4.57)])
     def test_privacy_falls_with_features_from_near_the_line_to_nothing(self, which, line, one):
         z = {b: self.privacy(which, b) for b in (0, 1, 2, 3, 4, 5, 8)}
-        assert z[0] == pytest.approx(line, abs=0.12) and z[1] == pytest.approx(one, abs=0.2)
+        assert z[0] == pytest.approx(line, abs=0.12)
+        assert z[1] == pytest.approx(one, abs=0.2)
         assert all(a > b for a, b in zip(list(z.values())[:-1], list(z.values())[1:], strict=True))
         assert z[8] < 0.15
 
@@ -412,7 +417,8 @@ class TestWaves:
 
     def test_redrawn_waves_and_other_surfaces_link_nothing(self):
         error, _, found = self.linked(0.1, n=60, draws="each-round")
-        assert len(error) < 3 and found.status.count("new wave") > 57
+        assert len(error) < 3
+        assert found.status.count("new wave") > 57
         for features in (0, 20, "exact"):
             learner = Density(n_features=features, bandwidth_m=H, grid=(24, 24))
             model, updates = made(learner, BOX_A, places_a(20, 0))
@@ -452,9 +458,8 @@ class TestEsprit:
             found = read_waves(0.4 * surface, grid, count, 300.0)
             assert found.misfit < 1e-20
             away = np.linalg.norm(found.omega[:, None] - np.concatenate([omega, -omega]), axis=2)
-            assert away.min(axis=1).max() < 1e-9 and sorted(away.argmin(axis=1) % count) == list(
-                range(count)
-            )
+            assert away.min(axis=1).max() < 1e-9
+            assert sorted(away.argmin(axis=1) % count) == list(range(count))
             off = d - [2500.0, -500.0 if shape[1] > 1 else d[1]]
             assert (
                 np.abs(np.exp(1j * found.columns[:, 2]) - np.exp(1j * found.omega @ off)).max()
@@ -563,7 +568,8 @@ class TestPeaks:
                     view_of(learner, model, updates), facts(box, round_=k), state, rng(k)
                 )
                 errors[draws, k] = np.linalg.norm(found.position_m - x[found.ue], axis=1).mean()
-        assert errors["each-round", 1] > 3.5 and errors["each-round", 6] < 0.3
+        assert errors["each-round", 1] > 3.5
+        assert errors["each-round", 6] < 0.3
         assert errors["once", 6] > 3.5
 
 
@@ -594,7 +600,8 @@ class TestPolicies:
     )
     def test_the_limits_give_their_reason(self, changes, reason):
         accepted, state = self.ask(Custom(), **changes)
-        assert accepted.all() == (reason is None) and accepted.any() == (reason is None)
+        assert accepted.all() == (reason is None)
+        assert accepted.any() == (reason is None)
         refused = {k for k, v in state.figures.items() if k.startswith("refused") and v}
         assert refused == ({f"refused_{reason}"} if reason else set())
 
@@ -617,7 +624,9 @@ class TestPolicies:
         _, state = self.ask(policy, **several)
         early, same = self.ask(policy, state, time_s=0.99 * wait, **several)
         late, _ = self.ask(policy, same, time_s=1.01 * wait, **several)
-        assert not early.any() and late.all() and same.figures["refused_rate"] == 4.0
+        assert not early.any()
+        assert late.all()
+        assert same.figures["refused_rate"] == 4.0
 
 
 class TestRuns:
@@ -646,7 +655,8 @@ class TestRuns:
         assert sum(asked) == 1  # the answer that the page shows
         found = run(self.small({}), tmp_path / "some")
         assert sum(asked) == 1 + 20 + 1
-        assert found["utility.rank_correlation"] > 0.3 and found["utility.useful"]
+        assert found["utility.rank_correlation"] > 0.3
+        assert found["utility.useful"]
         assert found["utility.kde_truth_rank_correlation"] > 0.95
         assert found["metric.query.bands_probability.last"] == pytest.approx(0.0348, abs=1e-3)
         assert found["attack.density-peak.place_error_m.mean"] == pytest.approx(1690, abs=300)
@@ -682,7 +692,8 @@ class TestRuns:
         seldom = run(
             load("density/moving", small | {"learning.request_policy": rate}), tmp_path / "seldom"
         )
-        assert seldom["updates.sent"] == 80 and seldom["attack.posterior.walk_error_m.mean"] > 50
+        assert seldom["updates.sent"] == 80
+        assert seldom["attack.posterior.walk_error_m.mean"] > 50
         anew = run(
             load("density/moving", small | {"learning.learner.draws": "each-round"}),
             tmp_path / "anew",

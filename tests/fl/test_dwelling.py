@@ -151,11 +151,14 @@ class TestResidences:
         work = known.workplaces(shown, self.SHARES, self.GRID, 40.0, 100.0)
         assert_allclose(homes[:1], true, rtol=2e-4, atol=1e-9)
         assert_allclose(work[:1], at_work, rtol=2e-4, atol=1e-9)
-        assert homes.sum(axis=1) == pytest.approx(1.0, abs=1e-5) and work.sum() < 2
-        assert known.nights.tolist() == [2, 2] and known.days.tolist() == [
+        assert homes.sum(axis=1) == pytest.approx(1.0, abs=1e-5)
+        assert work.sum() < 2
+        # the third night is not over
+        assert known.nights.tolist() == [2, 2]
+        assert known.days.tolist() == [
             2,
             2,
-        ]  # the third night is not over
+        ]
 
 
 class TestDiscs:
@@ -190,7 +193,8 @@ class TestStated:
 
     def test_a_bias_that_is_ignored_is_false_certainty(self):
         right, stated = homes_stated(100.0, 0.0, (7,), 120, 0)[7]
-        assert stated.mean() > 0.75 and right.mean() < 0.5
+        assert stated.mean() > 0.75
+        assert right.mean() < 0.5
 
     @pytest.mark.slow
     @pytest.mark.parametrize("bias_m", one_in(2, [100.0, 0.0]))
@@ -199,7 +203,8 @@ class TestStated:
         found = homes_stated(bias_m, bias_m, (1, 2, 3, 5, 7), count=240, seed=2)
         right, stated = (np.concatenate(each) for each in zip(*found.values(), strict=True))
         known = reliability(np.tile(np.arange(240), 5), stated, right)
-        assert known.count == 1200 and known.error < 0.05
+        assert known.count == 1200
+        assert known.error < 0.05
         ignored = homes_stated(100.0, 0.0, (7,), count=120)[7]
         assert reliability(np.arange(120), ignored[1], ignored[0]).error > 0.3
 
@@ -277,7 +282,8 @@ class TestHabits:
         estimates = EstimatesOfUe(z, np.full(60, 50.0), right, np.zeros(60, int), day, *TOLD)
         found = habits(estimates, np.zeros((0, 2)), 1, 3)
         assert found[0, :2] == pytest.approx([5000.0, 5000.0], abs=30)
-        assert np.isfinite(found[:, 2]).all() and found[0, 2] > 0.9
+        assert np.isfinite(found[:, 2]).all()
+        assert found[0, 2] > 0.9
 
 
 class TestWholeDays:
@@ -293,7 +299,8 @@ class TestWholeDays:
 
     def test_five_workdays_do_not_tell_home_from_work_and_a_weekend_does(self):
         right, stated = self.right(5)
-        assert (stated < 0.6).all() and (right < 0.75).all()
+        assert (stated < 0.6).all()
+        assert (right < 0.75).all()
         right, stated = self.right(7)
         assert (right > 0.85).all()
         assert stated == pytest.approx(right, abs=0.08)
@@ -317,7 +324,9 @@ class Person:
         """Home at night and on days off but for the club, work from nine to five."""
         if self.work and day % 7 < 5 and 9 <= hour < 17:
             return self.work
-        return self.club if self.club and day % 7 in (1, 3, 5) and 18 <= hour < 22 else self.home
+        if self.club and day % 7 in (1, 3, 5) and 18 <= hour < 22:
+            return self.club
+        return self.home
 
 
 PEOPLE = [
@@ -408,15 +417,14 @@ def test_two_weeks_tell_home_work_and_club(heard):
     heard.update(weeks(PEOPLE, 14 * 24))
     found, _ = play(attack(), range(1, 14 * 24 + 1))
     of = [named(found, ue) for ue in range(3)]
-    assert (
-        list(of[0]) == ["home", "work", "third 1"]
-        and list(of[1]) == ["home", "work"]
-        and list(of[2]) == ["home"]
-    )
+    assert list(of[0]) == ["home", "work", "third 1"]
+    assert list(of[1]) == ["home", "work"]
+    assert list(of[2]) == ["home"]
     for found, person in zip(of, PEOPLE, strict=True):
         for kind, place in (("home", person.home), ("work", person.work), ("third 1", person.club)):
             if place:
-                assert np.hypot(*(found[kind][0] - place)) <= 60 and 0.9 < found[kind][1] <= 1
+                assert np.hypot(*(found[kind][0] - place)) <= 60
+                assert 0.9 < found[kind][1] <= 1
 
 
 def test_silent_below_the_min_probability_and_takes_back(heard):
@@ -475,9 +483,8 @@ class TestHours:
             (6, 23.5),
             (0, 0.5),
         ]
-        assert Hours.of_round(facts_of(26, clock)).hour < 6 and [one.off for one in seen] == [
-            True
-        ] * 3 + [False]
+        assert Hours.of_round(facts_of(26, clock)).hour < 6
+        assert [one.off for one in seen] == [True] * 3 + [False]
 
     @pytest.mark.parametrize("weekday", range(7))
     def test_days_go_on_where_clocks_change(self, weekday):
@@ -485,7 +492,8 @@ class TestHours:
         change."""
         clock = Clock(date(2026, 3, 23 + weekday), (((6 - weekday) * DAY_S + 2 * HOUR_S, HOUR_S),))
         days = [Hours.of_round(facts_of(number, clock)).day[0] for number in range(1, 24 * 12)]
-        assert set(np.diff(days)) == {0, 1} and days[0] % 7 == weekday
+        assert set(np.diff(days)) == {0, 1}
+        assert days[0] % 7 == weekday
 
 
 def test_of_two_places_a_day_workdays_alone_do_not_tell_home_from_work_and_a_weekend_does(
@@ -496,7 +504,10 @@ def test_of_two_places_a_day_workdays_alone_do_not_tell_home_from_work_and_a_wee
     home = np.array([500.0, 500.0])
     work = np.array([3200.0, 2500.0])
     for day in range(14):
-        there = work if day % 7 < 5 else AREA.sample(draw.uniform(size=(1, 2)))[0]
+        if day % 7 < 5:
+            there = work
+        else:
+            there = AREA.sample(draw.uniform(size=(1, 2)))[0]
         said[day + 1] = estimates(
             [0, 0], np.array([home, there]) + 40 * draw.normal(size=(2, 2)), what="place"
         )
@@ -506,7 +517,8 @@ def test_of_two_places_a_day_workdays_alone_do_not_tell_home_from_work_and_a_wee
     first, state = play(attack(), range(1, 5), ue=(0,), round_s=DAY_S)
     assert first.status == ["unsure"]
     second = named(play(attack(), range(5, 15), state, ue=(0,), round_s=DAY_S)[0], 0)
-    assert np.hypot(*(second["home"][0] - home)) < 60 and np.hypot(*(second["work"][0] - work)) < 60
+    assert np.hypot(*(second["home"][0] - home)) < 60
+    assert np.hypot(*(second["work"][0] - work)) < 60
 
 
 @pytest.mark.parametrize(

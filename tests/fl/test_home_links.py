@@ -49,13 +49,13 @@ class TestLaw:
     def test_probability_and_entropy_are_those_of_bayes(self):
         odds = np.log(np.array([[3.0, 1.0], [1.0, 1.0]]))
         person, probability, bits = identified(odds, np.arange(2))
-        assert person.tolist()[0] == 0 and probability[0] == pytest.approx(3 / 5)
+        assert person.tolist()[0] == 0
+        assert probability[0] == pytest.approx(3 / 5)
         assert bits[0] == pytest.approx(-(0.6 * np.log2(0.6) + 0.4 * np.log2(0.2)))
         assert bits[1] == pytest.approx(np.log2(3))
         nobody = identified(np.full((1, 2), -3.0), np.arange(2))
-        assert nobody[0].tolist() == [NO_PERSON] and nobody[1][0] == pytest.approx(
-            1 / (1 + 2 * np.exp(-3))
-        )
+        assert nobody[0].tolist() == [NO_PERSON]
+        assert nobody[1][0] == pytest.approx(1 / (1 + 2 * np.exp(-3)))
 
 
 AT_NIGHT = RoundContext(1, 3 * HOUR_S, Public(AREA, 1), round_s=HOUR_S, week_s=3 * HOUR_S)
@@ -91,7 +91,8 @@ class TestLinker:
     def test_exact_estimates_link_everybody_right(self):
         said = Town(60).played(5.0)
         assert (said.person == np.arange(60)).all()
-        assert (said.probability > 0.99).all() and (said.entropy_bits < 0.1).all()
+        assert (said.probability > 0.99).all()
+        assert (said.entropy_bits < 0.1).all()
 
     def test_estimates_that_say_nothing_link_by_chance(self):
         """Over 60 draws of 20 people: one in 20, and every person once."""
@@ -111,7 +112,8 @@ class TestLinker:
         town = Town(40)
         town.directory = Directory(town.directory.user[:25], town.home_m[:25])
         said = town.played(5.0, outside=0.1)
-        assert (said.person[:25] == np.arange(25)).all() and (said.person[25:] == NO_PERSON).all()
+        assert (said.person[:25] == np.arange(25)).all()
+        assert (said.person[25:] == NO_PERSON).all()
 
 
 class TestMeasures:
@@ -126,9 +128,8 @@ class TestMeasures:
         )
         row = identification(said, directory, ("a", "b", "c", "d"), names)
         assert [row[k] for k in ("people", "names", "given", "told", "others")] == [3, 3, 3, 4, 1]
-        assert row["right_share"] == pytest.approx(1 / 3) and row["chance_share"] == pytest.approx(
-            1 / 3
-        )
+        assert row["right_share"] == pytest.approx(1 / 3)
+        assert row["chance_share"] == pytest.approx(1 / 3)
         assert row["probability"] == pytest.approx((0.9 + 0.5 + 0.4) / 3)
         assert row["anonymity_set"] == pytest.approx((1 + 2 + 4 + 8) / 4)
 
@@ -165,11 +166,9 @@ class TestRuns:
         summary = run(commuters(tiny, {"pseudonyms": NEW}, homes="known"), tmp_path)
         rows = table(tmp_path, "identities")
         nights = rows[(rows["round"] % 8 == 0) & (rows.names > 0)]
-        assert (
-            len(nights) >= 2
-            and (nights.right_share == 1.0).all()
-            and (rows.chance_share == 1 / 8).all()
-        )
+        assert len(nights) >= 2
+        assert (nights.right_share == 1.0).all()
+        assert (rows.chance_share == 1 / 8).all()
         assert summary["identities.re-identify.chance_right.percent"] == 12.5
 
     @pytest.mark.slow
@@ -262,7 +261,9 @@ class TestFiles:
         for command in (["validate"], ["run", "--out", str(tmp_path / "out")]):
             assert main([command[0], str(tmp_path / "study.yaml"), *command[1:]]) == 2
             line = capsys.readouterr().err
-            assert len(line.splitlines()) == 1 and said in line and "Traceback" not in line
+            assert len(line.splitlines()) == 1
+            assert said in line
+            assert "Traceback" not in line
         assert sorted(path.name for path in tmp_path.iterdir()) == ["homes.csv", "study.yaml"]
 
     def test_what_is_no_file_is_refused(self, tmp_path):

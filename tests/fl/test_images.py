@@ -89,7 +89,8 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, case):
     path.write_bytes(body)
     with pytest.raises(BadInput, match=says) as caught:
         read_idx(path, 3)
-    assert len(caught.value.lines) == 1 and str(path) in caught.value.lines[0]
+    assert len(caught.value.lines) == 1
+    assert str(path) in caught.value.lines[0]
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path):
@@ -114,7 +115,8 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
 
 def test_the_digits_are_split_class_by_class():
     digits = collection(None)
-    assert len(digits.train) + len(digits.held_out) == 1797 and digits.train.max() == 255
+    assert len(digits.train) + len(digits.held_out) == 1797
+    assert digits.train.max() == 255
     assert 355 <= len(digits.held_out) <= 359
     share = np.bincount(digits.held_out_label) / np.bincount(digits.label)
     assert (np.abs(share - 0.25) < 0.02).all()
@@ -122,7 +124,8 @@ def test_the_digits_are_split_class_by_class():
 
 def test_mnist_is_what_it_was_published_as(data_folder):
     mnist = collection(str(data_folder / "mnist"))
-    assert mnist.train.shape == (60_000, 784) and mnist.held_out.shape == (10_000, 784)
+    assert mnist.train.shape == (60_000, 784)
+    assert mnist.held_out.shape == (10_000, 784)
     assert mnist.per_class.tolist() == [
         5923,
         6742,
@@ -155,7 +158,8 @@ def test_label_skew_gives_each_device_its_classes_and_its_size():
     size = np.array([96] * 14 + [7])
     counts = LabelSkew(iid=3, labels=2).counts(size, per_class, RNG)
     np.testing.assert_array_equal(counts.sum(axis=1), size)
-    assert ((counts[3:] > 0).sum(axis=1) == 2).all() and ((counts[:3] > 0).sum(axis=1) > 8).all()
+    assert ((counts[3:] > 0).sum(axis=1) == 2).all()
+    assert ((counts[:3] > 0).sum(axis=1) > 8).all()
     np.testing.assert_array_equal(np.sort(counts[3])[-2:], [48, 48])
     np.testing.assert_array_equal(np.sort(counts[14])[-2:], [3, 4])
     holders = (counts[3:] > 0).sum(axis=0)
@@ -173,9 +177,8 @@ def test_label_skew_gives_each_device_its_classes_and_its_size():
 )
 def test_no_image_is_in_two_hands(data, n_ue, least):
     found, counts = hands(data, n_ue, Streams(0).at("data"))
-    assert (
-        len(np.unique(np.concatenate(found))) == counts.sum() and counts.sum(axis=1).min() >= least
-    )
+    assert len(np.unique(np.concatenate(found))) == counts.sum()
+    assert counts.sum(axis=1).min() >= least
     if isinstance(data.partition, LabelSkew):
         assert ((counts[3:] > 0).sum(axis=1) == data.partition.labels).all()
 
@@ -184,7 +187,8 @@ def test_dirichlet_concentrates_as_alpha_falls():
     size = np.full(200, 50)
     per_class = np.full(10, 10_000)
     few, even = (Dirichlet(alpha=a).counts(size, per_class, RNG) for a in (0.01, 1e4))
-    assert (few.sum(axis=1) == 50).all() and np.median(few.max(axis=1)) > 45
+    assert (few.sum(axis=1) == 50).all()
+    assert np.median(few.max(axis=1)) > 45
     assert np.abs(even.mean(axis=0) - 5).max() < 0.5  # 200 devices of Poisson-like counts
     again = Dirichlet(alpha=0.01).counts(size[:50], per_class, RNG)
     np.testing.assert_array_equal(again, few[:50])  # more devices move nobody's
@@ -218,7 +222,8 @@ def test_what_cannot_be_dealt_is_refused(changes, n_ue, says):
     with pytest.raises(BadInput, match=says) as caught:
         Images(**changes).start(n_ue, RNG)
     if isinstance(changes["partition"], Dirichlet):
-        assert "labels" not in str(caught.value) and "classes a device" not in str(caught.value)
+        assert "labels" not in str(caught.value)
+        assert "classes a device" not in str(caught.value)
 
 
 def observed(*ue):
@@ -232,10 +237,13 @@ def test_devices_keep_their_images_and_take_part_when_they_measure():
     data = Images(partition=LabelSkew(iid=1), samples=(5, 1))
     state = data.start(4, RNG)
     taken, state = data.take(observed(2, 0, 0, 3), np.zeros(1), state, RNG)
-    assert taken.train.ue.tolist() == [0, 2, 3] and taken.train.count.tolist() == [5, 5, 1]
-    assert len(taken.held_out) == len(collection(None).held_out) and taken.train.x.dtype == np.uint8
+    assert taken.train.ue.tolist() == [0, 2, 3]
+    assert taken.train.count.tolist() == [5, 5, 1]
+    assert len(taken.held_out) == len(collection(None).held_out)
+    assert taken.train.x.dtype == np.uint8
     later, _ = data.take(observed(3, 1), np.zeros(1), state, RNG)
-    assert later.train.ue.tolist() == [1, 3] and len(later.held_out) == 0
+    assert later.train.ue.tolist() == [1, 3]
+    assert len(later.held_out) == 0
     np.testing.assert_array_equal(later.train.x[1:], taken.train.x[10:])  # ue3's one image
 
 
@@ -268,7 +276,10 @@ def plain(net, w, x, y, batches, learning_rate, image):
 
 def local_of(counts, image, ue=None):
     """Random images; every UE's own depend on its id only."""
-    ue = np.arange(len(counts)) if ue is None else np.asarray(ue)
+    if ue is None:
+        ue = np.arange(len(counts))
+    else:
+        ue = np.asarray(ue)
     draw = [np.random.default_rng([7, u]) for u in ue]
     pixels = image.height * image.width
     x = [g.integers(0, 256, (n, pixels), dtype=np.uint8) for g, n in zip(draw, counts, strict=True)]
@@ -356,9 +367,8 @@ def test_an_image_moves_an_update_by_its_bound_at_most(hidden, rate, clip, bits)
     model = learner.init(Public(Area(0, 0, 1, 1), 1, images=DIGITS), RNG)
     data = local_of([140, 40], DIGITS)
     made = learner.local(model, "all", data, RNG)
-    assert made.bound.unit == "record" and made.bound.norm == pytest.approx(
-        rate * clip / 40, rel=1e-3, abs=2e-15
-    )
+    assert made.bound.unit == "record"
+    assert made.bound.norm == pytest.approx(rate * clip / 40, rel=1e-3, abs=2e-15)
     for i in range(0, 180, 15):
         x = data.x.copy()
         y = data.y.copy()
@@ -425,7 +435,8 @@ def test_a_classifier_learns_the_digits():
         made = learner.local(model, "all", one, Streams(1).at("learner", r))
         model = learner.step(model, "all", made.weighted_sum(np.ones(1), 1))
     found = learner.evaluate(model, held)
-    assert found["accuracy_percent"] > 93 and found["cross_entropy_nats"] < 0.4
+    assert found["accuracy_percent"] > 93
+    assert found["cross_entropy_nats"] < 0.4
     assert found["constant_accuracy_percent"] < 11
 
 
@@ -449,16 +460,17 @@ IMAGES = {
 
 def test_a_run_on_images_says_nothing_of_places(tiny, tmp_path):
     summary = run(tiny(IMAGES), tmp_path / "r")
-    assert (
-        summary["utility.accuracy_percent"] is not None and summary["samples.count"] == 2 * 4 * 40
-    )
+    assert summary["utility.accuracy_percent"] is not None
+    assert summary["samples.count"] == 2 * 4 * 40
     assert summary["metric.learner.accuracy_percent.last"] == summary["utility.accuracy_percent"]
     of_places = [k for k in summary if k.startswith(("attack.", "baseline.", "users.", "theorem."))]
-    assert not of_places and "utility.rmse_db" not in summary
+    assert not of_places
+    assert "utility.rmse_db" not in summary
     assert "utility.NAME" not in {declaration(k).key for k in summary if k.startswith("utility.")}
     updates = read_table(tmp_path / "r", "updates")
     np.testing.assert_allclose(updates["weight"], 0.25)
-    assert np.isnan(updates["x_m"]).all() and not len(read_table(tmp_path / "r", "leakage")["ue"])
+    assert np.isnan(updates["x_m"]).all()
+    assert not len(read_table(tmp_path / "r", "leakage")["ue"])
     page = re.sub(
         r"<(script|style).*?</\1>", "", report(tmp_path / "r").read_text(), flags=re.DOTALL
     )
@@ -486,7 +498,9 @@ def test_bad_folders_leave_with_one_line_and_no_run(tmp_path, capsys):
         ]
         assert main([*arguments, "--quiet"]) == 2
         said = capsys.readouterr().err.strip()
-        assert "\n" not in said and "learning.data.folder" in said and not out.exists()
+        assert "\n" not in said
+        assert "learning.data.folder" in said
+        assert not out.exists()
     arguments = [
         "run",
         "lapa/aggregation",
@@ -495,5 +509,6 @@ def test_bad_folders_leave_with_one_line_and_no_run(tmp_path, capsys):
         "--out",
         str(out),
     ]
-    assert main([*arguments, "--quiet"]) == 2 and not out.exists()
+    assert main([*arguments, "--quiet"]) == 2
+    assert not out.exists()
     assert "take network" in capsys.readouterr().err

@@ -53,7 +53,8 @@ def test_the_page_has_every_column_of_uploads_once():
 def test_the_page_names_modules_that_are_there_and_steps_in_the_order_of_the_code():
     journey = PAGE.read_text().partition("## The journey of an update")[2].partition("\n## ")[0]
     named = re.findall(r"`((?:fl|netsim|rl|scenarios)/[\w/]+(?:\.py|/))`", journey)
-    assert len(named) > 20 and not [name for name in named if not (PAGE.parents[1] / name).exists()]
+    assert len(named) > 20
+    assert not [name for name in named if not (PAGE.parents[1] / name).exists()]
     letters = "".join(dict.fromkeys(re.findall(r"^\| ([a-m]) \w", journey, re.MULTILINE)))
     code = inspect.getsource(server_of_runs.LearningServer.play)
     assert letters == "".join(dict.fromkeys(re.findall(r"\b([a-m])  \w", code))) == "abcdefghijklm"
@@ -90,24 +91,22 @@ def test_an_update_keeps_its_row_from_step_to_step(played, air):
             len(sending.cohort.ue) == len(sending.cohort.power_w) == len(sending.at_antenna.ue) == k
         )
         assert (sending.cohort.ue[sending.of_row] == left.ue).all()
-        assert (sending.planned is None) == air and (air or len(sending.planned.sinr) == k)
+        assert (sending.planned is None) == air
+        assert air or len(sending.planned.sinr) == k
         assert left.uplink is left.got is left.heard is left.group is None
         came = received[1]
-        assert (
-            came.made is left.made
-            and came.sent is left.sent
-            and isinstance(came.uplink, SentUploads) == air
-        )
+        assert came.made is left.made
+        assert came.sent is left.sent
+        assert isinstance(came.uplink, SentUploads) == air
         assert len(came.channel.decoded) == len(came.overheard.decoded) == n
         noisy = came.channel.noise_std > 0
         for decoded in (came.got, came.heard):
             assert decoded.rows(slice(None)).shape == (n, d)
-            assert (
-                (decoded.rows(noisy) != left.sent.rows(noisy)).any(axis=1)
-            ).all() and noisy.any()
+            assert ((decoded.rows(noisy) != left.sent.rows(noisy)).any(axis=1)).all()
+            assert noisy.any()
         step = merged[1]
-        assert step.view is None and step.model.parameters.shape == phase.model.parameters.shape
-        assert (
-            step.uploads.weight > 0
-        ).tolist() == came.channel.decoded.tolist() and step.uploads.got is came.got
+        assert step.view is None
+        assert step.model.parameters.shape == phase.model.parameters.shape
+        assert (step.uploads.weight > 0).tolist() == came.channel.decoded.tolist()
+        assert step.uploads.got is came.got
         assert attacked[1].view.update.shape == (came.overheard.decoded.sum(), d)

@@ -47,7 +47,9 @@ def row(truth_m):
     round."""
     there = Whereabouts(np.array([3, 3]), np.array([4, 7]), np.array([truth_m, [0.0, 0.0]]))
     found = compared("tracker", belief(), there, None, NEAR_M, hindsight=False)
-    assert found["ue"].tolist() == [4] and found["round"] == [3] and found["time_s"] == [1800.0]
+    assert found["ue"].tolist() == [4]
+    assert found["round"] == [3]
+    assert found["time_s"] == [1800.0]
     return {key: values[0] for key, values in found.items()}
 
 
@@ -71,7 +73,8 @@ def test_success_is_that_of_the_disc_and_error_that_of_the_answer(truth_m, of_an
     assert (found["disc_x_m"], found["disc_y_m"]) == (150.0, 450.0)
     assert found["disc_probability"] == pytest.approx(0.4 * SHARE, rel=0.03)
     assert found["error_m"] == pytest.approx(np.hypot(truth_m[0] - 550, truth_m[1] - 450), abs=10.0)
-    assert (found["error_m"] <= NEAR_M) == of_answer and found["near"] == of_disc
+    assert (found["error_m"] <= NEAR_M) == of_answer
+    assert found["near"] == of_disc
 
 
 def test_what_is_stated_is_the_mean_over_the_belief_and_what_is_true_the_mean_to_the_truth():

@@ -40,7 +40,8 @@ def test_centroids_count_once_and_places_by_weight():
     assert names.tolist() == [3, 5, 7]
     assert z[0].tolist() == [[200, 150]] * MOST_RANKS
     assert np.isnan(z[1]).all()  # outside of the area
-    assert z[2, :2].tolist() == [[30, 40], [10, 20]] and np.isnan(z[2, 2:]).all()
+    assert z[2, :2].tolist() == [[30, 40], [10, 20]]
+    assert np.isnan(z[2, 2:]).all()
 
 
 @pytest.mark.parametrize(
@@ -89,9 +90,8 @@ def test_likelihoods_are_densities_of_estimates():
 def test_cells_are_integrated_exactly():
     tiny = ErrorModel.plain(1.0, 0.0)
     e = tiny.likelihood(np.array([[[250.0, 350.0]]]), GRID)[0]
-    assert e[GRID.nearest(np.array([[250.0, 350.0]]))[0]] == pytest.approx(
-        1200
-    ) and e.sum() == pytest.approx(1200)
+    assert e[GRID.nearest(np.array([[250.0, 350.0]]))[0]] == pytest.approx(1200)
+    assert e.sum() == pytest.approx(1200)
 
 
 def test_made_up_ues_live_where_the_population_does():
@@ -177,7 +177,9 @@ def test_learning_from_a_replica():
             number, 3600.0 * number, PUBLIC, round_s=3600.0, week_s=3600.0 * number
         )
         known = known.plus(view, facts, Mean(), Population.uniform(GRID), 40, RNG, fresh=False)
-    assert known.learnt == 6 and known.replica == 6 and len(known.tested.ue) == 240
+    assert known.learnt == 6
+    assert known.replica == 6
+    assert len(known.tested.ue) == 240
     assert known.fitted.offset_m[0] == pytest.approx([60, 0], abs=15)
     assert known.fitted.gain[0] == pytest.approx(1, abs=0.02)
     assert len(known.displacements_m) == 200
@@ -265,12 +267,14 @@ def test_steps_are_those_of_one_ue_in_successive_rounds():
 
 def test_made_up_ues_become_as_fast_as_real_ones_seem():
     pace = seen(steps(400, 0.5, 400.0)).matched(EVERYWHERE, steps(400, 0.5, 1000.0))
-    assert pace.speed_mps == pytest.approx(0.4 * SPEED_MPS, rel=0.05) and pace.roaming == ROAMING
+    assert pace.speed_mps == pytest.approx(0.4 * SPEED_MPS, rel=0.05)
+    assert pace.roaming == ROAMING
 
 
 def test_as_many_rest_as_real_ones_seem_to():
     pace = seen(steps(400, 0.2, 1000.0)).matched(EVERYWHERE, steps(400, 0.4, 1000.0))
-    assert pace.roaming == pytest.approx(1 - 0.2 * 0.8 / 0.4) and pace.speed_mps == SPEED_MPS
+    assert pace.roaming == pytest.approx(1 - 0.2 * 0.8 / 0.4)
+    assert pace.speed_mps == SPEED_MPS
     always = EVERYWHERE.__class__(EVERYWHERE.grid, EVERYWHERE.probability, roaming=1.0)
     assert seen(steps(400, 0.3, 1000.0)).matched(
         always, steps(400, 0.0, 1000.0)

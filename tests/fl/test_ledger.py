@@ -121,7 +121,8 @@ class TestLedger:
     def test_the_worst_user_decides(self):
         state = Ledger(3).add([spend(ue=(0, 2)), spend(ue=(2,))])
         two = epsilon_of(1e-5, np.sqrt(2.0))
-        assert state.exceeds(0.99 * two, None) and not state.exceeds(1.01 * two, None)
+        assert state.exceeds(0.99 * two, None)
+        assert not state.exceeds(1.01 * two, None)
         assert not state.exceeds(0.99 * two, 1e-2)  # a larger delta costs less
 
     def test_where_no_delta_is_given_the_smallest_decides(self):
@@ -129,12 +130,11 @@ class TestLedger:
         states."""
         state = Ledger(1).add([spend(delta=1e-3), spend(delta=1e-7, mechanism="other")])
         dear, cheap = (epsilon_of(delta, np.sqrt(2.0)) for delta in (1e-7, 1e-3))
-        assert (
-            cheap < dear
-            and state.exceeds(0.99 * dear, None)
-            and not state.exceeds(1.01 * dear, None)
-        )
-        assert state.exceeds(0.99 * cheap, 1e-3) and not state.exceeds(1.01 * cheap, 1e-3)
+        assert cheap < dear
+        assert state.exceeds(0.99 * dear, None)
+        assert not state.exceeds(1.01 * dear, None)
+        assert state.exceeds(0.99 * cheap, 1e-3)
+        assert not state.exceeds(1.01 * cheap, 1e-3)
 
     def test_each_unit_and_relation_is_held_to_the_budget(self):
         """Whichever of them was booked first; moved locations have an epsilon per metre, and no
@@ -164,7 +164,8 @@ class TestLedger:
         both = float(rdp.epsilon_of(costs, 1e-5))
         assert both > float(rdp.epsilon_of(rdp.renyi(1.0, 0.01), 1e-5))
         assert said(state, ALL).epsilon[0] == pytest.approx(both, rel=1e-12)
-        assert state.exceeds(0.999 * both, None) and not state.exceeds(1.001 * both, None)
+        assert state.exceeds(0.999 * both, None)
+        assert not state.exceeds(1.001 * both, None)
 
 
 def hockey_stick(p, q, epsilon, cell):
@@ -222,7 +223,8 @@ class TestOneCoin:
             np.exp(-((line - m) ** 2) / 2) / np.sqrt(2 * np.pi) for m in (0.0, np.sqrt(draws) / z)
         )
         single = hockey_stick((1 - q) * without + q * with_, without, epsilon, 1e-3)
-        assert exact == pytest.approx(single, rel=2e-3) and exact > 0
+        assert exact == pytest.approx(single, rel=2e-3)
+        assert exact > 0
 
     @pytest.mark.parametrize("models, epsilon", [(1, 1.315), (3, 3.216), (16, 18.48)])
     def test_models_of_31_rounds(self, models, epsilon):
@@ -230,7 +232,8 @@ class TestOneCoin:
         models."""
         rounds = [spend(ue=(-1,) * models, z=2.0, q=0.1)] * 31
         (row,) = final_account(columns(rounds))
-        assert row["accountant"] == "PLD" and row["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+        assert row["accountant"] == "PLD"
+        assert row["epsilon"] == pytest.approx(epsilon, rel=1e-3)
         assert row["draws"] == 31 * models
         assert row["epsilon"] == pytest.approx(
             convolved(2 / np.sqrt(models), 0.1, 31, 1e-5), rel=2e-3
@@ -238,10 +241,8 @@ class TestOneCoin:
         state = Ledger(2)
         for each in rounds:
             state = state.add([each])
-        assert (
-            said(state).epsilon[0] == pytest.approx(row["rdp"], rel=1e-6)
-            and row["rdp"] > row["epsilon"]
-        )
+        assert said(state).epsilon[0] == pytest.approx(row["rdp"], rel=1e-6)
+        assert row["rdp"] > row["epsilon"]
 
     def test_dp_accounting_agrees(self):
         from dp_accounting import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent
@@ -275,8 +276,10 @@ class TestOneCoin:
             by_hand = rdp.epsilon_of(20 * rdp.renyi(4 / np.sqrt(draws), 0.2), 1e-5)
             assert said(state, mechanism).epsilon[0] == pytest.approx(by_hand, rel=1e-12)
             row = next(r for r in final_account(columns(every, at)) if r["mechanism"] == mechanism)
-            assert row["rdp"] == pytest.approx(by_hand, rel=1e-6) and row["draws"] == 20 * draws
-        assert state.exceeds(0.999 * by_hand, None) and not state.exceeds(1.001 * by_hand, None)
+            assert row["rdp"] == pytest.approx(by_hand, rel=1e-6)
+            assert row["draws"] == 20 * draws
+        assert state.exceeds(0.999 * by_hand, None)
+        assert not state.exceeds(1.001 * by_hand, None)
 
     def test_a_round_has_one_rate(self):
         with pytest.raises(ValueError, match="one rate per round"):
@@ -287,25 +290,25 @@ class TestFinalAccount:
     def test_every_accountant_beside_the_best(self):
         row = final_account(columns([spend(delta=1e-7)] * 100))[0]
         expected = compose(RoundKinds.of([(1.0, 1.0, 100)]), 1e-7)
-        assert row["ue"] == ALL_UES and row["draws"] == 100 and row["accountant"] == "exact"
-        assert row["epsilon"] == pytest.approx(101.2, abs=0.1) and row["rdp"] == pytest.approx(
-            105.1, abs=0.5
-        )
+        assert row["ue"] == ALL_UES
+        assert row["draws"] == 100
+        assert row["accountant"] == "exact"
+        assert row["epsilon"] == pytest.approx(101.2, abs=0.1)
+        assert row["rdp"] == pytest.approx(105.1, abs=0.5)
         assert (row["naive"], row["zcdp"]) == (expected.naive.epsilon, expected.zcdp.epsilon)
-        assert row["epsilon"] < row["rdp"] < row["zcdp"] < row["naive"] and np.isnan(
-            row["with_channel"]
-        )
+        assert row["epsilon"] < row["rdp"] < row["zcdp"] < row["naive"]
+        assert np.isnan(row["with_channel"])
 
     def test_a_row_a_user_with_what_hides_everybody_in_each(self):
         rows = final_account(columns([spend(ue=(0, 3)), spend(ue=(3,)), spend()]))
-        assert [r["ue"] for r in rows] == [0, 3] and [r["draws"] for r in rows] == [2, 3]
+        assert [r["ue"] for r in rows] == [0, 3]
+        assert [r["draws"] for r in rows] == [2, 3]
         assert rows[1]["epsilon"] == pytest.approx(epsilon_of(1e-5, np.sqrt(3.0)), rel=1e-9)
 
     def test_all_mechanisms_of_a_unit(self):
         rows = final_account(columns([spend(), spend(mechanism="count", z=10.0, delta=1e-6)]))
-        assert [r["mechanism"] for r in rows] == ["noise", "count", "all"] and rows[2][
-            "delta"
-        ] == 1e-6
+        assert [r["mechanism"] for r in rows] == ["noise", "count", "all"]
+        assert rows[2]["delta"] == 1e-6
         assert rows[2]["epsilon"] == pytest.approx(epsilon_of(1e-6, np.sqrt(1.01)), rel=1e-9)
 
     def test_whose_channel_never_counted_is_not_left_out(self):
@@ -427,7 +430,8 @@ class TestStopAt:
             tmp_path / "r",
         )
         n = found["rounds.played"]
-        assert found["rounds.stopped_by_budget"] is True and 1 < n < 15
+        assert found["rounds.stopped_by_budget"] is True
+        assert 1 < n < 15
         assert epsilon_of(1e-7, np.sqrt(n) / 5) <= 2.0 < epsilon_of(1e-7, np.sqrt(n + 1) / 5)
         spent = epsilon_of(1e-7, np.sqrt(n) / 5)
         assert found["privacy.central-gaussian.epsilon.max"] == pytest.approx(spent, rel=1e-6)
@@ -449,7 +453,8 @@ class TestStopAt:
             load("rsrp-dp/budget", self.study | {"learning.privacy_budget": {"epsilon": 0.01}}),
             tmp_path,
         )
-        assert found["rounds.played"] == 0 and found["rounds.stopped_by_budget"] is True
+        assert found["rounds.played"] == 0
+        assert found["rounds.stopped_by_budget"] is True
 
 
 class TestCentral:
@@ -458,7 +463,8 @@ class TestCentral:
 
         assert not Defense.contracts
         part = CentralGaussian(noise_multiplier=1.0)
-        assert part.contracts and "central noise" in part.offers
+        assert part.contracts
+        assert "central noise" in part.offers
 
     @pytest.mark.parametrize("local", [False, True])
     def test_no_channel_counts_beside_noise_at_the_server(self, local, tmp_path):
@@ -490,7 +496,8 @@ class TestCentral:
         summary = run(study, tmp_path)
         links = pd.read_csv(tmp_path / "links.csv")
         spends = pd.read_csv(tmp_path / "spends.csv")
-        assert (links.noise_std > 0).any() and (spends.channel_std == 0).all()
+        assert (links.noise_std > 0).any()
+        assert (spends.channel_std == 0).all()
         assert (spends.epsilon_with_channel == spends.epsilon).all()
         assert pd.read_csv(tmp_path / "privacy.csv").with_channel.isna().all()
         assert summary["privacy.central-gaussian.epsilon.max"] > 0

@@ -41,7 +41,8 @@ class TestLifetimes:
         lives = heard({0: [7, 3], **{t: [3] for t in range(1, WAITED + 1)}})
         assert followed(lives) == [3, 7]
         lives = heard({WAITED + 1: [3]}, lives)
-        assert followed(lives) == [3] and (lives.senders(np.array([3, 7, 9])) >= 0).tolist() == [
+        assert followed(lives) == [3]
+        assert (lives.senders(np.array([3, 7, 9])) >= 0).tolist() == [
             True,
             False,
             False,
@@ -50,17 +51,17 @@ class TestLifetimes:
 
     def test_names_of_a_round_are_followed_for_six_more(self):
         lives = heard({t: [2 * t, 2 * t + 1] for t in range(200)})
-        assert followed(lives) == list(range(2 * (199 - WAITED), 400)) and len(lives.name) == 400
+        assert followed(lives) == list(range(2 * (199 - WAITED), 400))
+        assert len(lives.name) == 400
 
     def test_a_name_that_comes_back_late_teaches_to_wait_longer_and_is_another_one(self):
         lives = heard({0: [1, 2], **{t: [2] for t in range(1, 20)}, 20: [1, 2]})
-        assert (
-            len(lives.name) == 3
-            and followed(lives) == [1, 2]
-            and lives.silent_s.max() == 20 * ROUND_S
-        )
+        assert len(lives.name) == 3
+        assert followed(lives) == [1, 2]
+        assert lives.silent_s.max() == 20 * ROUND_S
         later = heard({t: [2] for t in range(21, 41)}, lives)
-        assert followed(later) == [1, 2] and followed(heard({41: [2]}, later)) == [2]
+        assert followed(later) == [1, 2]
+        assert followed(heard({41: [2]}, later)) == [2]
 
     def test_groups_hold_each_sender_once(self):
         draw = np.random.default_rng(3)
@@ -176,10 +177,12 @@ def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
     }
     assert len(spans) == len(lives.name) == len(endless.sender)
     expected = {(t, n) for n, (first, gone) in spans.items() for t in range(first, min(gone, 40))}
-    assert len(told) == len(expected) and {at for at, _ in told} == expected
+    assert len(told) == len(expected)
+    assert {at for at, _ in told} == expected
     # motion is learnt from fewer rounds without estimates, so that both differ, but little
     apart = [np.abs(p - every[at]).sum() for at, p in told]
-    assert np.median(apart) < 0.05 and max(apart) < 0.6
+    assert np.median(apart) < 0.05
+    assert max(apart) < 0.6
 
 
 @pytest.mark.parametrize("more", [{}, {"own_places": True}])
@@ -218,4 +221,5 @@ def test_runs_go_on_to_the_same_bytes_after_names_were_given_up(rule, tiny, tmp_
     run_in_two(study, tmp_path / "cut", lambda progress: progress.done == 10)
     tables = table_bytes(tmp_path / "whole")
     assert table_bytes(tmp_path / "cut") == tables
-    assert b"tracker" in tables["tracking.csv"] and b"re-identify" in tables["tracking.csv"]
+    assert b"tracker" in tables["tracking.csv"]
+    assert b"re-identify" in tables["tracking.csv"]

@@ -197,7 +197,8 @@ class TestLinker:
         means = np.random.default_rng(7).standard_normal((50, 2))
         x = np.full((120, 50, 2), 5000.0)
         shares = [play(x, 100.0, 0.7, fingerprint=(means, sd)).right for sd in (1.0, 0.5, 0.2)]
-        assert 0.03 < shares[0] < shares[1] < shares[2] and shares[2] > 0.3
+        assert 0.03 < shares[0] < shares[1] < shares[2]
+        assert shares[2] > 0.3
 
     def test_a_name_that_was_seen_stays_with_its_track(self):
         book = Book.empty(2)
@@ -206,7 +207,8 @@ class TestLinker:
         linker = linker_at(1)
         book, first = linker.linked(np.array([0, 1]), clues(np.concatenate([near, far])), book)
         book, then = linker_at(2).linked(np.array([0, 2]), clues(np.concatenate([far, near])), book)
-        assert then.track[0] == first.track[0] and then.entropy_bits[0] == 0
+        assert then.track[0] == first.track[0]
+        assert then.entropy_bits[0] == 0
         assert then.track[1] != first.track[0]
 
     def test_a_track_is_given_up_after_an_hour_and_its_name_comes_back_to_it(self):
@@ -217,8 +219,10 @@ class TestLinker:
             _, links = linker_at(number).linked(np.array([7]), clues(here), book)
             assert links.born[0] == born
         book, again = linker_at(30).linked(np.array([0]), clues(here), book)
-        assert again.track[0] == first.track[0] and not again.born[0]
-        assert len(book.tracks.number) == 1 and book.born == 1
+        assert again.track[0] == first.track[0]
+        assert not again.born[0]
+        assert len(book.tracks.number) == 1
+        assert book.born == 1
 
     def test_two_names_of_one_round_are_two_tracks(self):
         book = Book.empty(2)
@@ -226,9 +230,11 @@ class TestLinker:
         book, _ = linker_at(1).linked(np.array([0]), clues(here), book)
         book, one = linker_at(2).linked(np.array([1]), clues(here), book)
         book, two = linker_at(2).linked(np.array([2]), clues(here), book)
-        assert one.track[0] == 0 and two.track[0] == 1
+        assert one.track[0] == 0
+        assert two.track[0] == 1
         both = one.plus(two)
-        assert both.name.tolist() == [1, 2] and both.plus(two).name.tolist() == [1, 2]
+        assert both.name.tolist() == [1, 2]
+        assert both.plus(two).name.tolist() == [1, 2]
         assert both.plus(replace(two, round=3)).name.tolist() == [2]
 
 
@@ -261,10 +267,10 @@ class TestMeasures:
             links = NameLinks(number, name, np.array(tracks[number]), born, np.array(bits[number]))
             state, row = observe(state, "a", links, names, 100.0 * number)
             rows.append(row)
-        assert [r["seen"] for r in rows] == [0, 3, 1] and [r["linked"] for r in rows] == [0, 3, 1]
-        assert rows[1]["right_share"] == pytest.approx(1 / 3) and rows[1][
-            "chance_share"
-        ] == pytest.approx(1 / 3)
+        assert [r["seen"] for r in rows] == [0, 3, 1]
+        assert [r["linked"] for r in rows] == [0, 3, 1]
+        assert rows[1]["right_share"] == pytest.approx(1 / 3)
+        assert rows[1]["chance_share"] == pytest.approx(1 / 3)
         assert rows[2]["right_share"] == 1.0  # UE 0 was given to track 1 before
         assert rows[1]["anonymity_set"] == pytest.approx((1 + 2 + 2**0.3) / 3)
         assert rows[1]["time_to_confusion_s"] == pytest.approx(300.0 / 2)
@@ -274,7 +280,8 @@ class TestMeasures:
         assert rows[2]["chance_time_to_confusion_s"] == pytest.approx(
             400.0 / (3 * 2 / 3 + 1 * (1 - 1 / 3))
         )
-        assert np.isnan(rows[0]["right_share"]) and np.isnan(rows[0]["time_to_confusion_s"])
+        assert np.isnan(rows[0]["right_share"])
+        assert np.isnan(rows[0]["time_to_confusion_s"])
 
     def test_who_comes_back_and_is_given_a_new_track_is_seen_and_not_linked(self):
         """Its entropy is unknown, and counts to no anonymity set; it is a confusion, also by
@@ -326,7 +333,9 @@ class TestUnicity:
         found = {(r["resolution_m"], r["points"]): r for r in rows}
         one = found[100.0, 1]
         two = found[100.0, 2]
-        assert two["unique_percent"] == 100 and one["ues"] == two["ues"] == 3 and two["draws"] == 60
+        assert two["unique_percent"] == 100
+        assert one["ues"] == two["ues"] == 3
+        assert two["draws"] == 60
         # alone: UE 0 in round 2, UE 1 never, UE 2 in round 1: one point of two, one of them in
         # three UEs never
         assert 15 < one["unique_percent"] < 55
@@ -448,7 +457,9 @@ class TestNames:
         own = [x[0][:1], x[0][1:2], x[0][2:3], x[0][:1], x[0][1:2]]
         assert set(all_heard(own).names.track) == {0}
         track = all_heard(own, least=5).names.track
-        assert track[3] == track[0] and track[4] == track[1] and len(set(track[:3])) >= 2
+        assert track[3] == track[0]
+        assert track[4] == track[1]
+        assert len(set(track[:3])) >= 2
 
 
 # -- the attack in runs
@@ -502,9 +513,8 @@ def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path
         assert len(linked) == 0
     else:
         assert set(linked.attack) == {"re-identify", "by-print", "rings"}
-        assert (linked.linked <= linked.seen).all() and linked.right_share.dropna().between(
-            0, 1
-        ).all()
+        assert (linked.linked <= linked.seen).all()
+        assert linked.right_share.dropna().between(0, 1).all()
 
 
 @pytest.mark.slow
@@ -560,7 +570,8 @@ def test_links_by_maps_go_on_to_the_same_bytes(server, rule, tiny, tmp_path, tab
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
     linked = table(tmp_path / "whole", "linking")
     assert set(linked.attack) == (set() if rule == 2 else {"link-maps", "then"})
-    assert linked.right_share.dropna().between(0, 1).all() and linked.anonymity_set.isna().all()
+    assert linked.right_share.dropna().between(0, 1).all()
+    assert linked.anonymity_set.isna().all()
     assert (
         linked.groupby("attack").tail(1).entropy_time_to_confusion_s.isna().all()
     )  # it states none

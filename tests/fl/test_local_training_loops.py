@@ -73,7 +73,10 @@ def gradient(loss, batch, masks, free, clip):
         return torch.autograd.grad(loss(batch, masks), free)
     found = [torch.zeros_like(p) for p in free]
     for s in range(len(batch)):
-        one = None if masks is None else [m[s : s + 1] for m in masks]
+        if masks is None:
+            one = None
+        else:
+            one = [m[s : s + 1] for m in masks]
         each = torch.autograd.grad(loss(batch[s : s + 1], one), free)
         norm = float(torch.sqrt(sum((g * g).sum() for g in each)))
         for total, g in zip(found, each, strict=True):
@@ -163,14 +166,16 @@ def test_every_device_trains_as_autograd_does_alone(activation, make, how):
         for bits in (64, 32)
     )
     assert double.dtype == single.dtype == np.float64
-    assert not double[[0, 6]].any() and not single[[0, 6]].any()
+    assert not double[[0, 6]].any()
+    assert not single[[0, 6]].any()
     for row in np.flatnonzero(data.count):
         expected = slow(net, start, data, row, how, make)
         size = np.linalg.norm(expected)
         assert np.linalg.norm(double[row] - expected) < 1e-10 * size
         assert 1e-12 * size < np.linalg.norm(single[row] - expected) < 2e-4 * size
     first = sum((a + 1) * b for a, b in list(pairwise(net.sizes))[: how.frozen_layers])
-    assert not double[:, :first].any() and not single[:, :first].any()
+    assert not double[:, :first].any()
+    assert not single[:, :first].any()
 
 
 @pytest.mark.parametrize("kind", ["sgd", "momentum"])
@@ -252,7 +257,8 @@ class TestSetting:
             found.append(learner.local(model, "all", data, RNG).values)
         assert found[0].dtype == found[1].dtype == np.float64
         apart = np.linalg.norm(found[0] - found[1], axis=1) / np.linalg.norm(found[1], axis=1)
-        assert (apart > 1e-9).all() and (apart < 1e-3).all()
+        assert (apart > 1e-9).all()
+        assert (apart < 1e-3).all()
 
     def test_a_run_at_32_bits_scores_as_one_at_64(self, tiny, tmp_path):
         """Half of the UEs a round, one model for each cell; what else a round does has 64 bits in
@@ -268,7 +274,8 @@ class TestSetting:
             study = tiny({"learning.learner": learner, "learning.participation": 0.5})
             run(study, tmp_path / str(bits))
             found.append(read_table(tmp_path / str(bits), "rounds")["rmse_db"])
-        assert np.isfinite(found[0]).all() and (found[0] != found[1]).any()
+        assert np.isfinite(found[0]).all()
+        assert (found[0] != found[1]).any()
         np.testing.assert_allclose(found[1], found[0], rtol=1e-4)
 
 
@@ -310,7 +317,8 @@ class TestRecordBound:
                 other = self.local(replace(data, x=x, y=y), learner)
                 apart = np.linalg.norm(other.values - made.values, axis=1)
                 row = int(record >= 8)
-                assert apart[1 - row] == 0 and apart[row] <= min(
+                assert apart[1 - row] == 0
+                assert apart[row] <= min(
                     2 * rate * 1.5 / data.count[row] * (1 + 1e-9) + 1e-14, made.bound.sensitivity
                 )
                 worst = max(worst, apart[row] / made.bound.sensitivity)
@@ -323,7 +331,8 @@ class TestRecordBound:
         noise = Gaussian(noise_multiplier=2.0)
         facts = RoundContext(1, 0.0, self.public)
         _, _, (spend,) = noise.protect(made, data, facts, noise.start(0), RNG)
-        assert spend.unit == "record" and spend.relation == "replace"
+        assert spend.unit == "record"
+        assert spend.relation == "replace"
         np.testing.assert_allclose(spend.sensitivity / spend.std, 0.5)  # 1 / z
 
     @pytest.mark.parametrize(
@@ -340,7 +349,8 @@ class TestRecordBound:
     def test_no_bound_where_none_is_proven(self, other):
         learner = self.learner.model_copy(update=other)
         made = learner.local(self.learner.init(self.public, RNG), "all", self.data([8]), RNG)
-        assert "bound" not in learner.offers and made.bound is None
+        assert "bound" not in learner.offers
+        assert made.bound is None
         with pytest.raises(ValueError, match="needs a bound"):
             Learning(round_s=60, learner=learner, defenses=(Gaussian(noise_multiplier=1.0),))
 
@@ -385,7 +395,8 @@ def test_steps_have_the_bits_of_the_formulas(number):
 def test_polyaks_limit_is_of_the_profile_and_fits_its_neighbours():
     """No step of Adam is limited, and no record is bounded where it moves the step of all
     others."""
-    assert RsrpNet().step_limit == "none" and RsrpNet(profile="useful").step_limit == "polyak"
+    assert RsrpNet().step_limit == "none"
+    assert RsrpNet(profile="useful").step_limit == "polyak"
     assert RsrpNet(profile="useful", optimiser={"kind": "adam"}).step_limit == "none"
     with pytest.raises(
         ValueError, match="steps of adam have a size of their own; leave step_limit out"
@@ -395,7 +406,8 @@ def test_polyaks_limit_is_of_the_profile_and_fits_its_neighbours():
     assert "record bound" not in RsrpNet(sample_clip=1.0, step_limit="polyak").offers
     assert "linear local steps" in RsrpNet(step_limit="polyak").offers
     decays = RsrpNet(hidden=(8,), weight_decay=0.3)
-    assert "sample gradient" not in decays.offers and "linear local steps" in decays.offers
+    assert "sample gradient" not in decays.offers
+    assert "linear local steps" in decays.offers
 
 
 class TestCentral:
@@ -496,7 +508,10 @@ class TestPrior:
             learner = study.learning.learner
             model = learner.init(setup.public, RNG)
             at = np.tile([[60.0, 80.0]], (2, 1))
-            of = np.array([1, 0]) if cell == "all" else np.zeros(2, int)
+            if cell == "all":
+                of = np.array([1, 0])
+            else:
+                of = np.zeros(2, int)
             found = learner.prior.expected_dbm(model.constants, of, at)
             d = np.hypot(*(at - np.array(expected)).T)
             np.testing.assert_allclose(found, learner.prior.rsrp_dbm_at(d), atol=1e-12)

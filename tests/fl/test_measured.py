@@ -76,7 +76,8 @@ class TestHoldOut:
         every = observed()
         part = Measured(hold_out=share, **by)
         held, fresh = held_out(part, every, DAY_S)
-        assert not held & fresh and len(held) + len(fresh) == (every.cell < 2).sum()
+        assert not held & fresh
+        assert len(held) + len(fresh) == (every.cell < 2).sum()
         for round_s in (3000.0, 10 * DAY_S):
             assert held_out(part, every, round_s) == (held, fresh)
         alone, _ = held_out(part, every.select(every.ue == 3), DAY_S)
@@ -111,7 +112,8 @@ class TestHoldOut:
         ):
             time_s = np.repeat(days, 2) * DAY_S + 5.0
             out = held_out_days(time_s, days, share, lots)
-            assert 0 < out.sum() < len(out) and (out[::2] == out[1::2]).all()
+            assert 0 < out.sum() < len(out)
+            assert (out[::2] == out[1::2]).all()
             by_calendar = held_out_days(time_s, np.zeros(0, dtype=np.int64), share, lots)
             if 0 < by_calendar.sum() < len(out):
                 np.testing.assert_array_equal(out, by_calendar)
@@ -162,7 +164,10 @@ class TestHoldOut:
         (taken,) = taken_by(Measured(hold_out_by="block", block_m=300.0), every, 41 * DAY_S)
         out = {tuple(b) for b in np.floor(taken.held_out.x / 300.0).astype(int)}
         kept = {tuple(b) for b in np.floor(taken.train.x / 300.0).astype(int)}
-        assert out and kept and not out & kept and len(out) + len(kept) == 36
+        assert out
+        assert kept
+        assert not out & kept
+        assert len(out) + len(kept) == 36
 
     def test_new_blocks_are_those_in_which_no_sample_of_the_model_lies(self):
         draw = np.random.default_rng(2)
@@ -198,7 +203,8 @@ class TestHoldOut:
         kept = {float(x) for t in taken_by(both, every, DAY_S) for x in t.train.x[:, 0]}
         assert {x for x, g in held.items() if g == NEW_PLACE} == set(by_place)
         assert {x for x, g in held.items() if g != NEW_PLACE} == set(by_first) - set(by_place)
-        assert not kept & set(held) and len(kept) + len(held) == (every.cell < 2).sum()
+        assert not kept & set(held)
+        assert len(kept) + len(held) == (every.cell < 2).sum()
         assert set(by_place.values()) == set(by_first.values()) == {0}
 
 
@@ -275,13 +281,15 @@ def test_whoever_holds_records_takes_part_to_the_end(tiny, tmp_path):
     )
     summary = run(study, tmp_path / "run")
     updates, leakage = (read_table(tmp_path / "run", name) for name in ("updates", "leakage"))
-    assert summary["rounds.played"] == 6 and summary["samples.count"] == 40
+    assert summary["rounds.played"] == 6
+    assert summary["samples.count"] == 40
     np.testing.assert_array_equal(updates["ue"], [0, 1] * 6)
     quiet = updates["samples"] == 0
     np.testing.assert_array_equal(quiet, [False] * 2 + [True, False] * 2 + [True] * 6)
     for axis in ("x_m", "y_m"):
         np.testing.assert_array_equal(updates[axis][quiet], updates[f"selected_{axis}"][quiet])
-    assert (updates["selected"][quiet] > 0).all() and len(leakage["ue"]) == 12
+    assert (updates["selected"][quiet] > 0).all()
+    assert len(leakage["ue"]) == 12
     assert (leakage["error_m"] == leakage["selected_error_m"])[
         quiet & leakage["heard"].astype(bool)
     ].all()
@@ -302,7 +310,8 @@ class TestSegments:
         for taken in rounds[:2]:
             assert len(taken.measured.ue) == len(taken.train.ue) == len(taken.held_out) == 0
         first = rounds[2]
-        assert len(first.measured.x) == 120 and first.fresh is None
+        assert len(first.measured.x) == 120
+        assert first.fresh is None
         for taken in rounds[3:]:
             for name in ("ue", "model", "ptr", "x", "y", "time_s"):
                 np.testing.assert_array_equal(
@@ -311,7 +320,8 @@ class TestSegments:
                 np.testing.assert_array_equal(
                     getattr(taken.measured, name), getattr(first.measured, name)
                 )
-            assert len(taken.held_out) == 0 and len(taken.fresh.x) == 0
+            assert len(taken.held_out) == 0
+            assert len(taken.fresh.x) == 0
 
     def test_every_sample_is_learnt_from_or_held_out_and_exactly_a_fifth_is(self):
         part = Segments()
@@ -322,7 +332,8 @@ class TestSegments:
         assert len(taken.train.x) + len(taken.held_out) == 200
         for i, ue in enumerate(taken.measured.ue):
             n = taken.measured.count[i]
-            assert n == (whole.ue == ue).sum() and (taken.held_out.ue == ue).sum() == round(0.2 * n)
+            assert n == (whole.ue == ue).sum()
+            assert (taken.held_out.ue == ue).sum() == round(0.2 * n)
             mine = taken.measured.time_s[taken.measured.ptr[i] : taken.measured.ptr[i + 1]]
             assert (np.diff(mine) > 0).all()
 
@@ -337,13 +348,16 @@ class TestSegments:
             path, cell="all", users="segments", segments=segments, outlier_sigmas=None
         )
         sizes = np.bincount(trace.user, minlength=segments)
-        assert len(trace.users) == segments and sizes.sum() == 50 and sizes.max() - sizes.min() <= 1
+        assert len(trace.users) == segments
+        assert sizes.sum() == 50
+        assert sizes.max() - sizes.min() <= 1
         ends = [
             (trace.time_s[trace.user == k].min(), trace.time_s[trace.user == k].max())
             for k in range(segments)
         ]
         assert all(a[1] < b[0] for a, b in pairwise(ends))
-        assert trace.users[0] == "segment1" and any("cut into" in n for n in lines(trace.notices))
+        assert trace.users[0] == "segment1"
+        assert any("cut into" in n for n in lines(trace.notices))
 
 
 ONE_MODEL = np.zeros(3, dtype=np.int64)

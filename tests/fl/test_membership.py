@@ -60,22 +60,21 @@ class TestRoc:
         score, is_member = sides(member, other)
         pairs = (np.array(member)[:, None] > other) + 0.5 * (np.array(member)[:, None] == other)
         found, low, high = auc(score, is_member)
-        assert found == pytest.approx(pairs.mean(), abs=1e-12) and 0 <= low <= found <= high <= 1
+        assert found == pytest.approx(pairs.mean(), abs=1e-12)
+        assert 0 <= low <= found <= high <= 1
         before = np.array([lot.randint(-5, 5) for _ in score], float)
         change, low, high = auc(score, is_member, before=before)
-        assert (
-            change == pytest.approx(found - auc(before, is_member)[0], abs=1e-12)
-            and low <= change <= high
-        )
+        assert change == pytest.approx(found - auc(before, is_member)[0], abs=1e-12)
+        assert low <= change <= high
         assert auc(score, is_member, before=score)[0] == 0.0
 
     def test_ends(self):
         high = np.arange(10.0, 20.0)
         low = np.arange(10.0)
-        assert auc(*sides(high, low)) == (1.0, 1.0, 1.0) and auc(*sides(low, high))[0] == 0.0
-        assert (
-            np.isnan(auc(*sides(high, []))).all() and np.isnan(tpr_percent(*sides([], low))).all()
-        )
+        assert auc(*sides(high, low)) == (1.0, 1.0, 1.0)
+        assert auc(*sides(low, high))[0] == 0.0
+        assert np.isnan(auc(*sides(high, []))).all()
+        assert np.isnan(tpr_percent(*sides([], low))).all()
 
     def test_the_interval_covers_the_truth_as_often_as_it_says(self):
         """Members N(1, 1), others N(0, 1): the area is Phi(1 / sqrt 2) = 0.7602."""
@@ -133,10 +132,8 @@ class TestRoc:
             covered.append([low <= 0.5 <= high for _, low, high in found])
             half.append([high - low for _, low, high in found])
         paired, single = np.mean(covered, axis=0)
-        assert (
-            0.93 < paired < 0.98 < 0.99 < single
-            and np.mean(half, axis=0)[0] < 0.75 * np.mean(half, axis=0)[1]
-        )
+        assert 0.93 < paired < 0.98 < 0.99 < single
+        assert np.mean(half, axis=0)[0] < 0.75 * np.mean(half, axis=0)[1]
 
 
 LEARNER = RsrpNet(
@@ -188,8 +185,10 @@ class TestInference:
             for s in ("updates", "model")
         )
         for row in rows:
-            assert row["members"] == row["non_members"] == 20 and row["sees"] == "updates"
-            assert row["auc"] > 0.7 and row["auc_low"] > 0.55
+            assert row["members"] == row["non_members"] == 20
+            assert row["sees"] == "updates"
+            assert row["auc"] > 0.7
+            assert row["auc_low"] > 0.55
         assert total[0]["auc"] < rows[0]["auc"]
 
     @pytest.mark.parametrize("overlap, members", [(1.0, 40), (0.5, 20), (0.1, 4)])
@@ -210,7 +209,8 @@ class TestInference:
             }
             view = replace(whole, source=np.arange(len(heard)), **columns)
             row = infer(self.part, view, local, others, RNG)[0][0]
-            assert row["members"] == members and np.isnan(row["auc"]) == (members == 0)
+            assert row["members"] == members
+            assert np.isnan(row["auc"]) == (members == 0)
 
     def test_scores_count_from_the_median_of_the_device(self):
         score = np.array([5.0, 1.0, 9.0, 100.0, 102.0, 101.0, 104.0, -3.0])
@@ -237,7 +237,8 @@ class TestInference:
         held_out = HeldOut(ue, 0 * ue, outside, 0.0 * ue, 0 * ue)
         ((row,), _) = infer(Membership(attacks=(Told(),)), view, local, held_out, RNG)
         assert row["members"] == row["non_members"] == 40
-        assert row["auc"] == 1.0 and row["tpr_percent"] == 100.0
+        assert row["auc"] == 1.0
+        assert row["tpr_percent"] == 100.0
 
 
 def held_out_by(how, seed, n=600):
@@ -408,11 +409,11 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
     classes = classes[first:]
     whose = of[first:]
     of = of[:first]
-    assert (
-        len(members) == pytest.approx(overlap * len(local.x), abs=8)
-        and len(classes) == row["non_members"] > 100
-    )
-    assert row["members"] == row["non_members"] and row["auc"] == 0.5 and np.isin(whose, of).all()
+    assert len(members) == pytest.approx(overlap * len(local.x), abs=8)
+    assert len(classes) == row["non_members"] > 100
+    assert row["members"] == row["non_members"]
+    assert row["auc"] == 0.5
+    assert np.isin(whose, of).all()
     if overlap == 1.0:  # all held-out images, since every class has more members
         assert sorted(classes.tolist()) == sorted(others.y.tolist())
 
@@ -493,7 +494,8 @@ class TestRegression:
     @pytest.mark.parametrize("observes", ["updates", "aggregate"])
     def test_without_noise_every_member_is_told(self, observes):
         (row,), _ = self.rounds(1, 0.0, 1, observes=observes)
-        assert row["auc"] > 0.99 and row["sees"] == observes
+        assert row["auc"] > 0.99
+        assert row["sees"] == observes
 
     def test_under_noise_rounds_add_up(self):
         """A round alone tells little; the evidence of twenty is what one regression over all of
@@ -501,7 +503,8 @@ class TestRegression:
         rows, states = self.rounds(20, 0.01, 2)
         assert rows[0]["auc"] < 0.75 < 0.78 < rows[-1]["auc"]
         (evidence,) = states.values()
-        assert len(evidence.pull) == 40 and (np.linalg.eigvalsh(evidence.precision) > -1e-9).all()
+        assert len(evidence.pull) == 40
+        assert (np.linalg.eigvalsh(evidence.precision) > -1e-9).all()
 
     def test_two_rounds_are_least_squares_with_coefficients_that_change(self):
         local, others = campaign(1, 8)
@@ -591,7 +594,15 @@ class TestShadowModels:
         inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
         phi = mu[:, None] + inside + 0.5 * draw.normal(size=inside.shape)
         known = mu + 0.5 * draw.normal(size=n)
-        loss = (lambda value: np.log1p(np.exp(-value))) if nats else (lambda value: -(value**3))
+        if nats:
+
+            def loss(value):
+                return np.log1p(np.exp(-value))
+        else:
+
+            def loss(value):
+                return -(value**3)
+
         if not nats:
             phi = np.minimum(phi, -1e-3)
             known = np.minimum(known, -1e-3)
@@ -628,7 +639,10 @@ class TestShadowModels:
                 np.mean([np.exp(-of_models[i, k]) for k in range(models) if inside[i, k] == it])
                 for it in (True, False)
             )
-            q = (with_it + without) / 2 if a is None else ((1 + a) * without + 1 - a) / 2
+            if a is None:
+                q = (with_it + without) / 2
+            else:
+                q = ((1 + a) * without + 1 - a) / 2
             ratio.append(np.exp(-loss[i]) / q)
         share = [np.mean([ratio[i] / ratio[z] >= 1 for z in range(n)]) for i in range(n)]
         score = Rmia(offline_a=a).score(self.asked(loss, of_models, inside, nats=True))
@@ -694,10 +708,12 @@ class TestShadowModels:
         assert there or np.isnan(found).all()
         false = np.array(row["false_positive_percent"])
         true = np.array(row["true_positive_percent"])
-        assert false[0] == 0.1 and false[-1] < 80 and np.isnan(true[0]) != there and true[-1] > 70
-        assert (np.diff(true[np.isfinite(true)]) >= 0).all() and true[10] == pytest.approx(
-            row["tpr_percent"], abs=1
-        )
+        assert false[0] == 0.1
+        assert false[-1] < 80
+        assert np.isnan(true[0]) != there
+        assert true[-1] > 70
+        assert (np.diff(true[np.isfinite(true)]) >= 0).all()
+        assert true[10] == pytest.approx(row["tpr_percent"], abs=1)
 
     @pytest.mark.parametrize("observes", ["updates", "model"])
     def test_they_learn_from_random_halves_of_what_the_attacker_holds(self, observes):
@@ -829,10 +845,8 @@ class TestShadowModels:
         rows, curves = (
             pd.read_csv(tmp_path / "whole" / f"{table}.csv") for table in ("membership", "roc")
         )
-        assert (
-            len(curves) == 30 * len(rows)
-            and figures["membership.lira.strict_tpr_percent.last"] is None
-        )
+        assert len(curves) == 30 * len(rows)
+        assert figures["membership.lira.strict_tpr_percent.last"] is None
         assert (
             figures["membership.lira.tpr_percent.low"] < figures["membership.lira.tpr_percent.high"]
         )
@@ -853,9 +867,9 @@ def test_a_session_is_one_whole_whoever_holds_it():
     )
     inside = set(number[: len(local.x)])
     outside = set(number[len(local.x) :])
-    assert (
-        not inside & outside and len(inside | outside) == 60
-    )  # 2 UEs, 30 sessions of 20 measurements
+    # 2 UEs, 30 sessions of 20 measurements
+    assert not inside & outside
+    assert len(inside | outside) == 60
 
 
 def test_what_is_found_is_recorded_and_changes_nothing_else(tmp_path):

@@ -104,7 +104,8 @@ class TestDensityPeaks:
         around = [at + 20 * rng.normal(size=(n, 2)) for at, n in ((a, 60), (b, 30))]
         points = np.concatenate([*around, AREA.sample(rng.uniform(size=(9, 2)))])
         first, second = density_peaks(points, np.ones(len(points)), AREA, 75.0, 2)
-        assert np.linalg.norm(first - a) < 30 and np.linalg.norm(second - b) < 30
+        assert np.linalg.norm(first - a) < 30
+        assert np.linalg.norm(second - b) < 30
 
     @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (2, 2), (40, 30)])
     @pytest.mark.parametrize("least", [0.0, 2.0])
@@ -223,7 +224,8 @@ class TestLeakageByHand:
         ]
         row = self.rows([*rounds, ([[0, 0]], {"a": centroid_at(100, 100)})])[-1]
         assert row["home_m"] == 0  # the nearest of all estimates flatters the attacker
-        assert row["work_named_m"] < 20 and 150 < row["home_named_m"] < 250
+        assert row["work_named_m"] < 20
+        assert 150 < row["home_named_m"] < 250
 
     def test_attacks_and_tracks_do_not_mix(self):
         two = one_place_each([0, 0, 2], [0, 1, 0], [[0.0, 0.0], [500.0, 0.0], [1000.0, 0.0]])
@@ -269,9 +271,8 @@ class TestGuesses:
         assert len(w1) == 300
         assert row["guess_sw1_m"] == pytest.approx(w1.mean(), rel=1e-9)
         # between the 15th and the 16th smallest of 300, and as far from the other end
-        assert (
-            w1[14] < row["guess_sw1_m_q05"] < w1[15] and w1[284] < row["guess_sw1_m_q95"] < w1[285]
-        )
+        assert w1[14] < row["guess_sw1_m_q05"] < w1[15]
+        assert w1[284] < row["guess_sw1_m_q95"] < w1[285]
 
     def test_guesses_speak_as_often_as_the_attack(self):
         """Centroids for the distance of clouds; centroids and places, also those outside, for
@@ -391,12 +392,14 @@ class TestAnswers:
         found = answers_of(replace(given, status=["ok", "home", "third 1", "work", "home"]), AREA)[
             0
         ]
-        assert found.place_m.tolist() == [[5, 5], [4, 4], [3, 3]] and found.rank.tolist() == [
+        assert found.place_m.tolist() == [[5, 5], [4, 4], [3, 3]]
+        assert found.rank.tolist() == [
             1,
             2,
             3,
         ]
-        assert found.place == ["home", "work", "third 1"] and found.probability.tolist() == [
+        assert found.place == ["home", "work", "third 1"]
+        assert found.probability.tolist() == [
             0.4,
             0.8,
             0.6,
@@ -447,7 +450,8 @@ class TestNamed:
             (r["attack"], r["rank"]): (r["x_m"], r["y_m"])
             for r in leakage.named_at_end(HOW, state, AREA, PLACES)
         }
-        assert places["a", 1] == (20, 20) and places["a", 2] == (10, 30)
+        assert places["a", 1] == (20, 20)
+        assert places["a", 2] == (10, 30)
         at = np.array([places["b", 1], places["b", 2]])
         np.testing.assert_allclose(at, [[401, 400], [1500, 900]], atol=15)  # on a grid of 25 m
         rows = {r["attack"]: r for r in history[-1]}
@@ -513,7 +517,8 @@ def test_by_hand():
     found = reliability(
         np.arange(5), np.array([0.25, 0.25, 0.25, 1.0, 1.0]), np.array([1, 0, 0, 1, 1])
     )
-    assert found.count == 5 and found.error == pytest.approx(abs(3 * 0.25 - 1) / 5)
+    assert found.count == 5
+    assert found.error == pytest.approx(abs(3 * 0.25 - 1) / 5)
 
 
 def test_an_attack_that_is_right_about_itself():
@@ -533,4 +538,5 @@ def test_rounds_of_one_ue_are_one_draw():
 
 def test_too_sure_is_seen():
     found = reliability(*stated(2000, 5, shift=0.1))
-    assert found.error > 1.5 * found.by_chance_error and found.error == pytest.approx(0.1, abs=0.05)
+    assert found.error > 1.5 * found.by_chance_error
+    assert found.error == pytest.approx(0.1, abs=0.05)

@@ -111,7 +111,8 @@ def test_far_away_inputs_stay_finite(activation):
     z = torch.tensor([[[1e6, -1e6], [-1e6, -1e6]]], dtype=torch.float64, requires_grad=True)
     size = net.squared_norm(*ones_like_outputs(net, w, z))
     (gradient,) = torch.autograd.grad(size.sum(), z)
-    assert np.isfinite(size.detach().numpy()).all() and np.isfinite(gradient.numpy()).all()
+    assert np.isfinite(size.detach().numpy()).all()
+    assert np.isfinite(gradient.numpy()).all()
 
 
 @pytest.mark.parametrize("n", [1, 300])

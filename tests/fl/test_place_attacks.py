@@ -56,7 +56,10 @@ def local_of(places, model=None):
     x = np.concatenate(places)
     y = -60 - 30 * np.log10(np.hypot(*(x - [600, 450]).T) / 10 + 1) + 3 * rng.normal(size=len(x))
     ptr = np.concatenate([[0], np.cumsum([len(p) for p in places])]).astype(np.int64)
-    model = np.zeros(len(places), dtype=np.int64) if model is None else np.asarray(model)
+    if model is None:
+        model = np.zeros(len(places), dtype=np.int64)
+    else:
+        model = np.asarray(model)
     return Local(np.arange(len(places)), model, ptr, x, y, np.zeros(len(x)))
 
 
@@ -360,10 +363,8 @@ class TestEveryAttack:
             found, state = run(attack, [(replace(view, update=hurt), facts)])
             mine = found.ue == 0
             assert [w for w, m in zip(found.status, mine, strict=True) if m] == ["no gradient"]
-            assert (
-                np.isnan(found.position_m[mine]).all()
-                and np.isfinite(found.position_m[~mine]).all()
-            )
+            assert np.isnan(found.position_m[mine]).all()
+            assert np.isfinite(found.position_m[~mine]).all()
             assert (
                 state.owner.tolist() == [1]
                 if attack.kind == "place-filter"
@@ -396,7 +397,8 @@ class TestMaps:
         rounds = played(learner, days_of(12, people), observes="aggregate", secagg_group_size=2)
         found, state = run(attack, rounds)
         away_m = [np.linalg.norm(of(found, u)[0] - corner[u]) for u in range(6)]
-        assert state.owner.tolist() == list(range(6)) and np.median(away_m) < 60
+        assert state.owner.tolist() == list(range(6))
+        assert np.median(away_m) < 60
 
 
 class TestPlaceFilter:
@@ -404,7 +406,8 @@ class TestPlaceFilter:
         rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(4))
         attack = PlaceFilter(cell_m=25, memory=2)
         found, last = run(attack, rounds)
-        assert len(last.of) == 2 and len(last.owner) == 4
+        assert len(last.of) == 2
+        assert len(last.owner) == 4
         assert_array_equal(found.position_m, run(attack, rounds[2:])[0].position_m)
 
     @pytest.mark.parametrize("more", [SMALL, FOURIER, {**SMALL, "activation": "tanh"}])
@@ -556,17 +559,16 @@ class TestParticipationRegression:
             )
 
         found = run(attack, rounds)[0]
-        assert (
-            right(found) >= 0.8
-            and right(found, 1) <= 0.1
-            and right(run(attack, rounds[:1])[0]) <= 0.3
-        )
+        assert right(found) >= 0.8
+        assert right(found, 1) <= 0.1
+        assert right(run(attack, rounds[:1])[0]) <= 0.3
 
     def test_company_that_never_changes_gives_chance(self):
         """In the sum of all nobody has an answer; members of a fixed group have one map."""
         attack = ParticipationRegression()
         found, state = run(attack, self.rounds(observes="aggregate"))
-        assert set(found.status) == {"no gradient"} and np.isnan(found.position_m).all()
+        assert set(found.status) == {"no gradient"}
+        assert np.isnan(found.position_m).all()
         assert not state.maps(np.arange(12), 1.0).score.any()
         fixed = np.repeat(np.arange(4), 3)
         found, state = run(

@@ -21,9 +21,8 @@ def test_streets_by_their_length_in_each_cell():
     """One street through the whole lowest row, one half as long in a single cell."""
     street = np.array([[[-200.0, 50.0], [800.0, 50.0]], [[310.0, 210.0], [310.0, 260.0]]])
     p = AlongStreets().probability(GRID, public(street_m=street)).reshape(5, 10)
-    assert p.sum() == pytest.approx(1) and p[0] == pytest.approx(
-        (1 - ANYWHERE) * 100 / 1050 + ANYWHERE / 50
-    )
+    assert p.sum() == pytest.approx(1)
+    assert p[0] == pytest.approx((1 - ANYWHERE) * 100 / 1050 + ANYWHERE / 50)
     assert p[2, 5] == pytest.approx((1 - ANYWHERE) * 50 / 1050 + ANYWHERE / 50)
     assert p[4] == pytest.approx(ANYWHERE / 50)
 

@@ -83,11 +83,13 @@ class TestCurve:
         assert tail == pytest.approx(1e-5, rel=2e-4)
 
     def test_ends(self):
-        assert epsilon_of(1e-5, 0.0) == 0 and delta_of(1.0, 0.0) == 0
+        assert epsilon_of(1e-5, 0.0) == 0
+        assert delta_of(1.0, 0.0) == 0
         assert epsilon_of(1e-5, math.inf) == math.inf
         assert epsilon_of(1e-5, 1e200) == math.inf  # beyond the largest number
         assert epsilon_of(0.5, 1e-3) == 0
-        assert delta_of(1e6, 1.0) == 0 and delta_of(0.0, 1e9) == 1
+        assert delta_of(1e6, 1.0) == 0
+        assert delta_of(0.0, 1e9) == 1
         assert delta_of(5.0, math.inf) == 1
         assert math.isnan(delta_of(1.0, math.nan))  # and never 0, which would claim perfect privacy
         with pytest.raises(ValueError):
@@ -215,7 +217,8 @@ class TestClip:
     def test_promises_what_it_holds(self):
         clip = Clip(norm=0.7, relation="add-remove")
         found, _ = protect(clip, updates_of([[1.0, 1.0]]))
-        assert found.bound == Bound(0.7, "user", "add-remove") and clip.promise({}) == 0.7
+        assert found.bound == Bound(0.7, "user", "add-remove")
+        assert clip.promise({}) == 0.7
 
 
 class TestGaussian:
@@ -244,7 +247,8 @@ class TestGaussian:
             Gaussian(noise_multiplier=multiplier), updates_of(np.ones((1, 3)), Bound(1.0))
         )
         epsilon = Ledger(1).add([cost]).statements()[0].epsilon[0]
-        assert epsilon >= 0 and (math.isinf(epsilon) == (multiplier < 1e-150))
+        assert epsilon >= 0
+        assert math.isinf(epsilon) == (multiplier < 1e-150)
 
 
 CLIP = {"kind": "clip", "norm": 1.0}
@@ -268,7 +272,8 @@ def test_a_run_books_every_round(tiny, tmp_path):
     expected = [epsilon_of(1e-5, math.sqrt(r)) for r in range(1, 6)]
     np.testing.assert_allclose(spends["epsilon"], np.repeat(expected, 4), rtol=1e-8)
     assert summary["privacy.gaussian.epsilon.max"] == pytest.approx(expected[-1], rel=1e-8)
-    assert (spends["std"] == 0.2).all() and (spends["sensitivity"] == 0.2).all()
+    assert (spends["std"] == 0.2).all()
+    assert (spends["sensitivity"] == 0.2).all()
     assert (spends["noise_multiplier"] == study.learning.defenses[1].noise_multiplier).all()
     assert (updates["norm"] > 0.1).all()  # it was clipped ...
     d = study.learning.learner.net.n_parameters
@@ -354,6 +359,5 @@ def test_noise_of_ues_beside_data_that_tie_them_together_says_what_it_does_not_c
         for line in lines_of(caveats(tiny(changes).learning, False))
         if line.startswith("data:")
     ]
-    assert len(said) == bool(ties) and all(
-        ties in line and "no epsilon here" in line for line in said
-    )
+    assert len(said) == bool(ties)
+    assert all(ties in line and "no epsilon here" in line for line in said)

@@ -39,7 +39,8 @@ class TestNames:
         for number in range(1, 40):
             names = seen(PerRound(), names, [4, 1, 3, 1], 60 * number, number)
             now = names.now[[1, 3, 4]]
-            assert not set(now) & set(used) and len(set(now)) == 3
+            assert not set(now) & set(used)
+            assert len(set(now)) == 3
             np.testing.assert_array_equal(names.of[now], [1, 3, 4])
             used += now.tolist()
         assert sorted(used) == list(range(3 * 39))
@@ -67,7 +68,8 @@ class TestNames:
             changed = names.now != before
             assert np.isnan(changed_s[changed]).all()
             changed_s[changed] = t
-        assert np.isfinite(changed_s).all() and np.histogram(changed_s, 5)[0].min() > 15
+        assert np.isfinite(changed_s).all()
+        assert np.histogram(changed_s, 5)[0].min() > 15
 
     def test_translate_beliefs_by_the_names_of_their_round(self):
         names = Names.start(PerRound(), 2)
@@ -178,9 +180,8 @@ def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes
 
 def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
     threat = Threat(pseudonyms=PerRound(), shuffle=True)
-    assert (
-        ARRIVAL_TIMES not in threat.offers and ARRIVAL_TIMES in Threat(pseudonyms=PerRound()).offers
-    )
+    assert ARRIVAL_TIMES not in threat.offers
+    assert ARRIVAL_TIMES in Threat(pseudonyms=PerRound()).offers
     views = []
     run_ = ClosedForm.run
     with pytest.MonkeyPatch.context() as patch:
@@ -192,7 +193,8 @@ def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
         shuffled = {"shuffle": True, "pseudonyms": {"kind": "per-round"}}
         run(tiny(BUSY | {"learning.threat": shuffled}), tmp_path)
     real = [v for v in views if len(v.ue) > 1]
-    assert len(real) == 6 and all(v.timing is None and v.count is None for v in real)
+    assert len(real) == 6
+    assert all(v.timing is None and v.count is None for v in real)
     assert all((np.diff(v.ue) >= 0).all() for v in real)
 
 

@@ -73,9 +73,8 @@ class TestTraversal:
         alone = incidence(GRID, a, b)
         many = incidence(GRID, np.tile(a, (1400, 1)), np.tile(b, (1400, 1)))
         assert (np.diff(many.first) == np.tile(np.diff(alone.first), 1400)).all()
-        assert (many.cell == np.tile(alone.cell, 1400)).all() and (
-            many.z_m == np.tile(alone.z_m, 1400)
-        ).all()
+        assert (many.cell == np.tile(alone.cell, 1400)).all()
+        assert (many.z_m == np.tile(alone.z_m, 1400)).all()
         back = incidence(GRID, b, a)
         for j in range(50):
             of = [slice(i.first[j], i.first[j + 1]) for i in (alone, back)]
@@ -150,7 +149,8 @@ class TestLaw:
     def test_nothing_overflows_far_below_a_roof(self):
         links, heights, theta, count = world()
         found = height_gradient(links, heights + 1e4, theta, 1.0, count)
-        assert np.isfinite(found).all() and not found.any()
+        assert np.isfinite(found).all()
+        assert not found.any()
 
 
 def local(n_ue=3, n_bs=8):
@@ -185,7 +185,8 @@ class TestLearner:
                 model = self.learner.step(model, phase, made.weighted_sum(np.full(3, 1 / 3), 1))
         assert self.learner.diagnose(model, data)["mae_links_db"] < before - 1
         heights = self.learner.heights_m(model)
-        assert heights.min() >= -10 and heights.max() <= 50
+        assert heights.min() >= -10
+        assert heights.max() <= 50
 
     def test_normalised_gradients_have_norm_one_even_where_squares_vanish(self):
         learner = self.learner.model_copy(update={"gradient": "normalised"})
@@ -235,12 +236,14 @@ class TestLinks:
             held = taken.held_out
             new_ue = set(held.ue[held.group == POSITIONS])
             new_bs = set(held.cell[held.group == STATIONS])
-            assert len(new_ue) == 1 and len(new_bs) == 2 and not (held.group == LINKS).any()
-            assert not new_ue & set(taken.train.ue) and not new_bs & set(taken.train.cell)
+            assert len(new_ue) == 1
+            assert len(new_bs) == 2
+            assert not (held.group == LINKS).any()
+            assert not new_ue & set(taken.train.ue)
+            assert not new_bs & set(taken.train.cell)
             assert not new_bs & set(held.cell[held.group == POSITIONS])
-            assert (
-                taken.train.count.tolist() == [4] * 4 and taken.measured.count.tolist() == [6] * 4
-            )
+            assert taken.train.count.tolist() == [4] * 4
+            assert taken.measured.count.tolist() == [6] * 4
             lots.add((frozenset(new_ue), frozenset(new_bs)))
         assert len(lots) == 1, "the same are held out in every round"
 
@@ -253,12 +256,10 @@ class TestTheory:
         d = np.array([0.3, -0.1])
         weight = np.full(4, 0.25)
         found = descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.1)
-        assert found["dissimilarity_b"] == pytest.approx(1.0) and found[
-            "smoothness_l"
-        ] == pytest.approx(5.0)
-        assert found["largest_step"] == pytest.approx(0.2) and found["kappa_h"] == pytest.approx(
-            0.1 / 4
-        )
+        assert found["dissimilarity_b"] == pytest.approx(1.0)
+        assert found["smoothness_l"] == pytest.approx(5.0)
+        assert found["largest_step"] == pytest.approx(0.2)
+        assert found["kappa_h"] == pytest.approx(0.1 / 4)
         assert found["largest_mu"] == pytest.approx((1 / (5 * 0.1) - 1) / 0.25)
         assert found["residual"] == pytest.approx(np.sqrt(0.1 * 5**4 / (8 * 0.025)))
         largest = descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.2)
@@ -272,8 +273,7 @@ class TestTheory:
         place = np.array([[150.0, 150.0], [31.0, 200.0]])
         away = np.linalg.norm(grid.place_m[None] - place[:, None], axis=2)
         falls = decay(np.exp(-away / 20), grid.place_m, place)
-        assert (
-            falls["monotone_percent"] == 100.0 and falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
-        )
+        assert falls["monotone_percent"] == 100.0
+        assert falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
         assert decay(np.exp(away / 50), grid.place_m, place)["monotone_percent"] == 0.0
         assert np.isnan(decay(0 * away, grid.place_m, place)["monotone_percent"])

@@ -115,7 +115,8 @@ class TestKriging:
             for s in range(20)
         ]
         length_m, noise = np.array(found).T
-        assert 50 <= np.median(length_m) <= 200 and 0.03 <= np.median(noise) <= 0.3
+        assert 50 <= np.median(length_m) <= 200
+        assert 0.03 <= np.median(noise) <= 0.3
 
 
 def test_neighbours_weigh_by_distance():
@@ -134,7 +135,8 @@ def test_places_are_looked_up_alike_in_pieces_and_together(monkeypatch):
     at[7] = np.nan
     houses = Buildings(np.array([shapely.box(10, 10, 60, 90)]), np.array([9.0]))
     together = nearest_neighbours(x, y, at[:7], 5), houses.inside(at)
-    assert together[1].any() and not together[1].all()
+    assert together[1].any()
+    assert not together[1].all()
     monkeypatch.setattr("fl.references._AT_ONCE", 3)
     monkeypatch.setattr("netsim.city.buildings._TABLE", 3)
     assert (nearest_neighbours(x, y, at[:7], 5) == together[0]).all()
@@ -197,11 +199,12 @@ class TestByPlace:
         held = held_of(1000)
         found = self.scored(References(neighbours=1, central=False), held)
         new = held.x[:, 0] >= 400
-        assert found["place.samples"] == new.sum() and found["place.blocks"] == 24
+        assert found["place.samples"] == new.sum()
+        assert found["place.blocks"] == 24
         assert found["neighbours_rmse_db.place"] > found["neighbours_rmse_db"]  # nothing near
-        assert (
-            found["path_loss_rmse_db"] < 1e-9 and found["path_loss_rmse_db.place"] < 1e-9
-        )  # the nearest of two sites
+        # the nearest of two sites
+        assert found["path_loss_rmse_db"] < 1e-9
+        assert found["path_loss_rmse_db.place"] < 1e-9
         assert found["kriging_rmse_db.place"] < 1e-9  # of what the law leaves
         x = places(2000) / [2, 1]
         mean = law(x, np.array([300.0, 200.0, 20.0])).mean()
@@ -219,7 +222,8 @@ class TestByPlace:
         assert {k: v for k, v in every.items() if "place" not in k} == pytest.approx(
             {k: v for k, v in west.items() if "place" not in k}
         )
-        assert "central_rmse_db.place" in every and "central_rmse_db.place" not in west
+        assert "central_rmse_db.place" in every
+        assert "central_rmse_db.place" not in west
         assert len(grouped.usual) == len(known)
 
 

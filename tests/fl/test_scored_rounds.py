@@ -75,7 +75,8 @@ def test_rounds_before_the_first_are_not_scored_and_their_truth_is_known(changes
     for first in (1, 7):
         run(tiny(DAYS | changes | {"learning.leakage.first_round": first}), tmp_path / str(first))
     whole, some = (pd.read_csv(tmp_path / str(first) / "leakage.csv") for first in (1, 7))
-    assert some["round"].min() >= 7 and whole["round"].min() == 1
+    assert some["round"].min() >= 7
+    assert whole["round"].min() == 1
     keys = ["round", "ue", "model", "attack"]
     same = (
         ["error_m", "selected_error_m", "named_x_m", "named_y_m", "home_named_m"]

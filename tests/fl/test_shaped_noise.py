@@ -146,7 +146,8 @@ class TestDefenses:
         made, data, facts = cohort(np.sqrt(g), place)
         noisy, state, spends = part.protect(made, data, facts, part.start(0), Streams(0).at("d"))
         energy = ((noisy.values - made.values) ** 2).sum(axis=1) / g.sum(axis=1)
-        assert energy.mean() == pytest.approx(4.0, rel=0.1) and spends == []
+        assert energy.mean() == pytest.approx(4.0, rel=0.1)
+        assert spends == []
         assert part.figures(state)["noise_over_gradient"] == pytest.approx(energy.mean())
         assert "no guarantee" in lines(part.notices(None))[0]
         other, _, _ = cohort(np.ones((60, 4)), place, "propagation")
@@ -170,7 +171,8 @@ class TestDefenses:
         )
         other, _, _ = cohort(np.ones((2, 4)), place, "propagation")
         assert clip.protect(other, data, facts, clip.start(0), Streams(0).at("d"))[0] is other
-        assert "bound" not in clip.offers and clip.promise({}) is None
+        assert "bound" not in clip.offers
+        assert clip.promise({}) is None
         study = {"round_s": 60, "data": LinkMeasurements(), "learner": RadioMap()}
         with pytest.raises(
             ValueError, match=r"put a clip before it \(the clip before it covers phase heights only"

@@ -71,7 +71,8 @@ def test_noise_on_each_number_is_that_of_its_ue_however_many_rows_are_drawn_at_o
     for k in range(n):
         alone = Streams(5).at("x").normal("noise", sent.row[k : k + 1], (d,))[0]
         assert (found.values[k] == before[k] + std[k] * alone).all()
-    assert found.bound is None and (sent.values == before).all()
+    assert found.bound is None
+    assert (sent.values == before).all()
 
 
 def test_whole_numbers_stay_whole_until_something_makes_them_fractions():
@@ -83,7 +84,8 @@ def test_whole_numbers_stay_whole_until_something_makes_them_fractions():
         == sent.values + [[0], [2]] * alone
     ).all()
     kept = sent.scaled(np.array([0.0, 1.0]), None).values
-    assert kept.dtype == sent.values.dtype and kept.tolist() == [[0, 0], [3, 5]]
+    assert kept.dtype == sent.values.dtype
+    assert kept.tolist() == [[0, 0], [3, 5]]
     assert sent.scaled(np.array([0.5, 1.0]), None).values.tolist() == [[0.5, 1.0], [3.0, 5.0]]
 
 
@@ -263,9 +265,8 @@ def test_without_bands_each_ue_pays_for_the_rounds_of_its_cohort(tiny, tmp_path,
     )  # of two cells
     live = pd.read_csv(tmp_path / "rounds.csv")["epsilon_max"]
     assert live.iloc[-1] == pytest.approx(account["epsilon"].max())
-    assert set(spends["relation"]) == {"zero-out"} and len(
-        spends.drop_duplicates(["ue", "model", "round"])
-    ) == len(spends)
+    assert set(spends["relation"]) == {"zero-out"}
+    assert len(spends.drop_duplicates(["ue", "model", "round"])) == len(spends)
     paid = set(zip(spends["round"], spends["ue"], strict=True))
     updates = pd.read_csv(tmp_path / "updates.csv")
     assert set(zip(updates["round"], updates["ue"], strict=True)) <= paid
@@ -355,7 +356,8 @@ def test_a_sum_that_is_not_opened_is_spent_and_changes_nothing(tiny, tmp_path):
     run(tiny(sums(4) | few | {"learning.sampling": "poisson"}), tmp_path)
     updates = pd.read_csv(tmp_path / "updates.csv")
     recorded = pd.read_csv(tmp_path / "sums.csv")
-    assert not recorded["opened"].any() and len(updates)
+    assert not recorded["opened"].any()
+    assert len(updates)
     assert (updates["weight"] == 0).all()
     assert len(account(tmp_path)) == updates["ue"].nunique()
 
@@ -420,11 +422,9 @@ def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path, monkeypatch):
         spends[spends["mechanism"] == "adaptive-clip"].groupby(["round", "ue"]).size() == 1
     ).all()
     bits = spends[spends["mechanism"] == "adaptive-clip"]
-    assert (
-        (bits["ue"] >= 0).all()
-        and (bits["sensitivity"] == 1.0).all()
-        and (bits["std"] == 0.5).all()
-    )
+    assert (bits["ue"] >= 0).all()
+    assert (bits["sensitivity"] == 1.0).all()
+    assert (bits["std"] == 0.5).all()
     account = pd.read_csv(tmp_path / "privacy.csv")
     assert set(account["mechanism"]) == {"adaptive-clip", "distributed-gaussian", "all"}
     assert set(account["relation"]) == {"zero-out"}
@@ -478,7 +478,10 @@ def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
             state = replace(
                 state, bits=state.bits - 0.5 * (len(state.bits) == n)
             )  # by UE or by row: less 1/2 each
-            for_row = state.bits[ue] if len(state.bits) == n else state.bits - 0.5
+            if len(state.bits) == n:
+                for_row = state.bits[ue]
+            else:
+                for_row = state.bits - 0.5
             told.append([for_row[model == m].sum() for m in (0, 1)])
         return np.array(told)
 
@@ -618,7 +621,8 @@ def test_a_clip_after_shares_takes_noise_away_along_the_update():
 
     assert shown(clip, shares) == (pytest.approx(z, rel=0.1), pytest.approx(8.0, rel=0.12))
     std, epsilon = shown(clip, shares, clip.model_copy(update={"name": "again"}))
-    assert std == pytest.approx(0.22, rel=0.1) and epsilon > 25
+    assert std == pytest.approx(0.22, rel=0.1)
+    assert epsilon > 25
 
 
 @pytest.mark.parametrize("shared", [SHARES, RING], ids=lambda part: part["kind"])
@@ -678,7 +682,8 @@ def test_clip_and_its_relation_decide_the_neighbours():
         rows(3, 10), NO_DATA, facts(), Clip(norm=0.5).start(3), None
     )
     _, _, (spend,) = part.protect(clipped, NO_DATA, facts(least_opened=3), None, Streams(1).at("x"))
-    assert spend.relation == "replace" and spend.sensitivity.tolist() == [1.0] * 3
+    assert spend.relation == "replace"
+    assert spend.sensitivity.tolist() == [1.0] * 3
 
 
 # -- in the ring of a secure sum
@@ -724,9 +729,9 @@ def test_few_bits_cost_accuracy_and_a_small_ring_wraps():
     assert noise[1] == pytest.approx(1.0, rel=0.05)
     assert noise[2] > 1.03 * noise[0]
     small = ring_sum(20, 20, 8, tail=0.5)
-    assert (
-        small[3].wrapped_percent > 10 and (small[0] - small[1]).std() < 1.0
-    )  # folded into half a deviation
+    # folded into half a deviation
+    assert small[3].wrapped_percent > 10
+    assert (small[0] - small[1]).std() < 1.0
 
 
 def test_numbers_beyond_the_ring_wrap_by_its_size():
@@ -816,7 +821,8 @@ def test_skellam_costs_little_more_than_gaussian_noise(tiny, tmp_path):
     spends = pd.read_csv(tmp_path / "ring" / "spends.csv")
     account = pd.read_csv(tmp_path / "ring" / "privacy.csv")
     gaussian = epsilon_of(1e-7, np.sqrt(len(spends)) / 2.0)  # two models in two rounds
-    assert account["accountant"].tolist() == ["RDP"] and account["ue"].tolist() == [-1]
+    assert account["accountant"].tolist() == ["RDP"]
+    assert account["ue"].tolist() == [-1]
     assert gaussian < account["epsilon"][0] < 1.2 * gaussian
     np.testing.assert_allclose(spends["epsilon"].max(), account["epsilon"][0])
 

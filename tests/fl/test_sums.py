@@ -67,7 +67,8 @@ def test_groups_are_drawn_before_the_uplink_loses_updates():
     rest = sums_of(view(threat, np.delete(range(N), 4)))
     (mine,) = [members for members in whole if 4 in members]
     left = tuple(u for u in mine if u != 4)
-    assert len(mine) in (3, 5) and rest.keys() == (whole.keys() - {mine}) | {left}
+    assert len(mine) in (3, 5)
+    assert rest.keys() == (whole.keys() - {mine}) | {left}
     assert rest[left] == pytest.approx(whole[mine] - 40 / 5)
     assert all(rest[members] == whole[members] for members in whole.keys() - {mine})
 
@@ -75,9 +76,8 @@ def test_groups_are_drawn_before_the_uplink_loses_updates():
 def test_a_sum_is_that_of_its_members_and_all_models_of_a_ue_go_into_one_group():
     seen = view(Threat(observes="aggregate", secagg_group_size=2), [u for u in range(N) if u != 3])
     groups = [frozenset(seen.ue[seen.source == k].tolist()) for k in range(len(seen.update))]
-    assert all(groups.count(g) == 2 for g in groups) and frozenset().union(*groups) == {
-        *range(N)
-    } - {3}
+    assert all(groups.count(g) == 2 for g in groups)
+    assert frozenset().union(*groups) == {*range(N)} - {3}
     for k, m in enumerate(seen.source_model):
         assert (seen.model[seen.source == k] == m).all()
         assert seen.update[k, 0] == pytest.approx(sum((10 * u + m) / (1 + u) for u in groups[k]))
@@ -162,8 +162,10 @@ def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, s
         tmp_path,
     )
     sums, updates, estimates = (table(tmp_path, name) for name in ("sums", "updates", "estimates"))
-    assert (sums.opened == (sums.decoded >= least)).all() and (sums.decoded <= sums.ues).all()
-    assert sums.opened.any() and (sums.decoded[sums.opened == 0] > 0).any()
+    assert (sums.opened == (sums.decoded >= least)).all()
+    assert (sums.decoded <= sums.ues).all()
+    assert sums.opened.any()
+    assert (sums.decoded[sums.opened == 0] > 0).any()
     came = updates[
         (updates.decoded == 1) & updates["round"].isin(sums["round"])
     ]  # others waited in vain
@@ -279,7 +281,8 @@ def test_a_sum_of_a_cell_counts_the_ues_that_measured_it(threat, least, tmp_path
     document["learning"]["threat"] = {"observes": "aggregate", **threat, "secagg_threshold": least}
     summary = run(build(Study, read_text(json.dumps(document), "still")), tmp_path)
     sums, updates, estimates = (table(tmp_path, name) for name in ("sums", "updates", "estimates"))
-    assert sums.ues.sum() == len(updates) == 18 and (sums.decoded == sums.ues).all()
+    assert sums.ues.sum() == len(updates) == 18
+    assert (sums.decoded == sums.ues).all()
     assert (sums.opened == (sums.decoded >= (least or 1))).all()
     single = 100 * (sums.decoded == 1).mean()
     assert summary["sums.single.percent"] == pytest.approx(single)
@@ -291,9 +294,8 @@ def test_a_sum_of_a_cell_counts_the_ues_that_measured_it(threat, least, tmp_path
     away_m = np.hypot(exact.x_m - exact.selected_x_m, exact.y_m - exact.selected_y_m)
     assert len(set(exact.ue[away_m < 1e-6])) <= (0 if least else (sums.decoded == 1).sum())
     warned = [text for text in lines_of(of_run(tmp_path)) if "of one UE" in text]
-    assert len(warned) == (single > 0) and all(
-        ("opens none" in text) == bool(least) for text in warned
-    )
+    assert len(warned) == (single > 0)
+    assert all(("opens none" in text) == bool(least) for text in warned)
     if threat == {"secagg_group_size": 2, "groups": "fixed"}:
         assert single == pytest.approx(80)
         assert least or len(set(exact.ue[away_m < 1e-6])) == 4
@@ -424,9 +426,8 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
             n for *_, n, opened in rows[-len(of) :] if opened
         )
     table_ = table(tmp_path, "sums")
-    assert [
-        tuple(row) for row in table_.drop(columns="time_s").itertuples(index=False)
-    ] == rows and opened_of
+    assert [tuple(row) for row in table_.drop(columns="time_s").itertuples(index=False)] == rows
+    assert opened_of
     assert summary["sums.single.percent"] == pytest.approx(
         100 * np.mean([row[4] == 1 for row in rows])
     )
@@ -434,7 +435,8 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
         100 * np.mean([not row[5] for row in rows])
     )
     if noise == "bit in shares":
-        assert bits and min(bits) >= least
+        assert bits
+        assert min(bits) >= least
 
 
 @pytest.mark.parametrize("least", [None, 2])
@@ -458,6 +460,7 @@ def test_an_update_that_overflowed_is_no_company(least, tmp_path, monkeypatch):
         .groupby(["round", "model"])
         .n.sum()
     )
-    assert list(sums.decoded) == list(finite) and (sums.ues > sums.decoded).any()
+    assert list(sums.decoded) == list(finite)
+    assert (sums.ues > sums.decoded).any()
     assert (sums.opened == (sums.decoded >= (least or 1))).all()
     assert (updates.weight > 0).sum() == sums.decoded[sums.opened == 1].sum()

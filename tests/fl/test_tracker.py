@@ -22,7 +22,8 @@ def test_who_stays_is_found_far_better_than_by_single_rounds() -> None:
     said = noisy(60)
     said[:2, 0] = np.nan  # the first one is heard last
     *_, (_, estimates, state) = played(tracker(said), said)
-    assert estimates.what == ["centroid"] * 3 + ["plain"] * 3 and estimates.status[:3] == ["ok"] * 3
+    assert estimates.what == ["centroid"] * 3 + ["plain"] * 3
+    assert estimates.status[:3] == ["ok"] * 3
     assert np.median(away_m(estimates, "centroid")) < 100
     assert estimates.weight[:3].min() > 0.1  # of the prior: 0.003
     assert tracker(said).figures(state)["stay_share"] > 0.5  # the motion of who stays is learnt
@@ -33,15 +34,15 @@ def test_hindsight_knows_the_first_rounds_too() -> None:
     attack = tracker(said)
     rounds = list(played(attack, said))
     told = list(attack.hindsight(rounds[-1][2], facts_of(49)))
-    assert [b.round for b in told] == list(range(50)) and all(
-        b.ue.tolist() == [0, 1, 2] for b in told
-    )
+    assert [b.round for b in told] == list(range(50))
+    assert all(b.ue.tolist() == [0, 1, 2] for b in told)
     first = np.linalg.norm(
         told[0].grid.place_m[told[0].probability.argmax(axis=1)] - HOME_M, axis=1
     )
     assert np.median(first) < 150 < np.median(away_m(rounds[0][1], "plain"))
     now = attack.belief(rounds[-1][2], facts_of(49))
-    assert isinstance(now, Belief) and now.probability.sum(axis=1) == pytest.approx(1.0, abs=1e-4)
+    assert isinstance(now, Belief)
+    assert now.probability.sum(axis=1) == pytest.approx(1.0, abs=1e-4)
     assert now.prior.sum() == pytest.approx(1.0, abs=1e-4)
     # after the last round both know the same; the smoother has learnt motion once more
     assert np.abs(now.probability - told[-1].probability).sum(axis=1).max() < 0.6
@@ -56,7 +57,8 @@ def test_a_resumed_tracker_goes_on_to_the_bit(settings: dict[str, object]) -> No
     *_, (_, _, half) = played(attack, said[:9])
     again = from_tree(to_tree(half), attack.start())
     *_, (_, resumed, end) = played(attack, said, again, 9)
-    assert np.array_equal(last.p, end.p) and np.array_equal(last.habits.count, end.habits.count)
+    assert np.array_equal(last.p, end.p)
+    assert np.array_equal(last.habits.count, end.habits.count)
     assert np.array_equal(whole.position_m, resumed.position_m, equal_nan=True)
     for x, y in zip(
         attack.hindsight(last, facts_of(15)), attack.hindsight(end, facts_of(15)), strict=True
@@ -120,7 +122,8 @@ def test_filter_is_better_than_estimates_and_smoother_better_than_filter() -> No
 
 def test_the_truth_is_in_the_area_of_nine_in_ten() -> None:
     for scores in (found().filter, found().smoother):
-        assert scores is not None and 0.8 < scores.in90.mean() < 0.98
+        assert scores is not None
+        assert 0.8 < scores.in90.mean() < 0.98
 
 
 def test_motion_learnt_from_the_whole_past_makes_the_filter_better(

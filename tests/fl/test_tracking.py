@@ -246,7 +246,8 @@ def test_learning_happens_on_a_coarser_grid_and_keeps_the_mass() -> None:
     fine = PlaceGrid(Area(0.0, 0.0, 7200.0, 3100.0), 72, 31)
     chain, habits = chain_of(1, fine)
     coarse = chain.coarser()
-    assert (coarse.grid.nx, coarse.grid.ny) == (50, 31) and coarse.coarser() is coarse
+    assert (coarse.grid.nx, coarse.grid.ny) == (50, 31)
+    assert coarse.coarser() is coarse
     assert coarse.prior.sum() == pytest.approx(1.0, abs=1e-5)
     east = (chain.prior * np.arange(72)).sum() / 72 - (coarse.prior * np.arange(50)).sum() / 50
     assert east == pytest.approx(0.5 / 50 - 0.5 / 72, abs=2e-4)  # the same mean place

@@ -86,7 +86,8 @@ class TestLearner:
         layers = RsrpNet(hidden=(256, 128)).net.unpack(torch.from_numpy(model.parameters))
         for (w, b), (n_in, n_out) in zip(layers, ((2, 256), (256, 128), (128, 1)), strict=True):
             limit = np.sqrt(6 / (n_in + n_out))
-            assert not b.any() and w.abs().max() <= limit
+            assert not b.any()
+            assert w.abs().max() <= limit
             assert w.std().item() == pytest.approx(limit / np.sqrt(3), rel=0.1)
         assert not np.array_equal(model.parameters[0], model.parameters[1])
 
@@ -121,7 +122,8 @@ class TestOverflow:
         quiet = np.zeros((1, net.n_parameters))
         how = SgdSettings(10.0, 1, 40, 0.0)
         found = train_regression(net, quiet, replace(data, y=y), how, RNG)
-        assert not np.isfinite(found.norm()[0]) and not np.isfinite(found.values[0]).all()
+        assert not np.isfinite(found.norm()[0])
+        assert not np.isfinite(found.values[0]).all()
         assert not found.values[1].any()
 
     @pytest.mark.parametrize("server", ["synchronous", "fedbuff", "fedasync"])
@@ -163,11 +165,10 @@ class TestOverflow:
         assert {
             one for one, ue in zip(estimates["status"], estimates["ue"], strict=True) if ue == 0
         } == {"no gradient"}
-        assert (updates["sent_norm"][mine] == 0).all() and np.isnan(updates["norm"][mine]).all()
-        assert (
-            np.isfinite(rounds["rmse_db"][1:]).all()
-            and rounds["non_finite"].sum() == summary["updates.non_finite"]
-        )
+        assert (updates["sent_norm"][mine] == 0).all()
+        assert np.isnan(updates["norm"][mine]).all()
+        assert np.isfinite(rounds["rmse_db"][1:]).all()
+        assert rounds["non_finite"].sum() == summary["updates.non_finite"]
         if server == "synchronous":
             for key in np.unique(updates["model"]):
                 of = (updates["model"] == key) & there & (updates["round"] == 1)

@@ -46,7 +46,9 @@ def test_weights_of_whoever_was_decoded_sum_to_one(data):
     decoded = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     model = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
     found = shares(log_mass, decoded, model, 3)
-    assert np.isfinite(found).all() and (found[~decoded] == 0).all() and (found >= 0).all()
+    assert np.isfinite(found).all()
+    assert (found[~decoded] == 0).all()
+    assert (found >= 0).all()
     for m in range(3):
         mine = model == m
         assert found[mine].sum() == pytest.approx(float(decoded[mine].any()))
@@ -54,7 +56,8 @@ def test_weights_of_whoever_was_decoded_sum_to_one(data):
 
 def test_effective_devices():
     assert effective(np.full(15, 1 / 15)) == pytest.approx(15)
-    assert effective(np.array([1.0, 0.0])) == 1 and effective(np.zeros(3)) == 0
+    assert effective(np.array([1.0, 0.0])) == 1
+    assert effective(np.zeros(3)) == 0
 
 
 def test_total_variation_and_the_floor_by_hand():
@@ -89,9 +92,8 @@ def test_labels_of_a_range_fall_into_bins_and_those_beyond_into_the_last():
     part = Wasserstein(distance="label-range")
     rows = [[-140.0, -138.1, -137.9], [-44.0, -30.0, -200.0, -45.0]]
     pmf = part.receive_disclosed(labelled(*rows), FACTS, part.start()).pmf
-    assert pmf[0] == pytest.approx([2 / 3, 1 / 3, *[0] * 46]) and pmf[1] == pytest.approx(
-        [1 / 4, *[0] * 46, 3 / 4]
-    )
+    assert pmf[0] == pytest.approx([2 / 3, 1 / 3, *[0] * 46])
+    assert pmf[1] == pytest.approx([1 / 4, *[0] * 46, 3 / 4])
 
 
 def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
@@ -101,9 +103,9 @@ def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
         state = part.receive_disclosed(labelled(*rows), FACTS, state)
         assert part.figures(state)["histograms_disclosed"] == told
     state = part.receive_disclosed(labelled([0, 0]), FACTS, state)
-    assert (
-        len(state.row) == 2 and "no noise hides it" in lines(part.notices(None))[0]
-    )  # who is away is still known
+    # who is away is still known
+    assert len(state.row) == 2
+    assert "no noise hides it" in lines(part.notices(None))[0]
 
 
 def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
@@ -122,6 +124,8 @@ def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
 
 def test_the_contribution_falls_with_the_angle():
     found = by_angle(np.linspace(0, np.pi, 100), 5.0)
-    assert (np.diff(found) < 0)[30:].all() and (np.diff(found) <= 0).all()
+    assert (np.diff(found) < 0)[30:].all()
+    assert (np.diff(found) <= 0).all()
     assert by_angle(np.array([1.0]), 5.0)[0] == pytest.approx(5 * (1 - np.exp(-1)))
-    assert found[0] == pytest.approx(5.0, abs=1e-6) and 0 < found[-1] < 1e-3
+    assert found[0] == pytest.approx(5.0, abs=1e-6)
+    assert 0 < found[-1] < 1e-3

@@ -36,10 +36,14 @@ def facts(round_=1, time_s=0.0, day=0):
 
 def local_of(places, model=None):
     """One row a UE (or more, where models say so), from lists of places."""
-    ue = np.arange(len(places)) if model is None else np.array([u for u, _ in model])
-    models = (
-        np.zeros(len(places), dtype=np.int64) if model is None else np.array([m for _, m in model])
-    )
+    if model is None:
+        ue = np.arange(len(places))
+    else:
+        ue = np.array([u for u, _ in model])
+    if model is None:
+        models = np.zeros(len(places), dtype=np.int64)
+    else:
+        models = np.array([m for _, m in model])
     ptr = np.cumsum([0, *map(len, places)])
     x = np.array([p for some in places for p in some], dtype=float).reshape(-1, 2)
     return Local(ue, models, ptr, x, np.zeros(len(x)), np.zeros(len(x)))
@@ -47,12 +51,22 @@ def local_of(places, model=None):
 
 def asked(n=4, now=None, local=None, measured=None, home_m=None, position_m=None, serving=None):
     """n UEs with one sample each at the origin, unless said otherwise."""
-    local = local_of([[(0, 0)]] * n) if local is None else local
-    home_m = np.full((n, 2), np.nan) if home_m is None else np.array(home_m, dtype=float)
-    position_m = (
-        np.zeros((len(home_m), 2)) if position_m is None else np.array(position_m, dtype=float)
-    )
-    serving = np.full(len(home_m), -1) if serving is None else np.array(serving)
+    if local is None:
+        local = local_of([[(0, 0)]] * n)
+    else:
+        local = local
+    if home_m is None:
+        home_m = np.full((n, 2), np.nan)
+    else:
+        home_m = np.array(home_m, dtype=float)
+    if position_m is None:
+        position_m = np.zeros((len(home_m), 2))
+    else:
+        position_m = np.array(position_m, dtype=float)
+    if serving is None:
+        serving = np.full(len(home_m), -1)
+    else:
+        serving = np.array(serving)
     return RequestedData(
         local, local if measured is None else measured, now or facts(), home_m, position_m, serving
     )
@@ -77,7 +91,8 @@ def every_round(n):
 @pytest.mark.parametrize("part", WITHHOLDINGS.parts.values(), ids=list(WITHHOLDINGS.parts))
 def test_adding_a_ue_changes_nothing_for_the_others(part):
     few, many = (played(part(**part.example), every_round(12), n) for n in (20, 41))
-    assert few.dtype == np.bool_ and few.tolist() == many[:, :20].tolist()
+    assert few.dtype == np.bool_
+    assert few.tolist() == many[:, :20].tolist()
 
 
 @pytest.mark.parametrize(
@@ -86,15 +101,15 @@ def test_adding_a_ue_changes_nothing_for_the_others(part):
 def test_draws_hang_on_the_seed_alone(rule):
     first, again = (played(rule, every_round(30), 50) for _ in range(2))
     other = played(rule, every_round(30), 50, Streams(6).at("withholding.x"))
-    assert (first == again).all() and (first != other).sum() > 100
+    assert (first == again).all()
+    assert (first != other).sum() > 100
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_a_ue_speaks_in_every_round_after_k_of_silence(k):
     spoke = played(Cooldown(rounds=k), every_round(24))
-    assert (np.flatnonzero(spoke[:, 0]) == np.arange(0, 24, k + 1)).all() and (
-        spoke == spoke[:, :1]
-    ).all()
+    assert (np.flatnonzero(spoke[:, 0]) == np.arange(0, 24, k + 1)).all()
+    assert (spoke == spoke[:, :1]).all()
 
 
 def test_a_pause_in_seconds_ends_at_its_end():
@@ -179,7 +194,8 @@ def test_a_rule_says_whether_a_sample_is_held_back_because_of_its_place(name):
             local=local_of([[(900.0, 900.0), second]] * 200), home_m=home_m, position_m=home_m + 900
         )
         fates.append(rule.keep(now, state, RNG))
-    assert rule.by_place == (fates[0] != fates[1]).any() and fates[0].any()
+    assert rule.by_place == (fates[0] != fates[1]).any()
+    assert fates[0].any()
 
 
 @pytest.mark.parametrize(
@@ -271,7 +287,8 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
 
     monkeypatch.setattr(Measured, "take", changed)
     run(study, tmp_path / "changed")
-    assert sum(moved) > 10 and len(table(tmp_path / "plain", "updates")) > 10
+    assert sum(moved) > 10
+    assert len(table(tmp_path / "plain", "updates")) > 10
     rows = table(tmp_path / "plain", "withholding")
     assert rows.before.sum() > rows.after.sum() > 0
     for name in ("updates", "estimates", "withholding"):
@@ -316,7 +333,8 @@ def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, t
     links = table(tmp_path / "whole", "links")
     ues = table(tmp_path / "whole", "ues")
     home_m = ues[["home_x_m", "home_y_m"]].to_numpy()[links.ue]
-    assert len(links) and np.hypot(*(links[["x_m", "y_m"]].to_numpy() - home_m).T).min() > 100
+    assert len(links)
+    assert np.hypot(*(links[["x_m", "y_m"]].to_numpy() - home_m).T).min() > 100
     rows = table(tmp_path / "whole", "withholding")
     assert 0 < rows.after.sum() < rows.before.sum()
     steps = iter(range(10**6))

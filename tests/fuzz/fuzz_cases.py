@@ -48,9 +48,10 @@ def _one(name, ways, words, *beside, folder=""):
 
     def draw_case(valid, draw):
         files = chosen(valid, *beside, *([f"{folder}/"] if folder else [name]))
-        one = (
-            draw.choice(sorted(p for p in files if p.startswith(folder + "/"))) if folder else name
-        )
+        if folder:
+            one = draw.choice(sorted(p for p in files if p.startswith(folder + "/")))
+        else:
+            one = name
         files[one] = changed(files[one], draw, ways)
         return list(words), files, words[0] in ("run", "replay")
 
@@ -149,11 +150,10 @@ def _checkpoint(valid, draw):
         [("half", "half.yaml"), ("half", "half.yaml"), ("heard", "heard.yaml")]
     )
     files = chosen(valid, f"{folder}/", scenario)
-    name = (
-        f"{folder}/checkpoint.npz"
-        if draw.random() < 0.8
-        else draw.choice(sorted(p for p in files if "/" in p))
-    )
+    if draw.random() < 0.8:
+        name = f"{folder}/checkpoint.npz"
+    else:
+        name = draw.choice(sorted(p for p in files if "/" in p))
     files[name] = (
         tree_saved(files[name], draw)
         if name.endswith(".npz") and draw.random() < 0.5
@@ -186,11 +186,10 @@ def _safetensors_changed(data, draw):
     n = int.from_bytes(data[:8], "little")
     if not 0 < n < len(data):
         return bytes_changed(data, draw)
-    head = (
-        json_changed(data[8 : 8 + n], draw)
-        if draw.random() < 0.6
-        else text_changed(data[8 : 8 + n], draw)
-    )
+    if draw.random() < 0.6:
+        head = json_changed(data[8 : 8 + n], draw)
+    else:
+        head = text_changed(data[8 : 8 + n], draw)
     return len(head).to_bytes(8, "little") + head + data[8 + n :]
 
 

@@ -164,7 +164,10 @@ def judged(one, code, said, before, after):
         logs = [
             name for name in sorted(after) if name.startswith("tmp/netsim-") and name not in before
         ]
-        log = after[logs[0]].decode()[-900:] if logs else ""
+        if logs:
+            log = after[logs[0]].decode()[-900:]
+        else:
+            log = ""
         wrong.append(f"exit code {code}: {said.strip()[:300]}\n{log}")
     elif "Traceback" in said or "Warning" in said.replace("WARNING", ""):
         wrong.append(f"on stderr: {said.strip()[:600]}")

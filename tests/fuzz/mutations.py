@@ -201,30 +201,35 @@ def text_changed(data, draw):
 
 def yaml_changed(data, draw):
     """Aliases that stand for a billion words before it, or what befalls any text."""
-    return text_changed(data, draw) if draw.random() > 0.05 else YAML_BOMB.encode() + data
+    if draw.random() > 0.05:
+        return text_changed(data, draw)
+    return YAML_BOMB.encode() + data
 
 
 def xml_changed(data, draw):
     """A document type, which may be an entity bomb, or what befalls any text."""
     if draw.random() > 0.12:
         return text_changed(data, draw)
-    body = data[data.find(b"?>") + 2 :] if b"?>" in data else data
-    body = (
-        body.replace(b">", f">&{draw.choice('ai')};".encode(), 1) if draw.random() < 0.5 else body
-    )
+    if b"?>" in data:
+        body = data[data.find(b"?>") + 2 :]
+    else:
+        body = data
+    if draw.random() < 0.5:
+        body = body.replace(b">", f">&{draw.choice('ai')};".encode(), 1)
+    else:
+        body = body
     return draw.choice([XML_BOMB, XML_OUTSIDE]).encode() + body
 
 
 def _nodes(tree, path=()):
     """The paths to all values of a tree."""
     yield path
-    pairs = (
-        tree.items()
-        if isinstance(tree, dict)
-        else enumerate(tree)
-        if isinstance(tree, list)
-        else ()
-    )
+    if isinstance(tree, dict):
+        pairs = tree.items()
+    elif isinstance(tree, list):
+        pairs = enumerate(tree)
+    else:
+        pairs = ()
     for key, value in pairs:
         yield from _nodes(value, (*path, key))
 
@@ -285,7 +290,9 @@ def json_changed(data, draw):
     for _ in range(draw.choice([1, 1, 2, 4])):
         tree = tree_changed(tree, draw) if isinstance(tree, dict | list) else tree
     text = json.dumps(tree, indent=draw.choice([None, 1])).encode("utf-8", "surrogatepass")
-    return draw.choice([text_changed, bytes_changed])(text, draw) if draw.random() < 0.2 else text
+    if draw.random() < 0.2:
+        return draw.choice([text_changed, bytes_changed])(text, draw)
+    return text
 
 
 def zip_changed(data, draw):

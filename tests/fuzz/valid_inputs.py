@@ -276,7 +276,10 @@ def made(root: Path) -> dict[str, bytes]:
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(exist_ok=True)
-        text = content if isinstance(content, str | bytes) else json.dumps(content, indent=1)
+        if isinstance(content, str | bytes):
+            text = content
+        else:
+            text = json.dumps(content, indent=1)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
     (root / "t.csv.gz").write_bytes(gzip.compress(csv_trace().encode()))
     _policy(root / "policy")

@@ -92,7 +92,9 @@ def main() -> int:
                 machines | {key_of(here): here},
                 {of: studies[of] for of in names() if of in studies},
             )
-    return 0 if args.renew else int(moved > 0)
+    if args.renew:
+        return 0
+    return int(moved > 0)
 
 
 def _is_chosen(name: str, words: list[str]) -> bool:

@@ -56,7 +56,9 @@ def column(values: Sequence[Any]) -> list[Any]:
     except ValueError:
         return [digest]
     numbers = numbers[np.isfinite(numbers)]
-    return [digest, float(f"{numbers.mean():.{_DIGITS}g}")] if len(numbers) else [digest]
+    if len(numbers):
+        return [digest, float(f"{numbers.mean():.{_DIGITS}g}")]
+    return [digest]
 
 
 def differences(study: str, golden: Sketch, found: Sketch) -> list[str]:

@@ -158,10 +158,13 @@ def test_every_row_is_there_and_its_bar_decides(subject):
     rows, arguments, units, met = ROWS[subject]
     threads = torch.get_num_threads()
     found = [row for row in rows(*arguments) if json.dumps(row)]
-    assert torch.get_num_threads() == threads and [row["met"] for row in found] == met
+    assert torch.get_num_threads() == threads
+    assert [row["met"] for row in found] == met
     assert units is None or [row["unit"] for row in found] == units.split()
     for row in found:
-        assert set(row) >= FIELDS and row["subject"] == subject and np.isfinite(row["ours"])
+        assert set(row) >= FIELDS
+        assert row["subject"] == subject
+        assert np.isfinite(row["ours"])
         low, high = row.get("spread", (row.get("low", row["ours"]), row.get("high", row["ours"])))
         assert low <= row["ratio" if "spread" in row else "ours"] <= high
 
@@ -171,13 +174,13 @@ def test_the_median_of_ratios_of_pairs_decides():
     ours = iter([9.0, 1.0, 2.0, 4.0])
     theirs = iter([9.0, 3.0, 8.0, 20.0])
     row = paired.beside("work", lambda: next(ours), lambda: next(theirs), 4.0, 0.0, lambda: 0.5)
-    assert row["ratio"] == 4.0 and row["spread"] == [3.0, 5.0] and row["met"] is True
-    assert (
-        row["ours"] == 2000.0
-        and row["theirs"] == 8000.0
-        and row["limit"] == 500.0
-        and row["share"] == 0.25
-    )
+    assert row["ratio"] == 4.0
+    assert row["spread"] == [3.0, 5.0]
+    assert row["met"] is True
+    assert row["ours"] == 2000.0
+    assert row["theirs"] == 8000.0
+    assert row["limit"] == 500.0
+    assert row["share"] == 0.25
     assert paired.beside("work", lambda: 1.0, lambda: 3.9, 4.0, 0.0)["met"] is False
 
 
@@ -188,14 +191,13 @@ def test_a_peer_that_is_missing_or_fails_costs_its_row_only(monkeypatch):
     monkeypatch.setitem(peers.PEERS, "crrm", ("CRRM", broken))
     assert peers.start("crrm", 2, 5) == ("CRRM", None, "ValueError: no such cell")
     row = command.against("crrm", 3.0, (2, 5), 0)
-    assert (
-        row["ours"] > 0
-        and row["theirs"] is row["ratio"] is row["met"] is None
-        and "no such cell" in row["reason"]
-    )
+    assert row["ours"] > 0
+    assert row["theirs"] is row["ratio"] is row["met"] is None
+    assert "no such cell" in row["reason"]
     monkeypatch.setitem(sys.modules, "lxml", None)
     (row,) = trace.rows(trace.SMALL, 0)
-    assert row["ours"] is row["met"] is None and "not installed" in row["reason"]
+    assert row["ours"] is row["met"] is None
+    assert "not installed" in row["reason"]
 
 
 @pytest.mark.parametrize("make", list(density.PEERS.values()))
@@ -212,10 +214,12 @@ def test_peers_of_densities_agree_with_the_definition(make):
 @pytest.mark.slow
 def test_growth_and_replay_are_played_in_processes(tmp_path):
     cost = COST(growth.Work(2, 2, 1))
-    assert 0 < cost["cpu_s"] < 60 and 0.05 < cost["peak_gb"] < 4
+    assert 0 < cost["cpu_s"] < 60
+    assert 0.05 < cost["peak_gb"] < 4
     replay.taxis(tmp_path / "trace", 2, TAXIS)
     cost = PLAYED(tmp_path / "trace", tmp_path / "out", ["--set", "learning.learner.hidden=[8]"])
-    assert cost.cpu_s > 0.5 and 0.05 < cost.memory_gb < 4
+    assert cost.cpu_s > 0.5
+    assert 0.05 < cost.memory_gb < 4
     assert (tmp_path / "out" / "standardised-by-public" / "summary.json").exists()
     with pytest.raises(RuntimeError, match="exit code 2"):
         PLAYED(tmp_path / "none", tmp_path / "out", [])
@@ -230,22 +234,24 @@ def test_intervals_hold_the_median_in_19_of_20_cases():
 
 def test_distances_are_those_of_the_peer_and_errors_no_larger():
     same, equal = distance.rows(distance.SMALL, 0)
-    assert (
-        same["difference"] < 1e-12
-        and equal["error"] <= equal["their_error"]
-        and same["peer"].startswith("POT ")
-    )
+    assert same["difference"] < 1e-12
+    assert equal["error"] <= equal["their_error"]
+    assert same["peer"].startswith("POT ")
     few, error, theirs = distance.errors(distance.Bench(200, 3, 3, 400))
-    assert error <= theirs and few <= 20  # equally spaced directions: a twentieth of random ones
+    # equally spaced directions: a twentieth of random ones
+    assert error <= theirs
+    assert few <= 20
 
 
 def test_traces_are_read_alike(tmp_path):
     pytest.importorskip("lxml")
     (row,) = trace.rows(trace.SMALL, 0)
-    assert row["same"] is True and row["peer"].startswith("lxml ")
+    assert row["same"] is True
+    assert row["peer"].startswith("lxml ")
     trace.write(tmp_path / "t.xml", trace.SMALL)
     time_s, user, x, _ = trace.loop(tmp_path / "t.xml")
-    assert len(time_s) == len(x) == trace.SMALL.fixes and len(np.unique(user)) > trace.SMALL.at_once
+    assert len(time_s) == len(x) == trace.SMALL.fixes
+    assert len(np.unique(user)) > trace.SMALL.at_once
 
 
 def test_loops_of_a_whole_run_find_what_it_finds():
@@ -254,19 +260,19 @@ def test_loops_of_a_whole_run_find_what_it_finds():
     assert run["theirs"] == pytest.approx(
         run["ours"] + sum(p["theirs"] - p["ours"] for p in parts), rel=1e-2
     )
-    assert training["updates"] < 1e-12 and leakage["distances"] < 1e-12
-    assert (
-        central["updates"] < 1e-4 and samples["gradients"] < 1e-12
-    )  # central training is in single precision
+    assert training["updates"] < 1e-12
+    assert leakage["distances"] < 1e-12
+    # central training is in single precision
+    assert central["updates"] < 1e-4
+    assert samples["gradients"] < 1e-12
     assert dlg["losses"][0] <= dlg["losses"][1] * 1.001  # ours is the least of all starts
-    assert (
-        training["given"][1] == 6 and dlg["given"][1] == 32 and leakage["given"][1] >= 300
-    )  # counts of the run
-    assert (
-        whole.some([*range(100)], 3) == [0, 49, 99]
-        and whole.some([1, 2], 5) == [1, 2]
-        and whole.some([], 3) == []
-    )
+    # counts of the run
+    assert training["given"][1] == 6
+    assert dlg["given"][1] == 32
+    assert leakage["given"][1] >= 300
+    assert whole.some([*range(100)], 3) == [0, 49, 99]
+    assert whole.some([1, 2], 5) == [1, 2]
+    assert whole.some([], 3) == []
 
 
 # -- gradient inversion: the peers compute what we do
@@ -345,7 +351,8 @@ def test_rows_beside_loops_and_mapped_gradients(monkeypatch):
         monkeypatch.setitem(federated_peers.PEERS, peer, (peer, absent))
     threads = torch.get_num_threads()
     found = list(training.rows(training.SMALL, 0))
-    assert torch.get_num_threads() == threads and all(row["subject"] == "training" for row in found)
+    assert torch.get_num_threads() == threads
+    assert all(row["subject"] == "training" for row in found)
     assert [(row["bits"], row["met"]) for row in found] == [
         (32, True),
         (32, False),
@@ -358,8 +365,7 @@ def test_rows_beside_loops_and_mapped_gradients(monkeypatch):
     assert ["reason" in row for row in found] == [False] * 5 + [True] * 2
     for row in found[:5]:
         assert row["difference"] < (1e-12 if row["bits"] == 64 else 1e-2)
-        assert (
-            row["spread"][0] <= row["ratio"] <= row["spread"][1]
-            and torch.__version__ in row["peer"]
-        )
-        assert row["share"] > 0 and row["limit"] > 0
+        assert row["spread"][0] <= row["ratio"] <= row["spread"][1]
+        assert torch.__version__ in row["peer"]
+        assert row["share"] > 0
+        assert row["limit"] > 0

@@ -44,7 +44,8 @@ def test_a_union_knows_each_part_by_its_kind():
     assert len(found) >= len(SLOTS) + 4
     for union in found.values():
         for kind, part in union.parts.items():
-            assert issubclass(part, Part) and part.kind_name() == kind
+            assert issubclass(part, Part)
+            assert part.kind_name() == kind
         assert "no such kind" not in union.parts
 
 
@@ -117,10 +118,8 @@ class TestMember:
     ):
         assert part.example["kind"] == kind
         built = TypeAdapter(Annotated[Part, SLOTS[slot]]).validate_json(json.dumps(part.example))
-        assert (
-            type(built) is part
-            and part.model_validate_json(built.model_dump_json(), strict=True) == built
-        )
+        assert type(built) is part
+        assert part.model_validate_json(built.model_dump_json(), strict=True) == built
         with pytest.raises(ValueError, match="Extra inputs"):
             part.model_validate_json(json.dumps({**part.example, "hiden": 1}), strict=True)
 
@@ -129,14 +128,17 @@ class TestMember:
         with pytest.raises(Exception, match="frozen"):
             built.kind = "other"
         assert part.reference, "no reference"
-        assert part.__doc__ and part.__doc__.strip()
+        assert part.__doc__
+        assert part.__doc__.strip()
         undocumented = [n for n in part.model_fields if n != "kind" and n not in descriptions(part)]
         assert not undocumented
 
 
 def test_kinds_are_words_and_names_default_to_them():
     for _, kind, part in MEMBERS:
-        assert kind == kind.lower() and " " not in kind and "_" not in kind
+        assert kind == kind.lower()
+        assert " " not in kind
+        assert "_" not in kind
         if issubclass(part, Named):
             assert part.model_validate_json(json.dumps(part.example), strict=True).label == kind
 
@@ -235,7 +237,9 @@ def test_every_two_parts_run_where_devices_hold_updates_back(
     run(study, tmp_path / "whole")
     with (tmp_path / "whole" / "rounds.csv").open() as f:
         ues = [int(row["ues"]) for row in csv.DictReader(f)]
-    assert len(ues) == 6 and 0 < sum(ues) < 20 and min(ues) <= 1
+    assert len(ues) == 6
+    assert 0 < sum(ues) < 20
+    assert min(ues) <= 1
     run_in_two(study, tmp_path / "halved", lambda now: now.done == 4)
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
@@ -292,7 +296,9 @@ def study_of(combination, tiny, **more):
         return SLOTS[slot].parts[kind].example
 
     def several(slot):
-        return [] if combination[slot] == "none" else [example(slot, combination[slot])]
+        if combination[slot] == "none":
+            return []
+        return [example(slot, combination[slot])]
 
     viewpoint, observes = combination["threat"].split(" sees ")
     chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
@@ -349,5 +355,6 @@ def plays(combination, tiny, tmp_path):
                 for r in said
             )
             return
-        assert rows and all(r["heard"] == "1" for r in rows)
+        assert rows
+        assert all(r["heard"] == "1" for r in rows)
         assert any(r["error_m"] for r in rows) or all(r["diverged"] == "1" for r in rows)

@@ -317,7 +317,9 @@ def uncompared(page):
 def test_every_printed_figure_is_compared_in_the_fast_or_the_slow_run():
     assert not [place for name in NAMES for place in uncompared(blocks(name))]
     readme = [b for b in blocks("README.md") if "output" in b.told]
-    assert readme and not any("..." in b.text for b in readme)  # nothing is left out there
+    # nothing is left out there
+    assert readme
+    assert not any("..." in b.text for b in readme)
 
 
 @pytest.fixture
@@ -420,7 +422,8 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
         pytest.skip("pip or setuptools is not installed: nothing to build with")
     (block,) = [b for b in blocks("docs/extending.md") if b.language == "bash"]
     begin, _, text = block.text.partition(" && cd sign\n")
-    assert begin == "netsim new defense sign" and "--no-deps --no-build-isolation -e ." in text
+    assert begin == "netsim new defense sign"
+    assert "--no-deps --no-build-isolation -e ." in text
     with contextlib.chdir(tmp_path):
         assert main(begin.split()[1:]) == 0
     package = tmp_path / "sign"
@@ -452,10 +455,8 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "size of every number that is sent" in done.stdout
-    assert (
-        "2 passed" in done.stdout
-        and "kind: sign" in (package / "runs/scenario/1/study.yaml").read_text()
-    )
+    assert "2 passed" in done.stdout
+    assert "kind: sign" in (package / "runs/scenario/1/study.yaml").read_text()
     assert (there / "netsim_sign-1.0.dist-info" / "entry_points.txt").exists()
 
 
@@ -486,10 +487,8 @@ def test_every_part_and_key_is_on_a_generated_page(generated):
 
 
 def test_rules_have_braces_where_a_user_writes_them(generated):
-    assert (
-        "take server: {kind: synchronous}" in generated["rules.md"]
-        and "{*" not in generated["rules.md"]
-    )
+    assert "take server: {kind: synchronous}" in generated["rules.md"]
+    assert "{*" not in generated["rules.md"]
 
 
 def test_every_option_is_on_the_page_of_the_command_line(generated):
@@ -529,7 +528,8 @@ def test_tables_and_keys_that_pages_name_exist():
     text = {name: (ROOT / name).read_text() for name in names}
     tables = [(name, m[1]) for name in names for m in re.finditer(r"`([\w-]+)\.csv`", text[name])]
     keys = [(name, m[1]) for name in names for m in KEY.finditer(text[name])]
-    assert len(tables) > 5 and len(keys) > 2
+    assert len(tables) > 5
+    assert len(keys) > 2
     assert [found for found in tables if found[1] not in {*EVERY, *OTHER_TABLES}] == []
     assert [found for found in keys if declaration(found[1]) is None] == []
 
@@ -556,7 +556,8 @@ def test_pages_build_without_a_warning(tmp_path):
     finished = (
         tmp_path / "html" / "town.html"
     ).read_text()  # the page of a run, to which the documentation leads
-    assert "Nothing protects the " in finished and len(finished) < 1.5e6
+    assert "Nothing protects the " in finished
+    assert len(finished) < 1.5e6
 
 
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))

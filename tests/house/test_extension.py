@@ -82,11 +82,9 @@ def test_a_stranger_adds_a_defense(tmp_path):
     wrong = netsim(
         tmp_path, "validate", "campus", "--set", "learning.defenses=[{kind: sign, step: -1}]"
     )
-    assert (
-        wrong.returncode == 2
-        and "must be above 0" in wrong.stderr
-        and len(wrong.stderr.splitlines()) == 1
-    )
+    assert wrong.returncode == 2
+    assert "must be above 0" in wrong.stderr
+    assert len(wrong.stderr.splitlines()) == 1
 
 
 def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monkeypatch, capsys):
@@ -154,7 +152,9 @@ def test_a_stranger_adds_a_trace_format(tmp_path):
     problem = (
         "walk.jsonl: line 3, column lat: 161 is not a number in [-90, 90]; are lat and lon swapped"
     )
-    assert wrong.returncode == 2 and problem in wrong.stderr and wrong.stderr.count("\n") == 1
+    assert wrong.returncode == 2
+    assert problem in wrong.stderr
+    assert wrong.stderr.count("\n") == 1
     for text in (
         "[1, 2]\n",
         '{"who": 1, "when": 1, "lat": "north", "lon": 4}\n',
@@ -165,11 +165,9 @@ def test_a_stranger_adds_a_trace_format(tmp_path):
     ):
         (tmp_path / "walk.jsonl").write_text(text)
         wrong = netsim(tmp_path, "inspect", "walk.jsonl")
-        assert (
-            wrong.returncode == 2
-            and wrong.stderr.startswith("netsim: walk.jsonl: ")
-            and wrong.stderr.count("\n") == 1
-        )
+        assert wrong.returncode == 2
+        assert wrong.stderr.startswith("netsim: walk.jsonl: ")
+        assert wrong.stderr.count("\n") == 1
 
 
 def test_the_manual_names_every_slot_and_its_base_class():
@@ -199,7 +197,8 @@ def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"centroid error, m .* my-attack\n", ran.stdout)
     listed = netsim(tmp_path, "list")
-    assert "my-net" in listed.stdout and "my-attack" in listed.stdout
+    assert "my-net" in listed.stdout
+    assert "my-attack" in listed.stdout
 
 
 HEAD = "from typing import Any, Literal\nfrom fl.attacks.closed_form import ClosedForm\n"
@@ -281,7 +280,8 @@ def test_a_plugin_that_fails_is_told_in_one_line(outside, text, why):
         TypeAdapter(Annotated[Attack, ATTACKS]).validate_json('{"kind": "closed-form"}')
     (line,) = caught.value.lines
     assert line.startswith("plug-in broken:Part of broken (netsim.attack): ")
-    assert why in line and line.endswith("; mend broken, or uninstall it")
+    assert why in line
+    assert line.endswith("; mend broken, or uninstall it")
 
 
 IN_SECTIONS = {
@@ -304,7 +304,8 @@ def test_a_plugin_of_a_section_is_no_mistake_of_the_scenario(tmp_path, slot, tex
     install(tmp_path, "broken", text, f"[netsim.{slot}]\nbroken = broken:Part\n")
     assert netsim(tmp_path, "validate", "campus").returncode == 0
     said = netsim(tmp_path, "validate", "campus", "--set", section)
-    assert said.returncode == 2 and said.stdout == ""
+    assert said.returncode == 2
+    assert said.stdout == ""
     told = (
         f"netsim: plug-in broken:Part of broken (netsim.{slot}): {why}; mend broken, or "
         f"uninstall it\n"
@@ -321,7 +322,9 @@ def test_two_plugins_of_one_kind_are_refused(outside):
 def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_path):
     install(tmp_path, "broken", "raise SystemExit(0)", "[netsim.attack]\nbroken = broken:Part\n")
     said = netsim(tmp_path, "validate", "campus")
-    assert said.returncode == 2 and said.stdout == "" and len(said.stderr.splitlines()) == 1
+    assert said.returncode == 2
+    assert said.stdout == ""
+    assert len(said.stderr.splitlines()) == 1
     assert said.stderr.startswith(
         "netsim: plug-in broken:Part of broken (netsim.attack): it cannot be imported"
     )

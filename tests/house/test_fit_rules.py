@@ -104,11 +104,10 @@ def found_in(annotation, metadata=()):
         found for each in get_args(annotation) if each is not Ellipsis for found in found_in(each)
     ]:
         return inner
-    below = (
-        annotation.__subclasses__()
-        if isinstance(annotation, type) and issubclass(annotation, Part)
-        else ()
-    )
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        below = annotation.__subclasses__()
+    else:
+        below = ()
     return [annotation, *(found for each in below for found in found_in(each))]
 
 
@@ -130,7 +129,10 @@ def declared_of(part, name):
     own = inspect.getattr_static(part, name)
     if isinstance(own, property):
         return found_in(get_type_hints(own.fget).get("return"))
-    members = own if isinstance(own, tuple | frozenset | dict) else [str(own).lower()]
+    if isinstance(own, tuple | frozenset | dict):
+        members = own
+    else:
+        members = [str(own).lower()]
     return [type(own), *members]
 
 
@@ -274,4 +276,5 @@ def test_rules_are_listed(capsys):
     assert main(["list", "rules"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "cohort-of-all: cohort_rounds: with participation 1 all UEs are asked" in text
-    assert "for <cohort_rounds> rounds" in text and all(f"{rule.key}: " in text for rule in RULES)
+    assert "for <cohort_rounds> rounds" in text
+    assert all(f"{rule.key}: " in text for rule in RULES)

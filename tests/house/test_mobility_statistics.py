@@ -153,9 +153,11 @@ def commuter(tmp_path):
         for k in range(28 * 48):
             hour = k / 2 % 24
             day = k // 48
-            at = (
-                (4000, 3000) if 9 <= hour < 17 and (day + 3) % 7 < 5 else (0, 0)
-            )  # day 0 is a Thursday
+            # day 0 is a Thursday
+            if 9 <= hour < 17 and (day + 3) % 7 < 5:
+                at = (4000, 3000)
+            else:
+                at = (0, 0)
             out.writerow([1800 * k, "u", *at])
     return path
 
@@ -165,7 +167,8 @@ def test_a_trace(commuter, capsys):
     text = capsys.readouterr().out
     rows = rows_of(text)
     share = 40 / 168
-    assert "1 with at least 24 known hours, of 1" in text and "squares of 250 m" in text
+    assert "1 with at least 24 known hours, of 1" in text
+    assert "squares of 250 m" in text
     assert rows["hours with a known place"] == "672"
     assert rows["distinct places S"] == "2"
     assert rows["time at the top place, %"] == f"{100 * (1 - share):.0f}"
@@ -213,7 +216,9 @@ def test_a_scenario(tmp_path, capsys):
 def test_refused_in_one_line(options, words, commuter, capsys):
     assert st.main([str(commuter) if o == "TRACE" else o for o in options]) == 2
     err = capsys.readouterr().err
-    assert words in err and err.count("\n") == 1 and "Traceback" not in err
+    assert words in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
 
 
 def test_published_figures_of_a_recorded_life(data_folder, capsys):

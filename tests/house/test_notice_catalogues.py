@@ -71,12 +71,14 @@ def test_no_key_is_renamed():
     kept = KEPT.read_text(encoding="utf-8").split()
     declared = {key for of in CATALOGUES.values() for key in of.entries}
     assert declared - set(kept) == set(), "add new keys to tests/house/notices.txt"
-    assert set(kept) - declared == set() and kept == sorted(kept)
+    assert set(kept) - declared == set()
+    assert kept == sorted(kept)
 
 
 def test_catalogues_are_packaged():
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
         "package-data"
     ]
-    assert "notices.toml" in data["netsim"] and "notices.toml" in data["fl"]
+    assert "notices.toml" in data["netsim"]
+    assert "notices.toml" in data["fl"]
     assert "app/study/notices.toml" in data["scenarios"]

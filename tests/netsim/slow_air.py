@@ -25,12 +25,17 @@ class Band:
 
     def least(self):
         """SINR below which nothing is decoded: QPSK has 1 - (1 - Q(sqrt SINR))^2 symbol errors."""
-        q = 0.0 if self.max_ser is None else 1 - (1 - self.max_ser) ** 0.5
+        if self.max_ser is None:
+            q = 0.0
+        else:
+            q = 1 - (1 - self.max_ser) ** 0.5
         return max(self.floor, NormalDist().inv_cdf(1 - q) ** 2 if 0 < q < 0.5 else 0.0)
 
     def rate(self, sinr, bandwidth_hz=None):
         band = self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz
-        return 0.0 if sinr < self.floor else band * min(self.attenuation * log2(1 + sinr), self.cap)
+        if sinr < self.floor:
+            return 0.0
+        return band * min(self.attenuation * log2(1 + sinr), self.cap)
 
 
 def dot(h, g):
@@ -46,7 +51,10 @@ def hear(band, ups):
     found = {}
     for u in ups:
         mine = [v for v in ups if v.cell == u.cell]
-        strangers = [v for v in ups if v.cell != u.cell] if band.interference == "all" else []
+        if band.interference == "all":
+            strangers = [v for v in ups if v.cell != u.cell]
+        else:
+            strangers = []
         h = u.h[u.cell]
         s = square(u.h[u.cell])
         if band.is_oma:
@@ -73,7 +81,10 @@ def hear(band, ups):
             bad += sum(remains[v] * v.power_w * dot(h, v.h[cell]) for v in order[:k])
             if band.interference == "all":
                 bad += sum(v.power_w * dot(h, v.h[cell]) for v in ups if v.cell != cell)
-            sinr = u.power_w * square(h) ** 2 / bad if bad > 0 else 0.0
+            if bad > 0:
+                sinr = u.power_w * square(h) ** 2 / bad
+            else:
+                sinr = 0.0
             remains[u] = band.residual if sinr >= band.least() else 1.0
             found[u] = sinr, u.power_w * square(h) / band.noise_w, band.rate(sinr)
     return found
@@ -149,9 +160,9 @@ class Upload:
         return self.left / self.rate
 
     def lasts_s(self):
-        return (
-            (self.battery_j - self.compute_j - self.sent_j) / self.power_w if self.power_w else inf
-        )
+        if self.power_w:
+            return (self.battery_j - self.compute_j - self.sent_j) / self.power_w
+        return inf
 
     def count(self, to_s, bits=None):
         """What happens from since_s to to_s: it waits, or sends bits (by default rate times
@@ -160,7 +171,10 @@ class Upload:
         if self.stage == "waits" or (self.stage == "on air" and self.rate == 0):
             self.waited_s += span_s
         elif self.stage == "on air" and span_s > 0:
-            bits = min(self.rate * span_s, self.left) if bits is None else bits
+            if bits is None:
+                bits = min(self.rate * span_s, self.left)
+            else:
+                bits = bits
             self.airtime_s += span_s
             self.sent_j += self.power_w * span_s
             self.left -= bits
@@ -367,7 +381,10 @@ class SlowAir:
     def ask(self, follow):
         self.settle()
         self.new_slot = self.slotted() and self.slot_is_over()
-        before_s = (ceil(self.now_s / self.slot_s) - 1) * self.slot_s if self.slotted() else 0.0
+        if self.slotted():
+            before_s = (ceil(self.now_s / self.slot_s) - 1) * self.slot_s
+        else:
+            before_s = 0.0
         for ue, to_s in self.news:
             self.served[ue] = max(self.served.get(ue, -inf), min(to_s, before_s))
         self.news = []

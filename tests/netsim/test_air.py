@@ -155,7 +155,8 @@ def test_groups_wait_as_planned(size, antennas):
     )
     expected = Noma(group_size=size, **BOUND).plan(c, PAYLOAD)
     found = sent_by(Noma(**BOUND), c, link_adaptation="grant", scheduler=Groups(size=size))
-    assert expected.decoded.all() and len(np.unique(expected.delay_s - expected.airtime_s)) > 1
+    assert expected.decoded.all()
+    assert len(np.unique(expected.delay_s - expected.airtime_s)) > 1
     same(found, expected)
 
 
@@ -214,17 +215,15 @@ def test_every_bit_arrives_is_sent_again_or_is_lost(seed, tries, link_adaptation
         client_dropout_per_s=0.1,
         scheduler=Groups(size=3),
     )
-    assert np.isin(found.fate, list(Fate)).all() and not (found.fate == Fate.UNDER_WAY).any()
+    assert np.isin(found.fate, list(Fate)).all()
+    assert not (found.fate == Fate.UNDER_WAY).any()
     kept = found.sent_bits - found.lost_bits
     n_bits = PAYLOAD.n_bits * c.rows
     np.testing.assert_allclose(kept[found.decoded], n_bits[found.decoded])
-    assert (kept >= 0).all() and (
-        kept[~found.decoded] <= n_bits[~found.decoded] * (1 + 1e-12)
-    ).all()
-    assert (
-        np.array_equal(found.decoded, found.fate == Fate.ARRIVED)
-        and not (found.late & found.decoded).any()
-    )
+    assert (kept >= 0).all()
+    assert (kept[~found.decoded] <= n_bits[~found.decoded] * (1 + 1e-12)).all()
+    assert np.array_equal(found.decoded, found.fate == Fate.ARRIVED)
+    assert not (found.late & found.decoded).any()
     assert (found.lost_bits[found.sent_bits == 0] == 0).all()
     ran = np.isfinite(found.airtime_s)
     trained = np.where(np.isnan(found.ready_s), found.energy_j, c.compute_j)
@@ -273,7 +272,8 @@ def test_whoever_asks_at_a_time_is_heard_before_places_are_given():
     air.env.process(ask(1.0, 0, [1.0]))
     air.env.process(ask(3.0, 1, [1.0, 0.0, 0.0]))  # three events later, at the same time
     air.env.run()
-    assert done[1].value.granted_s[0] == 1.0 and done[0].value.granted_s[0] == 1.5
+    assert done[1].value.granted_s[0] == 1.0
+    assert done[0].value.granted_s[0] == 1.5
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,8 @@ def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
     again = build(at_s)
     later = again.resume(from_tree(load_tree(tmp_path / "air.npz"), again.memory()))
     again.env.run()
-    assert (later or at_s > 1) and all(columns(later[k].value) == whole[k] for k in later)
+    assert later or at_s > 1
+    assert all(columns(later[k].value) == whole[k] for k in later)
     halved.env.run()
     assert [columns(e.value) for e in events] == whole  # remembering disturbs nothing
 
@@ -338,17 +339,17 @@ def test_a_late_update_stops_at_the_deadline():
     found = sent_by(
         uplink, c, deadline_s=1.5
     )  # the second has 1.5 W over 1.5 W of signal and noise: 1 s
-    assert found.late.tolist() == [True, False] and found.fate.tolist() == [Fate.LATE, Fate.ARRIVED]
-    assert found.delay_s[0] == pytest.approx(1.5) and found.airtime_s[0] == pytest.approx(1.25)
+    assert found.late.tolist() == [True, False]
+    assert found.fate.tolist() == [Fate.LATE, Fate.ARRIVED]
+    assert found.delay_s[0] == pytest.approx(1.5)
+    assert found.airtime_s[0] == pytest.approx(1.25)
     assert found.energy_j[0] == pytest.approx(0.5 + 0.5 * 1.25)
     own = sent_by(uplink.model_copy(update={"deadline_s": 1.5}), c)
     assert columns(own) == columns(found)
     early = sent_by(uplink, c, deadline_s=0.125)
-    assert (
-        early.late.all()
-        and (early.airtime_s == 0).all()
-        and early.energy_j.tolist() == [0.25, 0.25]
-    )
+    assert early.late.all()
+    assert (early.airtime_s == 0).all()
+    assert early.energy_j.tolist() == [0.25, 0.25]
 
 
 def one_cell(*gains, serving=None):
@@ -376,7 +377,8 @@ def test_a_block_that_is_not_decoded_is_sent_again():
             uplink, cohort([[7.0, 7.0]]), payload, look=look, block_s=1.0, retransmissions=n
         )
     for n in (0, 1):
-        assert tries[n].fate[0] == Fate.UNDECODED and not tries[n].late[0]
+        assert tries[n].fate[0] == Fate.UNDECODED
+        assert not tries[n].late[0]
         np.testing.assert_allclose(
             [tries[n].delay_s[0], tries[n].airtime_s[0], tries[n].energy_j[0]], n + 2
         )
@@ -384,7 +386,8 @@ def test_a_block_that_is_not_decoded_is_sent_again():
             [tries[n].sent_bits[0], tries[n].lost_bits[0]], [3e6 + (n + 1) * 2e6, n * 2e6]
         )
     assert columns(tries[2]) == columns(tries[5])
-    assert tries[2].fate[0] == Fate.ARRIVED and tries[2].delay_s[0] == pytest.approx(3 + 2 / 3)
+    assert tries[2].fate[0] == Fate.ARRIVED
+    assert tries[2].delay_s[0] == pytest.approx(3 + 2 / 3)
     assert tries[2].lost_bits[0] == pytest.approx(4e6)
     assert tries[2].noise_std[0] ** 2 * 1000 == pytest.approx(
         1 / 7
@@ -398,7 +401,8 @@ def test_a_block_that_is_not_decoded_is_sent_again():
         block_s=1.0,
         retransmissions=1,
     )
-    assert apart.fate[0] == Fate.ARRIVED and apart.lost_bits[0] == pytest.approx(4e6)
+    assert apart.fate[0] == Fate.ARRIVED
+    assert apart.lost_bits[0] == pytest.approx(4e6)
 
 
 def test_a_block_of_which_a_part_is_not_decoded_is_lost():
@@ -419,12 +423,14 @@ def test_a_block_in_which_the_cell_changes_is_sent_again_in_the_new_one():
     stays = sent_by(uplink, c, payload, look=one_cell(7, 7, 7), block_s=1.0)
     moves = sent_by(uplink, c, payload, look=one_cell(7, 7, 7, serving=[0, 0, 1]), block_s=1.0)
     np.testing.assert_allclose([stays.delay_s[0], moves.delay_s[0]], [2.5, 3.5])
-    assert moves.lost_bits[0] == pytest.approx(3e6) and stays.lost_bits[0] == 0
-    assert moves.decoded.all() and moves.energy_j[0] == pytest.approx(3.5)
+    assert moves.lost_bits[0] == pytest.approx(3e6)
+    assert stays.lost_bits[0] == 0
+    assert moves.decoded.all()
+    assert moves.energy_j[0] == pytest.approx(3.5)
     lost = sent_by(uplink, c, payload, look=one_cell(7, 7, 7, serving=[0, 0, -1]), block_s=1.0)
-    assert (
-        lost.fate[0] == Fate.NO_CELL and lost.delay_s[0] == pytest.approx(2.0) and not lost.late[0]
-    )
+    assert lost.fate[0] == Fate.NO_CELL
+    assert lost.delay_s[0] == pytest.approx(2.0)
+    assert not lost.late[0]
 
 
 def test_noise_is_the_mean_over_the_bits_of_all_blocks():
@@ -471,7 +477,8 @@ def test_power_follows_the_link_up_to_the_cap(most_w, second, third):
     np.testing.assert_allclose(found.energy_j, 1 + second + third * last_s)
     np.testing.assert_allclose(found.power_w * found.airtime_s, found.energy_j)
     held = sent_by(Textbook(), c, payload, look=one_cell(7, 3.5, 1.75, 0.875), block_s=1.0)
-    assert held.power_w[0] == 1.0 and held.delay_s[0] > 3 > found.delay_s[0]
+    assert held.power_w[0] == 1.0
+    assert held.delay_s[0] > 3 > found.delay_s[0]
 
 
 def test_a_battery_pays_for_the_powers_that_were_sent_with():
@@ -493,7 +500,8 @@ def test_ues_leave_at_the_stated_rate():
     share = np.exp(-0.5)
     assert abs(ideal.decoded.mean() - share) < 4 * np.sqrt(share * (1 - share) / n)
     left = ideal.fate == Fate.DROPPED
-    assert np.array_equal(left, ~ideal.decoded) and (ideal.delay_s[left] < 2.0).all()
+    assert np.array_equal(left, ~ideal.decoded)
+    assert (ideal.delay_s[left] < 2.0).all()
     np.testing.assert_allclose(
         ideal.energy_j[left], 2 * ideal.delay_s[left]
     )  # of training until it left
@@ -521,13 +529,14 @@ def test_ends_are_told_at_their_time():
     found = air.env.run(done)
     assert sorted(ue for _, e in news for ue in e.ue) == list(range(12))
     for at, e in news:
-        assert (e.sent.ended_s == at).all() and e.ue.tolist() == sorted(e.ue)
+        assert (e.sent.ended_s == at).all()
+        assert e.ue.tolist() == sorted(e.ue)
         assert e.sent.noise_std.tolist() == found.noise_std[e.place].tolist()
-        assert (e.sent.ended_s == found.ended_s[e.place]).all() and (
-            e.sent.fate == found.fate[e.place]
-        ).all()
+        assert (e.sent.ended_s == found.ended_s[e.place]).all()
+        assert (e.sent.fate == found.fate[e.place]).all()
     times = [at for at, _ in news]
-    assert times == sorted(times) and len(set(times)) > 6
+    assert times == sorted(times)
+    assert len(set(times)) > 6
 
 
 @pytest.mark.parametrize("link_adaptation", ["change", "grant"])
@@ -548,7 +557,8 @@ def test_who_listens_changes_no_end(kind, link_adaptation, step_s):
         return [columns(event.value) for event in done]
 
     news = []
-    assert play(None) == play(news.append) and len(news) > 2
+    assert play(None) == play(news.append)
+    assert len(news) > 2
 
 
 def test_the_next_request_may_follow_an_arrival():
@@ -575,10 +585,13 @@ def test_who_is_stopped_leaves_the_air_to_the_others():
     second = air.submit(cohort([[7.0]], first=1), PAYLOAD)
     air.env.run(until=0.1)
     before = air.under_way()
-    assert before.ue.tolist() == [0, 1] and (before.sent.fate == Fate.UNDER_WAY).all()
+    assert before.ue.tolist() == [0, 1]
+    assert (before.sent.fate == Fate.UNDER_WAY).all()
     air.stop(0)
     stopped = air.env.run(first)
-    assert air.env.now == 0.1 and stopped.fate.tolist() == [Fate.STOPPED] and not stopped.decoded[0]
+    assert air.env.now == 0.1
+    assert stopped.fate.tolist() == [Fate.STOPPED]
+    assert not stopped.decoded[0]
     np.testing.assert_allclose(stopped.airtime_s, 0.1)
     np.testing.assert_allclose(stopped.sent_bits, before.sent.sent_bits[0])
     left = 1.0 - before.sent.sent_bits[1] / PAYLOAD.n_bits
@@ -612,7 +625,8 @@ def test_who_is_refused_waits_without_sending_until_others_end():
     held = sent_by(
         uplink, pair, link_adaptation="grant"
     )  # the second is granted when the first has sent
-    assert columns(held) == columns(found) and uplink.plan(pair, PAYLOAD).decoded.tolist() == [
+    assert columns(held) == columns(found)
+    assert uplink.plan(pair, PAYLOAD).decoded.tolist() == [
         True,
         False,
     ]
@@ -647,7 +661,8 @@ def test_held_rates_stay_while_nobody_silent_gets_one():
     )
     ends_s = [3 / log2(1 + 100 / 21), 1 / log2(1 + 20 / 101)]
     np.testing.assert_allclose(found.ended_s, [*ends_s, max(ends_s) + 1 / log2(2.5)])
-    assert found.sinr[2] == 1.5 and ends_s[0] < ends_s[1]
+    assert found.sinr[2] == 1.5
+    assert ends_s[0] < ends_s[1]
 
 
 @pytest.mark.parametrize("link_adaptation", ["change", "grant"])
@@ -670,10 +685,8 @@ def test_who_is_lost_at_last_has_waited(link_adaptation):
     )
     drowns_s = 0.25 + 1 / log2(31)
     last_s = 8 / log2(101)
-    assert (
-        found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED, Fate.UNDECODED, Fate.ARRIVED]
-        and drowns_s < last_s
-    )
+    assert found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED, Fate.UNDECODED, Fate.ARRIVED]
+    assert drowns_s < last_s
     np.testing.assert_allclose(found.ended_s, [last_s, drowns_s, last_s, last_s])
     np.testing.assert_allclose(found.delay_s, [last_s, drowns_s, inf, last_s])
     np.testing.assert_allclose(found.airtime_s, [0.25, drowns_s - 0.25, inf, last_s])
@@ -691,10 +704,11 @@ def test_a_ue_too_weak_alone_is_lost_and_waits_for_nobody(link_adaptation, block
         look=look,
         block_s=block_s,
     )
-    assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED] and found.ended_s[1] == (
-        block_s or 0.0
-    )
-    assert np.isinf(found.airtime_s[1]) and found.energy_j[1] == 0 and found.sent_bits[1] == 0
+    assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED]
+    assert found.ended_s[1] == (block_s or 0.0)
+    assert np.isinf(found.airtime_s[1])
+    assert found.energy_j[1] == 0
+    assert found.sent_bits[1] == 0
     np.testing.assert_allclose(found.sinr[0], 9.0)
 
 
@@ -733,7 +747,8 @@ def test_what_outside_noise_drowns_is_lost_at_once(block_s):
     assert sent_by(uplink, pair, look=look, block_s=block_s).decoded.all()
     loud = uplink.model_copy(update={"interference_over_thermal_db": 6.0})
     found = sent_by(loud, pair, look=look, block_s=block_s)
-    assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED] and found.sent_bits[1] == 0
+    assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED]
+    assert found.sent_bits[1] == 0
     assert found.ended_s[1] <= found.ready_s[1] + (block_s or 0.0) < found.ended_s[0]
 
 

@@ -246,7 +246,8 @@ def test_the_published_distributions_are_met(kind):
 
 def test_a_small_drop_is_near_the_published_medians():
     world, one = drop("uma", 1, 1500)
-    assert len(world.stations) == 57 and len(set(sites(world.stations))) == 19
+    assert len(world.stations) == 57
+    assert len(set(sites(world.stations))) == 19
     assert np.median(one.gain_db) == pytest.approx(-120.0, abs=3.0)
     assert np.median(one.geometry_db) == pytest.approx(8.6, abs=1.5)
     assert np.percentile(one.geometry_db, 95) == pytest.approx(25.6, abs=1.5)

@@ -229,7 +229,9 @@ def collection(*geometries):
 
 
 def nested(depth):
-    return collection(nested(depth - 1)) if depth else collection()
+    if depth:
+        return collection(nested(depth - 1))
+    return collection()
 
 
 def shape(geometry, **properties):
@@ -355,9 +357,8 @@ class TestFootprints:
         assert "7 of its shapes are left out: 1 Point, 2 LineString, 2 without a geometry" in note
         assert note.endswith("2 without a tag building")
         untagged = self.part(tmp_path, shape(square, height=1), shape(second, height=2))
-        assert len(untagged.buildings(untagged.area(None), Streams(0))) == 2 and not lines(
-            untagged.notices(None)
-        )
+        assert len(untagged.buildings(untagged.area(None), Streams(0))) == 2
+        assert not lines(untagged.notices(None))
 
     @pytest.mark.parametrize(
         "tags",
@@ -625,7 +626,8 @@ class TestFootprints:
                 tmp_path,
                 text=json.dumps({"type": "FeatureCollection", "crs": crs, "features": [far]}),
             )
-        assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
+        assert "\n" not in str(refused.value)
+        assert len(str(refused.value)) < 400
         with pytest.raises(ValueError, match="none of auto"):
             Footprints(file="x", crs="UTM32")
 

@@ -72,7 +72,8 @@ def test_rounds_of_a_day_end_at_local_midnight(zone):
             == datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).timestamp()
         )
         assert clock.end_s(k, DAY_S) == end_s
-        assert clock.rounds(end_s, DAY_S) == k and clock.rounds(end_s + 1, DAY_S) == k + 1
+        assert clock.rounds(end_s, DAY_S) == k
+        assert clock.rounds(end_s + 1, DAY_S) == k + 1
     assert sorted(set(np.diff(ends_s) / 3600.0)) == [23.0, 24.0, 25.0]
     inside = np.concatenate([ends_s[:-1], ends_s[1:] - 1.0])
     np.testing.assert_array_equal(clock.round_of(inside, DAY_S), np.tile(np.arange(1, 370), 2))
@@ -101,7 +102,8 @@ def test_a_world_that_begins_at_eight_is_the_rest_of_one_from_midnight(mobility,
     whole = world_of(mobility, **changes)
     rest = world_of(mobility, "8:00", **changes)
     late_s = 8 * 3600.0
-    assert rest.clock.text(0.0) == "2026-01-05 08:00" and rest.clock.begins_s == late_s
+    assert rest.clock.text(0.0) == "2026-01-05 08:00"
+    assert rest.clock.begins_s == late_s
     assert [rest.clock.day(t) for t in (0.0, 15.9 * 3600, 16 * 3600)] == [0, 0, 1]
     moved = 0
     before_m = rest.position_m()
@@ -122,14 +124,10 @@ def test_a_world_that_begins_at_eight_is_the_rest_of_one_from_midnight(mobility,
 
 def test_days_of_a_world_that_begins_at_eight_end_at_midnight(tiny, tmp_path):
     clock = Clock.beginning(date(2026, 1, 5), 8 * 3600.0)
-    assert (
-        clock.ends_s(2, DAY_S).tolist() == [16 * 3600.0, 40 * 3600.0]
-        and clock.rounds(16 * 3600.0 + 1, DAY_S) == 2
-    )
-    assert (
-        clock.ends_s(2, 3600.0).tolist() == [3600.0, 7200.0]
-        and clock.first_s(np.array(0.0)) == -8 * 3600.0
-    )
+    assert clock.ends_s(2, DAY_S).tolist() == [16 * 3600.0, 40 * 3600.0]
+    assert clock.rounds(16 * 3600.0 + 1, DAY_S) == 2
+    assert clock.ends_s(2, 3600.0).tolist() == [3600.0, 7200.0]
+    assert clock.first_s(np.array(0.0)) == -8 * 3600.0
     changes = {
         "world.begins": "08:00",
         "world.duration_s": 1.5 * DAY_S,
@@ -141,7 +139,8 @@ def test_days_of_a_world_that_begins_at_eight_end_at_midnight(tiny, tmp_path):
     assert run(tiny(changes), tmp_path / "r")["rounds.played"] == 2
     assert read_table(tmp_path / "r", "rounds")["time_s"].tolist() == [16 * 3600.0, 36 * 3600.0]
     manifest = Manifest.of(tmp_path / "r")
-    assert manifest.clock == clock and manifest.period == "2026-01-05 08:00 to 2026-01-06 20:00"
+    assert manifest.clock == clock
+    assert manifest.period == "2026-01-05 08:00 to 2026-01-06 20:00"
 
 
 @pytest.mark.parametrize("begins", ["24:00", "08:00:30", "8", "noon", "08:60"])
@@ -172,10 +171,8 @@ def test_shorter_rounds_count_elapsed_time_and_days_end_at_local_midnight():
         2,
     ]
     plain = Clock(date(2026, 1, 5))
-    assert (
-        plain.ends_s(2, DAY_S).tolist() == [DAY_S, 2 * DAY_S]
-        and plain.rounds(DAY_S + 1, DAY_S) == 2
-    )
+    assert plain.ends_s(2, DAY_S).tolist() == [DAY_S, 2 * DAY_S]
+    assert plain.rounds(DAY_S + 1, DAY_S) == 2
 
 
 def test_a_manifest_brings_the_clock_back():
@@ -235,7 +232,8 @@ def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
     rows += [(day + 10.25 * 3600 + 60.0 * k, -500.0) for day in days for k in range(9)]
     at = np.array(sorted(rows))
     found = lived(np.column_stack([0 * at[:, 0], at[:, 1]]), at[:, 0], clock)
-    assert found.home_m.tolist() == [0.0, 0.0] and found.work_m.tolist() == [0.0, -500.0]
+    assert found.home_m.tolist() == [0.0, 0.0]
+    assert found.work_m.tolist() == [0.0, -500.0]
 
 
 def stamped(path: Path, *times: str) -> Path:

@@ -147,7 +147,8 @@ def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
         " ".join(inspect_trace(path).split()),
         " ".join(doubts_in(read_trace(path).notices)),
     ):
-        assert said in text and "51.282 % of steps imply more than 100 m/s" in text
+        assert said in text
+        assert "51.282 % of steps imply more than 100 m/s" in text
         assert (
             f"first to line 3 (user a), 5 (user a), 7 (user a) of {path}; correct or remove" in text
         )
@@ -167,10 +168,8 @@ def test_lost_signs_and_names_that_differ_by_case_are_told(tmp_path):
         "85 of line 2 is not in [-160, -20] dBm; is the sign missing? correct the column"
     )
     table = read_table(write(tmp_path / "t.csv", head + rows.format("-")))
-    assert (
-        table.users == ("Ann", "ann", "Bo")
-        and "by case alone stay apart (Ann, ann);" in lines(table.notices)[-1]
-    )
+    assert table.users == ("Ann", "ann", "Bo")
+    assert "by case alone stay apart (Ann, ann);" in lines(table.notices)[-1]
     assert "first" not in inspect_trace(tmp_path / "t.csv").split()[-12:]
 
 
@@ -276,10 +275,8 @@ def test_a_number_that_could_be_a_date_is_refused_with_both_readings(
         assert "is not a time between 1970 and 2100 in epoch days" in said
     else:
         date = date if date.startswith("days") else f"seconds, or be {date}"
-        assert (
-            f"line 2, column {header}: '{values[0]}' could count {date}" in said
-            and "; write ISO 8601" in said
-        )
+        assert f"line 2, column {header}: '{values[0]}' could count {date}" in said
+        assert "; write ISO 8601" in said
     if (date and not values[0].startswith("45350")) or len(
         values[0]
     ) > 8:  # a window's time has no header
@@ -376,7 +373,8 @@ def test_columns_without_a_header_are_named_in_order_or_by_number(
     for named in (columns, numbers):
         for path in (bare, tmp_path / "t.csv"):  # numbers are of a header's columns as well
             found = read_table(path, named, **choices)
-            assert found.users == wanted.users and len(found) == text.count("\n")
+            assert found.users == wanted.users
+            assert len(found) == text.count("\n")
             for column in ("user", "time_s", "place"):
                 np.testing.assert_array_equal(
                     getattr(found.fixes, column), getattr(wanted.fixes, column)
@@ -442,9 +440,8 @@ def test_users_on_several_continents_get_boxes_that_replays_take(tmp_path):
     wanted = (
         f"rows are more than 1,000 km apart: replay one region, such as {said}; rows elsewhere: 3"
     )
-    assert doubts_in(read_trace(path).notices)[0] == wanted and wanted in " ".join(
-        inspect_trace(path).split()
-    )
+    assert doubts_in(read_trace(path).notices)[0] == wanted
+    assert wanted in " ".join(inspect_trace(path).split())
     for box, (users, rows) in boxes.items():
         trace = read_trace(path, users="id", area_deg=tuple(map(float, box.split(","))))
         assert (len(trace.users), len(trace.user), doubts_in(trace.notices)) == (users, rows, [])
@@ -469,10 +466,8 @@ def test_a_survey_has_the_times_of_a_walk_in_the_order_of_its_rows(tmp_path):
     assert read_table(path, "rsrp_dbm=rsrp_p50", survey=True).fixes.rsrp_dbm[0] == -81
     assert read_trace(path, survey=True, cell="b").time_s.tolist() == [0]
     said = " ".join(inspect_trace(path, survey=True).split())
-    assert (
-        "RSRP is column rsrp_mean_dbm; --columns" in said
-        and "of a walk at 1.4 m/s in their order, 200 s" in said
-    )
+    assert "RSRP is column rsrp_mean_dbm; --columns" in said
+    assert "of a walk at 1.4 m/s in their order, 200 s" in said
     hint = "--cell: the busiest of 2 in column cell; --cell all takes every one"
     assert said.endswith(f"netsim replay {path} --survey --cell a --round 5min {hint}")
 
@@ -533,14 +528,12 @@ def test_published_grids_are_surveys(data_folder, name, places, cells):
     table = read_table(data_folder / f"rsrpgrid_{name}.csv.gz", survey=True)
     place = table.fixes.place
     time_s = table.fixes.time_s
-    assert (
-        len(np.unique(place, axis=0)) == len(np.unique(time_s)) == places
-        and len(table.cells) == cells
-    )
+    assert len(np.unique(place, axis=0)) == len(np.unique(time_s)) == places
+    assert len(table.cells) == cells
     gaps_s = np.diff(np.unique(time_s))
-    assert (
-        (np.diff(time_s) >= 0).all() and 40 < 1.4 * gaps_s.min() < 60 and 1.4 * gaps_s.max() < 1500
-    )
+    assert (np.diff(time_s) >= 0).all()
+    assert 40 < 1.4 * gaps_s.min() < 60
+    assert 1.4 * gaps_s.max() < 1500
 
 
 # --- cells
@@ -663,7 +656,8 @@ def test_levels_of_2g_and_3g_are_no_rsrp(tmp_path, other, column):
     assert len(read_table(path, DRIVE, timezone="UTC")) == 24  # positions are no levels
     path.write_text(re.sub("E-UTRA|5G NSA|LTE_CA|LTE", other, path.read_text()))
     told = line_of(read_table, path, DRIVE | {"rsrp_dbm": "Level"}, timezone="UTC")
-    assert "no row is usable (rsrp_missing 24)" in told and f"levels of {other} are no RSRP" in told
+    assert "no row is usable (rsrp_missing 24)" in told
+    assert f"levels of {other} are no RSRP" in told
 
 
 @pytest.mark.parametrize("level", ["RSSI", "RxLev", "rscp_dbm", "RSRQ", "SINR", "Ec/No"])
@@ -730,5 +724,6 @@ def test_numbers_of_sectors_hold_at_their_site(tmp_path, site, cell):
     said = " ".join(doubts_in(read_table(path, {"cell": cell}).notices))
     assert f"column {cell} has 3 names for 12 of {better}, so that" in said
     table = read_table(path, {"cell": better})
-    assert len(table.cells) == 12 and not doubts_in(table.notices)
+    assert len(table.cells) == 12
+    assert not doubts_in(table.notices)
     assert f"cell={better}" in " ".join(lines(read_table(path).notices))

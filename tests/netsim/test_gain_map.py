@@ -158,7 +158,8 @@ def test_places_that_no_path_reaches_are_uncovered_and_counted(tmp_path):
     beside, within, deep = one.budget.rsrp_dbm(
         np.array([[199.9, 150.0], [200.1, 150.0], [300.0, 200.0]])
     )
-    assert (deep == -165.0).all() and (within == -165.0).all()
+    assert (deep == -165.0).all()
+    assert (within == -165.0).all()
     np.testing.assert_allclose(
         beside, 15.0 - loss_db(np.array([199.0, 150.0])), atol=0.2
     )  # not half of the hole
@@ -179,7 +180,8 @@ def test_antennas_are_in_the_gains_unless_they_are_not(tmp_path):
     ).budget.rsrp_dbm(PLACE_M)
     law = {"kind": "log-distance", "exponent": 3.2}
     pattern = world(law, sectors).budget.rsrp_dbm(PLACE_M) - world(law).budget.rsrp_dbm(PLACE_M)
-    assert (within == plain).all() and np.abs(pattern).max() > 5
+    assert (within == plain).all()
+    assert np.abs(pattern).max() > 5
     np.testing.assert_allclose(added - plain, pattern, atol=1e-9)
 
 
@@ -311,10 +313,8 @@ def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
         np.testing.assert_allclose(heard[name]["sinr_db"], heard["law"]["sinr_db"], atol=0.1)
         assert np.isnan(heard[name]["los"].astype(float)).all()  # obstacles are in the gains
     np.testing.assert_array_equal(heard["both"]["distance_m"], heard["law"]["distance_m"])
-    assert (
-        np.isnan(heard["map"]["distance_m"].astype(float)).all()
-        and (heard["law"]["los"] == 1).all()
-    )
+    assert np.isnan(heard["map"]["distance_m"].astype(float)).all()
+    assert (heard["law"]["los"] == 1).all()
     named = {"learning.threat": eavesdropper | {"transmitter": "c"}}
     unknown = tiny(more | {"world.radio.path_loss": laws["map"]} | named)
     assert "has no gains of c; its cells are a, b" in line_of(run, unknown, tmp_path / "c")

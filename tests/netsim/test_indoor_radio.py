@@ -68,9 +68,8 @@ class TestWalls:
             UrbanMacro(), 6e9, Streams(1).at("penetration")
         )
         one = low(inside(n, building=3, depth_m=8.0))
-        assert one.mean() == pytest.approx(13.40 + 4.0, abs=0.1) and one.std() == pytest.approx(
-            4.4, rel=0.02
-        )
+        assert one.mean() == pytest.approx(13.40 + 4.0, abs=0.1)
+        assert one.std() == pytest.approx(4.4, rel=0.02)
         np.testing.assert_array_equal(
             one[:50], low(inside(50, building=9, depth_m=8.0))
         )  # a wall elsewhere, one stay
@@ -80,9 +79,8 @@ class TestWalls:
             UrbanMacro(), 6e9, Streams(1).at("penetration")
         )
         many = only(inside(n, building=3))
-        assert many.mean() == pytest.approx(30.69, abs=0.1) and many.std() == pytest.approx(
-            6.5, rel=0.02
-        )
+        assert many.mean() == pytest.approx(30.69, abs=0.1)
+        assert many.std() == pytest.approx(6.5, rel=0.02)
 
     @pytest.mark.parametrize("share", [0.0, 0.2, None])
     def test_kinds_of_buildings_have_their_shares(self, share):
@@ -97,9 +95,8 @@ class TestWalls:
             UrbanMacro(), 6e9, Streams(2).at("penetration")
         )
         loss = law(inside(40_000, building=-1, in_vehicle=True))
-        assert loss.mean() == pytest.approx(mean_db, abs=0.1) and loss.std() == pytest.approx(
-            5.0, rel=0.02
-        )
+        assert loss.mean() == pytest.approx(mean_db, abs=0.1)
+        assert loss.std() == pytest.approx(5.0, rel=0.02)
 
 
 class TestHeights:
@@ -192,9 +189,8 @@ class TestHeights:
         high = Pairs(
             np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 22.5), np.array([25.0])
         )
-        assert (
-            one(high, inside(9)) is not None and one(high, Indoors.outdoors(np.arange(9))) is None
-        )
+        assert one(high, inside(9)) is not None
+        assert one(high, Indoors.outdoors(np.arange(9))) is None
 
 
 class TestBudget:
@@ -227,8 +223,14 @@ class TestBudget:
                     if pairs.environment_m is None
                     else pairs.environment_m[u : u + 1, b : b + 1],
                 )
-                outdoor = outdoor_los[u, b] if links.los[u, b] else outdoor_nlos[u, b]
-                shadow = indoor[u, b] if indoors.building[u] >= 0 else outdoor
+                if links.los[u, b]:
+                    outdoor = outdoor_los[u, b]
+                else:
+                    outdoor = outdoor_nlos[u, b]
+                if indoors.building[u] >= 0:
+                    shadow = indoor[u, b]
+                else:
+                    shadow = outdoor
                 expected = shadow - UrbanMacro().loss_db(one, 3.5e9)[0, 0] - wall[u]
                 assert 10 * math.log10(links.gain[u, b]) == pytest.approx(expected, abs=1e-6)
         np.testing.assert_allclose(links.rsrp_dbm, budget.rsrp_dbm(at, indoors))
@@ -272,9 +274,8 @@ class TestShadowing:
             fields, (los_m, nlos_m, in_m), std_db, strict=True
         ):
             here, near, far = (field(at + k * distance_m * step) for k in (0.0, 0.9, 1.1))
-            assert here.shape == (20_000, sites) and here.std() == pytest.approx(
-                expected_db, rel=0.06
-            )
+            assert here.shape == (20_000, sites)
+            assert here.std() == pytest.approx(expected_db, rel=0.06)
             near, far = (
                 (here * there).mean() / np.sqrt((here**2).mean() * (there**2).mean())
                 for there in (near, far)
@@ -315,7 +316,8 @@ class TestDraws:
         assert np.quantile(drawn.depth_m[inside], 0.75) == pytest.approx(
             12.5, abs=0.15
         )  # 1 - (1 - d / 25)^2
-        assert not drawn.depth_m[~inside].any() and not drawn.floor[~inside].any()
+        assert not drawn.depth_m[~inside].any()
+        assert not drawn.floor[~inside].any()
         assert len(np.unique(drawn.building[inside])) == inside.sum()  # a building each
         few = IndoorShare().drawn(np.array([5, 700]), UrbanMacro(), Streams(2).at("ues.indoor"))
         np.testing.assert_array_equal(few.floor, drawn.floor[[5, 700]])

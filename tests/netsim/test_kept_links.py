@@ -90,7 +90,10 @@ def test_links_of_ues_that_rest_are_kept(indoor):
         if t % 29 == 0:
             plain.env.run(until=float(t)), setattr(plain._kept, "_known", None)
             same(found, plain.links())
-            rows = np.ones(6000, dtype=bool) if first is None else (found.gain != first).any(axis=1)
+            if first is None:
+                rows = np.ones(6000, dtype=bool)
+            else:
+                rows = (found.gain != first).any(axis=1)
             kept += int((~rows).sum())
             first = found.gain
     assert kept > 600  # some rested between two of the times compared

@@ -44,7 +44,8 @@ def test_interpolation_is_bilinear_in_single_precision(column):
         found, expected[:, column] if column else expected, rtol=1e-5, atol=1e-6
     )
     np.testing.assert_array_equal(found.astype(np.float32), found)
-    assert np.isnan(found[-1]).all() and np.isfinite(found[:-1]).all()
+    assert np.isnan(found[-1]).all()
+    assert np.isfinite(found[:-1]).all()
 
 
 @pytest.mark.parametrize("n_bs", [1, 7])
@@ -73,7 +74,10 @@ def test_interference_is_the_sum_of_all_others_also_where_one_is_far_above_them(
 def links(rsrp_dbm, power_dbm=15.0, los=None):
     """Links with these RSRP (n, n_bs)."""
     rsrp = np.asarray(rsrp_dbm, dtype=float)
-    los = np.ones(rsrp.shape, dtype=bool) if los is None else np.asarray(los)
+    if los is None:
+        los = np.ones(rsrp.shape, dtype=bool)
+    else:
+        los = np.asarray(los)
     return RadioLinks(
         0.0, np.full(rsrp.shape, 100.0), rsrp - power_dbm, los, np.full(rsrp.shape[1], power_dbm)
     )
@@ -84,7 +88,8 @@ def test_geometry_of_two_cells_is_their_difference_also_of_the_weaker_one():
     for serving, sign in ((0, 1), (1, -1)):
         got = reception(links(rsrp), np.full(3, serving), Downlink())
         assert sign * got.geometry_db == pytest.approx([0.0, 20.0, 120.0], rel=1e-6, abs=1e-12)
-        assert got.gain_db[0] == pytest.approx(-95.0) and got.rsrp_dbm[0] == pytest.approx(-80.0)
+        assert got.gain_db[0] == pytest.approx(-95.0)
+        assert got.rsrp_dbm[0] == pytest.approx(-80.0)
 
 
 def test_sinr_adds_the_noise_to_the_other_cells():
@@ -96,7 +101,8 @@ def test_sinr_adds_the_noise_to_the_other_cells():
 
 def test_a_single_cell_has_an_infinite_geometry_and_an_sinr_by_noise_alone():
     got = reception(links([[-100.0]]), np.array([0]), Downlink())
-    assert np.isposinf(got.geometry_db).all() and got.sinr_db == pytest.approx([23.2])
+    assert np.isposinf(got.geometry_db).all()
+    assert got.sinr_db == pytest.approx([23.2])
 
 
 def test_noise_is_thermal_noise_in_a_subcarrier_and_by_default_that_of_the_uplinks_broadcast():
@@ -128,6 +134,7 @@ def test_sinr_is_that_of_links_and_absent_ues_have_none():
     there = np.delete(np.arange(50), [3, 8])
     expected = db_from_ratio(many.sinr(down.noise_dbm)[there, serving[there]])
     assert got.sinr_db[there] == pytest.approx(expected, abs=1e-6)
-    assert (got.los[there] == many.los[there, serving[there]]).all() and not got.los[[3, 8]].any()
+    assert (got.los[there] == many.los[there, serving[there]]).all()
+    assert not got.los[[3, 8]].any()
     for name in ("rsrp_dbm", "gain_db", "geometry_db", "sinr_db", "rate_bps"):
         assert np.isnan(getattr(got, name)[[3, 8]]).all(), name

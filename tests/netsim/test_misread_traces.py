@@ -98,7 +98,8 @@ def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, he
             ),
             None,
         )
-        assert f"line 2, column {half}: " in said and "time" in said
+        assert f"line 2, column {half}: " in said
+        assert "time" in said
     both = {"columns": {"time_s": f"{date}+{time}", **places}, "timezone": "Europe/Berlin"}
     trace = read_trace(path, **both)
     whole = [
@@ -110,7 +111,8 @@ def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, he
     right = write(tmp_path / "right.csv", "time_s,lat,lon", [f"{t},48.13,11.57" for t in whole])
     assert trace.time_s.tolist() == read_trace(right, timezone="Europe/Berlin").time_s.tolist()
     home = lived(trace.position_m, trace.time_s, trace.local.clock(float(trace.time_s[-1])))
-    assert home.nights == 0 and np.isnan(home.home_m).all()
+    assert home.nights == 0
+    assert np.isnan(home.home_m).all()
     assert " ignored none " in " ".join(inspect_trace(path, **both).split())
 
 
@@ -147,7 +149,13 @@ def test_dates_that_are_written_as_midnights_are_doubtful(tmp_path, day):
     ],
 )
 def test_clocks_that_were_not_set_or_rolled_over_are_counted(tmp_path, wrong):
-    written = str if wrong[0].isdigit() else lambda s: str(np.datetime64(s, "s")) + "Z"
+    if wrong[0].isdigit():
+        written = str
+    else:
+
+        def written(s):
+            return str(np.datetime64(s, "s")) + "Z"
+
     times = sorted(
         [*wrong, *(written(T0 + k) for k in range(20))], key=lambda time: (len(time), time)
     )
@@ -238,7 +246,8 @@ def test_columns_of_north_and_west_are_signs(tmp_path, case):
 def test_unknown_sides_are_refused(tmp_path, lat, side, lon, other, said):
     rows = ["1,42,N,71,W", f"2,{lat},{side},{lon},{other}"]
     said_of = line_of(read_table, write(tmp_path / "t.csv", "time_s,lat,N/S,lon,E/W", rows))
-    assert "line 3, column l" in said_of and said in said_of
+    assert "line 3, column l" in said_of
+    assert said in said_of
     rows = [
         f"{k},{v},Vodafone" for k, v in ((1, "42,-71,S"), (2, "42,-71,E"))
     ]  # a heading is no side
@@ -246,7 +255,8 @@ def test_unknown_sides_are_refused(tmp_path, lat, side, lon, other, said):
     assert read_table(heading).fixes.place.tolist() == [[42, -71], [42, -71]]
     missing = write(tmp_path / "m.csv", "time_s,lat,N/S,lon,E/W", ["1,42,S,71,W", "2,,,,"])
     table = read_table(missing)
-    assert table.fixes.place.tolist() == [[-42, -71]] and table.left_out["position_missing"] == 1
+    assert table.fixes.place.tolist() == [[-42, -71]]
+    assert table.left_out["position_missing"] == 1
 
 
 def test_sides_hold_for_base_stations_and_homes(tmp_path):
@@ -283,7 +293,8 @@ HEAD = [
 def test_every_row_of_a_plt_is_read_whatever_stands_above(tmp_path, head):
     (tmp_path / "t.plt").write_text("\r\n".join([*head, *plt_rows(20)]))
     table = read_table(tmp_path / "t.plt")
-    assert len(table) == 20 and table.fixes.line[0] == 1 + len(head)
+    assert len(table) == 20
+    assert table.fixes.line[0] == 1 + len(head)
     np.testing.assert_allclose(table.fixes.place[:, 0], 39.9 + np.arange(20) / 1e4)
 
 
@@ -419,7 +430,8 @@ def test_parts_of_times_and_places_that_are_not_read_are_doubtful(tmp_path, part
     head, row = PARTS[part]
     path = write(tmp_path / "t.csv", head, [row.format(k) for k in range(9)])
     (doubt,) = doubts_of(path, timezone="Europe/Berlin")
-    assert doubt.startswith("columns not read that belong to places or times: ") and part in doubt
+    assert doubt.startswith("columns not read that belong to places or times: ")
+    assert part in doubt
 
 
 @pytest.mark.parametrize(
@@ -471,16 +483,14 @@ def test_a_folder_says_which_files_are_of_other_formats(tmp_path):
         (tmp_path / "export" / name).write_text("x")
     (inside / ".hidden.kml").write_text("x")
     said = line_of(read_table, tmp_path / "export")
-    assert "but with 6 .gz files, 1 ." in said and all(
-        f"1 {end} file" in said for end in (".csv", ".tcx", ".json")
-    )
+    assert "but with 6 .gz files, 1 ." in said
+    assert all(f"1 {end} file" in said for end in (".csv", ".tcx", ".json"))
     for k in range(3):
         (inside / f"{k}.gpx").write_text(GPX.format(k))
     note = lines(read_table(tmp_path / "export").notices)[0]
     assert note.startswith("files of other formats in the folder are not read: 6 .gz files, 1 ")
-    assert ".kml" not in note and "note files of other formats" in " ".join(
-        inspect_trace(tmp_path / "export").split()
-    )
+    assert ".kml" not in note
+    assert "note files of other formats" in " ".join(inspect_trace(tmp_path / "export").split())
     for name in others:
         (tmp_path / "export" / name).unlink()
     assert "other formats" not in inspect_trace(tmp_path / "export")
@@ -502,7 +512,8 @@ def test_folders_that_are_no_traces_are_not_walked_through(tmp_path, monkeypatch
         "give the folder of the traces alone"
     )
     (tmp_path / "0.gpx").unlink()
-    assert len(files_below(tmp_path)) == 20 and len(read_table(tmp_path)) == 20
+    assert len(files_below(tmp_path)) == 20
+    assert len(read_table(tmp_path)) == 20
 
 
 def test_what_no_format_reads_is_not_read_for_its_digest(tmp_path, monkeypatch):
@@ -535,4 +546,5 @@ def test_the_box_without_the_rows_at_zero_holds_all_others(tmp_path):
     corners = [float(corner) for corner in box.partition("--area-deg ")[2].split()[0].split(",")]
     np.testing.assert_allclose(corners, [48.0999, 11.4999, 48.3001, 11.8001], atol=1e-9)
     kept = read_trace(path, area_deg=tuple(corners))
-    assert kept.counts["rows_used"] == 3 and kept.counts["outside_area"] == 1
+    assert kept.counts["rows_used"] == 3
+    assert kept.counts["outside_area"] == 1

@@ -107,9 +107,8 @@ class TestCommuter:
             home, work = (np.linalg.norm(fixes.position_m - p, axis=1) < 60 for p in (HOME, WORK))
             found.append((len(fixes), home.mean(), work.mean()))
         count, home, work = np.mean(found, axis=0)
-        assert count == pytest.approx(35_615, rel=0.03) and (home, work) == pytest.approx(
-            (0.49, 0.21), abs=0.02
-        )
+        assert count == pytest.approx(35_615, rel=0.03)
+        assert (home, work) == pytest.approx((0.49, 0.21), abs=0.02)
 
     def test_windows_partition_the_fixes(self):
         end_s = 4.3 * DAY_S
@@ -128,7 +127,8 @@ class TestCommuter:
         day, hour = np.divmod(fixes.time_s / HOUR_S, 24)
         at_work = np.linalg.norm(fixes.position_m - WORK, axis=1) < 60
         weekday = day % 7 < 5
-        assert ((hour >= 7) & (hour < 24)).all() and (hour > 23.5).mean() < 1e-3
+        assert ((hour >= 7) & (hour < 24)).all()
+        assert (hour > 23.5).mean() < 1e-3
         # the way to a third place may pass by work
         assert at_work[~weekday].mean() < 0.01 < 0.2 < at_work[weekday].mean()
         assert 60 < len(np.unique(day)) < 70  # on some days there are none
@@ -202,7 +202,8 @@ class TestEveryModel:
     ):
         ends = [run(part, [0, 1], [0.0, end_s / 5], place(seed)) for seed in (3, 3, 4)]
         first, again, other = (state.position_m.tobytes() for state, _ in ends)
-        assert first == again != other and same(ends[0][1][0], ends[1][1][0])
+        assert first == again != other
+        assert same(ends[0][1][0], ends[1][1][0])
         start = part.start(np.arange(5), place())
         before = deepcopy(start)
         part.advance(start, 0.0, end_s / 5, place())
@@ -217,7 +218,8 @@ class TestEveryModel:
             assert wake_s >= now_s
             if wake_s > now_s:  # to the last bit: a pause is a pause
                 still, fixes = part.advance(state, now_s, wake_s, place)
-                assert np.array_equal(still.position_m, state.position_m) and len(fixes) == 0
+                assert np.array_equal(still.position_m, state.position_m)
+                assert len(fixes) == 0
             until_s = max(wake_s, now_s + (11.0 if end_s < DAY_S else 300.0))
             state, _ = part.advance(state, now_s, until_s, place)
             now_s = until_s

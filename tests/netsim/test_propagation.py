@@ -82,7 +82,10 @@ def rma_by_hand(d2, f, hb, hu, los, h=5.0, w=20.0):
             + 0.002 * math.log10(h) * d
         )
 
-    sight = near(d3) if d2 <= bp else near(bp) + 40 * math.log10(d3 / bp)
+    if d2 <= bp:
+        sight = near(d3)
+    else:
+        sight = near(bp) + 40 * math.log10(d3 / bp)
     if los:
         return sight
     other = 161.04 - 7.1 * math.log10(w) + 7.5 * math.log10(h)
@@ -169,7 +172,8 @@ class TestSight:
         rma = RuralMacro().los_probability(pairs(d, 35.0))[0]
         np.testing.assert_allclose(umi[:2], 1.0)
         np.testing.assert_allclose(uma[:2], 1.0)
-        assert rma[0] == 1.0 and rma[3] == pytest.approx(math.exp(-0.99))
+        assert rma[0] == 1.0
+        assert rma[3] == pytest.approx(math.exp(-0.99))
         assert umi[2] == pytest.approx(0.18 + math.exp(-100 / 36) * 0.82)
         assert uma[2] == pytest.approx(0.18 + math.exp(-100 / 63) * 0.82)
         high = UrbanMacro().los_probability(pairs(d, 25.0, 20.0))[0]
@@ -200,7 +204,8 @@ class TestShadowing:
         law = Independent().field(AREA, np.arange(3), Streams(1).at("shadow"), 4.0)
         at = np.random.default_rng(0).uniform(0, 2000, (20_000, 2))
         values = law(at)
-        assert values.std() == pytest.approx(4.0, rel=0.02) and abs(values.mean()) < 0.05
+        assert values.std() == pytest.approx(4.0, rel=0.02)
+        assert abs(values.mean()) < 0.05
         np.testing.assert_array_equal(values[:50], law(at[:50]))
         shared = Independent().field(AREA, np.array([2, 0, 2]), Streams(1).at("shadow"), 4.0)
         np.testing.assert_array_equal(shared(at[:50]), values[:50][:, [2, 0, 2]])

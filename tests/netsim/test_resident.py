@@ -261,7 +261,8 @@ class TestPlaces:
             )
             assert indoors.depth_m[there][still] == pytest.approx(depth_m[still])
             assert (indoors.floor[there] < place.premises.floors[indoors.building[there]]).all()
-            assert (indoors.depth_m[~there] == 0).all() and (indoors.floor[~there] == 0).all()
+            assert (indoors.depth_m[~there] == 0).all()
+            assert (indoors.floor[~there] == 0).all()
 
     def test_shares_of_the_population(self):
         people = (
@@ -386,7 +387,8 @@ def test_exploration_is_refitted_from_what_people_do():
     place, home = np.concatenate(
         STAYED
     ).T  # free people go elsewhere; where nothing else is open they are at home
-    assert np.array_equal(place, home) and len(place) > 0
+    assert np.array_equal(place, home)
+    assert len(place) > 0
 
 
 class TestRefused:
@@ -413,7 +415,8 @@ class TestSpots:
             town.venues, room.place[owner], town.spots, "spot", owner, item, room.room_m[owner], 3.0
         )
         away_m = np.linalg.norm(drawn.room_m - room.room_m[owner], axis=1)
-        assert away_m.max() <= 3.0 and away_m.mean() == pytest.approx(2.0, abs=0.02)
+        assert away_m.max() <= 3.0
+        assert away_m.mean() == pytest.approx(2.0, abs=0.02)
         assert np.mean(away_m <= 1.5) == pytest.approx(0.25, abs=0.01)
         assert np.abs((drawn.room_m - room.room_m[owner]).mean(axis=0)).max() < 0.05
         wide = rooms(town.venues, room.place, town.spots, "spot", moment, 0, room.room_m, 12.0)
@@ -437,7 +440,8 @@ class TestSpots:
             indoors = b.indoors()
             shape = place.buildings.footprint[indoors.building[rests]]
             depth_m = shapely.distance(shapely.boundary(shape), shapely.points(b.position_m[rests]))
-            assert shapely.contains_xy(shape, b.position_m[rests]).all() and not on_way[rests].any()
+            assert shapely.contains_xy(shape, b.position_m[rests]).all()
+            assert not on_way[rests].any()
             assert indoors.depth_m[rests] == pytest.approx(depth_m)
             for name in ("building", "floor", "stay", "in_vehicle"):
                 assert np.array_equal(getattr(a.indoors(), name), getattr(indoors, name))

@@ -108,7 +108,8 @@ class TestLaws:
 
     def test_uniform(self):
         u = RNG.uniform("u", self.owner, (4,))
-        assert u.min() > 0 and u.max() < 1
+        assert u.min() > 0
+        assert u.max() < 1
         assert u.mean() == pytest.approx(0.5, abs=5 * np.sqrt(1 / 12 / u.size))
         assert np.bincount((u.ravel() * 16).astype(int)) == pytest.approx(u.size / 16, rel=0.05)
         correlation = np.corrcoef(u.T)[np.triu_indices(4, 1)]
@@ -122,7 +123,8 @@ class TestLaws:
             value = RNG.uniform("u", [0])[0]
             assert 0 < value < 1
             assert value == pytest.approx(inside, abs=2.0**-53)
-            assert np.isfinite(RNG.normal("u", [0])).all() and RNG.exponential("u", [0])[0] > 0
+            assert np.isfinite(RNG.normal("u", [0])).all()
+            assert RNG.exponential("u", [0])[0] > 0
 
     def test_normal(self):
         z = RNG.normal("n", self.owner, (4,)).ravel()

@@ -58,10 +58,12 @@ def test_a_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
     with pytest.raises(RuntimeError), replacing(path) as file:
         file.write(b"half")
         raise RuntimeError
-    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["f"]
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
     with replacing(path) as file:
         file.write(b"new")
-    assert path.read_bytes() == b"new" and [p.name for p in tmp_path.iterdir()] == ["f"]
+    assert path.read_bytes() == b"new"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(OSError, match="symbolic link"), replacing(tmp_path / "link"):
         pass
@@ -72,7 +74,8 @@ def test_a_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
 
 
 def test_what_stands_at_a_path(tmp_path):
-    assert what_is(tmp_path) == "folder" and what_is("/dev/null") == "other"
+    assert what_is(tmp_path) == "folder"
+    assert what_is("/dev/null") == "other"
     assert what_is(tmp_path / LONG) == what_is("a\0b") == what_is(tmp_path / "none") == ""
 
 
@@ -82,7 +85,8 @@ def test_only_files_that_were_never_whole_are_removed(tmp_path):
     kept = sorted(p.name for p in tmp_path.iterdir())
     with suppress(KeyboardInterrupt), replacing(tmp_path / "f") as file:
         (part,) = (p for p in tmp_path.iterdir() if p.name not in kept)
-        assert safe.whole_name(part.name) == "f" and file.write(b"half") == 4
+        assert safe.whole_name(part.name) == "f"
+        assert file.write(b"half") == 4
         shutil.copy(part, tmp_path / f"f.{'0' * 16}.part")
         raise KeyboardInterrupt
     (tmp_path / f"g.{'0' * 16}.part").mkdir()
@@ -145,5 +149,6 @@ def test_a_part_goes_unless_a_process_writes_it(tmp_path):
     with safe.replacing(tmp_path / "page.html") as file:
         file.write(b"whole")
         safe.remove_parts(tmp_path, "page.html")
-        assert not left.exists() and len(list(tmp_path.iterdir())) == 1
+        assert not left.exists()
+        assert len(list(tmp_path.iterdir())) == 1
     assert (tmp_path / "page.html").read_bytes() == b"whole"

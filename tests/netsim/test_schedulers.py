@@ -123,7 +123,8 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
         mine = sends[q.serving == cell]
         able = rate_bps[q.serving == cell] > 0
         places = min(len(mine), {"simultaneous": n, "groups": 2}.get(kind, 1))
-        assert mine.sum() == places and mine[able].sum() == min(places, able.sum())
+        assert mine.sum() == places
+        assert mine[able].sum() == min(places, able.sum())
 
 
 def test_ues_of_a_group_start_together():
@@ -199,11 +200,13 @@ def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adapt
     part = SCHEDULERS.parts[kind]()
 
     def play(c):
-        look = (
-            None
-            if block_s is None
-            else lambda ue, round_: SeenLinks(everybody.serving[ue], gain[ue], None)
-        )
+        if block_s is None:
+            look = None
+        else:
+
+            def look(ue, round_):
+                return SeenLinks(everybody.serving[ue], gain[ue], None)
+
         return sent_by(
             uplink,
             c,
@@ -224,16 +227,14 @@ def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adapt
     assert found.fate[1:].tolist() == [Fate.ARRIVED] * 3
     long_s = others.ended_s[2]
     if case == "drowned":
-        assert found.fate[0] == Fate.ARRIVED and found.granted_s[0] == pytest.approx(long_s)
-        assert found.airtime_s[0] == pytest.approx(0.5) and found.delay_s[0] == pytest.approx(
-            long_s + 0.5
-        )
+        assert found.fate[0] == Fate.ARRIVED
+        assert found.granted_s[0] == pytest.approx(long_s)
+        assert found.airtime_s[0] == pytest.approx(0.5)
+        assert found.delay_s[0] == pytest.approx(long_s + 0.5)
     else:
-        assert (
-            found.fate[0] == Fate.UNDECODED
-            and found.energy_j[0] == 0
-            and np.isnan(found.granted_s[0])
-        )
+        assert found.fate[0] == Fate.UNDECODED
+        assert found.energy_j[0] == 0
+        assert np.isnan(found.granted_s[0])
         assert block_s or kind == "groups" or found.ended_s[0] == 0.0
 
 
@@ -244,12 +245,10 @@ def test_a_turn_that_is_refused_goes_to_the_next_who_gets_a_rate():
     c = cohort(gain, np.array([1e-3, 1e-3, 1.0, 1.0]), rows=[1, 1, 1, 4])
     for part in (RoundRobin(), ProportionalFair(), EnergyAware(), Groups(size=1)):
         found = sent_by(Superposed(rate=FLOOR), c, part)
-        assert found.granted_s[2] == 0.0 and found.ended_s[2] == pytest.approx(
-            1 / log2(1 + 510 / 51)
-        )
-        assert (found.granted_s[:2] >= found.ended_s[3]).all() and (
-            found.fate == Fate.ARRIVED
-        ).all()
+        assert found.granted_s[2] == 0.0
+        assert found.ended_s[2] == pytest.approx(1 / log2(1 + 510 / 51))
+        assert (found.granted_s[:2] >= found.ended_s[3]).all()
+        assert (found.fate == Fate.ARRIVED).all()
 
 
 def test_a_group_whose_signals_drown_each_other_lets_the_next_begin():
@@ -257,13 +256,10 @@ def test_a_group_whose_signals_drown_each_other_lets_the_next_begin():
     are lost."""
     rate = LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=3.0)
     found = sent_by(Superposed(rate=rate), cohort([12.0, 10.0, 8.0, 2.2]), Groups(size=2))
-    assert (
-        found.granted_s[2:].tolist() == [0.0, 0.0] and found.fate[2:].tolist() == [Fate.ARRIVED] * 2
-    )
-    assert (
-        found.fate[:2].tolist() == [Fate.UNDECODED] * 2
-        and found.ended_s[0] == found.ended_s[2:].max()
-    )
+    assert found.granted_s[2:].tolist() == [0.0, 0.0]
+    assert found.fate[2:].tolist() == [Fate.ARRIVED] * 2
+    assert found.fate[:2].tolist() == [Fate.UNDECODED] * 2
+    assert found.ended_s[0] == found.ended_s[2:].max()
 
 
 def test_a_group_that_is_not_decoded_lets_the_next_begin_with_it():
@@ -360,7 +356,8 @@ def test_one_at_a_time_waits_as_m_d_1():
         return wait_s[50:].mean()
 
     mean_s, error_s = mean_and_error(play, range(8))
-    assert error_s < 0.25 and abs(mean_s - load / (2 * (1 - load))) < 3.5 * error_s
+    assert error_s < 0.25
+    assert abs(mean_s - load / (2 * (1 - load))) < 3.5 * error_s
 
 
 def test_equal_shares_take_as_long_as_m_g_1_ps():
@@ -377,7 +374,8 @@ def test_equal_shares_take_as_long_as_m_g_1_ps():
         return (found.ended_s - found.ready_s)[50:].mean()
 
     mean_s, error_s = mean_and_error(play, range(8))
-    assert error_s < 0.4 and abs(mean_s - 1 / (1 - load)) < 3.5 * error_s
+    assert error_s < 0.4
+    assert abs(mean_s - 1 / (1 - load)) < 3.5 * error_s
 
 
 # -- who has just finished is not forgotten
@@ -466,8 +464,14 @@ class Slowly:
 
     def step(self):
         ends_s = {u: self.now_s + self.left[u] / self.rate[u] for u in self.holder.values()}
-        looks_s = [(self.now_s // BLOCK_S + 1) * BLOCK_S] if self.left else []
-        slots_s = [(self.now_s // SLOT_S + 1) * SLOT_S] if len(self.left) > len(self.holder) else []
+        if self.left:
+            looks_s = [(self.now_s // BLOCK_S + 1) * BLOCK_S]
+        else:
+            looks_s = []
+        if len(self.left) > len(self.holder):
+            slots_s = [(self.now_s // SLOT_S + 1) * SLOT_S]
+        else:
+            slots_s = []
         then_s = min([*self.comes_s.values(), *ends_s.values(), *looks_s, *slots_s])
         for u in ends_s:
             self.sent[u].append((self.now_s, then_s, self.rate[u]))

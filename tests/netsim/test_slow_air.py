@@ -70,11 +70,9 @@ class Scenario:
             "interference": pick("all", "all", "intra", "none"),
         }
         more |= {"deadline_s": self.uplink_deadline_s}
-        return (
-            pick(Noma, Oma)(**more)
-            if pick(True, False)
-            else Noma(sic_residual=pick(0.0, 0.1, 1.0), **more)
-        )
+        if pick(True, False):
+            return pick(Noma, Oma)(**more)
+        return Noma(sic_residual=pick(0.0, 0.1, 1.0), **more)
 
     def draw_links(self):
         """Cells (blocks, n_ue) and gains (blocks, n_ue, n_bs), some of them far too low; NaN
@@ -117,9 +115,13 @@ class Scenario:
             }
         )
         env = simpy.Environment()
-        look = (
-            None if self.block_s is None else lambda ue, round_: SeenLinks(*self.links(env.now, ue))
-        )
+        if self.block_s is None:
+            look = None
+        else:
+
+            def look(ue, round_):
+                return SeenLinks(*self.links(env.now, ue))
+
         air = EventUplink(env, self.uplink, self.n_ue, Streams(SEED), interface, look=look)
         found = []
         for asked_s, who in self.waves:
@@ -220,7 +222,10 @@ class Scenario:
         )
 
     def amplitudes(self, k, u):
-        fading = np.ones((self.n_bs, 1)) if self.fading is None else self.fading[k, u]
+        if self.fading is None:
+            fading = np.ones((self.n_bs, 1))
+        else:
+            fading = self.fading[k, u]
         return [
             [complex(g**0.5 * z) for z in row]
             for g, row in zip(self.gain[k, u], fading, strict=True)

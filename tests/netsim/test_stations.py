@@ -27,7 +27,8 @@ THREE = Built(("a", "b", "c"), None)
 class TestHexagonal:
     def test_every_site_has_its_neighbours_at_the_inter_site_distance(self):
         at = np.array([b.position_m for b in Hexagonal(inter_site_m=300).stations(AREA, None)])
-        assert AREA.contains(at).all() and (np.abs(at - AREA.centre_m).max(axis=1) < 1e-9).any()
+        assert AREA.contains(at).all()
+        assert (np.abs(at - AREA.centre_m).max(axis=1) < 1e-9).any()
         distance = np.linalg.norm(at[:, None] - at[None], axis=-1)
         np.fill_diagonal(distance, np.inf)
         assert distance.min() == pytest.approx(300.0)
@@ -156,9 +157,8 @@ class TestCellFile:
         if n:
             assert len(layout.stations(AREA, (48.14, 11.58))) == n
         notes = " ".join(lines(layout.notices(Built(("a",) * n, None))))
-        assert (f"{2 - n} row" in notes) == (
-            n < 2
-        ) and f"{n} positions are centres of where phones measured" in notes
+        assert (f"{2 - n} row" in notes) == (n < 2)
+        assert f"{n} positions are centres of where phones measured" in notes
 
     @pytest.mark.parametrize("column", ["samples", "Samples"])
     def test_positions_of_a_list_with_samples_are_centres(self, tmp_path, column):
@@ -232,11 +232,9 @@ class TestListOfBaseStations:
             31.5,
             18.0,
         )
-        assert (
-            north.antenna == Sector(tilt_deg=6.0)
-            and west.antenna == Sector()
-            and west.azimuth_deg == 270.0
-        )
+        assert north.antenna == Sector(tilt_deg=6.0)
+        assert west.antenna == Sector()
+        assert west.azimuth_deg == 270.0
         assert (lamp.name, lamp.azimuth_deg, lamp.height_m, lamp.power_dbm) == (
             "lamp",
             None,
@@ -325,10 +323,8 @@ class TestListOfBaseStations:
         found = lines(
             build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).notices
         )
-        assert (
-            "1 of 2 cells lie outside of the area" in found[0]
-            and "resource element, 48 at" in found[1]
-        )
+        assert "1 of 2 cells lie outside of the area" in found[0]
+        assert "resource element, 48 at" in found[1]
         self.layout(tmp_path, rows.replace("-1,-1", "1,1").replace("48", "30"))
         assert (
             build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).notices == ()
@@ -343,7 +339,8 @@ class TestListOfBaseStations:
 
     def test_a_position_is_enough(self, tmp_path):
         first, second = self.layout(tmp_path, "x_m,y_m\n1,2\n3,4\n").stations(self.WITHIN, None)
-        assert first == BaseStation(name="cell1", position_m=(1.0, 2.0)) and second.name == "cell2"
+        assert first == BaseStation(name="cell1", position_m=(1.0, 2.0))
+        assert second.name == "cell2"
 
 
 class TestHandover:
@@ -423,7 +420,8 @@ class TestHandover:
             [(gone, -1), ([-80, -90], 0), (gone, -1), ([-90, -80], 1)]
         ):
             state, moved = rule.step(state, np.array([rsrp_dbm]), 0.1 * k)
-            assert state.serving.tolist() == [serving] and not moved.any()
+            assert state.serving.tolist() == [serving]
+            assert not moved.any()
 
 
 def test_every_cell_is_measured(tiny):
@@ -434,7 +432,8 @@ def test_every_cell_is_measured(tiny):
     for world in (one, both):
         world.env.run(until=60)
     of_both = both.observations()
-    assert len(of_both) == 2 * len(one.observations()) and set(of_both.cell) == {0, 1}
+    assert len(of_both) == 2 * len(one.observations())
+    assert set(of_both.cell) == {0, 1}
 
 
 @pytest.mark.parametrize(
@@ -490,11 +489,9 @@ def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
     uma = {"path_loss": {"kind": "uma"}}
     assert built([0.0, 0.0], **uma).notices == ()
     outside, warning = lines(built([-6000.0, 0.0], **uma).notices)
-    assert (
-        "5000 m" in warning
-        and "extrapolated" in warning
-        and "a stands 6,000 m outside of the area" in outside
-    )
+    assert "5000 m" in warning
+    assert "extrapolated" in warning
+    assert "a stands 6,000 m outside of the area" in outside
     assert lines(built([-6000.0, 0.0]).notices) == [outside]  # log-distance holds anywhere
 
 
@@ -510,7 +507,8 @@ class TestUniform:
         low = np.array([b.position_m for b in stations])
         above = Scattered(count=50, height_m=21).stations(AREA, None, self.site(middle, 20.0))
         high = np.array([b.position_m for b in above])
-        assert (low[:, 0] >= middle).all() and AREA.contains(low).all()
+        assert (low[:, 0] >= middle).all()
+        assert AREA.contains(low).all()
         assert (high[:, 0] < middle).any()
 
     def test_one_station_more_moves_no_other(self):
@@ -635,8 +633,10 @@ def test_what_is_stated_holds_beside_a_3gpp_law():
     scaled = sectored(
         LISTED, shadowing={k: v for k, v in stated.items() if k != "nlos_decorrelation_m"}
     ).budget
-    assert scaled.shadow.hidden is None and scaled.shadow.stds == (4.0, 6.0, 4.0, None)
+    assert scaled.shadow.hidden is None
+    assert scaled.shadow.stds == (4.0, 6.0, 4.0, None)
     seen = sectored(LISTED, line_of_sight={"kind": "always"}, shadowing={"kind": "none"}).budget
-    assert seen.pairs(at).los.all() and not seen.shadow.seen(at).any()
+    assert seen.pairs(at).los.all()
+    assert not seen.shadow.seen(at).any()
     one = sectored(LISTED, shadowing={"kind": "correlated", "std_db": 5.0}).budget
     assert one.shadow.stds == (5.0, 5.0, 5.0, None)

@@ -203,9 +203,9 @@ class TestGeoJson:
         assert backward_m_s.tolist()[0] == [1.4, 0, 0]
         (said,) = lines_of(notes)
         assert "3 of its shapes are no streets" in said
-        assert (
-            "1 without a tag highway" in said and "1 highway=proposed" in said and "1 Point" in said
-        )
+        assert "1 without a tag highway" in said
+        assert "1 highway=proposed" in said
+        assert "1 Point" in said
 
     TAGS = (
         {"oneway": "yes", "maxspeed": "30", "access": "destination", "name": 'a "b" => c, \\ d'},
@@ -243,11 +243,10 @@ class TestGeoJson:
     @pytest.mark.parametrize("holds", ["hstore", "json"])
     def test_levels_and_parts_in_one_property_are_read(self, tmp_path, holds):
         tags = {"building:levels": "4", "min_height": "0"}
-        text = (
-            json.dumps(tags)
-            if holds == "json"
-            else ",".join(f'"{k}"=>"{v}"' for k, v in tags.items())
-        )
+        if holds == "json":
+            text = json.dumps(tags)
+        else:
+            text = ",".join(f'"{k}"=>"{v}"' for k, v in tags.items())
         roof = house(100, 0, height_m=None, other_tags='"layer"=>"-1"')
         part = Footprints(file=write(tmp_path, house(0, 0, height_m=None, other_tags=text), roof))
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [12]
@@ -276,14 +275,18 @@ class TestGeoJson:
             line([[100, 90], [0, 0]], oneway=True, reversed=False),
         )
         graph = assemble(read_osm(file)[0]).graph
-        assert len(graph) == 2 and (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 3
+        assert len(graph) == 2
+        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 3
 
     @pytest.mark.parametrize("crs", ["EPSG:32632", "lonlat"])
     def test_streets_lie_on_the_plane_of_the_buildings(self, tmp_path, crs):
         """The same street in degrees and in UTM, around the origin of the buildings."""
         to_utm = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True)
         lon_lat = [(11.575, 48.137), (11.576, 48.1375), (11.577, 48.137)]
-        given = lon_lat if crs == "lonlat" else [to_utm.transform(*p) for p in lon_lat]
+        if crs == "lonlat":
+            given = lon_lat
+        else:
+            given = [to_utm.transform(*p) for p in lon_lat]
         member = {} if crs == "lonlat" else {"crs": {"type": "name", "properties": {"name": crs}}}
         stated = read_osm(write(tmp_path, line([list(p) for p in given]), **member), "auto", HERE)[
             0
@@ -317,7 +320,8 @@ class TestGeoJson:
     def test_bad_features_are_refused_in_a_line(self, tmp_path, features, words):
         with pytest.raises(BadInput, match=words) as refused:
             read_osm(write(tmp_path, *features))
-        assert len(refused.value.lines) == 1 and str(refused.value).startswith(str(tmp_path))
+        assert len(refused.value.lines) == 1
+        assert str(refused.value).startswith(str(tmp_path))
 
 
 # --- SUMO
@@ -391,9 +395,8 @@ class TestSumo:
             network(tmp_path), "auto", None, GridCity(width_m=300, height_m=200).area(None), (0, 0)
         ).graph
         assert len(graph.node_m) == 3
-        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (
-            graph.speed_m_s[:, :, WALK] > 0
-        ).sum() == 6
+        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4
+        assert (graph.speed_m_s[:, :, WALK] > 0).sum() == 6
         drive = graph.speed_m_s[graph.street_class == CLASSES.index("primary"), :, DRIVE]
         assert sorted(drive.ravel().tolist()) == [0, 10, 13.89, 25]
 
@@ -448,7 +451,8 @@ class TestSumo:
         text = NET.replace("</edge>", "</hedge>") if new == "<hedge" else NET
         with pytest.raises(BadInput, match=words) as refused:
             read_sumo(network(tmp_path, text.replace(old, new)))
-        assert len(refused.value.lines) == 1 and str(refused.value).startswith(str(tmp_path))
+        assert len(refused.value.lines) == 1
+        assert str(refused.value).startswith(str(tmp_path))
 
 
 def quarter(projection="!", offset=(0.0, 0.0)):
@@ -499,9 +503,8 @@ class TestNetworkBesideHouses:
         graph = city.street_graph(area, streams)
         built = city.buildings(area, streams)
         street = shapely.union_all(graph.path.lines())
-        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (
-            graph.speed_m_s[:, :, WALK] > 0
-        ).sum() == 6
+        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4
+        assert (graph.speed_m_s[:, :, WALK] > 0).sum() == 6
         again = city.buildings(area, streams)
         assert again is built
         premises = doors(built.footprint, built.height_m, graph)
@@ -569,7 +572,8 @@ class TestFootprints:
         area = city.area(None)
         graph = city.street_graph(area, Streams(0))
         open_to = (graph.speed_m_s > 0).any(axis=2)
-        assert len(graph.node_m) == 932 and open_to.sum() == 2610
+        assert len(graph.node_m) == 932
+        assert open_to.sum() == 2610
         assert (graph.length_m @ open_to).sum() / 1e3 == pytest.approx(181.9, abs=0.1)
         assert area.contains(graph.path.vertex_m).all()
         assert lines_of(city.notices(None))[0].endswith(

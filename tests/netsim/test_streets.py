@@ -95,7 +95,8 @@ class TestAssembly:
             ((100, 0), (100, 80)),
             ((100, 0), (200, 0)),
         ]
-        assert len(graph.node_m) == 4 and len(graph) == 3
+        assert len(graph.node_m) == 4
+        assert len(graph) == 3
         assert graph.length_m.max() == pytest.approx(2 * np.hypot(50, 10))
 
     @pytest.mark.parametrize(("away_m", "streets_left"), [(0.4, 1), (0.6, 0)])
@@ -132,10 +133,10 @@ class TestAssembly:
         check(graph)
         assert made.closed_km.tolist() == [0, pytest.approx(0.2), pytest.approx(0.2)]
         on_trap = graph.street_class == PRIMARY
-        assert (graph.speed_m_s[on_trap, :, WALK] > 0).all() and on_trap.sum() == 1
-        assert (graph.speed_m_s[on_trap, :, 1:] == 0).all() and (
-            graph.speed_m_s[~on_trap] > 0
-        ).all()
+        assert (graph.speed_m_s[on_trap, :, WALK] > 0).all()
+        assert on_trap.sum() == 1
+        assert (graph.speed_m_s[on_trap, :, 1:] == 0).all()
+        assert (graph.speed_m_s[~on_trap] > 0).all()
         assert "0.2 km to bicycles, 0.2 km to cars" in lines_of(made.notices("city"))[0]
 
     def test_length_is_conserved(self):
@@ -294,7 +295,8 @@ class TestRoutes:
         *_, mode, from_m, to_m = asked
         first = trips.first[:-1]
         last = trips.first[1:] - 1
-        assert (trips.vertex_m[first] == from_m).all() and (trips.vertex_m[last] == to_m).all()
+        assert (trips.vertex_m[first] == from_m).all()
+        assert (trips.vertex_m[last] == to_m).all()
         assert (trips.along[first] == 0).all()
         network = [shapely.union_all(graph.path.lines()[some]) for some in opened(graph)]
         for i in range(len(mode)):
@@ -321,9 +323,8 @@ class TestRoutes:
                 origin.select(row), destination.select(row), mode[row], from_m[row], to_m[row]
             )
             own = slice(together.first[i], together.first[i + 1])
-            assert (alone.vertex_m == together.vertex_m[own]).all() and (
-                alone.along == together.along[own]
-            ).all()
+            assert (alone.vertex_m == together.vertex_m[own]).all()
+            assert (alone.along == together.along[own]).all()
 
 
 def opened(graph):

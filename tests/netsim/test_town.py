@@ -48,15 +48,16 @@ def test_towns_of_any_size_are_whole(side_m):
     for seed in range(2):
         buildings = town.buildings(area, Streams(seed))
         graph = town.street_graph(area, Streams(seed))
-        assert (
-            shapely.is_valid(buildings.footprint).all()
-            and (shapely.area(buildings.footprint) >= 60).all()
-        )
+        assert shapely.is_valid(buildings.footprint).all()
+        assert (shapely.area(buildings.footprint) >= 60).all()
         floors = buildings.height_m / 3
         np.testing.assert_array_equal(floors, np.round(floors))
-        assert floors.min() >= 1 and floors.max() <= 8  # TR 38.901: UEs at most 22.5 m high
+        # TR 38.901: UEs at most 22.5 m high
+        assert floors.min() >= 1
+        assert floors.max() <= 8
         corner_m = shapely.get_coordinates(buildings.footprint)
-        assert area.contains(corner_m).all() and area.grown(0.1).contains(graph.path.vertex_m).all()
+        assert area.contains(corner_m).all()
+        assert area.grown(0.1).contains(graph.path.vertex_m).all()
 
 
 def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
@@ -66,10 +67,8 @@ def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
         plan = drawn(town, seed).plan
         footprints = shapely.union_all(buildings.footprint)
         assert plan.park is not None
-        assert (
-            shapely.distance(footprints, plan.river) > 0.5
-            and shapely.distance(footprints, plan.park) > 0.5
-        )
+        assert shapely.distance(footprints, plan.river) > 0.5
+        assert shapely.distance(footprints, plan.park) > 0.5
         half_m = WIDTH_M[plan.roads.street_class] / 2
         assert (shapely.distance(footprints, plan.roads.line) > half_m).all()
 

@@ -78,7 +78,10 @@ def test_what_is_written_is_read(tmp_path, name):
 )
 def test_dialects_of_csv_read_the_same(tmp_path, change):
     plain = read_table(write(tmp_path, GOOD, "plain.csv"))
-    changed = GOOD[:-1] if change == ("x\n", "x") else GOOD.replace(*change)
+    if change == ("x\n", "x"):
+        changed = GOOD[:-1]
+    else:
+        changed = GOOD.replace(*change)
     other = read_table(write(tmp_path, changed, "other.csv"))
     for column in ("time_s", "user", "rsrp_dbm", "cell"):
         np.testing.assert_array_equal(getattr(plain.fixes, column), getattr(other.fixes, column))
@@ -387,7 +390,8 @@ def test_home_is_where_nights_are_and_work_where_office_hours_are():
     found = lived_of(*week(), stay(BAR, 19, 20))
     np.testing.assert_allclose(found.home_m, HOME, atol=5)
     np.testing.assert_allclose(found.work_m, OFFICE, atol=5)
-    assert np.isnan(found.densest_m).all() and found.nights == 7
+    assert np.isnan(found.densest_m).all()
+    assert found.nights == 7
 
 
 def test_weekends_are_not_work():
@@ -397,13 +401,15 @@ def test_weekends_are_not_work():
     found = lived_of(*nights, *days, first_day=date(2021, 4, 24))
     np.testing.assert_allclose(found.work_m, OFFICE, atol=5)
     weekend = lived_of(*nights, *days[:2], *days[7:], first_day=date(2021, 4, 24))
-    assert np.isfinite(weekend.home_m).all() and np.isnan(weekend.work_m).all()
+    assert np.isfinite(weekend.home_m).all()
+    assert np.isnan(weekend.work_m).all()
 
 
 def test_work_is_not_home():
     nights = [stay(HOME, 24 * d, 5) for d in range(5)]
     found = lived_of(*nights, *(stay((HOME[0] + 150, HOME[1]), 24 * d + 11, 3) for d in range(5)))
-    assert np.isfinite(found.home_m).all() and np.isnan(found.work_m).all()
+    assert np.isfinite(found.home_m).all()
+    assert np.isnan(found.work_m).all()
 
 
 def test_time_counts_and_not_rows():
@@ -441,12 +447,13 @@ def test_home_does_not_hang_on_the_sampling_rate(every):
 def test_few_nights_make_no_home_and_the_place_of_most_time_stands_by_itself():
     assert np.isfinite(lived_of(*week(3)).home_m).all()
     two = lived_of(*week(2), stay(OFFICE, 40, 3))
-    assert two.nights == 2 and np.isnan([two.home_m, two.work_m]).all()
+    assert two.nights == 2
+    assert np.isnan([two.home_m, two.work_m]).all()
     np.testing.assert_allclose(two.densest_m, OFFICE, atol=5)
     by_day = lived_of(*week(7, first_h=7.0))  # nobody knows where the nights were spent
-    assert (
-        by_day.nights == 0 and np.isnan(by_day.home_m).all() and np.isfinite(by_day.densest_m).all()
-    )
+    assert by_day.nights == 0
+    assert np.isnan(by_day.home_m).all()
+    assert np.isfinite(by_day.densest_m).all()
 
 
 def test_who_spends_the_nights_in_many_places_has_no_home():
@@ -521,7 +528,10 @@ def test_position_is_the_last_fix_while_it_is_fresh(walk):
         for ue in range(3):
             before = np.flatnonzero((trace.user == ue) & (trace.time_s <= t1_s))
             fresh = before.size and t1_s - trace.time_s[before[-1]] <= 90.0
-            expected = trace.position_m[before[-1]] if fresh else [np.nan, np.nan]
+            if fresh:
+                expected = trace.position_m[before[-1]]
+            else:
+                expected = [np.nan, np.nan]
             np.testing.assert_array_equal(start.position_m[ue], expected)
 
 
@@ -601,7 +611,8 @@ def test_places_of_a_replay_are_those_of_each_user(walk):
         np.testing.assert_array_equal(places.home_m[ue], own.home_m)
         np.testing.assert_array_equal(places.work_m[ue], own.work_m)
         np.testing.assert_array_equal(places.densest()[ue], own.densest_m)
-        assert places.nights[ue] == own.nights and np.isfinite(own.densest_m).all()
+        assert places.nights[ue] == own.nights
+        assert np.isfinite(own.densest_m).all()
 
 
 # --- measured data
@@ -694,11 +705,13 @@ def test_people_with_holes_in_their_traces_stay_there(tmp_path):
     rng = np.random.default_rng(2)
     shift = np.cumsum(np.where(rng.uniform(size=1000) < 0.05, 180.0, rng.uniform(30, 61, 1000)))
     found = intervals(tmp_path, [*shift, *(shift + shift[-1] + 7200)])
-    assert found.absent_after_s == pytest.approx(270.0) and "every 180 s" in found.why
+    assert found.absent_after_s == pytest.approx(270.0)
+    assert "every 180 s" in found.why
     # a phone: every 5 s, with silences of minutes that make up much of its time
     phone = np.cumsum(np.where(np.arange(2000) % 100 == 0, 500.0, 5.0))
     found = intervals(tmp_path, phone)
-    assert found.absent_after_s == 600.0 and "a pause that ends a trip" in found.why
+    assert found.absent_after_s == 600.0
+    assert "a pause that ends a trip" in found.why
     assert intervals(tmp_path, phone, gap_s=100.0).absent_after_s == 7.5
     # one row an hour: a trip is not over after ten minutes
     assert intervals(tmp_path, np.arange(100) * 3600.0).absent_after_s == 5400.0

@@ -80,7 +80,8 @@ def test_the_interval_is_the_shortest_whose_rows_are_not_too_many(
     n_ue, duration_s, tick_s, every_s, ues
 ):
     looks = Looks.of(n_ue, duration_s, tick_s)
-    assert (looks.every_s, looks.ues) == (pytest.approx(every_s), ues) and ues <= MOST_UES
+    assert (looks.every_s, looks.ues) == (pytest.approx(every_s), ues)
+    assert ues <= MOST_UES
     assert looks.last == int(duration_s / every_s + 1e-9)
     assert (looks.last + 1) * ues <= MOST_ROWS
     shorter_s = every_s - tick_s

@@ -71,12 +71,11 @@ def test_a_file_gives_back_types_and_bits(tmp_path):
     )
     back = from_tree(load_tree(tmp_path / "t.npz"), start)
     np.testing.assert_equal(to_tree(back), to_tree(value))
-    assert (
-        type(back.history) is tuple
-        and type(back.inner) is Inner
-        and list(back.pairs) == [(3, 1), (0, 2)]
-    )
-    assert list(back.sums) == [Key("user", 1e-5)] and type(back.parts["typed"]) is Inner
+    assert type(back.history) is tuple
+    assert type(back.inner) is Inner
+    assert list(back.pairs) == [(3, 1), (0, 2)]
+    assert list(back.sums) == [Key("user", 1e-5)]
+    assert type(back.parts["typed"]) is Inner
     assert back.rows is start.rows  # made anew, and in no file
 
 
@@ -164,4 +163,5 @@ def test_arrays_may_be_annotated_by_an_alias_of_a_later_python():
 
 
 def test_no_name_of_a_class_is_in_a_tree():
-    assert "Inner" not in repr(to_tree(example())) and "Key" not in repr(to_tree(example()))
+    assert "Inner" not in repr(to_tree(example()))
+    assert "Key" not in repr(to_tree(example()))

@@ -32,7 +32,8 @@ PAPER = {"world.duration_s": 240, "learning.data.samples": 20, "train.steps": 20
 def lower(seen):
     """Less power where a UE has more than the others disturb; features are those of every UE there
     is."""
-    assert seen.shape[1] == SEEN and len(seen) % 8 == 0
+    assert seen.shape[1] == SEEN
+    assert len(seen) % 8 == 0
     return np.tanh(seen[:, :1] - 0.3)
 
 
@@ -50,9 +51,8 @@ def test_costs_are_those_of_the_environment_and_of_the_comparison_of_a_training(
     study, table, tmp_path
 ):
     worlds = table.columns[4:]
-    assert (
-        list(table.columns[:4]) == ["cost", "difference", "half_width", "wins"] and len(worlds) == 3
-    )
+    assert list(table.columns[:4]) == ["cost", "difference", "half_width", "wins"]
+    assert len(worlds) == 3
     env = online(study)
     for world in worlds:
         env.reset(options={"world": int(world)})
@@ -65,9 +65,8 @@ def test_costs_are_those_of_the_environment_and_of_the_comparison_of_a_training(
     train(study, [0], tmp_path / "t")
     (trained,) = trainings(tmp_path / "t")
     others = trained.costs.drop(columns="ddpg")
-    assert set(others) == set(table.index) - {"mine"} and {"oracle", "average", "full"} < set(
-        others
-    )
+    assert set(others) == set(table.index) - {"mine"}
+    assert {"oracle", "average", "full"} < set(others)
     for name, costs in others.items():
         np.testing.assert_allclose(table.loc[name, worlds].to_numpy(), costs.loc[worlds], rtol=1e-6)
 
@@ -117,7 +116,8 @@ def test_a_vector_for_a_whole_training_stands_beside_the_optimum(tmp_path):
     found = judge(of, lambda seen: [0.25] * 15, cache=tmp_path)
     (problem,) = problems(of, tmp_path).held_out
     last = problem.rollout(lambda seen: np.full(15, 0.25))[STEPS - 1]
-    assert found.loc["mine", "cost"] == pytest.approx(problem.ratio(last)) and {
+    assert found.loc["mine", "cost"] == pytest.approx(problem.ratio(last))
+    assert {
         "optimum",
         "full",
     } < set(found.index)

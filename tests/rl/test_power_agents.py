@@ -133,7 +133,8 @@ def test_a_bad_action_is_refused_and_changes_nothing(action, wrong):
         ValueError, match=re.escape(f"action: {wrong}") + ".*give 6 finite numbers from -1 to 1"
     ):
         env.step(action)
-    assert env.last is before and env.memory() == memory
+    assert env.last is before
+    assert env.memory() == memory
 
 
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
@@ -185,7 +186,8 @@ def test_an_interrupted_training_ends_in_the_same_bits(tmp_path):
         course(tmp_path / "b", stop_at=90)
     assert (tmp_path / "b" / "c.npz").exists()
     again = course(tmp_path / "b")
-    assert repr(again.curve) == repr(whole.curve) and again.steps == whole.steps
+    assert repr(again.curve) == repr(whole.curve)
+    assert again.steps == whole.steps
     assert again.best_reward == whole.best_reward
     np.testing.assert_array_equal(flat(again.weights), flat(whole.weights))
 
@@ -199,7 +201,8 @@ def test_an_episode_that_time_cuts_off_does_not_end_what_is_worth():
         training.step()
     buffer = training.buffer
     ends = np.flatnonzero(buffer.dones[: buffer.filled, 0])
-    assert ends.tolist() == [19, 39] and buffer.timeouts[ends, 0].all()
+    assert ends.tolist() == [19, 39]
+    assert buffer.timeouts[ends, 0].all()
     buffer.timeouts[ends[1]] = 0.0
     drawn = buffer.sample(400)
     steps = [(buffer.actions[:45, 0] == row).all(axis=1).argmax() for row in drawn.actions.numpy()]
@@ -214,7 +217,8 @@ def test_a_policy_comes_back_as_it_was(tmp_path, observe):
     written = policy(observe)
     save_policy(written, tmp_path)
     read = load_policy(tmp_path)
-    assert read.card == written.card and sorted(p.name for p in tmp_path.iterdir()) == [
+    assert read.card == written.card
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
         "policy.json",
         "policy.safetensors",
     ]
@@ -259,7 +263,8 @@ def test_a_policy_from_a_stranger_is_refused_in_one_line(tmp_path, change, said)
     change(tmp_path)
     with pytest.raises(BadInput, match=said) as error:
         load_policy(tmp_path)
-    assert len(error.value.lines) == 1 and "\n" not in error.value.lines[0]
+    assert len(error.value.lines) == 1
+    assert "\n" not in error.value.lines[0]
 
 
 def test_numbers_of_a_policy_are_finite(tmp_path):
@@ -294,13 +299,15 @@ def test_the_action_moves_the_realised_switch(tiny):
     loud = played(env, 1.0)[1]
     weak = played(env, -1.0)[1]
     assert loud["t_th"] > weak["t_th"]
-    assert loud["noise"] != weak["noise"] and (loud["power_w"] > weak["power_w"]).all()
+    assert loud["noise"] != weak["noise"]
+    assert (loud["power_w"] > weak["power_w"]).all()
 
 
 def test_the_live_world_is_a_function_of_its_seed(tiny):
     env = online(tiny)
     rows, _, ends = played(env, 0.3)
-    assert len(rows) == 5 and ends == (False, True)
+    assert len(rows) == 5
+    assert ends == (False, True)
     assert played(env, 0.3)[0] == rows
     assert played(env, 0.3, world=2)[0] != rows
     assert all(np.abs(r[:17]).max() <= 1 for r in rows)
@@ -320,7 +327,8 @@ def test_an_absent_ue_is_zeros(tiny):
         np.zeros(0, dtype=int), known, 0.1, np.full(3, 0.2), np.full(3, 0.1), 0.5, 0.25
     )
     seen = seen_online(now, np.full(3, 0.05), LIMITS)
-    assert (seen[[1, 4, 7, 10, 13]] == 0).all() and (seen[[0, 2]] == 1).all()
+    assert (seen[[1, 4, 7, 10, 13]] == 0).all()
+    assert (seen[[0, 2]] == 1).all()
     assert seen[-2:].tolist() == [0.0, -0.5]
 
 
@@ -368,14 +376,18 @@ def test_an_episode_that_a_budget_ends_costs_as_much_as_all_its_rounds(rounds, a
     whole, figures, _ = stepped(online(tiny, budgeted()), action)
     env = online(tiny, budgeted(rounds))
     rewards, infos, terminated = stepped(env, action)
-    assert len(whole) == 4 and terminated and env.unplayed == 4 - rounds
-    assert rewards[:-1] == whole[:rounds] and len(set(whole)) == 4
+    assert len(whole) == 4
+    assert terminated
+    assert env.unplayed == 4 - rounds
+    assert rewards[:-1] == whole[:rounds]
+    assert len(set(whole)) == 4
     assert rewards[-1] == pytest.approx(np.mean(whole[:rounds]) * (4 - rounds))
     assert {name: infos[-1][name] for name in FIGURES} == {
         name: figures[rounds - 1][name] for name in FIGURES
     }
     found = episode(env, "level", lambda env, seen: np.full(3, action), 1)
-    assert found.cost == pytest.approx(-4 * np.mean(whole[:rounds])) and found.rounds == rounds
+    assert found.cost == pytest.approx(-4 * np.mean(whole[:rounds]))
+    assert found.rounds == rounds
     assert found.loss == figures[rounds - 1]["loss"] > 0
     for name in ("noise", "energy_j"):
         assert getattr(found, name) == pytest.approx(
@@ -394,7 +406,8 @@ def test_a_budget_that_admits_no_round_is_refused_before_anything_is_written(tmp
     ):
         assert main([*command, *setting]) == 2
         said = capsys.readouterr().err
-        assert said.count("\n") == 1 and "first round exceeds privacy_budget (epsilon=1e-06" in said
+        assert said.count("\n") == 1
+        assert "first round exceeds privacy_budget (epsilon=1e-06" in said
     assert not (tmp_path / "t").exists()
 
 
@@ -520,12 +533,14 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
         links = tables["links"]
         updates = tables["updates"]
         assert found.figures["loss"] == figures["rmse_db"] > 0
-        assert (
-            found.figures["energy_j"]
-            == pytest.approx(float(np.nansum(links["energy_j"])), rel=1e-12)
-            and found.figures["energy_j"] > 0
+        assert found.figures["energy_j"] == pytest.approx(
+            float(np.nansum(links["energy_j"])), rel=1e-12
         )
-        near = [np.mean(tables["leakage"]["error_m"] <= 300.0)] if attacks else [0.0]
+        assert found.figures["energy_j"] > 0
+        if attacks:
+            near = [np.mean(tables["leakage"]["error_m"] <= 300.0)]
+        else:
+            near = [0.0]
         assert found.figures["leakage"] == pytest.approx(near[0])
         (standing,) = standings(env.setup.learning, env.state.parts)
         ue = updates["ue"]
@@ -634,7 +649,8 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
         [p.objective.trajectory.gain[0].tobytes() for p in s]
         for s in (sets.trained_on, sets.chosen_on, sets.held_out)
     ]
-    assert [len(x) for x in of] == [3, 2, 4] and len({g for x in of for g in x}) == 9
+    assert [len(x) for x in of] == [3, 2, 4]
+    assert len({g for x in of for g in x}) == 9
     (summary,) = train(study, [0], tmp_path / "t", lambda seen: None, tmp_path / "cache")
     policy = load_policy(tmp_path / "t")
 
@@ -644,10 +660,8 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
     with (tmp_path / "t" / "curve.csv").open() as file:
         curve = [float(row["score"]) for row in csv.DictReader(file)]
     assert min(curve) == pytest.approx(score(sets.chosen_on), rel=1e-6)
-    assert (
-        summary["policy.ddpg.cost.mean"] == pytest.approx(score(sets.held_out), rel=1e-6)
-        and summary["cases"] == 4
-    )
+    assert summary["policy.ddpg.cost.mean"] == pytest.approx(score(sets.held_out), rel=1e-6)
+    assert summary["cases"] == 4
 
 
 @pytest.mark.parametrize("observe", ["paper", "channel"])
@@ -779,7 +793,9 @@ def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):
 
     assert main(["train", *words, "--out", str(tmp_path / "t")]) == 2
     told = capsys.readouterr().err
-    assert said in told and told.count("\n") == 1 and not (tmp_path / "t").exists()
+    assert said in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "t").exists()
 
 
 def test_random_powers_fill_the_range_in_equal_ratios(monkeypatch):
@@ -801,6 +817,7 @@ def test_fractional_power_keeps_the_total():
     p = problem(limits=Limits(total_max_w=0.8))
     for alpha in (0.0, 0.8, 1.0):
         power = fractional(p, alpha)
-        assert power.sum() <= 0.8 + 1e-9 and power.sum() > 0.79
+        assert power.sum() <= 0.8 + 1e-9
+        assert power.sum() > 0.79
     found = references(p, 200, Streams(0).at("r"))
     assert found["optimum"].value <= min(v.value for v in found.values()) + 1e-15

@@ -27,9 +27,8 @@ def test_many_are_made_by_name(tmp_path):
     kw = {"scenario": load("power/paper", short), "cache": tmp_path}
     envs = gymnasium.make_vec(name, num_envs=3, vectorization_mode="sync", **kw)
     assert len(list(tmp_path.iterdir())) == 1  # a cache for all
-    assert envs.num_envs == 3 and all(
-        isinstance(env.unwrapped, PowerAllocation) for env in envs.envs
-    )
+    assert envs.num_envs == 3
+    assert all(isinstance(env.unwrapped, PowerAllocation) for env in envs.envs)
     one = gymnasium.make(name, **kw)
     assert (envs.single_action_space, envs.single_observation_space) == (
         one.action_space,

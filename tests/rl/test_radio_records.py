@@ -131,11 +131,10 @@ def test_a_recorded_round_draws_noise_as_live(switch):
         "world.duration_s": 720,
     }
     drawn = costs_what_it_costs_live(study(**change), np.random.default_rng(0))
-    last = (
-        {"planned": 3, "first-crossing": drawn.index(False)}[switch["mode"]]
-        if switch
-        else len(drawn)
-    )
+    if switch:
+        last = {"planned": 3, "first-crossing": drawn.index(False)}[switch["mode"]]
+    else:
+        last = len(drawn)
     assert drawn == [s < last for s in range(len(drawn))]
     assert switch is None or 0 < last < len(drawn)
 
@@ -289,11 +288,9 @@ def leaves(value):
     """All arrays and numbers of a value, as bytes."""
     if is_dataclass(value):
         return [leaf for f in fields(value) for leaf in leaves(getattr(value, f.name))]
-    return (
-        [(np.shape(value), np.asarray(value).tobytes())]
-        if isinstance(value, np.ndarray | float)
-        else []
-    )
+    if isinstance(value, np.ndarray | float):
+        return [(np.shape(value), np.asarray(value).tobytes())]
+    return []
 
 
 @pytest.mark.parametrize("changes", [{}, GAUSSIAN, BY_LABELS], ids=range(3))
@@ -310,7 +307,8 @@ def test_rounds_without_training_are_those_with_it(changes):
         of.append(recorded(env, lambda seen: within(-14.0 - seen.snr_db, seen.limits), 7))
         moved = np.abs(env.state.model.parameters - env.stage(7).state.model.parameters).max()
         assert (moved > 0) == learns
-    assert of[0][0].count.any() and of[0][0].compute_j.any()
+    assert of[0][0].count.any()
+    assert of[0][0].compute_j.any()
     for once, trained in zip(*of, strict=True):
         assert leaves(once) == leaves(trained)
 
@@ -656,9 +654,8 @@ def test_the_law_of_costs_by_hand():
     assert {name: half[name] for name in half if name != "leak"} == {
         k: v for k, v in found.figures.items() if k != "leak"
     }
-    assert found.figures["lost"][0] == pytest.approx(1 / 3) and found.figures["energy_j"][
-        0
-    ] == pytest.approx(0.3)
+    assert found.figures["lost"][0] == pytest.approx(1 / 3)
+    assert found.figures["energy_j"][0] == pytest.approx(0.3)
     assert found.drawn.tolist() == [[True, False, False]]
 
 
@@ -673,7 +670,8 @@ def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
         "random.log-linear", np.arange(40), (6,)
     )
     costs = [city.cost(within(law.dbw(city.look, p), city.look.limits)).mean() for p in drawn]
-    assert many.cost == min(costs) and one.cost == costs[0] > many.cost
+    assert many.cost == min(costs)
+    assert one.cost == costs[0] > many.cost
 
 
 def slow_best_response(one, look, start_dbw, steps_db):
@@ -713,11 +711,13 @@ def slow_best_response(one, look, start_dbw, steps_db):
 def test_best_responses_are_those_of_one_vector_after_the_other(city, name, vectors):
     """For rounds at once and for a single one; what is planned costs no more than the start."""
     steps_db = BEST_RESPONSES[f"best response, {name}"]
-    assert (city.look.required_std[1:] > 0).all() and not city.look.required_std[0].any()
+    assert (city.look.required_std[1:] > 0).all()
+    assert not city.look.required_std[0].any()
     start = LAWS[1].dbw(city.look, np.array([3.0, 0.75]))
     factor = np.full(len(city), 0.9)
     plan = best_response(city.look, start, steps_db, city.reward, factor)
-    assert sum(map(len, steps_db)) * 12 == vectors and len(city) > 2
+    assert sum(map(len, steps_db)) * 12 == vectors
+    assert len(city) > 2
     np.testing.assert_array_equal(
         plan[0], within(start, city.look.limits)[0]
     )  # no requirement is known there
@@ -764,13 +764,15 @@ def test_the_comparison_has_best_responses_and_their_time_beside_its_figures():
     best = min(rows[rule.law.name].cost for rule in ground.rules)
     assert all(rows[name].cost < best for name in BEST_RESPONSES)
     spent_ms = decisions_ms(ground.held_out)
-    assert set(rows) - set(spent_ms) == {"oracle"} and min(spent_ms.values()) > 0
+    assert set(rows) - set(spent_ms) == {"oracle"}
+    assert min(spent_ms.values()) > 0
     assert (
         spent_ms["constant"]
         < spent_ms["best response, 9 a UE"]
         < spent_ms["best response, 20 a UE"]
     )
-    assert "decision_ms" not in COLUMNS and COLUMNS[:3] == ("policy", "case", "cost")
+    assert "decision_ms" not in COLUMNS
+    assert COLUMNS[:3] == ("policy", "case", "cost")
 
 
 @pytest.mark.parametrize(
@@ -803,9 +805,8 @@ def test_a_ue_without_the_model_disturbs_nobody(city):
     sinr = received(power_w, which, without, city.air)[0]
     wanted = received(silent, which, links, city.air)[0]
     np.testing.assert_allclose(sinr[:, 1:], wanted[:, 1:], rtol=1e-12)
-    assert (sinr[:, 0] == 0).all() and not np.allclose(
-        wanted, received(power_w, which, links, city.air)[0]
-    )
+    assert (sinr[:, 0] == 0).all()
+    assert not np.allclose(wanted, received(power_w, which, links, city.air)[0])
 
 
 def test_absent_ues_have_features_without_holes():

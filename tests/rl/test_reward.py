@@ -61,7 +61,8 @@ def test_a_reward_of_ones_own_is_taken_like_others(monkeypatch):
 def test_contradictions_are_refused_in_one_line(reward, said):
     with pytest.raises(BadInput, match=said) as error:
         load("power/city", {"train.task.reward": reward})
-    assert len(error.value.lines) == 1 and "train" in error.value.lines[0]
+    assert len(error.value.lines) == 1
+    assert "train" in error.value.lines[0]
 
 
 class Own(Weighted):
@@ -223,4 +224,5 @@ def test_a_figure_that_no_power_moves_is_refused_before_training(weights, change
     study = load(name, rounds | {"train.task.reward": {"noise": 1, **weights}} | changes)
     with pytest.raises(BadInput, match=why) as refused:
         train(study, [0], tmp_path / "t")
-    assert len(refused.value.lines) == 1 and not (tmp_path / "t").exists()
+    assert len(refused.value.lines) == 1
+    assert not (tmp_path / "t").exists()

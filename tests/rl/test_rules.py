@@ -84,7 +84,9 @@ def test_powers_are_the_nearest_within_the_limits_of_one_and_of_all():
     np.testing.assert_allclose(within(dbw, capped), [[0.5, 0.1, 0.01, 1e-3]])
     shared = Limits(each_min_w=1e-3, each_max_w=0.5, total_min_w=0.0, total_max_w=0.3)
     found = within(dbw, shared)
-    assert found.sum() == pytest.approx(0.3) and (found >= 1e-3).all() and (found <= 0.5).all()
+    assert found.sum() == pytest.approx(0.3)
+    assert (found >= 1e-3).all()
+    assert (found <= 0.5).all()
     for tried in (
         np.random.default_rng(0).dirichlet(np.ones(4), 2000) * 0.296 + 1e-3
     ):  # none of that sum is nearer
@@ -128,15 +130,18 @@ def test_tuning_is_the_cross_entropy_method_with_the_best_8_of_48():
         drawn = mean + spread * RNG.normal("tune.constant", np.arange(48), (1,), item=g)[:, 0]
         drawn[0] = best
         by_merit = sorted(drawn.tolist(), key=lambda x: (max(min(x, 30.0), -90.0) + 3.0) ** 2)
-        best = min([best, by_merit[0]], key=lambda x: (x + 3.0) ** 2) if g else by_merit[0]
+        if g:
+            best = min([best, by_merit[0]], key=lambda x: (x + 3.0) ** 2)
+        else:
+            best = by_merit[0]
         mean = np.mean(by_merit[:8])
         spread = max(np.std(by_merit[:8]), 0.05 * 15.0)
         tried += drawn.tolist()
     np.testing.assert_allclose(bowl.tried, np.clip(tried, -90.0, 30.0), atol=1e-9)
-    assert found.parameters[0] == pytest.approx(best, abs=1e-9) and found.cost == pytest.approx(
-        (best + 3.0) ** 2
-    )
-    assert found.evaluations == 48 * 6 and abs(best + 3.0) < 1.0
+    assert found.parameters[0] == pytest.approx(best, abs=1e-9)
+    assert found.cost == pytest.approx((best + 3.0) ** 2)
+    assert found.evaluations == 48 * 6
+    assert abs(best + 3.0) < 1.0
 
 
 # -- the search that knows everything
@@ -207,7 +212,8 @@ def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_averag
     rows, drawn_std = rows_sent(SimpleNamespace(bound=bound), setup, outcome, now, 1)
     np.testing.assert_allclose(rows.weight, [[0.2, 0.6, 0.4, 0.5, 0.5]])
     np.testing.assert_allclose(by_model, [[[0.2, 0.6, 0.4, 0, 0, 0], [0, 0, 0, 0.5, 0.5, 0]]])
-    assert not rows.required_std.any() and not drawn_std.any()
+    assert not rows.required_std.any()
+    assert not drawn_std.any()
 
 
 def test_leakage_is_the_mean_over_attacks_of_the_share_that_comes_near_and_every_ues_part_of_it():
@@ -222,7 +228,8 @@ def test_leakage_is_the_mean_over_attacks_of_the_share_that_comes_near_and_every
     np.testing.assert_allclose(of_ue, [1 / 8, 1 / 8, 1 / 2, 0.0])
     of_ue = _leakage(SimpleNamespace(leakage=[]), 50.0, 4)
     total = of_ue.sum()
-    assert total == 0.0 and not of_ue.any()
+    assert total == 0.0
+    assert not of_ue.any()
 
 
 def test_a_ue_that_never_sent_is_expected_to_need_what_the_others_need():
@@ -232,7 +239,8 @@ def test_a_ue_that_never_sent_is_expected_to_need_what_the_others_need():
     usual = np.sqrt((a**2 + b**2 + away**2) / 3)
     np.testing.assert_allclose(found.required_std, [[a, b, usual, away]])
     np.testing.assert_allclose(found.weight, [[1 / 3, 1 / 3, 1 / 3, 0]])
-    assert found.of.tolist() == [[0, 1, 2, -1]] and found.factor == 0.9
+    assert found.of.tolist() == [[0, 1, 2, -1]]
+    assert found.factor == 0.9
     assert found.lost_noise == lost_noise(look().air, look().n_bits)
 
 
@@ -255,10 +263,8 @@ def test_what_one_ue_leaves_in_the_combining_for_another_is_its_snr_at_that_stat
     seen = look()
     cross_db = np.array([[40, 30, 15], [40, 30, 15], [20, 10, 25]])
     np.testing.assert_allclose(10 * np.log10(seen._crossing[0, :3, :3]), cross_db, atol=1e-9)
-    assert (
-        seen.same_cell[0, :3, :3].tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
-        and not seen.same_cell[0, 3].any()
-    )
+    assert seen.same_cell[0, :3, :3].tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    assert not seen.same_cell[0, 3].any()
     towards = np.array([[1, 0], [0.6, 0.8j], [1, 0], [0, 1]])  # of unit size
     two = replace(seen, links=replace(seen.links, h=seen.links.h * towards[:, None]))
     share = np.abs(towards.conj() @ towards.T) ** 2

@@ -46,7 +46,8 @@ def test_the_same_bytes_one_after_another_and_side_by_side(tmp_path, monkeypatch
 @pytest.mark.parametrize("more", [["--on", "ray"], ["--on", "slurm", "--seed", "1"]])
 def test_one_seed_needs_no_cluster(more, tmp_path, capsys):
     assert main(["train", "power/paper", "--out", str(tmp_path / "t"), *more]) == 2
-    assert "several seeds" in capsys.readouterr().err and not (tmp_path / "t").exists()
+    assert "several seeds" in capsys.readouterr().err
+    assert not (tmp_path / "t").exists()
 
 
 def test_damage_is_one_line(tmp_path):

@@ -96,7 +96,8 @@ def test_a_ue_is_paid_what_its_own_move_saves(city, rule):
             other[k] = present[k]
             saved = city.cost(within(other[None], limits), at[i : i + 1])[0] - cost
             assert found[i, k] == pytest.approx(np.clip(10 * saved, -5, 5), abs=1e-8)
-    assert np.ptp(found) > 0.1 and not rounds.rewards(of_pass, at, np.zeros((3, 12))).any()
+    assert np.ptp(found) > 0.1
+    assert not rounds.rewards(of_pass, at, np.zeros((3, 12))).any()
 
 
 def test_probes_are_costs_of_the_expected_round_after_single_moves(city, rule):
@@ -209,12 +210,14 @@ def test_an_interrupted_training_ends_with_the_same_bits(city, rule, live):
         first.step()
     second = new()
     second.resume(first.memory())
-    assert second.done == 37 and second.evaluations == first.evaluations
+    assert second.done == 37
+    assert second.evaluations == first.evaluations
     while second.done < 60:
         second.step()
     for name, x in whole.weights().items():
         np.testing.assert_array_equal(second.weights()[name], x)
-    assert whole.weights() and any(np.abs(x).max() > 0 for x in whole.weights().values())
+    assert whole.weights()
+    assert any(np.abs(x).max() > 0 for x in whole.weights().values())
 
 
 @pytest.mark.parametrize("steps", [60, 63])
@@ -223,14 +226,16 @@ def test_worlds_are_played_on_the_way(city, rule, steps):
     of = training(city, rule, steps, **worlds(played))
     while of.done < steps:
         of.step()
-    assert played == [1, 2, 3] and len(of.rounds.known) > 3 * len(city) / 2
+    assert played == [1, 2, 3]
+    assert len(of.rounds.known) > 3 * len(city) / 2
     assert of.rounds.present.shape[1] == len(of.rounds.known)
 
 
 def test_rates_are_a_fifth_and_fall(city, rule):
     of = training(city, rule)
     actor, critic = of._rates()
-    assert critic == QUICK.learning_rate and actor == pytest.approx(critic / 5)
+    assert critic == QUICK.learning_rate
+    assert actor == pytest.approx(critic / 5)
     while of.done < 60:
         of.step()
     rates = [
@@ -238,7 +243,8 @@ def test_rates_are_a_fifth_and_fall(city, rule):
         for net in (of.model.actor, of.model.critic)
         for group in net.optimizer.param_groups
     ]
-    assert rates[1] < 0.05 * critic and rates[0] == pytest.approx(rates[1] / 5)
+    assert rates[1] < 0.05 * critic
+    assert rates[0] == pytest.approx(rates[1] / 5)
     assert of._rates()[1] == pytest.approx(QUICK.final_rate * critic)
 
 
@@ -350,11 +356,14 @@ def test_a_live_training_goes_on_to_the_same_bytes_and_its_policy_plays(tmp_path
     assert played == [0, 1]
     with pytest.raises(KeyboardInterrupt):
         made("b", stop)
-    assert (tmp_path / "b" / "checkpoint.npz").exists() and played == [0, 1] * 2
-    assert made("b") == whole and played == [0, 1] * 3
+    assert (tmp_path / "b" / "checkpoint.npz").exists()
+    assert played == [0, 1] * 2
+    assert made("b") == whole
+    assert played == [0, 1] * 3
 
     policy, card = load_shared(tmp_path / "a")
-    assert (card.task, card.passes, card.probes) == ("shared", 2, None) and 0 < card.steps <= 20
+    assert (card.task, card.passes, card.probes) == ("shared", 2, None)
+    assert 0 < card.steps <= 20
     limits = of.train.task.limits
     power = {"kind": "shared", "policy": str(tmp_path / "a")}
     run(load("power/city", LIVE | {"power": power, "train": None}), tmp_path / "run")

@@ -85,7 +85,8 @@ def test_candidates_are_those_of_the_seed_each_combination_once_and_first_values
     drawn = [json.dumps(one) for one in drawn_settings(3)]
     assert drawn == [json.dumps(one) for one in drawn_settings(3)]
     other = [json.dumps(one) for one in drawn_settings(4)]
-    assert other != drawn and sorted(other) == sorted(drawn)
+    assert other != drawn
+    assert sorted(other) == sorted(drawn)
     assert (
         len(drawn)
         == len(set(drawn))
@@ -108,7 +109,9 @@ def test_every_row_is_tuned_with_as_many_attacks_on_a_seed_that_is_not_printed(p
     for row in ("updates", "hidden-weights"):
         (folder,) = (played / "adapt" / row).iterdir()
         tuned = load(folder / STUDY)
-        assert tuned.seed == 102 and folder.name == "seed-102"  # 101 is printed
+        # 101 is printed
+        assert tuned.seed == 102
+        assert folder.name == "seed-102"
         assert len(tuned.learning.attacks) == N
         own = load(scenario).learning.attacks[0]
         assert tuned.learning.attacks[0] == own.model_copy(update={"name": "candidate-1"})
@@ -121,7 +124,8 @@ def test_every_row_is_tuned_with_as_many_attacks_on_a_seed_that_is_not_printed(p
             )
             == N
         )
-    assert {row["seed"] for row in runs_of(played)} == {"101", "7"} and len(runs_of(played)) == 4
+    assert {row["seed"] for row in runs_of(played)} == {"101", "7"}
+    assert len(runs_of(played)) == 4
 
 
 def test_the_two_best_kinds_of_a_row_are_played_beside_its_own(played):
@@ -129,7 +133,8 @@ def test_the_two_best_kinds_of_a_row_are_played_beside_its_own(played):
     assert [row["variant"] for row in said["rows"]] == [
         "updates",
         "hidden weights",
-    ] and "seed 102" in said["note"]
+    ]
+    assert "seed 102" in said["note"]
     for row, folder in zip(said["rows"], ("updates", "hidden-weights"), strict=True):
         tuning = read_summary(played / "adapt" / folder / "seed-102")
         keys = [
@@ -147,16 +152,13 @@ def test_the_two_best_kinds_of_a_row_are_played_beside_its_own(played):
             for attack in load(played / "adapt" / folder / "seed-102" / STUDY).learning.attacks
         ]
         second = max((k for k in range(N) if kinds[k] != tuned.kind), key=lambda k: (shares[k], -k))
-        assert (
-            row["second"].endswith(f" {figure_text(float(shares[second]))}")
-            and kinds[second] in row["second"]
-        )
+        assert row["second"].endswith(f" {figure_text(float(shares[second]))}")
+        assert kinds[second] in row["second"]
         expected = [k for k in (best, second) if k]  # of these, the row has the first itself
         for seed in (7, 101):
             own, *more = load(played / folder / f"seed-{seed}" / STUDY).learning.attacks
-            assert own.label == "own" and [attack.kind for attack in more] == [
-                kinds[k] for k in expected
-            ]
+            assert own.label == "own"
+            assert [attack.kind for attack in more] == [kinds[k] for k in expected]
             assert all(attack.label == f"{attack.kind}-adapted" for attack in more)
             if best:
                 assert more[0] == tuned.model_copy(update={"name": row["attack"]})
@@ -174,30 +176,26 @@ def test_attacks_change_no_training_so_a_row_is_never_safer_than_as_written(
             for key in plain
             if key.startswith(("utility.", "attack.own.home", "attack.own.work", "updates."))
         ]
-        assert len(kept) > 15 and {key: adapted[key] for key in kept} == {
-            key: plain[key] for key in kept
-        }
+        assert len(kept) > 15
+        assert {key: adapted[key] for key in kept} == {key: plain[key] for key in kept}
         strongest = "leakage.strongest_located.percent"
         assert adapted[strongest] >= plain[strongest] == named_share(plain, "own")
 
 
 def test_what_a_threat_model_refuses_is_counted_and_said(played, capsys):
     updates, hidden = json.loads((played / "sweep.json").read_text())["adapted"]["rows"]
-    assert "span" not in updates["refused"] and "1 x span needs " in hidden["refused"]
+    assert "span" not in updates["refused"]
+    assert "1 x span needs " in hidden["refused"]
     assert "starting weights" in hidden["refused"]
     assert main(["show", str(played)]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert (
-        f"the best of {N} attacks" in out
-        and updates["settings"] in out
-        and hidden["refused"] in out
-    )
+    assert f"the best of {N} attacks" in out
+    assert updates["settings"] in out
+    assert hidden["refused"] in out
     page = (played / "report.html").read_text()
-    assert (
-        "Adapted attackers" in page
-        and f"the best of {N} attacks" in page
-        and "starting weights" in page
-    )
+    assert "Adapted attackers" in page
+    assert f"the best of {N} attacks" in page
+    assert "starting weights" in page
     assert main(["show", str(played), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["adapted"] == [updates, hidden]
 
@@ -219,7 +217,8 @@ def test_an_interrupted_sweep_ends_in_the_same_bytes(played, scenario, tmp_path,
     monkeypatch.setattr(Sweep, "play", stops)
     for _ in range(2):
         assert main(command(scenario, out, "--adapt", str(N))) == 130
-        assert not (out / "runs.csv").exists() and any((out / "adapt").rglob("summary.json"))
+        assert not (out / "runs.csv").exists()
+        assert any((out / "adapt").rglob("summary.json"))
     monkeypatch.setattr(Sweep, "play", real)
     assert main(command(scenario, out, "--adapt", str(N))) == 0
     assert (out / "runs.csv").read_bytes() == (played / "runs.csv").read_bytes()
@@ -245,9 +244,8 @@ def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_pat
     tuning = read_summary(tmp_path / "o" / "adapt" / "as-written" / "seed-101")
     errors = [tuning[f"attack.candidate-{k}.centroid_error_m.median"] for k in (1, 2, 3)]
     least = min(error for error in errors if error is not None)
-    assert row["goal"] == "centroid error, m" and float(row["adapted"]) == pytest.approx(
-        least, rel=0.01
-    )
+    assert row["goal"] == "centroid error, m"
+    assert float(row["adapted"]) == pytest.approx(least, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +272,9 @@ def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_pat
 def test_what_cannot_be_tuned_is_refused_in_one_line(more, said, scenario, tmp_path, capsys):
     assert main(command(scenario, tmp_path / "w", *more)) == 2
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1 and not (tmp_path / "w").exists()
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "w").exists()
 
 
 def test_a_damaged_list_of_attackers_is_refused(played, capsys):

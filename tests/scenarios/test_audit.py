@@ -130,7 +130,8 @@ def test_honest_studies_are_within_what_is_booked(found, name):
     halves = {"neighbours", "ledger", "noise"} - (
         {"ledger"} if name == "poisson" else set()
     )  # a coin is not compared
-    assert violated(rows) == set() and {row["half"] for row in rows} == halves
+    assert violated(rows) == set()
+    assert {row["half"] for row in rows} == halves
     if name == "poisson":
         assert worst(rows, "sum")["moved"] == pytest.approx(worst(rows, "sum")["sensitivity"])
         return
@@ -149,9 +150,8 @@ def test_a_trace_with_a_stated_extent_is_within_and_one_without_is_named(found, 
     assert {row["verdict"] for row in rows} == {"within"}
     rows = found([CLIP, CENTRAL], replayed(trace), most=5)
     named = {row["mechanism"] for row in rows if row["verdict"] == "caveat"}
-    assert {"the area", "the number of rounds", "the first day"} <= named and violated(
-        rows
-    ) == set()
+    assert {"the area", "the number of rounds", "the first day"} <= named
+    assert violated(rows) == set()
 
 
 def test_of_the_only_user_of_a_trace_updates_are_compared(found, tmp_path):
@@ -159,11 +159,9 @@ def test_of_the_only_user_of_a_trace_updates_are_compared(found, tmp_path):
     with."""
     changes = replayed(trace_of(tmp_path / "t.csv", ["a"]), **STATED)
     rows = found([CLIP, LOCAL], {**changes, "learning.defenses": [CLIP, LOCAL]})
-    assert (
-        rows
-        and not violated(rows)
-        and {row["ue"] for row in rows if row["half"] == "neighbours"} == {"a"}
-    )
+    assert rows
+    assert not violated(rows)
+    assert {row["ue"] for row in rows if row["half"] == "neighbours"} == {"a"}
 
 
 def test_a_cell_of_one_user_that_nobody_learns_moves_nothing(found, tmp_path):
@@ -185,9 +183,8 @@ def test_without_epsilon_it_is_refused(found):
 @pytest.mark.parametrize("chain", [[CLIP, CENTRAL], [CLIP, LOCAL]])
 def test_a_round_for_which_the_budget_has_no_room_is_not_held_against_it(found, chain):
     rows = found(chain, {"learning.privacy_budget": {"epsilon": 9.0}})
-    assert violated(rows) == set() and max(row["round"] for row in rows) == (
-        2 if CENTRAL in chain else 3
-    )
+    assert violated(rows) == set()
+    assert max(row["round"] for row in rows) == (2 if CENTRAL in chain else 3)
     assert worst(rows, "epsilon", "ledger")["lower"] == pytest.approx(
         worst(rows, "epsilon", "ledger")["upper"]
     )
@@ -205,7 +202,8 @@ def test_as_json_it_says_the_rows(tmp_path, capsys):
     ]
     assert main(["audit", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "run"), *asked]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert result["verdict"] == "nothing found" and result["rows"]["half"][0] == "neighbours"
+    assert result["verdict"] == "nothing found"
+    assert result["rows"]["half"][0] == "neighbours"
 
 
 # -- faults that were there
@@ -225,7 +223,8 @@ def test_noise_of_a_ue_beside_noise_at_the_server_moves_the_sum(found, monkeypat
     unchecked(monkeypatch)
     monkeypatch.setattr(RoundContext, "promise", lambda self, bound: bound)
     rows = found([CLIP, CENTRAL, LOCAL])
-    assert ("neighbours", "sum") in violated(rows) and worst(rows, "sum")["moved"] > 5 * C
+    assert ("neighbours", "sum") in violated(rows)
+    assert worst(rows, "sum")["moved"] > 5 * C
 
 
 def booked_as(patch, half, **more):
@@ -316,9 +315,9 @@ def test_users_that_one_user_decides_are_named(found, tmp_path):
 def test_a_label_that_says_presence_is_hidden_is_found(found, monkeypatch):
     monkeypatch.setattr(Bound, "zeroed", property(lambda self: self))
     rows = found([CLIP, LOCAL])
-    assert ("neighbours", "row") in violated(rows) and np.isnan(
-        worst(rows, "row")["moved"]
-    )  # without a bound
+    # without a bound
+    assert ("neighbours", "row") in violated(rows)
+    assert np.isnan(worst(rows, "row")["moved"])
 
 
 def test_sums_that_are_opened_with_too_few_are_found(found, monkeypatch):
@@ -507,11 +506,10 @@ def test_rounds_that_hang_on_one_user(found, monkeypatch):
 
 def shortened(name):
     """A bundled study of a few rounds without attacks; None where it has no epsilon."""
-    study = (
-        load(name, {"learning.rounds": 3})
-        if "learning" in AskedStudy.of(name).document.data
-        else None
-    )
+    if "learning" in AskedStudy.of(name).document.data:
+        study = load(name, {"learning.rounds": 3})
+    else:
+        study = None
     if study is None or not any("spend" in defense.offers for defense in study.learned.defenses):
         return None
     return study.model_copy(

@@ -21,7 +21,8 @@ def played(changes, folder, scenario="lapa/aggregation"):
     """Summary and tables of a short run; every number that was written is one."""
     summary = run(load(scenario, SHORT | changes), folder)
     figures = read_table(folder, "metrics")
-    assert np.isfinite(figures["value"]).all() and summary["updates.non_finite"] == 0
+    assert np.isfinite(figures["value"]).all()
+    assert summary["updates.non_finite"] == 0
     assert np.isfinite(read_table(folder, "spends")["std"]).all()
     assert summary["metric.lapa.budget_left.last"] >= -1e-9
     return summary, figures

@@ -80,7 +80,9 @@ def test_validate_says_what_run_says(tmp_path, capsys, stations, changes, cells,
     path = written(tmp_path, world__base_stations=stations, **changes)
     assert main(["validate", str(path)]) == 2
     checked = capsys.readouterr()
-    assert checked.out == "" and len(checked.err.splitlines()) == 1 and why in checked.err
+    assert checked.out == ""
+    assert len(checked.err.splitlines()) == 1
+    assert why in checked.err
     assert main(["run", str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 2
     assert capsys.readouterr().err == checked.err
     assert not (tmp_path / "out").exists()
@@ -112,9 +114,11 @@ def test_validate_and_sweep_build_the_world_of_every_setting_first(tmp_path, cap
     )
     assert main(["validate", str(path)]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("netsim: vary, 'high': ") and "world.radio.path_loss: uma holds" in said
+    assert said.startswith("netsim: vary, 'high': ")
+    assert "world.radio.path_loss: uma holds" in said
     assert main(["sweep", str(path), "--out", str(tmp_path / "out"), "--quiet", "--jobs", "1"]) == 2
-    assert capsys.readouterr().err == said and not (tmp_path / "out").exists()
+    assert capsys.readouterr().err == said
+    assert not (tmp_path / "out").exists()
 
 
 def test_all_goes_through_every_run(tmp_path, capsys, monkeypatch):
@@ -178,7 +182,8 @@ def test_changes_add_up_and_late_refusals_are_placed(counted, tmp_path):
     other = asked.changed({"seed": 5})
     path.unlink()
     assert (asked.study.seed, other.study.seed, other.study.round_s) == (9, 5, 30)
-    assert asked.study is asked.study and len(counted["built"]) == 2
+    assert asked.study is asked.study
+    assert len(counted["built"]) == 2
     with pytest.raises(BadInput, match=rf"^{path}:\d+: world.tick_s: too long$"), asked.placed():
         raise BadInput("world.tick_s: too long")
     with pytest.raises(BadInput, match=r"^--set learning.round_s: too long$"), asked.placed():
@@ -212,7 +217,8 @@ def test_what_files_say_does_not_steer_the_terminal(tmp_path, capsys):
     assert main(["validate", str(path), "--set", "learning.learner.kind=\x1b[2J"]) == 2
     assert main(["validate", str(path), "--\x1b[2J"]) == 2
     said = capsys.readouterr()
-    assert "\\x1b[31m" in said.out and "\\u202e" in said.out
+    assert "\\x1b[31m" in said.out
+    assert "\\u202e" in said.out
     assert all(line.isprintable() for line in (said.out + said.err).splitlines())
 
 
@@ -220,18 +226,14 @@ def test_complaints_have_a_length_that_can_be_read(capsys, monkeypatch):
     assert main(["validate", "x" * 30_000]) == 2
     assert main(["validate", "campus", "--" + "y" * 30_000]) == 2
     for line in capsys.readouterr().err.splitlines():
-        assert (
-            len(line) < options.LONGEST + 100
-            and "characters ...]" in line
-            and line[-20:].isprintable()
-        )
+        assert len(line) < options.LONGEST + 100
+        assert "characters ...]" in line
+        assert line[-20:].isprintable()
     options.complain([f"mistake {i}" for i in range(4000)])
     lines = capsys.readouterr().err.splitlines()
-    assert (
-        lines[0] == "netsim: mistake 0"
-        and lines[-1] == "netsim: and 3,950 more"
-        and len(lines) == 51
-    )
+    assert lines[0] == "netsim: mistake 0"
+    assert lines[-1] == "netsim: and 3,950 more"
+    assert len(lines) == 51
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,8 @@ def test_complaints_have_a_length_that_can_be_read(capsys, monkeypatch):
     ],
 )
 def test_text_is_no_formula_to_a_spreadsheet_and_comes_back_as_it_was(text, cell):
-    assert guarded(text) == cell and unguarded(cell) == text
+    assert guarded(text) == cell
+    assert unguarded(cell) == text
 
 
 def test_labels_of_a_sweep_are_no_formulas_in_its_tables(tmp_path, tiny):

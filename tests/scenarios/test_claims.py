@@ -269,7 +269,8 @@ BAD = {
 def test_mistakes_are_refused_in_one_line(what, tmp_path):
     one, word = BAD[what]
     line = line_of(read_claims, claim_file(tmp_path, one))
-    assert word in line and re.search(r"claims\.yaml:\d+: claims\[0\]", line)
+    assert word in line
+    assert re.search(r"claims\.yaml:\d+: claims\[0\]", line)
 
 
 def test_ids_are_unique_and_there_is_one_claim_at_least(tmp_path):
@@ -311,7 +312,10 @@ def test_bundled_claims_can_be_played(monkeypatch):
     claims = read_claims(bundled_claims()).claims
     for scenario in {claim.scenario for claim in claims}:
         study = load(scenario)
-        labels = {p.label for p in points(study, {})} if study.vary is not None else set()
+        if study.vary is not None:
+            labels = {p.label for p in points(study, {})}
+        else:
+            labels = set()
         assert {
             label for c in claims if c.scenario == scenario for label in c.rule.labels
         } <= labels, scenario
@@ -337,7 +341,9 @@ def test_a_broken_constant_flips_rules_of_the_bundled_claims(tmp_path, monkeypat
     )
     broken = verdicts("broken")
     flipped = sum(a == HOLDS != b for a, b in zip(right, broken, strict=True))
-    assert right.count(HOLDS) == len(claims) == 9 and flipped >= 5 and broken.count(FAILS) >= 3
+    assert right.count(HOLDS) == len(claims) == 9
+    assert flipped >= 5
+    assert broken.count(FAILS) >= 3
 
 
 def test_claims_that_no_scenario_plays_are_refused(tmp_path):
@@ -367,7 +373,8 @@ def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, c
         main(["claims", "--file", "mine/claims.yaml", "--out", "out", "--jobs", "1", "--quiet"])
         == 0
     )
-    assert "holds" in capsys.readouterr().out and (tmp_path / "out" / "own" / "runs.csv").exists()
+    assert "holds" in capsys.readouterr().out
+    assert (tmp_path / "out" / "own" / "runs.csv").exists()
     two = [entry(rule, scenario="own.yaml"), entry(rule, id="two", scenario="../mine/../own.yaml")]
     (tmp_path / "own.yaml").write_text(scenario.read_text())
     claim_file(tmp_path / "mine", *two)
@@ -451,12 +458,15 @@ def test_the_command_prints_verdicts_and_keeps_them(played, file, capsys):
     command = ["claims", "--file", str(file), "--out", str(played)]
     assert main([*command, "--paper", "paper"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "printed 12, 50" in text and "ours a: 15 [12.5, 17.5]" in text and "other" not in text
+    assert "printed 12, 50" in text
+    assert "ours a: 15 [12.5, 17.5]" in text
+    assert "other" not in text
     assert main(command) == 0
     rows = list(csv.DictReader((played / "claims.csv").read_text().splitlines()))
     assert [(r["id"], r["verdict"]) for r in rows] == [("one", HOLDS), ("other", OPEN)]
     assert re.match(r"no run: .*absent\.yaml is missing", rows[1]["reason"])
-    assert rows[0]["value"] == "12, 50" and rows[0]["key"] == KEY
+    assert rows[0]["value"] == "12, 50"
+    assert rows[0]["key"] == KEY
 
 
 def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_path, capsys):
@@ -476,7 +486,8 @@ def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_
     shutil.rmtree(played)  # hours of playing are not asked for again
     capsys.readouterr()
     text = text.replace(f"no run: {tmp_path / 'absent.yaml'} is missing", "not played")
-    assert main([*command, "--paper", "A paper"]) == 0 and page.read_text() == text
+    assert main([*command, "--paper", "A paper"]) == 0
+    assert page.read_text() == text
     assert re.search(r" holds$", capsys.readouterr().out, re.M)
 
     stated = json.loads(file.read_text())
@@ -484,14 +495,14 @@ def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_
     file.write_text(json.dumps(stated))
     assert main(command) == 0
     out = capsys.readouterr().out
-    assert "state something else now are left out: one" in out and "not played" in out
-    assert (
-        "(one): its &lt;b&gt;town&lt;/b&gt; \\|" in page.read_text()
-        and len(kept.read_text().splitlines()) == 2
-    )
+    assert "state something else now are left out: one" in out
+    assert "not played" in out
+    assert "(one): its &lt;b&gt;town&lt;/b&gt; \\|" in page.read_text()
+    assert len(kept.read_text().splitlines()) == 2
 
     kept.write_text("a,b\n1,2\n")
-    assert main(command) == 2 and "is no table of verdicts" in capsys.readouterr().err
+    assert main(command) == 2
+    assert "is no table of verdicts" in capsys.readouterr().err
 
 
 def test_a_rule_says_in_words_what_must_be_true(tmp_path):
@@ -541,7 +552,9 @@ def test_bad_commands_are_one_line_and_2(file, tmp_path, capsys):
 def test_the_command_lists_claims(capsys):
     assert main(["claims"]) == 0
     out = capsys.readouterr().out
-    assert "Fig. 4a" in out and "5.3" in out and max(map(len, out.splitlines())) <= 100
+    assert "Fig. 4a" in out
+    assert "5.3" in out
+    assert max(map(len, out.splitlines())) <= 100
 
 
 def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
@@ -560,16 +573,15 @@ def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
     command = ["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
     assert main(command) == 0
     out, err = capsys.readouterr()
-    assert (
-        "2 undecided" in out
-        and "mine: run 2/2, hidden=[8], seed" in err
-        and "single: run 1/1" in err
-    )
+    assert "2 undecided" in out
+    assert "mine: run 2/2, hidden=[8], seed" in err
+    assert "single: run 1/1" in err
     marks = [p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("summary.json"))]
     assert len(marks) == 3
     assert main(command) == 0
     again, err = capsys.readouterr()
-    assert again == out and err == ""
+    assert again == out
+    assert err == ""
     assert marks == [p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("summary.json"))]
     shutil.rmtree(tmp_path / "out" / "single")
     assert main([*command, "--quiet"]) == 0
@@ -640,13 +652,15 @@ def test_a_share_is_compared_with_chance_of_the_same_run(tmp_path):
     """That homes are found is real with any model; that they are not is not."""
     exceeds = claim(tmp_path, "exceeds", key=NAMED, other=CHANCE, margin=50)
     verdict = evaluate(exceeds, shares([90, 95, 100], 5.0))
-    assert verdict.verdict == HOLDS and verdict.ours == "a: 95 [92.5, 97.5] against 5 [5, 5]"
+    assert verdict.verdict == HOLDS
+    assert verdict.ours == "a: 95 [92.5, 97.5] against 5 [5, 5]"
     assert evaluate(exceeds, shares([50, 51, 52], 5.0)).verdict == FAILS
     hidden = claim(tmp_path, "no-more-than", key=NAMED, other=CHANCE, margin=5)
     assert evaluate(hidden, shares([3, 4, 5], 5.0)).verdict == OPEN
     assert evaluate(hidden, shares([3, 4, 5], 5.0, useful=True)).verdict == HOLDS
     none = evaluate(exceeds, shares([90, 95], None))
-    assert none.verdict == OPEN and none.reason == f"{CHANCE} is null in 2 of 2 runs of “a”"
+    assert none.verdict == OPEN
+    assert none.reason == f"{CHANCE} is null in 2 of 2 runs of “a”"
 
 
 @pytest.fixture
@@ -708,7 +722,8 @@ def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_
     assert verdicts["a"]["reason"] == (
         "no run: 1 run failed: as written, seed 3: RuntimeError: it broke "
         "(as-written/seed-3/error.txt)"
-    ) and not verdicts["b"]["reason"].startswith("no run")
+    )
+    assert not verdicts["b"]["reason"].startswith("no run")
     assert f"1 run failed, see {out / 'a' / 'failures.csv'}" in json.dumps(error)
     assert "it broke" in (out / "a" / "as-written" / "seed-3" / "error.txt").read_text()
     monkeypatch.setattr(runner, "play_job", real)
@@ -720,7 +735,8 @@ def test_an_engine_that_is_not_there_is_one_line(two_runs, tmp_path, monkeypatch
     monkeypatch.setattr(clusters, "find_spec", lambda name: None)
     out = tmp_path / "out"
     assert main(["claims", "--file", str(two_runs), "--out", str(out), "--on", "slurm"]) == 2
-    assert "submitit is not installed" in capsys.readouterr().err and not out.exists()
+    assert "submitit is not installed" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_the_page_of_publications_is_what_the_command_prints(tmp_path):
@@ -739,5 +755,6 @@ def test_a_page_of_somebody_else_is_left_alone_before_anything_is_played(file, t
         main(["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--page", str(page)])
         == 2
     )
-    assert "is not a page of ours" in capsys.readouterr().err and page.read_text() == "mine"
+    assert "is not a page of ours" in capsys.readouterr().err
+    assert page.read_text() == "mine"
     assert not (tmp_path / "out").exists()

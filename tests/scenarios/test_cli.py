@@ -62,12 +62,10 @@ def write_trace(path, rows, header=("time_s", "user", "lat", "lon", "rsrp_dbm", 
 def test_run_writes_a_folder_and_prints_its_result(tmp_path, capsys):
     assert main(["run", "campus", "--out", str(tmp_path / "r"), "--seed", "5", *SHORT]) == 0
     out, progress = capsys.readouterr()
-    assert (
-        "centroid error" in out
-        and "seed 5" in out
-        and "round 3/3" in progress
-        and "round 3/3" not in out
-    )
+    assert "centroid error" in out
+    assert "seed 5" in out
+    assert "round 3/3" in progress
+    assert "round 3/3" not in out
     assert "\033" not in out + progress
     names = {p.name for p in (tmp_path / "r").iterdir()}
     assert names >= {
@@ -96,19 +94,19 @@ def test_a_published_replay_shows_both_feature_modes(tmp_path, capsys):
     words = ["replay", str(trace), "--round", "12h", "--out", str(tmp_path / "r"), *BRIEF]
     assert main([*words, "--published"]) == 0
     out = capsys.readouterr().out
-    assert "standardised-by-dataset, seed 0: " in out and "standardised-by-public, seed 0: " in out
+    assert "standardised-by-dataset, seed 0: " in out
+    assert "standardised-by-public, seed 0: " in out
     assert "200 of 200 rows used" in out
     for mode in ("dataset", "public"):
         study = (tmp_path / "r" / f"standardised-by-{mode}" / "study.yaml").read_text()
-        assert "profile: published" in study and "activation: tanh" in study
+        assert "profile: published" in study
+        assert "activation: tanh" in study
         summary = json.loads(
             (tmp_path / "r" / f"standardised-by-{mode}" / "summary.json").read_text()
         )
         assert summary["samples.count"] == 200
-    assert (
-        main([*words, "--published", "--defend"]) == 2
-        and "leave --defend out" in capsys.readouterr().err
-    )
+    assert main([*words, "--published", "--defend"]) == 2
+    assert "leave --defend out" in capsys.readouterr().err
 
 
 def test_a_replay_trains_a_useful_map_at_the_level_of_the_trace(tmp_path, capsys):
@@ -120,9 +118,9 @@ def test_a_replay_trains_a_useful_map_at_the_level_of_the_trace(tmp_path, capsys
     level_dbm = [row[4] for row in rows]
     mean, spread = (round(float(of(level_dbm))) for of in (np.mean, np.std))
     assert f"mean {mean} dBm, standard deviation {max(spread, 1)} dB, of the trace's rows" in told
-    assert (
-        "20 % of the rows score the map" in told and "--defend" in told
-    )  # two days are too few to hold out one of
+    # two days are too few to hold out one of
+    assert "20 % of the rows score the map" in told
+    assert "--defend" in told
     study = load(out / "study.yaml")
     learner = study.learned.learner
     data = study.learned.data
@@ -156,7 +154,8 @@ def test_a_replay_beside_its_defenses(tmp_path, capsys):
     told = replayed(
         "one.csv", alone, "--defend", "--jobs", "1", *BRIEF[:2], "--set", "learning.rounds=1"
     )
-    assert [label for label in labels if label in told] == labels[:-1] and "variant" in told
+    assert [label for label in labels if label in told] == labels[:-1]
+    assert "variant" in told
     attacks = {}
     for name, rows in {"1.csv": alone, "2.csv": two}.items():
         replayed(name, rows, "--set", "learning.rounds=1")
@@ -178,7 +177,9 @@ def test_replay_takes_other_headers(tmp_path, capsys):
     capsys.readouterr()
     assert main(["replay", str(trace), "--out", str(tmp_path / "s")]) == 2
     line = capsys.readouterr().err.strip()
-    assert "timestamp" in line and "--columns" in line and "\n" not in line
+    assert "timestamp" in line
+    assert "--columns" in line
+    assert "\n" not in line
 
 
 def test_sweep_runs_every_point_and_goes_on(tmp_path, capsys):
@@ -201,7 +202,8 @@ def test_sweep_runs_every_point_and_goes_on(tmp_path, capsys):
     assert main(sweep) == 0
     with (tmp_path / "w" / "runs.csv").open() as f:
         rows = list(csv.DictReader(f))
-    assert len(rows) == 4 and {r["seed"] for r in rows} == {"2"}
+    assert len(rows) == 4
+    assert {r["seed"] for r in rows} == {"2"}
     assert {r["label"] for r in rows} == {
         f"{a}, hidden=[{h}]" for a in ("raw", "centred") for h in (4, 8)
     }
@@ -212,7 +214,8 @@ def test_sweep_runs_every_point_and_goes_on(tmp_path, capsys):
     capsys.readouterr()
     assert main(sweep) == 0
     assert "4/4" in capsys.readouterr().err  # only the missing one ran again
-    assert (tmp_path / "w" / "runs.csv").read_bytes() == before and missing.exists()
+    assert (tmp_path / "w" / "runs.csv").read_bytes() == before
+    assert missing.exists()
 
 
 def test_sweep_folder_bytes_equal_a_lone_run(tmp_path):
@@ -246,7 +249,8 @@ def test_schema_knows_every_kind(capsys):
     assert main(["schema"]) == 0
     text = capsys.readouterr().out
     schema = json.loads(text)
-    assert schema["type"] == "object" and schema["additionalProperties"] is False
+    assert schema["type"] == "object"
+    assert schema["additionalProperties"] is False
     for union in SLOTS.values():
         for kind in (
             union.parts if union.slot != "trace-format" else ()
@@ -261,7 +265,8 @@ def test_an_unexpected_failure_is_1_with_a_log(monkeypatch, capsys):
     monkeypatch.setattr(ask, "validate", fail)
     assert main(["validate", "campus"]) == 1
     line = capsys.readouterr().err
-    assert line.count("\n") == 1 and "the moon fell" in line
+    assert line.count("\n") == 1
+    assert "the moon fell" in line
     log = Path(line.strip().rsplit(" ", 1)[1])
     assert "Traceback" in log.read_text()
     log.unlink()
@@ -311,11 +316,9 @@ def test_a_cell_that_no_float_holds_is_damage_in_one_line(cell, tiny_run, tmp_pa
     (folder / "updates.csv").write_text("\n".join([header, ",".join(cells), *rows]) + "\n")
     assert main(["report", str(folder)]) == 2
     said = capsys.readouterr().err
-    assert (
-        said.count("\n") == 1
-        and "updates.csv: row 1: weight " in said
-        and "inf is not in [" in said
-    )
+    assert said.count("\n") == 1
+    assert "updates.csv: row 1: weight " in said
+    assert "inf is not in [" in said
 
 
 GONE = [
@@ -371,7 +374,8 @@ def test_what_a_stream_cannot_show_is_escaped(stream, encoding, monkeypatch):
     options.write("Übung 漢: round 1/2\n", shown)
     options.say("Größe – 漢", errors=stream == "stderr")
     said = raw.getvalue().decode(encoding)
-    assert "\\u6f22" in said and ("Übung" in said or "\\xdcbung" in said)
+    assert "\\u6f22" in said
+    assert "Übung" in said or "\\xdcbung" in said
 
 
 FAILS = """
@@ -402,10 +406,14 @@ def test_titles_and_labels_of_any_script_in_a_locale_that_has_none(tmp_path):
     start = ["-m", "scenarios.app.cli.start"]
     assert ended(*start, "run", "s.yaml", "--out", "r")[0] == ended(*start, "show", "r")[0] == 0
     code, lines = ended(*start, "sweep", "s.yaml", "--out", "s", "--jobs", "1", "--quiet")
-    assert code == 2 and len(lines) == 1 and "set LC_ALL=C.UTF-8" in lines[0]
+    assert code == 2
+    assert len(lines) == 1
+    assert "set LC_ALL=C.UTF-8" in lines[0]
     code, lines = ended("-c", FAILS)
     log = Path(lines[0].rpartition("details in ")[2])
-    assert code == 1 and len(lines) == 1 and "漢" in log.read_text(encoding="utf-8")
+    assert code == 1
+    assert len(lines) == 1
+    assert "漢" in log.read_text(encoding="utf-8")
     log.unlink()
 
 
@@ -413,7 +421,9 @@ def test_absent_cell(tmp_path, capsys):
     trace = write_trace(tmp_path / "t.csv", good_rows())
     assert main(["replay", str(trace), "--cell", "c9", "--out", str(tmp_path / "r")]) == 2
     err = capsys.readouterr().err
-    assert err.count("\n") == 1 and "c9" in err and "c1" in err
+    assert err.count("\n") == 1
+    assert "c9" in err
+    assert "c1" in err
 
 
 CAMPUS = (ROOT / "scenarios" / "campus.yaml").read_text()
@@ -445,7 +455,9 @@ def test_bad_scenario(name, tmp_path, capsys):
     assert main(["run", str(scenario), "--out", str(tmp_path / "r")]) == 2
     err = capsys.readouterr().err
     assert all(w in err for w in words), err
-    assert "Traceback" not in err and "s.yaml:" in err and not (tmp_path / "r").exists()
+    assert "Traceback" not in err
+    assert "s.yaml:" in err
+    assert not (tmp_path / "r").exists()
     assert err.count("\n") == 1, err
 
 
@@ -494,7 +506,8 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
     file.write_text(json.dumps({**TINY, "world": world, "vary": vary}))
     assert main(["validate", str(file)]) == 0
     valid, *warnings = capsys.readouterr().out.splitlines()
-    assert "s.yaml: valid (tiny)" in valid and warnings[:3] == [
+    assert "s.yaml: valid (tiny)" in valid
+    assert warnings[:3] == [
         f"{where}/houses.geojson: heights of buildings: 1 by default_height_m, 1 values "
         f"are no height, such as -1",
         f"{where}/houses.geojson: buildings: 2 of 2 overlap others: of an outline its "
@@ -510,19 +523,17 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
     assert main(["validate", str(file)]) == 2
     err = capsys.readouterr().err
     assert "houses.geojson: features[1]: properties.height: -1 is not a height; give one" in err
-    assert err.endswith("or set default_height_m\n") and err.count("\n") == 1
+    assert err.endswith("or set default_height_m\n")
+    assert err.count("\n") == 1
 
 
 def test_without_arguments_it_says_what_to_type_first(capsys):
     assert main([]) == 0
     said, errors = capsys.readouterr()
-    assert (
-        all(
-            f"  netsim {what} " in said
-            for what in ("run city", "replay FILE", "new mine", "--help")
-        )
-        and not errors
+    assert all(
+        f"  netsim {what} " in said for what in ("run city", "replay FILE", "new mine", "--help")
     )
+    assert not errors
 
 
 BAD_LINES = [
@@ -576,10 +587,14 @@ def test_replay_leaves_folders_of_others_alone(tmp_path, capsys):
     (foreign / "dear.txt").write_text("dear")
     assert main(["replay", str(trace), "--out", str(foreign), "--quiet"]) == 2
     line = capsys.readouterr().err
-    assert "letters" in line and "not a run" in line and line.count("\n") == 1
+    assert "letters" in line
+    assert "not a run" in line
+    assert line.count("\n") == 1
     assert main(["replay", str(trace), "--out", str(foreign), "--quiet", "--published"]) == 2
     line = capsys.readouterr().err
-    assert "dear.txt" in line and "does not belong to a replay" in line and line.count("\n") == 1
+    assert "dear.txt" in line
+    assert "does not belong to a replay" in line
+    assert line.count("\n") == 1
     assert [p.name for p in foreign.iterdir()] == ["dear.txt"]
     ours = [
         "replay",
@@ -595,7 +610,8 @@ def test_replay_leaves_folders_of_others_alone(tmp_path, capsys):
     other = [*ours, "--set", "seed=9"]
     before = (tmp_path / "r" / "standardised-by-public" / "summary.json").read_bytes()
     capsys.readouterr()
-    assert main(other) == 2 and "finished run of another study" in capsys.readouterr().err
+    assert main(other) == 2
+    assert "finished run of another study" in capsys.readouterr().err
     assert (tmp_path / "r" / "standardised-by-public" / "summary.json").read_bytes() == before
     assert main([*other, "--replace"]) == 0
     assert (tmp_path / "r" / "standardised-by-public" / "summary.json").read_bytes() != before
@@ -664,7 +680,9 @@ def test_a_mistake_in_a_variant_is_found_where_it_stands(tmp_path, capsys):
 def test_a_path_with_an_empty_part_is_refused(path, capsys):
     assert main(["validate", "campus", "--set", f"{path}=3"]) == 2
     err = capsys.readouterr().err
-    assert "is no path" in err and path in err and err.count("\n") == 1
+    assert "is no path" in err
+    assert path in err
+    assert err.count("\n") == 1
 
 
 def test_setting_a_value_inside_of_a_default_keeps_its_kind(tmp_path):
@@ -679,7 +697,8 @@ def test_setting_a_value_inside_of_a_default_keeps_its_kind(tmp_path):
         (ROOT / "scenarios" / "campus.yaml").read_text().replace("  data: ", "  # ")
     )
     study = load(tmp_path / "s.yaml", {"learning.data.hold_out": 0.9})
-    assert study.learning.data.kind_name() == "measured" and study.learning.data.hold_out == 0.9
+    assert study.learning.data.kind_name() == "measured"
+    assert study.learning.data.hold_out == 0.9
     linked = {"learning.attacks": [{"kind": "re-identify"}], "learning.attacks[0].of.name": None}
     assert (
         load("town", linked).learning.attacks[0].of.cloud is False
@@ -700,7 +719,8 @@ def test_labels_of_any_script_make_folders_of_their_own(tmp_path):
         p.folder
         for p in points(load(scenario, {"vary": {"values": {"learning.learner.hidden": long}}}), {})
     ]
-    assert len(set(cut)) == 2 and all(len(folder) < 70 for folder in cut)
+    assert len(set(cut)) == 2
+    assert all(len(folder) < 70 for folder in cut)
     assert folders == [
         f"{name}/seed-4" for name in ("größer", "größter", "日本", "中国", "a-b-..-c")
     ]

@@ -82,20 +82,22 @@ def test_a_folder_of_runs_stands_for_them_and_unfinished_ones_are_left_out(runs)
     a, _, c = runs(a=({}, {}), b=({}, seeds[0]), c=({}, seeds[1]))
     (c / "summary.json").unlink()
     of = gathered([a.parent])
-    assert [label for label, _ in of.runs] == ["a", "b"] and of.missing == 1
+    assert [label for label, _ in of.runs] == ["a", "b"]
+    assert of.missing == 1
 
 
 def test_what_cannot_be_compared_is_refused_in_one_line(tiny_run, runs, tiny, tmp_path):
     a, b = runs(a=({}, {}), b=({}, {}))
     assert "nothing to compare it with" in line_of(gathered, [a])
-    assert "given twice" in line_of(gathered, [a, a]) and "given twice" in line_of(
-        gathered, [a, a / ".." / "a"]
-    )
+    assert "given twice" in line_of(gathered, [a, a])
+    assert "given twice" in line_of(gathered, [a, a / ".." / "a"])
     assert "no such folder" in line_of(gathered, [a, tmp_path / "nothing"])
     assert "neither the folder of a run" in line_of(gathered, [a, tmp_path])
     run(tiny(RADIO), tmp_path / "radio")
     line = line_of(gathered, [a, tmp_path / "radio"])
-    assert "is a radio study and" in line and str(tmp_path / "radio") in line and str(a) in line
+    assert "is a radio study and" in line
+    assert str(tmp_path / "radio") in line
+    assert str(a) in line
     (b / "summary.json").unlink()
     assert "is not finished; the same command goes on" in line_of(gathered, [a, b])
     (tmp_path / "t").mkdir()
@@ -121,11 +123,9 @@ def test_copies_of_a_run_count_once_and_are_told(n, runs, tmp_path, capsys):
         main(["compare", *map(str, (a, *copies)), "--out", str(tmp_path / "c.html")]) == 0
     )  # nothing else
     said = capsys.readouterr().out
-    assert (
-        "one run, which counts once" in " ".join(said.split())
-        and "1/4" in said
-        and "a and" not in said
-    )
+    assert "one run, which counts once" in " ".join(said.split())
+    assert "1/4" in said
+    assert "a and" not in said
     assert "one run, which counts once" in body(tmp_path / "c.html")
     for k in range(2):
         shutil.copytree(a, tmp_path / "d" / str(k))
@@ -159,11 +159,9 @@ def test_a_copy_in_a_sweep_is_no_other_seed(tiny_run, tmp_path, capsys):
     assert [label for label, _ in gathered([out]).runs] == ["A", "A", "B"]
     assert main(["show", str(out)]) == 0
     said = capsys.readouterr().out
-    assert (
-        "2/8" in said
-        and "3/12" not in said
-        and f"{out / 'r2'} is a copy of {out / 'r1'}" in " ".join(said.split())
-    )
+    assert "2/8" in said
+    assert "3/12" not in said
+    assert f"{out / 'r2'} is a copy of {out / 'r1'}" in " ".join(said.split())
     change_json(out / "r1" / "manifest.json", files={"/t.csv": "2"})
     assert [label for label, _ in gathered([out]).runs][:2] == [
         "A",
@@ -182,15 +180,17 @@ def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, 
     monkeypatch.chdir(tmp_path)
     assert main(["compare", str(a), str(b)]) == 0
     out = capsys.readouterr().out
-    assert "centroid error: found with “a”" in out and "RMSE" in out and "page  compare.html" in out
+    assert "centroid error: found with “a”" in out
+    assert "RMSE" in out
+    assert "page  compare.html" in out
     text = body(tmp_path / "compare.html")
-    assert "learning.round_s" in text and text.count('class="text changed"') == 1
+    assert "learning.round_s" in text
+    assert text.count('class="text changed"') == 1
     before = (tmp_path / "compare.html").read_bytes()
-    assert (
-        main(["compare", str(a), str(b)]) == 0
-        and (tmp_path / "compare.html").read_bytes() == before
-    )
-    assert main(["compare", str(a), str(b), "--out", "cmp"]) == 2 and not Path("cmp").exists()
+    assert main(["compare", str(a), str(b)]) == 0
+    assert (tmp_path / "compare.html").read_bytes() == before
+    assert main(["compare", str(a), str(b), "--out", "cmp"]) == 2
+    assert not Path("cmp").exists()
     assert "--out cmp: give the name of a page, such as compare.html" in capsys.readouterr().err
 
 
@@ -204,14 +204,16 @@ def test_no_page_of_somebody_else_is_replaced(there, says, runs, tmp_path, capsy
     out.mkdir() if there is None else out.write_text(there)
     assert main(["compare", str(a), str(b), "--out", str(out)]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert says in line and str(out) in line
+    assert says in line
+    assert str(out) in line
     assert there is None or out.read_text() == there
 
 
 def test_report_says_of_runs_in_one_folder_that_no_sweep_played_them(runs):
     a, _ = runs(a=({}, {}), b=({}, {"round_s: 60.0": "round_s: 30.0"}))
     shown = body(report(a.parent))
-    assert "No sweep played these runs" in shown and "learning.round_s" in shown
+    assert "No sweep played these runs" in shown
+    assert "learning.round_s" in shown
     for folder in (a, a.parent / "b"):
         change_json(folder / "manifest.json", command="netsim replay people.csv --published")
     assert "No sweep played" not in body(report(a.parent))
@@ -223,7 +225,8 @@ def test_pages_of_runs_are_linked_where_they_are_drawn(runs, tmp_path):
     page.parent.mkdir()
     assert 'href="..' not in body(compare([a, b], page))
     targets = re.findall(r'href="(\.\.[^"]+)"', body(compare([a, b], page, pages=True)))
-    assert len(targets) == 2 and all((page.parent / target).is_file() for target in targets)
+    assert len(targets) == 2
+    assert all((page.parent / target).is_file() for target in targets)
     (b / "report.html").unlink()
     assert len(re.findall(r'href="(\.\.[^"]+)"', body(compare([a, b], page)))) == 1
 
@@ -243,14 +246,16 @@ def test_a_sweep_is_compared_by_label(tiny_run, tmp_path):
     (out / "runs.csv").write_text((out / "runs.csv").read_text() + "open,C,0\n")
     page = report(out)
     shown = body(page)
-    assert "1 of 4 runs is not finished" in shown and "netsim sweep s.yaml --jobs 2" in shown
-    assert "&lt;/script&gt;&lt;b&gt;" in shown and "&lt;img src=x" in shown
+    assert "1 of 4 runs is not finished" in shown
+    assert "netsim sweep s.yaml --jobs 2" in shown
+    assert "&lt;/script&gt;&lt;b&gt;" in shown
+    assert "&lt;img src=x" in shown
     assert not any(text in page.read_text() for text in ("</script><b>", EVIL))  # nor in a script
     assert {"progress", "tradeoff", "leakage-0"} <= set(figures(page))
     names = [t["name"] for t in figures(page)["progress"]["data"]]
-    assert (
-        names.count("&lt;/script&gt;&lt;b&gt;") >= 2 and "B" in names and "a constant map" in names
-    )
+    assert names.count("&lt;/script&gt;&lt;b&gt;") >= 2
+    assert "B" in names
+    assert "a constant map" in names
     assert page.read_bytes() == report(out).read_bytes()
 
 
@@ -265,20 +270,17 @@ def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(
         assert main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html")]) == 0
         said = " ".join(capsys.readouterr().out.split())
         assert f"1 of {n} runs is not finished and left out." in said
-        assert (
-            "1 run failed:" in said
-            and "C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in said
-        )
+        assert "1 run failed:" in said
+        assert "C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in said
         shown = body(tmp_path / "c.html")
-        assert (
-            f"1 of {n} runs is not finished and left out." in shown
-            and "it broke &lt;b&gt;" in shown
-        )
+        assert f"1 of {n} runs is not finished and left out." in shown
+        assert "it broke &lt;b&gt;" in shown
         assert (
             main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html"), "--json"]) == 0
         )
         event = json.loads(capsys.readouterr().out)
-        assert event["left_out"] == 1 and "it broke" in "".join(event["notes"])
+        assert event["left_out"] == 1
+        assert "it broke" in "".join(event["notes"])
         assert [of["says"] for of in event["notices"] if of["key"] == "runs-compared"] == event[
             "notes"
         ]
@@ -301,7 +303,8 @@ def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):
     assert set(marks) == {"A", "B", "far"}
     assert (marks["A"]["x"], marks["A"]["y"]) == ([5.0], [15.0])
     assert marks["A"]["error_x"]["array"] == marks["A"]["error_x"]["arrayminus"] == [1.0]
-    assert marks["A"]["error_y"]["array"] == [5.0] and marks["B"]["error_y"]["array"] == [0.0]
+    assert marks["A"]["error_y"]["array"] == [5.0]
+    assert marks["B"]["error_y"]["array"] == [0.0]
     assert "better model" in panel["layout"]["xaxis"]["title"]["text"]
     assert "less is known" in panel["layout"]["yaxis"]["title"]["text"]
 

@@ -75,14 +75,17 @@ class TestOneCoin:
         """z = 4 and n draws a round for six rounds at q = 1/4: six sampled rounds of z /
         sqrt(n)."""
         found = run(tiny(CENTRAL | SAMPLED | more), tmp_path / "r")
-        assert found["rounds.played"] == 6 and found["rounds.empty"] == 0
+        assert found["rounds.played"] == 6
+        assert found["rounds.empty"] == 0
         spends = read_table(tmp_path / "r", "spends")
         account = read_table(tmp_path / "r", "privacy")
         assert np.bincount(spends["round"].astype(int))[1:].tolist() == [draws] * 6
-        assert (spends["sampling_rate"] == 0.25).all() and (spends["noise_multiplier"] == 4.0).all()
+        assert (spends["sampling_rate"] == 0.25).all()
+        assert (spends["noise_multiplier"] == 4.0).all()
         row = {k: v[-1] for k, v in account.items()}  # of all mechanisms, where there are several
         expected = compose(RoundKinds.of([(4 / np.sqrt(draws), 0.25, 6)]), 1e-5)
-        assert row["accountant"] == "PLD" and row["draws"] == 6 * draws
+        assert row["accountant"] == "PLD"
+        assert row["draws"] == 6 * draws
         assert row["epsilon"] == pytest.approx(expected.best.epsilon, rel=1e-6)
         rounds = read_table(tmp_path / "r", "rounds")["epsilon_max"]
         by_hand = [
@@ -104,7 +107,8 @@ class TestOneCoin:
             tiny(CENTRAL | SAMPLED | {"learning.privacy_budget": {"epsilon": budget}}),
             tmp_path / "r",
         )
-        assert found["rounds.played"] == 3 and found["rounds.stopped_by_budget"] is True
+        assert found["rounds.played"] == 3
+        assert found["rounds.stopped_by_budget"] is True
 
 
 class TestWindowsWithoutData:
@@ -125,7 +129,8 @@ class TestWindowsWithoutData:
             )
             for often in (5, 45, 100_000)
         ]
-        assert paid[0] == paid[1] == paid[2] and set(paid[0][0]) == {1, 2, 3, 4, 5, 6}
+        assert paid[0] == paid[1] == paid[2]
+        assert set(paid[0][0]) == {1, 2, 3, 4, 5, 6}
         assert paid[0][1][-1] == pytest.approx(epsilon_of(1e-5, np.sqrt(12) / 4), rel=1e-6)
 
     def test_the_model_moves_by_noise_in_them(self, tiny, tmp_path):
@@ -138,7 +143,8 @@ class TestWindowsWithoutData:
             for r, v, n in zip(figures["round"], figures["value"], figures["name"], strict=True)
             if n == "signal_to_noise"
         }
-        assert [ratio[r] for r in (2, 4, 6)] == [0.0] * 3 and all(ratio[r] > 0 for r in (1, 3, 5))
+        assert [ratio[r] for r in (2, 4, 6)] == [0.0] * 3
+        assert all(ratio[r] > 0 for r in (1, 3, 5))
 
     def test_an_adaptive_clip_pays_in_them_too(self, tiny, tmp_path):
         chain = [{"kind": "adaptive-clip", "relation": "add-remove"}, NOISE]
@@ -151,7 +157,8 @@ class TestWindowsWithoutData:
         """Who sends is public there, and the run says so."""
         chain = [CLIP, {"kind": "gaussian", "noise_multiplier": 4.0}]
         found = run(tiny(SELDOM | {"learning.defenses": chain}), tmp_path / "r")
-        assert found["rounds.played"] == 3 and found["rounds.empty"] == 3
+        assert found["rounds.played"] == 3
+        assert found["rounds.empty"] == 3
 
 
 class TestCaveats:
@@ -185,9 +192,8 @@ class TestCaveats:
                 for w in warnings
                 if w.startswith("follow: every device tells the server in clear")
             ]
-            assert len(found) == told and all(
-                f"the epsilon of {name} does not cover that bit" in w for w in found
-            )
+            assert len(found) == told
+            assert all(f"the epsilon of {name} does not cover that bit" in w for w in found)
 
     def test_noise_on_devices_hides_numbers_alone(self, tiny, tmp_path):
         chain = [CLIP, {"kind": "gaussian", "noise_multiplier": 4.0}]

@@ -79,10 +79,8 @@ def test_only_the_resident_has_a_home(folder, summary):
         "them have fixes on fewer "
     )
     assert by_key(of_run(folder))["homes-missing"] == said + "nights"
-    assert (
-        summary["attack.closed-form.homes.count"] == 1
-        and summary["attack.closed-form.densest.count"] == 2
-    )
+    assert summary["attack.closed-form.homes.count"] == 1
+    assert summary["attack.closed-form.densest.count"] == 2
 
 
 def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
@@ -102,9 +100,8 @@ def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
             for u in there
         ]
         key = f"{place}_located"
-        assert len(there) == count and summary[
-            f"attack.closed-form.{key}.percent"
-        ] == 100 * np.mean(hits)
+        assert len(there) == count
+        assert summary[f"attack.closed-form.{key}.percent"] == 100 * np.mean(hits)
         chance = uniform_shares(at_m[there], np.full((count, 2), np.nan), hit_radius_m, area, 2)[
             :, 0
         ].mean()
@@ -118,17 +115,18 @@ def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
             for k in sorted(rows, key=lambda k: leakage["round"][k])
         ]
         late = len(near) - next((k for k, hit in enumerate(reversed(near)) if not hit), len(near))
-        round_ = sorted(leakage["round"][rows])[late] if late < len(near) else np.inf
+        if late < len(near):
+            round_ = sorted(leakage["round"][rows])[late]
+        else:
+            round_ = np.inf
         days.append(np.ceil(round_ / 4))  # rounds of 6 h
     median = sorted(days)[0] / 2 + sorted(days)[1] / 2
     assert summary["attack.closed-form.densest_located.day.median"] == (
         median if np.isfinite(median) else None
     )
     mine = np.isin(leakage["ue"], np.flatnonzero(np.isfinite(ues["densest_x_m"])))
-    assert (
-        np.isnan(leakage["home_named_m"][mine]).all()
-        and np.isfinite(leakage["densest_named_m"][mine]).any()
-    )
+    assert np.isnan(leakage["home_named_m"][mine]).all()
+    assert np.isfinite(leakage["densest_named_m"][mine]).any()
     assert np.isnan(leakage["densest_named_m"][~mine]).all()
 
 
@@ -169,4 +167,5 @@ def test_the_map_marks_the_place_of_most_time(show, folder):
     assert "of 2 places of most time named" in page.text_content("#replay-now")
     before = ink(page, "known")
     page.click("[data-layer=densest]")
-    assert ink(page, "known") != before and not state(page)["layers"]["densest"]
+    assert ink(page, "known") != before
+    assert not state(page)["layers"]["densest"]

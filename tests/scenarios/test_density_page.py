@@ -65,19 +65,22 @@ def test_a_run_shows_its_maps_and_one_answer(swept):
     shown = drawn(page)
     text = page.read_text()
     heat = [t for t in shown["density"]["data"] if t["type"] == "heatmap"]
-    assert len(heat) == 4 and np.array(heat[0]["z"]).shape == (14, 16)
-    assert "utility" in shown and f"{found['utility.rank_correlation']:.3g}" in text
+    assert len(heat) == 4
+    assert np.array(heat[0]["z"]).shape == (14, 16)
+    assert "utility" in shown
+    assert f"{found['utility.rank_correlation']:.3g}" in text
     with np.load(folder / "surfaces.npz") as arrays:
         at = arrays["answer_at_m"]
         answer = arrays["answer"]
         i, j = (np.argmin(np.abs(arrays[a] - v)) for a, v in zip(("x_m", "y_m"), at, strict=True))
-        assert answer[i, j] > 0.8 and abs(answer).max() <= 1.0
+        assert answer[i, j] > 0.8
+        assert abs(answer).max() <= 1.0
         assert arrays["estimate"].shape == arrays["law"].shape == (16, 14)
 
     with np.load(swept / "Geo" / "seed-0" / "surfaces.npz") as arrays:
-        assert (
-            "answer" not in arrays and "exact" in arrays
-        )  # places that are geo-indistinguishable have none
+        # places that are geo-indistinguishable have none
+        assert "answer" not in arrays
+        assert "exact" in arrays
 
 
 def test_a_sweep_sets_utility_against_privacy(swept):

@@ -229,7 +229,8 @@ def test_a_complaint_of_a_value_names_the_option_and_the_key(
         words = [*words[:-2], "=".join(words[-2:])]
     assert main(words) == 2
     told = capsys.readouterr().err
-    assert told.startswith(f"netsim: {said}") and told.count("\n") == 1
+    assert told.startswith(f"netsim: {said}")
+    assert told.count("\n") == 1
 
 
 def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_path, monkeypatch):

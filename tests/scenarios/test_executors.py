@@ -64,8 +64,10 @@ def test_failures_stop_nothing_else(tmp_path, jobs):
         "file.csv: not good; and more",
         1,
     )
-    assert (end[4].kind, end[4].attempts) == ("OSError", 3) and "No space left" in end[4].line
-    assert (tmp_path / "c.tried").read_text() == "1" and (tmp_path / "e.tried").read_text() == "3"
+    assert (end[4].kind, end[4].attempts) == ("OSError", 3)
+    assert "No space left" in end[4].line
+    assert (tmp_path / "c.tried").read_text() == "1"
+    assert (tmp_path / "e.tried").read_text() == "3"
     assert not multiprocessing.active_children()
 
 
@@ -74,7 +76,8 @@ def test_a_killed_worker_takes_no_work_but_its_own(tmp_path):
     several += [work(works.killed, tmp_path / f"{k}", 0, k) for k in range(4)]
     end = ends(tmp_path, 2, several)
     assert end[0] == Answer({"square": 9})
-    assert (end[1].kind, end[1].attempts) == (LOST_WORKER, 3) and "memory" in end[1].line
+    assert (end[1].kind, end[1].attempts) == (LOST_WORKER, 3)
+    assert "memory" in end[1].line
     assert [end[k + 2].value["square"] for k in range(4)] == [0, 1, 4, 9]
     assert [(tmp_path / f"{k}.tried").read_text() for k in range(4)] == ["1"] * 4
 
@@ -89,7 +92,8 @@ def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path
         idle.join()
         on.waiting.append(several[1])
         job, end = on.ended()
-        assert job is several[1] and (end == Answer({"square": 9}) or end.again)
+        assert job is several[1]
+        assert end == Answer({"square": 9}) or end.again
 
 
 def test_failures_are_kept_where_they_happened_and_in_a_table(tmp_path):
@@ -100,7 +104,8 @@ def test_failures_are_kept_where_they_happened_and_in_a_table(tmp_path):
     (tmp_path / "in" / "b").mkdir(parents=True)
     found = do_all(several, OnProcesses(), 1, tmp_path)
     failed = Failed("in/b", "=x", 7, 1, "RuntimeError", "it broke in two lines")
-    assert found == [{"square": 9}, failed] and read_failures(tmp_path) == [failed]
+    assert found == [{"square": 9}, failed]
+    assert read_failures(tmp_path) == [failed]
     assert "Traceback" in (tmp_path / "in" / "b" / "error.txt").read_text()
     assert "'=x" in (tmp_path / "failures.csv").read_text()  # no formula
     do_all([], OnProcesses(), 1, tmp_path)
@@ -117,9 +122,8 @@ def test_a_folder_of_something_else_stays_as_it_is(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "mine.txt").write_text("mine")
     do_all([work(works.broken, tmp_path / "a")], OnProcesses(), 1, tmp_path)
-    assert [p.name for p in (tmp_path / "a").iterdir()] == ["mine.txt"] and len(
-        read_failures(tmp_path)
-    ) == 1
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["mine.txt"]
+    assert len(read_failures(tmp_path)) == 1
 
 
 def test_a_failure_in_a_plug_in_names_its_file_and_line(monkeypatch):
@@ -134,8 +138,10 @@ def test_a_failure_in_a_plug_in_names_its_file_and_line(monkeypatch):
 def test_of_many_failures_the_first_are_told(tmp_path):
     many = [Failed(f"x/seed-{k}", "x", k, 1, "OSError", "e\x1b") for k in range(MOST_TOLD + 5)]
     lines = failure_lines(many)
-    assert lines[0] == f"{len(many)} runs failed:" and len(lines) == MOST_TOLD + 2
-    assert lines[-1] == "and 5 more, see failures.csv" and all("\x1b" not in line for line in lines)
+    assert lines[0] == f"{len(many)} runs failed:"
+    assert len(lines) == MOST_TOLD + 2
+    assert lines[-1] == "and 5 more, see failures.csv"
+    assert all("\x1b" not in line for line in lines)
     assert failure_lines([]) == []
 
 
@@ -186,18 +192,20 @@ def test_a_sweep_plays_all_others_and_later_only_what_failed(swept, capsys, tmp_
     assert (
         "as written, seed 2: RuntimeError: it broke <b> (as-written/seed-2/error.txt)" in said.out
     )
-    assert said.err.count("\n") == 1 and "1 run failed" in said.err and "failures.csv" in said.err
+    assert said.err.count("\n") == 1
+    assert "1 run failed" in said.err
+    assert "failures.csv" in said.err
     assert plays == [1, 2, 3]
     page = (out / "report.html").read_text()
-    assert "1 of 3 runs is not finished" in page and "it broke &lt;b&gt;" in page
+    assert "1 of 3 runs is not finished" in page
+    assert "it broke &lt;b&gt;" in page
     first = (out / "runs.csv").read_bytes()
     assert first.count(b"\n") == 4
     failing.clear()
-    assert main(command) == 0 and plays == [1, 2, 3, 2]
-    assert (
-        not (out / "failures.csv").exists()
-        and not (out / "as-written" / "seed-2" / "error.txt").exists()
-    )
+    assert main(command) == 0
+    assert plays == [1, 2, 3, 2]
+    assert not (out / "failures.csv").exists()
+    assert not (out / "as-written" / "seed-2" / "error.txt").exists()
     assert "it broke" not in (out / "report.html").read_text()
     whole = (out / "runs.csv").read_bytes()
     assert whole != first
@@ -217,7 +225,8 @@ def test_an_interruption_that_foreign_code_calls_otherwise_is_no_failed_run(swep
             raise RuntimeError("compilation failed") from None
 
     monkeypatch.setattr(runner, "play_job", renamed)
-    assert main(command) == 130 and plays == [1]
+    assert main(command) == 130
+    assert plays == [1]
     assert not (out / "as-written" / "seed-1" / "error.txt").exists()
 
 
@@ -230,16 +239,20 @@ def test_failures_in_lines_of_json(swept, capsys):
     row = {"folder": "as-written/seed-2", "label": "as written", "seed": 2, "attempts": 1}
     row |= {"kind": "RuntimeError", "error": "it broke <b>"}
     assert failed.items() >= {"event": "failed", "done": 2, "of": 3, **row}.items()
-    assert result["failures"] == [row] and [run["seed"] for run in result["runs"]] == [1, 3]
-    assert error["event"] == "error" and error["exit_code"] == 1
-    assert main(["show", str(out)]) == 0 and "it broke" in capsys.readouterr().out
+    assert result["failures"] == [row]
+    assert [run["seed"] for run in result["runs"]] == [1, 3]
+    assert error["event"] == "error"
+    assert error["exit_code"] == 1
+    assert main(["show", str(out)]) == 0
+    assert "it broke" in capsys.readouterr().out
 
 
 def test_a_sweep_of_which_nothing_is_left(swept, capsys):
     command, failing, _, out = swept
     failing |= {1, 3}
     assert main(command) == 1
-    assert "3 runs failed" in capsys.readouterr().out and not (out / "report.html").exists()
+    assert "3 runs failed" in capsys.readouterr().out
+    assert not (out / "report.html").exists()
     failing.clear()
     assert main(command) == 0
 
@@ -261,7 +274,9 @@ def test_a_sweep_of_which_nothing_is_left(swept, capsys):
 def test_options_of_engines_are_checked(swept, wrong, said, capsys):
     command, _, plays, out = swept
     assert main([*command, *wrong.split()]) == 2
-    assert said in capsys.readouterr().err and not plays and not out.exists()
+    assert said in capsys.readouterr().err
+    assert not plays
+    assert not out.exists()
 
 
 def test_an_engine_that_is_refused_leaves_nothing_behind(swept, monkeypatch, capsys, tmp_path):
@@ -270,14 +285,17 @@ def test_an_engine_that_is_refused_leaves_nothing_behind(swept, monkeypatch, cap
         monkeypatch.setattr(clusters, "find_spec", lambda name: None)
         assert main([*command, "--on", on]) == 2
         told = capsys.readouterr().err
-        assert (
-            f"--on {on}: " in told and f"pip install 'netsim-fl[{on}]'" in told and not out.exists()
-        )
+        assert f"--on {on}: " in told
+        assert f"pip install 'netsim-fl[{on}]'" in told
+        assert not out.exists()
         training = ["train", "power/paper", "--seed", "0", "1", "--on", on, "--out", str(out)]
         assert main(training) == 2
-        assert f"--on {on}: " in capsys.readouterr().err and not out.exists()
+        assert f"--on {on}: " in capsys.readouterr().err
+        assert not out.exists()
     failing.clear()
-    assert main(command) == 0 and main([*command, "--on", "ray"]) == 0  # nothing is left to play
+    # nothing is left to play
+    assert main(command) == 0
+    assert main([*command, "--on", "ray"]) == 0
 
 
 def test_attempts_of_the_command_line(swept, monkeypatch):

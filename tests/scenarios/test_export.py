@@ -144,9 +144,11 @@ def test_the_file_has_a_feature_for_everything(town, tmp_path):
         "base station": 2,
         "named place": named,
     }
-    assert count == expected and sum(count.values()) == len(json.loads(text)["features"])
+    assert count == expected
+    assert sum(count.values()) == len(json.loads(text)["features"])
     for feature in json.loads(text)["features"]:
-        assert feature["type"] == "Feature" and feature["geometry"]["type"] in (
+        assert feature["type"] == "Feature"
+        assert feature["geometry"]["type"] in (
             "Point",
             "LineString",
         )
@@ -171,7 +173,8 @@ def test_an_absence_cuts_a_track(absent, copied, tmp_path):
     ]
     vertices = [len(t["properties"]["times"]) for t in tracks]
     assert len(mine) > 4 and vertices[0] == 2, "a line has two ends, also where there is one row"
-    assert len(vertices) == 2 and vertices[1] - (len(mine) - absent - 1) in (0, 1)
+    assert len(vertices) == 2
+    assert vertices[1] - (len(mine) - absent - 1) in (0, 1)
 
 
 def test_the_same_run_gives_the_same_bytes_in_its_own_folder(copied):
@@ -206,7 +209,8 @@ def test_names_are_text(copied, tmp_path):
 def test_bad_options_are_one_line(more, words, town, capsys):
     assert main(["export", str(town), *(word.replace("{run}", str(town)) for word in more)]) == 2
     said = capsys.readouterr().err
-    assert words in said and said.count("\n") == 1
+    assert words in said
+    assert said.count("\n") == 1
 
 
 def test_an_origin_of_a_run_that_has_one_is_refused(replayed, capsys):
@@ -235,7 +239,9 @@ def test_a_damaged_run_is_one_line(file, old, new, words, copied, capsys):
     (copied / file).write_text(text.replace(old, new, 1))
     assert main(["export", str(copied)]) == 2
     said = capsys.readouterr().err
-    assert words in said and said.count("\n") == 1 and str(copied) in said
+    assert words in said
+    assert said.count("\n") == 1
+    assert str(copied) in said
     assert not (copied / "tracks.geojson").exists()
 
 
@@ -253,7 +259,8 @@ def test_other_files_are_kept(text, town, copied, tmp_path, capsys):
         before = {path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()}
         assert main(["export", str(town), "--out", str(out)]) == 2
         errors = capsys.readouterr().err
-        assert errors.count("\n") == 1 and f"{out}: exists and is no export of netsim" in errors
+        assert errors.count("\n") == 1
+        assert f"{out}: exists and is no export of netsim" in errors
         assert {
             path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()
         } == before
@@ -308,7 +315,8 @@ def test_an_exported_track_is_where_the_log_says_at_its_times(
     for _, shown, _, lat in rows:
         last = max(time for time in places if time <= shown)
         assert lat == pytest.approx(float(places[last]), abs=1e-6), shown
-    assert len(rows) >= n - 1 and begins == rows[0][1]
+    assert len(rows) >= n - 1
+    assert begins == rows[0][1]
 
 
 def test_an_export_without_a_track_says_so(tmp_path, capsys):
@@ -322,4 +330,5 @@ def test_an_export_without_a_track_says_so(tmp_path, capsys):
     capsys.readouterr()
     exported(tmp_path / "r", out=tmp_path / "a")
     said = capsys.readouterr().out
-    assert said.startswith("no track: they are taken every 3,600 s") and "tracks in" not in said
+    assert said.startswith("no track: they are taken every 3,600 s")
+    assert "tracks in" not in said

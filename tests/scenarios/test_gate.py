@@ -83,9 +83,8 @@ def test_the_verdict_by_hand():
     }
     found = verdict(rows(**known))
     assert (found["verdict"], found["best"], found["worst"]) == ("moves", EQUAL, "constant")
-    assert found["rmse_db_difference"] == pytest.approx(0.2) and found[
-        "rank_correlation"
-    ] == pytest.approx(1.0)
+    assert found["rmse_db_difference"] == pytest.approx(0.2)
+    assert found["rank_correlation"] == pytest.approx(1.0)
     of = {one["label"]: one for one in found["policies"]}
     for label, (hits, n, *_) in known.items():
         assert (of[label]["low"], of[label]["high"]) == pytest.approx(wilson(hits, n)), label
@@ -110,10 +109,8 @@ def test_the_verdict_by_hand():
     half = (
         12.706204736 * 1.0
     )  # Student's t of one degree of freedom, times 1 % over the root of two values
-    assert (
-        found["policies"][0]["high"] == pytest.approx(51 + half)
-        and found["verdict"] == "radio only"
-    )
+    assert found["policies"][0]["high"] == pytest.approx(51 + half)
+    assert found["verdict"] == "radio only"
 
 
 def test_noise_is_equal_by_a_slow_calculation(tmp_path):
@@ -133,7 +130,9 @@ def test_noise_is_equal_by_a_slow_calculation(tmp_path):
         [np.mean([10 ** (-(constant.parameters[0] + x) / 10) for x in of]) for of in snr_db]
     )
     noise, lost, leak = figures(known, constant)
-    assert noise == pytest.approx(slow, rel=1e-6) and 0.997 * n_0 <= slow <= n_0 and lost == 0
+    assert noise == pytest.approx(slow, rel=1e-6)
+    assert 0.997 * n_0 <= slow <= n_0
+    assert lost == 0
     heard = [
         10 ** ((constant.parameters[0] + known.look.heard_db[s, k]) / 10)
         for s in range(len(known))
@@ -153,7 +152,8 @@ def test_a_gate_goes_on_and_its_figures_are_those_of_runs(tmp_path):
         == "radio only"
     )
     table = pandas.read_csv(tmp_path / "g" / "gate.csv").set_index("label")
-    assert list(table.index) == [FULL, *RULES, "log-linear, least leak"] and (table["of"] > 0).all()
+    assert list(table.index) == [FULL, *RULES, "log-linear, least leak"]
+    assert (table["of"] > 0).all()
     compared = {one["label"] for one in said["policies"] if one["compared"]}
     assert compared == {*table.index} - {FULL}
     links, updates, leakage = (
@@ -188,7 +188,8 @@ def test_a_gate_goes_on_and_its_figures_are_those_of_runs(tmp_path):
 def test_what_has_no_gate_is_refused(changes, why, tmp_path):
     with pytest.raises(BadInput, match=why) as refused:
         play_gate(asked(tmp_path / "g", **changes, power={"kind": "full"}), [1])
-    assert len(refused.value.lines) == 1 and not (tmp_path / "g").exists()
+    assert len(refused.value.lines) == 1
+    assert not (tmp_path / "g").exists()
 
 
 def test_what_a_study_has_not_is_a_dash_on_the_terminal(capsys):
@@ -202,7 +203,9 @@ def test_what_a_study_has_not_is_a_dash_on_the_terminal(capsys):
         as_json=False,
     )
     said = capsys.readouterr().out
-    assert "full" in said and "–" in said and "radio only: an agent learns the radio here" in said
+    assert "full" in said
+    assert "–" in said
+    assert "radio only: an agent learns the radio here" in said
 
 
 def test_a_gate_trains_nothing(tmp_path, capsys):
@@ -212,7 +215,5 @@ def test_a_gate_trains_nothing(tmp_path, capsys):
         main(["train", "power/pedestrians", "--gate", "--steps", "5", "--out", str(tmp_path / "g")])
         == 2
     )
-    assert (
-        "--gate: plays rules and trains nothing" in capsys.readouterr().err
-        and not (tmp_path / "g").exists()
-    )
+    assert "--gate: plays rules and trains nothing" in capsys.readouterr().err
+    assert not (tmp_path / "g").exists()

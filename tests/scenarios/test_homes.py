@@ -103,5 +103,6 @@ def test_a_useless_model_excuses_no_leak(folder, worth):
         useless({"x": lines([changed.summary])})[0].says,
         *(each.line for each in notices),
     ]
-    assert len(texts) == 3 and all("Low leakage proves nothing here" in text for text in texts)
+    assert len(texts) == 3
+    assert all("Low leakage proves nothing here" in text for text in texts)
     assert not [*of_summary({**summary, "utility.rmse_db": 7.0, "utility.useful": True})]

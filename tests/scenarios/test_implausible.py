@@ -29,9 +29,8 @@ def test_a_base_station_far_outside_is_told(away_m, said, tiny, tmp_path):
         {"name": "far", "position_m": [400 + away_m, 100]},
     ]
     found = notes(tiny({"world.base_stations": stations}), tmp_path, "outside of the area")
-    assert len(found) == len(said) and all(
-        "base station far" in f and s in f for f, s in zip(found, said, strict=True)
-    )
+    assert len(found) == len(said)
+    assert all("base station far" in f and s in f for f, s in zip(found, said, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -59,9 +58,8 @@ def test_an_attack_that_can_name_nothing_is_told(hours, attack, said, tiny, tmp_
         }
     )
     found = notes(study, tmp_path, "no round has its middle")
-    assert len(found) == (said is not None) and all(
-        said in f and "attack dwell" in f for f in found
-    )
+    assert len(found) == (said is not None)
+    assert all(said in f and "attack dwell" in f for f in found)
     wrapped = tiny(
         {"learning.attacks": [{"kind": "re-identify", "of": DWELL | {"home_hours": [3, 4]}}]}
     )

@@ -58,13 +58,15 @@ def test_an_imported_policy_acts_as_its_model_predicts(tmp_path, algorithm, caps
         main(["import-policy", "power/paper", str(file), "--out", str(tmp_path / "p"), *short]) == 0
     )
     learnt = load_policy(tmp_path / "p")
-    assert learnt.card.hidden == (16, 8) and learnt.card.task == "allocation"
+    assert learnt.card.hidden == (16, 8)
+    assert learnt.card.task == "allocation"
     for seen in np.random.default_rng(0).uniform(-1, 1, (20, 17)).astype(np.float32):
         np.testing.assert_allclose(
             learnt.act(seen), model.predict(seen, deterministic=True)[0], atol=1e-6
         )
     said = capsys.readouterr().out.splitlines()
-    assert "observations are played as they are" in said[0] and len(said) == 2
+    assert "observations are played as they are" in said[0]
+    assert len(said) == 2
 
 
 class Evil:
@@ -114,12 +116,10 @@ def test_a_bad_file_is_one_line_and_nothing_is_written(tmp_path, capsys, short, 
         main(["import-policy", "power/paper", str(file), "--out", str(tmp_path / "p"), *short]) == 2
     )
     line = capsys.readouterr().err
-    assert (
-        said in line
-        and str(file) in line
-        and line.count("\n") == 1
-        and not (tmp_path / "p").exists()
-    )
+    assert said in line
+    assert str(file) in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "p").exists()
 
 
 def test_files_and_folders_that_cannot_be_used(tmp_path, capsys, short):
@@ -138,7 +138,8 @@ def test_files_and_folders_that_cannot_be_used(tmp_path, capsys, short):
             == 2
         )
         line = capsys.readouterr().err
-        assert said in line and line.count("\n") == 1
+        assert said in line
+        assert line.count("\n") == 1
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["kept"]
 
 
@@ -163,9 +164,8 @@ def test_a_policy_for_a_whole_training_gets_the_reference_run(tmp_path, short):
         == 0
     )
     learnt = load_policy(tmp_path / "p")
-    assert (
-        learnt.reference.std.shape == (4, 15) and learnt.problem().rollout(learnt.act)[-1].value > 0
-    )
+    assert learnt.reference.std.shape == (4, 15)
+    assert learnt.problem().rollout(learnt.act)[-1].value > 0
 
 
 def actor(weight):
@@ -212,7 +212,8 @@ def test_weights_that_are_no_dense_numbers_are_one_line(tmp_path):
     assert ended.returncode == 2 * len(files) and all(
         "not plain weights" in line for line in said
     ), ended
-    assert len(said) == len(files) and not list(tmp_path.rglob("*.p"))
+    assert len(said) == len(files)
+    assert not list(tmp_path.rglob("*.p"))
 
 
 # -- models for every UE
@@ -309,7 +310,8 @@ def test_nothing_in_statistics_is_run(of_a_ue, data, said, tmp_path, capsys):
     ]
     assert main([*words, "--normalisation", str(tmp_path / "v.pkl")]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
-    assert f"v.pkl: {said}" in line and not (tmp_path / "p").exists()
+    assert f"v.pkl: {said}" in line
+    assert not (tmp_path / "p").exists()
 
 
 def test_statistics_of_no_use_are_refused(of_a_ue, tmp_path):

@@ -71,4 +71,5 @@ def test_one_seed_has_the_interval_over_worlds():
 
 def test_ties_are_half_wins_on_both_sides():
     chance, low, high = probability_of_improvement(np.ones((1, 3)), np.ones((1, 3)))
-    assert chance == 0.5 and low == pytest.approx(1 - high)
+    assert chance == 0.5
+    assert low == pytest.approx(1 - high)

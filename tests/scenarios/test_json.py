@@ -52,16 +52,15 @@ def test_a_run_tells_its_rounds_and_its_result(tmp_path, capsys):
     assert [(e["event"], e["done"], e["of"]) for e in rounds] == [
         ("round", n, 3) for n in (1, 2, 3)
     ]
-    assert (
-        rounds[-1]["last"]
-        and rounds[-1]["left_s"] == 0.0
-        and rounds[0]["attacks"]["closed-form"]["centroid_error_m"]
-    )
-    assert (
-        result["event"] == "result" and result["kind"] == "run" and result["folder"] == str(folder)
-    )
+    assert rounds[-1]["last"]
+    assert rounds[-1]["left_s"] == 0.0
+    assert rounds[0]["attacks"]["closed-form"]["centroid_error_m"]
+    assert result["event"] == "result"
+    assert result["kind"] == "run"
+    assert result["folder"] == str(folder)
     assert result["summary"] == json.loads((folder / "summary.json").read_text())
-    assert Path(result["page"]).is_file() and result["seed"] == 4
+    assert Path(result["page"]).is_file()
+    assert result["seed"] == 4
     assert main(["run", "campus", "--out", str(folder), "--json", "--quiet", *SHORT]) == 0
     assert [e["event"] for e in events(capsys)] == ["result"]
     assert main(["show", str(folder), "--json"]) == 0
@@ -85,13 +84,10 @@ def test_a_sweep_tells_its_runs(tmp_path, capsys):
         ("run", 1, 2, 1),
         ("run", 2, 2, 2),
     ]
-    assert result["kind"] == "sweep" and [r["summary"] for r in result["runs"]] == [
-        e["summary"] for e in runs
-    ]
-    assert (
-        Path(result["table"]).is_file()
-        and Path(result["runs"][0]["folder"], "summary.json").is_file()
-    )
+    assert result["kind"] == "sweep"
+    assert [r["summary"] for r in result["runs"]] == [e["summary"] for e in runs]
+    assert Path(result["table"]).is_file()
+    assert Path(result["runs"][0]["folder"], "summary.json").is_file()
     assert main(["show", str(tmp_path / "w"), "--json"]) == 0
     assert events(capsys) == [result]
 
@@ -112,13 +108,12 @@ def test_a_replay_tells_both_runs(tmp_path, capsys):
     ]
     assert main([*words, "learning.attacks=[{kind: closed-form}]"]) == 0
     first, *rounds, result = events(capsys)
-    assert first["event"] == "trace" and "rows used" in first["lines"][0]
+    assert first["event"] == "trace"
+    assert "rows used" in first["lines"][0]
     assert {e["title"] for e in rounds} == {"standardised-by-dataset", "standardised-by-public"}
-    assert (
-        result["kind"] == "runs"
-        and len(result["runs"]) == 2
-        and result["page"] == str(tmp_path / "r" / "report.html")
-    )
+    assert result["kind"] == "runs"
+    assert len(result["runs"]) == 2
+    assert result["page"] == str(tmp_path / "r" / "report.html")
 
 
 @pytest.mark.parametrize(
@@ -133,9 +128,9 @@ def test_a_replay_tells_both_runs(tmp_path, capsys):
 def test_an_error_is_the_last_event(words, said, capsys):
     assert main(words) == 2
     (event,) = events(capsys)
-    assert (
-        event["event"] == "error" and event["exit_code"] == 2 and said in " ".join(event["lines"])
-    )
+    assert event["event"] == "error"
+    assert event["exit_code"] == 2
+    assert said in " ".join(event["lines"])
 
 
 @pytest.mark.parametrize(
@@ -145,9 +140,9 @@ def test_options_are_written_in_full(words, capsys):
     # a part of --json would switch it on for results and leave errors to people
     assert main(words) == 2
     out, errors = capsys.readouterr()
-    assert (
-        out == "" and f"unrecognized arguments: {words[-1]}" in errors and errors.count("\n") == 1
-    )
+    assert out == ""
+    assert f"unrecognized arguments: {words[-1]}" in errors
+    assert errors.count("\n") == 1
 
 
 def test_an_interruption_is_an_event(monkeypatch, tmp_path, capsys):
@@ -172,7 +167,8 @@ def test_an_error_that_nobody_can_read_is_no_traceback(out, said):
     command = f"{sys.executable} -m scenarios.app.cli.commands show nowhere --json"
     shell = ["bash", "-c", f"{{ {command}; echo $? >&2; }} {out}"]
     ended = subprocess.run(shell, cwd=ROOT, capture_output=True, text=True)
-    assert ended.stderr.startswith(said) and ended.stderr.endswith("2\n")
+    assert ended.stderr.startswith(said)
+    assert ended.stderr.endswith("2\n")
     assert ended.stderr.count("\n") == 1 + bool(said)
 
 
@@ -184,7 +180,8 @@ def test_output_that_cannot_be_written_is_one_line(words, buffered):
         ended = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=full, stderr=subprocess.PIPE, text=True
         )
-    assert ended.returncode == 2 and ended.stderr.count("\n") == 1
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
     assert ended.stderr.startswith(
         "netsim: stdout: cannot be written (No space left on device); make room"
     )

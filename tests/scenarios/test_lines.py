@@ -54,7 +54,8 @@ def test_lines_of_a_run():
         "homes within 100 m": ("39/40 [87.1, 99.6 %]", "chance 1.1-1.7 %", "found", "span"),
     }
     assert row([RUN], "uplink") == "SINR (median) -9.78 dB, latency (median) 3.13 s"
-    assert row([RUN], "uploads") == "" and model_verdict(lines([RUN])) == "good"
+    assert row([RUN], "uploads") == ""
+    assert model_verdict(lines([RUN])) == "good"
 
 
 NOISY = {"attacks": [{"kind": "span"}], "defenses": [{"kind": "clip"}, {"kind": "gaussian"}]}
@@ -295,12 +296,11 @@ def test_a_comparison_states_what_reduces_a_share_with_each_chance_and_breaks_no
         "fewest of useful models with “sum of all” (28 of 40; map RMSE 11.2 dB); found with "
         "“none” (39/40), “noise” (8/40); inconclusive with “sum of all” (28/40)"
     )
-    assert (
-        text.count("chance 66.7 %") == 1
-        and text.count("chance 1.7 %") == 2
-        and " 1.7-66.7 % " in text
-    )
-    assert " 6,726 " in text and " 7.14 " in text
+    assert text.count("chance 66.7 %") == 1
+    assert text.count("chance 1.7 %") == 2
+    assert " 1.7-66.7 % " in text
+    assert " 6,726 " in text
+    assert " 7.14 " in text
     chances = [
         of["y"]
         for of in tradeoff_panel(labels_of(rows)).figure["data"]
@@ -325,7 +325,8 @@ def test_what_does_not_fit_a_terminal_is_named_below_the_table():
     ]
     rows[1][1]["attack.span.home_located.shuffled.percent"] = 5.0
     told = sweep_lines(rows)
-    assert max(map(len, told)) <= COLUMNS and told[-1] == "also on the page: SW1"
+    assert max(map(len, told)) <= COLUMNS
+    assert told[-1] == "also on the page: SW1"
     words = {word for line in told for word in line.split()}
     assert {
         "workplaces",
@@ -351,7 +352,8 @@ def test_seeds_of_a_trace_are_the_same_people():
     (town,) = (one for one in lines([drawn] * 12) if one.key.startswith(key))
     assert (town.hits, town.n, town.told) == (12, 12, "found")
     (person,) = (one for one in lines([drawn | {"homes.none": 0}] * 12) if one.key.startswith(key))
-    assert (person.hits, person.n) == (1, 1) and person.told != "found"
+    assert (person.hits, person.n) == (1, 1)
+    assert person.told != "found"
     mixed = [
         drawn | {"homes.none": 0, "attack.span.homes.count": 4, f"{key}.percent": p}
         for p in (100.0, 50.0, 75.0)
@@ -369,7 +371,8 @@ def test_an_interval_over_seeds_is_that_of_a_mean_of_independent_figures():
     ]
     half = 20**0.5 / 2
     assert _pooled([*runs, {"x.mean": 1.0}], "x") == pytest.approx((15 - half, 15 + half))
-    assert _pooled(runs[:1], "x") == (9.0, 13.0) and all(map(math.isnan, _pooled([], "x")))
+    assert _pooled(runs[:1], "x") == (9.0, 13.0)
+    assert all(map(math.isnan, _pooled([], "x")))
 
 
 def test_scores_of_lists_are_those_of_the_attack_and_of_chance_about_participants():
@@ -382,10 +385,9 @@ def test_scores_of_lists_are_those_of_the_attack_and_of_chance_about_participant
         "coverage_percent": np.array([30.0, 20.0, 7.0, 8.0]),
     }
     found = _lists(scores, 150.0)
-    assert (
-        set(found) == {"span", ""}
-        and set(found["span"]) == {"list"}
-        and set(found[""]) == {"list", "lists"}
-    )
+    assert set(found) == {"span", ""}
+    assert set(found["span"]) == {"list"}
+    assert set(found[""]) == {"list", "lists"}
     own = {"participants": 40.0, "participants covered": 30.0, "aside": 10.0, "aside covered": 20.0}
-    assert found["span"]["list"] == own and found[""]["list"] == {"uniform": 5.0}
+    assert found["span"]["list"] == own
+    assert found[""]["list"] == {"uniform": 5.0}

@@ -60,7 +60,8 @@ class World(Part):
 
 
 def test_a_part_is_listed_with_all_its_keys():
-    assert title_of_part(Walk).endswith("since it goes on and on.") and title_of_part(Bare) == ""
+    assert title_of_part(Walk).endswith("since it goes on and on.")
+    assert title_of_part(Bare) == ""
     assert keys_of(Still) == [("(example)", "{kind: still}"), ("(reference)", "[camp, Sec. 2.1]")]
     assert [text for _, text in keys_of(Walk)] == [
         "a list of 2, each a number (metres per second); required\n"
@@ -170,14 +171,13 @@ def test_a_training_is_listed_with_its_command_and_where_its_keys_are(capsys):
     for name in ("power", "power/city"):
         assert main(["list", name]) == 0
         shown = capsys.readouterr().out
-        assert "    netsim train power/city\n" in shown and "keys: netsim list train\n" in shown
+        assert "    netsim train power/city\n" in shown
+        assert "keys: netsim list train\n" in shown
         assert "netsim train power/noise" not in shown
     assert main(["list", "train"]) == 0
     shown = capsys.readouterr().out
-    assert (
-        "\n  eval_every  a whole number" in shown
-        and "netsim list power-task, power-agent, reward" in shown
-    )
+    assert "\n  eval_every  a whole number" in shown
+    assert "netsim list power-task, power-agent, reward" in shown
 
 
 def test_a_section_and_a_key_of_one_are_found(capsys):

@@ -63,7 +63,8 @@ def test_of_a_run_that_is_not_drawn_only_manifest_and_summary_are_read_a_few_tim
     }  # of a label once
     for k in (1, 3, 5, 10):
         of = {name: n for (folder, name), n in counted.items() if folder == f"r{k}"}
-        assert set(of) == set(SMALL) and sum(of.values()) <= 6
+        assert set(of) == set(SMALL)
+        assert sum(of.values()) <= 6
     of = Counter(
         {
             name: n
@@ -87,7 +88,9 @@ def test_all_runs_of_a_sweep_of_usual_size_are_drawn(swept, monkeypatch):
 
 def test_a_sample_is_evenly_spaced_from_the_first_run_to_the_last():
     few, many = (Gathered("", [("a", Path())] * n).drawn for n in (100, 1000))
-    assert few == list(range(100)) and len(set(many)) == 100 and (many[0], many[-1]) == (0, 999)
+    assert few == list(range(100))
+    assert len(set(many)) == 100
+    assert (many[0], many[-1]) == (0, 999)
 
 
 def test_the_text_of_a_study_is_that_of_its_values_whatever_the_seed(tiny):

@@ -182,12 +182,10 @@ def test_another_ues_places_that_fit_are_counted():
     # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it),
     # UE 1 by none
     assert found["attack.a.home_located.shuffled.percent"] == pytest.approx(100 * 2 / 9)
-    assert (
-        np.isnan(found["attack.a.work_located.percent"]) and found["attack.a.workplaces.count"] == 0
-    )
-    assert found["attack.a.homes.count"] == 3 and np.isnan(
-        found["attack.a.work_located.shuffled.percent"]
-    )
+    assert np.isnan(found["attack.a.work_located.percent"])
+    assert found["attack.a.workplaces.count"] == 0
+    assert found["attack.a.homes.count"] == 3
+    assert np.isnan(found["attack.a.work_located.shuffled.percent"])
 
 
 def test_others_density_finds_a_shared_workplace():
@@ -201,10 +199,8 @@ def test_others_density_finds_a_shared_workplace():
     others = [f"baseline.others.{place}_located.percent" for place in ("home", "work", "both")]
     assert [found[key] for key in others] == [0, 100, 0]
     alone = measured(chance_rows(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0))
-    assert (
-        np.isnan([alone[key] for key in others]).all()
-        and 0 < alone["baseline.uniform.home_located.percent"] < 3
-    )
+    assert np.isnan([alone[key] for key in others]).all()
+    assert 0 < alone["baseline.uniform.home_located.percent"] < 3
 
 
 def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path):
@@ -226,10 +222,8 @@ def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
     """No centroid error, no distance of estimates; and the baselines are those of the first attack
     that has some."""
     assert summary["attack.informed.centroid_error_m.median"] is None
-    assert (
-        summary["baseline.random_guess.sw1_m.q05"] > 0
-        and summary["baseline.true_centroids.sw1_m.mean"] > 0
-    )
+    assert summary["baseline.random_guess.sw1_m.q05"] > 0
+    assert summary["baseline.true_centroids.sw1_m.mean"] > 0
     of = {line.what: line for line in lines([summary])}
     assert of["centroid error"].attack == "closed-form"
     homes = of["homes within 100 m"]
@@ -238,10 +232,8 @@ def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
         "closed-form",
         "found (few)",
     )
-    assert (
-        replace(homes, hits=9, n=12).told == "found"
-        and replace(homes, verdict="at chance").told == "at chance"
-    )
+    assert replace(homes, hits=9, n=12).told == "found"
+    assert replace(homes, verdict="at chance").told == "at chance"
 
 
 # -- pages
@@ -257,13 +249,16 @@ def test_shares_over_time_end_where_the_summary_does(drawn, summary):
     lines = [
         t for t in drawn["named"].figure["data"] if t["name"] == "informed" and t["yaxis"] != "y4"
     ]
-    assert [len(t["y"]) for t in lines] == [10, 10, 10] and {t["yaxis"] for t in lines} == {
+    assert [len(t["y"]) for t in lines] == [10, 10, 10]
+    assert {t["yaxis"] for t in lines} == {
         "y",
         "y2",
         "y3",
     }
     home, work, both = (t["y"] for t in lines)
-    assert home == [50, 50, 50, 75, *[50] * 6] and work == [50] * 10 and both == [25] * 10
+    assert home == [50, 50, 50, 75, *[50] * 6]
+    assert work == [50] * 10
+    assert both == [25] * 10
     ends = {
         t["name"]: t["y"][0]
         for t in drawn["named"].figure["data"]
@@ -294,15 +289,18 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     assert "two highest density peaks of the true positions" in page.replace("\n", " ")
     several = member("x", load(folder))
     times, share = several.trends["informed", BOTH.law]
-    assert share[-1] == summary["attack.informed.both_located.percent"] and len(times) == 10
+    assert share[-1] == summary["attack.informed.both_located.percent"]
+    assert len(times) == 10
     titles = [
         a["text"]
         for p in attack_panels([several], "informed")
         for a in p.figure["layout"]["annotations"]
     ]
-    assert "<b>Homes</b>" in titles and "<b>Both home and workplace</b>" in titles
+    assert "<b>Homes</b>" in titles
+    assert "<b>Both home and workplace</b>" in titles
     tables = figures_table({several.label: [several.summary]})
-    assert "both_located.percent" in tables and "baseline.others.home_located.percent" in tables
+    assert "both_located.percent" in tables
+    assert "baseline.others.home_located.percent" in tables
 
 
 def test_without_homes_nothing_is_drawn(tiny_run):

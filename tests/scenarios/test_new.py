@@ -18,15 +18,14 @@ def here(tmp_path, monkeypatch):
 def test_it_is_valid_as_it_is_and_with_the_defense(here, capsys):
     assert main(["new", "mine"]) == 0
     said = capsys.readouterr().out
-    assert (
-        "netsim validate mine.yaml" in said
-        and "netsim run mine.yaml" in said
-        and "netsim list" in said
-    )
+    assert "netsim validate mine.yaml" in said
+    assert "netsim run mine.yaml" in said
+    assert "netsim list" in said
     assert main(["validate", "mine.yaml"]) == 0
     text = Path("mine.yaml").read_text()
     study = load("mine.yaml")
-    assert study.title.startswith("mine - ") and study.learned.defenses == ()
+    assert study.title.startswith("mine - ")
+    assert study.learned.defenses == ()
     lines = text.splitlines()
     at = next(i for i, line in enumerate(lines) if line.strip().startswith("# defenses:"))
     taken_in = [*lines[:at], *(re.sub("^  # ", "  ", line) for line in lines[at:])]
@@ -41,9 +40,8 @@ def test_a_copy_is_the_same_study(name, here, capsys):
     assert load("mine.yaml") == load(name)
     before = bundled()[name].read_text().splitlines()
     after = Path("mine.yaml").read_text().splitlines()
-    assert len(before) == len(after) and [a.count("#") for a in before] == [
-        a.count("#") for a in after
-    ]
+    assert len(before) == len(after)
+    assert [a.count("#") for a in before] == [a.count("#") for a in after]
 
 
 @pytest.mark.parametrize(
@@ -68,10 +66,10 @@ def test_nothing_is_written_over(words, said, here, capsys):
     Path("mine.yaml").write_text("title: kept\n")
     assert main(words) == 2
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
-    assert [p.name for p in here.iterdir()] == ["mine.yaml"] and Path(
-        "mine.yaml"
-    ).read_text() == "title: kept\n"
+    assert said in error
+    assert error.count("\n") == 1
+    assert [p.name for p in here.iterdir()] == ["mine.yaml"]
+    assert Path("mine.yaml").read_text() == "title: kept\n"
 
 
 @pytest.mark.slow

@@ -33,15 +33,18 @@ def folder(tmp_path_factory):
 
 def test_the_same_notices_everywhere(folder, capsys):
     every = of_run(folder)
-    assert every == by_severity(every) and {"area-tiny", "noise-covers-numbers"} <= {*by_key(every)}
+    assert every == by_severity(every)
+    assert {"area-tiny", "noise-covers-numbers"} <= {*by_key(every)}
     assert main(["validate", str(folder.parent / "s.yaml")]) == 0
     _, *before = capsys.readouterr().out.splitlines()
-    assert len(before) >= 2 and set(before) <= {each.text for each in every}
+    assert len(before) >= 2
+    assert set(before) <= {each.text for each in every}
     assert main(["show", str(folder)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     places = [shown.index(" ".join(each.text.split())) for each in every]
     page = html.unescape((folder / "report.html").read_text(encoding="utf-8"))
-    assert places == sorted(places) and all(each.line in page for each in every)
+    assert places == sorted(places)
+    assert all(each.line in page for each in every)
     assert main(["show", str(folder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [Notice(**each) for each in told["notices"]] == every

@@ -49,14 +49,14 @@ def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny
     }
     summary, tables = played(tiny, tmp_path / "r", **changes)
     curated = tables("curation")
-    assert (
-        summary["rounds.played"] == 2
-        and curated["fallback"].all()
-        and (curated["after"] == 1).all()
-    )
-    assert (curated["clusters"] == 0).all() and np.isfinite(tables("estimates")["x_m"]).any()
+    assert summary["rounds.played"] == 2
+    assert curated["fallback"].all()
+    assert (curated["after"] == 1).all()
+    assert (curated["clusters"] == 0).all()
+    assert np.isfinite(tables("estimates")["x_m"]).any()
     told = by_key(of_run(tmp_path / "r"))["curation-without-cluster"]
-    assert f"curation {step['kind']} never found a cluster" in told and "eps_m" in told
+    assert f"curation {step['kind']} never found a cluster" in told
+    assert "eps_m" in told
 
 
 @pytest.mark.parametrize("step", [*CLUSTERED, {"kind": "gan", "steps": 5}], ids=lambda s: s["kind"])
@@ -75,7 +75,8 @@ def test_points_that_are_all_the_same(step, tiny, tmp_path):
 
 def test_rounds_in_which_nobody_measures(tiny, tmp_path):
     summary, tables = played(tiny, tmp_path / "r", **{"world.ues.measurement_period_s": 1000.0})
-    assert summary["rounds.played"] == 1 and summary["rounds.empty"] == 1
+    assert summary["rounds.played"] == 1
+    assert summary["rounds.empty"] == 1
     assert set(tables("leakage")["round"]) == {1.0}
 
 
@@ -103,7 +104,8 @@ def test_a_world_in_which_nobody_measures_says_so(tiny, tmp_path):
     asleep = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
     summary = run(tiny(asleep), tmp_path / "r")
     assert summary["samples.count"] == 0
-    assert summary["notices.void"] == 1 and "nothing-measured" in by_key(of_run(tmp_path / "r"))
+    assert summary["notices.void"] == 1
+    assert "nothing-measured" in by_key(of_run(tmp_path / "r"))
     assert run(tiny(), tmp_path / "t")["notices.void"] == 0
 
 
@@ -204,5 +206,6 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny_run):
         cell_text([summary], k) for k in lengths
     ]
     said += [visible(text) for text in (page, figures_table({"a": [summary]}))]
-    assert len(lengths) > 10 and sum("0.000" in text for text in said) > len(lengths)
+    assert len(lengths) > 10
+    assert sum("0.000" in text for text in said) > len(lengths)
     assert not [text for text in said if "3.06e-13" in text or "0.000 %" in text]

@@ -31,7 +31,8 @@ def played(study, folder):
 def test_the_server_asks_a_share_of_the_ues(tiny, tmp_path):
     _, whole = played(tiny({"world.ues.count": 6}), tmp_path / "all")
     _, some = played(tiny({"world.ues.count": 6, "learning.participation": 0.5}), tmp_path / "half")
-    assert whole("rounds")["ues"].tolist() == [6, 6] and some("rounds")["ues"].tolist() == [3, 3]
+    assert whole("rounds")["ues"].tolist() == [6, 6]
+    assert some("rounds")["ues"].tolist() == [3, 3]
     asked = [set(some("updates")["ue"][some("updates")["round"] == r]) for r in (1, 2)]
     assert asked[0] != asked[1]  # drawn anew
     _, one = played(tiny({"world.ues.count": 6, "learning.participation": 0.01}), tmp_path / "one")
@@ -55,15 +56,14 @@ def test_an_eavesdropper_beside_a_ue_hears_it_better_than_the_base_station(
     near, far = (tables("eavesdropper")["ue"] == k for k in (0, 1))
     there = tables("links")["sinr_db"]
     here = tables("eavesdropper")["sinr_db"]
-    assert (here[near] > there[tables("links")["ue"] == 0]).all() and (here[far] < here[near]).all()
+    assert (here[near] > there[tables("links")["ue"] == 0]).all()
+    assert (here[far] < here[near]).all()
     np.testing.assert_allclose(
         tables("eavesdropper")["distance_m"][near], np.hypot(10, 10), rtol=1e-6
     )
     if decoding == "error-free":
-        assert (
-            tables("eavesdropper")["decoded"][near].all()
-            and not tables("eavesdropper")["decoded"][far].any()
-        )
+        assert tables("eavesdropper")["decoded"][near].all()
+        assert not tables("eavesdropper")["decoded"][far].any()
         assert summary["eavesdropper.decoded.percent"] == pytest.approx(50.0)
         assert set(tables("estimates")["ue"]) == {0.0}  # who is not decoded is not attacked
 
@@ -85,9 +85,9 @@ def test_what_is_overheard_is_decoded_at_the_rate_that_was_sent():
     payload = Payload(1e6, 10, None)
     hasty = uplink.model_copy(update={"deadline_s": 1e-9})
     sent = hasty.plan(cohort, payload)
-    assert (
-        not sent.decoded.any() and not hasty.eavesdropped(cohort, payload, sent).decoded.any()
-    )  # they broke off
+    # they broke off
+    assert not sent.decoded.any()
+    assert not hasty.eavesdropped(cohort, payload, sent).decoded.any()
     sent = uplink.plan(cohort, payload)
     assert sent.decoded.all()
     same = uplink.eavesdropped(cohort, payload, sent)
@@ -132,11 +132,9 @@ def test_a_user_who_has_left_takes_no_upload_of_others_along(tiny, tmp_path):
     one = links["four"]
     other = links["three"]
     left = one["ue"] == 3
-    assert (
-        left.sum() == 1
-        and not one["decoded"][left].any()
-        and (one["base_station"][left] == "").all()
-    )
+    assert left.sum() == 1
+    assert not one["decoded"][left].any()
+    assert (one["base_station"][left] == "").all()
     assert other["decoded"].all()
     for column in ("decoded", "sinr_db", "rate_bps"):
         np.testing.assert_array_equal(one[column][~left], other[column])
@@ -166,14 +164,16 @@ def test_an_ear_beside_uploads_that_take_time_has_the_noise_of_their_share_of_th
         "power": {"kind": "fixed", "power_dbm": -5},
     }
     links, ear = ears(tiny, tmp_path / "r", changes)
-    assert links["decoded"].all() and ear["decoded"].all()
+    assert links["decoded"].all()
+    assert ear["decoded"].all()
     np.testing.assert_allclose(ear["sinr_db"], links["sinr_db"] + 6.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("key, value", [("interference_over_thermal_db", 6), ("uplink_share", 0.2)])
 def test_an_ideal_uplink_has_neither_a_floor_nor_a_frame(key, value, tiny):
     line = line_of(tiny, {"world.radio.uplink": {"kind": "ideal", key: value}})
-    assert f"unknown key '{key}'" in line and "world.radio.uplink" in line
+    assert f"unknown key '{key}'" in line
+    assert "world.radio.uplink" in line
     for bad in (-1, 1e9) if key != "uplink_share" else (0, 1.5):
         assert key in line_of(
             tiny, {"world.radio.uplink": {"kind": "oma", "norm_bound": 1.0, key: bad}}
@@ -190,10 +190,8 @@ def test_the_card_lists_noise_from_outside_and_the_share_of_the_time(uplink, tin
         study = tiny({"world.radio.uplink": uplink | more})
         assert not set(effects) & set(not_modelled(study.world.radio))
         card = channel_card(study.world, study.world.listed_stations, False)
-        assert (
-            "interference_over_thermal_db 6.0" in card["uplink"]
-            and "uplink_share 0.2" in card["uplink"]
-        )
+        assert "interference_over_thermal_db 6.0" in card["uplink"]
+        assert "uplink_share 0.2" in card["uplink"]
 
 
 def test_an_attack_that_needs_more_than_the_threat_grants_is_refused(tiny):
@@ -239,7 +237,8 @@ def test_theorem_1_bounds_the_closed_form(n):
     centre, scale = learner.standardisation(model)
     error = np.linalg.norm(centre[0] + scale[0] * centroid(dw, db)[0] - data.x.mean(axis=0))
     bound = learner.centroid_bound_m(model, data)[0]
-    assert error <= bound + 1e-9 and (n > 1 or bound == pytest.approx(0.0, abs=1e-9))
+    assert error <= bound + 1e-9
+    assert n > 1 or bound == pytest.approx(0.0, abs=1e-9)
     fedavg = learner.model_copy(update={"local_epochs": 2})
     assert np.isnan(fedavg.centroid_bound_m(model, data)).all()
 
@@ -257,12 +256,10 @@ def test_drives_that_follow_each_other_are_one_user():
     time_s = np.array([t for d in drives for t in d[3:]])
     xy_m = np.array([[x, 0.0] for d in drives for x in d[1:3]])
     chain = chained(ids, time_s, xy_m, 1609.0)
-    assert (
-        chain[0] == chain[1] != 0
-        and chain[2] == 0
-        and chain[3] == chain[4] != chain[0]
-        and chain[5] == 0
-    )
+    assert chain[0] == chain[1] != 0
+    assert chain[2] == 0
+    assert chain[3] == chain[4] != chain[0]
+    assert chain[5] == 0
     assert json.dumps(chained(ids[:2], time_s[:2], xy_m[:2], 1609.0).tolist()) == "[0]"
 
 

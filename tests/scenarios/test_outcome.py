@@ -29,13 +29,17 @@ def test_terminal_page_and_json_say_the_same(kind, tiny_run, tmp_path, capsys):
     assert main(["show", str(folder), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     page = html.unescape(re.sub(r"<[^>]*>", "", Path(report(folder)).read_text()))
-    assert result["kind"] == kind and result["answer"] and result["title"] in page
+    assert result["kind"] == kind
+    assert result["answer"]
+    assert result["title"] in page
     assert kind == "run" or result["title"] in printed
     for asked, text in (each.values() for each in result["answer"]):
-        assert f"{asked}{text}" in page and text in printed
+        assert f"{asked}{text}" in page
+        assert text in printed
     for said in result["notices"]:
         line = Notice(**said).line
-        assert line in page and line in printed
+        assert line in page
+        assert line in printed
     assert kind == "run" or "models-not-useful" in [said["key"] for said in result["notices"]]
 
 
@@ -44,8 +48,11 @@ def test_a_terminal_keeps_what_fits_and_names_the_rest():
     heads = ["variant", *(f"measure {k}, m" for k in range(30))]
     table = TableOf("all", heads, rows, narrow=25, drops=True, foot=[{}] * 30)
     told = " ".join(" ".join(table_lines(table)).split())
-    assert "also on the page: measure" in told and "measure 23" in told and "measure 24" not in told
-    assert "and 2 more rows on the page" in told and f"label {MOST_ROWS - 1}" in told
+    assert "also on the page: measure" in told
+    assert "measure 23" in told
+    assert "measure 24" not in told
+    assert "and 2 more rows on the page" in told
+    assert f"label {MOST_ROWS - 1}" in told
     assert f"label {MOST_ROWS} " not in told
     assert table_lines(TableOf("none", heads, rows, narrow=0)) == []
 

@@ -131,13 +131,12 @@ def city_of(folder, kind):
     houses = {"kind": "footprints", "file": str(folder / "town.geojson"), "margin_m": 300.0}
     if "network" not in kind:
         return houses
-    offset = (
-        (-EAST_M, -NORTH_M)
-        if "projection" in kind
-        else (70.0, -30.0)
-        if "offset" in kind
-        else (0.0, 0.0)
-    )
+    if "projection" in kind:
+        offset = (-EAST_M, -NORTH_M)
+    elif "offset" in kind:
+        offset = (70.0, -30.0)
+    else:
+        offset = (0.0, 0.0)
     file = net(folder, UTM if "projection" in kind else "!", offset)
     return {**houses, "streets": file}
 
@@ -205,7 +204,10 @@ def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kin
             built(tiny, changes)
         changes["world.city"] = part | {"origin_deg": [round(at, 7) for at in own_deg]}
     world = built(tiny, changes)
-    moved = np.array([70.0, -30.0]) if "offset" in city else np.zeros(2)
+    if "offset" in city:
+        moved = np.array([70.0, -30.0])
+    else:
+        moved = np.zeros(2)
     at_m = world.trace.position_m[np.argsort(world.trace.time_s, kind="stable")]
     if own_deg is not None:
         np.testing.assert_allclose(on_globe(at_m, own_deg), GLOBE, atol=1e-9)

@@ -50,7 +50,8 @@ def test_a_moving_channel_is_calibrated_round_by_round():
     objective = PowerLoss(found, Convergence(), "per-device")
     factor = objective.noise_factor(np.full(3, 0.1), 6)
     brought = found.louder(factor).channel_std / np.sqrt(0.1)
-    assert (brought[6:] >= std[6:]).all() and (brought[6:] / std[6:]).min() == pytest.approx(1.0)
+    assert (brought[6:] >= std[6:]).all()
+    assert (brought[6:] / std[6:]).min() == pytest.approx(1.0)
 
 
 def test_what_cannot_be_calibrated_is_refused():
@@ -71,10 +72,10 @@ def test_a_plan_is_written_into_the_study_and_played(tmp_path):
     for k, watts in enumerate(said["power_w"]):
         np.testing.assert_allclose(links["power_w"][links["ue"] == k], watts)
     assert max(said["power_w"]) <= 10 ** (23 / 10 - 3)  # which is a little less than 0.2 W
-    assert said["objective"] <= said["own_objective"] and said["own_total_w"] == pytest.approx(
-        0.825
-    )
-    assert summary["plan.switch_round"] == said["switch_round"] and 0 < said["own_switch_round"] < 8
+    assert said["objective"] <= said["own_objective"]
+    assert said["own_total_w"] == pytest.approx(0.825)
+    assert summary["plan.switch_round"] == said["switch_round"]
+    assert 0 < said["own_switch_round"] < 8
     share = figures["value"][figures["name"] == "artificial_percent"]
     np.testing.assert_allclose(share, np.where(np.arange(1, 9) <= said["switch_round"], 100.0, 0.0))
     assert summary["metric.noise-switch.switch_round.last"] == said["switch_round"]
@@ -82,22 +83,22 @@ def test_a_plan_is_written_into_the_study_and_played(tmp_path):
     assert noise == pytest.approx(0.5 / np.sqrt(2410), rel=1e-6)
     again = planned(study, tmp_path / "cache" / "netsim")  # from the cache: the same plan
     np.testing.assert_allclose(again.study.power.each_w, said["power_w"], rtol=1e-8)
-    assert again.said["reference"] == said["reference"] and again.study.plan is None
+    assert again.said["reference"] == said["reference"]
+    assert again.study.plan is None
     assert again.study.learning.defenses[1].until_round == said["switch_round"]
 
 
 def test_ddpg_learns_powers_below_the_bound_of_the_average(tmp_path):
     study = load("lapa/noise-control", SHORT | {"plan.power": "ddpg", "plan.steps": 60})
     said = planned(study, tmp_path).said
-    assert said["evaluations"] == 61 and said["objective"] < said["own_objective"]
+    assert said["evaluations"] == 61
+    assert said["objective"] < said["own_objective"]
     limits = study.plan.limits
     each = said["power_w"]
-    assert limits.total_min_w <= said["total_w"] * (1 + 1e-9) and said[
-        "total_w"
-    ] <= limits.total_max_w * (1 + 1e-9)
-    assert min(each) >= limits.each_min_w * (1 - 1e-9) and max(each) <= limits.each_max_w * (
-        1 + 1e-9
-    )
+    assert limits.total_min_w <= said["total_w"] * (1 + 1e-9)
+    assert said["total_w"] <= limits.total_max_w * (1 + 1e-9)
+    assert min(each) >= limits.each_min_w * (1 - 1e-9)
+    assert max(each) <= limits.each_max_w * (1 + 1e-9)
     with pytest.raises(BadInput, match="power plateaus learns nothing; leave steps out"):
         load("lapa/noise-control", SHORT | {"plan.power": "plateaus", "plan.steps": 60})
     best = planned(load("lapa/noise-control", SHORT | {"plan.power": "plateaus"}), tmp_path).said

@@ -120,12 +120,15 @@ def test_a_block_is_rewritten_in_place_and_never_wraps(terminal, columns):
             now[0] += 1.0
             block.tell(a_round(number))
         shown = played(stream.getvalue(), columns + 1)
-        assert shown[0].startswith("c") and len(shown) <= 24
+        assert shown[0].startswith("c")
+        assert len(shown) <= 24
         if columns >= 60:
             text = " ".join("\n".join(shown).split())
-            assert "round 4 of 4, 100 %" in text and "RMSE 11.2 dB (constant 19.7 dB)" in text
+            assert "round 4 of 4, 100 %" in text
+            assert "RMSE 11.2 dB (constant 19.7 dB)" in text
             assert "homes named: span 95 %; centroid error: dlg 220 m" in text
-            assert "36 of 40 updates decoded" in text and "epsilon" not in text
+            assert "36 of 40 updates decoded" in text
+            assert "epsilon" not in text
     over = played(stream.getvalue(), columns + 1)
     assert columns < 60 or not "".join(over[1:]).strip()  # a line stays of all of it
     assert columns < 60 or "city: round 4 of 4, 100 % in 0:00:04" in over[0]
@@ -152,14 +155,16 @@ def test_colours_only_where_they_are_wanted(terminal):
         with block:
             block.tell(a_round(1))
         texts[wanted] = stream.getvalue()
-    assert re.search(r"\033\[3\d", texts[""]) and not re.search(r"\033\[3\d", texts["1"])
+    assert re.search(r"\033\[3\d", texts[""])
+    assert not re.search(r"\033\[3\d", texts["1"])
 
 
 def test_a_terminal_without_unicode_gets_ascii(terminal):
     block, stream, _ = terminal(60, encoding="ascii")
     with block:
         block.tell(a_round(2))
-    assert stream.getvalue().isascii() and "---" in stream.getvalue()
+    assert stream.getvalue().isascii()
+    assert "---" in stream.getvalue()
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
@@ -167,9 +172,8 @@ def test_a_dumb_terminal_gets_plain_lines(terminal, term):
     block, stream, _ = terminal(20, TERM=term)
     with block:
         block.tell(a_round(1))
-    assert "\033" not in stream.getvalue() and stream.getvalue().startswith(
-        "city: round 1/4, 2026-01-01 00:00, RMSE"
-    )
+    assert "\033" not in stream.getvalue()
+    assert stream.getvalue().startswith("city: round 1/4, 2026-01-01 00:00, RMSE")
 
 
 def test_a_log_has_few_whole_lines():
@@ -180,7 +184,9 @@ def test_a_log_has_few_whole_lines():
             now[0] += 2.9
             block.tell(a_round(1 if number < 10_000 else 4))
     lines = stream.getvalue().splitlines()
-    assert 30 < len(lines) < 300 and "round 4/4" in lines[-1] and "left" not in lines[-1]
+    assert 30 < len(lines) < 300
+    assert "round 4/4" in lines[-1]
+    assert "left" not in lines[-1]
     assert all(line.startswith("city: round") for line in lines)
 
 
@@ -206,8 +212,10 @@ def test_control_characters_and_markup_of_names_steer_no_terminal(terminal):
         name = "a\033[5mb\n[red]"
         told = a_round(1, leakage={name: 3.0}, homes_named_percent={name: 9.0})
         block.tell(told._replace(part="ci\033[2Jty"))
-        assert "\033[2J" not in stream.getvalue() and "\033[5m" not in stream.getvalue()
-        assert "ci\\x1b[2Jty" in stream.getvalue() and "[red]" in stream.getvalue()
+        assert "\033[2J" not in stream.getvalue()
+        assert "\033[5m" not in stream.getvalue()
+        assert "ci\\x1b[2Jty" in stream.getvalue()
+        assert "[red]" in stream.getvalue()
 
 
 def left_after(steps):
@@ -284,9 +292,8 @@ def test_homes_are_counted_once_and_only_where_there_is_one():
     ]
     assert homes_named_percent(rows, home_m, 100.0) == pytest.approx(100 / 3)
     assert homes_named_percent(rows, home_m, 101.0) == pytest.approx(200 / 3)
-    assert np.isnan(homes_named_percent(rows[3:4], home_m, 100.0)) and np.isnan(
-        homes_named_percent([], home_m, 100.0)
-    )
+    assert np.isnan(homes_named_percent(rows[3:4], home_m, 100.0))
+    assert np.isnan(homes_named_percent([], home_m, 100.0))
 
 
 def test_json_lines_have_the_time_left_and_no_number_that_json_lacks(capsys):
@@ -296,12 +303,11 @@ def test_json_lines_have_the_time_left_and_no_number_that_json_lacks(capsys):
             now[0] += 3.0
             block.tell(a_round(number, epsilon_max=float("inf")))
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert first["left_s"] is None and second["left_s"] == 6.0
-    assert (
-        second["event"] == "round"
-        and (second["done"], second["of"]) == (2, 4)
-        and second["epsilon"] is None
-    )
+    assert first["left_s"] is None
+    assert second["left_s"] == 6.0
+    assert second["event"] == "round"
+    assert (second["done"], second["of"]) == (2, 4)
+    assert second["epsilon"] is None
     assert second["attacks"] == {
         "span": {"centroid_error_m": None, "homes_named_percent": 95.0},
         "dlg": {"centroid_error_m": 220.4, "homes_named_percent": None},
@@ -347,7 +353,8 @@ def test_a_run_on_a_terminal(tmp_path):
     words = ["run", "campus", "--out", str(tmp_path / "r"), *SHORT]
     text, code = on_terminal(words, 100, {"TERM": "xterm", "NO_COLOR": "1"})
     progress = text[: text.index("campus, seed")]
-    assert code == 0 and "campus: round 5 of 5" in "\n".join(played(progress, 101))
+    assert code == 0
+    assert "campus: round 5 of 5" in "\n".join(played(progress, 101))
     assert "centroid error" in CODES.sub("", text[text.rindex("\033[?25h") :])
     assert "\033[?25l" not in text[text.rindex("\033[?25h") :]
 
@@ -355,5 +362,6 @@ def test_a_run_on_a_terminal(tmp_path):
 def test_interrupting_a_run_on_a_terminal(tmp_path):
     words = ["run", "town", "--out", str(tmp_path / "r")]
     text, code = on_terminal(words, 80, {"TERM": "xterm"}, until=" of 21")
-    assert code == 130 and text.rindex("\033[?25h") > text.rindex("\033[?25l")
+    assert code == 130
+    assert text.rindex("\033[?25h") > text.rindex("\033[?25l")
     assert text.rstrip().endswith("netsim: interrupted; the same command goes on where it stopped")

@@ -153,7 +153,8 @@ def test_measurements_stand_beside_the_distribution(tiny, tmp_path, played, caps
     assert names.count("measured") == 2
     assert main(["show", str(tmp_path / "r")]) == 0
     said = capsys.readouterr().out
-    assert "RSRP, KS distance to measured" in said and "measured samples 699" in said
+    assert "RSRP, KS distance to measured" in said
+    assert "measured samples 699" in said
     plain = played[2]
     assert {key: value for key, value in summary.items() if "measured" not in key} == plain
 
@@ -189,10 +190,8 @@ def test_a_stated_distribution_is_a_line_between_its_pairs(tiny, tmp_path):
     assert summary["radio.sinr_db.measured.difference_db"] == pytest.approx(
         np.median(own) - 40 / 7, abs=1e-6
     )
-    assert (
-        summary["radio.sinr_db.measured.count"] is None
-        and "radio.rsrp_dbm.measured.ks" not in summary
-    )
+    assert summary["radio.sinr_db.measured.count"] is None
+    assert "radio.rsrp_dbm.measured.ks" not in summary
 
 
 WRONG = {
@@ -235,7 +234,8 @@ def test_a_drive_of_a_city_stands_beside_a_study(tiny, tmp_path):
 def test_of_samples_of_several_cells_those_of_the_serving_cell_count(tmp_path, text):
     (tmp_path / "drive.csv").write_text(text)
     read = read_measured(str(tmp_path / "drive.csv"))
-    assert sorted(read.samples["rsrp_dbm"].tolist()) == [-80, -75] and read.counted
+    assert sorted(read.samples["rsrp_dbm"].tolist()) == [-80, -75]
+    assert read.counted
     left = text.count("\n") - 1 - 2
     assert lines_of(read.notices) == [f"measured: {left} rows of cells that do not serve left out"]
 
@@ -252,9 +252,8 @@ def test_samples_without_service_are_counted_and_said(tiny, tmp_path):
     run(study, tmp_path / "r")
     said = by_key(of_run(tmp_path / "r"))["samples-without-service"]
     share = 100 * np.mean(raw_samples(study)[:, list(QUANTITIES).index("rsrp_dbm")] < -140)
-    assert 0 < share < 100 and said.startswith(
-        f"{share:.3g} % of samples are received below -140 dBm"
-    )
+    assert 0 < share < 100
+    assert said.startswith(f"{share:.3g} % of samples are received below -140 dBm")
 
 
 def test_handovers_are_counted_and_divided_by_the_hours_of_all_ues(played):
@@ -270,7 +269,8 @@ def test_handovers_are_counted_and_divided_by_the_hours_of_all_ues(played):
 def test_tracks_are_where_ues_were_and_who_served_them(played):
     study, folder, _ = played
     rows = read_table(folder, "tracks")
-    assert set(rows["ue"]) == {0, 1, 2, 3} and not rows["indoor"].any()
+    assert set(rows["ue"]) == {0, 1, 2, 3}
+    assert not rows["indoor"].any()
     world = build_world(study.world, Streams(study.seed), study.round_s)
     for time_s in (100.0, 300.0):
         world.env.run(until=time_s)
@@ -294,12 +294,12 @@ def test_coverage_is_the_strongest_cell_at_each_place(played):
     table = read_table(folder, "coverage")
     world = build_world(study.world, Streams(study.seed), study.round_s)
     place = np.column_stack([table["x_m"], table["y_m"]])
-    assert len(place) == 100 * 75 and np.unique(
-        np.round(np.diff(np.unique(table["x_m"])), 6)
-    ).tolist() == [4.0]
+    assert len(place) == 100 * 75
+    assert np.unique(np.round(np.diff(np.unique(table["x_m"])), 6)).tolist() == [4.0]
     got = world.budget.links(0.0, place[::97])
     assert table["rsrp_dbm"][::97] == pytest.approx(got.rsrp_dbm.max(axis=1), rel=1e-8)
-    assert set(table["los"]) <= {0.0, 1.0} and np.isfinite(table["sinr_db"]).all()
+    assert set(table["los"]) <= {0.0, 1.0}
+    assert np.isfinite(table["sinr_db"]).all()
     strongest = [world.stations[c].name for c in got.rsrp_dbm.argmax(axis=1)]
     assert table["cell"][::97].tolist() == strongest
 
@@ -339,7 +339,8 @@ def test_an_interruption_within_a_window_goes_back_to_its_beginning(
         run(study, tmp_path / "cut")
     again = []
     run(study, tmp_path / "cut", lambda p: again.append(p.done))
-    assert again[0] == 8 and table_bytes(tmp_path / "cut") == table_bytes(folder)
+    assert again[0] == 8
+    assert table_bytes(tmp_path / "cut") == table_bytes(folder)
 
 
 def test_a_random_part_of_the_samples_is_resumed_as_well(
@@ -382,10 +383,8 @@ def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
         got = made.quantiles(selection, share)
         error = np.array([1e-9, 1e-3] if made.share == 1.0 else [1.5, 6e4])
         assert (np.abs(got - expected).max(axis=0) < error).all(), selection
-    assert (
-        made.share == (1.0 if most > 20_000 else 0.125 if len(made.kept) < 2500 else 0.25)
-        and len(made.kept) <= most
-    )
+    assert made.share == (1.0 if most > 20_000 else 0.125 if len(made.kept) < 2500 else 0.25)
+    assert len(made.kept) <= most
     assert made.count.tolist() == [(~inside).sum(), inside.sum()]
 
 
@@ -459,7 +458,8 @@ def test_learning_is_asked_for_where_it_is_needed(tiny):
     study = tiny(RADIO)
     with pytest.raises(BadInput, match="needs a `learning:` section"):
         _ = study.learned
-    assert study.round_s == study.world.tick_s and tiny().round_s == 60.0
+    assert study.round_s == study.world.tick_s
+    assert tiny().round_s == 60.0
 
 
 def test_a_resolved_study_without_learning_repeats_it(tiny, tmp_path):
@@ -508,8 +508,10 @@ def test_a_single_cell_has_no_geometry(tiny, tmp_path):
         "world.radio.handover": None,
     }
     summary = run(tiny(one), tmp_path / "r")
-    assert summary["radio.geometry_db.median"] is None and summary["radio.sinr_db.median"] > 20
-    assert summary["handover.count"] is None and summary["handover.per_ue_hour"] is None
+    assert summary["radio.geometry_db.median"] is None
+    assert summary["radio.sinr_db.median"] > 20
+    assert summary["handover.count"] is None
+    assert summary["handover.per_ue_hour"] is None
     page = report(tmp_path / "r").read_text()
     assert "handover is not modelled" in page
 
@@ -528,16 +530,16 @@ def test_run_prints_quantiles_and_handovers(tmp_path, capsys):
     short = ["--set", "world.duration_s=60", "--set", "world.ues.count=5"]
     assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), *short]) == 0
     out, progress = capsys.readouterr()
-    assert (
-        "60 samples of the radio" in out
-        and "SINR" in out
-        and "handovers" in out
-        and "window 12/12" in progress
-    )
+    assert "60 samples of the radio" in out
+    assert "SINR" in out
+    assert "handovers" in out
+    assert "window 12/12" in progress
     loud = ["--verbose", "--quiet", "--replace", *short]
     assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), *loud]) == 0
     out, progress = capsys.readouterr()
-    assert "not modelled: small-scale fading" in out and "bit/s/Hz" in out and not progress.strip()
+    assert "not modelled: small-scale fading" in out
+    assert "bit/s/Hz" in out
+    assert not progress.strip()
 
 
 def test_a_sweep_compares_distributions_over_seeds(tmp_path, capsys):
@@ -558,9 +560,11 @@ def test_a_sweep_compares_distributions_over_seeds(tmp_path, capsys):
     assert "geometry, dB" in capsys.readouterr().err
     with (tmp_path / "w" / "runs.csv").open() as f:
         rows = list(csv.DictReader(f))
-    assert len(rows) == 6 and all(float(row["radio.sinr_db.median"]) for row in rows)
+    assert len(rows) == 6
+    assert all(float(row["radio.sinr_db.median"]) for row in rows)
     text = (tmp_path / "w" / "report.html").read_text()
-    assert "radio.sinr_db.median" in text and "median [quartiles] over seeds" in text
+    assert "radio.sinr_db.median" in text
+    assert "median [quartiles] over seeds" in text
     drawn = figures(report(tmp_path / "w"))["distributions"]["data"]
     assert {t["name"] for t in drawn} == {"low", "high"}
     sinr = [t for t in drawn if t["name"] == "low"][3]
@@ -585,5 +589,6 @@ def test_the_default_downlink_says_what_its_rate_is(played):
     _, folder, _ = played
     card = json.loads((folder / "manifest.json").read_text())["channel_card"]
     assert card["rate"] == "20 MHz x min(0.6 log2(1 + SINR), 4.4) bit/s/Hz, none below -10 dB"
-    assert "uplink" not in card and card["noise"].startswith("-123.2 dBm")
+    assert "uplink" not in card
+    assert card["noise"].startswith("-123.2 dBm")
     assert Downlink().rate_bps(np.array([99.0])) == 88e6

@@ -76,12 +76,11 @@ def test_two_nodes(tmp_path, cluster):
 
 def test_a_machine_that_plays_another_version_or_has_other_disks_says_so(tmp_path):
     end = remote_attempt(work(works.squared, tmp_path / "a", 3), tmp_path, "0.1")
-    assert end.kind == BAD_INPUT and "this is 0.1; install the same everywhere" in end.line
+    assert end.kind == BAD_INPUT
+    assert "this is 0.1; install the same everywhere" in end.line
     end = remote_attempt(work(works.squared, tmp_path / "a", 3), tmp_path / "none", __version__)
-    assert (
-        end.kind == BAD_INPUT
-        and "give --out a folder that all machines of the cluster share" in end.line
-    )
+    assert end.kind == BAD_INPUT
+    assert "give --out a folder that all machines of the cluster share" in end.line
 
 
 WAITS = """
@@ -115,7 +114,8 @@ def test_an_interrupted_command_interrupts_the_runs(tmp_path, cluster):
     with begun(tmp_path, cluster.address, os.environ | cluster.environment) as process:
         process.send_signal(signal.SIGTERM)
         assert "KeyboardInterrupt" in process.stderr.read()
-    assert (tmp_path / "a.interrupted").exists() and (tmp_path / "b.interrupted").exists()
+    assert (tmp_path / "a.interrupted").exists()
+    assert (tmp_path / "b.interrupted").exists()
 
 
 @pytest.mark.slow
@@ -172,5 +172,6 @@ def test_no_cluster_there(tmp_path, capsys):
         str(tmp_path / "w"),
         "--quiet",
     ]
-    assert main([*command, "--address", "127.0.0.1:9"]) == 2 and not (tmp_path / "w").exists()
+    assert main([*command, "--address", "127.0.0.1:9"]) == 2
+    assert not (tmp_path / "w").exists()
     assert "no connection to 127.0.0.1:9" in capsys.readouterr().err

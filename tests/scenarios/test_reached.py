@@ -65,10 +65,12 @@ def test_levels_of_a_run_with_the_uploads_until_then():
         for key, value in measured({"reached": of}, level).items()
     }
     times = [found[f"reached.{level}.time_s"] for level in (50, 70, 80)]
-    assert times == sorted(times) and 100 < times[0] < 250
+    assert times == sorted(times)
+    assert 100 < times[0] < 250
     assert (
         found["reached.50.uploads"] == np.floor(times[0] / 10) + 1
     )  # one every 10 s from the first on
-    assert np.isnan(found["reached.90.time_s"]) and found["reached.90.uploads"] is None
+    assert np.isnan(found["reached.90.time_s"])
+    assert found["reached.90.uploads"] is None
     assert reached_rows(uploads(0), metrics) == {}
     assert reached_rows(uploads(3), {k: v[1::2] for k, v in metrics.items()}) == {}

@@ -49,13 +49,16 @@ def test_tables_without_rows_have_no_file_and_the_manifest_counts_those_of_other
     }
     counts = json.loads((tiny_run / "manifest.json").read_text())["tables"]
     assert {f"{name}.csv" for name in counts} == {path.name for path in tiny_run.glob("*.csv")}
-    assert min(counts.values()) > 0 and "spends" not in counts
-    assert rows == {name: counts[name] for name in rows} and len(rows) > 4
+    assert min(counts.values()) > 0
+    assert "spends" not in counts
+    assert rows == {name: counts[name] for name in rows}
+    assert len(rows) > 4
 
 
 def test_a_table_without_a_file_is_one_without_rows(copied):
     frame = scenarios.open_run(copied).tables["curation"]
-    assert not len(frame) and {"round", "ue", "ue_name", "time"} < set(frame.columns)
+    assert not len(frame)
+    assert {"round", "ue", "ue_name", "time"} < set(frame.columns)
     assert {
         name: len(column) for name, column in read_table(copied, "curation").items()
     } == dict.fromkeys(TABLES["curation"], 0)
@@ -77,7 +80,8 @@ def test_a_lost_table_is_one_line_and_not_an_empty_one(copied, earlier, capsys):
     said = f"{copied / lost}: is gone, and the run wrote it; put it back, or run the study again"
     assert line_of(report, copied) == said
     assert line_of(read_table, copied, lost.removesuffix(".csv")) == said
-    assert main(["report", str(copied)]) == 2 and capsys.readouterr().err == f"netsim: {said}\n"
+    assert main(["report", str(copied)]) == 2
+    assert capsys.readouterr().err == f"netsim: {said}\n"
 
 
 def same(one, other):
@@ -93,8 +97,10 @@ def test_a_recorder_has_what_its_file_says(tmp_path, monkeypatch):
         recorder.write("a", {name: values[some] for name, values in ROWS.items()})
     found = recorder.columns("a")
     same(found, read_table(tmp_path, "a", ()))
-    assert found["number"][0] == 0.333333333 and found["said"].tolist() == ROWS["said"]
-    assert recorder.counts() == {"a": 4} and not (tmp_path / "b.csv").exists()
+    assert found["number"][0] == 0.333333333
+    assert found["said"].tolist() == ROWS["said"]
+    assert recorder.counts() == {"a": 4}
+    assert not (tmp_path / "b.csv").exists()
     same(recorder.columns("b"), {"flag": np.zeros(0)})
 
 
@@ -111,12 +117,12 @@ def test_a_table_that_was_begun_after_the_checkpoint_vanishes_and_others_are_kep
     again = Recorder(tmp_path, SCHEMAS)
     again.resume(marks)
     again.cut()
-    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"] and (
-        tmp_path / "a.csv"
-    ).read_bytes() == text
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert (tmp_path / "a.csv").read_bytes() == text
     same(again.columns("a"), kept)
     again.row("b", flag=False)
-    assert (tmp_path / "b.csv").read_text() == "flag\n0\n" and again.counts() == {"a": 4, "b": 1}
+    assert (tmp_path / "b.csv").read_text() == "flag\n0\n"
+    assert again.counts() == {"a": 4, "b": 1}
 
 
 def test_a_command_reads_back_no_table_that_it_wrote(tmp_path, monkeypatch, capsys):
@@ -141,7 +147,8 @@ def test_a_command_reads_back_no_table_that_it_wrote(tmp_path, monkeypatch, caps
 def test_a_pickled_result_leaves_its_tables_in_the_folder(tiny, tmp_path):
     result = run(tiny(), tmp_path / "run")
     again = pickle.loads(pickle.dumps(result))
-    assert result.run.tables.keys() and not again.run.tables.keys()
+    assert result.run.tables.keys()
+    assert not again.run.tables.keys()
     same(again.run.tables["leakage"], result.run.tables["leakage"])
 
 

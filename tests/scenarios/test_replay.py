@@ -115,7 +115,9 @@ def test_tracks_are_simplified_only_as_far_as_needed():
     full = walk()
     assert simplified(full, len(full["ue"]))[1] == 0.5
     fewer, within_m = simplified(full, 300)
-    assert len(fewer["ue"]) <= 300 and within_m > 0.5 and needed(full, within_m / 2).sum() > 300
+    assert len(fewer["ue"]) <= 300
+    assert within_m > 0.5
+    assert needed(full, within_m / 2).sum() > 300
 
 
 def test_tracks_of_a_run_are_in_the_page(commuters):
@@ -137,9 +139,8 @@ def test_tables_are_those_of_the_run_in_order_of_attack_and_ue(commuters):
     loaded, meta, tables = in_page(commuters)
     leakage = loaded.rows("leakage")
     found = tables["leakage"]
-    assert [a["name"] for a in meta["attacks"]] == loaded.attacks and len(found["ue"]) == len(
-        leakage["ue"]
-    )
+    assert [a["name"] for a in meta["attacks"]] == loaded.attacks
+    assert len(found["ue"]) == len(leakage["ue"])
     order = np.lexsort(
         [leakage["round"], leakage["ue"], [loaded.attacks.index(a) for a in leakage["attack"]]]
     )
@@ -203,9 +204,8 @@ def test_with_too_much_to_draw_the_first_ues_are_drawn_and_it_is_said(commuters,
     monkeypatch.setattr(replay, "MOST_ROWS", 12)
     monkeypatch.setattr(replay, "MOST_TRACKED", 12)
     tables, says = drawn_tables(loaded)
-    assert len(tables["ues"]["home_x_m"]) == 2 and set(tables["leakage"]["ue"]) == set(
-        tables["tracks"]["ue"]
-    ) == {0}
+    assert len(tables["ues"]["home_x_m"]) == 2
+    assert set(tables["leakage"]["ue"]) == set(tables["tracks"]["ue"]) == {0}
     assert "Drawn are the first 2 of 3 UEs." in says
     assert "Too much to draw: leakage of the first 1 of 3 UEs only." in says
 
@@ -253,7 +253,8 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     rings = [np.column_stack([found["x_m"], found["y_m"]])[found["shape"] == k] for k in range(3)]
     areas = [0.5 * np.sum(p[:-1, 0] * p[1:, 1] - p[1:, 0] * p[:-1, 1]) for p in rings]
     # a ring that runs the other way is a hole of what is filled; the tallest house comes first
-    assert areas == pytest.approx([1e4, -400.0, 100.0]) and not few
+    assert areas == pytest.approx([1e4, -400.0, 100.0])
+    assert not few
     assert [set(found["kind"][found["shape"] == k]) for k in range(3)] == [{9.0}, {9.0}, {5.0}]
 
 
@@ -276,9 +277,8 @@ def test_streets_water_and_sectors_are_drawn_where_there_are_some(commuters, tmp
     assert [(s["name"], s["azimuth_deg"]) for s in meta["stations"]] == [("a", 90.0), ("b", None)]
     monkeypatch.setattr(replay, "MOST_CORNERS", 4)
     tables, says = drawn_tables(loaded)
-    assert set(tables["street"]["kind"]) == {0, 3} and any(
-        "street layer shows only part" in text for text in says
-    )
+    assert set(tables["street"]["kind"]) == {0, 3}
+    assert any("street layer shows only part" in text for text in says)
     np.savez(
         tmp_path / "r" / "map.npz",
         **(read_arrays(commuters / "map.npz") | scene | {"street_ptr": [0, 2, 9, 6]}),

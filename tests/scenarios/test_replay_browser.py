@@ -68,13 +68,15 @@ def true_places(folder, time_s):
 @pytest.mark.slow
 def test_it_begins_at_the_end_and_answers(opened, folder):
     now = state(opened)
-    assert now["time_s"] == now["end_s"] and not now["playing"]
+    assert now["time_s"] == now["end_s"]
+    assert not now["playing"]
     rows = load(folder).rows("leakage", "attack", load(folder).attacks[now["attack"]])
     last = rows["round"] == rows["round"].max()
     homes = len(np.unique(rows["ue"][last & (rows["home_named_m"] <= 100)]))
     assert now["named"]["home"] == homes
     said = opened.text_content("#replay-now")
-    assert f"round 6 of 6 · {homes} of 3 homes and" in said and re.search(r" · map [\d.]+ dB", said)
+    assert f"round 6 of 6 · {homes} of 3 homes and" in said
+    assert re.search(r" · map [\d.]+ dB", said)
     assert f"{homes} of 3 homes" in opened.get_attribute("#replay-ground", "aria-label")
 
 
@@ -91,12 +93,14 @@ def test_play_moves_them_and_the_end_stops_it(opened):
     opened.click("#replay-play")
     opened.wait_for_timeout(400)
     first = state(opened)
-    assert first["playing"] and 0 < first["time_s"] < first["end_s"]
+    assert first["playing"]
+    assert 0 < first["time_s"] < first["end_s"]
     opened.wait_for_function("t => replay.state().time_s > t", arg=first["time_s"])
     opened.click("#replay-play")
     paused = state(opened)
     opened.wait_for_timeout(150)
-    assert not paused["playing"] and state(opened)["time_s"] == paused["time_s"]
+    assert not paused["playing"]
+    assert state(opened)["time_s"] == paused["time_s"]
     opened.evaluate(
         "replay.seek(replay.state().end_s - 0.05 * replay.state().speed); replay.play()"
     )
@@ -115,9 +119,8 @@ def test_the_slider_the_figures_and_the_words_agree(opened):
     now = state(opened)
     assert now["time_s"] == pytest.approx(now["end_s"] / 2)
     heard = opened.evaluate("heard.at(-1)")
-    assert heard["time_s"] == now["time_s"] and re.fullmatch(
-        r"2026-01-06 1\d:\d\d:\d\d", heard["date"]
-    )
+    assert heard["time_s"] == now["time_s"]
+    assert re.fullmatch(r"2026-01-06 1\d:\d\d:\d\d", heard["date"])
     opened.wait_for_function(
         "document.getElementById('replay-now').textContent.startsWith('Tue 6 Jan 2026, 1')"
     )
@@ -190,7 +193,8 @@ def test_the_ground_is_coloured_by_coverage_with_a_scale(opened):
         if layer.endswith(("_dbm", "_db")):
             assert re.search(r"-?\d+ dB", opened.text_content("#replay-scale"))
     opened.select_option("#replay-coverage", "")
-    assert ink(opened, "ground") == plain and not opened.is_visible("#replay-scale")
+    assert ink(opened, "ground") == plain
+    assert not opened.is_visible("#replay-scale")
 
 
 def test_a_ue_is_singled_out_by_list_and_by_click(opened):
@@ -199,7 +203,8 @@ def test_a_ue_is_singled_out_by_list_and_by_click(opened):
     one = ink(opened, "known")
     opened.focus("#replay-stage")
     opened.keyboard.press("Escape")
-    assert state(opened)["ue"] == -1 and ink(opened, "known") != one
+    assert state(opened)["ue"] == -1
+    assert ink(opened, "known") != one
     stage = opened.locator("#replay-stage")
     box = stage.bounding_box()
     view = state(opened)["view"]
@@ -209,9 +214,8 @@ def test_a_ue_is_singled_out_by_list_and_by_click(opened):
     }
     stage.click(position=at)  # waits until figures above have their places
     assert state(opened)["ue"] == 2
-    assert "ue2" in opened.text_content("#replay-tip") and "RSRP -" in opened.text_content(
-        "#replay-tip"
-    )
+    assert "ue2" in opened.text_content("#replay-tip")
+    assert "RSRP -" in opened.text_content("#replay-tip")
 
 
 def test_the_attack_is_chosen(opened, folder):
@@ -242,7 +246,9 @@ def test_the_map_zooms_and_moves(opened):
     opened.mouse.move(x + 60, y, steps=4)
     opened.mouse.up()
     moved = state(opened)["view"]
-    assert moved["cx"] < whole["cx"] and state(opened)["ue"] == -1  # a drag is no click
+    # a drag is no click
+    assert moved["cx"] < whole["cx"]
+    assert state(opened)["ue"] == -1
     opened.click("#replay-fit")
     assert state(opened)["view"] == whole
     opened.evaluate(
@@ -253,7 +259,8 @@ def test_the_map_zooms_and_moves(opened):
     opened.mouse.move(x, 300)
     opened.mouse.wheel(0, -100)  # the page scrolls
     opened.wait_for_function("y => scrollY < y", arg=before)
-    assert before > 100 and state(opened)["view"]["zoom"] == 1
+    assert before > 100
+    assert state(opened)["view"]["zoom"] == 1
 
 
 def test_names_of_strangers_are_text(opened):
@@ -304,7 +311,8 @@ def test_it_fits_and_can_be_read_by_everybody(show, page_file, width, dark):
     page = with_replay(show(page_file, width=width, dark=dark))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     box = page.locator("#replay-stage").bounding_box()
-    assert 250 <= box["height"] <= 740 and box["width"] <= width
+    assert 250 <= box["height"] <= 740
+    assert box["width"] <= width
     ground = page.evaluate(
         "getComputedStyle(document.documentElement).getPropertyValue('--map-ground').trim()"
     )
@@ -351,7 +359,8 @@ def test_links_estimates_and_curves_are_those_of_the_tables(opened, folder):
         if curve["key"] in ("home", "work"):
             law = {"home": HOME, "work": WORK}[curve["key"]].law
             _, share = law(loaded, loaded.attacks[curve["attack"]])
-            assert curve["of"] == 3 and curve["values"] == pytest.approx(3 * share[:, 0] / 100)
+            assert curve["of"] == 3
+            assert curve["values"] == pytest.approx(3 * share[:, 0] / 100)
     by_key = {curve["key"]: curve["values"] for curve in curves}
     updates = loaded.tables["updates"]
     decoded = [100 * np.mean(updates["decoded"][updates["round"] == r + 1]) for r in range(6)]
@@ -381,10 +390,8 @@ def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
     each_ms = frame_ms(page)
     print(f"a frame of 200 UEs takes {each_ms:.1f} ms")
     assert each_ms < 1000 / 15
-    assert (
-        "homes" not in page.text_content("#replay-now")
-        and page.locator("#replay-attack").count() == 0
-    )
+    assert "homes" not in page.text_content("#replay-now")
+    assert page.locator("#replay-attack").count() == 0
 
 
 def test_a_radio_study(show, tiny, tmp_path):
@@ -403,7 +410,8 @@ def test_a_radio_study(show, tiny, tmp_path):
         "n => document.getElementById('replay-now').textContent.includes(`${n} handovers`)",
         arg=number,
     )
-    assert len(shown["positions"]) == 4 and all(shown["positions"])
+    assert len(shown["positions"]) == 4
+    assert all(shown["positions"])
     before = ink(page, "moving")
     page.click("[data-layer=serving]")
     assert ink(page, "moving") != before

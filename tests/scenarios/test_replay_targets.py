@@ -53,7 +53,8 @@ def test_a_bound_where_there_are_more(of_users, n, bound):
 def test_what_somebody_wishes_stands(of_users, wish):
     given = of_users(MOST_TARGETS + 20, {TARGETS: wish})
     asked = AskedStudy.of("replay", given)
-    assert some_targets(asked) == {} and asked.study.learning.threat.n_targets == wish
+    assert some_targets(asked) == {}
+    assert asked.study.learning.threat.n_targets == wish
 
 
 def test_the_bound_is_told_with_the_way_to_lift_it(of_users):
@@ -85,9 +86,8 @@ def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):
         == 300
     )
     other = trace_overrides(parser().parse_args([*survey, "--scenario", "campus"]))
-    assert other["world.ues.mobility.survey"] is True and not any(
-        "hold_out" in key for key in other
-    )
+    assert other["world.ues.mobility.survey"] is True
+    assert not any("hold_out" in key for key in other)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,8 @@ def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
 
 def test_a_phone_that_measures_less_than_once_a_round_is_refused(capsys):
     refused = main(["replay", str(EXAMPLES / "walk.gpx"), "--sample", "3d", "--quiet"])
-    assert (
-        refused == 2
-        and "259,200 s is less than one per round of 86,400 s" in capsys.readouterr().err
-    )
+    assert refused == 2
+    assert "259,200 s is less than one per round of 86,400 s" in capsys.readouterr().err
 
 
 def test_a_wide_area_gets_wider_shadowing_that_is_said_and_never_against_a_stated_one(tmp_path):
@@ -139,10 +137,8 @@ def test_a_wide_area_gets_wider_shadowing_that_is_said_and_never_against_a_state
     )
     given = {"world.ues.mobility.trace": str(path)}
     [(key, decorrelation_m)] = by_width(AskedStudy.of("replay", given)).items()
-    assert (
-        key.endswith("decorrelation_m")
-        and decorrelation_m == np.ceil(10 * (33 * 9e4 * 6e4 / 5e7) ** 0.5 / 10) * 10
-    )
+    assert key.endswith("decorrelation_m")
+    assert decorrelation_m == np.ceil(10 * (33 * 9e4 * 6e4 / 5e7) ** 0.5 / 10) * 10
     lines = trace_lines(load("replay", {**given, key: decorrelation_m}))
     assert f"decorrelation distance {decorrelation_m:g} m" in "".join(lines)
     stated = {**given, key: 60}

@@ -116,9 +116,8 @@ def test_page_of_a_run_is_complete_and_needs_no_network(campus):
         f"<b>{asked}</b>{escape(text)}" in shown
         for asked, text in headline(lines([summary]), study["learning"])
     )
-    assert (
-        "Nothing protects the updates." in shown and "nothing bounds what updates reveal" in shown
-    )
+    assert "Nothing protects the updates." in shown
+    assert "nothing bounds what updates reveal" in shown
     assert all(str(escape(meaning(key))) in page for key in summary)
     assert "2026-01-05 00:00 to" in shown
     # nothing is fetched, and plotly's button that would send figures away is off
@@ -177,9 +176,9 @@ def test_several_ues_have_bands_crosses_and_a_ledger(many):
     drawn = figures(page)
     assert any(trace.get("fill") == "toself" for trace in drawn["errors"]["data"])
     lost = [trace for trace in drawn["errors"]["data"] if trace["yaxis"] == "y2"]
-    assert len(lost) == 2 and all(
-        0 < y <= 100 for trace in lost for y in trace["y"]
-    )  # percent of UEs times cells
+    # percent of UEs times cells
+    assert len(lost) == 2
+    assert all(0 < y <= 100 for trace in lost for y in trace["y"])
     assert len(drawn["epsilon"]["data"][0]["x"]) == 2
     assert "named" not in drawn
     assert "No UE has a known home" in body(page)
@@ -227,7 +226,8 @@ def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
             )
     drawn = figures(text_of(folder))["service"]
     decoded, *others = [trace for trace in drawn["data"] if "fill" not in trace]
-    assert decoded["y"][0] == 75.0 and len(others) == 4
+    assert decoded["y"][0] == 75.0
+    assert len(others) == 4
     assert others[-1]["name"].endswith("updates that were not decoded")
     spent_j = [float(row["energy_j"]) for row in {row["round"]: row for row in rows}.values()]
     np.testing.assert_allclose(others[-1]["y"], spent_j, rtol=1e-5)  # of one of four
@@ -257,10 +257,8 @@ def test_rounds_without_updates_are_marked(many):
         return [(span["x0"][-5:], span["x1"][-5:]) for span in silent(found)]
 
     assert marked([0, 0, 3, 0, 1]) == [("00:00", "01:00"), ("03:00", "03:00")]
-    assert (
-        len(marked([0, 1] * MOST_SPANS)) == MOST_SPANS
-        and marked([0, 1] * (MOST_SPANS + 1)) == marked([1]) == []
-    )
+    assert len(marked([0, 1] * MOST_SPANS)) == MOST_SPANS
+    assert marked([0, 1] * (MOST_SPANS + 1)) == marked([1]) == []
 
 
 def test_a_trace_that_replaced_the_radio_has_none_to_draw(streets, tmp_path):
@@ -300,7 +298,8 @@ def test_folders_without_a_radio_map_are_drawn(streets, tmp_path):
     folder = Path(shutil.copytree(streets, tmp_path / "streets"))
     (folder / "map.npz").unlink()
     page = text_of(folder)
-    assert "service" in figures(page) and "radio" not in figures(page)
+    assert "service" in figures(page)
+    assert "radio" not in figures(page)
     assert "This run recorded no radio map" in body(page)
 
 
@@ -480,8 +479,10 @@ def test_a_band_up_to_infinity_is_cut_at_the_largest_finite_value():
     drawn = spread(
         CurveStyle("x", "#123456"), [0, 1, 2], (low, middle, high), np.array([3, 3, 1]), "m"
     )
-    assert drawn[0]["y"] == [1, 2, 3, 7, 10, 10, None] and drawn[1]["y"] == [4, 9, 6]
-    assert drawn[1]["text"][2] == "6 m" and "of 3" in drawn[1]["text"][1]
+    assert drawn[0]["y"] == [1, 2, 3, 7, 10, 10, None]
+    assert drawn[1]["y"] == [4, 9, 6]
+    assert drawn[1]["text"][2] == "6 m"
+    assert "of 3" in drawn[1]["text"][1]
 
 
 def test_what_was_played_counts_samples_or_measurements():

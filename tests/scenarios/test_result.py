@@ -34,14 +34,15 @@ def result(tiny, tmp_path_factory):
 
 def test_it_is_the_summary_as_a_mapping(result):
     summary = json.loads((result.folder / "summary.json").read_text())
-    assert (
-        result.summary == summary
-        and dict(result) == summary
-        and result == summary
-        and len(result) == len(summary)
-    )
-    assert result["ues.count"] == 3 and result.get("nothing") is None and "ues.count" in result
-    assert list(result) == list(summary) and {**result, "x": 1} == {**summary, "x": 1}
+    assert result.summary == summary
+    assert dict(result) == summary
+    assert result == summary
+    assert len(result) == len(summary)
+    assert result["ues.count"] == 3
+    assert result.get("nothing") is None
+    assert "ues.count" in result
+    assert list(result) == list(summary)
+    assert {**result, "x": 1} == {**summary, "x": 1}
     assert {**result, "ues.count": 9} == {**summary, "ues.count": 9}
     with pytest.raises(KeyError):
         result["nothing"]
@@ -50,18 +51,19 @@ def test_it_is_the_summary_as_a_mapping(result):
 
 def test_a_folder_opens_as_what_its_run_returned(result):
     again = scenarios.open_run(result.folder)
-    assert again == result and again.folder == result.folder
+    assert again == result
+    assert again.folder == result.folder
     assert scenarios.open_run(str(result.folder))["ues.count"] == 3
 
 
 def test_frames_hold_the_records(result):
-    assert {"rounds", "leakage", "updates", "links", "ues"} <= set(
-        result.tables
-    ) and "coverage_of" not in result.tables
+    assert {"rounds", "leakage", "updates", "links", "ues"} <= set(result.tables)
+    assert "coverage_of" not in result.tables
     for name in ("rounds", "leakage", "links"):
         frame = result.tables[name]
         columns = read_table(result.folder, name)
-        assert isinstance(frame, pandas.DataFrame) and set(columns) <= set(frame.columns)
+        assert isinstance(frame, pandas.DataFrame)
+        assert set(columns) <= set(frame.columns)
         for column, values in columns.items():
             if values.dtype == object:
                 assert frame[column].tolist() == values.tolist()
@@ -83,9 +85,8 @@ def test_times_are_what_the_wall_clock_shows(result, tmp_path):
     rounds = scenarios.open_run(folder).tables["rounds"]
     before = result.tables["rounds"]
     ahead = (rounds["time"] - before["time"]).dt.total_seconds()
-    assert ahead.tolist() == [3600.0 if t >= changed_s else 0.0 for t in rounds["time_s"]] and {
-        *ahead
-    } == {0.0, 3600.0}
+    assert ahead.tolist() == [3600.0 if t >= changed_s else 0.0 for t in rounds["time_s"]]
+    assert {*ahead} == {0.0, 3600.0}
 
 
 def test_figures_are_those_of_the_page(result):
@@ -94,24 +95,25 @@ def test_figures_are_those_of_the_page(result):
     panels = {
         p.key: p.figure for chapter in run_chapters(read_run(result.folder)) for p in chapter.panels
     }
-    assert list(result.figures) == list(panels) and len(panels) > 2
+    assert list(result.figures) == list(panels)
+    assert len(panels) > 2
     for key, figure in result.figures.items():
-        assert isinstance(figure, Figure) and len(figure.data) == len(panels[key]["data"])
+        assert isinstance(figure, Figure)
+        assert len(figure.data) == len(panels[key]["data"])
 
 
 def test_the_page_is_drawn_when_it_is_asked_for(result, monkeypatch):
     from scenarios.app import result as module
 
     assert not (result.folder / "report.html").exists() or result.page.unlink() is None
-    assert result.page == result.folder / "report.html" and result.page.is_file()
+    assert result.page == result.folder / "report.html"
+    assert result.page.is_file()
     before = result.page.stat().st_mtime_ns
     opened = []
     monkeypatch.setattr(module, "show_page", lambda page: opened.append(page) or True)
-    assert (
-        result.show() == result.page
-        and opened == [result.page]
-        and result.page.stat().st_mtime_ns == before
-    )
+    assert result.show() == result.page
+    assert opened == [result.page]
+    assert result.page.stat().st_mtime_ns == before
 
 
 def test_what_is_no_finished_run_is_refused_in_a_line(result, tmp_path):

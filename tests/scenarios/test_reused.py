@@ -91,7 +91,8 @@ def test_a_sweep_of_another_version_is_refused_and_replaced_run_by_run(old, swep
     named = f"netsim {old or 'of another version'}, and this is {__version__}"
     refused(words, capsys, str(one), named, "--replace")
     assert content(out) == before
-    assert main([*words, "--replace"]) == 0 and version(one) == __version__
+    assert main([*words, "--replace"]) == 0
+    assert version(one) == __version__
     same = [
         other / "manifest.json",
         one / "summary.json",
@@ -115,9 +116,9 @@ def test_two_versions_have_no_common_table(swept, tmp_path, capsys):
         for seed in ("seed-1", "seed-2"):
             aged(out / label / seed)
     page = str(tmp_path / "c.html")
-    assert (
-        main(["compare", str(out), "--out", page]) == 0 and main(["show", str(out)]) == 0
-    )  # one, if another
+    # one, if another
+    assert main(["compare", str(out), "--out", page]) == 0
+    assert main(["show", str(out)]) == 0
 
 
 def claims_of(folder):
@@ -163,10 +164,8 @@ def test_claims_use_runs_of_their_scenario_and_version_alone(tmp_path, monkeypat
         f"finished run of netsim {OLD}" in reason and "--replace" in reason for reason in verdicts()
     )
     assert version(alone) == OLD
-    assert (
-        all("one seed" in reason for reason in verdicts("--replace"))
-        and version(alone) == __version__
-    )
+    assert all("one seed" in reason for reason in verdicts("--replace"))
+    assert version(alone) == __version__
     scenario(
         tmp_path, "alone", title="alone", seed=8, learning={"attacks": []}
     )  # another study of the same title
@@ -189,7 +188,8 @@ def test_a_drawn_file_that_changed_is_another_tuning(tmp_path):
         label="trial-1", settings={"world.ues.mobility.trace": str(tmp_path / "b.csv")}, seeds=[1]
     )
     (first,) = of.jobs(drawn)
-    assert of.jobs(drawn)[0].text == first.text and first.text.count("# reads ") == 1
+    assert of.jobs(drawn)[0].text == first.text
+    assert first.text.count("# reads ") == 1
     (tmp_path / "b.csv").write_text("time_s,user,x_m,y_m\n0,u,1,1\n3600,u,200,101\n")
     assert of.jobs(drawn)[0].text != first.text
 
@@ -286,9 +286,11 @@ def test_a_sweep_that_grows_keeps_what_it_has(swept, capsys):
     before = content(out)
     vary = {"values": {"world.ues.count": [2, 4, 5]}, "seed": [1, 2, 3]}
     scenario(out.parent, learning={"attacks": []}, vary=vary)
-    assert main(words) == 0 and len((out / "runs.csv").read_text().splitlines()) == 10
+    assert main(words) == 0
+    assert len((out / "runs.csv").read_text().splitlines()) == 10
     kept = {path: data for path, data in before.items() if path.name == "manifest.json"}
-    assert len(kept) == 4 and {path: content(out)[path] for path in kept} == kept
+    assert len(kept) == 4
+    assert {path: content(out)[path] for path in kept} == kept
 
 
 def test_nothing_is_removed_through_a_link(swept, tmp_path, capsys):
@@ -308,7 +310,8 @@ def test_a_sweep_that_is_half_replaced_has_no_table(swept, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep, "do_all", stopped)
-    assert main([*words, "--replace"]) == 130 and not (out / "runs.csv").exists()
+    assert main([*words, "--replace"]) == 130
+    assert not (out / "runs.csv").exists()
     refused(["show", str(out)], capsys, "this sweep is not finished")
 
 
@@ -349,15 +352,18 @@ def test_a_sweep_whose_reader_leaves_is_interrupted_and_goes_on(lines, swept, un
     words = [word for word in words if word != "--quiet"]
     assert unread([*words, "--json"], lines) == 130
     done = len(list(out.glob("*/*/summary.json")))
-    assert done == lines + 1 < 5 and not (out / "runs.csv").exists()
-    assert main([*words, "--json"]) == 0 and len(list(out.glob("*/*/summary.json"))) == 4
+    assert done == lines + 1 < 5
+    assert not (out / "runs.csv").exists()
+    assert main([*words, "--json"]) == 0
+    assert len(list(out.glob("*/*/summary.json"))) == 4
 
 
 def test_work_whose_result_nobody_reads_ends_with_its_own_code(
     swept, unread, monkeypatch, tmp_path
 ):
     words, out = swept
-    assert unread(words) == 0 and unread([*words, "--json"]) == 0
+    assert unread(words) == 0
+    assert unread([*words, "--json"]) == 0
     run = out / "count=2" / "seed-1"
     assert (
         unread(["show", str(out)]) == unread(["list"]) == unread(["show", str(run), "--json"]) == 0
@@ -373,7 +379,8 @@ def test_work_whose_result_nobody_reads_ends_with_its_own_code(
 
     monkeypatch.setattr(runner, "play_job", fails)
     shutil.rmtree(out / "count=4")
-    assert unread(words) == 1 and len((out / "failures.csv").read_text().splitlines()) == 2
+    assert unread(words) == 1
+    assert len((out / "failures.csv").read_text().splitlines()) == 2
 
 
 # -- names that are no UTF-8

@@ -168,10 +168,12 @@ def test_a_second_command_ends_with_the_result_of_the_first(
     meanwhile(play_first)
     assert (main(command), first["code"]) == (0, 0)
     told = capsys.readouterr().out
-    assert told and first["said"].endswith(told)
+    assert told
+    assert first["said"].endswith(told)
     assert played(tmp_path / "out") == first["played"] != {}
     if "replace" not in kind.__name__:  # a third one, after its end
-        assert main(command) == 0 and played(tmp_path / "out") == first["played"]
+        assert main(command) == 0
+        assert played(tmp_path / "out") == first["played"]
 
 
 @pytest.mark.parametrize("kind", [a_sweep, a_tuning, some_claims], ids=lambda kind: kind.__name__)
@@ -187,7 +189,8 @@ def test_work_of_several_runs_waits_for_the_same_work(kind, tmp_path, monkeypatc
         fcntl.flock(first, fcntl.LOCK_EX)
         threading.Timer(0.5, fcntl.flock, (first, fcntl.LOCK_UN)).start()
         began_s = time.monotonic()
-        assert main(command) == 0 and time.monotonic() - began_s > 0.3
+        assert main(command) == 0
+        assert time.monotonic() - began_s > 0.3
     assert played(tmp_path / "out") == before
 
 

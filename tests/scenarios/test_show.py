@@ -50,7 +50,8 @@ def test_show_prints_what_the_run_printed(finished, capsys):
     assert said(capsys, "show", str(folder)).splitlines()[1:] == printed.splitlines()[1:]
     assert said(capsys, "show", str(folder)).startswith(f"{folder}, seed 4: ")
     whole = said(capsys, "show", str(folder), "--verbose")
-    assert "centroid_error_m" in whole and str(folder) in whole
+    assert "centroid_error_m" in whole
+    assert str(folder) in whole
 
 
 def test_show_draws_nothing_unless_it_opens(finished, capsys, monkeypatch):
@@ -114,7 +115,8 @@ def test_an_unfinished_run_says_how_it_goes_on(finished, tmp_path, capsys):
 
 def test_what_is_no_folder_of_ours(capsys):
     error = said(capsys, "show", str(ROOT / "docs"), code=2)
-    assert str(ROOT / "docs") in error and error.count("\n") == 1
+    assert str(ROOT / "docs") in error
+    assert error.count("\n") == 1
 
 
 def named(scenario, *sets):
@@ -124,7 +126,8 @@ def named(scenario, *sets):
 
 
 def test_a_scenario_as_written_has_its_seed_as_folder():
-    assert named("city") == "runs/city/1" and named("city", "seed=7") == "runs/city/7"
+    assert named("city") == "runs/city/1"
+    assert named("city", "seed=7") == "runs/city/7"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,8 @@ def test_two_changes_rarely_share_a_folder():
         ["title=x", "world.ues.count=9"],
     ]
     folders = [named("city", *sets).lower() for sets in many]
-    assert len(set(folders)) == len(many) and max(map(len, folders)) < 90
+    assert len(set(folders)) == len(many)
+    assert max(map(len, folders)) < 90
 
 
 def test_replays_have_names_too(tmp_path, monkeypatch):
@@ -196,7 +200,8 @@ def test_the_same_command_again_takes_the_same_folder_and_another_one_another(
     words = ["run", "campus", "--quiet", *SHORT]
     first, second = (said(capsys, *words, *more) for more in ([], ["--set", "learning.rounds=1"]))
     folders = sorted(p.name for p in (tmp_path / "runs" / "campus").iterdir())
-    assert len(folders) == 2 and all(name.startswith("4-") for name in folders)
+    assert len(folders) == 2
+    assert all(name.startswith("4-") for name in folders)
     assert all(any(name in " ".join(text.split()) for name in folders) for text in (first, second))
     before = {p: p.read_bytes() for p in tmp_path.rglob("summary.json")}
     again = said(

@@ -119,7 +119,8 @@ def test_an_interruption_while_workers_start_is_one_line(tmp_path):
     ) as process:
         until = time.monotonic() + 120
         while not children(process.pid):
-            assert process.poll() is None and time.monotonic() < until
+            assert process.poll() is None
+            assert time.monotonic() < until
             time.sleep(0.005)
         time.sleep(0.05)  # it imports now
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does

@@ -45,7 +45,8 @@ def test_options_have_the_types_of_submitit():
 def test_other_options_are_refused(wrong, capsys):
     assert main(["sweep", "town", "--on", "slurm", "--slurm", wrong]) == 2
     said = capsys.readouterr().err
-    assert "--slurm" in said and said.count("\n") == 1
+    assert "--slurm" in said
+    assert said.count("\n") == 1
 
 
 @pytest.fixture
@@ -85,15 +86,16 @@ def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
     end = by_place(
         OnSlurm({"slurm_partition": "short", "mem_gb": 2}).executor(3, tmp_path).played(some), some
     )
-    assert [end[k].value["square"] for k in range(4)] == [0, 1, 4, 9] and end[5] == Answer(
-        {"square": 49}
-    )
+    assert [end[k].value["square"] for k in range(4)] == [0, 1, 4, 9]
+    assert end[5] == Answer({"square": 49})
     assert (end[4].kind, end[4].attempts) == (BAD_INPUT, 1)
     first, second = ((state / f"{n}.script").read_text() for n in (100, 101))
-    assert "--array=0-5%3" in first and "--partition=short" in first and "--mem=2GB" in first
-    assert (
-        "--array=0-1%2" in second and not (state / "102.script").exists()
-    )  # what was lost and the full disk alone
+    assert "--array=0-5%3" in first
+    assert "--partition=short" in first
+    assert "--mem=2GB" in first
+    # what was lost and the full disk alone
+    assert "--array=0-1%2" in second
+    assert not (state / "102.script").exists()
     assert len(list((tmp_path / ".slurm").iterdir())) == 1  # output of what was lost
 
 
@@ -102,7 +104,8 @@ def test_a_task_that_is_always_lost(slurm, tmp_path, monkeypatch):
     slurm()
     some = [work(works.killed, tmp_path / "a", 9, 1)]
     end = by_place(OnSlurm(retries=1).executor(0, tmp_path).played(some), some)
-    assert (end[0].kind, end[0].attempts) == (LOST_WORKER, 2) and ".slurm" in end[0].line
+    assert (end[0].kind, end[0].attempts) == (LOST_WORKER, 2)
+    assert ".slurm" in end[0].line
 
 
 def script(tmp_path, monkeypatch):
@@ -127,7 +130,8 @@ def test_an_interrupted_command_cancels_its_jobs(slurm, tmp_path, monkeypatch):
         process.terminate()
         assert "KeyboardInterrupt" in process.stderr.read()
     assert [(state / f"100_{k}").read_text() for k in (0, 1)] == ["CANCELLED", "CANCELLED"]
-    assert not (tmp_path / ".slurm").exists() and not (tmp_path / "a" / "summary.json").exists()
+    assert not (tmp_path / ".slurm").exists()
+    assert not (tmp_path / "a" / "summary.json").exists()
 
 
 def test_a_preempted_job_is_queued_again(slurm, tmp_path, monkeypatch):
@@ -144,7 +148,8 @@ def test_a_preempted_job_is_queued_again(slurm, tmp_path, monkeypatch):
         (tmp_path / "go").touch()
         said, errors = process.communicate(timeout=60)
     assert said == "[0, 1]\n", errors
-    assert (tmp_path / "a" / "summary.json").exists() and not (tmp_path / ".slurm").exists()
+    assert (tmp_path / "a" / "summary.json").exists()
+    assert not (tmp_path / ".slurm").exists()
 
 
 def players(group):

@@ -104,7 +104,8 @@ def test_a_run_names_homes_with_probabilities(folder):
     homes = {r["ue"]: r for r in rows if r["place"] == "home"}
     assert set(homes) == {"0", "1"}
     for ue, (x, y) in {"0": (100, 100), "1": (1000, 700)}.items():
-        assert 0.3 <= float(homes[ue]["probability"]) <= 1 and homes[ue]["rank"] == "1"
+        assert 0.3 <= float(homes[ue]["probability"]) <= 1
+        assert homes[ue]["rank"] == "1"
         assert np.hypot(float(homes[ue]["x_m"]) - x, float(homes[ue]["y_m"]) - y) <= 100
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["attack.dwell.home_located.percent"] == 100

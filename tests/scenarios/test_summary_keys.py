@@ -25,15 +25,19 @@ from scenarios.app.study.load import load
 
 def rest_of(one):
     """What stands after NAME; the whole key where there is none."""
-    return one.key.partition("NAME.")[2] if one.named else one.key
+    if one.named:
+        return one.key.partition("NAME.")[2]
+    return one.key
 
 
 def test_every_key_has_one_declaration():
     assert len({one.key for one in KEYS}) == len(KEYS)
     for one in KEYS:
         name = "part_2.a-metric_db" if one.group == "metric" else "some-name_2" if one.named else ""
-        assert declaration(one.of(name)) is one and one.name_in(one.of(name)) == name
-        assert one.says and one.of(name) == ".".join(filter(None, (one.group, name, rest_of(one))))
+        assert declaration(one.of(name)) is one
+        assert one.name_in(one.of(name)) == name
+        assert one.says
+        assert one.of(name) == ".".join(filter(None, (one.group, name, rest_of(one))))
         with pytest.raises(ValueError, match="name"):
             one.of("" if one.named else "x")
     assert declaration("attack.unheard") is None
@@ -210,7 +214,8 @@ def test_baselines_and_counts_are_keys():
         for one in KEYS
         for key in (*(key for _, key in one.beside), *([one.count] if one.count else []))
     ]
-    assert named and not [key for key in named if key not in known]
+    assert named
+    assert not [key for key in named if key not in known]
 
 
 @pytest.mark.parametrize(
@@ -250,8 +255,10 @@ def test_a_run_of_another_schema_is_refused_in_one_line(tiny_run, tmp_path, caps
 def test_readers_take_types_from_the_declaration(tmp_path):
     (tmp_path / "estimates.csv").write_text("round,attack,x_m,quantity\n1,7,,3\n")
     table = read_table(tmp_path, "estimates")
-    assert table["attack"].tolist() == ["7"] and table["quantity"].tolist() == ["3"]
-    assert table["round"].tolist() == [1.0] and table["x_m"].dtype == float
+    assert table["attack"].tolist() == ["7"]
+    assert table["quantity"].tolist() == ["3"]
+    assert table["round"].tolist() == [1.0]
+    assert table["x_m"].dtype == float
     (tmp_path / "estimates.csv").write_text("round\nx\n")
     with pytest.raises(BadInput, match="column round"):
         read_table(tmp_path, "estimates")

@@ -68,7 +68,8 @@ def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
     times_s = np.arange(5000.0)
     runs[0].trends["", RMSE.law] = times_s, times_s
     drawn_s, grid = laid([m.trends["", RMSE.law] for m in runs])
-    assert len(drawn_s) == MOST_TIMES and (drawn_s[0], drawn_s[-1]) == (0, 4999)
+    assert len(drawn_s) == MOST_TIMES
+    assert (drawn_s[0], drawn_s[-1]) == (0, 4999)
     np.testing.assert_array_equal(grid[:, 0], np.floor(np.linspace(0, 4999, MOST_TIMES)))
 
 
@@ -94,7 +95,8 @@ def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then()
         made("far", [30.0, 25.0], [0.0, 0.0]),
     ]
     text = time_table(runs, dict.fromkeys(("a", "b", "far"), "span"), 8.0)
-    assert "Time to an RMSE of at most 8 dB" in text and "time to it (hours)" in text
+    assert "Time to an RMSE of at most 8 dB" in text
+    assert "time to it (hours)" in text
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
     assert cells[:4] == ["a", "3 ± 12.7", "2 of 2", "40 ± 127"]
     assert cells[4:8] == ["b", "1.5 ± 6.35", "2 of 2", "50 ± 572"]
@@ -112,7 +114,8 @@ def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept, tm
     page = tmp_path / "page.html"
     assert main(["compare", str(swept), "--out", str(page), "--reach", "6"]) == 0
     text = page.read_text()
-    assert "Time to an RMSE of at most 6 dB" in text and "2 of 2" in text
+    assert "Time to an RMSE of at most 6 dB" in text
+    assert "2 of 2" in text
     times = text.split('id="times"')[1].split("</table>")[0]
     rows = dict(
         re.findall(r'<tr><td class="text">(slow|fast)</td><td data-value="([\d.]+)">', times)
@@ -133,4 +136,5 @@ def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept, tm
     for value in ("0", "nan", "inf", "-3"):
         assert main(["compare", str(swept), "--out", str(page), f"--reach={value}"]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert f"--reach {value}: must be a number from" in line and not page.exists()
+        assert f"--reach {value}: must be a number from" in line
+        assert not page.exists()

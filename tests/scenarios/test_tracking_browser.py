@@ -80,9 +80,8 @@ def test_cells_are_those_of_the_table_and_the_words_agree(opened, number, wide):
     expected = square((TRUTH_M[0] + 40 * (3 - number), TRUTH_M[1]), wide)
     at_m = sorted((round(c["x"], 6), round(c["y"], 6)) for c in shown["cells"])
     np.testing.assert_allclose(at_m, sorted((x, y) for x, y, _ in expected))
-    assert shown["wide_m"] == shown["high_m"] == CELL_M and shown["answer"]["x"] == pytest.approx(
-        TRUTH_M[0] + 40 * (3 - number), abs=0.5
-    )
+    assert shown["wide_m"] == shown["high_m"] == CELL_M
+    assert shown["answer"]["x"] == pytest.approx(TRUTH_M[0] + 40 * (3 - number), abs=0.5)
     np.testing.assert_allclose(
         [c["probability"] for c in shown["cells"]], expected[0][2], atol=2 / 255
     )
@@ -99,14 +98,16 @@ def test_filter_and_smoother_by_button_and_by_key(opened):
     seek(opened, 1)
     filtered = ink(opened, "known")
     opened.click("#replay-smoother")
-    assert state(opened)["hindsight"] == 1 and len(opened.evaluate(FRAME, 1)["cells"]) == 1
+    assert state(opened)["hindsight"] == 1
+    assert len(opened.evaluate(FRAME, 1)["cells"]) == 1
     assert opened.get_attribute("#replay-smoother", "aria-pressed") == "true"
     assert opened.get_attribute("#replay-filter", "aria-pressed") == "false"
     said(opened, "belief (smoother)")
     assert ink(opened, "known") != filtered
     opened.focus("#replay-stage")
     opened.keyboard.press("b")
-    assert state(opened)["hindsight"] == 0 and ink(opened, "known") == filtered
+    assert state(opened)["hindsight"] == 0
+    assert ink(opened, "known") == filtered
 
 
 def test_all_beliefs_or_one_and_the_layer(opened):
@@ -131,7 +132,6 @@ def test_map_and_chapter_fit_and_can_be_read_by_everybody(show, page_file, width
     page = show(page_file, width=width, dark=dark)
     page.evaluate("netsim.replay.then(() => netsim.drawAll())")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.locator("#tracking .plot .main-svg").count() > 0 and page.is_visible(
-        "#replay-cells"
-    )
+    assert page.locator("#tracking .plot .main-svg").count() > 0
+    assert page.is_visible("#replay-cells")
     assert violations(page, "#map") == violations(page, "#tracking") == {}

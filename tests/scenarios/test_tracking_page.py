@@ -129,7 +129,8 @@ def test_an_attack_that_only_names_places_has_its_reliability(folder):
     loaded = load(made)
     text = reliability_table(loaded)
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
-    assert cells[:3] == [ATTACK, "places named at the end", "2"] and cells[3] == "40"
+    assert cells[:3] == [ATTACK, "places named at the end", "2"]
+    assert cells[3] == "40"
     assert text in tracking_panels(loaded)
 
 
@@ -183,7 +184,8 @@ def test_names_are_text_and_the_page_is_the_same_twice(folder):
     rows = [row | {"attack": EVIL} for row in rows_of_two_rounds()]
     made = folder(rows, believed(rows[0], square(TRUTH_M, 3)))
     text = report(made).read_text()
-    assert EVIL not in text and "&lt;img src=x" in text
+    assert EVIL not in text
+    assert "&lt;img src=x" in text
     assert report(made).read_text() == text
     assert 'href="#tracking"' in text
 
@@ -206,11 +208,9 @@ def test_the_map_has_the_cells_of_the_rows_and_of_none_that_cannot_be_drawn(fold
     strange = believed(own[0] | {"attack": "other"}, [(50.0, 50.0, 0.5)])
     strange += believed(own[0] | {"hindsight": ""}, [(5.0, 5.0, 1)])
     found = drawn_tables(load(folder(rows, cells + strange)))[0]["beliefs"]
-    assert (
-        len(found["ue"]) == len(cells)
-        and set(found["ue"]) == {1}
-        and set(found["cell_m"]) == {CELL_M}
-    )
+    assert len(found["ue"]) == len(cells)
+    assert set(found["ue"]) == {1}
+    assert set(found["cell_m"]) == {CELL_M}
     for hindsight in (0, 1):
         for number in (1, 2):
             mine = (found["hindsight"] == hindsight) & (found["round"] == number)
@@ -236,7 +236,8 @@ def test_a_folder_of_what_cannot_be_is_refused_in_one_line(folder, table, change
         [(rows[0] if table == "tracking" else believed(rows[0], square(TRUTH_M, 1))[0]) | change],
     )
     line = line_of(report, made)
-    assert said in line and f"{table}.csv: row 1" in line
+    assert said in line
+    assert f"{table}.csv: row 1" in line
 
 
 def test_figures_have_no_number_that_json_does_not_know(folder):

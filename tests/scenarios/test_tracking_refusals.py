@@ -271,9 +271,9 @@ def test_what_cannot_be_is_refused_in_one_line(learning, said, tmp_path, capsys)
     path.write_text(json.dumps(study, indent=1))
     assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 2
     out, lines = capsys.readouterr()
-    assert out == "" and len(lines.splitlines()) == 1 and said in lines
-    assert (
-        lines.startswith((f"netsim: {path}:", f"netsim: {tmp_path / 'nowhere.csv'}:"))
-        and "Traceback" not in lines
-    )
+    assert out == ""
+    assert len(lines.splitlines()) == 1
+    assert said in lines
+    assert lines.startswith((f"netsim: {path}:", f"netsim: {tmp_path / 'nowhere.csv'}:"))
+    assert "Traceback" not in lines
     assert list(tmp_path.iterdir()) == [path]

@@ -74,7 +74,8 @@ def test_recording_changes_no_other_record(model, tmp_path, monkeypatch, table_b
     run(study, tmp_path / "r")
     with_tracks = table_bytes(folder)
     without = table_bytes(tmp_path / "r")
-    assert with_tracks.pop("tracks.csv") and with_tracks == without
+    assert with_tracks.pop("tracks.csv")
+    assert with_tracks == without
 
 
 def test_lines_between_rows_are_where_ues_were_at_every_look(model):
@@ -82,7 +83,8 @@ def test_lines_between_rows_are_where_ues_were_at_every_look(model):
     manifest = json.loads((folder / "manifest.json").read_text())
     tracks = followed(folder)
     every_s = manifest["tracks"]["every_s"]
-    assert every_s == study.world.tick_s and manifest["tracks"]["ues"] == 4 == len(tracks)
+    assert every_s == study.world.tick_s
+    assert manifest["tracks"]["ues"] == 4 == len(tracks)
     world = build_world(study.world, Streams(study.seed), study.round_s)
     for time_s in np.arange(0.0, world.duration_s + 1e-9, every_s):
         if time_s:
@@ -102,8 +104,12 @@ def test_tracks_of_a_steady_walk_are_on_time(tiny, tmp_path):
     world = build_world(study.world, Streams(study.seed), study.round_s)
     straight = 0
     for ue, (times, rows) in followed(tmp_path / "r").items():
-        assert times[0] == 0 and rows[0] == pytest.approx(world.state.position_m[ue], abs=1e-6)
-        seconds = int(world.state.arrive_s[ue]) if world.state.arrive_s[ue] > 0 else 0
+        assert times[0] == 0
+        assert rows[0] == pytest.approx(world.state.position_m[ue], abs=1e-6)
+        if world.state.arrive_s[ue] > 0:
+            seconds = int(world.state.arrive_s[ue])
+        else:
+            seconds = 0
         way = world.state.target_m[ue] - rows[0]
         for k in range(1, min(seconds, 60)):
             said = [np.interp(k, times, rows[:, axis]) for axis in (0, 1)]
@@ -127,9 +133,8 @@ def test_a_round_without_data_loses_no_track_and_no_handover(tiny, tmp_path, tab
     run(tiny(late), tmp_path / "whole")
     run_in_two(tiny(late), tmp_path / "cut", lambda now: now.done == 3)
     moves = read_table(tmp_path / "whole", "handovers")["time_s"]
-    assert ((moves > 60) & (moves <= 90)).any() and 3 not in read_table(
-        tmp_path / "whole", "rounds"
-    )["round"]
+    assert ((moves > 60) & (moves <= 90)).any()
+    assert 3 not in read_table(tmp_path / "whole", "rounds")["round"]
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
@@ -142,7 +147,8 @@ def test_many_rows_are_thinned_in_time_and_many_ues_in_number(tiny, tmp_path, mo
         "every_s": 40.0,
         "ues": 3,
     }
-    assert set(rows["ue"]) == {0, 1, 2} and set(rows["time_s"]) <= {0.0, 40.0, 80.0, 120.0}
+    assert set(rows["ue"]) == {0, 1, 2}
+    assert set(rows["time_s"]) <= {0.0, 40.0, 80.0, 120.0}
     assert len(rows["ue"]) <= 12
 
 
@@ -180,6 +186,7 @@ def test_a_replayed_ue_stays_at_its_last_fix_and_its_absence_is_a_row(tiny, tmp_
         "nobody is there before the first fix"
     )
     gone = np.flatnonzero(np.isnan(rows["x_m"]))
-    assert len(gone) == 1 and np.isnan(rows["indoor"][gone[0]])
+    assert len(gone) == 1
+    assert np.isnan(rows["indoor"][gone[0]])
     assert rows["time_s"][gone[0]] - first_s >= 320
     assert np.isfinite(rows["x_m"][gone[0] + 1])

@@ -61,15 +61,18 @@ def test_the_figure_joins_labels_of_a_curve_and_marks_useless_ones():
         "DP 10"
     ]
     lines = {t["name"]: (t["x"], t["y"]) for t in first if t["mode"] == "lines"}
-    assert lines["DP"] == ([10, 6], [300, 100]) and lines["Farthest"] == ([7, 6], [800, 400])
-    assert lines["baseline: constant"][0] == [8, 8] and lines["baseline: map centre"][1] == [
+    assert lines["DP"] == ([10, 6], [300, 100])
+    assert lines["Farthest"] == ([7, 6], [800, 400])
+    assert lines["baseline: constant"][0] == [8, 8]
+    assert lines["baseline: map centre"][1] == [
         500,
         500,
     ]
     shown = [t["name"] for t in panel.figure["data"] if t["showlegend"]]
     assert sorted(shown) == sorted(set(shown))
     bare = {"DP 1": [{"utility.rmse_db": 6.0, "utility.useful": True}]}
-    assert tradeoff_panel(bare).figure is None and tradeoff_panel({"a": [{}]}).figure is None
+    assert tradeoff_panel(bare).figure is None
+    assert tradeoff_panel({"a": [{}]}).figure is None
 
 
 # -- from a scenario to a page
@@ -135,7 +138,8 @@ def test_the_page_of_a_sweep_joins_finished_labels_in_the_order_of_strength(tiny
     assert next(t["x"] for t in drawn if t["name"] == "DP &lt;b&gt;") == [
         10,
         6,
-    ] and "DP <b>" not in body(page)
+    ]
+    assert "DP <b>" not in body(page)
     (out / "runs.csv").write_text("\n".join(rows).replace("DP <b>,10", "DP <b>,much") + "\n")
     with pytest.raises(BadInput, match="damaged"):
         report(out)

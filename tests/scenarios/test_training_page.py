@@ -108,7 +108,8 @@ def test_the_folder_of_several_seeds_takes_no_single_training(several):
 def test_one_seed_has_one_line_and_baselines(tmp_path):
     lines, every = curve(report(trained(tmp_path / "t", 7, [3.0, 2.0, 1.0])))
     assert set(lines) == {"seed 7", "baseline: optimum"}
-    assert lines["seed 7"]["y"] == [3.0, 2.0, 1.0] and lines["baseline: optimum"]["y"] == [1.0, 1.0]
+    assert lines["seed 7"]["y"] == [3.0, 2.0, 1.0]
+    assert lines["baseline: optimum"]["y"] == [1.0, 1.0]
     assert not any(t.get("fill") for t in every)
 
 
@@ -138,7 +139,8 @@ def test_policies_sort_by_their_means(several):
 def test_the_answer_is_what_the_terminal_prints(several):
     page = unlinked(report(several))
     said = train_lines(several)
-    assert "above the best known optimum" in said[0] and said[0] in page
+    assert "above the best known optimum" in said[0]
+    assert said[0] in page
     assert [line.split()[0] for line in said[1:]] == [
         "policy",
         "optimum",
@@ -146,7 +148,8 @@ def test_the_answer_is_what_the_terminal_prints(several):
         "random",
         "average",
     ]
-    assert EVIL not in page and "&lt;script&gt;" in page
+    assert EVIL not in page
+    assert "&lt;script&gt;" in page
 
 
 def test_in_a_browser_nothing_is_cut_off(several, show):
@@ -192,8 +195,10 @@ def beside(folder):
 def test_the_agent_stands_beside_the_best_rule_and_the_oracle(cost, said, wins, tmp_path):
     heads, rows = beside(judged(tmp_path / "t", {"mine": cost, **OTHERS}))
     assert heads == ["beside fractional", "difference, 2 worlds", "verdict", "of the gap, %"]
-    assert rows["mine"] == said and rows["oracle"] == ["-1 (-50 %)", "better", "100"]
-    assert rows["best response, 9 a UE"] == ["-0.9 (-45 %)", "better", "90"] and len(rows) == 3
+    assert rows["mine"] == said
+    assert rows["oracle"] == ["-1 (-50 %)", "better", "100"]
+    assert rows["best response, 9 a UE"] == ["-0.9 (-45 %)", "better", "90"]
+    assert len(rows) == 3
     assert any(
         line.startswith("fractional ") and line.endswith(wins)
         for line in train_lines(tmp_path / "t")
@@ -217,7 +222,8 @@ def test_an_oracle_that_is_not_better_says_nothing_of_an_optimum_and_hides_no_ag
 ):
     """Of two worlds t is 12.7: gaps of 0.2 and 0.4 are 0.3 +- 12.7 * 0.1."""
     _, rows = beside(judged(tmp_path / "t", {"mine": 1.5, **OTHERS, "oracle": oracle}))
-    assert rows["oracle"] == said and rows["mine"] == ["-0.5 (-25 %)", "better"]
+    assert rows["oracle"] == said
+    assert rows["mine"] == ["-0.5 (-25 %)", "better"]
 
 
 def test_an_agent_is_not_told_from_the_best_rule_where_the_interval_of_the_difference_has_zero(
@@ -234,7 +240,8 @@ def test_an_agent_is_not_told_from_the_best_rule_where_the_interval_of_the_diffe
         "".join(line for line in table.read_text().splitlines(True) if ",1," not in line)
     )
     heads, rows = beside(folder)
-    assert heads[1] == "difference, 1 world" and rows["mine"] == [
+    assert heads[1] == "difference, 1 world"
+    assert rows["mine"] == [
         "-1 (-50 %)",
         "not distinguishable",
     ]
@@ -262,9 +269,12 @@ def test_the_time_of_a_decision_stands_on_the_page_and_on_the_terminal(tmp_path)
     lines = train_lines(tmp_path / "t")
     heads = next(line for line in lines if line.startswith("policy "))
     ends = {line.split("  ")[0]: line.split()[-1] for line in lines[lines.index(heads) + 1 :]}
-    assert heads.endswith("decision, ms") and ends["mine"] == "3" and ends["fractional"] == "0.5"
+    assert heads.endswith("decision, ms")
+    assert ends["mine"] == "3"
+    assert ends["fractional"] == "0.5"
     assert ends["oracle"] == "–"
-    assert "<th" in (text := report(tmp_path / "t").read_text()) and "decision, ms" in text
+    assert "<th" in (text := report(tmp_path / "t").read_text())
+    assert "decision, ms" in text
 
 
 WHY = Failed("seed-2", "training", 2, 3, "MemoryError", f"no room {EVIL}")
@@ -274,16 +284,15 @@ def test_a_seed_that_failed_is_shown_and_intervals_say_on_how_many_they_stand(se
     write_failures(several, [WHY])
     page = unlinked(report(several))
     said = train_lines(several)
-    assert "mean over 2 of 3 seeds (1 failed) with a 95 % interval" in said[0] and said[0] in page
+    assert "mean over 2 of 3 seeds (1 failed) with a 95 % interval" in said[0]
+    assert said[0] in page
     assert (
         "Comparison with baseline policies, mean over 2 of 3 seeds (1 failed) with a 95 % interval"
         in page
     )
-    assert (
-        "1 run failed:" in page
-        and "training, seed 2: MemoryError: no room" in page
-        and EVIL not in page
-    )
+    assert "1 run failed:" in page
+    assert "training, seed 2: MemoryError: no room" in page
+    assert EVIL not in page
 
 
 def test_a_copy_of_a_training_is_no_other_seed(tmp_path):

@@ -90,7 +90,8 @@ def test_the_winner_never_breaks_a_constraint(quick, tmp_path):
     rows = {trial.label: trial for trial in of.trials}
     assert rows[of.best[0]].settings[RATE] <= 0.001  # the minimum at 0.01 breaks it
     better = [t for t in of.trials if t.mean(RMSE) < rows[of.best[0]].mean(RMSE)]
-    assert better and all(of.state(trial) == f"breaks {ACCURACY}<=0.1" for trial in better)
+    assert better
+    assert all(of.state(trial) == f"breaks {ACCURACY}<=0.1" for trial in better)
     none = found(asked(tmp_path / "n", constraints=[f"{ACCURACY}>=1000"], trials=5))
     assert none.best == []
     assert "No finished trial keeps every constraint" in searched(tmp_path / "n")[0].notes[-1]
@@ -104,7 +105,8 @@ def test_the_front_has_every_trial_that_no_other_one_beats(quick, tmp_path):
         for a, b, n in rows
         if not any(c <= a and d <= b and (c, d) != (a, b) for c, d, _ in rows)
     )
-    assert of.best == [label for _, label in unbeaten] and len(unbeaten) > 1
+    assert of.best == [label for _, label in unbeaten]
+    assert len(unbeaten) > 1
 
 
 def test_of_equal_trials_the_first_wins():
@@ -135,8 +137,10 @@ def test_a_setting_that_the_scenario_refuses_fails_its_trial(quick, tmp_path):
         Trial(label="trial-2", settings={}, seeds=[1]),
     ]
     of.play(trials, 0, 2)
-    assert trials[0].failed.kind == "bad input" and "learning.round_s" in trials[0].failed.error
-    assert trials[1].failed is None and len(quick.jobs) == 1
+    assert trials[0].failed.kind == "bad input"
+    assert "learning.round_s" in trials[0].failed.error
+    assert trials[1].failed is None
+    assert len(quick.jobs) == 1
 
 
 def test_failed_trials_are_told_and_take_no_part(quick, tmp_path):
@@ -161,10 +165,8 @@ def test_failed_trials_are_told_and_take_no_part(quick, tmp_path):
     labels = [
         row["label"] for row in csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())
     ]
-    assert (
-        labels == ["trial-1", "trial-4"]
-        and "4 trials, 2 finished" in searched(tmp_path)[0].notes[0]
-    )
+    assert labels == ["trial-1", "trial-4"]
+    assert "4 trials, 2 finished" in searched(tmp_path)[0].notes[0]
 
 
 def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
@@ -173,11 +175,9 @@ def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
     quick.form = lambda job: closed_form(job) | ({ACCURACY: 0.25} if job.study.seed > 4 else {})
     of = found(asked(tmp_path, constraints=[low, high], trials=25, verify=1))
     *_, fresh = of.trials
-    assert (
-        fresh.label == f"{of.best[0]}{FRESH}"
-        and fresh.seeds == [5]
-        and of.state(fresh) == f"breaks {low}"
-    )
+    assert fresh.label == f"{of.best[0]}{FRESH}"
+    assert fresh.seeds == [5]
+    assert of.state(fresh) == f"breaks {low}"
     shown = [[mark_of(cell).text for cell in row] for row in searched(tmp_path)[0].rows]
     assert [
         row
@@ -232,26 +232,29 @@ def test_the_command_verifies_the_winner_and_an_interrupted_one_ends_the_same(
         for n in (3, 4, 5)
     ]
     *_, fresh = of.trials
-    assert fresh.seeds == [3, 4, 5] and fresh.values[RMSE] == values
-    assert (
-        "fresh seeds" in out
-        and f"{best}: {{{RATE}: " in out
-        and f"a/{best}/seed-*/study.yaml" in out
-    )
+    assert fresh.seeds == [3, 4, 5]
+    assert fresh.values[RMSE] == values
+    assert "fresh seeds" in out
+    assert f"{best}: {{{RATE}: " in out
+    assert f"a/{best}/seed-*/study.yaml" in out
     page = (tmp_path / "a" / "report.html").read_text()
-    assert "optimistic" in page and "best" in page and f"settings-{RMSE}" in page
+    assert "optimistic" in page
+    assert "best" in page
+    assert f"settings-{RMSE}" in page
     winner = next(trial for trial in of.trials if trial.label == best)
     assert (
         load(tmp_path / "a" / best / "seed-1" / STUDY).learning.learner.learning_rate
         == winner.settings[RATE]
     )
     assert len((tmp_path / "a" / "runs.csv").read_text().splitlines()) == 1 + 2 * 2 + 3
-    assert main(["show", "a"]) == 0 and "fresh seeds" in capsys.readouterr().out
+    assert main(["show", "a"]) == 0
+    assert "fresh seeds" in capsys.readouterr().out
 
     whole = bytes_of(tmp_path / "a")
     (tmp_path / "a" / "trial-2" / "seed-2" / "summary.json").unlink()
     (tmp_path / "a" / "runs.csv").unlink()
-    assert main(["show", "a"]) == 2 and "not finished" in capsys.readouterr().err
+    assert main(["show", "a"]) == 2
+    assert "not finished" in capsys.readouterr().err
     assert main(command(scenario, "a")) == 0
     assert bytes_of(tmp_path / "a") == whole
 
@@ -295,7 +298,9 @@ def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
 def test_bad_goals_are_refused_before_anything_is_written(more, said, scenario, tmp_path, capsys):
     assert main(command(scenario, tmp_path / "w", *more)) == 2
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1 and not (tmp_path / "w").exists()
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "w").exists()
 
 
 def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial(
@@ -303,10 +308,8 @@ def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial
 ):
     assert main([*command(scenario, tmp_path / "w"), "--constraint", f"{ACCURACY}>=1"]) == 2
     error = capsys.readouterr().err
-    assert (
-        f"--constraint {ACCURACY}: no such key of summary.json" in error
-        and "netsim show DIR --verbose" in error
-    )
+    assert f"--constraint {ACCURACY}: no such key of summary.json" in error
+    assert "netsim show DIR --verbose" in error
     assert not (tmp_path / "w" / "trial-2").exists()
 
 
@@ -351,18 +354,16 @@ def test_trainings_are_tuned(tmp_path, capsys):
         json.loads((tmp_path / t.label / "seed-3" / "summary.json").read_text())["cost.best"]
         for t in trials
     ]
-    assert [trial.mean("cost.best") for trial in trials] == costs and of.best == [
-        trials[int(np.argmin(costs))].label
-    ]
+    assert [trial.mean("cost.best") for trial in trials] == costs
+    assert of.best == [trials[int(np.argmin(costs))].label]
     assert (tmp_path / fresh.folder / "seed-4" / "policy.json").exists()
     rate = next(t for t in trials if t.label in of.best).settings["train.agent.learning_rate"]
     assert load(tmp_path / of.best[0] / "seed-3" / STUDY).train.agent.learning_rate == rate
     assert "cost.best" in report(tmp_path).read_text()
-    assert main(["show", str(tmp_path)]) == 0 and "cost.best" in capsys.readouterr().out
-    assert (
-        main(["compare", str(tmp_path), str(tmp_path)]) == 2
-        and "holds a training" in capsys.readouterr().err
-    )
+    assert main(["show", str(tmp_path)]) == 0
+    assert "cost.best" in capsys.readouterr().out
+    assert main(["compare", str(tmp_path), str(tmp_path)]) == 2
+    assert "holds a training" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -381,11 +382,13 @@ def test_trainings_are_tuned(tmp_path, capsys):
 def test_without_a_training_nothing_of_one_is_tuned(more, said, tmp_path):
     with pytest.raises(BadInput, match=said) as error:
         tune.tune(asked_of_trainings(tmp_path / "t", **more))
-    assert len(error.value.lines) == 1 and not (tmp_path / "t").exists()
+    assert len(error.value.lines) == 1
+    assert not (tmp_path / "t").exists()
 
 
 def test_no_sweep_is_of_trainings(tmp_path, capsys):
     vary = "vary={values: {train.steps: [10, 20]}}"
     assert main(["sweep", "power/paper", "--set", vary, "--out", str(tmp_path / "w")]) == 2
     said = capsys.readouterr().err
-    assert "vary: train.steps: changes a training and no run" in said and said.count("\n") == 1
+    assert "vary: train.steps: changes a training and no run" in said
+    assert said.count("\n") == 1

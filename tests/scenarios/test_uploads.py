@@ -60,7 +60,8 @@ def test_a_run_whose_uploads_take_no_time_says_nothing_of_them(tiny_run, tmp_pat
 def test_times_and_bits_of_the_summary(folder):
     """Three arrive after 20, 30 and 12 s; of 4,000 bits 3,000 were of use."""
     summary = summary_of(folder())
-    assert summary["uploads.count"] == len(MIXED) and summary["uploads.arrived"] == 3
+    assert summary["uploads.count"] == len(MIXED)
+    assert summary["uploads.arrived"] == 3
     assert summary["uploads.time_s.mean"] == pytest.approx(62 / 3)
     assert summary["uploads.time_s.q95"] == pytest.approx(29.0)  # 20 + 0.9 (30 - 20)
     assert summary["uploads.wasted_bits.percent"] == pytest.approx(100 * 1000 / 4000)
@@ -108,7 +109,8 @@ def test_rows_that_cannot_be_are_refused_in_one_line(folder, column, value, says
     first = iter([value])
     change_rows(copy, "transmissions", lambda row: row | {column: next(first, row[column])})
     line = line_of(load_run, copy)
-    assert "transmissions.csv" in line and says in line
+    assert "transmissions.csv" in line
+    assert says in line
 
 
 # -- figures
@@ -123,10 +125,8 @@ def test_the_distribution_is_of_uploads_that_arrived(folder):
     loaded = load_run(folder())
     traces = drawn(latency(loaded.tables["transmissions"]))
     assert (min(traces["sending"]["x"]), max(traces["sending"]["x"])) == (10, 28)
-    assert (
-        max(traces["from request to arrival"]["x"]) == 30
-        and traces["from request to arrival"]["y"][-1] == 100
-    )
+    assert max(traces["from request to arrival"]["x"]) == 30
+    assert traces["from request to arrival"]["y"][-1] == 100
     uploads = loaded.tables["transmissions"]
     lost = uploads["fate"] != "arrived"
     assert latency({name: column[lost] for name, column in uploads.items()}).figure is None

@@ -34,11 +34,10 @@ def test_lists_of_zip_go_together_and_are_crossed_with_the_rest():
         seed=[1, 2],
     )
     pairs = {(p.overrides[RATE], p.overrides[WIDTH][0]) for p in runs}
-    assert len(runs) == 3 * 2 * 2 and pairs == {(0.1, 2), (0.2, 4), (0.3, 8)}
-    assert (
-        runs[0].label == "learning_rate=0.1, hidden=[2], round_s=3600"
-        and len({p.folder for p in runs}) == 12
-    )
+    assert len(runs) == 3 * 2 * 2
+    assert pairs == {(0.1, 2), (0.2, 4), (0.3, 8)}
+    assert runs[0].label == "learning_rate=0.1, hidden=[2], round_s=3600"
+    assert len({p.folder for p in runs}) == 12
 
 
 def test_quantiles_of_distributions_have_their_closed_forms():
@@ -47,10 +46,8 @@ def test_quantiles_of_distributions_have_their_closed_forms():
     whole = Distribution(low=3, high=5, integer=True)
     assert [at(whole, u) for u in (1e-9, 0.34, 0.67, 1 - 1e-9)] == [3, 4, 5, 5]
     assert at(Distribution(low=1, high=7, log=True, integer=True), 1 / 3 + 1e-9) == 2  # 8^(1/3)
-    assert (
-        at(Distribution(choices=("a", "b")), 0.5) == "b"
-        and at(Distribution(choices=("a", "b")), 0.49) == "a"
-    )
+    assert at(Distribution(choices=("a", "b")), 0.5) == "b"
+    assert at(Distribution(choices=("a", "b")), 0.49) == "a"
     assert (
         at(Distribution(low=0.1234564, high=0.2), 1e-12) == 0.1234564
     )  # six digits would lie outside
@@ -70,7 +67,8 @@ def test_draws_are_those_of_the_named_stream_whatever_their_number_and_whoever_i
     assert [p.overrides[RATE] for p in few] == [p.overrides[RATE] for p in alone]
     u = Streams(load("campus").seed).at("vary").uniform(RATE, np.arange(50))
     assert [p.overrides[RATE] for p in many] == pytest.approx(10 ** (4 * u - 4), rel=1e-5)
-    assert {p.overrides[WIDTH][0] for p in many} == {4, 8} and len({p.folder for p in many}) == 50
+    assert {p.overrides[WIDTH][0] for p in many} == {4, 8}
+    assert len({p.folder for p in many}) == 50
     other = points(
         load("campus", {"seed": 11, "vary": {"random": {"draws": 3, "space": SPACE}}}), {}
     )
@@ -116,7 +114,9 @@ def test_seeds_and_variants_share_the_same_random_points():
         random={"draws": 2, "space": SPACE}, seed=[1, 2], variants=[{"label": "a"}, {"label": "b"}]
     )
     rates = {(p.label, p.overrides[RATE]) for p in runs}
-    assert len(runs) == 8 and len(rates) == 4 and len({rate for _, rate in rates}) == 2
+    assert len(runs) == 8
+    assert len(rates) == 4
+    assert len({rate for _, rate in rates}) == 2
 
 
 def test_logarithms_of_draws_are_uniform():
@@ -173,12 +173,10 @@ def test_what_cannot_be_varied_is_refused_by_line_and_key(vary, said, tmp_path, 
     scenario.write_text(f"{CAMPUS.read_text()}vary:\n{vary}")
     assert main(["sweep", str(scenario), "--out", str(tmp_path / "w")]) == 2
     error = capsys.readouterr().err
-    assert (
-        said in error
-        and f"{scenario}:" in error
-        and error.count("\n") == 1
-        and not (tmp_path / "w").exists()
-    )
+    assert said in error
+    assert f"{scenario}:" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "w").exists()
 
 
 def test_a_draw_that_the_scenario_refuses_names_its_line(tmp_path, capsys):
@@ -190,7 +188,8 @@ def test_a_draw_that_the_scenario_refuses_names_its_line(tmp_path, capsys):
     scenario.write_text(text)
     assert main(["validate", str(scenario)]) == 2
     error = capsys.readouterr().err
-    assert f"{scenario}:{len(text.splitlines())}: {ROUND}" in error and "must be above 0" in error
+    assert f"{scenario}:{len(text.splitlines())}: {ROUND}" in error
+    assert "must be above 0" in error
 
 
 def test_a_sweep_of_draws_goes_on_with_more_of_them(tmp_path):
@@ -206,7 +205,8 @@ def test_a_sweep_of_draws_goes_on_with_more_of_them(tmp_path):
     before = first.stat().st_mtime_ns
     assert main([*command, "--set", "vary.random.draws=2"]) == 0
     rows = list(csv.DictReader((tmp_path / "w" / "runs.csv").read_text().splitlines()))
-    assert [r["label"] for r in rows] == ["draw 1", "draw 2"] and rows[0][WIDTH] in ("[2]", "[3]")
+    assert [r["label"] for r in rows] == ["draw 1", "draw 2"]
+    assert rows[0][WIDTH] in ("[2]", "[3]")
     assert first.stat().st_mtime_ns == before
     assert "utility.rmse_db by drawn value" in (tmp_path / "w" / "report.html").read_text()
 
@@ -215,4 +215,5 @@ def test_long_names_of_folders_are_short_and_stay_different():
     """Also of texts that differ only in signs that a name does not have."""
     texts = [f"{'a' * 200}{sign}{'b' * 50}" for sign in "/:*?"]
     names = {folder_name(text) for text in texts}
-    assert len(names) == 4 and all(len(name) < 60 and name.startswith("a" * 40) for name in names)
+    assert len(names) == 4
+    assert all(len(name) < 60 and name.startswith("a" * 40) for name in names)

@@ -60,10 +60,11 @@ def test_a_figure_has_three_digits(value, text):
 
 
 def test_wilson():
-    assert wilson(0, 40)[2] == pytest.approx(8.762, abs=1e-3) and wilson(0, 120)[
-        2
-    ] == pytest.approx(3.102, abs=1e-3)
-    assert wilson(0, 40)[1] == 0 and wilson(40, 40)[2] == 100 and math.isnan(wilson(0, 0)[0])
+    assert wilson(0, 40)[2] == pytest.approx(8.762, abs=1e-3)
+    assert wilson(0, 120)[2] == pytest.approx(3.102, abs=1e-3)
+    assert wilson(0, 40)[1] == 0
+    assert wilson(40, 40)[2] == 100
+    assert math.isnan(wilson(0, 0)[0])
 
 
 @pytest.mark.parametrize(
@@ -131,10 +132,8 @@ def test_prevented_needs_a_useful_model_and_a_variant_that_is_found():
         "at chance",
         "at chance",
     ]
-    assert (
-        prevents("found", "good", True) == "found"
-        and prevents("inconclusive", "good", True) == "inconclusive"
-    )
+    assert prevents("found", "good", True) == "found"
+    assert prevents("inconclusive", "good", True) == "inconclusive"
     assert prevents("at chance", "good", False) == "at chance"
 
 

@@ -77,7 +77,8 @@ def test_a_taxi_is_lost_within_minutes(minutes: int, data_folder: Path) -> None:
         [of_taxis(data_folder, 60.0 * minutes, sigma_m) for sigma_m in SIGMAS_M],
     )
     for right, lasts, chance in rows:
-        assert 1 / UES < right < 0.3 and 1.0 < lasts / chance < 1.5
+        assert 1 / UES < right < 0.3
+        assert 1.0 < lasts / chance < 1.5
 
 
 @pytest.mark.parametrize("minutes", [5, 30, 60])
@@ -92,4 +93,5 @@ def test_among_few_others_names_hide_less(data_folder: Path) -> None:
     few, many = (
         told(f"{n} taxis, 5 min", [of_taxis(data_folder, 300.0, 150.0, n)])[0] for n in (10, UES)
     )
-    assert few[0] > many[0] + 0.1 and few[1] / few[2] > many[1] / many[2]
+    assert few[0] > many[0] + 0.1
+    assert few[1] / few[2] > many[1] / many[2]

@@ -113,7 +113,8 @@ class TestFirstWeek:
     def test_the_world_is_that_of_the_published_figures(self, seed):
         week = week_of(seed)
         assert 1500 < len(week.train.x) < 3500
-        assert 6 < week.train.y.std() < 12 and -105 < week.train.y.mean() < -85
+        assert 6 < week.train.y.std() < 12
+        assert -105 < week.train.y.mean() < -85
 
     @pytest.mark.parametrize("net, band_m", [("sigmoid", 10.0), ("tanh", 30.0), ("elu", 30.0)])
     def test_smooth_nets_give_the_batch_away_up_to_the_label_term(self, seed, net, band_m):
@@ -249,7 +250,8 @@ def test_a_repeated_batch_fades_as_it_is_learnt(seed):
     np.testing.assert_allclose(residual[1:9] / residual[:8], 0.48, atol=0.05)
     np.testing.assert_allclose(gradient[1:6] / gradient[:5], 0.48, atol=0.05)
     np.testing.assert_allclose(error[1:9] / error[:8], 2.0, atol=0.3)
-    assert error[0] < 50 and error[8] > 2000
+    assert error[0] < 50
+    assert error[8] > 2000
 
 
 @pytest.mark.slow

@@ -24,5 +24,6 @@ def test_a_buffer_is_sooner_there_with_fewer_uploads(tmp_path):
     rounds = found["first 60 of 78"]
     assert buffer["reached.70.time_s"] < 0.8 * rounds["reached.70.time_s"]
     assert buffer["reached.70.uploads"] < rounds["reached.70.uploads"]
-    assert buffer["uploads.staleness.mean"] > 2 and rounds["uploads.staleness.mean"] == 0
+    assert buffer["uploads.staleness.mean"] > 2
+    assert rounds["uploads.staleness.mean"] == 0
     assert rounds["uploads.arrived"] < 0.9 * rounds["uploads.count"]

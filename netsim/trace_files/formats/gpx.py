@@ -64,7 +64,10 @@ class Gpx(TraceFormat):
                     only = named.pop() if len(named) == 1 else stem(file)
                     decisions += _add(fixes, file, only, tracks, "tracks")
             decisions += _add(fixes, str(folder), folder.name, whole, "files")
-        more = f", and {len(decisions) - 1} more such" if len(decisions) > 1 else ""
+        if len(decisions) > 1:
+            more = f", and {len(decisions) - 1} more such"
+        else:
+            more = ""
         fixes.notices += [
             notice("trace-tracks", decision=decision, more=more) for decision in decisions[:1]
         ]
@@ -162,11 +165,9 @@ def _add(
         if apart
         else "do not overlap in time and are one user"
     )
-    return (
-        [f"{len(tracks)} {what} of {shown(Path(owner).name, quote=False)} {are}"]
-        if len(tracks) > 1
-        else []
-    )
+    if len(tracks) > 1:
+        return [f"{len(tracks)} {what} of {shown(Path(owner).name, quote=False)} {are}"]
+    return []
 
 
 def _overlap(tracks: Sequence[GpxTrack]) -> bool:

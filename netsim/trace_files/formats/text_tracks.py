@@ -67,7 +67,9 @@ def _user(path: str, file: str) -> tuple[str, str]:
     folder = Path(file).resolve().parent
     if folder.name.lower() == "trajectory":
         return folder.parent.name, str(folder.parent)
-    return (folder.name, str(folder)) if what_is(path) == "folder" else (stem(file), file)
+    if what_is(path) == "folder":
+        return (folder.name, str(folder))
+    return (stem(file), file)
 
 
 _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)

@@ -61,7 +61,11 @@ class MedianBounds:
         """
         low, high, _ = median_interval(self.values)
         outside = high < self.low or low > self.high
-        return True if self.low <= low and high <= self.high else False if outside else None
+        if self.low <= low and high <= self.high:
+            return True
+        if outside:
+            return False
+        return None
 
 
 def median_interval(values: FloatArray) -> tuple[float, float, float]:
@@ -144,7 +148,9 @@ class ClaimRule(Part):
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of a run's summary that it reads."""
-        return (self.key, self.other) if self.other else (self.key,)
+        if self.other:
+            return (self.key, self.other)
+        return (self.key,)
 
     @property
     def words(self) -> str:
@@ -169,7 +175,9 @@ class ClaimRule(Part):
     def value(self, run: Record) -> float:
         """What it looks at in a run, NaN where that is missing, infinite where a null means so."""
         value, *other = (value_in(run, key) for key in self.keys)
-        return _less(value, other[0]) if other else value
+        if other:
+            return _less(value, other[0])
+        return value
 
     def statements(self, values: FloatArray, printed: float) -> list[MedianBounds]:
         """What must be true of the values (label, seed), seeds paired; `printed` is the
@@ -294,7 +302,9 @@ class Verdict:
     @property
     def text(self) -> str:
         """The verdict, and why it is undecided."""
-        return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
+        if self.reason:
+            return f"{self.verdict} ({self.reason})"
+        return self.verdict
 
     @property
     def row(self) -> dict[str, str]:

@@ -102,11 +102,10 @@ def play(
         engine.check()
     for name in names:
         rules = [c.rule for c in claims if c.scenario == name]
-        labels = (
-            {label for rule in rules for label in rule.labels}
-            if all(rule.labels for rule in rules)
-            else set()
-        )
+        if all(rule.labels for rule in rules):
+            labels = {label for rule in rules for label in rule.labels}
+        else:
+            labels = set()
         try:
             asked = AskedStudy.of(name)
             if asked.study.vary is None:
@@ -172,7 +171,10 @@ def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     labels = claim.rule.labels or tuple(runs)
     absent = [label for label in labels if label not in runs]
     if not runs or absent:
-        what = f"no label “{absent[0]}” in {claim.scenario}" if runs else why_none or claim.scenario
+        if runs:
+            what = f"no label “{absent[0]}” in {claim.scenario}"
+        else:
+            what = why_none or claim.scenario
         return Verdict(claim, OPEN, f"no run: {what}")
     ours = []
     for label in labels:

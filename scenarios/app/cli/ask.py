@@ -55,11 +55,10 @@ def new(args: argparse.Namespace) -> None:
     path = Path(args.name if args.name.endswith((".yaml", ".yml")) else f"{args.name}.yaml")
     if path.name in (".yaml", ".yml") or not path.name.isprintable():
         raise BadInput(f"new {args.name!r}: give the name of a file, such as mine")
-    text = (
-        _copy(args.source)
-        if args.source
-        else BEGINNING.read_text(encoding="utf-8").replace("NAME -", f"{path.stem} -", 1)
-    )
+    if args.source:
+        text = _copy(args.source)
+    else:
+        text = BEGINNING.read_text(encoding="utf-8").replace("NAME -", f"{path.stem} -", 1)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -304,7 +303,9 @@ def _shown(epsilon: float) -> str:
 
     if not epsilon <= NO_DIGITS:
         return f"> {NO_DIGITS:.0f}"
-    return f"{epsilon:.3f}" if epsilon >= 1 else f"{epsilon:.3g}"
+    if epsilon >= 1:
+        return f"{epsilon:.3f}"
+    return f"{epsilon:.3g}"
 
 
 def inspect(args: argparse.Namespace) -> None:

@@ -130,11 +130,11 @@ def complain(lines: Sequence[str]) -> None:
     """
     for line in lines[:MOST_LINES]:
         cut = len(line) > LONGEST
-        said = (
-            f"{line[: LONGEST - 300]} [... {len(line) - LONGEST:,} characters ...] {line[-300:]}"
-            if cut
-            else line
-        )
+        if cut:
+            left_out = f"[... {len(line) - LONGEST:,} characters ...]"
+            said = f"{line[: LONGEST - 300]} {left_out} {line[-300:]}"
+        else:
+            said = line
         say(" ".join(f"netsim: {said}".splitlines()), errors=True)
     if len(lines) > MOST_LINES:
         say(f"netsim: and {len(lines) - MOST_LINES:,} more", errors=True)
@@ -206,7 +206,10 @@ def number(kind: Callable[[str], float], low: float, high: float) -> Callable[[s
             value = float("nan")
         if not low <= value <= high:
             what, form = ("a whole number", ",") if kind is int else ("a number", "g")
-            within = "above 0 and below 1" if high < 1 else f"from {low:{form}} to {high:{form}}"
+            if high < 1:
+                within = "above 0 and below 1"
+            else:
+                within = f"from {low:{form}} to {high:{form}}"
             raise argparse.ArgumentTypeError(f"{text[:20]}: must be {what} {within}")
         return value
 
@@ -242,7 +245,9 @@ def overrides_of(args: argparse.Namespace) -> Fields:
 def name_of(scenario: str) -> str:
     """What progress and folders call a scenario: its bundled name, or the name of its file."""
     path = Path(scenario)
-    return path.with_suffix("").name if path.suffix or what_is(path) == "file" else scenario
+    if path.suffix or what_is(path) == "file":
+        return path.with_suffix("").name
+    return scenario
 
 
 def command_line() -> str:
@@ -267,8 +272,13 @@ def out_of(args: argparse.Namespace, *names: str, changes: Record) -> Path:
         for path, value in sorted(changes.items())
     )
     default = Path("runs", *names)
-    default = default.with_name(f"{default.name}-{part_of_name(words, 60)}") if words else default
-    return default if args.out is None else Path(args.out)
+    if words:
+        default = default.with_name(f"{default.name}-{part_of_name(words, 60)}")
+    else:
+        default = default
+    if args.out is None:
+        return default
+    return Path(args.out)
 
 
 def part_of_name(text: str, longest: int) -> str:
@@ -287,7 +297,11 @@ def _word(value: Value) -> str:
     """A value as the command line has it; `none` for an empty list."""
     from scenarios.app.study.describe import flow
 
-    return value if isinstance(value, str) else "none" if value in ([], {}) else flow(value)
+    if isinstance(value, str):
+        return value
+    if value in ([], {}):
+        return "none"
+    return flow(value)
 
 
 # -- where many runs are played

@@ -160,17 +160,19 @@ class Meter(Progress):
             if not emit({**event, "left_s": left_s}):
                 raise KeyboardInterrupt
             return
-        every_s = (
-            DRAW_EVERY_S if self.on_screen else max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
-        )
+        if self.on_screen:
+            every_s = DRAW_EVERY_S
+        else:
+            every_s = max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
         if event["last"] or now_s - self.shown_s >= every_s:
             self.shown_s = now_s
             if self.on_screen:
                 self.refresh()
             else:
-                left = (
-                    "" if left_s is None or event["last"] else f"; {timedelta(seconds=left_s)} left"
-                )
+                if left_s is None or event["last"]:
+                    left = ""
+                else:
+                    left = f"; {timedelta(seconds=left_s)} left"
                 texts = ", ".join(filter(None, [f"{unit} {done}/{of}", *rows.values()]))
                 write(f"{self.tasks[0].description}: {texts}{left}\n", self.stream)
 
@@ -194,7 +196,9 @@ def unit_of(event: Record) -> str:
     """What an event counts."""
     if "merge" in event:
         return "window"
-    return "run" if event["event"] in ("played", "failed") else str(event["event"])
+    if event["event"] in ("played", "failed"):
+        return "run"
+    return str(event["event"])
 
 
 def rows_of(event: Record) -> dict[str, str]:
@@ -233,9 +237,9 @@ def _radio(event: Record) -> str:
     median = (
         f"median SINR {event['sinr_db']:.1f} dB" if _known(event, "sinr_db") else "no UE is present"
     )
-    return (
-        median if event.get("handovers") is None else f"{median}, {event['handovers']:,} handovers"
-    )
+    if event.get("handovers") is None:
+        return median
+    return f"{median}, {event['handovers']:,} handovers"
 
 
 def _leakage(event: Record) -> str:
@@ -254,14 +258,15 @@ def _leakage(event: Record) -> str:
 def _updates(event: Record) -> str:
     if "updates" not in event:
         return ""
-    text = (
-        f"{event['decoded']} of {event['updates']} updates decoded"
-        if event["updates"]
-        else "no updates"
-    )
+    if event["updates"]:
+        text = f"{event['decoded']} of {event['updates']} updates decoded"
+    else:
+        text = "no updates"
     if event.get("stopped"):
         text = "not played: it would exceed learning.privacy_budget"
-    return f"merge {event['merge']:,}: {text}" if "merge" in event else text
+    if "merge" in event:
+        return f"merge {event['merge']:,}: {text}"
+    return text
 
 
 def _found(event: Record) -> str:
@@ -436,7 +441,10 @@ def emit_outcome(of: Outcome, folder: Path | None = None, page: str | None = Non
     """The last line of `--json`: what was found, in which folder, where its page lies (null: it is
     not drawn).
     """
-    where = {"page": page} if folder is None else {"folder": str(folder), "page": _drawn(folder)}
+    if folder is None:
+        where = {"page": page}
+    else:
+        where = {"folder": str(folder), "page": _drawn(folder)}
     answer = [{"asked": asked, "text": text} for asked, text in of.answers]
     said = {"title": of.title, "answer": answer, "notices": [asdict(each) for each in of.notices]}
     emit({"event": "result", "kind": of.kind, **where, **said, **of.values})
@@ -543,7 +551,9 @@ OUTCOMES: dict[str, Callable[[Path, bool], Told]] = {
 
 def _drawn(folder: Path) -> str | None:
     """The page of a folder; None where it is not drawn."""
-    return str(folder / PAGE) if what_is(folder / PAGE) else None
+    if what_is(folder / PAGE):
+        return str(folder / PAGE)
+    return None
 
 
 def _page(folder: Path) -> str:

@@ -77,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
     found = play(asked, out, args, name)
     tell_outcome(out, args, name, found)
     open_page(out, args)
-    return (
-        FAILED if any(n for key, n in found.summary.items() if key.endswith(".violated")) else DONE
-    )
+    if any(n for key, n in found.summary.items() if key.endswith(".violated")):
+        return FAILED
+    return DONE
 
 
 def audit(args: argparse.Namespace) -> int:
@@ -219,7 +219,10 @@ def train(args: argparse.Namespace) -> None:
         play_sweep(args, name, asked, out, engine)
         _tell_gate(read_json(out / SUMMARY)["gate"], args.json)
         return
-    of_seeds = {} if list(seeds) == [0] else {"seed": "+".join(map(str, seeds))}
+    if list(seeds) == [0]:
+        of_seeds = {}
+    else:
+        of_seeds = {"seed": "+".join(map(str, seeds))}
     out = out_of(args, "train", name, changes=overrides | of_seeds)
     shared = how_of(args).among(min(engine.here(jobs), len(seeds)))
     with teller(args, name) as tell:

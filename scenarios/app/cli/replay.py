@@ -225,9 +225,9 @@ def by_width(asked: AskedStudy) -> Fields:
         np.sqrt(_SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES)
     )  # a grid of a tenth of it
     wide = min_m > shadowing.decorrelation_m
-    return (
-        {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)} if wide else {}
-    )
+    if wide:
+        return {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)}
+    return {}
 
 
 def chosen(asked: AskedStudy) -> Fields:
@@ -296,7 +296,10 @@ def in_time(asked: AskedStudy) -> Fields:
     study = asked.study
     trace = _trace(study)
     wide = np.prod(study.world.city.area(trace.area).side_m) > _MOST_M2
-    idle = ["tracker"] if wide or len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S else []
+    if wide or len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S:
+        idle = ["tracker"]
+    else:
+        idle = []
     idle += ["dwell"] if idle or np.ptp(trace.time_s) < 2 * DAY_S else []
     if "learning.attacks" in asked.overrides or not idle:
         return {}
@@ -381,11 +384,10 @@ def folder_of(args: argparse.Namespace) -> Path:
     """The folder of a replay; one whose trace lies elsewhere has a digest of its path."""
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
-    own = (
-        stem
-        if path.parent == Path.cwd()
-        else part_of_name(f"{stem} {path}", 20 + min(len(stem), 20))
-    )
+    if path.parent == Path.cwd():
+        own = stem
+    else:
+        own = part_of_name(f"{stem} {path}", 20 + min(len(stem), 20))
     words = [own, args.cell, args.round]
     words += [word for word in ("published", "defend") if getattr(args, word)]
     options = {name: value for name in _NAMED if (value := getattr(args, name))}

@@ -96,11 +96,9 @@ def median_line(
 ) -> list[Figure]:
     """Median and quartiles over tracks, or nothing where no median is known."""
     values = quartiles(grid)
-    return (
-        spread(look, x, values, (~np.isnan(grid)).sum(axis=1), unit, **more)
-        if np.isfinite(values[1]).any()
-        else []
-    )
+    if np.isfinite(values[1]).any():
+        return spread(look, x, values, (~np.isnan(grid)).sum(axis=1), unit, **more)
+    return []
 
 
 @dataclass(frozen=True)
@@ -203,7 +201,9 @@ class Chart:
                     self.key, self.title, caption, mosaic(cells, x_axis, self.height, spans=spans)
                 )
             ]
-        return [Panel(self.key, self.title, self.missing)] if self.missing else []
+        if self.missing:
+            return [Panel(self.key, self.title, self.missing)]
+        return []
 
 
 @lru_cache(maxsize=1)
@@ -213,9 +213,14 @@ def silent(run: Run) -> list[Figure]:
     """
     rows = run.rows("rounds")
     without = np.flatnonzero(rows["decoded"] == 0)
-    spans = np.split(without, np.flatnonzero(np.diff(without) > 1) + 1) if len(without) else []
+    if len(without):
+        spans = np.split(without, np.flatnonzero(np.diff(without) > 1) + 1)
+    else:
+        spans = []
     ends = [run.dates(rows["time_s"][[of[0], of[-1]]]) for of in spans]
-    return [{"x0": x0, "x1": x1} for x0, x1 in ends] if len(ends) <= MOST_SPANS else []
+    if len(ends) <= MOST_SPANS:
+        return [{"x0": x0, "x1": x1} for x0, x1 in ends]
+    return []
 
 
 def _together(n: int) -> int:

@@ -359,7 +359,9 @@ def _series(of: Member, quantity: Quantity, attack: str = "") -> Series:
 def _between(values: FloatArray) -> Cell:
     """The mean of the known values."""
     known = values[np.isfinite(values)]
-    return Mark(mean_text(known), float(known.mean())) if len(known) else np.nan
+    if len(known):
+        return Mark(mean_text(known), float(known.mean()))
+    return np.nan
 
 
 # -- leakage against utility

@@ -47,7 +47,10 @@ def draws_panels(folder: Path) -> list[Panel]:
         )
     panels = []
     for key in _MODEL if tuned is None else tuned.objectives:
-        others = [] if tuned is None else [other for other in tuned.objectives if other != key]
+        if tuned is None:
+            others = []
+        else:
+            others = [other for other in tuned.objectives if other != key]
         if any(row.get(key) for row in rows):
             axes = [
                 Axes(

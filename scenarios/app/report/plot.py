@@ -63,7 +63,9 @@ def table(
         for k, column in enumerate(zip(*marks, strict=True))
         if all(mark.sorts is None for mark in column)
     ]
-    return block("table", title, head, marks, key, words) if marks else Markup()
+    if marks:
+        return block("table", title, head, marks, key, words)
+    return Markup()
 
 
 def table_block(of: TableOf) -> Markup:
@@ -162,7 +164,9 @@ def _sentences(text: str) -> tuple[str, str]:
     follows.
     """
     found = re.match(r"(.+?[.])\s+(?=[A-Z])(.+)", text.strip(), flags=re.DOTALL)
-    return (found[1], found[2]) if found else (text.strip(), "")
+    if found:
+        return (found[1], found[2])
+    return (text.strip(), "")
 
 
 TERMS: dict[str, str] = tomllib.loads((ASSETS / "terms.toml").read_text(encoding="utf-8"))

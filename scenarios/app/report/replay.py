@@ -226,7 +226,9 @@ def _ordered(rows: Table, n_ue: int) -> Table:
         kept &= rows["ue"] < n_ue
     rows = where(rows, kept)
     keys = [rows[name] for name in reversed(_KEYS) if name in rows and "home_x_m" not in rows]
-    return where(rows, np.lexsort(keys)) if keys else rows
+    if keys:
+        return where(rows, np.lexsort(keys))
+    return rows
 
 
 def _shapes(ground: Table, name: str, kind: str) -> tuple[Table, bool]:

@@ -197,7 +197,9 @@ def single(run: Run) -> str:
 
 def chapters(run: Run) -> list[Chapter]:
     """All figures and tables by what they are about."""
-    return radio_chapters(run) if run.manifest.radio else run_chapters(run)
+    if run.manifest.radio:
+        return radio_chapters(run)
+    return run_chapters(run)
 
 
 def run_chapters(run: Run) -> list[Chapter]:
@@ -243,7 +245,9 @@ def roc(run: Run) -> list[Panel]:
         380,
         closest=True,
     )
-    return [Panel("roc", "Membership inference (ROC)", caption, figure)] if traces[1:] else []
+    if traces[1:]:
+        return [Panel("roc", "Membership inference (ROC)", caption, figure)]
+    return []
 
 
 def _metrics(run: Run) -> list[Panel]:
@@ -445,7 +449,9 @@ def uploads_panels(run: Run) -> list[Panel]:
     """
     uploads = run.tables["transmissions"]
     uploads = where(uploads, np.isfinite(uploads["requested_s"]) & np.isfinite(uploads["ue"]))
-    return [latency(uploads), *STALENESS.panels(run)] if len(uploads["ue"]) else []
+    if len(uploads["ue"]):
+        return [latency(uploads), *STALENESS.panels(run)]
+    return []
 
 
 def latency(uploads: Table) -> Panel:

@@ -195,7 +195,9 @@ MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are it
 def trace_said(study: Record) -> str:
     """The name of the file of a trace that UEs replay; empty without one."""
     path = part(study, "world", "ues", "mobility").get("trace")
-    return f"trace {Path(str(path)).name}" if path else ""
+    if path:
+        return f"trace {Path(str(path)).name}"
+    return ""
 
 
 # -- the last sections

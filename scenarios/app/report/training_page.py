@@ -82,7 +82,10 @@ class Seeds:
         failed = len(self.failed)
         if n + failed == 1:
             return ""
-        of = f"{n} of {n + failed} seeds ({failed} failed)" if failed else counted(n, "seed")
+        if failed:
+            of = f"{n} of {n + failed} seeds ({failed} failed)"
+        else:
+            of = counted(n, "seed")
         return f", mean over {of}" + " with a 95 % interval" * (n > 1)
 
 
@@ -178,16 +181,18 @@ def beside_rule(seeds: Seeds) -> tuple[list[str], Cells]:
     closes = left.mean() < -max(half_width(left), _TINY * abs(rule))  # not so for NaN, of one world
     rows: Cells = []
     for name, less in gaps.items():
-        percent = f"{figure_text(100 * less.mean() / abs(rule))} %" if rule else "– %"
+        if rule:
+            percent = f"{figure_text(100 * less.mean() / abs(rule))} %"
+        else:
+            percent = "– %"
         verdict = "not distinguishable"
         share = ""
         if abs(less.mean()) > half_width(less):
             verdict = "worse" if less.mean() > 0 else "better"
-            share = (
-                mean_text(100 * (costs[best] - costs[name]) / (costs[best] - costs[ORACLE]))
-                if closes
-                else ""
-            )
+            if closes:
+                share = mean_text(100 * (costs[best] - costs[name]) / (costs[best] - costs[ORACLE]))
+            else:
+                share = ""
         rows.append([name, f"{mean_text(less)} ({percent})", verdict, share])
     return [
         f"beside {best}",
@@ -231,7 +236,10 @@ def _beside(seeds: Seeds, name: str) -> list[Cell]:
     gaps = costs - others
     chance, low, high = probability_of_improvement(costs, others)
     wins = (gaps < 0).sum()
-    among = f", {low:.2f} to {high:.2f}" if gaps.size > 1 else ""
+    if gaps.size > 1:
+        among = f", {low:.2f} to {high:.2f}"
+    else:
+        among = ""
     less = Mark(mean_text(gaps.mean(axis=0)), gaps.mean())
     return [less, Mark(f"{wins} of {gaps.size} ({chance:.2f}{among})", wins)]
 

@@ -42,7 +42,9 @@ def named_share(summary: Record, name: str) -> float | None:
         for place in ("home", "work", "densest")
     ]
     known = [share for share in shares if share is not None and not isnan(share)]
-    return sum(known) / len(known) if known else None
+    if known:
+        return sum(known) / len(known)
+    return None
 
 
 def last_of(table: Table) -> Table:

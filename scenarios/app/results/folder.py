@@ -370,9 +370,10 @@ def finished_manifest(folder: Path) -> Fields:
     command = str(manifest.get("command") or "")
     error = folder / ERROR
     again = f"`{command}`" if command.startswith("netsim ") else "the same command"
-    trace = (
-        content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip() if what_is(error) else ""
-    )
+    if what_is(error):
+        trace = content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip()
+    else:
+        trace = ""
     state = f"failed ({one_line(trace.splitlines()[-1])})" if trace else "is not finished"
     raise BadInput(f"{folder}: this run {state}; {again} goes on where it stopped")
 
@@ -412,7 +413,9 @@ def tables_in(manifest: Record) -> Collection[str]:
     listed = manifest.get("tables")
     if isinstance(listed, dict):
         return listed
-    return RADIO if manifest.get("kind") == RADIO_STUDY else TABLES
+    if manifest.get("kind") == RADIO_STUDY:
+        return RADIO
+    return TABLES
 
 
 def read_table(folder: Path, table: str, listed: Collection[str] | None = None) -> Table:
@@ -551,7 +554,8 @@ def failure_lines(failed: Sequence[Failed]) -> list[str]:
         f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})"
         for one in failed
     ]
-    more = (
-        [f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}"] if len(lines) > MOST_TOLD else []
-    )
+    if len(lines) > MOST_TOLD:
+        more = [f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}"]
+    else:
+        more = []
     return [f"{counted(len(lines), 'run')} failed:", *map(one_line, lines[:MOST_TOLD]), *more]

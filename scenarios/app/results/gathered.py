@@ -245,10 +245,16 @@ def _named(
     found: LabelledRuns = []
     alone = len({*studies.values()}) < 2
     for label, of in places.items():
-        more = "" if alone or len(of) < 2 else f" and {len(of) - 1} more of other seeds"
+        if alone or len(of) < 2:
+            more = ""
+        else:
+            more = f" and {len(of) - 1} more of other seeds"
         other = label.removeprefix(studies.get(of[0], ""))
         for path in of:
-            name = f"{names[path if alone else of[0]]}{more}{other}" if path in studies else label
+            if path in studies:
+                name = f"{names[path if alone else of[0]]}{more}{other}"
+            else:
+                name = label
             found.append((name, path))
     return found
 

@@ -112,7 +112,9 @@ class Goals:
             if not any(other != own and all(map(le, other, own)) for other in losses.values())
         ]
         front.sort(key=lambda label: losses[label])
-        return front[:1] if len(signs) == 1 else front
+        if len(signs) == 1:
+            return front[:1]
+        return front
 
 
 def goals(
@@ -190,14 +192,14 @@ class Tuned(BaseModel):
 
     def state(self, trial: Trial) -> str:
         """Whether a trial is the best, and which bounds it breaks."""
-        return (
-            "best"
-            if trial.label in self.best
-            else ", ".join(f"breaks {text}" for text in trial.broken)
-        )
+        if trial.label in self.best:
+            return "best"
+        return ", ".join(f"breaks {text}" for text in trial.broken)
 
 
 def read_tuned(folder: Path) -> Tuned | None:
     """What the search of a folder found; None where it is that of another sweep."""
     found = of_sweep_file(folder, "tuned")
-    return checked(found, Tuned, folder / SWEEP, "tune again") if found else None
+    if found:
+        return checked(found, Tuned, folder / SWEEP, "tune again")
+    return None

@@ -16,4 +16,6 @@ def kind_of(folder: Path) -> str:
         return "training"
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
         return "sweep"
-    return "run" if what_is(folder / MANIFEST) or marked(folder) == "run" else ""
+    if what_is(folder / MANIFEST) or marked(folder) == "run":
+        return "run"
+    return ""

@@ -65,7 +65,9 @@ class Mark:
         """The value for the script that sorts; empty for NaN."""
         if self.value is None:
             return None
-        return "" if isnan(self.value) else f"{self.value:.9g}".replace("inf", "Infinity")
+        if isnan(self.value):
+            return ""
+        return f"{self.value:.9g}".replace("inf", "Infinity")
 
 
 Cell = str | float | Mark
@@ -78,7 +80,9 @@ def mark_of(cell: Cell) -> Mark:
     """A cell with its look; a number is written with three digits."""
     if isinstance(cell, Mark):
         return cell
-    return Mark(cell) if isinstance(cell, str) else Mark(figure_text(cell), cell)
+    if isinstance(cell, str):
+        return Mark(cell)
+    return Mark(figure_text(cell), cell)
 
 
 @dataclass(frozen=True)
@@ -228,7 +232,9 @@ def useless(every: Mapping[str, Sequence[Line]]) -> list[Notice]:
         for label, of in every.items()
         if (verdict := model_verdict(of)) and not is_useful(verdict)
     ]
-    return [notice("models-not-useful", labels=", ".join(bad))] if bad else []
+    if bad:
+        return [notice("models-not-useful", labels=", ".join(bad))]
+    return []
 
 
 def variants(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: Path) -> TableOf:

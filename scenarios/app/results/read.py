@@ -97,11 +97,9 @@ _NOTICE = TypeAdapter(Notice)
 
 def _notice_of(value: object) -> Notice:
     """A notice of a manifest; version 1.0 kept sentences."""
-    return (
-        Notice("earlier", "doubt", value)
-        if isinstance(value, str)
-        else _NOTICE.validate_python(value)
-    )
+    if isinstance(value, str):
+        return Notice("earlier", "doubt", value)
+    return _NOTICE.validate_python(value)
 
 
 class Manifest(BaseModel, strict=True):
@@ -171,7 +169,9 @@ class Run:
     @cached_property
     def study(self) -> Fields:
         """The study with every default."""
-        return read(self.folder / STUDY).data if self.resolved is None else self.resolved
+        if self.resolved is None:
+            return read(self.folder / STUDY).data
+        return self.resolved
 
     @cached_property
     def ground(self) -> Table:
@@ -187,7 +187,9 @@ class Run:
     def grid(self) -> Table:
         """What grid.npz holds; nothing where there is none."""
         path = self.folder / GRID
-        return _arrays(path, ARRAYS, needed=[*ARRAYS]) if what_is(path) else {}
+        if what_is(path):
+            return _arrays(path, ARRAYS, needed=[*ARRAYS])
+        return {}
 
     @property
     def attacks(self) -> list[str]:
@@ -210,7 +212,9 @@ class Run:
     def hit_radius_m(self) -> float:
         """Within this distance a place is found."""
         value = part(self.study, "learning", "leakage").get("hit_radius_m")
-        return float(value) if isinstance(value, int | float) else 100.0
+        if isinstance(value, int | float):
+            return float(value)
+        return 100.0
 
     @property
     def stations(self) -> list[tuple[str, float, float]]:
@@ -236,7 +240,9 @@ class Run:
     def moment_s(self, number: FloatArray) -> FloatArray:
         """When rounds (n,) were merged, seconds."""
         rounds = self.rows("rounds")
-        return np.interp(number, rounds["round"], rounds["time_s"]) if len(number) else number
+        if len(number):
+            return np.interp(number, rounds["round"], rounds["time_s"])
+        return number
 
     def rows(self, table: str, column: str = "", value: str = "") -> Table:
         """Rows of a table that have a time, a UE and a round; those with `value` in a text
@@ -505,7 +511,9 @@ def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] =
 
 def of_sweep_file(folder: Path, key: str) -> Any:
     """What sweep.json says under a key; None where there is no such file, or it says nothing."""
-    return read_json(folder / SWEEP).get(key) if what_is(folder / SWEEP) else None
+    if what_is(folder / SWEEP):
+        return read_json(folder / SWEEP).get(key)
+    return None
 
 
 def listed(folder: Path) -> LabelledRuns:

@@ -48,7 +48,10 @@ def run_screen(run: Run, page: str, verbose: bool = False) -> list[str]:
     figure.
     """
     of = run_outcome(run)
-    ends = {"privacy": "\n".join(spent(run.tables["privacy"]))} if of.scope else {}
+    if of.scope:
+        ends = {"privacy": "\n".join(spent(run.tables["privacy"]))}
+    else:
+        ends = {}
     peak = run.manifest.timing.get("peak_memory_gb")
     ends |= {"memory": f"peak {peak} GB"} if peak else {}
     card = fitted(card_lines(run.manifest.channel_card))

@@ -120,8 +120,14 @@ def _model_said(of: Sequence[Line]) -> str:
     if model is None or not model.verdict:
         return "The model was not scored: no data were held out by the last round that was scored."
     noun = {"dB": "map", "%": "classifier"}.get(model.unit, "density map")
-    said = f"{model.verdict} {noun}" if is_useful(model.verdict) else f"{noun} {model.verdict}"
-    guess = f"; guessing {replace(model, value=model.beside[0][1]).amount}" if model.beside else ""
+    if is_useful(model.verdict):
+        said = f"{model.verdict} {noun}"
+    else:
+        said = f"{noun} {model.verdict}"
+    if model.beside:
+        guess = f"; guessing {replace(model, value=model.beside[0][1]).amount}"
+    else:
+        guess = ""
     place = next((one for one in of if one.key == "utility.rmse_db.place" and one.verdict), None)
     if place is not None and is_useful(model.verdict) and not is_useful(place.verdict):
         guess += f"; where nobody trained {place.amount}, {place.verdict}"
@@ -207,11 +213,9 @@ def _protection_said(of: Sequence[Line], kinds: Sequence[str]) -> str:
             f"{'No meaningful' if any(one.verdict for one in spent) else 'Privacy'} "
             f"guarantee: {figures}."
         )
-    return (
-        f"No privacy guarantee: only {', '.join(kinds)}."
-        if kinds
-        else "Nothing protects the updates."
-    )
+    if kinds:
+        return f"No privacy guarantee: only {', '.join(kinds)}."
+    return "Nothing protects the updates."
 
 
 def worst_accounts(account: Table) -> Table:
@@ -276,7 +280,9 @@ def value_text(value: float | None, unit: str = "") -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else figure_text(value, unit)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return figure_text(value, unit)
 
 
 def played(summary: Summary) -> str:
@@ -417,11 +423,12 @@ def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
     """
     said = of_sweep_file(folder, "adapted")
     try:
-        return (
-            ([{key: str(row[key]) for key in HEAD} for row in said["rows"]], str(said["note"]))
-            if said
-            else ([], "")
-        )
+        if said:
+            return (
+                [{key: str(row[key]) for key in HEAD} for row in said["rows"]],
+                str(said["note"]),
+            )
+        return ([], "")
     except (KeyError, TypeError) as error:
         raise BadInput(f"{folder / SWEEP}: damaged ({error!r}); start the sweep again") from None
 
@@ -432,7 +439,11 @@ def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
 def meaning(key: str) -> str:
     """What a key says, with its unit; empty for an undeclared one."""
     of = declaration(key)
-    return "" if of is None else f"{of.says} ({of.unit})" if of.unit else of.says
+    if of is None:
+        return ""
+    if of.unit:
+        return f"{of.says} ({of.unit})"
+    return of.says
 
 
 def over_seeds(runs: Sequence[Record], key: str) -> Quartiles:
@@ -446,9 +457,9 @@ def cell_text(runs: Sequence[Record], key: str) -> str:
     """A value over seeds, with its quartiles where there are several."""
     values = [run.get(key) for run in runs]
     if all(isinstance(v, bool) for v in values):
-        return (
-            f"{values.count(True)} of {len(values)}" if len(values) > 1 else value_text(values[0])
-        )
+        if len(values) > 1:
+            return f"{values.count(True)} of {len(values)}"
+        return value_text(values[0])
     quartiles = over_seeds(runs, key)
     low, median, high = (
         figure_text(value, getattr(declaration(key), "unit", "")) for value in quartiles
@@ -456,6 +467,9 @@ def cell_text(runs: Sequence[Record], key: str) -> str:
     if len(runs) == 1 or np.isnan(quartiles[1]):
         return median
     known = [value for run in runs if not np.isnan(value := value_in(run, key))]
-    few = [f"{len(known)} of {len(runs)}"] if len(known) < len(runs) else []
+    if len(known) < len(runs):
+        few = [f"{len(known)} of {len(runs)}"]
+    else:
+        few = []
     few += [f"∞ in {n} of {len(known)}"] if (n := known.count(np.inf)) else []
     return f"{median} [{low}, {high}]" + (f" ({', '.join(few)})" if few else "")

@@ -57,16 +57,18 @@ def half_width(values: FloatArray | list[float]) -> float:
     from scipy.stats import t
 
     n = len(values)
-    return (
-        float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-    )
+    if n > 1:
+        return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
+    return float("nan")
 
 
 def mean_text(values: FloatArray) -> str:
     """A mean, with its 95 % interval where there are several values, and they differ."""
     mean = figure_text(float(np.mean(values)))
     same = len(values) < 2 or not np.isfinite(values).all() or not np.ptp(values)
-    return mean if same else f"{mean} ± {figure_text(half_width(values))}"
+    if same:
+        return mean
+    return f"{mean} ± {figure_text(half_width(values))}"
 
 
 def wilson(hits: int, n: int) -> tuple[float, float, float]:
@@ -90,7 +92,9 @@ def figure_text(value: float, unit: str = "") -> str:
         return "0.000"
     if not np.isfinite(value):
         return "–" if np.isnan(value) else "∞"
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
+    if 1000 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def row_numbers(table: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -106,7 +110,9 @@ def quantile_of(values: np.ndarray, q: float) -> float:
     infinite.
     """
     value = quantile(np.where(np.isnan(values), np.inf, values)[None], q)[0]
-    return float(value) if np.isfinite(value) else float("nan")
+    if np.isfinite(value):
+        return float(value)
+    return float("nan")
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
@@ -115,12 +121,16 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 def mean_of(values: np.ndarray) -> float:
     """Mean of the finite values; NaN of none."""
-    return float(np.mean(_finite(values))) if len(_finite(values)) else float("nan")
+    if len(_finite(values)):
+        return float(np.mean(_finite(values)))
+    return float("nan")
 
 
 def median_of(values: np.ndarray) -> float:
     """Median of the finite values; NaN of none."""
-    return float(np.median(_finite(values))) if len(_finite(values)) else float("nan")
+    if len(_finite(values)):
+        return float(np.median(_finite(values)))
+    return float("nan")
 
 
 MEANINGFUL = 20.0
@@ -135,4 +145,6 @@ def span_text(seconds: float) -> str:
         for unit, size in units
         if seconds >= size and seconds % size == 0
     ]
-    return whole[0] if whole else f"{seconds:g} s"
+    if whole:
+        return whole[0]
+    return f"{seconds:g} s"

@@ -90,7 +90,10 @@ def _of_rounds(run: Run, study: Study) -> Iterator[Part]:
     updates, metrics, withholding, unicity = (
         tables[k] for k in ("updates", "metrics", "withholding", "unicity")
     )
-    late = rounds["late"].sum() / len(updates["ue"]) if len(updates["ue"]) else np.nan
+    if len(updates["ue"]):
+        late = rounds["late"].sum() / len(updates["ue"])
+    else:
+        late = np.nan
     none = np.isfinite(ues["nights"]) & ~np.isfinite(ues["home_x_m"])
     modelled = study.world.radio.handover is not None
     rows = {
@@ -288,9 +291,9 @@ def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray:
         return ues["ue"]
     if target == "most-data":
         ue, at = np.unique(updates["ue"], return_inverse=True)
-        return (
-            ue[[np.argmax(np.bincount(at, weights=updates["samples"]))]] if len(ue) else np.zeros(0)
-        )
+        if len(ue):
+            return ue[[np.argmax(np.bincount(at, weights=updates["samples"]))]]
+        return np.zeros(0)
     return np.asarray(ues["ue"][ues["name"] == target])
 
 
@@ -374,7 +377,9 @@ def vain_share(uploads: Table) -> float:
     sent = float(np.nansum(uploads["sent_bits"]))
     got = arrived(uploads)
     worth = float(np.nansum(uploads["sent_bits"][got]) - np.nansum(uploads["lost_bits"][got]))
-    return (sent - worth) / sent if sent > 0 else float("nan")
+    if sent > 0:
+        return (sent - worth) / sent
+    return float("nan")
 
 
 def upload_rows(uploads: Table) -> Tables:
@@ -400,9 +405,10 @@ def reached_rows(uploads: Table, metrics: Table) -> Tables:
     of = dict[str, Table]()
     for level in _LEVELS_PERCENT:
         took_s = reached_s(metrics["time_s"][scored], metrics["value"][scored], start_s, level)
-        asked = (
-            int((uploads["requested_s"] <= start_s + took_s).sum()) if np.isfinite(took_s) else None
-        )
+        if np.isfinite(took_s):
+            asked = int((uploads["requested_s"] <= start_s + took_s).sum())
+        else:
+            asked = None
         of[str(level)] = one(time_s=took_s, uploads=asked)
     return of
 
@@ -428,7 +434,9 @@ def reached_s(time_s: FloatArray, score: FloatArray, start_s: float, level: floa
     at_s = at_s[(at_s > 0) & (at_s <= since_s[-1])]
     recent = np.interp(at_s, knots_s, total) - np.interp((1 - _SHARE) * at_s, knots_s, total)
     hit = np.flatnonzero(recent / (_SHARE * at_s) >= level)
-    return float(at_s[hit[0]]) if len(hit) else float("nan")
+    if len(hit):
+        return float(at_s[hit[0]])
+    return float("nan")
 
 
 def withheld_rows(withholding: Table) -> Tables:
@@ -452,7 +460,10 @@ def sums_rows(sums: Table) -> Tables:
         return {}
     unopened = sums["opened"] == 0
     decoded = sums["decoded"]
-    lost = decoded[unopened].sum() / decoded.sum() if decoded.sum() else np.nan
+    if decoded.sum():
+        lost = decoded[unopened].sum() / decoded.sum()
+    else:
+        lost = np.nan
     return {"sums": {"unopened": unopened, "single": decoded == 1, **one(lost=lost)}}
 
 

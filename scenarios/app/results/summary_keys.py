@@ -126,11 +126,10 @@ class Measure:
         values = some[self.column]
         if self.weight:
             known = np.isfinite(values) & (some[self.weight] > 0)
-            values = (
-                np.average(values[known], weights=some[self.weight][known])[None]
-                if known.any()
-                else values[:0]
-            )
+            if known.any():
+                values = np.average(values[known], weights=some[self.weight][known])[None]
+            else:
+                values = values[:0]
         return STATISTICS.get(word, STATISTICS["last"])(values)
 
     def of(self, name: str = "") -> str:
@@ -149,7 +148,10 @@ class Measure:
         if not (key.startswith(before) and key.endswith(after)):
             return None
         name = key[len(before) : len(key) - len(after)]
-        return name if name and ("." in name) == (self.group == "metric") else None  # PART.METRIC
+        # PART.METRIC
+        if name and ("." in name) == (self.group == "metric"):
+            return name
+        return None
 
     @cached_property
     def named(self) -> bool:
@@ -165,7 +167,9 @@ class Measure:
     @cached_property
     def group(self) -> str:
         """What stands before NAME; empty for a single key."""
-        return self.ends[0].rstrip(".") if self.named else ""
+        if self.named:
+            return self.ends[0].rstrip(".")
+        return ""
 
 
 _TEXT = resources.files(__package__).joinpath("measures.toml").read_text(encoding="utf-8")

@@ -66,7 +66,9 @@ def of_error(value: float, constant: float, good: bool | None = None) -> str:
         return DIVERGED
     if value >= constant:
         return NOT_USEFUL
-    return GOOD if value <= GOOD_SHARE * constant and good is not False else USEFUL
+    if value <= GOOD_SHARE * constant and good is not False:
+        return GOOD
+    return USEFUL
 
 
 def is_useful(verdict: str) -> bool:
@@ -80,7 +82,9 @@ def of_interval(low: float, high: float, chance: float, near: float = NEAR_POINT
     """
     if low > chance:
         return FOUND
-    return AT_CHANCE if high <= chance + near else INCONCLUSIVE
+    if high <= chance + near:
+        return AT_CHANCE
+    return INCONCLUSIVE
 
 
 def of_share(hits: int, n: int, chances: Sequence[float]) -> str:
@@ -106,7 +110,9 @@ def of_sw1(value: float, low: float, high: float, true_centroids: float) -> str:
     """Of a sliced Wasserstein distance against the 5 % and 95 % quantiles of random guesses."""
     if value < low:
         return FOUND
-    return AT_CHANCE if value <= high and not true_centroids >= low else INCONCLUSIVE
+    if value <= high and not true_centroids >= low:
+        return AT_CHANCE
+    return INCONCLUSIVE
 
 
 def of_epsilon(value: float) -> str:
@@ -118,7 +124,9 @@ def prevents(verdict: str, model: str, found: bool) -> str:
     """The verdict of an attack beside that of its model; found: whether another variant of the
     comparison is found.
     """
-    return PREVENTED if verdict == AT_CHANCE and found and is_useful(model) else verdict
+    if verdict == AT_CHANCE and found and is_useful(model):
+        return PREVENTED
+    return verdict
 
 
 Summary = Record
@@ -152,7 +160,9 @@ class Line:
     @property
     def title(self) -> str:
         """What it is, with its unit."""
-        return self.what if self.n or not self.unit else f"{self.what}, {self.unit}"
+        if self.n or not self.unit:
+            return self.what
+        return f"{self.what}, {self.unit}"
 
     @property
     def plain(self) -> str:
@@ -164,20 +174,24 @@ class Line:
         """The value alone."""
         if self.n:
             return f"{self.hits}/{self.n}"
-        return self.lost if isinf(self.value) else figure_text(self.value, self.unit)
+        if isinf(self.value):
+            return self.lost
+        return figure_text(self.value, self.unit)
 
     @property
     def amount(self) -> str:
         """The figure with its unit."""
-        return self.figure if self.n or isinf(self.value) else f"{self.figure} {self.unit}".rstrip()
+        if self.n or isinf(self.value):
+            return self.figure
+        return f"{self.figure} {self.unit}".rstrip()
 
     @property
     def interval(self) -> str:
         """`[91.2, 100 %]`; empty where there is none."""
         low, high = (figure_text(end, self.unit) for end in (self.low, self.high))
-        return (
-            "" if np.isnan(self.low) or low == high else f"[{low}, {high}{' %' if self.n else ''}]"
-        )
+        if np.isnan(self.low) or low == high:
+            return ""
+        return f"[{low}, {high}{' %' if self.n else ''}]"
 
     @property
     def result(self) -> str:
@@ -187,19 +201,23 @@ class Line:
     @property
     def told(self) -> str:
         """The verdict, and that it is of few UEs."""
-        return FEW if self.verdict == FOUND and 0 < self.n < FEW_UES else self.verdict
+        if self.verdict == FOUND and 0 < self.n < FEW_UES:
+            return FEW
+        return self.verdict
 
     @property
     def levels(self) -> tuple[tuple[str, float], ...]:
         """The baselines by which it is judged: of a share the largest chance."""
-        return tuple(sorted(self.beside, key=lambda pair: pair[1])[-1:]) if self.n else self.beside
+        if self.n:
+            return tuple(sorted(self.beside, key=lambda pair: pair[1])[-1:])
+        return self.beside
 
     @property
     def chance(self) -> str:
         """The largest chance of a share; empty of anything else."""
-        return (
-            "".join(f"chance {figure_text(value)} %" for _, value in self.levels) if self.n else ""
-        )
+        if self.n:
+            return "".join(f"chance {figure_text(value)} %" for _, value in self.levels)
+        return ""
 
     @property
     def spans(self) -> dict[str, list[float]]:
@@ -279,7 +297,9 @@ def model_verdict(of: Sequence[Line]) -> str:
 def mean(runs: Runs, key: str) -> float:
     """Mean of a value over the runs that have it; NaN of none."""
     known = _values(runs, key)
-    return float(np.mean(known)) if known else np.nan
+    if known:
+        return float(np.mean(known))
+    return np.nan
 
 
 def _values(runs: Runs, key: str) -> list[float]:
@@ -298,7 +318,10 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
     key = measure.of(name)
     scale, unit = (1e-6, "Mbit/s") if measure.unit == "bit/s" else (1.0, measure.unit)
     values = [scale * value for value in _values(runs, key)]
-    times = f" in {sum(map(isinf, values))} of {len(values)}" if len(values) > 1 else ""
+    if len(values) > 1:
+        times = f" in {sum(map(isinf, values))} of {len(values)}"
+    else:
+        times = ""
     beside = tuple((word, mean(runs, other.replace(NAME, name))) for word, other in measure.beside)
     what = measure.headline.format(near=figure_text(mean(runs, "leakage.hit_radius_m")))
     attacks = measure.group in ATTACKED
@@ -355,7 +378,10 @@ def _area(line: Line, runs: Runs) -> Line:
     stem = line.key.removesuffix(".last")
     low, high = _pooled(runs, stem, "last")
     more = _pooled(runs, f"{stem}_difference", "last")
-    ends = (low - 0.5, high - 0.5) if np.isnan(more[0]) else more
+    if np.isnan(more[0]):
+        ends = (low - 0.5, high - 0.5)
+    else:
+        ends = more
     return replace(line, low=low, high=high, verdict=of_interval(100 * ends[0], 100 * ends[1], 0.0))
 
 
@@ -367,12 +393,16 @@ def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
         law_db = dict(line.beside).get("three-number law", np.inf)
         return of_error(line.value, baseline[0], all(good) if good else line.value <= law_db)
     if rule == "accuracy" and baseline:
-        return USEFUL if line.value > baseline[0] else NOT_USEFUL
+        if line.value > baseline[0]:
+            return USEFUL
+        return NOT_USEFUL
     if rule == "distance" and baseline:
         verdict = of_distance(
             *_pooled(runs, f"{line.key.rpartition('.')[0]}.less_baseline"), baseline[0]
         )
-        return INCONCLUSIVE if verdict == FOUND and isinf(line.value) else verdict
+        if verdict == FOUND and isinf(line.value):
+            return INCONCLUSIVE
+        return verdict
     if rule == "sw1" and len(baseline) == 3:
         return of_sw1(line.value, *baseline)
     if rule == "list" and baseline:
@@ -380,7 +410,9 @@ def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
     if rule == "ranks":
         return USEFUL if line.value >= USEFUL_RANKS else NOT_USEFUL
     within_m = mean(runs, "leakage.hit_radius_m") if line.unit == "1/m" else 1.0
-    return of_epsilon(line.value * within_m) if rule == "epsilon" else ""
+    if rule == "epsilon":
+        return of_epsilon(line.value * within_m)
+    return ""
 
 
 def _list_verdict(line: Line, runs: Runs, uniform: float) -> str:
@@ -409,12 +441,17 @@ def _pooled(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, float]:
     if not len(known):
         return np.nan, np.nan
     half = np.sqrt(np.sum(((known[:, 2] - known[:, 1]) / 2) ** 2)) / len(known)
-    value = known[:, 0].mean() if len(known) > 1 else known[0, 1:].mean()
+    if len(known) > 1:
+        value = known[:, 0].mean()
+    else:
+        value = known[0, 1:].mean()
     return float(value - half), float(value + half)
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    return (min(values), max(values)) if len(values) > 1 else (np.nan, np.nan)
+    if len(values) > 1:
+        return (min(values), max(values))
+    return (np.nan, np.nan)
 
 
 def _best(found: Sequence[Line], better: str) -> Line | None:
@@ -426,4 +463,6 @@ def _span(values: Sequence[float], unit: str) -> str:
     """`344-556 m`, or a single value."""
     low, high = (figure_text(end, unit) for end in (min(values), max(values)))
     percent = " %" if unit == "%" else ""
-    return f"{low}{percent}" if low == high else f"{low}-{high}{percent}"
+    if low == high:
+        return f"{low}{percent}"
+    return f"{low}-{high}{percent}"

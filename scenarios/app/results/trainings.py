@@ -97,11 +97,10 @@ def trainings(folder: Path) -> list[FinishedTraining]:
     """Those of a folder: its own, or one in each folder inside that did not fail; none where
     nothing was trained.
     """
-    trained = (
-        [folder]
-        if what_is(folder / TRAINING)
-        else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
-    )
+    if what_is(folder / TRAINING):
+        trained = [folder]
+    else:
+        trained = sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
     failed = {one.folder for one in read_failures(folder)}
     found = {p: _read(p) for p in trained if p.name not in failed}
     one_version({one.manifest.program: path for path, one in found.items()})

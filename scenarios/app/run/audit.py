@@ -79,7 +79,10 @@ def _rows(study: Study, run: Run, place: Path, most: int | None, watch: Watch) -
         pair for pair, relation in PAIRS.items() if relation in {of.relation for of in accounts}
     ]
     closer = [pair for pair in pairs if pair != "replaced"]
-    changes = [*closer, "plus", "minus"] if "user" in {of.unit for of in accounts} else ["record"]
+    if "user" in {of.unit for of in accounts}:
+        changes = [*closer, "plus", "minus"]
+    else:
+        changes = ["record"]
     for k, ue in enumerate(ues, 1):
         name = {"ue": world.ues[ue]}
         plays = {"": base}
@@ -143,11 +146,10 @@ def _told(world: World, setup: Setup) -> Any:
     public = setup.public
     learning = setup.learning
     trace = world.trace
-    learnt = (
-        []
-        if SHARED_MODEL in learning.data.offers
-        else np.array(world.cells)[setup.model_of_cell >= 0].tolist()
-    )
+    if SHARED_MODEL in learning.data.offers:
+        learnt = []
+    else:
+        learnt = np.array(world.cells)[setup.model_of_cell >= 0].tolist()
     values = {
         "what a user is": world.ues,
         "the area": public.area,

@@ -62,7 +62,9 @@ class OnRay:
                 pass
 
     def here(self, jobs: int) -> int:
-        return 1 if self.address else jobs or os.cpu_count() or 1
+        if self.address:
+            return 1
+        return jobs or os.cpu_count() or 1
 
     def executor(self, jobs: int, place: Path) -> Executor[Value]:
         return RayCluster(jobs, place, self)
@@ -165,7 +167,9 @@ def remote_attempt(job: Job, place: Path, version: str) -> Outcome:
             f"{here} does not see {place}; give --out a folder that all machines of the "
             f"cluster share"
         )
-    return Failure(BAD_INPUT, line, f"{line}\n", again=False) if line else attempt(job)
+    if line:
+        return Failure(BAD_INPUT, line, f"{line}\n", again=False)
+    return attempt(job)
 
 
 OPTIONS: Mapping[str, type] = {

@@ -114,7 +114,10 @@ class Executor(ABC, Generic[Handle]):
     def ended(self) -> tuple[Job, Outcome]:
         """Wait until a job has ended for good: what became of it."""
         while True:
-            free = 0 if self.in_arrays and self.under_way else self.room - len(self.under_way)
+            if self.in_arrays and self.under_way:
+                free = 0
+            else:
+                free = self.room - len(self.under_way)
             if jobs := [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]:
                 self.under_way += zip(jobs, self.start(jobs), strict=True)
             done = next((one for one in self.under_way if self.is_done(one[1])), None)
@@ -171,7 +174,9 @@ class OnProcesses:
         return jobs or os.cpu_count() or 1
 
     def executor(self, jobs: int, place: Path) -> Executor[Value]:
-        return Here(1, self.retries) if jobs == 1 else Processes(self.here(jobs), self.retries)
+        if jobs == 1:
+            return Here(1, self.retries)
+        return Processes(self.here(jobs), self.retries)
 
 
 ON_PROCESSES = OnProcesses()

@@ -47,7 +47,9 @@ class How:
     def among(self, runs: int) -> How:
         """Options of one of several runs at once, which share the limit equally."""
         most = limit(self.memory_gb)
-        return self if runs < 2 or isinf(most) else replace(self, memory_gb=most / GB / runs)
+        if runs < 2 or isinf(most):
+            return self
+        return replace(self, memory_gb=most / GB / runs)
 
 
 USUAL = How()
@@ -74,7 +76,10 @@ def limit(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> f
     stated = environ.get(VARIABLE, "")
     if memory_gb is None and not stated:
         return held_bytes() + free_bytes()
-    text = f"{VARIABLE} {stated[:40]!r}" if memory_gb is None else f"{OPTION} {memory_gb:g}"
+    if memory_gb is None:
+        text = f"{VARIABLE} {stated[:40]!r}"
+    else:
+        text = f"{OPTION} {memory_gb:g}"
     try:
         value = float(stated) if memory_gb is None else memory_gb
     except ValueError:
@@ -152,7 +157,9 @@ def free_bytes(root: Path = Path("/")) -> float:
 def _stated(path: Path, name: str, otherwise: float) -> float:
     """Bytes that a line `name N`, or `name:  N kB`, of a file of Linux states."""
     found = re.search(rf"^{name}:?\s*(\d+)( kB)?$", _text(path), re.MULTILINE)
-    return otherwise if found is None else float(found[1]) * (1024 if found[2] else 1)
+    if found is None:
+        return otherwise
+    return float(found[1]) * (1024 if found[2] else 1)
 
 
 def _text(path: Path) -> str:

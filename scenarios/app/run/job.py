@@ -311,7 +311,9 @@ def changed_input(path: Path, text: str) -> tuple[str, str]:
         for file, digest in _READ.findall(text)
         if (file, digest) not in before
     ]
-    return changed[0] if changed and _READ.sub("", old) == _READ.sub("", text) else ("", "")
+    if changed and _READ.sub("", old) == _READ.sub("", text):
+        return changed[0]
+    return ("", "")
 
 
 def input_digests(study: Study) -> dict[str, str]:

@@ -278,7 +278,10 @@ class Play(ABC):
         columns = {
             f"{of}_{axis}_m": xy[:, k] for of, xy in at_m.items() for k, axis in enumerate("xy")
         }
-        nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
+        if places.nights is None:
+            nights = np.full(n, np.nan)
+        else:
+            nights = places.nights.astype(float)
         self.recorder.write(
             "ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights}
         )
@@ -400,7 +403,10 @@ def write_map(folder: Path, world: World, city: City) -> None:
     }
     if world.stations:
         links = world.budget.links(0.0, place)
-        los = links.los if world.setting.radio.knows_sight else np.full(links.los.shape, np.nan)
+        if world.setting.radio.knows_sight:
+            los = links.los
+        else:
+            los = np.full(links.los.shape, np.nan)
         arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": los}
     graph = street_graph(world, city)
     if graph is not None:

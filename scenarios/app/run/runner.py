@@ -88,11 +88,10 @@ def learned_plan(study: Study) -> Planned:
             f"learning.defenses: {waiting[0]} with mode: planned has no round: the policy was "
             "trained with criterion: top-up; give until_round or mode: top-up"
         )
-    snr_per_w = (
-        snr_of_round(study, study.seed)
-        if policy.card.observe == "channel"
-        else np.zeros(policy.card.ues)
-    )
+    if policy.card.observe == "channel":
+        snr_per_w = snr_of_round(study, study.seed)
+    else:
+        snr_per_w = np.zeros(policy.card.ues)
     problem, wanted_w = settled(policy, snr_per_w)
     power_w = np.minimum(wanted_w, study.world.ues.max_power_w)
     outcome = problem.tried(power_w)

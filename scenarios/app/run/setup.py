@@ -104,9 +104,11 @@ def set_up(
 
         again = build_world(study.world, streams, learning.round_s)
         sampled_m = first_sampled(again, learning, model_of_cell, days, streams)
-    cells = (
-        world.stations if len(world.stations) == len(world.cells) else ()
-    )  # not where a trace brings them
+    # not where a trace brings them
+    if len(world.stations) == len(world.cells):
+        cells = world.stations
+    else:
+        cells = ()
     antennas = Antennas.of(cells) if cells else None
     public = Public(
         world.area,
@@ -160,11 +162,10 @@ def _days(world: World, model_of_cell: IntArray) -> IntArray:
     trace = world.trace
     if trace is None or trace.ends_s is not None:
         return np.arange(int(np.ceil(world.duration_s / DAY_S)))
-    learnt = (
-        np.ones(len(trace.time_s), dtype=bool)
-        if trace.cell is None
-        else model_of_cell[trace.cell] >= 0
-    )
+    if trace.cell is None:
+        learnt = np.ones(len(trace.time_s), dtype=bool)
+    else:
+        learnt = model_of_cell[trace.cell] >= 0
     return np.unique(
         np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(int)
     )
@@ -324,7 +325,9 @@ def street_graph(world: World, city: City) -> StreetGraph | None:
     has none.
     """
     graph = world.ground.graph
-    return city.street_graph(world.area, world.ground.streams) if graph is None else graph
+    if graph is None:
+        return city.street_graph(world.area, world.ground.streams)
+    return graph
 
 
 def with_map(public: Public, world: World, city: City) -> Public:

@@ -194,11 +194,10 @@ class RadioPlay(Play):
             ("outdoor", outdoor),
         ):
             los = samples.of(selection)[:, -3]
-            share = (
-                100.0 * los.mean()
-                if len(los) and self.study.world.radio.knows_sight
-                else float("nan")
-            )
+            if len(los) and self.study.world.radio.knows_sight:
+                share = 100.0 * los.mean()
+            else:
+                share = float("nan")
             hours = count * self.plan.every_s / 3600.0
             self.recorder.row(
                 "radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share

@@ -160,7 +160,10 @@ def _point(variant: Variant, chosen: Sequence[_Choice], overrides: Record) -> Sw
             origins |= {key: (*choice.section, key, *choice.item) for key in choice.values}
     labels = [choice.label for choice in chosen if choice.label]
     label = ", ".join(labels) or "as written"
-    curve = ", ".join([variant.mechanism, *labels[1:]]) if variant.mechanism else ""
+    if variant.mechanism:
+        curve = ", ".join([variant.mechanism, *labels[1:]])
+    else:
+        curve = ""
     seed = changed["seed"]
     changed["vary"] = None
     return SweepPoint(
@@ -185,8 +188,13 @@ def at(of: Distribution, u: float) -> Value:
     low = of.low or 0.0
     high = of.high or 0.0
     end = high + 1.0 if of.integer else high
-    value = low * exp(u * log(end / low)) if of.log else low + u * (end - low)
-    return int(min(max(floor(value), low), high)) if of.integer else rounded(value, low, high)
+    if of.log:
+        value = low * exp(u * log(end / low))
+    else:
+        value = low + u * (end - low)
+    if of.integer:
+        return int(min(max(floor(value), low), high))
+    return rounded(value, low, high)
 
 
 def rounded(value: float, low: float, high: float) -> float:
@@ -359,7 +367,10 @@ class Sweep:
     def describe(self, says: Record) -> None:
         """Write sweep.json."""
         study = self.asked.study
-        drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
+        if study.vary and study.vary.drawn:
+            drawn = {"drawn": list(study.vary.drawn)}
+        else:
+            drawn = {}
         said = {"kind": "sweep", "title": study.title, "command": self.command, **drawn, **says}
         write_json(self.out / SWEEP, said)
 

@@ -65,7 +65,9 @@ def unit(name: str) -> str:
 
 def field_type(field: FieldInfo) -> Any:
     """The annotation of a field with what pydantic took out of it (bounds, `OneOf`) put back."""
-    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    if field.metadata:
+        return Annotated[field.annotation, *field.metadata]
+    return field.annotation
 
 
 def unwrap(annotation: object) -> tuple[Any, Metadata]:
@@ -86,11 +88,9 @@ def unwrap(annotation: object) -> tuple[Any, Metadata]:
 
 def members(annotation: object) -> tuple[Any, ...]:
     """The alternatives of a union; the type itself when it is none."""
-    return (
-        get_args(annotation)
-        if get_origin(annotation) in (Union, types.UnionType)
-        else (annotation,)
-    )
+    if get_origin(annotation) in (Union, types.UnionType):
+        return get_args(annotation)
+    return (annotation,)
 
 
 def slot_of(metadata: Metadata) -> OneOf | None:
@@ -115,7 +115,9 @@ def inside(annotation: object, data: Value) -> Any:
     slot = slot_of(metadata)
     if slot is not None:
         kind = slot.kind_of(data)
-        return slot.parts.get(kind) if isinstance(kind, str) else None
+        if isinstance(kind, str):
+            return slot.parts.get(kind)
+        return None
     if len(members(base)) < 2:
         return base
     found = [inside(member, data) for member in members(base)]
@@ -182,7 +184,9 @@ def in_words(annotation: object, of: str = "") -> str:
         words = f"a mapping of {', '.join(base.model_fields)}"
     else:
         words = f"{_SIMPLE.get(origin or base, 'a value')} {bounds(metadata)}".rstrip()
-    return f"{words} ({of.strip()})" if of else words
+    if of:
+        return f"{words} ({of.strip()})"
+    return words
 
 
 def _list_in_words(args: tuple[object, ...], metadata: Metadata) -> str:
@@ -192,9 +196,9 @@ def _list_in_words(args: tuple[object, ...], metadata: Metadata) -> str:
     count = f" of {len(items)}" if len(items) > 1 else ""
     least = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
     some = f" of at least {least}" if least else count
-    return (
-        f"a list{some}, each {kinds[0]}" if len(kinds) == 1 else f"a list{some}: {', '.join(kinds)}"
-    )
+    if len(kinds) == 1:
+        return f"a list{some}, each {kinds[0]}"
+    return f"a list{some}: {', '.join(kinds)}"
 
 
 def flow(value: Value) -> str:
@@ -375,14 +379,18 @@ class Mistake:
 
     @property
     def got(self) -> str:
-        return "" if self.is_set else f", got {shown(self.value)}"
+        if self.is_set:
+            return ""
+        return f", got {shown(self.value)}"
 
     @property
     def word(self) -> Value:
         """The key, kind or value that is not among the choices."""
         if self.kind == "extra_forbidden":
             return self.key
-        return self.value["kind"] if self.kind == "union_tag_invalid" else self.value
+        if self.kind == "union_tag_invalid":
+            return self.value["kind"]
+        return self.value
 
     @property
     def typed(self) -> str:
@@ -404,7 +412,9 @@ class Mistake:
 
     @property
     def near(self) -> str:
-        return nearest(self.word, self.choices) if isinstance(self.word, str) else ""
+        if isinstance(self.word, str):
+            return nearest(self.word, self.choices)
+        return ""
 
     @property
     def near_or_stop(self) -> str:
@@ -414,12 +424,14 @@ class Mistake:
         """The line of the file, and what to print."""
         place = self.place
         context = self.details.get("ctx", {})
-        kind = "unknown" if self.kind == "type" and self.expected is None else self.kind
-        text = (
-            SAYS[kind].format(self, **context)
-            if kind in SAYS
-            else f"{self.details['msg']}, got {shown(self.value)}"
-        )
+        if self.kind == "type" and self.expected is None:
+            kind = "unknown"
+        else:
+            kind = self.kind
+        if kind in SAYS:
+            text = SAYS[kind].format(self, **context)
+        else:
+            text = f"{self.details['msg']}, got {shown(self.value)}"
         if kind == "value_error":
             text = " ".join(text.splitlines())
             path, _, rest = text.partition(
@@ -530,7 +542,9 @@ def shown(value: Value) -> str:
 
 def cut(text: str) -> str:
     """A text of at most 60 characters."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 3]}..."
 
 
 def nearest(word: str, words: Iterable[str], most: int = 1) -> str:
@@ -538,4 +552,6 @@ def nearest(word: str, words: Iterable[str], most: int = 1) -> str:
     close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, most, 0.6)
     close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]
     quoted = [f"'{w}'" for w in dict.fromkeys(close)]
-    return f"; did you mean {choice(quoted[:most])}?" if close else ""
+    if close:
+        return f"; did you mean {choice(quoted[:most])}?"
+    return ""

@@ -104,7 +104,9 @@ def title_of(path: Path) -> str:
     match = re.search(
         r"^title:.*(?:\n[ \t]+.*)*", path.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
-    return "" if match is None else str(read_text(match[0], str(path)).data["title"])
+    if match is None:
+        return ""
+    return str(read_text(match[0], str(path)).data["title"])
 
 
 def find(source: str | Path) -> Path:

@@ -147,7 +147,10 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
         one = dict(zip(SLOT_NAMES, (data[learner], learner, *words), strict=True))
         verdict, offered = _verdict(one)
         for attack in attacks:  # asked last: what is refused without one is refused with any
-            found = verdict if attack == "none" or offered is None else _verdict_on(attack, offered)
+            if attack == "none" or offered is None:
+                found = verdict
+            else:
+                found = _verdict_on(attack, offered)
             if found == LEGAL or not legal:
                 yield one | {"attack": attack}, found
 

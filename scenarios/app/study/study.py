@@ -49,7 +49,9 @@ class Variant(Part):
     @property
     def mechanism(self) -> str:
         """The curve; empty for an undefended variant."""
-        return "" if self.curve in (None, "none") else str(self.curve)
+        if self.curve in (None, "none"):
+            return ""
+        return str(self.curve)
 
 
 class Distribution(Part):
@@ -145,7 +147,9 @@ class Vary(Part):
     @property
     def drawn(self) -> dict[str, Distribution]:
         """The space of `random`; empty without one."""
-        return {} if self.random is None else self.random.space
+        if self.random is None:
+            return {}
+        return self.random.space
 
 
 _STEPS = 3000  # of an agent that plans, as resolved studies repeat them
@@ -241,7 +245,9 @@ class Study(Part):
         """Length of a round; without learning a tick: then a trace's ids are its users if one is
         seen in two ticks.
         """
-        return self.world.tick_s if self.learning is None else self.learning.round_s
+        if self.learning is None:
+            return self.world.tick_s
+        return self.learning.round_s
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

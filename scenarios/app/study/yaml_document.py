@@ -85,7 +85,9 @@ class Document:
         world.ues[2].height_m`.
         """
         line = self.line(place)
-        return f"{self.path}:{line}: {dotted(place)}" if line else f"--set {dotted(place)}"
+        if line:
+            return f"{self.path}:{line}: {dotted(place)}"
+        return f"--set {dotted(place)}"
 
 
 def has_step(data: Value, step: str | int) -> bool:
@@ -217,9 +219,9 @@ class _Reader:
             raise self.bad(node, place[:3], f"nested deeper than {MAX_DEPTH}; write it flatter")
         if isinstance(node, SequenceNode):
             return [self.value(item, (*place, i)) for i, item in enumerate(node.value)]
-        return (
-            self.mapping(node, place) if isinstance(node, MappingNode) else self.scalar(node, place)
-        )
+        if isinstance(node, MappingNode):
+            return self.mapping(node, place)
+        return self.scalar(node, place)
 
     def mapping(self, node: Node, place: Place) -> Fields:
         """The keys and values of a mapping."""
@@ -259,11 +261,9 @@ def plain(text: str) -> Value:
         return _WORDS[text.lower()]
     if _INT.fullmatch(text) and len(text) <= MAX_DIGITS:
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-    return (
-        float(text.replace(".inf", "inf").replace(".nan", "nan"))
-        if _FLOAT.fullmatch(text)
-        else text
-    )
+    if _FLOAT.fullmatch(text):
+        return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+    return text
 
 
 def as_yaml(values: Record) -> str:

@@ -104,11 +104,10 @@ def fitting(study: Study, task: Online) -> Online:
         raise BadInput(f"train.task.limits.{error}") from None
     fixed = study.learned.aggregation.weight
     # lost UEs count as one that arrives alone
-    worst = (
-        (np.ones(n), np.full(n, 1.0 / n))
-        if fixed is None
-        else (np.full(n, fixed), np.array([fixed]))
-    )
+    if fixed is None:
+        worst = (np.ones(n), np.full(n, 1.0 / n))
+    else:
+        worst = (np.full(n, fixed), np.array([fixed]))
     try:
         for weights in worst:
             task.bound.factor(weights[None])
@@ -148,7 +147,9 @@ def check_moves(study: Study, task: Online) -> None:
 
 def study_of(source: Source) -> Study:
     """The study of an environment's argument. Raises BadInput with one line per mistake."""
-    return source if isinstance(source, Study) else load(source)
+    if isinstance(source, Study):
+        return source
+    return load(source)
 
 
 def task_of(study: Study, kind: type[Wanted]) -> Wanted:

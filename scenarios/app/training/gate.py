@@ -135,7 +135,10 @@ def recorded_at_full(sweep: Sweep, seeds: Sequence[int]) -> Known:
     """
     study = sweep.asked.study
     task = (study.train or Train()).task
-    online = task if isinstance(task, Online) else Online(limits=task.limits, bound=task.bound)
+    if isinstance(task, Online):
+        online = task
+    else:
+        online = Online(limits=task.limits, bound=task.bound)
     env = OnlinePower(Stages(study, watched=False), n_ues(study), online)
     played = []
     for i, seed in enumerate(seeds, 1):
@@ -209,9 +212,9 @@ def _near(folder: Path, within_m: float) -> tuple[float, float]:
     """Estimates that come near enough, and all of them, of the attack of which most do."""
     of = pandas.DataFrame(read_table(folder, "leakage")).dropna(subset="error_m")
     attacks = (of["error_m"] <= within_m).groupby(of["attack"]).agg(["mean", "sum", "size"])
-    return (
-        tuple(attacks.sort_values("mean")[["sum", "size"]].iloc[-1]) if len(attacks) else (0.0, 0.0)
-    )
+    if len(attacks):
+        return tuple(attacks.sort_values("mean")[["sum", "size"]].iloc[-1])
+    return (0.0, 0.0)
 
 
 def verdict(found: pandas.DataFrame) -> Fields:

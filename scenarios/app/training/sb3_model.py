@@ -251,7 +251,10 @@ def _layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Layers:
     n = len(arrays) // 2
     names = [f"actor.mu.{2 * i}.{of}" for i in range(n) for of in ("weight", "bias")]
     whole = 2 <= n <= _MOST_LAYERS and set(arrays) == set(names)
-    layers = layers_of({name: arrays[name] for name in names}) if whole else ()
+    if whole:
+        layers = layers_of({name: arrays[name] for name in names})
+    else:
+        layers = ()
     if not layers or any(
         w.ndim != 2 or b.ndim != 1 or not 1 <= len(b) <= _MOST_UNITS for w, b in layers
     ):

@@ -57,7 +57,9 @@ class Search:
 
     @property
     def space(self) -> Mapping[str, Distribution]:
-        return {} if self.study.vary is None else self.study.vary.drawn
+        if self.study.vary is None:
+            return {}
+        return self.study.vary.drawn
 
     @property
     def seeds(self) -> tuple[int, ...]:
