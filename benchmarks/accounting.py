@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.world import Row, digits
 from fl.privacy import rdp
-from fl.privacy.compose import RoundKinds, rdp_epsilon
+from fl.privacy.compose import RoundKinds, compute_rdp_epsilon
 from netsim.units import FloatArray
 
 DELTA = 1e-5
@@ -43,7 +43,7 @@ class Bench:
 
 def ours(z: FloatArray, q: float) -> float:
     """Epsilon of one round with each multiplier."""
-    return rdp_epsilon(RoundKinds(z, np.full(len(z), q), np.ones(len(z))), DELTA)
+    return compute_rdp_epsilon(RoundKinds(z, np.full(len(z), q), np.ones(len(z))), DELTA)
 
 
 def by_dp_accounting(z: FloatArray, q: float) -> float:

@@ -67,18 +67,20 @@ def view(
 ) -> View:
     """What a server observes of the second round: everybody's update."""
     streams = Streams(seed)
-    data = cohort(bench.targets, streams.at("benchmark.cohort"))
+    data = cohort(bench.targets, streams.derive_rng("benchmark.cohort"))
     learner = RsrpNet(hidden=bench.hidden, activation=activation)
-    model = learner.init(Public(AREA, 1), streams.at("benchmark.init"))
+    model = learner.init(Public(AREA, 1), streams.derive_rng("benchmark.init"))
     share = np.full(bench.targets, 1.0 / bench.targets)
     for number in (1, 2):
         before = model
-        made = learner.local(before, "all", data, streams.at("benchmark.learner", number))
-        merged = made.weighted_sum(share, 1)
+        made = learner.train_locally(
+            before, "all", data, streams.derive_rng("benchmark.learner", number)
+        )
+        merged = made.sum_weighted(share, 1)
         model = learner.step(before, "all", merged)
     every = np.ones(bench.targets, bool)
-    groups = streams.at("benchmark.threat")
-    return Threat().view(
+    groups = streams.derive_rng("benchmark.threat")
+    return Threat().grant_view(
         learner, "all", Received(made, every), share, every, (before, model), groups
     )
 
@@ -88,7 +90,7 @@ def target_ms(attack: Attack, seen: View, seconds: float) -> tuple[float, float]
     target.
     """
     facts = RoundContext(2, 0.0, Public(AREA, 1))
-    rng = Streams(0).at("benchmark.attack")
+    rng = Streams(0).derive_rng("benchmark.attack")
     attack.run(seen, facts, attack.start(), rng)  # loads
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:

@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks.paired import beside, often, timed
 from benchmarks.world import Row, peak_gb, row
-from fl.learners.density import TERMS, Density, kernel_density
+from fl.learners.density import TERMS, Density, compute_kernel_density
 from fl.types import Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -59,7 +59,7 @@ class Bench:
 
 def places_m(n: int) -> FloatArray:
     """Three clusters of people (n, 2)."""
-    rng = Streams(0).at("benchmark.density")
+    rng = Streams(0).derive_rng("benchmark.density")
     ue = np.arange(n)
     middle = np.array([[1200.0, 1000.0], [2600.0, 1500.0], [2000.0, 3000.0]])
     return np.asarray(middle[ue % 3] + 400 * rng.normal("place", ue, (2,)))
@@ -69,14 +69,16 @@ def answered(features: int, x: FloatArray) -> Callable[[], FloatArray]:
     """All of a round that is the learner's: draws, answers, their sum."""
     learner = Density(n_features=features, bandwidth_m=BANDWIDTH_M, grid=(POINTS, POINTS))
     n = len(x)
-    model = learner.init(Public(AREA, 1), Streams(0).at("benchmark.init"))
+    model = learner.init(Public(AREA, 1), Streams(0).derive_rng("benchmark.init"))
     ue = np.arange(n)
     zero = np.zeros(n, dtype=np.int64)
     data = Local(ue, zero, np.arange(n + 1), x, None, np.zeros(n))
 
     def once() -> FloatArray:
-        made = learner.local(model, "all", data, Streams(0).at("benchmark.learner", 1))
-        return learner.step(model, "all", made.weighted_sum(np.full(n, 1.0 / n), 1)).parameters
+        made = learner.train_locally(
+            model, "all", data, Streams(0).derive_rng("benchmark.learner", 1)
+        )
+        return learner.step(model, "all", made.sum_weighted(np.full(n, 1.0 / n), 1)).parameters
 
     return once
 
@@ -84,7 +86,7 @@ def answered(features: int, x: FloatArray) -> Callable[[], FloatArray]:
 def exact(x: FloatArray) -> FloatArray:
     """The exact kernel's map, (P * Q,)."""
     axis = np.linspace(0.0, SIDE_M, POINTS)
-    return kernel_density(x, BANDWIDTH_M, axis, axis).ravel()
+    return compute_kernel_density(x, BANDWIDTH_M, axis, axis).ravel()
 
 
 def grid_m() -> FloatArray:

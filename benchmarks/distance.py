@@ -24,7 +24,7 @@ import ot
 
 from benchmarks.paired import beside, often
 from benchmarks.world import Row
-from fl.leakage.distances import projections, sliced_w1, sorted_projections
+from fl.leakage.distances import compute_sliced_w1, project_points, sort_projections
 from fl.leakage.leakage import Leakage
 from netsim.units import FloatArray
 
@@ -66,13 +66,13 @@ def sets_m(bench: Bench) -> list[tuple[FloatArray, FloatArray]]:
 def ours(a: FloatArray, b: FloatArray, directions: int) -> float:
     """Our distance, from points."""
     return float(
-        sliced_w1(sorted_projections(a, directions), sorted_projections(b, directions)[None])[0]
+        compute_sliced_w1(sort_projections(a, directions), sort_projections(b, directions)[None])[0]
     )
 
 
 def spaced(directions: int) -> FloatArray:
     """Our directions (2, directions), as POT takes them."""
-    return projections(np.eye(2), directions).T
+    return project_points(np.eye(2), directions).T
 
 
 def errors(bench: Bench) -> tuple[int, float, float]:
@@ -102,7 +102,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     name = {"subject": "distance", "peer": f"POT {version('POT')}"}
     a, b = sets_m(bench)[0]
     work = f"sliced Wasserstein distance of 2 x {bench.points:,} points"
-    shadows = projections(np.concatenate([a, b]), DIRECTIONS).reshape(-1, bench.points)
+    shadows = project_points(np.concatenate([a, b]), DIRECTIONS).reshape(-1, bench.points)
     along = spaced(DIRECTIONS)
     difference = abs(
         ot.sliced_wasserstein_distance(a, b, projections=along, p=1) / ours(a, b, DIRECTIONS) - 1

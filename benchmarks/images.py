@@ -17,7 +17,7 @@ import torch
 from benchmarks.world import Row, row
 from fl.learners.image_net import ImageNet
 from fl.power.bound import Convergence, PowerLoss, Trajectory
-from fl.power.search import Limits, plateaus
+from fl.power.search import Limits, plan_by_plateaus
 from fl.types import ImageFormat, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -80,13 +80,13 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """Each when it is measured."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    rng = Streams(0).at("benchmark.images")
+    rng = Streams(0).derive_rng("benchmark.images")
     try:
         data = cohort(bench)
         learner = ImageNet(device="cpu")
         model = learner.init(Public(Area(0, 0, 1, 1), 1, images=MNIST), rng)
-        took = seconds_of(lambda: learner.local(model, "all", data, rng), seconds, least=1)
-        work = f"CNN of {learner.network.n_parameters(MNIST):,} parameters, 10 % batches"
+        took = seconds_of(lambda: learner.train_locally(model, "all", data, rng), seconds, least=1)
+        work = f"CNN of {learner.network.count_parameters(MNIST):,} parameters, 10 % batches"
         yield _row(
             f"{work}, {bench.devices} devices x {bench.images:,} images: one round",
             took,
@@ -103,7 +103,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         work = f"bound over {bench.rounds} rounds and {bench.devices} UEs, {criterion}"
         yield _row(f"{work}: {bench.vectors:,} power vectors", took, bench.vectors_s)
     objective = PowerLoss(trajectory(bench), Convergence())
-    took = seconds_of(lambda: plateaus(objective, limits), seconds)
+    took = seconds_of(lambda: plan_by_plateaus(objective, limits), seconds)
     yield _row(
         f"plan by SLSQP on every plateau, {bench.rounds} rounds and {bench.devices} UEs",
         took,

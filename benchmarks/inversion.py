@@ -19,7 +19,7 @@ import torch
 from benchmarks.inversion_peers import Loop, Stacked
 from benchmarks.world import Row, digits
 from fl.attacks.base import View
-from fl.attacks.gradient_matching import CosineDistance, bfgs
+from fl.attacks.gradient_matching import CosineDistance, minimise_distance
 from fl.networks.mlp import Mlp
 
 STARTS = 8
@@ -52,7 +52,7 @@ def rows(
     net = seen.learner.net  # type: ignore[attr-defined]
     weights = torch.from_numpy(seen.model_before.parameters)
     update = torch.from_numpy(seen.update)
-    distance = CosineDistance.to(update, net, weights)
+    distance = CosineDistance.from_updates(update, net, weights)
     n = len(update)
     z = torch.randn(n, STARTS, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     stacked = min(
@@ -88,7 +88,9 @@ def _search(distance: CosineDistance, z: torch.Tensor) -> Turn:
     def turn() -> float:
         iterations: list[int] = []
         took_s = _seconds(
-            lambda: iterations.extend(bfgs(distance, z, ITERATIONS).iterations.tolist())
+            lambda: iterations.extend(
+                minimise_distance(distance, z, ITERATIONS).iterations.tolist()
+            )
         )
         return took_s / (STARTS * (sum(iterations) + len(z)))
 

@@ -37,7 +37,7 @@ def commuter() -> bytes:
     study = load("campus", {"world.duration_s": 14 * DAY_S})
     world = build_world(study.world, Streams(2026), float(DAY_S))
     world.env.run(until=world.duration_s)
-    seen = world.observations()
+    seen = world.drain_observations()
     lat, lon = _degrees(seen.position_m)
     packed = BytesIO()
     # no time stamp in the gzip header

@@ -21,14 +21,14 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.rng import Streams
-from netsim.trace_files.inspect import view_of
-from netsim.trace_files.read import trace_file
+from netsim.trace_files.inspect import build_view
+from netsim.trace_files.read import make_trace_file
 from netsim.units import FloatArray, IntArray
 from netsim.world.build import build_world
-from scenarios.app.cli.options import number, overrides_of, table
-from scenarios.app.run.how import USUAL
+from scenarios.app.cli.options import build_number_parser, collect_overrides, format_text_table
+from scenarios.app.run.how import DEFAULT_RESOURCES
 from scenarios.app.study import Fields
-from scenarios.app.study.load import AskedStudy, bundled
+from scenarios.app.study.load import Scenario, list_bundled
 
 ROWS = (
     ("hours with a known place", "hours", 1, "{:,.0f}"),
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--cell-m",
-        type=number(float, 0, 1e6),
+        type=build_number_parser(float, 0, 1e6),
         default=250.0,
         metavar="M",
         help=(
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--fill-h",
-        type=number(float, 0, 1e4),
+        type=build_number_parser(float, 0, 1e4),
         default=12.0,
         metavar="H",
         help="hours for which a place is kept until the next row (default: %(default)s)",
@@ -91,8 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     args = parser.parse_args(arguments)
     try:
-        overrides = overrides_of(args)
-        if args.trace.endswith((".yaml", ".yml")) or args.trace in bundled():
+        overrides = collect_overrides(args)
+        if args.trace.endswith((".yaml", ".yml")) or args.trace in list_bundled():
             series = scenario_series(args.trace, args.cell_m, args.fill_h, overrides)
         else:
             series = trace_series(args.trace, args.cell_m, args.fill_h, **overrides)
@@ -128,7 +128,7 @@ def print_table(found: dict[str, FloatArray], cell_m: float, fill_h: float) -> N
     )
     print(f"{known.sum():,} with at least {FEWEST_HOURS} known hours, of {len(known):,}")
     print(f"last position of each hour, kept for up to {fill_h:g} h; places are {places}\n")
-    print(table(["", "median", "25 %", "75 %", "people"], rows))
+    print(format_text_table(["", "median", "25 %", "75 %", "people"], rows))
 
 
 @frozen
@@ -322,8 +322,8 @@ def trace_series(path: str, cell_m: float, fill_h: float, **settings: object) ->
     cell_m : side of a place; 0: every distinct position is one, for check-ins. fill_h : see
     `filled`. settings : of a `TraceFile`. Raises `BadInput` with one line.
     """
-    file = trace_file(path, **settings)
-    view = view_of(file.table(), file.timezone)
+    file = make_trace_file(path, **settings)
+    view = build_view(file.read_fixes(), file.timezone)
     user = view.moves.user[view.fixes]
     xy_m = view.moves.xy_m[view.fixes]
     place = cells(xy_m, cell_m)
@@ -344,9 +344,9 @@ def scenario_series(name: str, cell_m: float, fill_h: float, overrides: Fields) 
 
     overrides : dotted path -> value.
     """
-    asked = AskedStudy.of(name, overrides)
+    asked = Scenario.from_source(name, overrides)
     study = asked.study
-    with asked.placed(), USUAL.within():
+    with asked.locate_errors(), DEFAULT_RESOURCES.limit_memory():
         world = build_world(study.world, Streams(study.seed), study.round_s)
     if world.duration_s < FEWEST_HOURS * 3600:
         raise BadInput(

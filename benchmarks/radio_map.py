@@ -21,11 +21,11 @@ from benchmarks.world import Row, exponent, peak_gb, row
 from fl.defenses.shaped_noise import Alignment
 from fl.radio_map.obstacles import (
     GridLinks,
-    height_gradient,
-    height_grid,
-    incidence,
-    standardised,
-    theta_of,
+    build_height_grid,
+    compute_height_gradient,
+    find_crossings,
+    standardise_distance,
+    to_theta,
 )
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area
@@ -64,7 +64,7 @@ SMALL = Bench(4, 6, 20, 1)
 
 def ends_m(bench: Bench) -> tuple[FloatArray, FloatArray]:
     """Both ends of every link, (n, 3) each."""
-    rng = Streams(0).at("benchmark.radio-map")
+    rng = Streams(0).derive_rng("benchmark.radio-map")
     ue = AREA.sample(rng.uniform("ue", np.arange(bench.ues), (2,)))
     bs = AREA.sample(rng.uniform("bs", np.arange(bench.stations), (2,)))
     a = np.repeat(np.column_stack([ue, np.full(len(ue), 1.5)]), len(bs), axis=0)
@@ -74,10 +74,10 @@ def ends_m(bench: Bench) -> tuple[FloatArray, FloatArray]:
 def links(bench: Bench, grid: PlaceGrid) -> GridLinks:
     """Measurements that miss the law by a few dB."""
     a, b = ends_m(bench)
-    x = standardised(np.linalg.norm(a - b, axis=1))
-    noise = Streams(0).at("benchmark.radio-map").normal("gain", np.arange(len(a)))
+    x = standardise_distance(np.linalg.norm(a - b, axis=1))
+    noise = Streams(0).derive_rng("benchmark.radio-map").normal("gain", np.arange(len(a)))
     return GridLinks(
-        incidence(grid, a, b),
+        find_crossings(grid, a, b),
         x,
         -80 - 8 * x + 6 * noise,
         np.repeat(np.arange(bench.ues), bench.stations),
@@ -114,7 +114,7 @@ def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArr
         return np.maximum(0.0, ramp + b - g)
 
     def value(u: FloatArray, r: float) -> float:
-        return float(law.objective_m2(allocated(u, r)[None])[0])
+        return float(law.compute_objective_m2(allocated(u, r)[None])[0])
 
     u = g @ centre_m / g.sum() - place_m
     u = u / np.linalg.norm(u)
@@ -133,19 +133,21 @@ def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArr
 
 def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """Each when it is measured."""
-    grid = height_grid(AREA, 300.0 / bench.cells)
+    grid = build_height_grid(AREA, 300.0 / bench.cells)
     a, b = ends_m(bench)
     what = f"{bench.ues} UEs x {bench.stations} base stations x {len(grid):,} cells"
     yield _row(
-        f"{what}: cells under all links", seconds_of(lambda: incidence(grid, a, b), seconds), "s"
+        f"{what}: cells under all links",
+        seconds_of(lambda: find_crossings(grid, a, b), seconds),
+        "s",
     )
     measured = links(bench, grid)
     count = np.full(bench.ues, bench.stations)
     heights = np.full(len(grid), 10.0)
-    theta = theta_of((-20.0, -38.0), (-30.0, -21.0))
+    theta = to_theta((-20.0, -38.0), (-30.0, -21.0))
 
     def gradient() -> FloatArray:
-        return height_gradient(measured, heights, theta, SCALE_M, count)
+        return compute_height_gradient(measured, heights, theta, SCALE_M, count)
 
     crossed = {"crossings": float(len(measured.under.cell))}
     yield _row(
@@ -158,14 +160,14 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     made = gradient()
     g = made**2
     place = a[:: bench.stations, :2]
-    ours = seconds_of(lambda: Alignment(g, AREA, place, MU, RHO).aligned(), seconds)
+    ours = seconds_of(lambda: Alignment(g, AREA, place, MU, RHO).align_noise(), seconds)
     yield _row(f"{what}: aligned noise of all UEs", ours, "s", bench.noise_s)
     theirs = [nested(g[i], grid.place_m, place[i]) for i in range(bench.nested_ues)]
     some = slice(0, bench.nested_ues)
     law = Alignment(g[some], AREA, place[some], MU, RHO)
-    value = [law.objective_m2(s).mean() for s in (law.aligned(), np.array(theirs))]
+    value = [law.compute_objective_m2(s).mean() for s in (law.align_noise(), np.array(theirs))]
     whose = cycle(range(bench.nested_ues))
-    noise = timed(lambda: Alignment(g, AREA, place, MU, RHO).aligned())
+    noise = timed(lambda: Alignment(g, AREA, place, MU, RHO).align_noise())
 
     def printed() -> float:
         i = next(whose)
@@ -190,7 +192,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         more = factor * count
 
         def larger(of: GridLinks = some_links, n: IntArray = more) -> FloatArray:
-            return height_gradient(of, heights, theta, SCALE_M, n)
+            return compute_height_gradient(of, heights, theta, SCALE_M, n)
 
         sizes.append(len(some_links.under.cell))
         times.append(seconds_of(larger, seconds))

@@ -31,7 +31,7 @@ class _Near(Attack):
     def run(self, view: View, facts: RoundContext, state: None, rng: Rng) -> tuple[Estimates, None]:
         every = np.arange(len(view.ue))
         error_m = _SIGMA_M * rng.normal("error", every, (2,), item=facts.round)
-        return view.spread(
+        return view.build_estimates(
             "centroid", every, np.clip(self.home_m + error_m, 1.0, _SIDE_M - 1.0)
         ), None
 
@@ -39,7 +39,7 @@ class _Near(Attack):
 def rows(ues: int, rounds: int, cells: int) -> Iterator[Row]:
     """Each when it is measured."""
     every = np.arange(ues)
-    rng = Streams(0).at("benchmark")
+    rng = Streams(0).derive_rng("benchmark")
     area = Area(0.0, 0.0, _SIDE_M, _SIDE_M)
     told = _Near.model_construct(home_m=area.sample(rng.uniform("home", every, (2,))))
     given = Tracker(sigma_m=_SIGMA_M, outlier=0.1, cell_m=_SIDE_M / cells)
@@ -67,7 +67,7 @@ def rows(ues: int, rounds: int, cells: int) -> Iterator[Row]:
         _, state = attack.run(view, facts, state, rng)
         took.append(process_time() - started)
     started = process_time()
-    for _ in attack.hindsight(state, facts):
+    for _ in attack.smooth_beliefs(state, facts):
         pass
     tenth = max(rounds // 10, 1)
     for what, value, unit in (

@@ -24,7 +24,7 @@ from rl.env import PowerAllocation
 from rl.problem import Problem
 from rl.settings import DdpgAgent
 from scenarios import load
-from scenarios.app.training.environments import online
+from scenarios.app.training.environments import make_online
 
 BS = 5
 UES = 15
@@ -82,7 +82,7 @@ def stepper(env: PowerAllocation) -> Callable[[], Any]:
 
 def online_rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """Live rounds of `power/city`."""
-    one = online(load(CITY, {"world.duration_s": bench.world_s}))
+    one = make_online(load(CITY, {"world.duration_s": bench.world_s}))
     actions = np.random.default_rng(1).uniform(-1, 1, (97, one.n_ue)).astype(np.float32)
     count = 0
     one.reset(seed=0)

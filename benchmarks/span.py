@@ -44,7 +44,7 @@ def target_ms(attack: Attack, seen: View, seconds: float) -> float:
     ended.
     """
     facts = Facts(2, 0.0, Public(attacks.AREA, 1))
-    rng = Streams(0).at("benchmark.attack")
+    rng = Streams(0).derive_rng("benchmark.attack")
     _, state = attack.run(seen, facts, attack.start(), rng)  # loads
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:

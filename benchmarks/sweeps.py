@@ -15,7 +15,7 @@ from benchmarks.world import Row, digits, row
 from scenarios.app.run.clusters import OnRay
 from scenarios.app.run.executor import Engine, OnProcesses
 from scenarios.app.run.sweep import Sweep
-from scenarios.app.study.load import AskedStudy
+from scenarios.app.study.load import Scenario
 
 JOBS = 2
 START_S = 30.0
@@ -69,6 +69,6 @@ def _played(scenario: Path, engine: Engine) -> tuple[float, bytes]:
     with TemporaryDirectory() as out:
         began = perf_counter()
         table = Sweep(
-            AskedStudy.of(scenario), Path(out) / "s", JOBS, lambda *end: None, engine=engine
+            Scenario.from_source(scenario), Path(out) / "s", JOBS, lambda *end: None, engine=engine
         ).play()
         return perf_counter() - began, table.read_bytes()

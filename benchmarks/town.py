@@ -12,9 +12,9 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.world import Row, peak_gb, row, size_name, tick_ms
-from netsim.city.town import Town, drawn
+from netsim.city.town import Town, draw_town
 from netsim.rng import Streams
-from netsim.streets.doors import doors
+from netsim.streets.doors import find_doors
 from netsim.world.build import build_world
 from netsim.world.setting import WorldSetting
 
@@ -68,12 +68,12 @@ def draw(bench: Bench, seed: int) -> float:
     """Time to draw a town, its street graph and its doors, s."""
     town = Town(width_m=bench.side_m, height_m=bench.side_m)
     streams = Streams(seed)
-    drawn.cache_clear()
+    draw_town.cache_clear()
     started = perf_counter()
     area = town.area(None)
     graph = town.street_graph(area, streams)
     buildings = town.buildings(area, streams)
-    doors(buildings.footprint, buildings.height_m, graph)
+    find_doors(buildings.footprint, buildings.height_m, graph)
     return perf_counter() - started
 
 
@@ -106,10 +106,10 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
 
     def tick() -> None:
         world.env.run(until=MORNING_S + next(ticks) * TICK_S)
-        world.links()
+        world.compute_links()
 
     ms = tick_ms([tick], seconds)[0]
-    indoors = world.indoors()
+    indoors = world.find_indoors()
     share = round(100.0 * float(indoors.inside.mean()), 1) if indoors is not None else 0.0
     work = f"{size_name(bench.n_bs, bench.n_ue)} in a {place}: one tick of residents from 8 h on"
     yield row(work, ms, "ms", bench.tick_ms, indoor_percent=share) | own

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.paired import beside, timed, without
 from benchmarks.world import Row
-from netsim.trace_files.read import read_table
+from netsim.trace_files.read import read_trace_table
 
 SIDE_M = 4000.0
 
@@ -87,7 +87,7 @@ def loop(file: Path) -> tuple[list[float], list[int], list[float], list[float]]:
 
 def same(file: Path) -> bool:
     """Whether both find the same rows, to the bit."""
-    table = read_table(file, crs="local")
+    table = read_trace_table(file, crs="local")
     mine = (table.fixes.time_s, table.fixes.user, *table.fixes.place.T)
     return all(np.array_equal(a, b) for a, b in zip(mine, loop(file), strict=True))
 
@@ -108,7 +108,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         found: dict[str, Any] = {"mb": round(file.stat().st_size / 1e6, 1), "same": same(file)}
         yield beside(
             work,
-            timed(lambda: read_table(file)),
+            timed(lambda: read_trace_table(file)),
             timed(lambda: loop(file)),
             bench.bar,
             seconds,

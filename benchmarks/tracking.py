@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks import renamed
 from benchmarks.world import Row, peak_gb, row
-from fl.tracking.belief import answers
-from fl.tracking.chain import Chain, Habits, Motion, weights_without_knowledge
+from fl.tracking.belief import answer_beliefs
+from fl.tracking.chain import Chain, Habits, Motion, assume_weights
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.history import History
 from fl.tracking.place_grid import PlaceGrid
@@ -25,7 +25,7 @@ _SIDE_M = 10_000.0
 _ROUND_S = 1_800.0
 _NEAR_M = 100.0
 _SPEED_MPS = 30.0
-_ERRORS = ErrorModel.plain(300.0, 0.2)
+_ERRORS = ErrorModel.from_sigma(300.0, 0.2)
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,17 @@ def times(ues: int, rounds: int, cells: int) -> Times:
     cells.
     """
     grid = PlaceGrid(Area(0.0, 0.0, _SIDE_M, _SIDE_M), cells, cells)
-    motion = Motion.over(grid, _SPEED_MPS, _ROUND_S)
+    motion = Motion.from_max_speed(grid, _SPEED_MPS, _ROUND_S)
     prior = np.full((1, cells, cells), 1 / cells**2, np.float32)
     chain = Chain(motion, prior, _ROUND_S)
     every = np.arange(ues)
     draw = np.random.default_rng(0)
-    habits = Habits.none(ues, weights_without_knowledge(motion.sigma_m), grid, own_places=False)
+    habits = Habits.from_weights(ues, assume_weights(motion.sigma_m), grid, has_places=False)
     home_m = draw.uniform(0, _SIDE_M, (ues, 2))
     history = History.empty(1)
     p = np.repeat(prior, ues, axis=0)
     public = Public(grid.area, 1)
-    answers(p[:1].reshape(1, -1), grid, _NEAR_M)  # loads
+    answer_beliefs(p[:1].reshape(1, -1), grid, _NEAR_M)  # loads
     started = process_time()
     for t in range(rounds):
         z = home_m + draw.normal(0, 300.0, (ues, 2))
@@ -80,14 +80,16 @@ def times(ues: int, rounds: int, cells: int) -> Times:
             :, None
         ]
         facts = RoundContext(t + 1, t * _ROUND_S, public, round_s=_ROUND_S, week_s=t * _ROUND_S)
-        history = history.plus(facts, _ERRORS, every, z)
-        p, uses = chain.filtered(p, habits, history.classes(t, _ROUND_S), _ERRORS.emission(z, grid))
+        history = history.add_look(facts, _ERRORS, every, z)
+        p, uses = chain.filter_beliefs(
+            p, habits, history.classify_steps(t, _ROUND_S), _ERRORS.compute_emission(z, grid)
+        )
         habits.count[:] += uses
-        answers(p.reshape(ues, -1), grid, _NEAR_M)
+        answer_beliefs(p.reshape(ues, -1), grid, _NEAR_M)
     filtered = process_time()
-    for _, beliefs in chain.smoothed(history, every, habits):
+    for _, beliefs in chain.smooth_beliefs(history, every, habits):
         for belief in beliefs:
-            answers(belief.reshape(-1, len(grid)), grid, _NEAR_M)
+            answer_beliefs(belief.reshape(-1, len(grid)), grid, _NEAR_M)
     return Times(filtered - started, process_time() - filtered)
 
 

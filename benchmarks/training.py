@@ -37,7 +37,7 @@ from fl.types import Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
 
-RNG = Streams(0).at("benchmark.training")
+RNG = Streams(0).derive_rng("benchmark.training")
 SIDE = 512  # of the matrices whose product gives the rate
 Bars = dict[tuple[str, int], float]
 
@@ -138,7 +138,7 @@ def _samples(cohort: Cohort) -> tuple[Local, federated_peers.Work]:
     x = g.normal(size=(k * n, net.sizes[0]))
     y = g.normal(size=k * n)
     data = Local(ue, np.zeros_like(ue), np.arange(k + 1) * n, x, y, np.zeros(k * n))
-    order = RNG.orders("order0m", ue * 4096, data.count) + np.repeat(data.ptr[:-1], n)
+    order = RNG.draw_orders("order0m", ue * 4096, data.count) + np.repeat(data.ptr[:-1], n)
     x = x[order].reshape(k, n, -1)
     y = y[order].reshape(k, n)
     return data, federated_peers.Work(net, start, x, y, cohort.batch)
@@ -221,7 +221,9 @@ def classification(bench: Bench, seconds: float) -> Row:
         piece[0].clone()
         for piece in learner.network.unpack(torch.from_numpy(model.parameters).float(), MNIST)
     ]
-    order = RNG.orders("order0", data.ue * 4096, data.count) + np.repeat(data.ptr[:-1], data.count)
+    order = RNG.draw_orders("order0", data.ue * 4096, data.count) + np.repeat(
+        data.ptr[:-1], data.count
+    )
     shape = (bench.devices, bench.images)
     x = (data.x[order].astype(np.float32) / 255).reshape(*shape, MNIST.height, MNIST.width)
     y = np.zeros(shape) if data.y is None else data.y[order].reshape(shape)
@@ -235,7 +237,7 @@ def classification(bench: Bench, seconds: float) -> Row:
     an_image = 2 * (2 * 10 * 25 * 24 * 24 + 3 * 20 * 250 * 8 * 8 + 3 * (320 * 50 + 50 * 10))
     return _compared(
         work,
-        lambda: np.asarray(learner.local(model, "all", data, RNG).rows(slice(None))),
+        lambda: np.asarray(learner.train_locally(model, "all", data, RNG).rows(slice(None))),
         theirs,
         NAMES["loop"],
         32,

@@ -48,10 +48,10 @@ from benchmarks.training_peers import descended, squared
 from benchmarks.world import Row, digits
 from fl.attacks import dlg
 from fl.leakage import leakage
-from fl.leakage.distances import projections
+from fl.leakage.distances import project_points
 from fl.networks import central, mlp, sgd_regression
 from fl.optimisers import Adam
-from netsim.columns import row_id
+from netsim.columns import number_row
 from netsim.units import FloatArray
 from scenarios import load, run
 
@@ -140,7 +140,7 @@ def training(calls: list[Call], most: int) -> Loops:
     cpu_s = 0.0
     for ((net, start, data, how, rng, read), made), row in chosen:
         alone = read(data.select(np.array([row])))
-        name = row_id(data.ue[row : row + 1], data.model[row : row + 1])
+        name = number_row(data.ue[row : row + 1], data.model[row : row + 1])
         count = data.count[row : row + 1]
         plain = how.optimiser.kind_name() == "sgd" and not (
             how.dropout or how.proximal or how.sample_clip
@@ -150,7 +150,7 @@ def training(calls: list[Call], most: int) -> Loops:
         orders = [
             np.arange(count[0])
             if how.batch_size == "all"
-            else rng.orders(f"order{e}m", name, count)
+            else rng.draw_orders(f"order{e}m", name, count)
             for e in range(how.local_epochs)
         ]
         number = torch.float32 if how.precision == 32 else torch.float64
@@ -184,7 +184,7 @@ def centrally(calls: list[Call], most: int) -> Loops:
             raise ValueError("the loop trains centrally by Adam")
         one = replace(how, local_epochs=1)
         alone = data.select(np.array([row]))
-        order = rng.orders("order0m", row_id(alone.ue, alone.model), alone.count)
+        order = rng.draw_orders("order0m", number_row(alone.ue, alone.model), alone.count)
         number = torch.float32 if how.precision == 32 else torch.float64
         once = descended(
             net,
@@ -214,7 +214,9 @@ def gradients(calls: list[Call], most: int) -> Loops:
         mine = z[model_of == model]
         took_s, found = _timed(squared(net, parameters[model], mine), first=len(apart) == 1)
         cpu_s += took_s
-        ours = net.mean_squared_gradient(parameters[[model]], np.zeros(len(mine), np.int64), mine)
+        ours = net.compute_mean_squared_gradient(
+            parameters[[model]], np.zeros(len(mine), np.int64), mine
+        )
         apart.append(abs(float(found.mean()) / ours - 1))
     return _scaled(cpu_s, chosen, every, {"gradients": float(f"{max(apart):.2g}")})
 
@@ -272,7 +274,7 @@ def distances(calls: list[Call], most: int) -> Loops:
 
 def _distance(along: FloatArray, guesses_m: FloatArray) -> float:
     """Mean distance along directions of sorted projections (n, directions) and guesses (m, 2)."""
-    shadows = np.sort(projections(guesses_m, along.shape[1]).T, axis=0)
+    shadows = np.sort(project_points(guesses_m, along.shape[1]).T, axis=0)
     n = len(along)
     m = len(shadows)
     ends = np.union1d(

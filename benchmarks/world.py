@@ -123,10 +123,10 @@ class Ours:
         """Downlink SINR of all pairs (n_ue, n_bs), and everybody's uplink."""
         self.now += 1
         self.world.env.run(until=self.now * TICK_S)
-        links = self.world.links()
-        sinr = links.sinr(self.world.setting.radio.downlink.noise_dbm)
-        cohort = self.world.cohort(self.ue, links, self.now, self.one, self.work)
-        return sinr, self.uplink.plan(cohort.at_power(self.power_w), self.payload)
+        links = self.world.compute_links()
+        sinr = links.compute_sinr(self.world.setting.radio.downlink.noise_dbm)
+        cohort = self.world.build_cohort(self.ue, links, self.now, self.one, self.work)
+        return sinr, self.uplink.plan(cohort.with_power_w(self.power_w), self.payload)
 
 
 def tick_ms(subjects: list[Callable[[], Any]], seconds: float, blocks: int = 9) -> list[float]:

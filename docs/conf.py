@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "generated_pages",
+    "moved_pages",
 ]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 

@@ -33,8 +33,8 @@ from netsim.rng import Streams
 from netsim.streets.graph import CLASSES
 from netsim.world.build import build_world
 from scenarios.app.cli.commands import main
-from scenarios.app.report.report import report
-from scenarios.app.results.read import load, where
+from scenarios.app.report.report import write_report
+from scenarios.app.results.read import load_finished_run, select_rows
 from scenarios.app.study.load import load as load_study
 from scenarios.app.study.slots import SLOTS
 
@@ -59,7 +59,7 @@ elsewhere"""
 def leakage(folder: Path, out: Path) -> None:
     """Left: one UE's measurements and what the server infers. Right: distance from home to the
     estimates, by day."""
-    run = load(folder)
+    run = load_finished_run(folder)
     ue = 7
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(8.6, 3.4), width_ratios=[1.25, 1], layout="constrained"
@@ -216,7 +216,7 @@ def crowd(page: Path, out: Path) -> None:
 def commuter(folder: Path, out: Path) -> None:
     """All positions of the commuter of the tutorial, the place of most time, and what two attacks
     answer in the end."""
-    run = load(folder)
+    run = load_finished_run(folder)
     with np.load(folder / "points.npz") as points:
         true_m = points["position_m"]
     said = _of(run, "estimates", attack="closed-form")
@@ -234,11 +234,11 @@ def commuter(folder: Path, out: Path) -> None:
 def errors(folder: Path, out: Path) -> None:
     """A day of a UE on the map: the estimate of its mean position, which is far off, and two places
     that are named."""
-    run = load(folder)
+    run = load_finished_run(folder)
     ue = 0
     day = 9
     track = _of(run, "tracks", ue=ue)
-    track = where(track, np.ceil(track["time_s"] / 86400) == day)
+    track = select_rows(track, np.ceil(track["time_s"] / 86400) == day)
     who = _of(run, "ues", ue=ue)
     truth = _at(_of(run, "updates", ue=ue, round=day))
     said = _at(_of(run, "estimates", ue=ue, round=day, attack="closed-form"))
@@ -288,7 +288,7 @@ def errors(folder: Path, out: Path) -> None:
 def tracking(folder: Path, out: Path) -> None:
     """East and north of a UE by day: the belief of the filter of a tracker, and where the UE
     was."""
-    run = load(folder)
+    run = load_finished_run(folder)
     ue = 0
     belief, truth = (
         _of(run, name, ue=ue, attack="tracker", hindsight=0) for name in ("beliefs", "tracking")
@@ -436,7 +436,7 @@ def page(folder: Path, out: Path) -> None:
 def town(folder: Path, out: Path) -> None:
     """The town with people's tracks; RSRP and SINR of the best server; their distributions indoors
     and outdoors."""
-    run = load(folder)
+    run = load_finished_run(folder)
     study = load_study(folder / "study.yaml")
     streams = Streams(study.seed)
     world = build_world(study.world, streams, 86400.0)
@@ -544,7 +544,7 @@ def _number(cell: str) -> float:
 def _of(run, table: str, **values):
     """Rows of a table with these values in its columns."""
     rows = run.tables[table]
-    return where(
+    return select_rows(
         rows, np.logical_and.reduce([rows[name] == value for name, value in values.items()])
     )
 
@@ -581,7 +581,7 @@ def _page(folder: Path, **window) -> Iterator:
     """The page of a run in a browser."""
     tools = run_path(str(HERE.parent / "tests" / "browser.py"))
     with tools["started"]() as browser:
-        yield tools["Pages"](browser)(report(folder), **window)
+        yield tools["Pages"](browser)(write_report(folder), **window)
 
 
 def _picture(png: bytes, width: int) -> Image.Image:
@@ -612,8 +612,8 @@ PICTURES = {
     "tracking.svg": (tracking, "tracked"),
     "town.png": (town, "town"),
     "slots.svg": (slots, "extending.md"),
-    "published-defenses.svg": (published_defenses, "studies/published-defenses.md"),
-    "useful-maps.svg": (useful_maps, "studies/useful-maps.md"),
+    "published-defenses.svg": (published_defenses, "defenses.md"),
+    "useful-maps.svg": (useful_maps, "defenses.md"),
     "crowd.svg": (crowd, "studies/crowd.md"),
 }
 """file -> how it is drawn, and from which run or page"""

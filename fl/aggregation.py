@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State
-from netsim.columns import frozen, no_ints, ue_and_model
+from netsim.columns import frozen, no_ints, split_row_id
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -48,7 +48,7 @@ class Aggregation(Part):
         return dict(getattr(state, "figures", {}))
 
     @abstractmethod
-    def weights(
+    def compute_weights(
         self, received: Received, facts: RoundContext, state: State
     ) -> tuple[FloatArray, State]:
         """Weights (n,), 0 where not decoded; they sum to 1 over a model's decoded rows unless
@@ -62,19 +62,17 @@ class FedAvg(Aggregation):
     kind: Literal["fedavg"] = "fedavg"
     reference = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
 
-    def weights(
+    def compute_weights(
         self, received: Received, facts: RoundContext, state: State
     ) -> tuple[FloatArray, State]:
         updates = received.updates
         mass = np.where(received.decoded, updates.count, 0.0)
-        total = np.bincount(updates.model, weights=mass, minlength=facts.public.n_model)
-        share = np.divide(
-            mass, total[updates.model], out=np.zeros_like(mass), where=total[updates.model] > 0
-        )
-        return share, state
+        return _divide_by_sums(mass, updates.model, facts.public.n_model), state
 
 
-def shares(log_mass: FloatArray, decoded: BoolArray, model: IntArray, n_model: int) -> FloatArray:
+def normalise_masses(
+    log_mass: FloatArray, decoded: BoolArray, model: IntArray, n_model: int
+) -> FloatArray:
     """exp(log_mass) / its sum over the decoded rows of the same model: (n,), 0 where not
     decoded.
     """
@@ -82,33 +80,38 @@ def shares(log_mass: FloatArray, decoded: BoolArray, model: IntArray, n_model: i
     np.maximum.at(highest, model[decoded], log_mass[decoded])
     mass = np.zeros(len(model))
     mass[decoded] = np.exp(log_mass[decoded] - highest[model[decoded]])
+    return _divide_by_sums(mass, model, n_model)
+
+
+def _divide_by_sums(mass: FloatArray, model: IntArray, n_model: int) -> FloatArray:
+    """Return masses (n,) over their sum in the same model, 0 where that is 0."""
     total = np.bincount(model, weights=mass, minlength=n_model)[model]
     return np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
 
 
-def effective(weights: FloatArray) -> float:
+def count_effective_rows(weights: FloatArray) -> float:
     """Rows that equal weights of the same noise would have: (sum w)^2 / sum w^2; 0 where no row
     counts.
     """
-    square = float((weights**2).sum())
+    square = (weights**2).sum()
     if square > 0:
-        return float(weights.sum() ** 2 / square)
+        return weights.sum() ** 2 / square
     return 0.0
 
 
-def angles(rows: FloatArray, of: FloatArray) -> FloatArray:
+def measure_angles(rows: FloatArray, others: FloatArray) -> FloatArray:
     """Angle (n,) in radians of rows (n, d) to others (n, d); a right one beside a zero or infinite
     row.
     """
-    length = np.linalg.norm(rows, axis=1) * np.linalg.norm(of, axis=1)
+    length = np.linalg.norm(rows, axis=1) * np.linalg.norm(others, axis=1)
+    has_length = (length > 0) & np.isfinite(length)
     with np.errstate(divide="ignore", invalid="ignore"):
-        cosine = np.where(
-            (length > 0) & np.isfinite(length), np.einsum("nd,nd->n", rows, of) / length, 0.0
-        )
+        cosine = np.einsum("nd,nd->n", rows, others) / length
+    cosine = np.where(has_length, cosine, 0.0)
     return np.arccos(np.clip(cosine, -1.0, 1.0))
 
 
-def by_angle(angle: FloatArray, steepness: float) -> FloatArray:
+def compute_angle_exponent(angle: FloatArray, steepness: float) -> FloatArray:
     """f(a) = b (1 - exp(-exp(-b (a - 1)))) with steepness b: falls from nearly b to 0, b (1 - 1/e)
     at one radian.
     """
@@ -147,7 +150,7 @@ class Uniform(Aggregation):
     def expected_participation(self) -> float:
         return self.participation
 
-    def weights(
+    def compute_weights(
         self, received: Received, facts: RoundContext, state: State
     ) -> tuple[FloatArray, State]:
         return np.where(received.decoded, self.weight, 0.0), state
@@ -189,28 +192,30 @@ class Beda(Aggregation):
     def start(self) -> Angles:
         return Angles(no_ints(), np.zeros(0), np.zeros(0))
 
-    def weights(
+    def compute_weights(
         self, received: Received, facts: RoundContext, state: Angles
     ) -> tuple[FloatArray, Angles]:
         updates = received.updates
         heard = received.decoded
         n_model = facts.public.n_model
         log_mass = np.log(updates.count)
-        mean = updates.weighted_sum(shares(log_mass, heard, updates.model, n_model), n_model)
-        now = angles(updates.rows(slice(None)), mean[updates.model])
-        row = updates.row
-        every, first = np.unique(np.concatenate([state.row, row[heard]]), return_index=True)
-        more = np.zeros(int(heard.sum()))
-        angle, rounds = (np.concatenate([old, more])[first] for old in (state.angle, state.rounds))
-        mine = np.searchsorted(every, row[heard])
-        rounds[mine] += 1
-        angle[mine] += (now[heard] - angle[mine]) / rounds[mine]
-        log_mass[heard] += by_angle(angle[mine], self.alpha)
-        weight = shares(log_mass, heard, updates.model, n_model)
-        said = {"effective_devices": effective(weight)} | (
-            {"angle_mean_rad": angle[mine].mean()} if len(mine) else {}
-        )
-        return weight, Angles(every, angle, rounds, said)
+        share = normalise_masses(log_mass, heard, updates.model, n_model)
+        mean = updates.sum_weighted(share, n_model)
+        angle_now = measure_angles(updates.rows(slice(None)), mean[updates.model])
+        row = updates.row[heard]
+        known_rows, first = np.unique(np.concatenate([state.row, row]), return_index=True)
+        zeros = np.zeros(len(row))
+        angle = np.concatenate([state.angle, zeros])[first]
+        rounds = np.concatenate([state.rounds, zeros])[first]
+        heard_rows = np.searchsorted(known_rows, row)
+        rounds[heard_rows] += 1
+        angle[heard_rows] += (angle_now[heard] - angle[heard_rows]) / rounds[heard_rows]
+        log_mass[heard] += compute_angle_exponent(angle[heard_rows], self.alpha)
+        weight = normalise_masses(log_mass, heard, updates.model, n_model)
+        figures = {"effective_devices": count_effective_rows(weight)}
+        if len(heard_rows):
+            figures["angle_mean_rad"] = angle[heard_rows].mean()
+        return weight, Angles(known_rows, angle, rounds, figures)
 
 
 @frozen
@@ -284,7 +289,7 @@ class Wasserstein(Aggregation):
             ),
         }
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
         yield notice("labels-disclosed", kind=self.kind_name())
 
     def start(self) -> Histograms:
@@ -292,17 +297,20 @@ class Wasserstein(Aggregation):
 
     def receive_disclosed(self, local: Local, facts: RoundContext, state: Histograms) -> Histograms:
         row = local.row
-        pmf = self._histograms(local, facts)
+        pmf = self._count_labels(local, facts)
         old = state.pmf.reshape(-1, pmf.shape[1])
-        _, mine, theirs = np.intersect1d(row, state.row, assume_unique=True, return_indices=True)
-        news = len(row) - int((pmf[mine] == old[theirs]).all(axis=1).sum())
-        every, first = np.unique(
-            np.concatenate([row, state.row]), return_index=True
-        )  # of a row the new one
+        _, rows, known_rows = np.intersect1d(
+            row, state.row, assume_unique=True, return_indices=True
+        )
+        is_same = (pmf[rows] == old[known_rows]).all(axis=1)
+        disclosed = state.disclosed + len(row) - int(is_same.sum())
+        # of a row the new one
+        all_rows, first = np.unique(np.concatenate([row, state.row]), return_index=True)
         count = np.concatenate([local.count, state.count])[first]
-        return Histograms(every, np.concatenate([pmf, old])[first], count, state.disclosed + news)
+        pmf = np.concatenate([pmf, old])[first]
+        return Histograms(all_rows, pmf, count, disclosed)
 
-    def _histograms(self, local: Local, facts: RoundContext) -> FloatArray:
+    def _count_labels(self, local: Local, facts: RoundContext) -> FloatArray:
         if local.y is None:
             label = np.zeros(len(local.x))
         else:
@@ -310,36 +318,42 @@ class Wasserstein(Aggregation):
         if self.distance == "label-range":
             low, high = _RANGE_DBM
             bins = _BINS
-            column = np.clip((label - low) / (high - low) * bins, 0, bins - 1).astype(int)
+            position = (label - low) / (high - low) * bins
+            column = np.clip(position, 0, bins - 1).astype(int)
         else:
             bins = 0 if facts.public.images is None else facts.public.images.classes
             column = label.astype(int)
-        counted = np.bincount(local.row_of_sample * bins + column, minlength=len(local.ue) * bins)
+        cell = local.row_of_sample * bins + column
+        counted = np.bincount(cell, minlength=len(local.ue) * bins)
         return counted.reshape(-1, bins) / local.count[:, None]
 
-    def distances(self, state: Histograms, row: IntArray, n_model: int) -> FloatArray:
+    def measure_distances(self, state: Histograms, row: IntArray, n_model: int) -> FloatArray:
         """W_k (n,) of rows (see `netsim.columns`) whose UEs have sent their histograms."""
-        _, model = ue_and_model(state.row)
+        _, model_of_known = split_row_id(state.row)
         whole = np.zeros((n_model, state.pmf.shape[1]))
-        np.add.at(whole, model, state.count[:, None] * state.pmf)
-        size = np.bincount(model, weights=state.count, minlength=n_model)
-        everybody = whole / np.maximum(size, 1.0)[:, None]
-        away = state.pmf[np.searchsorted(state.row, row)] - everybody[ue_and_model(row)[1]]
+        np.add.at(whole, model_of_known, state.count[:, None] * state.pmf)
+        size = np.bincount(model_of_known, weights=state.count, minlength=n_model)
+        mean_pmf = whole / np.maximum(size, 1.0)[:, None]
+        _, model = split_row_id(row)
+        away = state.pmf[np.searchsorted(state.row, row)] - mean_pmf[model]
         if self.distance == "total-variation":
             return 0.5 * np.abs(away).sum(axis=1)
         moved = np.abs(np.cumsum(away, axis=1)).sum(axis=1)
         return moved / (_BINS if self.distance == "label-range" else 1)
 
-    def weights(
+    def compute_weights(
         self, received: Received, facts: RoundContext, state: Histograms
     ) -> tuple[FloatArray, Histograms]:
         updates = received.updates
         n_model = facts.public.n_model
-        away = self.distances(state, updates.row, n_model)
+        away = self.measure_distances(state, updates.row, n_model)
         log_mass = np.log(updates.count) + 1.0 / np.maximum(away, self.floor)
-        weight = shares(log_mass, received.decoded, updates.model, n_model)
-        said = {"distance_min": away.min(), "distance_max": away.max()} if len(away) else {}
-        return weight, replace(state, figures={**said, "effective_devices": effective(weight)})
+        weight = normalise_masses(log_mass, received.decoded, updates.model, n_model)
+        figures = Metrics()
+        if len(away):
+            figures = {"distance_min": away.min(), "distance_max": away.max()}
+        figures["effective_devices"] = count_effective_rows(weight)
+        return weight, replace(state, figures=figures)
 
     def figures(self, state: Histograms) -> Metrics:
         return {"histograms_disclosed": float(state.disclosed), **state.figures}

@@ -49,20 +49,22 @@ class Availability(Part):
         return None
 
     @abstractmethod
-    def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
+    def find_available(
+        self, conditions: Conditions, state: State, rng: Rng
+    ) -> tuple[BoolArray, State]:
         """Which of all UEs (n_ue,) may be asked now. The server asks in order of time.
 
         rng : one stream for the whole run, the same at every call, so that a draw for a UE and a
         night (or any other `item`) is the same whenever, and however often, the server asks.
         """
 
-    def energy_j(self, state: State) -> FloatArray | None:
+    def get_max_energy_j(self, state: State) -> FloatArray | None:
         """Energy (n_ue,) that each UE may spend on its next update, training included; None:
         without a limit.
         """
         return None
 
-    def spent(self, ue: IntArray, energy_j: FloatArray, state: State) -> State:
+    def spend_energy(self, ue: IntArray, energy_j: FloatArray, state: State) -> State:
         """The next state after UEs (n,) have spent energy_j (n,) on an update that has ended."""
         return state
 
@@ -73,8 +75,10 @@ class Always(Availability):
     kind: Literal["always"] = "always"
     reference = "the usual assumption of federated learning papers"
 
-    def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
-        return np.ones(len(now.position_m), dtype=bool), state
+    def find_available(
+        self, conditions: Conditions, state: State, rng: Rng
+    ) -> tuple[BoolArray, State]:
+        return np.ones(len(conditions.position_m), dtype=bool), state
 
 
 class AtHome(Availability):
@@ -96,8 +100,10 @@ class AtHome(Availability):
     by_place = True
     needs = {HOMES: "without them no UE would ever be available"}
 
-    def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
-        return np.hypot(*(now.position_m - now.home_m).T) <= self.radius_m, state
+    def find_available(
+        self, conditions: Conditions, state: State, rng: Rng
+    ) -> tuple[BoolArray, State]:
+        return np.hypot(*(conditions.position_m - conditions.home_m).T) <= self.radius_m, state
 
 
 _HOUR_S = 3600.0
@@ -134,7 +140,7 @@ class Charging(Availability):
     )
 
     @model_validator(mode="after")
-    def _apart(self) -> Self:
+    def _check_nights(self) -> Self:
         longest = self.hours + _CUT * self.length_spread_hours + 2 * _CUT * self.from_spread_hours
         if longest > 24:
             raise ValueError(
@@ -143,35 +149,37 @@ class Charging(Availability):
             )
         return self
 
-    def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
-        from_s, until_s = self._plugged_in(len(now.position_m), self._night(now.wall_s), rng)
-        return (from_s <= now.wall_s) & (now.wall_s < until_s), state
+    def find_available(
+        self, conditions: Conditions, state: State, rng: Rng
+    ) -> tuple[BoolArray, State]:
+        wall_s = conditions.wall_s
+        night = self._find_night(wall_s)
+        from_s, until_s = self._draw_charging_s(len(conditions.position_m), night, rng)
+        return (from_s <= wall_s) & (wall_s < until_s), state
 
-    def plugged_in_s(self, n_ue: int, begin_s: float, end_s: float, rng: Rng) -> FloatArray:
+    def measure_charging_s(self, n_ue: int, begin_s: float, end_s: float, rng: Rng) -> FloatArray:
         """Seconds that each UE (n_ue,) is plugged in between two times of the wall clock."""
         total_s = np.zeros(n_ue)
-        for night in range(self._night(begin_s), self._night(end_s) + 1):
-            from_s, until_s = self._plugged_in(n_ue, night, rng)
+        for night in range(self._find_night(begin_s), self._find_night(end_s) + 1):
+            from_s, until_s = self._draw_charging_s(n_ue, night, rng)
             total_s += np.maximum(np.minimum(until_s, end_s) - np.maximum(from_s, begin_s), 0.0)
         return total_s
 
-    def _night(self, wall_s: float) -> int:
+    def _find_night(self, wall_s: float) -> int:
         """The one night in which a UE can be plugged in at this time, by the day on which it
         begins.
         """
         earliest_h = self.from_hour - _CUT * self.from_spread_hours
         return floor((wall_s / _HOUR_S - earliest_h) / 24.0)
 
-    def _plugged_in(self, n_ue: int, night: int, rng: Rng) -> tuple[FloatArray, FloatArray]:
+    def _draw_charging_s(self, n_ue: int, night: int, rng: Rng) -> tuple[FloatArray, FloatArray]:
         """From when until when each UE (n_ue,) is plugged in, s of the wall clock."""
-        pair = np.arange(
-            (n_ue + 1) // 2
-        )  # two UEs share an owner: a draw costs the same for four numbers as for two
-        drawn = (
-            rng.normal("night", pair, (2, 2), item=night).reshape(-1, 2)[:n_ue].clip(-_CUT, _CUT)
-        )
-        from_h = 24.0 * night + self.from_hour + self.from_spread_hours * drawn[:, 0]
-        length_h = np.maximum(self.hours + self.length_spread_hours * drawn[:, 1], 0.0)
+        # two UEs share an owner: a draw costs the same for four numbers as for two
+        pair = np.arange((n_ue + 1) // 2)
+        drawn = rng.normal("night", pair, (2, 2), item=night).reshape(-1, 2)
+        begin, length = drawn[:n_ue].clip(-_CUT, _CUT).T
+        from_h = 24.0 * night + self.from_hour + self.from_spread_hours * begin
+        length_h = np.maximum(self.hours + self.length_spread_hours * length, 0.0)
         return _HOUR_S * from_h, _HOUR_S * (from_h + length_h)
 
 
@@ -213,26 +221,30 @@ class Battery(Availability):
     def start(self, n_ue: int) -> Charge:
         return Charge(np.full(n_ue, self.start_share * self.capacity_j), 0.0)
 
-    def available(self, now: Conditions, state: Charge, rng: Rng) -> tuple[BoolArray, Charge]:
-        charged_j = self.charge_w * self._plugged_in_s(now, state, rng)
+    def find_available(
+        self, conditions: Conditions, state: Charge, rng: Rng
+    ) -> tuple[BoolArray, Charge]:
+        charged_j = self.charge_w * self._measure_charging_s(conditions, state, rng)
         charge_j = np.minimum(state.charge_j + charged_j, self.capacity_j)
         enough = (charge_j >= self.min_charge_share * self.capacity_j) & (charge_j > 0)
-        return enough, Charge(charge_j, now.time_s)
+        return enough, Charge(charge_j, conditions.time_s)
 
-    def energy_j(self, state: Charge) -> FloatArray:
+    def get_max_energy_j(self, state: Charge) -> FloatArray:
         return state.charge_j
 
-    def spent(self, ue: IntArray, energy_j: FloatArray, state: Charge) -> Charge:
+    def spend_energy(self, ue: IntArray, energy_j: FloatArray, state: Charge) -> Charge:
         spent_j = np.bincount(ue, weights=energy_j, minlength=len(state.charge_j))
         return replace(state, charge_j=np.maximum(state.charge_j - spent_j, 0.0))
 
-    def _plugged_in_s(self, now: Conditions, state: Charge, rng: Rng) -> FloatArray:
+    def _measure_charging_s(self, conditions: Conditions, state: Charge, rng: Rng) -> FloatArray:
         """Seconds that each UE (n_ue,) has been plugged in since the last look."""
         n_ue = len(state.charge_j)
-        elapsed_s = now.time_s - state.time_s
+        elapsed_s = conditions.time_s - state.time_s
         if self.charging is None:
             return np.full(n_ue, elapsed_s)
-        return self.charging.plugged_in_s(n_ue, now.wall_s - elapsed_s, now.wall_s, rng)
+        return self.charging.measure_charging_s(
+            n_ue, conditions.wall_s - elapsed_s, conditions.wall_s, rng
+        )
 
 
 AVAILABILITIES = OneOf("availability", Always, AtHome, Charging, Battery)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.types import Curated, Local, MetricSpend, RoundContext, State
-from netsim.columns import blocks
+from netsim.columns import split_blocks
 from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -61,14 +61,15 @@ class RandomBatch(Curation):
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         keep = np.zeros(len(local.x), dtype=bool)
         for row, owner in enumerate(local.row.tolist()):
-            order = np.argsort(rng.keys("pick", owner, int(local.count[row])), kind="stable")
+            lot = rng.draw_keys("pick", owner, int(local.count[row]))
+            order = np.argsort(lot, kind="stable")
             keep[local.ptr[row] + order[: self.num]] = True
         return Curated(local.keep(keep), state)
 
 
 class ClusterBatch(Curation):
-    """Keeps samples of the DBSCAN clusters of a UE's positions; `chosen` of the subclass names
-    them.
+    """Keeps samples of the DBSCAN clusters of a UE's positions; `choose_samples` of the
+    subclass names them.
 
     A row without any cluster keeps one random sample and counts as `fallback`.
     """
@@ -82,7 +83,7 @@ class ClusterBatch(Curation):
     needs = {"positions": "it works on places; these data have none"}
 
     @abstractmethod
-    def chosen(
+    def choose_samples(
         self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
     ) -> IntArray:
         """Indices of samples at positions (n, 2), of clusters (n,) with means (k, 2), -1 for none;
@@ -90,7 +91,7 @@ class ClusterBatch(Curation):
         """
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
-        from fl.dbscan import dbscan  # compiled: not for readers of scenarios
+        from fl.dbscan import cluster_by_density  # compiled: not for readers of scenarios
 
         keep = np.zeros(len(local.x), dtype=bool)
         clusters, noise = np.zeros((2, len(local.ue)), dtype=int)
@@ -98,15 +99,16 @@ class ClusterBatch(Curation):
         for row in np.flatnonzero(local.count):
             start, stop = local.ptr[row : row + 2]
             position_m = local.x[start:stop]
-            cluster = dbscan(position_m, self.eps_m, self.min_samples)
+            cluster = cluster_by_density(position_m, self.eps_m, self.min_samples)
             clusters[row] = cluster.max() + 1
             noise[row] = (cluster < 0).sum()
             if clusters[row] == 0:
-                keep[start + rng.keys("one", owner[row], len(cluster)).argmin()] = True
+                lot = rng.draw_keys("one", owner[row], len(cluster))
+                keep[start + lot.argmin()] = True
                 continue
             mean_m = np.stack([position_m[cluster == c].mean(axis=0) for c in range(clusters[row])])
-            lot = rng.keys("pick", owner[row], len(cluster))
-            keep[start + self.chosen(position_m, cluster, mean_m, lot)] = True
+            lot = rng.draw_keys("pick", owner[row], len(cluster))
+            keep[start + self.choose_samples(position_m, cluster, mean_m, lot)] = True
         fallback = (local.count > 0) & (clusters == 0)
         return Curated(local.keep(keep), state, clusters=clusters, noise=noise, fallback=fallback)
 
@@ -128,11 +130,12 @@ class DiverseBatch(ClusterBatch):
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
 
-    def chosen(
+    def choose_samples(
         self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
     ) -> IntArray:
         """The sample of each cluster that is nearest to the cluster's mean."""
-        order = np.lexsort((np.linalg.norm(position_m - mean_m[cluster], axis=1), cluster))
+        away_m = np.linalg.norm(position_m - mean_m[cluster], axis=1)
+        order = np.lexsort((away_m, cluster))
         kinds, first = np.unique(cluster[order], return_index=True)
         return order[first[kinds >= 0]]
 
@@ -158,13 +161,14 @@ class FarthestBatch(ClusterBatch):
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
     example = {"kind": "farthest-batch", "num": 5}
 
-    def chosen(
+    def choose_samples(
         self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
     ) -> IntArray:
         away_m = np.linalg.norm(mean_m - position_m.mean(axis=0), axis=1)
         rank = np.argsort(np.argsort(-away_m, kind="stable"))
         member = np.flatnonzero(cluster >= 0)
-        return member[np.lexsort((lot[member], rank[cluster[member]]))[: self.num]]
+        order = np.lexsort((lot[member], rank[cluster[member]]))
+        return member[order[: self.num]]
 
 
 class GeoIndistinguishable(Curation):
@@ -211,13 +215,15 @@ class GeoIndistinguishable(Curation):
         row = local.row_of_sample
         owner = local.row[row]
         item = np.arange(len(row)) - local.ptr[row]
-        x = local.x + planar_laplace(self.epsilon_per_m, owner, item, rng)
-        each = np.full(len(local.ue), self.epsilon_per_m)
-        spend = MetricSpend(self.label, local.ue, local.model, local.count, each)
+        x = local.x + draw_planar_laplace(self.epsilon_per_m, owner, item, rng)
+        epsilon_per_m = np.full(len(local.ue), self.epsilon_per_m)
+        spend = MetricSpend(self.label, local.ue, local.model, local.count, epsilon_per_m)
         return Curated(replace(local, x=x), state, [spend])
 
 
-def planar_laplace(epsilon_per_m: float, owner: IntArray, item: IntArray, rng: Rng) -> FloatArray:
+def draw_planar_laplace(
+    epsilon_per_m: float, owner: IntArray, item: IntArray, rng: Rng
+) -> FloatArray:
     """Displacements in metres (n, 2), one for each owner and item [Andrés 2013, Sec. 4.1]."""
     radius_m = rng.exponential("radius", owner, (2,), item).sum(axis=1) / epsilon_per_m
     angle = 2 * np.pi * rng.uniform("angle", owner, (), item)
@@ -277,11 +283,12 @@ class Gan(Curation):
         x = local.x[:0]
         rows = np.flatnonzero(local.count)
         pieces = np.split(local.x, local.ptr[rows[1:]])
-        for some in blocks(len(rows), _ROWS):
-            x = np.concatenate([x, *self._moved(pieces[some], local.row[rows[some]], rng)])
+        for block in split_blocks(len(rows), _ROWS):
+            moved = self._displace(pieces[block], local.row[rows[block]], rng)
+            x = np.concatenate([x, *moved])
         return Curated(replace(local, x=x), state)
 
-    def _moved(self, pieces: list[FloatArray], owner: IntArray, rng: Rng) -> list[FloatArray]:
+    def _displace(self, pieces: list[FloatArray], owner: IntArray, rng: Rng) -> list[FloatArray]:
         """Each device's positions (count, 2), moved. Networks are stacked (k, ...) and do not touch
         each other.
         """
@@ -293,8 +300,8 @@ class Gan(Curation):
         count = np.array([len(p) for p in z])
         first = np.cumsum(count) - count
         flat = torch.from_numpy(np.concatenate(z))
-        generator = _network("generator", (2 + _NOISE, self.hidden, 2), owner, rng)
-        adversary = _network("adversary", (2, self.hidden, 2), owner, rng)
+        generator = _draw_network("generator", (2 + _NOISE, self.hidden, 2), owner, rng)
+        adversary = _draw_network("adversary", (2, self.hidden, 2), owner, rng)
         improve = torch.optim.Adam(generator, self.learning_rate, fused=True)
         predict = torch.optim.Adam(adversary, self.adversary_learning_rate, fused=True)
         turns = (1 + _ADVERSARY_STEPS, self.batch_size)
@@ -305,28 +312,31 @@ class Gan(Curation):
             for turn in range(1, turns[0]):
                 seen = flat[index[:, turn]]
                 with torch.no_grad():
-                    shown = seen + _apply(generator, seen, noise[:, turn])
+                    shown = seen + _run_network(generator, seen, noise[:, turn])
                 predict.zero_grad()
-                torch.autograd.backward(_error(_apply(adversary, shown), seen).sum())
+                error = _measure_error(_run_network(adversary, shown), seen)
+                torch.autograd.backward(error.sum())
                 predict.step()
             x = flat[index[:, 0]]
-            shown = x + _apply(generator, x, noise[:, 0])
-            misled = _error(_apply(adversary, shown), x).clamp(max=self.cap)
+            shown = x + _run_network(generator, x, noise[:, 0])
+            misled = _measure_error(_run_network(adversary, shown), x).clamp(max=self.cap)
             improve.zero_grad()
-            torch.autograd.backward((self.rho * _error(shown, x) - (1 - self.rho) * misled).sum())
+            loss = self.rho * _measure_error(shown, x) - (1 - self.rho) * misled
+            torch.autograd.backward(loss.sum())
             improve.step()
         moved = []
         for i, p in enumerate(pieces):
             noise = torch.from_numpy(rng.normal("moved", owner[i : i + 1], (len(p), _NOISE)))
+            network = [w[i : i + 1] for w in generator]
             with torch.no_grad():
-                shift = _apply(
-                    [w[i : i + 1] for w in generator], torch.from_numpy(z[i][None]), noise
-                )[0]
+                shift = _run_network(network, torch.from_numpy(z[i][None]), noise)[0]
             moved.append(p + scale[i] * shift.numpy())
         return moved
 
 
-def _network(what: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng) -> "list[Tensor]":
+def _draw_network(
+    purpose: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng
+) -> "list[Tensor]":
     """Glorot-uniform weights and zero biases, one network an owner: [W (k, in, out), b (k, 1, out),
     ...].
     """
@@ -334,23 +344,25 @@ def _network(what: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng) -> "l
 
     layers = []
     for i, (a, b) in enumerate(pairwise(sizes)):
-        unit = rng.uniform(what, owner, (a, b), i)
-        layers.append(torch.from_numpy((2 * unit - 1) * np.sqrt(6 / (a + b))).requires_grad_())
-        layers.append(torch.zeros(len(owner), 1, b, dtype=torch.float64).requires_grad_())
+        unit = rng.uniform(purpose, owner, (a, b), i)
+        weight = torch.from_numpy((2 * unit - 1) * np.sqrt(6 / (a + b)))
+        bias = torch.zeros(len(owner), 1, b, dtype=torch.float64)
+        layers += [weight.requires_grad_(), bias.requires_grad_()]
     return layers
 
 
-def _apply(network: "list[Tensor]", x: "Tensor", noise: "Tensor | None" = None) -> "Tensor":
+def _run_network(network: "list[Tensor]", x: "Tensor", noise: "Tensor | None" = None) -> "Tensor":
     """The networks' outputs (k, B, 2) for inputs x (k, B, 2), with noise beside them."""
     import torch
 
     if noise is not None:
         x = torch.cat([x, noise], dim=2)
     w1, b1, w2, b2 = network
-    return torch.baddbmm(b2, torch.tanh(torch.baddbmm(b1, x, w1)), w2)
+    hidden = torch.tanh(torch.baddbmm(b1, x, w1))
+    return torch.baddbmm(b2, hidden, w2)
 
 
-def _error(guess: "Tensor", truth: "Tensor") -> "Tensor":
+def _measure_error(guess: "Tensor", truth: "Tensor") -> "Tensor":
     """Mean squared distance of each device (k,)."""
     return ((guess - truth) ** 2).sum(dim=2).mean(dim=1)
 

@@ -9,7 +9,7 @@ from netsim.units import FloatArray, IntArray
 
 
 @compiled
-def _square(position_m: FloatArray, i: int, j: int) -> float:
+def _measure_square(position_m: FloatArray, i: int, j: int) -> float:
     """Squared distance of two of the positions."""
     dx = position_m[i, 0] - position_m[j, 0]
     dy = position_m[i, 1] - position_m[j, 1]
@@ -17,7 +17,7 @@ def _square(position_m: FloatArray, i: int, j: int) -> float:
 
 
 @compiled
-def dbscan(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
+def cluster_by_density(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
     """DBSCAN's label of each position (n, 2): 0, 1, ... or -1 for noise; in O(n^2) time and O(n)
     memory.
 
@@ -35,7 +35,7 @@ def dbscan(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
     near = np.ones(n, dtype=np.int64)
     for i in range(n):
         for j in range(i):
-            if _square(position_m, i, j) <= within:
+            if _measure_square(position_m, i, j) <= within:
                 near[i] += 1
                 near[j] += 1
     label = np.full(n, -1)
@@ -51,7 +51,7 @@ def dbscan(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
             waits -= 1
             i = waiting[waits]
             for j in range(n):
-                if label[j] < 0 and _square(position_m, i, j) <= within:
+                if label[j] < 0 and _measure_square(position_m, i, j) <= within:
                     label[j] = cluster
                     if near[j] >= min_samples:
                         waiting[waits] = j

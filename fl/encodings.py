@@ -35,11 +35,11 @@ class Encoding(Part):
         return inf
 
     @abstractmethod
-    def wave_vectors(self, rng: Rng) -> FloatArray:
+    def draw_wave_vectors(self, rng: Rng) -> FloatArray:
         """w (J, 2), radians per metre."""
 
 
-def encoded(z: FloatArray, offset_m: FloatArray, wave_vectors: FloatArray) -> FloatArray:
+def encode_positions(z: FloatArray, offset_m: FloatArray, wave_vectors: FloatArray) -> FloatArray:
     """[z, cos a, sin a] (N, 2 + 2 J) of standardised positions z (N, 2) and offsets from the centre
     (N, 2), metres.
     """
@@ -62,7 +62,7 @@ class Position(Encoding):
     def waves(self) -> int:
         return 0
 
-    def wave_vectors(self, rng: Rng) -> FloatArray:
+    def draw_wave_vectors(self, rng: Rng) -> FloatArray:
         return no_places()
 
 
@@ -95,7 +95,7 @@ class Fourier(Encoding):
     def shortest_m(self) -> float:
         return min(self.lengths_m)
 
-    def wave_vectors(self, rng: Rng) -> FloatArray:
+    def draw_wave_vectors(self, rng: Rng) -> FloatArray:
         length_m = np.resize(np.array(self.lengths_m), self.frequencies)
         return rng.normal("wave vectors", np.arange(self.frequencies), (2,)) / length_m[:, None]
 

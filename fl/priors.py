@@ -14,6 +14,9 @@ from netsim.part import Coordinates, OneOf, Part
 from netsim.ues import STOREY_M
 from netsim.units import FloatArray, IntArray
 
+Constants = dict[str, FloatArray]
+"""what a prior knows of the world, by the names under which a model keeps it"""
+
 
 class Prior(Part):
     """RSRP as expected from public constants. Labels are differences to it, and it is added to
@@ -23,12 +26,12 @@ class Prior(Part):
     kind: str
 
     @abstractmethod
-    def constants(self, public: Public) -> dict[str, FloatArray]:
+    def compute_constants(self, public: Public) -> Constants:
         """Constants of the model; raises BadInput where something is unknown."""
 
     @abstractmethod
-    def expected_dbm(
-        self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray
+    def predict_dbm(
+        self, constants: Constants, model_of: IntArray, place_m: FloatArray
     ) -> FloatArray:
         """RSRP (N,) at places (N, 2) for the models model_of (N,)."""
 
@@ -40,11 +43,11 @@ class NoPrior(Prior):
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
 
-    def constants(self, public: Public) -> dict[str, FloatArray]:
+    def compute_constants(self, public: Public) -> Constants:
         return {}
 
-    def expected_dbm(
-        self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray
+    def predict_dbm(
+        self, constants: Constants, model_of: IntArray, place_m: FloatArray
     ) -> FloatArray:
         return np.zeros(len(place_m))
 
@@ -68,7 +71,7 @@ class LogDistancePrior(Prior):
 
     reference = "Rappaport 2002, Wireless Communications, Section 4.9.1"
 
-    def constants(self, public: Public) -> dict[str, FloatArray]:
+    def compute_constants(self, public: Public) -> Constants:
         """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each
         (-1: none).
         """
@@ -91,20 +94,20 @@ class LogDistancePrior(Prior):
             )
         return {"prior_at_m": at_m, "prior_model": model.astype(float)}
 
-    def rsrp_dbm_at(self, distance_m: FloatArray) -> FloatArray:
+    def compute_rsrp_dbm(self, distance_m: FloatArray) -> FloatArray:
         """The law of distance."""
         ratio = np.maximum(distance_m, self.reference_m) / self.reference_m
         return self.rsrp_dbm - 10.0 * self.exponent * np.log10(ratio)
 
-    def expected_dbm(
-        self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray
+    def predict_dbm(
+        self, constants: Constants, model_of: IntArray, place_m: FloatArray
     ) -> FloatArray:
         nearest_m = np.full(len(place_m), np.inf)
         for at_m, model in zip(constants["prior_at_m"], constants["prior_model"], strict=True):
-            theirs = model_of == model
-            distance_m = np.hypot(*(place_m[theirs] - at_m).T)
-            nearest_m[theirs] = np.minimum(nearest_m[theirs], distance_m)
-        return self.rsrp_dbm_at(nearest_m)
+            is_of_model = model_of == model
+            distance_m = np.hypot(*(place_m[is_of_model] - at_m).T)
+            nearest_m[is_of_model] = np.minimum(nearest_m[is_of_model], distance_m)
+        return self.compute_rsrp_dbm(nearest_m)
 
 
 _STEP_M = (
@@ -132,7 +135,7 @@ class Coverage(Prior):
 
     reference = "3GPP TR 38.901 V17.0.0, Sections 7.4.1 to 7.4.3"
 
-    def constants(self, public: Public) -> dict[str, FloatArray]:
+    def compute_constants(self, public: Public) -> Constants:
         """prior_map_dbm (n_model, 1 + floors, ny, nx): outside, and in buildings of 1, 2, ...
         floors.
 
@@ -152,66 +155,63 @@ class Coverage(Prior):
         layers = int(floors.max(initial=0.0)) + 1
         model = public.models
         area = public.area
-        step_m = max(
-            _STEP_M, float(np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS))
-        )
-        x_m, y_m = (
-            low + step_m * np.arange(int(np.ceil(s / step_m)) + 1)
-            for low, s in zip(area.low_m, area.side_m, strict=True)
-        )
+        coarsest_m = np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS)
+        step_m = max(_STEP_M, float(coarsest_m))
+        n_x, n_y = np.ceil(area.side_m / step_m).astype(int) + 1
+        x_m = area.low_m[0] + step_m * np.arange(n_x)
+        y_m = area.low_m[1] + step_m * np.arange(n_y)
         place_m = np.stack([np.tile(x_m, len(y_m)), np.repeat(y_m, len(x_m))], axis=1)
-        depth_m = _mean_depth_m(buildings)
+        depth_m = _measure_mean_depth_m(buildings)
         table = np.empty((public.n_model, layers, len(place_m)))
         for m in range(public.n_model):
             cells = np.flatnonzero(model == m)
-            table[m, 0] = public.coverage.mean_dbm(place_m, cells, 0, None)
+            table[m, 0] = public.coverage.compute_mean_dbm(place_m, cells, 0, None)
             for k in range(1, layers):
-                table[m, k] = public.coverage.mean_dbm(place_m, cells, k - 1, depth_m)
-            table[m, 1:] = np.cumsum(table[m, 1:], axis=0) / np.arange(1, layers)[:, None]
+                table[m, k] = public.coverage.compute_mean_dbm(place_m, cells, k - 1, depth_m)
+            n_floors = np.arange(1, layers)[:, None]
+            table[m, 1:] = np.cumsum(table[m, 1:], axis=0) / n_floors
+        footprints_wkb = shapely.to_wkb(shapely.multipolygons(buildings.footprint))
         return {
             "prior_map_dbm": table.reshape(public.n_model, layers, len(y_m), len(x_m)),
             "prior_frame_m": np.array([*area.low_m, step_m]),
-            "prior_shapes": np.frombuffer(
-                shapely.to_wkb(shapely.multipolygons(buildings.footprint)), np.uint8
-            )
-            + 0.0,
+            "prior_shapes": np.frombuffer(footprints_wkb, np.uint8) + 0.0,
             "prior_floors": floors,
         }
 
-    def expected_dbm(
-        self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray
+    def predict_dbm(
+        self, constants: Constants, model_of: IntArray, place_m: FloatArray
     ) -> FloatArray:
         from scipy.ndimage import map_coordinates
 
         table = constants["prior_map_dbm"]
         (low_x, low_y, step_m) = constants["prior_frame_m"]
-        buildings = _buildings(
-            constants["prior_shapes"].astype(np.uint8).tobytes(),
-            tuple(constants["prior_floors"].tolist()),
-        )
+        footprints_wkb = constants["prior_shapes"].astype(np.uint8).tobytes()
+        floors = tuple(constants["prior_floors"].tolist())
+        buildings = _restore_buildings(footprints_wkb, floors)
+        floor = buildings.find_height_m(place_m)  # floors, which are as high as 1 here
         column, row = ((place_m - [low_x, low_y]) / step_m).T
-        at = np.stack(
-            [buildings.height_at(place_m), row, column]
-        )  # floors, which are as high as 1 here
+        node = np.stack([floor, row, column])
         expected = np.zeros(len(place_m))
         for m in np.unique(model_of):
-            own = model_of == m
-            expected[own] = map_coordinates(table[m], at[:, own], order=1, mode="nearest")
+            is_of_model = model_of == m
+            expected[is_of_model] = map_coordinates(
+                table[m], node[:, is_of_model], order=1, mode="nearest"
+            )
         return expected
 
 
-def _mean_depth_m(buildings: Buildings) -> float:
+def _measure_mean_depth_m(buildings: Buildings) -> float:
     """Mean distance from the facade, of places all over the buildings."""
     import shapely
 
     square_m2 = shapely.area(buildings.footprint)
     if len(buildings):
-        return float((square_m2**1.5).sum() / square_m2.sum() / _DEPTH)
+        return (square_m2**1.5).sum() / square_m2.sum() / _DEPTH
     return 0.0
 
 
 @lru_cache(maxsize=1)  # one town, whose footprints are looked at in every round
-def _buildings(footprints_wkb: bytes, floors: tuple[float, ...]) -> Buildings:
+def _restore_buildings(footprints_wkb: bytes, floors: tuple[float, ...]) -> Buildings:
     """Return the buildings, as high as they have floors, of what is kept of them."""
     import shapely
 

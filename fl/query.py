@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.types import LastFigures, Metrics, Request, RoundContext, State
-from netsim.clock import slack_s
-from netsim.columns import frozen, replaced
+from netsim.clock import compute_slack_s
+from netsim.columns import frozen, replace_values
 from netsim.geometry import Area
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -41,14 +41,14 @@ class Query(Part):
         return dict(getattr(state, "figures", {}))
 
 
-def bands_said(request: Request | None, bands: int) -> Metrics:
+def describe_bands(request: Request | None, bands: int) -> Metrics:
     """Probability of `bands` bands at the largest requested bandwidth by Lemma 3; empty without a
     request.
     """
     if request is None:
         return {}
     side_m = float(request.area.side_m[: request.dimensions].min())
-    probability = band_probability(
+    probability = compute_band_probability(
         float(request.bandwidth_m.max()), side_m, bands, request.dimensions
     )
     return {"bands": float(bands), "bands_probability": probability}
@@ -66,10 +66,7 @@ class Off(Query):
     def accept(
         self, ue: IntArray, facts: RoundContext, state: LastFigures
     ) -> tuple[BoolArray, LastFigures]:
-        return np.ones(len(ue), dtype=bool), LastFigures(bands_said(facts.request, BANDS))
-
-
-_REFUSED = ("features", "bandwidth", "family", "area")
+        return np.ones(len(ue), dtype=bool), LastFigures(describe_bands(facts.request, BANDS))
 
 
 @frozen
@@ -147,7 +144,7 @@ class Custom(Query):
         return self.speed_m_s is not None
 
     @model_validator(mode="after")
-    def _sizes(self) -> Self:
+    def _check_sizes(self) -> Self:
         check_corners(self.area_m)
         if not self.multiples or (isinstance(self.multiples, tuple) and min(self.multiples) < 1):
             raise ValueError(
@@ -166,44 +163,44 @@ class Custom(Query):
         if request is None:
             raise ValueError(f"{self.kind}: nothing is asked")
         base_m = state.base_m or float(request.bandwidth_m.min())
-        wrong = self._wrong(request, base_m, facts.public.area)
-        early = self._early(ue, request, facts.time_s, state.last_s)
+        wrong = self._find_broken_rules(request, base_m, facts.public.area)
+        early = self._find_early(ue, request, facts.time_s, state.last_s)
         accepted = ~early & (not any(wrong.values()))
-        last_s = replaced(state.last_s, ue[accepted], facts.time_s)
-        counts = {f"refused_{name}": float(len(ue) * wrong[name]) for name in _REFUSED} | {
-            "refused_rate": float(early.sum())
-        }
-        known = base_m if accepted.any() else state.base_m
-        return accepted, AnswersOfUes(last_s, known, bands_said(request, self.bands) | counts)
+        last_s = replace_values(state.last_s, ue[accepted], facts.time_s)
+        figures = describe_bands(request, self.bands)
+        figures |= {f"refused_{name}": float(len(ue) * broken) for name, broken in wrong.items()}
+        figures["refused_rate"] = float(early.sum())
+        agreed_m = base_m if accepted.any() else state.base_m
+        return accepted, AnswersOfUes(last_s, agreed_m, figures)
 
-    def _wrong(self, request: Request, base_m: float, service: Area) -> dict[str, bool]:
+    def _find_broken_rules(self, request: Request, base_m: float, service: Area) -> dict[str, bool]:
         agreed = service if self.area_m is None else Area(*self.area_m)
-        away_m = np.abs(
-            [agreed.low_m - request.area.low_m, agreed.high_m - request.area.high_m]
-        ).max()
-        side_m = float(agreed.side_m[: request.dimensions].min())
-        if self.gamma is None:
-            most_m = np.inf
-        else:
-            most_m = largest_bandwidth_m(side_m, self.bands, self.gamma)
-        allowed = self.multiples == "any" or bool(
-            in_family(request.bandwidth_m, base_m, self.multiples).all()
-        )
+        low_m = agreed.low_m - request.area.low_m
+        high_m = agreed.high_m - request.area.high_m
+        away_m = np.abs([low_m, high_m]).max()
+        side_m = agreed.side_m[: request.dimensions].min()
+        max_features = np.inf if self.max_features is None else self.max_features
+        max_m = np.inf
+        if self.gamma is not None:
+            max_m = compute_max_bandwidth_m(side_m, self.bands, self.gamma)
+        is_allowed = np.array(True)
+        if self.multiples != "any":
+            is_allowed = is_in_family(request.bandwidth_m, base_m, self.multiples)
         return {
-            "features": self.max_features is not None and request.features > self.max_features,
-            "bandwidth": bool(request.bandwidth_m.max() > most_m * (1 + 1e-12)),
-            "family": not allowed,
-            "area": bool(away_m > 1e-6),
+            "features": request.features > max_features,
+            "bandwidth": request.bandwidth_m.max() > max_m * (1 + 1e-12),
+            "family": not is_allowed.all(),
+            "area": away_m > 1e-6,
         }
 
-    def _early(
+    def _find_early(
         self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray
     ) -> BoolArray:
         if self.speed_m_s is None:
             return np.zeros(len(ue), dtype=bool)
-        widest_m = float(request.bandwidth_m.max())
-        least_s = shortest_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
-        return time_s - last_s[ue] < least_s - slack_s(least_s, time_s)
+        widest_m = request.bandwidth_m.max()
+        least_s = compute_min_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
+        return time_s - last_s[ue] < least_s - compute_slack_s(least_s, time_s)
 
 
 QUERIES = OneOf("query", Off, Custom)
@@ -217,7 +214,9 @@ def check_corners(area_m: tuple[float, float, float, float] | None) -> None:
         )
 
 
-def band_probability(bandwidth_m: float, side_m: float, bands: int, dimensions: int = 2) -> float:
+def compute_band_probability(
+    bandwidth_m: float, side_m: float, bands: int, dimensions: int = 2
+) -> float:
     r"""Probability that `bands` wavelengths fit into a square of that side: P(j 2 pi / |omega| <
     l).
 
@@ -230,14 +229,14 @@ def band_probability(bandwidth_m: float, side_m: float, bands: int, dimensions: 
     return erfc(sqrt(gamma / 2))
 
 
-def largest_bandwidth_m(side_m: float, bands: int, gamma: float) -> float:
+def compute_max_bandwidth_m(side_m: float, bands: int, gamma: float) -> float:
     r"""The bandwidth sqrt(gamma) l / (2 pi j) up to which `bands` fit with probability 1 -
     C(gamma). [Lemma 3]
     """
     return sqrt(gamma) * side_m / (2 * pi * bands)
 
 
-def in_family(
+def is_in_family(
     bandwidth_m: FloatArray, base_m: float, multiples: str | tuple[int, ...]
 ) -> BoolArray:
     """Which bandwidths are an allowed whole multiple of the base: 1, 5, 9, ... for `4n+1`. [Lemma
@@ -256,7 +255,7 @@ def in_family(
     return exact & allowed
 
 
-def shortest_interval_s(
+def compute_min_interval_s(
     bandwidth_m: float, speed_m_s: float, share: float, dimensions: int = 2
 ) -> float:
     r"""Time in which a UE at that speed passes the wavelength of a `share` of all waves.

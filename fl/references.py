@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from typing import ClassVar, Self
 
 import numpy as np
@@ -15,7 +17,7 @@ from pydantic import Field
 
 from fl.types import HeldOut, Local, Metrics
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns, blocks, frozen, no_ints, no_places
+from netsim.columns import Columns, frozen, no_ints, no_places, split_blocks
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.units import FloatArray, IntArray
@@ -47,29 +49,38 @@ class References(Part):
     all models)"""
 
 
-def thinned(count: int, most: int) -> slice | list[int]:
+def pick_samples(count: int, max_count: int) -> slice | list[int]:
     """Which of `count` samples to keep: all, or a bounded number evenly spaced in their order."""
-    if count <= most:
+    if count <= max_count:
         return slice(None)
-    return [i * count // most for i in range(most)]
+    return [i * count // max_count for i in range(max_count)]
 
 
-def nearest_neighbours(x: FloatArray, y: FloatArray, at: FloatArray, most: int) -> FloatArray:
-    """Mean of the `most` nearest of samples x (N, 2), y (N,) at places (k, 2), weighted by 1 /
-    (distance + 1 m).
+def map_nearest_neighbours(
+    x: FloatArray, y: FloatArray, place_m: FloatArray, max_neighbours: int
+) -> FloatArray:
+    """Mean of the nearest samples x (N, 2), y (N,), at most `max_neighbours`, at places (k, 2),
+    weighted by 1 / (distance + 1 m).
     """
     from scipy.spatial import cKDTree
 
     tree = cKDTree(x)
-    out = np.empty(len(at))
-    k = min(most, len(x))
-    for some in blocks(len(at), _AT_ONCE):
-        distance, index = (found.reshape(-1, k) for found in tree.query(at[some], k=k))
-        weight = 1.0 / (
-            distance + 1.0
-        )  # a metre keeps an exact repeat from silencing its neighbours
-        out[some] = (weight * y[index]).sum(axis=1) / weight.sum(axis=1)
+    out = np.empty(len(place_m))
+    k = min(max_neighbours, len(x))
+    for block in split_blocks(len(place_m), _AT_ONCE):
+        distance, index = tree.query(place_m[block], k=k)
+        # a metre keeps an exact repeat from silencing its neighbours
+        weight = 1.0 / (distance.reshape(-1, k) + 1.0)
+        total = (weight * y[index.reshape(-1, k)]).sum(axis=1)
+        out[block] = total / weight.sum(axis=1)
     return out
+
+
+def predict_by_neighbours(
+    max_neighbours: int, model: int, x: FloatArray, y: FloatArray, place_m: FloatArray
+) -> FloatArray:
+    """The mean of the nearest samples, whatever the model."""
+    return map_nearest_neighbours(x, y, place_m, max_neighbours)
 
 
 HEIGHT_M = 10.0
@@ -78,10 +89,10 @@ _ROUNDS = 3  # laid again, finer, around the best of its places
 _SAMPLES = 300  # that choose the place
 
 
-def path_loss_map(
+def map_path_loss(
     x: FloatArray,
     y: FloatArray,
-    at: FloatArray,
+    place_m: FloatArray,
     area: Area,
     antennas_m: FloatArray | None = None,
     buildings: Buildings | None = None,
@@ -97,48 +108,55 @@ def path_loss_map(
     antennas_m (g, 3): places of the antennas, and their heights above the UEs; None: one, sought in
     the area and half its size around it.
     """
-    antennas = sought_antenna(x, y, area)[None] if antennas_m is None else antennas_m
+    antennas = antennas_m
+    if antennas is None:
+        antennas = find_antenna(x, y, area)[None]
 
-    def terms(place_m: FloatArray) -> FloatArray:
+    def build_terms(place_m: FloatArray) -> FloatArray:
         log_d = np.empty(len(place_m))
-        for some in blocks(len(place_m), _AT_ONCE):
-            log_d[some] = _log_distance(place_m[some], antennas).min(axis=0)
-        return np.column_stack([log_d] if buildings is None else [log_d, buildings.inside(place_m)])
+        for block in split_blocks(len(place_m), _AT_ONCE):
+            log_d[block] = _measure_log_distance(place_m[block], antennas).min(axis=0)
+        if buildings is None:
+            return log_d[:, None]
+        return np.column_stack([log_d, buildings.is_indoors(place_m)])
 
-    own = terms(x)
-    middle = own.mean(axis=0)  # a term that is the same for all samples has no slope
-    slope = np.linalg.lstsq(own - middle, y - y.mean(), rcond=None)[0]
-    return y.mean() + (terms(at) - middle) @ slope
+    sample_terms = build_terms(x)
+    middle = sample_terms.mean(axis=0)  # a term that is the same for all samples has no slope
+    slope = np.linalg.lstsq(sample_terms - middle, y - y.mean(), rcond=None)[0]
+    return y.mean() + (build_terms(place_m) - middle) @ slope
 
 
-def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
+def find_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
     """The place (3,) with the least squared error, and the height 10 m."""
-    keep = thinned(len(x), _SAMPLES)
+    keep = pick_samples(len(x), _SAMPLES)
     x = x[keep]
     y = y[keep]
     middle = area.centre_m
     half = area.side_m  # twice the area's sides in all
+    unit = np.linspace(-1.0, 1.0, _PLACES)
     for _ in range(_ROUNDS):
-        unit = np.linspace(-1.0, 1.0, _PLACES)
-        east, north = np.meshgrid(
-            middle[0] + half[0] * unit, middle[1] + half[1] * unit, indexing="ij"
-        )
-        places = np.stack([east.ravel(), north.ravel(), np.full(east.size, HEIGHT_M)], axis=1)
-        best = places[np.argmin(_squared_error(_log_distance(x, places), y))]
+        x_m = middle[0] + half[0] * unit
+        y_m = middle[1] + half[1] * unit
+        east, north = np.meshgrid(x_m, y_m, indexing="ij")
+        height = np.full(east.size, HEIGHT_M)
+        places = np.stack([east.ravel(), north.ravel(), height], axis=1)
+        error = _measure_squared_error(_measure_log_distance(x, places), y)
+        best = places[np.argmin(error)]
         middle = best[:2]
         half = half / (_PLACES - 1) * 2
     return best
 
 
-def _log_distance(x: FloatArray, antenna: FloatArray) -> FloatArray:
+def _measure_log_distance(x: FloatArray, antenna: FloatArray) -> FloatArray:
     """log10 of the distance in metres, at least 1 m, of places x (N, 2) to antennas (g, 3): (g,
     N).
     """
-    square = ((x[None] - antenna[:, None, :2]) ** 2).sum(axis=-1) + antenna[:, 2:] ** 2
+    offset = x[None] - antenna[:, None, :2]
+    square = (offset**2).sum(axis=-1) + antenna[:, 2:] ** 2
     return 0.5 * np.log10(np.maximum(square, 1.0))
 
 
-def _squared_error(log_d: FloatArray, y: FloatArray) -> FloatArray:
+def _measure_squared_error(log_d: FloatArray, y: FloatArray) -> FloatArray:
     """Mean squared error (g,) of the regression of y (N,) on each row of log_d (g, N)."""
     off = log_d - log_d.mean(axis=1, keepdims=True)
     dev = y - y.mean()
@@ -153,7 +171,7 @@ _FIT = 200  # samples that choose L and lambda
 _AT_ONCE = 4096  # places that are predicted at once
 
 
-def kriging_map(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+def map_kriging(x: FloatArray, y: FloatArray, place_m: FloatArray) -> FloatArray:
     """Ordinary kriging of samples x (N, 2) in metres, y (N,), at places (k, 2): the best linear
     map.
 
@@ -165,29 +183,29 @@ def kriging_map(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     [Cressie 1993, Section 3.2; Gudmundson 1991 for the covariance]
     """
     if len(x) < 3 or np.ptp(y) == 0:  # nothing that could vary with the place
-        return np.full(len(at), y.mean())
-    length_m, noise = fitted_covariance(x, y)
-    mean, weights, _ = _solve(_distance(x, x), y, length_m, noise)
-    out = np.empty(len(at))
-    for block in blocks(len(at), _AT_ONCE):
-        out[block] = mean + np.exp(_distance(at[block], x) / -length_m) @ weights
+        return np.full(len(place_m), y.mean())
+    length_m, noise = fit_covariance(x, y)
+    mean, weights, _ = _solve_kriging(_measure_distance(x, x), y, length_m, noise)
+    out = np.empty(len(place_m))
+    for block in split_blocks(len(place_m), _AT_ONCE):
+        covariance = np.exp(_measure_distance(place_m[block], x) / -length_m)
+        out[block] = mean + covariance @ weights
     return out
 
 
-def fitted_covariance(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+def fit_covariance(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """L in metres and lambda of the largest profile likelihood."""
-    keep = thinned(len(x), _FIT)
-    distance = _distance(x[keep], x[keep])
+    keep = pick_samples(len(x), _FIT)
+    distance = _measure_distance(x[keep], x[keep])
     y = y[keep]
-    tried = [
-        (_solve(distance, y, length_m, noise)[2], length_m, noise)
-        for length_m in LENGTHS_M
-        for noise in NOISES
-    ]
+    tried = []
+    for length_m, noise in product(LENGTHS_M, NOISES):
+        _, _, likelihood = _solve_kriging(distance, y, length_m, noise)
+        tried.append((likelihood, length_m, noise))
     return max(tried)[1:]
 
 
-def _solve(
+def _solve_kriging(
     distance: FloatArray, y: FloatArray, length_m: float, noise: float
 ) -> tuple[float, FloatArray, float]:
     """beta, K^-1 (y - beta) (N,), and the profile likelihood."""
@@ -196,19 +214,21 @@ def _solve(
     k = np.exp(distance / -length_m)
     k[np.diag_indices(len(k))] += noise
     factor = cho_factor(k, lower=True, overwrite_a=True, check_finite=False)
-    both = cho_solve(factor, np.stack([y, np.ones(len(y))], axis=1), check_finite=False)
-    mean = float(both[:, 0].sum() / both[:, 1].sum())
-    weights = both[:, 0] - mean * both[:, 1]
-    variance = max(float((y - mean) @ weights) / len(y), 1e-300)
-    likelihood = -0.5 * len(y) * np.log(variance) - np.log(np.diag(factor[0])).sum()
-    return mean, weights, float(likelihood)
+    sides = np.stack([y, np.ones(len(y))], axis=1)
+    of_y, of_ones = cho_solve(factor, sides, check_finite=False).T
+    mean = of_y.sum() / of_ones.sum()
+    weights = of_y - mean * of_ones
+    variance = max((y - mean) @ weights / len(y), 1e-300)
+    log_determinant = np.log(np.diag(factor[0])).sum()
+    likelihood = -0.5 * len(y) * np.log(variance) - log_determinant
+    return mean, weights, likelihood
 
 
-def _distance(one: FloatArray, other: FloatArray) -> FloatArray:
+def _measure_distance(place_m: FloatArray, other_m: FloatArray) -> FloatArray:
     """Distances (n, m) of places (n, 2) to places (m, 2)."""
     from scipy.spatial.distance import cdist
 
-    return cdist(one, other)
+    return cdist(place_m, other_m)
 
 
 NEIGHBOURS = 5
@@ -237,7 +257,7 @@ class Reference(Columns):
         return cls(no_places(), np.zeros(0), nothing, nothing)
 
     @classmethod
-    def of(cls, train: Local) -> Self:
+    def from_training(cls, train: Local) -> Self:
         """A round's training samples."""
         if train.y is None:
             y = np.zeros(len(train.x))
@@ -252,16 +272,18 @@ class Reference(Columns):
     def __len__(self) -> int:
         return len(self.y)
 
-    def thinned(self, most: int, together: int) -> Self:
-        """At most `most` samples of each model, and `together` of all, evenly spaced in their
-        order.
+    def thin(self, max_of_model: int, together: int) -> Self:
+        """At most `max_of_model` samples of each model, and `together` of all, evenly spaced in
+        their order.
         """
         models = np.unique(self.model)
-        each = min(most, max(together // max(len(models), 1), 1))
-        rows = [np.flatnonzero(self.model == m) for m in models]
-        return self.select(
-            np.concatenate([no_ints(), *(row[thinned(len(row), each)] for row in rows)])
-        )
+        share = max(together // max(len(models), 1), 1)
+        n_of_model = min(max_of_model, share)
+        kept = [no_ints()]
+        for m in models:
+            rows = np.flatnonzero(self.model == m)
+            kept.append(rows[pick_samples(len(rows), n_of_model)])
+        return self.select(np.concatenate(kept))
 
     @property
     def samples(self) -> HeldOut:
@@ -272,12 +294,12 @@ class Reference(Columns):
         """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples;
         NaN without any.
         """
-        means = guessed(self, held_out, constant)
-        raw = guessed(self, held_out, lambda _, x, y, at: nearest_neighbours(x, y, at, NEIGHBOURS))
+        means = predict_held_out(self, held_out, predict_constant)
+        raw = predict_held_out(self, held_out, partial(predict_by_neighbours, NEIGHBOURS))
         return {
-            "constant_rmse_db": rmse(means, held_out.y),
-            "constant_mape_percent": _mape(means, held_out.y),
-            "raw_upload_rmse_db": rmse(raw, held_out.y),
+            "constant_rmse_db": compute_rmse(means, held_out.y),
+            "constant_mape_percent": _compute_mape(means, held_out.y),
+            "raw_upload_rmse_db": compute_rmse(raw, held_out.y),
         }
 
 
@@ -295,53 +317,59 @@ class Baselines:
     held: int = 0
     figures: Metrics = field(default_factory=dict)
 
-    def after(self, reference: Reference, held_out: HeldOut, most: int) -> Baselines:
+    def update(self, reference: Reference, held_out: HeldOut, max_held_out: int) -> Baselines:
         """Baselines of the samples so far, scored on some held-out ones; unchanged after few new
         samples.
         """
         trained = len(reference)
         held = len(held_out)
         few = trained <= FEW and held <= FEW
-        if self.figures and not (few or _grown(self.trained, trained) or _grown(self.held, held)):
+        grown = _has_grown(self.trained, trained) or _has_grown(self.held, held)
+        if self.figures and not few and not grown:
             return self
-        return Baselines(trained, held, reference.evaluate(held_out.thinned(most).usual))
+        scored = held_out.thin(max_held_out).usual
+        return Baselines(trained, held, reference.evaluate(scored))
 
 
-def _grown(before: int, now: int) -> bool:
-    return now > before and GROWN * (now - before) >= before
+def _has_grown(before: int, after: int) -> bool:
+    return after > before and GROWN * (after - before) >= before
 
 
-def constant(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+def predict_constant(model: int, x: FloatArray, y: FloatArray, place_m: FloatArray) -> FloatArray:
     """The mean of samples, at all places."""
-    return np.full(len(at), y.mean())
+    return np.full(len(place_m), y.mean())
 
 
 Law = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 """(model, x, y, places) -> predictions at the places, from samples of the model"""
 
 
-def guessed(reference: Reference, held_out: HeldOut, law: Law) -> FloatArray:
+def predict_held_out(reference: Reference, held_out: HeldOut, law: Law) -> FloatArray:
     """Predict the held-out samples (N,) by a law from each model's samples; NaN without samples."""
     guess = np.full(len(held_out), np.nan)
     for m in np.unique(held_out.model).tolist():
-        mine = reference.model == m
-        theirs = held_out.model == m
-        if mine.any():
-            of = slice(None) if mine.all() else mine  # no copy of all
-            guess[theirs] = law(m, reference.x[of], reference.y[of], held_out.x[theirs])
+        is_training = reference.model == m
+        is_of_model = held_out.model == m
+        if not is_training.any():
+            continue
+        rows = slice(None) if is_training.all() else is_training  # no copy of all
+        place_m = held_out.x[is_of_model]
+        guess[is_of_model] = law(m, reference.x[rows], reference.y[rows], place_m)
     return guess
 
 
-def rmse(guess: FloatArray, truth: FloatArray) -> float:
+def compute_rmse(guess: FloatArray, truth: FloatArray) -> float:
     """Root of the mean squared error of finite guesses (N,); NaN without any."""
-    known = np.isfinite(guess)
-    if known.any():
-        return float(np.sqrt(np.mean((guess[known] - truth[known]) ** 2)))
-    return float("nan")
+    is_known = np.isfinite(guess)
+    if not is_known.any():
+        return float("nan")
+    error = guess[is_known] - truth[is_known]
+    return float(np.sqrt(np.mean(error**2)))
 
 
-def _mape(guess: FloatArray, truth: FloatArray) -> float:
-    known = np.isfinite(guess) & (truth != 0)
-    if known.any():
-        return float(100 * np.mean(np.abs((guess - truth)[known] / truth[known])))
-    return float("nan")
+def _compute_mape(guess: FloatArray, truth: FloatArray) -> float:
+    is_known = np.isfinite(guess) & (truth != 0)
+    if not is_known.any():
+        return float("nan")
+    error = (guess - truth)[is_known] / truth[is_known]
+    return float(100 * np.mean(np.abs(error)))

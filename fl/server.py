@@ -42,11 +42,11 @@ class Server(Part):
         """Whether a round may last longer than its window, up to a deadline."""
         return False
 
-    def limit_s(self, round_s: float) -> float:
+    def get_limit_s(self, round_s: float) -> float:
         """Seconds that an update may take, from the request."""
         return inf
 
-    def staleness_weight(self, staleness: IntArray) -> FloatArray:
+    def weigh_staleness(self, staleness: IntArray) -> FloatArray:
         """Factor (n,) of updates whose models are staleness (n,) versions old."""
         return np.ones(len(staleness))
 
@@ -83,10 +83,8 @@ class Synchronous(Server):
     def has_deadline(self) -> bool:
         return self.deadline_s is not None
 
-    def limit_s(self, round_s: float) -> float:
-        if self.deadline_s is None:
-            return round_s
-        return self.deadline_s
+    def get_limit_s(self, round_s: float) -> float:
+        return self.deadline_s or round_s
 
 
 class Asynchronous(Server):
@@ -118,14 +116,10 @@ class Asynchronous(Server):
 
     @property
     def room(self) -> float:
-        if self.concurrency is None:
-            return inf
-        return self.concurrency
+        return self.concurrency or inf
 
-    def limit_s(self, round_s: float) -> float:
-        if self.deadline_s is None:
-            return inf
-        return self.deadline_s
+    def get_limit_s(self, round_s: float) -> float:
+        return self.deadline_s or inf
 
 
 class FedBuff(Asynchronous):
@@ -159,7 +153,7 @@ class FedBuff(Asynchronous):
     def waits_for(self) -> int:
         return self.buffer
 
-    def staleness_weight(self, staleness: IntArray) -> FloatArray:
+    def weigh_staleness(self, staleness: IntArray) -> FloatArray:
         return np.asarray((1.0 + staleness) ** -self.staleness_exponent)
 
 
@@ -190,7 +184,7 @@ class FedAsync(Asynchronous):
     def waits_for(self) -> int:
         return 1
 
-    def staleness_weight(self, staleness: IntArray) -> FloatArray:
+    def weigh_staleness(self, staleness: IntArray) -> FloatArray:
         return np.asarray(self.mixing * (1.0 + staleness) ** -self.staleness_exponent)
 
 

@@ -42,7 +42,9 @@ class ServerOptimiser(Part):
         return None
 
     @abstractmethod
-    def change(self, merged: FloatArray, came: BoolArray, state: State) -> tuple[FloatArray, State]:
+    def compute_change(
+        self, merged: FloatArray, has_updates: BoolArray, state: State
+    ) -> tuple[FloatArray, State]:
         """Change of the models (n_model, d), and the next state.
 
         merged (n_model, d) is D; came (n_model,) says which models it counts for.
@@ -64,7 +66,9 @@ class FedAvgStep(ServerOptimiser):
         """Nothing at learning rate 1, where every learner steps by itself."""
         return {} if self.learning_rate == 1.0 else NEEDS_CHANGES
 
-    def change(self, merged: FloatArray, came: BoolArray, state: State) -> tuple[FloatArray, State]:
+    def compute_change(
+        self, merged: FloatArray, has_updates: BoolArray, state: State
+    ) -> tuple[FloatArray, State]:
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # what has diverged stands in the records as such
@@ -100,12 +104,12 @@ class FedAvgM(ServerOptimiser):
     def start(self) -> Velocity:
         return Velocity(np.zeros((0, 0)))
 
-    def change(
-        self, merged: FloatArray, came: BoolArray, state: Velocity
+    def compute_change(
+        self, merged: FloatArray, has_updates: BoolArray, state: Velocity
     ) -> tuple[FloatArray, Velocity]:
         before = state.value if state.value.size else np.zeros_like(merged)
-        v = np.where(came[:, None], self.momentum * before + merged, before)
-        return np.where(came[:, None], self.learning_rate * v, 0.0), Velocity(v)
+        v = np.where(has_updates[:, None], self.momentum * before + merged, before)
+        return np.where(has_updates[:, None], self.learning_rate * v, 0.0), Velocity(v)
 
 
 @frozen
@@ -134,26 +138,26 @@ class Adaptive(ServerOptimiser):
     """degree of adaptivity: what is added to the root of the mean square; small is more adaptive"""
 
     @abstractmethod
-    def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
+    def update_mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
         """The next v (n_model, d), from the last one and D^2."""
 
     def start(self) -> Moments:
         return Moments(np.zeros((0, 0)), np.zeros((0, 0)))
 
-    def change(
-        self, merged: FloatArray, came: BoolArray, state: Moments
+    def compute_change(
+        self, merged: FloatArray, has_updates: BoolArray, state: Moments
     ) -> tuple[FloatArray, Moments]:
         if not state.mean.size:
             zero = np.zeros_like(merged)
             state = Moments(zero, zero + self.tau**2)
         mean = state.mean.copy()
         square = state.square.copy()
-        rows = came[:, None]
+        rows = has_updates[:, None]
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # what has diverged stands in the records as such
             np.copyto(mean, self.beta1 * mean + (1.0 - self.beta1) * merged, where=rows)
-            np.copyto(square, self.mean_square(square, merged**2), where=rows)
+            np.copyto(square, self.update_mean_square(square, merged**2), where=rows)
             step = self.learning_rate * mean / (np.sqrt(square) + self.tau)
         return np.where(rows, step, 0.0), Moments(mean, square)
 
@@ -168,7 +172,7 @@ class FedAdam(Adaptive):
 
     reference = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
 
-    def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
+    def update_mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
         return self.beta2 * before + (1.0 - self.beta2) * square
 
 
@@ -183,7 +187,7 @@ class FedYogi(Adaptive):
 
     reference = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
 
-    def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
+    def update_mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
         return before - (1.0 - self.beta2) * square * np.sign(before - square)
 
 

@@ -15,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns, blocks, evenly, frozen, no_floats, no_ints, no_places, row_id
+from netsim.columns import (
+    Columns,
+    frozen,
+    no_floats,
+    no_ints,
+    no_places,
+    number_row,
+    pick_evenly,
+    split_blocks,
+)
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
 from netsim.rng import Rng
@@ -37,9 +46,9 @@ Metrics = dict[str, float]
 """Figures of a part or a model by name, as in the table `metrics`."""
 
 
-def offered(words: dict[str, bool]) -> frozenset[str]:
+def list_offers(words: dict[str, bool]) -> frozenset[str]:
     """The capabilities that are there."""
-    return frozenset(word for word, there in words.items() if there)
+    return frozenset(word for word, is_offered in words.items() if is_offered)
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ class Local:
     @property
     def row(self) -> IntArray:
         """Number of each row's (ue, model) (n,)."""
-        return row_id(self.ue, self.model)
+        return number_row(self.ue, self.model)
 
     @property
     def count(self) -> IntArray:
@@ -85,7 +94,7 @@ class Local:
         """Row index of each sample (N,)."""
         return np.repeat(np.arange(len(self.ue)), self.count)
 
-    def mean_x(self) -> FloatArray:
+    def average_x(self) -> FloatArray:
         """Mean of x per row (n, p); NaN for a row without samples."""
         total = np.zeros((len(self.ue), self.x.shape[1]))
         np.add.at(total, self.row_of_sample, self.x)
@@ -95,23 +104,24 @@ class Local:
     def keep(self, samples: BoolArray) -> Local:
         """The same rows with only some samples; a row may become empty."""
         count = np.bincount(self.row_of_sample[samples], minlength=len(self.ue))
-        return self._of(slice(None), bounds_of(count), samples)
+        return self._take(slice(None), compute_bounds(count), samples)
 
     def select(self, rows: IntArray | BoolArray) -> Local:
         """Rows by index, in this order, or by mask, with their samples."""
         rows = np.arange(len(self.ue))[rows]
         count = self.count[rows]
-        ptr = bounds_of(count)
-        samples = np.arange(ptr[-1]) - np.repeat(ptr[:-1] - self.ptr[rows], count)
-        return self._of(rows, ptr, samples)
+        ptr = compute_bounds(count)
+        shift = ptr[:-1] - self.ptr[rows]
+        samples = np.arange(ptr[-1]) - np.repeat(shift, count)
+        return self._take(rows, ptr, samples)
 
-    def _of(self, rows: IntArray | slice, ptr: IntArray, samples: IntArray | BoolArray) -> Local:
+    def _take(self, rows: IntArray | slice, ptr: IntArray, samples: IntArray | BoolArray) -> Local:
         """Rows with some samples, whose bounds are ptr."""
         y = None if self.y is None else self.y[samples]
         cell = None if self.cell is None else self.cell[samples]
-        return Local(
-            self.ue[rows], self.model[rows], ptr, self.x[samples], y, self.time_s[samples], cell
-        )
+        x = self.x[samples]
+        time_s = self.time_s[samples]
+        return Local(self.ue[rows], self.model[rows], ptr, x, y, time_s, cell)
 
     @classmethod
     def join(cls, pieces: Sequence[Local]) -> Local:
@@ -119,24 +129,23 @@ class Local:
         if len(pieces) == 1:
             return pieces[0]
 
-        def together(name: str) -> Any:
-            some = [getattr(p, name) for p in pieces]
-            if some[0] is None:
+        def concatenate(name: str) -> Any:
+            columns = [getattr(p, name) for p in pieces]
+            if columns[0] is None:
                 return None
-            return np.concatenate(some)
+            return np.concatenate(columns)
 
-        columns = {name: together(name) for name in ("ue", "model", "x", "y", "time_s", "cell")}
-        return cls(ptr=bounds_of(together("count")), **columns)
+        columns = {name: concatenate(name) for name in ("ue", "model", "x", "y", "time_s", "cell")}
+        return cls(ptr=compute_bounds(concatenate("count")), **columns)
 
     def nonempty(self) -> Local:
         """Only rows with samples."""
         rows = self.count > 0
-        return replace(
-            self, ue=self.ue[rows], model=self.model[rows], ptr=bounds_of(self.count[rows])
-        )
+        ptr = compute_bounds(self.count[rows])
+        return replace(self, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
 
 
-def bounds_of(count: IntArray) -> IntArray:
+def compute_bounds(count: IntArray) -> IntArray:
     """Where the samples of each row begin and end (n + 1,), of their numbers (n,)."""
     return np.concatenate([[0], np.cumsum(count)]).astype(int)
 
@@ -177,9 +186,9 @@ class HeldOut(Columns):
         no_ue = no_ints()
         return cls(no_ue, no_ue, no_places(), np.zeros(0), no_ue)
 
-    def plus(self, more: Self) -> Self:
+    def plus(self, added: Self) -> Self:
         """Return these, then those."""
-        return self.join([each for each in (self, more) if len(each)] or [more])
+        return self.join([samples for samples in (self, added) if len(samples)] or [added])
 
     def __len__(self) -> int:
         return len(self.ue)
@@ -192,11 +201,11 @@ class HeldOut(Columns):
             return self.select(~new)
         return self
 
-    def thinned(self, most: int) -> HeldOut:
-        """At most `most` of them, evenly spaced in their order."""
-        if len(self) <= most:
+    def thin(self, max_count: int) -> HeldOut:
+        """At most `max_count` of them, evenly spaced in their order."""
+        if len(self) <= max_count:
             return self
-        return self.select(evenly(len(self), most))
+        return self.select(pick_evenly(len(self), max_count))
 
 
 @dataclass(frozen=True)
@@ -219,7 +228,7 @@ class Bound:
         return self.norm * (2.0 if self.relation == "replace" else 1.0)
 
     @classmethod
-    def of_record(cls, step: float, data: Local, model: Model) -> Bound:
+    def from_record(cls, step: float, data: Local, model: Model) -> Bound:
         """Promise of one record's part of an update by a step on the mean of n gradients no longer
         than `step`.
 
@@ -266,7 +275,7 @@ class Updates(ABC):
     @property
     def row(self) -> IntArray:
         """Number of each row's (ue, model) (n,)."""
-        return row_id(self.ue, self.model)
+        return number_row(self.ue, self.model)
 
     @property
     @abstractmethod
@@ -282,7 +291,7 @@ class Updates(ABC):
         """L2 norm of each row (n,)."""
 
     @abstractmethod
-    def scaled(self, factor: FloatArray, bound: Bound | None) -> Updates:
+    def scale_rows(self, factor: FloatArray, bound: Bound | None) -> Updates:
         """Rows multiplied by factor (n,); a factor of 0 gives zeros, also for a row that is not
         finite.
         """
@@ -291,18 +300,20 @@ class Updates(ABC):
         """Rows plus noise (n, d), written out. The bound no longer holds and is cleared."""
         return self.with_values(self.rows(slice(None)) + noise, None)
 
-    def noisy(self, std: FloatArray, what: str, rng: Rng) -> DenseUpdates:
-        """Rows plus normal noise of std (n,) on each number, drawn for `what` a few rows at a time.
-        No bound holds.
+    def add_noise(self, std: FloatArray, purpose: str, rng: Rng) -> DenseUpdates:
+        """Rows plus normal noise of std (n,) on each number, drawn for `purpose` a few rows at a
+        time. No bound holds.
         """
         values = np.array(self.rows(slice(None)), dtype=float)  # also of whole numbers
         row = self.row
-        for some in blocks(len(values), max(1, _NUMBERS // max(self.n_parameters, 1))):
-            values[some] += std[some, None] * rng.normal(what, row[some], (self.n_parameters,))
+        d = self.n_parameters
+        for block in split_blocks(len(values), max(1, _NUMBERS // max(d, 1))):
+            noise = rng.normal(purpose, row[block], (d,))
+            values[block] += std[block, None] * noise
         return self.with_values(values, None)
 
     @abstractmethod
-    def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
+    def sum_weighted(self, weights: FloatArray, n_model: int) -> FloatArray:
         """Sum of weights[i] * row i per model: (n_model, d)."""
 
     @property
@@ -312,7 +323,7 @@ class Updates(ABC):
             raise ValueError("the update has no bound; put a clip before the noise")
         return self.bound
 
-    def dense(self) -> DenseUpdates:
+    def to_dense(self) -> DenseUpdates:
         """The same as one array."""
         return self.with_values(self.rows(slice(None)), self.bound)
 
@@ -340,23 +351,21 @@ class DenseUpdates(Updates, Columns):
         return self.values[index]
 
     def norm(self) -> FloatArray:
-        return np.asarray(np.sqrt(np.einsum("nd,nd->n", self.values, self.values)))
+        return np.sqrt(np.einsum("nd,nd->n", self.values, self.values))
 
-    def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
+    def scale_rows(self, factor: FloatArray, bound: Bound | None) -> Self:
         keeps = ((factor == 0) | (factor == 1)).all()  # whole numbers are whole
         values = np.zeros(self.values.shape, self.values.dtype if keeps else np.float64)
-        np.multiply(
-            self.values, factor[:, None], out=values, where=factor[:, None] != 0, casting="unsafe"
-        )
+        column = factor[:, None]
+        np.multiply(self.values, column, out=values, where=column != 0, casting="unsafe")
         return replace(self, values=values, bound=bound)
 
-    def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
+    def sum_weighted(self, weights: FloatArray, n_model: int) -> FloatArray:
         total = np.zeros((n_model, self.n_parameters))
         for m in np.unique(self.model):
             rows = self.model == m
-            total[m] = weights[rows] @ (
-                self.values if rows.all() else self.values[rows]
-            )  # no copy of all
+            values = self.values if rows.all() else self.values[rows]  # no copy of all
+            total[m] = weights[rows] @ values
         return total
 
 
@@ -366,7 +375,7 @@ class NoUpdates(DenseUpdates):
     """
 
     @classmethod
-    def of(cls, data: Local, n_parameters: int) -> Self:
+    def from_local(cls, data: Local, n_parameters: int) -> Self:
         """A row of n_parameters for each of the data."""
         values = np.broadcast_to(0.0, (len(data.ue), n_parameters))
         return cls(data.ue, data.model, data.count.astype(float), values)
@@ -374,13 +383,13 @@ class NoUpdates(DenseUpdates):
     def norm(self) -> FloatArray:
         return np.zeros(len(self.ue))
 
-    def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
+    def scale_rows(self, factor: FloatArray, bound: Bound | None) -> Self:
         return replace(self, bound=bound)
 
-    def noisy(self, std: FloatArray, what: str, rng: Rng) -> DenseUpdates:
-        return self.scaled(std, None)
+    def add_noise(self, std: FloatArray, purpose: str, rng: Rng) -> DenseUpdates:
+        return self.scale_rows(std, None)
 
-    def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
+    def sum_weighted(self, weights: FloatArray, n_model: int) -> FloatArray:
         return np.zeros((n_model, self.n_parameters))
 
 
@@ -408,7 +417,9 @@ class DatasetStatistics:
     std_m: FloatArray
 
     @classmethod
-    def of(cls, position_m: FloatArray, model: IntArray, n_model: int) -> DatasetStatistics:
+    def from_positions(
+        cls, position_m: FloatArray, model: IntArray, n_model: int
+    ) -> DatasetStatistics:
         """Statistics of positions (n, 2) by the model (n,) that learns from each; 0 and 1 for one
         without positions.
         """
@@ -433,7 +444,7 @@ class Antennas:
     azimuth_deg: FloatArray | None = None
 
     @classmethod
-    def of(cls, stations: Sequence[BaseStation]) -> Antennas:
+    def from_stations(cls, stations: Sequence[BaseStation]) -> Antennas:
         """Antennas of base stations, one per cell."""
         at_m = np.array([(*b.position_m, b.height_m) for b in stations])
         azimuth_deg = np.array(
@@ -550,7 +561,7 @@ class RoundContext:
     cohort: IntArray = field(default_factory=lambda: np.array([-1]))
     on_device: bool = False
 
-    def promise(self, bound: Bound) -> Bound:
+    def adapt_bound(self, bound: Bound) -> Bound:
         """The bound as noise at the server promises it: `zero-out` in place of `add-remove` where a
         UE is in both.
 
@@ -563,7 +574,7 @@ class RoundContext:
             return bound.zeroed
         return bound
 
-    def least_honest(self, honest_share: float) -> int:
+    def count_honest(self, honest_share: float) -> int:
         """Smallest number of UEs of an opened sum that add noise which the server does not know.
 
         That share of `least_opened`, rounded down, and at least one: the UE that is protected.
@@ -645,7 +656,7 @@ class Spend:
         """Whether the coin by which users take part amplifies it: with add-remove only."""
         return self.sampling_rate < 1 and self.relation == "add-remove"
 
-    def cost(self, with_channel: bool) -> FloatArray:
+    def compute_cost(self, with_channel: bool) -> FloatArray:
         """mu^2 = (sensitivity / std)^2 of each draw (n,), the channel's noise counted or not; inf
         without noise.
         """
@@ -687,7 +698,7 @@ class MetricSpend:
         """Account of the spend."""
         return Account(self.mechanism, LOCATION, "per metre", 0.0)
 
-    def cost(self, with_channel: bool) -> FloatArray:
+    def compute_cost(self, with_channel: bool) -> FloatArray:
         """Epsilon per metre (n,) of all locations together; no noise of a channel is beside
         them.
         """
@@ -743,7 +754,7 @@ class Timing(Columns):
     staleness: IntArray
 
 
-def rank_of_place(status: str) -> int:
+def rank_place(status: str) -> int:
     """1 for home, 2 for work, 2 + k for third k: what an answer is said to be by its status; 0 for
     any other word.
     """
@@ -753,7 +764,7 @@ def rank_of_place(status: str) -> int:
     return {"home": 1, "work": 2}.get(status, 0)
 
 
-WORDS = ("centroid", "place", "answer", "step", "near", "moved", "plain")
+ESTIMATE_KINDS = ("centroid", "place", "answer", "step", "near", "moved", "plain")
 """what an estimate may say"""
 
 
@@ -771,7 +782,7 @@ class Estimates(Columns):
         says of a round, beside the tracker's centroid.
     position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,)
     is the attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words
-    per row. An answer whose status names a kind of place (`rank_of_place`) has the probability that
+    per row. An answer whose status names a kind of place (`rank_place`) has the probability that
     it is right as weight.
     """
 
@@ -786,11 +797,11 @@ class Estimates(Columns):
     status: list[str]
 
     @classmethod
-    def of(
+    def from_places(
         cls,
         ue: IntArray,
         model: IntArray,
-        what: str,
+        kind: str,
         position_m: FloatArray,
         weight: FloatArray | None = None,
         status: list[str] | None = None,
@@ -805,7 +816,7 @@ class Estimates(Columns):
         return cls(
             ue,
             model,
-            [what] * k,
+            [kind] * k,
             position_m,
             weight,
             loss,

@@ -12,7 +12,7 @@ from pydantic import Field
 from fl.availability import HOMES
 from fl.notice import Prepared, notice
 from fl.types import Local, RoundContext, State
-from netsim.columns import frozen, no_ints, row_id
+from netsim.columns import frozen, no_ints, number_row
 from netsim.notice import Notice
 from netsim.part import Named, OneOf
 from netsim.rng import Rng
@@ -57,7 +57,7 @@ class Withholding(Named):
     """whether silence depends on earlier updates: then a coin of the server amplifies no noise, and
     a record that decides whether its UE sends decides about later rounds too"""
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
         yield notice("silence-tells", self.label, what=self.gives_away)
 
     @property
@@ -69,14 +69,14 @@ class Withholding(Named):
         """The first state; None for a rule without memory."""
         return None
 
-    def looked(self, asked: RequestedData, state: State, rng: Rng) -> State:
+    def note_places(self, requested: RequestedData, state: State, rng: Rng) -> State:
         """The next state after devices have seen where they are, before any of them answers the
         request.
         """
         return state
 
     @abstractmethod
-    def keep(self, asked: RequestedData, state: State, rng: Rng) -> BoolArray:
+    def keep(self, requested: RequestedData, state: State, rng: Rng) -> BoolArray:
         """Which samples (N,) of `asked.local` may be learnt from; a UE with none of them sends
         nothing.
 
@@ -84,22 +84,22 @@ class Withholding(Named):
         round as `item`.
         """
 
-    def sent(self, ue: IntArray, facts: RoundContext, state: State, rng: Rng) -> State:
+    def note_sent(self, ue: IntArray, facts: RoundContext, state: State, rng: Rng) -> State:
         """The next state after these UEs (n,), each once, have learnt from something and send an
         update.
         """
         return state
 
 
-def of_ues(speaks: BoolArray, local: Local) -> BoolArray:
+def select_speakers(speaks: BoolArray, local: Local) -> BoolArray:
     """The samples (N,) of UEs that speak (n_ue,)."""
     return np.repeat(speaks[local.ue], local.count)
 
 
 @frozen
 class ZoneCells:
-    """link (k,) ascending: the pairs of UE and cell (see `row_id`) that have been seen within the
-    UE's zone.
+    """link (k,) ascending: the pairs of UE and cell (see `number_row`) that have been seen within
+    the UE's zone.
     """
 
     link: IntArray
@@ -166,34 +166,38 @@ class HomeZone(Withholding):
     def start(self, n_ue: int) -> ZoneCells:
         return ZoneCells(no_ints())
 
-    def looked(self, asked: RequestedData, state: ZoneCells, rng: Rng) -> ZoneCells:
-        seen = np.flatnonzero(self._within(asked, rng) & (asked.serving >= 0))
-        return ZoneCells(np.union1d(state.link, row_id(seen, asked.serving[seen])))
+    def note_places(self, requested: RequestedData, state: ZoneCells, rng: Rng) -> ZoneCells:
+        seen = np.flatnonzero(self._is_within(requested, rng) & (requested.serving >= 0))
+        return ZoneCells(np.union1d(state.link, number_row(seen, requested.serving[seen])))
 
-    def keep(self, asked: RequestedData, state: ZoneCells, rng: Rng) -> BoolArray:
-        kept = ~self.inside(asked.local, asked, rng)
+    def keep(self, requested: RequestedData, state: ZoneCells, rng: Rng) -> BoolArray:
+        kept = ~self.is_inside(requested.local, requested, rng)
         if self.drops == "update":
-            speaks = np.ones(len(asked.home_m), dtype=np.bool_)
-            now = asked.measured
-            speaks[np.repeat(now.ue, now.count)[self.inside(now, asked, rng)]] = False
-            kept &= of_ues(speaks, asked.local)
+            speaks = np.ones(len(requested.home_m), dtype=np.bool_)
+            measured = requested.measured
+            ue = np.repeat(measured.ue, measured.count)
+            speaks[ue[self.is_inside(measured, requested, rng)]] = False
+            kept &= select_speakers(speaks, requested.local)
         if self.defer_upload:
-            through = row_id(np.arange(len(asked.serving)), asked.serving)
-            kept &= of_ues(~self._within(asked, rng) & ~np.isin(through, state.link), asked.local)
+            link = number_row(np.arange(len(requested.serving)), requested.serving)
+            speaks = ~self._is_within(requested, rng) & ~np.isin(link, state.link)
+            kept &= select_speakers(speaks, requested.local)
         return kept
 
-    def _within(self, asked: RequestedData, rng: Rng) -> BoolArray:
+    def _is_within(self, requested: RequestedData, rng: Rng) -> BoolArray:
         """Whether UEs (n_ue,) are in their zones now."""
-        return np.hypot(*(asked.position_m - self.centre_m(asked.home_m, rng)).T) <= self.radius_m
+        away_m = requested.position_m - self.draw_centre_m(requested.home_m, rng)
+        return np.hypot(*away_m.T) <= self.radius_m
 
-    def inside(self, samples: Local, asked: RequestedData, rng: Rng) -> BoolArray:
+    def is_inside(self, samples: Local, requested: RequestedData, rng: Rng) -> BoolArray:
         """Which samples (N,) were measured in the zone of their UE; the same whenever it is
         asked.
         """
-        away_m = samples.x - self.centre_m(asked.home_m, rng)[np.repeat(samples.ue, samples.count)]
+        ue = np.repeat(samples.ue, samples.count)
+        away_m = samples.x - self.draw_centre_m(requested.home_m, rng)[ue]
         return np.hypot(*away_m.T) <= self.radius_m
 
-    def centre_m(self, home_m: FloatArray, rng: Rng) -> FloatArray:
+    def draw_centre_m(self, home_m: FloatArray, rng: Rng) -> FloatArray:
         """Centres (n_ue, 2) of the zones; NaN for a UE without a home."""
         if self.centre == "exact":
             return home_m
@@ -250,14 +254,14 @@ class Cooldown(Withholding):
     def start(self, n_ue: int) -> Pauses:
         return Pauses(np.zeros(n_ue))
 
-    def keep(self, asked: RequestedData, state: Pauses, rng: Rng) -> BoolArray:
+    def keep(self, requested: RequestedData, state: Pauses, rng: Rng) -> BoolArray:
         if self.rounds is None:
-            now = asked.facts.time_s
+            now_or_round = requested.facts.time_s
         else:
-            now = float(asked.facts.round)
-        return of_ues(state.until * (1 - _ROUNDING) <= now, asked.local)
+            now_or_round = float(requested.facts.round)
+        return select_speakers(state.until * (1 - _ROUNDING) <= now_or_round, requested.local)
 
-    def sent(self, ue: IntArray, facts: RoundContext, state: Pauses, rng: Rng) -> Pauses:
+    def note_sent(self, ue: IntArray, facts: RoundContext, state: Pauses, rng: Rng) -> Pauses:
         longer = 1 + self.jitter * rng.uniform("pause", ue, item=facts.round)
         until = state.until.copy()
         if self.rounds is not None:
@@ -302,16 +306,18 @@ class DailyLimit(Withholding):
     def start(self, n_ue: int) -> SentToday:
         return SentToday(0, np.zeros(n_ue, dtype=np.int64))
 
-    def keep(self, asked: RequestedData, state: SentToday, rng: Rng) -> BoolArray:
-        return of_ues(self._on(asked.facts.day, state).updates < self.updates, asked.local)
+    def keep(self, requested: RequestedData, state: SentToday, rng: Rng) -> BoolArray:
+        return select_speakers(
+            self._start_day(requested.facts.day, state).updates < self.updates, requested.local
+        )
 
-    def sent(self, ue: IntArray, facts: RoundContext, state: SentToday, rng: Rng) -> SentToday:
-        now = self._on(facts.day, state)
-        updates = now.updates.copy()
+    def note_sent(self, ue: IntArray, facts: RoundContext, state: SentToday, rng: Rng) -> SentToday:
+        today = self._start_day(facts.day, state)
+        updates = today.updates.copy()
         updates[ue] += 1
-        return SentToday(now.day, updates)
+        return SentToday(today.day, updates)
 
-    def _on(self, day: int, state: SentToday) -> SentToday:
+    def _start_day(self, day: int, state: SentToday) -> SentToday:
         """The state on that day: no UE has sent on a new one."""
         if state.day == day:
             return state
@@ -338,9 +344,9 @@ class RandomSilence(Withholding):
     example = {"kind": "random-silence", "probability": 0.5}
     gives_away = "its silence tells nothing but that a coin fell so"
 
-    def keep(self, asked: RequestedData, state: State, rng: Rng) -> BoolArray:
-        coin = rng.uniform("silence", np.arange(len(asked.home_m)), item=asked.facts.round)
-        return of_ues(coin >= self.probability, asked.local)
+    def keep(self, requested: RequestedData, state: State, rng: Rng) -> BoolArray:
+        coin = rng.uniform("silence", np.arange(len(requested.home_m)), item=requested.facts.round)
+        return select_speakers(coin >= self.probability, requested.local)
 
 
 WITHHOLDINGS = OneOf("withholding", Cooldown, DailyLimit, HomeZone, RandomSilence)

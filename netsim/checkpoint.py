@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.safe import OURS_MOST_BYTES, opened, replacing, size_text
+from netsim.safe import OURS_MOST_BYTES, format_size, open_regular, open_replacement
 
 Value = TypeVar("Value")
 
@@ -35,19 +35,19 @@ def to_tree(value: object) -> Any:
     A dictionary whose keys are no strings becomes a list of pairs [key, value].
     """
     kind: Any = type(value)
-    if (names := _remembered(kind)) is not None:
+    if (names := _list_stored_fields(kind)) is not None:
         return {name: to_tree(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         if all(isinstance(key, str) for key in value):
-            return {key: to_tree(each) for key, each in value.items()}
-        return [[to_tree(key), to_tree(each)] for key, each in value.items()]
+            return {key: to_tree(entry) for key, entry in value.items()}
+        return [[to_tree(key), to_tree(entry)] for key, entry in value.items()]
     if isinstance(value, list | tuple):
-        return [to_tree(each) for each in value]
+        return [to_tree(entry) for entry in value]
     return value
 
 
 @cache
-def _remembered(kind: type[object]) -> tuple[str, ...] | None:
+def _list_stored_fields(kind: type[object]) -> tuple[str, ...] | None:
     """The fields of a dataclass that a tree has; None for any other type."""
     if is_dataclass(kind):
         return tuple(f.name for f in fields(kind) if not f.metadata.get("rebuilt"))
@@ -66,39 +66,39 @@ def from_tree(tree: object, like: Value) -> Value:
     ------
     ValueError : one line: the place in the tree, and what was expected there.
     """
-    return _value(tree, type(like), like, "")
+    return _read_value(tree, type(like), like, "")
 
 
 def from_tree_as(tree: object, kind: type[Value]) -> Value:
     """As `from_tree`, for a dataclass without fields annotated `Any`."""
-    return _value(tree, kind, None, "")
+    return _read_value(tree, kind, None, "")
 
 
-def _value(tree: object, hint: object, like: object, place: str) -> Any:
+def _read_value(tree: object, hint: object, like: object, place: str) -> Any:
     """The value at one place, of the annotated type, or of the type of `like` where there is
     none.
     """
-    hint = unaliased(type(like) if hint is Any else hint)
+    hint = resolve_alias(type(like) if hint is Any else hint)
     origin = get_origin(hint) or hint
     options = get_args(hint)
     if origin in (Union, UnionType):
-        return _one_of(tree, options, like, place)
+        return _read_union(tree, options, like, place)
     if is_dataclass(hint):
-        return _dataclass(tree, cast(type, hint), like, place)
+        return _read_dataclass(tree, cast(type, hint), like, place)
     if origin is dict and options:
-        return _dictionary(tree, options, like, place)
+        return _read_dictionary(tree, options, like, place)
     if origin in (list, tuple):
-        return _sequence(tree, origin, options, place)
+        return _read_sequence(tree, origin, options, place)
     if origin is Literal:
-        return _checked(tree, tree in options, f"one of {list(options)}", place)
+        return _check_leaf(tree, tree in options, f"one of {list(options)}", place)
     if origin is float:
-        return float(_plain(tree, (int, float), place))
+        return float(_read_plain(tree, (int, float), place))
     if origin is np.ndarray:
-        return _array(tree, options, like, place)
-    return _plain(tree, origin, place)
+        return _read_array(tree, options, like, place)
+    return _read_plain(tree, origin, place)
 
 
-def unaliased(hint: object) -> Any:
+def resolve_alias(hint: object) -> Any:
     """The type that an alias of a later Python stands for; `NDArray` is one where numpy is 2.5 or
     newer.
     """
@@ -108,16 +108,16 @@ def unaliased(hint: object) -> Any:
     return alias[get_args(hint)]
 
 
-def _array(tree: object, options: tuple[object, ...], like: object, place: str) -> Any:
+def _read_array(tree: object, options: tuple[object, ...], like: object, place: str) -> Any:
     """An array of the annotated kind of numbers, with as many dimensions as that of `like`."""
-    array = _plain(tree, np.ndarray, place)
+    array = _read_plain(tree, np.ndarray, place)
     if isinstance(like, np.ndarray):
-        _checked(array, array.ndim == like.ndim, f"an array of {like.ndim} dimensions", place)
+        _check_leaf(array, array.ndim == like.ndim, f"an array of {like.ndim} dimensions", place)
     number = get_args(options[1])[0] if options else np.generic
     kind = next(
         (kind for kind in _KINDS if issubclass(get_origin(number) or number, kind)), np.generic
     )
-    return _checked(
+    return _check_leaf(
         array,
         array.dtype.kind in _KINDS.get(kind, array.dtype.kind),
         f"an array of {kind.__name__}",
@@ -129,21 +129,20 @@ _KINDS = {np.bool_: "b", np.integer: "iu", np.floating: "fiu", np.complexfloatin
 """annotated numbers -> kinds of arrays that hold no more than they"""
 
 
-def _dataclass(tree: object, kind: type, like: object, place: str) -> Any:
-    names = _remembered(kind) or ()
+def _read_dataclass(tree: object, kind: type, like: object, place: str) -> Any:
+    names = _list_stored_fields(kind) or ()
     hints = _hints(kind)
     fits = isinstance(tree, dict) and set(tree) == set(names)
-    entries = _checked(tree, fits, f"the fields {sorted(names)}", place)
+    entries = _check_leaf(tree, fits, f"the fields {sorted(names)}", place)
     values = {f.name: getattr(like, f.name, None) for f in fields(kind)}
     for name in names:
-        values[name] = _value(entries[name], hints[name], values[name], f"{place}.{name}")
-    for name, (least, most) in getattr(kind, "bounds", {}).items():
+        values[name] = _read_value(entries[name], hints[name], values[name], f"{place}.{name}")
+    for name, (low, high) in getattr(kind, "bounds", {}).items():
         value = values[name]
         held = value.values() if isinstance(value, dict) else [value]
-        fits = all(
-            ((numbers >= least) & (numbers <= most)).all() for numbers in map(np.asarray, held)
-        )
-        _checked(tree, fits, f"numbers from {least:g} to {most:g}", f"{place}.{name}")
+        arrays = map(np.asarray, held)
+        fits = all(((numbers >= low) & (numbers <= high)).all() for numbers in arrays)
+        _check_leaf(tree, fits, f"numbers from {low:g} to {high:g}", f"{place}.{name}")
     return kind(**values)
 
 
@@ -151,7 +150,7 @@ _hints = cache(get_type_hints)
 """Field -> annotation of a dataclass."""
 
 
-def _dictionary(
+def _read_dictionary(
     tree: object, options: tuple[object, ...], like: object, place: str
 ) -> dict[object, object]:
     """A dictionary with annotated keys and values; where values are `Any`, with the keys of
@@ -163,55 +162,56 @@ def _dictionary(
         fits = isinstance(pairs, list) and all(
             isinstance(pair, list) and len(pair) == 2 for pair in pairs
         )
-        each = [
-            (_value(k, key_type, None, place), v) for k, v in _checked(pairs, fits, "pairs", place)
+        kinds = [
+            (_read_value(k, key_type, None, place), v)
+            for k, v in _check_leaf(pairs, fits, "pairs", place)
         ]
     else:
-        each = list(_plain(tree, dict, place).items())
+        kinds = list(_read_plain(tree, dict, place).items())
     like = like if isinstance(like, dict) else {}
     if value_type is Any:
-        _checked(tree, [k for k, _ in each] == list(like), f"the entries {list(like)}", place)
-    return {k: _value(v, value_type, like.get(k), f"{place}.{k}") for k, v in each}
+        _check_leaf(tree, [k for k, _ in kinds] == list(like), f"the entries {list(like)}", place)
+    return {k: _read_value(v, value_type, like.get(k), f"{place}.{k}") for k, v in kinds}
 
 
-def _sequence(tree: object, origin: type, options: tuple[object, ...], place: str) -> Any:
-    entries = _plain(tree, list, place)
+def _read_sequence(tree: object, origin: type, options: tuple[object, ...], place: str) -> Any:
+    entries = _read_plain(tree, list, place)
     if origin is list or options[1:] == (Ellipsis,):
         kinds = [options[0]] * len(entries)
     else:
         kinds = list(options)
-    _checked(tree, len(kinds) == len(entries), f"{len(kinds)} entries", place)
+    _check_leaf(tree, len(kinds) == len(entries), f"{len(kinds)} entries", place)
     return origin(
-        _value(each, kind, None, f"{place}[{i}]")
-        for i, (each, kind) in enumerate(zip(entries, kinds, strict=True))
+        _read_value(entry, kind, None, f"{place}[{i}]")
+        for i, (entry, kind) in enumerate(zip(entries, kinds, strict=True))
     )
 
 
-def _one_of(tree: object, options: tuple[object, ...], like: object, place: str) -> Any:
+def _read_union(tree: object, options: tuple[object, ...], like: object, place: str) -> Any:
     """A value that may be None, or one of several types, of which the first that fits counts."""
     if tree is None and NoneType in options:
         return None
     *first, last = (option for option in options if option is not NoneType)
     for option in first:
         with suppress(ValueError):
-            return _value(tree, option, like, place)
-    return _value(tree, last, like, place)
+            return _read_value(tree, option, like, place)
+    return _read_value(tree, last, like, place)
 
 
-def _plain(tree: object, kind: Any, place: str) -> Any:
+def _read_plain(tree: object, kind: Any, place: str) -> Any:
     """A value of one of the types that a tree holds as they are."""
     fits = isinstance(tree, kind) and not (isinstance(tree, bool) and kind is not bool)
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    return _checked(tree, fits, " or ".join(k.__name__ for k in kinds), place)
+    return _check_leaf(tree, fits, " or ".join(k.__name__ for k in kinds), place)
 
 
-def _checked(tree: object, fits: bool, expected: str, place: str) -> Any:
+def _check_leaf(tree: object, fits: bool, expected: str, place: str) -> Any:
     if not fits:
-        raise ValueError(f"{_named(place)} is not {expected}")
+        raise ValueError(f"{_format_place(place)} is not {expected}")
     return tree
 
 
-def _named(place: str) -> str:
+def _format_place(place: str) -> str:
     return place.lstrip(".") or "the tree"
 
 
@@ -223,9 +223,9 @@ def save_tree(path: Path, tree: object) -> None:
     import zipfile
 
     pieces = list[NDArray[np.uint8]]()
-    text = np.frombuffer(json.dumps(_stripped(tree, pieces)).encode(), dtype=np.uint8)
-    arrays = {"tree": [text], "data": pieces, "digest": [_digest(text, pieces)]}
-    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+    text = np.frombuffer(json.dumps(_strip_arrays(tree, pieces)).encode(), np.uint8)
+    arrays = {"tree": [text], "data": pieces, "digest": [_compute_digest(text, pieces)]}
+    with open_replacement(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, parts in arrays.items():  # an .npz, without an array of all pieces
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 header = {"descr": "|u1", "fortran_order": False, "shape": (sum(map(len, parts)),)}
@@ -234,7 +234,7 @@ def save_tree(path: Path, tree: object) -> None:
                     entry.write(part.data)
 
 
-def _stripped(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
+def _strip_arrays(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
     """The tree without its arrays, whose bytes are appended to pieces; a closure would keep them,
     as a cycle.
     """
@@ -246,9 +246,9 @@ def _stripped(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
         pieces.append(node.ravel(order).view(np.uint8))
         return {_ARRAY: [node.dtype.str, node.shape, order]}
     if isinstance(node, dict):
-        return {str(k): _stripped(v, pieces) for k, v in node.items()}
+        return {str(k): _strip_arrays(v, pieces) for k, v in node.items()}
     if isinstance(node, list | tuple):
-        return [_stripped(v, pieces) for v in node]
+        return [_strip_arrays(v, pieces) for v in node]
     if isinstance(node, np.generic):
         return node.item()
     return node
@@ -265,19 +265,19 @@ def load_tree(path: Path) -> Any:
         raise damaged from None
     if set(stored) != {"tree", "data", "digest"}:
         raise damaged
-    if not np.array_equal(stored["digest"], _digest(stored["tree"], [stored["data"]])):
+    if not np.array_equal(stored["digest"], _compute_digest(stored["tree"], [stored["data"]])):
         raise damaged
-    return _filled(json.loads(stored["tree"].tobytes()), [stored["data"]])
+    return _fill_arrays(json.loads(stored["tree"].tobytes()), [stored["data"]])
 
 
-def _filled(node: object, rest: list[NDArray[np.uint8]]) -> Any:
+def _fill_arrays(node: object, rest: list[NDArray[np.uint8]]) -> Any:
     """The tree with its arrays, taken from the bytes that are left."""
     if isinstance(node, list):
-        return [_filled(v, rest) for v in node]
+        return [_fill_arrays(v, rest) for v in node]
     if not isinstance(node, dict):
         return node
     if set(node) != {_ARRAY}:
-        return {k: _filled(v, rest) for k, v in node.items()}
+        return {k: _fill_arrays(v, rest) for k, v in node.items()}
     kind, shape, order = node[_ARRAY]
     size = prod(shape) * np.dtype(kind).itemsize
     values = rest[0][:size]
@@ -285,23 +285,25 @@ def _filled(node: object, rest: list[NDArray[np.uint8]]) -> Any:
     return values.copy().view(kind).reshape(shape, order=order)
 
 
-def read_arrays(path: Path, own: bool = True) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, is_ours: bool = True) -> dict[str, NDArray[Any]]:
     """All arrays of an .npz, own: in a folder of ours. Raises ValueError: the file, and why it
     cannot be read.
     """
     import zipfile
 
     try:
-        with opened(path, OURS_MOST_BYTES, own) as file:
+        with open_regular(path, OURS_MOST_BYTES, is_ours) as file:
             with zipfile.ZipFile(file) as archive:  # numpy would take other things for arrays
                 if sum(info.file_size for info in archive.infolist()) > OURS_MOST_BYTES:
-                    raise ValueError(f"unpacks to more than {size_text(OURS_MOST_BYTES)}")
+                    raise ValueError(f"unpacks to more than {format_size(OURS_MOST_BYTES)}")
                 names = [Path(name).stem for name in archive.namelist()]
             file.seek(0)
             with np.load(file, allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in names}
-        if other := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
-            raise ValueError(f"{other[0][:60]} is no array")
+        if no_arrays := [
+            name for name, array in arrays.items() if not isinstance(array, np.ndarray)
+        ]:
+            raise ValueError(f"{no_arrays[0][:60]} is no array")
         return arrays
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
@@ -311,7 +313,7 @@ def read_arrays(path: Path, own: bool = True) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path}: damaged ({' '.join(str(error).split())[:120]})") from None
 
 
-def _digest(tree: NDArray[np.uint8], data: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+def _compute_digest(tree: NDArray[np.uint8], data: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     """SHA-256 (32,) of the text of a tree and the bytes of its arrays."""
     digest = hashlib.sha256(tree.tobytes())
     for part in data:

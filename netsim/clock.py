@@ -18,32 +18,32 @@ _SHARE = 2.0**-50
 Times = TypeVar("Times", float, FloatArray)
 
 
-def last_multiple(time_s: float, every_s: float) -> int:
+def find_last_multiple(time_s: float, every_s: float) -> int:
     """The largest k with k every_s <= time_s."""
     count = time_s / every_s
     slack = _SHARE * count
     return floor(count + (slack if slack > _MIN else _MIN))  # a tick asks often: `max` takes longer
 
 
-def last_multiples(time_s: FloatArray, every_s: float) -> FloatArray:
-    """`last_multiple` of many times (n,), as floats; infinite for an infinite time."""
+def find_last_multiples(time_s: FloatArray, every_s: float) -> FloatArray:
+    """`find_last_multiple` of many times (n,), as floats; infinite for an infinite time."""
     count = time_s / every_s
     return np.floor(count + np.maximum(_MIN, _SHARE * count))
 
 
-def first_multiple(time_s: float, every_s: float) -> int:
+def find_first_multiple(time_s: float, every_s: float) -> int:
     """The smallest k with k every_s >= time_s."""
     count = time_s / every_s
     slack = _SHARE * count
     return ceil(count - (slack if slack > _MIN else _MIN))
 
 
-def tick_after(time_s: float, tick_s: float) -> float:
+def find_tick_after(time_s: float, tick_s: float) -> float:
     """The next multiple of tick_s after time_s, as the clock of events reaches it."""
-    return time_s + ((last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
+    return time_s + ((find_last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
 
 
-def slack_s(span_s: float, time_s: Times) -> Times:
+def compute_slack_s(span_s: float, time_s: Times) -> Times:
     """Rounding error of a span_s that is a difference of times up to time_s, a number or (n,): 1e-9
     and 8 roundings.
     """
@@ -69,7 +69,7 @@ class Clock:
     changes: tuple[tuple[float, float], ...] = ()
 
     @classmethod
-    def beginning(cls, first_day: date, begins_s: float) -> Clock:
+    def from_first_day(cls, first_day: date, begins_s: float) -> Clock:
         """The clock whose time 0 is begins_s after the midnight of a day, which is then a negative
         time.
         """
@@ -78,15 +78,15 @@ class Clock:
     @property
     def begins_s(self) -> float:
         """What the wall clock shows at time 0."""
-        return self._shown_s(0.0)
+        return self._compute_shown_s(0.0)
 
-    def _shown_s(self, time_s: float) -> float:
+    def _compute_shown_s(self, time_s: float) -> float:
         return float(self.wall_s(np.array(time_s)))
 
     def wall_s(self, time_s: FloatArray) -> FloatArray:
         """Times (...) of the wall clock, in seconds from the first midnight."""
         if not self.changes:
-            return np.asarray(time_s, dtype=float)
+            return np.asarray(time_s, float)
         at_s, shift_s = np.array(self.changes).T
         return time_s + np.append(0.0, shift_s)[np.searchsorted(at_s, time_s, side="right")]
 
@@ -102,15 +102,15 @@ class Clock:
             first = np.where(time_s < edge_s[k + 1], np.maximum(time_s, edge_s[k]), first)
         return first
 
-    def day(self, time_s: float) -> int:
+    def find_day(self, time_s: float) -> int:
         """Number of the local day, from 0."""
-        return last_multiple(self._shown_s(time_s), DAY_S)
+        return find_last_multiple(self._compute_shown_s(time_s), DAY_S)
 
-    def day_ended(self, time_s: float) -> int:
+    def find_ended_day(self, time_s: float) -> int:
         """Number of the local day, from 0, that holds the moment before: at midnight, the day that
         ends with it.
         """
-        return max(first_multiple(self._shown_s(time_s), DAY_S) - 1, 0)
+        return max(find_first_multiple(self._compute_shown_s(time_s), DAY_S) - 1, 0)
 
     def weekday(self, day: int) -> int:
         """0 Monday ... 6 Sunday."""
@@ -118,11 +118,11 @@ class Clock:
 
     def week_s(self, time_s: float) -> float:
         """Seconds since the midnight with which the week began, a Monday's, by the wall clock."""
-        return (self.first_day.weekday() * DAY_S + self._shown_s(time_s)) % WEEK_S
+        return (self.first_day.weekday() * DAY_S + self._compute_shown_s(time_s)) % WEEK_S
 
-    def text(self, time_s: float) -> str:
+    def to_text(self, time_s: float) -> str:
         """`2026-01-05 07:30` for people: the wall clock."""
-        day, rest = divmod(self._shown_s(time_s), DAY_S)
+        day, rest = divmod(self._compute_shown_s(time_s), DAY_S)
         minutes = int(rest // 60)
         return f"{self.first_day + timedelta(days=int(day))} {minutes // 60:02d}:{minutes % 60:02d}"
 
@@ -131,26 +131,26 @@ class Clock:
         apart.
         """
         number = np.arange(1.0, n_rounds + 1.0)
-        if self._by_days(round_s):
+        if self._has_day_rounds(round_s):
             return self.first_s(number * round_s)
         return number * round_s
 
     def end_s(self, round_: int, round_s: float) -> float:
         """End of one round, counted from 1."""
-        if self._by_days(round_s):
+        if self._has_day_rounds(round_s):
             return float(self.first_s(np.array(round_ * round_s)))
         return round_ * round_s
 
     def shortest_s(self, n_rounds: int, round_s: float) -> float:
         """Shortest round after the first: of whole days that in which clocks go forward."""
-        if not self._by_days(round_s):
+        if not self._has_day_rounds(round_s):
             return round_s
         return round(np.diff(self.ends_s(n_rounds, round_s)).min(initial=round_s), 6)
 
-    def rounds(self, duration_s: float, round_s: float) -> int:
+    def count_rounds(self, duration_s: float, round_s: float) -> int:
         """Number of rounds of a run; the last may be cut short."""
-        n_rounds = first_multiple(duration_s, round_s)
-        if self._by_days(round_s):
+        n_rounds = find_first_multiple(duration_s, round_s)
+        if self._has_day_rounds(round_s):
             n_rounds = max(
                 n_rounds - 2, 0
             )  # no change, nor all of them together, shifts the clock by two days
@@ -158,12 +158,12 @@ class Clock:
                 n_rounds += 1
         return n_rounds
 
-    def round_of(self, time_s: FloatArray, round_s: float) -> IntArray:
+    def find_rounds(self, time_s: FloatArray, round_s: float) -> IntArray:
         """The rounds (n,), counted from 0, in which times (n,) lie."""
-        if not self._by_days(round_s):
-            return last_multiples(time_s, round_s).astype(int)
-        last = self.rounds(np.max(time_s, initial=0.0), round_s) + 1
+        if not self._has_day_rounds(round_s):
+            return find_last_multiples(time_s, round_s).astype(int)
+        last = self.count_rounds(np.max(time_s, initial=0.0), round_s) + 1
         return np.searchsorted(self.ends_s(last, round_s), time_s, side="right")
 
-    def _by_days(self, round_s: float) -> bool:
+    def _has_day_rounds(self, round_s: float) -> bool:
         return bool(self.changes) and round_s % DAY_S == 0

@@ -33,14 +33,17 @@ class Columns:
 
     def select(self, rows: IntArray | BoolArray | slice) -> Self:
         """Rows by index, mask or slice."""
-        of: Any = self
-        return type(self)(*(_select(getattr(self, f.name), rows) for f in fields(of)))
+        columns: Any = self
+        return type(self)(*(_select_column(getattr(self, f.name), rows) for f in fields(columns)))
 
-    def replaced(self, rows: IntArray, new: Self) -> Self:
+    def replace_rows(self, rows: IntArray, new: Self) -> Self:
         """A copy with new values in some rows; all columns are arrays."""
-        of: Any = self
+        columns: Any = self
         return type(self)(
-            *(replaced(getattr(self, f.name), rows, getattr(new, f.name)) for f in fields(of))
+            *(
+                replace_values(getattr(self, f.name), rows, getattr(new, f.name))
+                for f in fields(columns)
+            )
         )
 
     @classmethod
@@ -48,24 +51,26 @@ class Columns:
         """All pieces, one after the other; a column that a piece lacks is missing in the result."""
         if len(pieces) == 1:
             return pieces[0]
-        of: Any = cls
-        return cls(*(_join([getattr(piece, f.name) for piece in pieces]) for f in fields(of)))
+        kind: Any = cls
+        return cls(
+            *(_join_columns([getattr(piece, f.name) for piece in pieces]) for f in fields(kind))
+        )
 
     @classmethod
     def merge(cls, pieces: Sequence[Self], rows: IntArray) -> Self:
         """Rows of all pieces, of which the first has the first numbers; one column at a time, to
         bound memory.
         """
-        of: Any = cls
+        kind: Any = cls
         return cls(
             *(
-                _select(_join([getattr(piece, f.name) for piece in pieces]), rows)
-                for f in fields(of)
+                _select_column(_join_columns([getattr(piece, f.name) for piece in pieces]), rows)
+                for f in fields(kind)
             )
         )
 
 
-def _select(column: Any, rows: IntArray | BoolArray | slice) -> Any:
+def _select_column(column: Any, rows: IntArray | BoolArray | slice) -> Any:
     if isinstance(column, list):
         return [column[i] for i in np.arange(len(column))[rows].tolist()]
     if isinstance(column, np.ndarray):
@@ -75,44 +80,45 @@ def _select(column: Any, rows: IntArray | BoolArray | slice) -> Any:
     return column
 
 
-def _join(columns: Sequence[Any]) -> Any:
+def _join_columns(columns: Sequence[Any]) -> Any:
     if any(column is None for column in columns):
         return None
-    if isinstance(columns[0], list):
+    first = columns[0]
+    if isinstance(first, list):
         return list(chain.from_iterable(columns))
-    if isinstance(columns[0], np.ndarray):
+    if isinstance(first, np.ndarray):
         return np.concatenate(columns)
-    if hasattr(columns[0], "select"):
-        return type(columns[0]).join(columns)
-    return columns[0]
+    if hasattr(first, "select"):
+        return type(first).join(columns)
+    return first
 
 
-def replaced(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array:
+def replace_values(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array:
     """A copy of an array with new values in some rows."""
     new = column.copy()
     new[rows] = value
     return new
 
 
-def evenly(count: int, most: int) -> IntArray:
-    """At most `most` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both
+def pick_evenly(count: int, max_count: int) -> IntArray:
+    """At most `max_count` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both
     ends.
     """
-    if count <= most:
+    if count <= max_count:
         return np.arange(count)
-    return np.linspace(0, count - 1, most).astype(int)
+    return np.linspace(0, count - 1, max_count).astype(int)
 
 
-def blocks(count: int, most: int) -> list[slice]:
-    """Slices of at most `most` that cover 0..count - 1 in order: what is computed piece by piece,
-    to bound memory.
+def split_blocks(count: int, max_size: int) -> list[slice]:
+    """Slices of at most `max_size` that cover 0..count - 1 in order: what is computed piece by
+    piece, to bound memory.
     """
-    return [slice(at, at + most) for at in range(0, count, most)]
+    return [slice(start, start + max_size) for start in range(0, count, max_size)]
 
 
 def no_ints() -> IntArray:
     """A column of whole numbers without rows."""
-    return np.zeros(0, dtype=int)
+    return np.zeros(0, int)
 
 
 def no_floats() -> FloatArray:
@@ -128,7 +134,7 @@ def no_places() -> FloatArray:
 Value = TypeVar("Value")
 
 
-def altered(value: Value, **fields: object) -> Value:
+def copy_with(value: Value, **fields: object) -> Value:
     """A copy with these fields: `dataclasses.replace` in a fifth of the time, for what is copied
     every tick.
 
@@ -146,11 +152,11 @@ MAX_STATIONS = 4096
 _Ids = TypeVar("_Ids", int, IntArray)
 
 
-def row_id(ue: _Ids, model: _Ids) -> _Ids:
+def number_row(ue: _Ids, model: _Ids) -> _Ids:
     """The number of (ue, model), of one pair or of arrays (n,)."""
     return ue * MAX_STATIONS + model
 
 
-def ue_and_model(row: IntArray) -> tuple[IntArray, IntArray]:
-    """The pairs that `row_id` numbered: ue (n,), model (n,)."""
+def split_row_id(row: IntArray) -> tuple[IntArray, IntArray]:
+    """The pairs that `number_row` numbered: ue (n,), model (n,)."""
     return divmod(row, MAX_STATIONS)

@@ -41,7 +41,7 @@ class _Compiled:
         _watch()
         settings = vars(config)
         before = settings["CACHE_DIR"]
-        settings["CACHE_DIR"] = before or str(cache_folder() / "numba")
+        settings["CACHE_DIR"] = before or str(find_cache_folder() / "numba")
         try:
             # division as in NumPy: a look at each divisor for zero would keep a loop from vector
             # instructions
@@ -64,8 +64,8 @@ def _watch() -> None:
     from numba.core import event
 
     class Count(event.TimingListener):
-        def on_start(self, now: object) -> None:
-            super().on_start(now)  # type: ignore[no-untyped-call]
+        def on_start(self, start: object) -> None:
+            super().on_start(start)  # type: ignore[no-untyped-call]
             if time.perf_counter() - self._ts > SLOW_S:  # what it compiles for itself starts too
                 event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
                 tell("compiling, once on this machine; later starts take it from a cache")
@@ -80,13 +80,13 @@ def compiled(function: Function) -> Function:
     return cast(Function, _Compiled(function))
 
 
-def cache_folder() -> Path:
+def find_cache_folder() -> Path:
     """`netsim` in the user's cache directory (XDG_CACHE_HOME, or ~/.cache)."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netsim"
 
 
 @lru_cache(maxsize=8)
-def code_digest(*packages: str) -> str:
+def compute_code_digest(*packages: str) -> str:
     """SHA-256 of the source files of packages, with their names; they are read once a process, and
     nothing is imported.
 

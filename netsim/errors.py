@@ -1,12 +1,12 @@
 """Exceptions that the command line prints without a traceback, and words of its lines."""
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Printable on one line: control characters, line ends and half characters are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """A number of things, for people: `1 round`, `6,611 rounds`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -20,7 +20,7 @@ class BadInput(ValueError):
     """
 
     def __init__(self, *lines: str) -> None:
-        self.lines = tuple(map(one_line, lines))
+        self.lines = tuple(map(to_one_line, lines))
         super().__init__("\n".join(self.lines))
 
 

@@ -69,25 +69,25 @@ class Word:
         self.steps: Sequence[str] = path.split(".")
         self.compare = _COMPARE.get((sign or "").strip())
 
-    def bearers(self, owner: object) -> list[Bearer]:
+    def find_bearers(self, owner: object) -> list[Bearer]:
         """All that make the word true of a part; none where it is not true."""
-        at: Any = owner
+        end: Any = owner
         for i, step in enumerate(self.steps, 1):
-            at = getattr(at, step, None)
-            if isinstance(at, tuple) and any(isinstance(member, BaseModel) for member in at[:1]):
-                ends = [_followed(member, self.steps[i:]) for member in at]
+            end = getattr(end, step, None)
+            if isinstance(end, tuple) and any(isinstance(member, BaseModel) for member in end[:1]):
+                ends = [_follow_path(member, self.steps[i:]) for member in end]
                 true = [k for k, end in enumerate(ends) if self._is_true(end, owner)]
-                return [Bearer(ends[k], f"{'.'.join(self.steps[:i])}[{k}]", at[k]) for k in true]
-        if self._is_true(at, owner):
-            return [Bearer(at)]
+                return [Bearer(ends[k], f"{'.'.join(self.steps[:i])}[{k}]", end[k]) for k in true]
+        if self._is_true(end, owner):
+            return [Bearer(end)]
         return []
 
     def _is_true(self, end: Any, owner: object) -> bool:
         if self.wanted is None:
             return bool(end)
         if self.compare is not None:
-            other = _number(self.wanted, owner)
-            return end is not None and other is not None and bool(self.compare(end, other))
+            number = _read_number(self.wanted, owner)
+            return end is not None and number is not None and bool(self.compare(end, number))
         if isinstance(end, BaseModel):
             return self.wanted == getattr(end, "kind", None) or self.wanted in getattr(
                 end, "offers", ()
@@ -97,17 +97,17 @@ class Word:
         return self.wanted == str(end).lower()
 
 
-def _followed(at: Any, steps: Sequence[str]) -> Any:
+def _follow_path(value: Any, steps: Sequence[str]) -> Any:
     """The end of a path."""
     for step in steps:
-        at = getattr(at, step, None)
-    return at
+        value = getattr(value, step, None)
+    return value
 
 
-def _number(text: str, owner: object) -> Any:
+def _read_number(text: str, owner: object) -> Any:
     """A number that is written out, or what a path leads to."""
     if text[0].isalpha():
-        return _followed(owner, text.split("."))
+        return _follow_path(owner, text.split("."))
     return float(text)
 
 
@@ -118,8 +118,8 @@ class Words(dict[str, list[Bearer]]):
         self.owner = owner
 
     def __missing__(self, text: str) -> list[Bearer]:
-        found = self[text] = word(text).bearers(self.owner)
-        return found
+        bearers = self[text] = word(text).find_bearers(self.owner)
+        return bearers
 
 
 word = cache(Word)
@@ -127,7 +127,7 @@ word = cache(Word)
 
 
 @dataclass(frozen=True)
-class Rule:
+class PartRule:
     """Words that do not fit together: the rule is broken where all of `when` are true, and none of
     `unless`.
 
@@ -154,32 +154,32 @@ class Rule:
             .replace("}}", "}")
         )
 
-    def broken(self, words: Words) -> str:
+    def explain_breach(self, words: Words) -> str:
         """What a user reads where a part breaks it; empty where it is kept."""
         if not all(words[text] for text in self.when) or any(words[text] for text in self.unless):
             return ""
         bearers = [words[text][0] for text in self.when]
         labels = ", ".join(
-            each.part.label
+            bearer.part.label
             for text in self.when[:1]
-            for each in words[text]
-            if each.part is not None
+            for bearer in words[text]
+            if bearer.part is not None
         )
         return self.says.format(*bearers, this=words.owner, labels=labels)
 
 
 @cache
-def read_rules(package: str) -> Sequence[Rule]:
+def read_rules(package: str) -> Sequence[PartRule]:
     """The rules of a package, in the order in which they are checked; none of one that brings no
     file of rules.
     """
     files = [Path(folder) / FILE for folder in getattr(import_module(package), "__path__", ())]
     texts = [file.read_text(encoding="utf-8") for file in files if file.exists()]
-    return [Rule(**row) for text in texts for row in tomllib.loads(text)["rule"]]
+    return [PartRule(**row) for text in texts for row in tomllib.loads(text)["rule"]]
 
 
 @cache
-def rules_of(part: type, asked: str) -> Sequence[Rule]:
+def collect_rules(part: type, occasion: str) -> Sequence[PartRule]:
     """The rules of a class of parts, and of those that it derives from, that are asked for
     together.
     """
@@ -187,20 +187,23 @@ def rules_of(part: type, asked: str) -> Sequence[Rule]:
         (base.__name__, read_rules(base.__module__.partition(".")[0])) for base in part.__mro__
     ]
     return [
-        rule for name, rules in bases for rule in rules if (rule.part, rule.asked) == (name, asked)
+        rule
+        for name, rules in bases
+        for rule in rules
+        if (rule.part, rule.asked) == (name, occasion)
     ]
 
 
-def first_broken(part: Any, asked: str = "") -> str:
+def explain_first_breach(part: Any, occasion: str = "") -> str:
     """The sentence of the first rule that a part breaks; empty where it keeps all that are asked
     for.
     """
     words = Words(part)
-    sentences = (rule.broken(words) for rule in rules_of(type(part), asked))  # type: ignore[arg-type]  # it has a hash
+    sentences = (rule.explain_breach(words) for rule in collect_rules(type(part), occasion))  # type: ignore[arg-type]  # it has a hash
     return next(filter(None, sentences), "")
 
 
-def refuse_broken(part: Any, asked: str = "") -> None:
+def refuse_broken(part: Any, occasion: str = "") -> None:
     """Raise BadInput with the sentence of the first rule that a part breaks."""
-    if sentence := first_broken(part, asked):
+    if sentence := explain_first_breach(part, occasion):
         raise BadInput(sentence)

@@ -22,7 +22,7 @@ class Area:
     y_max_m: float
 
     @classmethod
-    def around(cls, position_m: FloatArray) -> Area:
+    def from_points(cls, position_m: FloatArray) -> Area:
         """The bounding box of points (n, 2)."""
         return cls(*position_m.min(axis=0).tolist(), *position_m.max(axis=0).tolist())
 
@@ -54,7 +54,7 @@ class Area:
         inside = (position_m >= self.low_m) & (position_m <= self.high_m)
         return np.asarray(inside.all(axis=-1))
 
-    def grown(self, by_m: float) -> Area:
+    def grow(self, by_m: float) -> Area:
         """The area with a margin on every side."""
         return Area(
             self.x_min_m - by_m, self.y_min_m - by_m, self.x_max_m + by_m, self.y_max_m + by_m
@@ -70,12 +70,12 @@ class Area:
         return self.low_m + unit * self.side_m
 
 
-def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
+def check_near(area: Area, at_m: tuple[float, float], owner: str) -> None:
     """Raises BadInput where an antenna stands implausibly far from the area."""
     away_m = area.farthest_m(np.array([at_m]))[0]
     max_m = np.linalg.norm(area.side_m) + _MAX_OUTSIDE_M
     if away_m > max_m:
         raise BadInput(
-            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most "
+            f"{owner} stands {away_m / 1e3:g} km from the far corner of the area, at most "
             f"{max_m / 1e3:g} km are plausible; give metres in the plane of the area"
         )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from netsim.columns import frozen
 from netsim.errors import BadInput
-from netsim.safe import content, what_is
+from netsim.safe import describe_file_kind, read_content
 from netsim.units import FloatArray, IntArray, LatLon
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ class Features:
     shape: Shapes
     crs: str | None
 
-    def refuse(self, feature: int, what: str, remedy: str) -> NoReturn:
+    def refuse(self, feature: int, reason: str, remedy: str) -> NoReturn:
         """Raises BadInput with the place of a feature."""
-        raise BadInput(f"{self.file}: features[{feature}]: {what}; {remedy}")
+        raise BadInput(f"{self.file}: features[{feature}]: {reason}; {remedy}")
 
-    def parts(self) -> tuple[Shapes, IntArray]:
+    def list_parts(self) -> tuple[Shapes, IntArray]:
         """Points, lines and polygons (p,) of all features, and the feature (p,) that each is part
         of.
         """
@@ -59,17 +59,17 @@ class Features:
         for _ in range(_MAX_NEST):
             part, row = shapely.get_parts(part, return_index=True)
             feature = feature[row]
-        some = ~shapely.is_empty(part)
-        return part[some], feature[some]
+        is_filled = ~shapely.is_empty(part)
+        return part[is_filled], feature[is_filled]
 
 
 def read_features(file: str) -> Features:
     """All features of a FeatureCollection. Raises BadInput with one line."""
-    if not what_is(file):
+    if not describe_file_kind(file):
         raise BadInput(f"{file}: no such file; give the path of a GeoJSON file")
     try:
         data = json.loads(
-            content(file, _MAX_FILE_MB * 10**6).decode("utf-8-sig"), parse_constant=_nothing
+            read_content(file, _MAX_FILE_MB * 10**6).decode("utf-8-sig"), parse_constant=_to_none
         )
     except OSError as error:
         raise BadInput(
@@ -80,40 +80,41 @@ def read_features(file: str) -> Features:
     features = data.get("features") if isinstance(data, dict) else None
     if not isinstance(features, list):
         raise BadInput(
-            f"{file}: features: {short(features)} is not a list; give a GeoJSON FeatureCollection"
+            f"{file}: features: {shorten_value(features)} is not a list; give a GeoJSON "
+            "FeatureCollection"
         )
     tags: list[dict[str, object]] = []
     shape = np.empty(len(features), dtype=object)
     for i, feature in enumerate(features):
         try:
-            tags.append(_tags(feature))
-            shape[i] = _shape(feature.get("geometry"))
+            tags.append(_collect_tags(feature))
+            shape[i] = _to_shape(feature.get("geometry"))
         except ValueError as error:
             raise BadInput(f"{file}: features[{i}]: {error}; give GeoJSON Features") from None
-    return Features(file, tags, shape, _stated(file, data.get("crs")))
+    return Features(file, tags, shape, _read_crs(file, data.get("crs")))
 
 
-def _nothing(_: str) -> None:
+def _to_none(_: str) -> None:
     """The value of NaN and Infinity, which are no JSON."""
 
 
-def _tags(feature: object) -> dict[str, object]:
+def _collect_tags(feature: object) -> dict[str, object]:
     """Properties of a feature, with its OpenStreetMap tags. Raises ValueError."""
     if not isinstance(feature, dict) or feature.get("type") != "Feature":
-        raise ValueError(f"{short(feature)} is not a Feature")
+        raise ValueError(f"{shorten_value(feature)} is not a Feature")
     properties = feature.get("properties") or {}
     if not isinstance(properties, dict):
-        raise ValueError(f"properties: {short(properties)} is not an object")
+        raise ValueError(f"properties: {shorten_value(properties)} is not an object")
     tags = properties
     for name in _OF_TAGS & properties.keys():
-        given = {key: value for key, value in tags.items() if not absent(value)}
-        tags = {**properties, **_held_tags(name, properties[name]), **given}
+        values = {key: value for key, value in tags.items() if not is_absent(value)}
+        tags = {**properties, **_read_tags(name, properties[name]), **values}
     return tags
 
 
-def _held_tags(name: str, value: object) -> dict[str, object]:
+def _read_tags(name: str, value: object) -> dict[str, object]:
     """The tags that a property holds: an object, JSON, or hstore. Raises ValueError."""
-    if not value or absent(value):
+    if not value or is_absent(value):
         return {}
     tags = value
     if isinstance(value, str):
@@ -121,18 +122,18 @@ def _held_tags(name: str, value: object) -> dict[str, object]:
         if text[0] != "{":
             text = "{" + _HSTORE.sub(lambda match: _AS_JSON.get(match[0], match[0]), text) + "}"
         try:
-            tags = json.loads(text, parse_constant=_nothing, strict=False)
+            tags = json.loads(text, parse_constant=_to_none, strict=False)
         except (ValueError, RecursionError):
             tags = None
     if not isinstance(tags, dict):
         raise ValueError(
-            f'properties.{name}: {short(value)} is no object, JSON or "key"=>"value"; '
+            f'properties.{name}: {shorten_value(value)} is no object, JSON or "key"=>"value"; '
             f"mend or remove it"
         )
     return tags
 
 
-def _shape(geometry: object) -> Geometry | None:
+def _to_shape(geometry: object) -> Geometry | None:
     """The shape of a geometry; None without one. Raises ValueError."""
     import shapely
 
@@ -142,25 +143,25 @@ def _shape(geometry: object) -> Geometry | None:
         return shapely.force_2d(shapely.from_geojson(json.dumps(geometry)))
     except (shapely.GEOSException, RecursionError) as error:
         reason = re.sub(r".*(Exception: |\.\d+\] )", "", str(error)).strip("'\n")
-        raise ValueError(f"geometry: {short(geometry)}: {reason[:_MAX_LENGTH]}") from None
+        raise ValueError(f"geometry: {shorten_value(geometry)}: {reason[:_MAX_LENGTH]}") from None
 
 
-def _stated(file: str, crs: object) -> str | None:
+def _read_crs(file: str, crs: object) -> str | None:
     """The coordinate system that the member `crs` names."""
     if crs is None:
         return None
     properties = crs.get("properties", crs) if isinstance(crs, dict) else crs
     name = properties.get("name", crs) if isinstance(properties, dict) else crs
-    known = known_crs(name) if isinstance(name, str) else None
-    if known is None:
+    crs_name = normalise_crs(name) if isinstance(name, str) else None
+    if crs_name is None:
         raise BadInput(
-            f"{file}: crs: {short(name)} names no system that is known; name one as "
+            f"{file}: crs: {shorten_value(name)} names no system that is known; name one as "
             f"EPSG:32632, or remove it"
         )
-    return known
+    return crs_name
 
 
-def short(value: object) -> str:
+def shorten_value(value: object) -> str:
     """A value of a file in a message, at most 60 characters."""
     try:
         text = json.dumps(value)
@@ -171,7 +172,7 @@ def short(value: object) -> str:
     return text[: _MAX_LENGTH - 3] + "..."
 
 
-def absent(value: object) -> bool:
+def is_absent(value: object) -> bool:
     """Whether a property has no value: null, or a text that tools write for it."""
     return value is None or (isinstance(value, str) and value.strip() in _ABSENT)
 
@@ -194,7 +195,7 @@ SAME_ORIGIN_M = 10.0  # between two origins that are one
 SYSTEMS = "local-metres, lonlat, or a code such as EPSG:32632"
 
 
-def known_crs(crs: str) -> str | None:
+def normalise_crs(crs: str) -> str | None:
     """The normalised name of a coordinate system, lonlat or as EPSG:32632; None if the text names
     no known system.
     """
@@ -206,7 +207,7 @@ def known_crs(crs: str) -> str | None:
     return "lonlat" if code in _WGS84 else None
 
 
-def on_plane(
+def project_corners(
     file: str, corner: FloatArray, feature: IntArray, crs: str, origin_deg: LatLon | None
 ) -> tuple[FloatArray, LatLon | None]:
     """Corners (n, 2) of a city in local metres, and latitude and longitude of (0, 0), None for
@@ -216,7 +217,7 @@ def on_plane(
     (n,) : the feature of the file that each corner is part of. Raises BadInput for coordinates that
     are none, and for a city of more than 100 km.
     """
-    lon_lat = in_degrees(file, corner, feature, crs)
+    lon_lat = convert_to_degrees(file, corner, feature, crs)
     if lon_lat is None:
         if origin_deg is not None:
             raise BadInput(
@@ -228,7 +229,7 @@ def on_plane(
     else:
         lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
         origin = origin_deg or (lat, lon - 360.0 if lon > 180.0 else lon)
-        corner_m = projected(lon_lat, origin)
+        corner_m = project_lon_lat(lon_lat, origin)
         away_m = np.linalg.norm(corner_m.mean(axis=0))
         if origin_deg is not None and away_m > _MAX_SIDE_M:
             raise BadInput(
@@ -250,14 +251,16 @@ def on_plane(
     return corner_m, origin
 
 
-def apart_m(a_deg: LatLon, b_deg: LatLon) -> float:
+def measure_distance_m(a_deg: LatLon, b_deg: LatLon) -> float:
     """Distance of two places, latitude and longitude, on WGS84."""
     from pyproj import Geod
 
     return float(Geod(ellps="WGS84").inv(a_deg[1], a_deg[0], b_deg[1], b_deg[0])[2])
 
 
-def in_degrees(file: str, corner: FloatArray, feature: IntArray, crs: str) -> FloatArray | None:
+def convert_to_degrees(
+    file: str, corner: FloatArray, feature: IntArray, crs: str
+) -> FloatArray | None:
     """Longitude and latitude (n, 2) of corners, None where they are local metres.
 
     Longitudes are 0 to 360 where corners lie on both sides of the date line.
@@ -266,24 +269,25 @@ def in_degrees(file: str, corner: FloatArray, feature: IntArray, crs: str) -> Fl
     `spans_degrees` does.
     """
     if crs.startswith("EPSG:"):
-        corner = lon_lat_of(f"{file}: crs", crs, corner)
+        corner = convert_to_lon_lat(f"{file}: crs", crs, corner)
         crs = "lonlat"
     around = corner
-    if np.ptp(corner[:, 0]) > 180.0 and np.abs(corner[:, 0]).max() <= 180.0:
-        around = np.column_stack([corner[:, 0] % 360.0, corner[:, 1]])
+    lon = corner[:, 0]
+    if np.ptp(lon) > 180.0 and np.abs(lon).max() <= 180.0:
+        around = np.column_stack([lon % 360.0, corner[:, 1]])
     degrees = crs == "lonlat" or (crs == "auto" and spans_degrees(around))
     furthest = np.array([180.0, 90.0]) if degrees else np.full(2, _MAX_ABS_M)
     beyond = np.flatnonzero((np.abs(corner) > furthest).any(axis=1))
     if beyond.size:
         x, y = corner[beyond[0]]
-        what = (
+        axes = (
             "longitude and latitude, at most 180 and 90"
             if degrees
             else f"local metres, at most {_MAX_ABS_M:g}"
         )
         raise BadInput(
             f"{file}: features[{feature[beyond[0]]}]: coordinates out of range: "
-            f"{x:.10g}, {y:.10g} are no {what}; "
+            f"{x:.10g}, {y:.10g} are no {axes}; "
             "correct them or the file's member crs, or set crs, such as EPSG:32632"
         )
     return around if degrees else None
@@ -301,7 +305,7 @@ def spans_degrees(corner: FloatArray) -> bool:
     return np.median(step[step > 0]) < _MIN_STEP_M
 
 
-def lon_lat_of(place: str, system: str, position: FloatArray) -> FloatArray:
+def convert_to_lon_lat(place: str, system: str, position: FloatArray) -> FloatArray:
     """Longitude and latitude (n, 2) of positions (n, 2) in a system: a code of EPSG, or parameters
     of PROJ.
 
@@ -326,22 +330,22 @@ def lon_lat_of(place: str, system: str, position: FloatArray) -> FloatArray:
     return lon_lat
 
 
-def projected(lon_lat: FloatArray, origin_deg: LatLon) -> FloatArray:
+def project_lon_lat(lon_lat: FloatArray, origin_deg: LatLon) -> FloatArray:
     """Azimuthal equidistant on WGS84, metres east and north of the origin."""
-    return np.column_stack(_plane(origin_deg)(*lon_lat.T))
+    return np.column_stack(_build_projection(origin_deg)(*lon_lat.T))
 
 
-def on_globe(position_m: FloatArray, origin_deg: LatLon) -> FloatArray:
-    """Longitude and latitude (n, 2) of positions (n, 2): the inverse of `projected`; NaN beyond
-    half way round.
+def unproject_m(position_m: FloatArray, origin_deg: LatLon) -> FloatArray:
+    """Longitude and latitude (n, 2) of positions (n, 2): the inverse of `project_lon_lat`; NaN
+    beyond half way round.
     """
     reached = np.hypot(*position_m.T) <= _OPPOSITE_M
     x_m, y_m = np.where(reached, position_m.T, 0.0)
-    degrees = np.column_stack(_plane(origin_deg)(x_m, y_m, inverse=True))
+    degrees = np.column_stack(_build_projection(origin_deg)(x_m, y_m, inverse=True))
     return np.where(reached[:, None], degrees, np.nan)
 
 
-def _plane(origin_deg: LatLon) -> Proj:
+def _build_projection(origin_deg: LatLon) -> Proj:
     from pyproj import Proj
 
     lat_0, lon_0 = origin_deg

@@ -44,12 +44,12 @@ class Notice:
         return f"{'note' if self.severity == 'note' else 'warning'}: {self.line}"
 
 
-def by_severity(notices: Iterable[Notice]) -> list[Notice]:
+def sort_by_severity(notices: Iterable[Notice]) -> list[Notice]:
     """Each notice once: void, doubt, note; within a severity in the order of making."""
     return sorted(dict.fromkeys(notices), key=lambda notice: SEVERITIES.index(notice.severity))
 
 
-def doubts_in(notices: Iterable[Notice]) -> list[str]:
+def list_doubts(notices: Iterable[Notice]) -> list[str]:
     """Lines of those by which figures may mislead."""
     return [notice.line for notice in notices if notice.severity == "doubt"]
 

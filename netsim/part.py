@@ -99,7 +99,7 @@ class Part(BaseModel):
             cls.example = {"kind": cls.model_fields["kind"].default}
 
     @model_validator(mode="after")
-    def _keeps_rules(self) -> Self:
+    def _check_rules(self) -> Self:
         refuse_broken(self)
         return self
 
@@ -108,14 +108,14 @@ class Part(BaseModel):
         """The word that `kind:` takes in YAML."""
         return str(cls.model_fields["kind"].default)
 
-    def notices(self, known: Any) -> Iterable[Notice]:
+    def notices(self, built: Any) -> Iterable[Notice]:
         """What a person should know of it in a scenario, before that is played; known :
         `netsim.notice.Built` for parts of a world, `fl.notice.Prepared` for parts of learning.
         """
         return ()
 
 
-def parts_of(section: BaseModel) -> Iterator[Part]:
+def collect_parts(section: BaseModel) -> Iterator[Part]:
     """The parts that a section has as values, alone or in a list."""
     for _, value in section:
         yield from (
@@ -126,20 +126,20 @@ def parts_of(section: BaseModel) -> Iterator[Part]:
 
 
 @cache
-def descriptions(model: type[BaseModel]) -> dict[str, str]:
+def read_descriptions(model: type[BaseModel]) -> dict[str, str]:
     """The text below each field of a model, by its name; that of the class nearest to the model
     counts.
 
     Sources are read on demand: reading all of them takes as long as importing them.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base not in (BaseModel, Part):
-            found |= _texts(base)
-    return {name: found[name] for name in model.model_fields if name in found}
+            texts |= _read_class_texts(base)
+    return {name: texts[name] for name in model.model_fields if name in texts}
 
 
-def _texts(model: type[BaseModel]) -> dict[str, str]:
+def _read_class_texts(model: type[BaseModel]) -> dict[str, str]:
     """The texts that stand below fields in the source of one class; nothing where there is no
     source.
     """
@@ -199,32 +199,34 @@ class OneOf:
         )
         self._default = default
 
-    def only(self, *kinds: str) -> "OneOf":
+    def restrict(self, *kinds: str) -> "OneOf":
         """The union of some of its own kinds; plug-ins of the slot belong to it too."""
-        some = OneOf(self.slot, default=self._default)
-        some._ours = {kind: self._ours[kind] for kind in kinds}
-        return some
+        slot = OneOf(self.slot, default=self._default)
+        slot._ours = {kind: self._ours[kind] for kind in kinds}
+        return slot
 
     @property
     def parts(self) -> Mapping[str, type[Part]]:
         """Kind -> part, ours first, then those that other packages bring; BadInput for one that
         cannot be used.
         """
-        brought = plugins(self.slot)
+        brought = load_plugins(self.slot)
         for kind, (_, entry) in brought.items():
             if kind in self._ours:
-                raise _unusable(entry, self.slot, f"its kind {kind!r} is taken; give it another")
+                raise _refuse_plugin(
+                    entry, self.slot, f"its kind {kind!r} is taken; give it another"
+                )
         return _Parts(self._ours | {kind: part for kind, (part, _) in brought.items()})
 
     def check(self) -> None:
         """Raise BadInput for a plug-in with fields that cannot be checked."""
-        for part, entry in plugins(self.slot).values():
+        for part, entry in load_plugins(self.slot).values():
             _check(Part, part, entry, self.slot, lambda part: part.model_rebuild())
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        brought = plugins(self.slot)
+        brought = load_plugins(self.slot)
         choices: dict[Hashable, CoreSchema] = {}
         parts = self.parts
         for kind in parts:
@@ -245,9 +247,9 @@ class OneOf:
 
     @property
     def _discriminator(self) -> str | Callable[[object], object]:
-        return "kind" if self._default is None else self.kind_of
+        return "kind" if self._default is None else self.find_kind
 
-    def kind_of(self, value: object) -> object:
+    def find_kind(self, value: object) -> object:
         """The kind of a part, or the default; None for a value that is no part."""
         if isinstance(value, Mapping):
             return value.get("kind", self._default)
@@ -330,46 +332,52 @@ def _check(
     checked.
     """
     if isinstance(base, type) and not issubclass(part, base):
-        raise _unusable(
+        raise _refuse_plugin(
             entry,
             slot,
             f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}",
         )
     if isabstract(part):
-        raise _unusable(entry, slot, f"it lacks {', '.join(sorted(part.__abstractmethods__))}")
+        raise _refuse_plugin(entry, slot, f"it lacks {', '.join(sorted(part.__abstractmethods__))}")
     try:
         generate(part)
     except BadInput:
         raise
     except Exception as error:
-        raise _unusable(entry, slot, f"its fields cannot be checked ({_said(error)})") from None
+        raise _refuse_plugin(
+            entry, slot, f"its fields cannot be checked ({_format_error(error)})"
+        ) from None
 
 
 @cache
-def declared() -> Mapping[str, Sequence[EntryPoint]]:
+def find_entry_points() -> Mapping[str, Sequence[EntryPoint]]:
     """Our entry points of installed packages by group; found once, for every package is looked
     into.
     """
-    found = entry_points()
+    points = entry_points()
     return {
-        group: tuple(found.select(group=group))
-        for group in found.groups
+        group: tuple(points.select(group=group))
+        for group in points.groups
         if group.startswith("netsim.")
     }
 
 
-def passed(trace: str) -> str:
+def describe_plugin_line(trace: str) -> str:
     """`; plug-in FILE:LINE`, the last line of a plug-in that a traceback passed; empty where it
     passed none.
     """
-    read = [sys.modules.get(entry.module) for entries in declared().values() for entry in entries]
+    read = [
+        sys.modules.get(entry.module)
+        for entries in find_entry_points().values()
+        for entry in entries
+    ]
     files = [getattr(module, "__file__", None) for module in read]
     places = [f"; plug-in {file}:{line}" for file, line in _FRAME.findall(trace) if file in files]
     return "".join(places[-1:])
 
 
 @cache
-def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
+def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
     """Parts that installed packages declare under the entry point group ``netsim.<slot>``, and
     where, by kind.
 
@@ -378,17 +386,21 @@ def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
     BadInput : one line: a plug-in that cannot be imported, or that is no part.
     """
     brought: dict[str, tuple[type[Part], EntryPoint]] = {}
-    for entry in declared().get(f"netsim.{slot}", ()):
+    for entry in find_entry_points().get(f"netsim.{slot}", ()):
         try:
             part = entry.load()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a module does when it is imported, SystemExit too
-            raise _unusable(entry, slot, f"it cannot be imported ({_said(error)})") from None
+            raise _refuse_plugin(
+                entry, slot, f"it cannot be imported ({_format_error(error)})"
+            ) from None
         if not (isinstance(part, type) and issubclass(part, Part) and _has_kind(part)):
-            raise _unusable(entry, slot, "it is not a part with a `kind`")
+            raise _refuse_plugin(entry, slot, "it is not a part with a `kind`")
         if part.kind_name() in brought:
-            raise _unusable(entry, slot, f"its kind {part.kind_name()!r} is taken; give it another")
+            raise _refuse_plugin(
+                entry, slot, f"its kind {part.kind_name()!r} is taken; give it another"
+            )
         brought[part.kind_name()] = part, entry
     return brought
 
@@ -398,15 +410,15 @@ def _has_kind(part: type[Part]) -> bool:
     return field is not None and isinstance(field.default, str)
 
 
-def _unusable(entry: EntryPoint, slot: str, why: str) -> UnusablePlugin:
+def _refuse_plugin(entry: EntryPoint, slot: str, reason: str) -> UnusablePlugin:
     package = entry.dist.name if entry.dist is not None else "a package"
     return UnusablePlugin(
-        f"plug-in {entry.value} of {package} (netsim.{slot}): {why}; mend {package}, or "
+        f"plug-in {entry.value} of {package} (netsim.{slot}): {reason}; mend {package}, or "
         f"uninstall it"
     )
 
 
-def _said(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     text = str(error).strip().split("\n")[0]
     if text:
         return f"{type(error).__name__}: {text}"

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from netsim.safe import OURS_MOST_BYTES, content, replacing, writable
+from netsim.safe import OURS_MOST_BYTES, open_own_file, open_replacement, read_content
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
@@ -26,9 +26,9 @@ Row = dict[str, Any]
 """column -> cell of one row of a table."""
 
 
-def cell_text(value: object) -> str:
+def format_cell(value: object) -> str:
     """One CSV cell: 9 significant digits, empty for what is not finite, 0/1 for booleans; text as
-    `guarded` has it.
+    `guard_cell` has it.
     """
     if value is None:
         return ""
@@ -38,17 +38,17 @@ def cell_text(value: object) -> str:
         if math.isfinite(value):
             return f"{value:.9g}"
         return ""
-    return guarded(str(value))
+    return guard_cell(str(value))
 
 
-def guarded(text: str) -> str:
+def guard_cell(text: str) -> str:
     """Text for a CSV cell: what a spreadsheet would take for a formula gets a ' before it; numbers
     stay.
     """
     return f"'{text}" if _is_formula(text) else text
 
 
-def unguarded(cell: str) -> str:
+def unguard_cell(cell: str) -> str:
     """The text of a guarded cell."""
     if cell[:1] == "'" and _is_formula(cell):
         return cell[1:]
@@ -67,7 +67,7 @@ def _is_formula(text: str) -> bool:
     return False
 
 
-def column_text(values: Sequence[object] | np.ndarray) -> list[str]:
+def format_column(values: Sequence[object] | np.ndarray) -> list[str]:
     """The cells of a column; an array's all have one type, which is looked at once."""
     if isinstance(values, np.ndarray):
         if values.dtype.kind == "f":
@@ -76,7 +76,7 @@ def column_text(values: Sequence[object] | np.ndarray) -> list[str]:
             ]  # of what is not finite: NaN
         if values.dtype.kind in "iu":
             return [str(v) for v in values.tolist()]
-    return [cell_text(v) for v in values]
+    return [format_cell(v) for v in values]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Column:
         Raises ValueError for a cell that is no number.
         """
         if self.type == "text":
-            return [unguarded(cell) for cell in cells]
+            return [unguard_cell(cell) for cell in cells]
         return [float(cell or "nan") for cell in cells]
 
 
@@ -134,28 +134,28 @@ class Recorder:
             raise KeyError(
                 f"{table}: columns {sorted(set(rows) ^ set(columns))} missing or unknown"
             )
-        cells = [column_text(rows[name]) for name in columns]
-        lines = _lines(zip(*cells, strict=True))
+        cells = [format_column(rows[name]) for name in columns]
+        lines = _format_lines(zip(*cells, strict=True))
         if not lines:
             return
         if table in self.written:
-            with os.fdopen(writable(self._path(table)), "ab") as file:
+            with os.fdopen(open_own_file(self._path(table)), "ab") as file:
                 file.write(lines)
         else:
-            lines = _lines([columns]) + lines
-            with replacing(self._path(table)) as file:
+            lines = _format_lines([columns]) + lines
+            with open_replacement(self._path(table)) as file:
                 file.write(lines)
-            self.written[table] = _Written(0, hashlib.sha256(), _no_values(columns))
-        of = self.written[table]
-        of.size += len(lines)
-        of.digest.update(lines)
-        _extend(of.values, columns, cells)
+            self.written[table] = _Written(0, hashlib.sha256(), _make_empty_values(columns))
+        table_written = self.written[table]
+        table_written.size += len(lines)
+        table_written.digest.update(lines)
+        _extend_values(table_written.values, columns, cells)
 
-    def row(self, table: str, **values: object) -> None:
+    def write_row(self, table: str, **values: object) -> None:
         """Append one row."""
         self.write(table, {k: [v] for k, v in values.items()})
 
-    def columns(self, table: str) -> dict[str, np.ndarray]:
+    def read_columns(self, table: str) -> dict[str, np.ndarray]:
         """What was written of a table, as it is read back: 9 digits of a number, NaN for an empty
         cell.
         """
@@ -163,22 +163,28 @@ class Recorder:
         if table in self.written:
             values = self.written[table].values
         else:
-            values = _no_values(columns)
+            values = _make_empty_values(columns)
         return {name: np.array(values[name], column.dtype) for name, column in columns.items()}
 
-    def counts(self) -> dict[str, int]:
+    def count_rows(self) -> dict[str, int]:
         """Rows of every table that has some."""
-        return {table: len(next(iter(of.values.values()))) for table, of in self.written.items()}
+        return {
+            table: len(next(iter(written.values.values())))
+            for table, written in self.written.items()
+        }
 
-    def marks(self) -> dict[str, list[int | str]]:
+    def compute_marks(self) -> dict[str, list[int | str]]:
         """Bytes of every table with rows, and SHA-256 over them: what a resumed run must find, and
         where it cuts.
         """
-        return {table: [of.size, of.digest.hexdigest()] for table, of in self.written.items()}
+        return {
+            table: [written.size, written.digest.hexdigest()]
+            for table, written in self.written.items()
+        }
 
     def resume(self, marks: object) -> None:
-        """Go on after `marks`, if every table begins with what was written until then; nothing is
-        changed yet.
+        """Go on after marks (see `compute_marks`), if every table begins with what was written
+        until then; nothing is changed yet.
 
         Raises ValueError that names the table, or says that these are no marks of our tables.
         """
@@ -188,7 +194,7 @@ class Recorder:
             path = self._path(table)
             try:
                 size, expected = mark
-                text = content(path, OURS_MOST_BYTES, own=True)[: int(size)]
+                text = read_content(path, OURS_MOST_BYTES, is_ours=True)[: int(size)]
             except (OSError, OverflowError, TypeError, ValueError):
                 size = 1
                 text = b""
@@ -198,14 +204,16 @@ class Recorder:
             if digest.hexdigest() != expected:
                 raise ValueError(f"{path}: is not what the interrupted run wrote")
             _, *rows = csv.reader(StringIO(text.decode(), newline=""))
-            self.written[table] = _Written(size, digest, _no_values(self.schemas[table]))
-            _extend(self.written[table].values, self.schemas[table], [*zip(*rows, strict=True)])
+            self.written[table] = _Written(size, digest, _make_empty_values(self.schemas[table]))
+            _extend_values(
+                self.written[table].values, self.schemas[table], [*zip(*rows, strict=True)]
+            )
 
     def cut(self) -> None:
         """Forget whatever was written after the marks that the run goes on from."""
         for table in self.schemas:
             if table in self.written:
-                with os.fdopen(writable(self._path(table)), "ab") as file:
+                with os.fdopen(open_own_file(self._path(table)), "ab") as file:
                     file.truncate(self.written[table].size)
             else:
                 self._path(table).unlink(missing_ok=True)
@@ -214,17 +222,19 @@ class Recorder:
         return self.folder / f"{table}.csv"
 
 
-def _no_values(columns: Mapping[str, Column]) -> Values:
+def _make_empty_values(columns: Mapping[str, Column]) -> Values:
     return {name: [] if column.type == "text" else array("d") for name, column in columns.items()}
 
 
-def _extend(values: Values, columns: Mapping[str, Column], cells: Sequence[Sequence[str]]) -> None:
+def _extend_values(
+    values: Values, columns: Mapping[str, Column], cells: Sequence[Sequence[str]]
+) -> None:
     """Add the cells of every column to its values."""
-    for (name, column), more in zip(columns.items(), cells, strict=True):
-        values[name].extend(column.read(more))
+    for (name, column), texts in zip(columns.items(), cells, strict=True):
+        values[name].extend(column.read(texts))
 
 
-def _lines(rows: Iterable[Iterable[str]]) -> bytes:
+def _format_lines(rows: Iterable[Iterable[str]]) -> bytes:
     text = StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
@@ -233,7 +243,7 @@ def _lines(rows: Iterable[Iterable[str]]) -> bytes:
 def write_json(path: Path, value: object) -> None:
     """Write JSON with sorted keys, whole or not at all; numbers that are not finite become null."""
     text = (
-        json.dumps(_plain(value), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        json.dumps(_to_plain(value), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         + "\n"
     )
     write_text(path, text)
@@ -243,15 +253,15 @@ def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all; of names that are no UTF-8 each such byte becomes an
     escape.
     """
-    with replacing(path) as file:
+    with open_replacement(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): _to_plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [_to_plain(v) for v in value]
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, int | np.integer):

@@ -41,7 +41,7 @@ class Streams:
 
     seed: int
 
-    def at(self, purpose: str, round_: int = 0) -> Rng:
+    def derive_rng(self, purpose: str, round_: int = 0) -> Rng:
         """The stream of one purpose in one round (or day, or any other non-negative period)."""
         return Rng(self.seed, purpose, round_)
 
@@ -50,9 +50,10 @@ class Streams:
 class Rng:
     """One named stream. It has no state: the same call gives the same numbers.
 
-    Every draw says `what` it is for, so two draws for one owner never share numbers by accident.
-    `owner` is an integer array (n,) of stable ids (UE, base station, ...), `item` an optional
-    second id (a time, a leg of a walk) that broadcasts with it; the result has shape (n, *size).
+    Every draw says by its `label` what it is for, so two draws for one owner never share numbers by
+    accident. `owner` is an integer array (n,) of stable ids (UE, base station, ...), `item` an
+    optional second id (a time, a leg of a walk) that broadcasts with it; the result has shape (n,
+    *size).
     """
 
     seed: int
@@ -60,51 +61,53 @@ class Rng:
     round: int = 0
 
     def uniform(
-        self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
+        self, label: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Uniform on the open interval (0, 1), 53 bits, shape (n, *size)."""
-        words = self._words(what, owner, prod(size), item)
-        return _unit(words).reshape(len(words), *size)
+        words = self._draw_words(label, owner, prod(size), item)
+        return _convert_to_unit(words).reshape(len(words), *size)
 
     def normal(
-        self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
+        self, label: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Standard normal by inversion, shape (n, *size)."""
         from scipy.special import ndtri  # here, so that checking a scenario does not pay for it
 
-        unit = self.uniform(what, owner, size, item)
+        unit = self.uniform(label, owner, size, item)
         return ndtri(unit, out=unit)
 
     def exponential(
-        self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
+        self, label: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Exponential with mean 1, shape (n, *size)."""
-        return -np.log(self.uniform(what, owner, size, item))
+        return -np.log(self.uniform(label, owner, size, item))
 
-    def keys(self, what: str, owner: int, count: int) -> FloatArray:
+    def draw_keys(self, label: str, owner: int, count: int) -> FloatArray:
         """`count` sort keys: ``np.argsort`` of them is a uniform permutation."""
-        return self.uniform(what, [owner], (count,))[0]
+        return self.uniform(label, [owner], (count,))[0]
 
-    def orders(self, what: str, owner: npt.ArrayLike, count: IntArray) -> IntArray:
+    def draw_orders(self, label: str, owner: npt.ArrayLike, count: IntArray) -> IntArray:
         """Uniform orders of 0..count - 1 of each owner (n,), end to end (sum of counts,): stable
-        argsorts of `keys`.
+        argsorts of `draw_keys`.
         """
-        most = count.max(initial=0)
-        inside = np.arange(most) < count[:, None]
-        order = np.argsort(
-            np.where(inside, self.uniform(what, owner, (most,)), 1.0), axis=1, kind="stable"
-        )
+        max_count = count.max(initial=0)
+        inside = np.arange(max_count) < count[:, None]
+        keys = np.where(inside, self.uniform(label, owner, (max_count,)), 1.0)
+        order = np.argsort(keys, axis=1, kind="stable")
         return order[inside]
 
-    def generator(self, what: str, owner: int = 0, item: int = 0) -> np.random.Generator:
+    def make_generator(self, label: str, owner: int = 0, item: int = 0) -> np.random.Generator:
         """An ordinary numpy generator, for a library that wants one; it starts afresh at each
         call.
         """
-        key = _key(self.seed, self.purpose, what)
+        key = _derive_key(self.seed, self.purpose, label)
         counter = np.array([0, item & _MASK64, self.round, owner & _MASK64], dtype=_U64)
-        return np.random.Generator(np.random.Philox(key=np.array(key, dtype=_U64), counter=counter))
+        bits = np.random.Philox(key=np.array(key, dtype=_U64), counter=counter)
+        return np.random.Generator(bits)
 
-    def _words(self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike) -> Words:
+    def _draw_words(
+        self, label: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike
+    ) -> Words:
         owners = np.atleast_1d(np.asarray(owner, dtype=np.int64))
         items = np.asarray(item, dtype=np.int64)
         if owners.shape != items.shape:
@@ -116,17 +119,17 @@ class Rng:
         if count >= _LONG_ROW or few:
             rows = np.empty((owners.size, count), dtype=_U64)
             for row, o, i in zip(rows, owners, items, strict=True):
-                row[:] = self.generator(what, int(o), int(i)).bit_generator.random_raw(count)
+                row[:] = self.make_generator(label, int(o), int(i)).bit_generator.random_raw(count)
             return rows
         index = np.tile(np.arange(1, blocks + 1), owners.size)
-        words = self._blocks(what, np.repeat(owners, blocks), index, np.repeat(items, blocks))
+        words = self._draw_blocks(label, np.repeat(owners, blocks), index, np.repeat(items, blocks))
         return words.reshape(owners.size, 4 * blocks)[:, :count]
 
-    def _blocks(self, what: str, owner: IntArray, index: IntArray, item: IntArray) -> Words:
+    def _draw_blocks(self, label: str, owner: IntArray, index: IntArray, item: IntArray) -> Words:
         """Four words of each block (n, 4). numpy steps its counter before the first block, which
         has index 1.
         """
-        key0, key1 = _key(self.seed, self.purpose, what)
+        key0, key1 = _derive_key(self.seed, self.purpose, label)
         counter = index.astype(_U64), item.astype(_U64), _U64(self.round), owner.astype(_U64)
         return _philox(*counter, _U64(key0), _U64(key1))
 
@@ -155,8 +158,8 @@ def _philox(
         k0 = key0
         k1 = key1
         for _ in range(_ROUNDS):
-            high0 = _high(_M0, c0)
-            high1 = _high(_M1, c2)
+            high0 = _multiply_high(_M0, c0)
+            high1 = _multiply_high(_M1, c2)
             c0, c1, c2, c3 = high1 ^ c1 ^ k0, _M1 * c2, high0 ^ c3 ^ k1, _M0 * c0
             k0 = k0 + _W0
             k1 = k1 + _W1
@@ -168,7 +171,7 @@ def _philox(
 
 
 @compiled
-def _high(a: np.uint64, b: np.uint64) -> np.uint64:
+def _multiply_high(a: np.uint64, b: np.uint64) -> np.uint64:
     """The high word of a 64 x 64 -> 128 bit product."""
     a_low = a & _LOW32
     a_high = a >> _32
@@ -179,7 +182,7 @@ def _high(a: np.uint64, b: np.uint64) -> np.uint64:
     return b_high * a_high + (cross >> _32) + (middle >> _32)
 
 
-def _unit(words: Words) -> FloatArray:
+def _convert_to_unit(words: Words) -> FloatArray:
     """Numbers in (0, 1) of the upper 53 bits of words, which are overwritten."""
     words >>= _U64(11)
     unit = words.astype(
@@ -190,8 +193,8 @@ def _unit(words: Words) -> FloatArray:
     return np.minimum(unit, _BELOW_ONE, out=unit)
 
 
-def _key(seed: int, purpose: str, what: str) -> tuple[int, int]:
-    digest = hashlib.blake2b(f"{seed}\0{purpose}\0{what}".encode(), digest_size=16).digest()
+def _derive_key(seed: int, purpose: str, label: str) -> tuple[int, int]:
+    digest = hashlib.blake2b(f"{seed}\0{purpose}\0{label}".encode(), digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from netsim.clock import first_multiple, last_multiple
+from netsim.clock import find_first_multiple, find_last_multiple
 from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -42,8 +42,8 @@ class Indoors(Columns):
     def outdoors(cls, ue: IntArray) -> Self:
         """All UEs outdoors and on foot."""
         n = len(ue)
-        zero = np.zeros(n, dtype=int)
-        return cls(ue, np.full(n, -1), zero, np.zeros(n), zero, np.zeros(n, dtype=bool))
+        zero = np.zeros(n, int)
+        return cls(ue, np.full(n, -1), zero, np.zeros(n), zero, np.zeros(n, bool))
 
     @property
     def inside(self) -> BoolArray:
@@ -119,26 +119,26 @@ class Looks:
     last: int
 
     @classmethod
-    def of(cls, n_ue: int, duration_s: float, tick_s: float) -> Self:
+    def choose_interval(cls, n_ue: int, duration_s: float, tick_s: float) -> Self:
         """The shortest interval, a multiple of tick_s, at which a row of every UE at every look is
         not too many.
         """
         ues = min(n_ue, MOST_UES)
-        ticks = last_multiple(duration_s, tick_s)
+        ticks = find_last_multiple(duration_s, tick_s)
         stride = ticks // (MOST_ROWS // max(ues, 1)) + 1
         return cls(stride * tick_s, ues, ticks // stride)
 
-    def until(self, time_s: float) -> int:
+    def find_last_until(self, time_s: float) -> int:
         """Number of the last look at or before a time, from 0."""
-        return min(last_multiple(time_s, self.every_s), self.last)
+        return min(find_last_multiple(time_s, self.every_s), self.last)
 
-    def before(self, time_s: float) -> int:
+    def find_last_before(self, time_s: float) -> int:
         """Number of the last look before a time; -1 for none."""
-        return min(first_multiple(time_s, self.every_s) - 1, self.last)
+        return min(find_first_multiple(time_s, self.every_s) - 1, self.last)
 
 
 @frozen
-class Seen(Columns):
+class UeStates(Columns):
     """All UEs at a look: at_m (n_ue, 2), NaN for an absent one; inside (n_ue,); cell (n_ue,), -1
     for none.
     """
@@ -152,16 +152,13 @@ class Seen(Columns):
         """Whether each UE is absent (n,)."""
         return np.asarray(np.isnan(self.at_m).any(axis=1))
 
-    def changed(self, now: Seen) -> BoolArray:
+    def find_changed(self, new: UeStates) -> BoolArray:
         """Whether each UE has moved, come or gone, went in or out, or has another cell (n,)."""
-        gone = now.absent
+        is_absent = new.absent
         was_gone = self.absent
-        other = (
-            (now.at_m != self.at_m).any(axis=1)
-            | (now.inside != self.inside)
-            | (now.cell != self.cell)
-        )
-        return (gone != was_gone) | (~gone & ~was_gone & other)
+        is_changed = (new.at_m != self.at_m).any(axis=1)
+        is_changed |= (new.inside != self.inside) | (new.cell != self.cell)
+        return (is_absent != was_gone) | (~is_absent & ~was_gone & is_changed)
 
 
 @frozen
@@ -170,7 +167,7 @@ class TrackRows:
 
     ue: IntArray
     look: int
-    seen: Seen
+    seen: UeStates
 
 
 @frozen
@@ -180,7 +177,7 @@ class Trail:
     """
 
     looked: int
-    seen: Seen
+    seen: UeStates
     row: IntArray
 
     @classmethod
@@ -188,23 +185,26 @@ class Trail:
         """The state before the first look: all UEs are absent."""
         none = np.full(looks.ues, -1)
         return cls(
-            -1, Seen(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, dtype=bool), none), none
+            -1,
+            UeStates(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, bool), none),
+            none,
         )
 
-    def look(self, number: int, now: Seen) -> tuple[Trail, list[TrackRows]]:
+    def look(self, number: int, states: UeStates) -> tuple[Trail, list[TrackRows]]:
         """The next state, and the rows that look `number` gives; nothing has changed between the
         last look and it.
         """
-        now = now.select(slice(len(self.row)))
-        changed = np.flatnonzero(self.seen.changed(now))
-        rested = changed[(self.row[changed] < number - 1) & ~self.seen.absent[changed]]
+        states = states.select(slice(len(self.row)))
+        changed = np.flatnonzero(self.seen.find_changed(states))
+        has_gap = self.row[changed] < number - 1
+        rested = changed[has_gap & ~self.seen.absent[changed]]
         rows = [
             TrackRows(rested, number - 1, self.seen.select(rested)),
-            TrackRows(changed, number, now.select(changed)),
+            TrackRows(changed, number, states.select(changed)),
         ]
         row = self.row.copy()
         row[changed] = number
-        return Trail(number, now, row), [each for each in rows if len(each.ue)]
+        return Trail(number, states, row), [piece for piece in rows if len(piece.ue)]
 
     def skip(self, number: int) -> Trail:
         """The state after looks up to `number` at which nothing had changed."""
@@ -222,19 +222,21 @@ class Tracks:
     rows: list[TrackRows] = field(default_factory=list)
     """rows that have not been drained yet"""
 
-    def moved(self, time_s: float, before: Callable[[], Seen], now: Callable[[], Seen]) -> None:
-        """Look at the UEs, which have been as `before` since the last call, and are as `now` at
+    def record_moves(
+        self, time_s: float, before: Callable[[], UeStates], after: Callable[[], UeStates]
+    ) -> None:
+        """Look at the UEs, which have been as `before` since the last call, and are as `after` at
         time_s.
         """
-        passed = self.looks.before(time_s)
-        number = self.looks.until(time_s)
+        passed = self.looks.find_last_before(time_s)
+        number = self.looks.find_last_until(time_s)
         if passed > self.trail.looked:
             self._take(self.trail.looked + 1, before())
             self.trail = self.trail.skip(passed)
         if number > self.trail.looked:
-            self._take(number, now())
+            self._take(number, after())
 
-    def _take(self, number: int, seen: Seen) -> None:
+    def _take(self, number: int, seen: UeStates) -> None:
         self.trail, rows = self.trail.look(number, seen)
         self.rows += rows
 

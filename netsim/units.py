@@ -22,12 +22,12 @@ _NEPERS_PER_DB = np.log(10.0) / 10.0  # exp is several times faster than a power
 def db_from_ratio(ratio: npt.ArrayLike) -> FloatArray:
     """10 log10(ratio); a ratio of 0 gives -inf without a warning."""
     with np.errstate(divide="ignore"):
-        return 10.0 * np.log10(np.asarray(ratio, dtype=np.float64))
+        return 10.0 * np.log10(np.asarray(ratio, float))
 
 
 def ratio_from_db(value_db: npt.ArrayLike) -> FloatArray:
     """10^(dB / 10)."""
-    return np.exp(np.asarray(value_db, dtype=np.float64) * _NEPERS_PER_DB)
+    return np.exp(np.asarray(value_db, float) * _NEPERS_PER_DB)
 
 
 def w_from_dbm(power_dbm: npt.ArrayLike) -> FloatArray:

@@ -9,6 +9,6 @@ ALLOCATION = "netsim/PowerAllocation-v0"
 ONLINE = "netsim/OnlinePower-v0"
 UE = "netsim/UePower-v0"
 
-gymnasium.register(ALLOCATION, entry_point="scenarios.app.training.environments:allocation")
-gymnasium.register(ONLINE, entry_point="scenarios.app.training.environments:online")
-gymnasium.register(UE, entry_point="scenarios.app.training.judge:ue_power")
+gymnasium.register(ALLOCATION, entry_point="scenarios.app.training.environments:make_allocation")
+gymnasium.register(ONLINE, entry_point="scenarios.app.training.environments:make_online")
+gymnasium.register(UE, entry_point="scenarios.app.training.judge:make_ue_power")

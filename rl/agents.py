@@ -29,9 +29,9 @@ from fl.power.search import Limits, PowerPlan
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.env import PowerAllocation
-from rl.policy import MOST_SEEN, MOVES_DB, forward, layers_of, scaled
+from rl.policy import MOST_SEEN, MOVES_DB, compute_action, pair_layers, standardise_features
 from rl.problem import Problem, Seen
-from rl.rules import Known
+from rl.rules import KnownRounds
 from rl.settings import DdpgAgent, Tree, Weights
 from rl.ue import UeRounds
 
@@ -51,9 +51,8 @@ class Buffer(ReplayBuffer):
         return self.buffer_size if self.full else self.pos
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples:
-        step, env_of = np.divmod(
-            self.generator.integers(0, self.filled * self.n_envs, size=batch_size), self.n_envs
-        )
+        row = self.generator.integers(0, self.filled * self.n_envs, size=batch_size)
+        step, env_of = np.divmod(row, self.n_envs)
         over = self.dones[step, env_of] * (1 - self.timeouts[step, env_of])
         rewards = self.rewards[step, env_of]
         return ReplayBufferSamples(
@@ -72,7 +71,7 @@ class _Noise(VectorizedActionNoise):
 
     def __init__(self, agent: DdpgAgent, shape: tuple[int, int], steps: int, seed: int) -> None:
         super().__init__(NormalActionNoise(np.zeros(1), np.ones(1)), shape[0])
-        self.generator = Streams(seed).at("ddpg").generator("noise")
+        self.generator = Streams(seed).derive_rng("ddpg").make_generator("noise")
         self.first = agent.exploration_noise_std
         final = agent.exploration_noise_final_std
         self.last = self.first if final is None else final
@@ -81,12 +80,13 @@ class _Noise(VectorizedActionNoise):
         self.done = 0
 
     def __call__(self) -> FloatArray:
-        std = self.first + (self.last - self.first) * min(self.done / max(self.steps, 1), 1.0)
+        share = min(self.done / max(self.steps, 1), 1.0)
+        std = self.first + (self.last - self.first) * share
         self.done += 1
         return std * self.generator.standard_normal(self.shape)
 
 
-class _Ddpg(DDPG):
+class _ScheduledDdpg(DDPG):
     """DDPG whose actor learns at another rate than its critic; both fall in a straight line."""
 
     rates: Callable[[], tuple[float, float]]
@@ -94,8 +94,8 @@ class _Ddpg(DDPG):
     def _update_learning_rate(
         self, optimizers: torch.optim.Optimizer | list[torch.optim.Optimizer]
     ) -> None:
-        of = optimizers if isinstance(optimizers, list) else [optimizers]
-        for optimiser, rate in zip(of, self.rates(), strict=True):
+        optimisers = optimizers if isinstance(optimizers, list) else [optimizers]
+        for optimiser, rate in zip(optimisers, self.rates(), strict=True):
             update_learning_rate(optimiser, rate)
 
 
@@ -113,7 +113,7 @@ class DdpgTraining:
     def __init__(
         self,
         vec: VecEnv,
-        memory: PowerAllocation | _Together,
+        memory: PowerAllocation | _EnvBatch,
         agent: DdpgAgent,
         steps: int,
         seed: int,
@@ -130,7 +130,7 @@ class DdpgTraining:
         self.noise = _Noise(agent, (n, n_actions), steps, seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.model = _Ddpg(
+            self.model = _ScheduledDdpg(
                 "MlpPolicy",
                 vec,
                 learning_rate=agent.learning_rate,
@@ -157,14 +157,13 @@ class DdpgTraining:
                 torch.nn.init.zeros_(last.bias)
         self.model.action_space.seed(seed)
         self.buffer = cast(Buffer, self.model.replay_buffer)
-        self.buffer.generator = Streams(seed).at("ddpg").generator("batch")
+        self.buffer.generator = Streams(seed).derive_rng("ddpg").make_generator("batch")
         self.callback = _Steps(self)
 
     def _rates(self) -> tuple[float, float]:
         """Learning rates of actor and critic now."""
-        left = 1.0 - (1.0 - self.agent.final_rate) * min(
-            self.model.num_timesteps / self.n / self.steps, 1.0
-        )
+        share = min(self.model.num_timesteps / self.n / self.steps, 1.0)
+        left = 1.0 - (1.0 - self.agent.final_rate) * share
         critic = self.agent.learning_rate * left
         return self.agent.actor_rate * critic, critic
 
@@ -175,7 +174,7 @@ class DdpgTraining:
 
     def weights(self) -> Weights:
         """The weights of the policy now."""
-        return arrays_of(self.model.actor.mu.state_dict())
+        return to_arrays(self.model.actor.mu.state_dict())
 
     def step(self) -> None:
         self.model.learn(1, callback=self.callback, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
@@ -190,9 +189,9 @@ class DdpgTraining:
             "steps": self.done,
             "updates": model._n_updates,
             "episodes": model._episode_num,
-            "networks": arrays_of(model.policy.state_dict()),
+            "networks": to_arrays(model.policy.state_dict()),
             "optimisers": {
-                name: optimiser_memory(getattr(model, name).optimizer) for name in _LEARNT
+                name: save_optimiser(getattr(model, name).optimizer) for name in _LEARNT
             },
             "buffer": {
                 name: getattr(buffer, name)[: buffer.filled].copy() for name in self._columns
@@ -213,7 +212,7 @@ class DdpgTraining:
         model.num_timesteps = self.done * self.n
         model._n_updates = int(memory["updates"])
         model._episode_num = int(memory["episodes"])
-        model.policy.load_state_dict(tensors_of(memory["networks"]))
+        model.policy.load_state_dict(to_tensors(memory["networks"]))
         for name in _LEARNT:
             resume_optimiser(getattr(model, name).optimizer, memory["optimisers"][name])
         for name in self._columns:
@@ -222,7 +221,7 @@ class DdpgTraining:
         buffer.pos = int(memory["pos"])
         buffer.full = bool(memory["full"])
         model._last_obs = self.environment.resume(memory["environment"]).reshape(self.n, -1)
-        model._last_episode_starts = np.ones((self.n,), dtype=bool)
+        model._last_episode_starts = np.ones((self.n,), bool)
         self.noise.done = int(memory["noises"])
         for name, bits in self._generators.items():
             bits.state = memory["generators"][name]
@@ -244,7 +243,7 @@ class DdpgTraining:
         }
 
 
-def allocation_training(
+def build_allocation_training(
     problems: Sequence[Problem], agent: DdpgAgent, steps: int, seed: int
 ) -> tuple[DdpgTraining, PowerAllocation]:
     """A training of powers for a whole training, and its environment."""
@@ -252,7 +251,7 @@ def allocation_training(
     return DdpgTraining(DummyVecEnv([lambda: env]), env, agent, steps, seed), env
 
 
-class _Together(VecEnv):
+class _EnvBatch(VecEnv):
     """All UEs of some recorded rounds, drawn at every step, each round in one of the passes."""
 
     def __init__(self, rounds: UeRounds, n: int, generator: np.random.Generator) -> None:
@@ -267,19 +266,18 @@ class _Together(VecEnv):
         passes, n_rounds = self.rounds.present.shape[:2]
         self.of_pass = self.generator.integers(passes, size=self.n)
         self.at = self.generator.integers(n_rounds, size=self.n)
-        return self._seen()
+        return self._observe()
 
-    def _seen(self) -> Seen:
-        return scaled(
-            self.rounds.seen[self.of_pass, self.at].reshape(self.num_envs, -1), *self.rounds.scale
-        )
+    def _observe(self) -> Seen:
+        seen = self.rounds.seen[self.of_pass, self.at].reshape(self.num_envs, -1)
+        return standardise_features(seen, *self.rounds.scale)
 
     def step_async(self, actions: Array) -> None:
         self.action = actions.reshape(self.n, -1).astype(float)
 
     def step_wait(self) -> tuple[Seen, Seen, Array, list[Tree]]:
         rewards = self.rounds.rewards(self.of_pass, self.at, self.action).ravel().astype(np.float32)
-        return self.reset(), rewards, np.ones(self.num_envs, dtype=bool), [{} for _ in rewards]
+        return self.reset(), rewards, np.ones(self.num_envs, bool), [{} for _ in rewards]
 
     def memory(self) -> Tree:
         return {
@@ -292,7 +290,7 @@ class _Together(VecEnv):
         self.generator.bit_generator.state = memory["generator"]
         self.of_pass = memory["passes"]
         self.at = memory["rounds"]
-        return self._seen()
+        return self._observe()
 
     def close(self) -> None: ...
 
@@ -325,7 +323,7 @@ class UeTraining(DdpgTraining):
         agent: DdpgAgent,
         steps: int,
         seed: int,
-        grow: Callable[[Weights, int], Known] | None = None,
+        grow: Callable[[Weights, int], KnownRounds] | None = None,
         worlds: int = _RENEWALS,
     ) -> None:
         self.rounds = rounds
@@ -333,7 +331,9 @@ class UeTraining(DdpgTraining):
         self.most = steps if grow is None else worlds - 1  # times that passes are renewed
         self.every = max(steps // worlds, 1)
         self.renewed: list[Weights] = []
-        self.vec = _Together(rounds, agent.situations, Streams(seed).at("ddpg").generator("rounds"))
+        self.vec = _EnvBatch(
+            rounds, agent.situations, Streams(seed).derive_rng("ddpg").make_generator("rounds")
+        )
         super().__init__(self.vec, self.vec, agent, steps, seed, from_zero=True)
 
     @property
@@ -341,7 +341,8 @@ class UeTraining(DdpgTraining):
         passes, n_rounds, k = self.rounds.present.shape
         judged = self.done * (self.n + self.vec.n)
         if self.rounds.probes is not None:
-            judged += n_rounds * (1 + (passes - 1) * len(self.renewed)) * (1 + k * len(MOVES_DB))
+            n_passes = 1 + (passes - 1) * len(self.renewed)
+            judged += n_rounds * n_passes * (1 + k * len(MOVES_DB))
         return judged
 
     def step(self) -> None:
@@ -354,8 +355,10 @@ class UeTraining(DdpgTraining):
         self.renewed.append(weights)
         if self.grow is not None:
             self.rounds.add(self.grow(weights, len(self.renewed)))
-        layers = layers_of(weights)
-        self.rounds.renew(lambda seen: forward(layers, scaled(seen, *self.rounds.scale).T)[0])
+        layers = pair_layers(weights)
+        self.rounds.renew(
+            lambda seen: compute_action(layers, standardise_features(seen, *self.rounds.scale).T)[0]
+        )
 
     def memory(self) -> Tree:
         if self.grow is not None:
@@ -385,29 +388,29 @@ class _Steps(BaseCallback):
         return True
 
 
-def optimiser_memory(optimiser: torch.optim.Optimizer) -> Tree:
+def save_optimiser(optimiser: torch.optim.Optimizer) -> Tree:
     """The state of an optimiser, by the number of each parameter."""
-    return {str(i): arrays_of(s) for i, s in optimiser.state_dict()["state"].items()}
+    return {str(i): to_arrays(s) for i, s in optimiser.state_dict()["state"].items()}
 
 
 def resume_optimiser(optimiser: torch.optim.Optimizer, memory: Tree) -> None:
-    """Set an optimiser to what `optimiser_memory` wrote down."""
+    """Set an optimiser to what `save_optimiser` wrote down."""
     whole = optimiser.state_dict()
-    whole["state"] = {int(i): tensors_of(s) for i, s in memory.items()}
+    whole["state"] = {int(i): to_tensors(s) for i, s in memory.items()}
     optimiser.load_state_dict(whole)
 
 
-def arrays_of(tensors: Mapping[str, torch.Tensor]) -> Tree:
+def to_arrays(tensors: Mapping[str, torch.Tensor]) -> Tree:
     """Tensors as arrays of the same numbers."""
     return {k: v.detach().cpu().numpy().copy() for k, v in tensors.items()}
 
 
-def tensors_of(arrays: Tree) -> dict[str, torch.Tensor]:
+def to_tensors(arrays: Tree) -> dict[str, torch.Tensor]:
     """Arrays as tensors of the same numbers."""
     return {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
 
 
-def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> PowerPlan:
+def learn_powers(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> PowerPlan:
     """The best powers that DDPG meets on the bound in so many steps; it learns from scratch.
 
     Those that it tries, with which episodes begin (at random), and which its actor takes at last.
@@ -421,13 +424,13 @@ def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> 
         gradient_steps=1,
         exploration_noise_final_std=None,
     )
-    training, env = allocation_training([Problem(objective, limits)], agent, steps, seed)
+    training, env = build_allocation_training([Problem(objective, limits)], agent, steps, seed)
     best = env.problem.start
     while training.done < steps:
         training.step()
         best = min(best, env.last, key=lambda tried: tried.value)
-    action, _ = training.model.predict(env.problem.seen(best), deterministic=True)
-    best = min(
-        best, env.problem.act(np.asarray(action, dtype=float)), key=lambda tried: tried.value
-    )
+    action, _ = training.model.predict(env.problem.observe_outcome(best), deterministic=True)
+    tried = env.problem.act(np.asarray(action, float))
+    if tried.value < best.value:
+        best = tried
     return PowerPlan(best.power_w, best.value, best.switch, steps + 1)

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from fl.power.search import Limits, PowerPlan
-from fl.round.send import power_context
+from fl.round.send import build_power_context
 from fl.round.server import LearningServer
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, RoundState
@@ -23,10 +23,10 @@ from netsim.columns import frozen, no_ints
 from netsim.radio.power import PowerContext
 from netsim.units import FloatArray
 from netsim.world.world import World
-from rl.policy import seen_online, seen_online_size
-from rl.powers import Decided, Decision, kept, start_w
-from rl.problem import STEPS, Problem, Seen, log_power
-from rl.radio_records import Costs, costs
+from rl.policy import count_online_values, observe_online
+from rl.powers import Decided, Decision, compute_start_w, limit_sent_w
+from rl.problem import STEPS, Problem, Seen, convert_to_power_w
+from rl.radio_records import Costs, compute_round_costs
 from rl.reward import FIGURES
 from rl.settings import Online
 
@@ -68,19 +68,19 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         if seed is not None:
             self.episodes = 0
         self._restart(self._start(options or {}), self.episodes + 1)
-        return self._seen(), self._info()
+        return self._observe(), self._build_info()
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, Info]:
         if self.over:
             raise ResetNeeded("step: no episode is going on; reset the environment first")
-        reward, stopped, ended = self._play(self._checked(action))
+        reward, stopped, ended = self._play(self._check_action(action))
         if stopped:  # a budget discarded the round
             self.unplayed = max(self.rounds - self.steps, 1)
             reward = self.paid / (self.steps or 1) * self.unplayed
         self.steps += 1
         self.paid += reward
         self.over = stopped or ended
-        return self._seen(), reward, stopped, ended, self._info()
+        return self._observe(), reward, stopped, ended, self._build_info()
 
     def memory(self) -> Info:
         """The state that continues this environment elsewhere, after a reset and before the first
@@ -98,7 +98,7 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         """Continue from a memory; returns the observation that its reset returned."""
         self.np_random.bit_generator.state = memory["generator"]
         self._restart(memory["start"], int(memory["episodes"]))
-        return self._seen()
+        return self._observe()
 
     def _restart(self, start: Info, episodes: int) -> None:
         self.start = start
@@ -123,41 +123,43 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         """Reward, and whether the episode terminated or was truncated."""
 
     @abstractmethod
-    def _seen(self) -> Seen: ...
+    def _observe(self) -> Seen: ...
 
     @abstractmethod
-    def _info(self) -> Info: ...
+    def _build_info(self) -> Info: ...
 
     def _check_option(self, name: str, value: object) -> None:
         if name not in self.options:
             raise ValueError(
                 f"reset: no option {name!r:.40}; there is {' and '.join(self.options)}"
             )
-        wanted = self.options[name]
-        if isinstance(wanted, str):
-            if value != wanted:
-                raise ValueError(f"reset: {name} {value!r:.40}; give {wanted!r}")
+        count = self.options[name]
+        if isinstance(count, str):
+            if value != count:
+                raise ValueError(f"reset: {name} {value!r:.40}; give {count!r}")
         elif (
             not isinstance(value, int | np.integer)
             or isinstance(value, bool)
-            or not 0 <= int(value) < wanted
+            or not 0 <= int(value) < count
         ):
-            what = f"an integer from 0 to {wanted - 1}" if wanted > 1 else "0, the only one"
-            raise ValueError(f"reset: {name} {value!r:.40}; give {what}")
+            expected = f"an integer from 0 to {count - 1}" if count > 1 else "0, the only one"
+            raise ValueError(f"reset: {name} {value!r:.40}; give {expected}")
 
-    def _checked(self, action: object) -> FloatArray:
+    def _check_action(self, action: object) -> FloatArray:
         """The action as numbers (K,), up to what rounding to float32 may add; ValueError for
         others.
         """
-        given = np.asarray(action)  # which refuses lists of several lengths
-        if given.dtype.kind in "fiu" and given.shape == (self.n_ue,):
-            values = given.astype(float)  # the least integer has no absolute value of its own type
+        numbers = np.asarray(action)  # which refuses lists of several lengths
+        if numbers.dtype.kind in "fiu" and numbers.shape == (self.n_ue,):
+            values = numbers.astype(
+                float
+            )  # the least integer has no absolute value of its own type
             outside = np.flatnonzero(~(np.abs(values) <= _END))
             if not len(outside):
                 return values
-            got = f"{given[outside[0]]:g} at {outside[0]} is outside"
+            got = f"{numbers[outside[0]]:g} at {outside[0]} is outside"
         else:
-            got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
+            got = f"{numbers.dtype} of shape {numbers.shape}, {numbers!s:.60}"
         raise ValueError(
             f"action: {got}; give {self.n_ue} finite numbers from -1 to 1, one for each UE"
         )
@@ -178,7 +180,7 @@ class PowerAllocation(PowerEnv):
         are refused.
 
     Observation space
-        Box(-1, 1, (n,)), n = K + 2 or 3 K + 7, see `Problem.seen`.
+        Box(-1, 1, (n,)), n = K + 2 or 3 K + 7, see `Problem.observe`.
 
     Rewards
         -5 ln(L / L at average power).
@@ -216,16 +218,16 @@ class PowerAllocation(PowerEnv):
 
     def _begin(self, start: Info) -> None:
         self.problem = self.problems[start["draw"]]
-        self.last = self.problem.tried(np.array(start["power_w"]))
+        self.last = self.problem.evaluate(np.array(start["power_w"]))
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
         self.last = self.problem.act(action)
         return self.problem.reward(self.last), False, self.steps + 1 >= STEPS
 
-    def _seen(self) -> Seen:
-        return self.problem.seen(self.last)
+    def _observe(self) -> Seen:
+        return self.problem.observe_outcome(self.last)
 
-    def _info(self) -> Info:
+    def _build_info(self) -> Info:
         last = self.last
         draw = self.start["draw"]
         return {
@@ -245,7 +247,7 @@ class Stage:
     state: RoundState
 
 
-class Held(Decided):
+class HeldPower(Decided):
     """Sends with the powers that an agent put into the state, within the limits of those that
     send.
     """
@@ -257,7 +259,9 @@ class Held(Decided):
         if state.wanted_w is None:
             raise ValueError("held: no powers are set; step the environment")
         return replace(
-            state, power_w=kept(state.wanted_w, context.sends, self.limits), sends=context.sends
+            state,
+            power_w=limit_sent_w(state.wanted_w, context.sends, self.limits),
+            sends=context.sends,
         )
 
 
@@ -275,7 +279,7 @@ class OnlinePower(PowerEnv):
         a UE that is away is ignored, but has to be in the box as well.
 
     Observation space
-        Box(-1, 1, (5 K + 2,)), see `rl.policy.seen_online`.
+        Box(-1, 1, (5 K + 2,)), see `rl.policy.observe_online`.
 
     Rewards
         Minus the cost of the round, see `rl.reward`. The step of a round that a privacy budget
@@ -298,7 +302,7 @@ class OnlinePower(PowerEnv):
     """
 
     def __init__(self, stage: Callable[[int], Stage], n_ue: int, task: Online) -> None:
-        super().__init__(n_ue, seen_online_size(n_ue), {"world": WORLDS})
+        super().__init__(n_ue, count_online_values(n_ue), {"world": WORLDS})
         task.limits.check(n_ue)
         self.stage = stage
         self.task = task
@@ -307,7 +311,7 @@ class OnlinePower(PowerEnv):
     """the last powers (K,)"""
     figures: Mapping[str, float]
     """of the last round"""
-    now: PowerContext
+    context: PowerContext
     """the context of the coming round"""
     t_th: int
     """rounds until the last artificial noise"""
@@ -327,43 +331,44 @@ class OnlinePower(PowerEnv):
 
     def _begin(self, start: Info) -> None:
         self.t_th = 0
-        self.last_w = start_w(self.task.limits, self.n_ue)
+        self.last_w = compute_start_w(self.task.limits, self.n_ue)
         stage = self.stage(int(start["world"]))
-        held = Held(limits=self.task.limits)
+        held = HeldPower(limits=self.task.limits)
         self.world = stage.world
         self.setup = replace(stage.setup, power=held, self_tests=False)
         parts = stage.state.parts | {"power": held.start(self.n_ue)}
         self.server = LearningServer(self.world, self.setup, replace(stage.state, parts=parts))
-        planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)
+        planned = self.world.clock.count_rounds(self.world.duration_s, self.setup.learning.round_s)
         self.rounds = min(planned, self.setup.learning.rounds or planned)
         self._advance()
         self.outcome = None
         self.figures = dict.fromkeys(FIGURES, 0.0)
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
-        wanted_w = log_power(action, self.task.limits)
-        parts = self.state.parts | {"power": replace(self.state.parts["power"], wanted_w=wanted_w)}
-        self.server.state = replace(self.state, parts=parts)
-        self.outcome = self.world.env.run(
-            until=self.world.env.process(self.server.play(self.state.round + 1))
-        )
+        wanted_w = convert_to_power_w(action, self.task.limits)
+        state = self.state
+        parts = state.parts | {"power": replace(state.parts["power"], wanted_w=wanted_w)}
+        self.server.state = replace(state, parts=parts)
+        play = self.world.env.process(self.server.play(state.round + 1))
+        self.outcome = self.world.env.run(until=play)
         self.world.drain_handovers()  # they are not recorded
         if not (self.state.stopped and self.steps):
-            self.cost = costs(
-                self.task, self.setup, self.outcome, self.now, self.rounds, self.world.places
+            self.cost = compute_round_costs(
+                self.task, self.setup, self.outcome, self.context, self.rounds, self.world.places
             )
             self.figures = self.cost.figures
         if self.cost.artificial:
             self.t_th = self.state.played
-        if self.state.parts["power"].power_w is not None:
-            self.last_w = self.state.parts["power"].power_w
+        power_w = self.state.parts["power"].power_w
+        if power_w is not None:
+            self.last_w = power_w
         ended = not self._advance() or self.state.played >= self.rounds
         return -self.cost.total, self.state.stopped, ended and not self.state.stopped
 
-    def _seen(self) -> Seen:
-        return seen_online(self.now, self.last_w, self.task.limits)
+    def _observe(self) -> Seen:
+        return observe_online(self.context, self.last_w, self.task.limits)
 
-    def _info(self) -> Info:
+    def _build_info(self) -> Info:
         return {
             "t_th": self.t_th,
             "power_w": self.last_w.copy(),
@@ -373,15 +378,15 @@ class OnlinePower(PowerEnv):
 
     def _advance(self) -> bool:
         """To the request of the next round; whether there is one."""
-        number = self.server.next_window()
+        number = self.server.find_next_window()
         over = self.state.stopped or self.state.played >= self.rounds
         if number is not None and not over:
             self.server.state = replace(self.state, round=number - 1)
-            begins_s = self.server.ends_s(number)
+            begins_s = self.server.find_end_s(number)
             if begins_s > self.world.env.now:
                 self.world.env.run(until=begins_s)
         numbers = self.state.model.parameters.shape[1]
-        self.now = power_context(
+        self.context = build_power_context(
             self.world, self.setup, self.state.parts, numbers, self.state.round + 1, no_ints()
         )
         return number is not None and not over

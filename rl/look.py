@@ -40,7 +40,15 @@ from fl.power.search import Limits
 from netsim.columns import Columns, frozen
 from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, db_from_ratio
-from rl.radio_records import Air, Links, Rounds, Rows, air_of, received, strength
+from rl.radio_records import (
+    Air,
+    Links,
+    Rounds,
+    Rows,
+    build_air,
+    compute_received_sinrs,
+    sum_strength,
+)
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 OUTLOOK = (
@@ -80,34 +88,34 @@ class Look(Columns):
     max_power_w: float = np.inf
 
     @classmethod
-    def of(cls, now: PowerContext, limits: Limits) -> Self:
+    def from_context(cls, context: PowerContext, limits: Limits) -> Self:
         """The features of the coming round."""
-        uplink = now.uplink
-        if now.cohort is None or uplink is None:
+        uplink = context.uplink
+        if context.cohort is None or uplink is None:
             raise ValueError("the context has no links")
-        n = len(now.snr_per_w)
-        rows = np.bincount(now.row_ue, minlength=n)
+        n = len(context.snr_per_w)
+        rows = np.bincount(context.row_ue, minlength=n)
         variance = np.bincount(
-            now.row_ue, weights=now.row_required_std**2, minlength=n
+            context.row_ue, weights=context.row_required_std**2, minlength=n
         ) / np.maximum(rows, 1)
         return cls(
-            links=Links.of(now.cohort, now.overheard, uplink),
+            links=Links.from_cohorts(context.cohort, context.overheard, uplink),
             required_std=np.sqrt(variance)[None],
-            rho=np.array([now.scale]),
-            n_bits=np.array([now.n_bits]),
-            progress=np.array([now.progress]),
-            air=air_of(uplink),
+            rho=np.array([context.scale]),
+            n_bits=np.array([context.n_bits]),
+            progress=np.array([context.progress]),
+            air=build_air(uplink),
             limits=limits,
-            max_power_w=now.max_power_w,
+            max_power_w=context.max_power_w,
         )
 
     @property
-    def first(self) -> BoolArray:
+    def is_first(self) -> BoolArray:
         """Which rounds (S,) are the first of a world."""
         return np.append(True, self.progress[1:] <= self.progress[:-1])
 
     @property
-    def there(self) -> BoolArray:
+    def is_served(self) -> BoolArray:
         """Whether each UE has a base station (S, K)."""
         return self.links.serving >= 0
 
@@ -119,17 +127,10 @@ class Look(Columns):
     @cached_property
     def required_db(self) -> FloatArray:
         """rho^2 / sigma^2 (S, K)."""
-        known = self.required_std > 0
-        ratio = (
-            np.divide(
-                self.rho[:, None],
-                self.required_std,
-                out=np.ones_like(self.required_std),
-                where=known,
-            )
-            ** 2
-        )
-        return np.where(known, db_from_ratio(ratio), _UNKNOWN_DB)
+        is_required = self.required_std > 0
+        ones = np.ones_like(self.required_std)
+        ratio = np.divide(self.rho[:, None], self.required_std, out=ones, where=is_required)
+        return np.where(is_required, db_from_ratio(ratio**2), _UNKNOWN_DB)
 
     @cached_property
     def other_db(self) -> FloatArray:
@@ -142,7 +143,7 @@ class Look(Columns):
         heard = self.links.heard
         if not heard.shape[2]:
             return np.full(self.links.serving.shape, _FLOOR_DB)
-        return _level(strength(heard)[..., 0] / self.air.noise_w)
+        return _clip_level(sum_strength(heard)[..., 0] / self.air.noise_w)
 
     @cached_property
     def rank(self) -> FloatArray:
@@ -154,7 +155,8 @@ class Look(Columns):
     def same_cell(self) -> BoolArray:
         """Whether k and j are in one cell (S, K, K)."""
         serving = self.links.serving
-        return (serving[:, :, None] == serving[:, None, :]) & self.there[:, :, None]
+        same = serving[:, :, None] == serving[:, None, :]
+        return same & self.is_served[:, :, None]
 
     @cached_property
     def features(self) -> FloatArray:
@@ -162,31 +164,33 @@ class Look(Columns):
         cell = self.same_cell
         count = np.maximum(cell.sum(axis=2), 1)
         snr = self.snr_db
-        of_cell = np.where(cell, snr[:, None, :], 0.0).sum(axis=2) / count
-        most = np.where(cell, snr[:, None, :], -np.inf).max(axis=2)
-        least = np.where(cell, snr[:, None, :], np.inf).min(axis=2)
-        most, least = (np.where(self.there, x, 0.0) for x in (most, least))
+        peers_db = snr[:, None, :]
+        of_cell = np.where(cell, peers_db, 0.0).sum(axis=2) / count
+        max_db = np.where(cell, peers_db, -np.inf).max(axis=2)
+        min_db = np.where(cell, peers_db, np.inf).min(axis=2)
+        max_db = np.where(self.is_served, max_db, 0.0)
+        min_db = np.where(self.is_served, min_db, 0.0)
         columns = (
-            _about(snr),
+            _scale_level(snr),
             self.required_db / 20.0,
-            _about(self.other_db),
-            _about(self.heard_db),
+            _scale_level(self.other_db),
+            _scale_level(self.heard_db),
             self.rank / np.maximum(count - 1, 1),
             count / snr.shape[1],
-            _about(of_cell),
-            _about(most),
-            _about(least),
+            _scale_level(of_cell),
+            _scale_level(max_db),
+            _scale_level(min_db),
             np.broadcast_to(self.progress[:, None], snr.shape),
         )
         return np.stack(columns, axis=2)
 
-    def outlook(self, power_w: FloatArray) -> FloatArray:
+    def predict_outcome(self, power_w: FloatArray) -> FloatArray:
         """What powers (S, K) lead to for each UE (S, K, 11), about 1 in size; 0 for a UE that is
         away.
         """
-        sinr, heard = received(power_w, np.arange(len(power_w)), self.links, self.air)
-        decoded = _level(sinr, _SPAN_DB)
-        exposed = _level(heard, _SPAN_DB)
+        sinr, heard = compute_received_sinrs(power_w, np.arange(len(power_w)), self.links, self.air)
+        decoded = _clip_level(sinr, _SPAN_DB)
+        exposed = _clip_level(heard, _SPAN_DB)
         dbw = db_from_ratio(power_w)
         margin = np.clip(dbw + self.snr_db - self.required_db, -_SPAN_DB, _SPAN_DB)
         columns = (
@@ -194,20 +198,21 @@ class Look(Columns):
             (decoded - 10.0) / 20.0,
             margin / 20.0,
             (exposed - 10.0) / 20.0,
-            *self._interference(power_w),
-            *self._exposure(dbw),
+            *self._predict_interference(power_w),
+            *self._predict_exposure(dbw),
         )
-        return np.where(self.there[..., None], np.stack(columns, axis=2), 0.0)
+        return np.where(self.is_served[..., None], np.stack(columns, axis=2), 0.0)
 
-    def _interference(self, power_w: FloatArray) -> tuple[FloatArray, ...]:
+    def _predict_interference(self, power_w: FloatArray) -> tuple[FloatArray, ...]:
         """later, earlier, outside and disturbs, each (S, K)."""
-        own = power_w * 10.0 ** (self.snr_db / 10.0)
-        stronger = own[:, None, :] > own[:, :, None]  # j than k
-        others = self.there[:, None, :] & ~np.eye(own.shape[1], dtype=bool)
-        same = self.same_cell & others
-        outside = ~self.same_cell & others
+        received = power_w * 10.0 ** (self.snr_db / 10.0)
+        received_j = received[:, None, :]
+        stronger = received_j > received[:, :, None]  # j than k
+        is_other = self.is_served[:, None, :] & ~np.eye(received.shape[1], dtype=bool)
+        same = self.same_cell & is_other
+        outside = ~self.same_cell & is_other
         level = power_w[:, None, :] * self._crossing  # of j in the combining for k
-        caused = np.swapaxes(level, 1, 2) / own[:, None, :]
+        caused = np.swapaxes(level, 1, 2) / received_j
         disturbed = (same & stronger) | outside
         sums = (
             level * (same & ~stronger),
@@ -215,16 +220,17 @@ class Look(Columns):
             level * outside,
             10.0 * caused * disturbed,
         )
-        return tuple(_summed(of.sum(axis=2)) for of in sums)
+        return tuple(_scale_sum(part.sum(axis=2)) for part in sums)
 
-    def _exposure(self, dbw: FloatArray) -> tuple[FloatArray, ...]:
+    def _predict_exposure(self, dbw: FloatArray) -> tuple[FloatArray, ...]:
         """hidden, below and above, each (S, K)."""
-        heard_db = np.where(self.there, dbw + self.heard_db, -np.inf)
+        heard_db = np.where(self.is_served, dbw + self.heard_db, -np.inf)
         weaker = heard_db[:, None, :] < heard_db[:, :, None]  # j than k
         above = ~weaker & ~np.eye(dbw.shape[1], dtype=bool)
         level = 10.0 ** (heard_db / 10.0)[:, None, :]
         share = weaker.sum(axis=2) / max(dbw.shape[1] - 1, 1)
-        return share, _summed((level * weaker).sum(axis=2)), _summed((level * above).sum(axis=2))
+        below = _scale_sum((level * weaker).sum(axis=2))
+        return share, below, _scale_sum((level * above).sum(axis=2))
 
     @cached_property
     def _crossing(self) -> FloatArray:
@@ -235,15 +241,15 @@ class Look(Columns):
         h = np.take_along_axis(
             np.swapaxes(self.links.h, 1, 2), serving, axis=1
         )  # (S, K, K, M): of j there
-        own = np.take_along_axis(self.links.h, serving, axis=2)[:, :, 0]
-        inner = np.abs(np.einsum("skm,skjm->skj", own.conj(), h)) ** 2
-        size = strength(own)[..., None] * self.air.noise_w
+        h_serving = np.take_along_axis(self.links.h, serving, axis=2)[:, :, 0]
+        inner = np.abs(np.einsum("skm,skjm->skj", h_serving.conj(), h)) ** 2
+        size = sum_strength(h_serving)[..., None] * self.air.noise_w
         return np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
 
     @cached_property
     def _strength_db(self) -> FloatArray:
         """||h||^2 / N (S, K, n_bs), decibels."""
-        return _level(strength(self.links.h) / self.air.noise_w)
+        return _clip_level(sum_strength(self.links.h) / self.air.noise_w)
 
     @cached_property
     def _is_own(self) -> BoolArray:
@@ -251,35 +257,29 @@ class Look(Columns):
         return np.arange(self.links.h.shape[2]) == self.links.serving[..., None]
 
 
-def silent(look: Look) -> Rounds:
+def build_silent_look(look: Look) -> Rounds:
     """A round in which no UE sends, over the links of a look at it."""
     nothing = np.zeros(look.links.serving.shape)
+    none = nothing[:, :1]
+    zero = np.zeros(1)
     away = np.full(nothing.shape, -1)
-    rows = Rows(
-        away[:, :1],
-        nothing[:, :1],
-        nothing[:, :1],
-        look.rho,
-        np.zeros(1),
-        np.zeros(1),
-        np.zeros(1, dtype=int),
-    )
+    rows = Rows(away[:, :1], none, none, look.rho, zero, zero, zero.astype(int))
     links = replace(look.links, serving=away)
     return Rounds(links, rows, nothing.astype(int), look.n_bits, nothing, nothing)
 
 
-def _level(ratio: FloatArray, span_db: float | None = None) -> FloatArray:
+def _clip_level(ratio: FloatArray, span_db: float | None = None) -> FloatArray:
     """Decibels, between bounds that no link passes, or between +- span_db."""
     low, high = (_FLOOR_DB, _TOP_DB) if span_db is None else (-span_db, span_db)
     with np.errstate(divide="ignore"):
         return np.clip(db_from_ratio(ratio), low, high)
 
 
-def _about(level_db: FloatArray) -> FloatArray:
+def _scale_level(level_db: FloatArray) -> FloatArray:
     """Levels at 1 W on a scale of about 1."""
     return (level_db - 50.0) / 20.0
 
 
-def _summed(ratio: FloatArray) -> FloatArray:
+def _scale_sum(ratio: FloatArray) -> FloatArray:
     """Sums of received powers over thermal noise, decibels on a scale of about 1."""
     return (db_from_ratio(np.maximum(ratio, _LEAST)) - 10.0) / 20.0

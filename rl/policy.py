@@ -22,12 +22,12 @@ from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.power import PowerContext
 from netsim.record import write_text
-from netsim.safe import content, replacing
+from netsim.safe import open_replacement, read_content
 from netsim.units import BoolArray, FloatArray, db_from_ratio
 from rl.look import FEATURES, OUTLOOK, Look
-from rl.problem import Observe, Problem, Seen, seen_size
+from rl.problem import Observe, Problem, Seen, count_observed_values
 from rl.reward import Reward, Weighted
-from rl.rules import LAWS, Tuned, kept_dbw, probed, untuned, within
+from rl.rules import LAWS, TunedRule, build_rule, clip_dbw, limit_to_w, probe_moves
 from rl.settings import CARD, WEIGHTS, Finite, Weights
 
 _MAX_BYTES = 256_000_000
@@ -40,12 +40,12 @@ Shapes = Mapping[str, tuple[int | None, ...]]
 """name of an array -> its shape; None: as long as the file says"""
 
 
-def seen_online_size(n_ue: int) -> int:
+def count_online_values(n_ue: int) -> int:
     """Number of values of an observation for n_ue UEs."""
     return 5 * n_ue + 2
 
 
-def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
+def observe_online(context: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
     """The observation of a round, float32 in [-1, 1], (5 K + 2,). last_w (K,): the last powers.
 
     Of each UE, five rows of K numbers: 1 if it is there; its SNR at the most power; the SNR at
@@ -54,20 +54,22 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
     cut at 1; absent and unknown is 0. Then the share of the budget that is left and of the rounds
     that are over, both from -1 to 1.
     """
-    there = now.snr_per_w > 0
-    asked = there & (now.required_std > 0) & (now.scale > 0)
-    required = np.divide(now.scale, now.required_std, where=asked, out=np.ones(there.shape)) ** 2
+    is_served = context.snr_per_w > 0
+    is_required = is_served & (context.required_std > 0) & (context.scale > 0)
+    ones = np.ones(is_served.shape)
+    required = np.divide(context.scale, context.required_std, where=is_required, out=ones) ** 2
 
-    def level(ratio: FloatArray, known: BoolArray) -> FloatArray:
-        return np.where(known, db_from_ratio(np.where(known, ratio, 1.0)) / _FULL_DB, 0.0)
+    def scale_level(ratio: FloatArray, is_known: BoolArray) -> FloatArray:
+        level = db_from_ratio(np.where(is_known, ratio, 1.0)) / _FULL_DB
+        return np.where(is_known, level, 0.0)
 
     rows = (
-        there,
-        level(now.snr_per_w * limits.each_max_w, there),
-        level(required, asked),
-        level(now.snr_per_w * last_w, there),
-        there & (now.drawn_std > 0),
-        [2.0 * now.budget_left - 1.0, 2.0 * now.progress - 1.0],
+        is_served,
+        scale_level(context.snr_per_w * limits.each_max_w, is_served),
+        scale_level(required, is_required),
+        scale_level(context.snr_per_w * last_w, is_served),
+        is_served & (context.drawn_std > 0),
+        [2.0 * context.budget_left - 1.0, 2.0 * context.progress - 1.0],
     )
     return np.clip(np.concatenate(rows), -1.0, 1.0).astype(np.float32)
 
@@ -112,15 +114,17 @@ class Card(PolicyCard):
 
     @property
     def n_seen(self) -> int:
-        return seen_size(self.observe, self.ues)
+        return count_observed_values(self.observe, self.ues)
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """Outputs and inputs of each layer."""
-        return shapes_of(self.n_seen, self.hidden, self.ues)
+        return list_layer_shapes(self.n_seen, self.hidden, self.ues)
 
 
-def shapes_of(n_seen: int, hidden: tuple[int, ...], n_actions: int) -> list[tuple[int, int]]:
+def list_layer_shapes(
+    n_seen: int, hidden: tuple[int, ...], n_actions: int
+) -> list[tuple[int, int]]:
     """Outputs and inputs of each layer of a network."""
     return [(b, a) for a, b in pairwise([n_seen, *hidden, n_actions])]
 
@@ -137,7 +141,7 @@ class Policy:
 
     def act(self, seen: Seen) -> FloatArray:
         """The action (K,) in [-1, 1] for an observation. BadInput where its weights overflow."""
-        return forward(self.layers, seen)
+        return compute_action(self.layers, seen)
 
     def problem(self) -> Problem:
         """The problem of the study that it was trained on."""
@@ -150,18 +154,18 @@ class Policy:
 Described = TypeVar("Described", bound=PolicyCard)
 
 
-def hidden_of(layers: Layers) -> tuple[int, ...]:
+def list_hidden_units(layers: Layers) -> tuple[int, ...]:
     """Units of the hidden layers."""
     return tuple(len(bias) for _, bias in layers[:-1])
 
 
-def layers_of(weights: Weights) -> Layers:
+def pair_layers(weights: Weights) -> Layers:
     """The layers of a network whose weights and biases stand in turn."""
     arrays = list(weights.values())
     return tuple(zip(arrays[::2], arrays[1::2], strict=True))
 
 
-def forward(layers: Layers, seen: Seen) -> FloatArray:
+def compute_action(layers: Layers, seen: Seen) -> FloatArray:
     """The action of a network for an observation (n,), or the actions for several (n, B).
 
     BadInput where its weights overflow.
@@ -172,7 +176,7 @@ def forward(layers: Layers, seen: Seen) -> FloatArray:
         for weight, bias in layers[:-1]:
             x = np.maximum(weight @ x + bias.reshape(columns), np.float32(0.0))
         weight, bias = layers[-1]
-        action = np.tanh((weight @ x + bias.reshape(columns)).astype(np.float64))
+        action = np.tanh((weight @ x + bias.reshape(columns)).astype(float))
     if not np.isfinite(action).all():
         raise BadInput("power.policy: an action is no number; its weights overflow, train it again")
     return action
@@ -183,23 +187,23 @@ def save_policy(policy: Policy, folder: Path) -> None:
     reference = {
         f"reference.{name}": np.atleast_1d(getattr(policy.reference, name)) for name in _REFERENCE
     }
-    save_files(policy.card, _by_name(policy.layers) | reference, folder)
+    save_files(policy.card, _name_tensors(policy.layers) | reference, folder)
 
 
 def load_policy(folder: Path) -> Policy:
     """The policy of a folder. Raises BadInput with one line for whatever is wrong with it."""
-    card, tensors = read_files(folder, Card, _shapes)
+    card, tensors = read_files(folder, Card, _list_tensor_shapes)
     std, weight, gain, scale = (tensors[f"reference.{n}"].astype(float) for n in _REFERENCE)
     try:
         trajectory = Trajectory(std, weight, gain, float(scale[0]))
-        card.bound.factor(weight)
+        card.bound.compute_contraction(weight)
         card.limits.check(card.ues)
     except ValueError as error:
         raise BadInput(f"{folder / WEIGHTS}: {error}; train the policy again") from None
-    return Policy(card, _layers(tensors), trajectory)
+    return Policy(card, _collect_layers(tensors), trajectory)
 
 
-def _by_name(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+def _name_tensors(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     """What is of the weights and biases of layers, by their names in files, in turn."""
     named: dict[str, Any] = {}
     for i, (weight, bias) in enumerate(layers):
@@ -207,16 +211,16 @@ def _by_name(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     return named
 
 
-def _layers(tensors: Mapping[str, np.ndarray]) -> Layers:
-    return layers_of(
+def _collect_layers(tensors: Mapping[str, np.ndarray]) -> Layers:
+    return pair_layers(
         {name: x.astype(np.float32) for name, x in tensors.items() if name.startswith("layers.")}
     )
 
 
-def _shapes(card: Card) -> Shapes:
+def _list_tensor_shapes(card: Card) -> Shapes:
     reference = {f"reference.{name}": (None, card.ues) for name in ("std", "weight", "gain")}
     return (
-        _by_name((shape, shape[:1]) for shape in card.shapes)
+        _name_tensors((shape, shape[:1]) for shape in card.shapes)
         | reference
         | {"reference.scale": (1,)}
     )
@@ -227,7 +231,7 @@ def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> N
     from safetensors.numpy import save
 
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / WEIGHTS) as file:
+    with open_replacement(folder / WEIGHTS) as file:
         file.write(save({name: np.ascontiguousarray(x) for name, x in tensors.items()}))
     write_text(folder / CARD, card.model_dump_json(indent=1) + "\n")
 
@@ -240,40 +244,40 @@ def read_files(
     """
     path = folder / CARD
     try:
-        card = kind.model_validate_json(_content(path, _MAX_CARD_BYTES), strict=True)
+        card = kind.model_validate_json(_read_policy_file(path, _MAX_CARD_BYTES), strict=True)
     except ValidationError as error:
-        raise BadInput(f"{path}: {_said(error)}") from None
+        raise BadInput(f"{path}: {_format_error(error)}") from None
     return card, _read_tensors(folder / WEIGHTS, shapes(card))
 
 
-def _content(path: Path, most_bytes: int) -> bytes:
+def _read_policy_file(path: Path, most_bytes: int) -> bytes:
     try:
-        return content(path, most_bytes)
+        return read_content(path, most_bytes)
     except OSError as error:
-        said = error.strerror or error
+        reason = error.strerror or error
         raise BadInput(
-            f"{path}: cannot be read ({said}); give the folder that `netsim train` wrote"
+            f"{path}: cannot be read ({reason}); give the folder that `netsim train` wrote"
         ) from None
 
 
-def _said(error: ValidationError) -> str:
-    every = error.errors(include_url=False)
-    first = next((e for e in every if e["loc"] == ("task",)), every[0])
+def _format_error(error: ValidationError) -> str:
+    errors = error.errors(include_url=False)
+    first = next((e for e in errors if e["loc"] == ("task",)), errors[0])
     place = ".".join(str(x) for x in first["loc"])[:60] or "card"
     if place == "task":
         return (
             f"task: {first['input']!r:.40} is not for this kind of power; shared plays "
             f"'shared', ddpg 'allocation'"
         )
-    said = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
-    return f"{place}: {said[:160]}; train the policy again"
+    text = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
+    return f"{place}: {text[:160]}; train the policy again"
 
 
 def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    data = _content(path, _MAX_BYTES)
+    data = _read_policy_file(path, _MAX_BYTES)
     try:
         tensors = load(data)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -316,9 +320,9 @@ class SharedPolicy:
     """A network that all UEs share, for any number of them: it moves powers that begin at those of
     a rule.
 
-    With features f_k of a UE at the present powers (see `features_of`), their mean and std (F,)
-    where it was trained, and an actor a of rectified layers with tanh at the end, all powers move
-    at once in each of some passes,
+    With features f_k of a UE at the present powers (see `compute_ue_features`), their mean and std
+    (F,) where it was trained, and an actor a of rectified layers with tanh at the end, all powers
+    move at once in each of some passes,
 
         x_k <- x_k + 10 dB * a((f_k - mean) / std),  within the limits of a UE.
 
@@ -328,7 +332,7 @@ class SharedPolicy:
     """
 
     layers: Layers
-    rule: Tuned
+    rule: TunedRule
     mean: FloatArray
     std: FloatArray
     passes: int = 1
@@ -337,16 +341,18 @@ class SharedPolicy:
 
     def power_w(self, look: Look) -> FloatArray:
         """Powers (S, K) in W within the limits."""
-        return within(planned_dbw(look, self.rule, self.act, self.passes, self.probes), look.limits)
+        dbw = plan_dbw(look, self.rule, self.act, self.passes, self.probes)
+        return limit_to_w(dbw, look.limits)
 
     def act(self, seen: Seen) -> FloatArray:
         """Actions (n,) of UEs with features (n, F)."""
-        return forward(self.layers, scaled(seen, self.mean, self.std, self.cut).T)[0]
+        features = standardise_features(seen, self.mean, self.std, self.cut)
+        return compute_action(self.layers, features.T)[0]
 
 
-def planned_dbw(
+def plan_dbw(
     look: Look,
-    rule: Tuned,
+    rule: TunedRule,
     act: Callable[[Seen], ArrayLike],
     passes: int,
     probes: Reward | None = None,
@@ -354,19 +360,19 @@ def planned_dbw(
     """Powers (S, K) in dBW, after some passes from those of a rule. act : actions (n,) or (n, 1) of
     features (n, F).
     """
-    rule_dbw = kept_dbw(rule.dbw(look), look.limits)
+    rule_dbw = clip_dbw(rule.dbw(look), look.limits)
     dbw = rule_dbw
     for _ in range(passes):
-        seen = features_of(look, dbw, rule_dbw, probes)
-        dbw = moved_dbw(dbw, look.there * actions_of(act, seen), look.limits)
+        seen = compute_ue_features(look, dbw, rule_dbw, probes)
+        dbw = move_dbw(dbw, look.is_served * compute_actions(act, seen), look.limits)
     return dbw
 
 
-def actions_of(act: Callable[[Seen], ArrayLike], seen: Seen) -> FloatArray:
+def compute_actions(act: Callable[[Seen], ArrayLike], seen: Seen) -> FloatArray:
     """Actions (S, K) of a policy for features (S, K, F); ValueError where it does not give one of
     each UE.
     """
-    action = np.asarray(act(seen.reshape(-1, seen.shape[2])), dtype=float)
+    action = np.asarray(act(seen.reshape(-1, seen.shape[2])), float)
     if action.size != seen[..., 0].size or not (np.abs(action) <= 1.0 + _ROUNDING).all():
         raise ValueError(
             f"policy: gives {action.shape}, {action.ravel()!s:.60}; give one number from "
@@ -375,22 +381,24 @@ def actions_of(act: Callable[[Seen], ArrayLike], seen: Seen) -> FloatArray:
     return action.reshape(seen.shape[:2])
 
 
-def scaled(seen: Seen, mean: FloatArray, std: FloatArray, cut: float = MOST_SEEN) -> Seen:
+def standardise_features(
+    seen: Seen, mean: FloatArray, std: FloatArray, cut: float = MOST_SEEN
+) -> Seen:
     """Features (n, F) in standard deviations, cut at a size."""
     return np.clip((seen - mean) / std, -cut, cut).astype(np.float32)
 
 
-def moved_dbw(dbw: FloatArray, action: FloatArray, limits: Limits) -> FloatArray:
+def move_dbw(dbw: FloatArray, action: FloatArray, limits: Limits) -> FloatArray:
     """Powers in dBW after actions in [-1, 1]."""
-    return kept_dbw(dbw + UNIT_DB * action, limits)
+    return clip_dbw(dbw + UNIT_DB * action, limits)
 
 
-def seen_of_ue_size(probes: bool = False) -> int:
+def count_ue_features(probes: bool = False) -> int:
     """Number of features of a UE."""
     return SEEN + len(MOVES_DB) * probes
 
 
-def features_of(
+def compute_ue_features(
     look: Look, dbw: FloatArray, rule_dbw: FloatArray, probes: Reward | None = None
 ) -> Seen:
     """Features of each UE (S, K, F) at powers (S, K), about 1 in size, cut at 5.
@@ -401,11 +409,11 @@ def features_of(
     """
     columns = [
         look.features,
-        look.outlook(within(dbw, look.limits)),
+        look.predict_outcome(limit_to_w(dbw, look.limits)),
         (dbw - rule_dbw)[..., None] / UNIT_DB,
     ]
     if probes is not None:
-        columns.append(probed(look, dbw, probes, MOVES_DB))
+        columns.append(probe_moves(look, dbw, probes, MOVES_DB))
     return np.clip(np.concatenate(columns, axis=2), -MOST_SEEN, MOST_SEEN).astype(np.float32)
 
 
@@ -430,7 +438,7 @@ class SharedCard(PolicyCard):
     """size at which scaled features are cut"""
 
     @model_validator(mode="after")
-    def _known_rule(self) -> Self:
+    def _check_rule(self) -> Self:
         if (self.rule, len(self.parameters)) not in {(law.name, len(law.start)) for law in LAWS}:
             raise ValueError(
                 f"rule {self.rule!r} with {len(self.parameters)} parameters is none of "
@@ -441,23 +449,30 @@ class SharedCard(PolicyCard):
 
 def save_shared(policy: SharedPolicy, card: SharedCard, folder: Path) -> None:
     """Write a policy into a folder."""
-    save_files(card, _by_name(policy.layers) | {"mean": policy.mean, "std": policy.std}, folder)
+    save_files(
+        card, _name_tensors(policy.layers) | {"mean": policy.mean, "std": policy.std}, folder
+    )
 
 
 def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
     """The policy of a folder. Raises BadInput with one line."""
-    card, tensors = read_files(folder, SharedCard, _shared_shapes)
-    tuned = untuned(card.rule, card.parameters)
+    card, tensors = read_files(folder, SharedCard, _list_shared_shapes)
+    tuned = build_rule(card.rule, card.parameters)
     if not (tensors["std"] > 0).all():
         raise BadInput(
             f"{folder / WEIGHTS}: std has {tensors['std'].min():g}, not above 0; train "
             f"the policy again"
         )
     scale = tensors["mean"], tensors["std"]
-    return SharedPolicy(_layers(tensors), tuned, *scale, card.passes, card.probes, card.cut), card
+    return SharedPolicy(
+        _collect_layers(tensors), tuned, *scale, card.passes, card.probes, card.cut
+    ), card
 
 
-def _shared_shapes(card: SharedCard) -> Shapes:
-    n_seen = seen_of_ue_size(card.probes is not None)
-    shapes = shapes_of(n_seen, card.hidden, 1)
-    return _by_name((shape, shape[:1]) for shape in shapes) | {"mean": (n_seen,), "std": (n_seen,)}
+def _list_shared_shapes(card: SharedCard) -> Shapes:
+    n_seen = count_ue_features(card.probes is not None)
+    shapes = list_layer_shapes(n_seen, card.hidden, 1)
+    return _name_tensors((shape, shape[:1]) for shape in shapes) | {
+        "mean": (n_seen,),
+        "std": (n_seen,),
+    }

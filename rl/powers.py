@@ -16,7 +16,7 @@ from netsim.errors import BadInput
 from netsim.part import FILE_NAME
 from netsim.radio.power import Power, PowerContext
 from netsim.rng import Rng
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from netsim.units import FloatArray, IntArray
 from rl.settings import CARD, WEIGHTS, Finite
 
@@ -90,20 +90,20 @@ class FromFolder(Decided):
 
     def check_files(self) -> None:
         try:
-            self.learnt()
+            self.read_policy()
         except BadInput as error:
             raise ValueError(f"power.policy: {error}") from None
 
     @abstractmethod
-    def learnt(self) -> Any:
+    def read_policy(self) -> Any:
         """The policy of the folder; BadInput where there is none."""
 
-    def stamps(self) -> tuple[int, ...]:
+    def read_stamps(self) -> tuple[int, ...]:
         """Times at which its files were written, 0 for missing ones: the policy is read again after
         a change.
         """
         files = (self.policy / name for name in (CARD, WEIGHTS))
-        return tuple(f.stat().st_mtime_ns if what_is(f) == "file" else 0 for f in files)
+        return tuple(f.stat().st_mtime_ns if describe_file_kind(f) == "file" else 0 for f in files)
 
 
 class Ddpg(FromFolder):
@@ -120,22 +120,22 @@ class Ddpg(FromFolder):
     example = {"kind": "ddpg", "policy": "runs/power"}
 
     def check(self, n_ue: int) -> None:
-        ues = self.learnt().card.ues
+        ues = self.read_policy().card.ues
         if ues != n_ue:
             raise ValueError(
                 f"power.policy: it sets the power of {ues} UEs, the world has {n_ue}; "
                 f"train one for {n_ue}"
             )
 
-    def learnt(self) -> "Policy":
+    def read_policy(self) -> "Policy":
         from rl.policy import load_policy
 
-        return _read(load_policy, self.policy, self.stamps())
+        return _read_cached(load_policy, self.policy, self.read_stamps())
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
-        policy = self.learnt()
-        _, wanted_w = settled(policy, context.snr_per_w)
-        return Decision(kept(wanted_w, context.sends, policy.card.limits), context.sends)
+        policy = self.read_policy()
+        _, wanted_w = settle_powers(policy, context.snr_per_w)
+        return Decision(limit_sent_w(wanted_w, context.sends, policy.card.limits), context.sends)
 
 
 class Shared(FromFolder):
@@ -154,18 +154,18 @@ class Shared(FromFolder):
 
     def check(self, n_ue: int) -> None:
         try:
-            self.learnt()[1].limits.check(n_ue)
+            self.read_policy()[1].limits.check(n_ue)
         except ValueError as error:
             raise ValueError(f"power.policy: {error}") from None
 
-    def learnt(self) -> "tuple[SharedPolicy, SharedCard]":
+    def read_policy(self) -> "tuple[SharedPolicy, SharedCard]":
         from rl.policy import load_shared
 
-        return _read(load_shared, self.policy, self.stamps())
+        return _read_cached(load_shared, self.policy, self.read_stamps())
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
-        policy, card = self.learnt()
-        return _decided(policy.power_w, context, card.limits)
+        policy, card = self.read_policy()
+        return _decide(policy.power_w, context, card.limits)
 
 
 class Rule(Decided):
@@ -193,12 +193,12 @@ class Rule(Decided):
     example = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0]}
 
     @model_validator(mode="after")
-    def _as_many_as_it_has(self) -> Self:
-        wanted = PARAMETERS[self.rule]
-        if len(self.parameters) != len(wanted):
+    def _check_parameters(self) -> Self:
+        names = PARAMETERS[self.rule]
+        if len(self.parameters) != len(names):
             raise ValueError(
-                f"parameters: rule {self.rule!r} has {len(wanted)}, in this order: "
-                f"{'; '.join(wanted)}; got {len(self.parameters)}"
+                f"parameters: rule {self.rule!r} has {len(names)}, in this order: "
+                f"{'; '.join(names)}; got {len(self.parameters)}"
             )
         return self
 
@@ -209,30 +209,30 @@ class Rule(Decided):
             raise ValueError(f"power.limits: {error}") from None
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
-        from rl.rules import untuned
+        from rl.rules import build_rule
 
-        tuned = untuned(self.rule, self.parameters)
-        return _decided(tuned.power_w, context, self.limits)
+        tuned = build_rule(self.rule, self.parameters)
+        return _decide(tuned.power_w, context, self.limits)
 
 
-def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
+def limit_sent_w(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
     """Powers (K,) of all UEs, those that send within the limits of their number."""
-    from rl.problem import nearest_w
+    from rl.problem import find_nearest_w
 
     power_w = wanted_w.copy()
     if len(sends):
-        power_w[sends] = nearest_w(wanted_w[sends], limits)
+        power_w[sends] = find_nearest_w(wanted_w[sends], limits)
     return power_w
 
 
-def start_w(limits: Limits, k: int) -> FloatArray:
+def compute_start_w(limits: Limits, k: int) -> FloatArray:
     """The powers (K,) that count as the last ones before the first round: the middle of the total,
     shared alike.
     """
-    return np.full(k, (limits.total_min_w + limits.most_w(k)) / 2 / k)
+    return np.full(k, (limits.total_min_w + limits.compute_max_total_w(k)) / 2 / k)
 
 
-def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArray]":
+def settle_powers(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArray]":
     """The problem of a policy for a whole training, and the powers (K,) after an episode of it
     without exploration.
 
@@ -241,22 +241,23 @@ def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArr
     """
     problem = policy.problem()
     if policy.card.observe == "channel":
-        known = problem.objective.trajectory.gain.mean(axis=0)
-        problem = problem.with_gain(np.where(snr_per_w > 0, snr_per_w, known))
-    return problem, problem.rollout(policy.act)[-1].power_w
+        mean_gain = problem.objective.trajectory.gain.mean(axis=0)
+        problem = problem.with_gain(np.where(snr_per_w > 0, snr_per_w, mean_gain))
+    return problem, problem.play_episode(policy.act)[-1].power_w
 
 
-def _decided(
+def _decide(
     power_w: "Callable[[Look], FloatArray]", context: PowerContext, limits: Limits
 ) -> Decision:
     from rl.look import Look
 
     return Decision(
-        kept(power_w(Look.of(context, limits))[0], context.sends, limits), context.sends
+        limit_sent_w(power_w(Look.from_context(context, limits))[0], context.sends, limits),
+        context.sends,
     )
 
 
 @lru_cache(maxsize=16)
-def _read(load: Callable[[Path], Any], folder: Path, stamps: tuple[int, ...]) -> Any:
+def _read_cached(load: Callable[[Path], Any], folder: Path, stamps: tuple[int, ...]) -> Any:
     """A policy, read once as long as its files stay the same."""
     return load(folder)

@@ -18,12 +18,12 @@ from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import (
     Limits,
     PowerPlan,
-    amplitude_rule,
-    average,
-    evolution,
-    full,
-    judged,
-    plateaus,
+    pick_best_plan,
+    plan_average,
+    plan_by_amplitude,
+    plan_by_evolution,
+    plan_by_plateaus,
+    plan_full,
 )
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -36,7 +36,7 @@ PROFILE = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rounds at which requirement
 _WIDE = 3.0  # natural logarithms that fill half of the range of an observation
 
 
-def log_power(action: FloatArray, limits: Limits) -> FloatArray:
+def convert_to_power_w(action: FloatArray, limits: Limits) -> FloatArray:
     """Power in watts of actions in [-1, 1]: equal steps are equal ratios, -1 the least power of a
     UE and 1 the most.
 
@@ -46,7 +46,7 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
     return limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0)
 
 
-def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
+def convert_to_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The action in [-1, 1] that asks for these powers."""
     span = np.log(limits.each_max_w / limits.each_min_w)
     if span > 0:
@@ -56,7 +56,7 @@ def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     return np.clip(action, -1.0, 1.0)
 
 
-def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
+def find_nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The nearest power vector (K,) within the limits: all change by as much, up to the limits of a
     UE.
 
@@ -69,10 +69,12 @@ def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
     want_w = min(max(total_w, limits.total_min_w), limits.total_max_w)
     if want_w == total_w:
         return inside
-    return _raised(power_w, np.ones(len(power_w)), want_w, limits)
+    return _shift_to_total(power_w, np.ones(len(power_w)), want_w, limits)
 
 
-def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limits) -> FloatArray:
+def _shift_to_total(
+    power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limits
+) -> FloatArray:
     """clip(x + s slope) within the limits of a UE (K,), with the s that comes nearest to a total.
 
     The total rises with s, in straight lines between the corners where a UE leaves its least or
@@ -106,26 +108,29 @@ class Problem:
 
     @property
     def n_seen(self) -> int:
-        return seen_size(self.observe, self.n_ue)
+        return count_observed_values(self.observe, self.n_ue)
 
     @cached_property
     def start(self) -> PowerPlan:
         """Average power: where every comparison begins."""
-        return self.tried(average(self.objective, self.limits).power_w)
+        return self.evaluate(plan_average(self.objective, self.limits).power_w)
 
     def act(self, action: FloatArray) -> PowerPlan:
         """The outcome of an action."""
-        return self.tried(nearest_w(log_power(action, self.limits), self.limits))
+        return self.evaluate(find_nearest_w(convert_to_power_w(action, self.limits), self.limits))
 
-    def tried(self, power_w: FloatArray) -> PowerPlan:
+    def evaluate(self, power_w: FloatArray) -> PowerPlan:
         """The bound at a power vector that keeps the limits."""
         if len(power_w) != self.n_ue:
             raise ValueError("power_w must have one power for each UE")
         if not ((power_w > 0.0) & (power_w < np.inf)).all():
             raise ValueError("power_w must be finite and above 0")
-        one = power_w[None]
+        powers_w = power_w[None]
         return PowerPlan(
-            power_w, float(self.objective(one)[0]), int(self.objective.switch(one)[0]), 1
+            power_w,
+            float(self.objective(powers_w)[0]),
+            int(self.objective.find_switch(powers_w)[0]),
+            1,
         )
 
     def ratio(self, outcome: PowerPlan) -> float:
@@ -136,7 +141,7 @@ class Problem:
         """-5 ln(L / L at average power): falls with L, and does not depend on its unit."""
         return -5.0 * np.log(self.ratio(outcome))
 
-    def seen(self, last: PowerPlan) -> Seen:
+    def observe_outcome(self, last: PowerPlan) -> Seen:
         """The observation after an outcome, float32 in [-1, 1].
 
         paper : powers on the scale of actions (K), 2 T_th / T - 1, ln(L / L_average) / 5. channel :
@@ -146,19 +151,19 @@ class Problem:
         """
         k = self.n_ue
         observation = np.empty(self.n_seen, dtype=np.float32)
-        observation[:k] = as_action(last.power_w, self.limits)
+        observation[:k] = convert_to_action(last.power_w, self.limits)
         observation[k] = 2.0 * last.switch / len(self.objective.trajectory.std) - 1.0
         observation[k + 1] = np.clip(np.log(self.ratio(last)), -5.0, 5.0) / 5.0
         if self.observe == "channel":
             observation[k + 2 :] = self._channel_seen
         return observation
 
-    def rollout(self, act: Callable[[Seen], FloatArray]) -> list[PowerPlan]:
+    def play_episode(self, act: Callable[[Seen], FloatArray]) -> list[PowerPlan]:
         """The outcomes of a policy in an episode that begins at average power."""
         outcomes = []
         last = self.start
         for _ in range(STEPS):
-            last = self.act(act(self.seen(last)))
+            last = self.act(act(self.observe_outcome(last)))
             outcomes.append(last)
         return outcomes
 
@@ -174,18 +179,18 @@ class Problem:
         t = self.objective.trajectory
         root = 1.0 / np.sqrt(self.start.power_w)
         brought = t.channel_std * root  # (T, K)
-        at = (np.array(PROFILE) * (len(t.std) - 1)).astype(np.int64)
+        profile_round = (np.array(PROFILE) * (len(t.std) - 1)).astype(int)
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = (
                 np.log(t.gain.mean(axis=0) * self.limits.each_max_w),
                 np.log(brought.mean(axis=0) / t.std.mean(axis=0)),
-                np.log(brought.sum(axis=1)[at] / t.std.sum(axis=1)[at]),
+                np.log(brought.sum(axis=1)[profile_round] / t.std.sum(axis=1)[profile_round]),
             )
         levels = np.nan_to_num(np.concatenate(parts) / _WIDE, nan=0.0, posinf=1.0, neginf=-1.0)
         return np.asarray(np.clip(levels, -1.0, 1.0), dtype=np.float32)
 
 
-def seen_size(observe: Observe, n_ue: int) -> int:
+def count_observed_values(observe: Observe, n_ue: int) -> int:
     """Number of values of an observation for n_ue UEs."""
     if observe == "paper":
         return n_ue + 2
@@ -195,7 +200,7 @@ def seen_size(observe: Observe, n_ue: int) -> int:
 ALPHA = (0.8, 1.0)  # shares of the path loss that fractional power makes up for
 
 
-def references(
+def plan_references(
     problem: Problem, evaluations: int, rng: Rng, thorough: bool = True
 ) -> dict[str, PowerPlan]:
     """Name -> plan: average, full, the rule by amplitude, fractional power, random search, and two
@@ -208,31 +213,33 @@ def references(
     o = problem.objective
     limits = problem.limits
     plans = {
-        "average": average(o, limits),
-        "full": full(o, limits),
-        "amplitude": amplitude_rule(o, limits),
+        "average": plan_average(o, limits),
+        "full": plan_full(o, limits),
+        "amplitude": plan_by_amplitude(o, limits),
     }
     for alpha in ALPHA:
-        plans[f"fractional {alpha:g}"] = judged(o, limits, fractional(problem, alpha)[None], 1)
-    tries = log_power(
+        plans[f"fractional {alpha:g}"] = pick_best_plan(
+            o, limits, plan_fractional(problem, alpha)[None], 1
+        )
+    tries = convert_to_power_w(
         2.0 * rng.uniform("tries", np.arange(evaluations), (problem.n_ue,)) - 1.0, limits
     )
-    plans["random"] = judged(o, limits, tries, evaluations)
+    plans["random"] = pick_best_plan(o, limits, tries, evaluations)
     if o.criterion != "top-up":
-        plans["plateaus"] = plateaus(o, limits)
+        plans["plateaus"] = plan_by_plateaus(o, limits)
     if thorough or o.criterion == "top-up":
-        plans["evolution"] = evolution(o, limits, rng)
+        plans["evolution"] = plan_by_evolution(o, limits, rng)
     best = min((plans[n] for n in ("plateaus", "evolution") if n in plans), key=lambda p: p.value)
     return plans | {OPTIMUM: best}
 
 
-def fractional(problem: Problem, alpha: float) -> FloatArray:
+def plan_fractional(problem: Problem, alpha: float) -> FloatArray:
     """Open loop: x_k = P0 gain_k^-alpha within the limits of a UE, P0 as large as the limit on the
     total allows.
 
     gain_k is the mean over rounds, small-scale fading included.
     """
     shape = problem.objective.trajectory.gain.mean(axis=0) ** -alpha
-    return _raised(
+    return _shift_to_total(
         np.zeros(len(shape)), shape / shape.mean(), problem.limits.total_max_w, problem.limits
     )

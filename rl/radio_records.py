@@ -7,7 +7,7 @@ powers. With sigma_r the noise that is required of row r, C_k = rho^2 / SNR_k th
 noise on it and N_k = rho^2 / SINR_k all noise of the decoder,
 
     d_r^2   = max(0, sigma_r^2 - C_k), sigma_r^2 or 0                   artificial noise (see
-    `drawn_var`),
+    `compute_artificial_var`),
     v_r     = d_r^2 + N_k,  or  sigma_r^2 + kappa rho^2 where the row is lost,
     noise   = A^(T-1-t) ln( sum_r w_r^2 v_r / sum_r w_r^2 sigma_r^2 ),
     lost    = share of rows that do not arrive,
@@ -35,22 +35,22 @@ from typing import NamedTuple, Self, get_args
 import numpy as np
 
 from fl.defenses import Drawing
-from fl.defenses.lapa import drawn_var
-from fl.leakage.leakage import homes_named
+from fl.defenses.lapa import compute_artificial_var
+from fl.leakage.leakage import list_home_hits
 from fl.round.learning import Learning
-from fl.round.send import rows_of
+from fl.round.send import collect_budget_rows
 from fl.round.setup import Setup
-from fl.round.state import RoundOutcome, standings
-from netsim.columns import Columns, frozen, row_id
+from fl.round.state import RoundOutcome, collect_standings
+from netsim.columns import Columns, frozen, number_row
 from netsim.errors import BadInput
 from netsim.mobility.base import Places
 from netsim.radio import reception
 from netsim.radio.power import PowerContext
 from netsim.radio.rate import Adaptation
 from netsim.radio.shared_band import Noma, SharedBand
-from netsim.radio.uplink import Cohort, Uplink, outer_products
+from netsim.radio.uplink import Cohort, Uplink, compute_outer_products
 from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
-from rl.reward import FIGURES, Figures, cost_of
+from rl.reward import FIGURES, Figures, compute_reward_cost
 from rl.settings import Online
 
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
@@ -96,17 +96,20 @@ class Links(Columns):
     downlink_bps: FloatArray
 
     @classmethod
-    def of(cls, cohort: Cohort, overheard: Cohort | None, uplink: Uplink) -> Self:
+    def from_cohorts(cls, cohort: Cohort, overheard: Cohort | None, uplink: Uplink) -> Self:
         """The links of one round. Without an eavesdropper the server listens: `heard` has no
         antenna.
         """
-        own = _amplitudes(cohort)
+        h = _compute_amplitudes(cohort)
         if overheard is None:
-            heard = np.zeros((len(own), 0, own.shape[2]), np.complex128)
+            heard = np.zeros((len(h), 0, h.shape[2]), np.complex128)
         else:
-            heard = _amplitudes(overheard)
+            heard = _compute_amplitudes(overheard)
         return cls(
-            own[None], heard[None], cohort.serving[None], band(uplink).downlink_bps(cohort)[None]
+            h[None],
+            heard[None],
+            cohort.serving[None],
+            get_shared_band(uplink).downlink_bps(cohort)[None],
         )
 
 
@@ -117,7 +120,7 @@ class Rows(Columns):
     place in `DRAWINGS`.
     """
 
-    of: IntArray
+    ue: IntArray
     weight: FloatArray
     required_std: FloatArray
     rho: FloatArray
@@ -125,11 +128,11 @@ class Rows(Columns):
     lost_noise: FloatArray
     drawing: IntArray
 
-    def filled_up(self, most: int) -> Self:
+    def pad_rows(self, n_rows: int) -> Self:
         """The same with room for so many rows."""
-        room = ((0, 0), (0, most - self.of.shape[1]))
+        room = ((0, 0), (0, n_rows - self.ue.shape[1]))
         filled = {name: np.pad(getattr(self, name), room) for name in ("weight", "required_std")}
-        return replace(self, of=np.pad(self.of, room, constant_values=-1), **filled)
+        return replace(self, ue=np.pad(self.ue, room, constant_values=-1), **filled)
 
 
 @frozen
@@ -151,8 +154,8 @@ class Rounds(Columns):
     @classmethod
     def stack(cls, rounds: list[Self]) -> Self:
         """Rounds of the same UEs and base stations, one after the other."""
-        most = max(r.rows.of.shape[1] for r in rounds)
-        return cls.join([replace(r, rows=r.rows.filled_up(most)) for r in rounds])
+        n_rows = max(r.rows.ue.shape[1] for r in rounds)
+        return cls.join([replace(r, rows=r.rows.pad_rows(n_rows)) for r in rounds])
 
 
 @frozen
@@ -165,18 +168,18 @@ class RadioCosts:
     figures: Figures
     energy_of_ue_j: FloatArray
     suffered: FloatArray
-    asked: FloatArray
+    demand: FloatArray
     lost: BoolArray
     leak: FloatArray
     drawn: BoolArray
 
 
-def strength(h: ComplexArray) -> FloatArray:
+def sum_strength(h: ComplexArray) -> FloatArray:
     """||h||^2, over the antennas, which are the last axis."""
     return (h.real**2 + h.imag**2).sum(axis=-1)
 
 
-def band(uplink: Uplink) -> SharedBand:
+def get_shared_band(uplink: Uplink) -> SharedBand:
     """The uplink as a shared band. Raises BadInput for an ideal uplink."""
     if not isinstance(uplink, SharedBand):
         raise BadInput(
@@ -185,20 +188,20 @@ def band(uplink: Uplink) -> SharedBand:
     return uplink
 
 
-def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
+def build_air(uplink: Uplink, round_s: float = np.inf) -> Air:
     """Sharing of a band in numbers: those of `noma`, and of other bands without interference."""
-    own = band(uplink)
-    share = own.share_of_time()
+    band = get_shared_band(uplink)
+    share = band.share_of_time()
     air = Air(
-        own.band_noise_w(),
+        band.band_noise_w(),
         0.0,
         NONE,
         _NO_GROUPS,
-        own.bandwidth_hz * share,
-        *own.rate.law,
+        band.bandwidth_hz * share,
+        *band.rate.law,
         0.0,
-        min(own.limit_s(), round_s),
-        own.over_thermal(),
+        min(band.limit_s(), round_s),
+        band.compute_noise_rise(),
         share,
     )
     if not isinstance(uplink, Noma):
@@ -211,14 +214,14 @@ def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
     )
 
 
-def lost_noise(air: Air, n_bits: FloatArray) -> FloatArray:
+def compute_lost_noise(air: Air, n_bits: FloatArray) -> FloatArray:
     """kappa of rows of n_bits."""
     with np.errstate(divide="ignore", over="ignore"):
         hertz_s = air.bandwidth_hz * air.deadline_s
-        least = np.maximum(
+        min_snr = np.maximum(
             np.expm1(np.log(2.0) * n_bits / (air.attenuation * hertz_s)), air.floor_sinr
         )
-        return np.minimum(1.0 / least, _MAX_LOST)
+        return np.minimum(1.0 / min_snr, _MAX_LOST)
 
 
 @frozen
@@ -231,7 +234,7 @@ class Sent:
     heard: FloatArray
 
 
-def costs_of(
+def compute_radio_costs(
     sent: Sent,
     energy_j: FloatArray,
     rows: Rows,
@@ -241,48 +244,54 @@ def costs_of(
     """The law of costs, of B rounds; energy_j (B, K); drawn_std (B, R) of artificial noise, none:
     as rows draw it; half_at : h of `leak`.
     """
-    there = rows.of >= 0
+    is_row = rows.ue >= 0
     rho = rows.rho[:, None]
-    required = np.where(there, rows.required_std**2, 0.0)
+    required = rows.required_std**2
+    variance = rho**2
     with np.errstate(divide="ignore", invalid="ignore"):
-        thermal = np.where(there & (sent.snr > 0), rho**2 / sent.snr, 0.0)
-        drawn = np.where(
-            there, _drawn(rows, required, thermal) if drawn_std is None else drawn_std**2, 0.0
-        )
-        decoder = rho**2 / np.maximum(sent.sinr, 1e-30)
-        lost = there & ~sent.decoded
-        share = np.where(there, rows.weight**2, 0.0)
-        suffered = share * np.where(
-            lost, required + rows.lost_noise[:, None] * rho**2, drawn + decoder
-        )
-        asked = share * required
-        asked = np.where(asked.sum(axis=1, keepdims=True) > 0, asked, share * rho**2)
-        total = asked.sum(axis=1)
+        thermal = np.where(is_row & (sent.snr > 0), variance / sent.snr, 0.0)
+        if drawn_std is None:
+            drawn = _compute_drawn_variance(rows, required, thermal)
+        else:
+            drawn = drawn_std**2
+        drawn = np.where(is_row, drawn, 0.0)
+        decoder = variance / np.maximum(sent.sinr, 1e-30)
+        lost = is_row & ~sent.decoded
+        share = rows.weight**2
+        lost_variance = required + rows.lost_noise[:, None] * variance
+        suffered = share * np.where(lost, lost_variance, drawn + decoder)
+        demand = share * required
+        is_required = demand.sum(axis=1, keepdims=True) > 0
+        demand = np.where(is_required, demand, share * variance)
+        total = demand.sum(axis=1)
         ratio = np.divide(suffered.sum(axis=1), total, out=np.ones_like(total), where=total > 0)
-        hidden = np.where(rho > 0, drawn / rho**2, 0.0) + 1.0 / np.maximum(sent.heard, 1e-30)
-        leak = np.where(there & (sent.heard > 0), 1.0 / (1.0 + half_at * hidden), 0.0)
-    n = np.maximum(there.sum(axis=1), 1)
+        hidden = np.where(rho > 0, drawn / variance, 0.0)
+        hidden = hidden + 1.0 / np.maximum(sent.heard, 1e-30)
+        leak = np.where(is_row & (sent.heard > 0), 1.0 / (1.0 + half_at * hidden), 0.0)
+    n = np.maximum(is_row.sum(axis=1), 1)
     figures = {
-        "noise": np.where(there.any(axis=1), rows.factor * np.log(np.maximum(ratio, 1e-12)), 0.0),
+        "noise": np.where(is_row.any(axis=1), rows.factor * np.log(np.maximum(ratio, 1e-12)), 0.0),
         "lost": lost.sum(axis=1) / n,
         "leak": leak.sum(axis=1) / n,
         "energy_j": energy_j.sum(axis=1),
     }
-    return RadioCosts(figures, energy_j, suffered, asked, lost, leak, drawn > 0)
+    return RadioCosts(figures, energy_j, suffered, demand, lost, leak, drawn > 0)
 
 
-def _drawn(rows: Rows, required: FloatArray, thermal: FloatArray) -> FloatArray:
+def _compute_drawn_variance(rows: Rows, required: FloatArray, thermal: FloatArray) -> FloatArray:
     """Variance (B, R) of artificial noise; rows that are not there require none."""
     drawn = np.zeros_like(required)
     for drawing in np.unique(rows.drawing):
-        some = rows.drawing == drawing
-        drawn[some] = drawn_var(DRAWINGS[drawing], required[some], thermal[some])
+        is_drawn = rows.drawing == drawing
+        drawn[is_drawn] = compute_artificial_var(
+            DRAWINGS[drawing], required[is_drawn], thermal[is_drawn]
+        )
     return drawn
 
 
-def sinrs(
+def compute_sinrs(
     power_w: FloatArray,
-    which: IntArray,
+    round_index: IntArray,
     h: ComplexArray,
     serving: IntArray,
     group_of: IntArray,
@@ -292,117 +301,128 @@ def sinrs(
     which (B,) of S.
 
     h (S, K, n, antennas); group_of (B, K): UEs that send together. The law is that of
-    `SharedBand.granted`; an eavesdropper cancels alike.
+    `SharedBand.receive_granted`; an eavesdropper cancels alike.
     """
-    cell = serving[which]
+    cell = serving[round_index]
     floor_w = air.noise_w * air.over_thermal
     if air.interference == NONE:
-        return power_w * _own_strength(h, which, cell) / floor_w
-    band = (group_of + np.arange(len(cell))[:, None] * (group_of.max(initial=0) + 1)).reshape(-1)
-    links = h[which].reshape(-1, *h.shape[2:])
-    outer = outer_products(np.ones(links.shape[:2]), links)
+        return power_w * _sum_own_strength(h, round_index, cell) / floor_w
+    n_groups = group_of.max(initial=0) + 1
+    band = (group_of + np.arange(len(cell))[:, None] * n_groups).reshape(-1)
+    links = h[round_index].reshape(-1, *h.shape[2:])
+    outer = compute_outer_products(np.ones(links.shape[:2]), links)
     receiver = reception.Cancellation(floor_w, air.residual, air.interference == ALL, air.min_sinr)
     x_w = power_w.reshape(-1)
-    sinr = reception.sinr(x_w, outer, cell.reshape(-1), band, receiver).reshape(cell.shape)
+    sinr = reception.compute_noma_sinr(x_w, outer, cell.reshape(-1), band, receiver).reshape(
+        cell.shape
+    )
     refused = sinr < air.floor_sinr
     if refused.any():  # the others have a higher SINR than before
-        again = reception.sinr(x_w, outer, np.where(refused, -1, cell).reshape(-1), band, receiver)
+        granted = np.where(refused, -1, cell).reshape(-1)
+        again = reception.compute_noma_sinr(x_w, outer, granted, band, receiver)
         sinr = np.where(refused, sinr, again.reshape(cell.shape))
     return sinr
 
 
-def _own_strength(h: ComplexArray, which: IntArray, cell: IntArray) -> FloatArray:
+def _sum_own_strength(h: ComplexArray, round_index: IntArray, cell: IntArray) -> FloatArray:
     """||h||^2 (B, K) of the links to the cells (B, K), 0 without one."""
-    own = h[which[:, None], np.arange(cell.shape[1]), np.maximum(cell, 0)]
-    return np.where(cell >= 0, strength(own), 0.0)
+    h_own = h[round_index[:, None], np.arange(cell.shape[1]), np.maximum(cell, 0)]
+    return np.where(cell >= 0, sum_strength(h_own), 0.0)
 
 
-def _groups(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> IntArray:
+def _group_vectors(power_w: FloatArray, round_index: IntArray, links: Links, air: Air) -> IntArray:
     """The group (B, K) of each UE in its cell."""
-    cell = links.serving[which]
+    cell = links.serving[round_index]
     if air.group_size >= cell.shape[1]:
         return np.zeros_like(cell)
-    received_w = power_w * _own_strength(links.h, which, cell)
-    apart = _apart(cell, links.h.shape[2])
-    return reception.groups(received_w.reshape(-1), apart, air.group_size).reshape(cell.shape)
+    received_w = power_w * _sum_own_strength(links.h, round_index, cell)
+    apart = _number_cells_apart(cell, links.h.shape[2])
+    return reception.group_by_power(received_w.reshape(-1), apart, air.group_size).reshape(
+        cell.shape
+    )
 
 
-def _apart(cell: IntArray, n_bs: int) -> IntArray:
+def _number_cells_apart(cell: IntArray, n_bs: int) -> IntArray:
     """Cells (B * K,) with other numbers in each vector, -1 for none."""
     return np.where(cell >= 0, cell + n_bs * np.arange(len(cell))[:, None], -1).reshape(-1)
 
 
-def _ends(
-    rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray, sinr: FloatArray
+def _compute_vector_ends(
+    rounds: Rounds, air: Air, power_w: FloatArray, round_index: IntArray, sinr: FloatArray
 ) -> tuple[FloatArray, reception.Ends]:
     """SNR (B, K) of power vectors (B, K), each in one of S rounds, and the ends of their
     transmissions.
     """
     links = rounds.links
-    cell = rounds.links.serving[which]
-    received_w = power_w * _own_strength(links.h, which, cell)
-    downlink_bps = links.downlink_bps[which]
+    cell = links.serving[round_index]
+    received_w = power_w * _sum_own_strength(links.h, round_index, cell)
+    downlink_bps = links.downlink_bps[round_index]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
-    bits = rounds.n_bits[which][:, None] * rounds.count[which]
-    spans = reception.Durations.of(
-        bits, downlink_bps, rounds.compute_s[which], law.rate_bps(sinr, air.bandwidth_hz)
+    bits = rounds.n_bits[round_index][:, None] * rounds.count[round_index]
+    spans = reception.Durations.from_rates(
+        bits, downlink_bps, rounds.compute_s[round_index], law.rate_bps(sinr, air.bandwidth_hz)
     )
     decoded = reception.is_received(sinr, air.min_sinr)
     if air.group_size < cell.shape[1]:
-        group_of = _groups(power_w, which, links, air)
+        group_of = _group_vectors(power_w, round_index, links, air)
         flat = reception.Durations(*(span_s.reshape(-1) for span_s in spans))
-        apart = _apart(cell, links.h.shape[2])
-        wait_s = reception.waits(
+        apart = _number_cells_apart(cell, links.h.shape[2])
+        wait_s = reception.compute_waits_s(
             flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s
         )
         spans = spans._replace(wait_s=wait_s.reshape(cell.shape))
     spent_w = power_w * air.share_of_time
-    return received_w / air.noise_w, reception.ends(
-        spans, decoded, spent_w, rounds.compute_j[which], air.deadline_s
+    ends = reception.compute_ends(
+        spans, decoded, spent_w, rounds.compute_j[round_index], air.deadline_s
     )
+    return received_w / air.noise_w, ends
 
 
-def received(
-    power_w: FloatArray, which: IntArray, links: Links, air: Air
+def compute_received_sinrs(
+    power_w: FloatArray, round_index: IntArray, links: Links, air: Air
 ) -> tuple[FloatArray, FloatArray]:
     """SINR (B, K) of power vectors at the base stations, and at the eavesdropper, 0 without one."""
     can = links.downlink_bps > 0  # a UE without the model has nothing to send
-    group_of = _groups(power_w, which, links, air)
-    sinr = sinrs(power_w, which, links.h, np.where(can, links.serving, -1), group_of, air)
+    group_of = _group_vectors(power_w, round_index, links, air)
+    serving = np.where(can, links.serving, -1)
+    sinr = compute_sinrs(power_w, round_index, links.h, serving, group_of, air)
     if not links.heard.shape[2]:
         return sinr, np.zeros_like(sinr)
     alone = air._replace(floor_sinr=0.0, min_sinr=0.0, deadline_s=np.inf, over_thermal=1.0)
-    sent_w = np.where((sinr >= air.floor_sinr) & can[which], power_w, 0.0)
+    sent_w = np.where((sinr >= air.floor_sinr) & can[round_index], power_w, 0.0)
     if air.interference == INTRA:  # UEs of other cells do not interfere
-        group_of = group_of + (group_of.max(initial=0) + 1) * np.maximum(links.serving[which], 0)
-    return sinr, sinrs(sent_w, which, links.heard, np.minimum(links.serving, 0), group_of, alone)
+        group_of = group_of + (group_of.max(initial=0) + 1) * np.maximum(
+            links.serving[round_index], 0
+        )
+    cell = np.minimum(links.serving, 0)
+    return sinr, compute_sinrs(sent_w, round_index, links.heard, cell, group_of, alone)
 
 
-def judged(
-    rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray, half_at: float = 1.0
+def judge_vectors(
+    rounds: Rounds, air: Air, power_w: FloatArray, round_index: IntArray, half_at: float = 1.0
 ) -> RadioCosts:
     """Costs of power vectors (B, K) in rounds which (B,); half_at : h of `leak`."""
     links = rounds.links
-    sinr, heard = received(power_w, which, links, air)
-    snr, ends = _ends(rounds, air, power_w, which, sinr)
+    sinr, heard = compute_received_sinrs(power_w, round_index, links, air)
+    snr, ends = _compute_vector_ends(rounds, air, power_w, round_index, sinr)
     listener = heard if links.heard.shape[2] else sinr
-    rows = rounds.rows.select(which)
-    of = np.maximum(rows.of, 0)
+    rows = rounds.rows.select(round_index)
+    row_ue = np.maximum(rows.ue, 0)
 
-    def at_rows(values: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(values, of, axis=1)
+    def select_rows(values: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(values, row_ue, axis=1)
 
-    sent = Sent(at_rows(sinr), at_rows(snr), at_rows(ends.decoded), at_rows(listener))
-    return costs_of(sent, ends.energy_j, rows, half_at=half_at)
-
-
-def _amplitudes(cohort: Cohort) -> ComplexArray:
-    root = np.sqrt(np.where(np.isnan(cohort.gain), 0.0, cohort.gain))[
-        :, :, None
-    ]  # NaN: an absent UE
-    return np.asarray(
-        root * (np.ones_like(root) if cohort.fading is None else cohort.fading), dtype=np.complex128
+    sent = Sent(
+        select_rows(sinr), select_rows(snr), select_rows(ends.decoded), select_rows(listener)
     )
+    return compute_radio_costs(sent, ends.energy_j, rows, half_at=half_at)
+
+
+def _compute_amplitudes(cohort: Cohort) -> ComplexArray:
+    gain = np.where(np.isnan(cohort.gain), 0.0, cohort.gain)  # NaN: an absent UE
+    root = np.sqrt(gain)[:, :, None]
+    fading = np.ones_like(root) if cohort.fading is None else cohort.fading
+    return np.asarray(root * fading, dtype=np.complex128)
 
 
 # -- live rounds
@@ -419,16 +439,16 @@ class Costs:
     figures: Mapping[str, float]
     total: float
     artificial: bool
-    own: FloatArray
+    by_ue: FloatArray
     rows: Rows | None = None
 
 
-def costs(
+def compute_round_costs(
     task: Online,
     setup: Setup,
     outcome: RoundOutcome | None,
-    now: PowerContext,
-    of: int,
+    context: PowerContext,
+    n_rounds: int,
     places: Places,
 ) -> Costs:
     """The costs of a round. now : the context before it; of : rounds that are planned; places :
@@ -437,25 +457,29 @@ def costs(
     A round without a UE has no outcome, and costs nothing.
     """
     reward = task.reward
-    n = len(now.snr_per_w)
+    n = len(context.snr_per_w)
     if outcome is None:
         return Costs(dict.fromkeys(FIGURES, 0.0), 0.0, False, np.zeros(n))
-    rows, drawn_std = rows_sent(task, setup, outcome, now, of)
-    radio = _radio(outcome, now, rows, drawn_std, reward.leak_half_at)
-    loss = np.array([_loss(setup.learning, outcome)])
-    leakage = _leakage(outcome, reward.leakage_within_m, n)
-    named = _named(setup, outcome, places, n)
+    rows, drawn_std = build_sent_rows(task, setup, outcome, context, n_rounds)
+    radio = _judge_round(outcome, context, rows, drawn_std, reward.leak_half_at)
+    loss = np.array([_compute_loss(setup.learning, outcome)])
+    leakage = _compute_leakage(outcome, reward.leakage_within_m, n)
+    named = _compute_named_share(setup, outcome, places, n)
     sums = {"leakage": leakage.sum(keepdims=True), "named": named.sum(keepdims=True)}
     figures = {**radio.figures, "loss": loss, **sums}
-    own = _own(radio, rows, n) | {"loss": np.repeat(loss, n), "leakage": leakage, "named": named}
-    total = cost_of(reward, figures)
-    without = reward.cost({name: figures[name] - own[name] for name in FIGURES})
+    by_ue = _split_by_ue(radio, rows, n) | {
+        "loss": np.repeat(loss, n),
+        "leakage": leakage,
+        "named": named,
+    }
+    total = compute_reward_cost(reward, figures)
+    without = reward.cost({name: figures[name] - by_ue[name] for name in FIGURES})
     values = {name: figures[name][0] for name in FIGURES}
     return Costs(values, total[0], bool(radio.drawn.any()), total - without, rows)
 
 
-def rows_sent(
-    task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int
+def build_sent_rows(
+    task: Online, setup: Setup, outcome: RoundOutcome, context: PowerContext, n_rounds: int
 ) -> tuple[Rows, FloatArray]:
     """The rows of a round, and the noise drawn on each (1, R). A lost one weighs as the mean that
     came of its model.
@@ -464,78 +488,81 @@ def rows_sent(
     ue = last.ue
     model = last.made.model
     weight = last.weight.astype(float)
-    came = last.channel.decoded & (weight > 0)
+    has_arrived = last.channel.decoded & (weight > 0)
     for m in np.unique(model):
-        mine = model == m
-        some = mine & came
-        weight[mine & ~came] = weight[some].mean() if some.any() else 1.0 / mine.sum()
-    by_model = np.zeros((model.max(initial=0) + 1, len(now.snr_per_w)))
+        is_of_model = model == m
+        is_kept = is_of_model & has_arrived
+        weight[is_of_model & ~has_arrived] = (
+            weight[is_kept].mean() if is_kept.any() else 1.0 / is_of_model.sum()
+        )
+    by_model = np.zeros((model.max(initial=0) + 1, len(context.snr_per_w)))
     by_model[model, ue] = weight
-    budgets = standings(setup.learning, outcome.state.parts)
-    own_ue, own_model, required, drawn = rows_of(budgets)
+    budgets = collect_standings(setup.learning, outcome.state.parts)
+    own_ue, own_model, required, drawn = collect_budget_rows(budgets)
     required_std, drawn_std = np.zeros((2, len(ue)))
     if len(own_ue):
-        at = np.searchsorted(row_id(own_ue, own_model), row_id(ue, model))
-        required_std = required[at]
-        drawn_std = drawn[at]
-    factor = task.bound.factor(by_model) ** (of - outcome.state.played)
-    kappa = lost_noise(air_of(setup.uplink, setup.learning.round_s), np.array([now.n_bits]))
-    rho = np.array([now.scale])
+        position = np.searchsorted(number_row(own_ue, own_model), number_row(ue, model))
+        required_std = required[position]
+        drawn_std = drawn[position]
+    factor = task.bound.compute_contraction(by_model) ** (n_rounds - outcome.state.played)
+    kappa = compute_lost_noise(
+        build_air(setup.uplink, setup.learning.round_s), np.array([context.n_bits])
+    )
+    rho = np.array([context.scale])
     drawing = np.array([DRAWINGS.index(budgets[0].drawing if budgets else "all")])
-    return Rows(
-        ue[None], weight[None], required_std[None], rho, np.array([factor]), kappa, drawing
-    ), drawn_std[None]
+    rows = Rows(ue[None], weight[None], required_std[None], rho, np.array([factor]), kappa, drawing)
+    return rows, drawn_std[None]
 
 
-def _radio(
-    outcome: RoundOutcome, now: PowerContext, rows: Rows, drawn_std: FloatArray, half_at: float
+def _judge_round(
+    outcome: RoundOutcome, context: PowerContext, rows: Rows, drawn_std: FloatArray, half_at: float
 ) -> RadioCosts:
     last = outcome.merges[-1].uploads
     channel = last.channel
     listener = channel if last.overheard is None else last.overheard
     ue, first = np.unique(last.ue, return_index=True)
-    energy_j = np.zeros((1, len(now.snr_per_w)))
+    energy_j = np.zeros((1, len(context.snr_per_w)))
     energy_j[0, ue] = channel.energy_j[first]
     with np.errstate(
         divide="ignore", invalid="ignore"
     ):  # noise also of one whose SINR changed while it sent
-        sinr = np.where(channel.noise_std > 0, (now.scale / channel.noise_std) ** 2, np.inf)
-    snr = now.snr_per_w[last.ue] * channel.power_w
+        sinr = np.where(channel.noise_std > 0, (context.scale / channel.noise_std) ** 2, np.inf)
+    snr = context.snr_per_w[last.ue] * channel.power_w
     if listener is None:
         heard = np.zeros(len(last.ue))
     else:
         heard = listener.sinr
     sent = Sent(sinr[None], snr[None], channel.decoded[None], heard[None])
-    return costs_of(sent, energy_j, rows, drawn_std, half_at)
+    return compute_radio_costs(sent, energy_j, rows, drawn_std, half_at)
 
 
-def _own(radio: RadioCosts, rows: Rows, n: int) -> dict[str, FloatArray]:
+def _split_by_ue(radio: RadioCosts, rows: Rows, n: int) -> dict[str, FloatArray]:
     """The part of each figure of the radio that is due to each UE (K,)."""
-    ue = rows.of[0]
+    ue = rows.ue[0]
     had = radio.suffered[0]
-    asked = radio.asked[0]
-    least = 1e-12 * asked.sum()
-    without = np.maximum(had.sum() - np.bincount(ue, had - asked, n), least)
+    demand = radio.demand[0]
+    floor = 1e-12 * demand.sum()
+    without = np.maximum(had.sum() - np.bincount(ue, had - demand, n), floor)
     noise = np.zeros(n)
-    if asked.sum() > 0:
-        noise = rows.factor[0] * np.log(max(had.sum(), least) / without)
+    if demand.sum() > 0:
+        noise = rows.factor[0] * np.log(max(had.sum(), floor) / without)
 
-    def share(of_rows: FloatArray | BoolArray) -> FloatArray:
+    def sum_by_ue(of_rows: FloatArray | BoolArray) -> FloatArray:
         return np.bincount(ue, of_rows, n) / max(len(ue), 1)
 
     return {
         "noise": noise,
-        "lost": share(radio.lost[0]),
-        "leak": share(radio.leak[0]),
+        "lost": sum_by_ue(radio.lost[0]),
+        "leak": sum_by_ue(radio.leak[0]),
         "energy_j": radio.energy_of_ue_j[0],
     }
 
 
-def _loss(learning: Learning, outcome: RoundOutcome) -> float:
+def _compute_loss(learning: Learning, outcome: RoundOutcome) -> float:
     """Error of a map in dB, cross-entropy of a classifier in nats; NaN for another learner."""
     learner = learning.learner
     scores = learner.evaluate(
-        outcome.state.model, outcome.state.held_out.thinned(learner.most_held_out)
+        outcome.state.model, outcome.state.held_out.thin(learner.most_held_out)
     )
     rmse_db = float(scores.get("rmse_db", np.nan))
     if np.isfinite(rmse_db):
@@ -543,7 +570,7 @@ def _loss(learning: Learning, outcome: RoundOutcome) -> float:
     return float(scores.get("cross_entropy_nats", np.nan))
 
 
-def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> FloatArray:
+def _compute_leakage(outcome: RoundOutcome, within_m: float, n: int) -> FloatArray:
     """Each UE's part (K,) of the share of estimates of a round that come near enough, mean over
     attacks; 0 without.
     """
@@ -553,18 +580,20 @@ def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> FloatArray:
     of_ue = np.zeros(n)
     attacks = np.unique(attack)
     for a in attacks:
-        mine = attack == a
-        near = error_m[mine].astype(float) <= within_m
-        of_ue += np.bincount(ue[mine].astype(int), near / len(near), n) / len(attacks)
+        is_of_attack = attack == a
+        near = error_m[is_of_attack].astype(float) <= within_m
+        of_ue += np.bincount(ue[is_of_attack].astype(int), near / len(near), n) / len(attacks)
     return of_ue
 
 
-def _named(setup: Setup, outcome: RoundOutcome, places: Places, n: int) -> FloatArray:
+def _compute_named_share(setup: Setup, outcome: RoundOutcome, places: Places, n: int) -> FloatArray:
     """Each UE's part (K,) of the share of homes of attacked UEs that are named so far, mean over
     attacks.
     """
-    found = homes_named(setup.learning.leakage, outcome.state.leakage, setup.public.area, places)
+    named_homes = list_home_hits(
+        setup.learning.leakage, outcome.state.leakage, setup.public.area, places
+    )
     of_ue = np.zeros(n)
-    for ue, _, hit in found:
-        of_ue[ue] += hit / len(found)
+    for ue, _, hit in named_homes:
+        of_ue[ue] += hit / len(named_homes)
     return of_ue

@@ -11,20 +11,20 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.units import FloatArray
 from rl.env import OnlinePower
-from rl.look import Look, silent
-from rl.problem import Seen, as_action
+from rl.look import Look, build_silent_look
+from rl.problem import Seen, convert_to_action
 from rl.radio_records import Costs, Rounds
 
 Rule = Callable[[Look], FloatArray]
 """Powers (S, K) in W from the knowledge of S rounds before they begin"""
 
 
-def look_now(env: OnlinePower) -> Look:
+def observe_next_round(env: OnlinePower) -> Look:
     """The knowledge of the coming round."""
-    return Look.of(env.now, env.task.limits)
+    return Look.from_context(env.context, env.task.limits)
 
 
-def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
+def record_world(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
     """All rounds of a world that is played with a rule: the rounds, and the knowledge before each.
     BadInput: none.
     """
@@ -32,9 +32,9 @@ def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
     played = []
     looks = []
     while not env.over:
-        look = look_now(env)
-        env.step(as_action(rule(look)[0], env.task.limits).astype(np.float32))
-        rounds = _of_round(env, look)
+        look = observe_next_round(env)
+        env.step(convert_to_action(rule(look)[0], env.task.limits).astype(np.float32))
+        rounds = _record_round(env, look)
         if rounds.count.any():
             played.append(rounds)
             looks.append(look)
@@ -52,14 +52,14 @@ def _check_played(env: OnlinePower, n: int) -> None:
         )
 
 
-def _of_round(env: OnlinePower, look: Look) -> Rounds:
+def _record_round(env: OnlinePower, look: Look) -> Rounds:
     """The round that was played last, whose links were known before; a silent one where no UE
     sent.
     """
     rows = env.cost.rows
     if env.outcome is None or rows is None:
-        return silent(look)
-    ue = rows.of[0]
+        return build_silent_look(look)
+    ue = rows.ue[0]
     k = look.links.serving.shape[1]
     trained = np.bincount(ue, weights=env.outcome.merges[-1].uploads.made.count, minlength=k)
     work = env.setup.learning.learner.passes * trained
@@ -74,7 +74,7 @@ def _of_round(env: OnlinePower, look: Look) -> Rounds:
     )
 
 
-def costs_of(
+def play_costs(
     env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], world: int
 ) -> Iterator[tuple[Costs, float]]:
     """All rounds of a world under a policy, but for one that a privacy budget discards: what each

@@ -42,7 +42,7 @@ class Reward(Part):
         return next((key for name, key in self.reads.items() if name not in RECORDED), "")
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
+    def _check_reads(self) -> Self:
         for name in self.reads:
             if name not in FIGURES:
                 raise ValueError(f"no figure {name!r}; figures are {', '.join(FIGURES)}")
@@ -111,30 +111,30 @@ REWARDS = OneOf("reward", Weighted, default="weighted")
 """The reward slot: cost of a round for an online agent."""
 
 
-def cost_of(reward: Reward, figures: Figures, finite: bool = True) -> FloatArray:
+def compute_reward_cost(reward: Reward, figures: Figures, finite: bool = True) -> FloatArray:
     """Cost of rounds (B,) of a reward, which gets only the figures that it reads.
 
     Raises BadInput: it takes another figure, or does not give one number a round, which is finite
     (if `finite`).
     """
-    of = f"train.task.reward: {type(reward).__name__}.cost"
-    given = {name: figures[name] for name in reward.reads if name in figures}
+    name = f"train.task.reward: {type(reward).__name__}.cost"
+    inputs = {name: figures[name] for name in reward.reads if name in figures}
     try:
-        cost = np.asarray(reward.cost(given))
+        cost = np.asarray(reward.cost(inputs))
     except KeyError as error:
         if error.args[0] not in FIGURES:
             raise
         raise BadInput(
-            f"{of} takes the figure {error}, and its `reads` does not name it; add it there"
+            f"{name} takes the figure {error}, and its `reads` does not name it; add it there"
         ) from None
-    wanted = np.shape(next(iter(figures.values())))
-    if cost.dtype.kind not in "fiu" or cost.shape != wanted:
+    shape = np.shape(next(iter(figures.values())))
+    if cost.dtype.kind not in "fiu" or cost.shape != shape:
         raise BadInput(
-            f"{of} gives {cost.dtype} of shape {cost.shape} for figures of shape "
-            f"{wanted}; give one number a round"
+            f"{name} gives {cost.dtype} of shape {cost.shape} for figures of shape "
+            f"{shape}; give one number a round"
         )
     bad = np.flatnonzero(~np.isfinite(cost))
     if finite and len(bad):
-        at = ", ".join(f"{name} {values[bad[0]]:g}" for name, values in given.items())
-        raise BadInput(f"{of} gives {cost[bad[0]]:g} where {at}; give finite numbers")
+        figures_text = ", ".join(f"{name} {values[bad[0]]:g}" for name, values in inputs.items())
+        raise BadInput(f"{name} gives {cost[bad[0]]:g} where {figures_text}; give finite numbers")
     return cost

@@ -34,9 +34,9 @@ from fl.power.search import Limits
 from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-from rl.look import Look, silent
-from rl.radio_records import Air, Rounds, Rows, judged, lost_noise
-from rl.reward import Figures, Reward, cost_of
+from rl.look import Look, build_silent_look
+from rl.radio_records import Air, Rounds, Rows, compute_lost_noise, judge_vectors
+from rl.reward import Figures, Reward, compute_reward_cost
 
 _TRIED = 48  # of a generation
 _BEST = 8
@@ -58,11 +58,11 @@ class Family:
     spread: tuple[float, ...]
 
     def __reduce__(self) -> tuple[Callable[[str], Family], tuple[str]]:
-        return law_of, (self.name,)  # its function has no name of its own
+        return find_family, (self.name,)  # its function has no name of its own
 
 
 @frozen
-class Tuned:
+class TunedRule:
     """A rule with its parameters, its mean cost where it was tuned, and the power vectors that were
     judged for it.
     """
@@ -78,7 +78,7 @@ class Tuned:
 
     def power_w(self, look: Look) -> FloatArray:
         """Powers (S, K) in W within the limits."""
-        return within(self.dbw(look), look.limits)
+        return limit_to_w(self.dbw(look), look.limits)
 
 
 LAWS = (
@@ -110,21 +110,22 @@ LAWS = (
 )
 
 
-def untuned(name: str, parameters: Sequence[float] = ()) -> Tuned:
+def build_rule(name: str, parameters: Sequence[float] = ()) -> TunedRule:
     """The rule of a name with parameters; none: those that it has before any tuning."""
-    law = law_of(name)
-    return Tuned(law, np.array(parameters or law.start), np.inf, 0)
+    law = find_family(name)
+    return TunedRule(law, np.array(parameters or law.start), np.inf, 0)
 
 
-def law_of(name: str) -> Family:
+def find_family(name: str) -> Family:
     """The family of a name."""
     return next(law for law in LAWS if law.name == name)
 
 
-def within(dbw: FloatArray, limits: Limits) -> FloatArray:
+def limit_to_w(dbw: FloatArray, limits: Limits) -> FloatArray:
     """Powers (n, K) in W, the nearest that keep the limits."""
     n_ue = dbw.shape[1]
-    power_w = np.clip(10.0 ** (np.minimum(dbw, 60.0) / 10.0), limits.each_min_w, limits.each_max_w)
+    power_w = 10.0 ** (np.minimum(dbw, 60.0) / 10.0)
+    power_w = np.clip(power_w, limits.each_min_w, limits.each_max_w)
     most_w = limits.each_max_w * n_ue
     if most_w <= limits.total_max_w * _ROUNDING and limits.each_min_w * n_ue >= limits.total_min_w:
         return power_w
@@ -132,7 +133,7 @@ def within(dbw: FloatArray, limits: Limits) -> FloatArray:
 
 
 @frozen
-class Known:
+class KnownRounds:
     """Recorded rounds, the knowledge before each, and their costs."""
 
     rounds: Rounds
@@ -143,78 +144,76 @@ class Known:
     def __len__(self) -> int:
         return len(self.rounds)
 
-    def figures(self, power_w: FloatArray, which: IntArray | None = None) -> Figures:
+    def compute_figures(self, power_w: FloatArray, round_index: IntArray | None = None) -> Figures:
         """Figures of power vectors (B, K) in rounds which (B,); none: one vector for each round.
         Powers are limited to the maximum of a UE, as live.
         """
-        at = np.arange(len(self.rounds)) if which is None else which
-        return judged(
+        rounds_of_vectors = np.arange(len(self.rounds)) if round_index is None else round_index
+        return judge_vectors(
             self.rounds,
             self.air,
             np.minimum(power_w, self.look.max_power_w),
-            at,
+            rounds_of_vectors,
             self.reward.leak_half_at,
         ).figures
 
-    def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:
-        """Costs (B,) of power vectors, as `figures`."""
-        return cost_of(self.reward, self.figures(power_w, which))
+    def compute_costs(self, power_w: FloatArray, round_index: IntArray | None = None) -> FloatArray:
+        """Costs (B,) of power vectors, as `compute_figures`."""
+        return compute_reward_cost(self.reward, self.compute_figures(power_w, round_index))
 
-    def score(self, power_w: Callable[[Look], FloatArray]) -> float:
+    def score_powers(self, power_w: Callable[[Look], FloatArray]) -> float:
         """The figure that selects the best policy of a training: mean cost of an episode over
         worlds.
         """
-        return self.cost(power_w(self.look)).sum() / self.look.first.sum()
+        return self.compute_costs(power_w(self.look)).sum() / self.look.is_first.sum()
 
 
-def _merits(known: Known, law: Family, parameters: FloatArray) -> FloatArray:
-    return np.array(
-        [known.cost(within(law.dbw(known.look, p), known.look.limits)).mean() for p in parameters]
-    )
+def _compute_merits(recorded: KnownRounds, law: Family, parameters: FloatArray) -> FloatArray:
+    look = recorded.look
+    powers_w = (limit_to_w(law.dbw(look, p), look.limits) for p in parameters)
+    return np.array([recorded.compute_costs(power_w).mean() for power_w in powers_w])
 
 
-def tuned(law: Family, known: Known, evaluations: int, rng: Rng) -> Tuned:
+def tune_rule(law: Family, recorded: KnownRounds, evaluations: int, rng: Rng) -> TunedRule:
     """The best parameters found with a number of evaluations of power vectors, on these rounds."""
     mean = np.array(law.start)
     spread = np.array(law.spread)
-    least = _MIN * spread
+    min_spread = _MIN * spread
     best = mean
     cost = np.inf
-    generations = max(evaluations // (_TRIED * len(known)), 1)
+    generations = max(evaluations // (_TRIED * len(recorded)), 1)
     for g in range(generations):
-        drawn = mean + spread * rng.normal(
-            f"tune.{law.name}", np.arange(_TRIED), (len(mean),), item=g
-        )
+        unit = rng.normal(f"tune.{law.name}", np.arange(_TRIED), (len(mean),), item=g)
+        drawn = mean + spread * unit
         drawn[0] = best
-        found = _merits(known, law, drawn)
-        order = np.argsort(found, kind="stable")
-        if found[order[0]] < cost:
+        costs = _compute_merits(recorded, law, drawn)
+        order = np.argsort(costs, kind="stable")
+        if costs[order[0]] < cost:
             best = drawn[order[0]]
-            cost = found[order[0]]
+            cost = costs[order[0]]
         elite = drawn[order[:_BEST]]
         mean = elite.mean(axis=0)
-        spread = np.maximum(elite.std(axis=0), least)
-    return Tuned(law, best, cost, generations * _TRIED * len(known))
+        spread = np.maximum(elite.std(axis=0), min_spread)
+    return TunedRule(law, best, cost, generations * _TRIED * len(recorded))
 
 
-def best_of_random(law: Family, known: Known, evaluations: int, rng: Rng) -> Tuned:
+def draw_best_random(law: Family, recorded: KnownRounds, evaluations: int, rng: Rng) -> TunedRule:
     """The best of random parameters, drawn as tuning begins, with a number of evaluations of power
     vectors.
     """
-    n = max(evaluations // len(known), 1)
-    drawn = np.array(law.start) + np.array(law.spread) * rng.normal(
-        f"random.{law.name}", np.arange(n), (len(law.start),)
-    )
-    found = _merits(known, law, drawn)
-    best = found.argmin()
-    return Tuned(law, drawn[best], found[best], n * len(known))
+    n = max(evaluations // len(recorded), 1)
+    unit = rng.normal(f"random.{law.name}", np.arange(n), (len(law.start),))
+    drawn = np.array(law.start) + np.array(law.spread) * unit
+    costs = _compute_merits(recorded, law, drawn)
+    best = costs.argmin()
+    return TunedRule(law, drawn[best], costs[best], n * len(recorded))
 
 
 # -- the search that knows everything
 
 
 @frozen
-class Found:
+class BestPowers:
     """The best of a search: cost (S,), power_w (S, K), and the number of power vectors
     evaluated.
     """
@@ -224,45 +223,48 @@ class Found:
     judged: int
 
 
-def best_powers(known: Known, starts_dbw: list[FloatArray]) -> Found:
+def search_best_powers(recorded: KnownRounds, starts_dbw: list[FloatArray]) -> BestPowers:
     """The best powers of each round, from several starts (S, K)."""
-    found = [_searched(known, start) for start in starts_dbw]
-    costs = np.stack([cost for cost, *_ in found])
+    searches = [_search_powers(recorded, start) for start in starts_dbw]
+    costs = np.stack([cost for cost, *_ in searches])
     best = costs.argmin(axis=0)
-    powers_w = np.stack([within(dbw, known.look.limits) for _, dbw, _ in found])
-    at = np.arange(len(known))
-    return Found(costs[best, at], powers_w[best, at], sum(judged for *_, judged in found))
+    powers_w = np.stack([limit_to_w(dbw, recorded.look.limits) for _, dbw, _ in searches])
+    round_index = np.arange(len(recorded))
+    judged = sum(judged for *_, judged in searches)
+    return BestPowers(costs[best, round_index], powers_w[best, round_index], judged)
 
 
-def _searched(known: Known, start_dbw: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+def _search_powers(
+    recorded: KnownRounds, start_dbw: FloatArray
+) -> tuple[FloatArray, FloatArray, int]:
     """Costs (S,), powers (S, K) in dBW that no move improves, and the number of vectors
     evaluated.
     """
-    limits = known.look.limits
-    dbw = kept_dbw(start_dbw, limits)
-    cost = known.cost(within(dbw, limits))
+    limits = recorded.look.limits
+    dbw = clip_dbw(start_dbw, limits)
+    cost = recorded.compute_costs(limit_to_w(dbw, limits))
     judged = len(cost)
     for step_db in _STEPS_DB:
-        going = np.arange(len(known))
+        going = np.arange(len(recorded))
         for _ in range(_MAX_MOVES):
-            tried = kept_dbw(_moves(dbw[going], step_db), limits)  # (n, moves, K)
+            tried = clip_dbw(_list_moves(dbw[going], step_db), limits)  # (n, moves, K)
             n, moves, k = tried.shape
-            value = known.cost(
-                within(tried.reshape(-1, k), limits), np.repeat(going, moves)
-            ).reshape(n, moves)
+            tried_w = limit_to_w(tried.reshape(-1, k), limits)
+            value = recorded.compute_costs(tried_w, np.repeat(going, moves)).reshape(n, moves)
             judged += value.size
             best = value.argmin(axis=1)
-            better = value[np.arange(n), best] < cost[going] - 1e-9
+            lowest = value[np.arange(n), best]
+            better = lowest < cost[going] - 1e-9
             if not better.any():
                 break
-            some = going[better]
-            dbw[some] = tried[better, best[better]]
-            cost[some] = value[better, best[better]]
-            going = some
+            improved = going[better]
+            dbw[improved] = tried[better, best[better]]
+            cost[improved] = lowest[better]
+            going = improved
     return cost, dbw, judged
 
 
-def _moves(dbw: FloatArray, step_db: float) -> FloatArray:
+def _list_moves(dbw: FloatArray, step_db: float) -> FloatArray:
     """One UE up or down by a step, or two exchanged: (n, 2 K + K (K - 1) / 2, K) of powers (n,
     K).
     """
@@ -285,14 +287,14 @@ _RISE_DB = 1.0
 round"""
 
 
-def best_response(
+def plan_best_responses(
     look: Look,
     start_dbw: FloatArray,
     steps_db: Sequence[tuple[float, ...]],
     reward: Reward,
     factor: FloatArray,
 ) -> FloatArray:
-    """Powers (S, K) in W by best responses in S expected rounds (see `anticipated`).
+    """Powers (S, K) in W by best responses in S expected rounds (see `anticipate_rounds`).
 
     From a start (S, K) in dBW, a sweep for each of steps_db: in the order of falling received power
     each UE tries all its steps given the powers of the others, and takes the best (Gauss-Seidel; of
@@ -301,61 +303,67 @@ def best_response(
     minimization, 2001]
     """
     limits = look.limits
-    known = anticipated(look, reward, factor)
-    at = np.arange(len(start_dbw))
-    dbw = kept_dbw(start_dbw, limits)
+    recorded = anticipate_rounds(look, reward, factor)
+    row = np.arange(len(start_dbw))
+    dbw = clip_dbw(start_dbw, limits)
     for steps in steps_db:
-        which = np.repeat(at, len(steps))
+        round_index = np.repeat(row, len(steps))
         for k in np.argsort(-(dbw + look.snr_db), axis=1, kind="stable").T:
             tried = np.repeat(dbw[:, None], len(steps), axis=1)
-            tried[at, :, k] = kept_dbw(tried[at, :, k] + np.array(steps), limits)
-            cost = known.cost(within(tried.reshape(len(which), -1), limits), which).reshape(
-                -1, len(steps)
-            )
-            dbw = tried[at, cost.argmin(axis=1)]
+            tried[row, :, k] = clip_dbw(tried[row, :, k] + np.array(steps), limits)
+            tried_w = limit_to_w(tried.reshape(len(round_index), -1), limits)
+            cost = recorded.compute_costs(tried_w, round_index).reshape(-1, len(steps))
+            dbw = tried[row, cost.argmin(axis=1)]
     planned = (look.required_std > 0).any(axis=1, keepdims=True)
-    return within(np.where(planned, dbw, start_dbw), limits)
+    return limit_to_w(np.where(planned, dbw, start_dbw), limits)
 
 
-def probed(look: Look, dbw: FloatArray, reward: Reward, moves_db: tuple[float, ...]) -> FloatArray:
+def probe_moves(
+    look: Look, dbw: FloatArray, reward: Reward, moves_db: tuple[float, ...]
+) -> FloatArray:
     """10 times what expected rounds cost more after each move of one UE alone (S, K, M), at powers
     (S, K) in dBW.
     """
     n, k = dbw.shape
-    known = anticipated(look, reward, np.ones(n))
+    recorded = anticipate_rounds(look, reward, np.ones(n))
     moves = np.eye(k)[:, None] * np.array(moves_db)[:, None]  # (K, M, K)
     tried = dbw[:, None] + np.concatenate([np.zeros((1, k)), moves.reshape(-1, k)])
-    of = np.repeat(np.arange(n), tried.shape[1])
-    cost = known.cost(within(tried.reshape(-1, k), look.limits), of).reshape(n, -1)
+    round_index = np.repeat(np.arange(n), tried.shape[1])
+    tried_w = limit_to_w(tried.reshape(-1, k), look.limits)
+    cost = recorded.compute_costs(tried_w, round_index).reshape(n, -1)
     return 10.0 * (cost[:, 1:] - cost[:, :1]).reshape(n, k, -1)
 
 
-def anticipated(look: Look, reward: Reward, factor: FloatArray) -> Known:
+def anticipate_rounds(look: Look, reward: Reward, factor: FloatArray) -> KnownRounds:
     """The expected rounds as a plan judges them: with a share of the deadline and a higher
     requirement, as a hedge.
     """
     raised = replace(look, required_std=look.required_std * 10.0 ** (_RISE_DB / 20.0))
     air = look.air._replace(deadline_s=_OF_DEADLINE * look.air.deadline_s)
-    return Known(expected(raised, factor), look, air, reward)
+    return KnownRounds(expect_rounds(raised, factor), look, air, reward)
 
 
-def kept_dbw(dbw: FloatArray, limits: Limits) -> FloatArray:
+def clip_dbw(dbw: FloatArray, limits: Limits) -> FloatArray:
     """Powers in dBW within the limits of a UE."""
     return np.clip(dbw, 10 * np.log10(limits.each_min_w), 10 * np.log10(limits.each_max_w))
 
 
-def expected(look: Look, factor: FloatArray) -> Rounds:
+def expect_rounds(look: Look, factor: FloatArray) -> Rounds:
     """The expected rounds: one row for each UE that is there, with the requirement of its last row;
     for a UE that never sent, the root mean square of the others. Noise is topped up, whatever the
     mode of the switch. factor (S,).
     """
-    there = look.there
-    asked = look.required_std
-    known = (asked > 0).sum(axis=1, keepdims=True)
-    usual = np.sqrt((asked**2).sum(axis=1, keepdims=True) / np.maximum(known, 1))
-    of = np.where(there, np.arange(there.shape[1]), -1)
-    weight = there / np.maximum(there.sum(axis=1, keepdims=True), 1)
-    kappa = lost_noise(look.air, look.n_bits)
-    drawing = np.zeros(len(there), dtype=int)
-    rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, factor, kappa, drawing)
-    return replace(silent(look), links=look.links, rows=rows, count=there.astype(int))
+    is_served = look.is_served
+    required_std = look.required_std
+    n_required = (required_std > 0).sum(axis=1, keepdims=True)
+    squares = (required_std**2).sum(axis=1, keepdims=True)
+    usual = np.sqrt(squares / np.maximum(n_required, 1))
+    ue = np.where(is_served, np.arange(is_served.shape[1]), -1)
+    weight = is_served / np.maximum(is_served.sum(axis=1, keepdims=True), 1)
+    kappa = compute_lost_noise(look.air, look.n_bits)
+    drawing = np.zeros(len(is_served), int)
+    required_std = np.where(required_std > 0, required_std, usual)
+    rows = Rows(ue, weight, required_std, look.rho, factor, kappa, drawing)
+    return replace(
+        build_silent_look(look), links=look.links, rows=rows, count=is_served.astype(int)
+    )

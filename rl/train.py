@@ -52,12 +52,12 @@ class Course:
 def take_steps(
     training: DdpgTraining,
     score: Callable[[Weights], float],
-    every: int,
+    interval: int,
     course: Course,
     tell: Callable[[CurvePoint, bool], None],
     save: Callable[[Tree], None],
 ) -> Course:
-    """Take all steps, or those that are left of a course that `restored` made.
+    """Take all steps, or those that are left of a course that `restore_course` made.
 
     tell : gets every new point of the curve, and whether it is the last one. save : writes the tree
     of a checkpoint.
@@ -81,7 +81,7 @@ def take_steps(
         evaluate()
     while training.done < training.steps:
         training.step()
-        if training.done % every == 0 or training.done == training.steps:
+        if training.done % interval == 0 or training.done == training.steps:
             evaluate()
         if training.rests and time.perf_counter() - saved >= SAVE_EVERY_S:
             save({"training": training.memory(), "course": to_tree(course)})
@@ -89,7 +89,7 @@ def take_steps(
     return course
 
 
-def restored(training: DdpgTraining, tree: Tree) -> Course:
+def restore_course(training: DdpgTraining, tree: Tree) -> Course:
     """The course of a checkpoint, and the training set to where it was. Raises ValueError for what
     does not fit.
     """
@@ -101,7 +101,7 @@ def restored(training: DdpgTraining, tree: Tree) -> Course:
 def check_finite(tree: object) -> None:
     """Raise ValueError unless all arrays of a tree hold finite numbers."""
     if isinstance(tree, dict | list):
-        for one in tree.values() if isinstance(tree, dict) else tree:
-            check_finite(one)
+        for value in tree.values() if isinstance(tree, dict) else tree:
+            check_finite(value)
     elif isinstance(tree, np.ndarray) and tree.dtype.kind == "f" and not np.isfinite(tree).all():
         raise ValueError("holds numbers that are not finite")

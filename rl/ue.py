@@ -26,10 +26,10 @@ import numpy.typing as npt
 from netsim.units import FloatArray, IntArray
 from rl.env import Info, PowerEnv
 from rl.look import Look
-from rl.policy import MOST_SEEN, actions_of, features_of, moved_dbw, seen_of_ue_size
+from rl.policy import MOST_SEEN, compute_actions, compute_ue_features, count_ue_features, move_dbw
 from rl.problem import Seen
 from rl.radio_records import Rounds
-from rl.rules import Known, Tuned, kept_dbw, within
+from rl.rules import KnownRounds, TunedRule, clip_dbw, limit_to_w
 
 _SCALE = 10.0  # of rewards: a tenth of a unit of cost is 1
 _MOST = 5.0  # of a reward
@@ -46,53 +46,58 @@ class UeRounds:
     the rule.
     """
 
-    def __init__(self, known: Known, rule: Tuned, passes: int = 1, probes: bool = False) -> None:
-        self.known = known
+    def __init__(
+        self, recorded: KnownRounds, rule: TunedRule, passes: int = 1, probes: bool = False
+    ) -> None:
+        self.known = recorded
         self.rule = rule
-        self.probes = known.reward if probes else None
+        self.probes = recorded.reward if probes else None
         self._begin(passes)
-        seen = self.seen[0][known.look.there].astype(float)
+        seen = self.seen[0][recorded.look.is_served].astype(float)
         self.scale = seen.mean(axis=0), seen.std(axis=0) + _EVEN
         """mean and standard deviation (F,) of the features of UEs that are there, at the rule"""
 
     def _begin(self, passes: int) -> None:
         """All passes at the rule."""
-        self.rule_dbw = kept_dbw(self.rule.dbw(self.known.look), self.known.look.limits)
+        look = self.known.look
+        self.rule_dbw = clip_dbw(self.rule.dbw(look), look.limits)
         self.present = np.repeat(self.rule_dbw[None], passes, axis=0)
-        self.seen = np.repeat(self.features(self.rule_dbw)[None], passes, axis=0)
+        self.seen = np.repeat(self.compute_features(self.rule_dbw)[None], passes, axis=0)
 
-    def add(self, known: Known) -> None:
+    def add(self, recorded: KnownRounds) -> None:
         """More rounds of the same UEs; all passes are at the rule again."""
-        rounds = Rounds.stack([self.known.rounds, known.rounds])
+        rounds = Rounds.stack([self.known.rounds, recorded.rounds])
         self.known = replace(
-            self.known, rounds=rounds, look=Look.join([self.known.look, known.look])
+            self.known, rounds=rounds, look=Look.join([self.known.look, recorded.look])
         )
         self._begin(len(self.present))
 
-    def features(self, dbw: FloatArray) -> Seen:
+    def compute_features(self, dbw: FloatArray) -> Seen:
         """Observations (S, K, F) at powers (S, K) in dBW."""
-        return features_of(self.known.look, dbw, self.rule_dbw, self.probes)
+        return compute_ue_features(self.known.look, dbw, self.rule_dbw, self.probes)
 
     def renew(self, act: Act) -> None:
         """The passes of a policy: each at the powers that it moved to in the one before."""
         for i in range(1, len(self.present)):
-            self.present[i] = self.moved(act, i - 1)
-            self.seen[i] = self.features(self.present[i])
+            self.present[i] = self.move(act, i - 1)
+            self.seen[i] = self.compute_features(self.present[i])
 
-    def moved(self, act: Act, of_pass: int) -> FloatArray:
+    def move(self, act: Act, of_pass: int) -> FloatArray:
         """Powers (S, K), dBW, after the moves of a policy."""
-        action = actions_of(act, self.seen[of_pass])
-        return moved_dbw(self.present[of_pass], action, self.known.look.limits)
+        action = compute_actions(act, self.seen[of_pass])
+        return move_dbw(self.present[of_pass], action, self.known.look.limits)
 
-    def rewards(self, of_pass: IntArray, at: IntArray, action: FloatArray) -> FloatArray:
+    def rewards(self, of_pass: IntArray, round_index: IntArray, action: FloatArray) -> FloatArray:
         """Rewards (n, K) of joint actions (n, K) in rounds at (n,) of the passes (n,)."""
         limits = self.known.look.limits
-        present = self.present[of_pass, at]
+        present = self.present[of_pass, round_index]
         k = np.arange(action.shape[1])
-        tried = np.repeat(moved_dbw(present, action, limits)[:, None], len(k) + 1, axis=1)
+        moved = move_dbw(present, action, limits)
+        tried = np.repeat(moved[:, None], len(k) + 1, axis=1)
         tried[:, k, k] = present
-        cost = self.known.cost(within(tried.reshape(-1, len(k)), limits), np.repeat(at, len(k) + 1))
-        cost = cost.reshape(len(at), -1)
+        tried_w = limit_to_w(tried.reshape(-1, len(k)), limits)
+        cost = self.known.compute_costs(tried_w, np.repeat(round_index, len(k) + 1))
+        cost = cost.reshape(len(round_index), -1)
         return paid(cost[:, :-1] - cost[:, -1:])
 
 
@@ -133,40 +138,41 @@ class UePower(PowerEnv):
 
     def __init__(self, rounds: UeRounds) -> None:
         n, k = rounds.present.shape[1:]
-        super().__init__(1, seen_of_ue_size(), {"round": n, "ue": k}, MOST_SEEN)
+        super().__init__(1, count_ue_features(), {"round": n, "ue": k}, MOST_SEEN)
         self.recorded = rounds
-        self.there = np.argwhere(rounds.known.look.there)
+        self.there = np.argwhere(rounds.known.look.is_served)
         self.rounds = 1
 
     def play(self, act: Act) -> None:
         """All UEs move as a policy says; episodes begin at those powers from now on."""
         rounds = self.recorded
-        rounds.present[:] = rounds.moved(act, 0)
-        rounds.seen[:] = rounds.features(rounds.present[0])
+        rounds.present[:] = rounds.move(act, 0)
+        rounds.seen[:] = rounds.compute_features(rounds.present[0])
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, Info]:
         seen, reward, _, over, info = super().step(action)
         return seen, reward, over, False, info
 
     def _start(self, options: Info) -> Info:
-        at, ue = self.there[self.np_random.integers(len(self.there))].tolist()
-        return {"round": int(options.get("round", at)), "ue": int(options.get("ue", ue))}
+        round_index, ue = self.there[self.np_random.integers(len(self.there))].tolist()
+        return {"round": int(options.get("round", round_index)), "ue": int(options.get("ue", ue))}
 
     def _begin(self, start: Info) -> None:
         self.dbw = float(self.recorded.present[0, start["round"], start["ue"]])
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
-        at = self.start["round"]
+        round_index = self.start["round"]
         ue = self.start["ue"]
-        known = self.recorded.known
-        both = np.repeat(self.recorded.present[0, [at]], 2, axis=0)
-        both[1, ue] = moved_dbw(both[1, ue], action[0], known.look.limits)
+        recorded = self.recorded.known
+        both = np.repeat(self.recorded.present[0, [round_index]], 2, axis=0)
+        both[1, ue] = move_dbw(both[1, ue], action[0], recorded.look.limits)
         self.dbw = both[1, ue]
-        present, moved = known.cost(within(both, known.look.limits), np.full(2, at))
+        both_w = limit_to_w(both, recorded.look.limits)
+        present, moved = recorded.compute_costs(both_w, np.full(2, round_index))
         return float(paid(present - moved)), False, True
 
-    def _seen(self) -> Seen:
+    def _observe(self) -> Seen:
         return self.recorded.seen[0, self.start["round"], self.start["ue"]].copy()
 
-    def _info(self) -> Info:
+    def _build_info(self) -> Info:
         return {**self.start, "power_w": float(10.0 ** (self.dbw / 10.0))}

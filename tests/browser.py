@@ -1,12 +1,7 @@
 """Pages of ours in a real browser: nothing is fetched, and nothing is said on the console."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +29,7 @@ _INK = """name => {
 
 
 @contextmanager
-def started() -> Iterator[Any]:
+def start_browser():
     """A browser of this machine, or a skip with the reason."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: no browser here"
@@ -51,71 +46,69 @@ def started() -> Iterator[Any]:
 class Pages:
     """Opens pages of files in one browser, and keeps what they complain of and ask for."""
 
-    def __init__(self, browser: Any) -> None:
+    def __init__(self, browser):
         self.browser = browser
-        self.contexts: list[Any] = []
-        self.complaints: list[str] = []
+        self.contexts = []
+        self.complaints = []
 
-    def __call__(
-        self, file: Path, width: int = 1280, height: int = 900, dark: bool = False, **more: Any
-    ) -> Any:
+    def __call__(self, file, width=1280, height=900, dark=False, **options):
         """The page of a file, loaded, in a window of this size; more: what playwright's
         `new_context` takes."""
         context = self.browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
-            **more,
+            **options,
         )
         self.contexts.append(context)
         page = context.new_page()
-        own = file.resolve().as_uri()
+        own_rows = file.resolve().as_uri()
         page.on("console", lambda message: self.complaints.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        page.on("request", lambda request: self._asked(request.url, own))
-        page.goto(own)
+        page.on("request", lambda request: self._asked(request.url, own_rows))
+        page.goto(own_rows)
         return page
 
-    def _asked(self, url: str, own: str) -> None:
-        if url.split("#")[0] != own and not url.startswith(("data:", "blob:")):
+    def _record_request(self, url, own_rows):
+        if url.split("#")[0] != own_rows and not url.startswith(("data:", "blob:")):
             self.complaints.append(f"request: {url}")
 
-    def close(self) -> None:
+    def close(self):
         """Close all pages; fails if one of them said or fetched anything."""
         for context in self.contexts:
             context.close()
         assert self.complaints == []
 
 
-def violations(page: Any, context: str | None = None, serious: bool = False) -> Any:
+def violations(page, context=None, serious=False):
     """Rules of accessibility that a page, or a part of it, breaks, each with the elements; or only
     the serious ones."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing"
     ).Axe()
-    found = axe.run(
+    result = axe.run(
         page, context=context, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}
     ).response["violations"]
-    grave = [v for v in found if not serious or v["impact"] in ("serious", "critical")]
+    grave = [v for v in result if not serious or v["impact"] in ("serious", "critical")]
     return {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in grave}
 
 
-def with_replay(page: Any) -> Any:
+def with_replay(page):
     """A page once its replay stands, which `replay` then is in the page."""
     page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
     return page
 
 
-def state(page: Any) -> Any:
+def state(page):
     """What the replay shows."""
     return page.evaluate("replay.state()")
 
 
-def settled(page: Any) -> None:
+def wait_until_painted(page):
     """Wait until everything that was asked for has been painted."""
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def ink(page: Any, name: str) -> Any:
+def ink(page, name):
     """A number that tells pictures of a layer of the map apart."""
-    settled(page)
+    wait_until_painted(page)
     return page.evaluate(_INK, name)

@@ -1,5 +1,7 @@
 """Shared small studies. One thread everywhere: what a run promises of itself."""
 
+import copy
+import json
 import os
 import sys
 from pathlib import Path
@@ -17,10 +19,20 @@ sys.dont_write_bytecode = False
 
 def pytest_configure(config):
     """Warnings that tests cause fail, as those of the packages do."""
-    own = "|".join(sorted(path.stem for path in Path(__file__).parent.rglob("*.py")))
-    config.addinivalue_line("filterwarnings", rf"error:::({own})\Z")
+    names = "|".join(sorted(path.stem for path in Path(__file__).parent.rglob("*.py")))
+    config.addinivalue_line("filterwarnings", rf"error:::({names})\Z")
 
 
+ROOT = Path(__file__).parents[1]
+SHORT = [
+    "--set",
+    "world.duration_s=259200",
+    "--set",
+    "learning.round_s=86400",
+    "--set",
+    "learning.learner.hidden=[8]",
+]
+"""Words that make a run of campus last three rounds."""
 TINY = {
     "title": "tiny",
     "seed": 3,
@@ -43,25 +55,74 @@ TINY = {
 }
 
 
+def build_study_world(study):
+    """The world of a study, at time 0."""
+    from netsim.rng import Streams
+    from netsim.world.build import build_world
+
+    return build_world(study.world, Streams(study.seed), study.round_s)
+
+
+def write_tiny(path, changes=None):
+    """Write the tiny study as a file, with changes by dotted path; returns its path."""
+    from scenarios.app.study.load import set_value
+    from scenarios.app.study.yaml_document import parse_document
+
+    document = parse_document(json.dumps(TINY), "tiny")
+    for key, value in copy.deepcopy(changes or {}).items():
+        set_value(document, key, value)
+    path.write_text(json.dumps(document.data, indent=1))
+    return path
+
+
+def write_campus(path, text):
+    """Write campus of two days as a file, with more text; returns its path."""
+    campus = (ROOT / "scenarios/campus.yaml").read_text()
+    path.write_text(campus.replace("6652800", "172800").replace("604800", "86400") + text)
+    return path
+
+
 @pytest.fixture(scope="session")
 def tiny():
     """A study of two rounds that runs in a fraction of a second: call it with changes by dotted
     path."""
-    import copy
-    import json
-
-    from scenarios.app.study.describe import build
+    from scenarios.app.study.describe import build_model
     from scenarios.app.study.load import set_value
     from scenarios.app.study.study import Study
-    from scenarios.app.study.yaml_document import read_text
+    from scenarios.app.study.yaml_document import parse_document
 
     def make(changes=None):
-        document = read_text(json.dumps(copy.deepcopy(TINY)), "tiny")
+        document = parse_document(json.dumps(copy.deepcopy(TINY)), "tiny")
         for path, value in (changes or {}).items():
             set_value(document, path, value)
-        return build(Study, document)
+        return build_model(Study, document)
 
     return make
+
+
+@pytest.fixture
+def play_tiny(tiny, out):
+    """Plays the tiny study with changes, into `out` or another folder: call it, and it returns the
+    result."""
+    from scenarios.app.result import run
+
+    return lambda changes=None, folder=out: run(tiny(changes), folder)
+
+
+@pytest.fixture
+def check_resumed(whole, cut, table_bytes):
+    """Plays a study whole, and once more interrupted after a step of this number: call it with
+    both; tables and summary are the same bytes."""
+    from interrupted import run_in_two
+
+    from scenarios.app.result import run
+
+    def check(study, number):
+        run(study, whole)
+        run_in_two(study, cut, lambda event: event.done == number)
+        assert table_bytes(cut) == table_bytes(whole)
+
+    return check
 
 
 @pytest.fixture(scope="session")
@@ -112,6 +173,60 @@ def commuters(tiny, tmp_path_factory):
 
 
 @pytest.fixture
+def out(tmp_path):
+    """A folder for results, which is not there yet."""
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """A folder for a run that nothing interrupts."""
+    return tmp_path / "whole"
+
+
+@pytest.fixture
+def cut(tmp_path):
+    """A folder for a run that is interrupted."""
+    return tmp_path / "cut"
+
+
+@pytest.fixture
+def run_command(capsys):
+    """Runs a command line that is well, its first words in a text or a list: call it, and it
+    returns what stands on stdout."""
+    from scenarios.app.cli.commands import main
+
+    def call(words, *rest):
+        capsys.readouterr()
+        assert main(split_words(words, rest)) == 0
+        return capsys.readouterr().out
+
+    return call
+
+
+@pytest.fixture
+def refuse_command(capsys):
+    """Runs a command line that is bad input: call it as `run_command`, and it returns the one line
+    on stderr."""
+    from scenarios.app.cli.commands import main
+
+    def call(words, *rest):
+        capsys.readouterr()
+        assert main(split_words(words, rest)) == 2
+        line = capsys.readouterr().err
+        assert line.count("\n") == 1, line
+        return line
+
+    return call
+
+
+def split_words(words, rest):
+    """The words of a command line: those of a text or a list, and more of them."""
+    words = words.split() if isinstance(words, str) else words
+    return [str(word) for word in (*words, *rest)]
+
+
+@pytest.fixture
 def data_folder():
     """The folder of real measurements, or a skip with the reason."""
     if "NETSIM_DATA" not in os.environ:
@@ -134,10 +249,10 @@ def table_bytes():
 def browser():
     """A browser for the tests of a module, or a skip with the reason; as long as it lives, so does
     its event loop."""
-    from browser import started
+    from browser import start_browser
 
-    with started() as one:
-        yield one
+    with start_browser() as opened:
+        yield opened
 
 
 @pytest.fixture

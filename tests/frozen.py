@@ -26,8 +26,10 @@ def offered() -> list[str]:
 
 def missing(old: list[str], new: list[str]) -> list[str]:
     """Lines of `old` that `new` lacks; below a line that is missing itself, none."""
-    gone = set(old) - set(new)
-    return sorted(line for line in gone if not any(line.startswith(f"{above} ") for above in gone))
+    removed = set(old) - set(new)
+    return sorted(
+        line for line in removed if not any(line.startswith(f"{above} ") for above in removed)
+    )
 
 
 def _parts() -> Iterator[str]:
@@ -35,8 +37,8 @@ def _parts() -> Iterator[str]:
 
     from scenarios.app.study.slots import SLOTS
 
-    for slot, of in SLOTS.items():
-        for kind, part in of.parts.items():
+    for slot, slot_parts in SLOTS.items():
+        for kind, part in slot_parts.parts.items():
             yield f"kind {slot} {kind}"
             for key, field in part.model_fields.items():
                 yield f"kind {slot} {kind} {key}"
@@ -54,9 +56,9 @@ def _sections() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    from scenarios.app.cli.commands import parser
+    from scenarios.app.cli.commands import build_parser
 
-    (commands,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
     for name, command in commands.choices.items():
         yield f"command {name}"
         for action in command._actions:
@@ -91,16 +93,16 @@ def main() -> None:
         help="default: tests/frozen.txt",
     )
     against = options.parse_args().against
-    now = offered()
+    current = offered()
     if against is None:
-        print("\n".join(now))
+        print("\n".join(current))
         return
     old = against.read_text().splitlines()
     print(
         "\n".join(
             [
-                *(f"- {line}" for line in missing(old, now)),
-                *(f"+ {line}" for line in missing(now, old)),
+                *(f"- {line}" for line in missing(old, current)),
+                *(f"+ {line}" for line in missing(current, old)),
             ]
         )
     )

@@ -9,10 +9,10 @@ def run_in_two(study, folder, stops):
     """Plays a study until `stops` holds of its progress, then to its end by the same call. Returns
     the summary."""
 
-    def stopped(progress):
+    def stop_there(progress):
         if stops(progress):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(study, folder, stopped)
+        run(study, folder, stop_there)
     return run(study, folder)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-
-from netsim.notice import Notice, doubts_in
+from netsim.notice import list_doubts
 from scenarios.app.results.read import Manifest
 
 
-def lines(notices: Iterable[Notice]) -> list[str]:
+def lines(notices):
     """What they say, with their remedies."""
     return [notice.line for notice in notices]
 
 
-def doubts(notices: Iterable[Notice]) -> list[str]:
+def doubts(notices):
     """What those say by which figures may mislead."""
-    return doubts_in(notices)
+    return list_doubts(notices)
 
 
-def by_key(notices: Iterable[Notice]) -> dict[str, str]:
+def by_key(notices):
     """Key -> the last line of it."""
     return {notice.key: notice.line for notice in notices}
 
 
-def of_run(folder: Path) -> list[Notice]:
+def of_run(folder):
     """Those of the manifest of a run."""
-    return Manifest.of(folder).notices
+    return Manifest.from_folder(folder).notices

@@ -1,40 +1,50 @@
 """Pages of reports as texts and figures, and sweeps of fakes to draw them of."""
 
-from __future__ import annotations
-
+import csv
 import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from netsim.record import write_json
 
 
-def change_json(path: Path, **changes: Any) -> None:
-    write_json(path, json.loads(path.read_text()) | changes)
+def read_json(path):
+    """Read a file of JSON."""
+    return json.loads(path.read_text())
 
 
-def text_of(page: Path | str) -> str:
+def read_csv(path):
+    """Read the rows of a CSV, as text by column."""
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def change_json(path, **changes):
+    """Change values of a JSON object in a file."""
+    write_json(path, read_json(path) | changes)
+
+
+def read_page(page):
     if isinstance(page, str):
         return page
     return page.read_text(encoding="utf-8")
 
 
-def body(page: Path | str) -> str:
+def body(page):
     """What is read on a page: without scripts, style and links to the meanings of words."""
-    text = re.sub(r"<(script|style)\b.*?</\1>", "", text_of(page), flags=re.DOTALL)
-    return re.sub(r'<a class="term"[^>]*>(.*?)</a>', r"\1", text)
+    return re.sub(
+        r'<a class="term"[^>]*>(.*?)</a>',
+        r"\1",
+        re.sub(r"<(script|style)\b.*?</\1>", "", read_page(page), flags=re.DOTALL),
+    )
 
 
-def figures(page: Path | str) -> Any:
+def figures(page):
     """The figures of a page by key."""
-    return json.loads(re.search(r'id="drawn">(.*?)</script>', text_of(page), flags=re.DOTALL)[1])
+    return json.loads(re.search(r'id="drawn">(.*?)</script>', read_page(page), flags=re.DOTALL)[1])
 
 
-def fake_sweep(
-    run: Path, folder: Path, rows: list[tuple[str, int, dict[str, Any]]], **more: Any
-) -> Path:
+def fake_sweep(run, folder, rows, **options):
     """A sweep of copies r0, r1, … of a run, of (label, seed, changes of the summary) each."""
     lines = ["folder,label,seed"]
     for k, (label, seed, changes) in enumerate(rows):
@@ -44,5 +54,5 @@ def fake_sweep(
         quoted = label.replace('"', '""')
         lines.append(f'r{k},"{quoted}",{seed}')
     (folder / "runs.csv").write_text("\n".join(lines) + "\n")
-    write_json(folder / "sweep.json", {"kind": "sweep", "title": "tiny", **more})
+    write_json(folder / "sweep.json", {"kind": "sweep", "title": "tiny", **options})
     return folder

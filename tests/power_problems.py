@@ -1,11 +1,13 @@
 """Small power problems, environments, policies and trainings that several tests play."""
 
 import numpy as np
+from numpy import exp, float32, ones
+from numpy.random import default_rng
 
 from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits
 from netsim.checkpoint import load_tree, save_tree
-from rl.policy import Card, Policy, forward, layers_of
+from rl.policy import Card, Policy, compute_action, pair_layers
 from rl.problem import Problem
 from rl.settings import DdpgAgent
 
@@ -34,14 +36,10 @@ ONLINE = {  # changes of the tiny study that make it a live world for an agent
 
 
 def trajectory(seed=0, rounds=30, ues=6, moving=False):
-    g = np.random.default_rng(seed)
-    weight = np.tile(g.dirichlet(np.ones(ues)), (rounds, 1))
-    gain = np.exp(g.normal(0, 0.7, (rounds if moving else 1, ues))) * np.ones((rounds, 1)) * 2.0
-    std = (
-        np.linspace(1.0, 0.25, rounds)[:, None] ** 2
-        * np.exp(g.normal(0, 0.1, (rounds, ues)))
-        * 0.05
-    )
+    g = default_rng(seed)
+    weight = np.tile(g.dirichlet(ones(ues)), (rounds, 1))
+    gain = exp(g.normal(0, 0.7, (rounds if moving else 1, ues))) * ones((rounds, 1)) * 2.0
+    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * exp(g.normal(0, 0.1, (rounds, ues))) * 0.05
     return Trajectory(std, weight, gain, 0.01)
 
 
@@ -62,47 +60,46 @@ QUICK = DdpgAgent(learning_starts=20, batch_size=16, hidden=(16,))
 
 def course(folder, stop_at=None):
     """A training of 120 steps; stop_at: interrupted after so many, and taken up again."""
-    from rl.agents import allocation_training
+    from rl.agents import build_allocation_training
 
     p = problem()
 
     def judge(weights):
-        layers = layers_of(weights)
-        return p.rollout(lambda o: forward(layers, o))[-1].value / p.start.value
+        layers = pair_layers(weights)
+        return p.play_episode(lambda o: compute_action(layers, o))[-1].value / p.start.value
 
     def tell(point, last):
         if stop_at is not None and point.step == stop_at:
             raise KeyboardInterrupt
 
-    training, _ = allocation_training([p], QUICK, 120, 0)
-    return kept_course(training, judge, 30, folder / "c.npz", tell)
+    training, _ = build_allocation_training([p], QUICK, 120, 0)
+    return keep_course(training, judge, 30, folder / "c.npz", tell)
 
 
-def kept_course(training, score, every, file, tell):
+def keep_course(training, score, interval, file, tell):
     """The course of a training that goes on from a file, and writes it whenever it can."""
     from rl import train as loop
 
     if file.exists():
-        course = loop.restored(training, load_tree(file))
+        course = loop.restore_course(training, load_tree(file))
     else:
         course = loop.Course()
     old = loop.SAVE_EVERY_S
     loop.SAVE_EVERY_S = 0.0
     try:
         return loop.take_steps(
-            training, score, every, course, tell, lambda tree: save_tree(file, tree)
+            training, score, interval, course, tell, lambda tree: save_tree(file, tree)
         )
     finally:
         loop.SAVE_EVERY_S = old
 
 
 def policy(observe="paper", ues=6, hidden=(8,)):
-    g = np.random.default_rng(0)
+    g = default_rng(0)
     card = Card(
         program="t", task="allocation", observe=observe, ues=ues, hidden=hidden, limits=LIMITS
     )
     layers = tuple(
-        (g.normal(size=s).astype(np.float32), g.normal(size=s[0]).astype(np.float32))
-        for s in card.shapes
+        (g.normal(size=s).astype(float32), g.normal(size=s[0]).astype(float32)) for s in card.shapes
     )
     return Policy(card, layers, trajectory(ues=ues))

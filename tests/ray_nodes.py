@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from conftest import ROOT
+
 STORE_BYTES = 100 * 2**20
 
 
@@ -25,10 +26,10 @@ class Nodes:
     environment: dict
     started: list
 
-    def kill(self, which):
+    def kill(self, label):
         """All processes of a node at once, as where its machine is switched off."""
-        os.killpg(self.started[which].pid, signal.SIGKILL)
-        self.started[which].wait()
+        os.killpg(self.started[label].pid, signal.SIGKILL)
+        self.started[label].wait()
 
     def workers(self):
         """Processes of the cluster that play a run now."""
@@ -76,11 +77,15 @@ def nodes(cpus=1):
     try:
         head = ["--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={place}/r"]
         for options in (head, [f"--address={address}"]):
-            with log.open("ab") as told:
+            with log.open("ab") as printed:
                 command = [str(Path(sys.executable).parent / "ray"), "start", *options, *common]
                 cluster.started.append(
                     subprocess.Popen(
-                        command, env=environment, stdout=told, stderr=told, start_new_session=True
+                        command,
+                        env=environment,
+                        stdout=printed,
+                        stderr=printed,
+                        start_new_session=True,
                     )
                 )
             until = time.monotonic() + 60

@@ -1,5 +1,6 @@
-"""Refusals: one printable line, and no other."""
+"""Refusals: one printable line, and no other; and cases of them that are written as a text."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,14 @@ import pytest
 from netsim.errors import BadInput
 
 
-def line_of(call: Callable[..., Any], *arguments: Any, **choices: Any) -> str:
+def read_cases(text: str) -> list[tuple[str, str]]:
+    """Cases of a text: one or more lines, and an indented line below, which is what they are
+    refused with."""
+    cases = re.findall(r"^((?:\S.*\n)+)    (.*)$", text, re.MULTILINE)
+    return [(overrides.replace("\n", " ").strip(), message) for overrides, message in cases]
+
+
+def catch_line(call: Callable[..., Any], *arguments: Any, **choices: Any) -> str:
     """The line with which a call refuses what it was given."""
     with pytest.raises(BadInput) as caught:
         call(*arguments, **choices)

@@ -2,14 +2,19 @@
 
 from pathlib import Path
 
-from scenarios.app.results.outcome import Outcome, variants
-from scenarios.app.results.screen import screen
-from scenarios.app.results.shown import answers, compared, labels_of
+from scenarios.app.results.outcome import Outcome, build_variants_table
+from scenarios.app.results.screen import lay_out_screen
+from scenarios.app.results.shown import answer_comparison, compare_labels, group_by_label
 
 
 def sweep_lines(runs):
     """What a terminal says of labels and summaries, without the heading and the path of the
     page."""
-    every = compared(labels_of(runs))
-    of = Outcome("sweep", "", answers(every), tables=[variants(every, [], Path())])
-    return screen(of, {"page": "-"})[1:-1]
+    all_rows = compare_labels(group_by_label(runs))
+    part = Outcome(
+        "sweep",
+        "",
+        answer_comparison(all_rows),
+        tables=[build_variants_table(all_rows, [], Path())],
+    )
+    return lay_out_screen(part, {"page": "-"})[1:-1]

@@ -54,11 +54,11 @@ def play(folder, path, *names):
         state = folder / "state" / name
         while state.read_text() == "PENDING":
             main, _, task = name.partition("_")
-            more = {"SLURM_JOB_ID": name, "SLURM_NTASKS": "1"}
-            more |= {"SLURM_ARRAY_JOB_ID": main, "SLURM_ARRAY_TASK_ID": task} if task else {}
+            rest = {"SLURM_JOB_ID": name, "SLURM_NTASKS": "1"}
+            rest |= {"SLURM_ARRAY_JOB_ID": main, "SLURM_ARRAY_TASK_ID": task} if task else {}
             state.write_text("RUNNING")
             process = subprocess.Popen(
-                ["bash", path], env=os.environ | more, start_new_session=True
+                ["bash", path], env=os.environ | rest, start_new_session=True
             )
             (folder / "state" / f"{name}.pid").write_text(str(process.pid))
             if i == loses and main == "100":
@@ -82,7 +82,7 @@ def sacct(folder, *arguments):
             print(f"{path.name}|{path.read_text()}|here")
 
 
-def scancel(folder, name, *more):
+def scancel(folder, name, *rest):
     (folder / "state" / name).write_text("CANCELLED")
     pid = folder / "state" / f"{name}.pid"
     if pid.exists():
@@ -90,8 +90,8 @@ def scancel(folder, name, *more):
             os.killpg(int(pid.read_text()), signal.SIGKILL)
 
 
-def scontrol(folder, what, name):
-    assert what == "requeue"
+def scontrol(folder, purpose, name):
+    assert purpose == "requeue"
     (folder / "state" / name).write_text("PENDING")
 
 

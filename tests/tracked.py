@@ -1,25 +1,28 @@
 """The attack `tracker` on made-up estimates of known truth: 300 m a axis, one in five anywhere in
 the area."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
 from fl.attacks.base import Attack, View
 from fl.attacks.learnt_errors import LearntErrors
-from fl.attacks.shadow_ues import Population, positions_m
+from fl.attacks.shadow_ues import Population, simulate_positions
 from fl.attacks.tracker import Tracker
-from fl.leakage.reliability import reliability
-from fl.tracking.belief import Belief, answers, expected_distance_m, in_area
+from fl.leakage.reliability import measure_reliability
+from fl.tracking.belief import (
+    answer_beliefs,
+    compute_expected_distances_m,
+    is_in_credible_area,
+)
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Public, RoundContext
+from fl.types import Public, RoundContext
 from netsim.clock import DAY_S, WEEK_S
 from netsim.geometry import Area
-from netsim.rng import Rng, Streams
+from netsim.rng import Streams
 from netsim.trace_files.read import read_trace
-from netsim.traces.trace import Trace
 
+Array = np.ndarray
 SIGMA_M = 300.0
 OUTLIER = 0.2
 NEAR_M = 100.0
@@ -35,16 +38,16 @@ class Source:
 
     area: Area
     round_s: float
-    truth_m: np.ndarray
+    truth_m: Array
     monday_s: float = 0.0
 
     @property
-    def moved_m(self) -> np.ndarray:
+    def moved_m(self):
         """How far UEs moved from round to round (k,)."""
         moved = np.hypot(*np.moveaxis(np.diff(self.truth_m, axis=0), -1, 0)).reshape(-1)
         return moved[np.isfinite(moved)]
 
-    def facts(self, number: int) -> RoundContext:
+    def facts(self, number):
         """Of a round at its end."""
         time_s = (number + 1) * self.round_s
         week_s = (self.monday_s + time_s) % WEEK_S
@@ -60,18 +63,18 @@ class Scores:
     the truth was in it; of the whole belief expected_m: distance from the truth, and entropy_bits.
     """
 
-    ue: np.ndarray
-    round: np.ndarray
-    error_m: np.ndarray
-    in90: np.ndarray
-    stated: np.ndarray
-    hit: np.ndarray
-    expected_m: np.ndarray
-    entropy_bits: np.ndarray
+    ue: Array
+    round: Array
+    error_m: Array
+    in90: Array
+    stated: Array
+    hit: Array
+    expected_m: Array
+    entropy_bits: Array
 
     @property
-    def reliability(self) -> float:
-        return reliability(np.arange(len(self.hit)), self.stated, self.hit, draws=1).error
+    def reliability(self):
+        return measure_reliability(np.arange(len(self.hit)), self.stated, self.hit, draws=1).error
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,11 @@ class Followed:
     smoother."""
 
     source: Source
-    plain_m: np.ndarray
+    plain_m: Array
     filter: Scores
     smoother: Scores | None
 
-    def gains_m(self, scores: Scores) -> np.ndarray:
+    def gains_m(self, scores):
         """By how much the mean error of the plain estimates exceeds that of a tracker, of each UE
         and day."""
         day = (scores.round * self.source.round_s // DAY_S).astype(int)
@@ -98,96 +101,81 @@ class Told(Attack):
     kind: str = "told"
     said: object = None
 
-    def run(self, view: View, facts: RoundContext, state: None, rng: Rng) -> tuple[Estimates, None]:
+    def run(self, view, facts, state, rng):
         return view.spread(
             "centroid", np.arange(len(view.ue)), self.said[facts.round][view.ue]
-        ), None  # type: ignore[index]
+        ), None
 
 
-def estimates(source: Source, seed: int = 0, bias_m: float = 0.0) -> np.ndarray:
+def estimates(source, seed=0, bias_m=0.0):
     """Estimates (T, n, 2), NaN where a UE measured nothing or where they lie outside the area;
     bias_m of the deviation is the same in all rounds of a UE.
     """
     draw = np.random.default_rng(seed)
     truth = source.truth_m
     area = source.area
-    if bias_m:
-        lasting = draw.normal(0, bias_m, (1, *truth.shape[1:]))
-    else:
-        lasting = 0.0
-    said = truth + lasting + draw.normal(0, np.sqrt(SIGMA_M**2 - bias_m**2), truth.shape)
+    z_m = truth + draw.normal(0, bias_m, (1, *truth.shape[1:])) if bias_m else truth
+    z_m = z_m + draw.normal(0, np.sqrt(SIGMA_M**2 - bias_m**2), truth.shape)
     false = draw.uniform(size=truth.shape[:2]) < OUTLIER
-    said[false] = area.low_m + draw.uniform(size=(int(false.sum()), 2)) * area.side_m
-    said[~area.contains(said) | np.isnan(truth[:, :, 0])] = np.nan
-    return said
+    z_m[false] = area.low_m + draw.uniform(size=(int(false.sum()), 2)) * area.side_m
+    z_m[~area.contains(z_m) | np.isnan(truth[:, :, 0])] = np.nan
+    return z_m
 
 
-def follow(
-    source: Source,
-    said: np.ndarray,
-    hindsight: bool = True,
-    moved_m: np.ndarray | None = None,
-    **settings: object,
-) -> Followed:
+def follow(source, z_m, hindsight=True, moved_m=None, **settings):
     """The tracker after each round, and in hindsight; moved_m (k,) : how far others move in a
     round, if it knows."""
-    told = {"sigma_m": SIGMA_M, "outlier": OUTLIER, "cell_m": 100.0, **settings}
-    attack = Tracker.model_construct(**(Tracker(**told).__dict__ | {"of": Told(said=said)}))  # type: ignore[arg-type]
-    rng = Streams(0).at("attack.test")
-    now = list[Scores]()
+    tracker = Tracker(**{"sigma_m": SIGMA_M, "outlier": OUTLIER, "cell_m": 100.0} | settings)
+    attack = Tracker.model_construct(**tracker.__dict__ | {"of": Told(said=z_m)})
+    rng = Streams(0).derive_rng("attack.test")
     state = attack.start()
     if moved_m is not None:
         state = replace(state, errors=LearntErrors(displacements_m=moved_m))
-    for t in range(len(said)):
-        there = np.flatnonzero(np.isfinite(said[t, :, 0]))
-        if not len(there):
-            continue
-        _, state = attack.run(_view(there), source.facts(t), state, rng)
-        belief = attack.belief(state, source.facts(t))
-        assert belief is not None
-        now.append(_scores(belief, source, there))
-    later = list[Scores]()
+    is_named = np.isfinite(z_m[:, :, 0])
+    filtered = []
+    for t in np.flatnonzero(is_named.any(axis=1)).tolist():
+        ue = np.flatnonzero(is_named[t])
+        facts = source.facts(t)
+        _, state = attack.run(view_of(ue), facts, state, rng)
+        filtered.append(_score(attack.belief(state, facts), source, ue))
+    smoothed = []
     if hindsight:
-        for belief in attack.hindsight(state, source.facts(len(said) - 1)):
-            there = np.flatnonzero(np.isfinite(said[belief.round, :, 0]))
-            later.append(
-                _scores(belief, source, np.intersect1d(there, belief.ue))
-            )  # it tells of a few UEs at a time
-    filtered = _joined(now)
-    smoothed = _joined(later) if hindsight else None
-    plain = said[filtered.round, filtered.ue] - source.truth_m[filtered.round, filtered.ue]
-    return Followed(source, np.hypot(*plain.T), filtered, smoothed)
+        for belief in attack.smooth_beliefs(
+            state, source.facts(len(z_m) - 1)
+        ):  # of a few UEs at a time
+            ue = belief.ue[is_named[belief.round, belief.ue]]
+            smoothed.append(_score(belief, source, ue))
+    scores = _join(filtered)
+    error_m = z_m[scores.round, scores.ue] - source.truth_m[scores.round, scores.ue]
+    return Followed(source, np.hypot(*error_m.T), scores, _join(smoothed) if hindsight else None)
 
 
-def of_trace(
-    trace: Trace, round_s: float, each_from_zero: bool = False, fewest_rounds: int = 1
-) -> Source:
+def from_trace(trace, round_s, each_from_zero=False, fewest_rounds=1):
     """Users of a trace on one clock, or each from its own first row; only those with so many
     rounds."""
+    n = len(trace.users)
     time_s = trace.time_s
-    first = np.searchsorted(trace.user, np.arange(len(trace.users)))
     if each_from_zero:
+        first = np.searchsorted(trace.user, np.arange(n))
         time_s = time_s - time_s[first][trace.user]
-    number = (time_s // round_s).astype(np.int64)
-    key = number * len(trace.users) + trace.user
-    places, row = np.unique(key, return_inverse=True)
-    mean = np.stack(
-        [np.bincount(row, trace.position_m[:, axis]) / np.bincount(row) for axis in (0, 1)], axis=1
-    )
-    truth = np.full((int(number.max()) + 1, len(trace.users), 2), np.nan)
-    truth[places // len(trace.users), places % len(trace.users)] = mean
+    number = (time_s // round_s).astype(int)
+    places, row, count = np.unique(number * n + trace.user, return_inverse=True, return_counts=True)
+    truth = np.full(((int(number.max()) + 1) * n, 2), np.nan)
+    for axis in (0, 1):
+        truth[places, axis] = np.bincount(row, trace.position_m[:, axis]) / count
+    truth = truth.reshape(-1, n, 2)
     often = np.isfinite(truth[:, :, 0]).sum(axis=0) >= fewest_rounds
     return Source(trace.area, round_s, truth[:, often], trace.local.first_day.weekday() * DAY_S)
 
 
-def box(lat: float, lon: float) -> tuple[float, float, float, float]:
+def box(lat, lon):
     """10 km x 10 km around a point."""
     north = 5.0 / 111.32
     east = north / float(np.cos(np.radians(lat)))
     return lat - north, lon - east, lat + north, lon + east
 
 
-def taxis(data: Path, round_s: float, until: str) -> Source:
+def taxis(data, round_s, until):
     trace = read_trace(
         data / "mobility_cabspotting_sf.csv.gz",
         area_deg=box(37.779, -122.413),
@@ -195,59 +183,46 @@ def taxis(data: Path, round_s: float, until: str) -> Source:
         since="2008-05-19",
         until=until,
     )
-    return of_trace(trace, round_s)
+    return from_trace(trace, round_s)
 
 
-def commuters(
-    n: int,
-    days: float,
-    round_s: float,
-    side_m: float = 10_000.0,
-    seed: int = 0,
-    roaming: float = 0.0,
-) -> Source:
+def commuters(n, days, round_s, side_m=10_000.0, seed=0, roaming=0.0):
     """People with a home, and most of them a workplace, who travel between them; a share of them
     roams."""
     area = Area(0.0, 0.0, side_m, side_m)
     population = replace(Population.uniform(PlaceGrid(area, 200, 200)), roaming=roaming)
     rounds = int(days * DAY_S / round_s)
-    looks = (np.arange(6) + 0.5) / 6
-    time_s = ((np.arange(rounds)[:, None, None] + looks) * round_s + np.zeros((1, n, 1))).reshape(
-        -1
-    )
-    ue = np.broadcast_to(np.arange(n)[:, None], (rounds, n, len(looks))).reshape(-1)
-    place = positions_m(ue, time_s, population, Streams(seed).at("tracked"))
-    return Source(area, round_s, place.reshape(rounds, n, len(looks), 2).mean(axis=2))
+    shape = (rounds, n, 6)
+    number, ue, look = np.indices(shape).reshape(3, -1)
+    time_s = (number + (look + 0.5) / 6) * round_s
+    place = simulate_positions(ue, time_s, population, Streams(seed).derive_rng("tracked"))
+    return Source(area, round_s, place.reshape(*shape, 2).mean(axis=2))
 
 
-def _view(ue: np.ndarray) -> View:
-    every = np.arange(len(ue))
-    return View(
-        "updates", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None
-    )  # type: ignore[arg-type]
+def view_of(ue):
+    number = np.arange(len(ue))
+    rows = (np.zeros((len(ue), 1)), 0 * number, ue, 0 * number, number)
+    return View("updates", "all", *rows, None, None, None)
 
 
-def _scores(belief: Belief, source: Source, ue: np.ndarray) -> Scores:
+def _score(belief, source, ue):
     p = belief.probability[np.searchsorted(belief.ue, ue)]
     truth = source.truth_m[belief.round, ue]
-    said = answers(p, belief.grid, NEAR_M)
+    answers = answer_beliefs(p, belief.grid, NEAR_M)
     return Scores(
         ue,
         np.full(len(ue), belief.round),
-        np.hypot(*(said.place_m - truth).T),
-        in_area(p, belief.grid, truth, said.least90),
-        said.disc_probability,
-        np.hypot(*(said.disc_m - truth).T) <= NEAR_M,
-        expected_distance_m(p, belief.grid, truth),
-        said.entropy_bits,
+        np.hypot(*(answers.place_m - truth).T),
+        is_in_credible_area(p, belief.grid, truth, answers.least90),
+        answers.disc_probability,
+        np.hypot(*(answers.disc_m - truth).T) <= NEAR_M,
+        compute_expected_distances_m(p, belief.grid, truth),
+        answers.entropy_bits,
     )
 
 
-def _joined(parts: list[Scores]) -> Scores:
+def _join(parts):
     """Sorted by round and UE."""
-    found = {
-        name: np.concatenate([getattr(each, name) for each in parts])
-        for name in Scores.__dataclass_fields__
-    }
-    order = np.lexsort((found["ue"], found["round"]))
-    return Scores(**{name: values[order] for name, values in found.items()})
+    columns = [np.concatenate(column) for column in zip(*map(astuple, parts), strict=True)]
+    order = np.lexsort(columns[:2])
+    return Scores(*(column[order] for column in columns))

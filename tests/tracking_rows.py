@@ -30,22 +30,24 @@ def tracked(
     answer_m=None,
     probability=0.5,
     attack=ATTACK,
-    **more,
+    **changes,
 ):
     """A row of `tracking`: a belief about a place `answer_m` whose disc is right within 100 m of
     the truth."""
     answer_m = truth_m if answer_m is None else answer_m
-    away_m = float(np.hypot(answer_m[0] - truth_m[0], answer_m[1] - truth_m[1]))
+    x_m, y_m = answer_m
+    truth_x_m, truth_y_m = truth_m
+    away_m = float(np.hypot(x_m - truth_x_m, y_m - truth_y_m))
     return {
         "round": round_,
         "time_s": time_s,
         "attack": attack,
         "ue": ue,
         "hindsight": hindsight,
-        "x_m": answer_m[0],
-        "y_m": answer_m[1],
-        "disc_x_m": answer_m[0],
-        "disc_y_m": answer_m[1],
+        "x_m": x_m,
+        "y_m": y_m,
+        "disc_x_m": x_m,
+        "disc_y_m": y_m,
         "disc_probability": probability,
         "stated_error_m": 50.0,
         "area50_m2": 1e4,
@@ -56,14 +58,14 @@ def tracked(
         "expected_distance_m": away_m + 10,
         "in50": 1,
         "in90": 1,
-        "truth_x_m": truth_m[0],
-        "truth_y_m": truth_m[1],
+        "truth_x_m": truth_x_m,
+        "truth_y_m": truth_y_m,
         "plain_error_m": 300.0,
         "plain_near": 0,
         "prior_error_m": 150.0,
         "prior_near": 0,
         "prior_expected_distance_m": 180.0,
-        **more,
+        **changes,
     }
 
 
@@ -80,9 +82,5 @@ def believed(row, cells, cell_m=CELL_M):
 def square(middle_m, n, cell_m=CELL_M):
     """Cells of a square of n x n about a place, on a raster, of equal probability that adds up to
     0.95."""
-    first = [cell_m * (np.floor(v / cell_m) + 0.5 - n // 2) for v in middle_m]
-    return [
-        (first[0] + cell_m * i, first[1] + cell_m * j, 0.95 / n**2)
-        for i in range(n)
-        for j in range(n)
-    ]
+    x_m, y_m = (cell_m * (np.floor(v / cell_m) + 0.5 - n // 2) for v in middle_m)
+    return [(x_m + cell_m * i, y_m + cell_m * j, 0.95 / n**2) for i, j in np.ndindex(n, n)]

@@ -6,7 +6,7 @@ import time
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.results.folder import MANIFEST, RESULTS, SUMMARY, held
+from scenarios.app.results.folder import MANIFEST, RESULTS, SUMMARY, lock_folder
 from scenarios.app.run.job import Job, JobKind
 from scenarios.app.study.load import load
 
@@ -30,9 +30,10 @@ def by_place(played, jobs):
 
 def squared(folder, number):
     """What good work does: it holds its folder, writes a summary, answers with plain data."""
-    with held(folder, "run", lambda: None):
-        write_json(folder / SUMMARY, {"square": number * number})
-    return {"square": number * number}
+    summary = {"square": number * number}
+    with lock_folder(folder, "run", lambda: None):
+        write_json(folder / SUMMARY, summary)
+    return summary
 
 
 def broken(folder):

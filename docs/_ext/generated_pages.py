@@ -1,14 +1,17 @@
-"""Pages written from the program when the documentation is built: scenario keys, records and
-command line.
+"""Pages written from the program when the documentation is built: scenario keys, records, command
+line, and the verdicts on published claims that are kept with it.
 
-They go to ``docs/reference/generated``, which is not committed, so they cannot differ from the
-program. Beside the HTML goes the page of a finished run, which is played then.
+They go to ``docs/reference/generated`` and ``docs/studies/papers.md``, which are not committed, so
+they cannot differ from the program. Beside the HTML goes the page of a finished run, which is
+played then.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
+import io
 import json
 import re
 import tempfile
@@ -23,23 +26,23 @@ from records_page import keys_page, tables_page
 
 from fl.notice import notice as of_learning
 from netsim.notice import notice as of_worlds
-from netsim.part import OneOf, Part, descriptions
+from netsim.part import OneOf, Part, read_descriptions
 from scenarios import load, run
-from scenarios.app.cli.commands import parser
+from scenarios.app.cli.commands import build_parser, main
 from scenarios.app.report.plot import TERMS
 from scenarios.app.study.describe import (
-    field_type,
-    flow,
-    in_words,
-    members,
-    nested,
-    sections,
-    slot_of,
-    unit,
-    unwrap,
+    describe_type,
+    find_nested,
+    find_slot,
+    find_unit,
+    get_field_type,
+    list_members,
+    to_flow_yaml,
+    unwrap_annotation,
+    walk_sections,
 )
 from scenarios.app.study.notice import notice as of_studies
-from scenarios.app.study.slots import SLOTS, rules
+from scenarios.app.study.slots import SLOTS, collect_all_rules
 from scenarios.app.study.study import Study
 
 FOLDER = Path(__file__).parents[1] / "reference" / "generated"
@@ -47,7 +50,7 @@ FOLDER = Path(__file__).parents[1] / "reference" / "generated"
 
 def pages() -> dict[str, str]:
     """File name -> Markdown of every generated page."""
-    found = {"sections.md": sections_page(), "cli.md": cli_page(parser())}
+    found = {"sections.md": sections_page(), "cli.md": cli_page(build_parser())}
     found |= {
         "tables.md": tables_page(),
         "summary.md": keys_page(),
@@ -77,9 +80,21 @@ def write_pages(folder: Path = FOLDER) -> None:
         if old.name not in found:
             old.unlink()
     for name, text in found.items():
-        path = folder / name
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+        _renew(folder / name, text)
+
+
+def write_papers(path: Path) -> None:
+    """Write the page of publications, figure by figure, as `netsim claims --page` prints it."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        page = Path(folder) / "papers.md"
+        if main(["claims", "--page", str(page)]):
+            raise RuntimeError("netsim claims --page failed")
+        _renew(path, page.read_text())
+
+
+def _renew(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
 # --------------------------------------------------------------------------------------
@@ -95,7 +110,7 @@ def sections_page() -> str:
         "Keys that hold a part link to the page of its slot.",
         "",
     ]
-    for path, model in sections(Study, ""):
+    for path, model in walk_sections(Study, ""):
         lines += [f"({_anchor(path)})=", f"## `{path}:`" if path else "## Top level", ""]
         lines += [
             markdown(inspect.cleandoc(model.__doc__ or "")),
@@ -111,7 +126,7 @@ def rules_page() -> str:
     refused."""
     shown = {
         rule.key: re.sub(r"<([\w.]+)>", r"*\1*", rule.pattern).replace("|", "\\|")
-        for rule in rules()
+        for rule in collect_all_rules()
     }
     rows = [f"| `{key}` | {sentence} |" for key, sentence in shown.items()]
     head = (
@@ -123,10 +138,10 @@ def rules_page() -> str:
 
 def slots_in(annotation: Any) -> set[str]:
     """Names of the slots that an annotation mentions, at any depth."""
-    base, metadata = unwrap(annotation)
-    slot = slot_of(metadata)
+    base, metadata = unwrap_annotation(annotation)
+    slot = find_slot(metadata)
     found = {slot.slot} if slot is not None else set()
-    for inner in (*members(base), *get_args(base)):
+    for inner in (*list_members(base), *get_args(base)):
         if inner is not base:
             found |= slots_in(inner)
     return found
@@ -159,11 +174,11 @@ def part_section(slot: str, kind: str, part: type[Part]) -> list[str]:
     lines += fields_table(part, None) if len(part.model_fields) > 1 else ["No keys besides `kind`."]
     lines.append("")
     for field in part.model_fields.values():
-        for inner, _ in nested(field):
+        for inner, _ in find_nested(field):
             title = f"Keys of each `{inner.__name__}`"
             lines += [f"**{title}.** {markdown(inspect.cleandoc(inner.__doc__ or ''))}", ""]
             lines += [*fields_table(inner, None), ""]
-    facts = [("Example", f"`{flow(part.example)}`")] if part.example else []
+    facts = [("Example", f"`{to_flow_yaml(part.example)}`")] if part.example else []
     facts += (
         [("Needs", f"{need}: {why}") for need, why in part.needs.items()]
         if isinstance(part.needs, dict)
@@ -188,21 +203,23 @@ def fields_table(model: type[BaseModel], path: str | None) -> list[str]:
         if name == "kind":
             continue
         rows.append(
-            "| " + " | ".join(_cells(name, field, descriptions(model).get(name, ""), path)) + " |"
+            "| "
+            + " | ".join(_cells(name, field, read_descriptions(model).get(name, ""), path))
+            + " |"
         )
     return rows
 
 
 def _cells(name: str, field: FieldInfo, said: str, path: str | None) -> list[str]:
-    annotation = field_type(field)
+    annotation = get_field_type(field)
     slots = sorted(slots_in(annotation))
-    inner = list(nested(field))
+    inner = list(find_nested(field))
     if any(slot not in SLOTS for slot in slots):  # a choice of few parts of another slot
         slots = []
     choices = [f"a part of slot [{slot}](slot-{slot}.md)" for slot in slots]
     if slots and any(
         get_origin(member) is tuple and slots_in(member)
-        for member in members(unwrap(annotation)[0])
+        for member in list_members(unwrap_annotation(annotation)[0])
     ):
         choices = [f"a list of parts of slot [{slot}](slot-{slot}.md)" for slot in slots]
     for model, mark in inner:
@@ -210,14 +227,14 @@ def _cells(name: str, field: FieldInfo, said: str, path: str | None) -> list[str
         keys = ", ".join(f"`{key}`" for key in model.model_fields)
         place = _anchor(f"{path}.{name}{mark}".lstrip("."))
         choices.append(f"{word}: {keys}" if path is None else f"[{word}](#{place})")
-    taken = " or ".join(choices) or escape(in_words(annotation))
+    taken = " or ".join(choices) or escape(describe_type(annotation))
     default = "required" if field.is_required() else _default(field)
-    return [f"`{name}`", taken, unit(name).strip(), default, escape(said)]
+    return [f"`{name}`", taken, find_unit(name).strip(), default, escape(said)]
 
 
 def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True, validated_data={})
-    return "" if value is None else f"`{flow(value)}`"
+    return "" if value is None else f"`{to_flow_yaml(value)}`"
 
 
 def _anchor(*words: str) -> str:
@@ -403,11 +420,15 @@ def write_finished(app: Any, error: Exception | None) -> None:
             page.write_bytes(run(load("town", {"learning.defenses": []}), folder).page.read_bytes())
 
 
+def write_all(app: Any) -> None:
+    """Before Sphinx reads the pages."""
+    write_pages(Path(app.srcdir) / "reference" / "generated")
+    write_papers(Path(app.srcdir) / "studies" / "papers.md")
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.connect(
-        "builder-inited", lambda app: write_pages(Path(app.srcdir) / "reference" / "generated")
-    )
+    app.connect("builder-inited", write_all)
     app.connect("autodoc-process-docstring", keep_colons, priority=100)
     app.connect("autodoc-process-docstring", plain_docstring, priority=900)  # after napoleon
     app.connect("build-finished", write_finished)

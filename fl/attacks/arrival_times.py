@@ -10,14 +10,14 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, ByKey, View, averaged
+from fl.attacks.base import Attack, ByKey, View, update_means
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
-from fl.tracking.place_grid import crossed
+from fl.tracking.place_grid import cross_axes
 from fl.types import Antennas, Estimates, Public, RoundContext, Timing
-from netsim.columns import frozen, no_ints, no_places, row_id, ue_and_model
+from netsim.columns import frozen, no_ints, no_places, number_row, split_row_id
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.antenna import sector_gain_db
+from netsim.radio.antenna import compute_sector_gain_db
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -43,47 +43,55 @@ class Rings:
     mean_m: FloatArray
 
     @classmethod
-    def around(cls, public: Public, antennas: Antennas) -> Rings:
+    def from_antennas(cls, public: Public, antennas: Antennas) -> Rings:
         """Rings of all cells, with every place served by the cell that is strongest there.
 
         A cell that is strongest nowhere may serve any place.
         """
-        ground_m = _places(public.area)
-        strongest = np.argmax(list(levels_db(ground_m, antennas, public.ue_height_m)), axis=0)
-        share = np.zeros((len(antennas.at_m), _RINGS))
-        mean_m = np.zeros((len(antennas.at_m), _RINGS, 3))
-        for cell, at_m in enumerate(antennas.at_m[:, :2]):
-            if (strongest == cell).any():
-                own_m = ground_m[strongest == cell]
-            else:
-                own_m = ground_m
-            away_m = np.hypot(*(own_m - at_m).T)
-            ring = np.minimum((away_m / max(away_m.max(), 1e-9) * _RINGS).astype(int), _RINGS - 1)
+        ground_m = _list_places(public.area)
+        levels_db = list(compute_levels_db(ground_m, antennas, public.ue_height_m))
+        strongest = np.argmax(levels_db, axis=0)
+        share = np.zeros((len(levels_db), _RINGS))
+        mean_m = np.zeros((len(levels_db), _RINGS, 3))
+        for cell, station_m in enumerate(antennas.at_m[:, :2]):
+            served_m = ground_m[strongest == cell]
+            if not len(served_m):
+                served_m = ground_m
+            distance_m = np.hypot(*(served_m - station_m).T)
+            ring = (distance_m / max(distance_m.max(), 1e-9) * _RINGS).astype(int)
+            ring = np.minimum(ring, _RINGS - 1)
             count = np.bincount(ring, minlength=_RINGS)
-            share[cell] = count / len(own_m)
-            for axis, of_m in enumerate((away_m, *own_m.T)):
-                mean_m[cell, :, axis] = np.bincount(ring, of_m, _RINGS) / np.maximum(count, 1)
+            share[cell] = count / len(served_m)
+            for axis, value_m in enumerate((distance_m, *served_m.T)):
+                mean_m[cell, :, axis] = np.bincount(ring, value_m, _RINGS) / np.maximum(count, 1)
         return cls(share, mean_m)
 
 
-def _places(area: Area) -> FloatArray:
+def _list_places(area: Area) -> FloatArray:
     """Middles of equal squares (G, 2) that fill the area, up to a rest at its borders."""
-    nx, ny = np.maximum(np.round(area.side_m / area.side_m.max() * _PLACES).astype(int), 1)
-    return area.sample(crossed((np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny))
+    shape = np.round(area.side_m / area.side_m.max() * _PLACES).astype(int)
+    nx, ny = np.maximum(shape, 1)
+    return area.sample(cross_axes((np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny))
 
 
-def levels_db(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> Iterator[FloatArray]:
+def compute_levels_db(
+    place_m: FloatArray, antennas: Antennas, ue_height_m: float
+) -> Iterator[FloatArray]:
     """Level (k,) of each cell at places (k, 2), by log-distance path loss and antennas of the usual
     kind.
     """
     for cell, (x_m, y_m, height_m) in enumerate(antennas.at_m):
         offset_m = place_m[:, None] - [x_m, y_m]
         drop_m = np.array([height_m - ue_height_m])
-        away_m = np.maximum(np.hypot(np.linalg.norm(offset_m[:, 0], axis=1), drop_m), _NEAREST_M)
-        level = antennas.power_dbm[cell] - 10.0 * EXPONENT * np.log10(away_m)
+        distance_m = np.hypot(np.linalg.norm(offset_m[:, 0], axis=1), drop_m)
+        level_db = antennas.power_dbm[cell] - (
+            10.0 * EXPONENT * np.log10(np.maximum(distance_m, _NEAREST_M))
+        )
         if antennas.azimuth_deg is not None:
-            level += sector_gain_db(offset_m, drop_m, antennas.azimuth_deg[cell : cell + 1])[:, 0]
-        yield level
+            level_db += compute_sector_gain_db(
+                offset_m, drop_m, antennas.azimuth_deg[cell : cell + 1]
+            )[:, 0]
+        yield level_db
 
 
 class RankMatch:
@@ -109,13 +117,13 @@ class RankMatch:
         distance_m = rings.mean_m[:, :, 0]
         links = np.bincount(cell, minlength=len(rings.share)) / np.maximum(len(cell), 1)
         weight = (links[:, None] * rings.share).ravel()
-        self._score = _normal_scores(distance_m.ravel(), weight).reshape(distance_m.shape)
+        self._score = _compute_normal_scores(distance_m.ravel(), weight).reshape(distance_m.shape)
         loss_db = 10.0 * EXPONENT * np.log10(np.maximum(distance_m.ravel(), _NEAREST_M))
-        variance = weight @ (loss_db - weight @ loss_db) ** 2
-        self._std = max(
-            float(np.sqrt(shadowing_db**2 / max(variance + shadowing_db**2, 1e-300))), _SHARPEST
-        )
-        self._rho = np.sqrt(1.0 - self._std**2) if self._std < 1.0 else 0.0
+        total = max((weight @ (loss_db - weight @ loss_db) ** 2) + shadowing_db**2, 1e-300)
+        self._std = max(float(np.sqrt(shadowing_db**2 / total)), _SHARPEST)
+        self._rho = 0.0
+        if self._std < 1.0:
+            self._rho = np.sqrt(1.0 - self._std**2)
 
     def locate(self, cell: IntArray, value: FloatArray) -> FloatArray:
         """Posterior means (n, 3) of UEs received through one cell each, with these values: their
@@ -124,14 +132,14 @@ class RankMatch:
         from scipy.special import ndtr, ndtri
 
         count = len(self._value)
-        low, high = (
-            np.searchsorted(self._value, value, side).astype(float) for side in ("left", "right")
-        )
-        new = low == high  # no rank of its own: half of that of either neighbour
-        low[new] = np.maximum(low[new] - 0.5, 0.0)
-        high[new] = np.minimum(high[new] + 0.5, count)
-        about = self._rho * self._score[cell]
-        a, b = ((ndtri(edge / count)[:, None] - about) / self._std for edge in (low, high))
+        low = np.searchsorted(self._value, value, "left").astype(float)
+        high = np.searchsorted(self._value, value, "right").astype(float)
+        is_new = low == high  # no rank of its own: half of that of either neighbour
+        low[is_new] = np.maximum(low[is_new] - 0.5, 0.0)
+        high[is_new] = np.minimum(high[is_new] + 0.5, count)
+        centre = self._rho * self._score[cell]
+        a = (ndtri(low / count)[:, None] - centre) / self._std
+        b = (ndtri(high / count)[:, None] - centre) / self._std
         share = self._rings.share[cell]
         weight = share * (ndtr(b) - ndtr(a))
         gap = np.where(share > 0, np.maximum(np.maximum(a, -b), 0.0), np.inf)
@@ -141,7 +149,7 @@ class RankMatch:
         return np.einsum("nk,nkd->nd", weight, self._rings.mean_m[cell])
 
 
-def _normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:
+def _compute_normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:
     """Normal quantile of the rank of each value (n,) by weight (n,), equal values in the middle of
     their ranks.
     """
@@ -149,14 +157,13 @@ def _normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:
 
     of_value = np.unique(value, return_inverse=True)[1]
     mass = np.bincount(of_value, weights=weight)
-    middle = np.cumsum(mass) - mass / 2
-    return ndtri(np.clip(middle, 1e-9, 1 - 1e-9))[of_value]
+    return ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-9, 1 - 1e-9))[of_value]
 
 
 @frozen
 class UploadDelays:
-    """means: of the values of each pair of UE and cell so far (see `row_id`); last: cell and value
-    of the last upload of each UE.
+    """means: of the values of each pair of UE and cell so far (see `number_row`); last: cell and
+    value of the last upload of each UE.
     """
 
     means: ByKey
@@ -213,7 +220,7 @@ class ArrivalTimes(UploadAttack):
     }
 
     def start(self) -> UploadDelays:
-        return UploadDelays(ByKey.none(2), ByKey.none(2))
+        return UploadDelays(ByKey.empty(2), ByKey.empty(2))
 
     def run(
         self, view: View, facts: RoundContext, state: UploadDelays, rng: Rng
@@ -221,45 +228,47 @@ class ArrivalTimes(UploadAttack):
         timing = view.timing
         antennas = facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
-            return Estimates.of(no_ints(), no_ints(), "centroid", no_places()), state
-        value = self._value(timing)
+            return Estimates.from_places(no_ints(), no_ints(), "centroid", no_places()), state
+        value = self._read_uploads(timing)
         heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
-        row = heard[
-            np.unique(view.ue[heard], return_index=True)[1]
-        ]  # all rows of a UE come together
-        ue = view.ue[row]
+        ue, first, index = np.unique(view.ue[heard], return_index=True, return_inverse=True)
+        row = heard[first]  # all rows of a UE come together
         cell = timing.base_station[row]
         value = value[row]
-        mean, means = averaged(state.means, row_id(ue, cell), value[:, None], self.memory_rounds)
-        match = RankMatch(
-            Rings.around(facts.public, antennas),
-            ue_and_model(means.key)[1],
-            means.value[:, 1],
-            self.shadowing_db,
+        mean, means = update_means(
+            state.means, number_row(ue, cell), value[:, None], self.memory_rounds
         )
-        found = match.locate(cell, mean[:, 0])
-        last = state.last.of(ue)
+        rings = Rings.from_antennas(facts.public, antennas)
+        _, known_cell = split_row_id(means.key)
+        match = RankMatch(rings, known_cell, means.value[:, 1], self.shadowing_db)
+        located = match.locate(cell, mean[:, 0])
+        distance_m = located[:, 0]
+        place_m = located[:, 1:]
+        last = state.last.look_up(ue)
         again = np.flatnonzero(np.isfinite(last[:, 1]))
         last_cell = last[again, 0].astype(int)
-        change_m = match.locate(cell[again], value[again]) - match.locate(last_cell, last[again, 1])
+        before = match.locate(last_cell, last[again, 1])
+        change_m = match.locate(cell[again], value[again]) - before
         nearer_m = np.abs(change_m[:, 0])
         away_m = np.linalg.norm(change_m[:, 1:], axis=1)
         moved_m = np.where(last_cell == cell[again], nearer_m, away_m)
 
-        def said(
-            row: IntArray, what: str, position_m: FloatArray, weight: FloatArray | None = None
+        def build_estimates(
+            row: IntArray, kind: str, position_m: FloatArray, weight: FloatArray | None = None
         ) -> Estimates:
-            return Estimates.of(view.ue[row], view.model[row], what, position_m, weight)
+            return Estimates.from_places(view.ue[row], view.model[row], kind, position_m, weight)
 
+        station_m = antennas.at_m[cell, :2]
+        nowhere_m = np.full((len(again), 2), np.nan)
         estimates = [
-            said(heard, "centroid", found[np.searchsorted(ue, view.ue[heard]), 1:]),
-            said(row, "near", antennas.at_m[cell, :2], 1.0 / np.maximum(found[:, 0], 1.0)),
-            said(row[again], "moved", np.full((len(again), 2), np.nan), moved_m),
+            build_estimates(heard, "centroid", place_m[index]),
+            build_estimates(row, "near", station_m, 1.0 / np.maximum(distance_m, 1.0)),
+            build_estimates(row[again], "moved", nowhere_m, moved_m),
         ]
-        new = UploadDelays(means, state.last.plus(ue, np.stack([cell, value], axis=1)))
-        return Estimates.join(estimates), new
+        last_uploads = state.last.plus(ue, np.stack([cell, value], axis=1))
+        return Estimates.join(estimates), UploadDelays(means, last_uploads)
 
-    def _value(self, timing: Timing) -> FloatArray:
+    def _read_uploads(self, timing: Timing) -> FloatArray:
         """Reading of each upload (n,): it grows with the distance."""
         if self.use == "staleness":
             return timing.staleness.astype(float)

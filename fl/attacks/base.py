@@ -7,6 +7,7 @@ Attacks have no access to the true positions, which are compared with the estima
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from math import nan
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
 import numpy as np
@@ -47,8 +48,8 @@ class Replica(Protocol):
         not.
         """
 
-    def made_up(self, wanted: int) -> int:
-        """Number of shadow UEs when `wanted` are asked for: enough to make up one view of real
+    def count_shadow_ues(self, n_ue: int) -> int:
+        """Number of shadow UEs when n_ue are asked for: enough to make up one view of real
         ones.
         """
 
@@ -97,18 +98,18 @@ class View:
     party: tuple[IntArray, IntArray] | None = None
 
     @property
-    def usable(self) -> BoolArray:
+    def is_usable(self) -> BoolArray:
         """Which update rows (n_source,) are finite and not zero."""
         return np.isfinite(self.update).all(axis=1) & (self.update != 0).any(axis=1)
 
     @property
-    def members(self) -> IntArray | None:
+    def n_members(self) -> IntArray | None:
         """Number of UEs in each update row (n_source,); None if unknown."""
         if self.party is None:
             return None
         return np.bincount(self.party[1], minlength=len(self.update))
 
-    def renamed(self, ue: IntArray) -> "View":
+    def rename(self, ue: IntArray) -> "View":
         """The same with other names of the targets (n_target,), by increasing (name, model), so
         that the order of the targets, and of rows, tells nothing else.
         """
@@ -119,37 +120,35 @@ class View:
         )
         if self.vantage != "updates":
             if self.party is None:
-                party = None
-            else:
-                party = (np.full(len(self.party[0]), -1), self.party[1])
-            return replace(view, party=party)
+                return view
+            members, source = self.party
+            return replace(view, party=(np.full(len(members), -1), source))
         row = view.source
-        count = None if self.count is None else self.count[row]
+        source = np.arange(len(row))
         return replace(
             view,
             update=self.update[row],
             source_model=self.source_model[row],
-            source=np.arange(len(row)),
-            count=count,
-            party=(view.ue, np.arange(len(row))),
+            source=source,
+            count=None if self.count is None else self.count[row],
+            party=(view.ue, source),
         )
 
-    def about(self, source: IntArray, said: Estimates) -> Estimates:
+    def repeat_for_targets(self, source: IntArray, estimates: Estimates) -> Estimates:
         """Estimates about sources (k,), repeated for every device that a source speaks of."""
-        order = np.argsort(
-            self.source, kind="stable"
-        )  # targets grouped by the source that speaks of them
-        first, end = (
-            np.searchsorted(self.source[order], source, side) for side in ("left", "right")
-        )
+        # targets grouped by the source that speaks of them
+        order = np.argsort(self.source, kind="stable")
+        grouped = self.source[order]
+        first = np.searchsorted(grouped, source)
+        end = np.searchsorted(grouped, source, "right")
         row = np.repeat(np.arange(len(source)), end - first)
         before = np.cumsum(end - first) - end
         target = order[np.arange(len(row)) - before[row]]
-        return replace(said.select(row), ue=self.ue[target], model=self.model[target])
+        return replace(estimates.select(row), ue=self.ue[target], model=self.model[target])
 
-    def spread(
+    def build_estimates(
         self,
-        what: str,
+        kind: str,
         source: IntArray,
         position_m: FloatArray,
         weight: FloatArray | None = None,
@@ -158,10 +157,10 @@ class View:
         """Estimates of one kind about sources (k,), by an attack without an objective; status : by
         default `ok`, and `no gradient` where there is no place.
         """
-        said = Estimates.of(
-            source, source, what, position_m, weight, status or status_of(position_m)
+        status = status or to_statuses(position_m)
+        return self.repeat_for_targets(
+            source, Estimates.from_places(source, source, kind, position_m, weight, status)
         )
-        return self.about(source, said)
 
 
 @frozen
@@ -176,20 +175,20 @@ class RevisedEstimates:
     links: list[tuple[float, NameLinks]]
 
 
-def status_of(position_m: FloatArray) -> list[str]:
+def to_statuses(position_m: FloatArray) -> list[str]:
     """The status of estimates (n, 2) of an attack without an objective: NaN is no place."""
     return np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
 
 
-def recall(known: IntArray, value: FloatArray | IntArray, wanted: IntArray) -> FloatArray:
-    """Values (n, ...) of the numbers wanted (n,), from value (k, ...) of an ascending list (k,):
+def recall(keys: IntArray, value: FloatArray | IntArray, numbers: IntArray) -> FloatArray:
+    """Values (n, ...) of numbers (n,), from value (k, ...) of an ascending list (k,):
     NaN if unknown.
     """
-    recalled = np.full((len(wanted), *value.shape[1:]), np.nan)
-    at = np.searchsorted(known, wanted)
-    there = at < len(known)
-    there[there] = known[at[there]] == wanted[there]
-    recalled[there] = value[at[there]]
+    recalled = np.full((len(numbers), *value.shape[1:]), np.nan)
+    index = np.searchsorted(keys, numbers)
+    is_known = index < len(keys)
+    is_known[is_known] = keys[index[is_known]] == numbers[is_known]
+    recalled[is_known] = value[index[is_known]]
     return recalled
 
 
@@ -201,22 +200,22 @@ class ByKey:
     value: FloatArray
 
     @classmethod
-    def none(cls, columns: int) -> Self:
+    def empty(cls, columns: int) -> Self:
         """Before the first: what is recalled is NaN (n, columns)."""
         return cls(no_ints(), np.zeros((0, columns)))
 
-    def of(self, key: IntArray) -> FloatArray:
+    def look_up(self, key: IntArray) -> FloatArray:
         """Values (n, ...) of keys (n,): NaN if unknown."""
         return recall(self.key, self.value, key)
 
     def plus(self, key: IntArray, value: FloatArray) -> Self:
         """With values (n, ...) of keys (n,) in place of those before."""
-        every, first = np.unique(np.concatenate([key, self.key]), return_index=True)
+        keys, first = np.unique(np.concatenate([key, self.key]), return_index=True)
         before = self.value if len(self.key) else value[:0]
-        return type(self)(every, np.concatenate([value, before])[first])
+        return type(self)(keys, np.concatenate([value, before])[first])
 
 
-def averaged(
+def update_means(
     past: ByKey, key: IntArray, value: FloatArray, memory: float
 ) -> tuple[FloatArray, ByKey]:
     """Running means (n, p) of keys (n,) after values (n, p), and what is remembered: weights w,
@@ -225,7 +224,7 @@ def averaged(
     mean_t = mean_{t-1} + (x_t - mean_{t-1}) / w_t,    w_t = 1 + (1 - 1 / memory) w_{t-1},    w_0 =
     0
     """
-    old = past.of(key)
+    old = past.look_up(key)
     weight = 1.0 + (1.0 - 1.0 / memory) * np.nan_to_num(old[:, :1])
     mean = old[:, 1:]
     mean = np.where(np.isfinite(mean), mean + (value - mean) / weight, value)
@@ -258,15 +257,17 @@ class Attack(Named):
         """
         return None
 
-    def fitted(self, learner: Learner, area: Area) -> Self:
+    def fit_cells(self, learner: Learner, area: Area) -> Self:
         """The attack, whose cells are as fine as the learner's inputs where it has cells and none
         is given.
         """
         if getattr(self, "cell_m", 0.0) is not None:
             return self
-        from fl.tracking.place_grid import usual_cell_m  # not at the top: most attacks have no grid
+        from fl.tracking.place_grid import (
+            choose_cell_m,  # not at the top: most attacks have no grid
+        )
 
-        return self.model_copy(update={"cell_m": usual_cell_m(area, learner.shortest_m)})
+        return self.model_copy(update={"cell_m": choose_cell_m(area, learner.shortest_m)})
 
     def start(self) -> State:
         """The first state; None for an attack without memory."""
@@ -290,11 +291,11 @@ class Attack(Named):
         """
         return None
 
-    def hindsight(self, state: State, facts: RoundContext) -> "Iterator[Belief]":
+    def smooth_beliefs(self, state: State, facts: RoundContext) -> "Iterator[Belief]":
         """Beliefs about each round so far, in order, given all of them."""
         return iter(())
 
-    def listed(self, state: State, public: Public, count: int) -> FloatArray | None:
+    def list_places(self, state: State, public: Public, count: int) -> FloatArray | None:
         """The best places (<= count, 2) that it can name, best first, of all known UEs; None: it
         keeps no map of them, and its estimates speak for it.
         """
@@ -304,7 +305,7 @@ class Attack(Named):
         """Track of each name of the last round; None: it links no names."""
         return None
 
-    def revised(self, state: State, facts: RoundContext, rng: Rng) -> RevisedEstimates | None:
+    def revise(self, state: State, facts: RoundContext, rng: Rng) -> RevisedEstimates | None:
         """Estimates of all rounds so far that replace those of each round; None: no revision."""
         return None
 
@@ -332,18 +333,18 @@ class Attack(Named):
         rng = replace(rng, purpose=f"{rng.purpose}.self-test")
         model = view.source_model[:1]
         place = facts.public.area.sample(rng.uniform("place", model, (2,)))
-        label = constants["rsrp_mean_dbm"][model] + constants["rsrp_std_db"][model] * rng.normal(
-            "label", model
+        label = constants["rsrp_mean_dbm"][model] + (
+            constants["rsrp_std_db"][model] * rng.normal("label", model)
         )
         ue = np.zeros(1, dtype=int)
         data = Local(ue, model, np.array([0, 1]), place, label, np.array([facts.time_s]))
-        made = view.learner.local(view.model_before, view.phase, data, rng)
-        merged = made.weighted_sum(np.ones(1), len(view.model_before.parameters))
+        updates = view.learner.train_locally(view.model_before, view.phase, data, rng)
+        merged = updates.sum_weighted(np.ones(1), len(view.model_before.parameters))
         after = view.learner.step(view.model_before, view.phase, merged)
-        own = View(
+        own_view = View(
             "updates",
             view.phase,
-            made.rows(slice(None)),
+            updates.rows(slice(None)),
             model,
             ue,
             model,
@@ -351,11 +352,13 @@ class Attack(Named):
             view.model_before,
             after,
             view.learner,
-            made.count,
+            updates.count,
         )
-        estimates, _ = self.run(own, facts, self.start(), rng)
-        what = "centroid" if "centroid" in estimates.what else "answer"
-        named_m = estimates.position_m[[word == what for word in estimates.what]]
-        if len(named_m) == 0 or not facts.public.area.contains(named_m[0]):
-            return float("nan")
-        return float(np.linalg.norm(named_m[0] - place[0]))
+        estimates, _ = self.run(own_view, facts, self.start(), rng)
+        kind = "centroid" if "centroid" in estimates.what else "answer"
+        if kind not in estimates.what:
+            return nan
+        named_m = estimates.position_m[estimates.what.index(kind)]
+        if not facts.public.area.contains(named_m):
+            return nan
+        return float(np.linalg.norm(named_m - place[0]))

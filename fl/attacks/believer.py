@@ -9,7 +9,7 @@ from pydantic import Field
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, named_places
+from fl.attacks.learnt_errors import MAX_RANKS, LearntErrors, rank_places
 from fl.attacks.place_maps import NeuronVotes
 from fl.attacks.shadow_ues import Population
 from fl.attacks.span import Span
@@ -19,7 +19,7 @@ from fl.types import Estimates, Metrics, RoundContext, State
 from netsim.columns import frozen
 from netsim.rng import Rng
 
-OF_ROUNDS = ATTACKS.only(
+OF_ROUNDS = ATTACKS.restrict(
     "closed-form",
     "dlg",
     "span",
@@ -47,7 +47,7 @@ class Remembered:
 
     of: State
     errors: LearntErrors = field(default_factory=LearntErrors)
-    history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
+    history: History = field(default_factory=lambda: History.empty(MAX_RANKS))
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
 
 
@@ -83,13 +83,13 @@ class Believer(Attack):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Needs of the wrapped attack, and to make up UEs."""
-        why = (
+        reason = (
             "learns the errors of estimates on UEs that it makes up; add {} to "
             "threat.knowledge, or give sigma_m"
         )
         learns = {
-            "starting weights": why.format("weights"),
-            "training details": why.format("training"),
+            "starting weights": reason.format("weights"),
+            "training details": reason.format("training"),
         }
         return self.of.needs | (learns if self.sigma_m is None else {})
 
@@ -97,7 +97,7 @@ class Believer(Attack):
         """Self-test of the wrapped attack on one round."""
         return self.of.self_test(view, facts, rng)
 
-    def remembered(
+    def remember_estimates(
         self, view: View, facts: RoundContext, state: Past, population: Population, rng: Rng
     ) -> tuple[Estimates, Past]:
         """Estimates of the wrapped attack, and the state with them; its errors are learnt before.
@@ -110,32 +110,30 @@ class Believer(Attack):
             errors = errors.plus(
                 view, facts, self.of, population, self.shadow_ues or _SIMULATED_UES, rng, fresh
             )
-        said, inner = self.of.run(view, facts, self.of.start() if fresh else state.of, rng)
-        names, z_m = named_places(said, facts.public.area)
-        some = np.isfinite(z_m[:, :, 0]).any(axis=1)
-        names = names[some]
-        z_m = z_m[some]
+        estimates, inner = self.of.run(view, facts, self.of.start() if fresh else state.of, rng)
+        names, z_m = rank_places(estimates, facts.public.area)
+        is_named = np.isfinite(z_m[:, :, 0]).any(axis=1)
+        names = names[is_named]
+        z_m = z_m[is_named]
         if self.sigma_m is None:
-            errors = replace(errors, pace=errors.pace.seen(facts.round, names, z_m[:, 0]))
-        model = self.errors_now(errors)
+            errors = replace(errors, pace=errors.pace.with_estimates(facts.round, names, z_m[:, 0]))
+        model = self.choose_errors(errors)
         if model is None:
-            model = ErrorModel.plain(1.0, OUTLIER)
+            model = ErrorModel.from_sigma(1.0, OUTLIER)
             z_m = np.full_like(z_m, np.nan)
-        lives = state.lifetimes.after(names, facts, view.renames)
-        history = state.history.plus(facts, model, lives.senders(names), z_m)
-        return said, replace(state, of=inner, errors=errors, history=history, lifetimes=lives)
+        lives = state.lifetimes.add_round(names, facts, view.renames)
+        history = state.history.add_look(facts, model, lives.find_senders(names), z_m)
+        return estimates, replace(state, of=inner, errors=errors, history=history, lifetimes=lives)
 
-    def errors_now(self, learnt: LearntErrors) -> ErrorModel | None:
+    def choose_errors(self, learnt: LearntErrors) -> ErrorModel | None:
         """Given, or learnt; None before anything was learnt."""
         if self.sigma_m is None:
             return learnt.fitted
-        return ErrorModel.plain(
-            self.sigma_m, OUTLIER if self.outlier is None else self.outlier, self.bias_m or 0.0
-        )
+        return ErrorModel.from_sigma(self.sigma_m, self.outlier or OUTLIER, self.bias_m or 0.0)
 
-    def error_figures(self, learnt: LearntErrors) -> Metrics:
+    def summarise_errors(self, learnt: LearntErrors) -> Metrics:
         """The errors as figures: means over ranks."""
-        errors = self.errors_now(learnt)
+        errors = self.choose_errors(learnt)
         if errors is None:
             return {}
         return {

@@ -14,7 +14,7 @@ from netsim.units import FloatArray, IntArray
 _DEAD = 1e-6  # units whose bias moved less than this share of the largest carry only rounding
 
 
-def centroid(dw: FloatArray, db: FloatArray) -> FloatArray:
+def estimate_centroid(dw: FloatArray, db: FloatArray) -> FloatArray:
     r"""Least-squares solution z of dW_h = db_h z over hidden units h, for each row.
 
     With g_ih the delta of unit h at sample i, summed over local steps,
@@ -36,7 +36,7 @@ def centroid(dw: FloatArray, db: FloatArray) -> FloatArray:
     return np.where(np.isfinite(z), z, np.nan)
 
 
-def unit_cloud(dw: FloatArray, db: FloatArray) -> FloatArray:
+def compute_unit_ratios(dw: FloatArray, db: FloatArray) -> FloatArray:
     """Ratio r_h = dW_h / db_h of every unit: (n, hidden, p), NaN for a unit with a negligible
     update.
 
@@ -59,10 +59,10 @@ class ClosedForm(Attack):
     that starts at zero, a proximal term (which shrinks the update so far), clipped gradients of
     samples or of a batch. Adam divides every coordinate by its own size.
 
-    Estimates: `centroid` (see `centroid`), and with `cloud` also `place`: centres of the clusters
-    (DBSCAN) of the per-unit ratios, weighted by their share of the units, which separate home from
-    work when units are rectified. Exact for one sample; for FedSGD the error of one unit is (1 / (n
-    gbar)) sum_i (g_i - gbar)(x_i - xbar).
+    Estimates: `estimate_centroid` (`estimate_centroid`), and with `cloud` also `place`: centres of
+    clusters (DBSCAN) of the per-unit ratios, weighted by their share of the units, which separate
+    home from work when units are rectified. Exact for one sample; for FedSGD the error of one unit
+    is (1 / (n gbar)) sum_i (g_i - gbar)(x_i - xbar).
     """
 
     kind: Literal["closed-form"] = "closed-form"
@@ -98,27 +98,27 @@ class ClosedForm(Attack):
         scale = scale[view.source_model]
         dw, db = learner.first_layer(view.update)
         with np.errstate(over="ignore", invalid="ignore"):  # a wild ratio lands outside of any area
-            where = centre + scale * centroid(dw, db)
-            cloud = centre[:, None] + scale[:, None] * unit_cloud(dw, db)
-        estimates = [view.spread("centroid", np.arange(len(where)), where)]
+            place_m = centre + scale * estimate_centroid(dw, db)
+            cloud = centre[:, None] + scale[:, None] * compute_unit_ratios(dw, db)
+        estimates = [view.build_estimates("centroid", np.arange(len(place_m)), place_m)]
         if self.cloud:
-            source, position, share = self._places(cloud)
-            estimates.append(view.spread("place", source, position, weight=share))
+            source, position, share = self._cluster_places(cloud)
+            estimates.append(view.build_estimates("place", source, position, weight=share))
         return Estimates.join(estimates), state
 
-    def _places(self, cloud: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _cluster_places(self, cloud: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Cluster centres of each source's cloud (n, hidden, 2), largest first.
 
         Returns source (k,), position (k, 2) and share (k,) of the source's live units.
         """
-        from fl.dbscan import dbscan  # compiled: not for readers of scenarios
+        from fl.dbscan import cluster_by_density  # compiled: not for readers of scenarios
 
         source = []
         position = []
         share = []
         for i, points in enumerate(cloud):
             points = points[np.isfinite(points).all(axis=1)]
-            label = dbscan(points, self.cluster_m, self.cluster_units)
+            label = cluster_by_density(points, self.cluster_m, self.cluster_units)
             mass = np.bincount(label[label >= 0])
             for c in np.argsort(-mass, kind="stable")[: self.max_places]:
                 source.append(i)

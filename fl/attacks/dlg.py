@@ -11,7 +11,7 @@ from pydantic import Field
 from fl.attacks.base import Attack, ByKey, View
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Estimates, RoundContext
-from netsim.columns import row_id
+from netsim.columns import number_row
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -69,7 +69,7 @@ class Dlg(Attack):
     }
 
     def start(self) -> ByKey:
-        return ByKey.none(2)
+        return ByKey.empty(2)
 
     def run(
         self, view: View, facts: RoundContext, state: ByKey, rng: Rng
@@ -77,36 +77,43 @@ class Dlg(Attack):
         centre, scale = cast(RsrpNet, view.learner).standardisation(view.model_before)
         centre = centre[view.source_model]
         scale = scale[view.source_model]
+        owner = view.source_model
         if view.vantage == "updates":
-            owner = row_id(view.ue, view.model)
-        else:
-            owner = view.source_model
+            owner = number_row(view.ue, view.model)
         start = rng.normal("start", owner, (self.starts, 2))
         if self.start_at == "grid":
-            start = (_grid(self.starts, facts.public.area) - centre[:, None]) / scale[:, None]
+            start = (_spread_starts(self.starts, facts.public.area) - centre[:, None]) / scale[
+                :, None
+            ]
         elif self.start_at == "mean":
             start *= _START_NOISE
         elif self.start_at == "previous":
-            past = (state.of(owner) - centre) / scale
+            past = (state.look_up(owner) - centre) / scale
             near = past[:, None] + _START_NOISE * start[:, :-1]  # the last start stays random
             start[:, :-1] = np.where(np.isfinite(near), near, start[:, :-1])
         sources = np.arange(len(view.update))
-        usable = view.usable
+        is_usable = view.is_usable
         z = np.full((len(sources), 2), np.nan)
         loss = np.full(len(sources), np.nan)
         iterations = np.zeros_like(sources)
-        for model in np.unique(view.source_model[usable]).tolist():
-            mine = sources[usable & (view.source_model == model)]
-            for rows in np.array_split(mine, len(mine) // _TOGETHER + 1):
+        for model in np.unique(view.source_model[is_usable]).tolist():
+            rows_of_model = sources[is_usable & (view.source_model == model)]
+            n_blocks = len(rows_of_model) // _TOGETHER + 1
+            for rows in np.array_split(rows_of_model, n_blocks):
                 z[rows], loss[rows], iterations[rows] = self._search(view, model, rows, start[rows])
-        status = np.where(
-            usable, np.where(np.isfinite(loss), "ok", "no finite loss"), "no gradient"
-        ).tolist()
-        where = centre + scale * z
-        said = Estimates.of(sources, sources, "centroid", where, status=status)
-        said = replace(said, loss=loss, iterations=iterations, evaluations=iterations + usable)
-        inside = facts.public.area.contains(where)
-        return view.about(sources, said), state.plus(owner[inside], where[inside])
+        status = np.where(np.isfinite(loss), "ok", "no finite loss")
+        status = np.where(is_usable, status, "no gradient")
+        place_m = centre + scale * z
+        estimates = Estimates.from_places(
+            sources, sources, "centroid", place_m, status=status.tolist()
+        )
+        estimates = replace(
+            estimates, loss=loss, iterations=iterations, evaluations=iterations + is_usable
+        )
+        inside = facts.public.area.contains(place_m)
+        return view.repeat_for_targets(sources, estimates), state.plus(
+            owner[inside], place_m[inside]
+        )
 
     def _search(
         self, view: View, model: int, rows: IntArray, start: FloatArray
@@ -116,26 +123,30 @@ class Dlg(Attack):
         """
         import torch
 
-        from fl.attacks.gradient_matching import CosineDistance, bfgs
+        from fl.attacks.gradient_matching import CosineDistance, minimise_distance
 
         constants = view.model_before.constants
         vectors = torch.from_numpy(constants["wave_vectors"][0])
         waves = torch.from_numpy(constants["scale_m"][model])[:, None] * vectors.T
         weights = torch.from_numpy(view.model_before.parameters[model : model + 1])
         net = cast(RsrpNet, view.learner).net
-        distance = CosineDistance.to(torch.from_numpy(view.update[rows]), net, weights, waves)
-        minimum = bfgs(distance, torch.from_numpy(start), self.iterations)
+        distance = CosineDistance.from_updates(
+            torch.from_numpy(view.update[rows]), net, weights, waves
+        )
+        minimum = minimise_distance(distance, torch.from_numpy(start), self.iterations)
         loss, best = minimum.value.min(dim=1)
         z = minimum.z[torch.arange(len(rows)), best].numpy()
         z[~loss.isfinite().numpy()] = np.nan
         return z, loss.numpy(), minimum.iterations.numpy()
 
 
-def _grid(k: int, area: Area) -> FloatArray:
+def _spread_starts(k: int, area: Area) -> FloatArray:
     """k points (k, 2) in rows, each in the middle of an equal share of the area."""
     width, height = area.side_m
     rows = min(k, max(1, round(float(np.sqrt(k * height / width)))))
     count = np.full(rows, k // rows) + (np.arange(rows) < k % rows)
     north = (np.cumsum(count) - count / 2) / k  # a row is as high as it holds points
-    unit = [((i + 0.5) / c, y) for c, y in zip(count, north, strict=True) for i in range(c)]
+    unit = []
+    for n, y in zip(count.tolist(), north, strict=True):
+        unit += [((i + 0.5) / n, y) for i in range(n)]
     return area.sample(np.array(unit))

@@ -16,14 +16,14 @@ from fl.tracking.dwelling import (
     Hours,
     Residences,
     Shares,
-    blocks,
-    habits,
-    home_and_work,
-    log_evidence,
+    compute_log_evidence,
+    find_home_and_work,
+    find_visited_places,
+    split_rows,
 )
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.history import History, hour_class
-from fl.tracking.place_grid import PlaceGrid, best_discs
+from fl.tracking.history import History, classify_hours
+from fl.tracking.place_grid import PlaceGrid, find_best_discs
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import Columns, frozen, no_ints
 from netsim.geometry import Area
@@ -31,7 +31,8 @@ from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
-HourOfDay = Annotated[float, Field(ge=0, le=24)]
+_HourOfDay = Annotated[float, Field(ge=0, le=24)]
+HourRange = Annotated[tuple[_HourOfDay, _HourOfDay], Field(strict=False)]
 _WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
 """shares of home and work among what is named of a workday and of a day off: one place, or
 several"""
@@ -42,7 +43,7 @@ _CLASSES = 48  # of time: the hours of workdays, then those of days off
 _PLACES = ("home", "work", *(f"third {k + 1}" for k in range(_MOST_THIRDS)))
 
 
-def _hours_text(hours: tuple[float, float]) -> str:
+def _format_hours(hours: tuple[float, float]) -> str:
     return f"{hours[0]:g} to {hours[1]:g} o'clock"
 
 
@@ -58,14 +59,14 @@ class DwellPlaces(Columns):
     searched: IntArray
 
     @classmethod
-    def nothing(cls, sender: IntArray) -> "DwellPlaces":
+    def from_senders(cls, sender: IntArray) -> "DwellPlaces":
         """Before any estimate."""
         return cls(sender, np.full((len(sender), len(_PLACES), 3), np.nan), np.zeros_like(sender))
 
     def with_rows(self, sender: IntArray) -> "DwellPlaces":
         """A copy with rows for these senders too."""
-        every = self.join([self, self.nothing(np.setdiff1d(sender, self.sender))])
-        return every.select(np.argsort(every.sender))
+        joined = self.join([self, self.from_senders(np.setdiff1d(sender, self.sender))])
+        return joined.select(np.argsort(joined.sender))
 
 
 @frozen
@@ -74,8 +75,8 @@ class DwellState(Remembered):
     that are followed.
     """
 
-    past: Residences = field(default_factory=lambda: Residences.nothing(no_ints(), 0))
-    named: DwellPlaces = field(default_factory=lambda: DwellPlaces.nothing(no_ints()))
+    past: Residences = field(default_factory=lambda: Residences.from_senders(no_ints(), 0))
+    named: DwellPlaces = field(default_factory=lambda: DwellPlaces.from_senders(no_ints()))
 
 
 class Dwell(Believer):
@@ -113,10 +114,10 @@ class Dwell(Believer):
     """largest distance between the places of the grid, m; half of hit_radius_m or less"""
     third_places: int = Field(3, ge=0, le=_MOST_THIRDS)
     """largest number of places besides home and work"""
-    home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
+    home_hours: HourRange = (0.0, 6.0)
     """hours between which a round tells of home, from and to; 20 to 8 goes over midnight. The
     rounds of one night count together: who is not at home then is at one other place"""
-    work_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (10.0, 16.0)
+    work_hours: HourRange = (10.0, 16.0)
     """hours between which a round on Monday to Friday tells of work"""
     home_share: float = Field(0.93, gt=0, lt=1)
     """share of nights that people spend at home"""
@@ -136,7 +137,7 @@ class Dwell(Believer):
         return self.hit_radius_m / 2
 
     @model_validator(mode="after")
-    def _hours(self) -> Self:
+    def _check_hours(self) -> Self:
         (home, until) = self.home_hours
         (work, end) = self.work_hours
         if home == until:
@@ -153,97 +154,86 @@ class Dwell(Believer):
 
     def check(self, public: Public, n_ue: int) -> None:
         self.of.check(public, n_ue)
-        self._grid(public.area, n_ue)
+        self._build_grid(public.area, n_ue)
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
-        none = {
-            f"home in {_hours_text(self.home_hours)}",
-            f"work in {_hours_text(self.work_hours)} on a workday",
-        }
-        for facts in known.rounds():
-            hours = Hours.of_round(facts)
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+        home = f"home in {_format_hours(self.home_hours)}"
+        work = f"work in {_format_hours(self.work_hours)} on a workday"
+        missed = {home, work}
+        for facts in prepared.rounds():
+            hours = Hours.from_round(facts)
             if hours is None:
                 continue
             if hours.whole_day:
                 return
-            period = hours.period(self.home_hours, self.work_hours)
+            period = hours.find_period(self.home_hours, self.work_hours)
             if period is not None:
-                none -= {
-                    text for text in none if text.startswith("home" if period.night else "work")
-                }
-            if not none:
+                missed.discard(home if period.night else work)
+            if not missed:
                 return
-        yield notice("attack-hours-missed", self.label, what=" or ".join(sorted(none)))
+        yield notice("attack-hours-missed", self.label, what=" or ".join(sorted(missed)))
 
     def start(self) -> DwellState:
         return DwellState(self.of.start())
 
     def figures(self, state: DwellState) -> Metrics:
-        return self.error_figures(state.errors)
+        return self.summarise_errors(state.errors)
 
     def run(
         self, view: View, facts: RoundContext, state: DwellState, rng: Rng
     ) -> tuple[Estimates, DwellState]:
-        grid = self._grid(
-            facts.public.area, len(np.union1d(view.ue, state.lifetimes.name[state.past.sender]))
-        )
-        _, state = self.remembered(view, facts, state, Population.uniform(grid), rng)
-        alive = state.lifetimes.alive
-        state = replace(
-            state,
-            past=state.past.select(alive[state.past.sender]),
-            named=state.named.select(alive[state.named.sender]),
-        )
-        hours = Hours.of_round(facts)
-        if (
-            hours is not None
-            and self.errors_now(state.errors) is not None
-            and len(state.history.newest().sender)
-        ):
-            state = self._with_newest(state, hours, facts, grid)
-        return self._answers(view, state), state
+        names = np.union1d(view.ue, state.lifetimes.name[state.past.sender])
+        grid = self._build_grid(facts.public.area, len(names))
+        _, state = self.remember_estimates(view, facts, state, Population.uniform(grid), rng)
+        alive = state.lifetimes.is_alive
+        past = state.past.select(alive[state.past.sender])
+        state = replace(state, past=past, named=state.named.select(alive[state.named.sender]))
+        hours = Hours.from_round(facts)
+        is_error_known = self.choose_errors(state.errors) is not None
+        if hours is not None and is_error_known and len(state.history.select_newest().sender):
+            state = self._update_places(state, hours, facts, grid)
+        return self._build_answers(view, state), state
 
-    def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
-        return PlaceGrid.over(area, self.cell_m, 3 * n_ue, self.label)
+    def _build_grid(self, area: Area, n_ue: int) -> PlaceGrid:
+        return PlaceGrid.from_area(area, self.cell_m, 3 * n_ue, self.label)
 
-    def _with_newest(
+    def _update_places(
         self, state: DwellState, hours: Hours, facts: RoundContext, grid: PlaceGrid
     ) -> DwellState:
         """After the newest estimates."""
         history = state.history
-        newest = history.newest()
-        lasting_m = history.lasting_m()
+        newest = history.select_newest()
+        lasting_m = history.estimate_bias_m()
         sender = newest.sender
         named = state.named.with_rows(sender)
-        at = np.searchsorted(named.sender, sender)
-        period = hours.period(self.home_hours, self.work_hours)
+        index = np.searchsorted(named.sender, sender)
+        period = hours.find_period(self.home_hours, self.work_hours)
         if hours.whole_day:
-            for row in at.tolist():
-                said = self._estimates_of(history, named.sender[row], facts, lasting_m)
-                named.places[row, :2] = home_and_work(said, _WHOLE_DAYS)
+            for row in index.tolist():
+                estimates = self._collect_estimates(history, named.sender[row], facts, lasting_m)
+                named.places[row, :2] = find_home_and_work(estimates, _WHOLE_DAYS)
         elif period is not None:
             shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
-            past = state.past.plus(
-                sender, log_evidence(newest.z_m, history.looks.errors[-1], grid), period, shares
-            )
+            evidence = compute_log_evidence(newest.z_m, history.looks.errors[-1], grid)
+            past = state.past.add_round(sender, evidence, period, shares)
             state = replace(state, past=past)
-            for some in blocks(np.arange(len(sender))):
-                rows = past.select(np.searchsorted(past.sender, sender[some]))
-                seen, home = rows.homes(shares, grid, lasting_m)
-                work = rows.workplaces(seen, shares, grid, lasting_m, self.hit_radius_m)
+            for block in split_rows(np.arange(len(sender))):
+                rows = past.select(np.searchsorted(past.sender, sender[block]))
+                seen, home = rows.estimate_homes(shares, grid, lasting_m)
+                work = rows.estimate_workplaces(seen, shares, grid, lasting_m, self.hit_radius_m)
                 for k, maps in enumerate((home, work)):
-                    named.places[at[some], k] = np.column_stack(
-                        best_discs(maps, grid, self.hit_radius_m)
+                    named.places[index[block], k] = np.column_stack(
+                        find_best_discs(maps, grid, self.hit_radius_m)
                     )
         if self.third_places and not hours.whole_day:
-            self._search_thirds(history, named, at, facts, lasting_m)
+            self._search_thirds(history, named, index, facts, lasting_m)
         return replace(state, named=named)
 
     def _search_thirds(
         self,
         history: History,
         named: DwellPlaces,
-        at: IntArray,
+        index: IntArray,
         facts: RoundContext,
         lasting_m: float,
     ) -> None:
@@ -253,16 +243,22 @@ class Dwell(Believer):
         count = np.bincount(history.named.sender, minlength=int(named.sender.max()) + 1)[
             named.sender
         ]
-        for row in at[count[at] >= np.maximum(1.1 * named.searched[at], 2.0)].tolist():
+        is_due = count[index] >= np.maximum(1.1 * named.searched[index], 2.0)
+        for row in index[is_due].tolist():
             places = named.places[row]
-            known_m = places[:2][places[:2, 2] >= max(self.min_probability, 1e-9), :2]
-            said = self._estimates_of(history, named.sender[row], facts, lasting_m)
-            found = habits(said, known_m, _CLASSES, self.third_places)
+            is_known = places[:2, 2] >= max(self.min_probability, 1e-9)
+            known_m = places[:2][is_known, :2]
+            thirds = find_visited_places(
+                self._collect_estimates(history, named.sender[row], facts, lasting_m),
+                known_m,
+                _CLASSES,
+                self.third_places,
+            )
             places[2:] = np.nan
-            places[2 : 2 + len(found)] = found
+            places[2 : 2 + len(thirds)] = thirds
             named.searched[row] = count[row]
 
-    def _estimates_of(
+    def _collect_estimates(
         self, history: History, sender: int, facts: RoundContext, lasting_m: float
     ) -> EstimatesOfUe:
         """All that was named of one sender. Class of time is the hour, of days off 24 more; of
@@ -270,49 +266,56 @@ class Dwell(Believer):
 
         A place that stands at several ranks counts once, at that of the largest share.
         """
-        mine = history.named.select(history.named.sender == sender)
-        looks = history.looks.select(mine.look)
-        errors = ErrorModel.stacked(looks.errors).without_bias()
-        truths = errors.truths(mine.z_m)
-        hours = Hours.of(looks.time_s, looks.week_s, facts.round_s)
-        there = np.isfinite(mine.z_m).all(axis=2) & ~_has_better(mine.z_m, truths.share)
-        row, rank = np.nonzero(there)
+        named = history.named.select(history.named.sender == sender)
+        looks = history.looks.select(named.look)
+        errors = ErrorModel.stack_models(looks.errors).remove_bias()
+        truths = errors.infer_truths(named.z_m)
+        hours = Hours.from_times(looks.time_s, looks.week_s, facts.round_s)
+        is_counted = np.isfinite(named.z_m).all(axis=2) & ~_has_better(named.z_m, truths.share)
+        row, rank = np.nonzero(is_counted)
         right = truths.share[row, rank]
-        of_class = hour_class(looks.week_s, facts.round_s)
+        time_class = classify_hours(looks.week_s, facts.round_s)
         if hours.whole_day:  # all of its places may be right
             right = np.ones(len(row))
-            of_class = hours.off + 2 * (there.sum(axis=1) > 1)
+            time_class = hours.is_weekend + 2 * (is_counted.sum(axis=1) > 1)
+        place_m = truths.place_m[row, rank]
+        sigma_m = truths.sigma_m[row, rank]
+        share = (1.0 - np.asarray(errors.outlier)[row]) * right
+        day = hours.day[row]
+        area_m2 = float(np.prod(facts.public.area.side_m))
         return EstimatesOfUe(
-            truths.place_m[row, rank],
-            truths.sigma_m[row, rank],
-            (1.0 - np.asarray(errors.outlier)[row]) * right,
-            of_class[row],
-            hours.day[row],
-            float(np.prod(facts.public.area.side_m)),
-            lasting_m,
-            self.hit_radius_m,
+            place_m, sigma_m, share, time_class[row], day, area_m2, lasting_m, self.hit_radius_m
         )
 
-    def _answers(self, view: View, state: DwellState) -> Estimates:
+    def _build_answers(self, view: View, state: DwellState) -> Estimates:
         """Answers for each UE of the view, at all of its models; one answer without a place for
         nothing.
         """
-        places = recall(state.named.sender, state.named.places, state.lifetimes.senders(view.ue))
+        places = recall(
+            state.named.sender, state.named.places, state.lifetimes.find_senders(view.ue)
+        )
         probability = np.nan_to_num(places[..., 2])
-        spoken: BoolArray = (probability >= self.min_probability) & (probability > 0)
-        silent = np.asarray(~spoken.any(axis=1))
-        row, rank = np.nonzero(spoken | (silent[:, None] & (np.arange(spoken.shape[1]) == 0)))
-        where = np.where(spoken[row, rank, None], places[row, rank, :2], np.nan)
-        weight = np.where(spoken[row, rank], probability[row, rank], 0.0)
-        status = ["unsure" if silent[i] else _PLACES[k] for i, k in zip(row, rank, strict=True)]
-        return Estimates.of(view.ue[row], view.model[row], "answer", where, weight, status)
+        is_named = (probability >= self.min_probability) & (probability > 0)
+        is_answered = is_named.copy()
+        is_answered[~is_named.any(axis=1), 0] = True
+        row, rank = np.nonzero(is_answered)
+        is_sure = is_named[row, rank]
+        place_m = np.where(is_sure[:, None], places[row, rank, :2], np.nan)
+        weight = np.where(is_sure, probability[row, rank], 0.0)
+        status = np.where(is_sure, np.array(_PLACES)[rank], "unsure").tolist()
+        return Estimates.from_places(
+            view.ue[row], view.model[row], "answer", place_m, weight, status
+        )
 
 
 def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
     """Which ranks of estimates (k, R, 2) name a place that a rank of larger share (k, R) names, or
     an earlier one.
     """
-    equal = (z_m[:, :, None] == z_m[:, None]).all(axis=3)
+    is_same = (z_m[:, :, None] == z_m[:, None]).all(axis=3)
     ranks = np.arange(z_m.shape[1])
-    tie = (share[:, :, None] == share[:, None]) & (ranks[:, None] > ranks)
-    return np.asarray((equal & ((share[:, :, None] < share[:, None]) | tie)).any(axis=2))
+    is_later = ranks[:, None] > ranks
+    share = share[:, :, None]
+    rival = share.swapaxes(1, 2)
+    is_worse = (share < rival) | ((share == rival) & is_later)
+    return (is_same & is_worse).any(axis=2)

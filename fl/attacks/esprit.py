@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.columns import frozen
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 _FEW = 8  # points a side that are left at least where a grid is thinned
 _MIX = (
@@ -51,7 +51,7 @@ class Lattice:
     y: FloatArray
 
     @classmethod
-    def of(cls, x_m: FloatArray, y_m: FloatArray) -> Lattice:
+    def from_axes(cls, x_m: FloatArray, y_m: FloatArray) -> Lattice:
         return cls(x_m - (x_m[0] + x_m[-1]) / 2, y_m - (y_m[0] + y_m[-1]) / 2)
 
     @property
@@ -59,7 +59,7 @@ class Lattice:
         """The longer side."""
         return float(max(np.ptp(self.x), np.ptp(self.y)))
 
-    def waves(self, omega: FloatArray) -> FloatArray:
+    def compute_waves(self, omega: FloatArray) -> FloatArray:
         """exp(i omega . (g - c)) of omega (B, 2): (B, P * Q)."""
         x = np.exp(1j * omega[:, :1] * self.x)
         y = np.exp(1j * omega[:, 1:] * self.y)
@@ -70,86 +70,92 @@ def read_waves(
     surface: FloatArray, grid: Lattice, count: int, bandwidth_m: float
 ) -> EstimatedWaves:
     """`count` waves of a surface (P, Q), whose omega is of the size of 1 / bandwidth."""
-    strides = [_stride(axis, bandwidth_m) for axis in (grid.x, grid.y)]
-    thin = surface[:: strides[0], :: strides[1]]
-    omega = _shifts(thin, count) / [
-        _step(axis) * k for axis, k in zip((grid.x, grid.y), strides, strict=True)
-    ]
-    best = fitted(surface, grid, omega)
+    x_stride = _choose_stride(grid.x, bandwidth_m)
+    y_stride = _choose_stride(grid.y, bandwidth_m)
+    shift = _find_shifts(surface[::x_stride, ::y_stride], count)
+    step_m = [_measure_step_m(grid.x) * x_stride, _measure_step_m(grid.y) * y_stride]
+    best = fit_phases(surface, grid, shift / step_m)
     for _ in range(_STEPS):
-        moved = fitted(surface, grid, _moved(grid, best))
+        moved = fit_phases(surface, grid, _refine_omega(grid, best))
         if not moved.misfit < best.misfit:
             break
         best = moved
     return best
 
 
-def fitted(surface: FloatArray, grid: Lattice, omega: FloatArray) -> EstimatedWaves:
+def fit_phases(surface: FloatArray, grid: Lattice, omega: FloatArray) -> EstimatedWaves:
     """Phases of waves of known omega (B, 2), by least squares."""
-    wave = grid.waves(omega)
+    wave = grid.compute_waves(omega)
     flat = surface.ravel()
     basis = np.concatenate([wave.real, wave.imag])
-    part = _solved(basis, flat)
+    part = _solve_least_squares(basis, flat)
     rest = flat - part @ basis
     energy = (surface**2).sum()
-    misfit = (rest**2).sum() / energy if energy > 0 else 1.0
-    return EstimatedWaves(omega, part[: len(omega)] + 1j * part[len(omega) :], rest, misfit)
+    misfit = 1.0
+    if energy > 0:
+        misfit = (rest**2).sum() / energy
+    real, imaginary = part.reshape(2, -1)
+    return EstimatedWaves(omega, real + 1j * imaginary, rest, misfit)
 
 
-def _moved(grid: Lattice, waves: EstimatedWaves) -> FloatArray:
+def _refine_omega(grid: Lattice, waves: EstimatedWaves) -> FloatArray:
     """omega (B, 2) after one step of Gauss and Newton on amplitudes and omega."""
-    wave = grid.waves(waves.omega)
+    wave = grid.compute_waves(waves.omega)
     scale = 1.0 / grid.extent_m
     slope = (-waves.part.conj()[:, None] * wave).imag * scale
-    gx, gy = (g.ravel() for g in np.broadcast_arrays(grid.x[:, None], grid.y))
-    step = _solved(np.concatenate([wave.real, wave.imag, slope * gx, slope * gy]), waves.rest)
+    x, y = np.broadcast_arrays(grid.x[:, None], grid.y)
+    basis = np.concatenate([wave.real, wave.imag, slope * x.ravel(), slope * y.ravel()])
+    step = _solve_least_squares(basis, waves.rest)
     return waves.omega + scale * step[2 * len(wave) :].reshape(2, -1).T
 
 
-def _solved(basis: FloatArray, flat: FloatArray) -> FloatArray:
+def _solve_least_squares(basis: FloatArray, flat: FloatArray) -> FloatArray:
     """Weights (k,) of a basis (k, n) that come nearest to numbers (n,)."""
     return np.asarray(np.linalg.lstsq(basis @ basis.T, basis @ flat, rcond=1e-13)[0])
 
 
-def _step(axis: FloatArray) -> float:
+def _measure_step_m(axis: FloatArray) -> float:
     if len(axis) > 1:
         return float(axis[1] - axis[0])
     return 1.0
 
 
-def _stride(axis: FloatArray, bandwidth_m: float) -> int:
+def _choose_stride(axis: FloatArray, bandwidth_m: float) -> int:
     """By how many points to thin an axis: no wave of omega h up to 4.5 turns by half a circle in
     between.
     """
-    return int(max(1, min(0.7 * bandwidth_m / _step(axis), len(axis) // _FEW)))
+    return int(max(1, min(0.7 * bandwidth_m / _measure_step_m(axis), len(axis) // _FEW)))
 
 
-def _shifts(surface: FloatArray, count: int) -> FloatArray:
+def _find_shifts(surface: FloatArray, count: int) -> FloatArray:
     """Angles per point (count, 2) of waves of a surface (P, Q), one of each pair +-omega."""
-    high, wide = (min((n + 1) // 2, _WIDEST) for n in surface.shape)
-    skip = [n // _WINDOWS + 1 for n in surface.shape]
-    windows = np.lib.stride_tricks.sliding_window_view(surface, (high, wide))[
-        :: skip[0], :: skip[1]
-    ]
-    number = np.arange(high * wide).reshape(high, wide)
-    span = np.linalg.svd(windows.reshape(-1, high * wide).T, full_matrices=False)[0][:, : 2 * count]
-    maps = [
-        np.linalg.lstsq(span[before.ravel()], span[after.ravel()], rcond=None)[0]
-        if before.size
-        else np.eye(span.shape[1])
-        for before, after in ((number[:-1], number[1:]), (number[:, :-1], number[:, 1:]))
-    ]
-    _, vectors = np.linalg.eig(maps[0] + _MIX * maps[1])
-    angle = np.stack(
-        [np.angle(np.einsum("ij,ij->j", vectors.conj(), m @ vectors)) for m in maps], axis=1
-    )
-    angle = angle * np.where(
-        (angle[:, :1] < 0) | ((angle[:, :1] == 0) & (angle[:, 1:] < 0)), -1.0, 1.0
-    )
-    return angle[np.lexsort(angle.T[::-1])][::2][:count]  # pairs stand side by side
+    p, q = surface.shape
+    shape = min((p + 1) // 2, _WIDEST), min((q + 1) // 2, _WIDEST)
+    windows = np.lib.stride_tricks.sliding_window_view(surface, shape)
+    windows = windows[:: p // _WINDOWS + 1, :: q // _WINDOWS + 1]
+    number = np.arange(np.prod(shape)).reshape(shape)
+    left, _, _ = np.linalg.svd(windows.reshape(-1, number.size).T, full_matrices=False)
+    span = left[:, : 2 * count]
+    east = _find_shift_map(span, number[:-1], number[1:])
+    north = _find_shift_map(span, number[:, :-1], number[:, 1:])
+    _, vectors = np.linalg.eig(east + _MIX * north)
+    x = np.angle(np.einsum("ij,ij->j", vectors.conj(), east @ vectors))
+    y = np.angle(np.einsum("ij,ij->j", vectors.conj(), north @ vectors))
+    sign = np.where((x < 0) | ((x == 0) & (y < 0)), -1.0, 1.0)
+    angle = np.column_stack([x * sign, y * sign])
+    order = np.lexsort(angle.T[::-1])
+    return angle[order][::2][:count]  # pairs stand side by side
 
 
-def kernel_place(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> FloatArray | None:
+def _find_shift_map(span: FloatArray, before: IntArray, after: IntArray) -> FloatArray:
+    """Map of the space spanned by columns (n, r) that turns rows `before` into rows `after`."""
+    if not before.size:
+        return np.eye(span.shape[1])
+    shift, *_ = np.linalg.lstsq(span[before.ravel()], span[after.ravel()], rcond=None)
+    return np.asarray(shift)
+
+
+def find_kernel_peak(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> FloatArray | None:
     """Where the kernel exp(-|g - m|^2 / 2 h^2), times any factor, has its peak, less c (2,); None
     where it is none.
 
@@ -166,15 +172,15 @@ def kernel_place(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> Floa
         high = along[1:]
         weight = np.where((low > 1e-9) & (high > 1e-9), low * high, 0.0)
         ratio = np.divide(high, low, out=np.ones_like(low), where=weight > 0)
-        slope = (weight * np.log(ratio)).sum() / weight.sum() / _step(axis)
-        middle = (weight.sum(axis=1) @ (axis[:-1] + axis[1:])) / 2 / weight.sum()
+        total = weight.sum()
+        slope = (weight * np.log(ratio)).sum() / total / _measure_step_m(axis)
+        middle = (weight.sum(axis=1) @ (axis[:-1] + axis[1:])) / 2 / total
         place[k] = middle + slope * bandwidth_m**2
-    x, y = (
-        np.exp(-(((axis - m) / bandwidth_m) ** 2) / 2)
-        for axis, m in zip((grid.x, grid.y), place, strict=True)
-    )
+    x = np.exp(-(((grid.x - place[0]) / bandwidth_m) ** 2) / 2)
+    y = np.exp(-(((grid.y - place[1]) / bandwidth_m) ** 2) / 2)
     model = x[:, None] * y
     model = model / max(model.max(), 1e-300)
-    if ((value - model) ** 2).sum() <= 1e-3 * (value**2).sum():
+    rest = ((value - model) ** 2).sum()
+    if rest <= 1e-3 * (value**2).sum():
         return place
     return None

@@ -46,13 +46,12 @@ class CosineDistance:
     waves: Tensor
 
     @classmethod
-    def to(
+    def from_updates(
         cls, update: Tensor, net: Mlp, weights: Tensor, waves: Tensor = _NO_WAVES
     ) -> CosineDistance:
         """Distance to updates (n, d) of any length."""
-        scaled = update / update.abs().amax(
-            dim=1, keepdim=True
-        )  # so that squares neither overflow nor vanish
+        # so that squares neither overflow nor vanish
+        scaled = update / update.abs().amax(dim=1, keepdim=True)
         return cls(net, weights, scaled / scaled.norm(dim=1, keepdim=True), waves)
 
     def __call__(self, target: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,28 +61,26 @@ class CosineDistance:
         Infinite and flat where they are not finite.
         """
         guess = z.detach().requires_grad_()
-        value = 1.0 - self._cosine(target, guess).abs()
+        value = 1.0 - self._compute_cosine(target, guess).abs()
         (slope,) = torch.autograd.grad(value.sum(), guess)
-        finite = value.detach().isfinite() & slope.isfinite().all(dim=-1)
-        return torch.where(finite, value.detach(), torch.inf), torch.where(
-            finite[..., None], slope, 0.0
-        )
+        value = value.detach()
+        is_finite = value.isfinite() & slope.isfinite().all(dim=-1)
+        value = torch.where(is_finite, value, torch.inf)
+        return value, torch.where(is_finite[..., None], slope, 0.0)
 
-    def _cosine(self, target: Tensor, z: Tensor) -> Tensor:
+    def _compute_cosine(self, target: Tensor, z: Tensor) -> Tensor:
         k, q, _ = z.shape
         angle = z @ self.waves
         inputs = torch.cat([z, angle.cos(), angle.sin()], dim=2)
         out, activations, slopes = self.net.forward(self.weights, inputs.view(1, k * q, -1))
-        deltas = self.net.deltas(self.weights, slopes, torch.ones_like(out))
-        if k == len(self.direction):
-            direction = self.direction
-        else:
-            direction = self.direction[target]
-        by_target = [[values.view(k, q, -1) for values in side] for side in (activations, deltas)]
-        return (
-            self.net.inner(direction, *by_target)
-            / self.net.squared_norm(activations, deltas).view(k, q).sqrt()
-        )
+        deltas = self.net.compute_deltas(self.weights, slopes, torch.ones_like(out))
+        direction = self.direction
+        if k != len(direction):
+            direction = direction[target]
+        length = self.net.compute_squared_norms(activations, deltas).view(k, q).sqrt()
+        activations = [values.view(k, q, -1) for values in activations]
+        deltas = [values.view(k, q, -1) for values in deltas]
+        return self.net.multiply_gradients(direction, activations, deltas) / length
 
 
 @dataclass
@@ -97,7 +94,7 @@ class Minimum:
     iterations: Tensor
 
 
-def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
+def minimise_distance(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
     """Minimise from starts (n, q, 2) of n targets by BFGS [Nocedal and Wright 2006, Section 6.1],
     all at once.
 
@@ -118,32 +115,37 @@ def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
         live = torch.nonzero((rest < _PATIENCE).any(dim=1)).flatten()
         if not len(live):
             break
-        way = -step[live, :, None] * torch.einsum("nqij,nqj->nqi", inverse[live], slope[live])
-        promised = (way * slope[live]).sum(dim=-1)
+        old_slope = slope[live]
+        old_value = value[live]
+        old_inverse = inverse[live]
+        newton = torch.einsum("nqij,nqj->nqi", old_inverse, old_slope)
+        way = -step[live, :, None] * newton
+        promised = (way * old_slope).sum(dim=-1)
         new_value, new_slope = distance(live, z[live] + way)
-        gain = new_value - value[live]
-        taken = gain <= _ARMIJO * promised
-        bend = torch.where(taken[..., None], new_slope - slope[live], 0.0)
-        curved = taken & ((way * bend).sum(dim=-1) > _CURVED * (bend * bend).sum(dim=-1))
-        better = _better_inverse(inverse[live], way, bend, learnt[live])
-        longer = torch.where(taken, _LONGER, 1.0)[..., None, None] * inverse[live]
-        inverse[live] = torch.where(curved[..., None, None], better, longer)
-        learnt[live] |= curved
+        gain = new_value - old_value
+        is_taken = gain <= _ARMIJO * promised
+        moves_both = is_taken[..., None]
+        bend = torch.where(moves_both, new_slope - old_slope, 0.0)
+        curvature = (way * bend).sum(dim=-1)
+        is_curved = is_taken & (curvature > _CURVED * (bend * bend).sum(dim=-1))
+        better = _update_inverse(old_inverse, way, bend, learnt[live])
+        longer = torch.where(is_taken, _LONGER, 1.0)[..., None, None] * old_inverse
+        inverse[live] = torch.where(is_curved[..., None, None], better, longer)
+        learnt[live] |= is_curved
         shorter = (promised / (2.0 * (promised - gain))).nan_to_num(0.5).clamp(0.1, 0.5)
         length = way.abs().amax(dim=-1)
-        moves = taken & (length > _STILL)
-        rest[live] = torch.where(
-            moves, 0.0, rest[live] + torch.where(length > _SHORT, 1.0, _PATIENCE)
-        )
-        step[live] = torch.where(taken, 1.0, shorter * step[live])
-        z[live] += torch.where(taken[..., None], way, 0.0)
-        value[live] = torch.where(taken, new_value, value[live])
-        slope[live] = torch.where(taken[..., None], new_slope, slope[live])
+        is_moving = is_taken & (length > _STILL)
+        waited = rest[live] + torch.where(length > _SHORT, 1.0, _PATIENCE)
+        rest[live] = torch.where(is_moving, 0.0, waited)
+        step[live] = torch.where(is_taken, 1.0, shorter * step[live])
+        z[live] += torch.where(moves_both, way, 0.0)
+        value[live] = torch.where(is_taken, new_value, old_value)
+        slope[live] = torch.where(moves_both, new_slope, old_slope)
         used[live] = iteration
     return Minimum(z, value, used)
 
 
-def _better_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) -> Tensor:
+def _update_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) -> Tensor:
     """Inverse Hessians that turn changes of the slope (n, q, 2) into the ways (n, q, 2) that made
     them.
 
@@ -153,8 +155,9 @@ def _better_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) 
     curvature = (way * bend).sum(dim=-1)[..., None, None]
     scale = curvature / (bend * bend).sum(dim=-1)[..., None, None]
     before = torch.where(learnt[..., None, None], inverse, scale * identity)
-    left = identity - way[..., :, None] * bend[..., None, :] / curvature
-    return left @ before @ left.mT + way[..., :, None] * way[..., None, :] / curvature
+    column = way[..., :, None]
+    left = identity - column * bend[..., None, :] / curvature
+    return left @ before @ left.mT + column * column.mT / curvature
 
 
 class PlaceGradients:
@@ -166,33 +169,32 @@ class PlaceGradients:
     """
 
     def __init__(self, net: Mlp, weights: FloatArray, waves: FloatArray, z: FloatArray) -> None:
-        single = [torch.from_numpy(array).float() for array in (weights, waves, z)]
-        flat = single[0][None]
-        angle = single[2] @ single[1]
-        at = torch.cat([single[2], angle.cos(), angle.sin()], dim=-1)[None]
-        out, self._activations, slopes = net.forward(flat, at)
+        flat = torch.from_numpy(weights).float()[None]
+        place = torch.from_numpy(z).float()
+        angle = place @ torch.from_numpy(waves).float()
+        inputs = torch.cat([place, angle.cos(), angle.sin()], dim=-1)[None]
+        out, self._activations, slopes = net.forward(flat, inputs)
         self._net = net
-        self._deltas = net.deltas(flat, slopes, torch.ones_like(out))
-        self._size = net.squared_norm(self._activations, self._deltas)[0].sqrt()
+        self._deltas = net.compute_deltas(flat, slopes, torch.ones_like(out))
+        self._size = net.compute_squared_norms(self._activations, self._deltas)[0].sqrt()
 
-    def part(self, update: FloatArray) -> AnyFloats:
+    def project_update(self, update: FloatArray) -> AnyFloats:
         """v(x) . u / |u| (G,) of an update u (d,)."""
         u = torch.from_numpy(update / abs(update).max())
-        inner = self._net.inner((u / u.norm()).float()[None], self._activations, self._deltas)[0]
-        return self._finite(inner / self._size)
-
-    def cosine(self, place: IntArray) -> AnyFloats:
-        """v(p) . v(x) (m, G) of places p (m,)."""
-        a, d = (
-            [value[:, place] for value in values] for values in (self._activations, self._deltas)
+        direction = (u / u.norm()).float()[None]
+        return self._replace_non_finite(
+            self._net.multiply_gradients(direction, self._activations, self._deltas)[0] / self._size
         )
-        layers = zip(a, d, self._activations, self._deltas, strict=True)
-        products = torch.stack(
-            [(a_l @ b_l.mT + 1.0) * (d_l @ e_l.mT) for a_l, d_l, b_l, e_l in layers]
-        ).sum(dim=0)
-        return self._finite(products[0] / self._size / self._size[place][:, None])
+
+    def compute_cosines(self, place: IntArray) -> AnyFloats:
+        """v(p) . v(x) (m, G) of places p (m,)."""
+        products = []
+        for a, d in zip(self._activations, self._deltas, strict=True):
+            products.append((a[:, place] @ a.mT + 1.0) * (d[:, place] @ d.mT))
+        total = torch.stack(products).sum(dim=0)
+        return self._replace_non_finite(total[0] / self._size / self._size[place][:, None])
 
     @staticmethod
-    def _finite(found: Tensor) -> AnyFloats:
+    def _replace_non_finite(values: Tensor) -> AnyFloats:
         """0 where a gradient of a network that has diverged is none."""
-        return cast(AnyFloats, found.nan_to_num(0.0, 0.0, 0.0).numpy())
+        return cast(AnyFloats, values.nan_to_num(0.0, 0.0, 0.0).numpy())

@@ -9,12 +9,12 @@ from typing import Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, ByKey, View, averaged
+from fl.attacks.base import Attack, ByKey, View, update_means
 from fl.learners import GridLearner
 from fl.radio_map.obstacles import CELLS
-from fl.tracking.place_grid import PlaceGrid, crossed
+from fl.tracking.place_grid import PlaceGrid, cross_axes
 from fl.types import Estimates, Model, RoundContext, State
-from netsim.columns import no_ints, no_places, row_id
+from netsim.columns import no_ints, no_places, number_row
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
@@ -34,7 +34,7 @@ _KEPT = 8  # places that are looked at more closely,
 _SHIFTS = np.array([0, -1, 1, -2, 2])  # and their neighbours, in new steps
 
 
-def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> FloatArray:
+def find_weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> FloatArray:
     """p = sum_m s_m^nu c_m / sum_m s_m^nu for sizes s (n, M) >= 0 of cells c (M, 2): (n, 2); NaN
     for a row of zeros.
 
@@ -58,13 +58,13 @@ class GridAttack(Attack):
     ) -> tuple[Estimates, State]:
         learner = cast(GridLearner, view.learner)
         if view.phase != learner.grid_phase or not len(view.update):
-            return view.spread("centroid", no_ints(), no_places()), state
-        grid = learner.update_grid(view.model_before)
-        place_m, state = self.places(view.update[:, : len(grid)], grid, view, state)
-        return view.spread("centroid", np.arange(len(place_m)), place_m), state
+            return view.build_estimates("centroid", no_ints(), no_places()), state
+        grid = learner.get_update_grid(view.model_before)
+        place_m, state = self.estimate_places(view.update[:, : len(grid)], grid, view, state)
+        return view.build_estimates("centroid", np.arange(len(place_m)), place_m), state
 
     @abstractmethod
-    def places(
+    def estimate_places(
         self, update: FloatArray, grid: PlaceGrid, view: View, state: State
     ) -> tuple[FloatArray, State]:
         """Places (n, 2) of the devices of updates (n, M), NaN for an update of zeros; and the next
@@ -78,7 +78,7 @@ class WeightedCentroid(GridAttack):
     Gradients of heights are strong near the device, where all its links are low.
 
     With `memory_rounds` T > 1 the updates of every UE, or of a model where devices are not
-    separated, are averaged first (see `fl.attacks.base.averaged`), which reduces noise; a large T
+    separated, are averaged first (`fl.attacks.base.update_means`), which reduces noise; a large T
     gives the plain mean.
     """
 
@@ -97,24 +97,26 @@ class WeightedCentroid(GridAttack):
     }
 
     @model_validator(mode="after")
-    def _positive(self) -> Self:
+    def _check_nu(self) -> Self:
         if self.nu != "inf" and not 0 < float(self.nu) <= 1000:
             raise ValueError(f"nu: {self.nu:g} must be above 0 and at most 1000, or the word inf")
         return self
 
     def start(self) -> ByKey:
-        return ByKey.none(2)
+        return ByKey.empty(2)
 
-    def places(
+    def estimate_places(
         self, update: FloatArray, grid: PlaceGrid, view: View, state: ByKey
     ) -> tuple[FloatArray, ByKey]:
         if self.memory_rounds > 1:
             ue = view.ue[np.argsort(view.source)]
             track = (
-                row_id(ue, view.source_model) if view.vantage == "updates" else view.source_model
+                number_row(ue, view.source_model)
+                if view.vantage == "updates"
+                else view.source_model
             )
-            update, state = averaged(state, track, update, self.memory_rounds)
-        return weighted_centroid(np.abs(update), grid.place_m, float(self.nu)), state
+            update, state = update_means(state, track, update, self.memory_rounds)
+        return find_weighted_centroid(np.abs(update), grid.place_m, float(self.nu)), state
 
 
 class LinkFilter(GridAttack):
@@ -170,22 +172,24 @@ class LinkFilter(GridAttack):
         self, view: View, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[Estimates, State]:
         if facts.round != 1 and facts.round % self.every_rounds:
-            return view.spread("centroid", no_ints(), no_places()), state
+            return view.build_estimates("centroid", no_ints(), no_places()), state
         return super().run(view, facts, state, rng)
 
-    def places(
+    def estimate_places(
         self, update: FloatArray, grid: PlaceGrid, view: View, state: State
     ) -> tuple[FloatArray, State]:
+        learner = cast(GridLearner, view.learner)
         largest = np.abs(update).max(axis=1)
-        loud = largest > 0
-        said = np.full((len(update), 2), np.nan)
-        shape = update[loud] / largest[loud, None]
-        said[loud] = self._likeliest(
-            shape, 1.0 / largest[loud], grid, cast(GridLearner, view.learner), view.model_before
+        is_loud = largest > 0
+        place_m = np.full((len(update), 2), np.nan)
+        largest = largest[is_loud]
+        shape = update[is_loud] / largest[:, None]
+        place_m[is_loud] = self._find_likeliest_places(
+            shape, 1.0 / largest, grid, learner, view.model_before
         )
-        return said, state
+        return place_m, state
 
-    def _likeliest(
+    def _find_likeliest_places(
         self,
         shape: FloatArray,
         scale: FloatArray,
@@ -196,87 +200,90 @@ class LinkFilter(GridAttack):
         """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times
         scale (n,).
         """
-        links_of = partial(
-            learner.link_patterns, model, links=self.nearest_links or 10_000, error_db=self.error_db
+        simulate = partial(
+            learner.compute_link_patterns,
+            model,
+            links=self.nearest_links or 10_000,
+            error_db=self.error_db,
         )
         nx, ny = np.maximum(np.ceil(grid.area.side_m / self.step_m), 1).astype(int).tolist()
         tried_m = PlaceGrid(grid.area, nx, ny).place_m
-        said = np.empty((len(shape), 2))
-        patterns = links_of(tried_m)
-        for i, (y, v, factor) in enumerate(
-            zip(shape, noise_variance(shape**2, grid), scale, strict=True)
-        ):
+        place_m = np.empty((len(shape), 2))
+        patterns = simulate(tried_m)
+        variance = estimate_noise_variance(shape**2, grid)
+        for i, (y, v, factor) in enumerate(zip(shape, variance, scale, strict=True)):
             step_m = self.step_m
-            floor = v + (_MISFIT_PER_M * self.step_m) ** 2
-            own_m = grid.place_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
-            near_m = np.concatenate([tried_m, own_m])
+            floor = v + (_MISFIT_PER_M * step_m) ** 2
+            loud_m = grid.place_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
+            near_m = np.concatenate([tried_m, loud_m])
+            tried_gain = patterns.compute_log_likelihood(y, floor, factor)
             gain = np.concatenate(
-                [each.log_likelihood(y, floor, factor) for each in (patterns, links_of(own_m))]
+                [tried_gain, simulate(loud_m).compute_log_likelihood(y, floor, factor)]
             )
             while step_m > self.resolution_m:
                 step_m /= 2
                 floor = v + (_MISFIT_PER_M * step_m) ** 2
-                near_m = _around(
+                near_m = _add_neighbours(
                     near_m[np.argsort(-gain, kind="stable")[:_KEPT]], step_m, grid.area
                 )
-                gain = links_of(near_m).log_likelihood(y, floor, factor)
-            said[i] = near_m[np.argsort(-gain, kind="stable")[0]]
-        return said
+                gain = simulate(near_m).compute_log_likelihood(y, floor, factor)
+            place_m[i] = near_m[np.argsort(-gain, kind="stable")[0]]
+        return place_m
 
 
-def _around(place_m: FloatArray, step_m: float, area: Area) -> FloatArray:
+def _add_neighbours(place_m: FloatArray, step_m: float, area: Area) -> FloatArray:
     """The places (k, 2) and their neighbours, each once, within the area."""
-    shift = crossed(_SHIFTS, _SHIFTS) * step_m
-    every = np.clip((place_m[:, None] + shift).reshape(-1, 2), area.low_m, area.high_m)
-    return every[np.unique(np.round(every / step_m, 3), axis=0, return_index=True)[1]]
+    near_m = (place_m[:, None] + (cross_axes(_SHIFTS, _SHIFTS) * step_m)).reshape(-1, 2)
+    near_m = np.clip(near_m, area.low_m, area.high_m)
+    _, first = np.unique(np.round(near_m / step_m, 3), axis=0, return_index=True)
+    return near_m[first]
 
 
-def noise_variance(square: FloatArray, grid: PlaceGrid) -> FloatArray:
+def estimate_noise_variance(square: FloatArray, grid: PlaceGrid) -> FloatArray:
     """Variance of the noise on each cell (n, M) of squared updates (n, M), the largest of each
     being 1.
     """
-    at = np.column_stack(
-        [np.ones(len(grid)), (grid.place_m - grid.area.low_m) / grid.area.side_m.max()]
-    )
+    offset = (grid.place_m - grid.area.low_m) / grid.area.side_m.max()
+    basis = np.column_stack([np.ones(len(grid)), offset])
     variance = np.zeros_like(square)
-    for row, covered in zip(
-        np.flatnonzero((square > _QUIET).any(axis=1)), _covered(square, grid), strict=True
-    ):
-        if covered.any():
-            variance[row, covered] = _ramp(square[row, covered], at[covered])
+    noisy_cells = _find_noisy_cells(square, grid)
+    for row in np.flatnonzero(noisy_cells.any(axis=1)):
+        is_noisy = noisy_cells[row]
+        variance[row, is_noisy] = _fit_variance_plane(square[row, is_noisy], basis[is_noisy])
     return variance
 
 
-def _covered(square: FloatArray, grid: PlaceGrid) -> BoolArray:
+def _find_noisy_cells(square: FloatArray, grid: PlaceGrid) -> BoolArray:
     """Which cells got noise (n, M): the half-plane with the largest surplus of loud cells over
     quiet ones.
     """
     surplus = np.where(square > _QUIET, 1, -1)
     best = np.full(len(square), max(grid.nx, grid.ny) // 3)
-    covered = np.zeros(square.shape, dtype=bool)
+    is_noisy = np.zeros(square.shape, dtype=bool)
     for angle in 2 * np.pi * np.arange(_ANGLES) / _ANGLES:
         along = grid.place_m @ np.array([np.cos(angle), np.sin(angle)])
         order = np.argsort(-along, kind="stable")
         total = surplus[:, order].cumsum(axis=1)
         last = total.argmax(axis=1)
         high = total[np.arange(len(square)), last]
-        better = high > best
-        covered[better] = along >= along[order[last[better]], None]
+        is_better = high > best
+        is_noisy[is_better] = along >= along[order[last[is_better]]][:, None]
         best = np.maximum(best, high)
-    return covered
+    return is_noisy
 
 
-def _ramp(square: FloatArray, at: FloatArray) -> FloatArray:
+def _fit_variance_plane(square: FloatArray, basis: FloatArray) -> FloatArray:
     """Variance (k,) along a plane of cells at (k, 3), by maximum likelihood without the largest
     ratios.
     """
-    variance = np.full(len(square), max(np.median(square) / 0.455, 1e-12))
+    n = len(square)
+    n_kept = n - min(_OUTLIERS, n // 50)
+    variance = np.full(n, max(np.median(square) / 0.455, 1e-12))
     for _ in range(_FITS):
-        kept = np.argsort(square / variance)[: len(square) - min(_OUTLIERS, len(square) // 50)]
-        weighted = at[kept] / variance[kept, None] ** 2
-        normal = weighted.T @ at[kept]
-        plane = at @ np.linalg.solve(
-            normal + 1e-9 * np.trace(normal) * np.eye(3), weighted.T @ square[kept]
-        )
+        kept = np.argsort(square / variance)[:n_kept]
+        weighted = basis[kept] / variance[kept, None] ** 2
+        normal = weighted.T @ basis[kept]
+        ridge = 1e-9 * np.trace(normal) * np.eye(3)
+        plane = basis @ np.linalg.solve(normal + ridge, weighted.T @ square[kept])
         variance = np.maximum(plane, max(_LEAST * plane.max(), 1e-12))
     return variance

@@ -9,13 +9,13 @@ import numpy as np
 from pydantic import Field
 from scipy.special import softmax
 
-from fl.attacks.arrival_times import UploadAttack, levels_db
+from fl.attacks.arrival_times import UploadAttack, compute_levels_db
 from fl.attacks.base import View
-from fl.attacks.dwell import HourOfDay
+from fl.attacks.dwell import HourRange
 from fl.attacks.place_maps import NamesPlaces, PlaceMaps
 from fl.attacks.threat import CELLS
 from fl.notice import Prepared, notice
-from fl.tracking.place_grid import PlaceGrid, disc_masses
+from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.tracking.population import POPULATIONS, InBuildings, PopulationPrior
 from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S
@@ -52,7 +52,7 @@ class HomeCells(NamesPlaces, UploadAttack):
     kind: Literal["home-cells"] = "home-cells"
     cell_m: float | None = Field(25.0, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; none: as of span"""
-    home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
+    home_hours: HourRange = (0.0, 6.0)
     """hours between which an upload that is asked for tells of home, both included; 22 to 6 goes
     over midnight"""
     population: Annotated[PopulationPrior, POPULATIONS] = InBuildings()
@@ -73,19 +73,19 @@ class HomeCells(NamesPlaces, UploadAttack):
 
     @property
     def reads_the_city(self) -> bool:
-        return self.population.of_the_city
+        return self.population.reads_city
 
     def check(self, public: Public, n_ue: int) -> None:
         super().check(public, n_ue)
-        self.population.probability(self._grid(public, n_ue), public)
+        self.population.compute_probability(self._build_grid(public, n_ue), public)
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
-        yield from super().notices(known)
-        if not any(
-            self._at_night(np.array([facts.time_s]), facts).any() for facts in known.rounds()
-        ):
-            start_h, end_h = self.home_hours
-            yield notice("attack-nights-missed", self.label, start_h=start_h, end_h=end_h)
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+        yield from super().notices(prepared)
+        for facts in prepared.rounds():
+            if self._is_night(np.array([facts.time_s]), facts).any():
+                return
+        start_h, end_h = self.home_hours
+        yield notice("attack-nights-missed", self.label, start_h=start_h, end_h=end_h)
 
     def start(self) -> PlaceMaps:
         """Number of uploads at night of each UE through each cell: a map whose places are cells."""
@@ -95,45 +95,45 @@ class HomeCells(NamesPlaces, UploadAttack):
         self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng
     ) -> tuple[Estimates, PlaceMaps]:
         ue, first = np.unique(view.ue, return_index=True)  # all rows of a UE come together
-        state = state.plus(ue, self._heard(view, first, facts))
-        grid = self._grid(facts.public, len(state.owner))
-        counts = state.of(ue)
+        state = state.plus(ue, self._count_night_uploads(view, first, facts))
+        grid = self._build_grid(facts.public, len(state.owner))
+        counts = state.look_up(ue)
         n = counts.sum(axis=1, keepdims=True)
-        log_p = (counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)) @ log_law(
-            grid.place_m, facts.public
+        weight = counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)
+        log_p = weight @ compute_cell_log_law(grid.place_m, facts.public)
+        p = softmax(log_p + np.log(self.population.compute_probability(grid, facts.public)), axis=1)
+        mass = compute_disc_masses(np.asarray(p, dtype=np.float32), grid, self.hit_radius_m) * (
+            n > 0
         )
-        p = softmax(log_p + np.log(self.population.probability(grid, facts.public)), axis=1)
-        mass = disc_masses(np.asarray(p, dtype=np.float32), grid, self.hit_radius_m) * (n > 0)
-        return self.answered(view, PlaceMaps(ue, mass), grid), state
+        return self.answer_targets(view, PlaceMaps(ue, mass), grid), state
 
-    def _heard(self, view: View, target: IntArray, facts: RoundContext) -> FloatArray:
+    def _count_night_uploads(self, view: View, target: IntArray, facts: RoundContext) -> FloatArray:
         """The uploads (n,) of targets (n,) that tell of home, one in the column of its cell: (n,
         n_cell).
         """
         counts = np.zeros((len(target), facts.public.n_cell))
-        if (
-            view.timing is not None and view.phase == view.learner.phases[0]
-        ):  # all phases have the cell of the request
-            cell = view.timing.base_station[target]
-            tells = np.flatnonzero(
-                (cell >= 0) & self._at_night(view.timing.requested_s[target], facts)
-            )
+        timing = view.timing
+        # all phases have the cell of the request
+        if timing is not None and view.phase == view.learner.phases[0]:
+            cell = timing.base_station[target]
+            is_night = self._is_night(timing.requested_s[target], facts)
+            tells = np.flatnonzero((cell >= 0) & is_night)
             counts[tells, cell[tells]] = 1.0
         return counts
 
-    def _at_night(self, time_s: FloatArray, facts: RoundContext) -> BoolArray:
+    def _is_night(self, time_s: FloatArray, facts: RoundContext) -> BoolArray:
         """Which times (n,) are in the home hours by the wall clock; all, if it is unknown."""
         hour = (facts.week_s + (time_s - facts.time_s)) % DAY_S / 3600.0
         start, end = self.home_hours
         return np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24)
 
-    def _grid(self, public: Public, n_ue: int) -> PlaceGrid:
-        return PlaceGrid.over(public.area, self.cell_m, n_ue + public.n_cell, self.label)
+    def _build_grid(self, public: Public, n_ue: int) -> PlaceGrid:
+        return PlaceGrid.from_area(public.area, self.cell_m, n_ue + public.n_cell, self.label)
 
 
-def log_law(place_m: FloatArray, public: Public) -> FloatArray:
+def compute_cell_log_law(place_m: FloatArray, public: Public) -> FloatArray:
     """log p(b | h) (n_cell, G) of homes at places (G, 2)."""
     if public.antennas is None:
         raise ValueError("base stations without places, which `check` refuses")
-    level = np.array(list(levels_db(place_m, public.antennas, public.ue_height_m)))
+    level = np.array(list(compute_levels_db(place_m, public.antennas, public.ue_height_m)))
     return np.log(np.maximum(softmax(level / _SOFT_DB, axis=0), _LEAST))

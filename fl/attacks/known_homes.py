@@ -13,20 +13,20 @@ import numpy as np
 
 from fl.attacks.base import recall
 from fl.notice import notice
-from fl.tracking.dwelling import Hours, Period, Residences, Shares, blocks, log_evidence
+from fl.tracking.dwelling import Hours, Period, Residences, Shares, compute_log_evidence, split_rows
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.linking import Identities, NameLinks, identified, log_odds
+from fl.tracking.linking import Identities, NameLinks, compute_log_odds, identify_senders
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Public, RoundContext
 from netsim.columns import no_ints
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.maps import projected
+from netsim.maps import project_lon_lat
 from netsim.notice import Notice
 from netsim.rng import Rng
-from netsim.safe import opened
+from netsim.safe import open_regular
 from netsim.traces.source import Sheet, read_sheets
-from netsim.traces.values import shown
+from netsim.traces.values import quote_text
 from netsim.units import Float32Array, FloatArray, IntArray
 
 _CELL_M = 50.0
@@ -47,7 +47,7 @@ KNOWN = "known"
 """in place of a file: the homes of all UEs"""
 
 
-def directory_of(homes: str, public: Public, label: str) -> Directory:
+def load_directory(homes: str, public: Public, label: str) -> Directory:
     """Directory of a file, or of the UEs of the world where these are known. Raises BadInput with
     one line.
     """
@@ -74,19 +74,14 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
     places = []
     columns = _METRES
     try:
-        opened(file, _MOST_BYTES).close()
+        open_regular(file, _MOST_BYTES).close()
         for sheet in read_sheets(file):
-            columns = _columns(sheet, origin_deg)
-            users += _users(sheet)
-            places.append(
-                np.stack(
-                    [
-                        sheet.numbers(column, -_BOUNDS[column], _BOUNDS[column])
-                        for column in columns
-                    ],
-                    axis=1,
-                )
-            )
+            columns = _pick_columns(sheet, origin_deg)
+            users += _read_users(sheet)
+            place = [
+                sheet.parse_numbers(column, -_BOUNDS[column], _BOUNDS[column]) for column in columns
+            ]
+            places.append(np.stack(place, axis=1))
             if len(users) > _MOST_PEOPLE:
                 raise BadInput(f"{file}: more than {_MOST_PEOPLE:,} people; take at most that many")
     except OSError as error:
@@ -95,35 +90,35 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
         ) from None
     if len(set(users)) < len(users):
         twice = next(user for user, n in Counter(users).items() if n > 1)
-        raise BadInput(f"{file}: user {shown(twice)} stands twice; give each user one home")
-    place = np.concatenate(places)
+        raise BadInput(f"{file}: user {quote_text(twice)} stands twice; give each user one home")
+    home = np.concatenate(places)
     if columns == _DEGREES and origin_deg is not None:
-        place = projected(place[:, ::-1], origin_deg)
-    return Directory(tuple(users), place)
+        home = project_lon_lat(home[:, ::-1], origin_deg)
+    return Directory(tuple(users), home)
 
 
-def _columns(sheet: Sheet, origin_deg: tuple[float, float] | None) -> tuple[str, str]:
+def _pick_columns(sheet: Sheet, origin_deg: tuple[float, float] | None) -> tuple[str, str]:
     """The two that tell where homes are."""
     if "user" not in sheet.header:
         raise BadInput(
             f"{sheet.path}: no column user; a file of homes has user, and x_m and y_m, "
             f"or lat and lon"
         )
-    there = [pair for pair in (_METRES, _DEGREES) if set(pair) <= set(sheet.header)]
-    if len(there) != 1:
+    pairs = [pair for pair in (_METRES, _DEGREES) if set(pair) <= set(sheet.header)]
+    if len(pairs) != 1:
         raise BadInput(
             f"{sheet.path}: give either columns x_m and y_m, or lat and lon, beside user"
         )
-    if there[0] == _DEGREES and origin_deg is None:
+    if pairs[0] == _DEGREES and origin_deg is None:
         raise BadInput(
             f"{sheet.path}: lat and lon mean nothing in a world of local metres; give x_m and y_m"
         )
-    return there[0]
+    return pairs[0]
 
 
-def _users(sheet: Sheet) -> list[str]:
+def _read_users(sheet: Sheet) -> list[str]:
     """Names of people."""
-    users = [user.strip() for user in sheet.values("user")]
+    users = [user.strip() for user in sheet.get_texts("user")]
     for row, user in enumerate(users):
         if not 0 < len(user) <= _MOST_NAME:
             sheet.refuse(row, "user", f"{len(user)} characters; give a name of 1 to {_MOST_NAME}")
@@ -134,7 +129,7 @@ def _users(sheet: Sheet) -> list[str]:
 class Residents:
     """past : what nights said of tracks; identities : of the last round."""
 
-    past: Residences = field(default_factory=lambda: Residences.nothing(no_ints(), 0))
+    past: Residences = field(default_factory=lambda: Residences.from_senders(no_ints(), 0))
     identities: Identities = field(default_factory=lambda: Identities.unknown(0, no_ints()))
 
 
@@ -149,9 +144,9 @@ class HomeLinker:
     outside: float
     errors: ErrorModel
 
-    def linked(
+    def link_tracks(
         self,
-        known: Residents,
+        before: Residents,
         links: NameLinks,
         z_m: FloatArray,
         alive: IntArray | None,
@@ -165,36 +160,43 @@ class HomeLinker:
         one; so tracks of this part are given to different people or, where names do not change, all
         tracks.
         """
-        grid = grid_of_homes(facts.public.area)
-        hours = Hours.of_round(facts)
-        past = known.past
+        grid = build_homes_grid(facts.public.area)
+        hours = Hours.from_round(facts)
+        past = before.past
         if alive is not None:
             past = past.select(np.isin(past.sender, alive))
-        at_home = _WHOLE_DAYS if hours is not None and hours.whole_day else _NIGHTS
+        at_home = _NIGHTS
+        period = None
+        if hours is not None and hours.whole_day:  # no time of day: it is a night as a whole
+            at_home = _WHOLE_DAYS
+            period = Period(hours.day[0], True)
+        elif hours is not None:
+            period = hours.find_period(self.home_hours, _NO_HOURS)
         shares = Shares(at_home, 0.5, 0.5, 0.5)  # nothing is asked of work
-        some = np.flatnonzero(np.isfinite(z_m[..., 0]).any(axis=1))
-        some = some[np.argsort(links.track[some])]
-        period = None if hours is None else _night(hours, self.home_hours)
-        if period is not None and len(some):
-            past = past.plus(
-                links.track[some], log_evidence(z_m[some], self.errors, grid), period, shares
+        row = np.flatnonzero(np.isfinite(z_m[..., 0]).any(axis=1))
+        row = row[np.argsort(links.track[row])]
+        if period is not None and len(row):
+            evidence = compute_log_evidence(z_m[row], self.errors, grid)
+            past = past.add_round(links.track[row], evidence, period, shares)
+        rivals = past.sender
+        if alive is not None:
+            rivals = np.intersect1d(rivals, links.track)
+        homes = [np.zeros((0, len(grid)), dtype=np.float32)]
+        for rows in split_rows(np.searchsorted(past.sender, rivals)):
+            _, home = past.select(rows).estimate_homes(shares, grid, self.errors.bias_m)
+            homes.append(home)
+        home = np.concatenate(homes)
+        is_seen = home.any(axis=1)
+        identities = Identities.unknown(facts.round, links.name)
+        if is_seen.any():
+            identities = self._identify_names(
+                identities, links.track, rivals[is_seen], home[is_seen], grid, rng
             )
-        if alive is None:
-            rivals = past.sender
-        else:
-            rivals = np.intersect1d(past.sender, links.track)
-        each = (past.select(rows) for rows in blocks(np.searchsorted(past.sender, rivals)))
-        homes = [some.homes(shares, grid, self.errors.bias_m)[1] for some in each]
-        home = np.concatenate([np.zeros((0, len(grid)), dtype=np.float32), *homes])
-        seen = home.any(axis=1)
-        said = Identities.unknown(facts.round, links.name)
-        if seen.any():
-            said = self._identified(said, links.track, rivals[seen], home[seen], grid, rng)
-        return Residents(past, said.beside(known.identities))
+        return Residents(past, identities.join_part(before.identities))
 
-    def _identified(
+    def _identify_names(
         self,
-        said: Identities,
+        identities: Identities,
         track: IntArray,
         rivals: IntArray,
         home: Float32Array,
@@ -207,34 +209,33 @@ class HomeLinker:
         order = np.argsort(
             rng.uniform("directory", np.arange(len(self.directory.user))), kind="stable"
         )
-        person, probability, bits = identified(
-            log_odds(home, self.directory.home_m, grid, self.outside), order
+        person, probability, bits = identify_senders(
+            compute_log_odds(home, self.directory.home_m, grid, self.outside), order
         )
-        known = recall(rivals, person, track)
-        person = np.where(np.isnan(known), said.person, known).astype(int)
+        recalled = recall(rivals, person, track)
+        person = np.where(np.isnan(recalled), identities.person, recalled).astype(int)
         return replace(
-            said,
+            identities,
             person=person,
             probability=recall(rivals, probability, track),
             entropy_bits=recall(rivals, bits, track),
         )
 
 
-def grid_of_homes(area: Area) -> PlaceGrid:
+def build_homes_grid(area: Area) -> PlaceGrid:
     """Cells of 50 m, or larger ones where these would be more than 200 a side."""
-    nx, ny = (
-        int(np.clip(np.ceil(side / _CELL_M), 1, _MOST_CELLS)) for side in area.side_m.tolist()
-    )
+    shape = np.clip(np.ceil(area.side_m / _CELL_M), 1, _MOST_CELLS)
+    nx, ny = shape.astype(int).tolist()
     return PlaceGrid(area, nx, ny)
 
 
-def homes_outside(directory: Directory, area: Area, label: str) -> Iterator[Notice]:
+def note_homes_outside(directory: Directory, area: Area, label: str) -> Iterator[Notice]:
     """People who live outside of the area, whom no sender is ever given to."""
     if outside := (~area.contains(directory.home_m)).sum():
         yield notice("attack-homes-outside", label, number=outside, total=len(directory.user))
 
 
-def check(directory: Directory, area: Area, n_ue: int, label: str) -> None:
+def check_directory(directory: Directory, area: Area, n_ue: int, label: str) -> None:
     """BadInput where no person lives in the area, or n_ue UEs are too many."""
     if not area.contains(directory.home_m).any():
         raise BadInput(
@@ -246,12 +247,3 @@ def check(directory: Directory, area: Area, n_ue: int, label: str) -> None:
             f"learning.attacks: {label}: homes: at most {_MOST_UES:,} UEs can be linked to homes, "
             f"got {n_ue:,}; attack fewer with threat.n_targets"
         )
-
-
-def _night(hours: Hours, home_hours: tuple[float, float]) -> Period | None:
-    """The night that a round is in, if it is in any; a round that has no time of day is one as a
-    whole.
-    """
-    if hours.whole_day:
-        return Period(hours.day[0], True)
-    return hours.period(home_hours, _NO_HOURS)

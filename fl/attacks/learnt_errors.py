@@ -23,9 +23,9 @@ from dataclasses import field, replace
 import numpy as np
 
 from fl.attacks.base import Attack, View
-from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, STILL_M, Population, made_up
+from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, STILL_M, Population, simulate_measurements
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.history import successive
+from fl.tracking.history import match_successive
 from fl.types import Estimates, Local, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
@@ -33,7 +33,7 @@ from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-MOST_RANKS = 4
+MAX_RANKS = 4
 """places of a UE and round that count, by descending weight"""
 _MOST_KEPT = (
     512  # residuals, or steps; older ones are forgotten, since errors change as the model learns
@@ -54,7 +54,7 @@ _MATCHED = tuple(
 )  # rounds after which the motion of made-up UEs is matched again
 
 
-def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray]:
+def rank_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray]:
     """Estimates of each UE: names (k,) ascending, places (k, R, 2), NaN where fewer were named.
 
     Centroids count where there are any, averaged over the models of the UE; they stand at all
@@ -62,21 +62,21 @@ def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray
     What lies outside the area was not named.
     """
     names, row = np.unique(estimates.ue, return_inverse=True)
-    what = np.array(estimates.what, dtype=object)
+    kind = np.array(estimates.what, dtype=object)
     inside = area.contains(estimates.position_m)
-    centroid = inside & (what == "centroid")
+    centroid = inside & (kind == "centroid")
     count = np.bincount(row[centroid], minlength=len(names))
     total = np.zeros((len(names), 2))
     np.add.at(total, row[centroid], estimates.position_m[centroid])
     mean = total / np.where(count > 0, count, np.nan)[:, None]
-    found = np.repeat(mean[:, None], MOST_RANKS, axis=1)
-    others = inside & ((what == "place") | (what == "answer")) & (count[row] == 0)
-    some = np.lexsort((-estimates.weight, row))
-    some = some[others[some]]
-    rank = np.arange(len(some)) - np.searchsorted(row[some], row[some])
-    first = rank < MOST_RANKS
-    found[row[some[first]], rank[first]] = estimates.position_m[some[first]]
-    return names, found
+    places_m = np.repeat(mean[:, None], MAX_RANKS, axis=1)
+    is_other = inside & ((kind == "place") | (kind == "answer")) & (count[row] == 0)
+    order = np.lexsort((-estimates.weight, row))
+    order = order[is_other[order]]
+    rank = np.arange(len(order)) - np.searchsorted(row[order], row[order])
+    first = rank < MAX_RANKS
+    places_m[row[order[first]], rank[first]] = estimates.position_m[order[first]]
+    return names, places_m
 
 
 @frozen
@@ -85,17 +85,17 @@ class OwnEstimates(Columns):
     in rounds round (m,), and the truth (m, 2).
     """
 
-    named_m: FloatArray = field(default_factory=lambda: np.zeros((0, MOST_RANKS, 2)))
+    named_m: FloatArray = field(default_factory=lambda: np.zeros((0, MAX_RANKS, 2)))
     ue: IntArray = field(default_factory=no_ints)
     round: IntArray = field(default_factory=no_ints)
     truth_m: FloatArray = field(default_factory=no_places)
 
-    def successive(self) -> tuple[IntArray, IntArray]:
+    def find_successive(self) -> tuple[IntArray, IntArray]:
         """Entries (n,) that have one of the same UE in the round before, and those (n,)."""
         span = self.ue.max(initial=0) + 1
         key = self.round * span + self.ue
-        _, here, last = np.intersect1d(key - span, key, return_indices=True)
-        return here, last
+        _, current, last = np.intersect1d(key - span, key, return_indices=True)
+        return current, last
 
 
 @frozen
@@ -111,42 +111,45 @@ class Pace:
     place_m: FloatArray = field(default_factory=no_places)
     steps_m: FloatArray = field(default_factory=no_floats)
 
-    def of(self, population: Population) -> Population:
+    def apply_to(self, population: Population) -> Population:
         """A population that moves so, but for what is given."""
-        return replace(
-            population,
-            roaming=self.roaming if population.match_roaming else population.roaming,
-            speed_mps=self.speed_mps if population.match_speed else population.speed_mps,
-        )
+        if population.match_roaming:
+            population = replace(population, roaming=self.roaming)
+        if population.match_speed:
+            population = replace(population, speed_mps=self.speed_mps)
+        return population
 
-    def seen(self, round_: int, ue: IntArray, place_m: FloatArray) -> Pace:
+    def with_estimates(self, round_: int, ue: IntArray, place_m: FloatArray) -> Pace:
         """With estimates (k, 2) of real UEs (k,) ascending in a round; several looks at a round
         count as the first.
         """
         if round_ == self.round:
             return self
-        now, then = successive(round_, ue, self.round, self.ue)
-        step_m = np.hypot(*(place_m[now] - self.place_m[then]).T)
-        steps_m = np.concatenate([self.steps_m, step_m[np.isfinite(step_m)]])[-_MOST_KEPT:]
-        return replace(self, round=round_, ue=ue, place_m=place_m, steps_m=steps_m)
+        current, last = match_successive(round_, ue, self.round, self.ue)
+        step_m = np.hypot(*(place_m[current] - self.place_m[last]).T)
+        steps_m = np.concatenate([self.steps_m, step_m[np.isfinite(step_m)]])
+        return replace(self, round=round_, ue=ue, place_m=place_m, steps_m=steps_m[-_MOST_KEPT:])
 
-    def matched(self, population: Population, made_up_m: FloatArray) -> Pace:
+    def match_to(self, population: Population, made_up_m: FloatArray) -> Pace:
         """After steps (m,) of estimates of UEs made up of that population; itself, where nothing
         differs or too little is known.
         """
         if min(len(made_up_m), len(self.steps_m)) < _FEWEST_STEPS:
             return self
-        real, made = (step_m[step_m > STILL_M] for step_m in (self.steps_m, made_up_m))
+        real_m = self.steps_m[self.steps_m > STILL_M]
+        shadow_m = made_up_m[made_up_m > STILL_M]
         ratio = 1.0
-        roaming = population.roaming
-        if min(len(real), len(made)) >= _FEWEST_STEPS // 3:
-            ratio = float(np.clip(np.median(real) / np.median(made), 1 / _AT_ONCE, _AT_ONCE))
-        at_rest = 1 - len(real) / len(self.steps_m)
-        made_at_rest = 1 - len(made) / len(made_up_m)
-        if made_at_rest > _SAME_SHARE and roaming < 1:
-            roaming = float(np.clip(1 - at_rest * (1 - roaming) / made_at_rest, 0.0, 1.0))
-        elif at_rest > _SAME_SHARE:
-            roaming = float(np.clip(1 - at_rest, 0.0, 1.0))
+        if min(len(real_m), len(shadow_m)) >= _FEWEST_STEPS // 3:
+            ratio = np.median(real_m) / np.median(shadow_m)
+            ratio = float(np.clip(ratio, 1 / _AT_ONCE, _AT_ONCE))
+        real_rest = 1 - len(real_m) / len(self.steps_m)
+        shadow_rest = 1 - len(shadow_m) / len(made_up_m)
+        before = population.roaming
+        roaming = before
+        if shadow_rest > _SAME_SHARE and before < 1:
+            roaming = float(np.clip(1 - real_rest * (1 - before) / shadow_rest, 0.0, 1.0))
+        elif real_rest > _SAME_SHARE:
+            roaming = float(np.clip(1 - real_rest, 0.0, 1.0))
         speed_mps = float(np.clip(population.speed_mps * ratio, _LEAST_MPS, _MOST_MPS))
         differs = (
             max(speed_mps / population.speed_mps, population.speed_mps / speed_mps) > _SAME_SPEED
@@ -154,7 +157,7 @@ class Pace:
         new = self
         if population.match_speed and differs:
             new = replace(new, speed_mps=speed_mps)
-        if population.match_roaming and abs(roaming - population.roaming) > _SAME_SHARE:
+        if population.match_roaming and abs(roaming - before) > _SAME_SHARE:
             new = replace(new, roaming=roaming)
         return new
 
@@ -181,7 +184,7 @@ class LearntErrors:
         self,
         view: View,
         facts: RoundContext,
-        of: Attack,
+        attack: Attack,
         population: Population,
         n_ue: int,
         rng: Rng,
@@ -194,44 +197,59 @@ class LearntErrors:
         """
         if view.replica is None or not len(view.ue):
             return self
-        known = self._matched(population) if self.learnt in _MATCHED else self
-        n_ue = view.replica.made_up(n_ue)
+        before = self
+        if self.learnt in _MATCHED:
+            before = self._match_pace(population)
+        n_ue = view.replica.count_shadow_ues(n_ue)
         rng = replace(rng, purpose=f"{rng.purpose}.simulated")
-        data = made_up(n_ue, view, facts, known.pace.of(population), rng)
-        seen, replica = view.replica.play(data, known.replica, rng)
-        if known.of:
-            before = from_tree(known.of["attack"], of.start())
-        else:
-            before = of.start()
-        estimates, inner = of.run(seen, facts, before, rng)
-        named_m = np.full((n_ue, MOST_RANKS, 2), np.nan)
-        names, found_m = named_places(estimates, facts.public.area)
-        named_m[names] = found_m
-        new = OwnEstimates(named_m, np.arange(n_ue), np.full(n_ue, facts.round), _means(data, n_ue))
-        tested = OwnEstimates.join([known.tested, new]).select(slice(-max(_MOST_KEPT, n_ue), None))
-        here, last = tested.successive()
-        moved_m = np.hypot(*(tested.truth_m[here] - tested.truth_m[last]).T)
-        some = tested.select(np.flatnonzero(np.isfinite(tested.named_m[:, :, 0]).any(axis=1)))
-        model = known.fitted
-        if len(some.ue):
-            model = fitted(some.named_m, some.truth_m, float(np.prod(facts.public.area.side_m)))
-            model = replace(model, bias_m=lasting_m(model, tested))
-        attack = {} if fresh else {"attack": to_tree(inner)}
-        return LearntErrors(attack, replica, tested, moved_m, self.learnt + 1, model, known.pace)
+        population = before.pace.apply_to(population)
+        data = simulate_measurements(n_ue, view, facts, population, rng)
+        shadow_view, replica = view.replica.play(data, before.replica, rng)
+        state = attack.start()
+        if before.of:
+            state = from_tree(before.of["attack"], state)
+        estimates, state = attack.run(shadow_view, facts, state, rng)
+        area = facts.public.area
+        named_m = np.full((n_ue, MAX_RANKS, 2), np.nan)
+        names, places_m = rank_places(estimates, area)
+        named_m[names] = places_m
+        new = OwnEstimates(
+            named_m, np.arange(n_ue), np.full(n_ue, facts.round), _average_positions(data, n_ue)
+        )
+        tested = OwnEstimates.join([before.tested, new])
+        tested = tested.select(slice(-max(_MOST_KEPT, n_ue), None))
+        current, last = tested.find_successive()
+        moved_m = np.hypot(*(tested.truth_m[current] - tested.truth_m[last]).T)
+        is_named = np.isfinite(tested.named_m[:, :, 0]).any(axis=1)
+        named = tested.select(np.flatnonzero(is_named))
+        model = before.fitted
+        if len(named.ue):
+            model = fit_error_model(named.named_m, named.truth_m, float(np.prod(area.side_m)))
+            model = replace(model, bias_m=estimate_bias_m(model, tested))
+        return LearntErrors(
+            {} if fresh else {"attack": to_tree(state)},
+            replica,
+            tested,
+            moved_m,
+            self.learnt + 1,
+            model,
+            before.pace,
+        )
 
-    def _matched(self, population: Population) -> LearntErrors:
+    def _match_pace(self, population: Population) -> LearntErrors:
         """With UEs that move as real ones seem to; what was seen of others is forgotten, if they
         are others.
         """
-        here, last = self.tested.successive()
-        step_m = np.hypot(*(self.tested.named_m[here, 0] - self.tested.named_m[last, 0]).T)
-        pace = self.pace.matched(self.pace.of(population), step_m[np.isfinite(step_m)])
+        current, last = self.tested.find_successive()
+        place_m = self.tested.named_m[:, 0]
+        step_m = np.hypot(*(place_m[current] - place_m[last]).T)
+        pace = self.pace.match_to(self.pace.apply_to(population), step_m[np.isfinite(step_m)])
         if pace is self.pace:
             return self
         return replace(self, pace=pace, of={}, tested=OwnEstimates())
 
 
-def lasting_m(model: ErrorModel, tested: OwnEstimates) -> float:
+def estimate_bias_m(model: ErrorModel, tested: OwnEstimates) -> float:
     """Standard deviation a axis of what estimates of a UE that has not moved have in common in two
     rounds, from the median product of the two: a few UEs whose updates are lost in noise in all
     rounds err alike by far more.
@@ -239,64 +257,68 @@ def lasting_m(model: ErrorModel, tested: OwnEstimates) -> float:
     The rank that tells most counts, by its own line: a line through all ranks would displace exact
     estimates.
     """
-    here, last = tested.successive()
+    current, last = tested.find_successive()
     rank = np.argmax(model.share * (model.gain / model.sigma_m) ** 2)
-    away = tested.named_m[:, rank] - model.offset_m[rank] - model.gain[rank] * tested.truth_m
-    good = np.hypot(*away.T) < 4 * model.sigma_m.max()
-    residual = away / model.gain[rank]
-    still = np.hypot(*(tested.truth_m[here] - tested.truth_m[last]).T) < STILL_M
-    use = still & good[here] & good[last]
-    product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2
-    if len(product) >= _FEWEST:
-        common = np.median(product) / _MEDIAN
-    else:
-        common = 0.0
+    gain = model.gain[rank]
+    away = tested.named_m[:, rank] - model.offset_m[rank] - gain * tested.truth_m
+    is_good = np.hypot(*away.T) < 4 * model.sigma_m.max()
+    residual = away / gain
+    moved_m = np.hypot(*(tested.truth_m[current] - tested.truth_m[last]).T)
+    is_used = (moved_m < STILL_M) & is_good[current] & is_good[last]
+    product = (residual[current] * residual[last])[is_used].sum(axis=1) / 2
+    if len(product) < _FEWEST:
+        return 0.0
+    common = np.median(product) / _MEDIAN
     return float(np.sqrt(max(common, 0.0)))
 
 
-def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorModel:
+def fit_error_model(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorModel:
     """Maximum likelihood of `ErrorModel` by EM for estimates (m, R, 2), NaN where fewer were named,
     of truth (m, 2).
 
     One false estimate is added to those seen, so that no outcome is ruled out by a small sample.
     Ranks that are the same place have one gain and offset.
     """
-    there = np.isfinite(named_m).all(axis=2)
-    one = np.array_equal(named_m, np.broadcast_to(named_m[:, :1], named_m.shape), equal_nan=True)
+    is_named = np.isfinite(named_m).all(axis=2)
+    is_one_place = np.array_equal(
+        named_m, np.broadcast_to(named_m[:, :1], named_m.shape), equal_nan=True
+    )
     z = np.nan_to_num(named_m)
-    ranks = np.asarray(there.any(axis=0))
-    share = ranks / ranks.sum()
+    ranks = np.asarray(is_named.any(axis=0))
+    equal_share = ranks / ranks.sum()
+    n_named = is_named.sum(axis=0)
+    share = equal_share
     outlier = 0.1
     square = ((z - truth_m[:, None]) ** 2).sum(axis=2)
-    low, high = np.maximum(np.sqrt(np.quantile(square[there], [0.1, 0.95]) / 2), _LEAST_M)
+    quantiles = np.quantile(square[is_named], [0.1, 0.95])
+    low, high = np.maximum(np.sqrt(quantiles / 2), _LEAST_M)
     sigma = np.geomspace(low, high, len(ranks))  # different ones, so that equal places part
     for _ in range(_STEPS):
-        of_row = np.where(there, share, 0.0)
-        of_row = of_row / np.maximum(of_row.sum(axis=1, keepdims=True), 1e-300)
-        density = of_row * np.exp(-square / (2 * sigma**2)) / (2 * np.pi * sigma**2)
+        prior = np.where(is_named, share, 0.0)
+        prior = prior / np.maximum(prior.sum(axis=1, keepdims=True), 1e-300)
+        density = prior * np.exp(-square / (2 * sigma**2)) / (2 * np.pi * sigma**2)
         whole = (1 - outlier) * density.sum(axis=1) + outlier / area_m2
-        mine = (1 - outlier) * density / whole[:, None]
-        precision = mine / sigma**2
-        if one:
+        responsibility = (1 - outlier) * density / whole[:, None]
+        precision = responsibility / sigma**2
+        if is_one_place:
             precision = precision.sum(axis=1, keepdims=True)
-        gain, offset = _lines(precision, z[:, : precision.shape[1]], truth_m)
+        gain, offset = _fit_lines(precision, z[:, : precision.shape[1]], truth_m)
         square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
-        weight = mine.sum(axis=0)
-        asked = there.sum(axis=0)
-        sigma = np.sqrt((mine * square).sum(axis=0) / np.maximum(2 * weight, 1e-9))
-        sigma = np.clip(sigma, _LEAST_M, np.sqrt(area_m2))
-        share = weight / np.maximum(asked, 1)
+        weight = responsibility.sum(axis=0)
+        variance = (responsibility * square).sum(axis=0) / np.maximum(2 * weight, 1e-9)
+        sigma = np.clip(np.sqrt(variance), _LEAST_M, np.sqrt(area_m2))
+        share = weight / np.maximum(n_named, 1)
         if share.sum() > 0:
             share = share / share.sum()
         else:
-            share = ranks / ranks.sum()
-        outlier = min(float((outlier / area_m2 / whole).sum() + 1.0) / (len(square) + 1.0), 0.999)
-    return ErrorModel(
-        share, sigma, outlier, 0.0, np.ones(len(ranks)) * gain, np.zeros((len(ranks), 2)) + offset
-    )
+            share = equal_share
+        n_outlier = float((outlier / area_m2 / whole).sum() + 1.0)
+        outlier = min(n_outlier / (len(square) + 1.0), 0.999)
+    gains = np.ones(len(ranks)) * gain
+    return ErrorModel(share, sigma, outlier, 0.0, gains, np.zeros((len(ranks), 2)) + offset)
 
 
-def _lines(
+def _fit_lines(
     precision: FloatArray, z: FloatArray, truth_m: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """gain (R,) and offset (R, 2) of the most probable z = offset + gain truth with precision (m,
@@ -315,7 +337,7 @@ def _lines(
     return gain, mean_z - gain[:, None] * mean_x
 
 
-def _means(data: Local, n_ue: int) -> FloatArray:
+def _average_positions(data: Local, n_ue: int) -> FloatArray:
     """Mean position (n_ue, 2) of all samples of each UE."""
     owner = data.ue[data.row_of_sample]
     total = [np.bincount(owner, weights=x, minlength=n_ue) for x in data.x.T]

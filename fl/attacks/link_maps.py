@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, ByKey, RevisedEstimates, View
-from fl.attacks.place_maps import PlaceMaps, unit_rows
+from fl.attacks.place_maps import PlaceMaps, normalise_rows
 from fl.attacks.span import Span
 from fl.tracking.linking import NameLinks
 from fl.tracking.place_grid import PlaceGrid
@@ -38,7 +38,7 @@ class NamesSoFar(Columns):
     last: IntArray
     time_s: FloatArray
 
-    def rows(self, name: IntArray) -> IntArray:
+    def find_rows(self, name: IntArray) -> IntArray:
         """Rows of the known names (n,)."""
         order = np.argsort(self.name)
         return order[np.searchsorted(self.name[order], name)]
@@ -56,43 +56,45 @@ class MapTracks:
     mean: ByKey
 
     @classmethod
-    def none(cls) -> "MapTracks":
+    def empty(cls) -> "MapTracks":
         """Before the first round."""
         no = no_ints()
         empty = np.zeros((0, 0), dtype=np.float32)
-        return cls(NamesSoFar(no, no, no, no, np.zeros(0)), empty, empty, ByKey.none(1))
+        return cls(NamesSoFar(no, no, no, no, np.zeros(0)), empty, empty, ByKey.empty(1))
 
-    def heard(
-        self, name: IntArray, score: AnyFloats, facts: RoundContext, least: int, most: int
+    def add_round(
+        self, name: IntArray, score: AnyFloats, facts: RoundContext, min_tracks: int, max_names: int
     ) -> "MapTracks":
-        """After names (n,) with maps (n, G) in a round; at least `least` tracks, the maps of at
-        most `most` names.
+        """After names (n,) with maps (n, G) in a round; at least min_tracks tracks, the maps of at
+        most max_names names.
         """
         new = np.setdiff1d(name, self.names.name)
-        now = np.full(len(new), facts.round)
-        begun = NamesSoFar(new, np.full(len(new), -1), now, now, np.full(len(new), facts.time_s))
+        n_new = len(new)
+        round_ = np.full(n_new, facts.round)
+        begun = NamesSoFar(new, np.full(n_new, -1), round_, round_, np.full(n_new, facts.time_s))
         names = NamesSoFar.join([self.names, begun])
-        row = names.rows(name)
-        places = score.shape[1]
+        row = names.find_rows(name)
+        n_places = score.shape[1]
         names.last[row] = facts.round
-        kept = np.concatenate(
-            [self.kept.reshape(len(self.kept), places), np.zeros((len(new), places), np.float32)]
-        )
+        before = self.kept.reshape(len(self.kept), n_places)
+        kept = np.concatenate([before, np.zeros((n_new, n_places), np.float32)])
         first = len(names.name) - len(kept)
-        kept[row[row >= first] - first] += score[row >= first]
+        is_kept = row >= first
+        kept[row[is_kept] - first] += score[is_kept]
+        n_tracks = len(self.score)
         in_use = (names.last == facts.round).sum()
-        total = np.zeros((max(least, in_use, len(self.score)), places), dtype=np.float32)
-        total[: len(self.score)] = self.score.reshape(len(self.score), places)
-        fresh = names.track[row] < 0
-        np.add.at(total, names.track[row[~fresh]], score[~fresh])
-        after = replace(self, names=names, score=total, kept=kept[max(len(kept) - most, 0) :])
-        names.track[row[fresh]] = _assigned(
-            score[fresh], total, after._held(row[fresh], names.track)
-        )
-        total[names.track[row[fresh]]] += score[fresh]
+        total = np.zeros((max(min_tracks, in_use, n_tracks), n_places), dtype=np.float32)
+        total[:n_tracks] = self.score.reshape(n_tracks, n_places)
+        is_fresh = names.track[row] < 0
+        np.add.at(total, names.track[row[~is_fresh]], score[~is_fresh])
+        after = replace(self, names=names, score=total, kept=kept[max(len(kept) - max_names, 0) :])
+        fresh = row[is_fresh]
+        track = _assign_tracks(score[is_fresh], total, after._find_held_tracks(fresh, names.track))
+        names.track[fresh] = track
+        total[track] += score[is_fresh]
         return after
 
-    def relinked(self, starts: int, rng: Rng) -> tuple[IntArray, AnyFloats]:
+    def relink(self, starts: int, rng: Rng) -> tuple[IntArray, AnyFloats]:
         """The track (N,) of each name and the maps (K, G) of all tracks in hindsight: the best of
         `starts` starts.
         """
@@ -101,7 +103,7 @@ class MapTracks:
         settled = self.score.copy()
         np.subtract.at(settled, self.names.track[latest], self.kept)
 
-        def linked(start: int) -> tuple[IntArray, AnyFloats]:
+        def link_from(start: int) -> tuple[IntArray, AnyFloats]:
             order = rounds
             track = self.names.track.copy()
             total = self.score.copy()
@@ -110,74 +112,69 @@ class MapTracks:
                 track[latest] = -1
                 total = settled.copy()
             passes = 0
-            while self._moved(order, track, total) and passes < _MOST_PASSES:
+            while self._relink_rounds(order, track, total) and passes < _MOST_PASSES:
                 passes += 1
             return track, total
 
-        return max(
-            map(linked, range(starts)),
-            key=lambda found: float(np.linalg.norm(found[1], axis=1).sum()),
-        )
+        links = map(link_from, range(starts))
+        return max(links, key=lambda link: np.linalg.norm(link[1], axis=1).sum())
 
-    def links_of(self, track: IntArray) -> list[tuple[float, NameLinks]]:
+    def list_links(self, track: IntArray) -> list[tuple[float, NameLinks]]:
         """Time of each round, and the links of its names, if they have tracks (N,)."""
+        names = self.names
+        _, first = np.unique(track, return_index=True)
         born = np.zeros(len(track), dtype=bool)
+        born[first] = True
         rounds = []
-        born[np.unique(track, return_index=True)[1]] = True
-        for number in np.unique(self.names.since).tolist():
-            mine = np.flatnonzero(self.names.since == number)
-            links = NameLinks(
-                number, self.names.name[mine], track[mine], born[mine], np.full(len(mine), np.nan)
-            )
-            rounds.append((float(self.names.time_s[mine[0]]), links))
+        for number in np.unique(names.since).tolist():
+            rows = np.flatnonzero(names.since == number)
+            unknown = np.full(len(rows), np.nan)
+            links = NameLinks(number, names.name[rows], track[rows], born[rows], unknown)
+            rounds.append((float(names.time_s[rows[0]]), links))
         return rounds
 
-    def _moved(self, order: IntArray, track: IntArray, total: AnyFloats) -> bool:
+    def _relink_rounds(self, order: IntArray, track: IntArray, total: AnyFloats) -> bool:
         """Whether any name moved as those that came in each round were linked again, in place;
         track -1 : none yet.
         """
         first = len(self.names.name) - len(self.kept)
         moved = False
         for number in order.tolist():
-            mine = first + np.flatnonzero(self.names.since[first:] == number)
-            score = self.kept[mine - first]
-            before = track[mine]
+            rows = first + np.flatnonzero(self.names.since[first:] == number)
+            score = self.kept[rows - first]
+            before = track[rows]
             linked = before >= 0
             np.subtract.at(total, before[linked], score[linked])
-            track[mine] = -1
-            track[mine] = _assigned(score, total, self._held(mine, track))
-            total[track[mine]] += score
-            moved |= bool((track[mine] != before).any())
+            track[rows] = -1
+            track[rows] = _assign_tracks(score, total, self._find_held_tracks(rows, track))
+            total[track[rows]] += score
+            moved |= bool((track[rows] != before).any())
         return moved
 
-    def _held(self, mine: IntArray, track: IntArray) -> BoolArray:
+    def _find_held_tracks(self, rows: IntArray, track: IntArray) -> BoolArray:
         """Which tracks (n, K) are those of other names that are in use in the same rounds as names
         (n,).
         """
         names = self.names
-        together = (
-            (names.since <= names.last[mine, None])
-            & (names.last >= names.since[mine, None])
-            & (track >= 0)
-        )
-        held = np.zeros((len(mine), len(self.score)), dtype=bool)
-        row, other = np.nonzero(together)
-        held[row, track[other]] = True
+        begun = names.since <= names.last[rows, None]
+        ended = names.last < names.since[rows, None]
+        held = np.zeros((len(rows), len(self.score)), dtype=bool)
+        row, rival = np.nonzero(begun & ~ended & (track >= 0))
+        held[row, track[rival]] = True
         return held
 
 
-def _assigned(score: AnyFloats, total: AnyFloats, taken: BoolArray) -> IntArray:
+def _assign_tracks(score: AnyFloats, total: AnyFloats, taken: BoolArray) -> IntArray:
     """The track (n,) of maps (n, G), one to one, of largest sum of <x_i, T_k / |T_k|>; taken (n, K)
     ones come last.
     """
     from scipy.optimize import linear_sum_assignment
 
     length = np.linalg.norm(total, axis=1)
-    similar = (
-        score
-        @ (total * np.where(length > _EMPTY, 1.0 / np.maximum(length, _EMPTY), 0.0)[:, None]).T
-    )
-    return linear_sum_assignment(np.where(taken, _NEVER, -similar))[1]
+    scale = np.where(length > _EMPTY, 1.0 / np.maximum(length, _EMPTY), 0.0)
+    similar = score @ (total * scale[:, None]).T
+    _, track = linear_sum_assignment(np.where(taken, _NEVER, -similar))
+    return track
 
 
 class LinkMaps(Attack):
@@ -237,58 +234,60 @@ class LinkMaps(Attack):
         return cast(Span, self.of)
 
     def start(self) -> MapTracks:
-        return MapTracks.none()
+        return MapTracks.empty()
 
     def run(
         self, view: View, facts: RoundContext, state: MapTracks, rng: Rng
     ) -> tuple[Estimates, MapTracks]:
-        grid = self._grid(facts, len(state.score))
-        name, score, mean = self._maps(view, grid, state.mean, rng)
-        state = replace(
-            state.heard(name, score, facts, self.tracks or 0, self.hindsight_names), mean=mean
-        )
-        maps = PlaceMaps(name, state.score[state.names.track[state.names.rows(name)]])
-        return self._span.answered(view, maps, grid), state
+        grid = self._build_grid(facts, len(state.score))
+        name, score, mean = self._compute_maps(view, grid, state.mean, rng)
+        state = state.add_round(name, score, facts, self.tracks or 0, self.hindsight_names)
+        state = replace(state, mean=mean)
+        track = state.names.track[state.names.find_rows(name)]
+        return self._span.answer_targets(view, PlaceMaps(name, state.score[track]), grid), state
 
-    def revised(self, state: MapTracks, facts: RoundContext, rng: Rng) -> RevisedEstimates | None:
+    def revise(self, state: MapTracks, facts: RoundContext, rng: Rng) -> RevisedEstimates | None:
         if not len(state.names.name):
             return None
-        track, score = state.relinked(_STARTS, rng)
-        named_m = self._span.best(score, self._grid(facts, len(score)), self._span.answers)
-        return RevisedEstimates(state.names.name, track, _answers(named_m), state.links_of(track))
+        track, score = state.relink(_STARTS, rng)
+        named_m = self._span.find_best(
+            score, self._build_grid(facts, len(score)), self._span.answers
+        )
+        return RevisedEstimates(
+            state.names.name, track, _build_answers(named_m), state.list_links(track)
+        )
 
-    def _grid(self, facts: RoundContext, tracks: int) -> PlaceGrid:
-        return PlaceGrid.over(
+    def _build_grid(self, facts: RoundContext, tracks: int) -> PlaceGrid:
+        return PlaceGrid.from_area(
             facts.public.area, self._span.cell_m, self.hindsight_names + tracks, self.label
         )
 
-    def _maps(
+    def _compute_maps(
         self, view: View, grid: PlaceGrid, past: ByKey, rng: Rng
     ) -> tuple[IntArray, AnyFloats, ByKey]:
         """Names (n,) ascending, x of each (n, G), all its models together, and the mean map of each
         model.
         """
-        score = self._span.scores(view, grid, rng).astype(float)
-        score = unit_rows(score - score.mean(axis=1, keepdims=True))
+        score = self._span.compute_scores(view, grid, rng).astype(float)
+        score = normalise_rows(score - score.mean(axis=1, keepdims=True))
         good = np.flatnonzero(score.any(axis=1))
-        model, of_row = np.unique(view.source_model[good], return_inverse=True)
+        model, index = np.unique(view.source_model[good], return_inverse=True)
         total = np.zeros((len(model), len(grid)))
-        known = past.of(model)
-        np.add.at(total, of_row, score[good])
-        weight = np.where(np.isfinite(known[:, :1]), _PAST, 0.0)
-        count = np.bincount(of_row)[:, None] + weight
-        mean = (total + weight * np.nan_to_num(known)) / count
-        score[good] -= np.where(count > 1, mean, 0.0)[
-            of_row
-        ]  # of a first map alone nothing would be left
-        name, of_target = np.unique(view.ue, return_inverse=True)
-        own = np.zeros((len(name), len(grid)), dtype=np.float32)
-        np.add.at(own, of_target, unit_rows(score)[view.source])
-        return name, own, past.plus(model, mean)
+        np.add.at(total, index, score[good])
+        past_mean = past.look_up(model)
+        weight = np.where(np.isfinite(past_mean[:, :1]), _PAST, 0.0)
+        count = np.bincount(index)[:, None] + weight
+        mean = (total + weight * np.nan_to_num(past_mean)) / count
+        common = np.where(count > 1, mean, 0.0)  # of a first map alone nothing would be left
+        score[good] -= common[index]
+        name, row = np.unique(view.ue, return_inverse=True)
+        maps = np.zeros((len(name), len(grid)), dtype=np.float32)
+        np.add.at(maps, row, normalise_rows(score)[view.source])
+        return name, maps, past.plus(model, mean)
 
 
-def _answers(named_m: FloatArray) -> Estimates:
+def _build_answers(named_m: FloatArray) -> Estimates:
     """Places (K, count, 2) of tracks, best first, as answers."""
     row, rank = np.nonzero(np.isfinite(named_m).all(axis=2))
     weight = (named_m.shape[1] - rank).astype(float)
-    return Estimates.of(row, np.zeros_like(row), "answer", named_m[row, rank], weight)
+    return Estimates.from_places(row, np.zeros_like(row), "answer", named_m[row, rank], weight)

@@ -12,7 +12,7 @@ from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Public, RoundContext
-from netsim.columns import frozen, replaced
+from netsim.columns import frozen, replace_values
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -44,11 +44,17 @@ class SumsSoFar:
     def plus(self, of_class: FloatArray, z: FloatArray, score: FloatArray) -> "SumsSoFar":
         """With k sums: their classes (k, c) and members (k, n), 0 or 1, and maps (k, G)."""
         before = (self.both, self.scores, self.rows, self.members, self.total)
-        more = (z.T @ z, z.T @ score, of_class.sum(axis=0), of_class.T @ z, of_class.T @ score)
-        both, scores, rows, members, total = map(_added, before, more)
+        increments = (
+            z.T @ z,
+            z.T @ score,
+            of_class.sum(axis=0),
+            of_class.T @ z,
+            of_class.T @ score,
+        )
+        both, scores, rows, members, total = map(_add_padded, before, increments)
         return SumsSoFar(both, scores, rows, members, total, self.change)
 
-    def maps(self, ue: IntArray, ridge: float) -> PlaceMaps:
+    def estimate_maps(self, ue: IntArray, ridge: float) -> PlaceMaps:
         """Theta (k, G) = (Z^T Z + ridge I)^-1 Z^T S of UEs (k,), of rows less the means of their
         classes.
         """
@@ -60,10 +66,10 @@ class SumsSoFar:
         return PlaceMaps(ue, weight.T @ scores)
 
 
-def _added(known: FloatArray, more: FloatArray) -> FloatArray:
+def _add_padded(smaller: FloatArray, larger: FloatArray) -> FloatArray:
     """The sum of two arrays, the first of which is continued by zeros."""
-    added = more.copy()
-    added[tuple(slice(length) for length in known.shape)] += known
+    added = larger.copy()
+    added[tuple(slice(length) for length in smaller.shape)] += smaller
     return added
 
 
@@ -130,9 +136,11 @@ class ParticipationRegression(NamesPlaces):
         none = np.zeros((0, 0))
         return SumsSoFar(none, none, np.zeros(0), none, none, none)
 
-    def listed(self, state: SumsSoFar, public: Public, count: int) -> FloatArray:
-        return self.best_of_all(
-            state.maps(np.flatnonzero(state.both.diagonal()), self.ridge), public.area, count
+    def list_places(self, state: SumsSoFar, public: Public, count: int) -> FloatArray:
+        return self.find_best_of_all(
+            state.estimate_maps(np.flatnonzero(state.both.diagonal()), self.ridge),
+            public.area,
+            count,
         )
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
@@ -144,31 +152,32 @@ class ParticipationRegression(NamesPlaces):
     ) -> tuple[Estimates, SumsSoFar]:
         ue, source = (view.ue, view.source) if view.party is None else view.party
         n = max(ue.max(initial=-1) + 1, len(state.both))
-        grid = PlaceGrid.over(facts.public.area, self.cell_m, n + _QUARTERS, self.label)
+        grid = PlaceGrid.from_area(facts.public.area, self.cell_m, n + _QUARTERS, self.label)
         if view.vantage == "model":
-            view, state = _without_momentum(view, facts, state)
-        good = view.usable
-        of_any_size = replace(
-            view, party=None
-        )  # what other members add cancels, and fewer directions miss one's own
-        score = self.span.scores(of_any_size, grid, rng)[good].astype(float)
-        z = np.zeros((len(good), n))
+            view, state = _remove_momentum(view, facts, state)
+        is_usable = view.is_usable
+        # what other members add cancels, and fewer directions miss one's own
+        score = self.span.compute_scores(replace(view, party=None), grid, rng)
+        score = score[is_usable].astype(float)
+        z = np.zeros((len(is_usable), n))
         z[source, ue] = 1.0
         day_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s
-        number = view.source_model[good] * _QUARTERS + int(day_s // _QUARTER_S) % _QUARTERS
+        number = view.source_model[is_usable] * _QUARTERS + (int(day_s // _QUARTER_S) % _QUARTERS)
         of_class = np.eye(facts.public.n_model * _QUARTERS)[number]
-        state = state.plus(of_class, z[good], score - score.mean(axis=1, keepdims=True))
-        return self.answered(view, state.maps(np.unique(view.ue), self.ridge), grid), state
+        state = state.plus(of_class, z[is_usable], score - score.mean(axis=1, keepdims=True))
+        return self.answer_targets(
+            view, state.estimate_maps(np.unique(view.ue), self.ridge), grid
+        ), state
 
 
-def _without_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tuple[View, SumsSoFar]:
+def _remove_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tuple[View, SumsSoFar]:
     """Published steps less what the server's momentum repeats of the step before; a model at rest
     keeps velocity.
     """
-    if len(state.change):
-        before = state.change
-    else:
+    before = state.change
+    if not len(before):
         before = np.zeros_like(view.model_after.parameters)
     step = view.update - facts.public.server_momentum * before[view.source_model]
-    change = replaced(before, view.source_model[view.usable], view.update[view.usable])
+    is_usable = view.is_usable
+    change = replace_values(before, view.source_model[is_usable], view.update[is_usable])
     return replace(view, update=step), replace(state, change=change)

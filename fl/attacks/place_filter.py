@@ -6,7 +6,12 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import highest_places, named, owners, sources_of_owners
+from fl.attacks.place_maps import (
+    answer_places,
+    find_highest_places,
+    find_map_owners,
+    pair_owners_with_sources,
+)
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
@@ -45,7 +50,7 @@ class PastUpdates:
             np.concatenate([self.part, later.part]),
         )
 
-    def latest(self, memory: int) -> "PastUpdates":
+    def keep_latest(self, memory: int) -> "PastUpdates":
         """The last `memory` updates of each owner."""
         order = np.lexsort((-np.arange(len(self.owner)), self.owner))
         ordered = self.owner[order]
@@ -113,72 +118,75 @@ class PlaceFilter(Attack):
     def run(
         self, view: View, facts: RoundContext, state: PastUpdates, rng: Rng
     ) -> tuple[Estimates, PastUpdates]:
-        owner, source = sources_of_owners(view)
+        owner, source = pair_owners_with_sources(view)
         maps = len(np.union1d(owner, state.owner)) * self.memory
-        grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)
-        state = self._heard(view, grid, owner, source, state).latest(self.memory)
-        known = np.unique(owners(view))
-        return named(view, known, self._named(view, grid, state, known)), state
+        grid = PlaceGrid.from_area(facts.public.area, self.cell_m, maps, self.label)
+        state = self._add_updates(view, grid, owner, source, state).keep_latest(self.memory)
+        owners = np.unique(find_map_owners(view))
+        return answer_places(view, owners, self._name_places(view, grid, state, owners)), state
 
-    def _heard(
+    def _add_updates(
         self, view: View, grid: PlaceGrid, owner: IntArray, source: IntArray, state: PastUpdates
     ) -> PastUpdates:
         """With the updates of a round."""
-        good = view.usable
-        owner = owner[good[source]]
-        source = source[good[source]]
-        of, network = np.unique(view.source_model[source], return_inverse=True)
-        weights = view.model_before.parameters[of]
+        is_usable = view.is_usable[source]
+        owner = owner[is_usable]
+        source = source[is_usable]
+        models, network = np.unique(view.source_model[source], return_inverse=True)
+        weights = view.model_before.parameters[models]
         part = np.zeros((len(owner), len(grid)), dtype=np.float32)
-        for k, m in enumerate(of.tolist()):
-            gradients = _gradients(view, weights[k], m, grid)
+        for k, m in enumerate(models.tolist()):
+            gradients = _build_gradients(view, weights[k], m, grid)
             for row in np.flatnonzero(network == k):
-                part[row] = gradients.part(view.update[source[row]])
-        return state.plus(PastUpdates(weights, of, owner, network, part))
+                part[row] = gradients.project_update(view.update[source[row]])
+        return state.plus(PastUpdates(weights, models, owner, network, part))
 
-    def _named(
-        self, view: View, grid: PlaceGrid, state: PastUpdates, known: IntArray
+    def _name_places(
+        self, view: View, grid: PlaceGrid, state: PastUpdates, owners: IntArray
     ) -> FloatArray:
-        """The places (n, `places`, 2) of owners known (n,): NaN of whom no update came."""
-        alone = np.zeros((len(known), len(grid)), dtype=np.float32)
-        rows = np.flatnonzero(np.isin(state.owner, known))
-        np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
+        """The places (n, `places`, 2) of owners (n,): NaN of whom no update came."""
+        alone = np.zeros((len(owners), len(grid)), dtype=np.float32)
+        rows = np.flatnonzero(np.isin(state.owner, owners))
+        np.add.at(alone, np.searchsorted(owners, state.owner[rows]), state.part[rows] ** 2)
         if self.places == 1:
-            return highest_places(alone, grid.place_m, self.apart_m, 1)
-        first = highest_places(alone, grid.place_m, self.apart_m, _STARTS)
-        found = np.full((len(known), 2, 2), np.nan)
+            return find_highest_places(alone, grid.place_m, self.apart_m, 1)
+        first = find_highest_places(alone, grid.place_m, self.apart_m, _STARTS)
+        places_m = np.full((len(owners), 2, 2), np.nan)
         start = np.isfinite(first).all(axis=2)
-        of, _ = np.nonzero(start)
-        p = grid.nearest(first[start])
-        p, _ = self._partners(view, grid, state, known, of, p)
-        q, value = self._partners(view, grid, state, known, of, p)
-        for i in np.unique(of).tolist():
-            mine = np.flatnonzero(of == i)
-            best = mine[value[mine].argmax()]
+        index, _ = np.nonzero(start)
+        p = grid.find_cells(first[start])
+        p, _ = self._find_partners(view, grid, state, owners, index, p)
+        q, value = self._find_partners(view, grid, state, owners, index, p)
+        for i in np.unique(index).tolist():
+            rows_of_owner = np.flatnonzero(index == i)
+            best = rows_of_owner[value[rows_of_owner].argmax()]
             pair = sorted((p[best], q[best]), key=lambda place: -alone[i, place])
-            found[i] = grid.place_m[pair]
+            places_m[i] = grid.place_m[pair]
             if not np.isfinite(value[best]):  # no place is far enough from the first
-                found[i, 1] = np.nan
-        return found
+                places_m[i, 1] = np.nan
+        return places_m
 
-    def _partners(
+    def _find_partners(
         self,
         view: View,
         grid: PlaceGrid,
         state: PastUpdates,
-        known: IntArray,
-        of: IntArray,
+        owners: IntArray,
+        index: IntArray,
         p: IntArray,
     ) -> tuple[IntArray, FloatArray]:
-        """The best second place (s,) beside places p (s,) of owners known[of] (s,), and what the
-        pair explains.
+        """The best second place (s,) beside places p (s,) of owners[index] (s,), and what the pair
+        explains.
         """
+        owner = owners[index]
         score = np.zeros((len(p), len(grid)), dtype=np.float32)
         for k, m in enumerate(state.of.tolist()):
-            gradients = _gradients(view, state.weights[k], m, grid)
-            for row in np.flatnonzero((state.network == k) & np.isin(state.owner, known[of])):
-                asked = np.flatnonzero(known[of] == state.owner[row])
-                score[asked] += _explained(state.part[row], p[asked], gradients.cosine(p[asked]))
+            gradients = _build_gradients(view, state.weights[k], m, grid)
+            for row in np.flatnonzero((state.network == k) & np.isin(state.owner, owner)):
+                searches = np.flatnonzero(owner == state.owner[row])
+                score[searches] += _explain_pairs(
+                    state.part[row], p[searches], gradients.compute_cosines(p[searches])
+                )
         x, y = grid.place_m.T
         for s, place in enumerate(p.tolist()):
             score[s, (x - x[place]) ** 2 + (y - y[place]) ** 2 < self.apart_m**2] = -np.inf
@@ -186,7 +194,7 @@ class PlaceFilter(Attack):
         return q, np.asarray(score[np.arange(len(p)), q], dtype=float)
 
 
-def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
+def _explain_pairs(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
     """b^T G^-1 b of places p (m,) with every other (m, G): that of the better one alone where
     gradients are alike.
     """
@@ -196,11 +204,13 @@ def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
     return np.where(rest < _ALIKE, np.maximum(first**2, part**2), both)
 
 
-def _gradients(view: View, weights: FloatArray, model: int, grid: PlaceGrid) -> "PlaceGradients":
+def _build_gradients(
+    view: View, weights: FloatArray, model: int, grid: PlaceGrid
+) -> "PlaceGradients":
     from fl.attacks.gradient_matching import PlaceGradients
 
     constants = view.model_before.constants
-    own = {name: constants[name][model] for name in ("centre_m", "scale_m")}
-    z = (grid.place_m - own["centre_m"]) / own["scale_m"]
-    waves = own["scale_m"][:, None] * constants["wave_vectors"][0].T
+    scaling = {name: constants[name][model] for name in ("centre_m", "scale_m")}
+    z = (grid.place_m - scaling["centre_m"]) / scaling["scale_m"]
+    waves = scaling["scale_m"][:, None] * constants["wave_vectors"][0].T
     return PlaceGradients(cast(RsrpNet, view.learner).net, weights, waves, z)

@@ -10,11 +10,11 @@ import numpy as np
 from pydantic import Field
 from scipy.ndimage import correlate1d
 
-from fl.attacks.base import Attack, View, status_of
-from fl.attacks.closed_form import unit_cloud
+from fl.attacks.base import Attack, View, to_statuses
+from fl.attacks.closed_form import ClosedForm, compute_unit_ratios
 from fl.learners import FirstLayerLearner
 from fl.notice import Prepared, notice
-from fl.tracking.place_grid import MANY, WIDEST_M, PlaceGrid, usual_cell_m
+from fl.tracking.place_grid import MANY_PLACES, MAX_CELL_M, PlaceGrid, choose_cell_m
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
@@ -39,19 +39,19 @@ class PlaceMaps:
 
     def plus(self, owner: IntArray, score: AnyFloats) -> "PlaceMaps":
         """With scores (n, G) of this round added, source i to the map of owner[i] (n,)."""
-        every = np.union1d(self.owner, owner)
-        total = np.zeros((len(every), score.shape[1]), dtype=score.dtype)
+        owners = np.union1d(self.owner, owner)
+        total = np.zeros((len(owners), score.shape[1]), dtype=score.dtype)
         if len(self.owner):
-            total[np.searchsorted(every, self.owner)] = self.score
-        np.add.at(total, np.searchsorted(every, owner), score)
-        return PlaceMaps(every, total)
+            total[np.searchsorted(owners, self.owner)] = self.score
+        np.add.at(total, np.searchsorted(owners, owner), score)
+        return PlaceMaps(owners, total)
 
-    def of(self, owner: IntArray) -> AnyFloats:
+    def look_up(self, owner: IntArray) -> AnyFloats:
         """The maps (n, G) of owners (n,) that it knows."""
         return self.score[np.searchsorted(self.owner, owner)]
 
 
-def owners(view: View) -> IntArray:
+def find_map_owners(view: View) -> IntArray:
     """Owner of the map of each target (n_target,): the UE, all its models together.
 
     A sum of updates tells of every UE that it has in it, so rounds in different company tell its
@@ -63,31 +63,33 @@ def owners(view: View) -> IntArray:
     return view.ue
 
 
-def sources_of_owners(view: View) -> tuple[IntArray, IntArray]:
+def pair_owners_with_sources(view: View) -> tuple[IntArray, IntArray]:
     """Pairs of maps and the sources that add to them: owner (k,), source (k,), every pair once."""
-    pairs = np.unique(np.stack([owners(view), view.source], axis=1), axis=0)
+    pairs = np.unique(np.stack([find_map_owners(view), view.source], axis=1), axis=0)
     return pairs[:, 0], pairs[:, 1]
 
 
-def smoothed(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
+def smooth_maps(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
     """Maps (k, G) convolved with a Gaussian of peak 1, of many places as far as 9 of its widths;
     nothing comes from outside the area.
     """
     surface = score.reshape(len(score), grid.ny, grid.nx)
-    for axis, n, cell_m in zip((2, 1), (grid.nx, grid.ny), grid.cell_m.tolist(), strict=True):
-        at = np.arange(n) * cell_m
-        gaussian = np.exp(-((at[:, None] - at) ** 2) / (2 * width_m**2))
-        if len(grid) > MANY:
-            half = gaussian[0, at <= _REACH * width_m]
+    for axis, cell_m in zip((2, 1), grid.cell_m.tolist(), strict=True):
+        offset_m = np.arange(surface.shape[axis]) * cell_m
+        gaussian = np.exp(-((offset_m[:, None] - offset_m) ** 2) / (2 * width_m**2))
+        if len(grid) > MANY_PLACES:
+            half = gaussian[0, offset_m <= _REACH * width_m]
             surface = correlate1d(
                 surface, np.append(half[:0:-1], half), axis, output=np.float64, mode="constant"
             )
+        elif axis == 2:
+            surface = surface @ gaussian
         else:
-            surface = surface @ gaussian if axis == 2 else gaussian @ surface
+            surface = gaussian @ surface
     return surface.reshape(score.shape)
 
 
-def highest_apart(
+def find_highest_apart(
     score: AnyFloats, place_m: FloatArray, named_m: FloatArray, apart_m: float
 ) -> FloatArray:
     """The best place (n, 2) of scores (n, G) at least `apart_m` from all places named before (n, j,
@@ -98,50 +100,52 @@ def highest_apart(
     """
     best = np.full((len(score), 2), np.nan)
     x, y = np.ascontiguousarray(place_m.T)
-    for i, (row, before) in enumerate(
-        zip(score, named_m, strict=True)
-    ):  # a row at a time stays in the cache
+    for i, row in enumerate(score):  # a row at a time stays in the cache
         if row.max() <= row.min():
             continue
         far = row
-        for place in before[np.isfinite(before).all(axis=1)]:
-            far = np.where((x - place[0]) ** 2 + (y - place[1]) ** 2 >= apart_m**2, far, -np.inf)
-        at = far.argmax()
-        if np.isfinite(far[at]):
-            best[i] = place_m[at]
+        before = named_m[i]
+        for x0, y0 in before[np.isfinite(before).all(axis=1)]:
+            far = np.where((x - x0) ** 2 + (y - y0) ** 2 >= apart_m**2, far, -np.inf)
+        index = far.argmax()
+        if np.isfinite(far[index]):
+            best[i] = place_m[index]
     return best
 
 
-def highest_places(score: AnyFloats, place_m: FloatArray, apart_m: float, count: int) -> FloatArray:
+def find_highest_places(
+    score: AnyFloats, place_m: FloatArray, apart_m: float, count: int
+) -> FloatArray:
     """The highest places (n, count, 2) of scores (n, G), best first, `apart_m` from each other; NaN
     where there are no more.
     """
     named_m = np.zeros((len(score), 0, 2))
     for _ in range(count):
-        best = highest_apart(score, place_m, named_m, apart_m)
-        named_m = np.concatenate([named_m, best[:, None]], axis=1)
+        named_m = np.concatenate(
+            [named_m, find_highest_apart(score, place_m, named_m, apart_m)[:, None]], axis=1
+        )
     return named_m
 
 
-def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
-    """Places (k, j, 2) of owners known (k,) as answers about every target, best first; NaN: no
+def answer_places(view: View, owners: IntArray, named_m: FloatArray) -> Estimates:
+    """Places (k, j, 2) of owners (k,) as answers about every target, best first; NaN: no
     place.
 
     Weights count down to 1. A target of whom nothing is known yet has one answer without a place
     (status `no gradient`).
     """
-    each = named_m[np.searchsorted(known, owners(view))]
-    there = np.asarray(np.isfinite(each).all(axis=2))
-    there[:, 0] = True  # without a place, where there is none: the attack has answered
-    target, rank = np.nonzero(there)
-    where = each[target, rank]
+    places_m = named_m[np.searchsorted(owners, find_map_owners(view))]
+    is_named = np.asarray(np.isfinite(places_m).all(axis=2))
+    is_named[:, 0] = True  # without a place, where there is none: the attack has answered
+    target, rank = np.nonzero(is_named)
+    place_m = places_m[target, rank]
     weight = (named_m.shape[1] - rank).astype(float)
-    return Estimates.of(
-        view.ue[target], view.model[target], "answer", where, weight, status_of(where)
+    return Estimates.from_places(
+        view.ue[target], view.model[target], "answer", place_m, weight, to_statuses(place_m)
     )
 
 
-def unit_rows(vector: FloatArray) -> FloatArray:
+def normalise_rows(vector: FloatArray) -> FloatArray:
     """Vectors (n, p) of length 1; zeros for one that is not finite, as those of a model that has
     diverged.
     """
@@ -164,39 +168,45 @@ class NamesPlaces(Attack):
     apart_m: float = Field(200.0, ge=0, le=1e6)
     """smallest distance between two answers, m"""
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
-        usual_m = usual_cell_m(known.public.area, np.inf)
-        if self.cell_m == usual_m > WIDEST_M:
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+        usual_m = choose_cell_m(prepared.public.area, np.inf)
+        if self.cell_m == usual_m > MAX_CELL_M:
             yield notice("attack-places-coarse", self.label, apart_m=usual_m)
 
-    def width(self, view: View | None) -> float:
+    def choose_width_m(self, view: View | None) -> float:
         """Standard deviation of the Gaussian that smooths maps before they are read, m; None: those
         of all rounds.
         """
         return 0.0
 
-    def best(
+    def find_best(
         self, score: AnyFloats, grid: PlaceGrid, count: int, width_m: float = 0.0
     ) -> FloatArray:
         """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no
         more.
         """
         if width_m > 0:
-            score = smoothed(score, grid, width_m)
-        return highest_places(score, grid.place_m, self.apart_m, count)
+            score = smooth_maps(score, grid, width_m)
+        return find_highest_places(score, grid.place_m, self.apart_m, count)
 
-    def best_of_all(self, maps: PlaceMaps, area: Area, count: int) -> FloatArray:
+    def find_best_of_all(self, maps: PlaceMaps, area: Area, count: int) -> FloatArray:
         """The highest places (<= count, 2) of all maps added up."""
-        grid = PlaceGrid.over(area, self.cell_m, 1, "")
+        grid = PlaceGrid.from_area(area, self.cell_m, 1, "")
         if not len(maps.owner):
             return grid.place_m[:0]
-        best = self.best(maps.score.sum(axis=0, keepdims=True), grid, count, self.width(None))[0]
+        best = self.find_best(
+            maps.score.sum(axis=0, keepdims=True), grid, count, self.choose_width_m(None)
+        )[0]
         return best[np.isfinite(best[:, 0])]
 
-    def answered(self, view: View, maps: PlaceMaps, grid: PlaceGrid) -> Estimates:
+    def answer_targets(self, view: View, maps: PlaceMaps, grid: PlaceGrid) -> Estimates:
         """The highest places of every target's map, best first."""
-        known = np.unique(owners(view))
-        return named(view, known, self.best(maps.of(known), grid, self.answers, self.width(view)))
+        owners = np.unique(find_map_owners(view))
+        return answer_places(
+            view,
+            owners,
+            self.find_best(maps.look_up(owners), grid, self.answers, self.choose_width_m(view)),
+        )
 
 
 class AddsMaps(NamesPlaces):
@@ -208,15 +218,14 @@ class AddsMaps(NamesPlaces):
     def run(
         self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng
     ) -> tuple[Estimates, PlaceMaps]:
-        owner, source = sources_of_owners(view)
-        grid = PlaceGrid.over(
-            facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label
-        )
-        state = state.plus(owner, self.scores(view, grid, rng)[source])
-        return self.answered(view, state, grid), state
+        owner, source = pair_owners_with_sources(view)
+        n_maps = len(np.union1d(owner, state.owner))
+        grid = PlaceGrid.from_area(facts.public.area, self.cell_m, n_maps, self.label)
+        state = state.plus(owner, self.compute_scores(view, grid, rng)[source])
+        return self.answer_targets(view, state, grid), state
 
     @abstractmethod
-    def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
+    def compute_scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Scores that this round adds to each source's map (n_source, G); 0 of a source that sent
         nothing.
         """
@@ -253,39 +262,30 @@ class NeuronVotes(AddsMaps):
         "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
     )
     space = {"width_m": (40.0, 20.0, 80.0), "max_weight": (0.05, 0.01)}
-    needs = {
-        "positions": "the network's inputs must be positions",
-        "biased first layer": "reads the first layer's weights and biases of an update",
-        "linear local steps": (
-            "the ratio of two updates is a mean of places under steps that are linear in gradients"
-        ),
-        "linear server step": (
-            "published models must differ by a sum of gradients; take fedavgm, or "
-            "threat.observes: updates or aggregate"
-        ),
-    }
+    needs = ClosedForm.needs
 
-    def width(self, view: View | None) -> float:
+    def choose_width_m(self, view: View | None) -> float:
         return self.width_m
 
-    def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        return self.best_of_all(state, public.area, count)
+    def list_places(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        return self.find_best_of_all(state, public.area, count)
 
-    def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
+    def compute_scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""
         learner = cast(FirstLayerLearner, view.learner)
-        centre, scale = (
-            of[view.source_model][:, None] for of in learner.standardisation(view.model_before)
-        )
-        good = view.usable
+        centre, scale = learner.standardisation(view.model_before)
+        centre = centre[view.source_model][:, None]
+        scale = scale[view.source_model][:, None]
+        is_usable = view.is_usable
         dw, db = learner.first_layer(view.update)
-        dw = np.where(good[:, None, None], dw, 0.0)
-        db = np.where(good[:, None], db, 0.0)
+        dw = np.where(is_usable[:, None, None], dw, 0.0)
+        db = np.where(is_usable[:, None], db, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
-            where = centre + scale * unit_cloud(dw, db)
+            place_m = centre + scale * compute_unit_ratios(dw, db)
             size = np.abs(db) / np.abs(db).max(axis=1, keepdims=True, initial=1e-300)
             weight = np.minimum(size / size.sum(axis=1, keepdims=True), self.max_weight)
-        row, unit = np.nonzero(grid.area.contains(where))
-        at = row * len(grid) + grid.nearest(where[row, unit])
-        count = np.bincount(at, weights=weight[row, unit], minlength=len(where) * len(grid))
-        return np.asarray(count.reshape(len(where), len(grid)), dtype=np.float32)
+        row, unit = np.nonzero(grid.area.contains(place_m))
+        shape = len(place_m), len(grid)
+        index = row * len(grid) + grid.find_cells(place_m[row, unit])
+        votes = np.bincount(index, weights=weight[row, unit], minlength=shape[0] * shape[1])
+        return votes.reshape(shape).astype(np.float32)

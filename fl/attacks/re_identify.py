@@ -11,24 +11,24 @@ from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View, recall
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
-from fl.attacks.dwell import HourOfDay
+from fl.attacks.dwell import HourRange
 from fl.attacks.known_homes import (
     KNOWN,
     HomeLinker,
     Residents,
-    check,
-    directory_of,
-    homes_outside,
+    check_directory,
+    load_directory,
+    note_homes_outside,
     read_directory,
 )
-from fl.attacks.learnt_errors import LearntErrors, named_places
+from fl.attacks.learnt_errors import LearntErrors, rank_places
 from fl.attacks.shadow_ues import Population
 from fl.attacks.surfaces import DensityPeak
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.notice import Prepared, notice
 from fl.tracking.belief import Belief
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.fingerprint import DIRECTION, Clues, projected
+from fl.tracking.fingerprint import DIRECTION, Clues, project_directions
 from fl.tracking.linking import Book, Identities, Linker, NameLinks
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Estimates, Metrics, Public, RoundContext, State
@@ -48,7 +48,7 @@ _CELLS = 50  # of the grid that made-up UEs are spread over, a side
 _OUTLIER = 0.05
 _SIMULATED_UES = 32
 _ROUGHLY = 0.1  # of the longer side of the area: error of an attack that could not be tried out
-RE_IDENTIFIED = ATTACKS.only(
+RE_IDENTIFIED = ATTACKS.restrict(
     "closed-form",
     "dlg",
     "neuron-votes",
@@ -61,7 +61,7 @@ RE_IDENTIFIED = ATTACKS.only(
     "dwell",
 )
 """Attacks whose senders can be tracks."""
-PLACES = ATTACKS.only("closed-form", "dlg", "density-peak", "span", "neuron-votes")
+PLACES = ATTACKS.restrict("closed-form", "dlg", "density-peak", "span", "neuron-votes")
 """Attacks that name places of a UE from one round."""
 
 
@@ -74,7 +74,7 @@ class ReIdentifyState:
     of: State
     book: Book
     errors: LearntErrors = field(default_factory=LearntErrors)
-    links: NameLinks = field(default_factory=NameLinks.none)
+    links: NameLinks = field(default_factory=NameLinks.empty)
     residents: Residents = field(default_factory=Residents)
 
 
@@ -120,7 +120,7 @@ class ReIdentify(Attack):
     """whose homes it knows, to link names to people: known (those of all UEs, which
     threat.knowledge must grant), or the path of a CSV file with columns user and x_m, y_m or lat,
     lon; none: no homes"""
-    home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] | None = None
+    home_hours: HourRange | None = None
     """with homes: hours between which a round tells of home, from and to; 20 to 8 goes over
     midnight. none: 0 to 6"""
     outside: float | None = Field(None, ge=0, lt=1)
@@ -135,21 +135,23 @@ class ReIdentify(Attack):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Needs of the attacks in it, and of known homes."""
-        own = {
+        own_needs = {
             SENDERS: (
                 "links the names under which updates are sent; set threat.observes: updates "
                 "or aggregate"
             )
         }
         if self.homes == KNOWN:
-            own[KNOWN_HOMES] = (
+            own_needs[KNOWN_HOMES] = (
                 "homes: known are those of the threat; add homes to threat.knowledge, "
                 "or give a file"
             )
-        return {**own, **(self.places_by.needs if self.reads_places else {}), **self.of.needs}
+        if self.reads_places:
+            own_needs |= self.places_by.needs
+        return own_needs | self.of.needs
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_clues(self) -> Self:
         if len(set(self.use)) < len(self.use):
             raise ValueError(f"use: {self.use[0]!r} stands twice; name it once")
         if self.home_hours is not None and self.home_hours[0] == self.home_hours[1]:
@@ -190,21 +192,21 @@ class ReIdentify(Attack):
             read_directory.cache_clear()  # a run keeps what the file holds as it begins
         directory = self.directory(public)
         if directory is not None:
-            check(directory, public.area, n_ue, self.label)
+            check_directory(directory, public.area, n_ue, self.label)
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
-        if (directory := self.directory(known.public)) is not None:
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+        if (directory := self.directory(prepared.public)) is not None:
             knowledge = "where every UE's owner lives"
             if self.homes != KNOWN:
                 knowledge = f"the homes of the people in {self.homes}"
             yield notice("attack-granted", self.label, knowledge=knowledge)
-            yield from homes_outside(directory, known.public.area, self.label)
-        yield from self.of.notices(known)
+            yield from note_homes_outside(directory, prepared.public.area, self.label)
+        yield from self.of.notices(prepared)
 
     def directory(self, public: Public) -> Directory | None:
         if self.homes is None:
             return None
-        return directory_of(self.homes, public, self.label)
+        return load_directory(self.homes, public, self.label)
 
     def start(self) -> ReIdentifyState:
         return ReIdentifyState(self.of.start(), Book.empty(NUMBERS))
@@ -212,30 +214,31 @@ class ReIdentify(Attack):
     def run(
         self, view: View, facts: RoundContext, state: ReIdentifyState, rng: Rng
     ) -> tuple[Estimates, ReIdentifyState]:
-        name, of_target = np.unique(view.ue, return_inverse=True)
-        learnt, places_m = self._named(
-            name, view, facts, state.errors, replace(rng, purpose=f"{rng.purpose}.by")
-        )
-        errors = self._errors_now(learnt, facts.public.area)
-        clues = clues_of(view, of_target, places_m, self.use, rng)
-        book, links = Linker(errors, facts, self.max_speed_mps, view.renames).linked(
+        name, row = np.unique(view.ue, return_inverse=True)
+        own_rng = replace(rng, purpose=f"{rng.purpose}.by")
+        learnt, places_m = self._locate_names(name, view, facts, state.errors, own_rng)
+        errors = self._choose_errors(learnt, facts.public.area)
+        clues = collect_clues(view, row, places_m, self.use, rng)
+        book, links = Linker(errors, facts, self.max_speed_mps, view.renames).link_names(
             name, clues, state.book
         )
-        track = book.track_of(name)
-        said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)
+        track = book.find_tracks(name)
+        estimates, inner = self.of.run(view.rename(track[row]), facts, state.of, rng)
         order = np.argsort(track)
-        names = name[order][np.searchsorted(track[order], said.ue)]
+        names = name[order][np.searchsorted(track[order], estimates.ue)]
         residents = state.residents
         directory = self.directory(facts.public)
         if directory is not None:
-            outside = _OUTSIDE if self.homes != KNOWN else 0.0
-            outside = outside if self.outside is None else self.outside
+            outside = self.outside
+            if outside is None:
+                outside = 0.0 if self.homes == KNOWN else _OUTSIDE
             homes = HomeLinker(directory, self.home_hours or _HOME_HOURS, outside, errors)
-            alive = book.tracks.number if view.renames else None
-            residents = homes.linked(residents, links, places_m, alive, facts, rng)
-        links = state.links.plus(links)
+            residents = homes.link_tracks(
+                residents, links, places_m, book.tracks.number if view.renames else None, facts, rng
+            )
+        links = state.links.add_part(links)
         state = replace(state, of=inner, book=book, errors=learnt, links=links, residents=residents)
-        return replace(said, ue=names), state
+        return replace(estimates, ue=names), state
 
     def figures(self, state: ReIdentifyState) -> Metrics:
         return self.of.figures(state.of)
@@ -253,13 +256,14 @@ class ReIdentify(Attack):
         believed = self.of.belief(state.of, facts)
         if believed is None:
             return None
-        return _by_names(state.book, believed)
+        return _to_names(state.book, believed)
 
-    def hindsight(self, state: ReIdentifyState, facts: RoundContext) -> Iterator[Belief]:
+    def smooth_beliefs(self, state: ReIdentifyState, facts: RoundContext) -> Iterator[Belief]:
         """Beliefs of the attack on tracks, each by the name that it had last in the round."""
-        return (_by_names(state.book, believed) for believed in self.of.hindsight(state.of, facts))
+        for believed in self.of.smooth_beliefs(state.of, facts):
+            yield _to_names(state.book, believed)
 
-    def _named(
+    def _locate_names(
         self, name: IntArray, view: View, facts: RoundContext, errors: LearntErrors, rng: Rng
     ) -> tuple[LearntErrors, FloatArray]:
         """What is learnt of errors, and places of senders (k,) ascending: (k, R, 2), NaN where none
@@ -274,33 +278,31 @@ class ReIdentify(Attack):
             errors = errors.plus(
                 view, facts, by, everywhere, self.shadow_ues or _SIMULATED_UES, rng, fresh=True
             )
-        said, _ = by.run(view, facts, by.start(), rng)
-        return errors, recall(*named_places(said, area), name)
+        estimates, _ = by.run(view, facts, by.start(), rng)
+        return errors, recall(*rank_places(estimates, area), name)
 
-    def _errors_now(self, learnt: LearntErrors, area: Area) -> ErrorModel:
+    def _choose_errors(self, learnt: LearntErrors, area: Area) -> ErrorModel:
         if self.sigma_m is not None:
-            return ErrorModel.plain(
-                self.sigma_m, _OUTLIER if self.outlier is None else self.outlier
-            )
-        return learnt.fitted or ErrorModel.plain(_ROUGHLY * float(area.side_m.max()), _OUTLIER)
+            return ErrorModel.from_sigma(self.sigma_m, self.outlier or _OUTLIER)
+        return learnt.fitted or ErrorModel.from_sigma(_ROUGHLY * float(area.side_m.max()), _OUTLIER)
 
 
-def _by_names(book: Book, belief: Belief) -> Belief:
+def _to_names(book: Book, belief: Belief) -> Belief:
     """A belief about tracks as one about names, ascending: each track by the name that it had last
     by then.
     """
-    track, name = book.names_at(belief.round)
-    some = belief.only(np.isin(belief.ue, track))
-    names = name[np.searchsorted(track, some.ue)]
+    track, name = book.list_names(belief.round)
+    named_belief = belief.select_ues(np.isin(belief.ue, track))
+    names = name[np.searchsorted(track, named_belief.ue)]
     order = np.argsort(names)
-    return replace(some.only(order), ue=names[order])
+    return replace(named_belief.select_ues(order), ue=names[order])
 
 
-def clues_of(
-    view: View, of_target: IntArray, places_m: FloatArray, use: tuple[Clue, ...], rng: Rng
+def collect_clues(
+    view: View, sender_of_target: IntArray, places_m: FloatArray, use: tuple[Clue, ...], rng: Rng
 ) -> Clues:
-    """Clues `use` of senders (k,) from places (k, R, 2) and fingerprints; of_target (n_target,):
-    the sender of each target.
+    """Clues `use` of senders (k,) from places (k, R, 2) and fingerprints; sender_of_target
+    (n_target,): the sender of each target.
 
     Numbers are the logarithms of the amount of data and of the time per bit. In a sum of updates,
     amounts and directions of single ones are not seen.
@@ -309,22 +311,24 @@ def clues_of(
     x = np.full((n, NUMBERS), np.nan)
     cell = np.full(n, -1)
     unit = np.full((n, DIRECTION), np.nan)
-    known = Clues(places_m if "place" in use else np.full_like(places_m, np.nan), x, cell, unit)
+    if "place" not in use:
+        places_m = np.full_like(places_m, np.nan)
+    clues = Clues(places_m, x, cell, unit)
     if not n or "fingerprint" not in use:
-        return known
+        return clues
     if view.vantage == "updates":
-        of_source = np.zeros(len(view.update), dtype=int)
-        of_source[view.source] = of_target
+        sender = np.zeros(len(view.update), dtype=int)
+        sender[view.source] = sender_of_target
         if view.count is not None:
-            x[:, 0] = np.log(
-                np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0)
-            )
-        unit = projected(view.update, view.source_model, of_source, n, replace(rng, round=0))
+            amount = np.bincount(sender, weights=view.count, minlength=n)
+            x[:, 0] = np.log(np.maximum(amount, 1.0))
+        unit = project_directions(view.update, view.source_model, sender, n, replace(rng, round=0))
     if view.timing is not None:
-        _, first = np.unique(of_target, return_index=True)  # all models of a UE come together
+        # all models of a UE come together
+        _, first = np.unique(sender_of_target, return_index=True)
         timing = view.timing.select(first)
         took_s = np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S)
         with np.errstate(divide="ignore", invalid="ignore"):
             x[:, 1] = np.where(np.isfinite(took_s), np.log(took_s / timing.n_bits), np.nan)
         cell = timing.base_station
-    return replace(known, x=x, cell=cell, unit=unit)
+    return replace(clues, x=x, cell=cell, unit=unit)

@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import View
-from fl.attacks.place_maps import AddsMaps, PlaceMaps, unit_rows
+from fl.attacks.place_maps import AddsMaps, PlaceMaps, normalise_rows
 from fl.learners import LayeredLearner
-from fl.tracking.place_grid import MANY, PlaceGrid, crossed
+from fl.tracking.place_grid import MANY_PLACES, PlaceGrid, cross_axes
 from fl.types import Model, Public
-from netsim.columns import evenly
+from netsim.columns import pick_evenly
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
@@ -110,7 +110,7 @@ class Span(AddsMaps):
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """By its layer."""
         layer = self.layer or _LAYER
-        own = {
+        needs_layer = {
             "layers": "reads the update of one fully connected layer",
             f"layer {layer}": (
                 f"reads the update of layer {layer}, and the network has none that is trained"
@@ -125,196 +125,204 @@ class Span(AddsMaps):
             ),
         }
         if layer == 1:
-            return own
-        return own | hidden
+            return needs_layer
+        return needs_layer | hidden
 
-    def width(self, view: View | None) -> float:
+    def choose_width_m(self, view: View | None) -> float:
         return _WIDTH_M if self._adds_peaks(view) else 0.0
 
-    def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        return self.best_of_all(state, public.area, count)
+    def list_places(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        return self.find_best_of_all(state, public.area, count)
 
-    def _of_many(self, view: View | None) -> bool:
+    def _is_for_many(self, view: View | None) -> bool:
         """Whether updates of several UEs are to be read as such."""
         return self.rank == "auto" and (view is None or view.vantage != "updates")
 
     def _adds_peaks(self, view: View | None) -> bool:
-        return self.add == "peaks" or (self.add is None and not self._of_many(view))
+        return self.add == "peaks" or (self.add is None and not self._is_for_many(view))
 
-    def _layer(self, view: View) -> int:
+    def _choose_layer(self, view: View) -> int:
         """The layer that is read: of many UEs the first, where it is trained and reads an
         encoding.
         """
-        if self.layer is not None or not self._of_many(view):
+        if self.layer is not None or not self._is_for_many(view):
             return self.layer or _LAYER
-        first = cast(LayeredLearner, view.learner).layer(view.update, 1)
+        first = cast(LayeredLearner, view.learner).select_layer(view.update, 1)
         if first.shape[1] > _PLACES and first.any():
             return 1
         return _LAYER
 
-    def _ranks(self, view: View, looks: "LayerReader") -> IntArray:
+    def _choose_ranks(self, view: View, reader: "LayerReader") -> IntArray:
         """k of each source (n_source,)."""
-        if not self._of_many(view):
-            return np.full(len(view.update), _RANK_OF_UE if self.rank == "auto" else self.rank)
-        most = _dimensions(
-            looks.reads(looks.grid.place_m[evenly(len(looks.grid), _MOST_LOOKED_AT)])
+        n_source = len(view.update)
+        if not self._is_for_many(view):
+            return np.full(n_source, _RANK_OF_UE if self.rank == "auto" else self.rank)
+        max_rank = _count_dimensions(
+            reader.read_positions(
+                reader.grid.place_m[pick_evenly(len(reader.grid), _MOST_LOOKED_AT)]
+            )
         )
-        if view.members is None:
-            return np.full(len(view.update), most)
-        return np.minimum(_RANK_OF_UE * view.members, most)
+        if view.n_members is None:
+            return np.full(n_source, max_rank)
+        return np.minimum(_RANK_OF_UE * view.n_members, max_rank)
 
-    def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
+    def compute_scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         learner = cast(LayeredLearner, view.learner)
-        number = self._layer(view)
+        number = self._choose_layer(view)
         peaks = self._adds_peaks(view)
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
-        good = view.usable
-        layer = learner.layer(view.update, number)
-        deflated = self.answers - 1 if peaks else 0
+        layer = learner.select_layer(view.update, number)
+        n_projected = _PROJECTED * (self.answers - 1) if peaks else 0
         step = 1
-        if peaks and len(grid) > MANY:
+        if peaks and len(grid) > MANY_PLACES:
             step = 3 if 3 * grid.cell_m.max() <= learner.shortest_m else 2
-        place = grid.thinned(step)
-        for model in np.unique(view.source_model[good]).tolist():
-            looks = LayerReader(learner, view.model_before, model, number, grid)
-            a = looks.at_every(step)
-            ranks = np.where(good & (view.source_model == model), self._ranks(view, looks), 0)
+        place = grid.thin_places(step)
+        for model in np.unique(view.source_model[view.is_usable]).tolist():
+            reader = LayerReader(learner, view.model_before, model, number, grid)
+            a = reader.read_every(step)
+            is_of_model = view.is_usable & (view.source_model == model)
+            ranks = np.where(is_of_model, self._choose_ranks(view, reader), 0)
             for rank in np.unique(ranks[ranks > 0]).tolist():
-                kept = (
-                    rank + _PROJECTED * deflated
-                )  # the span still has k of them when others are out
+                kept = rank + n_projected  # the span still has k of them when others are out
                 same = np.flatnonzero(ranks == rank)
-                for rows in np.array_split(same, len(same) * kept * len(place) // _NUMBERS + 1):
-                    strong = principal(_scaled(layer[rows]), kept, rng)
-                    own = _scored(strong, rank, a)
-                    if peaks:
-                        for at, height in self._peaks(own, strong, rank, looks, place, a):
-                            score[rows, at] += height
-                    else:
-                        score[rows] = own
+                n_blocks = len(same) * kept * len(place) // _NUMBERS + 1
+                for rows in np.array_split(same, n_blocks):
+                    strong = find_principal_columns(_scale(layer[rows]), kept, rng)
+                    current = _score_places(strong, rank, a)
+                    if not peaks:
+                        score[rows] = current
+                        continue
+                    peaks_of_rows = self._find_peaks(current, strong, rank, reader, place, a)
+                    for peak, height in peaks_of_rows:
+                        score[rows, peak] += height
         return score
 
-    def _peaks(
+    def _find_peaks(
         self,
-        own: AnyFloats,
+        score: AnyFloats,
         strong: FloatArray,
         rank: int,
-        looks: "LayerReader",
+        reader: "LayerReader",
         place: IntArray,
         a: AnyFloats,
     ) -> Iterator[tuple[IntArray, AnyFloats]]:
         """The peaks of a round, one after the other: places (n,), and how high each stands above
         the mean of its map.
 
-        own (n, M): scores of the round at places (M,), which read a (M, p); strong (n, p, m): the
+        score (n, M): of the round at places (M,), which read a (M, p); strong (n, p, m): the
         updates' strongest columns; rank: k.
         """
-        n = len(own)
-        every = np.arange(len(own))
-        even = len(place)
-        if even < len(looks.grid):
-            best = np.argpartition(-own, _REFINED)[:, :_REFINED]
-            more = np.setdiff1d(looks.grid.around(place[best], 2), place)
-            near = looks.at(more)
-            own = np.concatenate([own, _scored(strong, rank, near)], axis=1)
-            place = np.append(place, more)
+        grid = reader.grid
+        n = len(score)
+        rows = np.arange(n)
+        n_even = len(place)
+        if n_even < len(grid):
+            best = np.argpartition(-score, _REFINED)[:, :_REFINED]
+            extra = np.setdiff1d(grid.find_neighbours(place[best], 2), place)
+            near = reader.read_places(extra)
+            score = np.concatenate([score, _score_places(strong, rank, near)], axis=1)
+            place = np.append(place, extra)
             a = np.concatenate([a, near])
-        place_m = looks.grid.place_m[place]
-        found_m = np.zeros((n, 0, 2))
+        place_m = grid.place_m[place]
+        peaks_m = np.zeros((n, 0, 2))
         out = np.zeros((n, strong.shape[1], 0))
         for number in range(self.answers):
-            mean = own[:, :even].mean(axis=1)
-            away2 = ((place_m - found_m[:, :, None]) ** 2).sum(axis=3)
-            own[(away2 < self.apart_m**2).any(axis=1)] = -np.inf
-            at = own.argmax(axis=1)
-            height = np.minimum(own[every, at] - mean, _MOST_HEIGHT)
-            yield (
-                place[at],
-                np.where(np.isfinite(height), height, 0.0),
-            )  # no place is far enough: none
-            found_m = np.concatenate([found_m, place_m[at][:, None]], axis=1)
+            mean = score[:, :n_even].mean(axis=1)
+            square_m2 = ((place_m - peaks_m[:, :, None]) ** 2).sum(axis=3)
+            score[(square_m2 < self.apart_m**2).any(axis=1)] = -np.inf
+            highest = score.argmax(axis=1)
+            height = np.minimum(score[rows, highest] - mean, _MOST_HEIGHT)
+            height = np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
+            yield place[highest], height
+            peak_m = place_m[highest]
+            peaks_m = np.concatenate([peaks_m, peak_m[:, None]], axis=1)
             if number + 1 < self.answers:
-                around = principal_of_columns(_around(looks.grid, looks.reads, found_m[:, -1]))
-                out = np.concatenate(
-                    [out, directions(around, _PROJECTED, _ROUNDING_OF_PRODUCTS)], axis=2
-                )
-                own = _outside(_deflated(strong, rank, out, a))
+                columns = rotate_to_principal(_read_around(grid, reader.read_positions, peak_m))
+                columns = normalise_columns(columns, _PROJECTED, _ROUNDING_OF_PRODUCTS)
+                out = np.concatenate([out, columns], axis=2)
+                score = _to_score(_deflate(strong, rank, out, a))
 
 
 @dataclass(frozen=True)
 class LayerReader:
-    """What a layer, from 1, of the model `of` reads at places of a grid."""
+    """What a layer, from 1, of the model numbered model_index reads at places of a grid."""
 
     learner: LayeredLearner = field(compare=False)
     model: Model
-    of: int
+    model_index: int
     layer: int
     grid: PlaceGrid
 
-    def reads(self, place_m: FloatArray) -> FloatArray:
+    def read_positions(self, place_m: FloatArray) -> FloatArray:
         """a(x) (n, p) of positions (n, 2)."""
-        return unit_rows(self.learner.layer_input(self.model, self.of, place_m, self.layer))
+        return normalise_rows(
+            self.learner.compute_layer_input(self.model, self.model_index, place_m, self.layer)
+        )
 
-    def at(self, place: IntArray) -> AnyFloats:
+    def read_places(self, place: IntArray) -> AnyFloats:
         """a(x) (n, p) of places (n,): what one shares with a span needs no more than single
         precision.
         """
-        some = np.array_split(self.grid.place_m[place], len(place) // _AT_ONCE + 1)
-        return np.concatenate([self.reads(place_m).astype("float32") for place_m in some])
+        pieces = np.array_split(self.grid.place_m[place], len(place) // _AT_ONCE + 1)
+        return np.concatenate(
+            [self.read_positions(place_m).astype("float32") for place_m in pieces]
+        )
 
     @lru_cache(maxsize=1)  # noqa: B019 - self-tests and shadow UEs of a round ask for the same
-    def at_every(self, step: int) -> AnyFloats:
+    def read_every(self, step: int) -> AnyFloats:
         """a(x) (n, p) of every step-th place of every step-th row."""
-        return self.at(self.grid.thinned(step))
+        return self.read_places(self.grid.thin_places(step))
 
 
-def _scored(strong: FloatArray, rank: int, single: AnyFloats) -> AnyFloats:
+def _score_places(strong: FloatArray, rank: int, single: AnyFloats) -> AnyFloats:
     """s(x) (n, G) of the strongest columns (n, p, m) of updates."""
-    return _outside(squares(parts(directions(strong, rank, _ROUNDING), single)))
+    return _to_score(
+        sum_squares(project_vectors(normalise_columns(strong, rank, _ROUNDING), single))
+    )
 
 
-def _outside(inside: AnyFloats) -> AnyFloats:
+def _to_score(inside: AnyFloats) -> AnyFloats:
     """-log(1 - |U^T a|^2 + 0.001)."""
     return -np.log(np.maximum(1.0 - inside, 0.0) + _FLOOR)
 
 
-def _deflated(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats) -> AnyFloats:
+def _deflate(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats) -> AnyFloats:
     """|U_k^T a|^2 (n, G) once directions `out` (n, p, j) are projected out of the update and of
     every a.
     """
-    q = directions(principal_of_columns(out), out.shape[2], _ROUNDING_OF_PRODUCTS)
-    rest = principal_of_columns(strong - q @ (q.transpose(0, 2, 1) @ strong))
-    basis = directions(rest, rank, _ROUNDING_OF_PRODUCTS)
-    part = parts(np.concatenate([q, basis], axis=2), single)
-    inside = squares(part[:, q.shape[2] :])
-    inside /= np.maximum(1.0 - squares(part[:, : q.shape[2]]), single.dtype.type(_LEFT**2))
+    q = normalise_columns(rotate_to_principal(out), out.shape[2], _ROUNDING_OF_PRODUCTS)
+    rest = rotate_to_principal(strong - q @ (q.transpose(0, 2, 1) @ strong))
+    part = project_vectors(
+        np.concatenate([q, normalise_columns(rest, rank, _ROUNDING_OF_PRODUCTS)], axis=2), single
+    )
+    inside = sum_squares(part[:, q.shape[2] :])
+    left = 1.0 - sum_squares(part[:, : q.shape[2]])
+    inside /= np.maximum(left, single.dtype.type(_LEFT**2))
     return inside
 
 
-def _dimensions(a: FloatArray) -> int:
+def _count_dimensions(a: FloatArray) -> int:
     """Number of directions that hold 97 % of what places read (n, p)."""
     held = np.linalg.eigvalsh(a.T @ a)[::-1].cumsum()
     return int((held < (1 - _LEFT_OUTSIDE) * held[-1]).sum()) + 1
 
 
-def _around(grid: PlaceGrid, reads: Reads, place_m: FloatArray) -> FloatArray:
+def _read_around(grid: PlaceGrid, reads: Reads, place_m: FloatArray) -> FloatArray:
     """What is read, a(x) (n, p, o), of places of the grid within 60 m of each place (n, 2), zero
     outside the area.
     """
     step_m = np.maximum(grid.cell_m, _AROUND_M / _ARMS)  # about 50 places, however fine the grid
-    arms = (
-        np.arange(-n, n + 1) * s
-        for n, s in zip(np.floor(_AROUND_M / step_m).astype(int), step_m, strict=True)
-    )
-    offset_m = crossed(*arms)
-    near_m = place_m[:, None] + offset_m[(offset_m**2).sum(axis=1) <= _AROUND_M**2]
-    there = grid.area.contains(near_m)
-    near = reads(grid.place_m[grid.nearest(near_m.reshape(-1, 2))])
-    near = near.reshape(*there.shape, near.shape[1])
-    return (near * there[:, :, None]).transpose(0, 2, 1)
+    nx, ny = np.floor(_AROUND_M / step_m).astype(int)
+    offset_m = cross_axes(np.arange(-nx, nx + 1) * step_m[0], np.arange(-ny, ny + 1) * step_m[1])
+    is_near = (offset_m**2).sum(axis=1) <= _AROUND_M**2
+    near_m = place_m[:, None] + offset_m[is_near]
+    is_inside = grid.area.contains(near_m)
+    near = reads(grid.place_m[grid.find_cells(near_m.reshape(-1, 2))])
+    near = near.reshape(*is_inside.shape, near.shape[1])
+    return (near * is_inside[:, :, None]).transpose(0, 2, 1)
 
 
-def _scaled(matrix: FloatArray) -> FloatArray:
+def _scale(matrix: FloatArray) -> FloatArray:
     """Finite matrices (n, p, q) divided by their largest entries: no square overflows or
     vanishes.
     """
@@ -322,7 +330,7 @@ def _scaled(matrix: FloatArray) -> FloatArray:
     return matrix / np.where(size > 0, size, 1.0)
 
 
-def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
+def find_principal_columns(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
     """u_j s_j of the k strongest singular triplets of matrices (n, p, q), strongest first: (n, p,
     min(k, p, q)).
 
@@ -341,7 +349,7 @@ def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
     return (basis @ (u * s[:, None, :]))[:, :, :k]
 
 
-def principal_of_columns(columns: FloatArray) -> FloatArray:
+def rotate_to_principal(columns: FloatArray) -> FloatArray:
     """u_j s_j of few columns (n, p, m), strongest first, from their products: (n, p, m), exact to
     1e-8 of the first.
     """
@@ -349,25 +357,25 @@ def principal_of_columns(columns: FloatArray) -> FloatArray:
     return columns @ turn[:, :, ::-1]
 
 
-def directions(strong: FloatArray, k: int, least: float) -> FloatArray:
+def normalise_columns(strong: FloatArray, k: int, min_share: float) -> FloatArray:
     """Unit vectors (n, p, k or fewer) of the first k of orthogonal columns (n, p, m), strongest
     first.
 
-    Zero for a column that is shorter than `least` of the first one: it holds rounding only.
+    Zero for a column that is shorter than `min_share` of the first one: it holds rounding only.
     """
     strong = strong[:, :, :k]
     length = np.sqrt(np.einsum("npk,npk->nk", strong, strong))[:, None]
-    there = length > least * length[:, :, :1]
-    return np.where(there, strong / np.where(there, length, 1.0), 0.0)
+    is_kept = length > min_share * length[:, :, :1]
+    return np.where(is_kept, strong / np.where(is_kept, length, 1.0), 0.0)
 
 
-def parts(basis: FloatArray, unit: AnyFloats) -> AnyFloats:
+def project_vectors(basis: FloatArray, unit: AnyFloats) -> AnyFloats:
     """U^T a (n, k, G) of bases U (n, p, k) and vectors a (G, p), in the precision of a."""
     n, p, k = basis.shape
     part = basis.transpose(0, 2, 1).reshape(n * k, p).astype(unit.dtype) @ unit.T
     return part.reshape(n, k, len(unit))
 
 
-def squares(part: AnyFloats) -> AnyFloats:
+def sum_squares(part: AnyFloats) -> AnyFloats:
     """The sum over k of squares of (n, k, G): (n, G)."""
     return np.einsum("nkg,nkg->ng", part, part)

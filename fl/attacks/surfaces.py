@@ -11,10 +11,10 @@ from pydantic import Field
 from scipy import ndimage
 
 from fl.attacks.base import Attack, View
-from fl.attacks.esprit import Lattice, fitted, kernel_place, read_waves
+from fl.attacks.esprit import Lattice, find_kernel_peak, fit_phases, read_waves
 from fl.learners import SurfaceLearner
 from fl.types import Estimates, RoundContext, State
-from netsim.columns import Columns, frozen, no_places, row_id
+from netsim.columns import Columns, frozen, no_places, number_row
 from netsim.mobility.static import Component, Mixture
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -58,42 +58,41 @@ class DensityPeak(Attack):
         self, view: View, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[Estimates, State]:
         learner = cast(SurfaceLearner, view.learner)
-        surface = learner.surfaces(view.model_before, view.update)[:, 0]
-        grid = learner.grid_m(view.model_before)
+        surface = learner.to_surfaces(view.model_before, view.update)[:, 0]
+        grid = learner.build_grid_m(view.model_before)
         places_m = grid.reshape(-1, 2)
         flat = surface.reshape(len(surface), len(places_m))
         constant = np.ptp(flat, axis=1) == 0
         middle_m = (places_m[0] + places_m[-1]) / 2
-        said = np.where(constant[:, None], middle_m, places_m[np.argmax(flat, axis=1)])
+        centroid_m = np.where(constant[:, None], middle_m, places_m[np.argmax(flat, axis=1)])
         status = ["constant surface" if c else "ok" for c in constant]
-        source, p, q = self._named(surface, view.source_model, view.ue, rng)
+        source, p, q = self._find_peaks(surface, view.source_model, view.ue, rng)
         height = surface[source, p, q]
-        total = np.bincount(source, weights=height, minlength=len(surface))
-        zero = total[source] == 0
-        many = np.bincount(source, minlength=len(surface))[source]
-        weight = np.where(zero, 1.0 / many, height / np.where(zero, 1.0, total[source]))
+        total = np.bincount(source, weights=height)[source]
+        is_zero = total == 0
+        count = np.bincount(source)[source]
+        weight = np.where(is_zero, 1.0 / count, height / np.where(is_zero, 1.0, total))
         estimates = [
-            view.spread("centroid", np.arange(len(surface)), said, status=status),
-            view.spread("place", source, grid[p, q], weight=weight),
+            view.build_estimates("centroid", np.arange(len(surface)), centroid_m, status=status),
+            view.build_estimates("place", source, grid[p, q], weight=weight),
         ]
         return Estimates.join(estimates), state
 
-    def _named(
+    def _find_peaks(
         self, surface: FloatArray, model: IntArray, ue: IntArray, rng: Rng
     ) -> tuple[IntArray, IntArray, IntArray]:
         """Source and grid indices (k,) of the places named."""
         highest = surface.max(axis=(1, 2), keepdims=True, initial=-np.inf)
+        threshold = np.minimum(highest, highest / self.within)
         around = ndimage.maximum_filter(surface, size=(1, 3, 3), mode="constant", cval=-np.inf)
-        peak = (
-            surface + _TIE * np.abs(surface).max(axis=(1, 2), keepdims=True) >= around
-        )  # the border takes part
-        source, p, q = np.nonzero(peak & (surface >= np.minimum(highest, highest / self.within)))
-        owner = row_id(ue[source], model[source])
+        tie = _TIE * np.abs(surface).max(axis=(1, 2), keepdims=True)
+        is_peak = surface + tie >= around  # the border takes part
+        source, p, q = np.nonzero(is_peak & (surface >= threshold))
+        owner = number_row(ue[source], model[source])
         place = p * surface.shape[2] + q
         order = np.lexsort((rng.uniform("places", owner, item=place), source))
-        rank = np.arange(len(source)) - np.searchsorted(
-            source, source
-        )  # both are in the order of sources
+        # both are in the order of sources
+        rank = np.arange(len(source)) - np.searchsorted(source, source)
         keep = np.sort(order[rank < self.max_places])
         return source[keep], p[keep], q[keep]
 
@@ -110,7 +109,7 @@ class AnswerEvidence(Columns):
     place_m: FloatArray
 
     @classmethod
-    def of(cls, track: int, round_: int, wave: FloatArray, place_m: FloatArray) -> Self:
+    def from_answer(cls, track: int, round_: int, wave: FloatArray, place_m: FloatArray) -> Self:
         """Waves (k, 3) and places (k, 2) of one answer."""
         return cls(np.full(len(wave), track), np.full(len(wave), round_), wave, place_m)
 
@@ -158,94 +157,93 @@ class Posterior(Attack):
     }
 
     def start(self) -> AnswerEvidence:
-        return AnswerEvidence.of(0, 0, np.zeros((0, 3)), no_places())
+        return AnswerEvidence.from_answer(0, 0, np.zeros((0, 3)), no_places())
 
     def run(
         self, view: View, facts: RoundContext, state: AnswerEvidence, rng: Rng
     ) -> tuple[Estimates, AnswerEvidence]:
         learner = cast(SurfaceLearner, view.learner)
-        surface = learner.surfaces(view.model_before, view.update)
-        at = _AskedGrid.of(view, self.places)
-        maps = learner.surfaces(view.model_after, view.model_after.parameters)[:, 0]
-        prior = {m: self._weight(at, maps[m]) for m in np.unique(view.source_model).tolist()}
-        track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
-        past = self._recent(state, facts.round)
-        said = np.zeros((len(track), 2))
+        surface = learner.to_surfaces(view.model_before, view.update)
+        tried = _AskedGrid.from_view(view, self.places)
+        maps = learner.to_surfaces(view.model_after, view.model_after.parameters)[:, 0]
+        models = np.unique(view.source_model).tolist()
+        prior = {m: self._compute_prior(tried, maps[m]) for m in models}
+        track = number_row(view.ue, view.model)[np.argsort(view.source)]  # one target a row
+        past = self._select_recent(state, facts.round)
+        centroid_m = np.zeros((len(track), 2))
         step_m = np.full((len(track), 2), np.nan)
         status = []
         pieces = []
-        for i, who in enumerate(track.tolist()):
-            before = past.select(past.track == who)
-            wave, place_m, word = _read(surface[i], at, before.wave)
-            now = AnswerEvidence.of(who, facts.round, wave, place_m)
+        for i, owner in enumerate(track.tolist()):
+            before = past.select(past.track == owner)
+            wave, place_m, word = _read_answer(surface[i], tried, before.wave)
+            answer = AnswerEvidence.from_answer(owner, facts.round, wave, place_m)
             if word == "ok":
-                step_m[i] = _step(
-                    now, before.select(before.round == before.round.max(initial=0)), at.grid
-                )
+                last = before.select(before.round == before.round.max(initial=0))
+                step_m[i] = _find_step(answer, last, tried.grid)
             memory = before.select(before.round > facts.round - self.memory_rounds)
-            if at.epsilon is None:  # what is kept counts once, as it is now
-                memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
-            if word == "no wave":
-                height = surface[i]
-            else:
-                height = surface[i][:0]
-            evidence = AnswerEvidence.join([memory, now])
-            said[i] = at.estimate(
-                prior[view.source_model[i]], evidence, height, median=self.answer == "median"
-            )
+            if tried.epsilon is None:  # what is kept counts once, as it is now
+                memory = memory.select(_find_twins(memory.wave, answer.wave, tried.grid) < 0)
+            height = surface[i]
+            if word != "no wave":
+                height = height[:0]
+            evidence = AnswerEvidence.join([memory, answer])
+            law = prior[view.source_model[i]]
+            centroid_m[i] = tried.estimate(law, evidence, height, median=self.answer == "median")
             status.append(word)
-            pieces.append(now)
+            pieces.append(answer)
         linked = np.flatnonzero(np.isfinite(step_m[:, 0]))
         estimates = [
-            view.spread("centroid", np.arange(len(said)), said, status=status),
-            view.spread("step", linked, step_m[linked]),
+            view.build_estimates("centroid", np.arange(len(centroid_m)), centroid_m, status=status),
+            view.build_estimates("step", linked, step_m[linked]),
         ]
         return Estimates.join(estimates), AnswerEvidence.join([past, *pieces])
 
-    def _recent(self, state: AnswerEvidence, round_: int) -> AnswerEvidence:
+    def _select_recent(self, state: AnswerEvidence, round_: int) -> AnswerEvidence:
         """Evidence that still counts: the last `memory_rounds` rounds, and of each UE its last
         answer.
         """
-        several, of_row = np.unique(state.track, return_inverse=True)
-        last = np.zeros_like(several)
-        np.maximum.at(last, of_row, state.round)
-        return state.select(
-            (state.round > round_ - self.memory_rounds) | (state.round == last[of_row])
-        )
+        tracks, row = np.unique(state.track, return_inverse=True)
+        last = np.zeros_like(tracks)
+        np.maximum.at(last, row, state.round)
+        is_recent = state.round > round_ - self.memory_rounds
+        return state.select(is_recent | (state.round == last[row]))
 
-    def _weight(self, at: _AskedGrid, published: FloatArray) -> FloatArray:
+    def _compute_prior(self, tried: _AskedGrid, published: FloatArray) -> FloatArray:
         """Prior of each tried place (n,), up to a factor."""
         if self.prior == "uniform":
-            return np.ones(len(at.at_m))
+            return np.ones(len(tried.at_m))
         if self.prior == "map":
-            law = at.interpolated(published)
+            law = tried.interpolate(published)
         else:
-            law = Mixture(components=self.prior).density(at.at_m)
+            law = Mixture(components=self.prior).density(tried.at_m)
         law = np.maximum(law, 0.0)
         if law.max() > 0:
             return law
         return np.ones_like(law)
 
 
-def _median_m(at_m: FloatArray, weight: FloatArray, best_m: FloatArray) -> FloatArray:
+def _find_median_m(at_m: FloatArray, weight: FloatArray, best_m: FloatArray) -> FloatArray:
     """Geometric median (2,) of places (n, 2) with weights (n,) by Weiszfeld's method, or the most
     likely place where that is no farther off in the mean.
     """
-    some = weight > 1e-9
+    is_likely = weight > 1e-9
     side_m = np.ptp(at_m, axis=0).max()
-    at_m = at_m[some]
-    weight = weight[some] / weight[some].sum()
-    middle = weight @ at_m
+    at_m = at_m[is_likely]
+    weight = weight[is_likely]
+    weight = weight / weight.sum()
+    middle_m = weight @ at_m
     for _ in range(_MEDIAN_STEPS if len(at_m) > 1 else 0):
-        pull = weight / np.maximum(np.linalg.norm(at_m - middle, axis=1), 1e-6 * side_m)
-        before = middle
-        middle = pull @ at_m / pull.sum()
-        if np.linalg.norm(middle - before) <= 1e-4 * side_m:
+        pull = weight / np.maximum(np.linalg.norm(at_m - middle_m, axis=1), 1e-6 * side_m)
+        before_m = middle_m
+        middle_m = pull @ at_m / pull.sum()
+        if np.linalg.norm(middle_m - before_m) <= 1e-4 * side_m:
             break
-    cost = [weight @ np.linalg.norm(at_m - p, axis=1) for p in (middle, best_m)]
-    if cost[1] <= cost[0]:
+    middle_cost = weight @ np.linalg.norm(at_m - middle_m, axis=1)
+    best_cost = weight @ np.linalg.norm(at_m - best_m, axis=1)
+    if best_cost <= middle_cost:
         return best_m
-    return middle
+    return middle_m
 
 
 @frozen
@@ -266,19 +264,18 @@ class _AskedGrid:
     epsilon: float | None
 
     @classmethod
-    def of(cls, view: View, longer: int) -> _AskedGrid:
+    def from_view(cls, view: View, longer: int) -> _AskedGrid:
         """Lattice of a view, with `longer` places along the longer side."""
         constants = view.model_before.constants
-        axes = constants["x_m"], constants["y_m"]
-        grid = Lattice.of(*axes)
-        centre_m = np.array([axis[0] + axis[-1] for axis in axes]) / 2
+        x_m = constants["x_m"]
+        y_m = constants["y_m"]
+        grid = Lattice.from_axes(x_m, y_m)
+        centre_m = np.array([x_m[0] + x_m[-1], y_m[0] + y_m[-1]]) / 2
         step_m = grid.extent_m / (longer - 1)
-        x, y = (
-            np.linspace(axis[0], axis[-1], round(float(np.ptp(axis)) / step_m) + 1)
-            for axis in (grid.x, grid.y)
-        )
+        x = _space_evenly(grid.x, step_m)
+        y = _space_evenly(grid.y, step_m)
         at_m = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2) + centre_m
-        request = cast(SurfaceLearner, view.learner).request(view.model_before)
+        request = cast(SurfaceLearner, view.learner).build_request(view.model_before)
         features = np.nan if request is None else request.features
         epsilon = None if view.replica is None else view.replica.displacement_per_m
         return cls(
@@ -292,11 +289,12 @@ class _AskedGrid:
             epsilon,
         )
 
-    def interpolated(self, surface: FloatArray) -> FloatArray:
+    def interpolate(self, surface: FloatArray) -> FloatArray:
         """A surface (P, Q) at the tried places (n,), by straight lines."""
-        axes = zip((self.at_m - self.centre_m).T, (self.grid.x, self.grid.y), strict=True)
-        where = [np.interp(shift, axis, np.arange(len(axis))) for shift, axis in axes]
-        return ndimage.map_coordinates(surface, where, order=1, mode="nearest")
+        x, y = (self.at_m - self.centre_m).T
+        row = np.interp(x, self.grid.x, np.arange(len(self.grid.x)))
+        column = np.interp(y, self.grid.y, np.arange(len(self.grid.y)))
+        return ndimage.map_coordinates(surface, [row, column], order=1, mode="nearest")
 
     def estimate(
         self, prior: FloatArray, evidence: AnswerEvidence, height: FloatArray, *, median: bool
@@ -310,47 +308,45 @@ class _AskedGrid:
             return points[-1]
         with np.errstate(divide="ignore"):
             log = np.log(prior)
-        each = (
-            np.unique(waves.round) if self.epsilon else [None]
-        )  # a place is moved again in each round
-        for some in (waves.wave if r is None else waves.wave[waves.round == r] for r in each):
-            log += self._moved(-self._misfit(self.at_m, some))
+        groups = [waves.wave]
+        if self.epsilon:  # a place is moved again in each round
+            groups = [waves.wave[waves.round == round_] for round_ in np.unique(waves.round)]
+        for wave in groups:
+            log += self._blur_by_noise(-self._compute_misfit(self.at_m, wave))
         for surface, h in zip(height, self.bandwidth_m, strict=False):
-            log += self._moved(
-                (self.interpolated(surface) - surface.max()) * 2 * (h / self.step_m) ** 2
-            )
+            below = self.interpolate(surface) - surface.max()
+            log += self._blur_by_noise(below * 2 * (h / self.step_m) ** 2)
         for m in points:
             log -= (self.epsilon or 0.0) * np.linalg.norm(self.at_m - m, axis=1)
         best_m = self.at_m[np.argmax(log)]
         if len(waves.wave) and self.epsilon is None:
-            best_m = self._onto_bands(log, waves.wave)
+            best_m = self._move_onto_bands(log, waves.wave)
         if median:
-            return _median_m(self.at_m, np.exp(log - log.max()), best_m)
+            return _find_median_m(self.at_m, np.exp(log - log.max()), best_m)
         return best_m
 
-    def _onto_bands(self, log: FloatArray, wave: FloatArray) -> FloatArray:
+    def _move_onto_bands(self, log: FloatArray, wave: FloatArray) -> FloatArray:
         """The most likely place (2,), which may lie beside the tried ones by up to half a step."""
         first = np.argsort(-log, kind="stable")[:_REFINED]
         tried_m = self.at_m[first]
-        shift = np.linalg.lstsq(wave[:, :2], -self._off(tried_m, wave).T, rcond=1e-9)[0].T
-        moved_m = tried_m + shift * (np.linalg.norm(shift, axis=1) <= 1.5 * self.step_m)[:, None]
-        gain = self._misfit(tried_m, wave) - self._misfit(moved_m, wave)
+        gaps = self._measure_phase_gaps(tried_m, wave)
+        shift_m = np.linalg.lstsq(wave[:, :2], -gaps.T, rcond=1e-9)[0].T
+        is_near = np.linalg.norm(shift_m, axis=1) <= 1.5 * self.step_m
+        moved_m = tried_m + shift_m * is_near[:, None]
+        gain = self._compute_misfit(tried_m, wave) - self._compute_misfit(moved_m, wave)
         return moved_m[np.argmax(log[first] + gain)]
 
-    def _misfit(self, at_m: FloatArray, wave: FloatArray) -> FloatArray:
+    def _compute_misfit(self, at_m: FloatArray, wave: FloatArray) -> FloatArray:
         """sum_b off_b^2 / 2 s_b^2 of places (n, 2)."""
-        turn = (
-            self.step_m
-            / 2
-            * np.maximum(np.linalg.norm(wave[:, :2], axis=1), 1e-9 / self.grid.extent_m)
-        )
-        return ((self._off(at_m, wave) / turn) ** 2).sum(axis=1) / 2
+        omega = np.linalg.norm(wave[:, :2], axis=1)
+        turn = self.step_m / 2 * np.maximum(omega, 1e-9 / self.grid.extent_m)
+        return ((self._measure_phase_gaps(at_m, wave) / turn) ** 2).sum(axis=1) / 2
 
-    def _off(self, at_m: FloatArray, wave: FloatArray) -> FloatArray:
+    def _measure_phase_gaps(self, at_m: FloatArray, wave: FloatArray) -> FloatArray:
         """Phases of places (n, 2) less those of waves (k, 3), in half a turn around 0: (n, k)."""
-        return _wrapped((at_m - self.centre_m) @ wave[:, :2].T - wave[:, 2])
+        return _wrap((at_m - self.centre_m) @ wave[:, :2].T - wave[:, 2])
 
-    def _moved(self, log: FloatArray) -> FloatArray:
+    def _blur_by_noise(self, log: FloatArray) -> FloatArray:
         """Log-likelihood of places (n,) from that of the places that a UE answered for, within the
         grid.
         """
@@ -358,63 +354,72 @@ class _AskedGrid:
             return log
         from scipy.signal import fftconvolve
 
-        x, y = (np.arange(1 - n, n) * self.step_m for n in self.shape)
+        p, q = self.shape
+        x = np.arange(1 - p, p) * self.step_m
+        y = np.arange(1 - q, q) * self.step_m
         kernel = np.exp(-self.epsilon * np.hypot(x[:, None], y))
         spread = fftconvolve(np.exp(log - log.max()).reshape(self.shape), kernel, "same")
         return np.log(np.maximum(spread.ravel(), 1e-12 * spread.max()))
 
 
-def _wrapped(angle: FloatArray) -> FloatArray:
+def _space_evenly(axis: FloatArray, step_m: float) -> FloatArray:
+    """Numbers (n,) from the first to the last of an axis, about step_m apart."""
+    count = round(float(np.ptp(axis)) / step_m) + 1
+    return np.linspace(axis[0], axis[-1], count)
+
+
+def _wrap(angle: FloatArray) -> FloatArray:
     return np.remainder(angle + np.pi, 2 * np.pi) - np.pi
 
 
-def _twin(wave: FloatArray, other: FloatArray, grid: Lattice) -> IntArray:
-    """Index of the wave of the same omega among others (k, 3) for each wave (n, 3); -1: none."""
-    if not len(other):
+def _find_twins(wave: FloatArray, before: FloatArray, grid: Lattice) -> IntArray:
+    """Index of the wave of the same omega before (k, 3) for each wave (n, 3); -1: none."""
+    if not len(before):
         return np.full(len(wave), -1)
-    gap = np.linalg.norm(wave[:, None, :2] - other[None, :, :2], axis=2) * grid.extent_m
+    difference = wave[:, None, :2] - before[None, :, :2]
+    gap = np.linalg.norm(difference, axis=2) * grid.extent_m
     gap = np.where(np.isnan(gap), np.inf, gap)
     return np.where(gap.min(axis=1) < _SAME, gap.argmin(axis=1), -1)
 
 
-def _step(now: AnswerEvidence, last: AnswerEvidence, grid: Lattice) -> FloatArray:
+def _find_step(current: AnswerEvidence, last: AnswerEvidence, grid: Lattice) -> FloatArray:
     """The shortest displacement (2,) that turns all waves of the last answer into these; NaN: not
     the same waves.
     """
-    twin = _twin(now.wave, last.wave, grid)
+    twin = _find_twins(current.wave, last.wave, grid)
     if not len(twin) or (twin < 0).any():
         return np.full(2, np.nan)
-    turn = _wrapped(now.wave[:, 2] - last.wave[twin, 2])
-    return np.asarray(np.linalg.lstsq(now.wave[:, :2], turn, rcond=1e-9)[0])
+    turn = _wrap(current.wave[:, 2] - last.wave[twin, 2])
+    return np.asarray(np.linalg.lstsq(current.wave[:, :2], turn, rcond=1e-9)[0])
 
 
-def _read(
-    surface: FloatArray, at: _AskedGrid, known: FloatArray
+def _read_answer(
+    surface: FloatArray, tried: _AskedGrid, known_waves: FloatArray
 ) -> tuple[FloatArray, FloatArray, str]:
-    """Read surfaces (H, P, Q) of one UE: waves (k, 3), places (k, 2), and a word on them; known :
-    its waves before.
+    """Read surfaces (H, P, Q) of one UE: waves (k, 3), places (k, 2), and a word on them;
+    known_waves : its waves before.
     """
     nothing = np.zeros((0, 3)), no_places()
     if np.ptp(surface) == 0:
         return *nothing, "constant surface"
-    if np.isinf(at.features):
-        peak_m = kernel_place(surface[0], at.grid, float(at.bandwidth_m[0]))
+    if np.isinf(tried.features):
+        peak_m = find_kernel_peak(surface[0], tried.grid, float(tried.bandwidth_m[0]))
         if peak_m is None:
             return *nothing, "no wave"
-        return np.full((1, 3), np.nan), at.centre_m + peak_m[None], "ok"
-    if not 1 <= at.features <= _MOST_WAVES:
+        return np.full((1, 3), np.nan), tried.centre_m + peak_m[None], "ok"
+    if not 1 <= tried.features <= _MOST_WAVES:
         return *nothing, "no wave"
-    found = []
+    columns = []
     word = "ok"
-    for one, h in zip(surface, at.bandwidth_m, strict=True):
-        waves = read_waves(one, at.grid, int(at.features), float(h))
+    for height, h in zip(surface, tried.bandwidth_m, strict=True):
+        waves = read_waves(height, tried.grid, int(tried.features), float(h))
         if not waves.misfit <= _MISFIT:
             return *nothing, "no wave"
-        twin = _twin(waves.columns, known, at.grid)
+        twin = _find_twins(waves.columns, known_waves, tried.grid)
         if (twin >= 0).all():
-            waves = fitted(one, at.grid, known[twin, :2])
-        elif np.isfinite(known).any():
+            waves = fit_phases(height, tried.grid, known_waves[twin, :2])
+        elif np.isfinite(known_waves).any():
             word = "new wave"
-        found.append(waves.columns)
-    wave = np.concatenate(found)
+        columns.append(waves.columns)
+    wave = np.concatenate(columns)
     return wave, np.full((len(wave), 2), np.nan), word

@@ -10,7 +10,7 @@ from fl.attacks.base import View
 from fl.learners import Learner
 from fl.tracking.pseudonyms import PSEUDONYMS, Permanent, Pseudonyms
 from fl.types import Model, Received, Timing
-from netsim.columns import evenly
+from netsim.columns import pick_evenly
 from netsim.part import Coordinates, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -106,17 +106,17 @@ class Threat(Part):
             "training": "training details",
             "homes": KNOWN_HOMES,
         }
-        if self.observes == "model":
-            heard = set()
-        elif self.shuffle:
-            heard = {SENDERS}
-        else:
-            heard = {SENDERS, ARRIVAL_TIMES}
-        heard |= {CELLS} if ARRIVAL_TIMES in heard and self.cells else set()
-        lasting = {PARTICIPANTS} if self.knows_participants and not self.renames else set()
-        return frozenset(
-            {self.observes, *(words[k] for k in self.knowledge if k in words), *heard, *lasting}
-        )
+        offered: set[str] = {self.observes}
+        offered.update(words[k] for k in self.knowledge if k in words)
+        if self.observes != "model":
+            offered.add(SENDERS)
+            if not self.shuffle:
+                offered.add(ARRIVAL_TIMES)
+                if self.cells:
+                    offered.add(CELLS)
+        if self.knows_participants and not self.renames:
+            offered.add(PARTICIPANTS)
+        return frozenset(offered)
 
     @property
     def sums_updates(self) -> bool:
@@ -136,18 +136,12 @@ class Threat(Part):
         if self.viewpoint != "eavesdropper":
             return None
         height_m = _ANTENNA_M if self.height_m is None else self.height_m
-        position_m = self.position_m or (0.0, 0.0)
         return BaseStation(
             name=self.transmitter or "elsewhere",
-            position_m=position_m,
+            position_m=self.position_m or (0.0, 0.0),
             height_m=height_m,
             power_dbm=0.0,
         )
-
-    @property
-    def knows_weights(self) -> bool:
-        """Whether it knows the models that rounds start from."""
-        return "weights" in self.knowledge
 
     @property
     def knows_homes(self) -> bool:
@@ -166,16 +160,16 @@ class Threat(Part):
 
     @field_validator("knowledge")
     @classmethod
-    def _once(cls, knows: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_repeats(cls, knows: tuple[str, ...]) -> tuple[str, ...]:
         if twice := [word for word in knows if knows.count(word) > 1]:
             raise ValueError(f"{twice[0]!r} stands {knows.count(twice[0])} times; name it once")
         return knows
 
-    def after(self, ue: IntArray, n_ue: int) -> BoolArray:
+    def is_targeted(self, ue: IntArray, n_ue: int) -> BoolArray:
         """Whether it targets UEs (n,), of n_ue in the world."""
-        return np.isin(ue, evenly(n_ue, self.n_targets or n_ue))
+        return np.isin(ue, pick_evenly(n_ue, self.n_targets or n_ue))
 
-    def view(
+    def grant_view(
         self,
         learner: Learner,
         phase: str,
@@ -195,40 +189,42 @@ class Threat(Part):
         """
         before, after = models
         updates = received.updates
-        wanted = np.flatnonzero(received.decoded & targeted)
-        ue = updates.ue[wanted]
-        model = updates.model[wanted]
+        targets = np.flatnonzero(received.decoded & targeted)
+        ue = updates.ue[targets]
+        model = updates.model[targets]
         count = None
-        party = (ue, np.arange(len(wanted)))
+        party = (ue, np.arange(len(targets)))
         if self.observes == "updates":
-            count = None if self.shuffle else updates.count[wanted]
-            rows = (
-                slice(None) if len(wanted) == len(updates.ue) else wanted
-            )  # all of a large round are not copied
-            update = updates.rows(rows)
+            count = None if self.shuffle else updates.count[targets]
+            if len(targets) == len(updates.ue):  # all of a large round are not copied
+                update = updates.rows(slice(None))
+            else:
+                update = updates.rows(targets)
             source_model = model
-            source = np.arange(len(wanted))
+            source = np.arange(len(targets))
         elif self.observes == "model":
             step = after.parameters - before.parameters
             source_model = np.union1d(model, np.flatnonzero((step != 0).any(axis=1)))
             update = step[source_model]
             source = np.searchsorted(source_model, model)
-            party = _party(updates.ue, updates.model, received.decoded, source_model)
+            party = _list_party(updates.ue, updates.model, received.decoded, source_model)
         else:
-            mine = self._groups(updates.ue, rng) if group is None else group
-            of_row, of_sum, total = self._sums(received, weights, len(before.parameters), mine)
-            known, source = np.unique(of_row[wanted], return_inverse=True)
-            update = total[known]
-            source_model = of_sum[known]
-            party = _party(updates.ue, of_row, received.decoded, known)
-        if not self.knows_weights:
+            if group is None:
+                group = self._draw_groups(updates.ue, rng)
+            sum_of_row, model_of_sum, total = self._sum_groups(
+                received, weights, len(before.parameters), group
+            )
+            sums, source = np.unique(sum_of_row[targets], return_inverse=True)
+            update = total[sums]
+            source_model = model_of_sum[sums]
+            party = _list_party(updates.ue, sum_of_row, received.decoded, sums)
+        if "weights" not in self.knowledge:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
-        if timing is None or self.observes == "model" or self.shuffle:
-            heard = None
-        else:
-            heard = timing.select(wanted)
-        if heard is not None and not self.cells:
-            heard = replace(heard, base_station=np.full(len(wanted), -1))
+        heard = None
+        if timing is not None and self.observes != "model" and not self.shuffle:
+            heard = timing.select(targets)
+            if not self.cells:
+                heard = replace(heard, base_station=np.full(len(targets), -1))
         return View(
             self.observes,
             phase,
@@ -245,13 +241,13 @@ class Threat(Part):
             party=party if self.knows_participants else None,
         )
 
-    def grouped(self, ue: IntArray, n_ue: int, in_round: Rng, of_run: Rng) -> IntArray:
+    def group_ues(self, ue: IntArray, n_ue: int, in_round: Rng, of_run: Rng) -> IntArray:
         """The group of each row (n,) of UEs that send, of n_ue in the world."""
         if self.groups == "fixed":
-            return self._groups(np.arange(n_ue), of_run)[ue]
-        return self._groups(ue, in_round)
+            return self._draw_groups(np.arange(n_ue), of_run)[ue]
+        return self._draw_groups(ue, in_round)
 
-    def _sums(
+    def _sum_groups(
         self, received: Received, weights: FloatArray, n_model: int, group: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """The sum that each row is in (n,), -1 where it was not decoded; model (k,) and values (k,
@@ -264,33 +260,33 @@ class Threat(Part):
         pairs, of_row = np.unique(pairs, axis=0, return_inverse=True)
         sum_of_row[heard] = of_row.reshape(-1)
         if not len(pairs) or pairs[-1, 0] == 0:  # one group
-            total = updates.weighted_sum(weights, n_model)[pairs[:, 1]]
+            total = updates.sum_weighted(weights, n_model)[pairs[:, 1]]
         else:
             total = np.zeros((len(pairs), updates.n_parameters))
             for k in range(len(pairs)):
-                mine = np.flatnonzero(sum_of_row == k)
-                total[k] = weights[mine] @ updates.rows(mine)
+                rows = np.flatnonzero(sum_of_row == k)
+                total[k] = weights[rows] @ updates.rows(rows)
         return sum_of_row, pairs[:, 1], total
 
-    def _groups(self, ue: IntArray, rng: Rng) -> IntArray:
+    def _draw_groups(self, ue: IntArray, rng: Rng) -> IntArray:
         """The group of each row (n,): groups of `secagg_group_size` UEs in a random order, what is
         left over in the last.
         """
-        several, of_row = np.unique(ue, return_inverse=True)
-        if self.secagg_group_size is None or len(several) < 2 * self.secagg_group_size:
+        ues, index = np.unique(ue, return_inverse=True)
+        size = self.secagg_group_size
+        if size is None or len(ues) < 2 * size:
             return np.zeros(len(ue), dtype=int)
-        rank = np.argsort(np.argsort(rng.uniform("group", several), kind="stable"))
-        return np.minimum(
-            rank // self.secagg_group_size, len(several) // self.secagg_group_size - 1
-        )[of_row]
+        rank = np.argsort(np.argsort(rng.uniform("group", ues), kind="stable"))
+        return np.minimum(rank // size, len(ues) // size - 1)[index]
 
 
-def _party(
-    ue: IntArray, number: IntArray, decoded: BoolArray, known: IntArray
+def _list_party(
+    ue: IntArray, number: IntArray, decoded: BoolArray, sums: IntArray
 ) -> tuple[IntArray, IntArray]:
     """UEs and sources (k,), every pair once: rows (n,) of UEs are in sums `number`, sources those
-    of `known`.
+    of `sums`.
     """
-    there = decoded & np.isin(number, known)
-    pairs = np.unique(np.stack([np.searchsorted(known, number[there]), ue[there]], axis=1), axis=0)
+    is_member = decoded & np.isin(number, sums)
+    source = np.searchsorted(sums, number[is_member])
+    pairs = np.unique(np.stack([source, ue[is_member]], axis=1), axis=0)
     return pairs[:, 1], pairs[:, 0]

@@ -10,9 +10,15 @@ from pydantic import Field
 from fl.attacks.base import View, recall
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
-from fl.tracking.belief import Belief, Memory, least_distance_m, probability_within, sharpened
-from fl.tracking.chain import PARTS, Chain, Habits, Motion, blurred, weights_of
-from fl.tracking.history import NEVER, hour_class
+from fl.tracking.belief import (
+    Belief,
+    Memory,
+    compute_probability_within,
+    find_geometric_medians_m,
+    refine_places,
+)
+from fl.tracking.chain import PARTS, Chain, Habits, Motion, blur_maps, fit_weights
+from fl.tracking.history import NEVER, classify_hours
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.types import Estimates, Metrics, Public, RoundContext
@@ -34,7 +40,7 @@ class TrackerState(Remembered):
 
     sender: IntArray = field(default_factory=no_ints)
     p: Float32Array = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
-    habits: Habits = field(default_factory=Habits.nobody)
+    habits: Habits = field(default_factory=Habits.empty)
     memory: Memory = field(default_factory=Memory)
 
     @property
@@ -42,10 +48,10 @@ class TrackerState(Remembered):
         """The names (k,) of those that are followed."""
         return self.lifetimes.name[self.sender]
 
-    def only(self, some: BoolArray) -> "TrackerState":
+    def select(self, rows: BoolArray) -> "TrackerState":
         """Select some of those (k,) that it follows."""
         return replace(
-            self, sender=self.sender[some], p=self.p[some], habits=self.habits.select(some)
+            self, sender=self.sender[rows], p=self.p[rows], habits=self.habits.select(rows)
         )
 
 
@@ -100,12 +106,12 @@ class Tracker(Believer):
 
     @property
     def reads_the_city(self) -> bool:
-        return self.population.of_the_city
+        return self.population.reads_city
 
     def check(self, public: Public, n_ue: int) -> None:
         """BadInput where n_ue maps are too many, or the population is unknown."""
         self.of.check(public, n_ue)
-        self.population.probability(self._grid(public.area, n_ue), public)
+        self.population.compute_probability(self._build_grid(public.area, n_ue), public)
 
     def start(self) -> TrackerState:
         return TrackerState(self.of.start())
@@ -113,69 +119,88 @@ class Tracker(Believer):
     def run(
         self, view: View, facts: RoundContext, state: TrackerState, rng: Rng
     ) -> tuple[Estimates, TrackerState]:
-        chain = self._chain(facts, len(np.union1d(view.ue, state.name)))
-        said, state = self.remembered(view, facts, state, self._population(chain, facts), rng)
-        state = self._filtered(chain, state)
+        chain = self._build_chain(facts, len(np.union1d(view.ue, state.name)))
+        estimates, state = self.remember_estimates(
+            view, facts, state, self._build_population(chain, facts), rng
+        )
+        state = self._filter(chain, state)
         if len(state.history) in _RELEARNT and len(state.sender):
-            past = state.history.only(state.sender, NEVER)
-            learnt = chain.learnt(past, state.sender, self._habits(chain, state, state.sender))
+            past = state.history.select_senders(state.sender, NEVER)
+            learnt = chain.learn_habits(
+                past, state.sender, self._collect_habits(chain, state, state.sender)
+            )
             state = replace(state, habits=replace(state.habits, count=learnt.count))
-        return self._said(view, facts, said, chain.grid, state)
+        return self._answer(view, facts, estimates, chain.grid, state)
 
-    def _filtered(self, chain: Chain, state: TrackerState) -> TrackerState:
+    def _filter(self, chain: Chain, state: TrackerState) -> TrackerState:
         """After the last look of the history; a new UE begins with the prior."""
         history = state.history
-        look = len(state.history) - 1
-        state = state.only(state.lifetimes.alive[state.sender])
-        sender = np.flatnonzero(state.lifetimes.alive)
-        old = np.isin(sender, state.sender)
-        habits = self._habits(chain, state, sender)
+        look = len(history) - 1
+        alive = state.lifetimes.is_alive
+        state = state.select(alive[state.sender])
+        sender = np.flatnonzero(alive)
+        is_old = np.isin(sender, state.sender)
+        habits = self._collect_habits(chain, state, sender)
         p = np.repeat(chain.prior, len(sender), axis=0)
-        p[old] = state.p.reshape(-1, *p.shape[1:])
-        newest = history.newest()
+        p[is_old] = state.p.reshape(-1, *p.shape[1:])
+        newest = history.select_newest()
         z_m = recall(newest.sender, newest.z_m, sender)
-        emission = history.looks.errors[look].without_bias().emission(z_m, chain.grid)
-        classes = history.classes(look, chain.round_s)
-        for some, way in ((old, classes), (~old, [])):
-            p[some], uses = chain.filtered(p[some], habits.select(some), way, emission.select(some))
-            habits.count[some] += uses
+        emission = history.looks.errors[look].remove_bias().compute_emission(z_m, chain.grid)
+        classes = history.classify_steps(look, chain.round_s)
+        for is_chosen, steps in ((is_old, classes), (~is_old, [])):
+            chosen_habits = habits.select(is_chosen)
+            p[is_chosen], uses = chain.filter_beliefs(
+                p[is_chosen], chosen_habits, steps, emission.select(is_chosen)
+            )
+            habits.count[is_chosen] += uses
         if classes or look == 0:
-            habits.add_belief(hour_class(history.looks.week_s[[look]], chain.round_s)[0], p)
+            habits.add_belief(classify_hours(history.looks.week_s[[look]], chain.round_s)[0], p)
         p = p.reshape(len(sender), len(chain.grid))
         return replace(state, sender=sender, p=p, habits=habits)
 
-    def _said(
-        self, view: View, facts: RoundContext, said: Estimates, grid: PlaceGrid, state: TrackerState
+    def _answer(
+        self,
+        view: View,
+        facts: RoundContext,
+        estimates: Estimates,
+        grid: PlaceGrid,
+        state: TrackerState,
     ) -> tuple[Estimates, TrackerState]:
         """The answers about every target, then what the tracked attack says itself; and whether
         memory helps.
         """
         ues = np.intersect1d(view.ue, state.name)
-        sender = state.lifetimes.senders(ues)
+        sender = state.lifetimes.find_senders(ues)
         history = state.history
-        bias_m = history.errors_of(facts.round).bias_m
-        believed = blurred(state.p[np.searchsorted(state.sender, sender)], grid, bias_m)
-        place_m = sharpened(
-            least_distance_m(believed, grid), grid, history.points_m(facts.round, sender)
+        bias_m = history.find_errors(facts.round).bias_m
+        believed = blur_maps(state.p[np.searchsorted(state.sender, sender)], grid, bias_m)
+        place_m = refine_places(
+            find_geometric_medians_m(believed, grid),
+            grid,
+            history.collect_points_m(facts.round, sender),
         )
-        alone_m = history.points_m(facts.round, sender, alone=True)[:, 0]
-        state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))
-        if state.memory.misleads:
+        alone_m = history.collect_points_m(facts.round, sender, alone=True)[:, 0]
+        state = replace(state, memory=state.memory.add_round(facts.round, ues, place_m, alone_m))
+        if state.memory.is_misleading:
             place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
-        sure = np.nan_to_num(
-            recall(ues, probability_within(believed, grid, place_m, self.hit_radius_m), view.ue)
+        weight = np.nan_to_num(
+            recall(
+                ues, compute_probability_within(believed, grid, place_m, self.hit_radius_m), view.ue
+            )
         )
-        known = np.where(np.isin(view.ue, ues), "moved on", "unknown")
-        named = state.lifetimes.name[history.newest().sender]
-        status = np.where(np.isin(view.ue, named), "ok", known).tolist()
-        own = Estimates.of(
-            view.ue, view.model, "centroid", recall(ues, place_m, view.ue), sure, status
+        unheard = np.where(np.isin(view.ue, ues), "moved on", "unknown")
+        named = state.lifetimes.name[history.select_newest().sender]
+        status = np.where(np.isin(view.ue, named), "ok", unheard).tolist()
+        tracked = Estimates.from_places(
+            view.ue, view.model, "centroid", recall(ues, place_m, view.ue), weight, status
         )
-        plain = said.select(np.flatnonzero(np.isin(said.what, ["centroid", "place", "answer"])))
-        return Estimates.join([own, replace(plain, what=["plain"] * len(plain.ue))]), state
+        is_place = np.isin(estimates.what, ["centroid", "place", "answer"])
+        plain = estimates.select(np.flatnonzero(is_place))
+        plain = replace(plain, what=["plain"] * len(plain.ue))
+        return Estimates.join([tracked, plain]), state
 
     def figures(self, state: TrackerState) -> Metrics:
-        figures = self.error_figures(state.errors)
+        figures = self.summarise_errors(state.errors)
         used = state.habits.count.sum(axis=0)
         if used.sum() > 0:
             share = used / used.sum()
@@ -185,31 +210,33 @@ class Tracker(Believer):
     def belief(self, state: TrackerState, facts: RoundContext) -> Belief | None:
         if not len(state.sender):
             return None
-        chain = self._chain(facts, len(state.sender))
-        return self._belief(chain, state, facts.round, facts.time_s, state.sender, state.p)
+        chain = self._build_chain(facts, len(state.sender))
+        return self._build_belief(chain, state, facts.round, facts.time_s, state.sender, state.p)
 
-    def hindsight(self, state: TrackerState, facts: RoundContext) -> Iterator[Belief]:
+    def smooth_beliefs(self, state: TrackerState, facts: RoundContext) -> Iterator[Belief]:
         """Beliefs about given-up names while they were followed: their motion is learnt from the
         beginning.
         """
-        chain = self._chain(facts, len(state.sender))
+        chain = self._build_chain(facts, len(state.sender))
         lives = state.lifetimes
-        for group in lives.together():
-            history = state.history.only(group, lives.gone[group].max())
-            habits = self._habits(chain, state.only(np.isin(state.sender, group)), group)
-            _, first = history.of(group)
-            for rows, p in chain.smoothed(history, group, habits):
-                ue = group[rows]
-                for look in history.last_looks().tolist():
-                    round_ = int(history.looks.round[look])
-                    there = (first[rows] <= look) & (round_ < lives.gone[ue])
-                    if there.any():
-                        flat = p[look, there].reshape(-1, len(chain.grid))
-                        yield self._belief(
-                            chain, state, round_, float(history.looks.time_s[look]), ue[there], flat
-                        )
+        for group in lives.group_senders():
+            history = state.history.select_senders(group, lives.gone[group].max())
+            looks = history.looks
+            habits = self._collect_habits(chain, state.select(np.isin(state.sender, group)), group)
+            _, first = history.select_estimates(group)
+            for rows, p in chain.smooth_beliefs(history, group, habits):
+                sender = group[rows]
+                for look in history.find_last_looks().tolist():
+                    round_ = int(looks.round[look])
+                    is_followed = (first[rows] <= look) & (round_ < lives.gone[sender])
+                    if not is_followed.any():
+                        continue
+                    flat = p[look, is_followed].reshape(-1, len(chain.grid))
+                    yield self._build_belief(
+                        chain, state, round_, float(looks.time_s[look]), sender[is_followed], flat
+                    )
 
-    def _belief(
+    def _build_belief(
         self,
         chain: Chain,
         state: TrackerState,
@@ -221,50 +248,52 @@ class Tracker(Believer):
         """What is believed of senders (k,) in a round, by their names: p (k, G) says where
         estimates show them, which the error that persists displaces.
         """
-        alone = state.memory.misleads
-        points_m = state.history.points_m(round_, sender, alone)
-        shown = blurred(p, chain.grid, state.history.errors_of(round_).bias_m)
+        alone = state.memory.is_misleading
+        points_m = state.history.collect_points_m(round_, sender, alone)
+        shown = blur_maps(p, chain.grid, state.history.find_errors(round_).bias_m)
         names = state.lifetimes.name[sender]
         belief = Belief(
             round_, time_s, names, chain.grid, shown, chain.prior.reshape(-1), points_m, alone
         )
-        return belief.only(np.argsort(names))
+        return belief.select_ues(np.argsort(names))
 
-    def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
-        return PlaceGrid.over(area, self.cell_m, n_ue * (2 + PARTS * self.own_places), self.label)
+    def _build_grid(self, area: Area, n_ue: int) -> PlaceGrid:
+        return PlaceGrid.from_area(
+            area, self.cell_m, n_ue * (2 + PARTS * self.own_places), self.label
+        )
 
-    def _population(self, chain: Chain, facts: RoundContext) -> Population:
+    def _build_population(self, chain: Chain, facts: RoundContext) -> Population:
         return Population(
             chain.grid,
-            self.population.probability(chain.grid, facts.public),
+            self.population.compute_probability(chain.grid, facts.public),
             ROAMING if self.roaming is None else self.roaming,
-            SPEED_MPS if self.speed_mps is None else self.speed_mps,
+            self.speed_mps or SPEED_MPS,
             match_roaming=self.roaming is None,
             match_speed=self.speed_mps is None,
         )
 
-    def _chain(self, facts: RoundContext, n_ue: int) -> Chain:
-        grid = self._grid(facts.public.area, n_ue)
-        prior = (
-            self.population.probability(grid, facts.public)
-            .astype(np.float32)
-            .reshape(1, grid.ny, grid.nx)
+    def _build_chain(self, facts: RoundContext, n_ue: int) -> Chain:
+        grid = self._build_grid(facts.public.area, n_ue)
+        probability = self.population.compute_probability(grid, facts.public)
+        prior = probability.astype(np.float32).reshape(1, grid.ny, grid.nx)
+        return Chain(
+            Motion.from_max_speed(grid, self.max_speed_mps, facts.round_s), prior, facts.round_s
         )
-        return Chain(Motion.over(grid, self.max_speed_mps, facts.round_s), prior, facts.round_s)
 
-    def _habits(self, chain: Chain, state: TrackerState, sender: IntArray) -> Habits:
+    def _collect_habits(self, chain: Chain, state: TrackerState, sender: IntArray) -> Habits:
         """Habits of senders (n,) ascending as learnt until now, which begin with the motion of
         shadow UEs, if any.
         """
         grid = chain.grid
-        borrowed = weights_of(
+        borrowed = fit_weights(
             state.errors.displacements_m,
             chain.motion.sigma_m,
             float(grid.cell_m.max()),
             grid.area.side_m,
         )
-        habits = Habits.none(len(sender), borrowed, grid, own_places=self.own_places)
+        habits = Habits.from_weights(len(sender), borrowed, grid, has_places=self.own_places)
         if not len(state.sender):
             return habits
-        at = np.searchsorted(sender, state.sender)
-        return habits.replaced(at, replace(state.habits, borrowed=habits.borrowed[at]))
+        index = np.searchsorted(sender, state.sender)
+        learnt = replace(state.habits, borrowed=habits.borrowed[index])
+        return habits.replace_rows(index, learnt)

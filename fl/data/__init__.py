@@ -68,7 +68,7 @@ class Data(Part):
         """
         return False
 
-    def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
+    def number_wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
         """Number of what each sample (N,) is held out or trained on with: of each its own, where it
         is so by itself.
         """
@@ -92,17 +92,17 @@ class Data(Part):
         return None
 
     @abstractmethod
-    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         """The cells that get a model, in order; raises BadInput when a named one is not there.
 
         counts (n_cells,) is how often each will be measured, None unless `wants_counts`.
         """
 
-    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
         """The model (an index into `models`) that learns each cell (n_cells,); -1 for none."""
-        return np.array([models.index(c) if c in models else -1 for c in cells], dtype=int)
+        return np.array([models.index(c) if c in models else -1 for c in cells], int)
 
-    def image_format(self) -> ImageFormat | None:
+    def read_image_format(self) -> ImageFormat | None:
         """Format of samples that are images; raises BadInput when they cannot be read."""
         return None
 

@@ -20,8 +20,8 @@ from typing import Literal, Self
 
 import numpy as np
 
-from netsim.clock import DAY_S, slack_s
-from netsim.columns import frozen, replaced, row_id
+from netsim.clock import DAY_S, compute_slack_s
+from netsim.columns import frozen, number_row, replace_values
 from netsim.rng import Rng
 from netsim.ues import Observations
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -41,11 +41,13 @@ class Sessions:
     number: IntArray
 
     @classmethod
-    def none(cls, n_ue: int) -> Self:
+    def empty(cls, n_ue: int) -> Self:
         """Before the first measurement."""
-        return cls(np.full(n_ue, -np.inf), np.zeros(n_ue, dtype=int))
+        return cls(np.full(n_ue, -np.inf), np.zeros(n_ue, int))
 
-    def plus(self, ue: IntArray, time_s: FloatArray, gap_s: float) -> tuple[Sessions, IntArray]:
+    def add_measurements(
+        self, ue: IntArray, time_s: FloatArray, gap_s: float
+    ) -> tuple[Sessions, IntArray]:
         """The sessions after measurements of ue (N,) at time_s (N,), and the number of each one's
         session, from 0.
         """
@@ -54,7 +56,7 @@ class Sessions:
         t = time_s[order]
         first = np.diff(u, prepend=-1) > 0  # of a UE here
         before_s = np.where(first, self.last_s[u], np.roll(t, 1))
-        begins = t - before_s > gap_s + slack_s(gap_s, t)
+        begins = t - before_s > gap_s + compute_slack_s(gap_s, t)
         begun = np.cumsum(begins)
         earlier: IntArray = (begun - begins)[first][
             np.cumsum(first) - 1
@@ -63,27 +65,29 @@ class Sessions:
         session = np.empty_like(after)
         session[order] = after - 1
         # of a UE the last counts
-        return Sessions(replaced(self.last_s, u, t), replaced(self.number, u, after)), session
+        return Sessions(
+            replace_values(self.last_s, u, t), replace_values(self.number, u, after)
+        ), session
 
 
-def held_out_samples(observed: Observations, model: IntArray, share: float, rng: Rng) -> BoolArray:
+def hold_out_samples(observed: Observations, model: IntArray, share: float, rng: Rng) -> BoolArray:
     """Which observations (N,) of models (N,) are held out one by one, with the stream of their
     round.
     """
     # a sample's draw depends on its UE, time and cell, not on the number of others
     moment = np.round(observed.time_s * 1e3).astype(int)
-    return rng.uniform("hold out", row_id(observed.ue, model), item=moment) < share
+    return rng.uniform("hold out", number_row(observed.ue, model), item=moment) < share
 
 
-def held_out_sessions(ue: IntArray, session: IntArray, share: float, rng: Rng) -> BoolArray:
+def hold_out_sessions(ue: IntArray, session: IntArray, share: float, rng: Rng) -> BoolArray:
     """Which measurements (N,) lie in held-out sessions: number session (N,) of UEs ue (N,)."""
     always = replace(rng, round=0)
-    return _one_of_each_stretch(
+    return _draw_from_stretches(
         session, share, lambda b: always.uniform("hold out session", ue, item=b)
     )
 
 
-def held_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) -> BoolArray:
+def hold_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) -> BoolArray:
     """Which measurements (N,) lie in held-out days of 86,400 s from time 0 on.
 
     days (n,) : numbers of the days on which UEs may measure, ascending; none: all from 0 on. Where
@@ -92,68 +96,73 @@ def held_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) ->
     """
     always = replace(rng, round=0)
     rare = min(share, 1.0 - share)
-    number = days_of(time_s)
+    number = number_days(time_s)
     within = min(1.0, len(days) * rare)
 
-    def drawn(day: IntArray, first: float = 1.0) -> BoolArray:
-        return _one_of_each_stretch(
+    def draw_days(day: IntArray, first: float = 1.0) -> BoolArray:
+        return _draw_from_stretches(
             day, share, lambda b: always.uniform("hold out day", b) * np.where(b == 0, first, 1.0)
         )
 
-    if not len(days) or len(np.unique(drawn(days))) == 2:
-        return drawn(number)
+    if not len(days) or len(np.unique(draw_days(days))) == 2:
+        return draw_days(number)
     if len(days) == 1:
-        return np.zeros(len(number), dtype=bool)
-    return drawn(np.searchsorted(days, number), within)
+        return np.zeros(len(number), bool)
+    return draw_days(np.searchsorted(days, number), within)
 
 
-def held_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: Rng) -> BoolArray:
+def hold_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: Rng) -> BoolArray:
     """Which places (N, 2) lie in held-out squares of side block_m, each of which is drawn by
     itself.
     """
-    column, row = blocks_of(position_m, block_m).T
+    column, row = find_blocks(position_m, block_m).T
     return replace(rng, round=0).uniform("hold out block", column, item=row) < share
 
 
-def in_new_blocks(
-    model: IntArray, position_m: FloatArray, known: IntArray, known_m: FloatArray, block_m: float
+def find_new_places(
+    model: IntArray,
+    position_m: FloatArray,
+    known_model: IntArray,
+    known_m: FloatArray,
+    block_m: float,
 ) -> BoolArray:
     """Which places (N, 2) lie in squares of side block_m in which no known place (K, 2) of the same
     model lies.
     """
-    new = np.ones(len(model), dtype=bool)
+    new = np.ones(len(model), bool)
     for m in np.unique(model).tolist():
-        mine = model == m
-        new[mine] = ~np.isin(
-            _block_id(position_m[mine], block_m), _block_id(known_m[known == m], block_m)
-        )
+        is_of_model = model == m
+        known_blocks = _number_blocks(known_m[known_model == m], block_m)
+        new[is_of_model] = ~np.isin(_number_blocks(position_m[is_of_model], block_m), known_blocks)
     return new
 
 
-def _block_id(position_m: FloatArray, block_m: float) -> IntArray:
+def _number_blocks(position_m: FloatArray, block_m: float) -> IntArray:
     """One number for the square of each place (N, 2) within 10^9 squares of the origin."""
-    column, row = blocks_of(position_m, block_m).T
+    column, row = find_blocks(position_m, block_m).T
     return column * 2**32 + row
 
 
-def days_of(time_s: FloatArray) -> IntArray:
+def number_days(time_s: FloatArray) -> IntArray:
     """Day of each time (N,), 86,400 s from time 0 on."""
     return np.floor(time_s / DAY_S).astype(int)
 
 
-def blocks_of(position_m: FloatArray, block_m: float) -> IntArray:
+def find_blocks(position_m: FloatArray, block_m: float) -> IntArray:
     """Column and row (N, 2) of the square of side block_m that each place (N, 2) lies in."""
     return np.floor(position_m / block_m).astype(int)
 
 
-def _one_of_each_stretch(
+def _draw_from_stretches(
     number: IntArray, share: float, lot: Callable[[IntArray], FloatArray]
 ) -> BoolArray:
     """The rule above of numbers (N,); lot(b) are the u_b (N,) of stretches b (N,)."""
     rare = min(share, 1.0 - share)
-    chosen = np.zeros(len(number), dtype=bool)
+    chosen = np.zeros(len(number), bool)
     if rare > 0 and len(number):
         b = np.floor(number * rare).astype(int)  # stretches that the number can lie in
         for stretch in (b, b + 1):
             chosen |= np.floor((stretch + lot(stretch)) / rare) == number
-    return chosen if share <= 0.5 else ~chosen
+    if share <= 0.5:
+        return chosen
+    return ~chosen

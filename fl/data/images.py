@@ -18,12 +18,12 @@ import numpy.typing as npt
 from pydantic import Field
 
 from fl.data import RECORDS_ALONE, Data, TakenData
-from fl.types import HeldOut, ImageFormat, Local, bounds_of
+from fl.types import HeldOut, ImageFormat, Local, compute_bounds
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME, OneOf, Part
 from netsim.rng import Rng
-from netsim.safe import opened, what_is
+from netsim.safe import describe_file_kind, open_regular
 from netsim.ues import Observations
 from netsim.units import FloatArray, IntArray
 
@@ -42,7 +42,7 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
     """
     head = 4 * (1 + dimensions)
     try:
-        with opened(path, _MOST_BYTES + head) as raw:
+        with open_regular(path, _MOST_BYTES + head) as raw:
             packed = path.suffix == ".gz"
             file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
             first = file.read(head)
@@ -93,36 +93,37 @@ class Collection:
 
 
 @lru_cache(maxsize=2)
-def collection(folder: str | None) -> Collection:
+def load_collection(folder: str | None) -> Collection:
     """The collection of a folder of IDX files; of None: scikit-learn's digits.
 
     The same folder is read once: files that change during a run are not noticed.
     """
     if folder is None:
-        return _digits()
-    return _of_folder(Path(folder))
+        return _load_digits()
+    return _read_folder(Path(folder))
 
 
-def _digits() -> Collection:
+def _load_digits() -> Collection:
     """1,797 digits of 8 x 8 pixels; of each class every fifth is held out."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
     pixels = np.rint(digits.data * (255.0 / 16.0)).astype(np.uint8)
     label = digits.target.astype(int)
-    out = np.zeros(len(label), dtype=bool)
+    out = np.zeros(len(label), bool)
     for c in range(10):
         out[np.flatnonzero(label == c)[_EVERY - 1 :: _EVERY]] = True
     return Collection(ImageFormat(8, 8, 10), pixels[~out], label[~out], pixels[out], label[out])
 
 
-def _of_folder(folder: Path) -> Collection:
+def _read_folder(folder: Path) -> Collection:
     """MNIST, Fashion-MNIST, or files like theirs: train-* are learnt from, t10k-* held out."""
-    if what_is(folder) != "folder":
+    if describe_file_kind(folder) != "folder":
         raise BadInput(
             f"learning.data.folder: {folder}: no such folder; give the one that holds the IDX files"
         )
-    (train, label), (held, held_label) = (_pair(folder, name) for name in ("train", "t10k"))
+    train, label = _read_pair(folder, "train")
+    held, held_label = _read_pair(folder, "t10k")
     if train.shape[1:] != held.shape[1:]:
         sizes = " and ".join(f"{h} x {w}" for h, w in (train.shape[1:], held.shape[1:]))
         raise BadInput(
@@ -147,11 +148,10 @@ def _of_folder(folder: Path) -> Collection:
     )
 
 
-def _pair(folder: Path, name: str) -> tuple[Bytes, IntArray]:
+def _read_pair(folder: Path, name: str) -> tuple[Bytes, IntArray]:
     """Images (n, height, width) and classes (n,) of one part of a collection."""
-    images, label = (
-        read_idx(_file(folder, name, what), n) for what, n in (("images", 3), ("labels", 1))
-    )
+    images = read_idx(_find_file(folder, name, "images"), 3)
+    label = read_idx(_find_file(folder, name, "labels"), 1)
     if len(images) != len(label):
         raise BadInput(
             f"{folder}: {len(images):,} {name} images and {len(label):,} labels; the "
@@ -160,27 +160,25 @@ def _pair(folder: Path, name: str) -> tuple[Bytes, IntArray]:
     return images, label.astype(int)
 
 
-def _file(folder: Path, name: str, what: str) -> Path:
-    for middle in _NAMES[what]:
+def _find_file(folder: Path, name: str, content: str) -> Path:
+    for middle in _NAMES[content]:
         for end in ("", ".gz"):
             path = folder / f"{name}{middle}{end}"
-            if what_is(path) == "file":
+            if describe_file_kind(path) == "file":
                 return path
-    raise BadInput(
-        f"learning.data.folder: {folder} holds no {name}{_NAMES[what][0]} or "
-        f"{name}{_NAMES[what][0]}.gz"
-    )
+    file = f"{name}{_NAMES[content][0]}"
+    raise BadInput(f"learning.data.folder: {folder} holds no {file} or {file}.gz")
 
 
 class Partition(Part):
     """Says how many images of each class every device holds; which ones is a matter of dealing
-    (`deal`).
+    (`deal_images`).
     """
 
     kind: str
 
     @abstractmethod
-    def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
+    def draw_counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
         """Images of each class (K, classes) of devices that are to hold size (K,), of a collection
         that has per_class.
 
@@ -189,7 +187,7 @@ class Partition(Part):
         """
 
 
-def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
+def deal_images(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
     """Images (N,) of each device one after the other, and where each device begins (K + 1,).
 
     Every class is a shuffled deck that is dealt from the top, device by device: no two devices
@@ -197,13 +195,13 @@ def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArra
     """
     owner = []
     index = []
-    for c, wanted in enumerate(counts.T):
+    for c, count in enumerate(counts.T):
         deck = np.flatnonzero(label == c)
-        deck = deck[np.argsort(rng.keys("deck", c, len(deck)), kind="stable")]
-        owner.append(np.repeat(np.arange(len(wanted)), wanted))
-        index.append(deck[: wanted.sum()])
+        deck = deck[np.argsort(rng.draw_keys("deck", c, len(deck)), kind="stable")]
+        owner.append(np.repeat(np.arange(len(count)), count))
+        index.append(deck[: count.sum()])
     order = np.argsort(np.concatenate(owner), kind="stable")
-    return np.concatenate(index)[order], bounds_of(counts.sum(axis=1))
+    return np.concatenate(index)[order], compute_bounds(counts.sum(axis=1))
 
 
 class LabelSkew(Partition):
@@ -228,7 +226,7 @@ class LabelSkew(Partition):
     )
     example = {"kind": "label-skew", "iid": 1}
 
-    def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
+    def draw_counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
         devices = len(size)
         classes = len(per_class)
         if self.iid > devices:
@@ -241,40 +239,39 @@ class LabelSkew(Partition):
                 f"learning.data.partition.labels: {self.labels} classes a device, the "
                 f"images have {classes}; take fewer"
             )
-        counts = np.zeros((devices, classes), dtype=int)
+        counts = np.zeros((devices, classes), int)
         left = per_class.copy()
         for k in range(self.iid):
-            counts[k] = rng.generator("images", k).multivariate_hypergeometric(
+            counts[k] = rng.make_generator("images", k).multivariate_hypergeometric(
                 left, min(size[k], left.sum())
             )
             left -= counts[k]
-        order = np.argsort(rng.keys("classes", 0, classes), kind="stable")
+        order = np.argsort(rng.draw_keys("classes", 0, classes), kind="stable")
         skewed = np.arange(self.iid, devices)
-        held = order[
-            ((skewed - self.iid)[:, None] * self.labels + np.arange(self.labels)) % classes
-        ]
+        first = (skewed - self.iid)[:, None] * self.labels
+        held = order[(first + np.arange(self.labels)) % classes]
         while True:
             lacking = (size - counts.sum(axis=1))[skewed, None]  # (skewed, 1)
-            there = left[held] > 0  # (skewed, labels)
-            among = np.maximum(there.sum(axis=1, keepdims=True), 1)
-            wanted = there * (lacking // among + (np.cumsum(there, axis=1) <= lacking % among))
-            if not wanted.any():
+            is_left = left[held] > 0  # (skewed, labels)
+            among = np.maximum(is_left.sum(axis=1, keepdims=True), 1)
+            demand = is_left * (lacking // among + (np.cumsum(is_left, axis=1) <= lacking % among))
+            if not demand.any():
                 return counts
             for c in range(classes):
-                who, which = np.nonzero(held == c)
-                got = _fairly(wanted[who, which], int(left[c]))
-                counts[skewed[who], c] += got
+                device, slot = np.nonzero(held == c)
+                got = _share_fairly(demand[device, slot], int(left[c]))
+                counts[skewed[device], c] += got
                 left[c] -= got.sum()
 
 
-def _fairly(wanted: IntArray, there: int) -> IntArray:
+def _share_fairly(demand: IntArray, left: int) -> IntArray:
     """Share a number fairly (n,): each gets what it wants, or as many as any other that lacks some,
     or one more.
     """
-    got = np.zeros_like(wanted)
-    for at, i in enumerate(np.argsort(wanted, kind="stable").tolist()):
-        got[i] = min(int(wanted[i]), there // (len(wanted) - at))
-        there -= int(got[i])
+    got = np.zeros_like(demand)
+    for rank, i in enumerate(np.argsort(demand, kind="stable").tolist()):
+        got[i] = min(int(demand[i]), left // (len(demand) - rank))
+        left -= int(got[i])
     return got
 
 
@@ -301,16 +298,16 @@ class Dirichlet(Partition):
         "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
     )
 
-    def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
-        counts = np.zeros((len(size), len(per_class)), dtype=int)
+    def draw_counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
+        counts = np.zeros((len(size), len(per_class)), int)
         left = per_class.copy()
-        for k, own in enumerate(counts):
-            draw = rng.generator("shares", k)
+        for k, count in enumerate(counts):
+            draw = rng.make_generator("shares", k)
             share = np.maximum(draw.dirichlet(np.full(len(left), self.alpha)), _LEAST)
-            while (lacking := min(size[k] - own.sum(), left.sum())) > 0:
-                there = share * (left > 0)
-                taken = np.minimum(draw.multinomial(lacking, there / there.sum()), left)
-                own += taken
+            while (lacking := min(size[k] - count.sum(), left.sum())) > 0:
+                available = share * (left > 0)
+                taken = np.minimum(draw.multinomial(lacking, available / available.sum()), left)
+                count += taken
                 left -= taken
         return counts
 
@@ -356,22 +353,21 @@ class Images(Data):
     example = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
     offers = frozenset({"images", "class labels", RECORDS_ALONE})
 
-    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return ("images",)
 
-    def image_format(self) -> ImageFormat:
-        return collection(self.folder).format
+    def read_image_format(self) -> ImageFormat:
+        return load_collection(self.folder).format
 
     def start(self, n_ue: int, rng: Rng) -> ImageOwners:
-        whole = collection(self.folder)
-        shared = (
-            (max(len(whole.label) // n_ue, 1),)
-            if self.samples is None
-            else np.atleast_1d(self.samples)
-        )
-        size = np.resize(shared, n_ue)
-        counts = self.partition.counts(size, whole.per_class, rng)
-        short = np.flatnonzero(counts.sum(axis=1) < (1 if self.samples is None else size))
+        whole = load_collection(self.folder)
+        if self.samples is None:
+            size = np.full(n_ue, max(len(whole.label) // n_ue, 1))
+            min_size = np.ones_like(size)
+        else:
+            size = min_size = np.resize(self.samples, n_ue)
+        counts = self.partition.draw_counts(size, whole.per_class, rng)
+        short = np.flatnonzero(counts.sum(axis=1) < min_size)
         if len(short):
             ue = short[0]
             place = "learning.data.samples"
@@ -384,24 +380,24 @@ class Images(Data):
                 f"the classes that {self.partition.kind} gives it {counts[ue].sum():,} are left "
                 f"that no other UE holds; take fewer {remedy}"
             )
-        return ImageOwners(*deal(counts, whole.label, rng))
+        return ImageOwners(*deal_images(counts, whole.label, rng))
 
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: ImageOwners, rng: Rng
     ) -> tuple[TakenData, ImageOwners]:
-        whole = collection(self.folder)
-        here = np.unique(observed.ue)
-        count = np.diff(state.ptr)[here]
-        ptr = bounds_of(count)
-        chosen = state.index[np.arange(ptr[-1]) + np.repeat(state.ptr[here] - ptr[:-1], count)]
+        whole = load_collection(self.folder)
+        ues = np.unique(observed.ue)
+        count = np.diff(state.ptr)[ues]
+        ptr = compute_bounds(count)
+        offset = np.repeat(state.ptr[ues] - ptr[:-1], count)
+        chosen = state.index[np.arange(ptr[-1]) + offset]
         x = cast(FloatArray, whole.train[chosen])  # bytes: eight times smaller
         y = whole.label[chosen].astype(float)
-        local = Local(here, np.zeros_like(here), ptr, x, y, np.zeros(len(chosen)))
+        local = Local(ues, np.zeros_like(ues), ptr, x, y, np.zeros(len(chosen)))
         scored = slice(0) if state.scored else slice(None)
         pixels = cast(FloatArray, whole.held_out[scored])
         label = whole.held_out_label[scored].astype(float)
         no_ue = np.full(len(label), -1)
         held_out = HeldOut(no_ue, np.zeros_like(no_ue), pixels, label, no_ue)
-        return TakenData(local, local, held_out), replace(
-            state, scored=state.scored or len(here) > 0
-        )
+        state = replace(state, scored=state.scored or len(ues) > 0)
+        return TakenData(local, local, held_out), state

@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from fl.data import EARLIER_RECORDS, HELD_OUT_PLACES, Data, TakenData
-from fl.data.samples import Signals, recalled
-from fl.types import HeldOut, Local, State, offered
-from netsim.columns import row_id
+from fl.data.samples import Signals, recall_samples
+from fl.types import HeldOut, Local, State, list_offers
+from netsim.columns import number_row
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.ues import Observations
@@ -74,7 +74,7 @@ class LinkMeasurements(Data):
             EARLIER_RECORDS: self.memory == "all",
             HELD_OUT_PLACES: held_out,
         }
-        return offered(words)
+        return list_offers(words)
 
     @property
     def surveys_once(self) -> bool:
@@ -94,7 +94,7 @@ class LinkMeasurements(Data):
             )
         return ""
 
-    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         if self.hold_out_stations >= len(cells):
             raise BadInput(
                 f"learning.data.hold_out_stations: {self.hold_out_stations} of {len(cells)} base "
@@ -102,50 +102,50 @@ class LinkMeasurements(Data):
             )
         return (MAP,)
 
-    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return np.zeros(len(cells), dtype=int)
+    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        return np.zeros(len(cells), int)
 
     def start(self, n_ue: int, rng: Rng) -> Survey:
-        return Survey(None, Signals.none())
+        return Survey(None, Signals.empty())
 
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: Survey, rng: Rng
     ) -> tuple[TakenData, Survey]:
         again = state.surveyed is not None
-        observed = observed if state.surveyed is None else state.surveyed
+        if state.surveyed is not None:
+            observed = state.surveyed
         observed = observed.select(np.lexsort((observed.cell, observed.time_s, observed.ue)))
-        there = np.unique(observed.ue)
+        ues = np.unique(observed.ue)
         stations = np.arange(len(model_of_cell))
-        if self.hold_out_ues >= len(there) > 0:
+        if self.hold_out_ues >= len(ues) > 0:
             raise BadInput(
-                f"learning.data.hold_out_ues: {self.hold_out_ues} of {len(there)} UEs that "
+                f"learning.data.hold_out_ues: {self.hold_out_ues} of {len(ues)} UEs that "
                 "measured leaves no UE to learn; keep fewer back"
             )
         lots = replace(rng, round=0)  # they depend on the seed alone, not on the measurements
-        new_ue = np.isin(observed.ue, _chosen(lots, "ue", there, self.hold_out_ues))
+        new_ue = np.isin(observed.ue, _draw_first(lots, "ue", ues, self.hold_out_ues))
         new_station = np.isin(
-            observed.cell, _chosen(lots, "station", stations, self.hold_out_stations)
+            observed.cell, _draw_first(lots, "station", stations, self.hold_out_stations)
         )
         moment = np.round(observed.time_s * 1e3).astype(int)
-        other = (
-            lots.uniform("link", row_id(observed.ue, observed.cell), item=moment) < self.hold_out
-        )
-        out = new_station | new_ue | other
-        mine = observed.select(~new_ue)
-        measured = Signals.observed(mine, np.zeros_like(mine.ue)).local()
+        lot = lots.uniform("link", number_row(observed.ue, observed.cell), item=moment)
+        is_drawn = lot < self.hold_out
+        out = new_station | new_ue | is_drawn
+        kept = observed.select(~new_ue)
+        measured = Signals.from_observations(kept, np.zeros_like(kept.ue)).to_local()
         train = fresh = measured.keep(~out[~new_ue])
         past = state.past
         if self.memory == "all":
-            now = Signals.of(fresh)
-            train = recalled(now, past, fresh.row, None, rng)
-            past = past.plus(now)
+            new_samples = Signals.from_local(fresh)
+            train = recall_samples(new_samples, past, fresh.row, None, rng)
+            past = past.add(new_samples)
         surveyed = observed if self.memory == "first" and len(observed) else state.surveyed
         # a new UE measures old base stations only: its figure is about places
         held = out & ~(new_ue & new_station) & (not again)
         group = np.where(new_ue, POSITIONS, np.where(new_station, STATIONS, LINKS))[held]
-        some = observed.select(held)
-        zero = np.zeros_like(some.ue)
-        held_out = HeldOut(some.ue, zero, some.position_m, some.rsrp_dbm, some.cell, group)
+        scored = observed.select(held)
+        zero = np.zeros_like(scored.ue)
+        held_out = HeldOut(scored.ue, zero, scored.position_m, scored.rsrp_dbm, scored.cell, group)
         if again:
             new = fresh.keep(np.zeros(len(fresh.x), np.bool_))
         else:
@@ -153,9 +153,10 @@ class LinkMeasurements(Data):
         return TakenData(measured, train, held_out, new), Survey(surveyed, past)
 
 
-def _chosen(lots: Rng, what: str, every: IntArray, count: int) -> IntArray:
-    """`count` of every (n,), the first of a random order."""
-    return every[np.argsort(lots.uniform(f"hold out {what}", every), kind="stable")[:count]]
+def _draw_first(lots: Rng, subject: str, numbers: IntArray, count: int) -> IntArray:
+    """`count` of numbers (n,), the first of a random order."""
+    lot = lots.uniform(f"hold out {subject}", numbers)
+    return numbers[np.argsort(lot, kind="stable")[:count]]
 
 
 AREA = "area"
@@ -174,11 +175,11 @@ class Positions(Data):
     offers = frozenset({"positions", HELD_OUT_PLACES})
     scores_round_alone = True
 
-    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return (AREA,)
 
-    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return np.zeros(len(cells), dtype=int)
+    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        return np.zeros(len(cells), int)
 
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng
@@ -189,6 +190,5 @@ class Positions(Data):
         places = Local(
             last.ue, model, np.arange(len(last) + 1), last.position_m, None, last.time_s, last.cell
         )
-        return TakenData(
-            places, places, HeldOut(last.ue, model, last.position_m, last.rsrp_dbm, last.cell)
-        ), state
+        held_out = HeldOut(last.ue, model, last.position_m, last.rsrp_dbm, last.cell)
+        return TakenData(places, places, held_out), state

@@ -13,17 +13,17 @@ from fl.data.hold_out import (
     HoldOutBy,
     Sessions,
     Whole,
-    blocks_of,
-    days_of,
-    held_out_blocks,
-    held_out_days,
-    held_out_samples,
-    held_out_sessions,
+    find_blocks,
+    hold_out_blocks,
+    hold_out_days,
+    hold_out_samples,
+    hold_out_sessions,
+    number_days,
 )
-from fl.data.samples import Signals, recalled
-from fl.types import NEW_PLACE, HeldOut, Local, offered
+from fl.data.samples import Signals, recall_samples
+from fl.types import NEW_PLACE, HeldOut, Local, list_offers
 from netsim.checkpoint import REBUILT
-from netsim.columns import frozen, no_ints, ue_and_model
+from netsim.columns import frozen, no_ints, split_row_id
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.ues import Observations
@@ -51,10 +51,10 @@ class CellSignals(Data):
     moment and place.
     """
 
-    cell: str = Field(default="all", min_length=1)
+    cell: str = Field("all", min_length=1)
     """cells that get a model: the name of one cell, all, busiest (the cell with most measurements),
     or strongest (one model of the strongest signal)"""
-    hold_out: float = Field(default=0.2, ge=0, le=0.9)
+    hold_out: float = Field(0.2, ge=0, le=0.9)
     """share of samples, sessions, days or blocks held out of training for evaluation"""
 
     @property
@@ -73,7 +73,7 @@ class CellSignals(Data):
     def wants_counts(self) -> bool:
         return self.cell == "busiest"
 
-    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         if self.cell == STRONGEST:
             return (STRONGEST,)
         if self.cell == "all":
@@ -88,11 +88,11 @@ class CellSignals(Data):
             )
         return (self.cell,)
 
-    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        own = self.cell == STRONGEST
-        if own:
-            return np.zeros(len(cells), dtype=int)
-        return super().model_of_cell(cells, models)
+    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        has_one_model = self.cell == STRONGEST
+        if has_one_model:
+            return np.zeros(len(cells), int)
+        return super().assign_models(cells, models)
 
 
 class Measured(CellSignals):
@@ -136,9 +136,9 @@ class Measured(CellSignals):
     """what is held out as a whole: sample, session (of a UE), day (of all UEs) or block (a square
     of ground); a list of one of the first three and block, such as [day, block], holds out both,
     and the map is scored by day and by place"""
-    session_gap_s: float | None = Field(default=None, gt=0, le=1e9)
+    session_gap_s: float | None = Field(None, gt=0, le=1e9)
     """a pause of a UE longer than this ends its session, s; none: 900"""
-    block_m: float | None = Field(default=None, ge=1, le=1e6)
+    block_m: float | None = Field(None, ge=1, le=1e6)
     """side of a block, m; none: 100"""
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
@@ -164,12 +164,12 @@ class Measured(CellSignals):
             or self.held_out_by[0] == "session"
             or self.cell == STRONGEST
         )
-        return offered(
+        return list_offers(
             self._words | {RECORDS_ALONE: not recalls, EARLIER_RECORDS: self.memory != "round"}
         )
 
     def start(self, n_ue: int, rng: Rng) -> StoredSamples:
-        return StoredSamples(Signals.none(), Sessions.none(n_ue))
+        return StoredSamples(Signals.empty(), Sessions.empty(n_ue))
 
     def with_days(self, state: StoredSamples, days: IntArray) -> StoredSamples:
         return replace(state, days=days)
@@ -179,23 +179,24 @@ class Measured(CellSignals):
     ) -> tuple[TakenData, StoredSamples]:
         sessions = state.sessions
         model = model_of_cell[observed.cell]
-        session = np.zeros(len(observed), dtype=int)
+        session = np.zeros(len(observed), int)
         if (
             self.held_out_by[0] == "session"
         ):  # of all that a UE measures, also of cells without a model
-            sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
+            sessions, session = sessions.add_measurements(observed.ue, observed.time_s, self._gap_s)
         rows = np.lexsort((observed.time_s, model, observed.ue))
         rows = rows[model[rows] >= 0]
         if self.cell == STRONGEST:
-            rows = rows[Signals.observed(observed.select(rows), model[rows]).strongest()]
+            signals = Signals.from_observations(observed.select(rows), model[rows])
+            rows = rows[signals.find_strongest()]
         observed = observed.select(rows)
         model = model[rows]
         session = session[rows]
-        measured = Signals.observed(observed, model).local()
-        out, group = self._held_out(observed, model, session, state.days, rng)
+        measured = Signals.from_observations(observed, model).to_local()
+        out, group = self._hold_out(observed, model, session, state.days, rng)
         held = observed.select(out)
         fresh = measured.keep(~out)
-        train, past = self._train(fresh, state.samples, rng)
+        train, past = self._select_training(fresh, state.samples, rng)
         held_out = HeldOut(
             held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell, group[out], held.time_s
         )
@@ -203,17 +204,18 @@ class Measured(CellSignals):
             past, sessions, state.days
         )
 
-    def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
+    def number_wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
         if self.held_out_by[0] == "day":
-            return days_of(time_s)
+            return number_days(time_s)
         if self.held_out_by[0] == "block":
-            return np.unique(blocks_of(x, self._block_m), axis=0, return_inverse=True)[1].reshape(
-                -1
-            )
+            blocks = find_blocks(x, self._block_m)
+            return np.unique(blocks, axis=0, return_inverse=True)[1].reshape(-1)
         if self.held_out_by[0] == "session":
-            _, session = Sessions.none(int(ue.max(initial=-1)) + 1).plus(ue, time_s, self._gap_s)
+            _, session = Sessions.empty(int(ue.max(initial=-1)) + 1).add_measurements(
+                ue, time_s, self._gap_s
+            )
             return np.unique(np.stack([ue, session]), axis=1, return_inverse=True)[1].reshape(-1)
-        return super().wholes(ue, x, time_s)
+        return super().number_wholes(ue, x, time_s)
 
     @property
     def holds_out_wholes(self) -> bool:
@@ -242,7 +244,7 @@ class Measured(CellSignals):
             return BLOCK_M
         return self.block_m
 
-    def _held_out(
+    def _hold_out(
         self, observed: Observations, model: IntArray, session: IntArray, days: IntArray, rng: Rng
     ) -> tuple[BoolArray, IntArray]:
         """Which observations (N,) of models (N,) in sessions (N,) are held out, and the group (N,)
@@ -252,29 +254,28 @@ class Measured(CellSignals):
         """
         share = self.hold_out
         by = self.held_out_by
-        in_block = np.zeros(len(model), dtype=bool)
+        in_block = np.zeros(len(model), bool)
         if "block" in by:
-            in_block = held_out_blocks(observed.position_m, self._block_m, share, rng)
+            in_block = hold_out_blocks(observed.position_m, self._block_m, share, rng)
         if by[0] == "session":
-            out = held_out_sessions(observed.ue, session, share, rng)
+            out = hold_out_sessions(observed.ue, session, share, rng)
         elif by[0] == "day":
-            out = held_out_days(observed.time_s, days, share, rng)
+            out = hold_out_days(observed.time_s, days, share, rng)
         elif by[0] == "sample":
-            out = held_out_samples(observed, model, share, rng)
+            out = hold_out_samples(observed, model, share, rng)
         else:
             return in_block, np.zeros_like(model)
         return out | in_block, np.where(in_block, NEW_PLACE, 0)
 
-    def _train(self, fresh: Local, past: Signals, rng: Rng) -> tuple[Local, Signals]:
+    def _select_training(self, fresh: Local, past: Signals, rng: Rng) -> tuple[Local, Signals]:
         """Samples that UEs learn from in the round, and samples kept of it and of earlier ones."""
         if self.memory == "round":
             return fresh, past
-        new = Signals.of(fresh)
-        every = past.plus(new)
-        rows = np.unique(every.row if self.participants == "holding" else fresh.row)
-        return recalled(
-            new, past, rows, self.memory if isinstance(self.memory, int) else None, rng
-        ), every
+        new = Signals.from_local(fresh)
+        samples = past.add(new)
+        rows = np.unique(samples.row if self.participants == "holding" else fresh.row)
+        max_earlier = self.memory if isinstance(self.memory, int) else None
+        return recall_samples(new, past, rows, max_earlier, rng), samples
 
 
 @frozen
@@ -284,8 +285,8 @@ class Campaign:
     """
 
     rounds: int = 0
-    samples: Signals = field(default_factory=Signals.none)
-    out: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    samples: Signals = field(default_factory=Signals.empty)
+    out: BoolArray = field(default_factory=lambda: np.zeros(0, bool))
 
 
 class Segments(CellSignals):
@@ -302,14 +303,14 @@ class Segments(CellSignals):
     """
 
     kind: Literal["segments"] = "segments"
-    campaign_rounds: int = Field(default=1, ge=1, le=10_000_000)
+    campaign_rounds: int = Field(1, ge=1, le=10_000_000)
     """duration of the campaign in rounds"""
-    cell: str = Field(default=STRONGEST, min_length=1)
+    cell: str = Field(STRONGEST, min_length=1)
     """cells that get a model: the name of one cell, strongest (one model of the strongest signal),
     all, or busiest"""
-    thin: int = Field(default=1, ge=1, le=1_000_000)
+    thin: int = Field(1, ge=1, le=1_000_000)
     """thinning: only every thin-th sample of a UE and model, in order of time, is kept"""
-    hold_out: float = Field(default=0.2, ge=0, le=0.9)
+    hold_out: float = Field(0.2, ge=0, le=0.9)
     """share of every UE's samples held out of training for evaluation"""
 
     reference = (
@@ -320,7 +321,7 @@ class Segments(CellSignals):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         alone = not self.hold_out and self.thin == 1 and self.cell != STRONGEST
-        return offered(self._words | {RECORDS_ALONE: alone})
+        return list_offers(self._words | {RECORDS_ALONE: alone})
 
     def start(self, n_ue: int, rng: Rng) -> Campaign:
         return Campaign()
@@ -334,36 +335,39 @@ class Segments(CellSignals):
         if rounds < self.campaign_rounds:
             rounds = rounds + 1
             model = model_of_cell[observed.cell]
-            samples = samples.plus(Signals.observed(observed.select(model >= 0), model[model >= 0]))
+            has_model = model >= 0
+            new = Signals.from_observations(observed.select(has_model), model[has_model])
+            samples = samples.add(new)
             if rounds < self.campaign_rounds:
-                none = Signals.none().local()
+                none = Signals.empty().to_local()
                 return TakenData(none, none, HeldOut.none(), due=False), Campaign(rounds, samples)
             if self.cell == STRONGEST:
-                samples = samples.select(samples.strongest())
-            samples = samples.select(_place(samples.row) % self.thin == 0)
-            out = _drawn(samples.row, self.hold_out, rng)
-        whole = samples.local()
+                samples = samples.select(samples.find_strongest())
+            samples = samples.select(_number_samples(samples.row) % self.thin == 0)
+            out = _draw_held_out(samples.row, self.hold_out, rng)
+        whole = samples.to_local()
         first = state.rounds < self.campaign_rounds
-        held = samples.select(out & first)
-        (ue, model) = ue_and_model(samples.row[out & first])
+        is_scored = out & first
+        held = samples.select(is_scored)
+        (ue, model) = split_row_id(samples.row[is_scored])
         held_out = HeldOut(ue, model, held.x, held.y, held.cell, time_s=held.time_s)
-        fresh = (
-            None if first else whole.keep(np.zeros_like(out))
-        )  # later, what is learnt from is known
+        fresh = None  # later, what is learnt from is known
+        if not first:
+            fresh = whole.keep(np.zeros_like(out))
         return TakenData(whole, whole.keep(~out), held_out, fresh), Campaign(rounds, samples, out)
 
 
-def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:
+def _draw_held_out(row: IntArray, share: float, rng: Rng) -> BoolArray:
     """A random round(share n) of the n samples of each row; `row` (N,) is sorted."""
     count = np.unique(row, return_counts=True)[1]
-    place = _place(row)
+    place = _number_samples(row)
     lot = rng.uniform("hold out", row, item=place)
-    rank = np.empty(len(row), dtype=int)
+    rank = np.empty(len(row), int)
     rank[np.lexsort((lot, row))] = place
     return rank < np.repeat(np.rint(share * count), count)
 
 
-def _place(row: IntArray) -> IntArray:
+def _number_samples(row: IntArray) -> IntArray:
     """The number of each sample in its row, from 0; `row` (N,) is sorted."""
     _, first, count = np.unique(row, return_index=True, return_counts=True)
     return np.arange(len(row)) - np.repeat(first, count)

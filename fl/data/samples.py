@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from fl.types import Local
-from netsim.columns import Columns, frozen, no_ints, no_places, row_id, ue_and_model
+from netsim.columns import Columns, frozen, no_ints, no_places, number_row, split_row_id
 from netsim.rng import Rng
 from netsim.ues import Observations
 from netsim.units import FloatArray, IntArray
@@ -27,66 +27,71 @@ class Signals(Columns):
     cell: IntArray
 
     @classmethod
-    def none(cls) -> Self:
+    def empty(cls) -> Self:
         """No measurement."""
         nothing = no_ints()
         return cls(nothing, no_places(), np.zeros(0), np.zeros(0), nothing)
 
     @classmethod
-    def observed(cls, observed: Observations, model: IntArray) -> Self:
+    def from_observations(cls, observed: Observations, model: IntArray) -> Self:
         """Observations (N,) of models (N,), in their own order."""
-        row = row_id(observed.ue, model)
+        row = number_row(observed.ue, model)
         return cls(row, observed.position_m, observed.rsrp_dbm, observed.time_s, observed.cell)
 
     @classmethod
-    def of(cls, local: Local) -> Self:
+    def from_local(cls, local: Local) -> Self:
         """Samples of local data, which have labels and cells."""
         row = local.row[local.row_of_sample]
         return cls(row, local.x, np.asarray(local.y), local.time_s, np.asarray(local.cell))
 
-    def plus(self, more: Signals) -> Signals:
+    def add(self, other_samples: Signals) -> Signals:
         """With more of them, in order of row and time; of equal rows and times these come first."""
-        row, time_s = (
-            np.concatenate(pair) for pair in ((self.row, more.row), (self.time_s, more.time_s))
-        )
-        return self.merge([self, more], np.lexsort((time_s, row)))
+        row = np.concatenate([self.row, other_samples.row])
+        time_s = np.concatenate([self.time_s, other_samples.time_s])
+        return self.merge([self, other_samples], np.lexsort((time_s, row)))
 
-    def strongest(self) -> IntArray:
+    def find_strongest(self) -> IntArray:
         """The place of the strongest sample of each row and moment."""
         order = np.lexsort((-self.y, self.time_s, self.row))
         row = self.row[order]
         time_s = self.time_s[order]
-        first = np.ones(len(order), dtype=bool)
+        first = np.ones(len(order), bool)
         first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
         return order[first]
 
-    def local(self, rows: IntArray | None = None) -> Local:
+    def to_local(self, rows: IntArray | None = None) -> Local:
         """Local data of the rows of these samples, or of `rows` (n,), sorted, some of which may
         have none.
         """
-        rows = np.unique(self.row) if rows is None else rows
-        ptr = np.searchsorted(self.row, np.append(rows, np.iinfo(np.int64).max)).astype(int)
-        return Local(*ue_and_model(rows), ptr, self.x, self.y, self.time_s, self.cell)
+        if rows is None:
+            rows = np.unique(self.row)
+        ends = np.append(rows, np.iinfo(np.int64).max)
+        ptr = np.searchsorted(self.row, ends).astype(int)
+        return Local(*split_row_id(rows), ptr, self.x, self.y, self.time_s, self.cell)
 
 
-def recalled(fresh: Signals, past: Signals, rows: IntArray, most: int | None, rng: Rng) -> Local:
-    """Samples that each of `rows` (n,), sorted, learns from: those measured now, and `most` earlier
-    ones.
+def recall_samples(
+    fresh: Signals, past: Signals, rows: IntArray, max_earlier: int | None, rng: Rng
+) -> Local:
+    """Samples that each of `rows` (n,), sorted, learns from: those measured now, and `max_earlier`
+    earlier ones.
 
-    Of more earlier samples than that, one is drawn at random from each of `most` equal stretches of
-    them, again in every round and for each row by itself. None: all of them.
+    Of more earlier samples than that, one is drawn at random from each of `max_earlier` equal
+    stretches of them, again in every round and for each row by itself. None: all of them.
     """
     first = np.searchsorted(past.row, rows, side="left")
     end = np.searchsorted(past.row, rows, side="right")
     chosen = [no_ints(), *(np.arange(a, b) for a, b in zip(first, end, strict=True))]
-    if most is not None:
-        for i in np.flatnonzero(end - first > most):  # only they draw
-            unit = rng.uniform("recall", rows[i : i + 1], (most,))[0]
-            chosen[i + 1] = first[i] + _spread(end[i] - first[i], most, unit)
-    return past.select(np.concatenate(chosen)).plus(fresh).local(rows)
+    if max_earlier is not None:
+        for i in np.flatnonzero(end - first > max_earlier):  # only they draw
+            unit = rng.uniform("recall", rows[i : i + 1], (max_earlier,))[0]
+            chosen[i + 1] = first[i] + _draw_spread(end[i] - first[i], max_earlier, unit)
+    return past.select(np.concatenate(chosen)).add(fresh).to_local(rows)
 
 
-def _spread(count: int, most: int, unit: FloatArray) -> IntArray:
-    """Draw `most` of the numbers below count in order: one of each stretch, by unit (most,)."""
-    edge = np.arange(most + 1) * count // most
+def _draw_spread(count: int, n_drawn: int, unit: FloatArray) -> IntArray:
+    """Draw `n_drawn` of the numbers below count in order: one of each stretch, by unit
+    (n_drawn,).
+    """
+    edge = np.arange(n_drawn + 1) * count // n_drawn
     return edge[:-1] + (unit * np.diff(edge)).astype(np.int64)

@@ -124,11 +124,11 @@ class Defense(Named):
         """Whether its round of the switch must still be determined by the plan of a study."""
         return False
 
-    def all_drawn(self) -> "Defense":
+    def draw_all_noise(self) -> "Defense":
         """A copy that draws all required noise and does not rely on channel noise."""
         return self
 
-    def switched(self, until_round: int) -> "Defense":
+    def set_switch_round(self, until_round: int) -> "Defense":
         """A copy with the round of the switch that a plan determined."""
         return self
 
@@ -136,7 +136,7 @@ class Defense(Named):
         """The first state; None for a defense without memory."""
         return None
 
-    def promise(self, state: State) -> float | None:
+    def promise_norm(self, state: State) -> float | None:
         """The L2 bound of this round's updates, known beforehand, by which an uplink may scale;
         None without one.
         """
@@ -154,11 +154,11 @@ class Defense(Named):
         """Server half: on the merged update (n_model, d), in reverse order of the chain."""
         return total, state, []
 
-    def figures(self, state: State) -> Metrics:
+    def collect_figures(self, state: State) -> Metrics:
         """Figures of the last round for the table `metrics`; names with units."""
         return dict(getattr(state, "figures", {}))
 
-    def standing(self, state: State) -> Standing | None:
+    def get_standing(self, state: State) -> Standing | None:
         """Status of its budget, for power policies; None without a budget."""
         return None
 

@@ -34,7 +34,7 @@ from pydantic import Field
 
 from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected, Standing
 from fl.notice import Prepared, notice
-from fl.privacy.gaussian import GaussianFilter, epsilon_of
+from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim import compiled
 from netsim.columns import frozen, no_floats
@@ -55,7 +55,7 @@ class BudgetedNoise:
     it.
 
     silent: rows whose budget is gone, without noise: they send zeros; thermal, decoder: noise of
-    the radio, see `radio_std`.
+    the radio, see `compute_radio_std`.
     """
 
     std: FloatArray
@@ -87,30 +87,30 @@ class BudgetState:
 
 
 class Budgeted(Defense):
-    """Gaussian noise by a budget; the method `share` of the subclass distributes it."""
+    """Gaussian noise by a budget; the method `share_budget` of the subclass distributes it."""
 
     needs_rounds = "its budget is divided over rounds, each of which learns from the one before"
 
-    epsilon_system_total: float | None = Field(default=None, gt=0, le=1e12)
+    epsilon_system_total: float | None = Field(None, gt=0, le=1e12)
     """budget of all devices and rounds together"""
-    initial_noise_std: float | None = Field(default=None, gt=0, le=1e12)
+    initial_noise_std: float | None = Field(None, gt=0, le=1e12)
     """instead of the budget: noise std of the first round in which a UE sends, mean over the UEs
     that send in it (of a UE with several models, over its updates), from which the budget is
     computed. A UE with fewer samples in a later round has more noise, where the sensitivity follows
     samples. A line says how much where `epsilon_cap` or `epsilon_device_total` enforce more noise
     than that"""
-    rounds: int = Field(default=100, ge=1, le=1_000_000)
+    rounds: int = Field(100, ge=1, le=1_000_000)
     """number of rounds that the budget is for; afterwards UEs send nothing"""
-    epsilon_cap: float = Field(default=1.0, gt=0, le=1e6)
+    epsilon_cap: float = Field(1.0, gt=0, le=1e6)
     """largest epsilon of a UE in a round"""
-    epsilon_device_total: float | None = Field(default=None, gt=0, le=1e6)
+    epsilon_device_total: float | None = Field(None, gt=0, le=1e6)
     """largest epsilon of a UE in all rounds, enforced by a privacy filter; none: as implied by the
     caps"""
     sensitivity: Literal["update", "record-one-step", "mean-clip", "paper"] = "update"
     """sensitivity of an update to one neighbour, see `uniform-dp`"""
-    paper_learning_rate: float = Field(default=0.05, gt=0, le=10)
+    paper_learning_rate: float = Field(0.05, gt=0, le=10)
     """learning rate lambda of `sensitivity: paper`"""
-    delta: float = Field(default=1e-5, gt=0, lt=1)
+    delta: float = Field(1e-5, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
     contracts = True
@@ -122,7 +122,7 @@ class Budgeted(Defense):
     """whether a round's budget follows what earlier rounds showed"""
     offers = frozenset({"spend"})
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
         """Limits of its epsilon."""
         if self.is_claimed:
             yield notice("sensitivity-claimed", self.label, sensitivity=self.sensitivity)
@@ -164,7 +164,7 @@ class Budgeted(Defense):
         return None
 
     @abstractmethod
-    def share(
+    def share_budget(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, State]:
         """Epsilon of every device (n_ue,) in this round, before the cap, and the next memory of the
@@ -178,20 +178,20 @@ class Budgeted(Defense):
         """c = sqrt(2 ln(1.25 / delta))."""
         return math.sqrt(2 * math.log(1.25 / self.delta))
 
-    def claimed(self, bound: Bound, samples: FloatArray) -> FloatArray:
+    def compute_claimed_sensitivity(self, bound: Bound, samples: FloatArray) -> FloatArray:
         """Delta_k (n,) of rows learnt from count (n,) samples."""
         if not self.is_claimed:
             return np.full(len(samples), bound.sensitivity)
         factor = 2 * self.paper_learning_rate if self.sensitivity == "paper" else 2
         return factor * bound.norm / np.maximum(samples, 1.0)
 
-    def noise(
+    def determine_noise(
         self, updates: Updates, facts: RoundContext, state: BudgetState, rng: Rng
     ) -> tuple[BudgetedNoise, BudgetState]:
         """The noise of this round's rows, and the memory with their epsilon spent."""
         bound = updates.promise
         n = len(state.mu2)
-        claimed = self.claimed(bound, updates.count)
+        claimed = self.compute_claimed_sensitivity(bound, updates.count)
         if bound.unit == "record" and len(updates.count):
             fewest = updates.count.min()
         else:
@@ -199,60 +199,57 @@ class Budgeted(Defense):
         rounds_left = self.rounds - state.played
         epsilon_ue = np.zeros(n)
         rule = state.rule
-        rows = np.bincount(
-            updates.ue, minlength=n
-        )  # a device that sends to several models shares its epsilon
+        # a device that sends to several models shares its epsilon
+        rows = np.bincount(updates.ue, minlength=n)
         total = state.total
         first = total is None and len(claimed) > 0 and rounds_left > 0
         if first:
-            total = self._first_total(
-                float(claimed.sum()) / np.count_nonzero(rows), state.played, n
-            )
+            mean = float(claimed.sum()) / np.count_nonzero(rows)
+            total = self._compute_first_total(mean, state.played, n)
         if total is not None and rounds_left > 0:
-            epsilon_ue, rule = self.share(
-                state, total, max(total - state.epsilon_spent, 0.0), rounds_left, rng
-            )
-            epsilon_ue = np.minimum(epsilon_ue, self._max_epsilon(state.mu2, rounds_left))
+            left = max(total - state.epsilon_spent, 0.0)
+            epsilon_ue, rule = self.share_budget(state, total, left, rounds_left, rng)
+            epsilon_ue = np.minimum(epsilon_ue, self._limit_epsilon(state.mu2, rounds_left))
         epsilon = (epsilon_ue / np.maximum(rows, 1))[updates.ue]
         silent = ~(epsilon > 0)
         std = self.factor * claimed / np.where(silent, np.inf, epsilon)
         if first:
-            self._tell_other(float(np.nanmean(of_ue(updates.ue, std, n))))
+            self._report_other_noise(float(np.nanmean(average_by_ue(updates.ue, std, n))))
         spent = state.epsilon_spent + float(epsilon.sum())
-        said = {}
+        figures = {}
         if total is not None:
-            said = {
+            figures = {
                 "budget_total": total,
                 "budget_left": total - spent,
-                "epsilon_promised": self.promised(total),
+                "epsilon_promised": self.compute_promised_epsilon(total),
             }
+        cost = np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n)
         state = replace(
             state,
             total=total,
             played=state.played + 1,
             epsilon_spent=spent,
             rule=rule,
-            mu2=state.mu2
-            + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
+            mu2=state.mu2 + cost,
             scale=bound.norm * max(float(fewest), 1.0),
-            figures=said | _summary(epsilon, std),
+            figures=figures | _summarise_noise(epsilon, std),
         )
-        return BudgetedNoise(std, claimed, silent, *radio_std(facts, len(std))), state
+        return BudgetedNoise(std, claimed, silent, *compute_radio_std(facts, len(std))), state
 
-    def _max_epsilon(self, mu2: FloatArray, rounds_left: int) -> FloatArray:
+    def _limit_epsilon(self, mu2: FloatArray, rounds_left: int) -> FloatArray:
         """Most that each device (n_ue,) may spend in this round."""
         if self.epsilon_device_total is None:
             return np.full(len(mu2), self.epsilon_cap)
-        total = GaussianFilter(self.epsilon_device_total, self.delta).left(0.0)
+        total = GaussianFilter(self.epsilon_device_total, self.delta).compute_remainder(0.0)
         share = self.factor * np.sqrt(np.maximum(total - mu2, 0.0) / rounds_left)
         return np.minimum(share, self.epsilon_cap)
 
-    def promised(self, total: float) -> float:
+    def compute_promised_epsilon(self, total: float) -> float:
         """Epsilon that no device passes whatever the rounds show, at the sensitivity that the noise
         is set for.
         """
         mu2 = self.epsilon_cap * min(self.rounds * self.epsilon_cap, total) / self.factor**2
-        capped = epsilon_of(self.delta, math.sqrt(mu2))
+        capped = compute_gaussian_epsilon(self.delta, math.sqrt(mu2))
         if self.epsilon_device_total is None:
             return capped
         return min(capped, self.epsilon_device_total)
@@ -260,10 +257,10 @@ class Budgeted(Defense):
     def protect(
         self, updates: Updates, local: Local, facts: RoundContext, state: BudgetState, rng: Rng
     ) -> Protected:
-        noise, state = self.noise(updates, facts, state, rng)
-        return self.add(updates, noise, noise.std, noise.thermal, state, rng, self.label)
+        noise, state = self.determine_noise(updates, facts, state, rng)
+        return self.add_noise(updates, noise, noise.std, noise.thermal, state, rng, self.label)
 
-    def add(
+    def add_noise(
         self,
         updates: Updates,
         noise: BudgetedNoise,
@@ -281,10 +278,10 @@ class Budgeted(Defense):
         bound = updates.promise
         heard = ~noise.silent
         before = state.standing
-        sent = updates.scaled(heard.astype(float), bound).noisy(drawn, "noise", rng)
+        sent = updates.scale_rows(heard.astype(float), bound).add_noise(drawn, "noise", rng)
         standing = Standing(
-            newest(before.required_std, updates.ue, noise.std),
-            newest(before.drawn_std, updates.ue, drawn),
+            replace_newest(before.required_std, updates.ue, noise.std),
+            replace_newest(before.drawn_std, updates.ue, drawn),
             1.0 - state.epsilon_spent / (state.total or 1.0),
             updates.ue,
             updates.model,
@@ -303,57 +300,53 @@ class Budgeted(Defense):
                 unit=PRINTED,
             )
             spends.append(claim)
-        return (
-            sent,
-            replace(state, standing=standing, drawn_var=drawn**2 + noise.decoder**2),
-            spends,
-        )
+        state = replace(state, standing=standing, drawn_var=drawn**2 + noise.decoder**2)
+        return sent, state, spends
 
     def observe(
         self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState
     ) -> BudgetState:
-        return replace(state, rule=self.remember(received, weights, facts, state))
+        return replace(state, rule=self.update_rule(received, weights, facts, state))
 
-    def remember(
+    def update_rule(
         self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState
     ) -> State:
         """The next memory of the rule, from what was published; the same by default."""
         return state.rule
 
-    def _first_total(self, claimed: float, played: int, n_ue: int) -> float:
+    def _compute_first_total(self, claimed: float, played: int, n_ue: int) -> float:
         """The budget with which the first round that has rows, after `played` without, has noise of
         initial_noise_std.
 
         Shared equally; claimed : sensitivity of all rows of a UE together, mean over the UEs that
         send.
         """
-        share = self.first_share(played)
-        return (
-            share**-1 * self.factor * claimed / (self.initial_noise_std or 1.0) * self.rounds * n_ue
-        )
+        share = self.compute_first_share(played)
+        std = self.initial_noise_std or 1.0
+        return share**-1 * self.factor * claimed / std * self.rounds * n_ue
 
-    def _tell_other(self, std: float) -> None:
+    def _report_other_noise(self, std: float) -> None:
         """A line where limits on epsilon make the first noise another than the one asked for."""
-        asked = self.initial_noise_std or std
-        if not math.isclose(std, asked, rel_tol=1e-6):
+        wanted_std = self.initial_noise_std or std
+        if not math.isclose(std, wanted_std, rel_tol=1e-6):
             compiled.tell(
                 f"learning.defenses: {self.label}: the first noise has a std of {std:.4g}, not "
-                f"initial_noise_std {asked:g}, which needs {std / asked:.4g} times the epsilon "
-                f"that epsilon_cap {self.epsilon_cap:g} and epsilon_device_total allow a UE; "
-                "raise them for less noise"
+                f"initial_noise_std {wanted_std:g}, which needs {std / wanted_std:.4g} times the "
+                f"epsilon that epsilon_cap {self.epsilon_cap:g} and epsilon_device_total allow a "
+                "UE; raise them for less noise"
             )
 
-    def standing(self, state: BudgetState) -> Standing:
+    def get_standing(self, state: BudgetState) -> Standing:
         return state.standing
 
-    def first_share(self, played: int = 0) -> float:
+    def compute_first_share(self, played: int = 0) -> float:
         """Epsilon of a device in the first round with rows, after `played` without, in budget /
         (rounds devices).
         """
         return 1.0
 
 
-def radio_std(facts: RoundContext, n: int) -> tuple[FloatArray, FloatArray]:
+def compute_radio_std(facts: RoundContext, n: int) -> tuple[FloatArray, FloatArray]:
     """Noise that the radio adds to each number of the rows (n,): the part that may count as
     privacy, and the part that stays on the update.
 
@@ -365,33 +358,32 @@ def radio_std(facts: RoundContext, n: int) -> tuple[FloatArray, FloatArray]:
     return facts.channel.thermal_std, facts.channel.noise_std
 
 
-def merged(received: Received, weights: FloatArray, n_model: int, scale: float) -> FloatArray:
+def sum_received(received: Received, weights: FloatArray, n_model: int, scale: float) -> FloatArray:
     """The published sum of the round in units of the clip norm, all models laid end to end."""
-    return received.updates.weighted_sum(weights, n_model).ravel() / scale
+    return received.updates.sum_weighted(weights, n_model).ravel() / scale
 
 
-def _summary(epsilon: FloatArray, std: FloatArray) -> Metrics:
+def _summarise_noise(epsilon: FloatArray, std: FloatArray) -> Metrics:
     if not len(epsilon):
         return {}
+    finite = std[np.isfinite(std)]
     return {
         "epsilon_mean": float(epsilon.mean()),
         "epsilon_largest": float(epsilon.max()),
-        "noise_std_mean": float(np.mean(std[np.isfinite(std)]))
-        if np.isfinite(std).any()
-        else float("nan"),
+        "noise_std_mean": float(finite.mean()) if len(finite) else math.nan,
     }
 
 
-def of_ue(ue: IntArray, values: FloatArray, n_ue: int) -> FloatArray:
+def average_by_ue(ue: IntArray, values: FloatArray, n_ue: int) -> FloatArray:
     """Mean of row values (n,) per device (n_ue,); NaN for one without a row."""
     count = np.bincount(ue, minlength=n_ue)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.bincount(ue, weights=values, minlength=n_ue) / count
 
 
-def newest(before: FloatArray, ue: IntArray, values: FloatArray) -> FloatArray:
+def replace_newest(before: FloatArray, ue: IntArray, values: FloatArray) -> FloatArray:
     """Numbers of each device (n_ue,), those of the rows (n,) in place of what was before."""
-    means = of_ue(ue, values, len(before))
+    means = average_by_ue(ue, values, len(before))
     return np.where(np.isfinite(means), means, before)
 
 
@@ -418,7 +410,7 @@ class UniformDp(Budgeted):
     )
     example = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
 
-    def share(
+    def share_budget(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, State]:
         n = len(state.mu2)
@@ -462,13 +454,13 @@ class Arb(Budgeted):
     )
     example = {"kind": "arb", "epsilon_system_total": 60.0, "rounds": 20}
 
-    def first_share(self, played: int = 0) -> float:
+    def compute_first_share(self, played: int = 0) -> float:
         return _FIRST
 
     def start_rule(self, n_ue: int) -> Changes:
         return Changes()
 
-    def share(
+    def share_budget(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, Changes]:
         n = len(state.mu2)
@@ -477,17 +469,19 @@ class Arb(Budgeted):
         epsilon = _FIRST * usual if rule.epsilon is None else rule.epsilon
         moved = rule.moved
         if len(moved) >= 2:
-            epsilon *= _STEP if moved[-1] <= _SLACK * moved[-2] else 1 / _STEP
+            grows = moved[-1] <= _SLACK * moved[-2]
+            epsilon *= _STEP if grows else 1 / _STEP
         epsilon = min(max(epsilon, _LEAST * usual), _MOST * usual)
         allowed = min(epsilon, 2 * left / (n * rounds_left), left / n)
         return np.full(n, allowed), replace(rule, epsilon=epsilon)
 
-    def remember(
+    def update_rule(
         self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState
     ) -> Changes:
         rule: Changes = state.rule
-        now = merged(received, weights, facts.public.n_model, state.scale)
+        newest_sum = sum_received(received, weights, facts.public.n_model, state.scale)
         moved = rule.moved
         if rule.last is not None:
-            moved = (*moved, float(np.linalg.norm(now - rule.last)))[-2:]
-        return replace(rule, last=now, moved=moved)
+            distance = float(np.linalg.norm(newest_sum - rule.last))
+            moved = (*moved, distance)[-2:]
+        return replace(rule, last=newest_sum, moved=moved)

@@ -39,11 +39,11 @@ class Clip(Defense):
     """
 
     kind: Literal["clip"] = "clip"
-    norm: float = Field(default=1.0, ge=1e-12, le=1e12)
+    norm: float = Field(1.0, ge=1e-12, le=1e12)
     """largest L2 norm of an update"""
     relation: Literal["replace", "add-remove"] = "replace"
     """neighbouring relation: a user's data replaced, or the user added or removed"""
-    phase: str | None = Field(default=None, min_length=1, max_length=40)
+    phase: str | None = Field(None, min_length=1, max_length=40)
     """only updates of this phase of the learner; none: all"""
 
     reference = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018"
@@ -53,7 +53,9 @@ class Clip(Defense):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """A bound, where it covers all phases."""
-        return frozenset({"bound", WHOLE_BOUND} if self.phase is None else ())
+        if self.phase is not None:
+            return frozenset()
+        return frozenset({"bound", WHOLE_BOUND})
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -69,8 +71,10 @@ class Clip(Defense):
     def bounded_phase(self) -> str | None:
         return self.phase
 
-    def promise(self, state: State) -> float | None:
-        return self.norm if self.phase is None else None
+    def promise_norm(self, state: State) -> float | None:
+        if self.phase is not None:
+            return None
+        return self.norm
 
     def protect(
         self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng
@@ -81,13 +85,14 @@ class Clip(Defense):
         # rounding of a sum of d squares, of its root and of the product must not exceed the bound
         limit = self.norm * (1 - (updates.n_parameters + 8) * np.finfo(np.float64).eps)
         with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(np.isfinite(size), np.minimum(1.0, limit / size), 0.0)
+            factor = np.minimum(1.0, limit / size)
+        factor = np.where(np.isfinite(size), factor, 0.0)
         if len(factor):
             clipped = float(np.mean(100.0 * (factor < 1.0)))
         else:
             clipped = 0.0
         bound = Bound(self.norm, "user", self.relation)
-        return updates.scaled(factor, bound), LastFigures({"clipped_percent": clipped}), []
+        return updates.scale_rows(factor, bound), LastFigures({"clipped_percent": clipped}), []
 
 
 _SMALLEST = 1e-12  # as the norm of a fixed clip
@@ -135,24 +140,24 @@ class AdaptiveClip(Defense):
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
-    norm: float = Field(default=0.1, ge=1 / _LARGEST, le=_LARGEST)
+    norm: float = Field(0.1, ge=1 / _LARGEST, le=_LARGEST)
     """clip norm of the first round"""
-    quantile: float = Field(default=0.5, ge=0, le=1)
+    quantile: float = Field(0.5, ge=0, le=1)
     """target share of updates that are not clipped (gamma)"""
-    learning_rate: float = Field(default=0.2, gt=0, le=10)
+    learning_rate: float = Field(0.2, gt=0, le=10)
     """learning rate of the norm, which changes by at most a factor exp(learning_rate) in a round
     (eta_C)"""
-    count_noise: float = Field(default=1.0, gt=0, le=1e9)
+    count_noise: float = Field(1.0, gt=0, le=1e9)
     """standard deviation of the noise on the number of updates below the norm (sigma_b); m / 20 in
     the paper"""
     noise: Literal["server", "shares"] = "server"
     """who draws the noise on that number: the server, or each UE its share, in the secure sum of
     the updates"""
-    honest_share: float = Field(default=1.0, gt=0, le=1)
+    honest_share: float = Field(1.0, gt=0, le=1)
     """share of the UEs of a sum whose noise the server does not know (h), with noise: shares"""
     relation: Literal["replace", "add-remove"] = "replace"
     """neighbouring relation: a user's data replaced, or the user added or removed"""
-    delta: float = Field(default=1e-7, gt=0, lt=1)
+    delta: float = Field(1e-7, gt=0, lt=1)
     """delta at which the epsilon of the count is stated"""
 
     reference = (
@@ -164,13 +169,12 @@ class AdaptiveClip(Defense):
 
     needs_rounds = "its norm follows what all UEs of a round tell the server"
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
         """The bit in clear where the server draws its noise, and later noise on the device promises
         more.
         """
-        later = [
-            d.label for d in known.defenses[known.defenses.index(self) + 1 :] if d.noise_on_device
-        ]
+        index = prepared.defenses.index(self)
+        later = [d.label for d in prepared.defenses[index + 1 :] if d.noise_on_device]
         if self.noise == "server" and later:
             yield notice("bit-in-clear", self.label, others=", ".join(later))
 
@@ -193,7 +197,7 @@ class AdaptiveClip(Defense):
     def start(self, n_ue: int) -> NormState:
         return NormState(self.norm)
 
-    def promise(self, state: NormState) -> float:
+    def promise_norm(self, state: NormState) -> float:
         return state.norm
 
     def protect(
@@ -206,14 +210,14 @@ class AdaptiveClip(Defense):
         clip = Clip(norm=state.norm, relation=self.relation)
         clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
         if self.noise == "shares":
-            std = self.count_noise / np.sqrt(facts.least_honest(self.honest_share))
+            std = self.count_noise / np.sqrt(facts.count_honest(self.honest_share))
             sent = 0.5 + std * rng.normal("count", updates.row)
             sent[first] += bits - 0.5
             bits = sent
-            spends = [*spends, self._spend(ue, Bound(0.5, "user", self.relation).zeroed)]
+            spends = [*spends, self._account_count(ue, Bound(0.5, "user", self.relation).zeroed)]
         return clipped, replace(state, bits=bits, used=state.norm), spends
 
-    def figures(self, state: NormState) -> Metrics:
+    def collect_figures(self, state: NormState) -> Metrics:
         if state.used is None:
             return {}
         return {"clip_norm": state.used}
@@ -222,17 +226,20 @@ class AdaptiveClip(Defense):
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng
     ) -> tuple[FloatArray, NormState, list[Spend]]:
         if facts.weight is None:
-            most = float(len(state.bits))
+            n_ue = float(len(state.bits))
         else:
-            most = 1.0 / facts.weight
-        if most == 0 or self.noise == "shares":
+            n_ue = 1.0 / facts.weight
+        if n_ue == 0 or self.noise == "shares":
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])
-        spend = self._spend(facts.cohort, facts.promise(Bound(0.5, "user", self.relation)))
+        spend = self._account_count(
+            facts.cohort, facts.adapt_bound(Bound(0.5, "user", self.relation))
+        )
         spend = replace(spend, sampling_rate=facts.sampling_rate)
-        return total, self._moved(state, (state.bits - 0.5).sum() + noise, most), [spend]
+        excess = (state.bits - 0.5).sum() + noise
+        return total, self._adapt_norm(state, excess, n_ue), [spend]
 
-    def _spend(self, ue: IntArray, of_bit: Bound) -> Spend:
+    def _account_count(self, ue: IntArray, of_bit: Bound) -> Spend:
         """Cost of the count to UEs (n,): the bit of an update of zeros is 1, so beside a bit of 0
         it moves by 1.
         """
@@ -246,17 +253,17 @@ class AdaptiveClip(Defense):
     ) -> NormState:
         if self.noise == "server":
             return state
-        came = received.decoded
+        is_received = received.decoded
         _, first = np.unique(received.updates.ue, return_index=True)
-        told = float(
-            came[first].sum()
+        n_bits = float(
+            is_received[first].sum()
         )  # a UE with several models has one bit, which comes with the first
-        if told:
-            return self._moved(state, (state.bits[came] - 0.5).sum(), told)
+        if n_bits:
+            return self._adapt_norm(state, (state.bits[is_received] - 0.5).sum(), n_bits)
         return state
 
-    def _moved(self, state: NormState, excess: float, most: float) -> NormState:
+    def _adapt_norm(self, state: NormState, excess: float, n_ue: float) -> NormState:
         """The next state, of the noisy sum of b_k - 1/2 over UEs, and their number."""
-        share = float(np.clip(0.5 + excess / most, 0.0, 1.0))
+        share = float(np.clip(0.5 + excess / n_ue, 0.0, 1.0))
         norm = state.norm * np.exp(-self.learning_rate * (share - self.quantile))
         return replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), excess=float(excess))

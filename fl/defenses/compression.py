@@ -7,6 +7,7 @@ from pydantic import Field
 
 from fl.defenses import Defense, Protected
 from fl.types import Local, RoundContext, State, Updates
+from netsim.columns import split_blocks
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -26,7 +27,7 @@ class Projection(Defense):
     """
 
     kind: Literal["projection"] = "projection"
-    dimension: int = Field(default=1000, ge=1, le=10_000_000)
+    dimension: int = Field(1000, ge=1, le=10_000_000)
     """dimension of the subspace (r); with as many as an update has numbers, or more, nothing
     changes"""
 
@@ -45,17 +46,16 @@ class Projection(Defense):
         d = updates.n_parameters
         if self.dimension >= d or not len(updates.ue):
             return updates, state, []
-        place = np.argsort(rng.keys("shuffle", 0, d), kind="stable")
-        sign = np.where(rng.keys("signs", 0, d) < 0.5, -1.0, 1.0)
-        dropped = np.argsort(rng.keys("coordinates", 0, d), kind="stable")[self.dimension :]
+        place = np.argsort(rng.draw_keys("shuffle", 0, d), kind="stable")
+        sign = np.where(rng.draw_keys("signs", 0, d) < 0.5, -1.0, 1.0)
+        dropped = np.argsort(rng.draw_keys("coordinates", 0, d), kind="stable")[self.dimension :]
         values = np.array(updates.rows(slice(None)))
-        for first in range(0, len(values), _TOGETHER):
-            rows = values[first : first + _TOGETHER]
-            rows[:] = _projected(rows, place, sign, dropped)
+        for rows in split_blocks(len(values), _TOGETHER):
+            values[rows] = _project_rows(values[rows], place, sign, dropped)
         return updates.with_values(values, updates.bound), state, []
 
 
-def _projected(
+def _project_rows(
     rows: FloatArray, place: IntArray, sign: FloatArray, dropped: IntArray
 ) -> FloatArray:
     """P P^T u of rows u (n, d); rounding changes a norm by less than what clips leave room for, (d
@@ -78,8 +78,8 @@ def _transform(rows: FloatArray, inverse: bool) -> FloatArray:
     whole = rows.shape[1] // _BLOCK * _BLOCK
     for part in (slice(0, whole), slice(whole, None)):
         if (size := rows[:, part].shape[1]) > 0:
-            blocks = rows[:, part].reshape(n, -1, min(_BLOCK, size))
-            out[:, part] = law(blocks, type=2, norm="ortho", axis=2).reshape(n, size)
+            mixed = rows[:, part].reshape(n, -1, min(_BLOCK, size))
+            out[:, part] = law(mixed, type=2, norm="ortho", axis=2).reshape(n, size)
     return out
 
 
@@ -93,7 +93,7 @@ class TopK(Defense):
     """
 
     kind: Literal["top-k"] = "top-k"
-    share: float = Field(default=0.01, gt=0, le=1)
+    share: float = Field(0.01, gt=0, le=1)
     """share of the numbers of an update that is kept"""
 
     reference = (
@@ -107,10 +107,10 @@ class TopK(Defense):
         d = updates.n_parameters
         k = max(1, round(self.share * d))
         values = np.array(updates.rows(slice(None)))
-        for row in (
-            values if k < d else ()
-        ):  # one at a time: the places of the numbers need no memory then
-            row[np.argpartition(np.abs(row), d - k)[: d - k]] = 0.0
+        if k < d:
+            for row in values:  # one at a time: the places of the numbers need no memory then
+                smallest = np.argpartition(np.abs(row), d - k)[: d - k]
+                row[smallest] = 0.0
         return updates.with_values(values, None), state, []
 
 
@@ -129,7 +129,7 @@ class Quantise(Defense):
     """
 
     kind: Literal["quantise"] = "quantise"
-    bits: int = Field(default=8, ge=1, le=16)
+    bits: int = Field(8, ge=1, le=16)
     """bits per number, its sign included (b); 1: signs alone"""
 
     reference = (
@@ -148,10 +148,10 @@ class Quantise(Defense):
                 unit = rng.uniform("rounding", owner[i : i + 1], row.shape)[0]
             else:
                 unit = row
-            values[i] = self._quantised(row, unit)
+            values[i] = self._quantise_row(row, unit)
         return updates.with_values(values, None), state, []
 
-    def _quantised(self, row: FloatArray, unit: FloatArray) -> FloatArray:
+    def _quantise_row(self, row: FloatArray, unit: FloatArray) -> FloatArray:
         """One update (d,), with a uniform number for each of its own."""
         size = np.abs(row)
         if self.bits == 1:

@@ -7,8 +7,12 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses import NEEDS_BOUND, Defense, Protected
-from fl.privacy.banded import coloured, sensitivity
-from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
+from fl.privacy.banded import colour_noise, compute_banded_sensitivity
+from fl.privacy.gaussian import (
+    compute_classic_multiplier,
+    compute_gaussian_epsilon,
+    compute_gaussian_multiplier,
+)
 from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
 from netsim.columns import frozen
 from netsim.rng import Rng
@@ -68,12 +72,12 @@ class Gaussian(Defense):
     """
 
     kind: Literal["gaussian"] = "gaussian"
-    noise_multiplier: float | None = Field(default=None, gt=0, le=1e9)
+    noise_multiplier: float | None = Field(None, gt=0, le=1e9)
     """standard deviation of the noise in units of the sensitivity (z)"""
-    epsilon: float | None = Field(default=None, gt=0, le=1e9)
+    epsilon: float | None = Field(None, gt=0, le=1e9)
     """epsilon of one update at `delta`, or with updates_a_day of one local day; instead of
     noise_multiplier"""
-    updates_a_day: int | None = Field(default=None, ge=1, le=1_000_000)
+    updates_a_day: int | None = Field(None, ge=1, le=1_000_000)
     """largest number of updates of a UE and a local day, for which epsilon is the budget; none: one
     update"""
     calibration: Literal["analytic", "classic"] = "analytic"
@@ -81,7 +85,7 @@ class Gaussian(Defense):
     epsilon below 1"""
     classic_beyond_one: bool = False
     """allow classic for epsilon of 1 or more, where the noise may not reach that epsilon"""
-    delta: float = Field(default=1e-5, gt=0, lt=1)
+    delta: float = Field(1e-5, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
     reference = (
@@ -96,21 +100,25 @@ class Gaussian(Defense):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """A bound, and one upload a round where it counts them."""
+        if self.updates_a_day is None:
+            return NEEDS_BOUND
         single = (
             "its epsilon is for a number of updates per day, and this learner has several "
             "phases a round"
         )
-        return NEEDS_BOUND | (
-            {} if self.updates_a_day is None else {"single upload a round": single}
-        )
+        return NEEDS_BOUND | {"single upload a round": single}
 
     @property
     def most_updates_a_day(self) -> int | None:
         return self.updates_a_day
 
-    def std(self, bound: Bound) -> float:
+    def compute_std(self, bound: Bound) -> float:
         """Standard deviation of the noise on each number of an update within the bound."""
-        law = classic_multiplier_of if self.calibration == "classic" else multiplier_of
+        law = (
+            compute_classic_multiplier
+            if self.calibration == "classic"
+            else compute_gaussian_multiplier
+        )
         if self.epsilon is None:
             multiplier = self.noise_multiplier
         else:
@@ -121,7 +129,7 @@ class Gaussian(Defense):
         self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
     ) -> Protected:
         bound = updates.promise
-        std = self.std(bound) * self._shares(updates.ue)
+        std = self.compute_std(bound) * self._compute_noise_factors(updates.ue)
         spend = bound.zeroed.spend(self.label, updates.ue, updates.model, std, self.delta)
         if facts.channel is not None:
             spend = replace(spend, channel_std=facts.channel.thermal_std)
@@ -130,13 +138,12 @@ class Gaussian(Defense):
                 spent = state.mu2
             else:
                 spent = np.zeros_like(state.mu2)
-            spent = spent + np.bincount(updates.ue, spend.cost(False), len(spent))
-            state = DailySpend(
-                facts.day, spent, max(state.costliest, float(spent.max(initial=0.0)))
-            )
-        return updates.noisy(std, "noise", rng), state, [spend]
+            spent = spent + np.bincount(updates.ue, spend.compute_cost(False), len(spent))
+            costliest = max(state.costliest, float(spent.max(initial=0.0)))
+            state = DailySpend(facts.day, spent, costliest)
+        return updates.add_noise(std, "noise", rng), state, [spend]
 
-    def _shares(self, ue: IntArray) -> FloatArray:
+    def _compute_noise_factors(self, ue: IntArray) -> FloatArray:
         """Factor of each row's (n,) noise over that of a single release: its share of mu^2 is one
         over the square.
         """
@@ -150,10 +157,12 @@ class Gaussian(Defense):
             return None
         return DailySpend(0, np.zeros(n_ue))
 
-    def figures(self, state: State) -> Metrics:
+    def collect_figures(self, state: State) -> Metrics:
         if not isinstance(state, DailySpend):
             return {}
-        return {"epsilon_a_day": epsilon_of(self.delta, float(np.sqrt(state.costliest)))}
+        return {
+            "epsilon_a_day": compute_gaussian_epsilon(self.delta, float(np.sqrt(state.costliest)))
+        }
 
 
 @frozen
@@ -214,9 +223,9 @@ class CentralGaussian(Defense):
     in the paper)"""
     correlation: Literal["none", "banded"] = "none"
     """correlation of the noise of different rounds"""
-    bands: int | None = Field(default=None, ge=2, le=1000)
+    bands: int | None = Field(None, ge=2, le=1000)
     """rounds over which banded noise is correlated, the present one included"""
-    delta: float = Field(default=1e-7, gt=0, lt=1)
+    delta: float = Field(1e-7, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
     reference = (
@@ -234,14 +243,12 @@ class CentralGaussian(Defense):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """A bound, fixed weights, and for noise correlated over rounds one sum a round."""
-        single = (
-            "noise is correlated from round to round, and this learner has several sums a round"
-        )
-        return (
-            NEEDS_BOUND
-            | FIXED_WEIGHT
-            | ({} if self.bands is None else {"single upload a round": single})
-        )
+        needs = NEEDS_BOUND | FIXED_WEIGHT
+        if self.bands is not None:
+            needs["single upload a round"] = (
+                "noise is correlated from round to round, and this learner has several sums a round"
+            )
+        return needs
 
     def start(self, n_ue: int) -> CentralState:
         return CentralState()
@@ -260,30 +267,27 @@ class CentralGaussian(Defense):
                 "central-gaussian: the aggregation has no fixed weight, or finish comes "
                 "before protect"
             )
-        std = (
-            self.noise_multiplier
-            * bound.sensitivity
-            * (facts.weight if self.noise_on == "sum" else 1.0)
-        )
+        std = self.noise_multiplier * bound.sensitivity
+        if self.noise_on == "sum":
+            std *= facts.weight
         models = np.arange(len(total))
         noise = rng.normal("noise", models, (total.shape[1],))
         if self.bands is None:
             ue = facts.cohort
         else:
             ue = np.array([-1])
-        of = np.tile(models, len(ue))
-        on_sum = np.full(len(of), std / facts.weight)
-        spend = facts.promise(bound).spend(
-            self.label, np.repeat(ue, len(models)), of, on_sum, self.delta
+        model_of_row = np.tile(models, len(ue))
+        on_sum = np.full(len(model_of_row), std / facts.weight)
+        spend = facts.adapt_bound(bound).spend(
+            self.label, np.repeat(ue, len(models)), model_of_row, on_sum, self.delta
         )
         spends = [replace(spend, sampling_rate=facts.sampling_rate)]
         if self.bands is not None:  # one release, of all rounds
             spends = [] if state.rounds else [spend]
-            noise, past = coloured(
-                noise, state.past if state.rounds else np.zeros((0, *noise.shape))
-            )
+            past = state.past if state.rounds else np.zeros((0, *noise.shape))
+            noise, past = colour_noise(noise, past)
             state = replace(state, past=past[: self.bands - 1], rounds=state.rounds + 1)
-            std *= sensitivity(facts.rounds, self.bands, facts.separation)
+            std *= compute_banded_sensitivity(facts.rounds, self.bands, facts.separation)
         noise = std * noise
         with np.errstate(
             over="ignore", divide="ignore", invalid="ignore"
@@ -291,7 +295,7 @@ class CentralGaussian(Defense):
             ratio = float(np.linalg.norm(total) / np.linalg.norm(noise))
         return total + noise, replace(state, signal_to_noise=ratio), spends
 
-    def figures(self, state: CentralState) -> Metrics:
+    def collect_figures(self, state: CentralState) -> Metrics:
         if state.signal_to_noise is None:
             return {}
         return {"signal_to_noise": state.signal_to_noise}
@@ -325,9 +329,9 @@ class DistributedGaussian(Defense):
     kind: Literal["distributed-gaussian"] = "distributed-gaussian"
     noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise on the sum in units of the sensitivity (z)"""
-    honest_share: float = Field(default=1.0, gt=0, le=1)
+    honest_share: float = Field(1.0, gt=0, le=1)
     """share of the UEs of a sum whose noise the server does not know (h)"""
-    delta: float = Field(default=1e-7, gt=0, lt=1)
+    delta: float = Field(1e-7, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
     reference = (
@@ -347,6 +351,6 @@ class DistributedGaussian(Defense):
         bound = updates.promise
         whole = self.noise_multiplier * bound.sensitivity
         std = np.full(len(updates.ue), whole)
-        share = std / np.sqrt(facts.least_honest(self.honest_share))
+        share = std / np.sqrt(facts.count_honest(self.honest_share))
         spend = bound.zeroed.spend(self.label, updates.ue, updates.model, std, self.delta)
-        return updates.noisy(share, "noise", rng), state, [spend]
+        return updates.add_noise(share, "noise", rng), state, [spend]

@@ -11,9 +11,17 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.aggregation import angles, by_angle
+from fl.aggregation import compute_angle_exponent, measure_angles
 from fl.defenses import Defense, Drawing, Protected, Standing
-from fl.defenses.budgeted import Arb, Budgeted, BudgetedNoise, BudgetState, UniformDp, merged, of_ue
+from fl.defenses.budgeted import (
+    Arb,
+    Budgeted,
+    BudgetedNoise,
+    BudgetState,
+    UniformDp,
+    average_by_ue,
+    sum_received,
+)
 from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, Updates
 from netsim.columns import frozen
@@ -80,27 +88,27 @@ class Lapa(Budgeted):
     kind: Literal["lapa"] = "lapa"
     error: Literal["rms", "debias", "l2"] = "rms"
     """distance between two sums, see above"""
-    gain_last: float = Field(default=0.5, ge=0, le=1e3)
+    gain_last: float = Field(0.5, ge=0, le=1e3)
     """weight of the newest change (K_p)"""
-    gain_mean: float = Field(default=0.5, ge=0, le=1e3)
+    gain_mean: float = Field(0.5, ge=0, le=1e3)
     """weight of the mean change (K_s)"""
-    window: int = Field(default=5, ge=2, le=1000)
+    window: int = Field(5, ge=2, le=1000)
     """number of sums that are compared (m)"""
-    error_max: float = Field(default=1.0, gt=0, le=50)
+    error_max: float = Field(1.0, gt=0, le=50)
     """upper limit of e (e_max)"""
-    beta: float = Field(default=5.0, gt=0, le=100)
+    beta: float = Field(5.0, gt=0, le=100)
     """beta of the angle function: larger values distinguish angles more sharply"""
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
     example = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
 
-    def first_share(self, played: int = 0) -> float:
+    def compute_first_share(self, played: int = 0) -> float:
         return math.exp(-self.error_max) * (self.rounds / (self.rounds - played))
 
     def start_rule(self, n_ue: int) -> SumHistory:
         return SumHistory(np.zeros(n_ue), np.zeros(n_ue))
 
-    def share(
+    def share_budget(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, SumHistory]:
         rule = state.rule
@@ -109,62 +117,64 @@ class Lapa(Budgeted):
         if len(history) < 2:
             e = self.error_max
         else:
-            e = min(self._error(history, rng), self.error_max)
+            e = min(self._compute_error(history, rng), self.error_max)
         whole = math.exp(-e) * left / rounds_left
         part = np.full(n, 1 / n)
         if history:
             seen = rule.rounds > 0
-            theta = np.where(seen, rule.theta, rule.theta[seen].mean() if seen.any() else np.pi / 2)
-            f = by_angle(theta, self.beta)
-            part = f / f.sum() if f.sum() > 0 else part
+            unseen = rule.theta[seen].mean() if seen.any() else np.pi / 2
+            f = compute_angle_exponent(np.where(seen, rule.theta, unseen), self.beta)
+            if f.sum() > 0:
+                part = f / f.sum()
         return part * whole, replace(rule, error=e)
 
-    def _error(self, history: tuple[PublishedSum, ...], rng: Rng) -> float:
+    def _compute_error(self, history: tuple[PublishedSum, ...], rng: Rng) -> float:
         """e of the newest sum against some of those before it."""
         earlier = len(history) - 1
         lot = np.argsort(rng.uniform("window", np.arange(earlier)), kind="stable")
         chosen = [*np.sort(lot[: self.window - 1]), earlier]
-        steps = [self._distance(history[b], history[a]) for a, b in pairwise(chosen)]
+        steps = [self._measure_distance(history[b], history[a]) for a, b in pairwise(chosen)]
         error = self.gain_last * steps[-1] + self.gain_mean * float(np.mean(steps))
         if math.isfinite(error):
             return error
         return self.error_max
 
-    def _distance(self, now: PublishedSum, before: PublishedSum) -> float:
+    def _measure_distance(self, newest: PublishedSum, before: PublishedSum) -> float:
         with np.errstate(all="ignore"):
-            away = float(np.linalg.norm(now.sum - before.sum))
+            away = float(np.linalg.norm(newest.sum - before.sum))
             if self.error == "rms":
-                return away / math.sqrt(len(now.sum))
+                return away / math.sqrt(len(newest.sum))
             if self.error == "debias":
-                return math.sqrt(max(0.0, away**2 - now.floor - before.floor))
+                return math.sqrt(max(0.0, away**2 - newest.floor - before.floor))
             return away
 
-    def remember(
+    def update_rule(
         self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState
     ) -> SumHistory:
         rule: SumHistory = state.rule
         updates = received.updates
         models = facts.public.n_model
-        total = merged(received, weights, models, state.scale)
+        total = sum_received(received, weights, models, state.scale)
         noise_var = state.drawn_var / state.scale**2
         floor = float(updates.n_parameters * np.sum(weights**2 * noise_var))
         if not received.decoded.any() or not np.isfinite(total).all():
             return rule
         heard = np.flatnonzero(received.decoded)
         sums = total.reshape(models, -1)[updates.model[heard]]
-        angle = of_ue(updates.ue[heard], angles(updates.rows(heard), sums), len(state.mu2))
-        there = np.isfinite(angle)
-        rounds = rule.rounds + there
-        theta = np.where(
-            there, rule.theta + (angle - rule.theta) / np.maximum(rounds, 1), rule.theta
-        )
+        angle_of_row = measure_angles(updates.rows(heard), sums)
+        angle = average_by_ue(updates.ue[heard], angle_of_row, len(state.mu2))
+        has_angle = np.isfinite(angle)
+        rounds = rule.rounds + has_angle
+        change = (angle - rule.theta) / np.maximum(rounds, 1)
+        theta = np.where(has_angle, rule.theta + change, rule.theta)
         kept = (*rule.sums, PublishedSum(total, floor))[-(self.window + 1) :]
         return replace(rule, theta=theta, rounds=rounds, sums=kept)
 
-    def figures(self, state: BudgetState) -> Metrics:
-        return super().figures(state) | (
-            {} if state.rule.error is None else {"error": state.rule.error}
-        )
+    def collect_figures(self, state: BudgetState) -> Metrics:
+        figures = super().collect_figures(state)
+        if state.rule.error is not None:
+            figures["error"] = state.rule.error
+        return figures
 
 
 BUDGETED = OneOf("budgeted", Lapa, Arb, UniformDp)
@@ -221,7 +231,7 @@ class NoiseSwitch(Defense):
     """defense that determines the required noise"""
     mode: Literal["planned", "top-up", "first-crossing"] = "top-up"
     """when artificial noise is drawn"""
-    until_round: int | None = Field(default=None, ge=0, le=1_000_000)
+    until_round: int | None = Field(None, ge=0, le=1_000_000)
     """last round with artificial noise, of mode planned (T_th); none: that of the study's plan or
     learned powers"""
     criterion: Literal["aggregate", "per-device"] = "per-device"
@@ -236,7 +246,7 @@ class NoiseSwitch(Defense):
     ties_ues = Budgeted.ties_ues
     offers = frozenset({"spend"})
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
         """Whom the channel's noise does not hold against, and what is promised."""
         yield notice("noise-topped-up" if self.mode == "top-up" else "noise-of-channel", self.label)
         if self.noise.is_claimed:
@@ -251,10 +261,10 @@ class NoiseSwitch(Defense):
     def waits(self) -> bool:
         return self.mode == "planned" and self.until_round is None
 
-    def all_drawn(self) -> Budgeted:
+    def draw_all_noise(self) -> Budgeted:
         return self.noise
 
-    def switched(self, until_round: int) -> "NoiseSwitch":
+    def set_switch_round(self, until_round: int) -> "NoiseSwitch":
         if self.waits:
             return self.model_copy(update={"until_round": until_round})
         return self
@@ -265,25 +275,23 @@ class NoiseSwitch(Defense):
     def protect(
         self, updates: Updates, local: Local, facts: RoundContext, state: SwitchState, rng: Rng
     ) -> Protected:
-        noise, inner = self.noise.noise(updates, facts, state.noise, rng)
+        noise, inner = self.noise.determine_noise(updates, facts, state.noise, rng)
         channel = noise.thermal
         played = state.played + 1
-        drawing = self._drawing(played, state.crossed)
-        drawn = np.sqrt(drawn_var(drawing, noise.std**2, channel**2))
-        crossed = (
-            played
-            if drawing == self.criterion and len(drawn) and not drawn.any()
-            else state.crossed
-        )
+        drawing = self._choose_drawing(played, state.crossed)
+        drawn = np.sqrt(compute_artificial_var(drawing, noise.std**2, channel**2))
+        crossed = state.crossed
+        if drawing == self.criterion and len(drawn) and not drawn.any():
+            crossed = played
         counted = np.where(drawn < noise.std, channel, 0.0)
-        protected, inner, spends = self.noise.add(
+        protected, inner, spends = self.noise.add_noise(
             updates, noise, drawn, counted, inner, rng, self.label
         )
         switch = played if (drawn > 0).any() else state.switch
-        said = {**_summary(noise, drawn, channel), "switch_round": float(switch)}
-        return protected, SwitchState(inner, played, crossed, switch, said), spends
+        figures = {**_summarise_switch(noise, drawn, channel), "switch_round": float(switch)}
+        return protected, SwitchState(inner, played, crossed, switch, figures), spends
 
-    def _drawing(self, played: int, crossed: int | None) -> Drawing:
+    def _choose_drawing(self, played: int, crossed: int | None) -> Drawing:
         """How noise is drawn in a round, of which `crossed` is the first in which the criterion
         held.
         """
@@ -297,25 +305,26 @@ class NoiseSwitch(Defense):
             return self.criterion
         return "none"
 
-    def standing(self, state: SwitchState) -> Standing:
-        return replace(
-            self.noise.standing(state.noise), drawing=self._drawing(state.played, state.crossed)
-        )
+    def get_standing(self, state: SwitchState) -> Standing:
+        drawing = self._choose_drawing(state.played, state.crossed)
+        return replace(self.noise.get_standing(state.noise), drawing=drawing)
 
     def observe(
         self, received: Received, weights: FloatArray, facts: RoundContext, state: SwitchState
     ) -> SwitchState:
         return replace(state, noise=self.noise.observe(received, weights, facts, state.noise))
 
-    def figures(self, state: SwitchState) -> Metrics:
-        said = self.noise.figures(state.noise) | state.figures
-        promised = said.pop("epsilon_promised", None)
+    def collect_figures(self, state: SwitchState) -> Metrics:
+        figures = self.noise.collect_figures(state.noise) | state.figures
+        promised = figures.pop("epsilon_promised", None)
         if self.mode == "top-up" and promised is not None:
-            said["epsilon_promised_with_channel"] = promised
-        return said
+            figures["epsilon_promised_with_channel"] = promised
+        return figures
 
 
-def drawn_var(drawing: Drawing, required_var: FloatArray, channel_var: FloatArray) -> FloatArray:
+def compute_artificial_var(
+    drawing: Drawing, required_var: FloatArray, channel_var: FloatArray
+) -> FloatArray:
     """Variance (..., R) of artificial noise on the R rows of each round, see `NoiseSwitch`."""
     if drawing == "top-up":
         return np.maximum(required_var - channel_var, 0.0)
@@ -328,7 +337,7 @@ def drawn_var(drawing: Drawing, required_var: FloatArray, channel_var: FloatArra
     return np.where(np.expand_dims(lacking, -1), required_var, 0.0)
 
 
-def _summary(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> Metrics:
+def _summarise_switch(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> Metrics:
     """Figures of a round: how often noise was drawn, how often the channel's was enough, and the
     sums of both.
     """

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fl.defenses import Defense, Protected
 from fl.notice import Prepared, notice
-from fl.radio_map.obstacles import CELLS, HEIGHTS, height_grid_of
+from fl.radio_map.obstacles import CELLS, HEIGHTS, infer_height_grid
 from fl.types import LastFigures, Local, RoundContext, Updates
 from netsim.columns import frozen
 from netsim.geometry import Area
@@ -65,9 +65,9 @@ class Alignment:
     @cached_property
     def centre_m(self) -> FloatArray:
         """Middles of the cells (M, 2)."""
-        return height_grid_of(self.area, self.g.shape[1]).place_m
+        return infer_height_grid(self.area, self.g.shape[1]).place_m
 
-    def filled(self, ramp: FloatArray) -> FloatArray:
+    def fill_budget(self, ramp: FloatArray) -> FloatArray:
         """sigma^2 (n, M) = max(0, ramp + b - g) whose rows sum to the budget: exact water-filling.
 
         sum_m max(0, b - t_m) is convex in b, t = g - ramp: Newton from the right falls onto the
@@ -76,10 +76,12 @@ class Alignment:
         """
         t = self.g - ramp
         budget = self.budget
-        b = np.minimum((budget + t.sum(axis=1)) / t.shape[1], t.min(axis=1) + budget)
+        flooded = (budget + t.sum(axis=1)) / t.shape[1]
+        b = np.minimum(flooded, t.min(axis=1) + budget)
         for _ in range(_STEPS):
             under = t < b[:, None]
-            new = (budget + np.where(under, t, 0.0).sum(axis=1)) / np.maximum(under.sum(axis=1), 1)
+            level = budget + np.where(under, t, 0.0).sum(axis=1)
+            new = level / np.maximum(under.sum(axis=1), 1)
             if (new >= b).all():
                 break
             b = np.minimum(new, b)
@@ -88,14 +90,14 @@ class Alignment:
         share = np.divide(budget, total, out=np.ones_like(total), where=total > 0)  # rounding only
         return depth * share[:, None]
 
-    def spatial_variance(self, sigma2: FloatArray) -> FloatArray:
+    def compute_spatial_variance(self, sigma2: FloatArray) -> FloatArray:
         """V of each row (n,)."""
         q = self.g + sigma2
         m = self.g.shape[1]
         v = 2.0 * (q**2 - self.g**2)
         return q.var(axis=1) + (1.0 - 1.0 / m) * v.mean(axis=1)
 
-    def squared_error_m2(self, sigma2: FloatArray) -> FloatArray:
+    def compute_squared_error_m2(self, sigma2: FloatArray) -> FloatArray:
         """P of each row (n,)."""
         q = self.g + sigma2
         c = self.centre_m
@@ -107,80 +109,81 @@ class Alignment:
         spread = v @ (c**2).sum(axis=1) - 2.0 * crossed + v.sum(axis=1) * (c_q**2).sum(axis=1)
         return ((c_q - self.place_m) ** 2).sum(axis=1) + spread / total**2
 
-    def objective_m2(self, sigma2: FloatArray) -> FloatArray:
+    def compute_objective_m2(self, sigma2: FloatArray) -> FloatArray:
         """J of each row (n,)."""
         mean = (1.0 + self.mu) * self.g.mean(axis=1)
-        smooth = self.spatial_variance(sigma2) / mean**2
-        return self.squared_error_m2(sigma2) - self.rho * KAPPA_M2 * smooth
+        smooth = self.compute_spatial_variance(sigma2) / mean**2
+        return self.compute_squared_error_m2(sigma2) - self.rho * KAPPA_M2 * smooth
 
-    def aligned(self) -> FloatArray:
+    def align_noise(self) -> FloatArray:
         """sigma^2 (n, M): the best direction and slope of a table or of four neighbours, filled
         exactly.
 
         Neighbours are tried with the true J. No row of g may be all zero.
         """
-        angle, slope = self._best()
-        sigma2, value = self._tried(angle, slope)
+        angle, slope = self._find_best_ramp()
+        sigma2, value = self._try_ramp(angle, slope)
         turn = np.pi / _ANGLES
-        for more, factor in ((-turn, 1.0), (turn, 1.0), (0.0, 1 / _STEEPER), (0.0, _STEEPER)):
-            other, score = self._tried(angle + more, slope * factor)
-            sigma2 = np.where((score > value)[:, None], other, sigma2)
+        for turned, factor in ((-turn, 1.0), (turn, 1.0), (0.0, 1 / _STEEPER), (0.0, _STEEPER)):
+            candidate, score = self._try_ramp(angle + turned, slope * factor)
+            sigma2 = np.where((score > value)[:, None], candidate, sigma2)
             value = np.maximum(score, value)
         return sigma2
 
-    def _tried(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _try_ramp(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
         """sigma^2 (n, M) of a direction and slope a row, and its J (n,)."""
         way = np.stack([np.cos(angle), np.sin(angle)], axis=1) * slope[:, None]
-        sigma2 = self.filled(way @ self.centre_m.T)
-        return sigma2, self.objective_m2(sigma2)
+        sigma2 = self.fill_budget(way @ self.centre_m.T)
+        return sigma2, self.compute_objective_m2(sigma2)
 
-    def _best(self) -> tuple[FloatArray, FloatArray]:
+    def _find_best_ramp(self) -> tuple[FloatArray, FloatArray]:
         """Direction and slope of the best ramp of the table for each row (n,).
 
         Ramps are scored as if they lay on nothing: the gradient's cells are few.
         """
         mu = self.mu
         m = self.g.shape[1]
-        angle, total, centroid_m, moments = _ramps(self.area, m)
+        angle, total, centroid_m, moments = _build_ramps(self.area, m)
         c_g = self.g @ self.centre_m / self.g.sum(axis=1)[:, None]
         # (n, k, 2): the centroid of the squared gradient on top of each ramp
         c_q = (c_g[:, None] + mu * centroid_m) / (1.0 + mu)
         away = ((c_q - self.place_m[:, None]) ** 2).sum(axis=2)
         # sum v |c - c_q|^2 / (sum q)^2 with v = 2 sigma^4
         weight, cx, cy, square = moments.T
-        spread = square - 2 * (c_q[..., 0] * cx + c_q[..., 1] * cy) + (c_q**2).sum(axis=2) * weight
+        projected = c_q[..., 0] * cx + c_q[..., 1] * cy
+        spread = square - 2 * projected + (c_q**2).sum(axis=2) * weight
         share = (mu / (1.0 + mu)) ** 2
         noise = m * weight * share  # mean sigma^4 / qbar^2
-        best = (away + 2 * share * spread - self.rho * KAPPA_M2 * 3 * noise).argmax(axis=1)
+        objective = away + 2 * share * spread - self.rho * KAPPA_M2 * 3 * noise
+        best = objective.argmax(axis=1)
         return angle[best], self.budget / total[best]
 
 
 @lru_cache(maxsize=4)
-def _ramps(area: Area, n_cells: int) -> tuple[FloatArray, ...]:
+def _build_ramps(area: Area, n_cells: int) -> tuple[FloatArray, ...]:
     """Ramps (k,) that rise with 1 a metre over the last `depth` metres in a direction.
 
     Directions in radians, sums over cells, centroids (k, 2), and with shares w of a sum, sum w^2
     (1, c, |c|^2) (k, 4).
     """
-    centre_m = height_grid_of(area, n_cells).place_m
+    centre_m = infer_height_grid(area, n_cells).place_m
     diagonal_m = float(np.linalg.norm(area.side_m))
     depth_m = np.geomspace(min(_NEAREST_M, diagonal_m / 2), _FARTHEST * diagonal_m, _DEPTHS)
     angle = np.repeat(2 * np.pi * np.arange(_ANGLES) / _ANGLES, _DEPTHS)
     along = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ centre_m.T
-    unit = np.maximum(
-        along - along.max(axis=1, keepdims=True) + np.tile(depth_m, _ANGLES)[:, None], 0.0
-    )
+    depth = np.tile(depth_m, _ANGLES)[:, None]
+    unit = np.maximum(along - along.max(axis=1, keepdims=True) + depth, 0.0)
     total = unit.sum(axis=1)
     share = unit / total[:, None]
     moments = np.column_stack([np.ones(n_cells), centre_m, (centre_m**2).sum(axis=1)])
     return angle, total, share @ centre_m, (share**2) @ moments
 
 
-def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatArray:
+def place_noise_at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatArray:
     """sigma^2 (n, M): the whole budget, in equal parts, on that side of the edge which is farthest
     from place_m.
     """
-    (x, y) = height_grid_of(area, g.shape[1]).place_m.T
+    (x, y) = infer_height_grid(area, g.shape[1]).place_m.T
     (east, north) = place_m.T
     edges = np.stack([x == x.min(), x == x.max(), y == y.min(), y == y.max()])
     away_m = np.stack(
@@ -214,14 +217,14 @@ class ShapedNoise(Defense):
         )
     }
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
         yield notice("noise-follows-gradient", self.label)
 
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()
 
     @abstractmethod
-    def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
+    def compute_variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         """sigma^2 (n, M) from squared gradients g (n, M)."""
 
     def protect(
@@ -233,19 +236,20 @@ class ShapedNoise(Defense):
         # squares of tiny gradients are zero: every row is scaled by its largest number first
         largest = np.abs(rows).max(axis=1, keepdims=True)
         g = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0) ** 2
-        sigma2 = self.variance(g, local, facts)
+        sigma2 = self.compute_variance(g, local, facts)
         unit = rng.normal("noise", updates.row, (updates.n_parameters,))
         noise = np.sqrt(sigma2) * unit
         energy = g.sum(axis=1)
         live = energy > 0
-        said = {
-            "noise_over_gradient": _mean((noise**2).sum(axis=1)[live] / energy[live]),
-            "spread_percent": _mean(100.0 * (sigma2[live] > 0).mean(axis=1)),
-            "largest_share_percent": _mean(
-                100.0 * sigma2[live].max(axis=1) / np.maximum(sigma2[live].sum(axis=1), 1e-300)
-            ),
+        noise_energy = (noise**2).sum(axis=1)[live]
+        variance = sigma2[live]
+        largest_percent = 100.0 * variance.max(axis=1) / np.maximum(variance.sum(axis=1), 1e-300)
+        figures = {
+            "noise_over_gradient": _average(noise_energy / energy[live]),
+            "spread_percent": _average(100.0 * (variance > 0).mean(axis=1)),
+            "largest_share_percent": _average(largest_percent),
         }
-        return updates.plus(noise * largest), LastFigures(said), []
+        return updates.plus(noise * largest), LastFigures(figures), []
 
 
 class UniformNoise(ShapedNoise):
@@ -254,7 +258,7 @@ class UniformNoise(ShapedNoise):
     kind: Literal["uniform-noise"] = "uniform-noise"
     example = {"kind": "uniform-noise", "mu": 1.0}
 
-    def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
+    def compute_variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         return np.broadcast_to(self.mu * g.mean(axis=1, keepdims=True), g.shape)
 
 
@@ -272,7 +276,7 @@ class GeometryAligned(ShapedNoise):
     """
 
     kind: Literal["geometry-aligned"] = "geometry-aligned"
-    rho: float = Field(default=50.0, ge=0, le=1e9)
+    rho: float = Field(50.0, ge=0, le=1e9)
     """weight of the spatial variance of the noise against the attacker's squared error"""
 
     reference = (
@@ -281,12 +285,12 @@ class GeometryAligned(ShapedNoise):
     )
     example = {"kind": "geometry-aligned", "mu": 1.0}
 
-    def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
+    def compute_variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         sigma2 = np.zeros_like(g)
         live = g.any(axis=1)  # each row's largest is 1
-        sigma2[live] = Alignment(
-            g[live], facts.public.area, local.mean_x()[live], self.mu, self.rho
-        ).aligned()
+        place_m = local.average_x()[live]
+        alignment = Alignment(g[live], facts.public.area, place_m, self.mu, self.rho)
+        sigma2[live] = alignment.align_noise()
         return sigma2
 
 
@@ -300,13 +304,14 @@ class EdgeNoise(ShapedNoise):
     kind: Literal["edge-noise"] = "edge-noise"
     example = {"kind": "edge-noise", "mu": 1.0}
 
-    def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
+    def compute_variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         area = facts.public.area
         energy = np.maximum(g.sum(axis=1, keepdims=True), 1e-300)
-        return at_edge(g, area, g @ height_grid_of(area, g.shape[1]).place_m / energy, self.mu)
+        centroid_m = g @ infer_height_grid(area, g.shape[1]).place_m / energy
+        return place_noise_at_edge(g, area, centroid_m, self.mu)
 
 
-def _mean(values: FloatArray) -> float:
+def _average(values: FloatArray) -> float:
     if len(values):
         return float(values.mean())
     return float("nan")

@@ -12,7 +12,7 @@ from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected
 from fl.defenses.gaussian import FIXED_WEIGHT
 from fl.privacy import rdp
 from fl.types import Local, Metrics, RoundContext, Spend, Updates
-from netsim.columns import frozen, no_floats, no_ints
+from netsim.columns import frozen, no_floats, no_ints, split_blocks
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -33,53 +33,53 @@ class Ring:
     wrapped_percent: float | None = None
 
 
-def butterflies(x: FloatArray) -> FloatArray:
+def transform_hadamard(x: FloatArray) -> FloatArray:
     """The orthonormal Walsh-Hadamard transform of rows (n, 2^k), its own inverse."""
     n, size = x.shape
     half = 1
     while half < size:
         pair = x.reshape(n, -1, 2, half)
-        x = np.stack(
-            [pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]], axis=2
-        ).reshape(n, size)
+        left = pair[:, :, 0]
+        right = pair[:, :, 1]
+        x = np.stack([left + right, left - right], axis=2).reshape(n, size)
         half *= 2
     return x / np.sqrt(size)
 
 
-def rotated(x: FloatArray, order: IntArray, sign: FloatArray, back: bool = False) -> FloatArray:
+def rotate_rows(
+    x: FloatArray, order: IntArray, sign: FloatArray, is_inverse: bool = False
+) -> FloatArray:
     """Rows (n, d) after random signs, a random order, and Hadamard transforms of blocks of the
     powers of two in d.
 
-    An orthonormal map, so no number is padded. `back`: its inverse.
+    An orthonormal map, so no number is padded. `is_inverse`: its inverse.
     """
     out = np.empty_like(x)
-    for at in range(0, len(x), _ROWS):
-        if back:
-            part = x[at : at + _ROWS]
-        else:
-            part = (x[at : at + _ROWS] * sign)[:, order]
+    for rows in split_blocks(len(x), _ROWS):
+        part = x[rows] if is_inverse else (x[rows] * sign)[:, order]
         part = part.copy()
         first = 0
         for k in reversed(range(len(order).bit_length())):
             if len(order) >> k & 1:
-                part[:, first : first + 2**k] = butterflies(part[:, first : first + 2**k])
-                first += 2**k
-        if back:
+                end = first + 2**k
+                part[:, first:end] = transform_hadamard(part[:, first:end])
+                first = end
+        if is_inverse:
             unordered = np.empty_like(part)
             unordered[:, order] = part
             part = unordered * sign
-        out[at : at + _ROWS] = part
+        out[rows] = part
     return out
 
 
-def grain_of(norm: float, noise: float, n: float, d: int, bits: int, tail: float) -> float:
+def compute_grain(norm: float, noise: float, n: float, d: int, bits: int, tail: float) -> float:
     """Value of a step of the ring, so that `tail` deviations of a sum of n updates of d numbers,
     with noise, fit.
     """
     return float(2 * tail * np.hypot(n * norm / np.sqrt(d), noise) / 2.0**bits)
 
 
-def least_multiplier(
+def find_skellam_multiplier(
     epsilon: float,
     delta: float,
     rounds: int,
@@ -97,29 +97,33 @@ def least_multiplier(
     """
     from scipy.optimize import brentq
 
-    def excess(log_z: float) -> float:
+    def compute_excess(log_z: float) -> float:
         z = float(np.exp(log_z))
-        steps = 1 / grain_of(1.0, z * np.sqrt(n / m), n, d, bits, tail)
-        cost = rounds * rdp.skellam(*moved(norm_in_steps(steps, d), z * steps, d))
-        return float(rdp.epsilon_of(cost, delta)) - epsilon
+        steps = 1 / compute_grain(1.0, z * np.sqrt(n / m), n, d, bits, tail)
+        norm = bound_norm_in_steps(steps, d)
+        moved = compute_sensitivities(norm, z * steps, d)
+        cost = rounds * rdp.compute_skellam_cost(*map(np.atleast_1d, moved))
+        return float(rdp.compute_renyi_epsilon(cost, delta)) - epsilon
 
     log_z = np.linspace(np.log(1e-2), np.log(1e6), 200)
-    enough = np.flatnonzero([excess(each) <= 0 for each in log_z.tolist()])
-    if len(enough) == 0 or enough[0] == 0:
-        if len(enough):
-            return float(np.exp(log_z[0]))
+    enough = np.flatnonzero([compute_excess(log_value) <= 0 for log_value in log_z.tolist()])
+    if len(enough) == 0:
         return float("inf")
-    return float(np.exp(brentq(excess, log_z[enough[0] - 1], log_z[enough[0]], xtol=1e-6) + 1e-6))
+    first = enough[0]
+    if first == 0:
+        return float(np.exp(log_z[0]))
+    root = brentq(compute_excess, log_z[first - 1], log_z[first], xtol=1e-6)
+    return float(np.exp(root + 1e-6))
 
 
-def moved(most: float, std: float, d: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Deviation of the noise, L2 and L1 sensitivity (1,) each, in steps, of d whole numbers of norm
-    at most `most`.
+def compute_sensitivities(max_norm: float, std: float, d: int) -> tuple[float, float, float]:
+    """Deviation of the noise, L2 and L1 sensitivity, in steps, of d whole numbers of norm at most
+    max_norm.
     """
-    return np.array([std]), np.array([most]), np.array([min(most**2, np.sqrt(d) * most)])
+    return std, max_norm, min(max_norm**2, np.sqrt(d) * max_norm)
 
 
-def norm_in_steps(steps: float, d: int) -> float:
+def bound_norm_in_steps(steps: float, d: int) -> float:
     """Bound on the L2 norm of rounded rows whose norm was at most `steps` [Agarwal et al. 2021,
     Proposition 22].
     """
@@ -162,13 +166,13 @@ class Skellam(Defense):
     kind: Literal["skellam"] = "skellam"
     noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise on the sum in units of the sensitivity (z)"""
-    bits: int = Field(default=16, ge=2, le=24)
+    bits: int = Field(16, ge=2, le=24)
     """bits of a number in the ring (b)"""
-    tail: float = Field(default=4.0, gt=0, le=100)
+    tail: float = Field(4.0, gt=0, le=100)
     """standard deviations of a number of the sum that the ring holds to either side"""
-    honest_share: float = Field(default=1.0, gt=0, le=1)
+    honest_share: float = Field(1.0, gt=0, le=1)
     """share of the UEs of a sum whose noise the server does not know (h)"""
-    delta: float = Field(default=1e-7, gt=0, lt=1)
+    delta: float = Field(1e-7, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
     reference = (
@@ -192,51 +196,49 @@ class Skellam(Defense):
     def start(self, n_ue: int) -> Ring:
         return Ring(no_ints(), no_floats(), 1.0)
 
-    def grain(self, norm: float, sensitivity: float, d: int, facts: RoundContext) -> float:
+    def choose_grain(self, norm: float, sensitivity: float, d: int, facts: RoundContext) -> float:
         """Value of a step, from public numbers alone."""
         n = max(1.0 / (facts.weight or 1.0), float(facts.least_opened))
-        noise = (
-            self.noise_multiplier * sensitivity * np.sqrt(n / facts.least_honest(self.honest_share))
-        )
-        return grain_of(norm, noise, n, d, self.bits, self.tail)
+        scale = np.sqrt(n / facts.count_honest(self.honest_share))
+        noise = self.noise_multiplier * sensitivity * scale
+        return compute_grain(norm, noise, n, d, self.bits, self.tail)
 
     def protect(
         self, updates: Updates, local: Local, facts: RoundContext, state: Ring, rng: Rng
     ) -> Protected:
         bound = updates.promise
         d = updates.n_parameters
-        grain = self.grain(bound.norm, bound.sensitivity, d, facts)
-        order = np.argsort(rng.keys("order", 0, d), kind="stable")
-        sign = np.where(rng.keys("sign", 0, d) < 0.5, -1.0, 1.0)
+        grain = self.choose_grain(bound.norm, bound.sensitivity, d, facts)
+        order = np.argsort(rng.draw_keys("order", 0, d), kind="stable")
+        sign = np.where(rng.draw_keys("sign", 0, d) < 0.5, -1.0, 1.0)
         variance = (self.noise_multiplier * bound.sensitivity / grain) ** 2
-        share = variance / facts.least_honest(self.honest_share)
-        steps = rotated(updates.rows(slice(None)), order, sign) / grain
-        most = norm_in_steps(bound.norm / grain, d)
+        share = variance / facts.count_honest(self.honest_share)
+        steps = rotate_rows(updates.rows(slice(None)), order, sign) / grain
+        max_norm = bound_norm_in_steps(bound.norm / grain, d)
         for row, owner in zip(steps, updates.row.tolist(), strict=True):
-            draws = rng.generator("ring", owner)
+            draws = rng.make_generator("ring", owner)
             exact = row.copy()
             while True:
                 row[:] = np.floor(exact + draws.random(d))
-                if row @ row <= most**2:
+                if row @ row <= max_norm**2:
                     break
             row += draws.poisson(share / 2, d) - draws.poisson(share / 2, d)
         models = np.arange(facts.public.n_model)
-        std, l2, l1 = (
-            np.repeat(each, len(models))
-            for each in moved(most * bound.sensitivity / bound.norm, np.sqrt(variance), d)
-        )
+        moved = max_norm * bound.sensitivity / bound.norm
+        std, l2, l1 = compute_sensitivities(moved, np.sqrt(variance), d)
+        n = len(models)
         spend = Spend(
             self.label,
-            np.full(len(models), -1),
+            np.full(n, -1),
             models,
-            std,
-            l2,
+            np.full(n, std),
+            np.full(n, l2),
             bound.unit,
             bound.zeroed.relation,
             self.delta,
-            l1_sensitivity=l1,
+            l1_sensitivity=np.full(n, l1),
         )
-        sent = rotated(steps, order, sign, back=True) * grain
+        sent = rotate_rows(steps, order, sign, is_inverse=True) * grain
         ring = Ring(order, sign, grain, state.wrapped_percent)
         return updates.with_values(sent, None), ring, [spend]
 
@@ -244,13 +246,14 @@ class Skellam(Defense):
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: Ring, rng: Rng
     ) -> tuple[FloatArray, Ring, list[Spend]]:
         weight = facts.weight or 1.0
-        steps = np.rint(rotated(total / weight, state.order, state.sign) / state.grain)
+        steps = np.rint(rotate_rows(total / weight, state.order, state.sign) / state.grain)
         half = 2.0 ** (self.bits - 1)
         inside = np.mod(steps + half, 2 * half) - half
         ring = replace(state, wrapped_percent=float(np.mean(100.0 * (inside != steps))))
-        return rotated(inside, state.order, state.sign, back=True) * state.grain * weight, ring, []
+        out = rotate_rows(inside, state.order, state.sign, is_inverse=True)
+        return out * state.grain * weight, ring, []
 
-    def figures(self, state: Ring) -> Metrics:
+    def collect_figures(self, state: Ring) -> Metrics:
         if state.wrapped_percent is None:
             return {}
         return {"wrapped_percent": state.wrapped_percent}

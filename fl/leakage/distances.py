@@ -23,47 +23,49 @@ from netsim.geometry import Area
 from netsim.units import FloatArray
 
 
-def projections(points_m: FloatArray, directions: int) -> FloatArray:
+def project_points(points_m: FloatArray, directions: int) -> FloatArray:
     """Projections of points (..., n, 2) on equally spaced directions: (directions, ..., n)."""
     angle = np.pi * (np.arange(directions) + 0.5) / directions
     angle = angle.reshape(-1, *[1] * (points_m.ndim - 1))
-    return points_m[..., 0] * np.cos(angle) + points_m[..., 1] * np.sin(
-        angle
-    )  # a matrix product promises no equal bits
+    east_m = points_m[..., 0] * np.cos(angle)
+    north_m = points_m[..., 1] * np.sin(angle)
+    return east_m + north_m  # a matrix product promises no equal bits
 
 
-def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
+def sort_projections(points_m: FloatArray, directions: int) -> FloatArray:
     """Projections of points (..., n, 2) on equally spaced directions, sorted: (..., directions,
     n).
     """
-    along = projections(points_m, directions)
+    along = project_points(points_m, directions)
     along.sort(axis=-1)
     return np.moveaxis(along, 0, -2)
 
 
-def sums_so_far(along: FloatArray) -> FloatArray:
+def accumulate_sums(along: FloatArray) -> FloatArray:
     """Sums of the first 0 to n sorted projections (directions, n): (directions, n + 1)."""
     return np.cumsum(np.pad(along, ((0, 0), (1, 0))), axis=1)
 
 
-def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> FloatArray:
+def compute_sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> FloatArray:
     """SW1 in metres of sorted projections a (directions, n) and b (..., directions, m): shape
     (...).
 
-    sums (directions, n + 1): `sums_so_far` of a, where they are known.
+    sums (directions, n + 1): `accumulate_sums` of a, where they are known.
     """
-    if a.shape[-1] == 0 or b.shape[-1] == 0:
-        return np.full(b.shape[:-2], nan)
-    if a.shape[-1] == b.shape[-1]:
+    n = a.shape[-1]
+    *shape, directions, m = b.shape
+    if n == 0 or m == 0:
+        return np.full(shape, nan)
+    if n == m:
         return np.abs(a - b).mean(axis=(-2, -1))
-    sets = np.ascontiguousarray(np.swapaxes(b.reshape(-1, *b.shape[-2:]), 0, 1))
-    return _mean_gaps(
-        np.ascontiguousarray(a), sums_so_far(a) if sums is None else sums, sets
-    ).reshape(b.shape[:-2])
+    if sums is None:
+        sums = accumulate_sums(a)
+    sets = np.ascontiguousarray(np.swapaxes(b.reshape(-1, directions, m), 0, 1))
+    return _average_gaps(np.ascontiguousarray(a), sums, sets).reshape(shape)
 
 
 @compiled
-def _mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
+def _average_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
     """Return the mean over directions of int_0^1 |Q_a(u) - Q_b(u)| du for every set b: (n_set,).
 
     a (directions, n) and sets (directions, n_set, m) are sorted; sums (directions, n + 1): of the
@@ -95,14 +97,18 @@ def _mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
             gaps = total[s]
             for j in range(m):
                 b = values[j]
+                u0 = first[j]
+                u1 = first[j + 1]
+                g0 = ends[j]
+                g1 = ends[j + 1]
                 low = start[j]
                 high = stop[j + 1] - 1
                 if b < row[low]:
-                    crossed = first[j]
-                    there = ends[j]
+                    crossed = u0
+                    integral = g0
                 elif row[high] <= b:
-                    crossed = first[j + 1]
-                    there = ends[j + 1]
+                    crossed = u1
+                    integral = g1
                 else:
                     low += 1
                     while low < high:
@@ -112,22 +118,20 @@ def _mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
                         else:
                             high = middle
                     crossed = low * m
-                    there = so_far[low] * m
-                gaps += (
-                    b * (2 * crossed - first[j] - first[j + 1]) - 2 * there + ends[j] + ends[j + 1]
-                )
+                    integral = so_far[low] * m
+                gaps += b * (2 * crossed - u0 - u1) - 2 * integral + g0 + g1
             total[s] = gaps
     return np.maximum(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
 
 
-def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray) -> FloatArray:
+def compute_sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray) -> FloatArray:
     """SW1 in metres of sorted projections a (directions, n) and each of some sets of points (k, m,
     2): shape (k,).
     """
-    return sliced_w1(a, sorted_projections(sets_m, len(a)), sums)
+    return compute_sliced_w1(a, sort_projections(sets_m, len(a)), sums)
 
 
-def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
+def measure_nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
     """Distance from a place (2,) to the nearest of points (n, 2); NaN without points or place."""
     distance = np.linalg.norm(points_m - place_m, axis=1)
     distance = distance[np.isfinite(distance)]
@@ -139,7 +143,7 @@ def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
 _RADII = 1000  # at which a share of the area is tabulated, denser near the place
 
 
-def within(place_m: FloatArray, radius_m: FloatArray, area: Area) -> FloatArray:
+def measure_share_within(place_m: FloatArray, radius_m: FloatArray, area: Area) -> FloatArray:
     """Share of the area (n,) that lies within each radius (n,) of a place (2,): a disc cut by a
     rectangle.
 
@@ -147,11 +151,14 @@ def within(place_m: FloatArray, radius_m: FloatArray, area: Area) -> FloatArray:
     """
     (x0, y0) = area.low_m - place_m
     (x1, y1) = area.high_m - place_m
-    cut = _quadrant(x1, y1, radius_m) - _quadrant(x0, y1, radius_m) - _quadrant(x1, y0, radius_m)
-    return (cut + _quadrant(x0, y0, radius_m)) / np.prod(area.side_m)
+    area_m2 = _measure_quadrant(x1, y1, radius_m)
+    area_m2 -= _measure_quadrant(x0, y1, radius_m)
+    area_m2 -= _measure_quadrant(x1, y0, radius_m)
+    area_m2 += _measure_quadrant(x0, y0, radius_m)
+    return area_m2 / np.prod(area.side_m)
 
 
-def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
+def _measure_quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
     """Area of a disc around the origin within the box from the origin to (x, y), signed like x
     y.
     """
@@ -159,14 +166,17 @@ def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
     y = np.minimum(abs(y_m), radius_m)
     flat = np.minimum(x, np.sqrt(radius_m**2 - y**2))  # so far the box cuts the disc from above
 
-    def left_of(at: FloatArray) -> FloatArray:
-        sine = at / np.maximum(radius_m, 1e-300)
-        return (at * np.sqrt(radius_m**2 - at**2) + radius_m**2 * np.arcsin(sine)) / 2
+    def measure_left(edge_m: FloatArray) -> FloatArray:
+        sine = edge_m / np.maximum(radius_m, 1e-300)
+        triangle = edge_m * np.sqrt(radius_m**2 - edge_m**2)
+        sector = radius_m**2 * np.arcsin(sine)
+        return (triangle + sector) / 2
 
-    return np.sign(x_m) * np.sign(y_m) * (y * flat + left_of(x) - left_of(flat))
+    sign = np.sign(x_m) * np.sign(y_m)
+    return sign * (y * flat + measure_left(x) - measure_left(flat))
 
 
-def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
+def expect_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
     """Expected distance from a place (2,) to the nearest of `count` uniformly random places in the
     area.
 
@@ -176,11 +186,15 @@ def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
     if count == 0 or not np.isfinite(place_m).all():
         return nan
     radius_m = area.farthest_m(place_m[None])[0] * np.linspace(0, 1, _RADII) ** 3
-    beyond = np.clip(1.0 - within(place_m, radius_m, area), 0.0, 1.0)
-    return float(np.trapezoid(beyond**count, radius_m))
+    return float(
+        np.trapezoid(
+            np.clip(1.0 - measure_share_within(place_m, radius_m, area), 0.0, 1.0) ** count,
+            radius_m,
+        )
+    )
 
 
-def density_peaks(
+def find_density_peaks(
     points_m: FloatArray, weight: FloatArray, area: Area, width_m: float, count: int
 ) -> FloatArray:
     """The highest local maxima of a Gaussian density of points (n, 2): what one would name, (<=
@@ -190,11 +204,11 @@ def density_peaks(
     """
     if len(points_m) == 0:
         return no_places()
-    x, y = density_axes(area, width_m)
-    return highest_peaks(x, y, gaussian_density(points_m, weight, x, y, width_m), count)
+    x, y = build_density_axes(area, width_m)
+    return find_highest_peaks(x, y, sum_gaussians(points_m, weight, x, y, width_m), count)
 
 
-def density_axes(area: Area, width_m: float) -> tuple[FloatArray, FloatArray]:
+def build_density_axes(area: Area, width_m: float) -> tuple[FloatArray, FloatArray]:
     """Coordinates x (p,) and y (q,) of a grid over the area in steps of at most width_m / 3, or of
     400 a side.
     """
@@ -203,7 +217,7 @@ def density_axes(area: Area, width_m: float) -> tuple[FloatArray, FloatArray]:
     return x, np.linspace(area.y_min_m, area.y_max_m, steps[1])
 
 
-def gaussian_density(
+def sum_gaussians(
     points_m: FloatArray, weight: FloatArray, x: FloatArray, y: FloatArray, width_m: float
 ) -> FloatArray:
     """sum_i w_i exp(-|g - p_i|^2 / (2 width_m^2)) of points (n, 2) on a grid: (p, q)."""
@@ -212,22 +226,25 @@ def gaussian_density(
     return ex @ ey.T
 
 
-def highest_peaks(
-    x: FloatArray, y: FloatArray, values: FloatArray, count: int, least: float = 0.0
+def find_highest_peaks(
+    x: FloatArray, y: FloatArray, values: FloatArray, count: int, threshold: float = 0.0
 ) -> FloatArray:
-    """Places (<= count, 2) of the highest local maxima above `least` of values (p, q) on a grid,
-    highest first.
+    """Places (<= count, 2) of the highest local maxima above `threshold` of values (p, q) on a
+    grid, highest first.
 
     A maximum is strictly above those of its eight neighbours that come first, so that equal ones
     make one peak.
     """
     p, q = values.shape
     around = np.pad(values, 1, constant_values=-np.inf)
-    peak = values > least
-    for at in np.ndindex(3, 3):
-        beside = around[at[0] : at[0] + p, at[1] : at[1] + q]
-        if at != (1, 1):
-            peak &= values > beside if at < (1, 1) else values >= beside
-    i, j = np.nonzero(peak)
+    is_peak = values > threshold
+    for shift in np.ndindex(3, 3):
+        i, j = shift
+        neighbour = around[i : i + p, j : j + q]
+        if shift < (1, 1):
+            is_peak &= values > neighbour
+        elif shift > (1, 1):
+            is_peak &= values >= neighbour
+    i, j = np.nonzero(is_peak)
     order = np.argsort(-values[i, j], kind="stable")[:count]
     return np.stack([x[i[order]], y[j[order]]], axis=1)

@@ -14,25 +14,25 @@ import numpy as np
 from pydantic import Field
 
 from fl.leakage.distances import (
-    density_peaks,
-    guesses_nearest_m,
-    nearest_m,
-    sliced_w1_of_sets,
-    sorted_projections,
-    sums_so_far,
+    accumulate_sums,
+    compute_sliced_w1_of_sets,
+    expect_nearest_m,
+    find_density_peaks,
+    measure_nearest_m,
+    sort_projections,
 )
 from fl.leakage.tracks import (
-    MOST_NAMED,
+    MAX_NAMED,
     Band,
     NamedPlaces,
     Track,
     TrackEstimates,
     Tracks,
-    answers_of,
-    rows_by,
+    collect_answers,
+    group_rows,
 )
 from fl.types import Estimates, Local, Metrics
-from netsim.columns import evenly, frozen, no_ints, row_id
+from netsim.columns import frozen, no_ints, number_row, pick_evenly
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Part
@@ -52,6 +52,7 @@ MOST_ESTIMATES = (
     2000  # and estimates of a UE whose density names places; of more, as many evenly in time
 )
 FEWEST_DRAWS = 20  # of the band of random guesses,
+_Groups = dict[tuple[int, str], list[TrackEstimates]]
 GUESSES = 40  # beyond so many centroids, which draws of guesses fall matters less
 
 
@@ -116,108 +117,113 @@ class ComparedRound:
     names_end: int = 0
 
 
-def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple[Tracks, list[Row]]:
+def compare_round(
+    leakage: Leakage, tracks: Tracks, current: ComparedRound, rng: Rng
+) -> tuple[Tracks, list[Row]]:
     """The next tracks, and one row per (UE, model) of the round and attack (columns:
     `fl/round/tables.toml`).
     """
+    measured = current.measured
     answers = {
-        label: now.named.get(label, {}) | answers_of(estimates, now.area)
-        for label, estimates in now.estimates.items()
+        label: current.named.get(label, {}) | collect_answers(estimates, current.area)
+        for label, estimates in current.estimates.items()
     }
-    if not is_due(how, tracks, now):
-        if now.round < how.first_round:
-            tracks = _seen(how, tracks, now)
-        return _answered(tracks, answers, now.round), []
+    if not is_due(leakage, tracks, current):
+        if current.round < leakage.first_round:
+            tracks = _add_positions(leakage, tracks, current)
+        return _keep_answers(tracks, answers, current.round), []
     tracks = dict(tracks)
-    rows_of = {
-        label: rows_by(
-            row_id(of.ue, of.model), np.flatnonzero([what in _OF_A_ROUND for what in of.what])
+    rows_of_track = {}
+    for label, estimates in current.estimates.items():
+        is_of_round = [kind in _OF_A_ROUND for kind in estimates.what]
+        rows_of_track[label] = group_rows(
+            number_row(estimates.ue, estimates.model), np.flatnonzero(is_of_round)
         )
-        for label, of in now.estimates.items()
-    }
     rows: list[Row] = []
-    for i, (ue, model) in enumerate(
-        zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)
-    ):
-        points_m = now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]]
-        known = tracks.get((ue, model), Track.empty())
-        if not len(points_m) and not known.seen:  # measured in a round that leakage left out
+    pairs = zip(measured.ue.tolist(), measured.model.tolist(), strict=True)
+    for i, (ue, model) in enumerate(pairs):
+        points_m = measured.x[measured.ptr[i] : measured.ptr[i + 1]]
+        selected_m = current.selected_mean_m[i]
+        track = tracks.get((ue, model), Track.empty())
+        if not len(points_m) and not track.seen:  # measured in a round that leakage left out
             continue
-        track = known.plus(
-            points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i]
-        )
-        owner = row_id(ue, model)
+        track = track.plus(points_m, leakage.max_points, None if len(points_m) else selected_m)
+        owner = number_row(ue, model)
         attacks = dict(track.attacks)
-        truth = TrackTruth(how, track, owner, now.area, rng)
-        for label, estimates in now.estimates.items():
-            before = attacks.get(label) or TrackEstimates.nothing()
+        truth = TrackTruth(leakage, track, owner, current.area, rng)
+        for label, estimates in current.estimates.items():
+            before = attacks.get(label) or TrackEstimates.empty()
             if ue in answers[label]:
-                before = replace(before, answers=answers[label][ue], answered=now.round)
-            mine = estimates.select(rows_of[label].get(owner, no_ints()))
-            attacks[label], row = _compared(before, mine, truth, now.selected_mean_m[i])
+                before = replace(before, answers=answers[label][ue], answered=current.round)
+            new = estimates.select(rows_of_track[label].get(owner, no_ints()))
+            attacks[label], row = _compare_track(before, new, truth, selected_m)
             rows.append({"attack": label, "ue": ue, "model": model, **row})
-        tracks[ue, model] = replace(track, attacks=attacks, compared=now.round)
-    every = _by_ue(tracks)
-    asked = dict.fromkeys((row["ue"], row["attack"]) for row in rows)
-    near = {(ue, label): _near(how, every[ue, label], ue, now) for ue, label in asked}
-    return tracks, [row | near[row["ue"], row["attack"]] for row in rows]
+        tracks[ue, model] = replace(track, attacks=attacks, compared=current.round)
+    groups = _group_by_ue(tracks)
+    nearness: dict[tuple[int, str], Metrics] = {}
+    for row in rows:
+        key = row["ue"], row["attack"]
+        if key not in nearness:
+            nearness[key] = _measure_nearness(leakage, groups[key], row["ue"], current)
+        row |= nearness[key]
+    return tracks, rows
 
 
-def is_due(how: Leakage, tracks: Tracks, now: ComparedRound) -> bool:
+def is_due(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> bool:
     """Whether leakage is measured in this round: once in each `every_rounds`, as the key says."""
-    if now.round < how.first_round and not now.last:
+    if current.round < leakage.first_round and not current.last:
         return False
-    if now.last or how.every_rounds == 1:
+    if current.last or leakage.every_rounds == 1:
         return True
     compared = max((track.compared for track in tracks.values()), default=0)
-    block = now.round // how.every_rounds
     if not compared:
-        return now.heard
-    if (
-        block == compared // how.every_rounds
-        or now.round < now.names_end < (block + 1) * how.every_rounds
-    ):
+        return current.heard
+    block = current.round // leakage.every_rounds
+    if block == compared // leakage.every_rounds:
         return False
-    return now.heard or now.round == now.names_end
+    if current.round < current.names_end < (block + 1) * leakage.every_rounds:
+        return False
+    return current.heard or current.round == current.names_end
 
 
-def _seen(how: Leakage, tracks: Tracks, now: ComparedRound) -> Tracks:
+def _add_positions(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> Tracks:
     """The tracks with where UEs were in a round before the first that is compared."""
     after = dict(tracks)
-    of = now.measured
-    for i, owner in enumerate(zip(of.ue.tolist(), of.model.tolist(), strict=True)):
-        points_m = of.x[of.ptr[i] : of.ptr[i + 1]]
+    measured = current.measured
+    for i, owner in enumerate(zip(measured.ue.tolist(), measured.model.tolist(), strict=True)):
+        points_m = measured.x[measured.ptr[i] : measured.ptr[i + 1]]
         if len(points_m):
-            after[owner] = after.get(owner, Track.empty()).plus(points_m, how.max_points)
+            after[owner] = after.get(owner, Track.empty()).plus(points_m, leakage.max_points)
     return after
 
 
-def _answered(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int) -> Tracks:
+def _keep_answers(
+    tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int
+) -> Tracks:
     """The tracks with what attacks answer in a round that is not compared: it stands until they
     answer again.
     """
     after = dict(tracks)
     for (ue, model), track in tracks.items():
-        new = {
-            label: replace(
-                track.attacks.get(label) or TrackEstimates.nothing(),
-                answers=of[ue],
-                answered=number,
-            )
-            for label, of in answers.items()
-            if ue in of
-        }
-        after[ue, model] = replace(track, attacks=track.attacks | new)
+        attacks = dict(track.attacks)
+        for label, answers_of_ue in answers.items():
+            if ue in answers_of_ue:
+                attacks[label] = replace(
+                    attacks.get(label) or TrackEstimates.empty(),
+                    answers=answers_of_ue[ue],
+                    answered=number,
+                )
+        after[ue, model] = replace(track, attacks=attacks)
     return after
 
 
-def _by_ue(tracks: Tracks) -> dict[tuple[int, str], list[TrackEstimates]]:
+def _group_by_ue(tracks: Tracks) -> _Groups:
     """Estimates of each attack about each UE, in the order of its models."""
-    found: dict[tuple[int, str], list[TrackEstimates]] = {}
+    groups: _Groups = {}
     for (ue, _), track in sorted(tracks.items(), key=lambda item: item[0]):
-        for label, said in track.attacks.items():
-            found.setdefault((ue, label), []).append(said)
-    return found
+        for label, estimates in track.attacks.items():
+            groups.setdefault((ue, label), []).append(estimates)
+    return groups
 
 
 @dataclass
@@ -226,7 +232,7 @@ class TrackTruth:
     random guesses.
     """
 
-    how: Leakage
+    leakage: Leakage
     track: Track
     owner: int
     area: Area
@@ -236,25 +242,27 @@ class TrackTruth:
     @cached_property
     def points(self) -> FloatArray:
         """Sorted projections of its points (directions, n)."""
-        return sorted_projections(self.track.points, self.how.directions)
+        return sort_projections(self.track.points, self.leakage.directions)
 
     @cached_property
     def sums(self) -> FloatArray:
         """Their sums so far."""
-        return sums_so_far(self.points)
+        return accumulate_sums(self.points)
 
     @cached_property
-    def of_centroids_m(self) -> float:
+    def centroids_sw1_m(self) -> float:
         """SW1 in metres of the true centroids."""
-        return self.sw1_m(self.track.centroids)
+        return self.measure_sw1_m(self.track.centroids)
 
-    def sw1_m(self, named_m: FloatArray) -> float:
+    def measure_sw1_m(self, named_m: FloatArray) -> float:
         """SW1 in metres between all points and places (k, 2), of which at most 500 count."""
         return float(
-            sliced_w1_of_sets(self.points, named_m[evenly(len(named_m), MOST_CENTROIDS)], self.sums)
+            compute_sliced_w1_of_sets(
+                self.points, named_m[pick_evenly(len(named_m), MOST_CENTROIDS)], self.sums
+            )
         )
 
-    def band(self, last: Band, spoken: int) -> Band:
+    def draw_band(self, last: Band, spoken: int) -> Band:
         """The band of an attack that has named `spoken` centroids.
 
         It changes slowly: it is drawn again when rounds or centroids have grown by a twentieth.
@@ -263,196 +271,200 @@ class TrackTruth:
         if spoken == 0 or (rounds < 1.05 * last.rounds and spoken < 1.05 * last.spoken):
             return last
         if spoken not in self._drawn:
-            w1 = self._guesses_w1(spoken)
+            w1 = self._draw_guesses_w1(spoken)
             low, high = np.quantile(w1, (0.05, 0.95)).tolist()
             self._drawn[spoken] = Band(rounds, spoken, float(w1.mean()), low, high)
         return self._drawn[spoken]
 
-    def _guesses_w1(self, count: int) -> FloatArray:
+    def _draw_guesses_w1(self, count: int) -> FloatArray:
         """SW1 in metres of each draw; the guesses of a draw begin with those that it had when they
         were fewer.
         """
-        most = self.how.random_baseline_draws
-        draws = min(most, max(most * GUESSES // count, FEWEST_DRAWS))
+        max_draws = self.leakage.random_baseline_draws
+        draws = min(max_draws, max(max_draws * GUESSES // count, FEWEST_DRAWS))
+        n_blocks = max(1, draws * count // 20_000)
         w1 = []
-        for some in np.array_split(np.arange(draws), max(1, draws * count // 20_000)):
-            unit = self.rng.uniform("guess", np.full(len(some), self.owner), (count, 2), item=some)
-            w1.append(sliced_w1_of_sets(self.points, self.area.sample(unit), self.sums))
+        for block in np.array_split(np.arange(draws), n_blocks):
+            unit = self.rng.uniform(
+                "guess", np.full(len(block), self.owner), (count, 2), item=block
+            )
+            w1.append(compute_sliced_w1_of_sets(self.points, self.area.sample(unit), self.sums))
         return np.concatenate(w1)
 
 
-def _compared(
-    before: TrackEstimates, mine: Estimates, truth: TrackTruth, selected_m: FloatArray
+def _compare_track(
+    before: TrackEstimates, new: Estimates, truth: TrackTruth, selected_m: FloatArray
 ) -> tuple[TrackEstimates, Row]:
-    """One attack on one UE: its estimates so far, and the row of this round, with `mine`.
+    """One attack on one UE: its estimates so far, and the row of this round, with new estimates.
 
     selected_m (2,): mean of what the UE trained on.
     """
-    what = np.array(mine.what, dtype=object)
-    inside = truth.area.contains(mine.position_m)
-    centroid = what == "centroid"
-    place = (what == "place") & inside
-    heard = bool(centroid.any())
-    centroids_m = mine.position_m[centroid & inside]
-    places_m = mine.position_m[place]
-    spoken = before.spoken + int(centroid.sum())
-    band = truth.band(before.band, spoken)
-    said = replace(
+    kind = np.array(new.what, dtype=object)
+    is_inside = truth.area.contains(new.position_m)
+    is_centroid = kind == "centroid"
+    is_place = kind == "place"
+    heard = bool(is_centroid.any())
+    centroids_m = new.position_m[is_centroid & is_inside]
+    is_place_inside = is_place & is_inside
+    places_m = new.position_m[is_place_inside]
+    weights = new.weight[is_place_inside]
+    spoken = before.spoken + int(is_centroid.sum())
+    band = truth.draw_band(before.band, spoken)
+    after = replace(
         before,
         spoken=spoken,
-        named=before.named + int((centroid | (what == "place")).sum()),
+        named=before.named + int((is_centroid | is_place).sum()),
         band=band,
         centroids=np.concatenate([before.centroids, centroids_m]),
         places=np.concatenate([before.places, places_m]),
-        weights=np.concatenate([before.weights, mine.weight[place]]),
+        weights=np.concatenate([before.weights, weights]),
     )
     true_m = truth.track.centroids[-1]
-    said, steps = _steps(said, mine.position_m[what == "step"], heard, true_m)
-    w1_m = truth.sw1_m(said.centroids)
-    return said, {
+    after, steps = _follow_steps(after, new.position_m[kind == "step"], heard, true_m)
+    w1_m = truth.measure_sw1_m(after.centroids)
+    return after, {
         "heard": heard,
         "diverged": heard and not len(centroids_m),
-        "error_m": _distance_m(centroids_m, true_m),
-        "selected_error_m": _distance_m(centroids_m, selected_m),
+        "error_m": _measure_distance_m(centroids_m, true_m),
+        "selected_error_m": _measure_distance_m(centroids_m, selected_m),
         "sw1_m": w1_m,
         "sqrt_sw1": math.sqrt(w1_m),
-        "true_centroids_sw1_m": truth.of_centroids_m,
+        "true_centroids_sw1_m": truth.centroids_sw1_m,
         "guess_sw1_m": band.mean_m,
         "guess_sw1_m_q05": band.low_m,
         "guess_sw1_m_q95": band.high_m,
         "places": len(places_m),
-        "place_error_m": _mean_distance_m(places_m, mine.weight[place], true_m),
+        "place_error_m": _average_distance_m(places_m, weights, true_m),
         **steps,
     }
 
 
-def _distance_m(named_m: FloatArray, true_m: FloatArray) -> float:
+def _measure_distance_m(named_m: FloatArray, true_m: FloatArray) -> float:
     """Distance of the first of places (k, 2) from the truth (2,); NaN of none."""
     if len(named_m):
         return float(np.linalg.norm(named_m[0] - true_m))
     return NAN
 
 
-def _mean_distance_m(named_m: FloatArray, weight: FloatArray, true_m: FloatArray) -> float:
+def _average_distance_m(named_m: FloatArray, weight: FloatArray, true_m: FloatArray) -> float:
     """sum_j e_j |g_j - d| / sum_j e_j of places g (k, 2) with weights e (k,): Z of Zong et al., Eq.
     16, times k.
     """
-    if not weight.sum() > 0:
+    total = weight.sum()
+    if not total > 0:
         return NAN
-    return float(weight @ np.linalg.norm(named_m - true_m, axis=1) / weight.sum())
+    return float(weight @ np.linalg.norm(named_m - true_m, axis=1) / total)
 
 
-def _steps(
-    said: TrackEstimates, step_m: FloatArray, heard: bool, true_m: FloatArray
+def _follow_steps(
+    before: TrackEstimates, step_m: FloatArray, heard: bool, true_m: FloatArray
 ) -> tuple[TrackEstimates, Metrics]:
     """Errors of the displacement since the last answer, and since the first, along the direction
     that the attack names.
 
     `no_motion` is the error of the guess that the UE did not move.
     """
-    row = dict.fromkeys(_STEPS, NAN)
-    (first, last) = said.anchor_m
-    if len(step_m):
-        walk_m = said.walk_m + step_m[0]
-        way_m = np.stack([step_m[0], walk_m])
-        since_m = np.stack([last, first])
-        length = np.linalg.norm(way_m, axis=1)
-        direction = way_m / np.where(length > 0, length, 1.0)[:, None]
-        along = ((true_m - since_m) * direction).sum(axis=1)
-        row = dict(zip(_STEPS, np.abs([*(along - length), *along]).tolist(), strict=True))
-        said = replace(said, walk_m=walk_m, anchor_m=np.stack([first, true_m]))
-    elif heard:  # an answer that continues nothing begins a new walk
-        said = replace(said, walk_m=np.zeros(2), anchor_m=np.stack([true_m, true_m]))
-    return said, row
+    if not len(step_m):
+        if heard:  # an answer that continues nothing begins a new walk
+            before = replace(before, walk_m=np.zeros(2), anchor_m=np.stack([true_m, true_m]))
+        return before, dict.fromkeys(_STEPS, NAN)
+    first_m, last_m = before.anchor_m
+    walk_m = before.walk_m + step_m[0]
+    way_m = np.stack([step_m[0], walk_m])
+    length = np.linalg.norm(way_m, axis=1)
+    direction = way_m / np.where(length > 0, length, 1.0)[:, None]
+    true_way_m = true_m - np.stack([last_m, first_m])
+    along = (true_way_m * direction).sum(axis=1)
+    errors_m = np.abs([*(along - length), *along])
+    after = replace(before, walk_m=walk_m, anchor_m=np.stack([first_m, true_m]))
+    return after, dict(zip(_STEPS, errors_m.tolist(), strict=True))
 
 
-def _near(how: Leakage, every: list[TrackEstimates], ue: int, now: ComparedRound) -> Metrics:
+def _measure_nearness(
+    leakage: Leakage, estimates: list[TrackEstimates], ue: int, current: ComparedRound
+) -> Metrics:
     """How near the estimates about a UE, and the places that an attacker without the truth would
     name, are to its own.
 
     NaN for a UE without any: there is nothing to be near to.
     """
     places = {
-        "home": now.places.home_m[ue],
-        "work": now.places.work_m[ue],
-        "densest": now.places.densest()[ue],
+        "home": current.places.home_m[ue],
+        "work": current.places.work_m[ue],
+        "densest": current.places.densest()[ue],
     }
-    points_m = _estimates(every)[0]
-    named_m = np.full((MOST_NAMED, 2), np.nan)
+    points_m, _ = _collect_estimates(estimates)
+    named_m = np.full((MAX_NAMED, 2), np.nan)
     if any(np.isfinite(true_m).all() for true_m in places.values()):
-        named_m = _guesses(how, every, now.area).best_two
-    row = dict(
-        zip(
-            ("named_x_m", "named_y_m", "second_x_m", "second_y_m"),
-            named_m.ravel().tolist(),
-            strict=True,
-        )
-    )
-    count = sum(said.named for said in every)
+        named_m = _name_places(leakage, estimates, current.area).best_two
+    columns = ("named_x_m", "named_y_m", "second_x_m", "second_y_m")
+    row = dict(zip(columns, named_m.ravel().tolist(), strict=True))
+    count = sum(track.named for track in estimates)
     for name, true_m in places.items():
-        row |= {
-            f"{name}_m": nearest_m(points_m, true_m),
-            f"{name}_named_m": nearest_m(named_m, true_m),
-        }
+        row[f"{name}_m"] = measure_nearest_m(points_m, true_m)
+        row[f"{name}_named_m"] = measure_nearest_m(named_m, true_m)
         if name != "work":
-            row[f"guess_{name}_m"] = guesses_nearest_m(true_m, now.area, count)
+            row[f"guess_{name}_m"] = expect_nearest_m(true_m, current.area, count)
     return row
 
 
-def _estimates(said: list[TrackEstimates]) -> tuple[FloatArray, FloatArray]:
+def _collect_estimates(estimates: list[TrackEstimates]) -> tuple[FloatArray, FloatArray]:
     """All centroids and places (n, 2) of a UE so far, with weights (n,)."""
-    points = np.concatenate([at for each in said for at in (each.centroids, each.places)])
-    return points, np.concatenate(
-        [w for each in said for w in (np.ones(len(each.centroids)), each.weights)]
+    points_m = list[FloatArray]()
+    weights = list[FloatArray]()
+    for track in estimates:
+        points_m += [track.centroids, track.places]
+        weights += [np.ones(len(track.centroids)), track.weights]
+    return np.concatenate(points_m), np.concatenate(weights)
+
+
+def _name_places(leakage: Leakage, estimates: list[TrackEstimates], area: Area) -> NamedPlaces:
+    """The places that an attack names of a UE: its latest answers, or else density peaks."""
+    latest = max(estimates, key=lambda track: track.answered)
+    if latest.answered:
+        return latest.answers
+    points_m, weight = _collect_estimates(estimates)
+    rows = pick_evenly(len(weight), MOST_ESTIMATES)
+    return NamedPlaces.from_best_first(
+        find_density_peaks(points_m[rows], weight[rows], area, leakage.peak_width_m, MAX_NAMED)
     )
 
 
-def _guesses(how: Leakage, said: list[TrackEstimates], area: Area) -> NamedPlaces:
-    """The places that an attack names of a UE: its latest answers, or else density peaks."""
-    latest = max(said, key=lambda each: each.answered)
-    if latest.answered:
-        return latest.answers
-    points, weight = (column[evenly(len(column), MOST_ESTIMATES)] for column in _estimates(said))
-    return NamedPlaces.ranked(density_peaks(points, weight, area, how.peak_width_m, MOST_NAMED))
-
-
-def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[Row]:
+def list_named_places(leakage: Leakage, tracks: Tracks, area: Area, places: Places) -> list[Row]:
     """Rows of the table `named`: what each attack names of each UE after the last round.
 
     None where no UE has a home, a workplace or a densest place.
     """
-    if not any(np.isfinite(of).any() for of in (places.home_m, places.work_m, places.densest())):
+    true_m = places.home_m, places.work_m, places.densest()
+    if not np.isfinite(np.concatenate(true_m)).any():
         return []
     rows = []
-    for (ue, label), every in _by_ue(tracks).items():
-        named = _guesses(how, every, area)
+    for (ue, label), estimates in _group_by_ue(tracks).items():
+        named = _name_places(leakage, estimates, area)
         for i, (x_m, y_m) in enumerate(named.place_m.tolist()):
-            said = {"place": named.place[i], "probability": float(named.probability[i])}
-            rows.append(
-                {
-                    "attack": label,
-                    "ue": ue,
-                    "rank": int(named.rank[i]),
-                    "x_m": x_m,
-                    "y_m": y_m,
-                    **said,
-                }
-            )
+            row = {
+                "attack": label,
+                "ue": ue,
+                "rank": int(named.rank[i]),
+                "x_m": x_m,
+                "y_m": y_m,
+                "place": named.place[i],
+                "probability": float(named.probability[i]),
+            }
+            rows.append(row)
     return rows
 
 
-def homes_named(
-    how: Leakage, tracks: Tracks, area: Area, places: Places
+def list_home_hits(
+    leakage: Leakage, tracks: Tracks, area: Area, places: Places
 ) -> list[tuple[int, str, bool]]:
     """UE, attack, and whether it names the home of that UE within hit_radius_m now: of all attacked
     UEs with a home.
     """
-    return [
-        (
-            ue,
-            label,
-            nearest_m(_guesses(how, every, area).best_two, places.home_m[ue]) <= how.hit_radius_m,
-        )
-        for (ue, label), every in _by_ue(tracks).items()
-        if np.isfinite(places.home_m[ue]).all()
-    ]
+    hits = []
+    for (ue, label), estimates in _group_by_ue(tracks).items():
+        home_m = places.home_m[ue]
+        if np.isfinite(home_m).all():
+            distance_m = measure_nearest_m(_name_places(leakage, estimates, area).best_two, home_m)
+            hits.append((ue, label, distance_m <= leakage.hit_radius_m))
+    return hits

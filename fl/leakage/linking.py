@@ -29,12 +29,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fl.attacks.base import RevisedEstimates
-from fl.leakage.distances import density_peaks
-from fl.leakage.tracks import MOST_NAMED, NamedPlaces, Whereabouts
+from fl.leakage.distances import find_density_peaks
+from fl.leakage.tracks import MAX_NAMED, NamedPlaces, Whereabouts
 from fl.tracking.linking import NO_PERSON, UNKNOWN, Identities, NameLinks
 from fl.tracking.pseudonyms import Names
 from fl.types import Directory, Estimates
-from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, replaced
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, replace_values
 from netsim.geometry import Area
 from netsim.record import Row
 from netsim.rng import Rng
@@ -56,44 +56,46 @@ class OwnedPlaces(Columns):
 
     def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> OwnedPlaces:
         """With estimates (k,) of a round, of owners (k,)."""
-        what = np.array(estimates.what, dtype=object)
-        new = OwnedPlaces(
-            owner, estimates.position_m, np.where(what == "centroid", 1.0, estimates.weight)
-        )
-        use = ((what == "centroid") | (what == "place")) & area.contains(estimates.position_m)
-        return self.join([self, new.select(use)])
+        kind = np.array(estimates.what, dtype=object)
+        is_centroid = kind == "centroid"
+        is_inside = area.contains(estimates.position_m)
+        new = OwnedPlaces(owner, estimates.position_m, np.where(is_centroid, 1.0, estimates.weight))
+        is_used = (is_centroid | (kind == "place")) & is_inside
+        return self.join([self, new.select(is_used)])
 
-    def named(self, owner: int, area: Area, width_m: float) -> NamedPlaces:
+    def name_places(self, owner: int, area: Area, width_m: float) -> NamedPlaces:
         """The two highest density peaks of what belongs to an owner."""
-        mine = self.select(self.owner == owner)
-        return NamedPlaces.ranked(
-            density_peaks(mine.place_m, mine.weight, area, width_m, MOST_NAMED)
+        rows = self.select(self.owner == owner)
+        return NamedPlaces.from_best_first(
+            find_density_peaks(rows.place_m, rows.weight, area, width_m, MAX_NAMED)
         )
 
 
-def of_ues(revised: RevisedEstimates, names: Names) -> Estimates:
+def translate_to_ues(revised: RevisedEstimates, names: Names) -> Estimates:
     """Estimates about tracks as estimates about UEs: each by the track that holds most of its
     names.
     """
-    pairs, count = np.unique(
-        np.stack([names.of[revised.name], revised.track], axis=1), axis=0, return_counts=True
-    )
-    pairs = pairs[np.lexsort([pairs[:, 1], -count, pairs[:, 0]])]
-    ue, first = np.unique(pairs[:, 0], return_index=True)
-    row, said = np.nonzero(pairs[first, 1][:, None] == revised.estimates.ue)
-    return replace(revised.estimates.select(said), ue=ue[row])
+    pairs = np.stack([names.owner[revised.name], revised.track], axis=1)
+    pairs, count = np.unique(pairs, axis=0, return_counts=True)
+    owner, track = pairs.T
+    order = np.lexsort([track, -count, owner])
+    ue, first = np.unique(owner[order], return_index=True)
+    named_track = track[order][first]
+    row, answer = np.nonzero(named_track[:, None] == revised.estimates.ue)
+    return replace(revised.estimates.select(answer), ue=ue[row])
 
 
-def owners(ue: IntArray, names: Names, links: NameLinks | None) -> IntArray:
+def find_estimate_owners(ue: IntArray, names: Names, links: NameLinks | None) -> IntArray:
     """Names of estimates about UEs (k,), as the attacker sees it: the name of each UE now or, by
     links, its track.
     """
-    name = names.now[ue]
+    name = names.name_of_ue[ue]
     if links is None or not len(links.name):
         return name
     order = np.argsort(links.name)
-    at = np.minimum(np.searchsorted(links.name, name, sorter=order), len(order) - 1)
-    return links.track[order][at]
+    index = np.searchsorted(links.name, name, sorter=order)
+    index = np.minimum(index, len(order) - 1)
+    return links.track[order][index]
 
 
 @frozen
@@ -115,40 +117,49 @@ class LinkedUpdates:
     silent: bool = False
 
     @classmethod
-    def nothing(cls, n_ue: int) -> LinkedUpdates:
+    def start(cls, n_ue: int) -> LinkedUpdates:
         """Before the first round."""
         nameless = np.full(n_ue, -1)
         return cls(nameless, nameless, np.full(n_ue, np.nan))
 
     def plus(self, links: NameLinks, names: Names, time_s: float) -> tuple[LinkedUpdates, Row]:
         """With a round, and its row of the table `linking` without round, time and attack."""
-        ue = names.of[links.name]
-        before = self.track[ue] >= 0
-        same = self.name[ue] == links.name
-        again = before & ~same
-        right = again & (links.track == self.track[ue])
-        chance = chance_share(int((~same).sum()), int((self.track >= 0).sum()) - int(same.sum()))
-        unsure = again & ~(links.entropy_bits <= CONFUSED_BITS)
-        now = LinkedUpdates(
-            replaced(self.track, ue, links.track),
-            replaced(self.name, ue, links.name),
-            replaced(self.seen_s, ue, time_s),
-            exposure_s=self.exposure_s + float((time_s - self.seen_s[ue])[before].sum()),
-            wrong=self.wrong + int((again & ~right).sum()),
-            unsure=self.unsure + int(unsure.sum()),
-            by_chance=self.by_chance + float(again.sum()) * (1.0 - chance),
+        ue = names.owner[links.name]
+        is_before = self.track[ue] >= 0
+        is_same = self.name[ue] == links.name
+        is_again = is_before & ~is_same
+        is_right = links.track == self.track[ue]
+        n_seen = int(is_again.sum())
+        n_old = int((self.track >= 0).sum()) - int(is_same.sum())
+        chance = compute_chance_share(int((~is_same).sum()), n_old)
+        is_unsure = is_again & ~(links.entropy_bits <= CONFUSED_BITS)
+        is_linked = is_again & ~links.born
+        exposure_s = self.exposure_s + float((time_s - self.seen_s[ue])[is_before].sum())
+        wrong = self.wrong + int((is_again & ~is_right).sum())
+        unsure = self.unsure + int(is_unsure.sum())
+        by_chance = self.by_chance + float(n_seen) * (1.0 - chance)
+        after = LinkedUpdates(
+            replace_values(self.track, ue, links.track),
+            replace_values(self.name, ue, links.name),
+            replace_values(self.seen_s, ue, time_s),
+            exposure_s,
+            wrong,
+            unsure,
+            by_chance,
             silent=self.silent or bool(np.isnan(links.entropy_bits[~links.born]).any()),
         )
-        linked = again & ~links.born
-        return now, {
-            "seen": int(again.sum()),
-            "linked": int(linked.sum()),
-            "right_share": _mean(right, again),
-            "chance_share": chance if again.any() else nan,
-            "anonymity_set": _mean(2.0**links.entropy_bits, linked),
-            "time_to_confusion_s": _over(now.exposure_s, now.wrong),
-            "entropy_time_to_confusion_s": nan if now.silent else _over(now.exposure_s, now.unsure),
-            "chance_time_to_confusion_s": _over(now.exposure_s, now.by_chance),
+        entropy_time_s = nan
+        if not after.silent:
+            entropy_time_s = _divide_time(exposure_s, unsure)
+        return after, {
+            "seen": n_seen,
+            "linked": int(is_linked.sum()),
+            "right_share": _average(is_right, is_again),
+            "chance_share": chance if n_seen else nan,
+            "anonymity_set": _average(2.0**links.entropy_bits, is_linked),
+            "time_to_confusion_s": _divide_time(exposure_s, wrong),
+            "entropy_time_to_confusion_s": entropy_time_s,
+            "chance_time_to_confusion_s": _divide_time(exposure_s, by_chance),
         }
 
 
@@ -160,20 +171,20 @@ class Linking:
     owned: dict[str, OwnedPlaces] = field(default_factory=dict)
 
 
-def observe(
+def record_links(
     before: Linking, label: str, links: NameLinks, names: Names, time_s: float
 ) -> tuple[Linking, Row]:
     """After a round in which an attack linked names: the state, and its row of the table
     `linking`.
     """
-    last = before.held.get(label) or LinkedUpdates.nothing(len(names.now))
+    last = before.held.get(label) or LinkedUpdates.start(len(names.name_of_ue))
     held, row = last.plus(links, names, time_s)
     row = {"round": links.round, "time_s": time_s, "attack": label, **row}
     return replace(before, held=before.held | {label: held}), row
 
 
-def identification(
-    said: Identities, directory: Directory, users: tuple[str, ...], names: Names
+def tabulate_identification(
+    identities: Identities, directory: Directory, users: tuple[str, ...], names: Names
 ) -> Row:
     """A row of the table `identities` without round, time and attack; users (n_ue,): the name of
     each UE.
@@ -182,38 +193,38 @@ def identification(
     directory if it says so. Linking names at random is right about each with probability 1 /
     people.
     """
+    people = len(directory.user)
     person = {user: i for i, user in enumerate(directory.user)}
-    truth = np.array(
-        [person.get(users[ue], NO_PERSON) for ue in names.of[said.name].tolist()], dtype=int
-    )
-    listed = truth >= 0
-    given = said.person >= 0
-    answered = said.person != UNKNOWN
+    ues = names.owner[identities.name].tolist()
+    truth = np.array([person.get(users[ue], NO_PERSON) for ue in ues], dtype=int)
+    is_listed = truth >= 0
+    is_given = identities.person >= 0
+    is_told = identities.person != UNKNOWN
     return {
-        "people": len(directory.user),
-        "names": int(listed.sum()),
-        "others": int((~listed).sum()),
-        "told": int(answered.sum()),
-        "given": int(given.sum()),
-        "right_share": _mean(said.person == truth, listed),
-        "chance_share": 1.0 / len(directory.user) if listed.any() else nan,
-        "probability": _mean(said.probability, given),
-        "anonymity_set": _mean(2.0**said.entropy_bits, answered),
+        "people": people,
+        "names": int(is_listed.sum()),
+        "others": int((~is_listed).sum()),
+        "told": int(is_told.sum()),
+        "given": int(is_given.sum()),
+        "right_share": _average(identities.person == truth, is_listed),
+        "chance_share": 1.0 / people if is_listed.any() else nan,
+        "probability": _average(identities.probability, is_given),
+        "anonymity_set": _average(2.0**identities.entropy_bits, is_told),
     }
 
 
-def chance_share(names: int, ues: int) -> float:
+def compute_chance_share(names: int, ues: int) -> float:
     """With which probability a random assignment of names to UEs is right about a name."""
     return 1.0 / max(names, ues, 1)
 
 
-def _mean(values: FloatArray | BoolArray, of: BoolArray) -> float:
-    if of.any():
-        return float(np.mean(values[of]))
+def _average(values: FloatArray | BoolArray, is_counted: BoolArray) -> float:
+    if is_counted.any():
+        return float(np.mean(values[is_counted]))
     return nan
 
 
-def _over(total_s: float, count: float) -> float:
+def _divide_time(total_s: float, count: float) -> float:
     """Infinite before the first confusion; NaN before anything could be confused."""
     if count:
         return total_s / count
@@ -229,9 +240,9 @@ MOST_UES = 500
 """UEs of smallest number that points are drawn of; they are distinguished from all"""
 
 
-def unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
-    """Rows of the table `unicity`: the share of draws of p points of a UE that its trace alone has,
-    by resolution.
+def measure_unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
+    """Rows of the table `measure_unicity`: the share of draws of p points of a UE that its trace
+    alone has, by resolution.
 
     Each point is known as a round and a square of the grid. UEs with fewer than p points are left
     out, and p of which no UE has as many. [de Montjoye et al., Unique in the Crowd, Sci. Rep.
@@ -242,39 +253,37 @@ def unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
     rows = []
     for resolution_m in RESOLUTIONS_M:
         square = np.floor(traces.place_m / resolution_m).astype(int)
-        point = np.unique(np.column_stack([traces.round, square]), axis=0, return_inverse=True)[
-            1
-        ].reshape(-1)
-        has = csr_array(
-            (np.ones(len(point), dtype=bool), (point, owner)), shape=(len(point), len(ues))
-        )
+        _, point = np.unique(np.column_stack([traces.round, square]), axis=0, return_inverse=True)
+        point = point.reshape(-1)
+        n = len(point)
+        has = csr_array((np.ones(n, dtype=bool), (point, owner)), shape=(n, len(ues)))
+        points_of_ue = [point[owner == ue] for ue in range(min(len(ues), MOST_UES))]
         for p in range(1, MOST_POINTS + 1):
-            alone = _alone(
-                [point[owner == ue] for ue in range(min(len(ues), MOST_UES))], has, p, rng
-            )
-            if len(alone):
+            is_alone = _find_unique_draws(points_of_ue, has, p, rng)
+            if is_alone:
                 row = {
                     "resolution_m": resolution_m,
                     "points": p,
-                    "ues": len(alone) // DRAWS,
-                    "draws": len(alone),
+                    "ues": len(is_alone) // DRAWS,
+                    "draws": len(is_alone),
+                    "unique_percent": 100.0 * float(np.mean(is_alone)),
                 }
-                rows.append({**row, "unique_percent": 100.0 * float(np.mean(alone))})
+                rows.append(row)
     return rows
 
 
-def _alone(points: list[IntArray], has: csr_array, p: int, rng: Rng) -> list[bool]:
+def _find_unique_draws(points: list[IntArray], has: csr_array, p: int, rng: Rng) -> list[bool]:
     """Whether no other UE has the points of each draw.
 
     points: those of each UE; has (points, UEs): which UE has which.
     """
-    alone = []
-    for ue, mine in enumerate(points):
-        if len(mine) >= p:
-            keys = rng.uniform(
-                "points", np.full(DRAWS, ue), (len(mine),), item=np.arange(DRAWS) + DRAWS * p
-            )
-            chosen = mine[np.argsort(keys, axis=1)[:, :p]]
-            matches = has[chosen.ravel()].toarray().reshape(DRAWS, p, -1).all(axis=1)
-            alone += (matches.sum(axis=1) == 1).tolist()
-    return alone
+    is_alone = list[bool]()
+    for ue, point in enumerate(points):
+        if len(point) < p:
+            continue
+        draw = np.arange(DRAWS) + DRAWS * p
+        lot = rng.uniform("points", np.full(DRAWS, ue), (len(point),), item=draw)
+        chosen = point[np.argsort(lot, axis=1)[:, :p]]
+        matches = has[chosen.ravel()].toarray().reshape(DRAWS, p, -1).all(axis=1)
+        is_alone += (matches.sum(axis=1) == 1).tolist()
+    return is_alone

@@ -19,7 +19,7 @@ from math import nan
 
 import numpy as np
 
-from fl.membership.roc import auc
+from fl.membership.roc import compute_auc
 from netsim.columns import frozen
 from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -39,49 +39,50 @@ class Reliability:
     by_chance_error: float
 
 
-def reliability(
+def measure_reliability(
     ue: IntArray, probability: FloatArray, hit: BoolArray, draws: int = _DRAWS
 ) -> Reliability:
     """Measure statements (n,) about UEs ue (n,), and whether they came true; those that are NaN are
     left out.
     """
-    known = np.isfinite(probability)
-    if not known.any():
+    is_known = np.isfinite(probability)
+    if not is_known.any():
         return Reliability(0, nan, nan)
-    p = probability[known]
-    ues, of_ue = np.unique(ue[known], return_inverse=True)
+    p = probability[is_known]
+    ues, row = np.unique(ue[is_known], return_inverse=True)
     column = np.minimum((p * _BINS).astype(int), _BINS - 1)
-    cell = of_ue * _BINS + column
-    count, stated = (
-        np.bincount(cell, weights, len(ues) * _BINS).reshape(-1, _BINS) for weights in (None, p)
-    )
+    cell = row * _BINS + column
+    shape = len(ues), _BINS
+    count = np.bincount(cell, minlength=len(ues) * _BINS).reshape(shape)
+    stated = np.bincount(cell, p, len(ues) * _BINS).reshape(shape)
     # one uniform number a UE and bin: those of a draw, turned by a tenth a bin
-    drawn = Streams(0).at("reliability").uniform("ue", np.arange(draws), (len(ues),))
+    drawn = Streams(0).derive_rng("reliability").uniform("ue", np.arange(draws), (len(ues),))
     unit = (drawn[:, :, None] + np.arange(_BINS) / _BINS) % 1.0
     mean = stated / np.maximum(count, 1)
-    by_chance = np.abs((count * ((unit < mean) - mean)).sum(axis=1)).sum(axis=1).mean()
-    error = np.abs(np.bincount(column, p - hit[known])).sum()
+    excess = (count * ((unit < mean) - mean)).sum(axis=1)
+    by_chance = np.abs(excess).sum(axis=1).mean()
+    error = np.abs(np.bincount(column, p - hit[is_known])).sum()
     return Reliability(len(p), float(error / len(p)), float(by_chance / len(p)))
 
 
-def near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
+def compute_near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
     """Probability that a UE nearer than the median has a larger weight (n,) than another, ties
     half.
 
     distance_m (n,): true distances to the places named; NaN: unknown, left out. NaN where no
     distance differs.
     """
-    known = np.isfinite(distance_m)
-    if not known.any():
+    is_known = np.isfinite(distance_m)
+    if not is_known.any():
         return nan
-    return auc(weight[known], distance_m[known] < np.median(distance_m[known]))[0]
+    return compute_auc(weight[is_known], distance_m[is_known] < np.median(distance_m[is_known]))[0]
 
 
-def moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> float:
+def compute_moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> float:
     """Probability that a UE that has moved by more than hit_radius_m has a larger weight (n,) than
     another, ties half.
 
     moved_m (n,): true displacements; NaN: unknown, left out. NaN where all have moved, or none.
     """
-    known = np.isfinite(moved_m)
-    return auc(weight[known], moved_m[known] > hit_radius_m)[0]
+    is_known = np.isfinite(moved_m)
+    return compute_auc(weight[is_known], moved_m[is_known] > hit_radius_m)[0]

@@ -15,13 +15,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from fl.types import Estimates, Local, rank_of_place
+from fl.types import Estimates, Local, rank_place
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
 _POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
-MOST_NAMED = 2
+MAX_NAMED = 2
 """places of a UE in which home and work are looked for: of more answers those of largest weight, or
 those that are said to be home and work"""
 
@@ -41,7 +41,7 @@ class NamedPlaces:
     probability: FloatArray = field(default_factory=no_floats)
 
     @classmethod
-    def ranked(cls, place_m: FloatArray) -> NamedPlaces:
+    def from_best_first(cls, place_m: FloatArray) -> NamedPlaces:
         """Places (k, 2), best first, of which nothing else is said."""
         return cls(
             place_m,
@@ -53,51 +53,46 @@ class NamedPlaces:
     @property
     def best_two(self) -> FloatArray:
         """Where home and work are looked for: (2, 2) by rank, NaN where nothing is named."""
-        found = np.full((MOST_NAMED, 2), np.nan)
-        first = self.rank <= MOST_NAMED
-        found[self.rank[first] - 1] = self.place_m[first]
-        return found
+        places_m = np.full((MAX_NAMED, 2), np.nan)
+        first = self.rank <= MAX_NAMED
+        places_m[self.rank[first] - 1] = self.place_m[first]
+        return places_m
 
 
-def answers_of(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
+def collect_answers(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
     """Answers of an attack in a round, by UE, whatever their model.
 
     A place that is repeated, for instance at each model of the UE, counts once. Answers outside of
     the area, or not finite, are left out; a UE of which only such ones were given has no places.
     """
     inside = area.contains(estimates.position_m)
-    groups = rows_by(estimates.ue, np.flatnonzero([what == "answer" for what in estimates.what]))
-    return {ue: _named(estimates, mine[inside[mine]]) for ue, mine in groups.items()}
+    groups = group_rows(estimates.ue, np.flatnonzero([what == "answer" for what in estimates.what]))
+    return {ue: _rank_answers(estimates, mine[inside[mine]]) for ue, mine in groups.items()}
 
 
-def rows_by(key: IntArray, rows: IntArray) -> dict[int, IntArray]:
+def group_rows(key: IntArray, rows: IntArray) -> dict[int, IntArray]:
     """Those rows (k,) of each key (n,), in their order."""
     order = rows[np.argsort(key[rows], kind="stable")]
     keys, first = np.unique(key[order], return_index=True)
-    return dict(
-        zip(keys.tolist(), np.split(order, first[1:]), strict=False)
-    )  # of no rows a split is empty
+    groups = np.split(order, first[1:])
+    return dict(zip(keys.tolist(), groups, strict=False))  # of no rows a split is empty
 
 
-def _named(estimates: Estimates, mine: IntArray) -> NamedPlaces:
+def _rank_answers(estimates: Estimates, rows: IntArray) -> NamedPlaces:
     """Of the answers about one UE (k,)."""
-    mine = mine[np.argsort(-estimates.weight[mine], kind="stable")]
-    rank = np.array([rank_of_place(estimates.status[i]) for i in mine], dtype=int)
-    if not (rank > 0).any():
-        return NamedPlaces.ranked(_once(estimates.position_m[mine])[:MOST_NAMED])
-    every, first = np.unique(
-        rank[rank > 0], return_index=True
-    )  # of two answers for one place the likelier
-    best = mine[rank > 0][first]
-    return NamedPlaces(
-        estimates.position_m[best],
-        every,
-        [estimates.status[i] for i in best],
-        estimates.weight[best],
-    )
+    rows = rows[np.argsort(-estimates.weight[rows], kind="stable")]
+    rank = np.array([rank_place(estimates.status[i]) for i in rows], dtype=int)
+    is_ranked = rank > 0
+    if not is_ranked.any():
+        return NamedPlaces.from_best_first(_drop_repeats(estimates.position_m[rows])[:MAX_NAMED])
+    # of two answers for one place the likelier
+    rank, first = np.unique(rank[is_ranked], return_index=True)
+    best = rows[is_ranked][first]
+    place = [estimates.status[i] for i in best]
+    return NamedPlaces(estimates.position_m[best], rank, place, estimates.weight[best])
 
 
-def _once(place_m: FloatArray) -> FloatArray:
+def _drop_repeats(place_m: FloatArray) -> FloatArray:
     """Places (k, 2) without repetitions, each where it comes first."""
     _, first = np.unique(place_m[:, 0] + 1j * place_m[:, 1], return_index=True)
     return place_m[np.sort(first)]
@@ -141,7 +136,7 @@ class TrackEstimates:
     answered: int = 0
 
     @classmethod
-    def nothing(cls) -> TrackEstimates:
+    def empty(cls) -> TrackEstimates:
         """Before an attack has said anything."""
         return cls(no_places(), no_places(), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
 
@@ -168,7 +163,9 @@ class Track:
         """Before the first round."""
         return cls(no_places(), no_places())
 
-    def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> Track:
+    def plus(
+        self, points_m: FloatArray, max_points: int, selected_m: FloatArray | None = None
+    ) -> Track:
         """With the true points of a round; when there are too many, every second one is kept, for
         good.
 
@@ -177,7 +174,7 @@ class Track:
         centroid = points_m.mean(axis=0) if selected_m is None else selected_m
         points = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]])
         stride = self.stride
-        while len(points) > most:
+        while len(points) > max_points:
             points = points[::2].copy()  # a view would keep all of them
             stride = stride * 2
         return replace(
@@ -204,22 +201,22 @@ class Whereabouts(Columns):
     place_m: FloatArray
 
     @classmethod
-    def nowhere(cls) -> Whereabouts:
+    def empty(cls) -> Whereabouts:
         """Before the first round."""
         return cls(no_ints(), no_ints(), no_places())
 
     @classmethod
-    def of(cls, number: int, measured: Local) -> Whereabouts:
+    def from_measured(cls, number: int, measured: Local) -> Whereabouts:
         """Truth of the UEs with measurements in this round, all their models together."""
         ue, row = np.unique(measured.ue[measured.row_of_sample], return_inverse=True)
         mean = [np.bincount(row, x) / np.bincount(row) for x in measured.x.T[:2]]
         return cls(np.full(len(ue), number), ue, np.stack(mean, axis=1))
 
-    def plus(self, more: Whereabouts) -> Whereabouts:
+    def plus(self, later: Whereabouts) -> Whereabouts:
         """These, then those of a later round."""
-        return self.join([self, more])
+        return self.join([self, later])
 
-    def at(self, number: int) -> Whereabouts:
+    def select_round(self, number: int) -> Whereabouts:
         """Truth of one round."""
         low, high = np.searchsorted(self.round, [number, number + 1])
         return self.select(slice(low, high))

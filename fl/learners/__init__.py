@@ -73,8 +73,8 @@ class Learner(Part):
         """
         return ""
 
-    def notices(self, known: Prepared) -> Iterator[Notice]:
-        if self.discloses and known.has_epsilon:
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+        if self.discloses and prepared.has_epsilon:
             yield notice("data-published", kind=self.kind_name(), what=self.discloses)
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Learner(Part):
         """The first global models."""
 
     @abstractmethod
-    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+    def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         """The whole cohort's local work, from the global models to updates (n rows)."""
 
     @abstractmethod
@@ -93,7 +93,7 @@ class Learner(Part):
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         """Utility figures, names with units; NaN where nothing was held out."""
 
-    def strongest_dbm(
+    def predict_strongest_dbm(
         self, model: Model, place_m: FloatArray, models: IntArray
     ) -> FloatArray | None:
         """The largest RSRP (N,) that some models (k,), by number, predict at places (N, 2), NaN for
@@ -103,7 +103,7 @@ class Learner(Part):
         """
         return None
 
-    def trained_centrally(
+    def train_from_scratch(
         self, model: Model, samples: HeldOut, epochs: int, rng: Rng
     ) -> Model | None:
         """Model trained centrally on the samples of all UEs; None: not defined.
@@ -112,7 +112,7 @@ class Learner(Part):
         """
         return None
 
-    def record_losses(
+    def compute_record_losses(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
         """Loss (N,) of records x (N, p), y (N,) under models model_of (N,): of learners that offer
@@ -120,7 +120,7 @@ class Learner(Part):
         """
         raise NotImplementedError
 
-    def record_gradient_norms(
+    def compute_record_gradient_norms(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
         """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record
@@ -128,7 +128,7 @@ class Learner(Part):
         """
         raise NotImplementedError
 
-    def record_gradients(
+    def compute_record_gradients(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
         """Gradient (N, d) of each record's loss in all parameters: of learners that offer `record
@@ -144,23 +144,23 @@ class Learner(Part):
         """
         return {}
 
-    def update_grid(self, model: Model) -> PlaceGrid | None:
+    def get_update_grid(self, model: Model) -> PlaceGrid | None:
         """The cells of updates in `grid_phase`; None for a learner without them."""
         return None
 
-    def bias_rms(self, updates: Updates) -> FloatArray:
+    def compute_bias_rms(self, updates: Updates) -> FloatArray:
         """RMS of each row's gradient in the first layer's biases (n,); NaN for a learner without
         such a layer.
         """
         return np.full(len(updates.ue), np.nan)
 
-    def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
+    def compute_centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
         """Largest error of a closed-form centroid of each row (n,), metres; NaN where no theorem
         holds.
         """
         return np.full(len(data.ue), np.nan)
 
-    def request(self, model: Model) -> Request | None:
+    def build_request(self, model: Model) -> Request | None:
         """The server's request, for learners with which a query policy can be used; None for
         others.
         """
@@ -182,11 +182,11 @@ class GridLearner(Learner):
     """
 
     @abstractmethod
-    def update_grid(self, model: Model) -> PlaceGrid:
+    def get_update_grid(self, model: Model) -> PlaceGrid:
         """The cells."""
 
     @abstractmethod
-    def link_patterns(
+    def compute_link_patterns(
         self, model: Model, place_m: FloatArray, links: int, error_db: float
     ) -> "LinkPatterns":
         """Updates of devices at places (n, 2) by an error of `error_db` on one link each, of the
@@ -213,7 +213,7 @@ class FirstLayerLearner(Learner):
         """
         return 1.0
 
-    def bias_rms(self, updates: Updates) -> FloatArray:
+    def compute_bias_rms(self, updates: Updates) -> FloatArray:
         """Root mean square of bias gradients, by which the closed-form attack divides."""
         _, db = self.first_layer(updates.rows(slice(None)))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -241,15 +241,17 @@ class LayeredLearner(FirstLayerLearner):
         """Number of layers, the output's included."""
 
     @abstractmethod
-    def layer(self, updates: FloatArray, layer: int) -> FloatArray:
+    def select_layer(self, updates: FloatArray, layer: int) -> FloatArray:
         """D_l (n, inputs + 1, units) of update rows (n, d), the bias last; inputs that the place
         alone determines.
         """
 
     @abstractmethod
-    def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
+    def compute_layer_input(
+        self, model: Model, model_index: int, place_m: FloatArray, layer: int
+    ) -> FloatArray:
         """[h(x); 1] (G, inputs + 1) of places (G, 2) in metres under the parameters of model
-        `of`.
+        `model_index`.
         """
 
 
@@ -262,7 +264,7 @@ class SurfaceLearner(Learner):
     """
 
     @abstractmethod
-    def surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
+    def to_surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
         """Rows (n, d) of updates or parameters as surfaces (n, H, P, Q)."""
 
     @abstractmethod
@@ -272,18 +274,20 @@ class SurfaceLearner(Learner):
     def evaluate_against(
         self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
     ) -> Metrics:
-        grid = self.grid_m(model)
+        grid = self.build_grid_m(model)
         law = density(grid.reshape(-1, 2))
         if law is None:
             return {}
         return self.compare(model, held_out, law.reshape(grid.shape[:2]))
 
     @abstractmethod
-    def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
-        """Map of model `of` drawn from all true places, at the first bandwidth: (P, Q)."""
+    def compute_reference_map(
+        self, model: Model, held_out: HeldOut, model_index: int = 0
+    ) -> FloatArray:
+        """Map of model `model_index` drawn from all true places, at the first bandwidth: (P, Q)."""
 
     @staticmethod
-    def grid_m(model: Model) -> FloatArray:
+    def build_grid_m(model: Model) -> FloatArray:
         """The grid points (P, Q, 2)."""
         x, y = np.meshgrid(model.constants["x_m"], model.constants["y_m"], indexing="ij")
         return np.stack([x, y], axis=-1)

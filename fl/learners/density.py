@@ -9,6 +9,7 @@ anything is multiplied, so phases stay exact to a few units of rounding.
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
+from math import nan, prod
 from typing import Literal, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from fl.data import HELD_OUT_PLACES
 from fl.learners import SurfaceLearner
 from fl.query import check_corners
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Request, Updates
-from netsim.columns import frozen
+from netsim.columns import frozen, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -33,24 +34,27 @@ Factors = list[tuple[FloatArray, FloatArray]]
 outer products."""
 
 
-def bumps(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray) -> Factors:
+def build_kernel_factors(
+    at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray
+) -> Factors:
     """Factors of the exact kernel at places (..., 2): one term each."""
-    fx, fy = (
-        np.exp(-0.5 * ((axis_m - at_m[..., i, None]) / bandwidth_m) ** 2)
-        for i, axis_m in enumerate((x_m, y_m))
-    )
+    fx = np.exp(-0.5 * ((x_m - at_m[..., 0, None]) / bandwidth_m) ** 2)
+    fy = np.exp(-0.5 * ((y_m - at_m[..., 1, None]) / bandwidth_m) ** 2)
     return [(fx, fy)]
 
 
-def waves(at_m: FloatArray, omega: FloatArray, x_m: FloatArray, y_m: FloatArray) -> Factors:
+def build_wave_factors(
+    at_m: FloatArray, omega: FloatArray, x_m: FloatArray, y_m: FloatArray
+) -> Factors:
     """Factors of cos(omega . (g - d)) at places d (..., 2) for angular wave numbers omega (..., 2)
     per metre; the points of an axis have equal distances.
     """
-    a, b = (_turned(omega[..., i], at_m[..., i], axis_m) for i, axis_m in enumerate((x_m, y_m)))
+    a = _rotate_phases(omega[..., 0], at_m[..., 0], x_m)
+    b = _rotate_phases(omega[..., 1], at_m[..., 1], y_m)
     return [(a.real.copy(), b.real.copy()), (-a.imag, b.imag.copy())]
 
 
-def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexArray:
+def _rotate_phases(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexArray:
     """exp(i omega (x_p - d)) (..., P): points of the first half, turned on, are those of the second
     half.
     """
@@ -61,21 +65,20 @@ def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexA
     done = 1
     step = omega * (axis_m[-1] - axis_m[0]) / max(n - 1, 1)
     while done < n:
-        more = min(done, n - done)
-        np.multiply(
-            z[..., :more], np.exp(1j * done * step)[..., None], out=z[..., done : done + more]
-        )
-        done += more
+        n_next = min(done, n - done)
+        turn = np.exp(1j * done * step)[..., None]
+        np.multiply(z[..., :n_next], turn, out=z[..., done : done + n_next])
+        done += n_next
     return z
 
 
-def kernel_density(
+def compute_kernel_density(
     at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray
 ) -> FloatArray:
     """Mean of the exact kernels of places (n, 2) on the grid: (P, Q)."""
     total = np.zeros((len(x_m), len(y_m)))
-    for first in range(0, len(at_m), TERMS):
-        [(fx, fy)] = bumps(at_m[first : first + TERMS], bandwidth_m, x_m, y_m)
+    for block in split_blocks(len(at_m), TERMS):
+        [(fx, fy)] = build_kernel_factors(at_m[block], bandwidth_m, x_m, y_m)
         total += fx.T @ fy
     return total / max(len(at_m), 1)
 
@@ -104,20 +107,25 @@ class SurfaceUpdates(Updates):
     bound: Bound | None = None
 
     @property
+    def _shape(self) -> tuple[int, int, int]:
+        """Bandwidths, columns and rows of the grid."""
+        return len(self.bandwidth_m), len(self.x_m), len(self.y_m)
+
+    @property
     def n_parameters(self) -> int:
-        return len(self.bandwidth_m) * len(self.x_m) * len(self.y_m)
+        return prod(self._shape)
 
     def rows(self, index: IntArray | BoolArray | slice) -> FloatArray:
-        wanted = np.arange(len(self.ue))[index]
-        out = np.empty((len(wanted), len(self.bandwidth_m), len(self.x_m), len(self.y_m)))
-        for place, samples in self._alike(wanted, NUMBERS // (len(self.x_m) * len(self.y_m)) + 1):
+        index_of_row = np.arange(len(self.ue))[index]
+        out = np.empty((len(index_of_row), *self._shape))
+        n_cells = len(self.x_m) * len(self.y_m)
+        for place, samples in self._group_alike(index_of_row, NUMBERS // n_cells + 1):
             for k in range(len(self.bandwidth_m)):
-                pairs = self._factors(samples, wanted[place], k)
+                pairs = self._build_factors(samples, index_of_row[place], k)
                 surface = sum(np.swapaxes(fx, -1, -2) @ fy for fx, fy in pairs)  # (rows, P, Q)
-                out[place, k] = (
-                    surface * (self.scale[wanted[place]] / samples.shape[1])[:, None, None]
-                )
-        return out.reshape(len(wanted), self.n_parameters)
+                scale = self.scale[index_of_row[place]] / samples.shape[1]
+                out[place, k] = surface * scale[:, None, None]
+        return out.reshape(len(index_of_row), self.n_parameters)
 
     def norm(self) -> FloatArray:
         return self._norm
@@ -131,18 +139,19 @@ class SurfaceUpdates(Updates):
         cells = len(self.x_m) * len(self.y_m)
         few = np.sqrt(cells)  # samples' terms up to which their products are the smaller matrix
         per_sample = 1 if self.unit is None else 2 * self.unit.shape[1]
-        for row, samples in self._alike(np.arange(len(self.ue)), TERMS):
+        for row, samples in self._group_alike(np.arange(len(self.ue)), TERMS):
             if samples.shape[1] * per_sample > few:
                 norm[row] = np.sqrt((self.rows(row) ** 2).sum(axis=1))
                 continue
             total = np.zeros(len(row))
             for k in range(len(self.bandwidth_m)):
-                pairs = self._factors(samples, row, k)
-                f, g = (
-                    np.concatenate([pair[i] for pair in pairs], axis=1) for i in (0, 1)
-                )  # (rows, terms, P or Q)
-                total += ((f @ np.swapaxes(f, 1, 2)) * (g @ np.swapaxes(g, 1, 2))).sum(axis=(1, 2))
-            norm[row] = np.abs(self.scale[row]) * np.sqrt(np.maximum(total, 0.0)) / samples.shape[1]
+                pairs = self._build_factors(samples, row, k)
+                f = np.concatenate([fx for fx, _ in pairs], axis=1)  # (rows, terms, P)
+                g = np.concatenate([fy for _, fy in pairs], axis=1)  # (rows, terms, Q)
+                products = (f @ np.swapaxes(f, 1, 2)) * (g @ np.swapaxes(g, 1, 2))
+                total += products.sum(axis=(1, 2))
+            length = np.sqrt(np.maximum(total, 0.0))
+            norm[row] = np.abs(self.scale[row]) * length / samples.shape[1]
         if (
             self.unit is not None
         ):  # where waves cancel products lose their digits, and sums of many terms round
@@ -151,12 +160,11 @@ class SurfaceUpdates(Updates):
             norm[lost] = np.linalg.norm(self.rows(lost), axis=1) + 1e-7 * little[lost]
         return norm
 
-    def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
+    def scale_rows(self, factor: FloatArray, bound: Bound | None) -> Self:
         return replace(self, scale=self.scale * factor, bound=bound)
 
-    def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
-        shape = (n_model, len(self.bandwidth_m), len(self.x_m), len(self.y_m))
-        total = np.zeros(shape)
+    def sum_weighted(self, weights: FloatArray, n_model: int) -> FloatArray:
+        total = np.zeros((n_model, *self._shape))
         samples = np.diff(self.ptr)
         share = weights * self.scale / np.maximum(samples, 1)
         row = np.repeat(np.arange(len(self.ue)), samples)
@@ -166,34 +174,35 @@ class SurfaceUpdates(Updates):
             features = 1
         else:
             features = max(self.unit.shape[1], 1)
+        size = max(TERMS // features, 1)
         for m in np.unique(self.model[row]):
-            mine = np.flatnonzero(self.model[row] == m)
-            for first in range(0, len(mine), max(TERMS // features, 1)):
-                some = mine[first : first + max(TERMS // features, 1)]
+            of_model = np.flatnonzero(self.model[row] == m)
+            for block in (of_model[part] for part in split_blocks(len(of_model), size)):
+                weight = share[row[block], None, None]
                 for k in range(len(self.bandwidth_m)):
-                    for fx, fy in self._factors(sample[some, None], row[some], k):
-                        weight = share[row[some], None, None]
-                        total[m, k] += (weight * fx).reshape(-1, shape[2]).T @ fy.reshape(
-                            -1, shape[3]
-                        )
+                    for fx, fy in self._build_factors(sample[block, None], row[block], k):
+                        left = (weight * fx).reshape(-1, len(self.x_m))
+                        total[m, k] += left.T @ fy.reshape(-1, len(self.y_m))
         return total.reshape(n_model, -1)
 
-    def _factors(self, samples: IntArray, row: IntArray, k: int) -> Factors:
+    def _build_factors(self, samples: IntArray, row: IntArray, k: int) -> Factors:
         """Factors of rows (r,) with samples (r, s) each: (r, terms, P) and (r, terms, Q), terms = s
         * B.
         """
         at_m = self.at_m[samples]  # (r, s, 2)
         if self.unit is None:
-            return bumps(at_m, float(self.bandwidth_m[k]), self.x_m, self.y_m)
+            return build_kernel_factors(at_m, float(self.bandwidth_m[k]), self.x_m, self.y_m)
         omega = self.unit[row] / self.bandwidth_m[k]  # (r, B, 2)
-        parts = waves(at_m[:, :, None], omega[:, None], self.x_m, self.y_m)  # (r, s, B, P)
+        parts = build_wave_factors(
+            at_m[:, :, None], omega[:, None], self.x_m, self.y_m
+        )  # (r, s, B, P)
         shape = len(row), samples.shape[1] * omega.shape[1]
         return [
             (fx.reshape(*shape, len(self.x_m)), fy.reshape(*shape, len(self.y_m)))
             for fx, fy in parts
         ]
 
-    def _alike(self, rows: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
+    def _group_alike(self, rows: IntArray, max_samples: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Places (r,) in `rows` that have equally many samples s, and these (r, s), in bounded
         blocks.
         """
@@ -201,10 +210,9 @@ class SurfaceUpdates(Updates):
         count = np.diff(self.ptr)[rows]
         for s in np.unique(count):
             place = np.flatnonzero(count == s)
-            step = max(most // max(int(s), 1), 1)
-            for begin in range(0, len(place), step):
-                some = place[begin : begin + step]
-                yield some, first[some, None] + np.arange(s)
+            step = max(max_samples // max(int(s), 1), 1)
+            for block in (place[part] for part in split_blocks(len(place), step)):
+                yield block, first[block, None] + np.arange(s)
 
 
 class Density(SurfaceLearner):
@@ -224,10 +232,11 @@ class Density(SurfaceLearner):
     update, without information on the position and without utility.
 
     Utility (see `evaluate`): Spearman's rank correlation over all grid points, at the first
-    bandwidth, with the exact kernel density of all positions of the round (`rank_correlation`) and,
-    where the distribution of UEs is known, with that distribution (`truth_rank_correlation`;
-    `kde_truth_rank_correlation` is the value of the exact kernel); `kde_rmse` is the root mean
-    square difference to the exact kernel density, in the kernel's unit (1 at its maximum).
+    bandwidth, with the exact kernel density of all positions of the round
+    (`compute_rank_correlation`) and, where the distribution of UEs is known, with that distribution
+    (`truth_rank_correlation`; `kde_truth_rank_correlation` is the value of the exact kernel);
+    `kde_rmse` is the root mean square difference to the exact kernel density, in the kernel's unit
+    (1 at its maximum).
 
     Departs from the paper: its kernel squares a squared distance; and the sum over features is
     divided by B once, at the server. Nothing here is differentially private.
@@ -268,10 +277,11 @@ class Density(SurfaceLearner):
             raise ValueError(
                 f"n_features: {self.n_features} is not within 0 and 10000; or say exact"
             )
-        given = self._given
-        if self.bandwidth_m is not None and (not given or any(not 0 < h <= 1e9 for h in given)):
+        bandwidths_m = self._given_bandwidths_m
+        is_valid = bandwidths_m and all(0 < h <= 1e9 for h in bandwidths_m)
+        if self.bandwidth_m is not None and not is_valid:
             raise ValueError(
-                f"bandwidth_m: {list(given)} must hold at least one bandwidth, each "
+                f"bandwidth_m: {list(bandwidths_m)} must hold at least one bandwidth, each "
                 f"above 0 and at most 1e9 m"
             )
         if any(not 2 <= n <= 10_000 for n in self.grid):
@@ -280,7 +290,7 @@ class Density(SurfaceLearner):
         return self
 
     @property
-    def _given(self) -> tuple[float, ...]:
+    def _given_bandwidths_m(self) -> tuple[float, ...]:
         if self.bandwidth_m is None:
             return ()
         if isinstance(self.bandwidth_m, tuple):
@@ -293,11 +303,9 @@ class Density(SurfaceLearner):
 
     @property
     def discloses(self) -> str:
-        return (
-            "how near the true positions are to each other (neighbours)"
-            if self.wants_sampled_places
-            else ""
-        )
+        if not self.wants_sampled_places:
+            return ""
+        return "how near the true positions are to each other (neighbours)"
 
     def init(self, public: Public, rng: Rng) -> Model:
         area = public.area if self.area_m is None else Area(*self.area_m)
@@ -317,15 +325,15 @@ class Density(SurfaceLearner):
         constants = {
             "x_m": np.linspace(low[0], high[0], self.grid[0]),
             "y_m": y_m,
-            "bandwidth_m": self._bandwidths(public, rng),
+            "bandwidth_m": self._choose_bandwidths_m(public, rng),
             "area_m": np.concatenate([low, high]),
         }
         size = len(constants["bandwidth_m"]) * len(constants["x_m"]) * len(y_m)
         return Model(np.zeros((public.n_model, size)), constants)
 
-    def _bandwidths(self, public: Public, rng: Rng) -> FloatArray:
+    def _choose_bandwidths_m(self, public: Public, rng: Rng) -> FloatArray:
         if self.neighbours is None:
-            return np.array(self._given, dtype=float)
+            return np.array(self._given_bandwidths_m, float)
         if public.sampled_m is None:
             raise ValueError("neighbours: needs the places that are asked about")
         if self.neighbours >= len(public.sampled_m):
@@ -334,20 +342,21 @@ class Density(SurfaceLearner):
                 f"the first round asks about "
                 f"{len(public.sampled_m):,} places; take fewer than there are, or give bandwidth_m"
             )
-        return np.array([nearest_mean_m(self._flat(public.sampled_m), self.neighbours, rng)])
+        position_m = self._flatten(public.sampled_m)
+        return np.array([measure_nearest_mean_m(position_m, self.neighbours, rng)])
 
-    def _flat(self, position_m: FloatArray, y_m: float = 0.0) -> FloatArray:
+    def _flatten(self, position_m: FloatArray, y_m: float = 0.0) -> FloatArray:
         """Positions as the grid sees them: on a line, all of them stand on it."""
         if len(self.grid) == 2:
             return position_m
         return np.column_stack([position_m[:, 0], np.full(len(position_m), y_m)])
 
-    def request(self, model: Model) -> Request:
+    def build_request(self, model: Model) -> Request:
         features = np.inf if self.n_features == "exact" else float(self.n_features)
         area = Area(*map(float, model.constants["area_m"]))
         return Request(features, model.constants["bandwidth_m"], area, len(self.grid))
 
-    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+    def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         unit = None
         if self.n_features != "exact":
             kept = replace(rng, round=0) if self.draws == "once" else rng
@@ -358,7 +367,7 @@ class Density(SurfaceLearner):
             model=data.model,
             count=data.count.astype(float),
             ptr=data.ptr,
-            at_m=self._flat(data.x, float(c["y_m"][0])),
+            at_m=self._flatten(data.x, float(c["y_m"][0])),
             unit=unit,
             x_m=c["x_m"],
             y_m=c["y_m"],
@@ -373,57 +382,65 @@ class Density(SurfaceLearner):
         heard = np.any(merged != 0, axis=1, keepdims=True)
         return replace(model, parameters=np.where(heard, new, model.parameters))
 
-    def surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
+    def to_surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
         c = model.constants
         return rows.reshape(len(rows), len(c["bandwidth_m"]), len(c["x_m"]), len(c["y_m"]))
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         """Against the exact kernel density of the places: means over models, NaN without places."""
-        scores = [
-            (rank_correlation(mine, exact), float(np.sqrt(np.mean((mine - exact) ** 2))))
-            for mine, exact in self._compared(model, held_out)
-        ]
-        rank, rmse = np.mean(scores, axis=0) if scores else (np.nan, np.nan)
+        scores = []
+        for estimate, exact in self._pair_maps(model, held_out):
+            rmse = float(np.sqrt(np.mean((estimate - exact) ** 2)))
+            scores.append((compute_rank_correlation(estimate, exact), rmse))
+        rank, rmse = np.mean(scores or [(nan, nan)], axis=0)
         return {"rank_correlation": float(rank), "kde_rmse": float(rmse)}
 
     def compare(self, model: Model, held_out: HeldOut, law: FloatArray) -> Metrics:
-        ranks = [
-            (rank_correlation(mine, law), rank_correlation(exact, law))
-            for mine, exact in self._compared(model, held_out)
-        ]
-        mine, exact = np.mean(ranks, axis=0) if ranks else (np.nan, np.nan)
-        return {"truth_rank_correlation": float(mine), "kde_truth_rank_correlation": float(exact)}
+        ranks = []
+        for estimate, exact in self._pair_maps(model, held_out):
+            rank = compute_rank_correlation(estimate, law)
+            ranks.append((rank, compute_rank_correlation(exact, law)))
+        estimate, exact = np.mean(ranks or [(nan, nan)], axis=0)
+        return {
+            "truth_rank_correlation": float(estimate),
+            "kde_truth_rank_correlation": float(exact),
+        }
 
-    def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
+    def compute_reference_map(
+        self, model: Model, held_out: HeldOut, model_index: int = 0
+    ) -> FloatArray:
         c = model.constants
         h = float(c["bandwidth_m"][0])
-        places = self._flat(held_out.x[held_out.model == of], float(c["y_m"][0]))
-        return kernel_density(places, h, c["x_m"], c["y_m"])
+        position_m = held_out.x[held_out.model == model_index]
+        places = self._flatten(position_m, float(c["y_m"][0]))
+        return compute_kernel_density(places, h, c["x_m"], c["y_m"])
 
-    def _compared(self, model: Model, held_out: HeldOut) -> list[tuple[FloatArray, FloatArray]]:
+    def _pair_maps(self, model: Model, held_out: HeldOut) -> list[tuple[FloatArray, FloatArray]]:
         """(estimate, exact) at the first bandwidth, (P, Q) each, of every model that has places."""
-        estimate = self.surfaces(model, model.parameters)[:, 0]
+        estimate = self.to_surfaces(model, model.parameters)[:, 0]
         return [
-            (estimate[m], self.reference_map(model, held_out, int(m)))
+            (estimate[m], self.compute_reference_map(model, held_out, int(m)))
             for m in np.unique(held_out.model)
         ]
 
 
-def rank_correlation(a: FloatArray, b: FloatArray) -> float:
+def compute_rank_correlation(a: FloatArray, b: FloatArray) -> float:
     """Spearman's correlation of two maps over all grid points, ties at their mean rank; NaN where
     one is constant.
     """
     from scipy.stats import rankdata
 
-    ranks = [rankdata(v.ravel()) for v in (a, b)]
-    x, y = (r - r.mean() for r in ranks)
+    x = rankdata(a.ravel())
+    y = rankdata(b.ravel())
+    x = x - x.mean()
+    y = y - y.mean()
     size = float(np.sqrt((x @ x) * (y @ y)))
     if size > 0:
         return float(x @ y) / size
-    return float("nan")
+    return nan
 
 
-def nearest_mean_m(position_m: FloatArray, k: int, rng: Rng) -> float:
+def measure_nearest_mean_m(position_m: FloatArray, k: int, rng: Rng) -> float:
     """Mean distance to the k-th nearest other place, over a random tenth of the places (n, 2); k <
     n.
     """
@@ -431,8 +448,8 @@ def nearest_mean_m(position_m: FloatArray, k: int, rng: Rng) -> float:
 
     n = len(position_m)
     lot = rng.uniform("neighbours", np.arange(n))
-    some = position_m[np.argsort(lot, kind="stable")[: max(n // _SAMPLE, 1)]]
+    sampled_m = position_m[np.argsort(lot, kind="stable")[: max(n // _SAMPLE, 1)]]
     distance, _ = cKDTree(position_m).query(
-        some, k=[k + 1]
+        sampled_m, k=[k + 1]
     )  # the nearest of all is the place itself
     return max(float(distance.mean()), 1e-3)

@@ -10,7 +10,17 @@ from fl.learners import Learner
 from fl.networks import NETWORKS
 from fl.networks.classifiers import Cnn, Network
 from fl.server_optimiser import MODEL_CHANGES
-from fl.types import Bound, HeldOut, ImageFormat, Local, Metrics, Model, Public, Updates, offered
+from fl.types import (
+    Bound,
+    HeldOut,
+    ImageFormat,
+    Local,
+    Metrics,
+    Model,
+    Public,
+    Updates,
+    list_offers,
+)
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -75,7 +85,7 @@ class ImageNet(Learner):
             MODEL_CHANGES: True,
             "record gradients": not self.network.mixes_images,
         }
-        return offered(words)
+        return list_offers(words)
 
     @property
     def _bounds_records(self) -> bool:
@@ -89,53 +99,53 @@ class ImageNet(Learner):
         image = public.images
         if image is None:
             raise ValueError("image-net: the format of the images is unknown")
-        from fl.networks.sgd_classification import device
+        from fl.networks.sgd_classification import choose_device
 
         self.network.check(image)
-        device(self.device)  # which may not be there
-        constants = {
-            "format": np.tile([image.height, image.width, image.classes], (public.n_model, 1))
-        }
-        return Model(self.network.start(public.n_model, image, rng), constants)
+        choose_device(self.device)  # which may not be there
+        image_format = [image.height, image.width, image.classes]
+        constants = {"format": np.tile(image_format, (public.n_model, 1))}
+        return Model(self.network.draw_parameters(public.n_model, image, rng), constants)
 
     def _classifier(self, model: Model) -> "Classifier":
-        from fl.networks.sgd_classification import Classifier, device
+        from fl.networks.sgd_classification import Classifier, choose_device
 
-        height, width, classes = (int(v) for v in model.constants["format"][0])
-        return Classifier(self.network, ImageFormat(height, width, classes), device(self.device))
+        height, width, classes = model.constants["format"][0].astype(int).tolist()
+        return Classifier(
+            self.network, ImageFormat(height, width, classes), choose_device(self.device)
+        )
 
-    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        from fl.networks.sgd_classification import DeviceSteps
+    def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+        from fl.networks.sgd_classification import ClassificationSettings
 
-        how = DeviceSteps(
+        settings = ClassificationSettings(
             self.learning_rate,
             self.batch_share,
             self.local_epochs,
             self.sample_clip,
             self.precision,
         )
-        made = self._classifier(model).train(model.parameters, data, how, rng)
+        updates = self._classifier(model).train(model.parameters, data, settings, rng)
         if self.sample_clip is None or not self._bounds_records:
-            return made
-        return replace(
-            made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model)
-        )
+            return updates
+        bound = Bound.from_record(self.learning_rate * self.sample_clip, data, model)
+        return replace(updates, bound=bound)
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         return replace(model, parameters=model.parameters + merged)
 
-    def record_losses(
+    def compute_record_losses(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
         """Cross-entropy of each record; batch normalisation takes its statistics from the records
         asked together.
         """
-        return self._classifier(model).scored(model.parameters, model_of, x, y)[0]
+        return self._classifier(model).score_images(model.parameters, model_of, x, y)[0]
 
-    def record_gradients(
+    def compute_record_gradients(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
-        return self._classifier(model).image_gradients(model.parameters, model_of, x, y)
+        return self._classifier(model).compute_image_gradients(model.parameters, model_of, x, y)
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         if len(held_out) == 0:
@@ -143,13 +153,12 @@ class ImageNet(Learner):
                 ("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats"),
                 float("nan"),
             )
-        loss, right = self._classifier(model).scored(
+        loss, right = self._classifier(model).score_images(
             model.parameters, held_out.model, held_out.x, held_out.y
         )
+        commonest = np.unique(held_out.y, return_counts=True)[1].max()
         return {
             "accuracy_percent": float(100.0 * right.mean()),
-            "constant_accuracy_percent": float(
-                100.0 * np.unique(held_out.y, return_counts=True)[1].max() / len(right)
-            ),
+            "constant_accuracy_percent": float(100.0 * commonest / len(right)),
             "cross_entropy_nats": float(loss.mean()),
         }

@@ -3,6 +3,7 @@ alternately.
 """
 
 from dataclasses import replace
+from math import inf, nan
 from typing import Annotated, Literal
 
 import numpy as np
@@ -10,28 +11,28 @@ from pydantic import Field, Strict
 
 from fl.data.links import LINKS, POSITIONS, STATIONS
 from fl.learners import GridLearner
-from fl.radio_map.link_patterns import LinkPatterns, patterns_of
+from fl.radio_map.link_patterns import LinkPatterns, build_patterns
 from fl.radio_map.obstacles import (
     CELLS,
     HEIGHTS,
     GridLinks,
-    gain_db,
-    height_gradient,
-    height_grid,
-    incidence,
-    known_incidence,
-    link_gradients,
-    standardised,
-    theta_gradient,
-    theta_of,
+    build_height_grid,
+    compute_gain_db,
+    compute_height_gradient,
+    compute_link_gradients,
+    compute_theta_gradient,
+    find_crossings,
+    recall_crossings,
+    standardise_distance,
+    to_theta,
 )
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
-from netsim.columns import blocks
+from netsim.columns import split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 Pair = Annotated[tuple[float, float], Strict(False)]
 PROPAGATION = "propagation"
@@ -62,7 +63,7 @@ class RadioMap(GridLearner):
     on held-out links mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and
     mae_new_positions_db (UEs that never train); rmse_db is over all of these, constant_rmse_db the
     deviation of their RSRP, which the best constant would have. With `theory` also those of
-    `descent` and `decay`.
+    `compute_descent_figures` and `compute_decay_figures`.
 
     Departs from the paper: the sigmoid has a scale (`sigmoid_scale_m: 1` is the literal one), and
     heights may be negative, since over flat ground psi(0) = 1/2 would dim every link that ends near
@@ -111,9 +112,9 @@ class RadioMap(GridLearner):
                 "learning.learner: radio-map needs to know where base stations are; a trace that "
                 "brings cells without places cannot be learnt from"
             )
-        grid = height_grid(public.area, self.cell_m)
+        grid = build_height_grid(public.area, self.cell_m)
         heights = np.full(len(grid), self.initial_height_m)
-        theta = theta_of(self.initial_slope_db, self.initial_gain_db)
+        theta = to_theta(self.initial_slope_db, self.initial_gain_db)
         constants = {
             "area_m": np.concatenate([public.area.low_m, public.area.high_m]),
             "antenna_m": public.antennas.at_m,
@@ -122,14 +123,14 @@ class RadioMap(GridLearner):
         }
         return Model(np.concatenate([heights, theta])[None], constants)
 
-    def update_grid(self, model: Model) -> PlaceGrid:
-        return height_grid(Area(*model.constants["area_m"].tolist()), self.cell_m)
+    def get_update_grid(self, model: Model) -> PlaceGrid:
+        return build_height_grid(Area(*model.constants["area_m"].tolist()), self.cell_m)
 
-    def heights_m(self, model: Model) -> FloatArray:
+    def get_heights_m(self, model: Model) -> FloatArray:
         """Learnt heights (n_cell,)."""
         return model.parameters[0, :-4]
 
-    def links(
+    def build_links(
         self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray
     ) -> GridLinks:
         """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row
@@ -138,128 +139,134 @@ class RadioMap(GridLearner):
         A position outside of the area, as some curation makes, has a link that begins at the
         border.
         """
-        grid = self.update_grid(model)
+        grid = self.get_update_grid(model)
         constants = model.constants
         ue = np.column_stack([x, np.full(len(x), constants["ue_height_m"][0])])
         antenna = constants["antenna_m"][cell]
         distance_m = np.linalg.norm(ue - antenna, axis=1)
         return GridLinks(
-            known_incidence(grid, ue, antenna),
-            standardised(distance_m),
+            recall_crossings(grid, ue, antenna),
+            standardise_distance(distance_m),
             y - constants["power_dbm"][cell],
             row,
         )
 
-    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        gradients = self.gradients(model, phase, data)
+    def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+        gradients = self.compute_gradients(model, phase, data)
         if phase == HEIGHTS and self.gradient == "normalised":
-            gradients = _normalised(gradients)
+            gradients = _normalise_rows(gradients)
         return DenseUpdates(data.ue, data.model, data.count.astype(float), gradients, phase)
 
-    def gradients(self, model: Model, phase: str, data: Local) -> FloatArray:
+    def compute_gradients(self, model: Model, phase: str, data: Local) -> FloatArray:
         """dF_i/dh (n, n_cell) or dF_i/dtheta (n, 4) of every row."""
-        law = height_gradient if phase == HEIGHTS else theta_gradient
-        return law(
-            self._links_of(model, data), *self._split(model), self.sigmoid_scale_m, data.count
-        )
+        law = compute_height_gradient if phase == HEIGHTS else compute_theta_gradient
+        links = self._build_training_links(model, data)
+        return law(links, *self._split_parameters(model), self.sigmoid_scale_m, data.count)
 
-    def link_patterns(
+    def compute_link_patterns(
         self, model: Model, place_m: FloatArray, links: int, error_db: float
     ) -> LinkPatterns:
         """Every base station is measured; `gradient: normalised` scales what all links give
         together to norm 1.
         """
-        grid = self.update_grid(model)
+        grid = self.get_update_grid(model)
         antenna = model.constants["antenna_m"]
         height_m = model.constants["ue_height_m"][0]
         k = min(links, len(antenna))
         parts = []
-        for some in blocks(len(place_m), max(1, _BLOCK // k)):
-            at = place_m[some]
-            square = ((at[:, None] - antenna[:, :2]) ** 2).sum(axis=2)
-            station = antenna[np.argpartition(square, k - 1, axis=1)[:, :k].ravel()]
-            ue = np.column_stack([np.repeat(at, k, axis=0), np.full(len(at) * k, height_m)])
-            x = standardised(np.linalg.norm(ue - station, axis=1))
-            of = GridLinks(
-                incidence(grid, ue, station), x, np.zeros(len(x)), np.repeat(np.arange(len(at)), k)
+        normalises = self.gradient == "normalised"
+        for block in split_blocks(len(place_m), max(1, _BLOCK // k)):
+            positions_m = place_m[block]
+            away_m = positions_m[:, None] - antenna[:, :2]
+            square = (away_m**2).sum(axis=2)
+            nearest = np.argpartition(square, k - 1, axis=1)[:, :k]
+            station = antenna[nearest.ravel()]
+            row = np.repeat(np.arange(len(positions_m)), k)
+            ue = np.column_stack([positions_m[row], np.full(len(row), height_m)])
+            x = standardise_distance(np.linalg.norm(ue - station, axis=1))
+            grid_links = GridLinks(find_crossings(grid, ue, station), x, np.zeros(len(x)), row)
+            gradient = compute_link_gradients(
+                grid_links, *self._split_parameters(model), self.sigmoid_scale_m
             )
-            value = (
-                link_gradients(of, *self._split(model), self.sigmoid_scale_m)
-                * error_db
-                * 2
-                / len(antenna)
-            )
-            parts.append(patterns_of(of.under, value, len(at), k, self.gradient == "normalised"))
+            value = gradient * error_db * 2 / len(antenna)
+            parts.append(build_patterns(grid_links.under, value, len(positions_m), k, normalises))
         return LinkPatterns.join(parts)
 
-    def _links_of(self, model: Model, data: Local) -> GridLinks:
-        return self.links(
+    def _build_training_links(self, model: Model, data: Local) -> GridLinks:
+        return self.build_links(
             model, data.x, np.asarray(data.y), np.asarray(data.cell), data.row_of_sample
         )
 
     @staticmethod
-    def _split(model: Model) -> tuple[FloatArray, FloatArray]:
+    def _split_parameters(model: Model) -> tuple[FloatArray, FloatArray]:
         return model.parameters[0, :-4], model.parameters[0, -4:]
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        heights, theta = self._split(model)
+        heights, theta = self._split_parameters(model)
         if phase == HEIGHTS:
-            heights = np.clip(
-                heights - self.learning_rate_heights * merged[0],
-                self.min_height_m,
-                self.max_height_m,
-            )
+            step = self.learning_rate_heights * merged[0]
+            heights = np.clip(heights - step, self.min_height_m, self.max_height_m)
         else:
             theta = theta - self.learning_rate_propagation * merged[0]
         return replace(model, parameters=np.concatenate([heights, theta])[None])
 
-    def errors_db(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray) -> FloatArray:
+    def compute_errors_db(
+        self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray
+    ) -> FloatArray:
         """Predicted minus measured gain of links (N,), some at a time."""
         error_db = np.zeros(len(x))
-        for some in blocks(len(x), _BLOCK):
-            links = self.links(model, x[some], y[some], cell[some], np.zeros_like(cell[some]))
-            error_db[some] = (
-                gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
-            )
+        for block in split_blocks(len(x), _BLOCK):
+            row = np.zeros_like(cell[block])
+            links = self.build_links(model, x[block], y[block], cell[block], row)
+            error_db[block] = self._compute_link_errors_db(model, links)
         return error_db
 
+    def _compute_link_errors_db(self, model: Model, links: GridLinks) -> FloatArray:
+        """Predicted minus measured gain of links (N,)."""
+        gain = compute_gain_db(links, *self._split_parameters(model), self.sigmoid_scale_m)
+        return gain - links.gain_db
+
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
-        error = self.errors_db(model, held_out.x, held_out.y, held_out.cell)
+        error = self.compute_errors_db(model, held_out.x, held_out.y, held_out.cell)
         groups = {"new_links": LINKS, "new_stations": STATIONS, "new_positions": POSITIONS}
         errors = {
-            f"mae_{name}_db": _mean(np.abs(error[held_out.group == g]))
+            f"mae_{name}_db": _average(np.abs(error[held_out.group == g]))
             for name, g in groups.items()
         }
-        constant_db = float(held_out.y.std()) if len(held_out) else float("nan")
+        constant_db = float(held_out.y.std()) if len(held_out) else nan
         return {
-            "rmse_db": float(np.sqrt(_mean(error**2))),
+            "rmse_db": float(np.sqrt(_average(error**2))),
             "constant_rmse_db": constant_db,
         } | errors
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
-        links = self._links_of(model, data)
-        error = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
-        return {"mae_links_db": _mean(np.abs(error))} | (
-            self._theory(model, data) if self.theory else {}
-        )
+        links = self._build_training_links(model, data)
+        error = self._compute_link_errors_db(model, links)
+        figures = {"mae_links_db": _average(np.abs(error))}
+        if self.theory:
+            figures |= self._compute_theory(model, data)
+        return figures
 
-    def _theory(self, model: Model, data: Local) -> Metrics:
+    def _compute_theory(self, model: Model, data: Local) -> Metrics:
         """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how
         gradients fall off.
         """
-        rows = self.gradients(model, HEIGHTS, data)
+        rows = self.compute_gradients(model, HEIGHTS, data)
         weight = data.count / data.count.sum()
         mean = weight @ rows
         eta = self.learning_rate_heights
         ahead = self.step(model, HEIGHTS, mean[None])
-        change = weight @ self.gradients(ahead, HEIGHTS, data) - mean
-        found = descent(rows, weight, self.heights_m(ahead) - self.heights_m(model), change, eta)
+        change = weight @ self.compute_gradients(ahead, HEIGHTS, data) - mean
+        step = self.get_heights_m(ahead) - self.get_heights_m(model)
+        figures = compute_descent_figures(rows, weight, step, change, eta)
         eta_theta = self.learning_rate_propagation
-        found["kappa_theta"] = eta_theta * (1.0 - found["smoothness_l"] * eta_theta / 2.0)
-        return found | decay(rows, self.update_grid(model).place_m, data.mean_x())
+        figures["kappa_theta"] = eta_theta * (1.0 - figures["smoothness_l"] * eta_theta / 2.0)
+        return figures | compute_decay_figures(
+            rows, self.get_update_grid(model).place_m, data.average_x()
+        )
 
 
-def _normalised(rows: FloatArray) -> FloatArray:
+def _normalise_rows(rows: FloatArray) -> FloatArray:
     """Rows of norm 1; a row of zeros stays. The largest is taken out first: squares of tiny numbers
     are zero.
     """
@@ -269,13 +276,13 @@ def _normalised(rows: FloatArray) -> FloatArray:
     return np.divide(scaled, norm, out=scaled, where=norm > 0)
 
 
-def _mean(values: FloatArray) -> float:
+def _average(values: FloatArray | BoolArray) -> float:
     if len(values):
         return float(values.mean())
-    return float("nan")
+    return nan
 
 
-def descent(
+def compute_descent_figures(
     rows: FloatArray, weight: FloatArray, step: FloatArray, change: FloatArray, eta: float
 ) -> Metrics:
     r"""Lemma 1 and Corollary 1 for steps without noise, with L and B estimated.
@@ -303,23 +310,26 @@ def descent(
     if energy > 0:
         b2 = float(weight @ np.square(rows).sum(axis=1)) / energy
     else:
-        b2 = float("inf")
+        b2 = inf
     if length > 0:
         smooth = float(np.linalg.norm(change)) / length
     else:
-        smooth = float("nan")
+        smooth = nan
     kappa = eta * (0.5 - smooth * eta / 2.0 * b2)
+    residual = nan
+    if kappa > 0:
+        residual = (eta * b2**2 * smooth**4 / (8.0 * kappa)) ** 0.5
     return {
         "dissimilarity_b": b2**0.5,
         "smoothness_l": smooth,
         "kappa_h": kappa,
         "largest_step": 1.0 / (smooth * b2),
         "largest_mu": (1.0 / (b2 * smooth * eta) - 1.0) / float(weight @ weight),
-        "residual": (eta * b2**2 * smooth**4 / (8.0 * kappa)) ** 0.5 if kappa > 0 else float("nan"),
+        "residual": residual,
     }
 
 
-def decay(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Metrics:
+def compute_decay_figures(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Metrics:
     """Whether squared gradients of heights, rows (n, M) of cells centre_m (M, 2), fall off around
     devices at place_m.
 
@@ -332,37 +342,37 @@ def decay(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Metric
     largest = np.abs(rows).max(axis=1, initial=0.0)
     live = largest > 0
     if not live.any():
-        return {"monotone_percent": float("nan")}
-    mean = _rings((rows[live] / largest[live, None]) ** 2, centre_m, place_m[live])
-    known = np.isfinite(mean)
+        return {"monotone_percent": nan}
+    square = (rows[live] / largest[live, None]) ** 2
+    mean = _average_rings(square, centre_m, place_m[live])
+    is_known = np.isfinite(mean)
     with np.errstate(divide="ignore", invalid="ignore"):
         rises = np.asarray((mean[:, 1:] > mean[:, :-1]).any(axis=1))
-        some = (known[:, 1:] & known[:, :-1]).any(axis=1)
-        profile = np.where(known, mean, 0.0).sum(axis=(0, 2)) / known.sum(axis=(0, 2))
+        is_compared = (is_known[:, 1:] & is_known[:, :-1]).any(axis=1)
+        total = np.where(is_known, mean, 0.0).sum(axis=(0, 2))
+        profile = total / is_known.sum(axis=(0, 2))
         fall_db = 10 * np.log10(profile / profile[0])
-    if some.any():
-        monotone = float(100.0 * np.mean(~rises[some]))
-    else:
-        monotone = float("nan")
-    falls = {
-        f"fall_{start:g}_m_db": float(v) for start, v in zip(RINGS_M[1:], fall_db[1:], strict=True)
-    }
-    return {"monotone_percent": monotone} | falls
+    figures = {"monotone_percent": 100.0 * _average(~rises[is_compared])}
+    for start, fall in zip(RINGS_M[1:], fall_db[1:], strict=True):
+        figures[f"fall_{start:g}_m_db"] = float(fall)
+    return figures
 
 
-def _rings(square: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArray:
+def _average_rings(square: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArray:
     """Mean of square (n, M) over the cells of each ring and direction (n, ring, 8); NaN where no
     cell lies.
     """
     shape = (len(square), len(RINGS_M), _SECTORS)
     away = centre_m[None] - place_m[:, None]
-    ring = np.searchsorted(RINGS_M, np.hypot(away[..., 0], away[..., 1]), "right") - 1
-    turn = (np.arctan2(away[..., 1], away[..., 0]) + np.pi) / (2 * np.pi)
+    distance_m = np.hypot(away[..., 0], away[..., 1])
+    ring = np.searchsorted(RINGS_M, distance_m, "right") - 1
+    angle = np.arctan2(away[..., 1], away[..., 0])
+    turn = (angle + np.pi) / (2 * np.pi)
     sector = np.minimum((turn * _SECTORS).astype(int), _SECTORS - 1)
-    place = np.ravel_multi_index((np.arange(len(square))[:, None], ring, sector), shape).ravel()
+    row = np.arange(len(square))[:, None]
+    place = np.ravel_multi_index((row, ring, sector), shape).ravel()
     size = int(np.prod(shape))
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.bincount(place, weights=square.ravel(), minlength=size) / np.bincount(
-            place, minlength=size
-        )
+        total = np.bincount(place, weights=square.ravel(), minlength=size)
+        mean = total / np.bincount(place, minlength=size)
     return mean.reshape(shape)

@@ -3,18 +3,19 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from math import nan
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encoded
+from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encode_positions
 from fl.learners import LayeredLearner
 from fl.optimisers import OPTIMISERS, Optimiser, Sgd
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
-from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, offered
-from netsim.columns import blocks, evenly
+from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, list_offers
+from netsim.columns import pick_evenly, split_blocks
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -49,13 +50,13 @@ PROFILES: dict[str, dict[str, Any]] = {
 """The defaults of keys that follow the profile."""
 
 
-def _of_profile(key: str) -> Callable[[dict[str, Any]], Any]:
-    return lambda given: PROFILES[given.get("profile", "published")][key]
+def _get_profile_default(key: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda settings: PROFILES[settings.get("profile", "published")][key]
 
 
-def _step_limit(given: dict[str, Any]) -> Literal["none", "polyak"]:
-    linear = getattr(given.get("optimiser"), "linear", True)
-    if linear and _of_profile("step_limit")(given) == "polyak":
+def _choose_step_limit(settings: dict[str, Any]) -> Literal["none", "polyak"]:
+    linear = getattr(settings.get("optimiser"), "linear", True)
+    if linear and _get_profile_default("step_limit")(settings) == "polyak":
         return "polyak"
     return "none"
 
@@ -117,22 +118,26 @@ class RsrpNet(LayeredLearner):
     hidden: tuple[int, ...] = Field((256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
     activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(
-        default_factory=_of_profile("activation")
+        default_factory=_get_profile_default("activation")
     )
     """activation of the hidden layers"""
-    labels: Literal["raw", "centred", "standardised"] = Field(default_factory=_of_profile("labels"))
+    labels: Literal["raw", "centred", "standardised"] = Field(
+        default_factory=_get_profile_default("labels")
+    )
     """training target: RSRP in dBm, with the output bias at its public mean, or standardised"""
     standardise_by: Literal["public", "dataset"] = "public"
     """constants that standardise positions: public ones, or those of the data"""
-    encoding: Annotated[Encoding, ENCODINGS] = Field(default_factory=_of_profile("encoding"))
+    encoding: Annotated[Encoding, ENCODINGS] = Field(
+        default_factory=_get_profile_default("encoding")
+    )
     """what the network reads beside the standardised position"""
     prior: Annotated[Prior, PRIORS] = NoPrior()
     """public law of RSRP to which the network learns the difference"""
-    learning_rate: float = Field(default_factory=_of_profile("learning_rate"), gt=0, le=10)
+    learning_rate: float = Field(default_factory=_get_profile_default("learning_rate"), gt=0, le=10)
     """learning rate of local training"""
     optimiser: Annotated[Optimiser, OPTIMISERS] = Sgd()
     """optimiser of local training; its memory begins at zero in every round"""
-    step_limit: Literal["none", "polyak"] = Field(default_factory=_step_limit)
+    step_limit: Literal["none", "polyak"] = Field(default_factory=_choose_step_limit)
     """what shortens a local step that is too long for its batch: nothing, or Polyak's rule, with
     which a learning rate too high for the data slows training down and makes no model explode"""
     proximal: float = Field(0.0, ge=0, le=1e6)
@@ -141,9 +146,9 @@ class RsrpNet(LayeredLearner):
     """share of the weights that is added to every gradient; 0: none"""
     frozen_layers: int = Field(0, ge=0, le=8)
     """number of first layers that stay at their initial weights; 0: none"""
-    batch_size: int | Literal["all"] = Field(default_factory=_of_profile("batch_size"))
+    batch_size: int | Literal["all"] = Field(default_factory=_get_profile_default("batch_size"))
     """number of samples in a mini-batch; all: full batch"""
-    local_epochs: int = Field(default_factory=_of_profile("local_epochs"), ge=1, le=1000)
+    local_epochs: int = Field(default_factory=_get_profile_default("local_epochs"), ge=1, le=1000)
     """passes over the local data in a round"""
     dropout: float = Field(0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
@@ -182,22 +187,18 @@ class RsrpNet(LayeredLearner):
         whole = self.frozen_layers == 0
         linear = self.optimiser.linear
         bounded = self._bounds_records
-        return offered(
-            dict.fromkeys(always, True)
-            | {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}
-            | {
-                "biased first layer": whole,
-                "linear local steps": linear,
-                "record gradients": linear and whole,
-            }
-            | {
-                "sample gradient": linear
-                and whole
-                and self.sample_clip is None
-                and not self.weight_decay
-            }
-            | {"bound": bounded, "record bound": bounded}
-        )
+        words = dict.fromkeys(always, True)
+        words |= {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}
+        words |= {
+            "biased first layer": whole,
+            "linear local steps": linear,
+            "record gradients": linear and whole,
+            "bound": bounded,
+            "record bound": bounded,
+        }
+        is_unscaled = self.sample_clip is None and not self.weight_decay
+        words["sample gradient"] = linear and whole and is_unscaled
+        return list_offers(words)
 
     @property
     def _bounds_records(self) -> bool:
@@ -205,12 +206,14 @@ class RsrpNet(LayeredLearner):
         is cut down to.
         """
         one_step = (
-            self._one_step and self.optimiser.kind_name() == "sgd" and self.step_limit == "none"
+            self._takes_one_step
+            and self.optimiser.kind_name() == "sgd"
+            and self.step_limit == "none"
         )
         return self.sample_clip is not None and one_step and self.standardise_by == "public"
 
     @property
-    def _one_step(self) -> bool:
+    def _takes_one_step(self) -> bool:
         return self.batch_size == "all" and self.local_epochs == 1
 
     @model_validator(mode="after")
@@ -235,8 +238,9 @@ class RsrpNet(LayeredLearner):
 
     @property
     def discloses(self) -> str:
-        said = "the mean and deviation of all true positions (standardise_by: dataset)"
-        return said if self.wants_dataset_statistics else ""
+        if not self.wants_dataset_statistics:
+            return ""
+        return "the mean and deviation of all true positions (standardise_by: dataset)"
 
     @property
     def net(self) -> "Mlp":
@@ -255,18 +259,18 @@ class RsrpNet(LayeredLearner):
         else:
             centre = np.tile(public.area.centre_m, (n, 1))
             scale = np.tile(public.area.side_m / 2 / np.sqrt(3.0), (n, 1))
+        wave_vectors = self.encoding.draw_wave_vectors(rng)  # all models read the same waves
         constants = {
-            "wave_vectors": np.tile(
-                self.encoding.wave_vectors(rng), (n, 1, 1)
-            ),  # all models read the same waves
+            "wave_vectors": np.tile(wave_vectors, (n, 1, 1)),
             "centre_m": centre,
             "scale_m": np.maximum(scale, 1e-9),
             "rsrp_mean_dbm": np.full(n, self.public_rsrp_mean_dbm),
             "rsrp_std_db": np.full(n, self.public_rsrp_std_db),
-        } | self.prior.constants(public)
-        return Model(self._glorot(constants, rng), constants)
+        }
+        constants |= self.prior.compute_constants(public)
+        return Model(self._draw_weights(constants, rng), constants)
 
-    def _glorot(self, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
+    def _draw_weights(self, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
         n = len(constants["centre_m"])
         rows = []
@@ -275,13 +279,13 @@ class RsrpNet(LayeredLearner):
             unit = rng.uniform(f"weights{layer}", np.arange(n), (a * b,))
             rows += [limit * (2.0 * unit - 1.0), np.zeros((n, b))]
         if self.labels == "centred":
-            rows[-1] = self._label_mean_dbm(constants)[:, None].copy()
+            rows[-1] = self._get_label_mean_dbm(constants)[:, None].copy()
         return np.concatenate(rows, axis=1)
 
-    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+    def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         from fl.networks.sgd_regression import SgdSettings, train_regression
 
-        how = SgdSettings(
+        settings = SgdSettings(
             self.learning_rate,
             self.batch_size,
             self.local_epochs,
@@ -295,19 +299,18 @@ class RsrpNet(LayeredLearner):
             self.weight_decay,
         )
 
-        def read(some: Local) -> Local:
-            z, y = self._samples(model, some.model[some.row_of_sample], some.x, some.y)
-            return replace(some, x=z, y=y)
+        def read(rows: Local) -> Local:
+            z, y = self._prepare_samples(model, rows.model[rows.row_of_sample], rows.x, rows.y)
+            return replace(rows, x=z, y=y)
 
-        made = train_regression(self.net, model.parameters, data, how, rng, read)
+        updates = train_regression(self.net, model.parameters, data, settings, rng, read)
         if self.sample_clip is None or not self._bounds_records:
-            return made
-        return replace(
-            made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model)
-        )
+            return updates
+        bound = Bound.from_record(self.learning_rate * self.sample_clip, data, model)
+        return replace(updates, bound=bound)
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        first = self._first(
+        first = self._count_parameters_before(
             self.frozen_layers + 1
         )  # noise or a projection may have moved what is frozen
         moved = np.where(np.arange(merged.shape[1]) < first, 0.0, merged)
@@ -315,78 +318,74 @@ class RsrpNet(LayeredLearner):
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         if len(held_out) == 0:
-            return {"rmse_db": float("nan"), "mape_percent": float("nan")}
+            return {"rmse_db": nan, "mape_percent": nan}
         error = self.predict_dbm(model, held_out.model, held_out.x) - held_out.y
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return {
-                "rmse_db": float(np.sqrt(np.mean(error**2))),
-                "mape_percent": float(100 * np.mean(np.abs(error / held_out.y))),
-            }
+            rmse_db = float(np.sqrt(np.mean(error**2)))
+            relative = np.mean(np.abs(error / held_out.y))
+            return {"rmse_db": rmse_db, "mape_percent": float(100 * relative)}
 
     def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
         rsrp_dbm = np.empty(len(position_m))
-        for some in blocks(len(position_m), _BLOCK):
-            rsrp_dbm[some] = self._predicted_dbm(model, model_of[some], position_m[some])
+        for block in split_blocks(len(position_m), _BLOCK):
+            rsrp_dbm[block] = self._predict_block_dbm(model, model_of[block], position_m[block])
         return rsrp_dbm
 
-    def _predicted_dbm(
+    def _predict_block_dbm(
         self, model: Model, model_of: IntArray, position_m: FloatArray
     ) -> FloatArray:
         c = model.constants
-        out = self.net.predict(
-            model.parameters, model_of, self._inputs(model, model_of, position_m)
-        )
+        z = self._encode_inputs(model, model_of, position_m)
+        out = self.net.predict(model.parameters, model_of, z)
         if self.labels == "standardised":
-            out = self._label_mean_dbm(c)[model_of] + c["rsrp_std_db"][model_of] * out
-        return out + self.prior.expected_dbm(c, model_of, position_m)
+            out = self._get_label_mean_dbm(c)[model_of] + c["rsrp_std_db"][model_of] * out
+        return out + self.prior.predict_dbm(c, model_of, position_m)
 
-    def strongest_dbm(self, model: Model, place_m: FloatArray, models: IntArray) -> FloatArray:
+    def predict_strongest_dbm(
+        self, model: Model, place_m: FloatArray, models: IntArray
+    ) -> FloatArray:
         largest = np.full(len(place_m), np.nan)
         for m in np.unique(models).tolist():
             with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged
-                largest = np.fmax(
-                    largest, self.predict_dbm(model, np.full(len(place_m), m), place_m)
-                )
+                rsrp_dbm = self.predict_dbm(model, np.full(len(place_m), m), place_m)
+                largest = np.fmax(largest, rsrp_dbm)
         return largest
 
-    def _label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
+    def _get_label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
         """Public mean (n_model,) of labels in dB or dBm: 0 for differences to a prior."""
         mean_dbm = constants["rsrp_mean_dbm"]
         if self.prior.kind_name() == "none":
             return mean_dbm
         return np.zeros_like(mean_dbm)
 
-    def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
+    def train_from_scratch(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
         from fl.networks.central import SETTINGS, train_centrally
 
-        how = replace(SETTINGS, local_epochs=epochs)
-        start = self._glorot(model.constants, rng)
-        z, y = self._samples(model, samples.model, samples.x, samples.y)
-        return replace(
-            model, parameters=train_centrally(self.net, start, samples.model, z, y, how, rng)
-        )
+        settings = replace(SETTINGS, local_epochs=epochs)
+        start = self._draw_weights(model.constants, rng)
+        z, y = self._prepare_samples(model, samples.model, samples.x, samples.y)
+        weights = train_centrally(self.net, start, samples.model, z, y, settings, rng)
+        return replace(model, parameters=weights)
 
-    def record_losses(
+    def compute_record_losses(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
-        z, target = self._samples(model, model_of, x, y)
+        z, target = self._prepare_samples(model, model_of, x, y)
         with np.errstate(over="ignore", invalid="ignore"):
             return (self.net.predict(model.parameters, model_of, z) - target) ** 2
 
-    def record_gradient_norms(
+    def compute_record_gradient_norms(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
-        return self.net.sample_gradient_norms(
-            model.parameters, model_of, *self._samples(model, model_of, x, y)
-        )
+        z, target = self._prepare_samples(model, model_of, x, y)
+        return self.net.compute_sample_gradient_norms(model.parameters, model_of, z, target)
 
-    def record_gradients(
+    def compute_record_gradients(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
-        return self.net.sample_gradients(
-            model.parameters, model_of, *self._samples(model, model_of, x, y)
-        )
+        z, target = self._prepare_samples(model, model_of, x, y)
+        return self.net.compute_sample_gradients(model.parameters, model_of, z, target)
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
         """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is
@@ -397,14 +396,13 @@ class RsrpNet(LayeredLearner):
         """
         if self.optimiser.kind_name() != "sgd" or self.frozen_layers:
             return {}
-        few = evenly(len(data.x), _MOST_DIAGNOSED)
-        of = data.model[data.row_of_sample[few]]
-        squared = self.net.mean_squared_gradient(
-            model.parameters, of, self._inputs(model, of, data.x[few])
-        )
+        few = pick_evenly(len(data.x), _MOST_DIAGNOSED)
+        model_of = data.model[data.row_of_sample[few]]
+        z = self._encode_inputs(model, model_of, data.x[few])
+        squared = self.net.compute_mean_squared_gradient(model.parameters, model_of, z)
         return {"step_stability": 2 * self.learning_rate * squared}
 
-    def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
+    def compute_centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
         r"""Theorem 1 of Bakopoulou et al., for the least-squares estimate over all units of one
         full-batch step.
 
@@ -415,27 +413,25 @@ class RsrpNet(LayeredLearner):
         gradients in double precision.
         """
         bound_m = np.full(len(data.ue), np.nan)
-        whole = (
-            self.dropout == self.weight_decay == self.frozen_layers == 0
-            and self.sample_clip is None
-        )
-        if (
-            not (self._one_step and self.optimiser.linear and whole and self.precision == 64)
-            or data.y is None
-        ):
+        if not (self._takes_one_step and self.optimiser.linear and self.precision == 64):
             return bound_m
-        z, y = self._samples(model, data.model[data.row_of_sample], data.x, data.y)
+        if self.dropout or self.weight_decay or self.frozen_layers:
+            return bound_m
+        if self.sample_clip is not None or data.y is None:
+            return bound_m
+        z, y = self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
         for i in np.flatnonzero(data.count):
-            mine = slice(data.ptr[i], data.ptr[i + 1])
+            samples = slice(data.ptr[i], data.ptr[i + 1])
             m = data.model[i]
             with np.errstate(
                 all="ignore"
             ):  # a model that has diverged, or places that were moved out of sight
-                mean, squares = self.net.first_layer_deltas(model.parameters[m], z[mine], y[mine])
-                spread = z[mine, :2].var(axis=0).sum() * data.count[i]
-                bound = (np.abs(mean) * (squares + spread)).sum() / (
-                    2 * data.count[i] * (mean**2).sum()
+                mean, squares = self.net.compute_first_layer_deltas(
+                    model.parameters[m], z[samples], y[samples]
                 )
+                spread = z[samples, :2].var(axis=0).sum() * data.count[i]
+                total = (np.abs(mean) * (squares + spread)).sum()
+                bound = total / (2 * data.count[i] * (mean**2).sum())
             bound_m[i] = bound * model.constants["scale_m"][m].max()
         return bound_m
 
@@ -444,10 +440,10 @@ class RsrpNet(LayeredLearner):
         """The learning rate; NaN where steps have a size of their own."""
         if self.optimiser.linear:
             return self.learning_rate
-        return float("nan")
+        return nan
 
     def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        weights = self.layer(updates, 1)
+        weights = self.select_layer(updates, 1)
         return weights[:, :2].transpose(0, 2, 1), weights[:, -1]
 
     @property
@@ -459,39 +455,41 @@ class RsrpNet(LayeredLearner):
         """Number of layers before the output's."""
         return len(self.hidden)
 
-    def _first(self, layer: int) -> int:
+    def _count_parameters_before(self, layer: int) -> int:
         """Number of parameters of the layers before `layer`, from 1."""
         return sum((a + 1) * b for a, b in list(pairwise(self.net.sizes))[: layer - 1])
 
-    def layer(self, updates: FloatArray, layer: int) -> FloatArray:
+    def select_layer(self, updates: FloatArray, layer: int) -> FloatArray:
         inputs, units = self.net.sizes[layer - 1 : layer + 1]
-        return updates[:, self._first(layer) : self._first(layer + 1)].reshape(
-            -1, inputs + 1, units
-        )
+        start = self._count_parameters_before(layer)
+        end = self._count_parameters_before(layer + 1)
+        return updates[:, start:end].reshape(-1, inputs + 1, units)
 
-    def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
-        z = self._inputs(model, np.full(len(place_m), of), place_m)
-        return self.net.layer_inputs(model.parameters[of], z, layer)
+    def compute_layer_input(
+        self, model: Model, model_index: int, place_m: FloatArray, layer: int
+    ) -> FloatArray:
+        z = self._encode_inputs(model, np.full(len(place_m), model_index), place_m)
+        return self.net.compute_layer_inputs(model.parameters[model_index], z, layer)
 
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
         return model.constants["centre_m"], model.constants["scale_m"]
 
-    def _inputs(self, model: Model, model_of: IntArray, x: FloatArray) -> FloatArray:
+    def _encode_inputs(self, model: Model, model_of: IntArray, x: FloatArray) -> FloatArray:
         """The network's inputs (N, p) at positions x (N, 2) in metres."""
         c = model.constants
         offset_m = x - c["centre_m"][model_of]
-        return encoded(
-            offset_m / c["scale_m"][model_of], offset_m, c["wave_vectors"][:1].reshape(-1, 2)
-        )
+        z = offset_m / c["scale_m"][model_of]
+        waves = c["wave_vectors"][:1].reshape(-1, 2)
+        return encode_positions(z, offset_m, waves)
 
-    def _samples(
+    def _prepare_samples(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y
         (N,) in dBm.
         """
         c = model.constants
-        target = np.asarray(y) - self.prior.expected_dbm(c, model_of, x)
+        target = np.asarray(y) - self.prior.predict_dbm(c, model_of, x)
         if self.labels == "standardised":
-            target = (target - self._label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
-        return self._inputs(model, model_of, x), target
+            target = (target - self._get_label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
+        return self._encode_inputs(model, model_of, x), target

@@ -35,9 +35,9 @@ class AskedRecords:
     y: FloatArray
     shadows: Callable[[], tuple[FloatArray, BoolArray]]
 
-    def losses(self, model: Model) -> FloatArray:
+    def compute_losses(self, model: Model) -> FloatArray:
         """Loss (N,) of each record under its own of these models."""
-        return self.learner.record_losses(model, self.model_of, self.x, self.y)
+        return self.learner.compute_record_losses(model, self.model_of, self.x, self.y)
 
 
 class Inference(Named):
@@ -58,7 +58,7 @@ class Inference(Named):
         return True
 
     @abstractmethod
-    def score(self, asked: AskedRecords) -> FloatArray:
+    def score(self, query: AskedRecords) -> FloatArray:
         """Scores (N,) of the records."""
 
 
@@ -83,11 +83,11 @@ class LossThreshold(Inference):
     def has_score_before(self) -> bool:
         return self.reference_model == "none"
 
-    def score(self, asked: AskedRecords) -> FloatArray:
-        score = -asked.losses(asked.after)
+    def score(self, query: AskedRecords) -> FloatArray:
+        score = -query.compute_losses(query.after)
         if self.reference_model == "none":
             return score
-        return score + asked.losses(asked.before)
+        return score + query.compute_losses(query.before)
 
 
 class GradientNorm(Inference):
@@ -104,8 +104,10 @@ class GradientNorm(Inference):
 
     reference = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
 
-    def score(self, asked: AskedRecords) -> FloatArray:
-        return -asked.learner.record_gradient_norms(asked.after, asked.model_of, asked.x, asked.y)
+    def score(self, query: AskedRecords) -> FloatArray:
+        return -query.learner.compute_record_gradient_norms(
+            query.after, query.model_of, query.x, query.y
+        )
 
 
 _MOST_RECORDS = 6000  # of one regression: a matrix of 288 MB
@@ -125,17 +127,18 @@ class Evidence:
     precision: FloatArray
     pull: FloatArray
 
-    def of(self, key: FloatArray) -> "Evidence":
+    def select_records(self, key: FloatArray) -> "Evidence":
         """Select the records with these keys; new ones are 0, and records no longer asked are
         dropped.
         """
         n = len(key)
         fresh = Evidence(key, np.zeros((n, n)), np.zeros(n))
-        known = {row.tobytes(): i for i, row in enumerate(self.key)}
-        at = np.array([known.get(row.tobytes(), -1) for row in key], dtype=int)
-        new = np.flatnonzero(at >= 0)
-        fresh.precision[np.ix_(new, new)] = self.precision[np.ix_(at[new], at[new])]
-        fresh.pull[new] = self.pull[at[new]]
+        row_of_key = {row.tobytes(): i for i, row in enumerate(self.key)}
+        index = np.array([row_of_key.get(row.tobytes(), -1) for row in key], dtype=int)
+        new = np.flatnonzero(index >= 0)
+        old = index[new]
+        fresh.precision[np.ix_(new, new)] = self.precision[np.ix_(old, old)]
+        fresh.pull[new] = self.pull[old]
         return fresh
 
 
@@ -192,7 +195,7 @@ class GradientRegression(Inference):
     def start(self) -> Evidence:
         return Evidence(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
 
-    def score(self, asked: AskedRecords) -> FloatArray:
+    def score(self, query: AskedRecords) -> FloatArray:
         raise NotImplementedError("scores records together: see `regress`")
 
     def regress(
@@ -207,33 +210,30 @@ class GradientRegression(Inference):
                 f"{_MOST_RECORDS:,} can be "
                 f"explained together; set membership.max_records to {_MOST_RECORDS // 2} or fewer"
             )
-        of = view.source[target]
+        sources = view.source[target]
         key = np.column_stack([view.ue[target], view.model[target], y, x])
-        total = state.of(key)
+        total = state.select_records(key)
         heard = np.zeros(len(x), dtype=bool)
-        for source in np.unique(of).tolist():
-            mine = np.flatnonzero(of == source)
+        for source in np.unique(sources).tolist():
+            rows = np.flatnonzero(sources == source)
             u = view.update[source]
-            if np.isfinite(u).all():
-                size = float(np.mean(u**2))
-            else:
-                size = 0.0
-            if not 0 < size < np.inf:
+            if not np.isfinite(u).all() or not 0 < np.mean(u**2) < np.inf:
                 continue
-            if len(mine) * len(u) > _MOST_NUMBERS:
+            if len(rows) * len(u) > _MOST_NUMBERS:
                 raise BadInput(
-                    f"learning.membership.attacks: {self.label}: {len(mine):,} records x "
+                    f"learning.membership.attacks: {self.label}: {len(rows):,} records x "
                     f"{len(u):,} parameters in an update, at most {_MOST_NUMBERS:,} numbers; set "
                     "a smaller membership.max_records or network"
                 )
-            found = self._told(view, source, x[mine], y[mine])
-            if found is not None:
-                total.precision[np.ix_(mine, mine)] += found[0]
-                total.pull[mine] += found[1]
-                heard[mine] = True
-        return np.where(heard, self._mean(total.precision, total.pull), np.nan), total
+            evidence = self._explain_update(view, source, x[rows], y[rows])
+            if evidence is not None:
+                precision, pull = evidence
+                total.precision[np.ix_(rows, rows)] += precision
+                total.pull[rows] += pull
+                heard[rows] = True
+        return np.where(heard, self._solve_mean(total.precision, total.pull), np.nan), total
 
-    def _told(
+    def _explain_update(
         self, view: View, source: int, x: FloatArray, y: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:
         """W P (n, n) and -W G u / s^2 (n,) of an update, records x (n, p), y (n,); None of a
@@ -243,28 +243,28 @@ class GradientRegression(Inference):
         u = view.update[source]
         size = float(np.mean(u**2))
         step = np.zeros_like(u)
-        least = np.inf
+        min_noise = np.inf
         best = None
         for _ in range(2):  # from the start, then from the middle of what that explains
-            at = Model(view.model_before.parameters.copy(), view.model_before.constants)
-            at.parameters[model] += step / 2
-            g = view.learner.record_gradients(at, np.full(len(x), model), x, y)
+            middle = Model(view.model_before.parameters.copy(), view.model_before.constants)
+            middle.parameters[model] += step / 2
+            g = view.learner.compute_record_gradients(middle, np.full(len(x), model), x, y)
             if not np.isfinite(g).all():
                 break
             gram = g @ g.T
             pull = -(g @ u)
             noise = size
             for _ in range(2):  # what is left depends on how much noise is taken for granted
-                step = -self._mean(gram / noise, pull / noise) @ g
+                step = -self._solve_mean(gram / noise, pull / noise) @ g
                 noise = max(float(np.mean((u - step) ** 2)), _LEAST_NOISE * size)
-            if noise < least / 2:
-                least = noise
-                own = np.linalg.inv(np.eye(len(x)) + self.coefficient_std**2 * gram / noise)
-                best = own @ gram / noise, own @ pull / noise
+            if noise < min_noise / 2:
+                min_noise = noise
+                spread = self.coefficient_std**2 * gram / noise
+                weight = np.linalg.inv(np.eye(len(x)) + spread)
+                best = weight @ gram / noise, weight @ pull / noise
         return best
 
-    def _mean(self, precision: FloatArray, pull: FloatArray) -> FloatArray:
+    def _solve_mean(self, precision: FloatArray, pull: FloatArray) -> FloatArray:
         """Posterior mean of the coefficients (n,)."""
-        return np.asarray(
-            np.linalg.solve(precision + np.eye(len(pull)) / self.coefficient_std**2, pull)
-        )
+        prior = np.eye(len(pull)) / self.coefficient_std**2
+        return np.asarray(np.linalg.solve(precision + prior, pull))

@@ -13,9 +13,9 @@ from fl.attacks.base import View, recall
 from fl.data.samples import Signals
 from fl.membership import INFERENCES
 from fl.membership.base import AskedRecords, GradientRegression, Inference
-from fl.membership.roc import NO_INTERVAL, auc, tpr_percent
+from fl.membership.roc import NO_INTERVAL, compute_auc, compute_tpr_percent
 from fl.types import HeldOut, Local, Model, State
-from netsim.columns import Columns, frozen, row_id, ue_and_model
+from netsim.columns import Columns, frozen, number_row, split_row_id
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
@@ -23,7 +23,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 _RATES = np.geomspace(0.001, 0.79, 30)  # of false positives
 Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]
-"""See `fl.data.Data.wholes`."""
+"""See `fl.data.Data.number_wholes`."""
 
 
 class Membership(Part):
@@ -75,7 +75,7 @@ class Membership(Part):
         return bool(self.start())
 
 
-def due(membership: Membership | None, played: int) -> bool:
+def is_test_due(membership: Membership | None, played: int) -> bool:
     """Whether round number `played` is tested."""
     return membership is not None and (played == 1 or played % membership.every_rounds == 0)
 
@@ -96,7 +96,7 @@ class KnownRecords(Columns):
     compared: BoolArray
 
 
-def infer(
+def infer_membership(
     membership: Membership,
     view: View,
     local: Local,
@@ -114,90 +114,101 @@ def infer(
     training; None: the AUC before it is not known. wholes: which records (by ue, x, time_s) are
     held out together; None: each by itself. played: rounds with training so far.
     """
-    known = _known(membership, view, local, held_out, rng, wholes)
-    before, after, model_of = _models(view, view.model_before)
-    untrained = None if initial is None else _models(view, initial)[0]
+    records = _draw_records(membership, view, local, held_out, rng, wholes)
+    before, after, model_of = _list_models(view, view.model_before)
+    untrained = None if initial is None else _list_models(view, initial)[0]
     if view.vantage == "updates":
         initial = None
         played = 1
 
+    target = records.target
+    x = records.x
+    y = records.y
+
     @cache
-    def shadows() -> tuple[
-        FloatArray, BoolArray
-    ]:  # models on random halves of the records, of all UEs together
-        row = row_id(view.ue, view.model)[known.target]
+    def train_shadows() -> tuple[FloatArray, BoolArray]:
+        """Losses of models on random halves of the records, of all UEs together, and the halves."""
+        row = number_row(view.ue, view.model)[target]
         order = np.argsort(row, kind="stable")
-        every = Signals(row, known.x, known.y, np.zeros(len(row)), 0 * row).select(order).local()
+        data = Signals(row, x, y, np.zeros(len(row)), 0 * row).select(order).to_local()
         n = membership.shadow_models
-        inside = np.argsort(rng.uniform("halves", order, (n,)), axis=1) < n // 2
-        loss = np.full(inside.shape, np.nan)
-        for k, some in enumerate(inside[order].T):
+        is_learnt = np.argsort(rng.uniform("halves", order, (n,)), axis=1) < n // 2
+        loss = np.full(is_learnt.shape, np.nan)
+        for k, is_kept in enumerate(is_learnt[order].T):
             base = initial
             past = None
+            half = data.keep(is_kept)
             for number in range(played):
-                own = replace(rng, purpose=f"membership.shadow{k}.{number}")
-                seen, past = view.replica.play(every.keep(some), past, own, base)  # type: ignore[union-attr]
-                base = seen.model_after
-            _, model, of = _models(seen, seen.model_before)
-            target = _targets(seen, *ue_and_model(row))
-            loss[:, k] = view.learner.record_losses(model, of[target], known.x, known.y)
-            loss[target < 0, k] = np.nan
-        return loss, inside
+                draws = replace(rng, purpose=f"membership.shadow{k}.{number}")
+                shadow, past = view.replica.play(half, past, draws, base)  # type: ignore[union-attr]
+                base = shadow.model_after
+            _, model, model_of_target = _list_models(shadow, shadow.model_before)
+            shadow_target = _find_targets(shadow, *split_row_id(row))
+            loss[:, k] = view.learner.compute_record_losses(
+                model, model_of_target[shadow_target], x, y
+            )
+            loss[shadow_target < 0, k] = np.nan
+        return loss, is_learnt
 
-    asked = AskedRecords(
-        view.learner, before, after, model_of[known.target], known.x, known.y, shadows
-    )
+    query = AskedRecords(view.learner, before, after, model_of[target], x, y, train_shadows)
     rows = []
     after_states = dict[str, State]()
     for attack in membership.attacks:
+        label = attack.label
         first = None
         if isinstance(attack, GradientRegression):
-            memory = (states or {}).get(attack.label, attack.start())
-            score, after_states[attack.label] = attack.regress(
-                view, known.target, known.x, known.y, memory
-            )
+            memory = (states or {}).get(label, attack.start())
+            score, after_states[label] = attack.regress(view, target, x, y, memory)
         else:
-            score = attack.score(asked) if len(known.x) else np.zeros(0)
+            score = attack.score(query) if len(x) else np.zeros(0)
             if untrained is not None and attack.has_score_before:
-                first = attack.score(replace(asked, before=untrained, after=untrained))
-        rows.append({"attack": attack.label, "sees": view.vantage, **_success(known, score, first)})
+                first = attack.score(replace(query, before=untrained, after=untrained))
+        rows.append({"attack": label, "sees": view.vantage, **_evaluate(records, score, first)})
     return rows, after_states
 
 
-def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -> Row:
+def _evaluate(records: KnownRecords, score: FloatArray, first: FloatArray | None) -> Row:
     """Success of scores (N,) at telling members, and of those of the models before training where
     there are any.
     """
-    use = known.compared & np.isfinite(score) & np.isfinite(score if first is None else first)
-    some = known.select(use)
-    now = _centred(score[use], some.target)
-    of = now, some.member, some.group
-    area = auc(*of)
-    power = tpr_percent(*of)
-    groups = np.unique(some.group[~some.member])
-    curve = [tpr_percent(*of, r) if r * len(groups) >= 1 else NO_INTERVAL for r in _RATES]
-    area_before = change = NO_INTERVAL
+    is_used = records.compared & np.isfinite(score)
     if first is not None:
-        then = _centred(first[use], some.target)
-        area_before = auc(then, *of[1:])
-        change = auc(*of, then)
-    row: Row = {"members": int(some.member.sum()), "non_members": int((~some.member).sum())}
-    for name, found in (
-        ("auc", area),
-        ("auc_difference", change),
-        ("tpr_percent", power),
-        ("strict_tpr_percent", curve[0]),
-    ):
-        row |= dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
-    true = [each[0] for each in curve]
-    return row | {
-        "auc_before": area_before[0],
-        "false_positive_percent": 100 * _RATES,
-        "true_positive_percent": true,
+        is_used &= np.isfinite(first)
+    used = records.select(is_used)
+    member = used.member
+    group = used.group
+    centred = _centre_scores(score[is_used], used.target)
+    area_before = NO_INTERVAL
+    change = NO_INTERVAL
+    if first is not None:
+        before = _centre_scores(first[is_used], used.target)
+        area_before = compute_auc(before, member, group)
+        change = compute_auc(centred, member, group, before)
+    n_groups = len(np.unique(group[~member]))
+    curve = []
+    for rate in _RATES:
+        power = NO_INTERVAL
+        if rate * n_groups >= 1:
+            power = compute_tpr_percent(centred, member, group, rate)
+        curve.append(power)
+    row: Row = {"members": int(member.sum()), "non_members": int((~member).sum())}
+    intervals = {
+        "auc": compute_auc(centred, member, group),
+        "auc_difference": change,
+        "tpr_percent": compute_tpr_percent(centred, member, group),
+        "strict_tpr_percent": curve[0],
     }
+    for name, (mean, low, high) in intervals.items():
+        row[name] = mean
+        row[f"{name}_low"] = low
+        row[f"{name}_high"] = high
+    row["auc_before"] = area_before[0]
+    row["false_positive_percent"] = 100 * _RATES
+    row["true_positive_percent"] = [power[0] for power in curve]
+    return row
 
 
-def _known(
+def _draw_records(
     membership: Membership,
     view: View,
     local: Local,
@@ -207,80 +218,82 @@ def _known(
 ) -> KnownRecords:
     """Draw members, and non-members of the same UEs."""
     owner = local.ue[local.row_of_sample]
-    inside = _targets(view, owner, local.model[local.row_of_sample])
-    outside = _targets(view, held_out.ue, held_out.model)
+    inside = _find_targets(view, owner, local.model[local.row_of_sample])
+    outside = _find_targets(view, held_out.ue, held_out.model)
     n = len(view.ue)
-    share = membership.known_member_share * np.bincount(inside[inside >= 0], minlength=n)
-    member = _chosen(inside, np.maximum(1, np.rint(share)), membership.max_records, rng, "members")
-    if local.y is None:
+    limit = membership.max_records
+    n_known = membership.known_member_share * np.bincount(inside[inside >= 0], minlength=n)
+    member = _choose_records(inside, np.maximum(1, np.rint(n_known)), limit, rng, "members")
+    y = local.y
+    if y is None:
         y = np.zeros(len(local.x))
-    else:
-        y = local.y
     paired = local.y is not None and bool((held_out.ue < 0).any())
     if paired:
-        pair, other = _paired(y[member], held_out.y, rng)
-        outside[other] = inside[member[pair]]
+        pair, outsiders = _pair_records(y[member], held_out.y, rng)
+        outside[outsiders] = inside[member[pair]]
         group = np.concatenate([np.arange(len(member)), pair])
     else:
-        other = _chosen(
-            outside, np.bincount(inside[member], minlength=n), membership.max_records, rng, "others"
+        outsiders = _choose_records(
+            outside, np.bincount(inside[member], minlength=n), limit, rng, "others"
         )
-        group = np.arange(len(member) + len(other))
-    rows = np.concatenate([member, len(local.x) + other])
-    held = held_out.ue, held_out.x, held_out.time_s, outside, held_out.y
-    both = zip((owner, local.x, local.time_s, inside, y), held, strict=True)
-    ue, x, time_s, target, y = (np.concatenate(pieces) for pieces in both)
+        group = np.arange(len(member) + len(outsiders))
+    rows = np.concatenate([member, len(local.x) + outsiders])
+    x = np.concatenate([local.x, held_out.x])
+    y = np.concatenate([y, held_out.y])
+    target = np.concatenate([inside, outside])
     is_member = np.arange(len(rows)) < len(member)
     compared = ~is_member | (not paired)
     if paired:
         compared[pair] = True
     elif wholes is not None:
-        group = wholes(ue, x, time_s)[rows]
+        ue = np.concatenate([owner, held_out.ue])
+        group = wholes(ue, x, np.concatenate([local.time_s, held_out.time_s]))[rows]
     return KnownRecords(target[rows], is_member, x[rows], y[rows], group, compared)
 
 
-def _targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
+def _find_targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
     """The target (index into the view's) of every record (N,), -1 of a UE that the attacker did not
     hear.
     """
-    target = row_id(view.ue, view.model)
+    target = number_row(view.ue, view.model)
     order = np.argsort(target)
-    return np.nan_to_num(recall(target[order], order, row_id(ue, model)), nan=-1.0).astype(int)
+    return np.nan_to_num(recall(target[order], order, number_row(ue, model)), nan=-1.0).astype(int)
 
 
-def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:
-    """Random pairs (p,) of one class each, as indices into the labels of members (m,) and of others
-    (n,).
+def _pair_records(member: FloatArray, outsider: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:
+    """Random pairs (p,) of one class each, as indices into the labels of members (m,) and of
+    outsiders (n,).
 
     No record is in two pairs, and of each class there are as many as the rarer side allows.
     """
-    classes, of = np.unique(np.concatenate([member, other]), return_inverse=True)
-    sides = (of[: len(member)], "members paired"), (of[len(member) :], "others paired")
-    mine, theirs = (_ranked(side, rng, what) * len(classes) + side for side, what in sides)
-    _, first, second = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+    classes, number = np.unique(np.concatenate([member, outsider]), return_inverse=True)
+    inside = number[: len(member)]
+    outside = number[len(member) :]
+    left = _rank_records(inside, rng, "members paired") * len(classes) + inside
+    right = _rank_records(outside, rng, "others paired") * len(classes) + outside
+    _, first, second = np.intersect1d(left, right, assume_unique=True, return_indices=True)
     return first, second
 
 
-def _chosen(
-    target: IntArray, wanted: FloatArray | IntArray, most: int, rng: Rng, what: str
+def _choose_records(
+    target: IntArray, n_wanted: FloatArray | IntArray, max_records: int, rng: Rng, purpose: str
 ) -> IntArray:
-    """Random records of each target: wanted (n_target,) of them, or all; at most `most` in all."""
-    index = np.flatnonzero(
-        (target >= 0) & (_ranked(target, rng, what) < np.append(wanted, 0)[target])
-    )  # -1: no target
-    if len(index) <= most:
+    """Random records of each target: n_wanted (n_target,) of them, or all; at most max_records."""
+    is_wanted = _rank_records(target, rng, purpose) < np.append(n_wanted, 0)[target]
+    index = np.flatnonzero((target >= 0) & is_wanted)  # -1: no target
+    if len(index) <= max_records:
         return index
-    lot = rng.uniform(f"{what} kept", index)
-    return np.sort(index[np.argsort(lot, kind="stable")[:most]])
+    lot = rng.uniform(f"{purpose} kept", index)
+    return np.sort(index[np.argsort(lot, kind="stable")[:max_records]])
 
 
-def _ranked(target: IntArray, rng: Rng, what: str) -> IntArray:
+def _rank_records(target: IntArray, rng: Rng, purpose: str) -> IntArray:
     """Random rank (N,) of each record among its target's."""
-    order = np.lexsort((rng.uniform(what, np.arange(len(target))), target))
+    order = np.lexsort((rng.uniform(purpose, np.arange(len(target))), target))
     return np.argsort(order) - np.searchsorted(target[order], target)
 
 
-def _models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
+def _list_models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
     """Models before and after as the attacker knows them, and which of them speaks of each target
     (n_target,).
 
@@ -288,13 +301,13 @@ def _models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
     """
     if view.vantage == "model":
         return start, view.model_after, view.model
-    own = view.source_model
-    constants = {name: value[own] for name, value in start.constants.items()}
-    before = Model(start.parameters[own], constants)
-    return before, Model(start.parameters[own] + view.update, constants), view.source
+    model = view.source_model
+    constants = {name: value[model] for name, value in start.constants.items()}
+    before = Model(start.parameters[model], constants)
+    return before, Model(start.parameters[model] + view.update, constants), view.source
 
 
-def _centred(score: FloatArray, device: IntArray) -> FloatArray:
+def _centre_scores(score: FloatArray, device: IntArray) -> FloatArray:
     """Scores (N,) less the median of their device's."""
     if len(score):
         return score - ndimage.median(score, device, device)

@@ -22,7 +22,7 @@ _TAIL = 0.975
 NO_INTERVAL = (math.nan, math.nan, math.nan)
 
 
-def auc(
+def compute_auc(
     score: FloatArray,
     member: BoolArray,
     group: IntArray | None = None,
@@ -40,30 +40,32 @@ def auc(
     """
     if member.all() or not member.any():
         return NO_INTERVAL
-    placed = _placements(score, member)
+    placed = _compute_placements(score, member)
     low = 0.0
     if before is not None:
-        placed = placed - _placements(before, member)
+        placed = placed - _compute_placements(before, member)
         low = -1.0
-    group = np.arange(len(score)) if group is None else group
-    off = np.zeros(len(score))
+    n = len(score)
+    if group is None:
+        group = np.arange(n)
+    off = np.zeros(n)
     variance = 0.0
-    fewest = len(score)
+    fewest = n
     for side in (member, ~member):
-        groups = len(np.unique(group[side]))
-        fewest = min(fewest, groups)
-        if groups > 1:
+        n_groups = len(np.unique(group[side]))
+        fewest = min(fewest, n_groups)
+        if n_groups > 1:
             away = placed[side] - placed[side].mean()
-            off[side] = away / side.sum() * math.sqrt(groups / (groups - 1))
+            off[side] = away / side.sum() * math.sqrt(n_groups / (n_groups - 1))
         else:
             variance += ((1.0 - low) / 2) ** 2  # the largest
-    variance += float(np.sum(_sums(off, group) ** 2))
+    variance += float(np.sum(_sum_groups(off, group) ** 2))
     area = float(placed[member].mean())
     half = float(stdtrit(max(fewest - 1, 1), _TAIL)) * math.sqrt(variance)
     return area, max(area - half, low), min(area + half, 1.0)
 
 
-def tpr_percent(
+def compute_tpr_percent(
     score: FloatArray, member: BoolArray, group: IntArray | None = None, fpr: float = 0.01
 ) -> tuple[float, float, float]:
     """Percent of members above a threshold that at most a share `fpr` of non-members exceeds;
@@ -74,23 +76,25 @@ def tpr_percent(
     """
     if member.all() or not member.any():
         return NO_INTERVAL
-    other = np.sort(score[~member])
+    outside = np.sort(score[~member])
+    threshold = outside[len(outside) - 1 - math.floor(fpr * len(outside))]
     worth = float(member.sum())
-    found = (score[member] > other[len(other) - 1 - math.floor(fpr * len(other))]).astype(float)
-    share = float(found.mean())
+    is_above = (score[member] > threshold).astype(float)
+    share = float(is_above.mean())
     if group is not None:
-        sums = _sums(found - share, group[member])
+        sums = _sum_groups(is_above - share, group[member])
         variance = float(np.sum(sums**2)) / worth**2
         if variance > 0:
             worth = min(max(share * (1 - share) / variance, 1.0), worth)
         else:
             worth = len(sums)
     wide = _Z**2 / worth
-    low, high = np.sort(np.roots((1 + wide, -2 * share - wide, share**2)))
-    return 100 * share, 100 * max(float(low), 0.0), 100 * min(float(high), 1.0)
+    roots = np.roots((1 + wide, -2 * share - wide, share**2))
+    low, high = np.sort(roots).tolist()
+    return 100 * share, 100 * max(low, 0.0), 100 * min(high, 1.0)
 
 
-def _placements(score: FloatArray, member: BoolArray) -> FloatArray:
+def _compute_placements(score: FloatArray, member: BoolArray) -> FloatArray:
     """Share of the non-members below each member, and of the members above each non-member, ties
     half: (N,).
     """
@@ -100,7 +104,7 @@ def _placements(score: FloatArray, member: BoolArray) -> FloatArray:
     return np.where(member, below, 1 - below)
 
 
-def _sums(values: FloatArray, group: IntArray) -> FloatArray:
+def _sum_groups(values: FloatArray, group: IntArray) -> FloatArray:
     """Sum of the values (n,) of each group."""
-    _, of = np.unique(group, return_inverse=True)
-    return np.asarray(np.bincount(of, weights=values), dtype=float)
+    _, index = np.unique(group, return_inverse=True)
+    return np.asarray(np.bincount(index, weights=values), dtype=float)

@@ -54,18 +54,14 @@ class Lira(ShadowInference):
         "Principles, 2022; Wilson and Hilferty 1931"
     )
 
-    def score(self, asked: AskedRecords) -> FloatArray:
-        loss, inside = asked.shadows()
-        phi, known = (
-            -np.log(np.expm1(np.clip(some, 1e-12, 500.0)))
-            if asked.learner.loss_in_nats
-            else -np.cbrt(some)
-            for some in (loss, asked.losses(asked.after))
-        )
-        mean, std = _law(phi, ~inside)
+    def score(self, query: AskedRecords) -> FloatArray:
+        loss, inside = query.shadows()
+        shadow_phi = _compute_phi(query, loss)
+        phi = _compute_phi(query, query.compute_losses(query.after))
+        mean, std = _fit_normal(shadow_phi, ~inside)
         if self.mode == "offline":
-            return (known - mean) / std
-        return norm.logpdf(known, *_law(phi, inside)) - norm.logpdf(known, mean, std)
+            return (phi - mean) / std
+        return norm.logpdf(phi, *_fit_normal(shadow_phi, inside)) - norm.logpdf(phi, mean, std)
 
 
 class Rmia(ShadowInference):
@@ -86,18 +82,27 @@ class Rmia(ShadowInference):
 
     reference = "Zarifzadeh, Liu, Shokri, Low-Cost High-Power Membership Inference Attacks, 2024"
 
-    def score(self, asked: AskedRecords) -> FloatArray:
-        loss, inside = asked.shadows()
-        scale = 1.0 if asked.learner.loss_in_nats else 2 * np.nanmean(loss)
-        q_in, q = (_law(np.exp(-loss / scale), of)[0] for of in (inside, ~inside))
+    def score(self, query: AskedRecords) -> FloatArray:
+        loss, inside = query.shadows()
+        scale = 1.0 if query.learner.loss_in_nats else 2 * np.nanmean(loss)
+        likelihood = np.exp(-loss / scale)
+        q_in, _ = _fit_normal(likelihood, inside)
+        q, _ = _fit_normal(likelihood, ~inside)
         if self.offline_a is not None:
             q_in = 1 - self.offline_a * (1 - q)
-        return -asked.losses(asked.after) / scale - np.log(q_in + q + 1e-12)
+        return -query.compute_losses(query.after) / scale - np.log(q_in + q + 1e-12)
 
 
-def _law(value: FloatArray, of: BoolArray) -> tuple[FloatArray, FloatArray]:
+def _compute_phi(query: AskedRecords, loss: FloatArray) -> FloatArray:
+    """The statistic phi of losses that is nearly normal over models, see `Lira`."""
+    if query.learner.loss_in_nats:
+        return -np.log(np.expm1(np.clip(loss, 1e-12, 500.0)))
+    return -np.cbrt(loss)
+
+
+def _fit_normal(value: FloatArray, is_used: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation (N,) of some of the values (N, K)."""
-    std = value.std(axis=1, ddof=1, where=of)
-    if of.shape[1] < 64:
+    std = value.std(axis=1, ddof=1, where=is_used)
+    if is_used.shape[1] < 64:
         std[:] = np.sqrt(np.nanmean(std**2))
-    return value.mean(axis=1, where=of), std + 1e-12
+    return value.mean(axis=1, where=is_used), std + 1e-12

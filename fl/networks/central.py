@@ -9,7 +9,7 @@ import numpy as np
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers import Adam
-from fl.types import Local
+from fl.types import Local, compute_bounds
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -23,7 +23,7 @@ def train_centrally(
     model_of: IntArray,
     z: FloatArray,
     y: FloatArray,
-    how: SgdSettings,
+    settings: SgdSettings,
     rng: Rng,
 ) -> FloatArray:
     """Parameters (n_model, d) after training from `start`, each on its samples: inputs z (N, p),
@@ -35,6 +35,6 @@ def train_centrally(
     """
     order = np.argsort(model_of, kind="stable")
     model = np.arange(len(start))
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(model_of, minlength=len(start)))])
+    ptr = compute_bounds(np.bincount(model_of, minlength=len(start)))
     all_of_it = Local(np.zeros_like(model), model, ptr, z[order], y[order], np.zeros(len(order)))
-    return start + train_regression(net, start, all_of_it, how, rng).values
+    return start + train_regression(net, start, all_of_it, settings, rng).values

@@ -1,7 +1,7 @@
 """The network slot: classifiers of images as laws on flat parameter rows, many networks at once.
 
 Parameters of k networks are rows (k, d), the layers' arrays one after the other, in the order of
-`layers`.
+`list_layers`.
 """
 
 from abc import abstractmethod
@@ -38,11 +38,17 @@ class Layer:
     fan_in: int = 1
 
 
+def _pair_layers(*shape: int) -> tuple[Layer, Layer]:
+    """Weights (outputs, inputs...) and a bias of each output."""
+    fan_in = prod(shape[1:])
+    return Layer(shape, fan_in=fan_in), Layer(shape[:1], fan_in=fan_in)
+
+
 class Network(Part):
     """A classifier of images."""
 
     kind: str
-    together: ClassVar = 4096
+    n_together: ClassVar = 4096
     """number of UEs that are trained as one stacked computation, chosen for speed"""
 
     @property
@@ -57,7 +63,7 @@ class Network(Part):
         return None
 
     @abstractmethod
-    def layers(self, image: ImageFormat) -> tuple[Layer, ...]:
+    def list_layers(self, image: ImageFormat) -> tuple[Layer, ...]:
         """Arrays of parameters, in order."""
 
     @abstractmethod
@@ -68,22 +74,22 @@ class Network(Part):
         live (k, B) is 0 where a slot holds no image: it must not touch the others.
         """
 
-    def n_parameters(self, image: ImageFormat) -> int:
+    def count_parameters(self, image: ImageFormat) -> int:
         """d."""
-        return sum(prod(layer.shape) for layer in self.layers(image))
+        return sum(prod(layer.shape) for layer in self.list_layers(image))
 
     def unpack(self, flat: "Tensor", image: ImageFormat) -> "list[Tensor]":
         """Views of rows (k, d), one an array (k, *shape)."""
         import torch
 
-        layers = self.layers(image)
+        layers = self.list_layers(image)
         pieces = torch.split(flat, [prod(layer.shape) for layer in layers], dim=1)
         return [p.view(-1, *layer.shape) for p, layer in zip(pieces, layers, strict=True)]
 
-    def start(self, n: int, image: ImageFormat, rng: Rng) -> FloatArray:
+    def draw_parameters(self, n: int, image: ImageFormat, rng: Rng) -> FloatArray:
         """First parameters (n, d) of n models."""
         rows = []
-        for i, layer in enumerate(self.layers(image)):
+        for i, layer in enumerate(self.list_layers(image)):
             shape = (n, prod(layer.shape))
             if layer.start == "uniform":
                 unit = rng.uniform(f"weights{i}", np.arange(n), shape[1:])
@@ -103,7 +109,7 @@ class Perceptron(Network):
     reference = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Chapter 6"
     example = {"kind": "mlp", "hidden": [8]}
 
-    def layers(self, image: ImageFormat) -> tuple[Layer, ...]:
+    def list_layers(self, image: ImageFormat) -> tuple[Layer, ...]:
         sizes = (image.height * image.width, *self.hidden, image.classes)
         return tuple(
             Layer(shape, fan_in=a) for a, b in pairwise(sizes) for shape in ((a, b), (1, b))
@@ -141,7 +147,7 @@ class Cnn(Network):
     batch_norm: bool = True
     """whether channels are normalised before the fully connected layer"""
 
-    together = (
+    n_together = (
         1  # measured: grouped convolutions and vmap take 1.5 to 2 times as long as device by device
     )
     reference = (
@@ -160,48 +166,44 @@ class Cnn(Network):
                 f"have {image.height} x {image.width}; take network: {{kind: mlp}}"
             )
 
-    def layers(self, image: ImageFormat) -> tuple[Layer, ...]:
+    def list_layers(self, image: ImageFormat) -> tuple[Layer, ...]:
         (a, b) = self.channels
-        area = _KERNEL * _KERNEL
-        flat = self.channels[1]
+        flat = b
         for side in (image.height, image.width):
             for _ in self.channels:
                 side = (side - _KERNEL + 1) // _POOL
             flat *= side
-        return (
-            Layer((a, 1, _KERNEL, _KERNEL), fan_in=area),
-            Layer((a,), fan_in=area),
-            Layer((b, a, _KERNEL, _KERNEL), fan_in=a * area),
-            Layer((b,), fan_in=a * area),
-            *((Layer((b,), "one"), Layer((b,), "zero")) if self.batch_norm else ()),
-            Layer((self.hidden, flat), fan_in=flat),
-            Layer((self.hidden,), fan_in=flat),
-            Layer((image.classes, self.hidden), fan_in=self.hidden),
-            Layer((image.classes,), fan_in=self.hidden),
-        )
+        layers = [*_pair_layers(a, 1, _KERNEL, _KERNEL), *_pair_layers(b, a, _KERNEL, _KERNEL)]
+        if self.batch_norm:
+            layers += [Layer((b,), "one"), Layer((b,), "zero")]
+        layers += _pair_layers(self.hidden, flat)
+        layers += _pair_layers(image.classes, self.hidden)
+        return tuple(layers)
 
     def forward(self, weights: "list[Tensor]", x: "Tensor", live: "Tensor") -> "Tensor":
         import torch
 
         one_by_one = zip(x, live, *weights, strict=True)
-        return torch.stack([_logits(image, use, own) for image, use, *own in one_by_one])
+        return torch.stack(
+            [_compute_logits(image, use, parameters) for image, use, *parameters in one_by_one]
+        )
 
 
-def _logits(x: "Tensor", live: "Tensor", weights: "list[Tensor]") -> "Tensor":
+def _compute_logits(x: "Tensor", live: "Tensor", weights: "list[Tensor]") -> "Tensor":
     """Logits (B, classes) of images x (B, height, width) by one network."""
     from torch.nn.functional import conv2d, linear, relu
 
-    from fl.networks.pooling import max_pooled
+    from fl.networks.pooling import pool_max
 
     kernel1, bias1, kernel2, bias2, *norm, weight3, bias3, weight4, bias4 = weights
-    h = max_pooled(conv2d(x[:, None], kernel1, bias1))
-    h = max_pooled(conv2d(h, kernel2, bias2))
+    h = pool_max(conv2d(x[:, None], kernel1, bias1))
+    h = pool_max(conv2d(h, kernel2, bias2))
     if norm:
-        h = _normalised(h, live, *norm)
+        h = _normalise_channels(h, live, *norm)
     return linear(relu(linear(h.flatten(1), weight3, bias3)), weight4, bias4)
 
 
-def _normalised(h: "Tensor", live: "Tensor", gain: "Tensor", offset: "Tensor") -> "Tensor":
+def _normalise_channels(h: "Tensor", live: "Tensor", gain: "Tensor", offset: "Tensor") -> "Tensor":
     """Channels of h (B, C, rows, columns) with mean 0 and variance 1 over live images, then gain
     and offset (C,).
     """

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netsim.columns import blocks
+from netsim.columns import split_blocks
 from netsim.units import FloatArray, IntArray
 
 Activation = Literal["elu", "tanh", "sigmoid", "relu"]
@@ -64,12 +64,13 @@ class Mlp:
     def unpack(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Views of rows (k, d) as [(W (k, in, out), b (k, 1, out)), ...]."""
         layers = []
-        at = 0
+        start = 0
         for a, b in pairwise(self.sizes):
-            weight = flat[:, at : at + a * b].view(-1, a, b)
-            bias = flat[:, at + a * b : at + (a + 1) * b].unsqueeze(1)
+            end = start + a * b
+            weight = flat[:, start:end].view(-1, a, b)
+            bias = flat[:, end : end + b].unsqueeze(1)
             layers.append((weight, bias))
-            at += (a + 1) * b
+            start = end + b
         return layers
 
     def forward(self, flat: Tensor, z: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
@@ -85,7 +86,7 @@ class Mlp:
             slopes.append(slope)
         return (activations[-1] @ weight + bias).squeeze(-1), activations, slopes
 
-    def deltas(self, flat: Tensor, slopes: list[Tensor], output: Tensor) -> list[Tensor]:
+    def compute_deltas(self, flat: Tensor, slopes: list[Tensor], output: Tensor) -> list[Tensor]:
         """D_l (k, B, out_l) for l = 1..L, from the output's delta (k, B)."""
         layers = self.unpack(flat)
         deltas = [output.unsqueeze(-1)]
@@ -93,19 +94,21 @@ class Mlp:
             deltas.append((deltas[-1] @ weight.transpose(1, 2)) * slope)
         return deltas[::-1]
 
-    def gradient(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
+    def compute_gradient(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """Sum over samples of the outer products: rows (k, d)."""
         pieces = []
         for a, delta in zip(activations, deltas, strict=True):
             pieces += [(a.transpose(1, 2) @ delta).flatten(1), delta.sum(dim=1)]
         return torch.cat(pieces, dim=1)
 
-    def squared_norm(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
+    def compute_squared_norms(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """|dF/dw|^2 of each sample (k, B)."""
         terms = zip(activations, deltas, strict=True)
         return torch.stack([(d * d).sum(-1) * ((a * a).sum(-1) + 1) for a, d in terms]).sum(dim=0)
 
-    def inner(self, direction: Tensor, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
+    def multiply_gradients(
+        self, direction: Tensor, activations: list[Tensor], deltas: list[Tensor]
+    ) -> Tensor:
         """<dF/dw, u> of each sample (k, B) for rows u (k, d)."""
         terms = zip(self.unpack(direction), activations, deltas, strict=True)
         return torch.stack(
@@ -118,82 +121,85 @@ class Mlp:
         """
         out = np.empty(len(z))
         for m in np.unique(model_of):
-            mine = model_of == m
-            out[mine] = self.forward(_one(parameters[m]), _one(z[mine]))[0][0].numpy()
+            is_of_model = model_of == m
+            values = self.forward(_to_stack(parameters[m]), _to_stack(z[is_of_model]))[0]
+            out[is_of_model] = values[0].numpy()
         return out
 
-    def layer_inputs(self, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
+    def compute_layer_inputs(self, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
         """Inputs of layer `layer` (from 1) of the network parameters (d,) for z (N, p), then 1: (N,
         inputs + 1).
         """
         before = replace(
             self, sizes=(*self.sizes[:layer], 1)
         )  # no hidden layer after it is computed
-        activations = before.forward(_one(parameters), _one(z))[1]
+        activations = before.forward(_to_stack(parameters), _to_stack(z))[1]
         return np.column_stack([activations[-1][0].numpy(), np.ones(len(z))])
 
-    def mean_squared_gradient(
+    def compute_mean_squared_gradient(
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray
     ) -> float:
         """Mean over samples of |dF/dw|^2."""
-        return float(self._squared(parameters, model_of, z, None).sum()) / max(len(z), 1)
+        total = float(self._compute_squared_norms(parameters, model_of, z, None).sum())
+        return total / max(len(z), 1)
 
-    def sample_gradient_norms(
+    def compute_sample_gradient_norms(
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
     ) -> FloatArray:
         """L2 norm (N,) of the gradient of each sample's squared error."""
-        return np.sqrt(self._squared(parameters, model_of, z, y))
+        return np.sqrt(self._compute_squared_norms(parameters, model_of, z, y))
 
-    def _squared(
+    def _compute_squared_norms(
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray | None
     ) -> FloatArray:
-        """Squared norms (N,) of the gradients of `_swept`."""
-        found = np.empty(len(z))
+        """Squared norms (N,) of the gradients of `_propagate`."""
+        squared = np.empty(len(z))
         for m in np.unique(model_of):
-            mine = np.flatnonzero(model_of == m)
-            for some in (mine[block] for block in blocks(len(mine), _BLOCK)):
-                swept = self._swept(parameters[m], z[some], None if y is None else y[some])
-                found[some] = self.squared_norm(*swept)[0].numpy()
-        return found
+            of_model = np.flatnonzero(model_of == m)
+            for block in (of_model[block] for block in split_blocks(len(of_model), _BLOCK)):
+                target = None if y is None else y[block]
+                swept = self._propagate(parameters[m], z[block], target)
+                squared[block] = self.compute_squared_norms(*swept)[0].numpy()
+        return squared
 
-    def sample_gradients(
+    def compute_sample_gradients(
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
     ) -> FloatArray:
         """Gradient (N, d) of each sample's squared error, 2 (F - y) dF/dw."""
-        found = np.empty((len(z), parameters.shape[1]))
+        gradients = np.empty((len(z), parameters.shape[1]))
         for m in np.unique(model_of):
-            mine = model_of == m
-            activations, deltas = self._swept(parameters[m], z[mine], y[mine])
-            found[mine] = self.gradient(
-                [a[0][:, None] for a in activations], [d[0][:, None] for d in deltas]
-            ).numpy()
-        return found
+            is_of_model = model_of == m
+            activations, deltas = self._propagate(parameters[m], z[is_of_model], y[is_of_model])
+            single = [a[0][:, None] for a in activations]  # a network for each sample
+            of_single = [delta[0][:, None] for delta in deltas]
+            gradients[is_of_model] = self.compute_gradient(single, of_single).numpy()
+        return gradients
 
-    def first_layer_deltas(
+    def compute_first_layer_deltas(
         self, parameters: FloatArray, z: FloatArray, y: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the
         first layer, and the sum of squared deviations from it (hidden,); parameters (d,).
         """
-        delta = self._swept(parameters, z, y)[1][0][0].numpy()  # (N, hidden)
+        delta = self._propagate(parameters, z, y)[1][0][0].numpy()  # (N, hidden)
         mean = delta.mean(axis=0)
         return mean, ((delta - mean) ** 2).sum(axis=0)
 
-    def _swept(
+    def _propagate(
         self, parameters: FloatArray, z: FloatArray, y: FloatArray | None
     ) -> tuple[list[Tensor], list[Tensor]]:
         """Activations and deltas (1, N, ...) of a network at inputs z (N, p): of (F - y)^2, of F
         itself without y.
         """
-        flat = _one(parameters)
-        out, activations, slopes = self.forward(flat, _one(z))
+        flat = _to_stack(parameters)
+        out, activations, slopes = self.forward(flat, _to_stack(z))
         if y is None:
             output = torch.ones_like(out)
         else:
-            output = 2 * (out - _one(y))
-        return activations, self.deltas(flat, slopes, output)
+            output = 2 * (out - _to_stack(y))
+        return activations, self.compute_deltas(flat, slopes, output)
 
 
-def _one(values: FloatArray) -> Tensor:
+def _to_stack(values: FloatArray) -> Tensor:
     """A stack of one."""
-    return torch.from_numpy(np.asarray(values, dtype=float))[None]
+    return torch.from_numpy(np.asarray(values, float))[None]

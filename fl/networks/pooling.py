@@ -17,7 +17,7 @@ from netsim.compiled import compiled
 from netsim.units import FloatArray, IntArray
 
 
-def max_pooled(x: Tensor) -> Tensor:
+def pool_max(x: Tensor) -> Tensor:
     """The largest number of each 2 x 2 square of x (B, C, rows, columns): (B, C, rows // 2, columns
     // 2).
     """
@@ -30,17 +30,18 @@ class _Pooling(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.shape = x.shape
-        largest, ctx.place = _largest(x.contiguous().numpy().reshape(-1, *x.shape[2:]))
+        largest, ctx.place = _find_largest(x.contiguous().numpy().reshape(-1, *x.shape[2:]))
         return torch.from_numpy(largest).view(*x.shape[:2], *largest.shape[1:])
 
     @staticmethod
     def backward(ctx: Any, *grad: Tensor) -> Tensor:
-        own = grad[0].contiguous().numpy().reshape(ctx.place.shape)
-        return torch.from_numpy(_spread(own, ctx.place, *ctx.shape[2:])).view(ctx.shape)
+        gradient = grad[0].contiguous().numpy().reshape(ctx.place.shape)
+        spread = _scatter_gradients(gradient, ctx.place, *ctx.shape[2:])
+        return torch.from_numpy(spread).view(ctx.shape)
 
 
 @compiled
-def _largest(x: FloatArray) -> tuple[FloatArray, IntArray]:
+def _find_largest(x: FloatArray) -> tuple[FloatArray, IntArray]:
     """The largest number of each square of images x (n, rows, columns), and its place in the
     square: 0 to 3.
     """
@@ -52,20 +53,20 @@ def _largest(x: FloatArray) -> tuple[FloatArray, IntArray]:
     for i in range(n):
         for r in range(rows):
             for c in range(columns):
-                most = x[i, 2 * r, 2 * c]
-                at = 0
+                maximum = x[i, 2 * r, 2 * c]
+                index = 0
                 for p in range(1, 4):
                     value = x[i, 2 * r + p // 2, 2 * c + p % 2]
-                    if value > most or value != value:  # what is not a number stays
-                        most = value
-                        at = p
-                largest[i, r, c] = most
-                place[i, r, c] = at
+                    if value > maximum or value != value:  # what is not a number stays
+                        maximum = value
+                        index = p
+                largest[i, r, c] = maximum
+                place[i, r, c] = index
     return largest, place
 
 
 @compiled
-def _spread(grad: FloatArray, place: IntArray, rows: int, columns: int) -> FloatArray:
+def _scatter_gradients(grad: FloatArray, place: IntArray, rows: int, columns: int) -> FloatArray:
     """Gradients (n, rows // 2, columns // 2) at the places of the largest numbers: (n, rows,
     columns).
     """

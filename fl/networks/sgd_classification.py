@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from fl.networks.classifiers import Network
 from fl.types import DenseUpdates, ImageFormat, Local
-from netsim.columns import blocks
+from netsim.columns import split_blocks
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -28,7 +28,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(frozen=True)
-class DeviceSteps:
+class ClassificationSettings:
     """Local training settings: step size, share of its images in a mini-batch, passes over them.
 
     sample_clip is the largest L2 norm of one image's gradient in the mean of a batch; None leaves
@@ -42,19 +42,21 @@ class DeviceSteps:
     sample_clip: float | None = None
     precision: Literal[32, 64] = 32
 
-    def batch(self, count: IntArray) -> IntArray:
+    def count_batch(self, count: IntArray) -> IntArray:
         """Images of a mini-batch (n,) of devices with count (n,) images, one at least."""
         return np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(int)
 
 
-def device(where: Device) -> torch.device:
+def choose_device(word: Device) -> torch.device:
     """Where to compute: `auto` is the graphics card if torch sees one."""
-    there = torch.cuda.is_available()
-    if where == "cuda" and not there:
+    has_gpu = torch.cuda.is_available()
+    if word == "cuda" and not has_gpu:
         raise BadInput(
             "learning.learner.device: torch sees no graphics card here; take auto or cpu"
         )
-    return torch.device(("cuda" if there else "cpu") if where == "auto" else where)
+    if word == "auto":
+        word = "cuda" if has_gpu else "cpu"
+    return torch.device(word)
 
 
 @dataclass(frozen=True)
@@ -67,85 +69,90 @@ class Classifier:
     image: ImageFormat
     place: torch.device
 
-    def train(self, start: FloatArray, data: Local, how: DeviceSteps, rng: Rng) -> DenseUpdates:
+    def train(
+        self, start: FloatArray, data: Local, settings: ClassificationSettings, rng: Rng
+    ) -> DenseUpdates:
         """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model]
         (n_model, d).
 
         A row that overflows stays non-finite.
         """
         n = len(data.ue)
-        d = self.net.n_parameters(self.image)
-        of_image = 8 * self.image.height * self.image.width + (
-            0 if how.sample_clip is None else 4 * d
-        )
-        per_row = how.precision // 8 * (4 * d + how.batch(data.count).max(initial=1) * of_image)
-        together = max(1, min(self.net.together, _BLOCK_BYTES // per_row))
+        d = self.net.count_parameters(self.image)
+        per_image = 8 * self.image.height * self.image.width
+        if settings.sample_clip is not None:
+            per_image += 4 * d
+        n_images = settings.count_batch(data.count).max(initial=1)
+        per_row = settings.precision // 8 * (4 * d + n_images * per_image)
+        together = max(1, min(self.net.n_together, _BLOCK_BYTES // per_row))
         values = np.empty((n, d))
-        number = torch.float32 if how.precision == 32 else torch.float64
-        for rows in (np.arange(n)[some] for some in blocks(n, together)):
+        number = torch.float32 if settings.precision == 32 else torch.float64
+        for rows in (np.arange(n)[block] for block in split_blocks(n, together)):
             before = torch.from_numpy(start[data.model[rows]]).to(self.place, number)
-            after = self._trained(before, data.select(rows), how, rng)
+            after = self._train_weights(before, data.select(rows), settings, rng)
             values[rows] = (after - before).double().cpu().numpy()
         return DenseUpdates(data.ue, data.model, data.count.astype(float), values)
 
-    def image_gradients(
+    def compute_image_gradients(
         self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
         """Gradient (N, d) of the cross-entropy of each image under its model, in double
         precision.
         """
-        found = np.empty((len(x), parameters.shape[1]))
-        for block in blocks(len(x), _SAMPLES):
+        gradients = np.empty((len(x), parameters.shape[1]))
+        for block in split_blocks(len(x), _SAMPLES):
             w = torch.from_numpy(parameters[model_of[block]]).to(self.place)
             live = torch.ones(len(w), 1, dtype=w.dtype, device=self.place)
-            pixels = self._pixels(x[block, None], w.dtype)
-            found[block] = (
-                self._gradient(w, pixels, self._classes(y[block, None]), live).cpu().numpy()
-            )
-        return found
+            pixels = self._to_pixels(x[block, None], w.dtype)
+            gradient = self._compute_gradient(w, pixels, self._to_classes(y[block, None]), live)
+            gradients[block] = gradient.cpu().numpy()
+        return gradients
 
     @torch.no_grad()
-    def scored(
+    def score_images(
         self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> tuple[FloatArray, BoolArray]:
         """Cross-entropy (N,) in nats, and whether the likeliest class is the right one (N,)."""
         loss = np.empty(len(x))
-        right = np.zeros(len(x), dtype=bool)
+        right = np.zeros(len(x), bool)
         for m in np.unique(model_of):
-            mine = np.flatnonzero(model_of == m)
+            of_model = np.flatnonzero(model_of == m)
             w = torch.from_numpy(parameters[m : m + 1]).float().to(self.place)
-            for block in (mine[some] for some in blocks(len(mine), _SAMPLES)):
+            for block in (of_model[part] for part in split_blocks(len(of_model), _SAMPLES)):
                 live = torch.ones(1, len(block), device=self.place)
-                logits = self._logits(w, self._pixels(x[None, block], w.dtype), live)[0]
-                truth = self._classes(y[block])
+                logits = self._compute_logits(w, self._to_pixels(x[None, block], w.dtype), live)[0]
+                truth = self._to_classes(y[block])
                 loss[block] = (
                     functional.cross_entropy(logits, truth, reduction="none").double().cpu().numpy()
                 )
                 right[block] = (logits.argmax(dim=1) == truth).cpu().numpy()
         return loss, right
 
-    def _trained(self, w: Tensor, data: Local, how: DeviceSteps, rng: Rng) -> Tensor:
+    def _train_weights(
+        self, w: Tensor, data: Local, settings: ClassificationSettings, rng: Rng
+    ) -> Tensor:
         """Weights (k, d) of k devices after all their steps."""
         count = data.count
         owner = data.row
-        batch = how.batch(count)
+        batch = settings.count_batch(count)
         steps = -(-count // batch)
         number = w.dtype
-        for epoch in range(how.local_epochs):
-            order = rng.orders(f"order{epoch}", owner, count) + np.repeat(data.ptr[:-1], count)
+        for epoch in range(settings.local_epochs):
+            order = rng.draw_orders(f"order{epoch}", owner, count) + np.repeat(data.ptr[:-1], count)
             for step in range(steps.max(initial=0)):
                 n = np.clip(count - step * batch, 0, batch)
                 slot = np.arange(n.max())
                 use = slot < n[:, None]
-                at = order[np.where(use, (data.ptr[:-1] + step * batch)[:, None] + slot, 0)]
+                start = (data.ptr[:-1] + step * batch)[:, None]
+                index = order[np.where(use, start + slot, 0)]
                 live = torch.from_numpy(use).to(self.place, number)
-                y = self._classes(np.zeros(at.shape) if data.y is None else data.y[at])
-                w = w - how.learning_rate * self._gradient(
-                    w, self._pixels(data.x[at], number), y, live, how.sample_clip
-                )
+                y = self._to_classes(np.zeros(index.shape) if data.y is None else data.y[index])
+                pixels = self._to_pixels(data.x[index], number)
+                gradient = self._compute_gradient(w, pixels, y, live, settings.sample_clip)
+                w = w - settings.learning_rate * gradient
         return w
 
-    def _gradient(
+    def _compute_gradient(
         self, w: Tensor, x: Tensor, y: Tensor, live: Tensor, sample_clip: float | None = None
     ) -> Tensor:
         """Gradient rows (k, d) of each row's mean cross-entropy over its live images; 0 where there
@@ -154,36 +161,40 @@ class Classifier:
         k, n = live.shape
         if sample_clip is not None:
             single = w.to(x.dtype).repeat_interleave(n, dim=0)  # (k n, d): a network for each image
-            each = self._gradient(single, x.flatten(0, 1)[:, None], y.view(-1, 1), live.view(-1, 1))
-            clipped = torch.stack([_cut(some, sample_clip) for some in each.view(k, n, -1)])
+            gradients = self._compute_gradient(
+                single, x.flatten(0, 1)[:, None], y.view(-1, 1), live.view(-1, 1)
+            )
+            clipped = torch.stack(
+                [_sum_clipped(gradient, sample_clip) for gradient in gradients.view(k, n, -1)]
+            )
             return clipped / live.sum(dim=1, keepdim=True).clamp(min=1.0)
         flat = w.detach().requires_grad_()
-        logits = self._logits(flat, x, live)
+        logits = self._compute_logits(flat, x, live)
         losses = functional.cross_entropy(
             logits.flatten(0, 1), y.flatten(), reduction="none"
         ).view_as(live)
         mean = (losses * live).sum(dim=1) / live.sum(dim=1).clamp(min=1.0)
         return torch.autograd.grad(mean.sum(), flat)[0]
 
-    def _logits(self, w: Tensor, x: Tensor, live: Tensor) -> Tensor:
+    def _compute_logits(self, w: Tensor, x: Tensor, live: Tensor) -> Tensor:
         """(k, B, classes) of images (k, B, height, width)."""
         return self.net.forward(self.net.unpack(w, self.image), x, live)
 
-    def _pixels(self, x: FloatArray, number: torch.dtype) -> Tensor:
+    def _to_pixels(self, x: FloatArray, number: torch.dtype) -> Tensor:
         """Bytes (..., pixels) as images (..., height, width) in [0, 1]."""
         pixels = torch.from_numpy(x).to(self.place, number) / 255.0
         return pixels.view(*x.shape[:-1], self.image.height, self.image.width)
 
-    def _classes(self, y: FloatArray) -> Tensor:
+    def _to_classes(self, y: FloatArray) -> Tensor:
         return torch.from_numpy(y).long().to(self.place)
 
 
-def _cut(gradient: Tensor, clip: float) -> Tensor:
+def _sum_clipped(gradient: Tensor, clip: float) -> Tensor:
     """Sum (d,) in double precision of gradients (n, d), each cut to norm clip. Numbers that are not
     finite are 0.
     """
-    each = gradient.nan_to_num_().double()
-    most = (
+    gradients = gradient.nan_to_num_().double()
+    max_norm = (
         0.999999999 * clip
     )  # rounding of the norm and of the sum, of a million numbers, must not exceed the bound
-    return most / torch.linalg.vector_norm(each, dim=1).clamp(min=most) @ each
+    return max_norm / torch.linalg.vector_norm(gradients, dim=1).clamp(min=max_norm) @ gradients

@@ -17,7 +17,7 @@ import numpy as np
 from fl.networks.mlp import Mlp
 from fl.optimisers import Optimiser, Sgd
 from fl.types import DenseUpdates, Local
-from netsim.columns import blocks
+from netsim.columns import split_blocks
 from netsim.compiled import compiled
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -57,13 +57,13 @@ class SgdSettings:
     weight_decay: float = 0.0
 
     @property
-    def number(self) -> Any:
+    def dtype(self) -> Any:
         """The type of all numbers."""
         if self.precision == 32:
             return np.float32
         return np.float64
 
-    def batch(self, count: IntArray) -> IntArray:
+    def count_batch(self, count: IntArray) -> IntArray:
         """Samples of a full mini-batch of devices with count (n,) samples."""
         if self.batch_size == "all":
             return count
@@ -74,7 +74,7 @@ def train_regression(
     net: Mlp,
     start: FloatArray,
     data: Local,
-    how: SgdSettings,
+    settings: SgdSettings,
     rng: Rng,
     read: Callable[[Local], Local] = lambda d: d,
 ) -> DenseUpdates:
@@ -86,83 +86,92 @@ def train_regression(
     non-finite: the round replaces and counts it. A device without samples sends zeros.
     """
     values = np.zeros((len(data.ue), net.n_parameters))
-    first = start.astype(how.number)
-    if how.dropout:
-        masks = how.batch(data.count).max(initial=1) * sum(net.sizes[1:-1])
+    first = start.astype(settings.dtype)
+    if settings.dropout:
+        masks = settings.count_batch(data.count).max(initial=1) * sum(net.sizes[1:-1])
     else:
         masks = 0
-    together = max(1, _BLOCK_BYTES // (how.precision // 8 * (2 * net.n_parameters + masks)))
+    n_numbers = 2 * net.n_parameters + masks
+    together = max(1, _BLOCK_BYTES // (settings.precision // 8 * n_numbers))
     ordered = np.argsort(-data.count, kind="stable")[: np.count_nonzero(data.count)]
-    for rows in (ordered[block] for block in blocks(len(ordered), together)):
+    for rows in (ordered[block] for block in split_blocks(len(ordered), together)):
         before = first[data.model[rows]]
-        some = read(data.select(rows))
-        inputs = np.column_stack([some.x, np.ones(len(some.x))]).astype(how.number)
-        samples = replace(some, x=inputs, y=np.asarray(some.y, dtype=how.number))
-        values[rows] = _trained(net, before, samples, how, rng) - before
+        local = read(data.select(rows))
+        inputs = np.column_stack([local.x, np.ones(len(local.x))]).astype(settings.dtype)
+        samples = replace(local, x=inputs, y=np.asarray(local.y, dtype=settings.dtype))
+        values[rows] = _train(net, before, samples, settings, rng) - before
     return DenseUpdates(data.ue, data.model, data.count.astype(float), values)
 
 
-def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> FloatArray:
+def _train(
+    net: Mlp, before: FloatArray, data: Local, settings: SgdSettings, rng: Rng
+) -> FloatArray:
     """Networks (k, d) after training from before (k, d) on data of k devices, those with the most
     samples first.
     """
     w = before.copy()
     g = np.zeros_like(before)
     loss = np.zeros(len(before))
-    memory = how.optimiser.start(w)
+    memory = settings.optimiser.start(w)
     count = data.count
     owner = data.row
-    size = how.batch(count)
+    size = settings.count_batch(count)
     y = np.asarray(data.y)
     steps = -(-count // size)
-    shape = _Shape.of(net, how, int(size[0]))
-    for epoch in range(how.local_epochs):
+    shape = _Shape.from_settings(net, settings, int(size[0]))
+    for epoch in range(settings.local_epochs):
         order = np.arange(len(data.x))
-        if how.batch_size != "all":
-            order = rng.orders(f"order{epoch}m", owner, count) + np.repeat(data.ptr[:-1], count)
+        if settings.batch_size != "all":
+            order = rng.draw_orders(f"order{epoch}m", owner, count) + np.repeat(
+                data.ptr[:-1], count
+            )
         for step in range(steps[0]):
             k = np.count_nonzero(steps > step)
             taken = step * size[:k]
-            batches = _Batches(
-                order, data.ptr[:k] + taken, data.ptr[:k] + np.minimum(taken + size[:k], count[:k])
-            )
-            masks = np.empty((k, 0, 0), dtype=how.number)
-            if how.dropout:
-                masks = _masks(net, how, f"dropout{epoch}.{taken[0]}", owner[:k], int(size[0]), rng)
-            _gradients(w[:k], g[:k], data.x, y, masks, batches, shape, loss)
-            if how.proximal:
-                g[:k] += how.proximal * (w[:k] - before[:k])
-            if how.weight_decay:
-                g[:k] += how.weight_decay * w[:k]
-                g[:k, : shape.first[how.frozen_layers]] = 0.0
+            start = data.ptr[:k] + taken
+            end = data.ptr[:k] + np.minimum(taken + size[:k], count[:k])
+            batches = _Batches(order, start, end)
+            masks = np.empty((k, 0, 0), dtype=settings.dtype)
+            if settings.dropout:
+                masks = _draw_masks(
+                    net, settings, f"dropout{epoch}.{taken[0]}", owner[:k], int(size[0]), rng
+                )
+            _write_gradients(w[:k], g[:k], data.x, y, masks, batches, shape, loss)
+            if settings.proximal:
+                g[:k] += settings.proximal * (w[:k] - before[:k])
+            if settings.weight_decay:
+                g[:k] += settings.weight_decay * w[:k]
+                g[:k, : shape.first[settings.frozen_layers]] = 0.0
             with np.errstate(
                 over="ignore", invalid="ignore"
             ):  # a device that overflows stays non-finite
-                if how.polyak:
-                    _limit(g[:k], POLYAK / how.learning_rate * loss[:k])
+                if settings.polyak:
+                    _limit_steps(g[:k], POLYAK / settings.learning_rate * loss[:k])
                 t = epoch * steps[:k, None] + step + 1
-                how.optimiser.step(w[:k], g[:k], [m[:k] for m in memory], how.learning_rate, t)
+                moments = [m[:k] for m in memory]
+                settings.optimiser.step(w[:k], g[:k], moments, settings.learning_rate, t)
     return w
 
 
-def _masks(
-    net: Mlp, how: SgdSettings, what: str, owner: IntArray, most: int, rng: Rng
+def _draw_masks(
+    net: Mlp, settings: SgdSettings, stream: str, owner: IntArray, max_samples: int, rng: Rng
 ) -> FloatArray:
     """Inverted dropout masks (k, most, hidden units) of a batch of most samples at most."""
     unit = [
-        rng.uniform(f"{what}.{layer}", owner, (most, units))
+        rng.uniform(f"{stream}.{layer}", owner, (max_samples, units))
         for layer, units in enumerate(net.sizes[1:-1])
     ]
-    return ((np.concatenate(unit, axis=2) >= how.dropout) / (1.0 - how.dropout)).astype(how.number)
+    is_kept = np.concatenate(unit, axis=2) >= settings.dropout
+    return (is_kept / (1.0 - settings.dropout)).astype(settings.dtype)
 
 
-def _limit(g: FloatArray, most: FloatArray) -> None:
+def _limit_steps(g: FloatArray, limit: FloatArray) -> None:
     """Multiplies gradients g (k, d) by min(1, most / |g|^2), most (k,); those within keep their
     bits.
     """
     squared = np.einsum("kd,kd->k", g, g, dtype=float)
-    steep = np.flatnonzero(squared > most)
-    g[steep] *= (most[steep] / squared[steep]).astype(g.dtype)[:, None]
+    steep = np.flatnonzero(squared > limit)
+    g[steep] *= (limit[steep] / squared[steep]).astype(g.dtype)[:, None]
 
 
 class _Shape(NamedTuple):
@@ -177,17 +186,21 @@ class _Shape(NamedTuple):
     clip: float
 
     @classmethod
-    def of(cls, net: Mlp, how: SgdSettings, batch: int) -> _Shape:
+    def from_settings(cls, net: Mlp, settings: SgdSettings, batch: int) -> _Shape:
         """For batches of that many samples at most."""
         first = np.cumsum([0, *((a + 1) * b for a, b in pairwise(net.sizes))])
         # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
-        slack = (net.n_parameters + batch + 8) * float(np.finfo(how.number).eps)
-        if how.sample_clip is None:
+        slack = (net.n_parameters + batch + 8) * float(np.finfo(settings.dtype).eps)
+        if settings.sample_clip is None:
             clip = np.inf
         else:
-            clip = how.sample_clip * (1.0 - slack)
+            clip = settings.sample_clip * (1.0 - slack)
         return cls(
-            np.array(net.sizes), first, ACTIVATIONS.index(net.activation), how.frozen_layers, clip
+            np.array(net.sizes),
+            first,
+            ACTIVATIONS.index(net.activation),
+            settings.frozen_layers,
+            clip,
         )
 
 
@@ -200,7 +213,7 @@ class _Batches(NamedTuple):
 
 
 @compiled
-def _gradients(
+def _write_gradients(
     w: FloatArray,
     g: FloatArray,
     z: FloatArray,
@@ -219,11 +232,11 @@ def _gradients(
     """
     for i in range(len(w)):
         chosen = batches.order[batches.start[i] : batches.end[i]]
-        loss[i] = _gradient(w[i], g[i], z[chosen], y[chosen], masks[i], shape)
+        loss[i] = _write_gradient(w[i], g[i], z[chosen], y[chosen], masks[i], shape)
 
 
 @compiled
-def _gradient(
+def _write_gradient(
     w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks: FloatArray, shape: _Shape
 ) -> float:
     """The same of one network w (d,) and its batch x (n, inputs + 1), y (n,); returns the loss."""
@@ -252,11 +265,10 @@ def _gradient(
     for i in range(last, shape.frozen, -1):
         deltas[i - 1] *= np.dot(deltas[i], layers[i][:-1].T)
     if shape.clip < np.inf:
-        _clip(values, deltas, shape)
+        _clip_deltas(values, deltas, shape)
     for i in range(shape.frozen, last + 1):
-        np.dot(
-            values[i].T, deltas[i], g[shape.first[i] : shape.first[i + 1]].reshape(layers[i].shape)
-        )
+        gradient = g[shape.first[i] : shape.first[i + 1]].reshape(layers[i].shape)
+        np.dot(values[i].T, deltas[i], gradient)
     return float(np.square(error).mean())
 
 
@@ -265,8 +277,8 @@ def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
     """Writes activations of value (n, b) to after (n, b + 1) and their slopes to value. NaN
     passes.
     """
-    one = value.dtype.type(1)
-    zero = one - one
+    unit = value.dtype.type(1)
+    zero = unit - unit
     for s in range(len(value)):
         row = value[s]
         to = after[s]
@@ -274,21 +286,21 @@ def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
             v = row[j]
             if activation == _RELU:
                 to[j] = zero if v < zero else v
-                row[j] = one if v > zero else zero
+                row[j] = unit if v > zero else zero
             elif activation == _ELU:
-                less = np.exp(zero if v > zero else v) - one
+                less = np.exp(zero if v > zero else v) - unit
                 to[j] = v if v > zero else less
-                row[j] = less + one
+                row[j] = less + unit
             elif activation == _TANH:
                 to[j] = np.tanh(v)
-                row[j] = one - to[j] * to[j]
+                row[j] = unit - to[j] * to[j]
             else:
-                to[j] = one / (one + np.exp(-v))
-                row[j] = to[j] * (one - to[j])
+                to[j] = unit / (unit + np.exp(-v))
+                row[j] = to[j] * (unit - to[j])
 
 
 @compiled
-def _clip(values: list[FloatArray], deltas: list[FloatArray], shape: _Shape) -> None:
+def _clip_deltas(values: list[FloatArray], deltas: list[FloatArray], shape: _Shape) -> None:
     """Deltas scaled so that no sample's gradient is longer than the clip. One that is not finite
     counts as 0.
 
@@ -300,9 +312,9 @@ def _clip(values: list[FloatArray], deltas: list[FloatArray], shape: _Shape) -> 
         for i in range(shape.frozen, len(deltas)):
             squared += np.square(deltas[i][s]).sum() * np.square(values[i][s]).sum()
         size = np.sqrt(squared)
-        most = shape.clip / n
+        max_norm = shape.clip / n
         for i in range(shape.frozen, len(deltas)):
             if not np.isfinite(size):
                 deltas[i][s] = 0.0
-            elif size > most:
-                deltas[i][s] *= most / size
+            elif size > max_norm:
+                deltas[i][s] *= max_norm / size

@@ -27,7 +27,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field
 
-from netsim.columns import blocks, frozen
+from netsim.columns import frozen, split_blocks
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -55,12 +55,8 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         shape = np.shape(self.std)
-        if (
-            len(shape) != 2
-            or 0 in shape
-            or np.shape(self.weight) != shape
-            or np.shape(self.gain) != shape
-        ):
+        is_alike = np.shape(self.weight) == shape and np.shape(self.gain) == shape
+        if len(shape) != 2 or 0 in shape or not is_alike:
             raise ValueError(
                 f"trajectory: std, weight and gain are rounds x UEs, got {shape}, "
                 f"{np.shape(self.weight)} and {np.shape(self.gain)}"
@@ -91,7 +87,7 @@ class Trajectory:
         """Whether the channel is the same in all rounds."""
         return bool((self.channel_std == self.channel_std[0]).all())
 
-    def louder(self, factor: float) -> Self:
+    def scale_noise(self, factor: float) -> Self:
         """The same with `factor` times the receiver's noise power."""
         return replace(self, gain=self.gain / factor)
 
@@ -130,23 +126,22 @@ class Convergence(Part):
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
     )
 
-    def factor(self, weight: FloatArray) -> float:
+    def compute_contraction(self, weight: FloatArray) -> float:
         """A of weights (T, K); refused where the bound does not contract."""
         if self.contraction == "jensen":
             spread = 1.0
         else:
-            spread = float((weight**2).sum(axis=1).max())
+            spread = (weight**2).sum(axis=1).max()
         mu = self.strong_convexity
         smooth = self.smoothness
-        step = self.learning_rate or _STEP / max(
-            1.0, _STEP * smooth * self.dissimilarity**2 * spread
-        )
-        contraction = 1.0 + mu * smooth * step**2 * self.dissimilarity**2 * spread - 2.0 * step * mu
+        d2 = self.dissimilarity**2
+        step = self.learning_rate or _STEP / max(1.0, _STEP * smooth * d2 * spread)
+        contraction = 1.0 + mu * smooth * step**2 * d2 * spread - 2.0 * step * mu
         if contraction >= 1.0:
-            most = 2.0 / (smooth * self.dissimilarity**2 * spread)
+            max_rate = 2.0 / (smooth * d2 * spread)
             raise ValueError(
                 f"learning_rate: {step:g} makes A = {contraction:.4g}, which must be "
-                f"below 1; take less than {most:.4g}"
+                f"below 1; take less than {max_rate:.4g}"
             )
         if contraction < 0.0:
             raise ValueError(
@@ -172,7 +167,7 @@ class PowerLoss:
     @cached_property
     def contraction(self) -> float:
         """A."""
-        return self.law.factor(self.trajectory.weight)
+        return self.law.compute_contraction(self.trajectory.weight)
 
     @cached_property
     def _late(self) -> FloatArray:
@@ -196,22 +191,21 @@ class PowerLoss:
     def artificial(self) -> FloatArray:
         """The artificial part of L (T + 1,) when the first 0, 1, ... T rounds carry noise."""
         t = self.trajectory
-        return np.concatenate(
-            [[0.0], np.cumsum(self.round_weight * ((t.weight * t.std) ** 2).sum(axis=1))]
-        )
+        noise = ((t.weight * t.std) ** 2).sum(axis=1)
+        return np.concatenate([[0.0], np.cumsum(self.round_weight * noise)])
 
-    def switch(self, power_w: FloatArray) -> IntArray:
+    def find_switch(self, power_w: FloatArray) -> IntArray:
         """T_th (n,) of power vectors (n, K): rounds after the last one in which the channel's noise
         is too little.
         """
         switch = np.empty(len(power_w), dtype=int)
-        for rows in self._blocks(len(power_w)):
-            short = self._short(1.0 / np.sqrt(power_w[rows]))
+        for rows in self._split_blocks(len(power_w)):
+            short = self._find_short_rounds(1.0 / np.sqrt(power_w[rows]))
             last = short.shape[1] - np.argmax(short[:, ::-1], axis=1)
             switch[rows] = np.where(short.any(axis=1), last, 0)
         return switch
 
-    def noise_factor(self, power_w: FloatArray, switch: int) -> float:
+    def find_noise_factor(self, power_w: FloatArray, switch: int) -> float:
         """By how much the receiver's noise power must change for T_th to come nearest `switch` at a
         power (K,).
 
@@ -220,23 +214,24 @@ class PowerLoss:
         switches.
         """
         t = self.trajectory
-        asked = t.std
+        required = t.std
         brought = t.channel_std / np.sqrt(power_w)
         if self.criterion == "aggregate":
-            asked = asked.sum(axis=1, keepdims=True)
+            required = required.sum(axis=1, keepdims=True)
             brought = brought.sum(axis=1, keepdims=True)
-        if ((brought == 0) & (asked > 0)).any():
+        if ((brought == 0) & (required > 0)).any():
             raise ValueError("noise_factor: a UE that needs noise has no channel")
         with np.errstate(invalid="ignore", divide="ignore"):
-            need = np.where(asked > 0, asked / brought, 0.0).max(axis=1)
+            need = np.where(required > 0, required / brought, 0.0).max(axis=1)
         need = np.maximum.accumulate(need[::-1])[::-1]  # (T,) of this round or any later one
-        reachable = np.flatnonzero((need > 0) & (np.append(np.inf, need[:-1]) > need))
+        need_before = np.append(np.inf, need[:-1])
+        reachable = np.flatnonzero((need > 0) & (need_before > need))
         if not len(reachable):
             raise ValueError("noise_factor: no noise is asked for; there is nothing to switch")
         nearest = reachable[np.argmin(np.abs(reachable - switch))]
         return float(need[nearest] ** 2 * (1 + _MARGIN))
 
-    def _short(self, root: FloatArray) -> BoolArray:
+    def _find_short_rounds(self, root: FloatArray) -> BoolArray:
         """Rounds (n, T) in which the channel's noise is too little; root (n, K) is 1 /
         sqrt(power).
         """
@@ -249,16 +244,15 @@ class PowerLoss:
         """L (n,) of power vectors (n, K)."""
         channel = (1.0 / power_w) @ self.cost_w
         if self.criterion != "top-up":
-            return channel + self.artificial[self.switch(power_w)]
+            return channel + self.artificial[self.find_switch(power_w)]
         t = self.trajectory
         total = channel
-        for rows in self._blocks(len(power_w)):
-            lacking = np.maximum(
-                t.std**2 - t.channel_std**2 / power_w[rows][:, None, :], 0.0
-            )  # (n, T, K)
+        for rows in self._split_blocks(len(power_w)):
+            channel_variance = t.channel_std**2 / power_w[rows][:, None, :]  # (n, T, K)
+            lacking = np.maximum(t.std**2 - channel_variance, 0.0)
             total[rows] += np.einsum("t,tk,ntk->n", self.round_weight, t.weight**2, lacking)
         return total
 
-    def _blocks(self, n: int) -> list[slice]:
+    def _split_blocks(self, n: int) -> list[slice]:
         """Stretches of n power vectors that fit the memory."""
-        return blocks(n, max(1, _BLOCK // self.trajectory.std.size))
+        return split_blocks(n, max(1, _BLOCK // self.trajectory.std.size))

@@ -53,11 +53,11 @@ class Limits(Part):
                 f"{self.total_min_w:g}; take at least {self.total_min_w / k:.4g}"
             )
 
-    def most_w(self, k: int) -> float:
+    def compute_max_total_w(self, k: int) -> float:
         """The largest total power of k UEs, W."""
         return min(self.total_max_w, k * self.each_max_w)
 
-    def equal(self, total_w: float, k: int) -> FloatArray:
+    def split_equally(self, total_w: float, k: int) -> FloatArray:
         """The same power for each of k UEs, of this total where the limits allow it (1, K)."""
         return self.project(np.full((1, k), total_w / k))
 
@@ -72,15 +72,15 @@ class Limits(Part):
         high = self.each_max_w
         inside = np.clip(power_w, low, high)
         total = inside.sum(axis=1, keepdims=True)
-        wanted = np.clip(total, self.total_min_w, self.total_max_w)
+        target = np.clip(total, self.total_min_w, self.total_max_w)
         below = low - power_w.max(axis=1, keepdims=True)
         above = high - power_w.min(axis=1, keepdims=True)
         for _ in range(_BISECTIONS):
             middle = (below + above) / 2
-            short = np.clip(power_w + middle, low, high).sum(axis=1, keepdims=True) < wanted
+            short = np.clip(power_w + middle, low, high).sum(axis=1, keepdims=True) < target
             below = np.where(short, middle, below)
             above = np.where(short, above, middle)
-        return np.where(total == wanted, inside, np.clip(power_w + above, low, high))
+        return np.where(total == target, inside, np.clip(power_w + above, low, high))
 
 
 @frozen
@@ -95,22 +95,18 @@ class PowerPlan:
     evaluations: int
 
 
-def judged(
+def pick_best_plan(
     objective: PowerLoss, limits: Limits, power_w: FloatArray, evaluations: int
 ) -> PowerPlan:
     """The best of power vectors (n, K), once they keep the limits."""
     kept = limits.project(power_w)
     values = objective(kept)
     best = np.argmin(values)
-    return PowerPlan(
-        kept[best],
-        float(values[best]),
-        int(objective.switch(kept[best : best + 1])[0]),
-        evaluations,
-    )
+    switch = objective.find_switch(kept[best : best + 1])[0]
+    return PowerPlan(kept[best], float(values[best]), int(switch), evaluations)
 
 
-def amplitude_rule(objective: PowerLoss, limits: Limits) -> PowerPlan:
+def plan_by_amplitude(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """x_k = s G_k / ||h_k|| within the limits, with the best s; G_k the mean weight, ||h_k|| from
     the mean gain.
 
@@ -119,46 +115,50 @@ def amplitude_rule(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """
     t = objective.trajectory
     with np.errstate(divide="ignore", invalid="ignore"):
-        shape = np.nan_to_num(t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0)), posinf=0.0)
+        shape = t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0))
+    shape = np.nan_to_num(shape, posinf=0.0)
     shape = np.maximum(shape / max(shape.max(), 1e-300), 1e-12)
-    tried = limits.project(
-        np.geomspace(limits.each_min_w, limits.each_max_w / shape.min(), _SCALES)[:, None] * shape
-    )
-    return judged(objective, limits, tried, _SCALES)
+    scales = np.geomspace(limits.each_min_w, limits.each_max_w / shape.min(), _SCALES)
+    tried = limits.project(scales[:, None] * shape)
+    return pick_best_plan(objective, limits, tried, _SCALES)
 
 
-def average(objective: PowerLoss, limits: Limits) -> PowerPlan:
+def plan_average(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Equal split of the middle of the allowed total."""
-    k = objective.trajectory.std.shape[1]
-    return judged(
-        objective, limits, limits.equal((limits.total_min_w + limits.most_w(k)) / 2, k), 1
-    )
+    k = len(objective.cost_w)
+    middle_w = (limits.total_min_w + limits.compute_max_total_w(k)) / 2
+    return pick_best_plan(objective, limits, limits.split_equally(middle_w, k), 1)
 
 
-def full(objective: PowerLoss, limits: Limits) -> PowerPlan:
+def plan_full(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Equal split of the largest total."""
-    k = objective.trajectory.std.shape[1]
-    return judged(objective, limits, limits.equal(limits.most_w(k), k), 1)
+    k = len(objective.cost_w)
+    largest_w = limits.compute_max_total_w(k)
+    return pick_best_plan(objective, limits, limits.split_equally(largest_w, k), 1)
 
 
-def evolution(objective: PowerLoss, limits: Limits, rng: Rng, generations: int = 150) -> PowerPlan:
+def plan_by_evolution(
+    objective: PowerLoss, limits: Limits, rng: Rng, generations: int = 150
+) -> PowerPlan:
     """Differential evolution over log power, every candidate projected onto the limits; 8 vectors a
     UE.
     """
     from scipy.optimize import differential_evolution
 
-    k = objective.trajectory.std.shape[1]
+    k = len(objective.cost_w)
     limits.check(k)
+    bounds = (np.log(limits.each_min_w), np.log(limits.each_max_w))
+    seed = int(rng.uniform("seed", 0)[0] * 2**32)
+    evaluations = 0
 
-    looked = []
-
-    def values(log_power: FloatArray) -> FloatArray:  # (K, n)
-        looked.append(log_power.shape[1])
+    def evaluate(log_power: FloatArray) -> FloatArray:  # (K, n)
+        nonlocal evaluations
+        evaluations += log_power.shape[1]
         return objective(limits.project(np.exp(log_power.T)))
 
     optimum = differential_evolution(
-        values,
-        [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k,
+        evaluate,
+        [bounds] * k,
         maxiter=generations,
         popsize=8,
         init="sobol",
@@ -166,29 +166,32 @@ def evolution(objective: PowerLoss, limits: Limits, rng: Rng, generations: int =
         polish=False,
         vectorized=True,
         updating="deferred",
-        seed=int(rng.uniform("seed", 0)[0] * 2**32),
+        seed=seed,
     )
-    return judged(objective, limits, np.exp(optimum.x)[None], sum(looked))
+    return pick_best_plan(objective, limits, np.exp(optimum.x)[None], evaluations)
 
 
-def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
+def plan_by_plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot
     win are skipped. Not with top-up, where nothing switches.
     """
-    k = objective.trajectory.std.shape[1]
-    free, spent = _solved(objective, limits, None, [limits.equal(limits.most_w(k), k)[0]])
+    k = len(objective.cost_w)
+    equal = limits.split_equally(limits.compute_max_total_w(k), k)
+    free, evaluations = _solve_plateau(objective, limits, None, [equal[0]])
     power = free
-    best = judged(objective, limits, free[None], 0)
-    least = (objective.cost_w / free).sum()  # no plateau has less channel noise than this
-    for j in range(objective.switch(free[None])[0]):
-        edge = _edge(objective, j)
-        if least + objective.artificial[j] >= best.value or edge is None:
+    best = pick_best_plan(objective, limits, free[None], 0)
+    lowest = (objective.cost_w / free).sum()  # no plateau has less channel noise than this
+    for j in range(objective.find_switch(free[None])[0]):
+        edge = _find_edge(objective, j)
+        if lowest + objective.artificial[j] >= best.value or edge is None:
             continue
-        starts = [power, np.full(k, limits.each_min_w), _shrunk(free, edge, limits)]
-        power, n = _solved(objective, limits, edge, starts)
-        spent += n
-        best = min(best, judged(objective, limits, power[None], 0), key=lambda plan: plan.value)
-    return replace(best, evaluations=spent)
+        starts = [power, np.full(k, limits.each_min_w), _shrink_to_edge(free, edge, limits)]
+        power, more = _solve_plateau(objective, limits, edge, starts)
+        evaluations += more
+        plan = pick_best_plan(objective, limits, power[None], 0)
+        if plan.value < best.value:
+            best = plan
+    return replace(best, evaluations=evaluations)
 
 
 @frozen
@@ -202,7 +205,7 @@ class _Halfspace:
     demand: FloatArray
 
 
-def _edge(objective: PowerLoss, j: int) -> _Halfspace | None:
+def _find_edge(objective: PowerLoss, j: int) -> _Halfspace | None:
     """Powers that meet T_th <= j; None where none does."""
     t = objective.trajectory
     std = t.std[j:]
@@ -214,25 +217,24 @@ def _edge(objective: PowerLoss, j: int) -> _Halfspace | None:
         if (ceiling > 0).all():
             return _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0))
         return None
-    channel, which = np.unique(noise, axis=0, return_inverse=True)
+    channel, channel_of_round = np.unique(noise, axis=0, return_inverse=True)
     demand = np.zeros(len(channel))
-    np.maximum.at(
-        demand, which.ravel(), std.sum(axis=1)
-    )  # rounds of the same channel ask for the strictest of them
+    # rounds of the same channel ask for the strictest of them
+    np.maximum.at(demand, channel_of_round.ravel(), std.sum(axis=1))
     return _Halfspace(np.full(k, np.inf), channel, demand * (1.0 + _MARGIN))
 
 
-def _shrunk(power_w: FloatArray, edge: _Halfspace, limits: Limits) -> FloatArray:
+def _shrink_to_edge(power_w: FloatArray, edge: _Halfspace, limits: Limits) -> FloatArray:
     """A vector scaled down until it meets the edge."""
     if not len(edge.demand):
         return np.clip(np.minimum(power_w, edge.ceiling_w), limits.each_min_w, limits.each_max_w)
     meets = edge.noise @ power_w**-0.5
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.where(edge.demand > 0, (meets / edge.demand) ** 2, np.inf).min()
-    return np.clip(power_w * min(float(scale), 1.0), limits.each_min_w, limits.each_max_w)
+    return np.clip(power_w * min(scale, 1.0), limits.each_min_w, limits.each_max_w)
 
 
-def _solved(
+def _solve_plateau(
     objective: PowerLoss, limits: Limits, edge: _Halfspace | None, starts: list[FloatArray]
 ) -> tuple[FloatArray, int]:
     """The best power (K,) that SLSQP finds from the starts, in log power, and how many evaluations
@@ -241,44 +243,41 @@ def _solved(
     from scipy.optimize import minimize
 
     cost = objective.cost_w / max(objective.cost_w.sum(), 1e-300)
-    if edge is None:
-        ceiling_w = np.full(len(cost), np.inf)
-    else:
+    ceiling_w = np.full(len(cost), np.inf)
+    if edge is not None:
         ceiling_w = edge.ceiling_w
     top_w = np.clip(ceiling_w, limits.each_min_w, limits.each_max_w)
     bounds = [(np.log(limits.each_min_w), np.log(high)) for high in top_w]
 
-    def value(y: FloatArray) -> tuple[float, FloatArray]:
+    def evaluate(y: FloatArray) -> tuple[float, FloatArray]:
         terms = cost * np.exp(-y)
-        return float(terms.sum()), -terms
+        return terms.sum(), -terms
 
     low_w = limits.total_min_w
-    high_w = limits.most_w(len(cost))
-    rules: list[Row] = [
-        {
-            "type": "ineq",
-            "fun": lambda y: 1.0 - np.exp(y).sum() / high_w,
-            "jac": lambda y: -np.exp(y) / high_w,
-        },
-        {"type": "ineq", "fun": lambda y: np.exp(y).sum() - low_w, "jac": lambda y: np.exp(y)},
-    ]
+    high_w = limits.compute_max_total_w(len(cost))
+    below_high: Row = {
+        "type": "ineq",
+        "fun": lambda y: 1.0 - np.exp(y).sum() / high_w,
+        "jac": lambda y: -np.exp(y) / high_w,
+    }
+    above_low: Row = {"type": "ineq", "fun": lambda y: np.exp(y).sum() - low_w, "jac": np.exp}
+    rules = [below_high, above_low]
     if edge is not None and len(edge.demand):
         scale = np.maximum(edge.demand, 1e-300)
         noise = edge.noise / scale[:, None]
         demand = edge.demand / scale
-        rules.append(
-            {
-                "type": "ineq",
-                "fun": lambda y: noise @ np.exp(-y / 2) - demand,
-                "jac": lambda y: -0.5 * noise * np.exp(-y / 2),
-            }
-        )
+        beyond_edge: Row = {
+            "type": "ineq",
+            "fun": lambda y: noise @ np.exp(-y / 2) - demand,
+            "jac": lambda y: -0.5 * noise * np.exp(-y / 2),
+        }
+        rules.append(beyond_edge)
     tried = []
-    spent = 0
+    evaluations = 0
     for start in starts:
         y = np.log(np.clip(start, limits.each_min_w, top_w))
         done = minimize(
-            value,
+            evaluate,
             y,
             jac=True,
             method="SLSQP",
@@ -287,6 +286,6 @@ def _solved(
             options={"maxiter": 200},
         )
         tried.append(np.exp(done.x))
-        spent += int(done.nfev)
+        evaluations += int(done.nfev)
     kept = limits.project(np.array(tried))
-    return kept[np.argmin(objective(kept))], spent
+    return kept[np.argmin(objective(kept))], evaluations

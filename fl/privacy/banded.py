@@ -20,20 +20,21 @@ import numpy as np
 from netsim.units import FloatArray
 
 
-def coefficients(bands: int) -> FloatArray:
+def compute_coefficients(bands: int) -> FloatArray:
     """The first column c (bands,) of C."""
     j = np.arange(1.0, bands)
-    return np.concatenate([[1.0], np.cumprod((2.0 * j - 1.0) / (2.0 * j))])
+    ratio = (2.0 * j - 1.0) / (2.0 * j)
+    return np.concatenate([[1.0], np.cumprod(ratio)])
 
 
-def sensitivity(rounds: int, bands: int, separation: int = 1) -> float:
+def compute_banded_sensitivity(rounds: int, bands: int, separation: int = 1) -> float:
     """Largest norm of C x for updates of norm 1 of a user that takes part in rounds r, r +
     separation, ..., or in some.
 
     C has no negative entry, so the largest is that of updates that agree, in all of these rounds,
     for the worst r.
     """
-    c = coefficients(min(bands, rounds))
+    c = compute_coefficients(min(bands, rounds))
     largest = 0.0
     for first in range(min(separation, rounds)):
         takes_part = np.zeros(rounds)
@@ -43,26 +44,29 @@ def sensitivity(rounds: int, bands: int, separation: int = 1) -> float:
     return largest
 
 
-def errors(rounds: int, bands: int, separation: int = 1) -> tuple[float, float]:
+def compute_prefix_errors(rounds: int, bands: int, separation: int = 1) -> tuple[float, float]:
     """Root mean square and largest std of the noise on prefix sums, for multiplier and clip norm
     1.
     """
-    c = coefficients(min(bands, rounds))
+    c = compute_coefficients(min(bands, rounds))
     inverse = np.zeros(rounds)  # first column of C^-1, by forward substitution
     for t in range(rounds):
-        past = inverse[max(t - len(c) + 1, 0) : t][::-1]
+        first = max(t - len(c) + 1, 0)
+        past = inverse[first:t][::-1]
         inverse[t] = (t == 0) - c[1 : 1 + len(past)] @ past
     variance = np.cumsum(np.cumsum(inverse) ** 2)  # B = A C^-1 is Toeplitz as well
-    worst = sensitivity(rounds, bands, separation)
-    return worst * float(np.sqrt(variance.mean())), worst * float(np.sqrt(variance[-1]))
+    worst = compute_banded_sensitivity(rounds, bands, separation)
+    mean = np.sqrt(variance.mean())
+    largest = np.sqrt(variance[-1])
+    return worst * mean, worst * largest
 
 
-def coloured(white: FloatArray, past: FloatArray) -> tuple[FloatArray, FloatArray]:
+def colour_noise(white: FloatArray, past: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The next row of C^-1 z, and the rows to remember, of z_t (...) and the latest rows (k, ...),
     newest first.
 
     k is at most bands - 1: fewer in the first rounds.
     """
-    c = coefficients(len(past) + 1)
+    c = compute_coefficients(len(past) + 1)
     row = white - np.tensordot(c[1:], past, axes=1)
     return row, np.concatenate([row[None], past])

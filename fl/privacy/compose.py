@@ -30,7 +30,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.privacy import rdp
-from fl.privacy.gaussian import check_guarantee, epsilon_of, multiplier_of
+from fl.privacy.gaussian import (
+    check_guarantee,
+    compute_gaussian_epsilon,
+    compute_gaussian_multiplier,
+)
 from netsim.columns import Columns, frozen
 from netsim.units import FloatArray
 
@@ -54,7 +58,7 @@ class RoundKinds(Columns):
     count: FloatArray
 
     @classmethod
-    def of(cls, rounds: Iterable[tuple[float, float, float]]) -> RoundKinds:
+    def from_rounds(cls, rounds: Iterable[tuple[float, float, float]]) -> RoundKinds:
         """From (z, q, count) in any order, the same kind any number of times.
 
         Raises ValueError for z < 0, q outside [0, 1] or a negative count; q = 0 or count = 0 spends
@@ -62,12 +66,13 @@ class RoundKinds(Columns):
         """
         rows = np.array(list(rounds), dtype=float).reshape(-1, 3)
         z, q, count = rows.T
-        if not (np.all(z >= 0) and np.all((q >= 0) & (q <= 1)) and np.all(count >= 0)):
+        is_valid = (z >= 0) & (q >= 0) & (q <= 1) & (count >= 0)
+        if not is_valid.all():
             raise ValueError("a round needs z >= 0, q in [0, 1] and count >= 0")
         rows = rows[(q > 0) & (count > 0)]
-        kinds, which = np.unique(rows[:, :2], axis=0, return_inverse=True)
+        kinds, kind_of_round = np.unique(rows[:, :2], axis=0, return_inverse=True)
         z, q = kinds.T
-        played = np.bincount(which.reshape(-1), weights=rows[:, 2], minlength=len(kinds))
+        played = np.bincount(kind_of_round.reshape(-1), weights=rows[:, 2], minlength=len(kinds))
         return cls(z, q, played.astype(float))
 
     @property
@@ -105,39 +110,30 @@ class Composition:
     @property
     def figures(self) -> list[Figure]:
         """All, the best last; RDP once, where it is the best."""
-        return list(
-            {
-                each.accountant: each for each in (self.naive, self.zcdp, self.rdp, self.best)
-            }.values()
-        )
+        figures = (self.naive, self.zcdp, self.rdp, self.best)
+        return list({figure.accountant: figure for figure in figures}.values())
 
 
-def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Composition:
+def compose_rounds(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Composition:
     """Compute all four figures. Raises ValueError for a delta outside (0, 1)."""
     note = ""
     if draws.sampled and relation != ADD_REMOVE:
-        draws = RoundKinds.of((z, 1.0, n) for z, n in zip(draws.z, draws.count, strict=True))
+        draws = RoundKinds.from_rounds(
+            (z, 1.0, n) for z, n in zip(draws.z, draws.count, strict=True)
+        )
         note = f"; sampling counts nothing under {relation}"
-    coin = "; takes no account of sampling" if draws.sampled else ""
-    renyi = Figure(
-        "RDP",
-        rdp_epsilon(draws, delta),
-        "Renyi costs added at each order, the best order taken" + note,
-    )
-    zcdp = "rho = sum 1 / (2 z^2), epsilon = rho + 2 sqrt(rho ln(1 / delta))"
-    return Composition(
-        Figure(
-            "naive",
-            naive_epsilon(draws, delta),
-            "each round's own epsilon at delta / rounds, added up" + note,
-        ),
-        Figure("zCDP", zcdp_epsilon(draws.mu2 / 2, delta), zcdp + coin + note),
-        renyi,
-        _best(draws, delta, renyi, note),
-    )
+    words = "Renyi costs added at each order, the best order taken"
+    renyi = Figure("RDP", compute_rdp_epsilon(draws, delta), words + note)
+    words = "each round's own epsilon at delta / rounds, added up"
+    naive = Figure("naive", compute_naive_epsilon(draws, delta), words + note)
+    words = "rho = sum 1 / (2 z^2), epsilon = rho + 2 sqrt(rho ln(1 / delta))"
+    if draws.sampled:
+        words += "; takes no account of sampling"
+    zcdp = Figure("zCDP", compute_zcdp_epsilon(draws.mu2 / 2, delta), words + note)
+    return Composition(naive, zcdp, renyi, _choose_best(draws, delta, renyi, note))
 
 
-def with_skellam(gaussian: RoundKinds, whole: FloatArray, delta: float) -> Composition:
+def compose_with_skellam(gaussian: RoundKinds, whole: FloatArray, delta: float) -> Composition:
     """Rounds with Skellam noise, rows (std, L2, L1 sensitivity), beside Gaussian ones without
     sampling: by RDP.
 
@@ -145,52 +141,46 @@ def with_skellam(gaussian: RoundKinds, whole: FloatArray, delta: float) -> Compo
     1 on.
     """
     std, l2, l1 = whole.T
-    rho = l2**2 / (2 * std**2) + np.minimum(
-        (2 * l2**2 + 6 * l1) / (4 * std**4), 3 * l1 / (2 * std**2)
-    )
-    each = [float(rdp.epsilon_of(rdp.skellam(*row[:, None]), delta / len(whole))) for row in whole]
-    cost = rdp.skellam(std, l2, l1) + rdp.full(gaussian.mu2)
+    cost = rdp.compute_skellam_cost(std, l2, l1) + rdp.compute_full_cost(gaussian.mu2)
     words = "Renyi costs of noise on whole numbers added at each order, the best order taken"
-    renyi = Figure("RDP", float(rdp.epsilon_of(cost, delta)), words)
-    alone = naive_epsilon(gaussian, delta) if len(gaussian.z) else 0.0
-    return Composition(
-        Figure(
-            "naive", sum(each) + alone, "each round's Renyi epsilon at delta / rounds, added up"
-        ),
-        Figure(
-            "zCDP",
-            zcdp_epsilon(float(rho.sum()) + gaussian.mu2 / 2, delta),
-            "rho above all Renyi costs per order",
-        ),
-        renyi,
-        renyi,
-    )
+    renyi = Figure("RDP", float(rdp.compute_renyi_epsilon(cost, delta)), words)
+    share = delta / len(whole)
+    costs = [rdp.compute_skellam_cost(*row[:, None]) for row in whole]
+    total = sum(float(rdp.compute_renyi_epsilon(cost, share)) for cost in costs)
+    if len(gaussian.z):
+        total += compute_naive_epsilon(gaussian, delta)
+    naive = Figure("naive", total, "each round's Renyi epsilon at delta / rounds, added up")
+    beyond = np.minimum((2 * l2**2 + 6 * l1) / (4 * std**4), 3 * l1 / (2 * std**2))
+    rho = l2**2 / (2 * std**2) + beyond
+    epsilon = compute_zcdp_epsilon(float(rho.sum()) + gaussian.mu2 / 2, delta)
+    zcdp = Figure("zCDP", epsilon, "rho above all Renyi costs per order")
+    return Composition(naive, zcdp, renyi, renyi)
 
 
-def _best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
+def _choose_best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
     if not draws.sampled:
         words = "one Gaussian with mu^2 = sum 1 / z^2, all users in every round" + note
-        return Figure("exact", epsilon_of(delta, math.sqrt(draws.mu2)), words)
+        return Figure("exact", compute_gaussian_epsilon(delta, math.sqrt(draws.mu2)), words)
     kinds = int(np.sum(draws.q < 1)) + bool(np.any(draws.q == 1))
     if kinds > MOST_KINDS:
-        why = f"{kinds} kinds of rounds are more than the {MOST_KINDS} that PLD takes"
+        reason = f"{kinds} kinds of rounds are more than the {MOST_KINDS} that PLD takes"
     elif draws.count[draws.q < 1].sum() > MOST_ROUNDS:
-        why = f"more sampled rounds than the {MOST_ROUNDS} that PLD takes"
+        reason = f"more sampled rounds than the {MOST_ROUNDS} that PLD takes"
     elif not 0 < renyi.epsilon <= NO_DIGITS:
-        why = f"PLD is not asked at 0 or beyond {NO_DIGITS:.0f}"
+        reason = f"PLD is not asked at 0 or beyond {NO_DIGITS:.0f}"
     else:
-        epsilon = pld_epsilon(draws, delta, renyi.epsilon)
+        epsilon = compute_pld_epsilon(draws, delta, renyi.epsilon)
         if epsilon <= renyi.epsilon:
             words = (
                 "privacy loss distributions of all rounds convolved (dp-accounting), users "
                 "sampled by secret coins"
             )
             return Figure("PLD", epsilon, words)
-        why = "PLD rounds to more than it"
-    return Figure("RDP", renyi.epsilon, f"{renyi.words}; {why}")
+        reason = "PLD rounds to more than it"
+    return Figure("RDP", renyi.epsilon, f"{renyi.words}; {reason}")
 
 
-def naive_epsilon(draws: RoundKinds, delta: float) -> float:
+def compute_naive_epsilon(draws: RoundKinds, delta: float) -> float:
     """The exact epsilons of all single rounds at delta / rounds each, added up.
 
     A round that users take part in with probability q spends ln(1 + q (e^eps - 1)) at q delta when
@@ -200,19 +190,20 @@ def naive_epsilon(draws: RoundKinds, delta: float) -> float:
     rounds = draws.count.sum()
     for z, q, count in zip(draws.z.tolist(), draws.q.tolist(), draws.count.tolist(), strict=True):
         share = delta / rounds / q
+        epsilon = 0.0
         if share < 1:
-            full = epsilon_of(share, 1 / z if z > 0 else math.inf)
+            mu = 1 / z if z > 0 else math.inf
+            epsilon = compute_gaussian_epsilon(share, mu)
+        if q == 1:
+            total += count * epsilon
+        elif epsilon < 50:
+            total += count * math.log1p(q * math.expm1(epsilon))
         else:
-            full = 0.0
-        if full < 50:
-            sampled = math.log1p(q * math.expm1(full))
-        else:
-            sampled = max(full + math.log(q), 0.0)
-        total += count * (full if q == 1 else sampled)
+            total += count * max(epsilon + math.log(q), 0.0)
     return total
 
 
-def zcdp_epsilon(rho: float, delta: float) -> float:
+def compute_zcdp_epsilon(rho: float, delta: float) -> float:
     """rho + 2 sqrt(rho ln(1 / delta)) [Bun and Steinke 2016, Proposition 1.3].
 
     A Gaussian round is rho-zCDP with rho = 1 / (2 z^2), and rhos add. Sampling of users gives zCDP
@@ -221,18 +212,17 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 
-def rdp_epsilon(draws: RoundKinds, delta: float) -> float:
+def compute_rdp_epsilon(draws: RoundKinds, delta: float) -> float:
     """The smallest Renyi epsilon. Raises ValueError for a delta outside (0, 1)."""
-    cost = rdp.full(draws.select(draws.q == 1).mu2)
+    cost = rdp.compute_full_cost(draws.select(draws.q == 1).mu2)
     sampled = draws.select(draws.q < 1)
-    for z, q, count in zip(
-        sampled.z.tolist(), sampled.q.tolist(), sampled.count.tolist(), strict=True
-    ):
-        cost = cost + count * rdp.renyi(z, q)
-    return float(rdp.epsilon_of(cost, delta))
+    kinds = np.stack([sampled.z, sampled.q, sampled.count], axis=1)
+    for z, q, count in kinds.tolist():
+        cost = cost + count * rdp.compute_renyi_cost(z, q)
+    return float(rdp.compute_renyi_epsilon(cost, delta))
 
 
-def pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:
+def compute_pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:
     """Epsilon for add-remove of rounds with z > 0 by privacy loss distributions, the tightest
     figure.
 
@@ -243,9 +233,10 @@ def pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:
     """
     s = 1 / float(np.min(draws.z))
     sampled = draws.q < 1
-    # fine against the epsilon, yet few cells over the losses of one round, about s^2/2 + 8 s
-    cell = max(at_most / _POINTS, (s * s / 2 + 8 * s) / _POINTS_A_ROUND)
-    with _silent():
+    # fine against the epsilon, yet few cells over the losses of one round
+    losses = s * s / 2 + 8 * s
+    cell = max(at_most / _POINTS, losses / _POINTS_A_ROUND)
+    with _silence_library():
         from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
         from dp_accounting.pld import PLDAccountant
 
@@ -253,12 +244,13 @@ def pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:
         if not sampled.all():
             accountant.compose(GaussianDpEvent(draws.select(~sampled).mu2 ** -0.5))
         for z, q, n in zip(draws.z[sampled], draws.q[sampled], draws.count[sampled], strict=True):
-            accountant.compose(PoissonSampledDpEvent(float(q), GaussianDpEvent(float(z))), int(n))
+            round_ = GaussianDpEvent(float(z))
+            accountant.compose(PoissonSampledDpEvent(float(q), round_), int(n))
         return float(accountant.get_epsilon(delta))
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def _silence_library() -> Iterator[None]:
     """Nothing of the library reaches the screen."""
     log = logging.getLogger("absl")
     level = log.level
@@ -271,7 +263,7 @@ def _silent() -> Iterator[None]:
         log.setLevel(level)
 
 
-def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) -> float:
+def find_noise_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) -> float:
     """The smallest noise multiplier with which the rounds cost no more than epsilon, by the best
     figure.
 
@@ -281,32 +273,37 @@ def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) 
     smallest.
     """
     if q == 1:
-        return math.sqrt(rounds) * multiplier_of(epsilon, delta)
+        return math.sqrt(rounds) * compute_gaussian_multiplier(epsilon, delta)
     check_guarantee(epsilon, delta)
     if -math.expm1(rounds * math.log1p(-q)) <= delta:
         return 0.0
     from scipy.optimize import brentq
 
-    def excess(log_z: float, best: bool = True) -> float:
+    def compute_excess(log_z: float, best: bool = True) -> float:
         """The logarithm of reached over asked epsilon, which is nearly a line in ln z."""
-        draws = RoundKinds.of([(math.exp(log_z), q, rounds)])
-        reached = compose(draws, delta).best.epsilon if best else rdp_epsilon(draws, delta)
+        draws = RoundKinds.from_rounds([(math.exp(log_z), q, rounds)])
+        if best:
+            reached = compose_rounds(draws, delta).best.epsilon
+        else:
+            reached = compute_rdp_epsilon(draws, delta)
         return math.log(min(max(reached, 1e-300), 1e300) / epsilon)
 
     low = 1e-3
     high = 1e9
-    if excess(math.log(high), False) > 0 or excess(math.log(low), False) <= 0:
+    log_low = math.log(low)
+    log_high = math.log(high)
+    if compute_excess(log_high, False) > 0 or compute_excess(log_low, False) <= 0:
         raise ValueError(
             f"no multiplier between {low:g} and {high:g} is the smallest that reaches "
             f"epsilon {epsilon:g}"
         )
-    above = brentq(excess, math.log(low), math.log(high), args=(False,), xtol=1e-3) + 1e-3
+    above = brentq(compute_excess, log_low, log_high, args=(False,), xtol=1e-3) + 1e-3
     below = above - 1.0
-    while excess(below) <= 0:  # sampling that RDP sees badly
+    while compute_excess(below) <= 0:  # sampling that RDP sees badly
         below -= 1.0
-        if below < math.log(low):
+        if below < log_low:
             raise ValueError(f"a multiplier below {low:g} reaches epsilon {epsilon:g} already")
-    least = brentq(excess, below, above, xtol=_WITHIN)
-    while excess(least) > 0:
-        least += _WITHIN
-    return math.exp(least)
+    smallest = brentq(compute_excess, below, above, xtol=_WITHIN)
+    while compute_excess(smallest) > 0:
+        smallest += _WITHIN
+    return math.exp(smallest)

@@ -17,14 +17,14 @@ from functools import cached_property, lru_cache
 _USABLE = 1 - 1e-9  # of a total: what is kept back covers the rounding of sums
 
 
-def delta_of(epsilon: float, mu: float) -> float:
+def compute_gaussian_delta(epsilon: float, mu: float) -> float:
     """delta(eps) of a mu-Gaussian mechanism."""
     if mu == 0 or math.isinf(mu):
         return 0.0 if mu == 0 else 1.0
-    return _delta_at(epsilon / mu - mu / 2, mu)
+    return _compute_delta_at(epsilon / mu - mu / 2, mu)
 
 
-def _delta_at(t: float, mu: float) -> float:
+def _compute_delta_at(t: float, mu: float) -> float:
     """delta at eps = mu^2 / 2 + mu t, where both terms have the factor e^(-t^2 / 2).
 
     Taking it out keeps a large eps from overflowing and a large mu from cancelling.
@@ -41,7 +41,7 @@ def _delta_at(t: float, mu: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def epsilon_of(delta: float, mu: float) -> float:
+def compute_gaussian_epsilon(delta: float, mu: float) -> float:
     """The smallest eps >= 0 with delta(eps) <= delta: one root, by Brent's method.
 
     Raises ValueError for a delta outside (0, 1). mu = 0 gives 0, mu = inf gives inf.
@@ -49,44 +49,44 @@ def epsilon_of(delta: float, mu: float) -> float:
     from scipy.optimize import brentq
 
     check_delta(delta)
-    if mu == 0 or delta_of(0.0, mu) <= delta:
+    if mu == 0 or compute_gaussian_delta(0.0, mu) <= delta:
         return 0.0
     if math.isinf(mu):
         return math.inf
     low = max(-mu / 2, -40.0)  # eps = 0, or where delta(eps) rounds to 1
     high = math.sqrt(2 * math.log(1 / delta))  # the zCDP bound
-    t = float(brentq(lambda t: _delta_at(t, mu) - delta, low, high, xtol=1e-13))
+    t = float(brentq(lambda t: _compute_delta_at(t, mu) - delta, low, high, xtol=1e-13))
     return mu * (mu / 2 + t)
 
 
-def multiplier_of(epsilon: float, delta: float) -> float:
+def compute_gaussian_multiplier(epsilon: float, delta: float) -> float:
     """The smallest noise deviation, in units of the sensitivity, of an (eps, delta)-DP release: 1 /
     mu, by Brent.
 
     This is the analytic Gaussian mechanism [Balle and Wang 2018, Algorithm 1], and
-    `epsilon_of(delta, 1 / multiplier)` gives eps back. Raises ValueError for an epsilon that is not
-    positive and a delta outside (0, 1).
+    `compute_gaussian_epsilon(delta, 1 / multiplier)` gives eps back. Raises ValueError for an
+    epsilon that is not positive and a delta outside (0, 1).
     """
     from scipy.optimize import brentq
 
     check_guarantee(epsilon, delta)
 
-    def mu_at(t: float) -> float:  # the positive root of eps = mu^2 / 2 + mu t
+    def find_mu(t: float) -> float:  # the positive root of eps = mu^2 / 2 + mu t
         root = math.sqrt(t * t + 2 * epsilon)
         if t > 0:
             return 2 * epsilon / (root + t)
         return root - t
 
     high = math.sqrt(2 * math.log(1 / delta))  # the zCDP bound
-    t = float(brentq(lambda t: _delta_at(t, mu_at(t)) - delta, -40.0, high, xtol=1e-15))
-    return 1 / mu_at(t)
+    t = float(brentq(lambda t: _compute_delta_at(t, find_mu(t)) - delta, -40.0, high, xtol=1e-15))
+    return 1 / find_mu(t)
 
 
-def classic_multiplier_of(epsilon: float, delta: float) -> float:
+def compute_classic_multiplier(epsilon: float, delta: float) -> float:
     """The older sufficient one, sqrt(2 ln(1.25 / delta)) / eps: proven for eps < 1 [Dwork and Roth
     2014, Thm A.1].
 
-    Beyond, it may not be (eps, delta)-DP. Raises ValueError as `multiplier_of` does.
+    Beyond, it may not be (eps, delta)-DP. Raises ValueError as `compute_gaussian_multiplier` does.
     """
     check_guarantee(epsilon, delta)
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
@@ -132,9 +132,9 @@ class GaussianFilter:
     @cached_property
     def total(self) -> float:
         """mu^2 of the whole budget."""
-        return float(multiplier_of(self.epsilon, self.delta) ** -2)
+        return float(compute_gaussian_multiplier(self.epsilon, self.delta) ** -2)
 
-    def left(self, spent: float) -> float:
+    def compute_remainder(self, spent: float) -> float:
         """The largest 1/z^2 that a round after spent = sum 1/z_t^2 may have."""
         return max(self.total * (2 * _USABLE - 1) - spent, 0.0)
 

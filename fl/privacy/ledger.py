@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fl.privacy import rdp
-from fl.privacy.compose import ADD_REMOVE, Composition, RoundKinds, compose, with_skellam
-from fl.privacy.gaussian import GaussianFilter, epsilon_of
+from fl.privacy.compose import (
+    ADD_REMOVE,
+    Composition,
+    RoundKinds,
+    compose_rounds,
+    compose_with_skellam,
+)
+from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
 from fl.types import LOCATION, Account, AnySpend
 from netsim.columns import frozen, no_ints
 from netsim.record import Row
@@ -86,20 +92,22 @@ class Ledger:
                 on_coin.setdefault(account, []).append(spend)
                 by_group.setdefault(account.group, []).append(spend)
             else:
-                sums[account] = sums[account] + self._costs(spend)
-        sampled = _amplified(self.sampled, on_coin)
-        together = _amplified(self.together, by_group)
+                sums[account] = sums[account] + self._compute_costs(spend)
+        sampled = _add_amplified(self.sampled, on_coin)
+        together = _add_amplified(self.together, by_group)
         return replace(self, sums=sums, sampled=sampled, together=together)
 
-    def _costs(self, spend: AnySpend) -> FloatArray:
+    def _compute_costs(self, spend: AnySpend) -> FloatArray:
         """Costs (2, n_ue) of the draws of a spend, without and with the channel's noise."""
-        cost = np.stack([spend.cost(with_channel=False), spend.cost(with_channel=True)])
-        one = spend.ue >= 0
-        costs = np.repeat(cost[:, ~one].sum(axis=1, keepdims=True), self.n_ue, axis=1)
-        np.add.at(costs.T, spend.ue[one], cost.T[one])
+        plain = spend.compute_cost(with_channel=False)
+        cost = np.stack([plain, spend.compute_cost(with_channel=True)])
+        is_single = spend.ue >= 0
+        shared = cost[:, ~is_single].sum(axis=1, keepdims=True)
+        costs = np.repeat(shared, self.n_ue, axis=1)
+        np.add.at(costs.T, spend.ue[is_single], cost.T[is_single])
         return costs
 
-    def statements(self) -> list[PrivacyStatement]:
+    def list_statements(self) -> list[PrivacyStatement]:
         """The epsilon of every UE and account, and of all accounts of one unit and relation where
         there are several.
 
@@ -108,13 +116,15 @@ class Ledger:
         stated at the smallest of their deltas.
         """
         stated = [
-            self._statement(account, [account], self.sampled.get(account)) for account in self.sums
+            self._state_account(account, [account], self.sampled.get(account))
+            for account in self.sums
         ]
-        for group, accounts in self._groups().items():
+        for group, accounts in self._group_accounts().items():
             unit, relation = group
             if len(accounts) > 1 and unit != LOCATION:
-                whole = Account(ALL, unit, relation, min(account.delta for account in accounts))
-                stated.append(self._statement(whole, accounts, self.together.get(group)))
+                delta = min(account.delta for account in accounts)
+                whole = Account(ALL, unit, relation, delta)
+                stated.append(self._state_account(whole, accounts, self.together.get(group)))
         return stated
 
     def exceeds(self, epsilon: float, delta: float | None) -> bool:
@@ -125,84 +135,88 @@ class Ledger:
         the filter that decides, so that the total also holds for noise that was chosen as one went;
         sampled rounds go by RDP.
         """
-        for group, accounts in self._groups().items():
+        for group, accounts in self._group_accounts().items():
             if group[0] == LOCATION:
                 continue
-            at = min(account.delta for account in accounts) if delta is None else delta
-            worst = self._total(accounts)[0].max(initial=0.0)
+            stated_delta = min(account.delta for account in accounts) if delta is None else delta
+            worst = self._sum_accounts(accounts)[0].max(initial=0.0)
             sampled = self.together.get(group)
             if sampled is not None:
-                over = float(rdp.epsilon_of(rdp.full(float(worst)) + sampled, at)) > epsilon
-            else:
-                over = not GaussianFilter(epsilon, at).admits(0.0, float(worst))
-            if over:
+                cost = rdp.compute_full_cost(worst) + sampled
+                if rdp.compute_renyi_epsilon(cost, stated_delta) > epsilon:
+                    return True
+            elif not GaussianFilter(epsilon, stated_delta).admits(0.0, worst):
                 return True
         return False
 
-    def _groups(self) -> dict[Group, list[Account]]:
+    def _group_accounts(self) -> dict[Group, list[Account]]:
         """Accounts that may be added up, by unit and relation."""
         groups: dict[Group, list[Account]] = {}
         for account in self.sums:
             groups.setdefault(account.group, []).append(account)
         return groups
 
-    def _statement(
-        self, of: Account, accounts: list[Account], sampled: FloatArray | None
+    def _state_account(
+        self, account: Account, accounts: list[Account], sampled: FloatArray | None
     ) -> PrivacyStatement:
-        """Cost of these accounts together, stated of account `of`."""
-        stated = self._total(accounts)
-        if of.unit != LOCATION:
-            stated = _epsilons(stated, of.delta, sampled)
-        return PrivacyStatement(of.mechanism, of.unit, of.relation, of.delta, *stated)
+        """Cost of these accounts together, stated of one of them or of all."""
+        stated = self._sum_accounts(accounts)
+        if account.unit != LOCATION:
+            stated = _compute_epsilons(stated, account.delta, sampled)
+        return PrivacyStatement(
+            account.mechanism, account.unit, account.relation, account.delta, *stated
+        )
 
-    def _total(self, accounts: list[Account]) -> FloatArray:
+    def _sum_accounts(self, accounts: list[Account]) -> FloatArray:
         """Sums (2, n_ue) of accounts together."""
         return np.sum([self.sums[account] for account in accounts], axis=0)
 
 
-def _amplified(
+def _add_amplified(
     costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySpend]]
 ) -> dict[Key, FloatArray]:
     """The Renyi costs with those of one round added: the Gaussian draws of a key are one Gaussian,
     on one coin.
     """
     grown = dict(costs)
-    for key, every in on_coin.items():
-        for spend in every:
-            if spend.whole:
-                if np.any(spend.ue >= 0):
-                    raise ValueError(
-                        f"{spend.mechanism}: noise on whole numbers is paid by all UEs together"
-                    )
-                drawn_of = (spend.std, spend.sensitivity, spend.l1_sensitivity)
-                grown[key] = grown.get(key, 0.0) + rdp.skellam(*map(np.asarray, drawn_of))
-        drawn = [spend for spend in every if not spend.whole]
-        if not drawn:
+    for key, spends in on_coin.items():
+        for spend in spends:
+            if not spend.whole:
+                continue
+            if np.any(spend.ue >= 0):
+                raise ValueError(
+                    f"{spend.mechanism}: noise on whole numbers is paid by all UEs together"
+                )
+            figures = (spend.std, spend.sensitivity, spend.l1_sensitivity)
+            cost = rdp.compute_skellam_cost(*map(np.asarray, figures))
+            grown[key] = grown.get(key, 0.0) + cost
+        gaussian = [spend for spend in spends if not spend.whole]
+        if not gaussian:
             continue
-        rates = {spend.sampling_rate for spend in drawn}
-        if len(rates) > 1 or any(np.any(spend.ue >= 0) for spend in drawn):
+        rates = {spend.sampling_rate for spend in gaussian}
+        if len(rates) > 1 or any(np.any(spend.ue >= 0) for spend in gaussian):
             raise ValueError(
-                f"{drawn[0].mechanism}: only noise that hides all UEs, at one rate per "
+                f"{gaussian[0].mechanism}: only noise that hides all UEs, at one rate per "
                 f"round, can count on sampling"
             )
-        mu2 = float(sum(spend.cost(with_channel=False).sum() for spend in drawn))
-        grown[key] = grown.get(key, 0.0) + rdp.renyi(
-            1 / math.sqrt(mu2) if mu2 > 0 else math.inf, rates.pop()
-        )
+        mu2 = sum(spend.compute_cost(with_channel=False).sum() for spend in gaussian)
+        z = 1 / math.sqrt(mu2) if mu2 > 0 else math.inf
+        grown[key] = grown.get(key, 0.0) + rdp.compute_renyi_cost(z, rates.pop())
     return grown
 
 
-def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatArray:
+def _compute_epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatArray:
     """Epsilon of sums mu2, in their shape."""
-    levels, where = np.unique(mu2, return_inverse=True)  # one root a level, not one a UE
+    levels, level_of_sum = np.unique(mu2, return_inverse=True)  # one root a level, not one a UE
     if renyi is None:
-        epsilon = np.array([epsilon_of(delta, float(np.sqrt(level))) for level in levels])
+        mus = np.sqrt(levels).tolist()
+        epsilon = np.array([compute_gaussian_epsilon(delta, mu) for mu in mus])
     else:
-        epsilon = rdp.epsilon_of(rdp.full(levels) + renyi, delta)
-    return epsilon[where].reshape(mu2.shape)
+        epsilon = rdp.compute_renyi_epsilon(rdp.compute_full_cost(levels) + renyi, delta)
+    return epsilon[level_of_sum].reshape(mu2.shape)
 
 
-def final_account(
+def tabulate_account(
     spends: Mapping[str, Sequence[object] | np.ndarray], switching: Sequence[str] = ()
 ) -> list[Row]:
     """One row an account and UE, from the columns of the table `spends`.
@@ -226,48 +240,53 @@ def final_account(
     for (unit, relation), draws in table.groupby(["unit", "relation"], sort=False):
         if len(draws[["mechanism", "delta"]].drop_duplicates()) > 1:
             accounts.append(((ALL, unit, relation, draws["delta"].min()), draws))
-    known: Known = {}
-    return [row for who, draws in accounts for row in _rows(Account(*who), draws, known, switching)]
+    compositions: Known = {}
+    rows = list[Row]()
+    for fields, draws in accounts:
+        rows += _tabulate_ues(Account(*fields), draws, compositions, switching)
+    return rows
 
 
-def _rows(
-    account: Account, draws: pd.DataFrame, known: Known, switching: Sequence[str]
+def _tabulate_ues(
+    account: Account, draws: pd.DataFrame, compositions: Known, switching: Sequence[str]
 ) -> list[Row]:
     """The rows of one account, a UE each.
 
     It has figures with the channel's noise where some UE's draw met some or may have, and no coin
     is counted on; that of a UE whose channel never added any is its epsilon.
     """
-    amplified = account.relation == ADD_REMOVE and bool((draws["sampling_rate"] < 1).any())
-    amplified |= bool(draws["l1_sensitivity"].astype(float).notna().any())
-    counted = (draws["channel_std"].astype(float) > 0) | draws["mechanism"].isin(switching)
-    noisy = not amplified and bool(counted.any())
+    is_sampled = account.relation == ADD_REMOVE and (draws["sampling_rate"] < 1).any()
+    is_whole = draws["l1_sensitivity"].astype(float).notna().any()
+    has_noise = draws["channel_std"].astype(float) > 0
+    may_have = draws["mechanism"].isin(switching)
+    counts_channel = (has_noise | may_have).any() and not is_sampled and not is_whole
     figures = draws[list(_FIGURES)].to_numpy(dtype=float)
-    ue_of = draws["ue"].to_numpy(dtype=float).astype(int)
-    ues, first = np.unique(np.sort(ue_of), return_index=True)
-    rows_of = dict(
-        zip(ues.tolist(), np.split(np.argsort(ue_of, kind="stable"), first[1:]), strict=True)
-    )
-    shared = rows_of.get(ALL_UES, no_ints())
-    stated = list[Row]()
-    for ue in sorted(rows_of.keys() - {ALL_UES}) or [ALL_UES]:
-        mine = figures[np.union1d(rows_of[ue], shared)]
-        said = _composed(mine, account, known, channel=False)
+    ue = draws["ue"].to_numpy(dtype=float).astype(int)
+    ues, first = np.unique(np.sort(ue), return_index=True)
+    pieces = np.split(np.argsort(ue, kind="stable"), first[1:])
+    rows_of_ue = dict(zip(ues.tolist(), pieces, strict=True))
+    shared = rows_of_ue.get(ALL_UES, no_ints())
+    stated = []
+    for payer in sorted(rows_of_ue.keys() - {ALL_UES}) or [ALL_UES]:
+        draws_of_ue = figures[np.union1d(rows_of_ue[payer], shared)]
+        composition = _compose_draws(draws_of_ue, account, compositions, channel=False)
+        with_channel = math.nan
+        if counts_channel:
+            combined = _compose_draws(draws_of_ue, account, compositions, channel=True)
+            with_channel = combined.best.epsilon
         row = {
             "mechanism": account.mechanism,
-            "ue": ue,
+            "ue": payer,
             "unit": account.unit,
             "relation": account.relation,
             "delta": float(account.delta),
-            "draws": len(mine),
-            "naive": said.naive.epsilon,
-            "zcdp": said.zcdp.epsilon,
-            "rdp": said.rdp.epsilon,
-            "epsilon": said.best.epsilon,
-            "accountant": said.best.accountant,
-            "with_channel": _composed(mine, account, known, channel=True).best.epsilon
-            if noisy
-            else math.nan,
+            "draws": len(draws_of_ue),
+            "naive": composition.naive.epsilon,
+            "zcdp": composition.zcdp.epsilon,
+            "rdp": composition.rdp.epsilon,
+            "epsilon": composition.best.epsilon,
+            "accountant": composition.best.accountant,
+            "with_channel": with_channel,
         }
         stated.append(row)
     return stated
@@ -276,39 +295,41 @@ def _rows(
 _FIGURES = ("round", "std", "sensitivity", "sampling_rate", "channel_std", "l1_sensitivity")
 
 
-def _composed(mine: FloatArray, account: Account, known: Known, channel: bool) -> Composition:
+def _compose_draws(
+    draws_of_ue: FloatArray, account: Account, compositions: Known, channel: bool
+) -> Composition:
     """Composition of one UE's rows (n, figures), once for all that paid alike; channel : with the
     channel's noise.
 
     Those of a round that depend on the same coin are one Gaussian before the coin amplifies it:
     their 1 / z^2 add up.
     """
-    whole = np.isfinite(mine[:, 5])
-    if whole.any():
-        others = RoundKinds.of((z, 1.0, 1.0) for z in mine[~whole, 1] / mine[~whole, 2])
-        return with_skellam(others, mine[whole][:, [1, 2, 5]], float(account.delta))
-    round_, std, sensitivity, q, noise, _ = mine.T
+    round_, std, sensitivity, q, noise, l1_sensitivity = draws_of_ue.T
+    delta = float(account.delta)
+    is_whole = np.isfinite(l1_sensitivity)
+    if is_whole.any():
+        multipliers = std[~is_whole] / sensitivity[~is_whole]
+        gaussian = RoundKinds.from_rounds((z, 1.0, 1.0) for z in multipliers)
+        whole = np.stack([std, sensitivity, l1_sensitivity], axis=1)[is_whole]
+        return compose_with_skellam(gaussian, whole, delta)
     z = np.hypot(std, np.nan_to_num(noise) * channel) / sensitivity
-    coin = (q < 1) & (account.relation == ADD_REMOVE)
-    tossed = np.stack([round_[coin], q[coin]])
-    rounds, which = np.unique(tossed, axis=1, return_inverse=True)
+    has_coin = (q < 1) & (account.relation == ADD_REMOVE)
+    tossed = np.stack([round_[has_coin], q[has_coin]])
+    (_, rate), toss_of_draw = np.unique(tossed, axis=1, return_inverse=True)
+    toss = toss_of_draw.reshape(-1)
     with np.errstate(divide="ignore", over="ignore"):
-        together = 1 / np.sqrt(
-            np.bincount(which.reshape(-1), weights=z[coin] ** -2.0, minlength=rounds.shape[1])
-        )
-    pairs = [*zip(z[~coin], q[~coin], strict=True), *zip(_down(together), rounds[1], strict=True)]
-    draws = RoundKinds.of((z_, q_, 1.0) for z_, q_ in pairs)
-    key = (
-        account.relation,
-        account.delta,
-        *(column.tobytes() for column in (draws.z, draws.q, draws.count)),
-    )
-    if key not in known:
-        known[key] = compose(draws, float(account.delta), account.relation)
-    return known[key]
+        mu2 = np.bincount(toss, weights=z[has_coin] ** -2.0, minlength=len(rate))
+        together = _round_down(1 / np.sqrt(mu2))
+    pairs = zip(np.append(z[~has_coin], together), np.append(q[~has_coin], rate), strict=True)
+    draws = RoundKinds.from_rounds((z_, q_, 1.0) for z_, q_ in pairs)
+    columns = (draws.z.tobytes(), draws.q.tobytes(), draws.count.tobytes())
+    key = (account.relation, account.delta, *columns)
+    if key not in compositions:
+        compositions[key] = compose_rounds(draws, delta, account.relation)
+    return compositions[key]
 
 
-def _down(z: FloatArray) -> FloatArray:
+def _round_down(z: FloatArray) -> FloatArray:
     """Multipliers (n,) cut to nine significant digits: what differs by rounding alone is one kind
     of round.
     """

@@ -13,8 +13,8 @@ Scores are independent draws; larger ones speak for the canary.
 
 The last two guess for all scores above a threshold, and take the best vertex of the hull of the ROC
 curve, each at the significance over the number of vertices. mu is that of Gaussian DP, which
-`gaussian.epsilon_of` turns into epsilon: what is proven of a mechanism whose account is a Gaussian
-one. `one_run` proves epsilon itself, whatever the mechanism.
+`gaussian.compute_gaussian_epsilon` turns into epsilon: what is proven of a mechanism whose account
+is a Gaussian one. `bound_by_one_run` proves epsilon itself, whatever the mechanism.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from scipy.optimize import brentq, isotonic_regression
 from scipy.special import nctdtrinc, ndtr, ndtri
 from scipy.stats import beta, binom
 
-from fl.privacy.gaussian import epsilon_of
+from fl.privacy.gaussian import compute_gaussian_epsilon
 from netsim.units import FloatArray, IntArray
 
 _RANKS = np.array([2, 8, 32])  # n over those at which scores are cut
 _MOST = 100.0  # mu, beyond which nothing means anything
 
 
-def normal(scores: FloatArray, delta: float, significance: float) -> float:
+def bound_by_normal(scores: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta that equally wide normal scores prove: the smallest mu at which so large a t
     is not too rare.
     """
@@ -42,10 +42,11 @@ def normal(scores: FloatArray, delta: float, significance: float) -> float:
     root = math.sqrt(2 / n)
     spread = np.sqrt(scores.var(axis=1, ddof=1).mean()) + 1e-100
     t = min((scores[0].mean() - scores[1].mean()) / spread, _MOST)
-    return epsilon_of(delta, max(root * nctdtrinc(2 * n - 2, 1 - significance, t / root), 0.0))
+    mu = root * nctdtrinc(2 * n - 2, 1 - significance, t / root)
+    return compute_gaussian_epsilon(delta, max(mu, 0.0))
 
 
-def clopper_pearson(scores: FloatArray, delta: float, significance: float) -> float:
+def bound_by_clopper_pearson(scores: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta by the scores with a canary above some of those without.
 
     The k-th largest of n scores is exceeded with a probability that is Beta(k, n + 1 - k), so it is
@@ -60,10 +61,11 @@ def clopper_pearson(scores: FloatArray, delta: float, significance: float) -> fl
     above = n - np.searchsorted(inside, outside[n - rank], side="right")
     false = beta.ppf(1 - share, rank, n + 1 - rank)
     true = np.nan_to_num(beta.ppf(share, above, n + 1 - above))
-    return epsilon_of(delta, (ndtri(true) - ndtri(false)).max(initial=0.0))
+    mu = ndtri(true) - ndtri(false)
+    return compute_gaussian_epsilon(delta, mu.max(initial=0.0))
 
 
-def one_run(scores: FloatArray, delta: float, significance: float) -> float:
+def bound_by_one_run(scores: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta that the best guesses prove."""
 
     def refutes(epsilon: float, guesses: int, correct: int, share: float) -> float:
@@ -71,14 +73,15 @@ def one_run(scores: FloatArray, delta: float, significance: float) -> float:
         delta)-DP.
         """
         fewer = np.arange(correct + 1)
-        tail = binom.sf(correct - 1 - fewer, guesses, 1 / (1 + math.exp(-epsilon)))
+        right = 1 / (1 + math.exp(-epsilon))
+        tail = binom.sf(correct - 1 - fewer, guesses, right)
         slope = (tail - tail[0])[1:] / fewer[1:]
-        return float(share - tail[0] - 2 * scores.size * delta * slope.max())
+        return share - tail[0] - 2 * scores.size * delta * slope.max()
 
-    return _by_guesses(scores, significance, refutes)
+    return _bound_by_guesses(scores, significance, refutes)
 
 
-def f_dp(scores: FloatArray, delta: float, significance: float) -> float:
+def bound_by_f_dp(scores: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta of the largest mu of Gaussian DP that the best guesses refute."""
 
     def refutes(mu: float, guesses: int, correct: int, share: float) -> float:
@@ -94,32 +97,32 @@ def f_dp(scores: FloatArray, delta: float, significance: float) -> float:
                 break
             h += grown
             r = min(r + i / (guesses - i) * grown, 1.0)
-        return float(r + h - guesses / scores.size)
+        return r + h - guesses / scores.size
 
-    return epsilon_of(delta, _by_guesses(scores, significance, refutes))
+    return compute_gaussian_epsilon(delta, _bound_by_guesses(scores, significance, refutes))
 
 
-def hull(scores: FloatArray) -> IntArray:
+def find_hull(scores: FloatArray) -> IntArray:
     """Vertices of the concave hull of the ROC curve: scores above each (k,), and those of them with
     a canary (k,).
     """
-    inside = (
-        np.argsort(-scores[::-1].ravel(), kind="stable") >= scores.shape[1]
-    )  # of equal ones those without first
-    ends = isotonic_regression(1.0 * inside, increasing=False).blocks
-    return np.array([ends, np.append(0, np.cumsum(inside))[ends]])
+    order = np.argsort(-scores[::-1].ravel(), kind="stable")  # of equal ones those without first
+    has_canary = order >= scores.shape[1]
+    ends = isotonic_regression(1.0 * has_canary, increasing=False).blocks
+    n_above = np.append(0, np.cumsum(has_canary))
+    return np.array([ends, n_above[ends]])
 
 
-def _by_guesses(
+def _bound_by_guesses(
     scores: FloatArray, significance: float, refutes: Callable[[float, int, int, float], float]
 ) -> float:
     """The largest parameter that any vertex refutes: `refutes` is positive there, and falls with
     the parameter.
     """
     best = 0.0
-    vertices = hull(scores).T.tolist()  # the most precise first
+    vertices = find_hull(scores).T.tolist()  # the most precise first
     for guesses, correct in vertices:
-        at = guesses, correct, significance / len(vertices)
-        if 2 * correct > guesses and refutes(best, *at) > 0:
-            best = brentq(refutes, best, _MOST, args=at, xtol=1e-9)
+        vertex = guesses, correct, significance / len(vertices)
+        if 2 * correct > guesses and refutes(best, *vertex) > 0:
+            best = brentq(refutes, best, _MOST, args=vertex, xtol=1e-9)
     return best

@@ -47,7 +47,7 @@ _GROWS = 300.0  # logarithm of a term, over the scale of the sum, from which the
 
 @lru_cache(maxsize=64)
 @np.errstate(over="ignore", divide="ignore")
-def renyi(z: float, q: float = 1.0) -> FloatArray:
+def compute_renyi_cost(z: float, q: float = 1.0) -> FloatArray:
     """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q
     in [0, 1].
     """
@@ -57,28 +57,27 @@ def renyi(z: float, q: float = 1.0) -> FloatArray:
     if q == 1 or square == 0:
         return ORDERS / np.float64(2 * square)
     log_a = np.empty(len(ORDERS))
-    whole = np.floor(ORDERS) == ORDERS
-    small = whole & (ORDERS <= _LARGE)
-    for law, those in (
-        (_log_a_whole, small),
-        (_log_a_whole, whole & ~small),
-        (_log_a_between, ~whole),
-    ):
-        log_a[those] = law(z, q, ORDERS[those])
+    is_whole = np.floor(ORDERS) == ORDERS
+    is_small = is_whole & (ORDERS <= _LARGE)
+    is_large = is_whole & ~is_small
+    log_a[is_small] = _compute_log_a_whole(z, q, ORDERS[is_small])
+    log_a[is_large] = _compute_log_a_whole(z, q, ORDERS[is_large])
+    log_a[~is_whole] = _compute_log_a_between(z, q, ORDERS[~is_whole])
     cost = log_a / (ORDERS - 1)
-    rounding = ~whole & (log_a < _DIGITS_LEFT)  # the next whole order costs no less
-    cost[rounding] = cost[np.searchsorted(ORDERS, np.ceil(ORDERS[rounding]))]
+    is_rounding = ~is_whole & (log_a < _DIGITS_LEFT)  # the next whole order costs no less
+    next_order = np.ceil(ORDERS[is_rounding])
+    cost[is_rounding] = cost[np.searchsorted(ORDERS, next_order)]
     return cost
 
 
-def full(mu2: float | FloatArray) -> FloatArray:
+def compute_full_cost(mu2: float | FloatArray) -> FloatArray:
     """The cost of rounds that all users take part in, mu2 = sum 1 / z^2 of any shape: (...,
     n_orders).
     """
     return np.multiply.outer(np.asarray(mu2, dtype=np.float64), ORDERS / 2)
 
 
-def skellam(std: FloatArray, l2: FloatArray, l1: FloatArray) -> FloatArray:
+def compute_skellam_cost(std: FloatArray, l2: FloatArray, l1: FloatArray) -> FloatArray:
     """Costs (n_orders,) of noise of variance std^2 on whole numbers that a user moves by l2 and l1,
     all (n,) together.
 
@@ -87,11 +86,13 @@ def skellam(std: FloatArray, l2: FloatArray, l1: FloatArray) -> FloatArray:
     """
     a = ORDERS[:, None]
     v = std**2
-    more = np.minimum(((2 * a - 1) * l2**2 + 6 * l1) / (4 * v**2), 3 * l1 / (2 * v))
-    return (a * l2**2 / (2 * v) + more).sum(axis=1)
+    high = ((2 * a - 1) * l2**2 + 6 * l1) / (4 * v**2)
+    beyond = np.minimum(high, 3 * l1 / (2 * v))
+    gaussian = a * l2**2 / (2 * v)
+    return (gaussian + beyond).sum(axis=1)
 
 
-def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
+def compute_renyi_epsilon(cost: FloatArray, delta: float) -> FloatArray:
     """The smallest epsilon (...,) that costs (..., n_orders) at ORDERS allow at this delta.
 
     r + ln(1 - 1 / alpha) - ln(delta alpha) / (alpha - 1)    [Canonne, Kamath, Steinke 2020,
@@ -99,12 +100,14 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
     ValueError for a delta outside (0, 1).
     """
     check_delta(delta)
-    offset = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
-    free = np.any(delta**2 + np.expm1(-cost) > 0, axis=-1)
-    return np.where(free, 0.0, np.maximum(np.min(cost + offset, axis=-1), 0.0))
+    log_delta_alpha = math.log(delta) + np.log(ORDERS)
+    offset = np.log1p(-1 / ORDERS) - log_delta_alpha / (ORDERS - 1)
+    is_free = np.any(delta**2 + np.expm1(-cost) > 0, axis=-1)
+    smallest = np.min(cost + offset, axis=-1)
+    return np.where(is_free, 0.0, np.maximum(smallest, 0.0))
 
 
-def _log_a_whole(z: float, q: float, order: FloatArray) -> FloatArray:
+def _compute_log_a_whole(z: float, q: float, order: FloatArray) -> FloatArray:
     """ln A of whole orders (n,): ln(1 + sum over k >= 2 of binomial (1-q)^(a-k) q^k (e^((k^2-k) /
     2z^2) - 1)).
     """
@@ -114,17 +117,17 @@ def _log_a_whole(z: float, q: float, order: FloatArray) -> FloatArray:
     a = order[:, None]
     log_binomial = gammaln(a + 1) - gammaln(k + 1) - gammaln(np.maximum(a - k, 0) + 1)
     y = (k * k - k) / (2 * z * z)
-    log_grown = np.where(
-        y < _NO_DIGIT, np.log(np.expm1(np.minimum(y, _NO_DIGIT))), y
-    )  # ln(e^y - 1)
+    log_grown = np.log(np.expm1(np.minimum(y, _NO_DIGIT)))  # ln(e^y - 1)
+    log_grown = np.where(y < _NO_DIGIT, log_grown, y)
     terms = log_binomial + k * np.log(q) + (a - k) * np.log1p(-q) + log_grown
     terms = np.where(k > a, -np.inf, terms)
-    most = terms.max(axis=1)
-    return np.logaddexp(0.0, most + np.log(np.exp(terms - most[:, None]).sum(axis=1)))
+    largest = terms.max(axis=1)
+    total = np.exp(terms - largest[:, None]).sum(axis=1)
+    return np.logaddexp(0.0, largest + np.log(total))
 
 
 @compiled
-def _log_ndtr(x: float) -> float:
+def _compute_log_ndtr(x: float) -> float:
     """ln Phi(x) of a standard normal distribution, its relative error below 1e-12."""
     if x > 0.0:
         return math.log1p(-0.5 * math.erfc(x * _ROOT_HALF))
@@ -136,21 +139,21 @@ def _log_ndtr(x: float) -> float:
 
 
 @compiled
-def _times_ndtr(log_factor: float, x: float) -> float:
+def _multiply_ndtr(log_factor: float, x: float) -> float:
     """e^log_factor Phi(x)."""
     if x > _FAR:
         return 0.5 * math.exp(log_factor) * math.erfc(-x * _ROOT_HALF)
-    return math.exp(log_factor + _log_ndtr(x))
+    return math.exp(log_factor + _compute_log_ndtr(x))
 
 
 @compiled
-def _log_a_between(z: float, q: float, order: FloatArray) -> FloatArray:
+def _compute_log_a_between(z: float, q: float, order: FloatArray) -> FloatArray:
     """ln A of orders that are not whole, inf where the series has not converged within 1,000 terms:
     (n,).
 
     Two sums of [Mironov, Talwar, Zhang 2019, 3.3] over e^scale, which fall off in the end.
     """
-    found = np.full(len(order), np.inf)
+    log_a = np.full(len(order), np.inf)
     log_q = math.log(q)
     log_1mq = math.log1p(-q)
     half = 0.5 / (z * z)
@@ -168,29 +171,24 @@ def _log_a_between(z: float, q: float, order: FloatArray) -> FloatArray:
             log_above = j * log_q + i * log_1mq + (j * j - j) * half
             at_below = (middle - i) / z
             at_above = (j - middle) / z
-            more = (
-                max(
-                    log_below - 0.5 * min(at_below, 0.0) ** 2,
-                    log_above - 0.5 * min(at_above, 0.0) ** 2,
-                )
-                - scale
-            )
-            if more > _GROWS:
-                scale += more
-                total *= math.exp(-more)
-            below = binomial * _times_ndtr(log_below - scale, at_below)
-            above = binomial * _times_ndtr(log_above - scale, at_above)
+            log_tail_below = log_below - 0.5 * min(at_below, 0.0) ** 2
+            log_tail_above = log_above - 0.5 * min(at_above, 0.0) ** 2
+            excess = max(log_tail_below, log_tail_above) - scale
+            if excess > _GROWS:
+                scale += excess
+                total *= math.exp(-excess)
+            below = binomial * _multiply_ndtr(log_below - scale, at_below)
+            above = binomial * _multiply_ndtr(log_above - scale, at_above)
             total += below + above
             if i and max(below, above) < total * _NO_LONGER:
                 grown = math.log(ratio)  # of binomials
-                falls_below = grown + log_below + _log_ndtr(at_below) < last_below + _log_ndtr(
-                    last_at_below
-                )
-                if falls_below and grown + log_above + _log_ndtr(at_above) < last_above + _log_ndtr(
-                    last_at_above
-                ):
-                    found[n] = scale + math.log(total)
+                now_below = grown + log_below + _compute_log_ndtr(at_below)
+                now_above = grown + log_above + _compute_log_ndtr(at_above)
+                falls_below = now_below < last_below + _compute_log_ndtr(last_at_below)
+                falls_above = now_above < last_above + _compute_log_ndtr(last_at_above)
+                if falls_below and falls_above:
+                    log_a[n] = scale + math.log(total)
                     break
             ratio = abs(j) / (i + 1)
             binomial *= ratio
-    return found
+    return log_a

@@ -38,34 +38,38 @@ class LinkPatterns:
     @classmethod
     def join(cls, parts: list[LinkPatterns]) -> LinkPatterns:
         """Join parts of all places."""
-        before = np.cumsum([0, *(part.n * part.links for part in parts)])
-        link = [part.link + first for part, first in zip(parts, before[:-1], strict=True)]
-        cell, value = ([getattr(part, name) for part in parts] for name in ("cell", "value"))
-        n = sum(part.n for part in parts)
+        links = parts[0].links
+        n = 0
+        link = []
+        for part in parts:
+            link.append(part.link + n * links)
+            n += part.n
+        cell = np.concatenate([part.cell for part in parts])
         return cls(
-            n, parts[0].links, np.concatenate(cell), np.concatenate(link), np.concatenate(value)
+            n, links, cell, np.concatenate(link), np.concatenate([part.value for part in parts])
         )
 
-    def log_likelihood(self, update: FloatArray, variance: FloatArray, scale: float) -> FloatArray:
+    def compute_log_likelihood(
+        self, update: FloatArray, variance: FloatArray, scale: float
+    ) -> FloatArray:
         """Log-likelihood of each place (n,) for an update (M,) and its noise variance (M,), both of
         A times `scale`.
         """
         first = np.searchsorted(self.link // self.links, np.arange(self.n + 1))
         link = self.link % self.links
-        return _score(
+        return _score_places(
             first, self.links, self.cell, link, self.value * scale, update, 1.0 / variance
         )
 
 
-def patterns_of(
+def build_patterns(
     under: Incidence, value: FloatArray, n: int, links: int, normalised: bool
 ) -> LinkPatterns:
     """Patterns of n places with `links` links each, link after link; normalised: each place has
     norm 1.
     """
-    cell, link, value = _ordered(
-        under.first, under.cell, value, n, links, under.cell.max(initial=0) + 1
-    )
+    n_cells = under.cell.max(initial=0) + 1
+    cell, link, value = _order_crossings(under.first, under.cell, value, n, links, n_cells)
     if normalised:
         place = link // links
         largest = np.zeros(n)
@@ -76,7 +80,7 @@ def patterns_of(
 
 
 @compiled
-def _ordered(
+def _order_crossings(
     first: IntArray, cell: IntArray, value: FloatArray, n: int, links: int, cells: int
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Cell, link and value of the crossings (k,) that count, by place and cell, of one cell by
@@ -85,37 +89,41 @@ def _ordered(
     cell_of = np.empty_like(cell)
     link_of = np.empty_like(cell)
     value_of = np.empty_like(value)
-    least = np.empty(n * links)
+    size = np.abs(value)
+    is_strong = np.zeros(len(value), np.bool_)
     place = np.empty(cells + 1, np.int64)  # where the next crossing of each cell goes
-    at = 0
+    start = 0
     for i in range(n):
         place[:] = 0
         rows = range(i * links, (i + 1) * links)
         for row in rows:
-            most = 0.0
-            for p in range(first[row], first[row + 1]):
-                most = max(most, abs(value[p]))
-            least[row] = _LEAST * most
-            for p in range(first[row], first[row + 1]):
-                if abs(value[p]) > least[row]:
+            crossings = range(first[row], first[row + 1])
+            strongest = 0.0
+            for p in crossings:
+                strongest = max(strongest, size[p])
+            threshold = _LEAST * strongest
+            for p in crossings:
+                if size[p] > threshold:
+                    is_strong[p] = True
                     place[cell[p] + 1] += 1
         for c in range(cells):
             place[c + 1] += place[c]
         total = place[cells]
         for row in rows:
             for p in range(first[row], first[row + 1]):
-                if abs(value[p]) > least[row]:
-                    q = at + place[cell[p]]
-                    place[cell[p]] += 1
-                    cell_of[q] = cell[p]
+                if is_strong[p]:
+                    c = cell[p]
+                    q = start + place[c]
+                    place[c] += 1
+                    cell_of[q] = c
                     link_of[q] = row
                     value_of[q] = value[p]
-        at += total
-    return cell_of[:at], link_of[:at], value_of[:at]
+        start += total
+    return cell_of[:start], link_of[:start], value_of[:start]
 
 
 @compiled
-def _score(
+def _score_places(
     first: IntArray,
     links: int,
     cell: IntArray,
@@ -129,11 +137,11 @@ def _score(
     """
     out = np.empty(len(first) - 1)
     for i in range(len(out)):
-        at = first[i]
+        start = first[i]
         end = first[i + 1]
         energy = np.zeros(links)
         place = np.full(links, -1)
-        for p in range(at, end):
+        for p in range(start, end):
             energy[link[p]] += value[p] * value[p] * precision[cell[p]]
         n = 0
         for p in range(links):
@@ -142,23 +150,25 @@ def _score(
                 n += 1
         h = np.zeros((n, n))
         b = np.zeros(n)
-        same = at  # the first crossing of the cell
-        for p in range(at, end):
-            if cell[p] != cell[same]:
+        same = start  # the first crossing of the cell
+        for p in range(start, end):
+            c = cell[p]
+            if c != cell[same]:
                 same = p
             row = place[link[p]]
             if row >= 0:
-                weighted = value[p] * precision[cell[p]]
-                b[row] += weighted * update[cell[p]]
+                weighted = value[p] * precision[c]
+                b[row] += weighted * update[c]
                 for q in range(same, p + 1):
-                    if place[link[q]] >= 0:
-                        h[row, place[link[q]]] += weighted * value[q]
-        out[i] = _gain(h, b)
+                    column = place[link[q]]
+                    if column >= 0:
+                        h[row, column] += weighted * value[q]
+        out[i] = _compute_gain(h, b)
     return out
 
 
 @compiled
-def _gain(h: FloatArray, b: FloatArray) -> float:
+def _compute_gain(h: FloatArray, b: FloatArray) -> float:
     """b' (I + h)^-1 b / 2 - log det(I + h) / 2 of the lower half of h (n, n), which is overwritten,
     as b (n,).
 
@@ -176,19 +186,22 @@ def _gain(h: FloatArray, b: FloatArray) -> float:
         h[p, p] = 1.0 + _RIDGE
         b[p] *= unit[p]
     for p in range(n):
-        mine = h[p]
+        row = h[p]
         for q in range(p):
-            other = h[q]
+            upper = h[q]
             inner = 0.0
             for k in range(q):
-                inner += mine[k] * other[k]
-            mine[q] = (mine[q] - inner) / other[q]
+                inner += row[k] * upper[k]
+            row[q] = (row[q] - inner) / upper[q]
         square = 0.0
         along = 0.0
         for k in range(p):
-            square += mine[k] * mine[k]
-            along += mine[k] * b[k]
-        mine[p] = np.sqrt(max(mine[p] - square, _RIDGE))
-        b[p] = (b[p] - along) / mine[p]
-        gain += b[p] * b[p] / 2 - np.log(mine[p])
+            x = row[k]
+            square += x * x
+            along += x * b[k]
+        diagonal = np.sqrt(max(row[p] - square, _RIDGE))
+        row[p] = diagonal
+        solved = (b[p] - along) / diagonal
+        b[p] = solved
+        gain += solved * solved / 2 - np.log(diagonal)
     return gain

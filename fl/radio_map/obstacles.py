@@ -53,7 +53,7 @@ _TOUCH = 1e-9  # share of a link
 _STEEPEST = 700.0  # beyond it exp leaves the numbers, and S is 0 anyway
 
 
-def height_grid(area: Area, cell_m: float) -> PlaceGrid:
+def build_height_grid(area: Area, cell_m: float) -> PlaceGrid:
     """The grid of cells of that side; raises BadInput unless they fill the area."""
     across = area.side_m / cell_m
     nx, ny = (max(round(float(a)), 1) for a in across)
@@ -70,9 +70,9 @@ def height_grid(area: Area, cell_m: float) -> PlaceGrid:
     return PlaceGrid(area, nx, ny)
 
 
-def height_grid_of(area: Area, n_cells: int) -> PlaceGrid:
+def infer_height_grid(area: Area, n_cells: int) -> PlaceGrid:
     """The grid with n_cells cells: the length of an update reveals it."""
-    return height_grid(area, sqrt(np.prod(area.side_m) / n_cells))
+    return build_height_grid(area, sqrt(np.prod(area.side_m) / n_cells))
 
 
 @frozen
@@ -88,9 +88,9 @@ class Incidence:
     @property
     def link(self) -> IntArray:
         """The link of each crossing (k,)."""
-        return self.spread(np.arange(len(self.first) - 1))
+        return self.repeat_values(np.arange(len(self.first) - 1))
 
-    def spread(self, value: np.ndarray) -> np.ndarray:
+    def repeat_values(self, value: np.ndarray) -> np.ndarray:
         """Values of links (n,) at each of their crossings (k,)."""
         return np.repeat(value, np.diff(self.first))
 
@@ -107,7 +107,7 @@ class GridLinks:
     row: IntArray
 
 
-def incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
+def find_crossings(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """The crossings of links from a_m (n, 3) to b_m (n, 3)."""
     shape = np.array([grid.nx, grid.ny])
     low = grid.area.low_m
@@ -115,13 +115,18 @@ def incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     start = (a_m[:, :2] - low) / cell_m
     way = (b_m[:, :2] - a_m[:, :2]) / cell_m
     # grid lines k strictly between both ends, within the grid
-    lowest = np.maximum(np.floor(np.minimum(start, start + way)) + 1, 0).astype(int)
-    highest = np.minimum(np.ceil(np.maximum(start, start + way)) - 1, shape).astype(int)
-    return Incidence(*_crossings(low, cell_m, shape, a_m, b_m - a_m, start, way, lowest, highest))
+    end = start + way
+    lowest = np.floor(np.minimum(start, end)) + 1
+    lowest = np.maximum(lowest, 0).astype(int)
+    highest = np.ceil(np.maximum(start, end)) - 1
+    highest = np.minimum(highest, shape).astype(int)
+    way_m = b_m - a_m
+    first, cell, z_m = _trace_crossings(low, cell_m, shape, a_m, way_m, start, way, lowest, highest)
+    return Incidence(first, cell, z_m)
 
 
 @compiled
-def _crossings(
+def _trace_crossings(
     low: FloatArray,
     cell_m: FloatArray,
     shape: IntArray,
@@ -144,72 +149,83 @@ def _crossings(
     line = np.empty(2, np.int64)
     turn = np.empty(2, np.int64)
     t = np.empty(2)
-    at = 0
+    n_found = 0
     for i in range(n):
+        origin = start[i]
+        step = way[i]
+        origin_m = a_m[i]
+        step_m = way_m[i]
         for axis in range(2):
             left[axis] = lines[i, axis]  # to cross,
-            turn[axis] = 1 if way[i, axis] > 0 else -1
-            line[axis] = (
-                lowest[i, axis] if way[i, axis] > 0 else highest[i, axis]
-            )  # the next of them,
-            t[axis] = (
-                (line[axis] - start[i, axis]) / way[i, axis] if left[axis] else np.inf
-            )  # and where on the link
+            if step[axis] > 0:
+                turn[axis] = 1
+                line[axis] = lowest[i, axis]  # the next of them,
+            else:
+                turn[axis] = -1
+                line[axis] = highest[i, axis]
+            t[axis] = np.inf  # and where on the link
+            if left[axis]:
+                t[axis] = (line[axis] - origin[axis]) / step[axis]
         before = 0.0
         for _ in range(left.sum() + 1):
             axis = 0 if t[0] <= t[1] else 1
-            now = min(max(t[axis], 0.0), 1.0)
-            if now - before > _TOUCH:
-                middle = (now + before) / 2
-                column = np.floor((a_m[i, 0] + middle * way_m[i, 0] - low[0]) / cell_m[0])
-                row = np.floor((a_m[i, 1] + middle * way_m[i, 1] - low[1]) / cell_m[1])
+            end = min(max(t[axis], 0.0), 1.0)
+            if end - before > _TOUCH:
+                middle = (end + before) / 2
+                x_m = origin_m[0] + middle * step_m[0]
+                y_m = origin_m[1] + middle * step_m[1]
+                column = np.floor((x_m - low[0]) / cell_m[0])
+                row = np.floor((y_m - low[1]) / cell_m[1])
                 if 0 <= column < shape[0] and 0 <= row < shape[1]:
-                    cell[at] = np.int64(row) * shape[0] + np.int64(column)
-                    z_m[at] = a_m[i, 2] + middle * way_m[i, 2]
-                    at += 1
-            before = now
+                    cell[n_found] = np.int64(row) * shape[0] + np.int64(column)
+                    z_m[n_found] = origin_m[2] + middle * step_m[2]
+                    n_found += 1
+            before = end
             left[axis] -= 1
             line[axis] += turn[axis]
-            t[axis] = (line[axis] - start[i, axis]) / way[i, axis] if left[axis] > 0 else np.inf
-        first[i + 1] = at
-    return first, cell[:at], z_m[:at]
+            t[axis] = np.inf
+            if left[axis] > 0:
+                t[axis] = (line[axis] - origin[axis]) / step[axis]
+        first[i + 1] = n_found
+    return first, cell[:n_found], z_m[:n_found]
 
 
-def known_incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
-    """`incidence`, remembered by content: the links of UEs at rest are cut once for all rounds and
-    phases.
+def recall_crossings(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
+    """`find_crossings`, remembered by content: the links of UEs at rest are cut once for all rounds
+    and phases.
     """
-    return _incidence_of(grid, a_m.tobytes(), b_m.tobytes())
+    return _cache_crossings(grid, a_m.tobytes(), b_m.tobytes())
 
 
 @lru_cache(maxsize=4)
-def _incidence_of(grid: PlaceGrid, a_m: bytes, b_m: bytes) -> Incidence:
-    return incidence(grid, np.frombuffer(a_m).reshape(-1, 3), np.frombuffer(b_m).reshape(-1, 3))
+def _cache_crossings(grid: PlaceGrid, a_m: bytes, b_m: bytes) -> Incidence:
+    start_m = np.frombuffer(a_m).reshape(-1, 3)
+    return find_crossings(grid, start_m, np.frombuffer(b_m).reshape(-1, 3))
 
 
-def standardised(distance_m: FloatArray) -> FloatArray:
+def standardise_distance(distance_m: FloatArray) -> FloatArray:
     """x of a distance."""
     return (np.log10(np.maximum(distance_m, 1.0)) - DECADES) / SPREAD
 
 
-def theta_of(slope_db: tuple[float, float], gain_db: tuple[float, float]) -> FloatArray:
+def to_theta(slope_db: tuple[float, float], gain_db: tuple[float, float]) -> FloatArray:
     """theta (4,) of gains slope log10 d + gain, in sight and without."""
-    return np.array(
-        [(g + s * DECADES, s * SPREAD) for s, g in zip(slope_db, gain_db, strict=True)]
-    ).ravel()
+    p0, p1 = gain_db
+    q0, q1 = slope_db
+    return np.array([p0 + q0 * DECADES, q0 * SPREAD, p1 + q1 * DECADES, q1 * SPREAD])
 
 
-def _opened(
+def _compute_visibility(
     under: Incidence, height_m: FloatArray, scale_m: float
 ) -> tuple[FloatArray, FloatArray]:
     """S (n,), and 1 - psi (k,) of each crossing."""
-    below = np.clip((height_m[under.cell] - under.z_m) / scale_m, -_STEEPEST, _STEEPEST)
-    up = np.exp(below)  # 1 / psi - 1
-    return np.exp(-_of_links(under.first, np.log1p(up))), up / (1.0 + up)
+    above = (height_m[under.cell] - under.z_m) / scale_m
+    odds = np.exp(np.clip(above, -_STEEPEST, _STEEPEST))  # 1 / psi - 1
+    return np.exp(-_sum_links(under.first, np.log1p(odds))), odds / (1.0 + odds)
 
 
 @compiled
-def _of_links(first: IntArray, value: FloatArray) -> FloatArray:
+def _sum_links(first: IntArray, value: FloatArray) -> FloatArray:
     """Sum over the crossings of each link: value (k,) -> (n,)."""
     total = np.zeros(len(first) - 1)
     for link in range(len(total)):
@@ -217,55 +233,59 @@ def _of_links(first: IntArray, value: FloatArray) -> FloatArray:
     return total
 
 
-def gain_db(
+def compute_gain_db(
     links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float
 ) -> FloatArray:
     """gamma of each link (n,)."""
-    return _mixed(theta, links.x, _opened(links.under, height_m, scale_m)[0])
+    s, _ = _compute_visibility(links.under, height_m, scale_m)
+    return _mix_gains(theta, links.x, s)
 
 
-def _mixed(theta: FloatArray, x: FloatArray, s: FloatArray) -> FloatArray:
+def _mix_gains(theta: FloatArray, x: FloatArray, s: FloatArray) -> FloatArray:
     los = theta[0] + theta[1] * x
     nlos = theta[2] + theta[3] * x
     return nlos + (los - nlos) * s
 
 
-def link_gradients(
+def compute_link_gradients(
     links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float
 ) -> FloatArray:
     """dF_i/dh of each crossing (k,) for an error of 1 dB on its link alone, times J_i / 2."""
-    return _slope(links, theta, scale_m, *_opened(links.under, height_m, scale_m))
+    s, closed = _compute_visibility(links.under, height_m, scale_m)
+    return _compute_slope(links, theta, scale_m, s, closed)
 
 
-def _slope(
+def _compute_slope(
     links: GridLinks, theta: FloatArray, scale_m: float, s: FloatArray, closed: FloatArray
 ) -> FloatArray:
     apart = (theta[0] - theta[2]) + (theta[1] - theta[3]) * links.x
-    return links.under.spread(apart * s / scale_m) * closed
+    return links.under.repeat_values(apart * s / scale_m) * closed
 
 
-def height_gradient(
+def compute_height_gradient(
     links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
 ) -> FloatArray:
     """dF_i/dh of each device (n_row, n_cell); `count` (n_row,) is J_i."""
-    s, closed = _opened(links.under, height_m, scale_m)
-    error = links.gain_db - _mixed(theta, links.x, s)
-    shape = len(count), len(height_m)
-    of_crossing = links.under.spread(2.0 / count[links.row] * error) * _slope(
-        links, theta, scale_m, s, closed
+    s, closed = _compute_visibility(links.under, height_m, scale_m)
+    error = links.gain_db - _mix_gains(theta, links.x, s)
+    n_row = len(count)
+    n_cell = len(height_m)
+    slope = _compute_slope(links, theta, scale_m, s, closed)
+    gradient = links.under.repeat_values(2.0 / count[links.row] * error) * slope
+    place = links.under.repeat_values(links.row * n_cell) + links.under.cell
+    return np.asarray(
+        np.bincount(place, weights=gradient, minlength=n_row * n_cell).reshape(n_row, n_cell),
+        dtype=float,
     )
-    place = links.under.spread(links.row * shape[1]) + links.under.cell
-    flat = np.bincount(place, weights=of_crossing, minlength=shape[0] * shape[1])
-    return np.asarray(flat.reshape(shape), dtype=float)
 
 
-def theta_gradient(
+def compute_theta_gradient(
     links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
 ) -> FloatArray:
     """dF_i/dtheta of each device (n_row, 4)."""
-    s = _opened(links.under, height_m, scale_m)[0]
-    of_link = -2.0 / count[links.row] * (links.gain_db - _mixed(theta, links.x, s))
+    s, _ = _compute_visibility(links.under, height_m, scale_m)
+    error = links.gain_db - _mix_gains(theta, links.x, s)
+    slope = -2.0 / count[links.row] * error
     parts = (s, s * links.x, 1.0 - s, (1.0 - s) * links.x)
-    return np.stack(
-        [np.bincount(links.row, weights=of_link * p, minlength=len(count)) for p in parts], axis=1
-    )
+    total = [np.bincount(links.row, weights=slope * p, minlength=len(count)) for p in parts]
+    return np.stack(total, axis=1)

@@ -24,8 +24,8 @@ import numpy as np
 from fl.data import TakenData
 from fl.defenses import Defense
 from fl.defenses.budgeted import PRINTED
-from fl.privacy.banded import coefficients, sensitivity
-from fl.privacy.gaussian import epsilon_of
+from fl.privacy.banded import compute_banded_sensitivity, compute_coefficients
+from fl.privacy.gaussian import compute_gaussian_epsilon
 from fl.privacy.ledger import ALL, Ledger
 from fl.round.learning import Learning
 from fl.round.probe import Probe
@@ -99,30 +99,31 @@ class Recording(Probe):
     _booked: list[Spend] = field(default_factory=list)
     _published: dict[object, Any] = field(default_factory=dict)
 
-    def taken(self, taken: TakenData) -> TakenData:
+    def replace_data(self, taken: TakenData) -> TakenData:
         """With another sample in place of the first one of a UE (`record`)."""
         train = taken.train
-        which = np.arange(len(taken.train.x))
+        n = len(train.x)
+        index = np.arange(n)
         if self.change == "record":
-            which[np.flatnonzero(np.isin(train.ue, self.ues)[train.row_of_sample])[:1]] = (
-                len(which) - 1
-            )
-        y = None if train.y is None else train.y[which]
-        return replace(taken, train=replace(train, x=train.x[which], y=y))
+            is_own = np.isin(train.ue, self.ues)[train.row_of_sample]
+            index[np.flatnonzero(is_own)[:1]] = n - 1
+        y = None if train.y is None else train.y[index]
+        return replace(taken, train=replace(train, x=train.x[index], y=y))
 
-    def made(self, made: Updates, norm: float | None) -> Updates:
-        self._phase = made.phase
+    def replace_updates(self, updates: Updates, norm: float | None) -> Updates:
+        self._phase = updates.phase
         self._open = []
         length = _LONG.get(self.change, np.nan) * (1.0 if norm is None else norm)
         if np.isnan(length):
-            return made
-        values = np.array(made.rows(slice(None)), dtype=float)
-        mine = np.isin(made.ue, self.ues)
-        way = self.streams.at("audit").normal("way", made.ue[mine], (made.n_parameters,))
-        values[mine] = length * way / np.linalg.norm(way, axis=1, keepdims=True)
-        return made.with_values(values, made.bound)
+            return updates
+        values = np.array(updates.rows(slice(None)), dtype=float)
+        is_own = np.isin(updates.ue, self.ues)
+        rng = self.streams.derive_rng("audit")
+        way = rng.normal("way", updates.ue[is_own], (updates.n_parameters,))
+        values[is_own] = length * way / np.linalg.norm(way, axis=1, keepdims=True)
+        return updates.with_values(values, updates.bound)
 
-    def drew(
+    def replace_noisy(
         self,
         defense: Defense,
         before: Updates | FloatArray,
@@ -137,59 +138,65 @@ class Recording(Probe):
         learning = self.learning
         bands = getattr(defense, "bands", None) or 1
         at_server = isinstance(before, np.ndarray)
-        shares = learning.noise_in_shares
         if bands > 1 and at_server:  # booked once, for all rounds
             spends = self._booked = spends or self._booked
-        view = "model" if at_server else "aggregate" if shares else "updates"
-        honest = getattr(defense, "honest_share", 0.0) * (learning.threat.secagg_threshold or 1)
-        parts = max(int(honest * _ROUNDING), 1) if view == "aggregate" else 1
+        view = "model" if at_server else "updates"
+        parts = 1
+        if learning.noise_in_shares and not at_server:
+            view = "aggregate"
+            honest = getattr(defense, "honest_share", 0.0) * (learning.threat.secagg_threshold or 1)
+            parts = max(int(honest * _ROUNDING), 1)
         for ue in [-1] if at_server else self.ues:
-            rows = _rows_of(before, ue, facts)
-            noise = _rows_of(after, ue, facts) - _rows_of(before, ue, facts)
-            for (
-                owner,
-                grain,
-                draw,
-            ) in self._open:  # steps after shares of noise change what is in the sum
-                draw.noise = draw.noise + noise / grain if owner == ue else draw.noise
+            rows = _get_rows(before, ue, facts)
+            noise = _get_rows(after, ue, facts) - rows
+            # steps after shares of noise change what is in the sum
+            for owner, grain, draw in self._open:
+                if owner == ue:
+                    draw.noise = draw.noise + noise / grain
             for spend in spends:
-                mine = np.flatnonzero((spend.ue == ue) | (spend.ue < 0) | at_server)
-                if spend.unit in (PRINTED, LOCATION) or not len(mine) or not len(rows):
+                if spend.unit in (PRINTED, LOCATION):
+                    continue
+                is_paid = (spend.ue == ue) | (spend.ue < 0) | at_server
+                rows_of_spend = np.flatnonzero(is_paid)
+                if not len(rows_of_spend) or not len(rows):
                     continue
                 grain = state.grain if spend.whole else 1.0
                 if spend.model[0] < 0:  # of a bit of each UE
                     owner = -1
-                    what = "count"
+                    kind = "count"
                     hidden = np.array([[state.bits.sum() - len(state.bits) / 2]])
                     drawn = state.excess - hidden if at_server else hidden[:0]
                 else:
                     owner = ue
-                    what = "sum" if at_server else "row"
+                    kind = "sum" if at_server else "row"
                     hidden = rows / grain
                     drawn = noise / grain
-                std = spend.std[mine[: len(hidden)]]
-                booked = spend.sensitivity[mine[0]]
-                coin = spend.counts_on_sampling
                 draw = Draw(
                     spend.account,
                     hidden,
                     drawn,
-                    std,
-                    booked,
+                    spend.std[rows_of_spend[: len(hidden)]],
+                    spend.sensitivity[rows_of_spend[0]],
                     parts,
                     view,
-                    coin,
+                    spend.counts_on_sampling,
                     bands,
                     defense.bits_per_number is None,
                 )
-                key = spend.mechanism, facts.round, f"{what} ({self._phase})", owner
+                key = spend.mechanism, facts.round, f"{kind} ({self._phase})", owner
                 self.draws[key] = draw
-                self._open += [(ue, grain, draw)] if view == "aggregate" and what == "row" else []
-                if what == "sum":  # then what follows it is the same
-                    after = (self.base or self)._published.setdefault(key, after)
+                if view == "aggregate" and kind == "row":
+                    self._open.append((ue, grain, draw))
+                if kind == "sum":  # then what follows it is the same
+                    after = self._publish(key, after)
         return after
 
-    def merged(
+    def _publish(self, key: object, value: Any) -> Any:
+        """Return what the base play has published by this key, or else publish this value."""
+        play = self.base or self
+        return play._published.setdefault(key, value)
+
+    def replace_model(
         self,
         facts: RoundContext,
         uploads: Uploads,
@@ -199,67 +206,65 @@ class Recording(Probe):
     ) -> Model:
         key = (facts.round, self._phase)
         self.rounds = facts.rounds
-        self.fewest = min(self.fewest, np.inf if fewest is None else fewest)
+        if fewest is not None:
+            self.fewest = min(self.fewest, fewest)
+        prefixes = ("defense", "server", "aggr")
+        kept = {word: state for word, state in states.items() if word.startswith(prefixes)}
+        published, kept = self._publish(key, (model.parameters, kept))
+        is_alike = True
+        if self.learning.hides_who_came:
+            is_alike = np.allclose(model.parameters, published, equal_nan=True)
+        weights = "how many samples weigh in" if facts.weight is None else "the losses"
         seen = {
             "which windows are played": [facts.time_s] * len(uploads.ue),
             "who sends to which model": uploads.row,
-        }
-        seen |= {
-            "how many samples weigh in" if facts.weight is None else "the losses": uploads.weight
-        }
-        kept = {
-            word: state
-            for word, state in states.items()
-            if word.startswith(("defense", "server", "aggr"))
-        }
-        known, kept = (self.base or self)._published.setdefault(key, (model.parameters, kept))
-        alike = not self.learning.hides_who_came or np.allclose(
-            model.parameters, known, equal_nan=True
-        )
-        seen |= {
+            weights: uploads.weight,
             "what one UE moves of others": uploads.made.norm(),
-            "the model beside its noise": uploads.row + alike,
+            "the model beside its noise": uploads.row + is_alike,
         }
-        self.public |= {
-            (name, *key): (uploads.ue, np.asarray(values)) for name, values in seen.items()
-        }
+        for name, values in seen.items():
+            self.public[(name, *key)] = (uploads.ue, np.asarray(values))
         states.update(kept)
-        return replace(model, parameters=known)
+        return replace(model, parameters=published)
 
-    def discarded(self, number: int) -> None:
+    def forget_round(self, number: int) -> None:
         self.draws = {key: draw for key, draw in self.draws.items() if key[1] != number}
 
 
-def _rows_of(of: Updates | FloatArray, ue: int, facts: RoundContext) -> FloatArray:
+def _get_rows(updates: Updates | FloatArray, ue: int, facts: RoundContext) -> FloatArray:
     """Rows (k, d) of a UE; of merged updates the sums (M, d), in units of one update."""
-    if isinstance(of, Updates):
-        return of.rows(np.flatnonzero(of.ue == ue))
-    return of / (facts.weight or 1.0)
+    if isinstance(updates, Updates):
+        return updates.rows(np.flatnonzero(updates.ue == ue))
+    return updates / (facts.weight or 1.0)
 
 
-def compared(
-    one: Recording, other: Recording, pair: str, ue: int, said: Sequence[str], ledger: Ledger
+def compare_plays(
+    play: Recording,
+    neighbour: Recording,
+    pair: str,
+    ue: int,
+    warnings: Sequence[str],
+    ledger: Ledger,
 ) -> Iterator[Row]:
     """Rows of the table `audit` of two plays that differ in a UE: what each draw moves, and what
     all of them prove.
 
-    said : warnings of the run, by which a value that moves is a caveat; ledger : at its end, of
+    warnings : of the run, by which a value that moves is a caveat; ledger : at its end, of
     which the largest epsilon of one unit and relation is the bound. Draws that a coin amplifies are
     compared one by one only.
     """
-    relations = [*PAIRS.values()][
-        : [*PAIRS].index(pair) + 1
-    ]  # presence is hidden from closer neighbours, too
+    n_relations = [*PAIRS].index(pair) + 1
+    relations = [*PAIRS.values()][:n_relations]  # presence is hidden from closer neighbours, too
     # draw (banded: all of a mechanism) -> itself, the last of them, and the norms (k,) by which its
     # rows move
     moved = dict[object, tuple[Draw, FloatArray]]()
     past = list[FloatArray]()
-    for key, draw in one.draws.items():
+    for key, draw in play.draws.items():
         if key[3] not in (ue, -1) or draw.account.relation not in relations:
             continue
-        there = other.draws.get(key)
-        of = key if draw.bands == 1 else key[0]
-        found = {
+        other_draw = neighbour.draws.get(key)
+        release = key if draw.bands == 1 else key[0]
+        row = {
             "mechanism": key[0],
             "round": key[1],
             "view": draw.view,
@@ -267,29 +272,40 @@ def compared(
             "quantity": key[2],
         }
         difference = np.full((1, 1), np.inf)  # where the other play draws nothing
-        if there is not None and there.hidden.shape == draw.hidden.shape:
-            difference = draw.hidden - there.hidden
+        if other_draw is not None and other_draw.hidden.shape == draw.hidden.shape:
+            difference = draw.hidden - other_draw.hidden
+            tolerance = 1e-6 * draw.std.max()
             if draw.alike and not np.allclose(
-                draw.noise, there.noise, 1e-6, 1e-6 * draw.std.max(), equal_nan=True
+                draw.noise, other_draw.noise, 1e-6, tolerance, equal_nan=True
             ):
-                yield found | {"quantity": f"noise of {key[2]}", "verdict": "violated"}
+                yield row | {"quantity": f"noise of {key[2]}", "verdict": "violated"}
         if draw.bands > 1:  # one release, of C times what moves: so far
             past = [difference, *past][: draw.bands]
-            worst = sensitivity(one.rounds, draw.bands, one.learning.separation)
-            difference = np.tensordot(coefficients(len(past)), np.stack(past), axes=1) / worst
+            worst = compute_banded_sensitivity(play.rounds, draw.bands, play.learning.separation)
+            difference = _correlate(past) / worst
         size = np.linalg.norm(difference, axis=1)
-        moved[of] = draw, np.hypot(size, moved[of][1]) if of in moved else size
-        largest = moved[of][1].max()
+        if release in moved:
+            size = np.hypot(size, moved[release][1])
+        moved[release] = draw, size
+        largest = size.max()
         if draw.account.relation == PAIRS[pair]:
-            beyond = _verdict("losses", said) if key[2].startswith("sum") else "violated"
-            verdict = "within" if largest <= draw.sensitivity * _ROUNDING else beyond
-            yield {**found, "moved": largest, "sensitivity": draw.sensitivity, "verdict": verdict}
-    yield from moved_values(one.public, other.public, ue, said)
-    yield from _proven([*moved.values()], ue, said, ledger)
+            verdict = "violated"
+            if largest <= draw.sensitivity * _ROUNDING:
+                verdict = "within"
+            elif key[2].startswith("sum"):
+                verdict = _judge_moved("losses", warnings)
+            yield {**row, "moved": largest, "sensitivity": draw.sensitivity, "verdict": verdict}
+    yield from compare_public_values(play.public, neighbour.public, ue, warnings)
+    yield from _tabulate_proofs([*moved.values()], ue, warnings, ledger)
 
 
-def _proven(
-    moved: list[tuple[Draw, FloatArray]], ue: int, said: Sequence[str], ledger: Ledger
+def _correlate(past: list[FloatArray]) -> FloatArray:
+    """Return the last row of C times rounds (k, d), newest first."""
+    return np.tensordot(compute_coefficients(len(past)), np.stack(past), axes=1)
+
+
+def _tabulate_proofs(
+    moved: list[tuple[Draw, FloatArray]], ue: int, warnings: Sequence[str], ledger: Ledger
 ) -> Iterator[Row]:
     """Rows on the epsilon that all draws of a view prove, and by how much (k,) they move, beside
     that of the ledger.
@@ -297,66 +313,77 @@ def _proven(
     central = any(draw.view == "model" and draw.hidden.size > 1 for draw, _ in moved)
     for view in ("updates", "model"):
         views = ("aggregate", view) if central else ("aggregate", view, "updates")
-        seen = [
-            (draw, size)
-            for draw, size in moved
-            if draw.view in views and size.any() and not draw.coin
-        ]
+        in_view = [(draw, size) for draw, size in moved if draw.view in views]
+        seen = [(draw, size) for draw, size in in_view if size.any() and not draw.coin]
         names = {(draw.account.group, draw.account.mechanism) for draw, _ in seen}
         groups = [group for group, _ in names]
-        bounds = [
-            (float(of.epsilon[ue]), of.delta)
-            for of in ledger.statements()
-            if of.account.group in groups and of.mechanism in (ALL, *dict(names).values())
-            if of.mechanism == ALL or groups.count(of.account.group) == 1
-        ]
-        if bounds and all(draw.std.all() for draw, _ in seen):
-            upper, delta = max(bounds)
-            mu2 = sum(((size / draw.std) ** 2).sum() for draw, size in seen)
-            lower = epsilon_of(delta, np.sqrt(mu2))
-            if lower <= upper * (1 + 1e-6):
-                verdict = "within"
-            else:
-                verdict = _verdict("losses" if central else ALL, said)
-            yield {
-                "mechanism": ALL,
-                "round": 0,
-                "view": view,
-                "half": "ledger",
-                "quantity": "epsilon",
-                "lower": lower,
-                "upper": upper,
-                "verdict": verdict,
-            }
+        mechanisms = dict(names).values()
+        bounds = []
+        for statement in ledger.list_statements():
+            n_mechanisms = groups.count(statement.account.group)
+            is_single = n_mechanisms == 1 and statement.mechanism in mechanisms
+            if is_single or (n_mechanisms and statement.mechanism == ALL):
+                bounds.append((float(statement.epsilon[ue]), statement.delta))
+        if not bounds or not all(draw.std.all() for draw, _ in seen):
+            continue
+        upper, delta = max(bounds)
+        mu2 = sum(((size / draw.std) ** 2).sum() for draw, size in seen)
+        lower = compute_gaussian_epsilon(delta, np.sqrt(mu2))
+        if lower <= upper * (1 + 1e-6):
+            verdict = "within"
+        else:
+            verdict = _judge_moved("losses" if central else ALL, warnings)
+        yield {
+            "mechanism": ALL,
+            "round": 0,
+            "view": view,
+            "half": "ledger",
+            "quantity": "epsilon",
+            "lower": lower,
+            "upper": upper,
+            "verdict": verdict,
+        }
 
 
-def _verdict(name: str, said: Sequence[str]) -> str:
+def _judge_moved(name: str, warnings: Sequence[str]) -> str:
     """Whether a warning says that what has this name may move."""
-    if any(name in line and _NO_EPSILON.search(line) for line in said):
+    if any(name in line and _NO_EPSILON.search(line) for line in warnings):
         return "caveat"
     return "violated"
 
 
-def moved_values(one: Any, other: Any, owner: int, said: Sequence[str]) -> Iterator[Row]:
+def compare_public_values(
+    public: Any, other_public: Any, owner: int, warnings: Sequence[str]
+) -> Iterator[Row]:
     """Rows on public values (see `Recording`) that differ in UEs other than the owner."""
-    for key in sorted(one.keys() | other.keys()):
-        ours, theirs = (
-            of[key][1][of[key][0] != owner] if key in of else np.zeros(0) for of in (one, other)
-        )
-        if ours.shape != theirs.shape or not np.allclose(
-            ours, theirs, rtol=1e-9, atol=0.0, equal_nan=True
+    for key in sorted(public.keys() | other_public.keys()):
+        values = _get_values_of_others(public, key, owner)
+        other_values = _get_values_of_others(other_public, key, owner)
+        if values.shape == other_values.shape and np.allclose(
+            values, other_values, rtol=1e-9, atol=0.0, equal_nan=True
         ):
-            found = {
-                "mechanism": key[0],
-                "round": key[1],
-                "view": "server",
-                "half": "neighbours",
-                "quantity": "value",
-            }
-            yield {**found, "moved": 1.0, "sensitivity": 0.0, "verdict": _verdict(key[0], said)}
+            continue
+        yield {
+            "mechanism": key[0],
+            "round": key[1],
+            "view": "server",
+            "half": "neighbours",
+            "quantity": "value",
+            "moved": 1.0,
+            "sensitivity": 0.0,
+            "verdict": _judge_moved(key[0], warnings),
+        }
 
 
-def of_noise(one: Recording) -> Iterator[Row]:
+def _get_values_of_others(public: Any, key: Any, owner: int) -> FloatArray:
+    """Return the public values (k,) of this key of UEs other than the owner; none without it."""
+    if key not in public:
+        return np.zeros(0)
+    ue, values = public[key]
+    return values[ue != owner]
+
+
+def check_noise(play: Recording) -> Iterator[Row]:
     """Rows on the noise of a play: its deviation in every round, the two draws most alike, and the
     shares in sums.
 
@@ -366,54 +393,43 @@ def of_noise(one: Recording) -> Iterator[Row]:
     """
     from scipy.stats import chi2, norm
 
-    level = LEVEL / (9 * len(one.draws) + 2)
+    level = LEVEL / (9 * len(play.draws) + 2)
     units = list[FloatArray]()
     past = list[FloatArray]()
     tests: list[Any] = []
-    for (name, number, quantity, _), draw in one.draws.items():
+    for (name, number, quantity, _), draw in play.draws.items():
         if not draw.noise.size * draw.std.all():
             continue
         unit = draw.noise / draw.std[:, None] * np.sqrt(draw.parts)
         if draw.bands > 1:  # C times the noise of the rounds is white
-            past = [unit / sensitivity(one.rounds, draw.bands, one.learning.separation), *past][
-                : draw.bands
-            ]
-            unit = np.tensordot(coefficients(len(past)), np.stack(past), axes=1)
-        for some in (
-            unit,
-            min(np.array_split(unit, 8, axis=1)[: unit.shape[1]], key=np.linalg.norm),
-        ):
-            least = np.sqrt(chi2.isf(1 - level, some.size) / some.size)
-            tests.append(
-                (name, number, f"std of {quantity}", np.sqrt((some**2).mean()), least, np.inf)
-            )
-        units += [] if quantity.startswith("count") else [*unit[:, :_HEAD]]
+            worst = compute_banded_sensitivity(play.rounds, draw.bands, play.learning.separation)
+            past = [unit / worst, *past][: draw.bands]
+            unit = _correlate(past)
+        parts = np.array_split(unit, 8, axis=1)[: unit.shape[1]]
+        quietest = min(parts, key=np.linalg.norm)
+        for part in (unit, quietest):
+            lowest = np.sqrt(chi2.isf(1 - level, part.size) / part.size)
+            std = np.sqrt((part**2).mean())
+            tests.append((name, number, f"std of {quantity}", std, lowest, np.inf))
+        if not quantity.startswith("count"):
+            units += [*unit[:, :_HEAD]]
     d = min(map(len, units), default=0)
     firsts = np.array([unit[:d] / np.linalg.norm(unit[:d]) for unit in units[:_MOST]])
     cosine = np.triu(np.abs(firsts @ firsts.T), 1).max(initial=0.0)
+    high = 1.0
     if d:
         high = min(norm.isf(level / len(firsts) ** 2) / np.sqrt(d), 1 - 1e-6)
-    else:
-        high = 1.0
     tests.append((ALL, 0, "correlation of two draws", cosine, 0.0, high))
-    if one.learning.noise_in_shares:
-        tests.append(
-            (
-                ALL,
-                0,
-                "updates in a sum",
-                one.fewest,
-                one.learning.threat.secagg_threshold or 1,
-                np.inf,
-            )
-        )
+    if play.learning.noise_in_shares:
+        threshold = play.learning.threat.secagg_threshold or 1
+        tests.append((ALL, 0, "updates in a sum", play.fewest, threshold, np.inf))
     for name, number, quantity, moved, low, high in tests:
-        verdict = "within" if low <= moved <= high else "violated"
-        found = {
+        yield {
             "mechanism": name,
             "round": number,
             "half": "noise",
             "quantity": quantity,
             "moved": moved,
+            "sensitivity": low or high,
+            "verdict": "within" if low <= moved <= high else "violated",
         }
-        yield {**found, "sensitivity": low or high, "verdict": verdict}

@@ -34,17 +34,22 @@ from itertools import product
 import numpy as np
 from scipy.signal import lfilter
 
-from fl.privacy.banded import coefficients
-from fl.privacy.ledger import final_account
-from fl.privacy.lower_bounds import clopper_pearson, f_dp, normal, one_run
-from fl.round.learn import protected
+from fl.privacy.banded import compute_coefficients
+from fl.privacy.ledger import tabulate_account
+from fl.privacy.lower_bounds import (
+    bound_by_clopper_pearson,
+    bound_by_f_dp,
+    bound_by_normal,
+    bound_by_one_run,
+)
+from fl.round.learn import protect_updates
 from fl.round.learning import Learning
 from fl.round.send import Sending
 from fl.round.setup import Setup
-from fl.round.state import Phase, States, norm_bound
+from fl.round.state import Phase, States, find_norm_bound
 from fl.round.uploads import Uploads
 from fl.types import DenseUpdates
-from netsim.columns import evenly, row_id
+from netsim.columns import number_row, pick_evenly
 from netsim.record import Row
 from netsim.units import FloatArray
 
@@ -52,88 +57,95 @@ SIGNIFICANCE = 0.001
 """probability with which the bound of one row exceeds the truth"""
 _PLACES = (3, ""), (4, ", tenfold")  # columns of what is remembered, see above
 _CHANNELS = ("epsilon", ""), ("with_channel", ", channel")
+_PAIRS = {"replace": "plus-minus", "add-remove": "in-out"}
+_BOUNDS = {
+    "clopper-pearson": bound_by_clopper_pearson,
+    "normal": bound_by_normal,
+    "one-run": bound_by_one_run,
+    "f-dp": bound_by_f_dp,
+}
 _CURVE = 8  # rounds at which both bounds are stated
 _ALIKE = 0.5  # correlation from which two noise vectors are one that is used twice
 
 
-def observed(phase: Phase, uploads: Uploads, sending: Sending, before: States) -> FloatArray:
+def record_canaries(phase: Phase, uploads: Uploads, sending: Sending, before: States) -> FloatArray:
     """What is remembered after a phase whose updates have left; before: what parts remembered until
     then.
     """
     table = before["audit"]
     learning = phase.learning
-    made = uploads.made
+    learnt = uploads.made
     facts = phase.facts
     view = learning.audited_view
     n = table.shape[1] - 5
-    d = made.n_parameters
+    d = learnt.n_parameters
     published = view == "model"
-    before_it = table[
-        : int(not published or learning.separation > 1), 1
-    ]  # else any UE, which may be in all rounds
+    keeps_ue = not published or learning.separation > 1  # else any UE, which may be in all rounds
+    earlier_ue = table[: int(keeps_ue), 1]
     party = {"updates": 2, "model": 1}.get(view, facts.least_opened)
-    if (
-        any(step.needs_rounds and "bound" not in step.offers for step in learning.defenses)
-        and view == "updates"
+    if view == "updates" and any(
+        step.needs_rounds and "bound" not in step.offers for step in learning.defenses
     ):
-        party = len(made.ue)  # a budget looks at all
-    members = uploads.first[
-        np.argsort(~np.isin(made.ue[uploads.first], before_it), kind="stable")[:party]
-    ]
-    mine = np.append(before_it, made.ue[members])[:1]
-    if (
-        n > d
-        or (mine not in made.ue and not published)
-        or (view == "aggregate" and len(members) < party)
-    ):
+        party = len(learnt.ue)  # a budget looks at all
+    first = uploads.first_rows
+    is_another = ~np.isin(learnt.ue[first], earlier_ue)
+    members = first[np.argsort(is_another, kind="stable")[:party]]
+    canary_ue = np.append(earlier_ue, learnt.ue[members])[:1]
+    if n > d or (canary_ue not in learnt.ue and not published):
         return table
-    models = made.model[made.ue == mine]
-    member, model = np.reshape(
-        np.meshgrid(members, models, indexing="ij"), (2, -1)
-    )  # (k,), of each all models
-    wanted = row_id(made.ue[member], model)
-    row = np.searchsorted(made.row, wanted) % len(made.row)
-    at = np.where(
-        made.row[row] == wanted, row, member
-    )  # rows (k,): of the model, where the UE has it
-    canary = np.outer(np.isin(made.ue[at], mine), np.eye(1, d))
-    along = evenly(d, n)
-    own = replace(facts, channel=sending.planned and sending.planned.select(sending.of_row[at]))
+    if view == "aggregate" and len(members) < party:
+        return table
+    models = learnt.model[learnt.ue == canary_ue]
+    pairs = np.meshgrid(members, models, indexing="ij")
+    member, model = np.reshape(pairs, (2, -1))  # (k,), of each all models
+    row_ids = number_row(learnt.ue[member], model)
+    row = np.searchsorted(learnt.row, row_ids) % len(learnt.row)
+    # (k,): of the model, where the UE has it
+    rows = np.where(learnt.row[row] == row_ids, row, member)
+    ue = learnt.ue[rows]
+    canary = np.outer(np.isin(ue, canary_ue), np.eye(1, d))
+    directions = pick_evenly(d, n)
+    channel = sending.planned
+    if channel is not None:
+        channel = channel.select(sending.of_row[rows])
+    facts = replace(facts, channel=channel)
 
-    def seen(norm: float, study: Learning) -> FloatArray:
+    def view_directions(norm: float, study: Learning) -> FloatArray:
         """What the view has in all directions (k, 2 N), with a canary of this norm."""
-        known = dict(before)
-        sent = DenseUpdates(
-            made.ue[at], model, made.count[at], norm * canary, phase.name, made.bound
-        )
-        updates, _ = protected(study, sent, uploads.local.select(at), own, known, phase.streams)
+        states = dict(before)
+        local = uploads.local.select(rows)
+        values = norm * canary
+        sent = DenseUpdates(ue, model, learnt.count[rows], values, phase.name, learnt.bound)
+        updates, _ = protect_updates(study, sent, local, facts, states, phase.streams)
         if view == "updates":
-            return updates.rows(slice(2 * len(models)))[
-                :, along
-            ]  # its own, and those of one other UE
-        total = updates.weighted_sum(np.full(len(at), facts.weight), phase.setup.public.n_model)
+            shown = updates.rows(slice(2 * len(models)))  # its own, and those of one other UE
+            return shown[:, directions]
+        weights = np.full(len(rows), facts.weight)
+        total = updates.sum_weighted(weights, phase.setup.public.n_model)
         for step in reversed(learning.defenses):
-            total, _, _ = step.finish(
-                total, len(at), own, known[step.word], phase.streams.at(f"{step.word}.server")
-            )
-        return total[:, along]
+            rng = phase.streams.derive_rng(f"{step.word}.server")
+            total, _, _ = step.finish(total, len(rows), facts, states[step.word], rng)
+        return total[:, directions]
 
     # responses without noise: what is rounded at random, and again where it moves too far, has
     # other noise then
     calm = [step.model_copy(update={"noise_multiplier": 1e-9}) for step in learning.defenses]
     quiet = learning.model_copy(update={"defenses": calm})
-    bound = norm_bound(learning, before)
-    norm = bound or made.promise.norm
-    zero, *moved = (seen(times * norm, quiet)[:, 0] for times in (0, 1, 10 if bound else 1))
-    thermal = own.channel.thermal_std[: len(zero)] if own.channel and view == "updates" else 0.0
+    bound = find_norm_bound(learning, before)
+    norm = bound or learnt.promise.norm
+    factors = (0, 1, 10 if bound else 1)
+    zero, single, tenfold = (view_directions(k * norm, quiet)[:, 0] for k in factors)
+    thermal: FloatArray | float = 0.0
+    if channel is not None and view == "updates":
+        thermal = channel.thermal_std[: len(zero)]
     number = facts.round if learning.server.in_rounds else phase.version + 1
-    columns = np.broadcast_arrays(
-        number, mine.max(initial=0), thermal, *(each - zero for each in moved)
-    )
-    return np.vstack([table, np.column_stack([*columns, seen(0.0, learning)])])
+    replaced_ue = canary_ue.max(initial=0)
+    columns = np.broadcast_arrays(number, replaced_ue, thermal, single - zero, tenfold - zero)
+    noise = view_directions(0.0, learning)
+    return np.vstack([table, np.column_stack([*columns, noise])])
 
 
-def audited(
+def tabulate_canaries(
     setup: Setup, table: FloatArray, spends: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> Iterator[Row]:
     """Rows of the table `audit`, of some rounds and of the whole run (round 0); spends: that table
@@ -141,34 +153,37 @@ def audited(
     """
     learning = setup.learning
     played = np.unique(table[:, 0])
-    for until in [*played[evenly(len(played), _CURVE)], 0] if len(played) else []:
+    if not len(played):
+        return
+    ue = table[0, 1]
+    for until in (*played[pick_evenly(len(played), _CURVE)], 0):
         last = until or np.inf
-        now = spends["round"] <= last
-        here = table[table[:, 0] <= last]
-        account = final_account({name: column[now] for name, column in spends.items()})
-        of = [
-            a for a in account if a["unit"] in ("user", "record") and a["ue"] in (-1, table[0, 1])
-        ][-1]
-        pair = {"replace": "plus-minus", "add-remove": "in-out"}.get(of["relation"], "in-zero")
+        is_before = spends["round"] <= last
+        seen = table[table[:, 0] <= last]
+        rows = tabulate_account({name: column[is_before] for name, column in spends.items()})
+        accounts = [row for row in rows if row["unit"] in ("user", "record")]
+        account = [row for row in accounts if row["ue"] in (-1, ue)][-1]
+        pair = _PAIRS.get(account["relation"], "in-zero")
         rate = learning.sampling_rate if pair == "in-out" else 1.0
-        if rate == 1:
-            bounds = [clopper_pearson, normal, one_run, f_dp][: 2 if until else 4]
+        if rate != 1:
+            names_of_bounds = ["one-run"]
         else:
-            bounds = [one_run]
-        for (k, place), (column, channel), bound in product(_PLACES, _CHANNELS, bounds):
-            gain = here[:, k] * (1 + (pair == "plus-minus"))
-            upper = of[column]
-            if np.isnan(upper) or (channel and (until or not here[:, 2].any())):
+            names_of_bounds = [*_BOUNDS][: 2 if until else 4]
+        for (k, place), (column, channel), name in product(_PLACES, _CHANNELS, names_of_bounds):
+            upper = account[column]
+            if np.isnan(upper) or (channel and (until or not seen[:, 2].any())):
                 continue
-            lower = bound(scored(setup, here, gain, bool(channel), rate), of["delta"], SIGNIFICANCE)
+            gain = seen[:, k] * (1 + (pair == "plus-minus"))
+            scores = score_canaries(setup, seen, gain, bool(channel), rate)
+            lower = _BOUNDS[name](scores, account["delta"], SIGNIFICANCE)
             yield {
-                "mechanism": of["mechanism"],
+                "mechanism": account["mechanism"],
                 "round": until,
                 "view": learning.audited_view,
                 "half": "canaries",
-                "quantity": bound.__name__.replace("_", "-"),
+                "quantity": name,
                 "pair": pair + place + channel,
-                "ue": names[int(table[0, 1])],
+                "ue": names[int(ue)],
                 "moved": np.nan,
                 "sensitivity": np.nan,
                 "lower": lower,
@@ -177,7 +192,7 @@ def audited(
             }
 
 
-def scored(
+def score_canaries(
     setup: Setup, table: FloatArray, gain: FloatArray, channel: bool, rate: float
 ) -> FloatArray:
     """Scores (2, N) with a canary and without one, of rows (K,) of what is remembered, to which a
@@ -190,26 +205,25 @@ def scored(
     noise = table[:, 5:]
     k, n = noise.shape
     if channel:
-        noise = noise + table[:, 2:3] * streams.at("audit").normal("channel", np.arange(k), (n,))
+        rng = streams.derive_rng("audit")
+        noise = noise + table[:, 2:3] * rng.normal("channel", np.arange(k), (n,))
     bands = max(getattr(d, "bands", None) or 1 for d in setup.learning.defenses)
-    white = np.kron(
-        coefficients(bands), np.eye(1, setup.public.n_model)[0]
-    )  # rows of a round are its models
+    first_model = np.eye(1, setup.public.n_model)[0]  # rows of a round are its models
+    white = np.kron(compute_coefficients(bands), first_model)
     noise = lfilter(white, 1, noise, axis=0)
     gain = lfilter(white, 1, gain)
     cov = noise @ noise.T / n
     std = np.sqrt(np.diag(cov))
-    cov[np.abs(cov) < max(_ALIKE, 8 / np.sqrt(n)) * np.outer(std, std)] = 0.0
-    gain = gain * (-1.0) ** (np.tril(cov, -1) > 0).sum(
-        axis=1
-    )  # canaries differ where the noise is the same
-    weight = np.linalg.solve(cov + (1e-12 * cov.trace() + 1e-100) * np.eye(k), gain)
+    correlation = max(_ALIKE, 8 / np.sqrt(n))
+    cov[np.abs(cov) < correlation * np.outer(std, std)] = 0.0
+    n_alike = (np.tril(cov, -1) > 0).sum(axis=1)
+    gain = gain * (-1.0) ** n_alike  # canaries differ where the noise is the same
+    ridge = 1e-12 * cov.trace() + 1e-100
+    weight = np.linalg.solve(cov + ridge * np.eye(k), gain)
     power = (weight * gain)[:, None]
     ratio = weight[:, None] * noise - power / 2  # log likelihood ratios
-    lots = [
-        streams.at("participation", int(t)).uniform("lot", -1 - np.arange(n // 2))
-        for t in table[:, 0]
-    ]
+    items = -1 - np.arange(n // 2)
+    lots = [streams.derive_rng("participation", int(t)).uniform("lot", items) for t in table[:, 0]]
     ratio[:, ::2] += power * (np.array(lots) < rate)
     if rate < 1:
         ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)

@@ -11,25 +11,25 @@ from fl.notice import Prepared, notice
 from fl.round.learning import Learning
 from netsim.mobility.replay import Replay
 from netsim.notice import Notice
-from netsim.part import parts_of
+from netsim.part import collect_parts
 from netsim.world.setting import WorldSetting
 from netsim.world.world import World
 
 
-def notices_of(
-    learning: Learning, known: Prepared, setting: WorldSetting, world: World
+def collect_notices(
+    learning: Learning, prepared: Prepared, setting: WorldSetting, world: World
 ) -> Iterator[Notice]:
     """Those of all parts of learning, disclosures beside updates, which no noise hides, and limits
     of epsilon.
     """
-    for part in parts_of(learning):
-        yield from part.notices(known)
-    if known.has_epsilon and (values := _drawn_values(learning, setting, world)):
+    for part in collect_parts(learning):
+        yield from part.notices(prepared)
+    if prepared.has_epsilon and (values := _list_published_values(learning, setting, world)):
         yield notice("values-of-all-users", values=", ".join(values))
-    yield from caveats(learning, setting.radio.uplink.shares_band)
+    yield from collect_caveats(learning, setting.radio.uplink.shares_band)
 
 
-def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> list[str]:
+def _list_published_values(learning: Learning, setting: WorldSetting, world: World) -> list[str]:
     """Values published beforehand that follow from the data of all users."""
     mobility = setting.ues.mobility
     trace = world.trace
@@ -38,7 +38,7 @@ def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> li
         by_day = "day" in getattr(learning.data, "held_out_by", ())
         recorded = setting.ues.position_error_m == "recorded"
         timed = setting.duration_s is not None
-        drawn += mobility.drawn_values(trace, setting.city.has_size, timed, by_day, recorded)
+        drawn += mobility.list_drawn_values(trace, setting.city.has_size, timed, by_day, recorded)
         alike = SHARED_MODEL in learning.data.offers
         if (
             mobility.cell == "all"
@@ -51,7 +51,7 @@ def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> li
     return drawn
 
 
-def caveats(learning: Learning, shared_band: bool) -> Iterator[Notice]:
+def collect_caveats(learning: Learning, shared_band: bool) -> Iterator[Notice]:
     """What several parts leave open together.
 
     shared_band: whether UEs share a radio in which one that sends can make the updates of others
@@ -59,7 +59,7 @@ def caveats(learning: Learning, shared_band: bool) -> Iterator[Notice]:
     """
     defenses = learning.defenses
     noisy = [d.label for d in learning.on_device]
-    yield from _coins(learning)
+    yield from _warn_of_coins(learning)
     if not learning.hides_who_came:
         noisy = [d.label for d in defenses if "spend" in d.offers] or noisy
     if noisy:  # which hides none of the facts around an update
@@ -86,19 +86,19 @@ def caveats(learning: Learning, shared_band: bool) -> Iterator[Notice]:
             yield notice("losses-as-given", defense.label)
 
 
-def _coins(learning: Learning) -> Iterator[Notice]:
+def _warn_of_coins(learning: Learning) -> Iterator[Notice]:
     """Silence of UEs, or cohorts that stay, by which sampling amplifies nothing."""
-    why = dict.fromkeys(learning.by_history, "who is silent depends on who has sent before")
+    reasons = dict.fromkeys(learning.by_history, "who is silent depends on who has sent before")
     if learning.cohort_rounds > 1:
-        why["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
+        reasons["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
     if (
-        why
+        reasons
         and learning.hides_who_came
         and learning.sampling == "poisson"
         and learning.participation < 1
     ):
         yield notice(
             "sampling-not-independent",
-            rules=", ".join(why),
-            reasons=" and ".join(dict.fromkeys(why.values())),
+            rules=", ".join(reasons),
+            reasons=" and ".join(dict.fromkeys(reasons.values())),
         )

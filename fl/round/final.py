@@ -4,37 +4,36 @@ about its scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import cast
 
 import numpy as np
 
-from fl.data.hold_out import blocks_of, in_new_blocks
+from fl.data.hold_out import find_blocks, find_new_places
 from fl.defenses.budgeted import AS_PRINTED
 from fl.leakage import leakage
-from fl.leakage.chance import most_named, scores
-from fl.leakage.linking import Linking, observe, unicity
+from fl.leakage.chance import find_named_peaks, tabulate_list_scores
+from fl.leakage.linking import Linking, measure_unicity, record_links
 from fl.learners import SurfaceLearner
 from fl.notice import notice
-from fl.privacy.ledger import final_account
+from fl.privacy.ledger import tabulate_account
 from fl.references import (
-    Law,
     Reference,
-    constant,
-    guessed,
-    kriging_map,
-    nearest_neighbours,
-    path_loss_map,
-    rmse,
+    compute_rmse,
+    map_kriging,
+    map_path_loss,
+    predict_by_neighbours,
+    predict_constant,
+    predict_held_out,
 )
 from fl.round import records
-from fl.round.leaked import believed, revised_of
+from fl.round.leaked import collect_revised, tabulate_beliefs
 from fl.round.learning import Learning
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
 from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
-from netsim.columns import evenly
+from netsim.columns import pick_evenly
 from netsim.notice import Notice
 from netsim.record import Row
 from netsim.units import BoolArray, FloatArray
@@ -53,48 +52,47 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
     spends : the table of that name, as columns.
     """
-    final = _last_utility(setup, state, world) | final_references(setup, state)
+    final = _measure_final_utility(setup, state, world) | measure_references(setup, state)
     setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
-    switching = [
-        d.label for d in setup.learning.defenses if d.needs_plan and setup.uplink.adds_noise
-    ]
-    for row in final_account(spends, [*switching, *map(AS_PRINTED.format, switching)]):
-        setup.recorder.row("privacy", **row)
+    switching = list[str]()
+    if setup.uplink.adds_noise:
+        labels = [defense.label for defense in setup.learning.defenses if defense.needs_plan]
+        switching = [*labels, *map(AS_PRINTED.format, labels)]
+    _write_rows(setup, "privacy", tabulate_account(spends, switching))
     if setup.learning.audit is not None:
-        from fl.round.canaries import audited  # here, since it loads for long
+        from fl.round.canaries import tabulate_canaries  # here, since it loads for long
 
-        for row in audited(setup, state.parts["audit"], spends, world.ues):
-            setup.recorder.row("audit", **row)
-    named = leakage.named_at_end(setup.learning.leakage, state.leakage, world.area, world.places)
-    for row in named:
-        setup.recorder.row("named", **row)
+        audited = tabulate_canaries(setup, state.parts["audit"], spends, world.ues)
+        _write_rows(setup, "audit", audited)
+    named = leakage.list_named_places(
+        setup.learning.leakage, state.leakage, world.area, world.places
+    )
+    _write_rows(setup, "named", named)
     _write_lists(setup, state, world, named)
     now_s = world.env.now
-    facts = RoundContext(
-        state.round,
-        now_s,
-        setup.public,
-        round_s=setup.learning.round_s,
-        week_s=world.clock.week_s(now_s),
-    )
+    week_s = world.clock.week_s(now_s)
+    round_s = setup.learning.round_s
+    facts = RoundContext(state.round, now_s, setup.public, round_s=round_s, week_s=week_s)
     _write_hindsight(setup, state, facts)
-    for row in (
-        unicity(state.whereabouts, setup.streams.at("unicity"))
-        if setup.learning.threat.renames
-        else ()
-    ):
-        setup.recorder.row("unicity", **row)
+    if setup.learning.threat.renames:
+        rows = measure_unicity(state.whereabouts, setup.streams.derive_rng("unicity"))
+        _write_rows(setup, "unicity", rows)
 
 
-def _last_utility(setup: Setup, state: RoundState, world: World) -> Metrics:
+def _write_rows(setup: Setup, table: str, rows: Iterable[Row]) -> None:
+    for row in rows:
+        setup.recorder.write_row(table, **row)
+
+
+def _measure_final_utility(setup: Setup, state: RoundState, world: World) -> Metrics:
     held_out = state.held_out.usual
-    scores = records.utility(setup.learning, state, held_out, world)
-    return scores | (
-        state.reference.evaluate(held_out) if "signals" in setup.learning.data.offers else {}
-    )
+    scores = records.measure_utility(setup.learning, state, held_out, world)
+    if "signals" not in setup.learning.data.offers:
+        return scores
+    return scores | state.reference.evaluate(held_out)
 
 
-def final_references(setup: Setup, state: RoundState) -> Metrics:
+def measure_references(setup: Setup, state: RoundState) -> Metrics:
     """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those
     that are asked for.
 
@@ -110,78 +108,71 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
     learning = setup.learning
     reference = state.reference
     held_out = state.held_out
-    how = learning.references
+    references = learning.references
     block_m = learning.data.new_block_m
-    if (
-        not {"signals", "positions"} <= learning.data.offers
-        or "signals" not in learning.learner.needs
-    ):
+    if not {"signals", "positions"} <= learning.data.offers:
         return {}
-    new = in_new_blocks(held_out.model, held_out.x, reference.model, reference.x, block_m)
-    new &= np.isin(held_out.model, reference.model)
-    blocks = np.unique(
-        np.column_stack([held_out.model, blocks_of(held_out.x, block_m)])[new], axis=0
-    )
-    figures = {"place.samples": new.sum(), "place.blocks": len(blocks)}
+    if "signals" not in learning.learner.needs:
+        return {}
+    is_new = find_new_places(held_out.model, held_out.x, reference.model, reference.x, block_m)
+    is_new &= np.isin(held_out.model, reference.model)
+    block_of_sample = np.column_stack([held_out.model, find_blocks(held_out.x, block_m)])
+    blocks = np.unique(block_of_sample[is_new], axis=0)
+    figures = {"place.samples": is_new.sum(), "place.blocks": len(blocks)}
     parts = {"": held_out.group != NEW_PLACE}
     if len(blocks) >= LEAST_BLOCKS:
-        parts[".place"] = new
-        figures["rmse_db.place"] = _of_network(setup, state.model, held_out.select(new))
-        figures["constant_rmse_db.place"] = _of_constant(reference, held_out.select(new))
-    kriged = reference.thinned(how.kriging_samples, KRIGED)
-    most = how.neighbours or 0
-    every = len(held_out)
-    maps: list[tuple[str, object, Reference, int, Law]] = [
-        (
-            "neighbours",
-            most,
-            reference,
-            every,
-            lambda _, x, y, at: nearest_neighbours(x, y, at, most),
-        ),
-        ("path_loss", how.path_loss, reference, every, partial(_path_loss, setup)),
-        ("kriging", how.kriging_samples, kriged, KRIGED, partial(_kriging, setup)),
-    ]
-    for name, wanted, samples, places, law in maps:
-        if wanted:
-            some = evenly(len(held_out), places)
-            guess = np.full(len(held_out), np.nan)
-            guess[some] = guessed(samples, held_out.select(some), law)
-            figures |= {
-                f"{name}_rmse_db{part}": rmse(guess[rows], held_out.y[rows])
-                for part, rows in parts.items()
-            }
-    return figures | (_central(setup, state, parts) if how.central else {})
+        parts[".place"] = is_new
+        new = held_out.select(is_new)
+        figures["rmse_db.place"] = _measure_network_rmse(setup, state.model, new)
+        figures["constant_rmse_db.place"] = _measure_constant_rmse(reference, new)
+    n_held_out = len(held_out)
+    maps = []
+    if references.neighbours:
+        neighbours = partial(predict_by_neighbours, references.neighbours)
+        maps.append(("neighbours", reference, n_held_out, neighbours))
+    if references.path_loss:
+        maps.append(("path_loss", reference, n_held_out, partial(_map_path_loss, setup)))
+    if references.kriging_samples:
+        kriged = reference.thin(references.kriging_samples, KRIGED)
+        maps.append(("kriging", kriged, KRIGED, partial(_map_kriging, setup)))
+    for name, samples, n_places, law in maps:
+        rows = pick_evenly(n_held_out, n_places)
+        guess = np.full(n_held_out, np.nan)
+        guess[rows] = predict_held_out(samples, held_out.select(rows), law)
+        for part, is_scored in parts.items():
+            rmse = compute_rmse(guess[is_scored], held_out.y[is_scored])
+            figures[f"{name}_rmse_db{part}"] = rmse
+    if references.central:
+        figures |= _measure_central(setup, state, parts)
+    return figures
 
 
-def _central(setup: Setup, state: RoundState, parts: dict[str, BoolArray]) -> Metrics:
-    how = setup.learning.references
+def _measure_central(setup: Setup, state: RoundState, parts: dict[str, BoolArray]) -> Metrics:
+    references = setup.learning.references
     held_out = state.held_out
-    few = state.reference.thinned(how.central_samples, CENTRAL_MODELS * how.central_samples)
-    trained = setup.learning.learner.trained_centrally(
-        state.model, few.samples, how.central_epochs, setup.streams.at("references")
+    n_samples = references.central_samples
+    few = state.reference.thin(n_samples, CENTRAL_MODELS * n_samples)
+    rng = setup.streams.derive_rng("references")
+    trained = setup.learning.learner.train_from_scratch(
+        state.model, few.samples, references.central_epochs, rng
     )
     if trained is None:
         return {}
-    known = np.isin(held_out.model, few.model)
-    figures = {
-        f"central_rmse_db{part}": _of_network(setup, trained, held_out.select(rows & known))
-        for part, rows in parts.items()
-    }
-    usual = held_out.select(parts[""] & known)
+    is_trained = np.isin(held_out.model, few.model)
+    figures = Metrics()
+    for part, is_scored in parts.items():
+        samples = held_out.select(is_scored & is_trained)
+        figures[f"central_rmse_db{part}"] = _measure_network_rmse(setup, trained, samples)
+    usual = held_out.select(parts[""] & is_trained)
     central = figures["central_rmse_db"]
-    fits = (
-        0 < central <= _of_constant(few, usual)
-    )  # worse than a constant, it has failed and measures nothing
-    return figures | {
-        "federated_over_central": _of_network(setup, state.model, usual) / central
-        if fits
-        else np.nan
-    }
+    ratio = np.nan  # worse than a constant, it has failed and measures nothing
+    if 0 < central <= _measure_constant_rmse(few, usual):
+        ratio = _measure_network_rmse(setup, state.model, usual) / central
+    return figures | {"federated_over_central": ratio}
 
 
-def _path_loss(
-    setup: Setup, model: int, x: FloatArray, y: FloatArray, at: FloatArray
+def _map_path_loss(
+    setup: Setup, model: int, x: FloatArray, y: FloatArray, place_m: FloatArray
 ) -> FloatArray:
     """The law of path loss fitted to samples, at places; NaN of several cells whose places are
     unknown.
@@ -190,28 +181,32 @@ def _path_loss(
     antennas_m = None
     cells = np.flatnonzero(setup.model_of_cell == model)
     if public.antennas is not None:
-        antennas_m = np.unique(public.antennas.at_m[cells] - [0.0, 0.0, public.ue_height_m], axis=0)
+        above_ue_m = public.antennas.at_m[cells] - [0.0, 0.0, public.ue_height_m]
+        antennas_m = np.unique(above_ue_m, axis=0)
     elif len(cells) > 1:
-        return np.full(len(at), np.nan)
-    return path_loss_map(x, y, at, public.area, antennas_m, public.buildings)
+        return np.full(len(place_m), np.nan)
+    return map_path_loss(x, y, place_m, public.area, antennas_m, public.buildings)
 
 
-def _kriging(setup: Setup, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+def _map_kriging(
+    setup: Setup, model: int, x: FloatArray, y: FloatArray, place_m: FloatArray
+) -> FloatArray:
     """Kriging of samples, at places; of what their law leaves, added to it, where antennas are
     known.
     """
     if setup.public.antennas is None:
-        return kriging_map(x, y, at)
-    law = _path_loss(setup, model, x, y, np.concatenate([x, at]))
-    return law[len(x) :] + kriging_map(x, y - law[: len(x)], at)
+        return map_kriging(x, y, place_m)
+    law = _map_path_loss(setup, model, x, y, np.concatenate([x, place_m]))
+    return law[len(x) :] + map_kriging(x, y - law[: len(x)], place_m)
 
 
-def _of_network(setup: Setup, model: Model, held_out: HeldOut) -> float:
+def _measure_network_rmse(setup: Setup, model: Model, held_out: HeldOut) -> float:
     return setup.learning.learner.evaluate(model, held_out).get("rmse_db", np.nan)
 
 
-def _of_constant(reference: Reference, held_out: HeldOut) -> float:
-    return rmse(guessed(reference, held_out, constant), held_out.y)
+def _measure_constant_rmse(reference: Reference, held_out: HeldOut) -> float:
+    guess = predict_held_out(reference, held_out, predict_constant)
+    return compute_rmse(guess, held_out.y)
 
 
 def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]) -> None:
@@ -221,102 +216,101 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
     named : what attacks name of each UE, of which a list is made where they make none.
     """
     learning = setup.learning
+    settings = learning.leakage
     n = len(world.ues)
     if learning.threat.observes == "updates" and not learning.threat.renames:
         return
     listed_m = dict[str, FloatArray]()
-    for one in learning.attacks:
-        at = one.listed(state.parts[one.word], setup.public, learning.leakage.list_places)
-        listed_m[one.label] = (
-            most_named(named, one.label, world.area, learning.leakage) if at is None else at
-        )
-        for rank, (x, y) in enumerate(listed_m[one.label].tolist(), start=1):
-            setup.recorder.row("listed", attack=one.label, rank=rank, x_m=x, y_m=y)
+    for attack in learning.attacks:
+        label = attack.label
+        place_m = attack.list_places(state.parts[attack.word], setup.public, settings.list_places)
+        if place_m is None:
+            place_m = find_named_peaks(named, label, world.area, settings)
+        listed_m[label] = place_m
+        for rank, (x, y) in enumerate(place_m.tolist(), start=1):
+            setup.recorder.write_row("listed", attack=label, rank=rank, x_m=x, y_m=y)
     aside = world.mobility.residents(np.arange(n, 2 * n), world.ground)
     town = {"participants": world.places, "aside": aside}
-    found = any(map(len, listed_m.values()))
-    for row in (
-        scores(listed_m, town, world.area, world.buildings.floor_area(), learning.leakage)
-        if found
-        else ()
-    ):
-        setup.recorder.row("list_scores", **row)
+    if not any(map(len, listed_m.values())):
+        return
+    floor_area = world.buildings.measure_floors()
+    rows = tabulate_list_scores(listed_m, town, world.area, floor_area, settings)
+    _write_rows(setup, "list_scores", rows)
 
 
 def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> None:
+    learning = setup.learning
     names = state.parts["names"]
-    for attack in setup.learning.attacks:
-        for said in attack.hindsight(state.parts[attack.word], facts):
-            belief = names.of_ues(said)
-            there = state.whereabouts.at(belief.round)
-            for table, columns in believed(setup.learning.leakage, attack.label, belief, there):
+    for attack in learning.attacks:
+        for hindsight in attack.smooth_beliefs(state.parts[attack.word], facts):
+            belief = names.of_ues(hindsight)
+            whereabouts = state.whereabouts.select_round(belief.round)
+            tables = tabulate_beliefs(learning.leakage, attack.label, belief, whereabouts)
+            for table, columns in tables:
                 setup.recorder.write(table, columns)
-    for label, revised in (
-        revised_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ()
-    ):
+    if not learning.threat.renames:
+        return
+    for label, revised in collect_revised(setup, state.parts, facts).items():
         linking = Linking()
         for time_s, links in revised.links:
-            linking, row = observe(linking, label, links, names, time_s)
-            setup.recorder.row("linking", **row)
+            linking, row = record_links(linking, label, links, names, time_s)
+            setup.recorder.write_row("linking", **row)
 
 
-def learnt_map(setup: Setup, state: RoundState, place_m: FloatArray) -> FloatArray | None:
+def predict_map(setup: Setup, state: RoundState, place_m: FloatArray) -> FloatArray | None:
     """RSRP (n,) in dBm that the models predict at places (n, 2), the largest over trained cells.
 
     NaN where no cell is trained; None for a task without signals at places.
     """
     if not {"signals", "positions"} <= setup.learning.data.offers:
         return None
-    return setup.learning.learner.strongest_dbm(
-        state.model, place_m, np.unique(state.reference.model)
-    )
+    trained = np.unique(state.reference.model)
+    return setup.learning.learner.predict_strongest_dbm(state.model, place_m, trained)
 
 
-def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatArray]:
+def build_surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatArray]:
     """Maps of the first model at the first bandwidth; none for a learner without surfaces, or
     without an answer.
     """
     model = state.model
-    if (
-        "surfaces" not in setup.learning.learner.offers
-        or not len(state.held_out)
-        or not model.parameters[0].any()
-    ):
+    if "surfaces" not in setup.learning.learner.offers:
+        return {}
+    if not len(state.held_out) or not model.parameters[0].any():
         return {}
     learner = cast(SurfaceLearner, setup.learning.learner)
-    grid = learner.grid_m(model)
-    arrays: dict[str, FloatArray] = {
+    grid = learner.build_grid_m(model)
+    arrays = {
         "x_m": model.constants["x_m"],
         "y_m": model.constants["y_m"],
-        "estimate": learner.surfaces(model, model.parameters[:1])[0, 0],
-        "exact": learner.reference_map(model, state.held_out.usual),
+        "estimate": learner.to_surfaces(model, model.parameters[:1])[0, 0],
+        "exact": learner.compute_reference_map(model, state.held_out.usual),
     }
     law = world.mobility.density(grid.reshape(-1, 2))
     if law is not None:
         arrays["law"] = law.reshape(grid.shape[:2])
     if not setup.learning.curation:  # which would have changed what the UE answered about
-        arrays |= _answer(setup, state, learner)
+        arrays |= _repeat_answer(setup, state, learner)
     return arrays
 
 
-def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:
+def _repeat_answer(
+    setup: Setup, state: RoundState, learner: SurfaceLearner
+) -> dict[str, FloatArray]:
     """Recompute the answer of the UE nearest to the middle of the area in the last round, before
     any defense.
     """
     away = np.linalg.norm(state.held_out.x - setup.public.area.centre_m, axis=1)
-    one = state.held_out.select(np.array([away.argmin()]))
+    sample = state.held_out.select(np.array([away.argmin()]))
     phase = learner.phases[0]
-    data = Local(one.ue, np.zeros(1, dtype=int), np.array([0, 1]), one.x, None, np.zeros(1))
-    made = learner.local(
-        state.model, phase, data, RoundStreams(setup.streams, state.round).learner(phase)
-    )
-    return {
-        "answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0],
-        "answer_at_m": one.x[0],
-    }
+    first = np.zeros(1, dtype=int)
+    data = Local(sample.ue, first, np.array([0, 1]), sample.x, None, np.zeros(1))
+    rng = RoundStreams(setup.streams, state.round).derive_learner_rng(phase)
+    update = learner.train_locally(state.model, phase, data, rng)
+    answer = learner.to_surfaces(state.model, update.rows(slice(None)))
+    return {"answer": answer[0, 0], "answer_at_m": sample.x[0]}
 
 
-def notices_at_end(
+def collect_final_notices(
     learning: Learning, exploded: int, scored: Table, uplink: Table, sums: Table
 ) -> Iterator[Notice]:
     """A model that exploded, compared rounds in which no UE was heard where not all are compared,
@@ -329,10 +323,14 @@ def notices_at_end(
         yield notice("model-exploded", round=exploded)
     compared = np.unique(scored["round"])
     silent = np.setdiff1d(compared, uplink["round"][uplink["decoded"] == 1])
-    every = learning.leakage.every_rounds
-    if len(silent) and every > 1:
+    interval = learning.leakage.every_rounds
+    if len(silent) and interval > 1:
         yield notice(
-            "rounds-unheard", number=len(silent), total=len(compared), last=silent[-1], every=every
+            "rounds-unheard",
+            number=len(silent),
+            total=len(compared),
+            last=silent[-1],
+            every=interval,
         )
     single = sums["decoded"] == 1
     if single.any():
@@ -340,7 +338,7 @@ def notices_at_end(
         yield notice(key, percent=100 * single.mean())
 
 
-def exploded(state: RoundState, figures: Row) -> bool:
+def has_exploded(state: RoundState, figures: Row) -> bool:
     """Whether a model is not finite after a round, or its RMSE beyond what the held-out signals
     span.
 

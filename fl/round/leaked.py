@@ -24,14 +24,27 @@ import numpy as np
 
 from fl.attacks.base import RevisedEstimates, recall
 from fl.leakage import leakage
-from fl.leakage.linking import Linking, OwnedPlaces, identification, observe, of_ues, owners
+from fl.leakage.linking import (
+    Linking,
+    OwnedPlaces,
+    find_estimate_owners,
+    record_links,
+    tabulate_identification,
+    translate_to_ues,
+)
 from fl.leakage.tracks import NamedPlaces, Whereabouts
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merge, RoundState, States
-from fl.round.tables import Cells, Tables, cells, table_of, xy
-from fl.tracking.belief import Belief, answers, expected_distance_m, in_area, probability_within
+from fl.round.tables import Cells, Tables, build_columns, to_columns, to_xy_columns
+from fl.tracking.belief import (
+    Belief,
+    answer_beliefs,
+    compute_expected_distances_m,
+    compute_probability_within,
+    is_in_credible_area,
+)
 from fl.types import Estimates, Local, RoundContext
-from netsim.columns import ue_and_model
+from netsim.columns import split_row_id
 from netsim.record import Row
 from netsim.units import FloatArray, IntArray
 from netsim.world.world import World
@@ -40,7 +53,7 @@ _HELD = 0.95  # of a belief in the table `beliefs`
 _MOST_CELLS = 60
 
 
-def leaked(
+def measure_leakage(
     setup: Setup,
     world: World,
     state: RoundState,
@@ -59,70 +72,69 @@ def leaked(
     learning = setup.learning
     if "positions" not in learning.data.offers:
         return [], []
-    measured = _with_learners(collected.taken.measured, collected.local)
-    targeted = learning.threat.after(measured.ue, len(world.ues))
+    measured = _add_learners(collected.taken.measured, collected.local)
+    targeted = learning.threat.is_targeted(measured.ue, len(world.ues))
     learnt = np.isin(measured.row, collected.local.row)
     watched = measured.select(targeted & (learnt | (measured.count > 0)))
     names = states["names"]
-    how = learning.leakage
+    settings = learning.leakage
     estimates = {
         a.label: Estimates.join([p.estimates[a.label] for p in merges]) for a in learning.attacks
     }
-    now = leakage.ComparedRound(
+    compared_round = leakage.ComparedRound(
         facts.round,
         watched,
-        _selected(watched, collected.local),
+        _average_selected(watched, collected.local),
         estimates,
         world.area,
         world.places,
         {},
         last,
         heard=not learning.attacks or any(p.view and len(p.view.ue) for p in merges),
-        names_end=_names_end(setup, world, facts),
+        names_end=_find_names_end(setup, world, facts),
     )
-    if leakage.is_due(how, state.leakage, now):
-        revised = revised_of(setup, states, facts)
-        estimates = estimates | {label: of_ues(one, names) for label, one in revised.items()}
-    # none yet
+    if leakage.is_due(settings, state.leakage, compared_round):
+        for label, revised in collect_revised(setup, states, facts).items():
+            estimates[label] = translate_to_ues(revised, names)
     tables = Tables()
-    named = now.named
+    named = compared_round.named
     if learning.threat.renames:
-        state.linking, rows, named = _linked(setup, state.linking, states, estimates, facts)
-        tables.append(("linking", table_of("linking", rows)))
-    tables.append(("identities", _identified(setup, world, states, facts)))
-    now = replace(now, estimates=estimates, named=named)
-    state.leakage, rows = leakage.observe(how, state.leakage, now, setup.streams.at("leakage"))
-    held = merges[-1].beliefs
-    if held or learning.threat.renames:
-        there = Whereabouts.of(facts.round, measured.select(targeted))
-        state.whereabouts = state.whereabouts.plus(there)
-        for label, belief in held.items():
-            tables += believed(how, label, belief, there, estimates[label])
+        state.linking, rows, named = _link_names(setup, state.linking, states, estimates, facts)
+        tables.append(("linking", to_columns("linking", rows)))
+    tables.append(("identities", _tabulate_identities(setup, world, states, facts)))
+    compared_round = replace(compared_round, estimates=estimates, named=named)
+    rng = setup.streams.derive_rng("leakage")
+    state.leakage, rows = leakage.compare_round(settings, state.leakage, compared_round, rng)
+    beliefs = merges[-1].beliefs
+    if beliefs or learning.threat.renames:
+        whereabouts = Whereabouts.from_measured(facts.round, measured.select(targeted))
+        state.whereabouts = state.whereabouts.plus(whereabouts)
+        for label, belief in beliefs.items():
+            tables += tabulate_beliefs(settings, label, belief, whereabouts, estimates[label])
     return rows, tables
 
 
-def believed(
-    how: leakage.Leakage,
+def tabulate_beliefs(
+    settings: leakage.Leakage,
     label: str,
     belief: Belief,
-    there: Whereabouts,
+    whereabouts: Whereabouts,
     plain: Estimates | None = None,
 ) -> Tables:
     """Columns of the tables `tracking` and `beliefs` about the beliefs of an attack; plain: as in
-    `compared`, None in hindsight.
+    `tabulate_tracking`, None in hindsight.
     """
     hindsight = plain is None
-    tracked = compared(label, belief, there, plain, how.hit_radius_m, hindsight=hindsight)
-    return [
-        ("tracking", tracked),
-        ("beliefs", belief_rows(label, belief, how.belief_ues, hindsight=hindsight)),
-    ]
+    radius_m = settings.hit_radius_m
+    tracking = tabulate_tracking(label, belief, whereabouts, plain, radius_m, hindsight=hindsight)
+    cells = tabulate_likely_cells(label, belief, settings.belief_ues, hindsight=hindsight)
+    return [("tracking", tracking), ("beliefs", cells)]
 
 
-def compared(
+def tabulate_tracking(
     label: str,
     belief: Belief,
-    there: Whereabouts,
+    whereabouts: Whereabouts,
     plain: Estimates | None,
     hit_radius_m: float,
     *,
@@ -131,116 +143,125 @@ def compared(
     """Columns of the table `tracking`, for the UEs that are in both; plain : what the tracked
     attack said in this round by itself, None where it is not at hand.
     """
-    ue, mine, theirs = np.intersect1d(belief.ue, there.ue, assume_unique=True, return_indices=True)
+    ue, mine, theirs = np.intersect1d(
+        belief.ue, whereabouts.ue, assume_unique=True, return_indices=True
+    )
     p = belief.probability[mine]
-    x = there.place_m[theirs]
+    x = whereabouts.place_m[theirs]
     grid = belief.grid
     point_m = None if belief.point_m is None else belief.point_m[mine]
-    said = answers(p, grid, hit_radius_m, point_m, belief.alone)
-    prior = answers(belief.prior[None], grid, hit_radius_m)
-    every = np.zeros_like(ue)
+    best = answer_beliefs(p, grid, hit_radius_m, point_m, belief.alone)
+    prior = answer_beliefs(belief.prior[None], grid, hit_radius_m)
+    first_row = np.zeros_like(ue)
     priors = np.broadcast_to(belief.prior, p.shape)
-    plain_error_m = _away(_plain(plain, ue), x)
-    return cells(
+    plain_error_m = _measure_distance_m(_find_plain_places(plain, ue), x)
+    return build_columns(
         "tracking",
         len(ue),
-        said,
+        best,
         belief,
         attack=label,
         ue=ue,
         hindsight=hindsight,
-        **xy(said.place_m),
-        **xy(said.disc_m, "disc_"),
-        **xy(x, "truth_"),
-        error_m=_away(said.place_m, x),
-        near=_away(said.disc_m, x) <= hit_radius_m,
-        expected_distance_m=expected_distance_m(p, grid, x),
-        in50=in_area(p, grid, x, said.least50),
-        in90=in_area(p, grid, x, said.least90),
+        **to_xy_columns(best.place_m),
+        **to_xy_columns(best.disc_m, "disc_"),
+        **to_xy_columns(x, "truth_"),
+        error_m=_measure_distance_m(best.place_m, x),
+        near=_measure_distance_m(best.disc_m, x) <= hit_radius_m,
+        expected_distance_m=compute_expected_distances_m(p, grid, x),
+        in50=is_in_credible_area(p, grid, x, best.least50),
+        in90=is_in_credible_area(p, grid, x, best.least90),
         plain_error_m=plain_error_m,
         plain_near=plain_error_m <= hit_radius_m,
-        prior_error_m=_away(prior.place_m[every], x),
-        prior_near=_away(prior.disc_m[every], x) <= hit_radius_m,
-        prior_expected_distance_m=expected_distance_m(priors, grid, x),
-        prior_draw_near=probability_within(priors, grid, x, hit_radius_m),
+        prior_error_m=_measure_distance_m(prior.place_m[first_row], x),
+        prior_near=_measure_distance_m(prior.disc_m[first_row], x) <= hit_radius_m,
+        prior_expected_distance_m=compute_expected_distances_m(priors, grid, x),
+        prior_draw_near=compute_probability_within(priors, grid, x, hit_radius_m),
     )
 
 
-def _plain(estimates: Estimates | None, ue: IntArray) -> FloatArray:
+def _find_plain_places(estimates: Estimates | None, ue: IntArray) -> FloatArray:
     """Where the tracked attack itself puts UEs (n,): its first estimate of each that is inside the
     area, or NaN.
     """
     if estimates is None:
         return np.full((len(ue), 2), np.nan)
-    own = np.flatnonzero([what == "plain" for what in estimates.what])
-    known, first = np.unique(estimates.ue[own], return_index=True)
-    return recall(known, estimates.position_m[own[first]], ue)
+    rows = np.flatnonzero([kind == "plain" for kind in estimates.what])
+    known_ue, first = np.unique(estimates.ue[rows], return_index=True)
+    return recall(known_ue, estimates.position_m[rows[first]], ue)
 
 
-def _away(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
+def _measure_distance_m(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
     return np.hypot(*(a_m - b_m).T)
 
 
-def belief_rows(label: str, belief: Belief, number_of_ues: int, *, hindsight: bool) -> Cells:
+def tabulate_likely_cells(
+    label: str, belief: Belief, number_of_ues: int, *, hindsight: bool
+) -> Cells:
     """Columns of the table `beliefs`: the likeliest cells of the UEs of smallest number."""
-    some = belief.only(belief.ue < number_of_ues)
+    shown = belief.select_ues(belief.ue < number_of_ues)
     count = min(_MOST_CELLS, len(belief.grid))
-    order = np.argsort(-some.probability, axis=1, kind="stable")[:, :count]
-    held = np.take_along_axis(some.probability, order, axis=1).astype(float)
-    before = np.cumsum(held, axis=1) - held
-    row, rank = np.nonzero((before < _HELD) & (held > 0))
-    return cells(
+    order = np.argsort(-shown.probability, axis=1, kind="stable")[:, :count]
+    probability = np.take_along_axis(shown.probability, order, axis=1).astype(float)
+    before = np.cumsum(probability, axis=1) - probability
+    row, rank = np.nonzero((before < _HELD) & (probability > 0))
+    place_m = belief.grid.place_m[order[row, rank]]
+    return build_columns(
         "beliefs",
         len(row),
         belief,
         attack=label,
-        ue=some.ue[row],
+        ue=shown.ue[row],
         hindsight=hindsight,
-        **xy(belief.grid.place_m[order[row, rank]]),
-        probability=held[row, rank],
+        **to_xy_columns(place_m),
+        probability=probability[row, rank],
         cell_m=np.sqrt(np.prod(belief.grid.cell_m)),
     )
 
 
-def revised_of(setup: Setup, states: States, facts: RoundContext) -> dict[str, RevisedEstimates]:
+def collect_revised(
+    setup: Setup, states: States, facts: RoundContext
+) -> dict[str, RevisedEstimates]:
     """Revised estimates of all rounds so far, by label; none of attacks that revise nothing."""
     streams = RoundStreams(setup.streams, facts.round)
-    found = {}
+    estimates = {}
     for attack in setup.learning.attacks:
-        revised = attack.revised(states[attack.word], facts, streams.at(attack.word))
+        revised = attack.revise(states[attack.word], facts, streams.derive_rng(attack.word))
         if revised is not None:
-            found[attack.label] = revised
-    return found
+            estimates[attack.label] = revised
+    return estimates
 
 
-def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
+def _find_names_end(setup: Setup, world: World, facts: RoundContext) -> int:
     """The last round before all names change at once; 0 where they never do, or no clock says when
     merges are.
     """
     learning = setup.learning
-    until_s = learning.threat.pseudonyms.lasts_until_s(facts.time_s)
-    if not learning.threat.renames or not learning.server.in_rounds or until_s == inf:
+    if not learning.threat.renames or not learning.server.in_rounds:
         return 0
-    return world.clock.round_of(np.array([until_s]), learning.round_s)[0]
+    until_s = learning.threat.pseudonyms.lasts_until_s(facts.time_s)
+    if until_s == inf:
+        return 0
+    return world.clock.find_rounds(np.array([until_s]), learning.round_s)[0]
 
 
-def _identified(setup: Setup, world: World, states: States, facts: RoundContext) -> Cells:
+def _tabulate_identities(setup: Setup, world: World, states: States, facts: RoundContext) -> Cells:
     """Columns of the table `identities`: what attacks that know homes say of who sent, beside who
     did.
     """
     rows = []
+    names = states["names"]
     for attack in setup.learning.attacks:
-        said = attack.identities(states[attack.word])
+        identities = attack.identities(states[attack.word])
         directory = attack.directory(facts.public)
-        if said is not None and directory is not None and said.round == facts.round:
-            row = identification(said, directory, world.ues, states["names"])
-            rows.append(
-                {"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row}
-            )
-    return table_of("identities", rows)
+        if identities is None or directory is None or identities.round != facts.round:
+            continue
+        head = {"round": facts.round, "time_s": facts.time_s, "attack": attack.label}
+        rows.append(head | tabulate_identification(identities, directory, world.ues, names))
+    return to_columns("identities", rows)
 
 
-def _linked(
+def _link_names(
     setup: Setup,
     linking: Linking,
     states: States,
@@ -255,42 +276,45 @@ def _linked(
     width_m = setup.learning.leakage.peak_width_m
     rows = []
     owned = dict(linking.owned)
-    named = {}
+    named: dict[str, dict[int, NamedPlaces]] = {}
     for attack in setup.learning.attacks:
         label = attack.label
-        some = estimates[label]
+        attack_estimates = estimates[label]
         links = attack.links(states[attack.word])
         if links is not None and links.round == facts.round:
-            linking, row = observe(linking, label, links, names, facts.time_s)
+            linking, row = record_links(linking, label, links, names, facts.time_s)
             rows.append(row)
         else:
             links = None
-        places = owned.get(label, OwnedPlaces()).plus(owners(some.ue, names, links), some, area)
+        owner_of_estimate = find_estimate_owners(attack_estimates.ue, names, links)
+        places = owned.get(label, OwnedPlaces())
+        places = places.plus(owner_of_estimate, attack_estimates, area)
         owned[label] = places
-        ue = np.unique(some.ue)
-        owner = owners(ue, names, links).tolist()
-        named[label] = {
-            one: places.named(of, area, width_m) for one, of in zip(ue.tolist(), owner, strict=True)
-        }
+        named[label] = {}
+        ue = np.unique(attack_estimates.ue)
+        owner_of_ue = find_estimate_owners(ue, names, links)
+        for target, owner in zip(ue.tolist(), owner_of_ue.tolist(), strict=True):
+            named[label][target] = places.name_places(owner, area, width_m)
     return replace(linking, owned=owned), rows, named
 
 
-def _with_learners(measured: Local, local: Local) -> Local:
+def _add_learners(measured: Local, local: Local) -> Local:
     """Measured data, with empty rows for UEs that learnt from earlier measurements only."""
     rows = measured.row
-    more = np.setdiff1d(local.row, rows)
-    if not len(more):
+    missing = np.setdiff1d(local.row, rows)
+    if not len(missing):
         return measured
-    place = np.searchsorted(rows, more)
-    ue, model = ue_and_model(np.insert(rows, place, more))
-    return replace(
-        measured, ue=ue, model=model, ptr=np.insert(measured.ptr, place, measured.ptr[place])
-    )
+    place = np.searchsorted(rows, missing)
+    ue, model = split_row_id(np.insert(rows, place, missing))
+    ptr = np.insert(measured.ptr, place, measured.ptr[place])
+    return replace(measured, ue=ue, model=model, ptr=ptr)
 
 
-def _selected(measured: Local, local: Local) -> FloatArray:
+def _average_selected(measured: Local, local: Local) -> FloatArray:
     """Mean of what each measured row learnt from (n, 2); NaN where nothing was sent."""
     selected_m = np.full((len(measured.ue), measured.x.shape[1]), np.nan)
-    _, rows, mine = np.intersect1d(measured.row, local.row, assume_unique=True, return_indices=True)
-    selected_m[rows] = local.mean_x()[mine]
+    _, rows, local_rows = np.intersect1d(
+        measured.row, local.row, assume_unique=True, return_indices=True
+    )
+    selected_m[rows] = local.average_x()[local_rows]
     return selected_m

@@ -11,27 +11,27 @@ import numpy as np
 from fl.round.learning import Learning
 from fl.round.probe import SILENT, Probe
 from fl.round.setup import PhaseDraws, RoundStreams
-from fl.round.state import Phase, States, norm_bound
+from fl.round.state import Phase, States, find_norm_bound
 from fl.types import Local, NoUpdates, RoundContext, Spend, Updates
 
 
-def learn(phase: Phase, local: Local, states: States) -> Updates:
+def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
     """Step d: an update (n, d) of each UE and model with data (n,), from the model that the server
     published.
     """
     setup = phase.setup
     learning = phase.learning
     if setup.learns:
-        rng = phase.streams.learner(phase.name)
-        made = learning.learner.local(phase.model, phase.name, local, rng)
+        rng = phase.streams.derive_learner_rng(phase.name)
+        updates = learning.learner.train_locally(phase.model, phase.name, local, rng)
     else:
-        made = NoUpdates.of(local, phase.model.parameters.shape[1])
-    return setup.probe.made(made, norm_bound(learning, states))
+        updates = NoUpdates.from_local(local, phase.model.parameters.shape[1])
+    return setup.probe.replace_updates(updates, find_norm_bound(learning, states))
 
 
-def protected(
+def protect_updates(
     learning: Learning,
-    made: Updates,
+    learnt: Updates,
     local: Local,
     facts: RoundContext,
     states: States,
@@ -43,22 +43,22 @@ def protected(
 
     states: changed in place.
     """
-    finite = np.isfinite(made.norm())
+    finite = np.isfinite(learnt.norm())
     spends = list[Spend]()
     if finite.all():
-        updates = made
+        updates = learnt
     else:
-        updates = made.scaled(np.where(finite, 1.0, 0.0), made.bound)
+        updates = learnt.scale_rows(np.where(finite, 1.0, 0.0), learnt.bound)
     for defense in learning.defenses:
         word = defense.word
         before = updates
         updates, states[word], spent = defense.protect(
-            before, local, facts, states[word], streams.at(word)
+            before, local, facts, states[word], streams.derive_rng(word)
         )
-        probe.drew(defense, before, updates, spent, facts, states[word])
+        probe.replace_noisy(defense, before, updates, spent, facts, states[word])
         if (
             not defense.adds_noise_only
         ):  # what changes noisy updates does so before the channel adds its noise
-            spends = [replace(each, channel_std=0.0) for each in spends]
+            spends = [replace(spend, channel_std=0.0) for spend in spends]
         spends += spent
     return updates, spends

@@ -141,14 +141,12 @@ class Learning(Part):
         Where UEs take turns, with `relation: add-remove`, neighbours send alike. A user whose data
         are replaced may have none afterwards.
         """
-        relations = [
-            relation
-            for _, defense, _, relation in self._bounds()
-            if "central noise" in defense.offers
-        ]
-        return any(self.separation == 1 or relation == "replace" for relation in relations)
+        return any(
+            "central noise" in defense.offers and (self.separation == 1 or relation == "replace")
+            for _, defense, _, relation in self._list_bounds()
+        )
 
-    def _bounds(self) -> Iterator[tuple[int, Defense, str, str]]:
+    def _list_bounds(self) -> Iterator[tuple[int, Defense, str, str]]:
         """Number of each defense, the defense, and unit and relation of the bound that it finds: a
         learner's or a clip's.
         """
@@ -207,7 +205,7 @@ class Learning(Part):
         """The first noise on a sum that hides whether a UE is in it, in words; empty: none does."""
         joins = (
             f"{defense.kind_name()} of defenses[{i}]"
-            for i, defense, _, relation in self._bounds()
+            for i, defense, _, relation in self._list_bounds()
             if defense.noise_at_server and relation == "add-remove"
         )
         return next(joins, "")
@@ -222,9 +220,8 @@ class Learning(Part):
         """Updates of a UE and a day that its rules of withholding let pass; infinite without one
         that counts them.
         """
-        return min(
-            (rule.updates for rule in self.withholding if isinstance(rule, DailyLimit)), default=inf
-        )
+        limits = [rule.updates for rule in self.withholding if isinstance(rule, DailyLimit)]
+        return min(limits, default=inf)
 
     @property
     def noise_in_shares(self) -> bool:
@@ -238,15 +235,15 @@ class Learning(Part):
         """What canaries are looked for in: the view of the receiver that the epsilon of the last
         noise covers.
         """
-        return (
-            "model" if self.hides_who_came else "aggregate" if self.noise_in_shares else "updates"
-        )
+        if self.hides_who_came:
+            return "model"
+        return "aggregate" if self.noise_in_shares else "updates"
 
     @property
     def bits_per_number(self) -> int:
         """Bits of each number of an upload: those of the last defense that says so, or 32."""
-        said = [d.bits_per_number for d in self.defenses if d.bits_per_number is not None]
-        return said[-1] if said else BITS_PER_NUMBER
+        bits = [d.bits_per_number for d in self.defenses if d.bits_per_number is not None]
+        return bits[-1] if bits else BITS_PER_NUMBER
 
     @property
     def on_device(self) -> list[Defense]:
@@ -256,30 +253,30 @@ class Learning(Part):
         return [d for d in self.defenses if d.noise_on_device]
 
     @model_validator(mode="after")
-    def _keeps_rules(self) -> Self:
+    def _check_rules(self) -> Self:
         self.check()
         return self
 
     def check(self) -> None:
         """ValueError with the reason, where parts do not fit together."""
-        offered = self.offered()
+        offered = self.collect_offers()
         for i, attack in enumerate(self.attacks):
             refuse_unmet(f"attacks[{i}]", attack, offered)
 
-    def offered(self) -> set[str]:
+    def collect_offers(self) -> set[str]:
         """What attacks may need; ValueError with the reason, where the other parts do not fit
         together.
         """
         for slot in ("withholding", "curation", "defenses", "attacks"):
-            _unique(slot, getattr(self, slot))
+            _check_unique(slot, getattr(self, slot))
         if self.membership is not None:
-            _unique("membership.attacks", self.membership.attacks)
+            _check_unique("membership.attacks", self.membership.attacks)
         offered = set(self.data.offers)
         refuse_unmet("learner", self.learner, offered)
         refuse_unmet("request_policy", self.request_policy, set(self.learner.offers))
         offered |= self.learner.offers | {f"phase {name}" for name in self.learner.phases}
         offered |= {"single upload a round"} if len(self.learner.phases) == 1 else set()
-        offered = self._after_withholding(offered)
+        offered = self._apply_withholding(offered)
         for i, step in enumerate(self.curation):
             refuse_unmet(f"curation[{i}]", step, offered)
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
@@ -293,7 +290,7 @@ class Learning(Part):
             offered -= {"bound", "record bound"}
         for i, defense in enumerate(self.defenses):
             for before in self.defenses[:i][::-1]:
-                if reason := self._spoils(defense, before):
+                if reason := self._explain_spoiling(defense, before):
                     raise ValueError(
                         f"defenses[{i}]: {defense.kind_name()} {reason.format(before.kind_name())}"
                     )
@@ -301,7 +298,7 @@ class Learning(Part):
                 f"defenses[{i}]",
                 defense,
                 offered | self.aggregation.offers,
-                _partly(self.defenses[:i]),
+                _explain_partial_clip(self.defenses[:i]),
             )
             lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
             offered = (offered - lost) | defense.offers
@@ -313,7 +310,7 @@ class Learning(Part):
         )
         refuse_unmet("server_optimiser", self.server_optimiser, offered)
         refuse_unmet("server", self.server, offered)
-        self._fits_one_relation()
+        self._check_relation()
         self.check_correlation(self.round_s)
         refuse_broken(self)
         # an attacker on published models sees updates through the server's optimiser, others see
@@ -327,7 +324,7 @@ class Learning(Part):
             refuse_unmet(f"membership.attacks[{i}]", inference, offered)
         return offered
 
-    def _spoils(self, step: Defense, before: Defense) -> str:
+    def _explain_spoiling(self, step: Defense, before: Defense) -> str:
         """How a step undoes what a defense before it does, in words; empty: it does not.
 
         Noise that the channel's is to add to stays as it is. Shares of noise are on the update
@@ -345,14 +342,14 @@ class Learning(Part):
             return (
                 "may move updates further apart after {0} has taken their bound; put it before {0}"
             )
-        own = step.noise_on_device or step.adds_noise_only
+        draws_on_device = step.noise_on_device or step.adds_noise_only
         shows = (
             "draws noise of a UE's own, so that the variance of the sum shows who sends, which "
             "{0} is to hide; put it before {0} with a clip between them, or leave it out"
         )
-        return shows if own and self.hides_presence else ""
+        return shows if draws_on_device and self.hides_presence else ""
 
-    def _after_withholding(self, offered: set[str]) -> set[str]:
+    def _apply_withholding(self, offered: set[str]) -> set[str]:
         by_place = self.availability.by_place or "block" in getattr(self.data, "held_out_by", ())
         for i, rule in enumerate(self.withholding):
             by_place |= rule.by_place
@@ -363,11 +360,11 @@ class Learning(Part):
             return offered - {RECORDS_ALONE}
         return offered | {UNTOUCHED}
 
-    def _fits_one_relation(self) -> None:
+    def _check_relation(self) -> None:
         """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are
         not added up.
         """
-        drawn = [each for each in self._bounds() if "spend" in each[1].offers]
+        drawn = [bound for bound in self._list_bounds() if "spend" in bound[1].offers]
         for i, defense, *group in drawn:
             if group != [*drawn[0][2:]]:
                 both = [
@@ -385,8 +382,12 @@ class Learning(Part):
 
         shortest_s: of all windows; where clocks go forward that of a day lasts 23 hours.
         """
-        banded = word("defenses.correlation: banded").bearers(self)
-        if banded and self.server.has_deadline and self.server.limit_s(self.round_s) > shortest_s:
+        banded = word("defenses.correlation: banded").find_bearers(self)
+        if (
+            banded
+            and self.server.has_deadline
+            and self.server.get_limit_s(self.round_s) > shortest_s
+        ):
             raise ValueError(
                 f"{banded[0].place}: banded noise counts rounds between two requests to a UE, and "
                 "a deadline beyond the shortest window lets windows pass; make server.deadline_s "
@@ -394,7 +395,7 @@ class Learning(Part):
             )
 
 
-def _unique(slot: str, parts: Iterable[Named]) -> None:
+def _check_unique(slot: str, parts: Iterable[Named]) -> None:
     labels = [p.label for p in parts]
     for label in labels:
         if labels.count(label) > 1:
@@ -404,7 +405,7 @@ def _unique(slot: str, parts: Iterable[Named]) -> None:
             )
 
 
-def _partly(before: tuple[Defense, ...]) -> str:
+def _explain_partial_clip(before: tuple[Defense, ...]) -> str:
     """Gap of a clip that covers one phase, in words; empty where there is none."""
     for step in before:
         if step.bounded_phase is not None:

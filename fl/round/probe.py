@@ -16,15 +16,15 @@ from netsim.units import FloatArray
 class Probe:
     """The observer of a usual run, which sees nothing and changes nothing."""
 
-    def taken(self, taken: TakenData) -> TakenData:
+    def replace_data(self, taken: TakenData) -> TakenData:
         """The data of a round, before any UE is asked."""
         return taken
 
-    def made(self, made: Updates, norm: float | None) -> Updates:
+    def replace_updates(self, updates: Updates, norm: float | None) -> Updates:
         """Updates before the first defense; norm : the bound that defenses promise."""
-        return made
+        return updates
 
-    def drew(
+    def replace_noisy(
         self,
         defense: Defense,
         before: Updates | FloatArray,
@@ -40,7 +40,7 @@ class Probe:
         """
         return after
 
-    def merged(
+    def replace_model(
         self,
         facts: RoundContext,
         uploads: Uploads,
@@ -55,7 +55,7 @@ class Probe:
         """
         return model
 
-    def discarded(self, number: int) -> None:
+    def forget_round(self, number: int) -> None:
         """A budget had no room for the round of this number, so that nothing of it is published."""
 
 

@@ -9,20 +9,20 @@ from fl.privacy.ledger import Ledger
 from fl.references import Baselines, Reference
 from fl.round.learning import Learning
 from fl.round.state import Collected, Merge, RoundOutcome, RoundState
-from fl.round.tables import TABLES, Cells, cells, table_of, xy
+from fl.round.tables import TABLES, Cells, build_columns, to_columns, to_xy_columns
 from fl.round.uploads import Uploads
 from fl.types import LOCATION, AnySpend, HeldOut, Local, Metrics, Model, RoundContext
-from netsim.columns import row_id
+from netsim.columns import number_row
 from netsim.radio.transmissions import Fate, SentUploads
 from netsim.record import Recorder, Row
-from netsim.safe import replacing
+from netsim.safe import open_replacement
 from netsim.units import FloatArray, IntArray, db_from_ratio
 from netsim.world.world import World
 
 _FATES = np.array([fate.word for fate in sorted(Fate)])
 
 
-def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> Row:
+def write_round(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> Row:
     """Append all rows of a round; returns the row of `rounds` with what each attack reached in it.
 
     What devices and links do is stamped with the server's request; an update with its own arrival;
@@ -32,58 +32,51 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     state = outcome.state
     merges = outcome.merges
     collected = outcome.collected
-    last = outcome.merges[-1]
+    last = merges[-1]
     number = outcome.facts.round
-    when = {"round": number, "time_s": last.merged_s}
+    merged = {"round": number, "time_s": last.merged_s}
     attacked = {"round": number, "time_s": max(merged.attacked_s for merged in merges)}
-    scores = (
-        utility(learning, state, scored(learning, state.held_out), world) | state.baselines.figures
-    )
+    held_out = select_scored(learning, state.held_out)
+    scores = measure_utility(learning, state, held_out, world) | state.baselines.figures
     diagnosis = learning.learner.diagnose(outcome.before, collected.local)
     figures = {
-        **when,
+        **merged,
         "requested_s": outcome.facts.time_s,
-        **_round(learning, outcome, scores, diagnosis),
+        **_summarise_round(learning, outcome, scores, diagnosis),
     }
-    recorder.row("rounds", **figures)
-    said = _said(learning, state, scores | diagnosis)
-    recorder.write("metrics", table_of("metrics", [{**when, **row} for row in said]))
-    write_request(recorder, state.ledger, outcome.facts, when["time_s"], collected, outcome.spends)
-    for each in merges:
-        write_uploads(
-            recorder,
-            learning,
-            number,
-            outcome.before,
-            collected.taken.measured,
-            each.uploads,
-            each.phase,
-        )
-        _write_attacks(recorder, number, each)
+    recorder.write_row("rounds", **figures)
+    metrics = _list_metrics(learning, state, scores | diagnosis)
+    recorder.write("metrics", to_columns("metrics", [{**merged, **row} for row in metrics]))
+    write_request(recorder, state.ledger, outcome.facts, last.merged_s, collected, outcome.spends)
+    before = outcome.before
+    measured = collected.taken.measured
+    for merge in merges:
+        uploads = merge.uploads
+        write_uploads(recorder, learning, number, before, measured, uploads, merge.phase)
+        _write_attacks(recorder, number, merge)
     write_links(recorder, world, number, last.uploads)
     rows = [{**attacked, **row} for row in outcome.leakage]
-    recorder.write("leakage", table_of("leakage", _timed(last, rows)))
+    recorder.write("leakage", to_columns("leakage", _add_times(last, rows)))
     for table, columns in outcome.tables:
         recorder.write(table, columns)
-    recorder.write(
-        "membership", table_of("membership", [{**attacked, **row} for row in outcome.membership])
-    )
-    for row in outcome.membership:
-        _append(recorder, "roc", len(row["true_positive_percent"]), **attacked, **row)
-    recorder.write("handovers", handover_rows(world))
-    _keep_grid(recorder, world, learning, outcome)
-    of_attack = {
-        a.label: [r for r in outcome.leakage if r["attack"] == a.label] for a in learning.attacks
-    }
+    membership = [{**attacked, **row} for row in outcome.membership]
+    recorder.write("membership", to_columns("membership", membership))
+    for row in membership:
+        _append_rows(recorder, "roc", len(row["true_positive_percent"]), **row)
+    recorder.write("handovers", tabulate_handovers(world))
+    _write_grid(recorder, world, learning, outcome)
     figures["scores"] = scores
-    figures["sent"] = sum(len(merged.uploads.ue) for merged in merges)
-    figures["leakage"] = {
-        label: _median([r["error_m"] for r in rows]) for label, rows in of_attack.items()
-    }
-    figures["homes_named_percent"] = {
-        label: homes_named_percent(rows, world.places.home_m, learning.leakage.hit_radius_m)
-        for label, rows in of_attack.items()
-    }
+    figures["sent"] = sum(len(merge.uploads.ue) for merge in merges)
+    figures["leakage"] = {}
+    figures["homes_named_percent"] = {}
+    home_m = world.places.home_m
+    hit_radius_m = learning.leakage.hit_radius_m
+    for attack in learning.attacks:
+        label = attack.label
+        rows = [row for row in outcome.leakage if row["attack"] == label]
+        figures["leakage"][label] = _compute_median([row["error_m"] for row in rows])
+        percent = compute_homes_named_percent(rows, home_m, hit_radius_m)
+        figures["homes_named_percent"][label] = percent
     return figures
 
 
@@ -98,52 +91,54 @@ def write_request(
     """Append what UEs held back, what they did to their data before they learnt, and the noise that
     was drawn.
     """
-    asked = {"round": facts.round, "time_s": facts.time_s}
+    requested = {"round": facts.round, "time_s": facts.time_s}
     for rule, rows, kept in collected.withheld:
         after = rows.keep(kept).count
-        _append(
+        _append_rows(
             recorder,
             "withholding",
             len(after),
             rows,
-            **asked,
+            **requested,
             rule=rule,
             before=rows.count,
             after=after,
         )
     for step, rows, done in collected.curation:
         after = done.local.count
-        _append(
+        _append_rows(
             recorder,
             "curation",
             len(after),
             rows,
             done,
-            **asked,
+            **requested,
             step=step,
             before=rows.count,
             after=after,
         )
-    so_far = {statement.account: statement for statement in ledger.statements()} if spends else {}
+    so_far = (
+        {statement.account: statement for statement in ledger.list_statements()} if spends else {}
+    )
     for spend in spends:
-        said = so_far[spend.account]
-        _append(
+        statement = so_far[spend.account]
+        _append_rows(
             recorder,
             "spends",
             len(spend.ue),
             spend,
-            said,
+            statement,
             round=facts.round,
             time_s=booked_s,
-            epsilon=said.epsilon[spend.ue],
-            epsilon_with_channel=said.with_channel[spend.ue],
+            epsilon=statement.epsilon[spend.ue],
+            epsilon_with_channel=statement.with_channel[spend.ue],
         )
 
 
-def _append(
-    recorder: Recorder, table: str, rows: int | IntArray, *sources: object, **given: object
+def _append_rows(
+    recorder: Recorder, table: str, rows: int | IntArray, *sources: object, **values: object
 ) -> None:
-    recorder.write(table, cells(table, rows, *sources, **given))
+    recorder.write(table, build_columns(table, rows, *sources, **values))
 
 
 def write_uploads(
@@ -159,110 +154,107 @@ def write_uploads(
     to the server.
     """
     local = uploads.local
-    made = uploads.made
+    learnt = uploads.made
     n = len(uploads.ue)
-    _, mine, theirs = np.intersect1d(
+    _, rows, measured_rows = np.intersect1d(
         local.row, measured.row, assume_unique=True, return_indices=True
     )
-    selected = _centroids(learning, local)
+    selected = _compute_centroids(learning, local)
     truth = selected.copy()  # without new measurements: of those it held
     samples = np.zeros(n, dtype=int)
-    truth[mine] = _centroids(learning, measured)[theirs]
-    samples[mine] = measured.count[theirs]
-    bound_m = learning.learner.centroid_bound_m(before, local) if learning.attacks else np.nan
-    _append(
+    truth[rows] = _compute_centroids(learning, measured)[measured_rows]
+    samples[rows] = measured.count[measured_rows]
+    bound_m: FloatArray | float = np.nan
+    if learning.attacks:
+        bound_m = learning.learner.compute_centroid_bound_m(before, local)
+    _append_rows(
         recorder,
         "updates",
         n,
         uploads,
         uploads.channel,
-        made,
+        learnt,
         round=number,
         phase=phase,
         time_s=uploads.arrived_s,
         samples=samples,
         selected=local.count,
-        **xy(truth),
-        **xy(selected, "selected_"),
-        norm=made.norm(),
-        sent_norm=uploads.received().updates.norm(),
-        bias_rms=learning.learner.bias_rms(made),
+        **to_xy_columns(truth),
+        **to_xy_columns(selected, "selected_"),
+        norm=learnt.norm(),
+        sent_norm=uploads.to_received().updates.norm(),
+        bias_rms=learning.learner.compute_bias_rms(learnt),
         bound_m=bound_m,
     )
     channel = uploads.uplink
     if isinstance(channel, SentUploads):
-        staleness = np.where(uploads.staleness >= 0, uploads.staleness, np.nan)
-        seconds = {
-            name: _to_the_microsecond(getattr(channel, name))
-            for name in ("ready_s", "granted_s", "ended_s")
-        }
-        _append(
+        _append_rows(
             recorder,
             "transmissions",
-            uploads.first,
+            uploads.first_rows,
             uploads,
             channel,
             round=number,
-            staleness=staleness,
-            **seconds,
-            requested_s=_to_the_microsecond(uploads.asked_s),
+            staleness=np.where(uploads.staleness >= 0, uploads.staleness, np.nan),
+            ready_s=_format_microseconds(channel.ready_s),
+            granted_s=_format_microseconds(channel.granted_s),
+            ended_s=_format_microseconds(channel.ended_s),
+            requested_s=_format_microseconds(uploads.asked_s),
             fate=_FATES[channel.fate],
         )
 
 
-def _centroids(learning: Learning, local: Local) -> FloatArray:
+def _compute_centroids(learning: Learning, local: Local) -> FloatArray:
     """Where the samples of each row are on average (n, 2), metres; NaN for samples without a
     place.
     """
-    placed = "positions" in learning.data.offers
-    if placed:
-        return local.mean_x().reshape(-1, 2)
+    if "positions" in learning.data.offers:
+        return local.average_x().reshape(-1, 2)
     return np.full((len(local.ue), 2), np.nan)
 
 
 def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads) -> None:
     """Append one row per transmitting UE: where it was when it was asked, and its uplink."""
     channel = uploads.channel
-    _append(
+    names = np.array([*(station.name for station in world.stations), ""])  # the last: none, -1
+    _append_rows(
         recorder,
         "links",
-        uploads.first,
+        uploads.first_rows,
         uploads,
         channel,
         round=number,
         time_s=uploads.asked_s,
-        **xy(uploads.position_m),
+        **to_xy_columns(uploads.position_m),
         sinr_db=db_from_ratio(channel.sinr),
         latency_s=channel.delay_s,
-        base_station=np.array([*(station.name for station in world.stations), ""])[
-            uploads.serving
-        ],  # -1: none
+        base_station=names[uploads.serving],
     )
 
 
 def _write_attacks(recorder: Recorder, number: int, merged: Merge) -> None:
     uploads = merged.uploads
     channel = uploads.overheard
-    for label, some in merged.estimates.items():
+    for label, estimates in merged.estimates.items():
         self_test_m = merged.self_tests.get(label)
-        _append(
+        _append_rows(
             recorder,
             "estimates",
-            len(some.ue),
-            some,
+            len(estimates.ue),
+            estimates,
             merged,
             round=number,
             attack=label,
-            quantity=some.what,
-            time_s=merged.known_s(some.ue, some.model),
-            **xy(some.position_m),
+            quantity=estimates.what,
+            time_s=merged.find_known_s(estimates.ue, estimates.model),
+            **to_xy_columns(estimates.position_m),
             self_test_m=np.nan if self_test_m is None else self_test_m,
         )
     if channel is not None:
-        _append(
+        _append_rows(
             recorder,
             "eavesdropper",
-            uploads.first,
+            uploads.first_rows,
             channel,
             uploads,
             merged,
@@ -273,11 +265,11 @@ def _write_attacks(recorder: Recorder, number: int, merged: Merge) -> None:
             noise_std=np.where(channel.sinr > 0, channel.noise_std, np.nan),
         )
     if uploads.group is not None:
-        group_and_model = row_id(uploads.group, uploads.made.model)
+        group_and_model = number_row(uploads.group, uploads.made.model)
         _, first, of_sum, ues = np.unique(
             group_and_model, return_index=True, return_inverse=True, return_counts=True
         )
-        _append(
+        _append_rows(
             recorder,
             "sums",
             first,
@@ -290,39 +282,41 @@ def _write_attacks(recorder: Recorder, number: int, merged: Merge) -> None:
         )
 
 
-def _timed(merged: Merge, rows: list[Row]) -> list[Row]:
+def _add_times(merged: Merge, rows: list[Row]) -> list[Row]:
     """Rows of leakage with their times: of a server without rounds, when the update of a UE
     came.
     """
     if not merged.at_arrival:
         return rows
-    ue, model = (np.array([row[key] for row in rows], dtype=int) for key in ("ue", "model"))
-    known_s = merged.known_s(ue, model).tolist()
+    ue = np.array([row["ue"] for row in rows], dtype=int)
+    model = np.array([row["model"] for row in rows], dtype=int)
+    known_s = merged.find_known_s(ue, model).tolist()
     return [{**row, "time_s": time_s} for row, time_s in zip(rows, known_s, strict=True)]
 
 
-def handover_rows(world: World) -> Cells:
+def tabulate_handovers(world: World) -> Cells:
     """Rows of the table of handovers: those since the last call."""
-    events = world.drain_handovers()
-    rows = [
-        {name: getattr(event, name) for name in TABLES["handovers"]}
-        | {"source": world.stations[event.source].name, "target": world.stations[event.target].name}
-        for event in events
-    ]
-    return table_of("handovers", rows)
+    rows = []
+    for event in world.drain_handovers():
+        row = {name: getattr(event, name) for name in TABLES["handovers"]}
+        row["source"] = world.stations[event.source].name
+        row["target"] = world.stations[event.target].name
+        rows.append(row)
+    return to_columns("handovers", rows)
 
 
-def _to_the_microsecond(time_s: FloatArray) -> NDArray[np.str_]:
+def _format_microseconds(time_s: FloatArray) -> NDArray[np.str_]:
     """Times (n,) as cells, which after weeks need more digits than others have for durations of
     milliseconds.
     """
-    return np.array(
-        [f"{t:.6f}".rstrip("0").rstrip(".") if np.isfinite(t) else "" for t in time_s.tolist()],
-        dtype=str,
-    )
+    texts = []
+    for t in time_s.tolist():
+        text = f"{t:.6f}" if np.isfinite(t) else ""
+        texts.append(text.rstrip("0").rstrip("."))
+    return np.array(texts, dtype=str)
 
 
-def homes_named_percent(rows: list[Row], home_m: FloatArray, hit_radius_m: float) -> float:
+def compute_homes_named_percent(rows: list[Row], home_m: FloatArray, hit_radius_m: float) -> float:
     """Share of UEs with a home in an attack's rows of `leakage` whose home it names now; NaN where
     none has one.
     """
@@ -334,7 +328,9 @@ def homes_named_percent(rows: list[Row], home_m: FloatArray, hit_radius_m: float
     return float("nan")
 
 
-def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> None:
+def _write_grid(
+    recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome
+) -> None:
     """grid.npz, of the latest round: true and learnt heights, and the first row's update as made
     and as received.
 
@@ -342,34 +338,38 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
     Nothing for a learner without a grid, or where no UE sent.
     """
     model = outcome.state.model
-    grid = learning.learner.update_grid(model)
-    merged = next(
-        (each for each in outcome.merges if each.phase == learning.learner.grid_phase), None
-    )
-    if grid is None or merged is None or not len(merged.uploads.ue):
+    grid = learning.learner.get_update_grid(model)
+    merges = [merge for merge in outcome.merges if merge.phase == learning.learner.grid_phase]
+    if grid is None or not merges or not len(merges[0].uploads.ue):
         return
+    uploads = merges[0].uploads
     first = np.zeros(1, dtype=int)
     layers = {
-        "roof_m": world.buildings.height_at(grid.place_m),
+        "roof_m": world.buildings.find_height_m(grid.place_m),
         "height_m": model.parameters[0, : len(grid)],
-        "made": merged.uploads.made.rows(first)[0],
-        "sent": merged.uploads.received().updates.rows(first)[0],
+        "made": uploads.made.rows(first)[0],
+        "sent": uploads.to_received().updates.rows(first)[0],
     }
     maps = {name: value.reshape(grid.ny, grid.nx) for name, value in layers.items()}
     frame = np.concatenate([grid.area.low_m, grid.area.high_m])
-    with replacing(recorder.folder / "grid.npz") as file:
-        np.savez(file, place_m=outcome.collected.local.mean_x()[0], area_m=frame, **maps)
+    with open_replacement(recorder.folder / "grid.npz") as file:
+        np.savez(file, place_m=outcome.collected.local.average_x()[0], area_m=frame, **maps)
 
 
-def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis: Metrics) -> Row:
+def _summarise_round(
+    learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis: Metrics
+) -> Row:
     taken = outcome.collected.taken
     local = outcome.collected.local
     uploads = [merged.uploads for merged in outcome.merges]
-    channel = uploads[0].channel.join([each.channel for each in uploads])
+    channel = uploads[0].channel.join([upload.channel for upload in uploads])
     nan = float("nan")
-    spent = outcome.state.ledger.statements()
-    per_m = [s.epsilon.max() for s in spent if s.unit == LOCATION]
-    epsilon = [s.epsilon.max() for s in spent if s.unit != LOCATION]
+    statements = outcome.state.ledger.list_statements()
+    per_m = [s.epsilon.max() for s in statements if s.unit == LOCATION]
+    epsilon = [s.epsilon.max() for s in statements if s.unit != LOCATION]
+    energy_j = [float(upload.channel.energy_j[upload.first_rows].sum()) for upload in uploads]
+    round_scores = learning.learner.evaluate(outcome.state.model, taken.held_out.usual)
+    arrival_s = channel.delay_s[np.isfinite(channel.delay_s)]
     return {
         "rmse_db": scores.get("rmse_db", nan),
         "constant_rmse_db": scores.get("constant_rmse_db", nan),
@@ -380,43 +380,40 @@ def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis
         "selected": len(local.x),
         "refused": outcome.collected.refused,
         "decoded": channel.decoded.sum(),
-        "non_finite": sum((~each.finite).sum() for each in uploads),
-        "update_norm": _median(uploads[-1].made.norm()),
+        "non_finite": sum((~upload.finite).sum() for upload in uploads),
+        "update_norm": _compute_median(uploads[-1].made.norm()),
         "step_stability": diagnosis.get("step_stability", nan),
-        "rmse_round_db": learning.learner.evaluate(outcome.state.model, taken.held_out.usual).get(
-            "rmse_db", nan
-        ),
+        "rmse_round_db": round_scores.get("rmse_db", nan),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
-        "energy_j": sum(float(each.channel.energy_j[each.first].sum()) for each in uploads),
+        "energy_j": sum(energy_j),
         "late": channel.late.sum(),
-        "latency_s": channel.delay_s[np.isfinite(channel.delay_s)].max(initial=0.0),
+        "latency_s": arrival_s.max(initial=0.0),
     }
 
 
-def _said(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
+def _list_metrics(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
     """One row a figure: what the learner says besides the columns of `rounds`, and what parts say
     of themselves.
     """
     parts = state.parts
-    own = [
-        (
-            "learner",
-            {name: value for name, value in scores.items() if name not in TABLES["rounds"]},
-        ),
+    others = {name: value for name, value in scores.items() if name not in TABLES["rounds"]}
+    figures = [
+        ("learner", others),
         ("query", learning.request_policy.figures(parts["query"])),
         ("aggregation", learning.aggregation.figures(parts["aggregation"])),
-        *((defense.label, defense.figures(parts[defense.word])) for defense in learning.defenses),
-        *((attack.label, attack.figures(parts[attack.word])) for attack in learning.attacks),
     ]
-    return [
-        {"part": part, "name": name, "value": value}
-        for part, of in own
-        for name, value in of.items()
-    ]
+    for defense in learning.defenses:
+        figures.append((defense.label, defense.collect_figures(parts[defense.word])))
+    for attack in learning.attacks:
+        figures.append((attack.label, attack.figures(parts[attack.word])))
+    rows = list[Row]()
+    for label, values in figures:
+        rows += [{"part": label, "name": name, "value": value} for name, value in values.items()]
+    return rows
 
 
-def _median(values: ArrayLike) -> float:
+def _compute_median(values: ArrayLike) -> float:
     finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
     if len(finite):
@@ -424,28 +421,27 @@ def _median(values: ArrayLike) -> float:
     return float("nan")
 
 
-def scored(learning: Learning, held_out: HeldOut) -> HeldOut:
+def select_scored(learning: Learning, held_out: HeldOut) -> HeldOut:
     """The held-out samples on which a round is scored: all of its own, or a bounded number of those
     so far.
     """
-    some = (
-        held_out
-        if learning.data.scores_round_alone
-        else held_out.thinned(learning.learner.most_held_out)
-    )
-    return some.usual
+    if learning.data.scores_round_alone:
+        return held_out.usual
+    return held_out.thin(learning.learner.most_held_out).usual
 
 
-def baselines(
+def update_baselines(
     learning: Learning, before: Baselines, reference: Reference, held_out: HeldOut
 ) -> Baselines:
     """Figures of maps without learning after a round, where signals are learnt."""
     if "signals" not in learning.data.offers:
         return before
-    return before.after(reference, held_out, learning.learner.most_held_out)
+    return before.update(reference, held_out, learning.learner.most_held_out)
 
 
-def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: World) -> Metrics:
+def measure_utility(
+    learning: Learning, state: RoundState, held_out: HeldOut, world: World
+) -> Metrics:
     """Figures of the model now, and of a known law where UEs have one."""
     scores = learning.learner.evaluate(state.model, held_out)
     return scores | learning.learner.evaluate_against(state.model, held_out, world.mobility.density)

@@ -9,20 +9,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fl.attacks.base import View
-from fl.round.collect import curated
-from fl.round.learn import protected
-from fl.round.merge import aggregated
+from fl.round.collect import curate
+from fl.round.learn import protect_updates
+from fl.round.merge import aggregate_updates
 from fl.round.send import add_decoder_noise
 from fl.round.setup import PhaseDraws
 from fl.round.state import Phase, States
 from fl.round.uploads import Uploads
 from fl.types import Local, Model, Received, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
+from netsim.radio.uplink import Channel
 from netsim.rng import Rng
-
-# of what the parts remember
-_ROOM = "n_ue"
-_OF_PARTS = "parts"
+from netsim.units import IntArray
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class PublicReplica:
     which follows from published models; fresh : nothing, the server has memories of its own.
     """
 
-    at: Phase
+    phase: Phase
     uploads: Uploads
     base: Model
     states: States
@@ -45,28 +43,25 @@ class PublicReplica:
     @property
     def displacement_per_m(self) -> float | None:
         """Displacement by the last step of curation that moves places."""
-        return next(
-            (
-                s.displacement_per_m
-                for s in reversed(self.at.learning.curation)
-                if s.displacement_per_m
-            ),
-            None,
-        )
+        for step in reversed(self.phase.learning.curation):
+            if step.displacement_per_m:
+                return step.displacement_per_m
+        return None
 
-    def made_up(self, wanted: int) -> int:
+    def count_shadow_ues(self, n_wanted: int) -> int:
         """Number of shadow UEs: as wanted for single updates, whole groups for sums of groups, all
         for one sum.
         """
-        threat = self.at.learning.threat
-        heard = self.uploads.observed()
+        threat = self.phase.learning.threat
         if threat.observes == "updates":
-            return wanted
-        together = max(len(np.unique(heard.updates.ue[heard.decoded])), 1)
+            return n_wanted
+        observed = self.uploads.to_observed()
+        heard = np.unique(observed.updates.ue[observed.decoded])
+        together = max(len(heard), 1)
         group = threat.secagg_group_size
         if group is None or together < 2 * group:
             return together
-        return -(-wanted // group) * group
+        return -(-n_wanted // group) * group
 
     def play(
         self, data: Local, state: State, rng: Rng, base: Model | None = None
@@ -74,65 +69,70 @@ class PublicReplica:
         """View of UEs with this data, numbered from 0, and the next states of their parts."""
         if base is not None:
             return replace(self, base=base, fresh=True).play(data, state, rng)
-        learning = self.at.learning
+        learning = self.phase.learning
+        name = self.phase.name
         draws = PhaseDraws(rng)
-        room, before = self._room(data, state or {})
-        known = {step.word: step.start(room) for step in learning.curation}
-        known |= {defense.word: defense.start(room) for defense in learning.defenses}
+        n_ue, before = self._restore_states(data, state or {})
+        states = {step.word: step.start(n_ue) for step in learning.curation}
+        states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
         if self.fresh:
-            known[f"server_optimiser.{self.at.name}"] = learning.server_optimiser.start()
-        known |= {word: from_tree(tree, known[word]) for word, tree in before.items()}
-        heard = np.flatnonzero(self.uploads.received().decoded)
-        channel = None
-        data, _ = curated(learning, data, replace(self.at.facts, channel=None), known, draws)
-        if len(heard):
-            pick = (draws.at("channel").uniform("of", data.ue) * len(heard)).astype(np.int64)
-            channel = self.uploads.channel.select(heard[pick])
-        facts = replace(self.at.facts, channel=channel)
-        made = learning.learner.local(self.base, self.at.name, data, draws.at("learner"))
-        updates, _ = protected(learning, made, data, facts, known, draws)
+            states[f"server_optimiser.{name}"] = learning.server_optimiser.start()
+        states |= {word: from_tree(tree, states[word]) for word, tree in before.items()}
+        facts = replace(self.phase.facts, channel=None)
+        data, _ = curate(learning, data, facts, states, draws)
+        channel = self._draw_channel(data.ue, draws.derive_rng("channel"))
+        facts = replace(facts, channel=channel)
+        learnt = learning.learner.train_locally(self.base, name, data, draws.derive_rng("learner"))
+        updates, _ = protect_updates(learning, learnt, data, facts, states, draws)
         if channel is not None:
-            updates = add_decoder_noise(updates, channel, draws.at("uplink"))
-        got = Received(updates, np.ones(len(updates.ue), dtype=np.bool_))
-        return self._seen(got, data, facts, known, draws.at("threat")), {
-            _ROOM: room,
-            _OF_PARTS: to_tree(known),
-        }
+            updates = add_decoder_noise(updates, channel, draws.derive_rng("uplink"))
+        received = Received(updates, np.ones(len(updates.ue), dtype=np.bool_))
+        view = self._grant_view(received, data, facts, states, draws.derive_rng("threat"))
+        return view, {"n_ue": n_ue, "parts": to_tree(states)}
 
-    def _room(self, data: Local, state: State) -> tuple[int, State]:
+    def _draw_channel(self, ue: IntArray, rng: Rng) -> Channel | None:
+        """Draw for each UE (n,) the uplink of a row that was received; None where none was."""
+        heard = np.flatnonzero(self.uploads.to_received().decoded)
+        if not len(heard):
+            return None
+        pick = (rng.uniform("of", ue) * len(heard)).astype(np.int64)
+        return self.uploads.channel.select(heard[pick])
+
+    def _restore_states(self, data: Local, state: State) -> tuple[int, State]:
         """Capacity of the parts in UEs, and their states; more UEs than before start from scratch.
 
         As many as are in a sum may take part, which is another number in each round.
         """
         needed = int(data.ue.max(initial=0)) + 1
-        if state and needed <= state[_ROOM]:
-            return state[_ROOM], state[_OF_PARTS]
-        return needed if self.at.learning.threat.observes == "updates" else max(
-            needed, self.at.n_ue
-        ), {}
+        if state and needed <= state["n_ue"]:
+            return state["n_ue"], state["parts"]
+        if self.phase.learning.threat.observes == "updates":
+            return needed, {}
+        return max(needed, self.phase.n_ue), {}
 
-    def _seen(
-        self, got: Received, data: Local, facts: RoundContext, known: States, rng: Rng
+    def _grant_view(
+        self, received: Received, data: Local, facts: RoundContext, states_of_play: States, rng: Rng
     ) -> View:
         """View that the threat grants of received rows."""
-        learning = self.at.learning
-        at = self.at
-        n = len(got.updates.ue)
-        every = np.ones(n, dtype=np.bool_)
+        learning = self.phase.learning
+        name = self.phase.name
+        base = self.base
+        n = len(received.updates.ue)
+        is_targeted = np.ones(n, dtype=np.bool_)
         weights = np.ones(n)
-        after = self.base
+        after = base
         if learning.threat.observes != "updates":
-            aggregation = learning.aggregation.receive_disclosed(
-                data, facts, learning.aggregation.start()
-            )
-            states = self.states | known | {"aggregation": aggregation}
-            streams = replace(at.streams, phase=f"{at.name}.{rng.purpose}")
-            phase = replace(
-                at, facts=facts, model=self.base, bases={at.version: self.base}, streams=streams
-            )
-            weights, after, _ = aggregated(phase, got, np.zeros(n, dtype=np.int64), states)
+            start = learning.aggregation.start()
+            aggregation = learning.aggregation.receive_disclosed(data, facts, start)
+            states = self.states | states_of_play | {"aggregation": aggregation}
+            streams = replace(self.phase.streams, phase=f"{name}.{rng.purpose}")
+            bases = {self.phase.version: base}
+            phase = replace(self.phase, facts=facts, model=base, bases=bases, streams=streams)
+            fresh = np.zeros(n, dtype=np.int64)
+            weights, after, _ = aggregate_updates(phase, received, fresh, states)
             if self.fresh:
-                known |= {word: states[word] for word in known}
-        return learning.threat.view(
-            learning.learner, at.name, got, weights, every, (self.base, after), rng
+                states_of_play |= {word: states[word] for word in states_of_play}
+        models = (base, after)
+        return learning.threat.grant_view(
+            learning.learner, name, received, weights, is_targeted, models, rng
         )

@@ -13,19 +13,19 @@ import numpy as np
 import simpy
 
 from fl.data import TakenData
-from fl.membership.membership import due, infer
+from fl.membership.membership import infer_membership, is_test_due
 from fl.references import Reference
 from fl.round import records
-from fl.round.attack import attack
-from fl.round.collect import cohort, collect, take
-from fl.round.leaked import leaked
-from fl.round.merge import merge
-from fl.round.send import Sending, depart, first_of, receive
+from fl.round.attack import run_attacks
+from fl.round.collect import collect_samples, find_cohort, take_data
+from fl.round.leaked import measure_leakage
+from fl.round.merge import merge_uploads
+from fl.round.send import Sending, prepare_uploads, receive_uploads, stop_late
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merge, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
 from fl.types import AnySpend, HeldOut, Model, RoundContext
-from netsim.radio.air import AirMemory, Ended, EventUplink
+from netsim.radio.air import AirMemory, EndedUploads, EventUplink
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.record import Row
@@ -38,10 +38,10 @@ _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as muc
 class Watcher(Protocol):
     """Observer of a run."""
 
-    def played(self, state: RoundState, figures: Row) -> None:
+    def report_round(self, state: RoundState, figures: Row) -> None:
         """A round was played, or passed by without figures; this is the state after it."""
 
-    def rested(self, state: RoundState) -> None:
+    def report_state(self, state: RoundState) -> None:
         """A run can go on from this state, at this time."""
 
 
@@ -51,25 +51,18 @@ class LearningServer:
 
     At the end of each window of time (`play`)::
 
-        a        take what UEs measured                                              fl.data,
-        fl.round.collect
-        b, c     ask some of them, who hold back and curate data
-        fl.round.collect
-        d        those that accept learn from the model
-        fl.round.learn
-        e, f     they choose powers, and the uplink is planned
-        fl.round.send
-        g        protect: the UEs' half of all defenses
-        fl.round.learn
-        h        send, and receive what has come                         `_sent`, netsim.radio.air,
-        fl.round.send
-        i, j     merge: weights, sum, the server's half of all defenses; they observe rows
-        fl.round.merge
-        k        attack what the threat lets the attacker see
-        fl.round.attack
-        l        pay: a round that exceeds the privacy budget is forgotten, its attack too
-        m        publish, compare with the truth, and record                `_close`,
-        fl.round.leaked, .records
+        a     take what UEs measured                              fl.data, fl.round.collect
+        b, c  ask some of them, who hold back and curate data     fl.round.collect
+        d     those that accept learn from the model              fl.round.learn
+        e, f  they choose powers, and the uplink is planned       fl.round.send
+        g     protect: the UEs' half of all defenses              fl.round.learn
+        h     send (`_transmit`), and receive what has come       fl.round.send, netsim.radio.air
+        i, j  merge: weights, sum, the server's half of all
+              defenses; they observe rows                         fl.round.merge
+        k     attack what the threat lets the attacker see        fl.round.attack
+        l     pay: a round that exceeds the privacy budget is
+              forgotten, its attack too                           `_pay`, fl.privacy.ledger
+        m     publish, compare with the truth, and record         `_close`, fl.round.leaked, records
 
     In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or
     until the deadline). Steps d to k are one phase of the learner; most have one. Without rounds
@@ -87,7 +80,7 @@ class LearningServer:
         self.state = state.copy()
         self.learning = setup.learning
         self.policy = setup.learning.server
-        self.air = self._event_uplink(state.air)
+        self.air = self._build_air(state.air)
         self.watcher: Watcher | None = None
         self.closed = False
         self._missing = 0
@@ -98,8 +91,8 @@ class LearningServer:
         budget is spent.
         """
         self.watcher = watcher
-        while not self.over and (number := self.next_window()) is not None:
-            yield self.world.env.timeout(max(self.ends_s(number) - self.now_s, 0.0))
+        while not self.over and (number := self.find_next_window()) is not None:
+            yield self.world.env.timeout(max(self.find_end_s(number) - self.now_s, 0.0))
             if self.over:
                 break
             self._give_up_lost()
@@ -109,7 +102,7 @@ class LearningServer:
             del outcome  # all updates of the round: those of the next need the room
             self.state.round = number
             self.state.air = None if self.air is None else self.air.memory()
-            watcher.rested(self.state)
+            watcher.report_state(self.state)
             self.state = self.state.copy()
         self._give_up_all()
 
@@ -127,29 +120,31 @@ class LearningServer:
         learning = self.learning
         state = self.state
         state.round = number
-        facts = self._facts(number)
+        facts = self._build_context(number)
         streams = RoundStreams(self.setup.streams, number)
         # a  take, b  ask, hold back, c  curate
         collected = self._collect(facts, streams)
         if collected is None:
             return None
         spends = list(collected.spends)
-        merges = list[Merge]()
+        merges: list[Merge] = []
         model = state.model
         asked_s = facts.time_s
-        limit_s = self.policy.limit_s(learning.round_s)
+        limit_s = self.policy.get_limit_s(learning.round_s)
         for name in learning.learner.phases:
-            own = streams.of_phase(name, first=not merges)
-            phase = self._phase(
-                facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own
+            phase_streams = streams.derive_phase(name, first=not merges)
+            phase = self._build_phase(
+                facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), phase_streams
             )
             # d  learn, e  power, f  plan, g  protect
             before_phase = dict(state.parts)
-            uploads, sending, drawn = depart(self.world, phase, collected.local, state.parts)
+            uploads, sending, drawn = prepare_uploads(
+                self.world, phase, collected.local, state.parts
+            )
             if learning.audit is not None:
-                from fl.round.canaries import observed  # here, since it loads for long
+                from fl.round.canaries import record_canaries  # here, since it loads for long
 
-                state.parts["audit"] = observed(phase, uploads, sending, before_phase)
+                state.parts["audit"] = record_canaries(phase, uploads, sending, before_phase)
             spends += drawn
             if (
                 not self.policy.in_rounds
@@ -158,11 +153,15 @@ class LearningServer:
                     self._fly(phase, uploads, sending, collected, spends)
                 return None
             # h  send, receive
-            channel = yield from self._sent(phase, sending)
+            channel = yield from self._transmit(phase, sending)
             self._spend_energy(sending.cohort.ue, channel)
-            uploads = receive(self.setup, uploads, channel, sending.of_row, own, sending)
+            uploads = receive_uploads(
+                self.setup, uploads, channel, sending.of_row, phase_streams, sending
+            )
             # i  merge, j  observe, k  attack
-            merges.append(self._merge_and_attack(phase, uploads, self._times_s(phase, uploads)))
+            merges.append(
+                self._merge_and_attack(phase, uploads, self._find_times_s(phase, uploads))
+            )
             spends += merges[-1].spends
             model = merges[-1].model
             asked_s = merges[-1].merged_s
@@ -173,7 +172,7 @@ class LearningServer:
 
     # -- time
 
-    def next_window(self) -> int | None:
+    def find_next_window(self) -> int | None:
         """The number of the next window of time; None where the world ends before.
 
         Windows follow one another. Where a round may last longer than one, because transmissions
@@ -184,18 +183,18 @@ class LearningServer:
         number = self.state.round + 1
         last = self.last_window
         if state.air is not None or self.policy.has_deadline:
-            while number <= last and self.ends_s(number) < state.ended_s * (1 - _ROUNDING):
+            while number <= last and self.find_end_s(number) < state.ended_s * (1 - _ROUNDING):
                 number += 1
         return number if number <= last else None
 
-    def ends_s(self, number: int) -> float:
+    def find_end_s(self, number: int) -> float:
         """Time at which a window ends, the last one with the world."""
         return min(self.world.clock.end_s(number, self.learning.round_s), self.world.duration_s)
 
     @property
     def last_window(self) -> int:
         """Number of the window with which the world ends."""
-        return self.world.clock.rounds(self.world.duration_s, self.learning.round_s)
+        return self.world.clock.count_rounds(self.world.duration_s, self.learning.round_s)
 
     @property
     def now_s(self) -> float:
@@ -212,7 +211,7 @@ class LearningServer:
 
     # -- steps of a round
 
-    def _facts(self, number: int) -> RoundContext:
+    def _build_context(self, number: int) -> RoundContext:
         learning = self.learning
         return RoundContext(
             round=number,
@@ -220,14 +219,14 @@ class LearningServer:
             public=self.setup.public,
             weight=learning.aggregation.weight,
             sampling_rate=learning.sampling_rate,
-            request=learning.learner.request(self.state.model),
+            request=learning.learner.build_request(self.state.model),
             round_s=learning.round_s,
             week_s=self.world.clock.week_s(self.now_s),
-            day=self.world.clock.day_ended(self.now_s),
+            day=self.world.clock.find_ended_day(self.now_s),
             least_opened=learning.threat.secagg_threshold or 1,
             rounds=min(self.last_window, learning.rounds or self.last_window),
             separation=learning.separation,
-            cohort=cohort(learning, self.setup.streams, number, len(self.world.ues)),
+            cohort=find_cohort(learning, self.setup.streams, number, len(self.world.ues)),
             on_device=bool(learning.on_device),
         )
 
@@ -243,8 +242,8 @@ class LearningServer:
             # what is asked for in the last window would come after the end, or cost more than the
             # budget
             return None
-        taken, state.parts["data"] = take(
-            world, learning, setup.model_of_cell, state.parts["data"], streams.at("data")
+        taken, state.parts["data"] = take_data(
+            world, learning, setup.model_of_cell, state.parts["data"], streams.derive_rng("data")
         )
         empty = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
         if not taken.due or (empty and not learning.hides_who_came):
@@ -256,17 +255,17 @@ class LearningServer:
         )
         if "signals" in learning.data.offers:
             fresh = taken.train if taken.fresh is None else taken.fresh
-            state.reference = Reference.join([state.reference, Reference.of(fresh)])
-        most = min(self.policy.room, len(world.ues)) - state.flight.under_way
-        if most <= 0:
+            state.reference = Reference.join([state.reference, Reference.from_training(fresh)])
+        max_ues = min(self.policy.room, len(world.ues)) - state.flight.under_way
+        if max_ues <= 0:
             return None
         free = ~np.isin(np.arange(len(world.ues)), state.flight.ue)
-        collected = collect(world, setup, taken, facts, state.parts, streams, free, most)
+        collected = collect_samples(world, setup, taken, facts, state.parts, streams, free, max_ues)
         if self.policy.in_rounds or len(collected.local.ue):
             return collected
         return None
 
-    def _phase(
+    def _build_phase(
         self,
         facts: RoundContext,
         name: str,
@@ -290,16 +289,16 @@ class LearningServer:
             streams,
         )
 
-    def _sent(self, phase: Phase, sending: Sending) -> Generator[simpy.Event, object, Channel]:
+    def _transmit(self, phase: Phase, sending: Sending) -> Generator[simpy.Event, object, Channel]:
         """Step h: wait until all uploads have ended, or those of enough UEs have arrived: then the
         others stop.
         """
-        wanted = self.policy.waits_for
+        n_wanted = self.policy.waits_for
         if sending.planned is not None:
-            return first_of(sending.planned, wanted, self.setup.uplink.share_of_time())
+            return stop_late(sending.planned, n_wanted, self.setup.uplink.share_of_time())
         air, done = self._submit(phase, sending)
-        if wanted is not None and not done.triggered:
-            self._missing = wanted
+        if n_wanted is not None and not done.triggered:
+            self._missing = n_wanted
             self._enough = self.world.env.event()
             yield done | self._enough
             if not done.triggered:
@@ -307,7 +306,7 @@ class LearningServer:
         yield done
         return done.value
 
-    def _times_s(self, phase: Phase, uploads: Uploads) -> tuple[float, float]:
+    def _find_times_s(self, phase: Phase, uploads: Uploads) -> tuple[float, float]:
         """When the server merged, and when the attack was made: by an eavesdropper after the last
         update that it heard.
 
@@ -316,15 +315,15 @@ class LearningServer:
         transmissions are events, it merges now.
         """
         channel = uploads.channel
-        first = uploads.first
-        came = channel.decoded[first].sum()
-        wanted = min(self.policy.waits_for or len(first), len(first))
-        merged_s = uploads.came_s[channel.decoded].max(initial=phase.asked_s)
+        first = uploads.first_rows
+        n_arrived = channel.decoded[first].sum()
+        n_wanted = min(self.policy.waits_for or len(first), len(first))
+        merged_s = uploads.end_s[channel.decoded].max(initial=phase.asked_s)
         attacked_s = merged_s
-        if self.policy.has_deadline and came < wanted:
+        if self.policy.has_deadline and n_arrived < n_wanted:
             merged_s = phase.asked_s + phase.limit_s
         if uploads.overheard is not None:
-            heard_s = np.fmin(uploads.came_s, phase.asked_s + phase.limit_s)[
+            heard_s = np.fmin(uploads.end_s, phase.asked_s + phase.limit_s)[
                 uploads.overheard.decoded
             ]
             attacked_s = heard_s.max(initial=phase.asked_s)
@@ -343,14 +342,14 @@ class LearningServer:
         """
         phase = replace(phase, facts=replace(phase.facts, channel=uploads.channel))
         states = self.state.parts
-        return attack(phase, merge(phase, uploads, times_s, states), states)
+        return run_attacks(phase, merge_uploads(phase, uploads, times_s, states), states)
 
     def _spend_energy(self, ue: IntArray, channel: Channel | SentUploads) -> None:
         """Of step h: take the energy of uploads that have ended from the batteries of their UEs
         (k,).
         """
         parts = self.state.parts
-        parts["availability"] = self.learning.availability.spent(
+        parts["availability"] = self.learning.availability.spend_energy(
             ue, channel.energy_j, parts["availability"]
         )
 
@@ -361,7 +360,7 @@ class LearningServer:
         paid = self.state.ledger.add(spends)
         budget = self.learning.privacy_budget
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
-            self.setup.probe.discarded(self.state.round)
+            self.setup.probe.forget_round(self.state.round)
             self.state = replace(before, round=self.state.round, stopped=True)
             return False
         self.state.ledger = paid
@@ -374,7 +373,7 @@ class LearningServer:
         learning = self.learning
         state = self.state
         model = self.state.model
-        state.baselines = records.baselines(
+        state.baselines = records.update_baselines(
             learning, state.baselines, state.reference, state.held_out
         )
         state.model = merges[-1].model
@@ -382,18 +381,20 @@ class LearningServer:
         if learning.hides_who_came and self.policy.in_rounds:
             # to the deadline, whatever has arrived: otherwise one slow UE would decide how many
             # rounds are played, and the number of rounds is what epsilon adds up
-            state.ended_s = facts.time_s + self.policy.limit_s(learning.round_s)
+            state.ended_s = facts.time_s + self.policy.get_limit_s(learning.round_s)
         state.played += 1
         last = state.played == learning.rounds or (
-            self.policy.in_rounds and self.next_window() is None
+            self.policy.in_rounds and self.find_next_window() is None
         )
-        rows, tables = leaked(self.setup, self.world, state, facts, collected, merges, last)
-        membership = self._membership(collected, merges[-1])
+        rows, tables = measure_leakage(
+            self.setup, self.world, state, facts, collected, merges, last
+        )
+        membership = self._test_membership(collected, merges[-1])
         return RoundOutcome(
             facts, model, state, collected, merges, spends, rows, tables, membership
         )
 
-    def _membership(self, collected: Collected, last: Merge) -> list[Row]:
+    def _test_membership(self, collected: Collected, last: Merge) -> list[Row]:
         """Of step m: rows of the membership test, in rounds that have one."""
         learning = self.learning
         setup = self.setup
@@ -401,21 +402,24 @@ class LearningServer:
         if (
             learning.membership is None
             or last.view is None
-            or not due(learning.membership, state.played)
+            or not is_test_due(learning.membership, state.played)
         ):
             return []
         taken = collected.taken
         memory = state.parts["membership"]
-        others = (taken.held_out if len(taken.held_out) else state.held_out).usual
-        initial = learning.learner.init(setup.public, setup.streams.at("learner.init"))
-        wholes = learning.data.wholes if learning.data.holds_out_wholes else None
-        own = RoundStreams(setup.streams, state.round)
-        rng = (setup.streams if learning.membership.remembers else own).at("membership")
-        rows, state.parts["membership"] = infer(
+        non_members = (taken.held_out if len(taken.held_out) else state.held_out).usual
+        initial = learning.learner.init(setup.public, setup.streams.derive_rng("learner.init"))
+        wholes = learning.data.number_wholes if learning.data.holds_out_wholes else None
+        round_streams = RoundStreams(setup.streams, state.round)
+        if learning.membership.remembers:
+            rng = setup.streams.derive_rng("membership")
+        else:
+            rng = round_streams.derive_rng("membership")
+        rows, state.parts["membership"] = infer_membership(
             learning.membership,
             last.view,
             collected.local,
-            others,
+            non_members,
             rng,
             initial,
             wholes,
@@ -429,13 +433,13 @@ class LearningServer:
         if outcome is None:
             figures = {}
         else:
-            figures = records.write(self.setup.recorder, self.world, self.learning, outcome)
+            figures = records.write_round(self.setup.recorder, self.world, self.learning, outcome)
         if self.watcher is not None:
-            self.watcher.played(self.state, figures)
+            self.watcher.report_round(self.state, figures)
 
     # -- transmissions as events, and servers without rounds
 
-    def _event_uplink(self, memory: AirMemory | None) -> EventUplink | None:
+    def _build_air(self, memory: AirMemory | None) -> EventUplink | None:
         """The uplink whose transmissions are events, as it was left; None where they are
         planned.
         """
@@ -447,11 +451,17 @@ class LearningServer:
             look = None
         else:
             look = look_at(self.world, setup.power)
-        each: Callable[[Ended], None] | None = self._merge_when_enough
+        on_end: Callable[[EndedUploads], None] | None = self._merge_when_enough
         if policy.in_rounds:
-            each = None if policy.waits_for is None else self._count_arrivals
+            on_end = None if policy.waits_for is None else self._count_arrivals
         air = EventUplink(
-            self.world.env, setup.uplink, len(self.world.ues), setup.streams, setup.air, look, each
+            self.world.env,
+            setup.uplink,
+            len(self.world.ues),
+            setup.streams,
+            setup.air,
+            look,
+            on_end,
         )
         if memory is not None:
             air.resume(memory)
@@ -462,7 +472,7 @@ class LearningServer:
         if self.air is None:
             raise TypeError("there is no air: transmissions are planned")
         cohort = sending.cohort
-        energy_j = self.learning.availability.energy_j(self.state.parts["availability"])
+        energy_j = self.learning.availability.get_max_energy_j(self.state.parts["availability"])
         energy_j = None if energy_j is None else energy_j[cohort.ue]
         return self.air, self.air.submit(
             cohort, sending.payload, phase.limit_s, phase.facts.round, energy_j
@@ -483,22 +493,22 @@ class LearningServer:
         """
         state = self.state
         measured = collected.taken.measured
-        asked = replace(phase.facts, round=state.played + 1)
+        requested = replace(phase.facts, round=state.played + 1)
         records.write_request(
-            self.setup.recorder, state.ledger, asked, asked.time_s, collected, spends
+            self.setup.recorder, state.ledger, requested, requested.time_s, collected, spends
         )
-        uploads = replace(uploads, made=uploads.made.dense(), sent=uploads.sent.dense())
+        uploads = replace(uploads, made=uploads.made.to_dense(), sent=uploads.sent.to_dense())
         measured = measured.select(np.isin(measured.ue, uploads.ue))
         state.flight = state.flight.with_sent(uploads, measured, phase.model)
         self._submit(phase, sending)
 
-    def _count_arrivals(self, ended: Ended) -> None:
+    def _count_arrivals(self, ended: EndedUploads) -> None:
         """In rounds, uploads (k,) have ended: the others stop when enough have arrived."""
         self._missing -= ended.sent.decoded.sum()
         if self._missing <= 0 and not self._enough.triggered:
             self._enough.succeed()
 
-    def _merge_when_enough(self, ended: Ended) -> None:
+    def _merge_when_enough(self, ended: EndedUploads) -> None:
         """Without rounds, uploads (k,) have ended: merge when there are enough; not after the end
         of the world.
         """
@@ -507,11 +517,14 @@ class LearningServer:
         self._spend_energy(ended.ue, ended.sent)
         self._take_from_air(ended)
         enough = self.policy.waits_for or 1
-        most = self.learning.rounds or inf
-        while self.state.played < most and (buffer := self.state.flight.buffer(enough)) is not None:
+        max_merges = self.learning.rounds or inf
+        while (
+            self.state.played < max_merges
+            and (buffer := self.state.flight.find_buffer(enough)) is not None
+        ):
             self._merge_arrived(buffer)
 
-    def _take_from_air(self, ended: Ended) -> None:
+    def _take_from_air(self, ended: EndedUploads) -> None:
         """Step h without rounds: uploads (k,) that have ended have arrived, as received, in the
         order of their ends.
 
@@ -527,12 +540,12 @@ class LearningServer:
         )  # of all that fly; -1: still does
         # of_row of received rows; rows of each window
         order = list[int]()
-        pieces = list[Uploads]()
+        pieces = []
         for window in np.unique(flying.window[of_row >= 0]).tolist():
             rows = (of_row >= 0) & (flying.window == window)
             streams = RoundStreams(self.setup.streams, window)
             pieces.append(
-                receive(self.setup, flying.select(rows), ended.sent, of_row[rows], streams)
+                receive_uploads(self.setup, flying.select(rows), ended.sent, of_row[rows], streams)
             )
             order += of_row[rows].tolist()
         received = Uploads.join(pieces).select(np.argsort(order, kind="stable"))
@@ -544,20 +557,20 @@ class LearningServer:
         self.state = self.state.copy()
         state = self.state
         name = self.learning.learner.phases[0]
-        uploads = uploads.in_order()
-        facts = self._facts(state.played + 1)
+        uploads = uploads.sort_rows()
+        facts = self._build_context(state.played + 1)
         streams = RoundStreams(self.setup.streams, state.played + 1)
-        phase = self._phase(facts, name, state.model, self.now_s, inf, streams)
-        measured = state.flight.measured_of(uploads.ue)
+        phase = self._build_phase(facts, name, state.model, self.now_s, inf, streams)
+        measured = state.flight.select_measured(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
         result = self._merge_and_attack(phase, uploads, (self.now_s, self.now_s))
         if not self._pay(result.spends, before):
             self._write_lost(uploads)
             return
-        state.flight = state.flight.without(uploads.ue)
+        state.flight = state.flight.drop_ues(uploads.ue)
         outcome = self._close(facts, collected, [result], result.spends)
-        asked = replace(facts, time_s=uploads.asked_s.min())
-        self._record(replace(outcome, facts=asked))
+        requested = replace(facts, time_s=uploads.asked_s.min())
+        self._record(replace(outcome, facts=requested))
 
     def _give_up_lost(self) -> None:
         """Record uploads that were lost since the last merge: their UEs are free again."""
@@ -569,7 +582,7 @@ class LearningServer:
         """At the end: record uploads that no merge has had, and those that are still under way."""
         self.closed = True
         if self.air is not None and not self.policy.in_rounds:
-            self._take_from_air(self.air.under_way())
+            self._take_from_air(self.air.collect_unfinished())
         if self.state.flight.arrived is not None:
             self._write_lost(self.state.flight.arrived)
 
@@ -578,8 +591,8 @@ class LearningServer:
         state = self.state
         number = self.state.played + 1
         recorder = self.setup.recorder
-        uploads, measured = uploads.in_order(), state.flight.measured_of(uploads.ue)
+        uploads, measured = uploads.sort_rows(), state.flight.select_measured(uploads.ue)
         name = self.learning.learner.phases[0]
         records.write_uploads(recorder, self.learning, number, state.model, measured, uploads, name)
         records.write_links(recorder, self.world, number, uploads)
-        state.flight = state.flight.without(uploads.ue)
+        state.flight = state.flight.drop_ues(uploads.ue)

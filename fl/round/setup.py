@@ -51,17 +51,19 @@ class RoundStreams:
     round: int
     phase: str = ""
 
-    def at(self, purpose: str) -> Rng:
-        """The stream of what a round has once (or a phase, where `of_phase` made this)."""
-        return self.streams.at(f"{purpose}.{self.phase}" if self.phase else purpose, self.round)
+    def derive_rng(self, purpose: str) -> Rng:
+        """The stream of what a round has once (or a phase, where `derive_phase` made this)."""
+        return self.streams.derive_rng(
+            f"{purpose}.{self.phase}" if self.phase else purpose, self.round
+        )
 
-    def of_phase(self, name: str, first: bool) -> RoundStreams:
+    def derive_phase(self, name: str, first: bool) -> RoundStreams:
         """The streams of a phase of the learner; the first has the names of the round."""
         return replace(self, phase="" if first else name)
 
-    def learner(self, phase: str) -> Rng:
+    def derive_learner_rng(self, phase: str) -> Rng:
         """Stream of local training; it always has the name of its phase."""
-        return self.streams.at(f"learner.{phase}", self.round)
+        return self.streams.derive_rng(f"learner.{phase}", self.round)
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,6 @@ class PhaseDraws:
 
     rng: Rng
 
-    def at(self, purpose: str) -> Rng:
+    def derive_rng(self, purpose: str) -> Rng:
         """The stream of a part of the round."""
         return replace(self.rng, purpose=f"{self.rng.purpose}.{purpose}")

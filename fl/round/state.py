@@ -21,7 +21,7 @@ from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief
 from fl.tracking.pseudonyms import Names, Permanent
 from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundContext, State
-from netsim.columns import frozen, row_id
+from netsim.columns import frozen, number_row
 from netsim.radio.air import AirMemory
 from netsim.radio.transmissions import Transmissions
 from netsim.record import Row
@@ -36,43 +36,41 @@ attacker sees UEs.
 """
 
 
-def first_states(setup: Setup, n_ue: int) -> States:
+def start_parts(setup: Setup, n_ue: int) -> States:
     """Before the first round."""
     learning = setup.learning
+    data = learning.data.start(n_ue, setup.streams.derive_rng("data"))
+    pseudonyms = learning.threat.pseudonyms if learning.threat.renames else Permanent()
     states = {
-        "data": learning.data.with_days(
-            learning.data.start(n_ue, setup.streams.at("data")), setup.days
-        ),
+        "data": learning.data.with_days(data, setup.days),
         "query": learning.request_policy.start(n_ue),
         "aggregation": learning.aggregation.start(),
         "power": setup.power.start(n_ue),
         "availability": learning.availability.start(n_ue),
-        "names": Names.start(
-            learning.threat.pseudonyms if learning.threat.renames else Permanent(), n_ue
-        ),
+        "names": Names.start(pseudonyms, n_ue),
         "membership": {} if learning.membership is None else learning.membership.start(),
     }
     states |= {rule.word: rule.start(n_ue) for rule in learning.withholding}
     states |= {step.word: step.start(n_ue) for step in learning.curation}
     states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
-    states |= {attack.word: attack.start() for attack in learning.attacks}
+    for attack in learning.attacks:
+        states[attack.word] = attack.start()
     if learning.audit is not None:
         states["audit"] = np.zeros((0, 5 + 2 * learning.audit.canaries))
-    optimiser = learning.server_optimiser
-    return states | {
-        f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases
-    }
+    for phase in learning.learner.phases:
+        states[f"server_optimiser.{phase}"] = learning.server_optimiser.start()
+    return states
 
 
-def standings(learning: Learning, states: States) -> list[Standing]:
+def collect_standings(learning: Learning, states: States) -> list[Standing]:
     """Standings of all defenses that have a budget."""
-    every = (defense.standing(states[defense.word]) for defense in learning.defenses)
-    return [standing for standing in every if standing is not None]
+    standings = [defense.get_standing(states[defense.word]) for defense in learning.defenses]
+    return [standing for standing in standings if standing is not None]
 
 
-def norm_bound(learning: Learning, states: States) -> float | None:
+def find_norm_bound(learning: Learning, states: States) -> float | None:
     """The bound of an update's norm that the last defense with one promises for the next round."""
-    promises = [defense.promise(states[defense.word]) for defense in learning.defenses]
+    promises = [defense.promise_norm(states[defense.word]) for defense in learning.defenses]
     return next((p for p in reversed(promises) if p is not None), None)
 
 
@@ -160,13 +158,13 @@ class Merge:
     beliefs: dict[str, Belief] = field(default_factory=dict)
     self_tests: dict[str, float | None] = field(default_factory=dict)
 
-    def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
+    def find_known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
         """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each
         update.
         """
         if not self.at_arrival:
             return np.full(len(ue), self.attacked_s)
-        came_s = recall(self.uploads.row, self.uploads.arrived_s, row_id(ue, model))
+        came_s = recall(self.uploads.row, self.uploads.arrived_s, number_row(ue, model))
         return np.where(np.isfinite(came_s), came_s, self.attacked_s)
 
 
@@ -212,20 +210,21 @@ class RoundOutcome:
     membership: list[Row]
 
 
-def begin(setup: Setup, n_ue: int) -> RoundState:
+def start_state(setup: Setup, n_ue: int) -> RoundState:
     """Before the first round."""
+    air = None
+    if setup.air is not None:
+        air = AirMemory(Transmissions.none(), 0, inf, setup.air.scheduler.start(n_ue))
     return RoundState(
         round=0,
         played=0,
-        model=setup.learning.learner.init(setup.public, setup.streams.at("learner.init")),
+        model=setup.learning.learner.init(setup.public, setup.streams.derive_rng("learner.init")),
         held_out=HeldOut.none(),
         reference=Reference.empty(),
-        parts=first_states(setup, n_ue),
+        parts=start_parts(setup, n_ue),
         ledger=Ledger(n_ue),
         leakage={},
-        whereabouts=Whereabouts.nowhere(),
+        whereabouts=Whereabouts.empty(),
         linking=Linking(),
-        air=None
-        if setup.air is None
-        else AirMemory(Transmissions.none(), 0, inf, setup.air.scheduler.start(n_ue)),
+        air=air,
     )

@@ -24,7 +24,7 @@ def read_tables(package: str, name: str) -> dict[str, dict[str, Column]]:
     """Columns of tables, as a TOML file of a package declares them."""
     text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
     return {
-        table: {name: Column(**of) for name, of in columns.items()}
+        table: {name: Column(**column) for name, column in columns.items()}
         for table, columns in tomllib.loads(text).items()
     }
 
@@ -32,31 +32,31 @@ def read_tables(package: str, name: str) -> dict[str, dict[str, Column]]:
 TABLES = read_tables(__package__, "tables.toml")
 
 
-def cells(table: str, rows: int | IntArray, *sources: object, **given: object) -> Cells:
+def build_columns(table: str, rows: int | IntArray, *sources: object, **values: object) -> Cells:
     """Columns of a table: each is what is given, or the attribute of its name of the first source
     with one.
 
     rows: their number, or which of those of the arrays. What is neither an array nor a list is the
     same in all rows.
     """
-    found = {}
+    columns = {}
     n = rows if isinstance(rows, int) else len(rows)
     for name in TABLES[table]:
-        if name in given:
-            value = given[name]
+        if name in values:
+            value = values[name]
         else:
             value = next(getattr(s, name) for s in sources if hasattr(s, name))
         if isinstance(value, np.ndarray) and not isinstance(rows, int):
             value = value[rows]
-        found[name] = value if isinstance(value, np.ndarray | list) else [value] * n
-    return found
+        columns[name] = value if isinstance(value, np.ndarray | list) else [value] * n
+    return columns
 
 
-def table_of(table: str, rows: list[Row]) -> Cells:
+def to_columns(table: str, rows: list[Row]) -> Cells:
     """Rows of a table as its columns."""
     return {name: [row[name] for row in rows] for name in TABLES[table]}
 
 
-def xy(place_m: FloatArray, prefix: str = "") -> Cells:
+def to_xy_columns(place_m: FloatArray, prefix: str = "") -> Cells:
     """Columns x_m and y_m of places (n, 2)."""
     return {f"{prefix}x_m": place_m[:, 0], f"{prefix}y_m": place_m[:, 1]}

@@ -93,7 +93,7 @@ class Uploads(Columns):
         return self.uplink
 
     @property
-    def came_s(self) -> FloatArray:
+    def end_s(self) -> FloatArray:
         """When the last bit of each row came (n,); infinite for a UE that could not send."""
         return self.asked_s + self.channel.delay_s
 
@@ -101,35 +101,35 @@ class Uploads(Columns):
     def arrived_s(self) -> FloatArray:
         """The same as records have it; NaN where the last bit never came."""
         if isinstance(self.uplink, SentUploads):
-            came = self.channel.decoded
+            has_arrived = self.channel.decoded
         else:
-            came = np.isfinite(self.came_s)
-        return np.where(came, self.came_s, np.nan)
+            has_arrived = np.isfinite(self.end_s)
+        return np.where(has_arrived, self.end_s, np.nan)
 
     @property
-    def first(self) -> IntArray:
+    def first_rows(self) -> IntArray:
         """The first row of each UE, by UE: what is one per UE is the same in all its rows."""
         return np.unique(self.ue, return_index=True)[1]
 
-    def received(self) -> Received:
+    def to_received(self) -> Received:
         """The rows as the server has them: decoded, and in a sum that is opened."""
         decoded = self.channel.decoded
         got = self.sent if self.got is None else self.got
         return Received(got, decoded if self.opened is None else decoded & self.opened)
 
-    def observed(self) -> Received:
+    def to_observed(self) -> Received:
         """The rows as the attacker has them: those of the server, or as an eavesdropper decodes
         them.
         """
         if self.heard is None or self.overheard is None:
-            return self.received()
+            return self.to_received()
         return Received(self.heard, self.overheard.decoded)
 
-    def timing(self, version: int) -> Timing:
+    def build_timing(self, version: int) -> Timing:
         """Times of rows (n,) that are merged into a model of this version."""
-        return Timing(self.asked_s, self.came_s, self.serving, self.bits, version - self.version)
+        return Timing(self.asked_s, self.end_s, self.serving, self.bits, version - self.version)
 
-    def in_order(self) -> Uploads:
+    def sort_rows(self) -> Uploads:
         """By increasing (ue, model)."""
         return self.select(np.argsort(self.row, kind="stable"))
 
@@ -151,46 +151,46 @@ class Flight:
     @property
     def ue(self) -> IntArray:
         """UEs of which an update is under way or not merged yet, each once."""
-        some = [part.ue for part in (self.flying, self.arrived) if part is not None]
-        return np.unique(np.concatenate([no_ints(), *some]))
+        ues = [part.ue for part in (self.flying, self.arrived) if part is not None]
+        return np.unique(np.concatenate([no_ints(), *ues]))
 
     @property
     def under_way(self) -> int:
         """Number of UEs whose updates have not ended."""
         if self.flying is None:
             return 0
-        return len(self.flying.first)
+        return len(self.flying.first_rows)
 
     def with_sent(self, uploads: Uploads, measured: Local, base: Model) -> Flight:
         """With uploads that have begun from a model."""
         bases = self.bases | {int(uploads.version[0]): base}
-        flying = _joined(self.flying, uploads)
-        measured = _joined(self.measured, measured)
+        flying = _join(self.flying, uploads)
+        measured = _join(self.measured, measured)
         return replace(self, flying=flying, measured=measured, bases=bases)
 
     def with_ended(self, ended: Uploads) -> Flight:
         """After uploads have ended."""
         return replace(
-            self, flying=_without(self.flying, ended.ue), arrived=_joined(self.arrived, ended)
+            self, flying=_drop_rows(self.flying, ended.ue), arrived=_join(self.arrived, ended)
         )
 
-    def buffer(self, enough: int) -> Uploads | None:
+    def find_buffer(self, enough: int) -> Uploads | None:
         """Rows of `arrived` up to the last of the UE with which those of `enough` UEs were decoded;
         None before.
         """
         if self.arrived is None:
             return None
-        first = np.sort(self.arrived.first)  # of each UE, in the order of ends
+        first = np.sort(self.arrived.first_rows)  # of each UE, in the order of ends
         # of each that was decoded, where the rows of the next one begin
         after = np.append(first[1:], len(self.arrived.ue))[self.arrived.channel.decoded[first]]
         if len(after) >= enough:
             return self.arrived.select(slice(0, after[enough - 1]))
         return None
 
-    def without(self, ue: IntArray) -> Flight:
+    def drop_ues(self, ue: IntArray) -> Flight:
         """After updates of UEs that had ended have been merged or given up."""
-        arrived = _without(self.arrived, ue)
-        measured = _without(self.measured, ue)
+        arrived = _drop_rows(self.arrived, ue)
+        measured = _drop_rows(self.measured, ue)
         versions = {
             v for part in (self.flying, arrived) if part is not None for v in part.version.tolist()
         }
@@ -201,28 +201,28 @@ class Flight:
             {version: self.bases[version] for version in sorted(versions)},
         )
 
-    def measured_of(self, ue: IntArray) -> Local:
+    def select_measured(self, ue: IntArray) -> Local:
         """Measurements of UEs, by increasing (ue, model)."""
         if self.measured is None:
             raise TypeError("no UE was asked")
-        some = self.measured.select(np.isin(self.measured.ue, ue))
-        return some.select(np.argsort(some.row, kind="stable"))
+        measured = self.measured.select(np.isin(self.measured.ue, ue))
+        return measured.select(np.argsort(measured.row, kind="stable"))
 
 
 _Rows = TypeVar("_Rows", Uploads, Local)
 
 
-def _joined(before: _Rows | None, more: _Rows) -> _Rows:
+def _join(before: _Rows | None, added: _Rows) -> _Rows:
     if before is None:
-        return more
-    return before.join([before, more])
+        return added
+    return before.join([before, added])
 
 
-def _without(rows: _Rows | None, ue: IntArray) -> _Rows | None:
+def _drop_rows(rows: _Rows | None, ue: IntArray) -> _Rows | None:
     if rows is None:
-        others = np.zeros(0, dtype=bool)
+        is_kept = np.zeros(0, dtype=bool)
     else:
-        others = ~np.isin(rows.ue, ue)
-    if rows is not None and others.any():
-        return rows.select(others)
+        is_kept = ~np.isin(rows.ue, ue)
+    if rows is not None and is_kept.any():
+        return rows.select(is_kept)
     return None

@@ -23,9 +23,9 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from fl.tracking.history import successive
-from fl.tracking.place_grid import PlaceGrid, best_discs, disc_shares
-from netsim.columns import Columns, blocks, frozen, no_ints, no_places
+from fl.tracking.history import match_successive
+from fl.tracking.place_grid import PlaceGrid, compute_disc_shares, find_best_discs
+from netsim.columns import Columns, frozen, no_ints, no_places, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _AS_GOOD = 0.98  # of the best disc's mass
@@ -57,10 +57,10 @@ class Belief:
     point_m: FloatArray | None = None
     alone: bool = False
 
-    def only(self, some: BoolArray | IntArray) -> Belief:
+    def select_ues(self, rows: BoolArray | IntArray) -> Belief:
         """Select some UEs (k,), or rows (k,) in that order."""
-        point_m = None if self.point_m is None else self.point_m[some]
-        return replace(self, ue=self.ue[some], probability=self.probability[some], point_m=point_m)
+        point_m = None if self.point_m is None else self.point_m[rows]
+        return replace(self, ue=self.ue[rows], probability=self.probability[rows], point_m=point_m)
 
 
 @frozen
@@ -82,7 +82,7 @@ class Answers(Columns):
     least90: FloatArray
 
 
-def answers(
+def answer_beliefs(
     probability: Float32Array,
     grid: PlaceGrid,
     hit_radius_m: float,
@@ -95,31 +95,34 @@ def answers(
     """
     if point_m is None:
         point_m = np.zeros((len(probability), 0, 2))
-    else:
-        point_m = point_m
     size = max(_AT_ONCE // len(grid), 1)
-    each = blocks(max(len(probability), 1), size)
-    return Answers.join(
-        [_answers(probability[some], grid, hit_radius_m, point_m[some], alone) for some in each]
-    )
+    pieces = split_blocks(max(len(probability), 1), size)
+    answers = []
+    for rows in pieces:
+        piece = _answer_block(probability[rows], grid, hit_radius_m, point_m[rows], alone)
+        answers.append(piece)
+    return Answers.join(answers)
 
 
-def _answers(
+def _answer_block(
     p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: FloatArray, alone: bool
 ) -> Answers:
-    """`answers` of a few beliefs (k, G)."""
-    middle_m = least_distance_m(p, grid)
-    place_m = sharpened(middle_m, grid, point_m, alone)
-    within = probability_within(p, grid, place_m, hit_radius_m)
-    centre_m, held = best_discs(p, grid, hit_radius_m)
-    same = (within >= _AS_GOOD * held) | (alone & (place_m != middle_m).any(axis=1))
-    (area50_m2, least50), (area90_m2, least90) = _credible(p, grid)
+    """`answer_beliefs` of a few beliefs (k, G)."""
+    middle_m = find_geometric_medians_m(p, grid)
+    place_m = refine_places(middle_m, grid, point_m, alone)
+    within = compute_probability_within(p, grid, place_m, hit_radius_m)
+    centre_m, held = find_best_discs(p, grid, hit_radius_m)
+    is_good = within >= _AS_GOOD * held
+    is_refined = alone & (place_m != middle_m).any(axis=1)
+    same = is_good | is_refined
+    log_p = np.log2(np.maximum(p, np.float32(1e-30)))
+    (area50_m2, least50), (area90_m2, least90) = _measure_credible_areas(p, grid)
     return Answers(
         place_m=place_m,
-        stated_error_m=expected_distance_m(p, grid, middle_m),
+        stated_error_m=compute_expected_distances_m(p, grid, middle_m),
         disc_m=np.where(same[:, None], place_m, centre_m),
         disc_probability=np.where(same, within, held),
-        entropy_bits=-(p * np.log2(np.maximum(p, np.float32(1e-30)))).sum(axis=1, dtype=float),
+        entropy_bits=-(p * log_p).sum(axis=1, dtype=float),
         area50_m2=area50_m2,
         area90_m2=area90_m2,
         least50=least50,
@@ -127,24 +130,29 @@ def _answers(
     )
 
 
-def _credible(p: Float32Array, grid: PlaceGrid) -> list[tuple[FloatArray, FloatArray]]:
+def _measure_credible_areas(
+    p: Float32Array, grid: PlaceGrid
+) -> list[tuple[FloatArray, FloatArray]]:
     """Area (k,) of the smallest sets of places that hold half and nine tenths, and the least
     probability (k,) in it.
 
     Places below a twentieth of the mean are in neither: together they hold less than a twentieth.
     """
-    most = (p >= 0.05 / p.shape[1]).sum(axis=1).max(initial=1)
-    ordered = np.sort(p, axis=1)[:, : -most - 1 : -1]
+    is_counted = p >= 0.05 / p.shape[1]
+    n_cells = is_counted.sum(axis=1).max(initial=1)
+    descending = np.sort(p, axis=1)[:, ::-1]
+    ordered = descending[:, :n_cells]
     held = np.cumsum(ordered, axis=1)
-    found = []
-    for wanted in (0.5, 0.9):
-        last = np.minimum((held < wanted).sum(axis=1), most - 1)
-        least = np.take_along_axis(ordered, last[:, None], axis=1)[:, 0]
-        found.append(((last + 1.0) * np.prod(grid.cell_m), least.astype(float)))
-    return found
+    areas = []
+    for mass in (0.5, 0.9):
+        last = np.minimum((held < mass).sum(axis=1), n_cells - 1)
+        threshold = ordered[np.arange(len(p)), last]
+        area_m2 = (last + 1.0) * np.prod(grid.cell_m)
+        areas.append((area_m2, threshold.astype(float)))
+    return areas
 
 
-def least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
+def find_geometric_medians_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     """The point (k, 2) of least expected distance of beliefs (k, G), to a few metres per 100 m of a
     block.
 
@@ -157,104 +165,118 @@ def least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     all.
     """
     maps = p.reshape(-1, grid.ny, grid.nx)
-    (in_y, y_m) = _gathered(grid.ny, grid.cell_m[1])
-    (in_x, x_m) = _gathered(grid.nx, grid.cell_m[0])
+    (in_y, y_m) = _group_cells(grid.ny, grid.cell_m[1])
+    (in_x, x_m) = _group_cells(grid.nx, grid.cell_m[0])
     along = maps @ in_x
     blocks = in_y.shape[1] * in_x.shape[1]
     mass = np.maximum(in_y.T @ along, np.float32(1e-30))
-    block_y = ((in_y * y_m[:, None]).T @ along / mass).reshape(len(p), blocks)
-    block_x = (in_y.T @ (maps @ (in_x * x_m[:, None])) / mass).reshape(len(p), blocks)
-    x, y = (
-        _median(mass.sum(axis=axis), at, into)
-        for axis, at, into in ((1, x_m, in_x), (2, y_m, in_y))
-    )
+    moment_y = (in_y * y_m[:, None]).T @ along
+    moment_x = in_y.T @ (maps @ (in_x * x_m[:, None]))
+    block_y = (moment_y / mass).reshape(len(p), blocks)
+    block_x = (moment_x / mass).reshape(len(p), blocks)
+    x = _find_median_m(mass.sum(axis=1), x_m, in_x)
+    y = _find_median_m(mass.sum(axis=2), y_m, in_y)
     mass = mass.reshape(len(p), blocks)
-    own = np.float32(_OWN**2 * np.prod(grid.area.side_m) / blocks)
+    area_m2 = np.prod(grid.area.side_m)
+    min_square_m2 = np.float32(_OWN**2 * area_m2 / blocks)
     for _ in range(_STEPS):
-        weight = mass / np.sqrt(np.maximum((block_x - x) ** 2 + (block_y - y) ** 2, own))
+        square_m2 = (block_x - x) ** 2 + (block_y - y) ** 2
+        weight = mass / np.sqrt(np.maximum(square_m2, min_square_m2))
         total = weight.sum(axis=1, keepdims=True)
-        x, y = ((weight * at).sum(axis=1, keepdims=True) / total for at in (block_x, block_y))
-    found = grid.area.low_m + np.concatenate([x, y], axis=1)
+        x = (weight * block_x).sum(axis=1, keepdims=True) / total
+        y = (weight * block_y).sum(axis=1, keepdims=True) / total
+    median_m = grid.area.low_m + np.concatenate([x, y], axis=1)
     sure = np.flatnonzero(p.max(axis=1) > _SURE)
     mode_m = grid.place_m[p[sure].argmax(axis=1)]
-    nearer = expected_distance_m(p[sure], grid, mode_m) < expected_distance_m(
-        p[sure], grid, found[sure]
-    )
-    found[sure[nearer]] = mode_m[nearer]
-    return found
+    mode_distance_m = compute_expected_distances_m(p[sure], grid, mode_m)
+    distance_m = compute_expected_distances_m(p[sure], grid, median_m[sure])
+    nearer = mode_distance_m < distance_m
+    median_m[sure[nearer]] = mode_m[nearer]
+    return median_m
 
 
-def _gathered(n: int, cell_m: float) -> tuple[Float32Array, Float32Array]:
+def _group_cells(n: int, cell_m: float) -> tuple[Float32Array, Float32Array]:
     """Which of at most 25 blocks of an axis each of n cells is in (n, B), and the middles (n,) of
     the cells.
     """
     side = -(-n // _BLOCKS)
-    block = np.arange(n)[:, None] // side == np.arange(-(-n // side))
-    return block.astype(np.float32), ((np.arange(n) + 0.5) * cell_m).astype(np.float32)
+    is_in_block = np.arange(n)[:, None] // side == np.arange(-(-n // side))
+    middle_m = (np.arange(n) + 0.5) * cell_m
+    return is_in_block.astype(np.float32), middle_m.astype(np.float32)
 
 
-def _median(mass: Float32Array, at_m: Float32Array, into: Float32Array) -> Float32Array:
+def _find_median_m(mass: Float32Array, cell_m: Float32Array, member: Float32Array) -> Float32Array:
     """The middle (k, 1) of the block of an axis up to which half of the mass (k, B) lies."""
-    middle_m = at_m @ into / into.sum(axis=0)
+    middle_m = cell_m @ member / member.sum(axis=0)
     half = np.cumsum(mass, axis=1) >= 0.5 * mass.sum(axis=1, keepdims=True)
     return middle_m[half.argmax(axis=1), None]
 
 
-def sharpened(
+def refine_places(
     place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray, alone: bool = False
 ) -> FloatArray:
     """Places (k, 2), or the first of the points (k, R, 2) in their cells; alone : in any cell."""
     if not point_m.size:
         return place_m
-    there = grid.area.contains(point_m.reshape(-1, 2)).reshape(point_m.shape[:2])
-    cell = grid.nearest(
-        np.where(there[..., None], point_m, grid.area.low_m).reshape(-1, 2)
-    ).reshape(there.shape)
-    same = there & ((cell == grid.nearest(place_m)[:, None]) | alone)
-    first = np.take_along_axis(point_m, same.argmax(axis=1)[:, None, None], axis=1)[:, 0]
+    flat_m = point_m.reshape(-1, 2)
+    is_inside = grid.area.contains(flat_m)
+    inside_m = np.where(is_inside[:, None], flat_m, grid.area.low_m)
+    shape = point_m.shape[:2]
+    cell = grid.find_cells(inside_m).reshape(shape)
+    is_near = (cell == grid.find_cells(place_m)[:, None]) | alone
+    same = is_inside.reshape(shape) & is_near
+    first = point_m[np.arange(len(point_m)), same.argmax(axis=1)]
     return np.where(same.any(axis=1)[:, None], first, place_m)
 
 
-def expected_distance_m(
+def compute_expected_distances_m(
     probability: Float32Array, grid: PlaceGrid, place_m: FloatArray
 ) -> FloatArray:
     """sum_c p_c d(place, c) (k,) of beliefs (k, G) to places (k, 2): the correctness of an attacker
     that answers with its whole belief.
     """
     middle_m = grid.place_m.reshape(grid.ny, grid.nx, 2)
-    x = (middle_m[0, :, 0] - place_m[:, :1]).astype(np.float32) ** 2
-    y = (middle_m[:, 0, 1] - place_m[:, 1:]).astype(np.float32) ** 2
-    own = np.float32(_OWN**2 * np.prod(grid.cell_m))
+    x_m = middle_m[0, :, 0] - place_m[:, :1]
+    y_m = middle_m[:, 0, 1] - place_m[:, 1:]
+    x = x_m.astype(np.float32) ** 2
+    y = y_m.astype(np.float32) ** 2
+    min_square_m2 = np.float32(_OWN**2 * np.prod(grid.cell_m))
     mean = np.empty(len(place_m))
     for row, p in enumerate(probability):
-        distance = np.sqrt(np.maximum(y[row, :, None] + x[row], own))
+        square_m2 = np.maximum(y[row, :, None] + x[row], min_square_m2)
+        distance = np.sqrt(square_m2)
         mean[row] = p @ distance.reshape(-1)
     return mean
 
 
-def probability_within(
+def compute_probability_within(
     probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, hit_radius_m: float
 ) -> FloatArray:
     """Mass (k,) of beliefs (k, G) within hit_radius_m of the cells of places (k, 2)."""
-    share = disc_shares(grid, hit_radius_m)
+    share = compute_disc_shares(grid, hit_radius_m)
     maps = probability.reshape(-1, grid.ny, grid.nx)
-    row, column = np.divmod(grid.nearest(place_m), grid.nx)
+    row, column = np.divmod(grid.find_cells(place_m), grid.nx)
     total = np.zeros(len(maps))
     for dy, dx in np.argwhere(share > 0).tolist():
         y = row + dy - share.shape[0] // 2
         x = column + dx - share.shape[1] // 2
-        inside = np.flatnonzero((y >= 0) & (y < grid.ny) & (x >= 0) & (x < grid.nx))
-        total[inside] += share[dy, dx] * maps[inside, y[inside], x[inside]]
+        is_row = (y >= 0) & (y < grid.ny)
+        is_column = (x >= 0) & (x < grid.nx)
+        inside = np.flatnonzero(is_row & is_column)
+        mass = maps[inside, y[inside], x[inside]]
+        total[inside] += share[dy, dx] * mass
     return total
 
 
-def in_area(
-    probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, least: FloatArray
+def is_in_credible_area(
+    probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, min_probability: FloatArray
 ) -> BoolArray:
     """Whether places (k, 2) lie in cells of at least this probability (k,)."""
     inside = grid.area.contains(place_m)
-    cell = grid.nearest(np.where(inside[:, None], place_m, grid.area.low_m))
-    return inside & (probability[np.arange(len(place_m)), cell] >= least)
+    inside_m = np.where(inside[:, None], place_m, grid.area.low_m)
+    cell = grid.find_cells(inside_m)
+    cell_probability = probability[np.arange(len(place_m)), cell]
+    return inside & (cell_probability >= min_probability)
 
 
 @frozen
@@ -284,24 +306,26 @@ class Memory:
     place_m: FloatArray = field(default_factory=no_places)
     point_m: FloatArray = field(default_factory=no_places)
 
-    def plus(self, round_: int, ue: IntArray, place_m: FloatArray, point_m: FloatArray) -> Memory:
+    def add_round(
+        self, round_: int, ue: IntArray, place_m: FloatArray, point_m: FloatArray
+    ) -> Memory:
         """With answers (k, 2), and estimates alone (k, 2), of UEs (k,) ascending in a round; a
         second look at it does not count.
         """
         if round_ == self.round:
             return self
-        now, then = successive(round_, ue, self.round, self.ue)
-        next_m = point_m[now]
-        term_m = np.hypot(*(next_m - self.place_m[then]).T) - np.hypot(
-            *(next_m - self.point_m[then]).T
-        )
+        rows, previous = match_successive(round_, ue, self.round, self.ue)
+        next_m = point_m[rows]
+        answer_m = np.hypot(*(next_m - self.place_m[previous]).T)
+        estimate_m = np.hypot(*(next_m - self.point_m[previous]).T)
+        term_m = answer_m - estimate_m
         term_m = term_m[np.isfinite(term_m)]
         total_m = self.total_m + float(term_m.sum())
         square_m2 = self.square_m2 + float((term_m**2).sum())
         return Memory(self.count + len(term_m), total_m, square_m2, round_, ue, place_m, point_m)
 
     @property
-    def misleads(self) -> bool:
+    def is_misleading(self) -> bool:
         """Whether estimates alone tell the next ones better."""
         if self.count < _FEWEST:
             return False

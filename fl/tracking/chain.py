@@ -52,7 +52,7 @@ import numpy as np
 from fl.tracking.error_model import Emission, ErrorModel
 from fl.tracking.history import History
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import Columns, blocks, frozen
+from netsim.columns import Columns, frozen, split_blocks
 from netsim.rng import ndtr
 from netsim.units import Float32Array, FloatArray, IntArray
 
@@ -99,7 +99,7 @@ class Motion:
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def over(grid: PlaceGrid, max_speed_mps: float, round_s: float) -> Motion:
+    def from_max_speed(grid: PlaceGrid, max_speed_mps: float, round_s: float) -> Motion:
         """Gaussians for rounds of round_s: none wider than half the way at the largest speed, none
         within a cell.
         """
@@ -107,43 +107,47 @@ class Motion:
         sigma_m = np.unique(np.minimum(SIGMA_M, widest_m))
         return Motion(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
 
-    def step(self, p: Maps, leg: RoundOfMotion, e: Maps | None = None) -> tuple[Maps, FloatArray]:
+    def move_forward(
+        self, p: Maps, leg: RoundOfMotion, e: Maps | None = None
+    ) -> tuple[Maps, FloatArray]:
         """p K: where UEs with maps p are a round later; and the share of each component in coming
         to e, if any.
         """
-        jumped = sums(p)[:, None, None] * leg.target
-        return _mixed(
-            p, (_forward(gaussian, p) for gaussian in self._gaussians), jumped, leg.weight, e
-        )
+        jumped = sum_maps(p)[:, None, None] * leg.target
+        moved = (_apply_gaussian(gaussian, p) for gaussian in self._gaussians)
+        return _mix_components(p, moved, jumped, leg.weight, e)
 
-    def back(self, v: Maps, leg: RoundOfMotion, p: Maps | None = None) -> tuple[Maps, FloatArray]:
-        """K v, the adjoint of `step`; and the share of each component in coming from p, if any."""
-        jumped = inner(v, leg.target)[:, None, None]
-        return _mixed(
-            v, (_backward(gaussian, v) for gaussian in self._gaussians), jumped, leg.weight, p
-        )
+    def move_backward(
+        self, v: Maps, leg: RoundOfMotion, p: Maps | None = None
+    ) -> tuple[Maps, FloatArray]:
+        """K v, the adjoint of `move_forward`; and the share of each component in coming from p, if
+        any.
+        """
+        jumped = compute_inner_products(v, leg.target)[:, None, None]
+        moved = (_apply_adjoint(gaussian, v) for gaussian in self._gaussians)
+        return _mix_components(v, moved, jumped, leg.weight, p)
 
     @cached_property
     def _gaussians(self) -> list[Factors]:
-        return [_factors(_axes(self.grid, sigma_m)) for sigma_m in self.sigma_m]
+        return [_factorise(_build_axis_matrices(self.grid, sigma_m)) for sigma_m in self.sigma_m]
 
 
-def _forward(gaussian: Factors, p: Maps) -> Maps:
+def _apply_gaussian(gaussian: Factors, p: Maps) -> Maps:
     """p G."""
     for y, x in gaussian:
         p = y.T @ (p @ x)
     return p
 
 
-def _backward(gaussian: Factors, v: Maps) -> Maps:
+def _apply_adjoint(gaussian: Factors, v: Maps) -> Maps:
     """G v."""
     for y, x in reversed(gaussian):
         v = y @ (v @ x.T)
     return v
 
 
-def _mixed(
-    stayed: Maps, moved: Iterable[Maps], jumped: Maps, weight: FloatArray, other: Maps | None
+def _mix_components(
+    stayed: Maps, moved: Iterable[Maps], jumped: Maps, weight: FloatArray, target: Maps | None
 ) -> tuple[Maps, FloatArray]:
     """Sum of parts by weight (n_ue, K + 2), as large as those that stayed; and the share (n_ue, K +
     2) of each component in coming to (or from) other maps: <w_k part_k, other> / <sum, other>, 0
@@ -151,86 +155,102 @@ def _mixed(
     """
     mixed = np.zeros_like(stayed)
     room = np.empty_like(stayed)
-    each = np.zeros(weight.shape)
+    share = np.zeros(weight.shape)
     for k, part in enumerate(chain([stayed], moved, [jumped])):
-        mixed += np.multiply(weight[:, k, None, None].astype(np.float32), part, out=room)
-        if other is not None:
-            each[:, k] = inner(room, other)
-    total = each.sum(axis=1, keepdims=True)
-    uses = np.divide(each, total, out=np.zeros_like(each), where=total > 0)
+        column = weight[:, k, None, None].astype(np.float32)
+        mixed += np.multiply(column, part, out=room)
+        if target is not None:
+            share[:, k] = compute_inner_products(room, target)
+    total = share.sum(axis=1, keepdims=True)
+    uses = np.zeros_like(share)
+    np.divide(share, total, out=uses, where=total > 0)
     return np.maximum(mixed, 0, out=mixed), uses
 
 
-def _axes(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
+def _build_axis_matrices(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
     """Along y and x, the probability (n, n) of coming from the middle of a cell into each by a
     Gaussian.
     """
-    gaussians = []
-    for n, side_m in ((grid.ny, grid.cell_m[1]), (grid.nx, grid.cell_m[0])):
-        away = np.abs(np.arange(n)[:, None] - np.arange(n))
-        sigma = sigma_m / side_m
-        mass = ndtr((0.5 - away) / sigma) - ndtr((-0.5 - away) / sigma)
-        gaussians.append(mass / mass.sum(axis=1, keepdims=True))
-    return gaussians
+    width_m, height_m = grid.cell_m
+    y = _build_axis_matrix(grid.ny, height_m, sigma_m)
+    x = _build_axis_matrix(grid.nx, width_m, sigma_m)
+    return [y, x]
 
 
-def _factors(axes: list[FloatArray]) -> Factors:
+def _build_axis_matrix(n: int, side_m: float, sigma_m: float) -> FloatArray:
+    """The matrix (n, n) of one axis of n cells of this side."""
+    number = np.arange(n)
+    away = np.abs(number[:, None] - number)
+    sigma = sigma_m / side_m
+    upper = ndtr((0.5 - away) / sigma)
+    lower = ndtr((-0.5 - away) / sigma)
+    mass = upper - lower
+    return mass / mass.sum(axis=1, keepdims=True)
+
+
+def _factorise(axes: list[FloatArray]) -> Factors:
     """Matrices along y and x as they are, or as two thin ones each, whose product they are."""
-    u, s, v = zip(*map(np.linalg.svd, axes), strict=True)
-    ranks = [(each > _NOTHING * each[0]).sum() for each in s]
+    decompositions = [np.linalg.svd(axis) for axis in axes]
+    ranks = [(s > _NOTHING * s[0]).sum() for _, s, _ in decompositions]
     pairs = [axes]
     if sum(ranks) <= _THIN * sum(map(len, axes)):
-        pairs = [
-            [u[i][:, :r] * s[i][:r] for i, r in enumerate(ranks)],
-            [v[i][:r] for i, r in enumerate(ranks)],
-        ]
+        left = []
+        right = []
+        for (u, s, v), rank in zip(decompositions, ranks, strict=True):
+            left.append(u[:, :rank] * s[:rank])
+            right.append(v[:rank])
+        pairs = [left, right]
     return [(y.astype(np.float32), x.astype(np.float32)) for y, x in pairs]
 
 
-def blurred(p: Float32Array, grid: PlaceGrid, sigma_m: float) -> Float32Array:
+def blur_maps(p: Float32Array, grid: PlaceGrid, sigma_m: float) -> Float32Array:
     """Maps (n, G) of a place that was displaced by a Gaussian of sigma_m per axis, and is inside
     the area.
     """
     if sigma_m <= 0:
         return p
-    y, x = (axis.astype(np.float32) for axis in _axes(grid, sigma_m))
-    return _forward([(y, x)], p.reshape(-1, grid.ny, grid.nx)).reshape(p.shape)
+    y, x = _build_axis_matrices(grid, sigma_m)
+    factors = [(y.astype(np.float32), x.astype(np.float32))]
+    maps = p.reshape(-1, grid.ny, grid.nx)
+    return _apply_gaussian(factors, maps).reshape(p.shape)
 
 
-def inner(p: Maps, q: Maps) -> Float32Array:
+def compute_inner_products(p: Maps, q: Maps) -> Float32Array:
     """<p_u, q_u> (n,) of maps (n, ny, nx), each alone, whatever maps stand beside it; one q may
     serve all.
     """
     cells = p.shape[1] * p.shape[2]
-    return (p.reshape(-1, 1, cells) @ q.reshape(-1, cells, 1))[:, 0, 0]
+    products = p.reshape(-1, 1, cells) @ q.reshape(-1, cells, 1)
+    return products[:, 0, 0]
 
 
-def sums(p: Maps) -> Float32Array:
+def sum_maps(p: Maps) -> Float32Array:
     """Sums (n,) of maps (n, ny, nx)."""
-    return inner(p, np.ones((1, *p.shape[1:]), dtype=np.float32))
+    return compute_inner_products(p, np.ones((1, *p.shape[1:]), np.float32))
 
 
-def scaled(p: Maps) -> Maps:
+def normalise_maps(p: Maps) -> Maps:
     """Maps (n, ny, nx) that sum to 1, in place."""
-    p *= (1 / sums(p))[:, None, None]
+    p *= (1 / sum_maps(p))[:, None, None]
     return p
 
 
-def resampled(p: Maps, grid: PlaceGrid) -> Maps:
+def resample_maps(p: Maps, grid: PlaceGrid) -> Maps:
     """Maps (..., ny, nx) on another grid of the same area: the mass of a cell is spread evenly over
     it.
     """
     ny, nx = p.shape[-2:]
     if (ny, nx) == (grid.ny, grid.nx):
         return p
-    return _overlap(ny, grid.ny).T @ (p @ _overlap(nx, grid.nx))
+    return _compute_overlap(ny, grid.ny).T @ (p @ _compute_overlap(nx, grid.nx))
 
 
-def _overlap(n: int, m: int) -> Float32Array:
+def _compute_overlap(n: int, m: int) -> Float32Array:
     """Share (n, m) of each of n equal cells of an axis that lies in each of m."""
     low = np.arange(n)[:, None] / n
     start = np.arange(m) / m
-    inside = np.minimum(low + 1 / n, start + 1 / m) - np.maximum(low, start)
+    end = np.minimum(low + 1 / n, start + 1 / m)
+    inside = end - np.maximum(low, start)
     return np.asarray(n * np.maximum(inside, 0.0), dtype=np.float32)
 
 
@@ -247,77 +267,80 @@ class Habits(Columns):
     beliefs: Maps
 
     @classmethod
-    def none(cls, n_ue: int, borrowed: FloatArray, grid: PlaceGrid, *, own_places: bool) -> Habits:
+    def from_weights(
+        cls, n_ue: int, borrowed: FloatArray, grid: PlaceGrid, *, has_places: bool
+    ) -> Habits:
         """Before anything is learnt, of borrowed weights (K + 2,)."""
-        beliefs = np.zeros((n_ue, PARTS if own_places else 0, grid.ny, grid.nx), dtype=np.float32)
-        return cls(np.zeros((n_ue, len(borrowed))), np.tile(borrowed, (n_ue, 1)), beliefs)
+        n_parts = PARTS if has_places else 0
+        beliefs = np.zeros((n_ue, n_parts, grid.ny, grid.nx), dtype=np.float32)
+        count = np.zeros((n_ue, len(borrowed)))
+        return cls(count, np.tile(borrowed, (n_ue, 1)), beliefs)
 
     @classmethod
-    def nobody(cls) -> Habits:
+    def empty(cls) -> Habits:
         """Of no UE."""
-        return cls(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0, 0, 0), dtype=np.float32))
+        nothing = np.zeros((0, 0))
+        return cls(nothing, nothing, np.zeros((0, 0, 0, 0), dtype=np.float32))
 
     @property
-    def own_places(self) -> bool:
+    def has_places(self) -> bool:
         """Whether UEs jump to places of their own."""
         return bool(self.beliefs.shape[1])
 
-    def leg(self, at: int, prior: Maps) -> RoundOfMotion:
+    def compute_motion(self, hour_class: int, prior: Maps) -> RoundOfMotion:
         """Motion in a round of a class of hours; prior (1, ny, nx) of jumps."""
-        if not self.own_places:
+        if not self.has_places:
             return RoundOfMotion(self.weight, prior)
-        part, every = (
-            _mean(p, prior) for p in (self.beliefs[:, _part_of_day(at)], self.beliefs.sum(axis=1))
-        )
-        mixed = (
-            np.float32(_PART) * part
-            + np.float32(_ALL) * every
-            + np.float32(1 - _PART - _ALL) * prior
-        )
+        beliefs = self.beliefs[:, _find_part_of_day(hour_class)]
+        part = _average_or_prior(beliefs, prior)
+        overall = _average_or_prior(self.beliefs.sum(axis=1), prior)
+        mixed = np.float32(_PART) * part + np.float32(_ALL) * overall
+        mixed += np.float32(1 - _PART - _ALL) * prior
         return RoundOfMotion(self.weight, mixed)
 
     @property
     def weight(self) -> FloatArray:
         """Weights (n_ue, K + 2)."""
-        return (self.count + _BORROWED * self.borrowed) / (
-            self.count.sum(axis=1, keepdims=True) + _BORROWED
-        )
+        n_uses = self.count.sum(axis=1, keepdims=True)
+        return (self.count + _BORROWED * self.borrowed) / (n_uses + _BORROWED)
 
-    def add_belief(self, at: int, p: Maps) -> None:
+    def add_belief(self, hour_class: int, p: Maps) -> None:
         """Add what is believed (n_ue, ny, nx) of a round in a class of hours."""
-        if self.own_places:
-            self.beliefs[:, _part_of_day(at)] += p
+        if self.has_places:
+            self.beliefs[:, _find_part_of_day(hour_class)] += p
 
-    def forgotten(self) -> Habits:
+    def copy_unlearnt(self) -> Habits:
         """The same UEs, before anything is learnt."""
         return replace(self, count=np.zeros_like(self.count), beliefs=np.zeros_like(self.beliefs))
 
-    def resampled(self, grid: PlaceGrid) -> Habits:
+    def resample(self, grid: PlaceGrid) -> Habits:
         """On another grid of the same area."""
-        return replace(self, beliefs=resampled(self.beliefs, grid))
+        return replace(self, beliefs=resample_maps(self.beliefs, grid))
 
 
-def _part_of_day(at: int) -> int:
+def _find_part_of_day(hour_class: int) -> int:
     """Quarter of the day, and 4 more on weekends, of a class of hours."""
-    return at * PARTS // CLASSES
+    return hour_class * PARTS // CLASSES
 
 
-def _mean(total: Maps, prior: Maps) -> Maps:
+def _average_or_prior(total: Maps, prior: Maps) -> Maps:
     """Maps (n, ny, nx) that sum to 1; the prior for one that is 0."""
     mass = total.sum(axis=(1, 2), keepdims=True)
-    return np.where(mass > 0, total / np.maximum(mass, np.float32(1e-30)), prior)
+    mean = total / np.maximum(mass, np.float32(1e-30))
+    return np.where(mass > 0, mean, prior)
 
 
-def weights_without_knowledge(sigma_m: FloatArray) -> FloatArray:
+def assume_weights(sigma_m: FloatArray) -> FloatArray:
     """Weights (K + 2,) that are assumed before any motion was observed: in half of the rounds UEs
     stay.
     """
-    gaussians = np.full(len(sigma_m), (1 - _STAY - _JUMP) / max(len(sigma_m), 1))
+    moving = 1 - _STAY - _JUMP
+    gaussians = np.full(len(sigma_m), moving / max(len(sigma_m), 1))
     weight = np.concatenate([[_STAY], gaussians, [_JUMP]])
     return weight / weight.sum()
 
 
-def weights_of(
+def fit_weights(
     displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, side_m: FloatArray
 ) -> FloatArray:
     """Weights (K + 2,) most likely for displacements (n,) between successive rounds, by EM.
@@ -325,16 +348,17 @@ def weights_of(
     A UE that stays moves within a cell; one that jumps ends anywhere in the area. A tenth is left
     to what is assumed of a UE of which nothing is known, since real UEs move otherwise.
     """
-    start = weights_without_knowledge(sigma_m)
+    start = assume_weights(sigma_m)
     if not len(displacement_m):
         return start
     variance_m2 = np.append(
         cell_m**2 / 6.0, sigma_m**2
     )  # two places in a cell: cell^2 / 6 per axis
-    density = np.exp(-(displacement_m[:, None] ** 2) / (2 * variance_m2)) / (
-        2 * np.pi * variance_m2
-    )
-    density = np.column_stack([density, np.full(len(density), 1.0 / np.prod(side_m))])
+    square_m2 = displacement_m[:, None] ** 2
+    kernel = np.exp(-square_m2 / (2 * variance_m2))
+    density = kernel / (2 * np.pi * variance_m2)
+    anywhere = np.full(len(density), 1.0 / np.prod(side_m))
+    density = np.column_stack([density, anywhere])
     weight = start
     for _ in range(_STEPS):
         share = density * weight
@@ -351,12 +375,13 @@ class LooksAtGroup:
     emission: Emission
     first: IntArray
     classes: list[list[int]]
-    legs: dict[int, RoundOfMotion]
+    motions: dict[int, RoundOfMotion]
 
-    def likelihood(self, look: int) -> Maps:
+    def compute_likelihood(self, look: int) -> Maps:
         """e (n_ue, ny, nx) of a look."""
         n_ue = len(self.first)
-        return self.emission.select(slice(look * n_ue, (look + 1) * n_ue)).maps()
+        rows = slice(look * n_ue, (look + 1) * n_ue)
+        return self.emission.select(rows).to_maps()
 
 
 @dataclass(frozen=True)
@@ -372,7 +397,7 @@ class Chain:
         """The places."""
         return self.motion.grid
 
-    def coarser(self) -> Chain:
+    def coarsen(self) -> Chain:
         """On a grid of at most 50 cells per side, on which motion is learnt as well, in a fraction
         of the time.
         """
@@ -380,11 +405,10 @@ class Chain:
         if max(grid.nx, grid.ny) <= _LEARNT_ON:
             return self
         coarse = PlaceGrid(grid.area, min(grid.nx, _LEARNT_ON), min(grid.ny, _LEARNT_ON))
-        return replace(
-            self, motion=Motion(coarse, self.motion.sigma_m), prior=resampled(self.prior, coarse)
-        )
+        motion = Motion(coarse, self.motion.sigma_m)
+        return replace(self, motion=motion, prior=resample_maps(self.prior, coarse))
 
-    def filtered(
+    def filter_beliefs(
         self, p: Maps, habits: Habits, classes: list[int], emission: Emission
     ) -> tuple[Maps, FloatArray]:
         """Beliefs (n_ue, ny, nx) after rounds of motion in these classes of hours and one look; and
@@ -392,18 +416,18 @@ class Chain:
         """
         new = np.empty_like(p)
         uses = np.zeros((len(p), len(self.motion.sigma_m) + 2))
-        for rows in _groups(len(p), len(self.grid), 1):
-            some = p[rows]
-            own = habits.select(rows)
-            e = emission.select(rows).maps()
-            for at in classes:
-                some, uses[rows] = self.motion.step(
-                    some, own.leg(at, self.prior), e if len(classes) == 1 else None
-                )
-            new[rows] = scaled(some * e)
+        for rows in _group_ues(len(p), len(self.grid), 1):
+            belief = p[rows]
+            group = habits.select(rows)
+            e = emission.select(rows).to_maps()
+            target = e if len(classes) == 1 else None
+            for hour_class in classes:
+                motion = group.compute_motion(hour_class, self.prior)
+                belief, uses[rows] = self.motion.move_forward(belief, motion, target)
+            new[rows] = normalise_maps(belief * e)
         return new, uses
 
-    def smoothed(
+    def smooth_beliefs(
         self, history: History, ue: IntArray, habits: Habits, passes: int = _PASSES
     ) -> Iterator[tuple[IntArray, Maps]]:
         """Beliefs (S, k, ny, nx) after every look about groups of UEs (k,), rows of those asked
@@ -412,90 +436,95 @@ class Chain:
         habits : where learning begins; passes : in which it is learnt again.
         """
         if passes:
-            habits = self.learnt(history, ue, habits, passes).resampled(self.grid)
-        for rows in _groups(len(ue), len(self.grid), len(history)):
-            own = habits.select(rows)
-            looks = self._looks(history, ue[rows], own)
-            if passes and own.own_places:  # places need all cells
-                places = own.forgotten()
-                self._passed(looks, places)
-                looks = replace(
-                    looks, legs=self._legs(looks.classes, replace(own, beliefs=places.beliefs))
-                )
-            yield np.arange(len(ue))[rows], self._passed(looks, None)
+            habits = self.learn_habits(history, ue, habits, passes).resample(self.grid)
+        number = np.arange(len(ue))
+        for rows in _group_ues(len(ue), len(self.grid), len(history)):
+            group = habits.select(rows)
+            looks = self._collect_looks(history, ue[rows], group)
+            if passes and group.has_places:  # places need all cells
+                places = group.copy_unlearnt()
+                self._pass_both_ways(looks, places)
+                learnt = replace(group, beliefs=places.beliefs)
+                motions = self._compute_motions(looks.classes, learnt)
+                looks = replace(looks, motions=motions)
+            yield number[rows], self._pass_both_ways(looks, None)
 
-    def learnt(
+    def learn_habits(
         self, history: History, ue: IntArray, habits: Habits, passes: int = _PASSES
     ) -> Habits:
         """Motion, and places on a coarser grid, as all looks of the history tell them (EM)."""
-        coarse = self.coarser()
-        known = habits.resampled(coarse.grid)
+        coarse = self.coarsen()
+        learnt = habits.resample(coarse.grid)
         for _ in range(passes):
-            new = known.forgotten()
-            for rows in _groups(len(ue), len(coarse.grid), len(history)):
-                coarse._passed(
-                    coarse._looks(history, ue[rows], known.select(rows)), new.select(rows)
-                )
-            known = new
-        return known
+            new = learnt.copy_unlearnt()
+            for rows in _group_ues(len(ue), len(coarse.grid), len(history)):
+                looks = coarse._collect_looks(history, ue[rows], learnt.select(rows))
+                coarse._pass_both_ways(looks, new.select(rows))
+            learnt = new
+        return learnt
 
-    def _looks(self, history: History, ue: IntArray, habits: Habits) -> LooksAtGroup:
+    def _collect_looks(self, history: History, ue: IntArray, habits: Habits) -> LooksAtGroup:
         """All looks at UEs (n,) ascending that move by these habits."""
-        z_m, first = history.of(ue)
-        models = ErrorModel.stacked(history.looks.errors).without_bias()
-        of_look = models.select(np.repeat(np.arange(len(history)), len(ue)))
-        classes = [history.classes(look, self.round_s) for look in range(len(history))]
-        emission = of_look.emission(z_m.reshape(-1, *z_m.shape[2:]), self.grid)
-        return LooksAtGroup(emission, first, classes, self._legs(classes, habits))
+        z_m, first = history.select_estimates(ue)
+        models = ErrorModel.stack_models(history.looks.errors).remove_bias()
+        look = np.repeat(np.arange(len(history)), len(ue))
+        of_look = models.select(look)
+        classes = [history.classify_steps(look, self.round_s) for look in range(len(history))]
+        flat_m = z_m.reshape(-1, *z_m.shape[2:])
+        emission = of_look.compute_emission(flat_m, self.grid)
+        return LooksAtGroup(emission, first, classes, self._compute_motions(classes, habits))
 
-    def _legs(self, classes: list[list[int]], habits: Habits) -> dict[int, RoundOfMotion]:
-        return {at: habits.leg(at, self.prior) for at in set(chain(*classes))}
+    def _compute_motions(
+        self, classes: list[list[int]], habits: Habits
+    ) -> dict[int, RoundOfMotion]:
+        return {
+            hour_class: habits.compute_motion(hour_class, self.prior)
+            for hour_class in set(chain(*classes))
+        }
 
-    def _passed(self, looks: LooksAtGroup, new: Habits | None) -> Maps:
+    def _pass_both_ways(self, looks: LooksAtGroup, new: Habits | None) -> Maps:
         """One pass forward and backward: the smoother's beliefs (S, n_ue, ny, nx); new : where uses
         and beliefs are added, if any; a pass that learns motion alone leaves the filter's beliefs.
         """
-        p = self._forward(looks)
+        p = self._pass_forward(looks)
         v = np.ones_like(p[0])
         for t in range(len(p) - 1, -1, -1):
             classes = looks.classes[t]
-            if new is None or new.own_places:
-                p[t] = scaled(p[t] * v)
+            if new is None or new.has_places:
+                p[t] = normalise_maps(p[t] * v)
             if new is not None and classes:
-                new.add_belief(
-                    classes[-1], np.where((looks.first <= t)[:, None, None], p[t], np.float32(0.0))
-                )
+                is_followed = (looks.first <= t)[:, None, None]
+                new.add_belief(classes[-1], np.where(is_followed, p[t], np.float32(0.0)))
             if t == 0:
                 break
-            v = v * looks.likelihood(t)
-            for at in reversed(classes):
-                if new is not None and len(classes) == 1:
-                    before = p[t - 1]
-                else:
-                    before = None
-                v, uses = self.motion.back(v, looks.legs[at], before)
+            v = v * looks.compute_likelihood(t)
+            before = p[t - 1] if new is not None and len(classes) == 1 else None
+            was_followed = (looks.first < t)[:, None]
+            for hour_class in reversed(classes):
+                v, uses = self.motion.move_backward(v, looks.motions[hour_class], before)
                 if new is not None:
-                    new.count[:] += np.where((looks.first < t)[:, None], uses, 0.0)
-            v = scaled(v)
+                    new.count[:] += np.where(was_followed, uses, 0.0)
+            v = normalise_maps(v)
         return p
 
-    def _forward(self, looks: LooksAtGroup) -> Maps:
+    def _pass_forward(self, looks: LooksAtGroup) -> Maps:
         """a_t (S, n_ue, ny, nx); no UE is followed before the first look at it."""
-        p = np.empty(
-            (len(looks.classes), len(looks.first), self.grid.ny, self.grid.nx), dtype=np.float32
-        )
-        some = np.repeat(self.prior, len(looks.first), axis=0)
+        shape = (len(looks.classes), len(looks.first), self.grid.ny, self.grid.nx)
+        p = np.empty(shape, dtype=np.float32)
+        belief = np.repeat(self.prior, len(looks.first), axis=0)
         for t, classes in enumerate(looks.classes):
-            for at in classes:
-                some, _ = self.motion.step(some, looks.legs[at])
-            some[looks.first >= t] = self.prior
-            some = scaled(np.multiply(some, looks.likelihood(t), out=p[t]))
+            for hour_class in classes:
+                belief, _ = self.motion.move_forward(belief, looks.motions[hour_class])
+            belief[looks.first >= t] = self.prior
+            likelihood = looks.compute_likelihood(t)
+            belief = normalise_maps(np.multiply(belief, likelihood, out=p[t]))
         return p
 
 
-def _groups(n_ue: int, places: int, looks: int) -> list[slice]:
+def _group_ues(n_ue: int, places: int, looks: int) -> list[slice]:
     """UEs in groups whose maps of all looks fit into memory, and those of one look into the
     cache.
     """
-    size = max(min(_AT_ONCE, _NUMBERS // max(looks, 1)) // places, 1)
-    return blocks(n_ue, size)
+    n_numbers = _NUMBERS // max(looks, 1)
+    size = max(min(_AT_ONCE, n_numbers) // places, 1)
+    return split_blocks(n_ue, size)

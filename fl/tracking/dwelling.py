@@ -44,7 +44,7 @@ bias_m^2 = sigma^2 / m + bias_m^2 per axis, so that
 
     P(within hit_radius_m) = P(it is there) [1 - exp(-hit_radius_m^2 / 2 (sigma^2 / m + bias_m^2))].
 
-`home_and_work` knows the shares instead, of days on and off work, for rounds as long as a day,
+`find_home_and_work` knows the shares instead, of days on and off work, for rounds as long as a day,
 which have no hours. It asks which of two places is home: the other order has the likelihood L', so
 that P(home) = L / (L + L').
 """
@@ -56,12 +56,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fl.tracking.chain import blurred
+from fl.tracking.chain import blur_maps
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.place_grid import PlaceGrid, disc_masses
+from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S
-from netsim.columns import Columns, evenly, frozen, no_places
+from netsim.columns import Columns, frozen, no_places, pick_evenly, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _HOUR_S = 3600.0
@@ -111,27 +111,28 @@ class Hours:
     whole_day: bool
 
     @classmethod
-    def of(cls, time_s: FloatArray, week_s: FloatArray, round_s: float) -> Hours:
+    def from_times(cls, time_s: FloatArray, week_s: FloatArray, round_s: float) -> Hours:
         """Rounds of round_s that end at time_s (n,), which by the wall clock is week_s (n,)."""
         weeks = np.floor(
             (time_s - week_s) / WEEK_S + 0.5
         )  # clock changes are far below half a week
-        day, rest_s = np.divmod(weeks * WEEK_S + week_s - round_s / 2, DAY_S)
+        middle_s = weeks * WEEK_S + week_s - round_s / 2
+        day, rest_s = np.divmod(middle_s, DAY_S)
         return cls(day.astype(int), rest_s / _HOUR_S, round_s > _LONGEST_S)
 
     @classmethod
-    def of_round(cls, facts: RoundContext) -> Hours | None:
+    def from_round(cls, facts: RoundContext) -> Hours | None:
         """One round; None if the wall clock is unknown."""
         if not np.isfinite([facts.week_s, facts.round_s]).all():
             return None
-        return cls.of(np.array([facts.time_s]), np.array([facts.week_s]), facts.round_s)
+        return cls.from_times(np.array([facts.time_s]), np.array([facts.week_s]), facts.round_s)
 
     @property
-    def off(self) -> BoolArray:
+    def is_weekend(self) -> BoolArray:
         """Whether the day is a Saturday or a Sunday."""
         return self.day % 7 >= _WORKDAYS
 
-    def period(self, home: tuple[float, float], work: tuple[float, float]) -> Period | None:
+    def find_period(self, home: tuple[float, float], work: tuple[float, float]) -> Period | None:
         """The night or workday that the first round is in, if it is in any, by the hours at which
         people are there.
 
@@ -145,7 +146,8 @@ class Hours:
         late = hour >= home[0]
         if (early or late) if over_midnight else (early and late):
             return Period(day - (over_midnight and early), True)
-        if work[0] <= hour < work[1] and not self.off[0]:
+        is_office_hour = work[0] <= hour < work[1]
+        if is_office_hour and not self.is_weekend[0]:
             return Period(day, False)
         return None
 
@@ -169,10 +171,10 @@ class Residences(Columns):
     night: BoolArray
 
     @classmethod
-    def nothing(cls, sender: IntArray, places: int) -> Residences:
+    def from_senders(cls, sender: IntArray, places: int) -> Residences:
         """Before the first round."""
         n = len(sender)
-        count = np.zeros(n, dtype=int)
+        count = np.zeros(n, int)
         home, work, rest = np.zeros((3, n, places), dtype=np.float32)
         return cls(
             sender,
@@ -184,61 +186,67 @@ class Residences(Columns):
             count,
             count,
             count,
-            np.zeros(n, dtype=bool),
+            np.zeros(n, bool),
         )
 
-    def plus(self, sender: IntArray, log_e: Maps, period: Period, shares: Shares) -> Residences:
+    def add_round(
+        self, sender: IntArray, log_e: Maps, period: Period, shares: Shares
+    ) -> Residences:
         """With log_e (n, G) of one round in this period, of senders (n,) ascending."""
-        begun = Residences.nothing(np.setdiff1d(sender, self.sender), log_e.shape[1])
-        every = self
+        begun = Residences.from_senders(np.setdiff1d(sender, self.sender), log_e.shape[1])
+        evidence = self
         if len(begun.sender):
-            every = Residences.join([self, begun]) if len(self.sender) else begun
-            every = every.select(np.argsort(every.sender))
-        at = np.searchsorted(every.sender, sender)
-        rows = every.select(at)
-        rows = rows.closed(shares, (rows.day != period.day) | (rows.night != period.night))
-        day, night = (np.full(len(sender), value) for value in (period.day, period.night))
-        return every.replaced(
-            at, replace(rows, open=rows.open + log_e, rounds=rows.rounds + 1, day=day, night=night)
-        )
+            evidence = Residences.join([self, begun]) if len(self.sender) else begun
+            evidence = evidence.select(np.argsort(evidence.sender))
+        index = np.searchsorted(evidence.sender, sender)
+        rows = evidence.select(index)
+        is_over = (rows.day != period.day) | (rows.night != period.night)
+        rows = rows.close_periods(shares, is_over)
+        day = np.full(len(sender), period.day)
+        night = np.full(len(sender), period.night)
+        rows = replace(rows, open=rows.open + log_e, rounds=rows.rounds + 1, day=day, night=night)
+        return evidence.replace_rows(index, rows)
 
-    def closed(self, shares: Shares, over: BoolArray) -> Residences:
+    def close_periods(self, shares: Shares, over: BoolArray) -> Residences:
         """With the open periods that are over (k,) counted as they stand."""
         home = self.home.copy()
         work = self.work.copy()
         none = self.none.copy()
-        prior = even_prior(self.open.shape[1])
+        prior = build_even_prior(self.open.shape[1])
         over = over & (self.rounds > 0)
-        for some in blocks(np.flatnonzero(over & self.night)):
-            log_e = self.open[some]
-            home[some] += log_mixed(shares.home, log_e, log_mean(log_e, prior))
-        for some in blocks(np.flatnonzero(over & ~self.night)):
-            log_e = self.open[some]
-            away = log_away(shares.stay, log_e, _normalised(home[some]), prior)
-            work[some] += log_mixed(shares.work, log_e, away)
-            none[some] += away
+        is_night = over & self.night
+        is_day = over & ~self.night
+        for block in split_rows(np.flatnonzero(is_night)):
+            log_e = self.open[block]
+            home[block] += mix_log_likelihoods(shares.home, log_e, compute_log_mean(log_e, prior))
+        for block in split_rows(np.flatnonzero(is_day)):
+            log_e = self.open[block]
+            away = compute_log_away(shares.stay, log_e, _normalise_logs(home[block]), prior)
+            work[block] += mix_log_likelihoods(shares.work, log_e, away)
+            none[block] += away
         return replace(
             self,
             home=home,
             work=work,
             open=np.where(over[:, None], np.float32(0), self.open),
             none=none,
-            nights=self.nights + (over & self.night),
-            days=self.days + (over & ~self.night),
+            nights=self.nights + is_night,
+            days=self.days + is_day,
             rounds=np.where(over, 0, self.rounds),
         )
 
-    def homes(self, shares: Shares, grid: PlaceGrid, bias_m: float) -> tuple[Maps, Maps]:
+    def estimate_homes(self, shares: Shares, grid: PlaceGrid, bias_m: float) -> tuple[Maps, Maps]:
         """Probabilities (k, G) of homes as estimates show them, and of true homes, which are 0
         before the first night.
 
         The open period counts as it stands.
         """
-        known = self.closed(shares, self.night)
-        seen, home = home_posterior(known.home, even_prior(len(grid)), grid, bias_m)
-        return seen, home * (known.nights > 0)[:, None]
+        closed = self.close_periods(shares, self.night)
+        prior = build_even_prior(len(grid))
+        seen, home = compute_home_posterior(closed.home, prior, grid, bias_m)
+        return seen, home * (closed.nights > 0)[:, None]
 
-    def workplaces(
+    def estimate_workplaces(
         self, seen: Maps, shares: Shares, grid: PlaceGrid, bias_m: float, hit_radius_m: float
     ) -> Maps:
         """Probabilities (k, G) of workplaces, of homes as estimates show them (k, G).
@@ -246,62 +254,70 @@ class Residences(Columns):
         They are 0 before the first workday, and before the first night: a place of the day alone
         may be the home of a UE that stays there.
         """
-        known = self.closed(shares, np.ones(len(self.sender), dtype=bool))
-        apart = disc_masses(seen, grid, _APART * hit_radius_m)
-        work = work_posterior(
-            known.work, known.none, apart, shares.employed, even_prior(len(grid)), grid, bias_m
+        closed = self.close_periods(shares, np.ones(len(self.sender), bool))
+        apart = compute_disc_masses(seen, grid, _APART * hit_radius_m)
+        prior = build_even_prior(len(grid))
+        work = compute_work_posterior(
+            closed.work, closed.none, apart, shares.employed, prior, grid, bias_m
         )
-        return work * ((known.days > 0) & (known.nights > 0))[:, None]
+        has_both = (closed.days > 0) & (closed.nights > 0)
+        return work * has_both[:, None]
 
 
-def blocks(rows: IntArray) -> Iterator[IntArray]:
+def split_rows(rows: IntArray) -> Iterator[IntArray]:
     """Rows in blocks that keep memory small."""
-    return (rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK))
+    for block in split_blocks(len(rows), _BLOCK):
+        yield rows[block]
 
 
-def even_prior(places: int) -> Maps:
+def build_even_prior(places: int) -> Maps:
     """The prior (1, G): everywhere alike."""
     return np.full((1, places), 1 / places, np.float32)
 
 
-def log_evidence(z_m: FloatArray, errors: ErrorModel, grid: PlaceGrid) -> Maps:
+def compute_log_evidence(z_m: FloatArray, errors: ErrorModel, grid: PlaceGrid) -> Maps:
     """log A e (n, G) of the estimates (n, R, 2) of one round; 0 of a UE of whom nothing is said."""
-    e = errors.without_bias().likelihood(z_m, grid)
+    e = errors.remove_bias().compute_likelihood(z_m, grid)
     return np.log(e, out=e)
 
 
-def log_mean(log_e: Maps, probability: Maps) -> FloatArray:
+def compute_log_mean(log_e: Maps, probability: Maps) -> FloatArray:
     """log sum_h p(h) exp(log_e(h)) (n,), of maps (n, G) and probabilities (n, G) or (1, G)."""
     top = log_e.max(axis=1, keepdims=True)
-    some = (np.exp(log_e - top) * probability).sum(axis=1, dtype=float)
-    return np.log(np.maximum(some, 1e-300)) + top[:, 0]
+    weight = np.exp(log_e - top) * probability
+    mean = weight.sum(axis=1, dtype=float)
+    return np.log(np.maximum(mean, 1e-300)) + top[:, 0]
 
 
-def log_mixed(share: float, log_e: Maps, log_other: FloatArray) -> Maps:
+def mix_log_likelihoods(share: float, log_e: Maps, log_other: FloatArray) -> Maps:
     """log(share exp(log_e) + (1 - share) exp(log_other)) (n, G), of maps (n, G) and what is
     elsewhere (n,).
     """
-    other = np.log1p(-share) + log_other
-    return np.logaddexp(np.float32(np.log(share)) + log_e, other[:, None].astype(np.float32))
+    elsewhere = np.log1p(-share) + log_other
+    log_share = np.float32(np.log(share))
+    return np.logaddexp(log_share + log_e, elsewhere[:, None].astype(np.float32))
 
 
-def log_away(stay: float, log_e: Maps, home: Maps, prior: Maps) -> FloatArray:
+def compute_log_away(stay: float, log_e: Maps, home: Maps, prior: Maps) -> FloatArray:
     """log a_d (n,): the estimates of a workday (n, G) of a UE that does not work that day."""
-    here = log_mean(log_e, home)
-    elsewhere = log_mean(log_e, prior)
-    return np.logaddexp(np.log(stay) + here, np.log1p(-stay) + elsewhere)
+    at_home = compute_log_mean(log_e, home)
+    elsewhere = compute_log_mean(log_e, prior)
+    log_home = np.log(stay) + at_home
+    return np.logaddexp(log_home, np.log1p(-stay) + elsewhere)
 
 
-def home_posterior(log_p: Maps, prior: Maps, grid: PlaceGrid, bias_m: float) -> tuple[Maps, Maps]:
+def compute_home_posterior(
+    log_p: Maps, prior: Maps, grid: PlaceGrid, bias_m: float
+) -> tuple[Maps, Maps]:
     """p(h | nights) (n, G) as estimates show it, and of the true home: of sums of log p(z_d | h)
     (n, G).
     """
     with np.errstate(divide="ignore"):
-        seen = _normalised(log_p + np.log(prior))
-    return seen, _scaled(blurred(seen, grid, bias_m))
+        seen = _normalise_logs(log_p + np.log(prior))
+    return seen, _normalise(blur_maps(seen, grid, bias_m))
 
 
-def work_posterior(
+def compute_work_posterior(
     log_p: Maps,
     log_none: FloatArray,
     near_home: Maps,
@@ -318,23 +334,25 @@ def work_posterior(
     is near each place.
     """
     apart = prior * np.maximum(1.0 - near_home, 0.0)
-    far = apart.any(
-        axis=1
-    )  # of whom some place is apart from home: not in an area as small as a disc
+    # of whom some place is apart from home: not in an area as small as a disc
+    far = apart.any(axis=1)
     with np.errstate(divide="ignore"):
-        each = np.where(far[:, None], log_p + np.log(apart), np.float32(0.0))
-    some = log_mean(each, np.ones((1, 1), dtype=np.float32))
-    odds = np.log(employed) + some - np.log1p(-employed) - log_none
-    there = np.where(far, np.exp(-np.logaddexp(0.0, -odds)), 0.0)
-    return _scaled(blurred(_normalised(each), grid, bias_m)) * there[:, None].astype(np.float32)
+        log_p = log_p + np.log(apart)
+    log_work = np.where(far[:, None], log_p, np.float32(0.0))
+    log_mean = compute_log_mean(log_work, np.ones((1, 1), dtype=np.float32))
+    odds = np.log(employed) + log_mean - np.log1p(-employed) - log_none
+    works = np.exp(-np.logaddexp(0.0, -odds))
+    probability = np.where(far, works, 0.0)
+    place = blur_maps(_normalise_logs(log_work), grid, bias_m)
+    return _normalise(place) * probability[:, None].astype(np.float32)
 
 
-def _normalised(log_p: Maps) -> Maps:
+def _normalise_logs(log_p: Maps) -> Maps:
     """Probabilities (n, G) of logarithms up to a constant."""
-    return _scaled(np.exp(log_p - log_p.max(axis=1, keepdims=True)))
+    return _normalise(np.exp(log_p - log_p.max(axis=1, keepdims=True)))
 
 
-def _scaled(p: Maps) -> Maps:
+def _normalise(p: Maps) -> Maps:
     return p / p.sum(axis=1, keepdims=True, dtype=float).astype(np.float32)
 
 
@@ -348,77 +366,85 @@ class EstimatesOfUe:
     z_m: FloatArray
     spread_m: FloatArray
     right: FloatArray
-    of_class: IntArray
+    time_class: IntArray
     day: IntArray
     area_m2: float
     bias_m: float
     hit_radius_m: float
 
-    def density(self, place_m: FloatArray) -> FloatArray:
+    def compute_density(self, place_m: FloatArray) -> FloatArray:
         """N(z_n; x_j, sigma_n^2 I) (n, k)."""
         square = ((self.z_m[:, None] - place_m) ** 2).sum(axis=2)
         variance = self.spread_m[:, None] ** 2
-        return np.exp(-square / (2 * variance)) / (2 * np.pi * variance)
+        kernel = np.exp(-square / (2 * variance))
+        return kernel / (2 * np.pi * variance)
 
-    def fitted(
-        self, place_m: FloatArray, share: FloatArray, known: int | None = None
+    def fit_places(
+        self, place_m: FloatArray, share: FloatArray, n_known: int | None = None
     ) -> FittedPlaces:
-        """EM over places (k, 2) with shares (C, k); where the first `known` places stay, shares are
-        learnt as well.
+        """EM over places (k, 2) with shares (C, k); where the first `n_known` places stay, shares
+        are learnt as well.
         """
-        found = self._expected(place_m, share)
-        of_class = (np.arange(len(share))[:, None] == self.of_class).astype(float)
+        fitted = self._assign_estimates(place_m, share)
+        classes = np.arange(len(share))[:, None]
+        of_class = (classes == self.time_class).astype(float)
         counted = of_class @ self.right
         for _ in range(_EM_STEPS):
-            if known is not None:
-                visits = of_class @ found.mine
-                overall = (visits.sum(axis=0) + 0.5) / (counted.sum() + 0.5 * (len(place_m) + 1))
-                share = (visits + _PRIOR * overall) / (
-                    np.maximum(counted, visits.sum(axis=1)) + _PRIOR
-                )[:, None]
-            found = self._expected(self._moved(found, known or 0), share)
-        return found
+            if n_known is not None:
+                visits = of_class @ fitted.responsibility
+                n_estimates = counted.sum() + 0.5 * (len(place_m) + 1)
+                overall = (visits.sum(axis=0) + 0.5) / n_estimates
+                n_of_class = np.maximum(counted, visits.sum(axis=1)) + _PRIOR
+                share = (visits + _PRIOR * overall) / n_of_class[:, None]
+            fitted = self._assign_estimates(self._average_estimates(fitted, n_known or 0), share)
+        return fitted
 
-    def _expected(self, place_m: FloatArray, share: FloatArray) -> FittedPlaces:
+    def _assign_estimates(self, place_m: FloatArray, share: FloatArray) -> FittedPlaces:
         """Responsibilities and log-likelihood of places and shares (C, k)."""
-        prior = self.right[:, None] * share[self.of_class]
+        prior = self.right[:, None] * share[self.time_class]
         prior *= _SUREST / np.maximum(
             prior.sum(axis=1, keepdims=True), _SUREST
         )  # where more lie there than errors say
-        each = prior * self.density(place_m)
-        whole = each.sum(axis=1) + (1.0 - prior.sum(axis=1)) / self.area_m2
-        return FittedPlaces(place_m, each / whole[:, None], float(np.log(whole).sum()))
+        joint = prior * self.compute_density(place_m)
+        elsewhere = (1.0 - prior.sum(axis=1)) / self.area_m2
+        whole = joint.sum(axis=1) + elsewhere
+        log_likelihood = float(np.log(whole).sum())
+        return FittedPlaces(place_m, joint / whole[:, None], log_likelihood)
 
-    def _moved(self, found: FittedPlaces, known: int) -> FloatArray:
-        """Means (k, 2) of the estimates by responsibility; the first `known` places stay."""
-        weight = found.mine / self.spread_m[:, None] ** 2
+    def _average_estimates(self, fitted: FittedPlaces, n_known: int) -> FloatArray:
+        """Means (k, 2) of the estimates by responsibility; the first `n_known` places stay."""
+        weight = fitted.responsibility / self.spread_m[:, None] ** 2
         total = weight.sum(axis=0)[:, None]
-        mean = np.divide(weight.T @ self.z_m, total, out=found.place_m.copy(), where=total > 0)
-        mean[:known] = found.place_m[:known]
+        mean = fitted.place_m.copy()
+        np.divide(weight.T @ self.z_m, total, out=mean, where=total > 0)
+        mean[:n_known] = fitted.place_m[:n_known]
         return mean
 
-    def within(self, found: FittedPlaces) -> FloatArray:
+    def compute_hit_probability(self, fitted: FittedPlaces) -> FloatArray:
         """P(a place is within hit_radius_m of what EM says) (k,), if it is there."""
-        return -np.expm1(
-            -(self.hit_radius_m**2) / (2 * (self._variance_m2(found) + self.bias_m**2))
-        )
+        variance_m2 = self._compute_variance_m2(fitted) + self.bias_m**2
+        return -np.expm1(-(self.hit_radius_m**2) / (2 * variance_m2))
 
-    def costs(self, found: FittedPlaces, shares: bool = True) -> FloatArray:
+    def compute_costs(self, fitted: FittedPlaces, shares: bool = True) -> FloatArray:
         """Log-likelihood that each place (k,) costs, with its share where that is not known."""
-        position = np.maximum(np.log(self.area_m2 / (2 * np.pi * self._variance_m2(found))), 0.0)
+        variance_m2 = self._compute_variance_m2(fitted)
+        cells = self.area_m2 / (2 * np.pi * variance_m2)
+        position = np.maximum(np.log(cells), 0.0)
         return position + shares * np.log(max(len(self.z_m), 1))
 
-    def _variance_m2(self, found: FittedPlaces) -> FloatArray:
+    def _compute_variance_m2(self, fitted: FittedPlaces) -> FloatArray:
         """Variance a axis (k,) of each place, as far as estimates differ from round to round."""
-        return 1.0 / np.maximum((found.mine / self.spread_m[:, None] ** 2).sum(axis=0), 1e-30)
+        precision = (fitted.responsibility / self.spread_m[:, None] ** 2).sum(axis=0)
+        return 1.0 / np.maximum(precision, 1e-30)
 
-    def densest_m(self, found: FittedPlaces, right: FloatArray) -> FloatArray:
+    def find_densest_m(self, fitted: FittedPlaces, right: FloatArray) -> FloatArray:
         """The estimate (2,) around which most of the others (n,) lie, weighed by what places leave
         unexplained.
         """
-        left = right * np.maximum(1.0 - found.mine.sum(axis=1), 0.0)
-        some = evenly(len(left), _MOST_SEEDS)
-        return self.z_m[some[np.argmax(left @ self.density(self.z_m[some]))]]
+        left = right * np.maximum(1.0 - fitted.responsibility.sum(axis=1), 0.0)
+        seeds = pick_evenly(len(left), _MOST_SEEDS)
+        density = left @ self.compute_density(self.z_m[seeds])
+        return self.z_m[seeds[np.argmax(density)]]
 
 
 @frozen
@@ -426,72 +452,85 @@ class FittedPlaces:
     """Places (k, 2), responsibilities (n, k) of them, and the log-likelihood."""
 
     place_m: FloatArray
-    mine: FloatArray
+    responsibility: FloatArray
     log_likelihood: float
 
-    def apart(self, hit_radius_m: float) -> BoolArray:
+    def find_distinct(self, hit_radius_m: float) -> BoolArray:
         """Which places (k,) are further than hit_radius_m from all places before them."""
         away_m = np.linalg.norm(self.place_m[:, None] - self.place_m, axis=2)
         return ~np.tril(away_m <= hit_radius_m, -1).any(axis=1)
 
 
-def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) -> FloatArray:
-    """Places (k, 3) besides those known (j, 2), at most `most`, as long as each makes all estimates
-    more likely; the most visited first: x, y, and the probability that it lies within hit_radius_m
-    of one that is visited.
+def find_visited_places(
+    estimates: EstimatesOfUe, known_m: FloatArray, classes: int, max_places: int
+) -> FloatArray:
+    """Places (k, 3) besides those known (j, 2), at most max_places, as long as each makes all
+    estimates more likely; the most visited first: x, y, and the probability that it lies within
+    hit_radius_m of one that is visited.
 
     A place within hit_radius_m of one that is there already explains estimates, but is no other
     place.
     """
-    known = len(known_m)
+    n_known = len(known_m)
 
-    def fitted(place_m: FloatArray) -> FittedPlaces:
-        return said.fitted(
-            place_m, np.full((classes, len(place_m)), 0.8 / max(len(place_m), 1)), known
-        )
+    def fit(place_m: FloatArray) -> FittedPlaces:
+        share = np.full((classes, len(place_m)), 0.8 / max(len(place_m), 1))
+        return estimates.fit_places(place_m, share, n_known)
 
-    found = fitted(known_m)
+    places = fit(known_m)
     odds = np.zeros(0)
-    while found.apart(said.hit_radius_m)[known:].sum() < most and len(odds) < _TRIES * most:
-        seed_m = said.densest_m(found, said.right)  # where most of what is not explained yet lies
-        more = fitted(np.concatenate([found.place_m, seed_m[None]]))
-        gain = more.log_likelihood - found.log_likelihood - said.costs(more)[-1]
-        days = np.unique(
-            said.day[more.mine[:, -1] > 0.5]
-        )  # with an estimate that is probably of this place
+    while len(odds) < _TRIES * max_places:
+        is_distinct = places.find_distinct(estimates.hit_radius_m)[n_known:]
+        if is_distinct.sum() >= max_places:
+            break
+        # where most of what is not explained yet lies
+        seed_m = estimates.find_densest_m(places, estimates.right)
+        extended = fit(np.concatenate([places.place_m, seed_m[None]]))
+        cost = estimates.compute_costs(extended)[-1]
+        gain = extended.log_likelihood - places.log_likelihood - cost
+        is_of_place = extended.responsibility[:, -1] > 0.5
+        days = np.unique(estimates.day[is_of_place])
         if gain <= 0 or len(days) < _LEAST_DAYS:
             break
-        found = more
+        places = extended
         odds = np.append(odds, gain)
-    new = np.flatnonzero(found.apart(said.hit_radius_m)[known:])
-    order = new[np.argsort(-found.mine[:, known + new].sum(axis=0), kind="stable")]
-    within = said.within(found)[known:] / (1.0 + np.exp(-odds))
-    return np.column_stack([found.place_m[known + order], within[order]])
+    new = np.flatnonzero(places.find_distinct(estimates.hit_radius_m)[n_known:])
+    n_visits = places.responsibility[:, n_known + new].sum(axis=0)
+    order = new[np.argsort(-n_visits, kind="stable")]
+    hit = estimates.compute_hit_probability(places)[n_known:]
+    within = hit / (1.0 + np.exp(-odds))
+    return np.column_stack([places.place_m[n_known + order], within[order]])
 
 
-def home_and_work(said: EstimatesOfUe, share: FloatArray) -> FloatArray:
+def find_home_and_work(estimates: EstimatesOfUe, share: FloatArray) -> FloatArray:
     """Home and workplace (2, 3) of shares (C, 2) that are known: x, y and probability, NaN where
     there is none.
     """
-    none = FittedPlaces(
-        no_places(), np.zeros((len(said.z_m), 0)), -len(said.z_m) * np.log(said.area_m2)
-    )
-    right = share.max(axis=1)[said.of_class] * said.right
-    seed_m = said.densest_m(none, right)
-    home, work = (said.fitted(seed_m[None], share[:, [k]]) for k in (0, 1))
-    second_m = said.densest_m(work if work.log_likelihood > home.log_likelihood else home, right)
-    ways = [said.fitted(np.stack(pair), share) for pair in ((seed_m, second_m), (second_m, seed_m))]
-    # neither, a home alone, and both in either order
-    log_p = np.array(
-        [each.log_likelihood - said.costs(each, False).sum() for each in (none, home, *ways)]
-    )
-    p = np.exp(log_p - log_p.max())
+    n = len(estimates.z_m)
+    log_anywhere = -n * np.log(estimates.area_m2)
+    none = FittedPlaces(no_places(), np.zeros((n, 0)), log_anywhere)
+    right = share.max(axis=1)[estimates.time_class] * estimates.right
+    seed_m = estimates.find_densest_m(none, right)
+    home = estimates.fit_places(seed_m[None], share[:, [0]])
+    work = estimates.fit_places(seed_m[None], share[:, [1]])
+    likelier = work if work.log_likelihood > home.log_likelihood else home
+    second_m = estimates.find_densest_m(likelier, right)
+    ways = [
+        estimates.fit_places(np.stack([seed_m, second_m]), share),
+        estimates.fit_places(np.stack([second_m, seed_m]), share),
+    ]
+    log_p = []
+    for fitted in (none, home, *ways):  # neither, a home alone, and both in either order
+        cost = estimates.compute_costs(fitted, False).sum()
+        log_p.append(fitted.log_likelihood - cost)
+    p = np.exp(np.array(log_p) - max(log_p))
     p /= p.sum()
     best = np.argmax(p[2:])
-    at_home = p[1] * said.within(home)[0]
+    at_home = p[1] * estimates.compute_hit_probability(home)[0]
     if p[1] > p[2:].max():
         return np.array([[*home.place_m[0], at_home], [np.nan] * 3])
     place_m = ways[best].place_m
-    probability = p[2 + best] * said.within(ways[best])
-    probability[0] += at_home * (np.linalg.norm(home.place_m[0] - place_m[0]) <= said.hit_radius_m)
+    probability = p[2 + best] * estimates.compute_hit_probability(ways[best])
+    away_m = np.linalg.norm(home.place_m[0] - place_m[0])
+    probability[0] += at_home * (away_m <= estimates.hit_radius_m)
     return np.column_stack([place_m, probability])

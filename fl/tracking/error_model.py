@@ -36,7 +36,7 @@ class Emission(Columns):
     fx: Float32Array
     floor: Float32Array
 
-    def maps(self) -> Float32Array:
+    def to_maps(self) -> Float32Array:
         """e (n, ny, nx)."""
         e = self.fy[:, 0, :, None] * self.fx[:, 0, None, :]
         for rank in range(1, self.fy.shape[1]):
@@ -51,8 +51,8 @@ class ErrorModel(Columns):
     probability that none of them says anything; bias_m : standard deviation per axis of the error
     that persists over rounds, a part of sigma_m.
 
-    Of several models side by side (`stacked`) all have one more axis, the first, by which they are
-    selected.
+    Of several models side by side (`stack_models`) all have one more axis, the first, by which they
+    are selected.
     """
 
     bounds: ClassVar = dict.fromkeys(("share", "outlier"), (0.0, 1.0 + 1e-9))
@@ -64,97 +64,97 @@ class ErrorModel(Columns):
     offset_m: FloatArray = field(default_factory=lambda: np.zeros((1, 2)))
 
     @classmethod
-    def plain(cls, sigma_m: float, outlier: float, bias_m: float = 0.0) -> ErrorModel:
+    def from_sigma(cls, sigma_m: float, outlier: float, bias_m: float = 0.0) -> ErrorModel:
         """Error model of an attack that names one place."""
         return cls(np.ones(1), np.array([sigma_m]), outlier, bias_m)
 
     @classmethod
-    def stacked(cls, models: list[ErrorModel]) -> ErrorModel:
+    def stack_models(cls, models: list[ErrorModel]) -> ErrorModel:
         """Several models of as many ranks side by side."""
-        columns: Any = map(np.array, zip(*(vars(model).values() for model in models), strict=True))
+        rows = [vars(model).values() for model in models]
+        columns: Any = map(np.array, zip(*rows, strict=True))
         return cls(*columns)
 
-    def with_ranks(self, ranks: int) -> ErrorModel:
+    def pad_ranks(self, ranks: int) -> ErrorModel:
         """The same for estimates of at least this number of ranks, of which further ones have no
         share.
         """
-        more = (0, max(ranks - len(self.share), 0))
-        every = len(self.share) + more[1]
+        padding = (0, max(ranks - len(self.share), 0))
+        n_ranks = len(self.share) + padding[1]
         return replace(
             self,
-            share=np.pad(self.share, more),
-            sigma_m=np.pad(self.sigma_m, more, mode="edge"),
-            gain=np.broadcast_to(self.gain, every).copy(),
-            offset_m=np.broadcast_to(self.offset_m, (every, 2)).copy(),
+            share=np.pad(self.share, padding),
+            sigma_m=np.pad(self.sigma_m, padding, mode="edge"),
+            gain=np.broadcast_to(self.gain, n_ranks).copy(),
+            offset_m=np.broadcast_to(self.offset_m, (n_ranks, 2)).copy(),
         )
 
     @property
     def precision(self) -> FloatArray:
         """Precision of an estimate per axis: the mean of gain^2 / sigma^2 over ranks, 1 / m^2."""
-        return (1.0 - self.outlier) * (self.share * (self.gain / self.sigma_m) ** 2).sum(axis=-1)
+        precision = (self.share * (self.gain / self.sigma_m) ** 2).sum(axis=-1)
+        return (1.0 - self.outlier) * precision
 
     @property
     def names_places(self) -> bool:
         """Whether estimates are places as they stand: they move by about a metre per metre."""
         return abs(float((self.share * self.gain).sum()) - 1.0) < _SAME_GAIN
 
-    def without_bias(self) -> ErrorModel:
+    def remove_bias(self) -> ErrorModel:
         """The part that differs from round to round: at least a hundredth of sigma^2."""
-        own = self.sigma_m**2 - (self.gain * np.asarray(self.bias_m)[..., None]) ** 2
-        return replace(
-            self, sigma_m=np.sqrt(np.maximum(own, 0.01 * self.sigma_m**2)), bias_m=0.0 * self.bias_m
-        )
+        bias_m = self.gain * np.asarray(self.bias_m)[..., None]
+        variance_m2 = self.sigma_m**2 - bias_m**2
+        sigma_m = np.sqrt(np.maximum(variance_m2, 0.01 * self.sigma_m**2))
+        return replace(self, sigma_m=sigma_m, bias_m=0.0 * self.bias_m)
 
-    def truths(self, z_m: FloatArray) -> Truths:
+    def infer_truths(self, z_m: FloatArray) -> Truths:
         """The truths that estimates z_m (..., R, 2) mean; ranks beyond those of the model say
         nothing.
         """
         ranks = min(z_m.shape[-2], self.share.shape[-1])
         gain = self.gain[..., :ranks]
-        place_m = (z_m[..., :ranks, :] - self.offset_m[..., :ranks, :]) / gain[..., None]
-        share = np.where(np.isfinite(place_m).all(axis=-1), self.share[..., :ranks], 0.0)
+        away_m = z_m[..., :ranks, :] - self.offset_m[..., :ranks, :]
+        place_m = away_m / gain[..., None]
+        is_named = np.isfinite(place_m).all(axis=-1)
+        share = np.where(is_named, self.share[..., :ranks], 0.0)
         total = share.sum(axis=-1, keepdims=True)
         share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
         return Truths(place_m, self.sigma_m[..., :ranks] / gain, share, gain)
 
-    def points_m(self, z_m: FloatArray) -> FloatArray:
+    def infer_points_m(self, z_m: FloatArray) -> FloatArray:
         """The truths (n, R, 2) that estimates z_m (n, R, 2) mean, the most exact ranks first; ranks
         of no share are left out.
         """
         order = np.argsort(self.sigma_m / self.gain, kind="stable")
         order = order[self.share[order] > 0]
-        return self.truths(z_m).place_m[:, order[order < z_m.shape[1]]]
+        place_m = self.infer_truths(z_m).place_m
+        return place_m[:, order[order < z_m.shape[1]]]
 
-    def emission(self, z_m: FloatArray, grid: PlaceGrid) -> Emission:
+    def compute_emission(self, z_m: FloatArray, grid: PlaceGrid) -> Emission:
         """Emission of estimates z_m (n, R, 2), NaN where nothing was named: integrated exactly over
         each cell.
         """
         ranks = max(np.isfinite(z_m).all(axis=2).any(axis=0).sum(), 1)
-        truths = self.truths(z_m[:, :ranks])
+        truths = self.infer_truths(z_m[:, :ranks])
         named = truths.share > 0
-        x, y = (
-            _masses(
-                low_m + cell_m * np.arange(n + 1), truths.place_m[..., axis], truths.sigma_m, named
-            )
-            for axis, (low_m, cell_m, n) in enumerate(
-                zip(grid.area.low_m, grid.cell_m, (grid.nx, grid.ny), strict=True)
-            )
-        )
+        low_x_m, low_y_m = grid.area.low_m
+        width_m, height_m = grid.cell_m
+        x_m = low_x_m + width_m * np.arange(grid.nx + 1)
+        y_m = low_y_m + height_m * np.arange(grid.ny + 1)
+        x = _integrate_cells(x_m, truths.place_m[..., 0], truths.sigma_m, named)
+        y = _integrate_cells(y_m, truths.place_m[..., 1], truths.sigma_m, named)
         outlier = np.broadcast_to(self.outlier, len(z_m))
         cells = np.prod(grid.area.side_m) / np.prod(grid.cell_m)
         density = (1.0 - outlier[:, None]) * truths.share / truths.gain**2 * cells
         floor = np.where(named.any(axis=1), outlier, 1.0)
-        return Emission(
-            y.astype(np.float32),
-            (x * density[..., None]).astype(np.float32),
-            floor.astype(np.float32),
-        )
+        fx = (x * density[..., None]).astype(np.float32)
+        return Emission(y.astype(np.float32), fx, floor.astype(np.float32))
 
-    def likelihood(self, z_m: FloatArray, grid: PlaceGrid) -> Float32Array:
+    def compute_likelihood(self, z_m: FloatArray, grid: PlaceGrid) -> Float32Array:
         """A e (n, G) of estimates z_m (n, R, 2): relative to 1 / A, the density of an estimate that
         says nothing.
         """
-        return self.emission(z_m, grid).maps().reshape(len(z_m), len(grid))
+        return self.compute_emission(z_m, grid).to_maps().reshape(len(z_m), len(grid))
 
 
 @frozen
@@ -170,18 +170,19 @@ class Truths:
     gain: FloatArray
 
 
-def _masses(
+def _integrate_cells(
     edge_m: FloatArray, at_m: FloatArray, sigma_m: FloatArray, named: BoolArray
 ) -> FloatArray:
     """Mass (n, R, cells) in each cell between edges of Gaussians around at_m (n, R); 0 where
     nothing was named.
     """
-    away = (edge_m - np.where(named, at_m, 0.0)[..., None]) / np.broadcast_to(sigma_m, at_m.shape)[
-        ..., None
-    ]
+    mean_m = np.where(named, at_m, 0.0)[..., None]
+    std_m = np.broadcast_to(sigma_m, at_m.shape)[..., None]
+    away = (edge_m - mean_m) / std_m
     tail = ndtr(
         -np.abs(away)
     )  # beyond each edge, seen from the mean, so that far cells keep their small differences
     around = (away[..., :-1] <= 0) & (away[..., 1:] > 0)
-    mass = np.where(around, 1.0 - tail[..., :-1] - tail[..., 1:], np.abs(np.diff(tail)))
+    inner = 1.0 - tail[..., :-1] - tail[..., 1:]
+    mass = np.where(around, inner, np.abs(np.diff(tail)))
     return np.where(named[..., None], mass, 0.0)

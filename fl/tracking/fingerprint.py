@@ -71,32 +71,24 @@ class KeptTracks(Columns):
     unit: FloatArray
 
     @classmethod
-    def begun(cls, number: IntArray, numbers: int) -> KeptTracks:
+    def from_numbers(cls, number: IntArray, numbers: int) -> KeptTracks:
         """Tracks (n,) of which nothing is known."""
         m = len(number)
         none = np.full(m, -1)
         no_x = np.zeros((m, numbers))
-        return cls(
-            number,
-            np.zeros((m, 2)),
-            np.zeros(m),
-            np.zeros(m),
-            none,
-            no_x,
-            no_x,
-            none,
-            np.zeros((m, DIRECTION)),
-        )
+        zero = np.zeros(m)
+        place_m = np.zeros((m, 2))
+        return cls(number, place_m, zero, zero, none, no_x, no_x, none, np.zeros((m, DIRECTION)))
 
-    def heard(self, clues: Clues) -> KeptTracks:
+    def add_updates(self, clues: Clues) -> KeptTracks:
         """With the fingerprint of one more update of each (m,)."""
-        there = np.isfinite(clues.x)
-        count = self.count + there
-        x = self.x + np.where(there, np.nan_to_num(clues.x) - self.x, 0.0) / np.maximum(count, 1.0)
+        is_known = np.isfinite(clues.x)
+        count = self.count + is_known
+        change = np.where(is_known, np.nan_to_num(clues.x) - self.x, 0.0)
+        x = self.x + change / np.maximum(count, 1.0)
         cell = np.where(clues.cell >= 0, clues.cell, self.cell)
-        return replace(
-            self, count=count, x=x, cell=cell, unit=self.unit + np.nan_to_num(clues.unit)
-        )
+        unit = self.unit + np.nan_to_num(clues.unit)
+        return replace(self, count=count, x=x, cell=cell, unit=unit)
 
 
 @frozen
@@ -118,107 +110,124 @@ class Prints:
     other: FloatArray
 
     @classmethod
-    def none(cls, numbers: int) -> Prints:
+    def empty(cls, numbers: int) -> Prints:
         """Before the first update."""
         guess = np.array([_PRIOR / 2, _PRIOR])
         within = np.repeat(guess[:, None], numbers, axis=1)
-        return cls(np.zeros((3, numbers)), within, np.zeros(0), guess, np.zeros(3), np.zeros(3))
+        powers = np.zeros(3)
+        return cls(np.zeros((3, numbers)), within, np.zeros(0), guess, powers, powers)
 
-    def heard(self, clues: Clues) -> Prints:
+    def count_updates(self, clues: Clues) -> Prints:
         """After updates (k,), whatever their tracks."""
-        more = np.bincount(clues.cell[clues.cell >= 0], minlength=len(self.cells))
-        cells = np.pad(self.cells, (0, len(more) - len(self.cells))) + more
-        return replace(self, numbers=self.numbers + _powers(clues.x).sum(axis=1), cells=cells)
+        counted = np.bincount(clues.cell[clues.cell >= 0], minlength=len(self.cells))
+        n_new = len(counted) - len(self.cells)
+        cells = np.pad(self.cells, (0, n_new)) + counted
+        numbers = self.numbers + _compute_powers(clues.x).sum(axis=1)
+        return replace(self, numbers=numbers, cells=cells)
 
-    def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
+    def compute_log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """log f(x_i | track j) / f(x_i) of updates (k,): (m, k)."""
-        stuck, elsewhere = self._chances(tracks, clues)
+        stuck, elsewhere = self._compute_cell_chances(tracks, clues)
         cells = np.log(np.maximum(stuck + elsewhere, 1e-3))
-        return self._of_numbers(tracks, clues) + cells + self._of_directions(tracks, clues)
-
-    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Prints:
-        """After updates (k,) that belong to tracks with probabilities (m, k): one step of EM."""
-        _, t = _moments(self.numbers)
-        count = tracks.count[:, None]
-        square = (
-            (clues.x - tracks.x[:, None]) ** 2 * count / (count + 1.0) / np.where(t > 0, t, 1.0)
+        return (
+            self._compare_numbers(tracks, clues) + cells + self._compare_directions(tracks, clues)
         )
-        pairs = np.where(np.isfinite(square) & (count > 0), together[..., None], 0.0)
-        within = np.stack([pairs * np.nan_to_num(square), pairs]).sum(axis=(1, 2))
-        stuck, elsewhere = self._chances(tracks, clues)
-        known = np.where(elsewhere < 1.0, together, 0.0)
-        powers = _powers(_cosines(tracks, clues))
+
+    def learn_pairs(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Prints:
+        """After updates (k,) that belong to tracks with probabilities (m, k): one step of EM."""
+        _, t = _compute_moments(self.numbers)
+        count = tracks.count[:, None]
+        square = (clues.x - tracks.x[:, None]) ** 2 * count / (count + 1.0)
+        square /= np.where(t > 0, t, 1.0)
+        is_pair = np.isfinite(square) & (count > 0)
+        pairs = np.where(is_pair, together[..., None], 0.0)
+        squares = pairs * np.nan_to_num(square)
+        within = np.stack([squares, pairs]).sum(axis=(1, 2))
+        stuck, elsewhere = self._compute_cell_chances(tracks, clues)
+        certain = np.where(elsewhere < 1.0, together, 0.0)
+        powers = _compute_powers(_compute_cosines(tracks, clues))
+        stuck_pairs = certain * stuck / (stuck + elsewhere)
+        counted = np.array([stuck_pairs.sum(), certain.sum()])
         return replace(
             self,
             within=self.within + within,
-            stuck=self.stuck + np.array([(known * stuck / (stuck + elsewhere)).sum(), known.sum()]),
+            stuck=self.stuck + counted,
             same=self.same + (powers * together).sum(axis=(1, 2)),
             other=self.other + powers.sum(axis=(1, 2)),
         )
 
-    def _of_numbers(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
+    def _compare_numbers(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """The part of numbers (m, k)."""
-        mean, t = _moments(self.numbers)
+        mean, t = _compute_moments(self.numbers)
         tell = t > 1e-12 * np.maximum(mean**2, 1.0)
         t = np.where(tell, t, 1.0)
-        w = t * np.clip(self.within[0] / self.within[1], _LEAST, _MOST)
-        v = 1.0 / (tracks.count / w + 1.0 / (t - w))
-        centre = v * (tracks.count * tracks.x / w + mean / (t - w))  # (m, F)
-        away = (clues.x - centre[:, None]) ** 2 / (v + w)[:, None] - (clues.x - mean) ** 2 / t
-        ratio = -0.5 * (away + np.log((v + w) / t)[:, None])
+        share = np.clip(self.within[0] / self.within[1], _LEAST, _MOST)
+        w = t * share
+        b = t - w
+        v = 1.0 / (tracks.count / w + 1.0 / b)
+        centre = v * (tracks.count * tracks.x / w + mean / b)  # (m, F)
+        from_track = (clues.x - centre[:, None]) ** 2 / (v + w)[:, None]
+        from_all = (clues.x - mean) ** 2 / t
+        log_var = np.log((v + w) / t)[:, None]
+        ratio = -0.5 * (from_track - from_all + log_var)
         return np.where(np.isfinite(ratio) & tell, ratio, 0.0).sum(axis=2)
 
-    def _chances(self, tracks: KeptTracks, clues: Clues) -> tuple[FloatArray, FloatArray]:
+    def _compute_cell_chances(
+        self, tracks: KeptTracks, clues: Clues
+    ) -> tuple[FloatArray, FloatArray]:
         """rho 1[c = last] / f_c and 1 - rho (m, k) of tracks and updates; 0 and 1 where a cell is
         unknown.
         """
-        known = (tracks.cell[:, None] >= 0) & (clues.cell >= 0)
-        share = (
-            np.where(clues.cell >= 0, self.cells[clues.cell] / self.cells.sum(), 1.0)
-            if len(self.cells)
-            else 1.0
-        )
+        is_known = (tracks.cell[:, None] >= 0) & (clues.cell >= 0)
+        share: FloatArray | float = 1.0
+        if len(self.cells):
+            shares = self.cells[clues.cell] / self.cells.sum()
+            share = np.where(clues.cell >= 0, shares, 1.0)
         rho = self.stuck[0] / self.stuck[1]
         stuck = rho * (tracks.cell[:, None] == clues.cell) / share
-        return np.where(known, stuck, 0.0), np.where(known, 1.0 - rho, 1.0)
+        return np.where(is_known, stuck, 0.0), np.where(is_known, 1.0 - rho, 1.0)
 
-    def _of_directions(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
+    def _compare_directions(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """The part of cosines (m, k); 0 before enough is known."""
-        cosine = _cosines(tracks, clues)
+        cosine = _compute_cosines(tracks, clues)
         if self.other[0] < _PRIOR:
             return np.zeros_like(cosine)
-        mean, var = _moments(self.other, 1e-6)
+        mean, var = _compute_moments(self.other, 1e-6)
         first = mean + np.sqrt(var)  # the first guess: a little more alike than others
-        own, own_var = _moments(self.same + _PRIOR * np.array([1.0, first, first**2 + var]), 1e-6)
-        ratio = (
-            (cosine - mean) ** 2 / (2 * var)
-            - (cosine - own) ** 2 / (2 * own_var)
-            + 0.5 * np.log(var / own_var)
-        )
+        guess = np.array([1.0, first, first**2 + var])
+        same_mean, same_var = _compute_moments(self.same + _PRIOR * guess, 1e-6)
+        from_all = (cosine - mean) ** 2 / (2 * var)
+        from_same = (cosine - same_mean) ** 2 / (2 * same_var)
+        ratio = from_all - from_same + 0.5 * np.log(var / same_var)
         return np.nan_to_num(ratio)
 
 
-def _powers(x: FloatArray) -> FloatArray:
+def _compute_powers(x: FloatArray) -> FloatArray:
     """Number, value and square (3, ...) of each of x (...), 0 where it is unknown."""
-    known = np.nan_to_num(x)
-    return np.stack([np.isfinite(x), known, known**2])
+    values = np.nan_to_num(x)
+    return np.stack([np.isfinite(x), values, values**2])
 
 
-def _moments(powers: FloatArray, least: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance (...), at least `least`, of summed powers (3, ...)."""
+def _compute_moments(
+    powers: FloatArray, min_variance: float = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance (...), at least `min_variance`, of summed powers (3, ...)."""
     n = np.maximum(powers[0], 1.0)
     mean = powers[1] / n
-    return mean, np.maximum(powers[2] / n - mean**2, least)
+    return mean, np.maximum(powers[2] / n - mean**2, min_variance)
 
 
-def _cosines(tracks: KeptTracks, clues: Clues) -> FloatArray:
+def _compute_cosines(tracks: KeptTracks, clues: Clues) -> FloatArray:
     """Cosines (m, k) of tracks and updates; NaN where one of them has no direction."""
     length = np.linalg.norm(tracks.unit, axis=1)[:, None]
-    mean = np.divide(tracks.unit, length, out=np.full_like(tracks.unit, np.nan), where=length > 0)
+    mean = np.full_like(tracks.unit, np.nan)
+    np.divide(tracks.unit, length, out=mean, where=length > 0)
     return mean @ clues.unit.T
 
 
-def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rng) -> FloatArray:
+def project_directions(
+    update: FloatArray, model: IntArray, sender: IntArray, n: int, rng: Rng
+) -> FloatArray:
     """Directions (n, D) of n senders from updates (k, d), of models (k,) and senders (k,), without
     their mean.
 
@@ -228,20 +237,18 @@ def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rn
     good = np.isfinite(update).all(axis=1)
     for m in np.unique(model[good]).tolist():
         rows = np.flatnonzero(good & (model == m))
-        drawn = (2.0 * DIRECTION * rng.uniform("bucket", [m], (update.shape[1],))[0]).astype(int)
+        unit = rng.uniform("bucket", [m], (update.shape[1],))[0]
+        drawn = (2.0 * DIRECTION * unit).astype(int)
         bucket = drawn // 2
         sign = np.where(drawn % 2 == 0, 1.0, -1.0)
         order = np.argsort(bucket, kind="stable")
-        some, first = np.unique(bucket[order], return_index=True)
-        np.add.at(
-            total,
-            (of[rows][:, None], some),
-            np.add.reduceat((update[rows] * sign)[:, order], first, axis=1),
-        )
+        buckets, first = np.unique(bucket[order], return_index=True)
+        signed = (update[rows] * sign)[:, order]
+        sums = np.add.reduceat(signed, first, axis=1)
+        np.add.at(total, (sender[rows][:, None], buckets), sums)
     if good.any():
-        total = total - total[np.unique(of[good])].mean(axis=0)
-    else:
-        total = total
+        total = total - total[np.unique(sender[good])].mean(axis=0)
     length = np.linalg.norm(total, axis=1)[:, None]
-    there = np.isin(np.arange(n), of[good])[:, None] & (length > 0)
-    return np.divide(total, length, out=np.full_like(total, np.nan), where=there)
+    is_sender = np.isin(np.arange(n), sender[good])[:, None]
+    unit = np.full_like(total, np.nan)
+    return np.divide(total, length, out=unit, where=is_sender & (length > 0))

@@ -20,13 +20,13 @@ import numpy as np
 
 from fl.tracking.error_model import ErrorModel
 from fl.types import RoundContext
-from netsim.clock import DAY_S, WEEK_S, slack_s
-from netsim.columns import Columns, frozen, no_floats, no_ints, replaced
+from netsim.clock import DAY_S, WEEK_S, compute_slack_s
+from netsim.columns import Columns, frozen, no_floats, no_ints, replace_values
 from netsim.units import BoolArray, FloatArray, IntArray
 
-MOST_STEPS = 500
+MAX_STEPS = 500
 """rounds after which motion has reached what it tends to: a longer silence is treated alike"""
-LEAST_ROUNDS = 6.0
+MIN_SILENT_ROUNDS = 6.0
 NEVER = np.iinfo(np.int64).max
 _WITHOUT_ROUNDS_S = 3600.0  # where the length of a round is unknown
 _HOUR_S = 3600.0
@@ -71,105 +71,113 @@ class History:
     def __len__(self) -> int:
         return len(self.looks.round)
 
-    def plus(
+    def add_look(
         self, facts: RoundContext, errors: ErrorModel, sender: IntArray, z_m: FloatArray
     ) -> History:
         """With one more look at senders (k,), at a time that is not before the last."""
-        round_, time_s, week_s = (
-            np.array([value]) for value in (facts.round, facts.time_s, facts.week_s)
-        )
-        look = LookTimes(round_, time_s, week_s, [errors.with_ranks(self.named.z_m.shape[1])])
-        new = NamedAtLook(np.full(len(sender), len(self)), sender, z_m).select(np.argsort(sender))
-        return History(LookTimes.join([self.looks, look]), NamedAtLook.join([self.named, new]))
+        round_ = np.array([facts.round])
+        time_s = np.array([facts.time_s])
+        week_s = np.array([facts.week_s])
+        n_ranks = self.named.z_m.shape[1]
+        look = LookTimes(round_, time_s, week_s, [errors.pad_ranks(n_ranks)])
+        number = np.full(len(sender), len(self))
+        new = NamedAtLook(number, sender, z_m).select(np.argsort(sender))
+        named = NamedAtLook.join([self.named, new])
+        return History(LookTimes.join([self.looks, look]), named)
 
-    def newest(self) -> NamedAtLook:
+    def select_newest(self) -> NamedAtLook:
         """What was estimated at the last look."""
         return self.named.select(self.named.look == len(self) - 1)
 
-    def lasting_m(self) -> float:
+    def estimate_bias_m(self) -> float:
         """The part of errors that persists, in what all looks tell together: those count most that
         tell most.
         """
-        models = ErrorModel.stacked(self.looks.errors)
+        models = ErrorModel.stack_models(self.looks.errors)
         return float(np.sqrt(np.average(np.square(models.bias_m), weights=models.precision)))
 
-    def steps(self, look: int, round_s: float) -> int:
+    def count_steps(self, look: int, round_s: float) -> int:
         """Rounds that have passed since the look before: 0 for two looks at one instant."""
         if look == 0:
             return 0
-        since_s = float(self.looks.time_s[look] - self.looks.time_s[look - 1])
+        time_s = self.looks.time_s
+        since_s = float(time_s[look] - time_s[look - 1])
         if not np.isfinite(round_s):
             return int(since_s > 0)
-        return int(min(round(since_s / round_s), MOST_STEPS))
+        return int(min(round(since_s / round_s), MAX_STEPS))
 
-    def classes(self, look: int, round_s: float) -> list[int]:
+    def classify_steps(self, look: int, round_s: float) -> list[int]:
         """Class of hours of each of the rounds that a look comes after, in order."""
-        before_s = np.arange(self.steps(look, round_s))[::-1] * (
-            round_s if np.isfinite(round_s) else 0.0
-        )
-        return [int(c) for c in hour_class(self.looks.week_s[look] - before_s, round_s)]
+        length_s = round_s if np.isfinite(round_s) else 0.0
+        before_s = np.arange(self.count_steps(look, round_s))[::-1] * length_s
+        return classify_hours(self.looks.week_s[look] - before_s, round_s).tolist()
 
-    def last_looks(self) -> IntArray:
+    def find_last_looks(self) -> IntArray:
         """The last look of each round, in order."""
         return np.flatnonzero(np.diff(self.looks.round, append=-1))
 
-    def of(self, sender: IntArray) -> tuple[FloatArray, IntArray]:
+    def select_estimates(self, sender: IntArray) -> tuple[FloatArray, IntArray]:
         """Estimates (S, k, R, 2) of senders (k,) ascending, NaN where there are none, and the first
         look at each (k,).
         """
-        mine = self.named.select(np.isin(self.named.sender, sender))
-        at = np.searchsorted(sender, mine.sender)
+        named = self.named.select(np.isin(self.named.sender, sender))
+        column = np.searchsorted(sender, named.sender)
         first = np.full(len(sender), len(self))
-        z_m = np.full((len(self), len(sender), *mine.z_m.shape[1:]), np.nan)
-        z_m[mine.look, at] = mine.z_m
-        np.minimum.at(first, at, mine.look)
+        shape = (len(self), len(sender), *named.z_m.shape[1:])
+        z_m = np.full(shape, np.nan)
+        z_m[named.look, column] = named.z_m
+        np.minimum.at(first, column, named.look)
         return z_m, first
 
-    def only(self, sender: IntArray, until: int) -> History:
+    def select_senders(self, sender: IntArray, until: int) -> History:
         """Looks at senders (k,), from the first one on, before the round `until`."""
-        mine = self.named.select(np.isin(self.named.sender, sender))
-        low = mine.look.min(initial=len(self))
+        named = self.named.select(np.isin(self.named.sender, sender))
+        low = named.look.min(initial=len(self))
         high = np.searchsorted(self.looks.round, until, "left")
-        return History(self.looks.select(slice(low, high)), replace(mine, look=mine.look - low))
+        named = replace(named, look=named.look - low)
+        return History(self.looks.select(slice(low, high)), named)
 
-    def _last_look(self, round_: int) -> int:
+    def _find_last_look(self, round_: int) -> int:
         """The last look by the end of a round."""
         return int(np.searchsorted(self.looks.round, round_, "right")) - 1
 
-    def errors_of(self, round_: int) -> ErrorModel:
+    def find_errors(self, round_: int) -> ErrorModel:
         """Errors of estimates at the last look by the end of a round."""
-        return self.looks.errors[self._last_look(round_)]
+        return self.looks.errors[self._find_last_look(round_)]
 
-    def points_m(self, round_: int, sender: IntArray, alone: bool = False) -> FloatArray:
+    def collect_points_m(self, round_: int, sender: IntArray, alone: bool = False) -> FloatArray:
         """Where estimates in the last look of a round put senders (k,): (k, R, 2), NaN where there
         are none; alone : as the first of them stands, NaN where estimates are no places.
         """
-        errors = self.errors_of(round_)
-        now = self.named.select(self.named.look == self._last_look(round_))
-        points = np.full((len(sender), *self.named.z_m.shape[1:]), np.nan)
-        _, mine, theirs = np.intersect1d(
-            sender, now.sender, assume_unique=True, return_indices=True
+        errors = self.find_errors(round_)
+        named = self.named.select(self.named.look == self._find_last_look(round_))
+        shape = (len(sender), *self.named.z_m.shape[1:])
+        points = np.full(shape, np.nan)
+        _, rows, matched = np.intersect1d(
+            sender, named.sender, assume_unique=True, return_indices=True
         )
         if alone:
-            found = now.z_m[theirs, :1]
+            points_m = named.z_m[matched, :1]
         else:
-            found = errors.points_m(now.z_m[theirs])
+            points_m = errors.infer_points_m(named.z_m[matched])
         if errors.names_places or not alone:
-            points[mine, : found.shape[1]] = found
+            points[rows, : points_m.shape[1]] = points_m
         return points
 
 
-def successive(round_: int, ue: IntArray, last: int, before: IntArray) -> tuple[IntArray, IntArray]:
+def match_successive(
+    round_: int, ue: IntArray, last: int, before: IntArray
+) -> tuple[IntArray, IntArray]:
     """Rows (n,) of UEs that are among those of a round (k,) and those `before` (m,), both
     ascending: none where the `last` round is not the one before.
     """
     if round_ != last + 1:
         return no_ints(), no_ints()
-    _, now, then = np.intersect1d(ue, before, assume_unique=True, return_indices=True)
-    return now, then
+    _, rows, previous = np.intersect1d(ue, before, assume_unique=True, return_indices=True)
+    return rows, previous
 
 
-def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
+def classify_hours(week_s: FloatArray, round_s: float) -> IntArray:
     """Class (n,) of the middle of rounds that end at week_s (n,), seconds since Monday's midnight;
     0 where unknown.
     """
@@ -194,40 +202,46 @@ class Lifetimes(Columns):
     silent_s: FloatArray = field(default_factory=no_floats)
 
     @property
-    def alive(self) -> BoolArray:
+    def is_alive(self) -> BoolArray:
         """Which of them (n,) are followed."""
         return self.gone == NEVER
 
-    def after(self, names: IntArray, facts: RoundContext, renames: bool) -> Lifetimes:
+    def add_round(self, names: IntArray, facts: RoundContext, renames: bool) -> Lifetimes:
         """After a round in which names (k,), each once, were heard; without `renames` none is ever
         given up.
         """
-        at = self._latest(names)
+        latest = self._find_latest(names)
         time_s = facts.time_s
-        before = at[at >= 0]
+        before = latest[latest >= 0]
         silent_s = np.maximum(self.silent_s[before], time_s - self.last_s[before])
-        again = before[self.alive[before]]
-        known = replace(
+        again = before[self.is_alive[before]]
+        updated = replace(
             self,
-            last_s=replaced(self.last_s, again, time_s),
-            silent_s=replaced(self.silent_s, before, silent_s),
+            last_s=replace_values(self.last_s, again, time_s),
+            silent_s=replace_values(self.silent_s, before, silent_s),
         )
         new = names[~np.isin(names, self.name[again])]
-        numbers = (np.full(len(new), value) for value in (facts.round, NEVER, time_s, 0.0))
-        heard = Lifetimes.join([known, Lifetimes(new, *numbers)])
+        n = len(new)
+        round_ = np.full(n, facts.round)
+        begun = Lifetimes(new, round_, np.full(n, NEVER), np.full(n, time_s), np.zeros(n))
+        heard = Lifetimes.join([updated, begun])
         if not renames:
             return heard
-        least_s = LEAST_ROUNDS * facts.round_s if np.isfinite(facts.round_s) else _WITHOUT_ROUNDS_S
+        least_s = _WITHOUT_ROUNDS_S
+        if np.isfinite(facts.round_s):
+            least_s = MIN_SILENT_ROUNDS * facts.round_s
         most_s = float(heard.silent_s.max(initial=least_s))
-        over = heard.alive & (time_s - heard.last_s > most_s + slack_s(most_s, time_s))
+        is_silent = time_s - heard.last_s > most_s + compute_slack_s(most_s, time_s)
+        over = heard.is_alive & is_silent
         return replace(heard, gone=np.where(over, facts.round, heard.gone))
 
-    def senders(self, names: IntArray) -> IntArray:
+    def find_senders(self, names: IntArray) -> IntArray:
         """The sender (k,) that each of names (k,) stands for now, -1 where none is followed."""
-        at = self._latest(names)
-        return np.where((at >= 0) & np.append(self.alive, False)[at], at, -1)
+        latest = self._find_latest(names)
+        is_alive = np.append(self.is_alive, False)[latest]
+        return np.where((latest >= 0) & is_alive, latest, -1)
 
-    def together(self) -> list[IntArray]:
+    def group_senders(self) -> list[IntArray]:
         """Senders in groups (k,): each began while the first one of its group was followed."""
         groups = []
         start = 0
@@ -237,8 +251,10 @@ class Lifetimes(Columns):
             start = end
         return groups
 
-    def _latest(self, names: IntArray) -> IntArray:
+    def _find_latest(self, names: IntArray) -> IntArray:
         """The latest sender (k,) under each of names (k,), -1 where there is none."""
         order = np.argsort(self.name, kind="stable")
-        last = np.append(order, -1)[np.searchsorted(self.name[order], names, "right") - 1]
-        return np.where(np.append(self.name, -1)[last] == names, last, -1)
+        index = np.searchsorted(self.name[order], names, "right") - 1
+        last = np.append(order, -1)[index]
+        is_known = np.append(self.name, -1)[last] == names
+        return np.where(is_known, last, -1)

@@ -36,8 +36,8 @@ from fl.tracking.error_model import ErrorModel, Truths
 from fl.tracking.fingerprint import Clues, KeptTracks, Prints
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import RoundContext
-from netsim.clock import slack_s
-from netsim.columns import Columns, blocks, frozen, no_ints
+from netsim.clock import compute_slack_s
+from netsim.columns import Columns, frozen, no_ints, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _STD_M = np.array(
@@ -60,23 +60,23 @@ UNKNOWN = -2
 
 
 @frozen
-class _OfRound(Columns):
+class _RoundStatements(Columns):
     """Statements about the names (k,) of one round."""
 
     round: int
     name: IntArray
 
-    def beside(self, other: Self) -> Self:
+    def join_part(self, part: Self) -> Self:
         """With those of another part of the round about further names; of another round nothing is
         left.
         """
-        if self.round != other.round:
+        if self.round != part.round:
             return self
-        return self.join([self, other.select(~np.isin(other.name, self.name))])
+        return self.join([self, part.select(~np.isin(part.name, self.name))])
 
 
 @frozen
-class NameLinks(_OfRound):
+class NameLinks(_RoundStatements):
     """Tracks that an attack gives the names (k,) of one round.
 
     born (k,) : whether the track is new; entropy_bits (k,) : of p_i ~ exp(-C_ji) over the new names
@@ -89,20 +89,20 @@ class NameLinks(_OfRound):
     entropy_bits: FloatArray
 
     @classmethod
-    def none(cls) -> NameLinks:
+    def empty(cls) -> NameLinks:
         """Before the first round."""
         no = no_ints()
-        return cls(0, no, no, np.zeros(0, dtype=bool), np.zeros(0))
+        return cls(0, no, no, np.zeros(0, bool), np.zeros(0))
 
-    def plus(self, more: NameLinks) -> NameLinks:
+    def add_part(self, part: NameLinks) -> NameLinks:
         """With those of another part of the round; of a round before nothing is left."""
-        if self.round == more.round:
-            return self.beside(more)
-        return more
+        if self.round == part.round:
+            return self.join_part(part)
+        return part
 
 
 @frozen
-class Identities(_OfRound):
+class Identities(_RoundStatements):
     """Persons of the directory, by index, that an attack gives the names (k,) of one round.
 
     probability (k,) : of that, as the attack states it; entropy_bits (k,) : over people and no
@@ -131,62 +131,75 @@ class Predicted:
     weight: FloatArray
 
 
-def _components(at: Predicted, truths: Truths) -> tuple[FloatArray, FloatArray]:
+def _compute_components(predicted: Predicted, truths: Truths) -> tuple[FloatArray, FloatArray]:
     """Displacements (..., R, 2) to the places that estimates mean, and weighted densities (..., R,
     K) of pairs (...,) of tracks and estimates.
     """
-    away = truths.place_m - at.mean_m[..., None, :]
-    var = at.var_m2[..., None, :] + truths.sigma_m[..., None] ** 2
+    away = truths.place_m - predicted.mean_m[..., None, :]
+    var = predicted.var_m2[..., None, :] + truths.sigma_m[..., None] ** 2
     square = np.nan_to_num((away**2).sum(axis=-1))[..., None]
-    density = np.exp(-square / (2 * var)) / (2 * np.pi * var)
-    return away, (truths.share / truths.gain**2)[..., None] * at.weight * density
+    kernel = np.exp(-square / (2 * var))
+    density = kernel / (2 * np.pi * var)
+    share = truths.share / truths.gain**2
+    return away, share[..., None] * predicted.weight * density
 
 
-def densities(at: Predicted, z_m: FloatArray, error: ErrorModel, area_m2: float) -> FloatArray:
+def compute_densities(
+    predicted: Predicted, z_m: FloatArray, error: ErrorModel, area_m2: float
+) -> FloatArray:
     """p(z_i | track j) in 1 / m^2 of tracks (m,) and estimates z_m (k, R, 2): (m, k).
 
     Relative to what a UE anywhere would be named, times 1 / A; so 1 / A where nothing was named.
     """
-    truths = error.truths(z_m)
-    size = max(1, _NUMBERS // max(truths.share.size * len(at.weight), 1))
-    summed = np.zeros((len(at.mean_m), len(z_m)))
-    for some in blocks(len(summed), size):
-        pairs = Predicted(at.mean_m[some, None], at.var_m2[some, None], at.weight)
-        summed[some] = _components(pairs, truths)[1].sum(axis=(2, 3))
+    truths = error.infer_truths(z_m)
+    size = max(1, _NUMBERS // max(truths.share.size * len(predicted.weight), 1))
+    summed = np.zeros((len(predicted.mean_m), len(z_m)))
+    for rows in split_blocks(len(summed), size):
+        pairs = Predicted(
+            predicted.mean_m[rows, None], predicted.var_m2[rows, None], predicted.weight
+        )
+        summed[rows] = _compute_components(pairs, truths)[1].sum(axis=(2, 3))
     named = truths.share.any(axis=1)
-    anywhere = (1.0 - error.outlier) * (truths.share / truths.gain**2).sum(axis=1) + error.outlier
+    share = truths.share / truths.gain**2
+    anywhere = (1.0 - error.outlier) * share.sum(axis=1) + error.outlier
     mixed = (1.0 - error.outlier) * summed + error.outlier / area_m2
     return np.where(named, mixed / np.where(named, anywhere, 1.0), 1.0 / area_m2)
 
 
-def moved(
-    at: Predicted, z_m: FloatArray, error: ErrorModel, area_m2: float
+def update_tracks(
+    predicted: Predicted, z_m: FloatArray, error: ErrorModel, area_m2: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean (n, 2) and variance (n,) of tracks (n,) after estimates z_m (n, R, 2) of theirs, and the
     share (n, K) of each component of the motion.
 
     The posterior is a mixture; a Gaussian of its mean and variance stands for it.
     """
-    truths = error.truths(z_m)
-    away, density = _components(at, truths)
-    before = at.var_m2[:, None]
+    truths = error.infer_truths(z_m)
+    away, density = _compute_components(predicted, truths)
+    before = predicted.var_m2[:, None]
     n, ranks, k = density.shape
     density = (1.0 - error.outlier) * density
-    false = np.where(density.any(axis=(1, 2)), error.outlier / area_m2, 1.0)[:, None] * at.weight
+    has_density = density.any(axis=(1, 2))
+    outlier = np.where(has_density, error.outlier / area_m2, 1.0)
+    false = outlier[:, None] * predicted.weight
     weight = np.concatenate(
         [density, false[:, None]], axis=1
     )  # (n, R + 1, K), the last of a false estimate
     weight /= weight.sum(axis=(1, 2), keepdims=True)
     gain = np.zeros((n, ranks + 1, k))
-    gain[:, :ranks] = before / (before + truths.sigma_m[..., None] ** 2)
+    total_m2 = before + truths.sigma_m[..., None] ** 2
+    gain[:, :ranks] = before / total_m2
     shift = np.zeros((n, ranks + 1, k, 2))
-    shift[:, :ranks] = gain[:, :ranks, :, None] * np.nan_to_num(away)[:, :, None]
+    innovation = np.nan_to_num(away)[:, :, None]
+    shift[:, :ranks] = gain[:, :ranks, :, None] * innovation
     mean = (weight[..., None] * shift).sum(axis=(1, 2))
-    spread = (1 - gain) * before + ((shift - mean[:, None, None]) ** 2).sum(axis=3) / 2
-    return at.mean_m + mean, (weight * spread).sum(axis=(1, 2)), weight.sum(axis=1)
+    square = ((shift - mean[:, None, None]) ** 2).sum(axis=3)
+    spread = (1 - gain) * before + square / 2
+    var_m2 = (weight * spread).sum(axis=(1, 2))
+    return predicted.mean_m + mean, var_m2, weight.sum(axis=1)
 
 
-def assigned(cost: FloatArray, birth: float, miss: float) -> IntArray:
+def assign_names(cost: FloatArray, birth: float, miss: float) -> IntArray:
     """The track (k,) of each name in the assignment of least cost, -1 for a new one; cost (m,
     k).
     """
@@ -200,12 +213,13 @@ def assigned(cost: FloatArray, birth: float, miss: float) -> IntArray:
     return track
 
 
-def entropies_bits(p: FloatArray) -> FloatArray:
+def compute_entropies_bits(p: FloatArray) -> FloatArray:
     """-sum_i p_i log2 p_i of each row (m, k)."""
-    return -(p * np.log2(np.where(p > 0, p, 1.0))).sum(axis=1)
+    log_p = np.log2(np.where(p > 0, p, 1.0))
+    return -(p * log_p).sum(axis=1)
 
 
-def shares(cost: FloatArray, birth: float) -> FloatArray:
+def compute_link_probabilities(cost: FloatArray, birth: float) -> FloatArray:
     """The probability (m, k) with which each name goes on as each track, other names left out of
     account.
     """
@@ -214,32 +228,35 @@ def shares(cost: FloatArray, birth: float) -> FloatArray:
     return weight / (weight.sum(axis=0) + np.exp(best - birth))
 
 
-def log_odds(home: Float32Array, home_m: FloatArray, grid: PlaceGrid, outside: float) -> FloatArray:
+def compute_log_odds(
+    home: Float32Array, home_m: FloatArray, grid: PlaceGrid, outside: float
+) -> FloatArray:
     """log P(u | j) / P(none | j) (m, n) of senders with home posteriors (m, G), and people with
     homes (n, 2).
     """
     ratio = np.full((len(home), len(home_m)), _LEAST_RATIO)
     inside = grid.area.contains(home_m)
-    ratio[:, inside] = np.maximum(
-        home[:, grid.nearest(home_m[inside])].astype(float) * len(grid), _LEAST_RATIO
-    )
+    cell = grid.find_cells(home_m[inside])
+    density = home[:, cell].astype(float) * len(grid)
+    ratio[:, inside] = np.maximum(density, _LEAST_RATIO)
     share = max(outside, _LEAST_RATIO)
-    return np.log(ratio) + np.log((1.0 - share) / (share * max(len(home_m), 1)))
+    prior = (1.0 - share) / (share * max(len(home_m), 1))
+    return np.log(ratio) + np.log(prior)
 
 
-def identified(odds: FloatArray, order: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+def identify_senders(odds: FloatArray, order: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Person (m,), its probability (m,) and entropies in bits (m,) of senders, each another, with
     log odds (m, n).
 
     order (n,) : in which people are looked at; it decides between people who are equally likely.
     """
-    chosen = assigned(-odds[:, order].T, 0.0, 0.0)
+    chosen = assign_names(-odds[:, order].T, 0.0, 0.0)
     person = np.where(chosen >= 0, np.append(order, NO_PERSON)[chosen], NO_PERSON)
-    p = _softmax(np.column_stack([odds, np.zeros(len(odds))]))  # no person is last
-    return person, p[np.arange(len(p)), person], entropies_bits(p)
+    p = _apply_softmax(np.column_stack([odds, np.zeros(len(odds))]))  # no person is last
+    return person, p[np.arange(len(p)), person], compute_entropies_bits(p)
 
 
-def _softmax(log_p: FloatArray) -> FloatArray:
+def _apply_softmax(log_p: FloatArray) -> FloatArray:
     """Probabilities (m, k) of logarithms up to a constant per row."""
     p = np.exp(log_p - log_p.max(axis=1, keepdims=True, initial=-np.inf))
     return p / p.sum(axis=1, keepdims=True)
@@ -290,49 +307,53 @@ class Book:
         """Before the first round."""
         no = no_ints()
         return cls(
-            KeptTracks.begun(no, numbers),
+            KeptTracks.from_numbers(no, numbers),
             KnownNames(no, no, no),
-            Prints.none(numbers),
+            Prints.empty(numbers),
             Rates.start(),
         )
 
-    def track_of(self, name: IntArray) -> IntArray:
+    def find_tracks(self, name: IntArray) -> IntArray:
         """The track (k,) of names (k,), -1 for one that it does not know."""
-        return _looked_up(self.names.name, self.names.track, name)
+        return _look_up(self.names.name, self.names.track, name)
 
-    def rows(self, track: IntArray) -> IntArray:
+    def find_rows(self, track: IntArray) -> IntArray:
         """Row of tracks (n,) among those that are kept; -1 for one that is not."""
         order = np.argsort(self.tracks.number)
-        return _looked_up(self.tracks.number[order], order, track)
+        return _look_up(self.tracks.number[order], order, track)
 
-    def kept(self, now_s: float, round_s: float) -> Book:
+    def drop_old_tracks(self, now_s: float, round_s: float) -> Book:
         """Without tracks that nothing has belonged to for an hour, and for six rounds at least."""
         most_s = max(_LEAST_S, _LEAST_ROUNDS * round_s)
-        old = now_s - self.tracks.seen_s > most_s + slack_s(most_s, now_s)
+        old = now_s - self.tracks.seen_s > most_s + compute_slack_s(most_s, now_s)
         return replace(self, tracks=self.tracks.select(~old))
 
-    def with_tracks(self, number: IntArray) -> Book:
+    def add_tracks(self, number: IntArray) -> Book:
         """With tracks (n,) that are not kept yet, of which nothing is known so far."""
-        tracks = KeptTracks.join([self.tracks, KeptTracks.begun(number, self.tracks.x.shape[1])])
-        return replace(self, tracks=tracks, born=max(self.born, int(number.max(initial=-1)) + 1))
+        new = KeptTracks.from_numbers(number, self.tracks.x.shape[1])
+        tracks = KeptTracks.join([self.tracks, new])
+        born = max(self.born, int(number.max(initial=-1)) + 1)
+        return replace(self, tracks=tracks, born=born)
 
-    def with_names(self, name: IntArray, track: IntArray, round_: int) -> Book:
+    def add_names(self, name: IntArray, track: IntArray, round_: int) -> Book:
         """With new names (n,) of tracks (n,)."""
-        every = KnownNames.join([self.names, KnownNames(name, track, np.full(len(name), round_))])
-        return replace(self, names=every.select(np.argsort(every.name)))
+        new = KnownNames(name, track, np.full(len(name), round_))
+        names = KnownNames.join([self.names, new])
+        return replace(self, names=names.select(np.argsort(names.name)))
 
-    def names_at(self, round_: int) -> tuple[IntArray, IntArray]:
+    def list_names(self, round_: int) -> tuple[IntArray, IntArray]:
         """The latest name (t,) of each track (t,), ascending, by a round."""
-        some = self.names.select(self.names.since <= round_)
-        some = some.select(np.lexsort((some.name, some.since, some.track)))
-        last = some.select(np.flatnonzero(np.diff(some.track, append=-1)))
+        names = self.names.select(self.names.since <= round_)
+        names = names.select(np.lexsort((names.name, names.since, names.track)))
+        last = names.select(np.flatnonzero(np.diff(names.track, append=-1)))
         return last.track, last.name
 
 
-def _looked_up(key: IntArray, value: IntArray, wanted: IntArray) -> IntArray:
+def _look_up(key: IntArray, value: IntArray, keys: IntArray) -> IntArray:
     """Values (n,) of keys wanted (n,), from keys (m,) ascending; -1 for one that is not there."""
-    at = np.searchsorted(key, wanted)
-    return np.where(np.append(key, -1)[at] == wanted, np.append(value, -1)[at], -1)
+    index = np.searchsorted(key, keys)
+    is_known = np.append(key, -1)[index] == keys
+    return np.where(is_known, np.append(value, -1)[index], -1)
 
 
 class Linker:
@@ -353,38 +374,37 @@ class Linker:
         widest_m = speed_mps * self.round_s / 2 if self.round_s else np.inf
         self.var_m2 = np.minimum(_STD_M, widest_m) ** 2
 
-    def linked(self, name: IntArray, clues: Clues, book: Book) -> tuple[Book, NameLinks]:
+    def link_names(self, name: IntArray, clues: Clues, book: Book) -> tuple[Book, NameLinks]:
         """Names (k,), ascending, of senders with these clues: the book and links afterwards."""
-        book = book.kept(self.facts.time_s, self.round_s)
-        track = book.track_of(name)
-        book = book.with_tracks(
-            np.setdiff1d(track[track >= 0], book.tracks.number)
-        )  # names whose tracks were given up
-        row = book.rows(track)  # of each name; names that it knows are certain
+        book = book.drop_old_tracks(self.facts.time_s, self.round_s)
+        track = book.find_tracks(name)
+        dropped = np.setdiff1d(track[track >= 0], book.tracks.number)
+        book = book.add_tracks(dropped)  # whose names came back
+        row = book.find_rows(track)  # of each name; names that it knows are certain
         unheard = np.append(book.tracks.round, -1)[row] != self.facts.round
-        book = replace(book, prints=book.prints.heard(clues.select(unheard)))
+        book = replace(book, prints=book.prints.count_updates(clues.select(unheard)))
         new = np.flatnonzero(row < 0)
-        known = np.flatnonzero(row >= 0)
-        open_ = np.setdiff1d(
-            np.flatnonzero((book.tracks.round != self.facts.round) & self.renames), row[known]
-        )
-        cost, birth, miss = self._costs(book, open_, clues.select(new))
-        chosen = assigned(cost, birth, miss)
+        known_rows = np.flatnonzero(row >= 0)
+        is_open = (book.tracks.round != self.facts.round) & self.renames
+        open_ = np.setdiff1d(np.flatnonzero(is_open), row[known_rows])
+        cost, birth, miss = self._compute_costs(book, open_, clues.select(new))
+        chosen = assign_names(cost, birth, miss)
         got = chosen >= 0
         entropy = np.where(row < 0, np.nan, 0.0)
-        entropy[new[got]] = entropies_bits(_softmax(-cost))[chosen[got]]
+        entropies = compute_entropies_bits(_apply_softmax(-cost))
+        entropy[new[got]] = entropies[chosen[got]]
         together = np.zeros((len(book.tracks.number), len(name)))
-        together[row[known], known] = 1.0
-        together[np.ix_(open_, new)] = shares(cost, birth)
+        together[row[known_rows], known_rows] = 1.0
+        together[np.ix_(open_, new)] = compute_link_probabilities(cost, birth)
         row[new[got]] = open_[chosen[got]]
         born = book.born + np.arange((~got).sum())
         row[new[~got]] = len(book.tracks.number) + np.arange(len(born))
-        book = self._updated(book, born, row, clues, together, unheard)
-        book = book.with_names(name[new], book.tracks.number[row[new]], self.facts.round)
+        book = self._learn_round(book, born, row, clues, together, unheard)
+        book = book.add_names(name[new], book.tracks.number[row[new]], self.facts.round)
         track = book.tracks.number[row]
         return book, NameLinks(self.facts.round, name, track, np.isin(track, born), entropy)
 
-    def _predicted(self, tracks: KeptTracks, rates: Rates) -> Predicted:
+    def _predict_tracks(self, tracks: KeptTracks, rates: Rates) -> Predicted:
         """Where tracks (n,) are now; anywhere before their first update."""
         begun = tracks.round < 0
         gap = np.maximum(self.facts.round - tracks.round, 0).astype(float)
@@ -395,22 +415,24 @@ class Linker:
         var_m2 = var_m2 + np.where(begun, 0.0, gap)[:, None] * self.var_m2
         return Predicted(mean_m, var_m2, rates.motion / rates.motion.sum())
 
-    def _costs(self, book: Book, rows: IntArray, clues: Clues) -> tuple[FloatArray, float, float]:
+    def _compute_costs(
+        self, book: Book, rows: IntArray, clues: Clues
+    ) -> tuple[FloatArray, float, float]:
         """C (m, k) of tracks at rows (m,) that may go on as new names (k,), and what a birth and a
         miss cost.
         """
         rates = book.rates
         tracks = book.tracks.select(rows)
         seen = np.clip(rates.seen / rates.tracks, _LEAST, _MOST)
-        density = densities(self._predicted(tracks, rates), clues.z_m, self.error, self.area_m2)
-        cost = -np.log(seen * np.maximum(density, 1e-300)) - book.prints.log_ratios(tracks, clues)
-        return (
-            cost,
-            float(-np.log(rates.born / rates.rounds / self.area_m2)),
-            float(-np.log(1.0 - seen)),
+        density = compute_densities(
+            self._predict_tracks(tracks, rates), clues.z_m, self.error, self.area_m2
         )
+        ratio = book.prints.compute_log_ratios(tracks, clues)
+        cost = -np.log(seen * np.maximum(density, 1e-300)) - ratio
+        birth = float(-np.log(rates.born / rates.rounds / self.area_m2))
+        return cost, birth, float(-np.log(1.0 - seen))
 
-    def _updated(
+    def _learn_round(
         self,
         book: Book,
         born: IntArray,
@@ -425,18 +447,18 @@ class Linker:
         """
         facts = self.facts
         rows = row[unheard]
-        some = clues.select(unheard)
-        prints = book.prints.learnt(book.tracks, some, together[:, unheard])
-        begun = book.with_tracks(born)
+        heard = clues.select(unheard)
+        prints = book.prints.learn_pairs(book.tracks, heard, together[:, unheard])
+        begun = book.add_tracks(born)
         tracks = begun.tracks.select(rows)
         again = tracks.round >= 0
         rates = book.rates
-        mean_m, var_m2, share = moved(
-            self._predicted(tracks, rates), some.z_m, self.error, self.area_m2
-        )
+        predicted = self._predict_tracks(tracks, rates)
+        mean_m, var_m2, share = update_tracks(predicted, heard.z_m, self.error, self.area_m2)
         if book.born:
-            named = np.asarray(np.isfinite(some.z_m[again]).all(axis=2)).any(axis=1)
-            sure = together[rows[again], np.flatnonzero(unheard)[again]] * named
+            named = np.any(np.isfinite(heard.z_m[again]).all(axis=2), axis=1)
+            columns = np.flatnonzero(unheard)[again]
+            sure = together[rows[again], columns] * named
             waiting = (book.tracks.round != facts.round) & (book.tracks.round >= 0)
             rates = Rates(
                 rates.motion + sure @ share[again],
@@ -447,5 +469,9 @@ class Linker:
             )
         seen_s = np.full(len(rows), facts.time_s)
         number = np.full(len(rows), facts.round)
-        now = replace(tracks.heard(some), mean_m=mean_m, var_m2=var_m2, seen_s=seen_s, round=number)
-        return replace(begun, tracks=begun.tracks.replaced(rows, now), prints=prints, rates=rates)
+        updated = replace(
+            tracks.add_updates(heard), mean_m=mean_m, var_m2=var_m2, seen_s=seen_s, round=number
+        )
+        return replace(
+            begun, tracks=begun.tracks.replace_rows(rows, updated), prints=prints, rates=rates
+        )

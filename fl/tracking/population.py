@@ -21,22 +21,21 @@ class PopulationPrior(Part):
     """A law of where people are. It depends on public facts alone."""
 
     kind: str
-    of_the_city: ClassVar = False
+    reads_city: ClassVar = False
     """whether it reads streets or buildings from the public facts"""
 
     @abstractmethod
-    def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
+    def compute_probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         """Probability (G,) of each cell; raises BadInput where the facts are not there."""
 
 
-def spread(grid: PlaceGrid, place_m: FloatArray, weight: FloatArray) -> FloatArray:
+def spread_weights(grid: PlaceGrid, place_m: FloatArray, weight: FloatArray) -> FloatArray:
     """Probability (G,) of weights (n,) at places (n, 2), of which those inside count; a share
     ANYWHERE is uniform.
     """
     inside = grid.area.contains(place_m)
-    counted = np.bincount(
-        grid.nearest(place_m[inside]), weights=weight[inside], minlength=len(grid)
-    )
+    cell = grid.find_cells(place_m[inside])
+    counted = np.bincount(cell, weights=weight[inside], minlength=len(grid))
     total = float(counted.sum())
     even = np.full(len(grid), 1.0 / len(grid))
     if not total > 0:
@@ -51,7 +50,7 @@ class Everywhere(PopulationPrior):
 
     reference = "Shokri et al., Quantifying Location Privacy, Section III (no knowledge)"
 
-    def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
+    def compute_probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         return np.full(len(grid), 1.0 / len(grid))
 
 
@@ -65,11 +64,11 @@ class AlongStreets(PopulationPrior):
     """
 
     kind: Literal["streets"] = "streets"
-    of_the_city = True
+    reads_city = True
 
     reference = "netsim's own; a map of streets is public knowledge"
 
-    def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
+    def compute_probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.street_m is None or not len(public.street_m):
             raise BadInput(
                 "learning.attacks: population: streets: the city has no streets; take a town, an "
@@ -78,12 +77,13 @@ class AlongStreets(PopulationPrior):
         a = public.street_m[:, 0]
         b = public.street_m[:, 1]
         length = np.hypot(*(b - a).T)
-        count = np.maximum(np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL), 1).astype(
-            int
-        )
-        of = np.repeat(np.arange(len(a)), count)
-        share = (np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + 0.5) / count[of]
-        return spread(grid, a[of] + share[:, None] * (b - a)[of], length[of] / count[of])
+        n_steps = np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL)
+        count = np.maximum(n_steps, 1).astype(int)
+        street = np.repeat(np.arange(len(a)), count)
+        first = np.repeat(np.cumsum(count) - count, count)
+        share = (np.arange(len(street)) - first + 0.5) / count[street]
+        place_m = a[street] + share[:, None] * (b - a)[street]
+        return spread_weights(grid, place_m, length[street] / count[street])
 
 
 class InBuildings(PopulationPrior):
@@ -93,17 +93,17 @@ class InBuildings(PopulationPrior):
     """
 
     kind: Literal["buildings"] = "buildings"
-    of_the_city = True
+    reads_city = True
 
     reference = "netsim's own; a map of buildings is public knowledge"
 
-    def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
+    def compute_probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.floor_area is None or not len(public.floor_area):
             raise BadInput(
                 "learning.attacks: population: buildings: the city has no buildings; take a town "
                 "or a file of footprints, or population: {kind: uniform}"
             )
-        return spread(grid, public.floor_area[:, :2], public.floor_area[:, 2])
+        return spread_weights(grid, public.floor_area[:, :2], public.floor_area[:, 2])
 
 
 class AtPlaces(PopulationPrior):
@@ -120,22 +120,22 @@ class AtPlaces(PopulationPrior):
     reference = "Shokri et al., Quantifying Location Privacy, Section III (traces known beforehand)"
     example = {"kind": "places", "file": "places.csv"}
 
-    def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
-        place_m = _places(self.file)
+    def compute_probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
+        place_m = _read_places(self.file)
         if not grid.area.contains(place_m).any():
             raise BadInput(
                 f"{self.file}: none of its {len(place_m):,} places lies in the area of the world"
             )
-        return spread(grid, place_m, np.ones(len(place_m)))
+        return spread_weights(grid, place_m, np.ones(len(place_m)))
 
 
 @lru_cache(maxsize=4)
-def _places(name: str) -> FloatArray:
+def _read_places(name: str) -> FloatArray:
     """The places (n, 2) of a file."""
-    from netsim.traces.source import read_table  # not for scenarios without such a file
+    from netsim.traces.source import read_number_table  # not for scenarios without such a file
 
     bounds = dict.fromkeys(("x_m", "y_m"), (-_FARTHEST_M, _FARTHEST_M))
-    return np.asarray(read_table(name, bounds, [*bounds]), dtype=float)
+    return np.asarray(read_number_table(name, bounds, [*bounds]), float)
 
 
 POPULATIONS = OneOf("population", Everywhere, AlongStreets, InBuildings, AtPlaces)

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.types import Estimates
-from netsim.columns import frozen, replaced
+from netsim.columns import frozen, no_ints, replace_values
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -38,7 +38,7 @@ class Pseudonyms(Part):
         return inf
 
     @abstractmethod
-    def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
+    def number_periods(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
         """The number of the period (n,) of UEs (n,) that were asked for an update at asked_s (n,),
         for merge round_.
 
@@ -54,7 +54,7 @@ class Permanent(Pseudonyms):
 
     reference = "McMahan et al., Algorithm 1: the server knows its clients"
 
-    def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
+    def number_periods(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
         return np.zeros_like(ue)
 
 
@@ -65,14 +65,14 @@ class PerRound(Pseudonyms):
 
     reference = "Pfitzmann and Hansen 2010: transaction pseudonyms"
 
-    def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
+    def number_periods(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
         return np.full(len(ue), round_)
 
 
 _ROUNDING = 1e-9  # of a period; times of requests are sums
 
 
-class Every(Pseudonyms):
+class Periodic(Pseudonyms):
     """A new name every period_s, from the beginning of the run; an update that is asked for when a
     period ends, of what was measured in it, still has the name of that period.
 
@@ -92,7 +92,7 @@ class Every(Pseudonyms):
     )
     example = {"kind": "every", "period_s": 900}
 
-    def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
+    def number_periods(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
         if self.stagger:
             shift = rng.uniform("stagger", ue)
         else:
@@ -105,7 +105,7 @@ class Every(Pseudonyms):
         return float(np.ceil(asked_s / self.period_s - _ROUNDING)) * self.period_s
 
 
-PSEUDONYMS = OneOf("pseudonyms", Permanent, PerRound, Every)
+PSEUDONYMS = OneOf("pseudonyms", Permanent, PerRound, Periodic)
 
 
 @frozen
@@ -118,59 +118,59 @@ class Names:
     UE without any.
     """
 
-    of: IntArray
-    since: IntArray
-    now: IntArray
+    owner: IntArray
+    first_round: IntArray
+    name_of_ue: IntArray
     period: IntArray
 
     @classmethod
     def start(cls, rule: Pseudonyms, n_ue: int) -> Names:
         """Before the first round: UEs have no names, or permanently their numbers."""
-        n = 0 if rule.changes else n_ue
-        every = np.arange(n)
         nameless = np.full(n_ue, -1)
-        never = np.zeros_like(every)
-        return cls(every, never, nameless if rule.changes else every, nameless)
+        if rule.changes:
+            return cls(no_ints(), no_ints(), nameless, nameless)
+        number = np.arange(n_ue)
+        return cls(number, np.zeros_like(number), number, nameless)
 
-    def given(self, ue: IntArray, period: IntArray, round_: int, rng: Rng) -> Names:
+    def add_new(self, ue: IntArray, period: IntArray, round_: int, rng: Rng) -> Names:
         """With new names for those of UEs (k,), each once, whose period (k,) is not that of their
         name.
         """
-        due = (self.now[ue] < 0) | (self.period[ue] != period)
+        due = (self.name_of_ue[ue] < 0) | (self.period[ue] != period)
         new = ue[due]
         new = new[np.argsort(rng.uniform("name", new, item=round_), kind="stable")]
-        now = replaced(self.now, new, len(self.of) + np.arange(len(new)))
-        known = replaced(self.period, ue, period)
-        of = np.concatenate([self.of, new])
-        since = np.concatenate([self.since, np.full(len(new), round_)])
-        return replace(self, of=of, since=since, now=now, period=known)
+        name_of_ue = replace_values(self.name_of_ue, new, len(self.owner) + np.arange(len(new)))
+        periods = replace_values(self.period, ue, period)
+        owner = np.concatenate([self.owner, new])
+        since = np.concatenate([self.first_round, np.full(len(new), round_)])
+        return replace(self, owner=owner, first_round=since, name_of_ue=name_of_ue, period=periods)
 
-    def of_ues(self, belief: Belief) -> Belief:
+    def translate_belief(self, belief: Belief) -> Belief:
         """A belief about names as one about UEs, ascending: each by the name that it had last by
         that round.
         """
-        known = np.flatnonzero(self.since <= belief.round)
-        last = np.full(len(self.now), -1)
+        named = np.flatnonzero(self.first_round <= belief.round)
+        last = np.full(len(self.name_of_ue), -1)
         np.maximum.at(
-            last, self.of[known], known
+            last, self.owner[named], named
         )  # names are numbered in the order in which they were given
-        then = belief.only(last[self.of[belief.ue]] == belief.ue)
-        then = then.only(np.argsort(self.of[then.ue], kind="stable"))
-        return replace(then, ue=self.of[then.ue])
+        latest = belief.select_ues(last[self.owner[belief.ue]] == belief.ue)
+        latest = latest.select_ues(np.argsort(self.owner[latest.ue], kind="stable"))
+        return replace(latest, ue=self.owner[latest.ue])
 
-    def translated(self, estimates: Estimates) -> Estimates:
+    def translate(self, estimates: Estimates) -> Estimates:
         """Estimates about names as estimates about UEs; what is said of names that are given up is
         left out.
         """
-        rows = np.flatnonzero(self.now[self.of[estimates.ue]] == estimates.ue)
+        rows = np.flatnonzero(self.name_of_ue[self.owner[estimates.ue]] == estimates.ue)
         if len(rows) == len(estimates.ue):
-            some = estimates
+            current = estimates
         else:
-            some = estimates.select(rows)
-        return replace(some, ue=self.of[some.ue])
+            current = estimates.select(rows)
+        return replace(current, ue=self.owner[current.ue])
 
 
-def asked(
+def give_names(
     names: Names, rule: Pseudonyms, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng
 ) -> Names:
     """Names after UEs (n,), asked for an update at asked_s (n,), have been seen in a round; rng:
@@ -178,5 +178,6 @@ def asked(
     """
     if not rule.changes:
         return names
-    each, first = np.unique(ue, return_index=True)
-    return names.given(each, rule.period(each, asked_s[first], round_, rng), round_, rng)
+    ues, first = np.unique(ue, return_index=True)
+    period = rule.number_periods(ues, asked_s[first], round_, rng)
+    return names.add_new(ues, period, round_, rng)

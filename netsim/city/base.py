@@ -13,26 +13,26 @@ from netsim.streets.graph import StreetGraph
 from netsim.streets.sumo import NetLocation
 from netsim.units import FloatArray, LatLon
 
+_Range = tuple[float, float]
 
-def _rising(span: tuple[float, float]) -> tuple[float, float]:
+
+def _check_rising(span: _Range) -> _Range:
     low, high = span
     if not 0 <= low <= high:
         raise ValueError(f"{low:g}, {high:g}: give the lowest then the highest value, none below 0")
     return span
 
 
-def _above_0(span: tuple[float, float]) -> tuple[float, float]:
+def _check_positive(span: _Range) -> _Range:
     if not span[0] > 0:
         raise ValueError(f"{span[0]:g}, {span[1]:g}: give values above 0")
     return span
 
 
-Pair = Annotated[
-    tuple[float, float], Strict(False)
-]  # YAML knows lists only; the two numbers stay strict
-PauseSpan = Annotated[Pair, AfterValidator(_rising)]
+Pair = Annotated[_Range, Strict(False)]  # YAML knows lists only; the two numbers stay strict
+PauseSpan = Annotated[Pair, AfterValidator(_check_rising)]
 """Lowest and highest value, from 0 on."""
-Span = Annotated[Pair, AfterValidator(_rising), AfterValidator(_above_0)]
+Span = Annotated[Pair, AfterValidator(_check_rising), AfterValidator(_check_positive)]
 """Lowest and highest value, above 0."""
 
 
@@ -95,6 +95,6 @@ class City(Part):
         return None
 
 
-def between(span: tuple[float, float], unit: FloatArray) -> FloatArray:
+def map_to_span(span: _Range, unit: FloatArray) -> FloatArray:
     """Uniform numbers (n,) of (0, 1) mapped onto a span."""
     return span[0] + (span[1] - span[0]) * unit

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.columns import Columns, altered, blocks, frozen
+from netsim.columns import Columns, copy_with, frozen, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import Shapes
@@ -50,7 +50,7 @@ class Buildings:
     def __len__(self) -> int:
         return len(self.height_m)
 
-    def rings(self) -> tuple[tuple[FloatArray, ...], ...]:
+    def list_rings(self) -> tuple[tuple[FloatArray, ...], ...]:
         """Outlines of each building (k, 2): its walls anticlockwise, then those of its courtyards
         clockwise.
         """
@@ -61,7 +61,7 @@ class Buildings:
             for shape in map(orient, self.footprint)
         )
 
-    def floor_area(self) -> FloatArray:
+    def measure_floors(self) -> FloatArray:
         """Middle (x, y) and floor area in m2 of every building (n, 3)."""
         import shapely
 
@@ -69,26 +69,29 @@ class Buildings:
         middle_m = shapely.get_coordinates(shapely.centroid(self.footprint))
         return np.column_stack([middle_m, shapely.area(self.footprint) * floors])
 
-    def inside(self, position_m: FloatArray) -> BoolArray:
+    def is_indoors(self, position_m: FloatArray) -> BoolArray:
         """Which points (n, 2) are indoors; (n,)."""
         indoors = np.zeros(len(position_m), dtype=bool)
-        for some in blocks(len(position_m), _TABLE):
-            indoors[some][self._over(position_m[some])[0]] = True
+        for rows in split_blocks(len(position_m), _TABLE):
+            indoors[rows][self._find_buildings_over(position_m[rows])[0]] = True
         return indoors
 
-    def height_at(self, position_m: FloatArray, passed: IntArray | None = None) -> FloatArray:
+    def find_height_m(self, position_m: FloatArray, passed: IntArray | None = None) -> FloatArray:
         """Height of the tallest building over each point (n, 2), 0 outdoors; (n,).
 
         passed (n,) is a building whose house does not count for each point, -1 for none.
         """
         height_m = np.zeros(len(position_m))
-        point, building = self._over(position_m)
-        counts = True if passed is None else self._are_others(building, passed[point])
-        np.maximum.at(height_m, point, np.where(counts, self.height_m[building], 0.0))
+        point, building = self._find_buildings_over(position_m)
+        counted_m = self.height_m[building]
+        if passed is not None:
+            is_other = self._is_other_house(building, passed[point])
+            counted_m = np.where(is_other, counted_m, 0.0)
+        np.maximum.at(height_m, point, counted_m)
         return height_m
 
-    def line_of_sight(
-        self, ue_m: FloatArray, bs_m: FloatArray, own: IntArray | None = None
+    def has_line_of_sight(
+        self, ue_m: FloatArray, bs_m: FloatArray, own_building: IntArray | None = None
     ) -> BoolArray:
         r"""Which links from ue_m (n, 3) to bs_m (m, 3) are in line of sight; (n, m).
 
@@ -103,23 +106,23 @@ class Buildings:
         """
         shape = len(ue_m), len(bs_m)
         ue, bs = (index.ravel() for index in np.indices(shape))
-        a_m, b_m = _in_order(ue_m[ue], bs_m[bs])
-        present = np.isfinite(a_m).all(axis=1) & np.isfinite(b_m).all(axis=1)
-        if own is None:
+        a_m, b_m = _order_ends(ue_m[ue], bs_m[bs])
+        present = np.isfinite(a_m + b_m).all(axis=1)
+        if own_building is None:
             passed = np.full(len(ue), -1)
         else:
-            passed = own[ue]
-        return (present & ~self._blocked(a_m, b_m, passed)).reshape(shape)
+            passed = own_building[ue]
+        return (present & ~self._is_blocked(a_m, b_m, passed)).reshape(shape)
 
-    def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
+    def has_clear_path(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
         """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings;
         (n,).
         """
         if not len(self):
             return np.ones(len(a_m), dtype=bool)
-        return np.isinf(self.first_wall(a_m, b_m)[0])
+        return np.isinf(self.find_first_wall(a_m, b_m)[0])
 
-    def first_wall(self, a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def find_first_wall(self, a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Distance at which each path from a_m to b_m (n, 2) first enters a building, and the
         direction of that wall.
 
@@ -129,55 +132,56 @@ class Buildings:
         walls = self._walls
         far_m = np.full(len(a_m), np.inf)
         towards_rad = np.zeros(len(a_m))
-        for some in stretches(Lines.between(a_m, b_m, walls), walls, np.full(len(self), np.inf)):
+        unlimited_m = np.full(len(self), np.inf)
+        for part in find_stretches(Lines.from_ends(a_m, b_m, walls), walls, unlimited_m):
             order = np.argsort(
-                -some.from_m, kind="stable"
+                -part.from_m, kind="stable"
             )  # the nearest is written last, and stays
-            row = some.line[order]
-            wall = some.wall[order]
-            far_m[row] = some.from_m[order]
-            towards_rad[row] = np.angle(walls.vertex[wall + 1] - walls.vertex[wall])
+            row = part.line[order]
+            wall = part.wall[order]
+            far_m[row] = part.from_m[order]
+            wall_m = walls.vertex[wall + 1] - walls.vertex[wall]
+            towards_rad[row] = np.angle(wall_m)
         return far_m, towards_rad
 
-    def outdoor(self, area: Area, rng: Rng, what: str, owner: IntArray) -> FloatArray:
+    def draw_outdoor_m(self, area: Area, rng: Rng, name: str, owner: IntArray) -> FloatArray:
         """A uniform outdoor place (n, 2) for each owner (n,), drawn independently of the other
         owners.
         """
-        position_m = area.sample(rng.uniform(what, owner, (2,)))
-        left = np.flatnonzero(self.inside(position_m))
+        position_m = area.sample(rng.uniform(name, owner, (2,)))
+        left = np.flatnonzero(self.is_indoors(position_m))
         for draw in range(1, _DRAWS):
             if not left.size:
                 return position_m
-            position_m[left] = area.sample(rng.uniform(what, owner[left], (2,), item=draw))
-            left = left[self.inside(position_m[left])]
+            position_m[left] = area.sample(rng.uniform(name, owner[left], (2,), item=draw))
+            left = left[self.is_indoors(position_m[left])]
         raise BadInput(
             f"world.city: {_DRAWS} random places were all indoors; leave room between the "
             "buildings, or around them (margin_m of footprints)"
         )
 
-    def _blocked(self, a_m: FloatArray, b_m: FloatArray, passed: IntArray) -> BoolArray:
-        """Which links between points (k, 3), in the order of `_in_order`, are blocked; (k,).
+    def _is_blocked(self, a_m: FloatArray, b_m: FloatArray, passed: IntArray) -> BoolArray:
+        """Which links between points (k, 3), in the order of `_order_ends`, are blocked; (k,).
 
         passed (k,) is a building whose house does not block each link, -1 for none.
         """
         blocked = np.zeros(len(a_m), dtype=bool)
         if not len(self):
             return blocked
-        lines = Lines.between(a_m, b_m, self._walls)
-        for some in stretches(lines, self._walls, self.height_m):
-            low_m, high_m = lines.ends_m[some.line].T
-            share = np.stack([some.from_m, some.until_m]) / lines.length_m[some.line]
+        lines = Lines.from_ends(a_m, b_m, self._walls)
+        for part in find_stretches(lines, self._walls, self.height_m):
+            low_m, high_m = lines.ends_m[part.line].T
+            share = np.stack([part.from_m, part.until_m]) / lines.length_m[part.line]
             min_height_m = (low_m + (high_m - low_m) * share).min(axis=0)
-            lower = min_height_m < self.height_m[some.building]
-            lower &= self._are_others(some.building, passed[some.line])
-            blocked[some.line[lower]] = True
+            lower = min_height_m < self.height_m[part.building]
+            lower &= self._is_other_house(part.building, passed[part.line])
+            blocked[part.line[lower]] = True
         upright = np.flatnonzero(lines.length_m <= TOUCH_M)
-        blocked[upright] = lines.ends_m[upright].min(axis=1) < self.height_at(
-            a_m[upright, :2], passed[upright]
-        )
+        roof_m = self.find_height_m(a_m[upright, :2], passed[upright])
+        blocked[upright] = lines.ends_m[upright].min(axis=1) < roof_m
         return blocked
 
-    def _are_others(self, building: IntArray, passed: IntArray) -> BoolArray:
+    def _is_other_house(self, building: IntArray, passed: IntArray) -> BoolArray:
         """Which buildings (k,) are not of the house of another one (k,), -1 for none."""
         if self.house is None:
             house = np.arange(len(self))
@@ -185,15 +189,15 @@ class Buildings:
             house = self.house
         return (passed < 0) | (house[building] != house[passed])
 
-    def _over(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
+    def _find_buildings_over(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
         """Every pair of a point and a building over it."""
-        there = np.flatnonzero(np.isfinite(position_m).all(axis=1))
-        if not (len(self) and there.size):
-            return there[:0], there[:0]
+        present = np.flatnonzero(np.isfinite(position_m).all(axis=1))
+        if not (len(self) and present.size):
+            return present[:0], present[:0]
         import shapely
 
-        point, building = self._tree.query(shapely.points(position_m[there]), predicate="within")
-        return there[point], building
+        point, building = self._tree.query(shapely.points(position_m[present]), predicate="within")
+        return present[point], building
 
     @cached_property
     def _tree(self) -> STRtree:
@@ -203,13 +207,14 @@ class Buildings:
 
     @cached_property
     def _walls(self) -> Walls:
-        return Walls.of(self.footprint)
+        return Walls.from_footprints(self.footprint)
 
 
-def _in_order(a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _order_ends(a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The ends (k, 3) of links with the western one first, then the southern one."""
     east = a_m[:, 0] - b_m[:, 0]
-    swap = ((east > 0) | ((east == 0) & (a_m[:, 1] > b_m[:, 1])))[:, None]
+    is_north = a_m[:, 1] > b_m[:, 1]
+    swap = ((east > 0) | ((east == 0) & is_north))[:, None]
     return np.where(swap, b_m, a_m), np.where(swap, a_m, b_m)
 
 
@@ -217,7 +222,7 @@ def _in_order(a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]
 # ----------------------------------------------------------------------------------------
 
 
-def _complex(position_m: FloatArray) -> ComplexArray:
+def _to_complex(position_m: FloatArray) -> ComplexArray:
     """Points (..., 2) as x + i y: a turn is a product."""
     return position_m[..., 0] + 1j * position_m[..., 1]
 
@@ -239,21 +244,28 @@ class Walls:
     radius_m: FloatArray
 
     @classmethod
-    def of(cls, footprint: Shapes) -> Walls:
+    def from_footprints(cls, footprint: Shapes) -> Walls:
         """The walls of polygons (n,)."""
         import shapely
 
         ring, owner = shapely.get_rings(footprint, return_index=True)
         vertex_m, row = shapely.get_coordinates(ring, return_index=True)
         low_m, high_m = np.split(shapely.bounds(footprint).reshape(-1, 4), 2, axis=1)
-        origin_m = low_m.min(axis=0) if len(low_m) else np.zeros(2)
+        if len(low_m):
+            origin_m = low_m.min(axis=0)
+        else:
+            origin_m = np.zeros(2)
+        last = np.append(row[1:] != row[:-1], True)[: len(row)]
+        first = np.searchsorted(owner[row], np.arange(len(footprint) + 1))
+        middle_m = (low_m + high_m) / 2
+        radius_m = np.linalg.norm(high_m - low_m, axis=1) / 2
         return cls(
             origin_m=origin_m,
-            vertex=_complex(vertex_m - origin_m),
-            last=np.append(row[1:] != row[:-1], True)[: len(row)],
-            first=np.searchsorted(owner[row], np.arange(len(footprint) + 1)),
-            centre=_complex((low_m + high_m) / 2 - origin_m),
-            radius_m=np.linalg.norm(high_m - low_m, axis=1) / 2 + TOUCH_M,
+            vertex=_to_complex(vertex_m - origin_m),
+            last=last,
+            first=first,
+            centre=_to_complex(middle_m - origin_m),
+            radius_m=radius_m + TOUCH_M,
         )
 
 
@@ -271,14 +283,15 @@ class Lines(Columns):
     ends_m: FloatArray
 
     @classmethod
-    def between(cls, a_m: FloatArray, b_m: FloatArray, walls: Walls) -> Lines:
+    def from_ends(cls, a_m: FloatArray, b_m: FloatArray, walls: Walls) -> Lines:
         """From a_m to b_m (k, 3), or (k, 2) for lines at height 0."""
-        start = _complex(a_m[:, :2] - walls.origin_m)
-        to = _complex(b_m[:, :2] - a_m[:, :2])
-        length_m = np.abs(to)
-        way = np.divide(to, length_m, out=np.zeros_like(to), where=length_m > TOUCH_M)
-        ends_m = np.stack([a_m[:, 2:], b_m[:, 2:]], axis=1).reshape(len(to), -1)
-        return cls(start, way, length_m, ends_m if ends_m.size else np.zeros((len(to), 2)))
+        start = _to_complex(a_m[:, :2] - walls.origin_m)
+        vector_m = _to_complex(b_m[:, :2] - a_m[:, :2])
+        length_m = np.abs(vector_m)
+        way = np.divide(vector_m, length_m, out=np.zeros_like(vector_m), where=length_m > TOUCH_M)
+        heights_m = np.stack([a_m[:, 2:], b_m[:, 2:]], axis=1)
+        ends_m = heights_m.reshape(len(vector_m), -1)
+        return cls(start, way, length_m, ends_m if ends_m.size else np.zeros((len(vector_m), 2)))
 
 
 @frozen
@@ -296,7 +309,7 @@ class Stretches:
     wall: IntArray
 
 
-def stretches(lines: Lines, walls: Walls, height_m: FloatArray) -> Iterator[Stretches]:
+def find_stretches(lines: Lines, walls: Walls, height_m: FloatArray) -> Iterator[Stretches]:
     """Every part of a line inside the footprint of a building that may reach the line; one block of
     lines at a time.
 
@@ -305,13 +318,13 @@ def stretches(lines: Lines, walls: Walls, height_m: FloatArray) -> Iterator[Stre
     if not len(height_m):
         return
     block = max(1, _TABLE // len(height_m))
-    for at in range(0, len(lines.length_m), block):
-        part = lines.select(slice(at, at + block))
-        inside = _inside(part, walls, *_candidates(part, walls, height_m))
-        yield altered(inside, line=inside.line + at)
+    for start in range(0, len(lines.length_m), block):
+        part = lines.select(slice(start, start + block))
+        inside = _find_inside(part, walls, *_find_candidates(part, walls, height_m))
+        yield copy_with(inside, line=inside.line + start)
 
 
-def _candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntArray, IntArray]:
+def _find_candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntArray, IntArray]:
     """Candidate pairs (p,) of line and building: the line passes within the building's radius, not
     above its roof.
     """
@@ -320,8 +333,10 @@ def _candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntAr
     back = lines.way.conj()
     start = lines.start * back
     centre = np.stack([walls.centre.real, walls.centre.imag])
-    along = np.stack([back.real, -back.imag], axis=1) @ centre - start.real[:, None]
-    side = np.stack([back.imag, back.real], axis=1) @ centre - start.imag[:, None]
+    axis_along = np.stack([back.real, -back.imag], axis=1)
+    along = axis_along @ centre - start.real[:, None]
+    axis_side = np.stack([back.imag, back.real], axis=1)
+    side = axis_side @ centre - start.imag[:, None]
     near = np.abs(side, out=side) <= walls.radius_m
     near &= along >= -walls.radius_m
     near &= along - lines.length_m[:, None] <= walls.radius_m
@@ -329,28 +344,23 @@ def _candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntAr
     line, building = np.nonzero(near)
     rise_m = np.diff(lines.ends_m)[:, 0]
     # a point has no slope; the lower end decides
-    slope = np.divide(
-        rise_m, lines.length_m, out=np.zeros_like(rise_m), where=lines.length_m > TOUCH_M
-    )[line]
-    min_height_m = (
-        lines.ends_m[line, 0]
-        + slope * along[line, building]
-        - np.abs(slope) * walls.radius_m[building]
-    )
+    is_sloped = lines.length_m > TOUCH_M
+    slope = np.divide(rise_m, lines.length_m, out=np.zeros_like(rise_m), where=is_sloped)[line]
+    radius_m = walls.radius_m[building]
+    centre_height_m = lines.ends_m[line, 0] + slope * along[line, building]
+    min_height_m = centre_height_m - np.abs(slope) * radius_m
     below = np.maximum(min_height_m, low_m[line]) < height_m[building]
     return line[below], building[below]
 
 
-def _inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray) -> Stretches:
+def _find_inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray) -> Stretches:
     """The parts of lines (p,) inside buildings (p,), in order."""
     count = np.diff(walls.first)[building]
     pair = np.repeat(np.arange(len(line)), count)
-    vertex = np.arange(len(pair)) + np.repeat(
-        walls.first[building] - np.cumsum(count) + count, count
-    )
-    framed = (walls.vertex[vertex] - np.repeat(lines.start[line], count)) * np.repeat(
-        lines.way[line].conj(), count
-    )
+    offset = walls.first[building] - np.cumsum(count) + count
+    vertex = np.arange(len(pair)) + np.repeat(offset, count)
+    turn = np.repeat(lines.way[line].conj(), count)
+    framed = (walls.vertex[vertex] - np.repeat(lines.start[line], count)) * turn
     along = framed.real.copy()
     side = framed.imag.copy()
     side[np.abs(side) <= TOUCH_M] = 0.0
@@ -360,18 +370,25 @@ def _inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray) -> S
     left = (left[:-1] != left[1:]) & wall
     right = (right[:-1] != right[1:]) & wall
     met = np.flatnonzero(left | right)
-    at_m = (along[met] * side[met + 1] - along[met + 1] * side[met]) / (side[met + 1] - side[met])
+    following = met + 1
+    side_m = side[met]
+    next_side_m = side[following]
+    at_m = (along[met] * next_side_m - along[following] * side_m) / (next_side_m - side_m)
     order = np.lexsort((at_m, pair[met]))
     met = met[order]
     at_m = at_m[order]
     # rings are closed, so that every line meets each building an even number of times
-    inside = np.flatnonzero((np.cumsum(left[met]) & 1) & (np.cumsum(right[met]) & 1))
-    of = line[pair[met[inside]]]
+    is_left_inside = np.cumsum(left[met]) & 1
+    inside = np.flatnonzero(is_left_inside & (np.cumsum(right[met]) & 1))
+    inside_line = line[pair[met[inside]]]
     from_m = np.maximum(at_m[inside], 0.0)
     if len(inside):
-        until_m = np.minimum(at_m[inside + 1], lines.length_m[of])
+        until_m = np.minimum(at_m[inside + 1], lines.length_m[inside_line])
     else:
         until_m = from_m
-    long = until_m - from_m > TOUCH_M
-    row = met[inside[long]]
-    return Stretches(of[long], building[pair[row]], from_m[long], until_m[long], vertex[row])
+    is_long = until_m - from_m > TOUCH_M
+    row = met[inside[is_long]]
+    inside_building = building[pair[row]]
+    return Stretches(
+        inside_line[is_long], inside_building, from_m[is_long], until_m[is_long], vertex[row]
+    )

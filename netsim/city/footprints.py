@@ -11,16 +11,25 @@ from pydantic import Field, field_validator
 
 from netsim.city.base import City, OriginDeg
 from netsim.city.buildings import Buildings
-from netsim.city.overlaps import set_apart
+from netsim.city.overlaps import separate_footprints
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.maps import SYSTEMS, Features, Shapes, absent, known_crs, on_plane, read_features, short
+from netsim.maps import (
+    SYSTEMS,
+    Features,
+    Shapes,
+    is_absent,
+    normalise_crs,
+    project_corners,
+    read_features,
+    shorten_value,
+)
 from netsim.notice import Notice, notice
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
-from netsim.safe import file_version
-from netsim.streets.assembly import SNAP_M, assemble
+from netsim.safe import read_file_version
+from netsim.streets.assembly import SNAP_M, assemble_streets
 from netsim.streets.graph import StreetGraph
 from netsim.streets.osm import read_osm
 from netsim.streets.sumo import NetLocation, read_sumo
@@ -116,49 +125,53 @@ class Footprints(City):
 
     @field_validator("crs")
     @classmethod
-    def _known(cls, text: str) -> str:
-        known = text if text in ("auto", "local-metres") else known_crs(text)
-        if known is None:
+    def _check_crs(cls, text: str) -> str:
+        if text in ("auto", "local-metres"):
+            return text
+        system = normalise_crs(text)
+        if system is None:
             raise ValueError(f"{text[:40]!r} is none of auto, {SYSTEMS}")
-        return known
+        return system
 
     def area(self, trace_area: Area | None) -> Area:
-        return self._city().area.grown(self.margin_m)
+        return self._load_city().area.grow(self.margin_m)
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
-        return self._city().buildings
+        return self._load_city().buildings
 
     def origin(self) -> LatLon | None:
-        return self._city().origin_deg
+        return self._load_city().origin_deg
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph | None:
         if self.streets is None:
             return None
-        return self._streets().graph
+        return self._load_streets().graph
 
     def network(self) -> NetLocation | None:
         if self.streets is None:
             return None
-        return self._streets().location
+        return self._load_streets().location
 
-    def notices(self, known: Any) -> Iterator[Notice]:
-        skipped = self._city().skipped.copy()
+    def notices(self, built: Any) -> Iterator[Notice]:
+        skipped = self._load_city().skipped.copy()
         if self.streets == self.file:
             del skipped["LineString"]
         if kinds := ", ".join(f"{count:,} {kind}" for kind, count in skipped.items()):
             yield notice(
                 "city-shapes-left-out", file=self.file, number=skipped.total(), kinds=kinds
             )
-        yield from self._city().notices
+        yield from self._load_city().notices
         if self.streets is not None:
-            yield from self._streets().notices
+            yield from self._load_streets().notices
 
-    def _city(self) -> "FileCity":
-        return _read_city(self, file_version(self.file))
+    def _load_city(self) -> "FileCity":
+        return _read_city(self, read_file_version(self.file))
 
-    def _streets(self) -> "Streets":
+    def _load_streets(self) -> "StreetFile":
         file = str(self.streets)
-        return read_streets(file, self.crs, self.origin(), self.area(None), file_version(file))
+        return read_street_file(
+            file, self.crs, self.origin(), self.area(None), read_file_version(file)
+        )
 
 
 @frozen
@@ -176,7 +189,7 @@ class FileCity:
 
 
 @frozen
-class Streets:
+class StreetFile:
     """The street graph of a file, notices on what is not in it, and where it lies if it is
     SUMO's.
     """
@@ -197,100 +210,114 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     """
     import shapely
 
-    features = read_features(part.file)
-    shape, feature = features.parts()
-    kind = np.array([each.geom_type for each in shape], dtype=object)
+    file = part.file
+    features = read_features(file)
+    shape, feature = features.list_parts()
+    kind = np.array([polygon.geom_type for polygon in shape], dtype=object)
     skipped = Counter(kind[kind != "Polygon"].tolist())
     skipped["without a geometry"] = len(features.shape) - len(np.unique(feature))
-    why_not = np.array([_why_no_building(tags) for tags in features.tags], dtype=object)[feature]
+    why_not = np.array([_explain_omission(tags) for tags in features.tags], dtype=object)[feature]
     if (why_not != _UNTAGGED).any() or not all(
-        absent(tags.get("building")) for tags in features.tags
+        is_absent(tags.get("building")) for tags in features.tags
     ):
         skipped.update(why_not[(kind == "Polygon") & (why_not != "")].tolist())
         kind[why_not != ""] = ""
-    wanted = kind == "Polygon"
+    is_polygon = kind == "Polygon"
     skipped = +skipped
-    shape = shape[wanted]
-    feature = feature[wanted]
+    shape = shape[is_polygon]
+    feature = feature[is_polygon]
     if not len(shape):
         had = ", ".join(f"{count} {kind}" for kind, count in skipped.items())
         raise BadInput(
-            f"{part.file}: features: there is no building in "
+            f"{file}: features: there is no building in "
             f"it{f' ({had})' if had else ''}; give at least one Polygon"
         )
-    height_m, notices = _heights(part, features, feature)
+    height_m, notices = _read_heights(part, features, feature)
     corner, owner = shapely.get_coordinates(shape, return_index=True)
     if part.crs == "auto" and features.crs:
         crs = features.crs
     else:
         crs = part.crs
-    corner_m, origin_deg = on_plane(part.file, corner, feature[owner], crs, part.origin_deg)
-    footprint, polygon = _valid(part, features, shapely.set_coordinates(shape, corner_m), feature)
+    corner_m, origin_deg = project_corners(file, corner, feature[owner], crs, part.origin_deg)
+    footprint, polygon = _repair_polygons(
+        part, features, shapely.set_coordinates(shape, corner_m), feature
+    )
     height_m = height_m[polygon]
     tags = [features.tags[i] for i in feature[polygon].tolist()]
-    is_part = np.array(
-        [not _word(each, "building") and _word(each, "building:part") != "" for each in tags]
-    )
-    apart = set_apart(
-        part.file, footprint, height_m, is_part, np.array([_base_m(each) > 0 for each in tags])
-    )
+    is_part = np.array([_is_part(building) for building in tags])
+    is_raised = np.array([_find_base_m(building) > 0 for building in tags])
+    apart = separate_footprints(file, footprint, height_m, is_part, is_raised)
     skipped += Counter({"over open ground": apart.n_raised})
     if not len(apart.shape):
         raise BadInput(
-            f"{part.file}: features: no building in it stands on the ground; correct min_height"
+            f"{file}: features: no building in it stands on the ground; correct min_height"
         )
     if apart.n_overlapping:
         notices += (
-            notice(
-                "city-outlines-overlap", file=part.file, number=apart.n_overlapping, total=len(tags)
-            ),
+            notice("city-outlines-overlap", file=file, number=apart.n_overlapping, total=len(tags)),
         )
-    area = Area.around(shapely.bounds(apart.footprint).reshape(-1, 2))
+    area = Area.from_points(shapely.bounds(apart.footprint).reshape(-1, 2))
     buildings = Buildings(apart.footprint, height_m[apart.shape], apart.house)
     return FileCity(buildings, area, origin_deg, skipped, notices)
 
 
-def _word(tags: Mapping[str, object], key: str) -> str:
+def _read_word(tags: Mapping[str, object], key: str) -> str:
     """The value of a tag in small letters, yes for true; empty where it has none, or says no."""
     value = tags.get(key)
-    word = "" if absent(value) else str(value).strip().lower()
+    if is_absent(value):
+        word = ""
+    else:
+        word = str(value).strip().lower()
     return {"no": "", "false": "", "0": "", "true": "yes"}.get(word, word)
 
 
-def _why_no_building(tags: Mapping[str, object]) -> str:
+def _is_part(tags: Mapping[str, object]) -> bool:
+    """Whether tags of OpenStreetMap describe a part of a building alone."""
+    return not _read_word(tags, "building") and _read_word(tags, "building:part") != ""
+
+
+def _explain_omission(tags: Mapping[str, object]) -> str:
     """Why tags of OpenStreetMap describe no building that is there above ground; empty if they do.
 
     Sources: OpenStreetMap wiki, pages `Key:building`, `Lifecycle prefix`, `Key:location`,
     `Key:layer`.
     """
-    building = _word(tags, "building")
-    kinds = {building, _word(tags, "building:part")} - {""}
+    building = _read_word(tags, "building")
+    kinds = {building, _read_word(tags, "building:part")} - {""}
     if not kinds:
-        if any(_word(tags, f"{state}:building") for state in _STATES):
+        if any(_read_word(tags, f"{state}:building") for state in _STATES):
             return _GONE
         return _UNTAGGED
-    said = {key.removeprefix("building:") for key in tags if _word(tags, key) == "yes"} - {
+    marks = {key.removeprefix("building:") for key in tags if _read_word(tags, key) == "yes"} - {
         "abandoned"
     }
-    if (kinds | said) & _STATES:
+    if (kinds | marks) & _STATES:
         return _GONE
     if (
-        "underground" in (building, _word(tags, "location"))
-        or "tunnel" in said
-        or _word(tags, "layer").startswith("-")
+        "underground" in (building, _read_word(tags, "location"))
+        or "tunnel" in marks
+        or _read_word(tags, "layer").startswith("-")
     ):
         return "underground"
-    open_below = {building} if _base_m(tags) else kinds  # a part may be on top of others
-    is_bridge = _word(tags, "man_made") == "bridge" or _word(tags, "bridge") != ""
-    return "roofs and bridges" if is_bridge or open_below & _OPEN_BELOW else ""
+    if _find_base_m(tags):
+        open_below = {building}
+    else:
+        open_below = kinds  # a part may be on top of others
+    is_bridge = _read_word(tags, "man_made") == "bridge" or _read_word(tags, "bridge") != ""
+    if is_bridge or open_below & _OPEN_BELOW:
+        return "roofs and bridges"
+    return ""
 
 
-def _base_m(tags: Mapping[str, object]) -> float:
+def _find_base_m(tags: Mapping[str, object]) -> float:
     """The height above ground at which a building begins; 0 where its tags state none."""
-    return max(0.0, *(unit_m * (metres(_word(tags, key)) or 0.0) for key, unit_m in _BASES.items()))
+    return max(
+        0.0,
+        *(unit_m * (parse_metres(_read_word(tags, key)) or 0.0) for key, unit_m in _BASES.items()),
+    )
 
 
-def _valid(
+def _repair_polygons(
     part: Footprints, features: Features, shape: Shapes, feature: IntArray
 ) -> tuple[Shapes, IntArray]:
     """Valid or repaired polygons (m,), and the polygon of the file that each is part of (m,)."""
@@ -305,16 +332,17 @@ def _valid(
             "mend it, or set repair: true",
         )
     shape[bad] = shapely.make_valid(shape[bad], method="structure", keep_collapsed=False)
-    piece, of = shapely.get_parts(shape, return_index=True)
-    solid = (shapely.get_type_id(piece) == shapely.GeometryType.POLYGON) & (shapely.area(piece) > 0)
+    piece, source = shapely.get_parts(shape, return_index=True)
+    solid = shapely.get_type_id(piece) == shapely.GeometryType.POLYGON
+    solid &= shapely.area(piece) > 0
     if not solid.any():
         raise BadInput(
             f"{part.file}: no polygon is left after repair; give footprints that have an area"
         )
-    return piece[solid], of[solid]
+    return piece[solid], source[solid]
 
 
-def _heights(
+def _read_heights(
     part: Footprints, features: Features, feature: IntArray
 ) -> tuple[FloatArray, tuple[Notice, ...]]:
     """Heights (n,) in m of polygons of features (n,), and a note on those that are assumed or
@@ -333,16 +361,22 @@ def _heights(
         tags = features.tags[i]
         for name, unit_m in names.items():
             value = tags.get(name)
-            if absent(value):
+            if is_absent(value):
                 continue
-            text = value if unit_m == 1.0 else f"{value} m"  # levels have no unit
-            number: Any = metres(text) if isinstance(value, str) else value
+            if unit_m == 1.0:
+                text = value
+            else:
+                text = f"{value} m"  # levels have no unit
+            number: Any = parse_metres(text) if isinstance(value, str) else value
             is_number = isinstance(number, int | float) and number is not True
-            found_m = number * unit_m if is_number else np.nan
+            if is_number:
+                found_m = number * unit_m
+            else:
+                found_m = np.nan
             if unit_m == 1.0 and number is not None and not found_m <= _HIGHEST_M:
                 features.refuse(
                     i,
-                    f"properties.{name}: {short(value)} is not a height",
+                    f"properties.{name}: {shorten_value(value)} is not a height",
                     f"give metres up to {_HIGHEST_M:g}",
                 )
             if 0 < found_m <= _TALLEST_M:
@@ -354,30 +388,36 @@ def _heights(
     if unknown.size and part.default_height_m is None:
         first = unknown[0]
         name, value = unread.get(first, (part.height_property, None))
-        what = f"{short(value)} is not a height" if first in unread else "it has no height"
-        if unknown.size > 1:
-            others = f", nor have {unknown.size - 1:,} others of {len(height_m):,}"
+        if first in unread:
+            problem = f"{shorten_value(value)} is not a height"
         else:
-            others = ""
+            problem = "it has no height"
+        if unknown.size > 1:
+            rest = f", nor have {unknown.size - 1:,} others of {len(height_m):,}"
+        else:
+            rest = ""
         features.refuse(
             feature[first],
-            f"properties.{name}: {what}{others}",
+            f"properties.{name}: {problem}{rest}",
             "give one in m, or set default_height_m",
         )
     height_m[unknown] = part.default_height_m
-    example = short(next(iter(unread.values()))[1]) if unread else ""
+    if unread:
+        example = shorten_value(next(iter(unread.values()))[1])
+    else:
+        example = ""
     counts = (
         (by_levels, f"by their levels of {STOREY_M:g} m"),
         (unknown.size, "by default_height_m"),
         (len(unread), f"values are no height, such as {example}"),
     )
-    texts = ", ".join(f"{n:,} {what}" for n, what in counts if n)
+    texts = ", ".join(f"{n:,} {problem}" for n, problem in counts if n)
     return height_m, (
         notice("city-heights-assumed", file=part.file, counts=texts),
     ) if texts else ()
 
 
-def metres(text: str) -> float | None:
+def parse_metres(text: str) -> float | None:
     """A length as OpenStreetMap's `height` writes it, in m: "12", "12.5 m", "40 ft", 6'4"; None if
     it is none.
     """
@@ -393,9 +433,9 @@ def metres(text: str) -> float | None:
 
 
 @lru_cache(maxsize=1)
-def read_streets(
+def read_street_file(
     file: str, crs: str, origin_deg: LatLon | None, area: Area, version: tuple[int, int]
-) -> Streets:
+) -> StreetFile:
     """The streets of a file on the plane of the buildings, cut at the border of the area.
 
     Files named .xml or .xml.gz are SUMO networks, others GeoJSON. `version` distinguishes a changed
@@ -407,18 +447,19 @@ def read_streets(
     else:
         location = None
         lines, notices = read_osm(file, crs, origin_deg)
-    inside = lines.clipped(area)
+    inside = lines.clip_to(area)
     if not len(inside.path):
         away_m = np.linalg.norm(np.median(lines.path.vertex_m, axis=0) - area.centre_m)
-        them = (
-            "give those of the same place" if origin_deg else "give both in the same local metres"
-        )
+        if origin_deg:
+            them = "give those of the same place"
+        else:
+            them = "give both in the same local metres"
         raise BadInput(
             f"{file}: none of its streets lies in the area of the buildings, their middles are "
             f"{away_m:,.0f} m apart; {them}, or set margin_m if they are near"
         )
-    made = assemble(
+    assembled = assemble_streets(
         inside, 0.0 if is_network else SNAP_M
     )  # edges of a network meet at junctions only
-    made.check(file)
-    return Streets(made.graph, (*notices, *made.notices(file)), location)
+    assembled.check(file)
+    return StreetFile(assembled.graph, (*notices, *assembled.notices(file)), location)

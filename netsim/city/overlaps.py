@@ -18,7 +18,7 @@ import numpy as np
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.maps import Shapes
-from netsim.streets.assembly import connected
+from netsim.streets.assembly import label_components
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _TOUCHING_M2 = 1.0  # of neighbours whose walls were drawn across each other
@@ -29,7 +29,7 @@ _SAMPLE = 1000  # shapes
 
 
 @frozen
-class Apart:
+class SeparateFootprints:
     """Polygons (k,) that overlap by at most 1 m2: the shape of the map that each is of, and the
     number of its house.
 
@@ -43,16 +43,17 @@ class Apart:
     n_raised: int
 
 
-def set_apart(
+def separate_footprints(
     file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray, is_raised: BoolArray
-) -> Apart:
+) -> SeparateFootprints:
     """Take overlaps out of valid polygons (n,). Raises BadInput where there are too many."""
     import shapely
 
     n = len(shape)
     tree = shapely.STRtree(shape)
-    every = 1 + n // _SAMPLE
-    if tree.query(shape[::every]).shape[1] * every > _MAX_PAIRS + _PAIRS_OF_EACH * n:
+    step = 1 + n // _SAMPLE
+    n_sampled = tree.query(shape[::step]).shape[1]
+    if n_sampled * step > _MAX_PAIRS + _PAIRS_OF_EACH * n:
         raise BadInput(f"{file}: most buildings lie over many others; remove the copies")
     rank = np.argsort(np.lexsort((-height_m, ~is_part)))
     pair = tree.query(shape)
@@ -65,12 +66,15 @@ def set_apart(
     above = is_raised[pair] & ~is_raised[pair[::-1]]
     over_m2 = np.bincount(pair[above], np.tile(shared_m2, (2, 1))[above], n)
     is_raised = is_raised & (over_m2 < _OF_ONE_HOUSE * shapely.area(shape))
-    one = pair[:, is_one & ~is_raised[pair].any(axis=0)]
-    house = connected(one[0], one[1], n, "weak")
-    pair = pair[:, (shared_m2 > _TOUCHING_M2) & ~is_raised[pair].any(axis=0)]
+    is_grounded = ~is_raised[pair].any(axis=0)
+    shared = pair[:, is_one & is_grounded]
+    house = label_components(shared[0], shared[1], n, "weak")
+    pair = pair[:, (shared_m2 > _TOUCHING_M2) & is_grounded]
     piece = np.where(is_raised, shapely.Polygon(), shape)
     for lower, higher in pair.T:
         piece[lower] = shapely.difference(piece[lower], shape[higher])
-    part, of = shapely.get_parts(piece, return_index=True)
-    solid = shapely.area(part) > _TOUCHING_M2 * np.isin(of, pair[0])
-    return Apart(part[solid], of[solid], house[of[solid]], len(np.unique(pair)), is_raised.sum())
+    part, source = shapely.get_parts(piece, return_index=True)
+    solid = shapely.area(part) > _TOUCHING_M2 * np.isin(source, pair[0])
+    return SeparateFootprints(
+        part[solid], source[solid], house[source[solid]], len(np.unique(pair)), is_raised.sum()
+    )

@@ -6,12 +6,12 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.city.base import City, Span, between
+from netsim.city.base import City, Span, map_to_span
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.streets.assembly import StreetLines, assemble
+from netsim.streets.assembly import StreetLines, assemble_streets
 from netsim.streets.graph import CLASSES, Paths, StreetGraph
 from netsim.units import FloatArray
 
@@ -53,7 +53,7 @@ class OpenField(City):
                 "for any location to leak; take a trace that moves, or give width_m and height_m"
             )
         grow_m = self.margin * trace_area.side_m
-        return Area.around(np.array([trace_area.low_m - grow_m, trace_area.high_m + grow_m]))
+        return Area.from_points(np.array([trace_area.low_m - grow_m, trace_area.high_m + grow_m]))
 
 
 _MAX_BLOCKS = 100_000
@@ -110,10 +110,10 @@ class GridCity(City):
 
     @property
     def _blocks(self) -> tuple[int, int]:
-        columns, rows = (
+        n_columns, n_rows = (
             (side_m - self.street_m) / self._period_m for side_m in (self.width_m, self.height_m)
         )
-        return max(0, floor(columns + 1e-9)), max(0, floor(rows + 1e-9))
+        return max(0, floor(n_columns + 1e-9)), max(0, floor(n_rows + 1e-9))
 
     def area(self, trace_area: Area | None) -> Area:
         return Area(0.0, 0.0, self.width_m, self.height_m)
@@ -125,9 +125,9 @@ class GridCity(City):
         west_m = self.street_m + column * self._period_m
         south_m = self.street_m + row * self._period_m
         # a block keeps its height when the city grows
-        unit = streams.at("city.grid").uniform("height", column, item=row)
+        unit = streams.derive_rng("city.grid").uniform("height", column, item=row)
         footprint = box(west_m, south_m, west_m + self.block_m, south_m + self.block_m)
-        return Buildings(footprint, between(self.building_height_m, unit))
+        return Buildings(footprint, map_to_span(self.building_height_m, unit))
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
         """The centre lines of the streets, residential ones, with a node at every crossing of three
@@ -140,8 +140,10 @@ class GridCity(City):
         east = crossing_m.transpose(1, 0, 2).reshape(-1, 2)
         count = np.repeat([len(y_m), len(x_m)], [len(x_m), len(y_m)])
         residential = np.full(len(count), CLASSES.index("residential"))
-        return assemble(
-            StreetLines.two_way(Paths.measured(np.concatenate([north, east]), count), residential)
+        return assemble_streets(
+            StreetLines.from_two_way_paths(
+                Paths.from_vertices(np.concatenate([north, east]), count), residential
+            )
         ).graph
 
     def street_grid(self) -> tuple[FloatArray, FloatArray]:
@@ -202,11 +204,11 @@ class Generated(City):
             return Buildings.none()
         import shapely
 
-        which = np.arange(self.count)
-        rng = streams.at("city.generated")
-        unit = rng.uniform("building", which, (6,))
-        share = _MIN_RADIUS + (1 - _MIN_RADIUS) * rng.uniform("star", which, (_STAR_CORNERS,))
-        size_m = between(self.size_m, unit[:, :2])
+        number = np.arange(self.count)
+        rng = streams.derive_rng("city.generated")
+        unit = rng.uniform("building", number, (6,))
+        share = _MIN_RADIUS + (1 - _MIN_RADIUS) * rng.uniform("star", number, (_STAR_CORNERS,))
+        size_m = map_to_span(self.size_m, unit[:, :2])
         half_rad = np.arctan2(size_m[:, 1:], size_m[:, :1])
         discs, stars = (
             np.full((self.count, 1), 2 * np.pi / n) * np.arange(n)
@@ -214,21 +216,26 @@ class Generated(City):
         )
         # corners in polar form, angles and distances from the centre (n, corners or 1), of every
         # building in each shape
+        corners_rad = half_rad * [-1, 1, -1, 1] + [0, 0, np.pi, np.pi]
+        half_diagonal_m = np.hypot(*size_m.T)[:, None] / 2
+        half_m = size_m[:, :1] / 2
         shapes = (
-            (discs, size_m[:, :1] / 2),
-            (half_rad * [-1, 1, -1, 1] + [0, 0, np.pi, np.pi], np.hypot(*size_m.T)[:, None] / 2),
-            (stars, size_m[:, :1] / 2 * share),
+            (discs, half_m),
+            (corners_rad, half_diagonal_m),
+            (stars, half_m * share),
         )
         footprint = np.empty(self.count, dtype=object)
         for k, (angle_rad, from_centre_m) in enumerate(shapes):
-            own = which[k::3]
-            radius_m = from_centre_m[own]
-            angle_rad = angle_rad[own] + 2 * np.pi * unit[own, 2:3]
+            rows = number[k::3]
+            radius_m = from_centre_m[rows]
+            turn_rad = 2 * np.pi * unit[rows, 2:3]
+            angle_rad = angle_rad[rows] + turn_rad
             reach_m = radius_m.max(axis=1, keepdims=True)
-            centre_m = area.low_m + reach_m + unit[own, 3:5] * (area.side_m - 2 * reach_m)
+            room_m = area.side_m - 2 * reach_m
+            centre_m = area.low_m + reach_m + unit[rows, 3:5] * room_m
             way = np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=2)
             corner_m = centre_m[:, None] + radius_m[:, :, None] * way
-            footprint[own] = shapely.polygons(
+            footprint[rows] = shapely.polygons(
                 np.clip(corner_m, area.low_m, area.high_m)
             )  # against rounding
-        return Buildings(footprint, between(self.building_height_m, unit[:, 5]))
+        return Buildings(footprint, map_to_span(self.building_height_m, unit[:, 5]))

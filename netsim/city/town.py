@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.city.base import City, between
+from netsim.city.base import City, map_to_span
 from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen
 from netsim.geometry import Area
 from netsim.maps import Shapes
 from netsim.rng import Rng, Streams
-from netsim.streets.assembly import StreetLines, assemble
+from netsim.streets.assembly import StreetLines, assemble_streets
 from netsim.streets.graph import CLASSES, Paths, StreetGraph
 from netsim.ues import STOREY_M
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -102,13 +102,13 @@ class Town(City):
         return Area(0.0, 0.0, self.width_m, self.height_m)
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
-        return drawn(self, streams.seed).buildings
+        return draw_town(self, streams.seed).buildings
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
-        return drawn(self, streams.seed).graph
+        return draw_town(self, streams.seed).graph
 
     def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:
-        plan = drawn(self, streams.seed).plan
+        plan = draw_town(self, streams.seed).plan
         shapes = [("water", plan.river), ("green", plan.park)]
         return tuple(
             (kind, np.asarray(shape.exterior.coords)) for kind, shape in shapes if shape is not None
@@ -123,7 +123,7 @@ class Roads(Columns):
     street_class: IntArray
 
     @classmethod
-    def of(cls, line: Shapes | list["Geometry"], street_class: int) -> "Roads":
+    def from_lines(cls, line: Shapes | list["Geometry"], street_class: int) -> "Roads":
         return cls(np.array(line, dtype=object), np.full(len(line), street_class))
 
 
@@ -149,49 +149,58 @@ class DrawnTown:
 
 
 @lru_cache(maxsize=4)  # buildings, streets and scenery of one town are asked for one after another
-def drawn(town: Town, seed: int) -> DrawnTown:
+def draw_town(town: Town, seed: int) -> DrawnTown:
     """The town of a seed, drawn once."""
-    rng = Streams(seed).at("city.town")
+    rng = Streams(seed).derive_rng("city.town")
     area = town.area(None)
-    plan = planned(area, rng)
-    lines = StreetLines.two_way(Paths.of(plan.roads.line), plan.roads.street_class)
-    return DrawnTown(plan, buildings_of(plan, area, rng), assemble(lines).graph)
+    plan = plan_town(area, rng)
+    lines = StreetLines.from_two_way_paths(
+        Paths.from_lines(plan.roads.line), plan.roads.street_class
+    )
+    return DrawnTown(plan, draw_buildings(plan, area, rng), assemble_streets(lines).graph)
 
 
-def planned(area: Area, rng: Rng) -> TownPlan:
+def plan_town(area: Area, rng: Rng) -> TownPlan:
     """The plan of a town in an area."""
     import shapely
 
-    node_m = _nodes(area, rng)
-    roads, main = _grid(node_m)
-    kept = main | (rng.uniform("dropped", np.arange(len(main))) >= _DROPPED)
-    river, banks, axis = _river(area, rng)
-    park = _park(node_m, river, rng)
+    node_m = _draw_nodes(area, rng)
+    roads, is_main = _build_grid(node_m)
+    is_kept = is_main | (rng.uniform("dropped", np.arange(len(is_main))) >= _DROPPED)
+    river, banks, axis = _draw_river(area, rng)
+    park = _place_park(node_m, river, rng)
     if park is not None:
         middle = shapely.line_interpolate_point(roads.line, 0.5, normalized=True)
-        kept |= shapely.dwithin(park, middle, _EXTENSION_M)  # also the streets around it
+        is_kept |= shapely.dwithin(park, middle, _EXTENSION_M)  # also the streets around it
         roads.street_class[
             shapely.contains_properly(shapely.buffer(park, -_EXTENSION_M), middle)
         ] = _PATH
-    roads = Roads.join([_bridged(roads.select(kept), river, axis), Roads.of(banks, _RESIDENTIAL)])
-    closed = [river] if park is None else [river, park]
-    return TownPlan(*_with_side_streets(roads, closed, area, rng), river, park)
+    roads = Roads.join(
+        [_cut_at_river(roads.select(is_kept), river, axis), Roads.from_lines(banks, _RESIDENTIAL)]
+    )
+    if park is None:
+        closed = [river]
+    else:
+        closed = [river, park]
+    return TownPlan(*_add_side_streets(roads, closed, area, rng), river, park)
 
 
-def _nodes(area: Area, rng: Rng) -> FloatArray:
+def _draw_nodes(area: Area, rng: Rng) -> FloatArray:
     """Junctions (nx, ny, 2) of a jittered grid; those on the border stay on it."""
     count = np.maximum(np.round(area.side_m / _GRID_M).astype(int), 2) + 1
     step_m = area.side_m / (count - 1)
-    at = np.moveaxis(np.indices(tuple(count)), 0, -1)
-    which = at[..., 0] * 100_003 + at[..., 1]
-    jitter = np.clip(_JITTER * rng.normal("jitter", which.ravel(), (2,)), -_JITTER_CUT, _JITTER_CUT)
+    index = np.moveaxis(np.indices(tuple(count)), 0, -1)
+    number = index[..., 0] * 100_003 + index[..., 1]
+    jitter = np.clip(
+        _JITTER * rng.normal("jitter", number.ravel(), (2,)), -_JITTER_CUT, _JITTER_CUT
+    )
     jitter = jitter.reshape(*count, 2)
     jitter[[0, -1], :, 0] = 0.0
     jitter[:, [0, -1], 1] = 0.0
-    return area.low_m + (at + jitter) * step_m
+    return area.low_m + (index + jitter) * step_m
 
 
-def _grid(node_m: FloatArray) -> tuple[Roads, BoolArray]:
+def _build_grid(node_m: FloatArray) -> tuple[Roads, BoolArray]:
     """All segments of the grid of junctions (nx, ny, 2), and which are of main streets or the
     border.
     """
@@ -199,8 +208,10 @@ def _grid(node_m: FloatArray) -> tuple[Roads, BoolArray]:
 
     nx, ny = node_m.shape[:2]
     i, j = np.indices((nx, ny))
-    east_m = np.stack([node_m[:-1], node_m[1:]], axis=2).reshape(-1, 2, 2)
-    north_m = np.stack([node_m[:, :-1], node_m[:, 1:]], axis=2).reshape(-1, 2, 2)
+    east_pairs_m = np.stack([node_m[:-1], node_m[1:]], axis=2)
+    east_m = east_pairs_m.reshape(-1, 2, 2)
+    north_pairs_m = np.stack([node_m[:, :-1], node_m[:, 1:]], axis=2)
+    north_m = north_pairs_m.reshape(-1, 2, 2)
     line = np.concatenate([j[1:].ravel(), i[:, 1:].ravel()])  # of the grid
     last = np.repeat([ny - 1, nx - 1], [len(east_m), len(north_m)])
     edge = (line == 0) | (line == last)
@@ -211,17 +222,21 @@ def _grid(node_m: FloatArray) -> tuple[Roads, BoolArray]:
     return Roads(shapely.linestrings(np.concatenate([east_m, north_m])), street_class), main | edge
 
 
-def _river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
+def _draw_river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     """Polygon, banks and axis of the river, from west to east or from south to north."""
     import shapely
 
     unit = rng.uniform("corridor", [0], (5,))[0]
     share = np.linspace(-0.05, 1.05, 61)
-    across = 0.3 + 0.4 * unit[0] + 0.16 * (unit[1] - 0.5) * (2 * share - 1)
-    across += 0.07 * np.sin(2 * pi * ((0.7 + 0.8 * unit[2]) * share + unit[3]))
-    at = np.stack([share, across], axis=1)
-    axis = shapely.linestrings(area.low_m + (at if unit[4] < 0.5 else at[:, ::-1]) * area.side_m)
-    beyond = area.grown(_EXTENSION_M)
+    slant = 0.16 * (unit[1] - 0.5) * (2 * share - 1)
+    across = 0.3 + 0.4 * unit[0] + slant
+    phase = (0.7 + 0.8 * unit[2]) * share + unit[3]
+    across += 0.07 * np.sin(2 * pi * phase)
+    place = np.stack([share, across], axis=1)
+    axis = shapely.linestrings(
+        area.low_m + (place if unit[4] < 0.5 else place[:, ::-1]) * area.side_m
+    )
+    beyond = area.grow(_EXTENSION_M)
     whole = shapely.buffer(axis, min(_RIVER_M, area.side_m.min() / 8) / 2)
     banks = shapely.intersection(
         shapely.boundary(whole), shapely.box(*beyond.low_m, *beyond.high_m)
@@ -230,7 +245,7 @@ def _river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     return river, shapely.get_parts(banks), axis
 
 
-def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
+def _place_park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
     """A park of 2 x 2 cells of the grid, off the river and off main streets if possible; None where
     none fits.
     """
@@ -239,12 +254,12 @@ def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
     nx, ny = np.array(node_m.shape[:2]) - 3
     if nx < 1 or ny < 1:
         return None
-    i, j = np.indices((nx, ny)).reshape(2, -1)
+    column, row = np.indices((nx, ny)).reshape(2, -1)
     corner = np.array([[0, 0], [1, 0], [2, 0], [2, 1], [2, 2], [1, 2], [0, 2], [0, 1]])
-    shape = shapely.polygons(node_m[i[:, None] + corner[:, 0], j[:, None] + corner[:, 1]])
-    crosses = (((i + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2) | (
-        ((j + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2
-    )
+    corner_m = node_m[column[:, None] + corner[:, 0], row[:, None] + corner[:, 1]]
+    shape = shapely.polygons(corner_m)
+    crosses = ((column + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2
+    crosses |= ((row + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2
     cost = rng.uniform("park", np.arange(len(shape))) + crosses
     cost[shapely.distance(shape, river) < 1.0] = inf
     best = np.argmin(cost)
@@ -253,7 +268,7 @@ def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
     return None
 
 
-def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
+def _cut_at_river(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     """Streets cut at the banks of the river, but for bridges at equal distances.
 
     A bridge is part of a street from bank to bank, of a main street where there is one, else a new
@@ -265,29 +280,32 @@ def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     ends = np.stack([shapely.get_point(line, 0), shapely.get_point(line, -1)])
     meets = shapely.get_num_geometries(shapely.intersection(line, [[axis], [river]]))
     once = (meets == 1).all(axis=0)  # from bank to bank, not along a bend
-    whole = once & shapely.crosses(line, axis) & ~shapely.intersects(ends, river).any(axis=0)
-    where = shapely.line_locate_point(
+    whole = once & shapely.crosses(line, axis)
+    whole &= ~shapely.intersects(ends, river).any(axis=0)
+    where_share = shapely.line_locate_point(
         axis, shapely.centroid(shapely.intersection(line, axis)), normalized=True
     )
-    whole &= (where > _INNER) & (where < 1.0 - _INNER)  # none along the border of the area
+    whole &= (where_share > _INNER) & (
+        where_share < 1.0 - _INNER
+    )  # none along the border of the area
     is_bridge = np.zeros(len(line), dtype=bool)
-    new = []
+    new_bridges = []
     for share in (np.arange(_BRIDGES) + 0.5) / _BRIDGES:
-        away = np.abs(where - share)
-        near = whole & ~is_bridge & (away < 0.45 / _BRIDGES)
+        away = np.abs(where_share - share)
+        near = whole & ~is_bridge
+        near &= away < 0.45 / _BRIDGES
         if near.any():
             is_bridge[np.argmin(np.where(near, roads.street_class + 2.0 * away, inf))] = True
         else:
-            new.append(_bridge(axis, share, river))
+            new_bridges.append(_build_bridge(axis, share, river))
     cut = shapely.difference(line, shapely.buffer(river, -_EXTENSION_M))
-    kept, of = shapely.get_parts(np.where(is_bridge, line, cut), return_index=True)
-    real = shapely.length(kept) > 1.0
-    return Roads.join(
-        [Roads(kept[real], roads.street_class[of[real]]), Roads.of(new, _RESIDENTIAL)]
-    )
+    piece, source = shapely.get_parts(np.where(is_bridge, line, cut), return_index=True)
+    real = shapely.length(piece) > 1.0
+    cut_roads = Roads(piece[real], roads.street_class[source[real]])
+    return Roads.join([cut_roads, Roads.from_lines(new_bridges, _RESIDENTIAL)])
 
 
-def _bridge(axis: "Geometry", share: float, river: "Polygon") -> "Geometry":
+def _build_bridge(axis: "Geometry", share: float, river: "Polygon") -> "Geometry":
     """A line across the river at a share of its length."""
     import shapely
 
@@ -303,25 +321,27 @@ def _bridge(axis: "Geometry", share: float, river: "Polygon") -> "Geometry":
     ]  # in a bend the line may cross twice
 
 
-def _with_side_streets(
+def _add_side_streets(
     roads: Roads, closed: "list[Polygon]", area: Area, rng: Rng
 ) -> tuple[Roads, Shapes]:
     """Noded streets, large blocks split by side streets, and the blocks without `closed` areas."""
     import shapely
 
     def large(shape: Shapes, number: IntArray) -> BoolArray:
-        long_side_m = _sides_m(shape)[1].max(axis=1, initial=0.0)
+        long_side_m = _measure_sides(shape)[1].max(axis=1, initial=0.0)
         return (shapely.area(shape) > _BLOCK_M2) & (long_side_m >= _BLOCK_SIDE_M)
 
-    blocks, split = _split(faces(roads.line, closed), large, "cut", 2, rng)
-    cut = np.concatenate([np.array([], dtype=object), *(_cut_lines(*each) for each in split)])
+    blocks, split = _split_shapes(find_faces(roads.line, closed), large, "cut", 2, rng)
+    cut = np.concatenate(
+        [np.array([], dtype=object), *(_find_cut_lines(*cut_shapes) for cut_shapes in split)]
+    )
     near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * area.side_m.min()
-    return _noded(
+    return _node_roads(
         Roads.join([roads, Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))])
     ), blocks
 
 
-def faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
+def find_faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
     """Areas between the streets, in the order of their places, without those in a closed area."""
     import shapely
 
@@ -332,7 +352,7 @@ def faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
     return faces[np.lexsort(at_m.T)]
 
 
-def _noded(roads: Roads) -> Roads:
+def _node_roads(roads: Roads) -> Roads:
     """Streets between junctions; of two at one place the more important."""
     import shapely
 
@@ -349,8 +369,8 @@ def _noded(roads: Roads) -> Roads:
 # ----------------------------------------------------------------------------------------
 
 
-def _split(
-    shape: Shapes, large: Callable[[Shapes, IntArray], BoolArray], what: str, base: int, rng: Rng
+def _split_shapes(
+    shape: Shapes, large: Callable[[Shapes, IntArray], BoolArray], name: str, base: int, rng: Rng
 ) -> tuple[Shapes, list[tuple[Shapes, FloatArray]]]:
     """Shapes split across their longer side until none is large, and those that are split, with
     numbers for their cuts.
@@ -368,15 +388,15 @@ def _split(
         number = number[split]
         if not len(shape):
             break
-        unit = rng.uniform(what, number, item=level)
+        unit = rng.uniform(name, number, item=level)
         cuts.append((shape, unit))
-        shape, parent = _halves(shape, unit)
+        shape, parent = _cut_in_halves(shape, unit)
         rank = np.arange(len(shape)) - np.searchsorted(parent, parent)
         number = (number[parent] * base + np.minimum(rank, base - 1)) % 2**61
     return np.concatenate(done), cuts
 
 
-def _sides_m(shape: Shapes) -> tuple[FloatArray, FloatArray]:
+def _measure_sides(shape: Shapes) -> tuple[FloatArray, FloatArray]:
     """Corners (n, 4, 2) of the smallest enclosing rectangles, and the lengths of two sides (n,
     2).
     """
@@ -387,11 +407,11 @@ def _sides_m(shape: Shapes) -> tuple[FloatArray, FloatArray]:
     return corner_m, np.linalg.norm(np.diff(corner_m[:, :3], axis=1), axis=2)
 
 
-def _across(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _place_cuts(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Lines (n, 2, 2) across the longer sides of shapes, and vectors (n, 2) along these; longer
     than the shapes.
     """
-    corner_m, length_m = _sides_m(shape)
+    corner_m, length_m = _measure_sides(shape)
     longer = length_m.argmax(axis=1)
     a_m, b_m = (corner_m[np.arange(len(shape)), longer + k] for k in range(2))
     long_m = b_m - a_m
@@ -399,75 +419,78 @@ def _across(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
         longer[:, None], corner_m[:, 0] - corner_m[:, 1], corner_m[:, 2] - corner_m[:, 1]
     )
     way = long_m / np.linalg.norm(long_m, axis=1, keepdims=True)
-    at_m = a_m + between(_CUT, unit)[:, None] * long_m + other_m / 2
+    offset_m = map_to_span(_CUT, unit)[:, None] * long_m
+    at_m = a_m + offset_m + other_m / 2
     reach_m = 2 * length_m.max(axis=1)[:, None] + 10.0
-    along_m = reach_m * np.stack([-way[:, 1], way[:, 0]], axis=1)
+    normal = np.stack([-way[:, 1], way[:, 0]], axis=1)
+    along_m = reach_m * normal
     return np.stack([at_m - along_m, at_m + along_m], axis=1), reach_m * way
 
 
-def _halves(shape: Shapes, unit: FloatArray) -> tuple[Shapes, IntArray]:
+def _cut_in_halves(shape: Shapes, unit: FloatArray) -> tuple[Shapes, IntArray]:
     """The parts on either side of a cut, and the shape that each came from, ascending."""
     import shapely
 
-    line_m, way_m = _across(shape, unit)
-    beyond_m = line_m[:, ::-1] + np.stack([-way_m, way_m])[:, :, None]  # (2, n, 2, 2)
+    line_m, way_m = _place_cuts(shape, unit)
+    shift_m = np.stack([-way_m, way_m])[:, :, None]
+    beyond_m = line_m[:, ::-1] + shift_m  # (2, n, 2, 2)
     side = shapely.polygons(
         np.concatenate([np.broadcast_to(line_m, beyond_m.shape), beyond_m], axis=2)
     )
-    part, of = shapely.get_parts(shapely.intersection(shape, side).T.ravel(), return_index=True)
-    solid = (shapely.get_type_id(part) == shapely.GeometryType.POLYGON) & (shapely.area(part) > 1.0)
-    return part[solid], (of[solid] // 2)
+    part, source = shapely.get_parts(shapely.intersection(shape, side).T.ravel(), return_index=True)
+    solid = shapely.get_type_id(part) == shapely.GeometryType.POLYGON
+    solid &= shapely.area(part) > 1.0
+    return part[solid], (source[solid] // 2)
 
 
-def _cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
+def _find_cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
     """Lines that split shapes, a little longer than the shape is wide."""
     import shapely
 
     part = shapely.get_parts(
-        shapely.intersection(shapely.linestrings(_across(shape, unit)[0]), shape)
+        shapely.intersection(shapely.linestrings(_place_cuts(shape, unit)[0]), shape)
     )
-    part = part[
-        (shapely.get_type_id(part) == shapely.GeometryType.LINESTRING)
-        & (shapely.length(part) > 1.0)
-    ]
+    is_line = shapely.get_type_id(part) == shapely.GeometryType.LINESTRING
+    part = part[is_line & (shapely.length(part) > 1.0)]
     ends_m = shapely.get_coordinates(part).reshape(len(part), -1, 2)[:, [0, -1]]
     way = ends_m[:, 1] - ends_m[:, 0]
     way *= _EXTENSION_M / np.linalg.norm(way, axis=1, keepdims=True)
     return shapely.linestrings(ends_m + np.stack([-way, way], axis=1))
 
 
-def buildings_of(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
+def draw_buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     """Buildings on most lots, which are drawn by their numbers."""
     import shapely
 
     def large(shape: Shapes, number: IntArray) -> BoolArray:
-        return shapely.area(shape) > _LOT_M2 * between(_LOT_SPREAD, rng.uniform("size", number))
+        return shapely.area(shape) > _LOT_M2 * map_to_span(_LOT_SPREAD, rng.uniform("size", number))
 
-    lot, _ = _split(_open_ground(plan), large, "lot", 8, rng)
+    lot, _ = _split_shapes(_find_open_ground(plan), large, "lot", 8, rng)
     unit = rng.uniform("building", np.arange(len(lot)), (2,))
-    inner = shapely.buffer(lot, -between(_INSET_M, unit[:, 1]), join_style="mitre")
-    part, of = shapely.get_parts(inner, return_index=True)
-    order = np.lexsort((-shapely.area(part), of))
-    which, first = np.unique(of[order], return_index=True)
+    inner = shapely.buffer(lot, -map_to_span(_INSET_M, unit[:, 1]), join_style="mitre")
+    part, lot_of_part = shapely.get_parts(inner, return_index=True)
+    order = np.lexsort((-shapely.area(part), lot_of_part))
+    built_lot, first = np.unique(lot_of_part[order], return_index=True)
     shape = part[order[first]]  # the largest part of each lot
-    stands = (unit[which, 0] < _BUILT) & (shapely.area(shape) >= _MIN_AREA_M2)
+    stands = unit[built_lot, 0] < _BUILT
+    stands &= shapely.area(shape) >= _MIN_AREA_M2
     shape = shape[stands]
-    which = which[stands]
+    built_lot = built_lot[stands]
     away_m = np.linalg.norm(
         shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1
     )
     mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (area.side_m.min() / 2)
-    floors = np.clip(np.round(mean + _FLOORS_STD * rng.normal("floors", which)), 1, _MAX_FLOORS)
+    drawn_floors = mean + _FLOORS_STD * rng.normal("floors", built_lot)
+    floors = np.clip(np.round(drawn_floors), 1, _MAX_FLOORS)
     return Buildings(shape, STOREY_M * floors)
 
 
-def _open_ground(plan: TownPlan) -> Shapes:
+def _find_open_ground(plan: TownPlan) -> Shapes:
     """The blocks without the streets, whose widths go by class."""
     import shapely
 
-    street = shapely.buffer(
-        plan.roads.line, WIDTH_M[plan.roads.street_class] / 2, quad_segs=2, cap_style="square"
-    )
+    half_width_m = WIDTH_M[plan.roads.street_class] / 2
+    street = shapely.buffer(plan.roads.line, half_width_m, quad_segs=2, cap_style="square")
     block, over = shapely.STRtree(street).query(plan.blocks, predicate="intersects")
     order = np.lexsort((over, block))
     first = np.searchsorted(block[order], np.arange(len(plan.blocks) + 1))

@@ -19,6 +19,7 @@ from netsim.streets.doors import Premises
 from netsim.streets.graph import StreetGraph
 from netsim.traces.moves import Presence
 from netsim.traces.trace import Trace
+from netsim.traces.values import Texts
 from netsim.ues import Fixes, Indoors
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -101,7 +102,7 @@ class Mobility(Part):
     replays: ClassVar[bool] = False
     """whether movement is read from a file, which may change between two runs"""
 
-    def load(self, round_s: float, without: tuple[str, ...] = ()) -> Trace | None:
+    def load(self, round_s: float, without: Texts = ()) -> Trace | None:
         """The replayed trace, read for rounds of round_s without these users; None for a synthetic
         mobility model.
         """
@@ -145,9 +146,7 @@ class Mobility(Part):
         return None
 
 
-def listed_m(
-    points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, key: str
-) -> FloatArray:
+def assign_places(points: Points, ue: IntArray, area: Area, key: str) -> FloatArray:
     """The place (n_ue, 2) of each UE: UE u takes point u mod len(points). A point outside is
     refused.
     """
@@ -163,7 +162,7 @@ def listed_m(
     return at_m[ue % len(points)]
 
 
-def drawn(unit: FloatArray, weight: FloatArray | BoolArray) -> IntArray:
+def draw_column(unit: FloatArray, weight: FloatArray | BoolArray) -> IntArray:
     """A column (n,) with probability in proportion to weight (n, k) >= 0, k > 0; -1 for a row of
     zeros.
     """
@@ -171,4 +170,5 @@ def drawn(unit: FloatArray, weight: FloatArray | BoolArray) -> IntArray:
     total = upto[:, -1]
     # strictly above: a column of weight zero adds nothing to the sum, so it is never the first
     # above
-    return np.where(total > 0, np.argmax(upto > (unit * total)[:, None], axis=1), -1)
+    column = np.argmax(upto > (unit * total)[:, None], axis=1)
+    return np.where(total > 0, column, -1)

@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from netsim.clock import DAY_S
-from netsim.columns import altered, frozen
+from netsim.columns import copy_with, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.mobility.base import Ground, Mobility, Places, Points, State, listed_m
+from netsim.mobility.base import Ground, Mobility, Places, Points, State, assign_places
 from netsim.rng import Rng
 from netsim.streets.graph import Paths
 from netsim.ues import Fixes
@@ -135,22 +135,28 @@ class Commuter(Mobility):
     """walking speed before its factor U(0.85, 1.6), m/s"""
 
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:
-        rng = ground.streams.at("mobility.commuter")
+        rng = ground.streams.derive_rng("mobility.commuter")
         area = ground.area
         key = "world.ues.mobility."
         if self.home_m is None:
             home = None
         else:
-            home = listed_m(self.home_m, ue, area, f"{key}home_m")
+            home = assign_places(self.home_m, ue, area, f"{key}home_m")
         if self.work_m is None:
             work = None
         else:
-            work = listed_m(self.work_m, ue, area, f"{key}work_m")
-        home = _drawn_m(rng, "home", ue, area, work) if home is None else home
-        work = _drawn_m(rng, "work", ue, area, home) if work is None else work
-        third = _inside_m(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
+            work = assign_places(self.work_m, ue, area, f"{key}work_m")
+        if home is None:
+            home = _draw_places(rng, "home", ue, area, work)
+        else:
+            home = home
+        if work is None:
+            work = _draw_places(rng, "work", ue, area, home)
+        else:
+            work = work
+        third = _map_inside(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
         if self.third_places_m is not None:
-            shared = listed_m(
+            shared = assign_places(
                 self.third_places_m,
                 np.arange(len(self.third_places_m)),
                 area,
@@ -167,23 +173,21 @@ class Commuter(Mobility):
         """Simulates every day that overlaps the window; returns the fixes inside the window."""
         taken = [Fixes.none()]
         wall_s = ground.clock.begins_s + t1_s
-        for day in range(ground.clock.day(t0_s), ceil(wall_s / DAY_S)):
+        for day in range(ground.clock.find_day(t0_s), ceil(wall_s / DAY_S)):
             today = state.today
             if today is None or today.day != day:
-                today = self._live(day, state, ground)
-            taken.append(
-                today.fixes.select((today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s))
-            )
-            position_m = today.way.position(
-                np.arange(len(state.ue)), np.full(len(state.ue), wall_s - day * DAY_S)
-            )
-            state = altered(state, position_m=position_m, today=today)
+                today = self._simulate_day(day, state, ground)
+            is_inside = (today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)
+            taken.append(today.fixes.select(is_inside))
+            second_of_day = np.full(len(state.ue), wall_s - day * DAY_S)
+            position_m = today.way.interpolate_m(np.arange(len(state.ue)), second_of_day)
+            state = copy_with(state, position_m=position_m, today=today)
         fixes = Fixes.join(taken)
         return state, fixes.select(np.lexsort((fixes.time_s, fixes.ue)))
 
     def wake_s(self, state: CommuterState, now_s: float, ground: Ground) -> float:
         """The morning if it is night for all UEs, else now."""
-        day = ground.clock.day(now_s)
+        day = ground.clock.find_day(now_s)
         today = state.today
         midnight_s = day * DAY_S - ground.clock.begins_s
         morning_s = midnight_s + _MORNING_H * _HOUR_S
@@ -198,21 +202,23 @@ class Commuter(Mobility):
     def places(self, state: CommuterState, ground: Ground) -> Places:
         return Places(state.place_m[:, _HOME], state.place_m[:, _WORK])
 
-    def _live(self, day: int, state: CommuterState, ground: Ground) -> CommuterDay:
-        rng = ground.streams.at("mobility.commuter", day)
+    def _simulate_day(self, day: int, state: CommuterState, ground: Ground) -> CommuterDay:
+        rng = ground.streams.derive_rng("mobility.commuter", day)
         ue = state.ue
         n = len(ue)
         low_m = ground.area.low_m
         high_m = ground.area.high_m
-        plan = self._plan(rng, ue, state.place_m.shape[1] - _THIRD, ground.clock.weekday(day) < 5)
+        n_third = state.place_m.shape[1] - _THIRD
+        plan = self._draw_schedule(rng, ue, n_third, ground.clock.weekday(day) < 5)
         place_m = state.place_m[np.arange(n)[:, None], plan.stop]  # (n, 6, 2)
         next_m = np.concatenate([place_m[:, 1:], place_m[:, -1:]], axis=1)
         jitter_m = np.zeros_like(place_m)
-        jitter_m[:, :-1] = _CORNER_STD_M * np.clip(rng.normal("corner", ue, (5, 2)), -_TAIL, _TAIL)
-        corner_m = np.clip(
-            np.stack([next_m[..., 0], place_m[..., 1]], axis=2) + jitter_m, low_m, high_m
-        )
-        stays_put = np.append(plan.stop[:, 1:] == plan.stop[:, :-1], np.full((n, 1), True), axis=1)
+        normal = np.clip(rng.normal("corner", ue, (5, 2)), -_TAIL, _TAIL)
+        jitter_m[:, :-1] = _CORNER_STD_M * normal
+        straight_m = np.stack([next_m[..., 0], place_m[..., 1]], axis=2)
+        corner_m = np.clip(straight_m + jitter_m, low_m, high_m)
+        is_same = plan.stop[:, 1:] == plan.stop[:, :-1]
+        stays_put = np.append(is_same, np.full((n, 1), True), axis=1)
         corner_m = np.where(stays_put[:, :, None], next_m, corner_m)
         knot_m = np.stack(
             [place_m, place_m, corner_m], axis=2
@@ -224,24 +230,27 @@ class Commuter(Mobility):
         knot_s = np.empty(knot_m.shape[:3])
         arrives_s = plan.from_s
         for k in range(6):
-            leaves_s = np.maximum(plan.until_s[:, k], arrives_s) + plan.stay_s[:, k]
-            knot_s[:, k] = np.stack([arrives_s, leaves_s, leaves_s + first_s[:, k]], axis=1)
+            until_s = np.maximum(plan.until_s[:, k], arrives_s)
+            leaves_s = until_s + plan.stay_s[:, k]
+            turns_s = leaves_s + first_s[:, k]
+            knot_s[:, k] = np.stack([arrives_s, leaves_s, turns_s], axis=1)
             arrives_s = knot_s[:, k, 2] + second_s[:, k]
-        way = Paths(knot_m.reshape(-1, 2), 18 * np.arange(n + 1), knot_s.ravel())
+        first = 18 * np.arange(n + 1)
+        way = Paths(knot_m.reshape(-1, 2), first, knot_s.ravel())
         role = np.minimum(plan.stop, _THIRD)
         arrive_s = knot_s[..., 0]
         leave_s = knot_s[..., 1]
-        row, stay, time_s, scatter = _dwell_fixes(
-            arrive_s, leave_s, _FIXES_PER_H[role] / _HOUR_S, ue, rng
-        )
-        position_m = place_m[row, stay] + _SPREAD_M[role[row, stay]][:, None] * scatter
-        walker, walk_s, noise = _walk_fixes(arrive_s, leave_s, ue, rng)
-        walk_m = way.position(walker, walk_s) + _GPS_NOISE_M * noise
+        rate_per_s = _FIXES_PER_H[role] / _HOUR_S
+        row, stay, time_s, scatter = _draw_dwell_fixes(arrive_s, leave_s, rate_per_s, ue, rng)
+        spread_m = _SPREAD_M[role[row, stay]][:, None]
+        position_m = place_m[row, stay] + spread_m * scatter
+        walker, walk_s, noise = _draw_walk_fixes(arrive_s, leave_s, ue, rng)
+        walk_m = way.interpolate_m(walker, walk_s) + _GPS_NOISE_M * noise
         taken_m = np.clip(np.concatenate([position_m, walk_m]), low_m, high_m)
         taken_s = np.concatenate([time_s, walk_s]) + (day * DAY_S - ground.clock.begins_s)
         return CommuterDay(day, way, Fixes(ue[np.concatenate([row, walker])], taken_s, taken_m))
 
-    def _plan(self, rng: Rng, ue: IntArray, n_third: int, weekday: bool) -> Schedule:
+    def _draw_schedule(self, rng: Rng, ue: IntArray, n_third: int, weekday: bool) -> Schedule:
         chance = rng.uniform("chance", ue, (8,)).T
         hours = _HOUR_MEAN + _HOUR_STD * np.clip(rng.normal("hour", ue, (3,)), -_TAIL, _TAIL)
         leave_h, lunch_h, close_h = hours.T
@@ -257,11 +266,13 @@ class Commuter(Mobility):
         evening_h = 0.5 + chance[7]  # [dlg 11]
         morning_h = np.where(works, leave_h, _TRIP_AT_H)
         zero = np.zeros(len(ue))
+        trip_stop = np.where(trip, midday, office)
+        lunch_stop = np.where(lunch, midday, office)
         # where, until when, and for how long after that
         stays = [
             (zero, morning_h, zero),
-            (np.where(trip, midday, office), lunch * lunch_h, trip * trip_h),
-            (np.where(lunch, midday, office), zero, lunch * meal_h),
+            (trip_stop, lunch * lunch_h, trip * trip_h),
+            (lunch_stop, zero, lunch * meal_h),
             (office, works * close_h, zero),
             (evening * after, zero, evening * evening_h),
             (zero, zero + _NIGHT_H, zero),
@@ -269,9 +280,8 @@ class Commuter(Mobility):
         stop, until_h, stay_h = np.array(stays).transpose(1, 2, 0)
         # a skipped day begins and ends at midnight
         from_s = out * np.where(works, _MORNING_H, _LATE_MORNING_H) * _HOUR_S
-        return Schedule(
-            stop.astype(int), from_s, out[:, None] * until_h * _HOUR_S, stay_h * _HOUR_S
-        )
+        until_s = out[:, None] * until_h * _HOUR_S
+        return Schedule(stop.astype(int), from_s, until_s, stay_h * _HOUR_S)
 
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
         detour_m = 4 * _TAIL * _CORNER_STD_M  # there and back, along both axes
@@ -285,7 +295,7 @@ class Commuter(Mobility):
             )
 
 
-def _dwell_fixes(
+def _draw_dwell_fixes(
     arrive_s: FloatArray, leave_s: FloatArray, rate_per_s: FloatArray, ue: IntArray, rng: Rng
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
     """Fixes at stays (n, 6): a Poisson process of a rate each: row and stay (m,), time (m,), normal
@@ -297,19 +307,21 @@ def _dwell_fixes(
     """
     mean = rate_per_s * (leave_s - arrive_s)
     upto = np.cumsum(mean, axis=1)
-    most = upto.max(initial=0.0)
+    max_mean = upto.max(initial=0.0)
     count = int(
-        most + 8 * np.sqrt(most) + 20
+        max_mean + 8 * np.sqrt(max_mean) + 20
     )  # a Poisson count above this has probability below 1e-12
     arrival = np.cumsum(rng.exponential("dwell", ue, (count,)), axis=1)  # (n, count)
     stay = sum(arrival >= until[:, None] for until in upto.T)
     row, column = np.nonzero(stay < upto.shape[1])
     k = stay[row, column]
-    since_s = (arrival[row, column] - (upto - mean)[row, k]) / rate_per_s[row, k]
-    return row, k, arrive_s[row, k] + since_s, rng.normal("spread", ue, (count, 2))[row, column]
+    before = (upto - mean)[row, k]
+    since_s = (arrival[row, column] - before) / rate_per_s[row, k]
+    normal = rng.normal("spread", ue, (count, 2))
+    return row, k, arrive_s[row, k] + since_s, normal[row, column]
 
 
-def _walk_fixes(
+def _draw_walk_fixes(
     arrive_s: FloatArray, leave_s: FloatArray, ue: IntArray, rng: Rng
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Fixes at the start of each walk between stays (n, 6) and regularly after it: row, time (m,),
@@ -317,29 +329,36 @@ def _walk_fixes(
     """
     leave_s = leave_s[:, :-1]
     count = np.ceil((arrive_s[:, 1:] - leave_s) / _WALK_FIX_EVERY_S).astype(int)
-    row, walk = np.divmod(np.repeat(np.arange(count.size), count.ravel()), count.shape[1])
+    index = np.repeat(np.arange(count.size), count.ravel())
+    row, walk = np.divmod(index, count.shape[1])
     per_ue = count.sum(axis=1)
-    time_s = leave_s[row, walk] + _WALK_FIX_EVERY_S * _rank(count.ravel())
-    return row, time_s, rng.normal("walk", ue, (int(per_ue.max(initial=1)), 2))[row, _rank(per_ue)]
+    time_s = leave_s[row, walk] + _WALK_FIX_EVERY_S * _rank_in_groups(count.ravel())
+    return (
+        row,
+        time_s,
+        rng.normal("walk", ue, (int(per_ue.max(initial=1)), 2))[row, _rank_in_groups(per_ue)],
+    )
 
 
-def _rank(count: IntArray) -> IntArray:
-    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+def _rank_in_groups(count: IntArray) -> IntArray:
+    first = np.cumsum(count) - count
+    return np.arange(count.sum()) - np.repeat(first, count)
 
 
-def _inside_m(area: Area, unit: FloatArray) -> FloatArray:
+def _map_inside(area: Area, unit: FloatArray) -> FloatArray:
     """Uniform numbers (..., 2) mapped to places inside the margin of the area."""
     return area.sample(_MARGIN + (1 - 2 * _MARGIN) * unit)
 
 
-def _drawn_m(
-    rng: Rng, what: str, ue: IntArray, area: Area, away_from: FloatArray | None
+def _draw_places(
+    rng: Rng, name: str, ue: IntArray, area: Area, away_from: FloatArray | None
 ) -> FloatArray:
     """A uniform place (n, 2) per UE, at least a third of the shorter side away from another (n,
     2).
     """
     if away_from is None:
-        return _inside_m(area, rng.uniform(what, ue, (2,)))
-    candidate = _inside_m(area, rng.uniform(what, ue, (_TRIES, 2)))  # (n, tries, 2)
-    far = np.linalg.norm(candidate - away_from[:, None], axis=2) >= area.side_m.min() / 3
+        return _map_inside(area, rng.uniform(name, ue, (2,)))
+    candidate = _map_inside(area, rng.uniform(name, ue, (_TRIES, 2)))  # (n, tries, 2)
+    distance_m = np.linalg.norm(candidate - away_from[:, None], axis=2)
+    far = distance_m >= area.side_m.min() / 3
     return candidate[np.arange(len(ue)), far.argmax(axis=1)]

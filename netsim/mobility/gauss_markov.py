@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.clock import last_multiple
-from netsim.columns import altered, frozen
+from netsim.clock import find_last_multiple
+from netsim.columns import copy_with, frozen
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.rng import Rng
 from netsim.streets.graph import Paths
@@ -73,14 +73,14 @@ class GaussMarkov(Mobility):
     """time between changes of speed and direction, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> MarkovStep:
-        rng = _stream(ground)
-        position_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
+        rng = _open_stream(ground)
+        position_m = ground.buildings.draw_outdoor_m(ground.area, rng, "start", ue)
         mean_rad = 2 * pi * rng.uniform("mean", ue)
         speed, direction = rng.normal("step", ue, (2,)).T
         speed_m_s = self.speed_m_s + self.speed_std_m_s * speed
         direction_rad = mean_rad + self.direction_std_rad * direction
         knot_m = position_m[:, None]
-        return self._walked(
+        return self._add_path(
             MarkovStep(position_m, ue, 0, knot_m, speed_m_s, direction_rad, mean_rad), ground
         )
 
@@ -90,52 +90,53 @@ class GaussMarkov(Mobility):
         """Takes every step that begins by t1_s; the position is interpolated on the last one."""
         a = self.memory
         new = sqrt(1 - a**2)
-        for step in range(state.step + 1, last_multiple(t1_s, self.step_s) + 1):
-            speed, direction = _stream(ground).normal("step", state.ue, (2,), item=step).T
+        for step in range(state.step + 1, find_last_multiple(t1_s, self.step_s) + 1):
+            speed, direction = _open_stream(ground).normal("step", state.ue, (2,), item=step).T
             mean_rad = state.mean_rad
-            speed_m_s = (
-                a * state.speed_m_s + (1 - a) * self.speed_m_s + new * self.speed_std_m_s * speed
-            )
-            direction_rad = (
-                a * state.direction_rad
-                + (1 - a) * mean_rad
-                + new * self.direction_std_rad * direction
-            )
-            state = self._walked(
-                altered(state, step=step, speed_m_s=speed_m_s, direction_rad=direction_rad), ground
+            mean_part_m_s = (1 - a) * self.speed_m_s
+            speed_m_s = a * state.speed_m_s + mean_part_m_s + new * self.speed_std_m_s * speed
+            noise_rad = new * self.direction_std_rad * direction
+            direction_rad = a * state.direction_rad + (1 - a) * mean_rad + noise_rad
+            state = self._add_path(
+                copy_with(state, step=step, speed_m_s=speed_m_s, direction_rad=direction_rad),
+                ground,
             )
         share = min(max(t1_s / self.step_s - state.step, 0.0), 1.0)
         along_m = np.zeros(state.knot_m.shape[:2])
-        along_m[:, 1:] = np.cumsum(np.linalg.norm(np.diff(state.knot_m, axis=1), axis=2), axis=1)
+        length_m = np.linalg.norm(np.diff(state.knot_m, axis=1), axis=2)
+        along_m[:, 1:] = np.cumsum(length_m, axis=1)
+        first = (_PIECES + 1) * np.arange(len(along_m) + 1)
         path = Paths(
             state.knot_m.reshape(-1, 2),
-            (_PIECES + 1) * np.arange(len(along_m) + 1),
+            first,
             along_m.ravel(),
         )
-        return altered(
-            state, position_m=path.position(np.arange(len(path)), share * path.span)
-        ), Fixes.none()
+        position_m = path.interpolate_m(np.arange(len(path)), share * path.span)
+        return copy_with(state, position_m=position_m), Fixes.none()
 
-    def _walked(self, step: MarkovStep, ground: Ground) -> MarkovStep:
+    def _add_path(self, step: MarkovStep, ground: Ground) -> MarkovStep:
         """A step with its path, which begins where the last one ended, and with directions after
         reflections.
         """
         length_m = np.maximum(step.speed_m_s, 0.0) * self.step_s
-        knot_m, mirrored, turn_rad = _walk(step.knot_m[:, -1], length_m, step.direction_rad, ground)
-        return altered(
+        knot_m, mirrored, turn_rad = _trace_path(
+            step.knot_m[:, -1], length_m, step.direction_rad, ground
+        )
+        direction_rad = mirrored * step.direction_rad + turn_rad
+        return copy_with(
             step,
             knot_m=knot_m,
-            direction_rad=mirrored * step.direction_rad + turn_rad,
+            direction_rad=direction_rad,
             mean_rad=mirrored * step.mean_rad + turn_rad,
         )
 
 
-def _stream(ground: Ground) -> Rng:
+def _open_stream(ground: Ground) -> Rng:
     # steps have no day: the round is always 0 and the number of the step is the item
-    return ground.streams.at("mobility.gauss-markov")
+    return ground.streams.derive_rng("mobility.gauss-markov")
 
 
-def _walk(
+def _trace_path(
     from_m: FloatArray, length_m: FloatArray, direction_rad: FloatArray, ground: Ground
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The corners (n, 9, 2) of a path from from_m (n, 2) with reflections, and their effect on a
@@ -155,11 +156,12 @@ def _walk(
         here_m = knot_m[row, piece - 1]
         towards_rad = sign[row] * direction_rad[row] + turn_rad[row]
         way = np.stack([np.cos(towards_rad), np.sin(towards_rad)], axis=1)
-        free_m, wall_rad = _free_way(here_m, way, left_m[row], ground)
+        free_m, wall_rad = _measure_free_way(here_m, way, left_m[row], ground)
         hit = free_m < left_m[row]
         gone_m = np.minimum(free_m, left_m[row])
-        there_m = np.clip(here_m + gone_m[:, None] * way, ground.area.low_m, ground.area.high_m)
-        knot_m[row, piece:] = there_m[:, None]
+        end_m = here_m + gone_m[:, None] * way
+        next_m = np.clip(end_m, ground.area.low_m, ground.area.high_m)
+        knot_m[row, piece:] = next_m[:, None]
         left_m[row] -= gone_m
         row = row[hit]
         wall_rad = wall_rad[hit]
@@ -168,7 +170,7 @@ def _walk(
     return knot_m, sign, turn_rad
 
 
-def _free_way(
+def _measure_free_way(
     here_m: FloatArray, way: FloatArray, length_m: FloatArray, ground: Ground
 ) -> tuple[FloatArray, FloatArray]:
     """Distance (n,) from here_m to the first wall or border in direction `way` (n, 2), a unit
@@ -177,10 +179,13 @@ def _free_way(
     The second result is the direction (n,) of that wall or border in rad. The distance is infinite
     if there is none within length_m.
     """
-    wall_m, wall_rad = ground.buildings.first_wall(here_m, here_m + length_m[:, None] * way)
-    across = np.abs(np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0])
+    end_m = here_m + length_m[:, None] * way
+    wall_m, wall_rad = ground.buildings.find_first_wall(here_m, end_m)
+    cross = np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0]
+    across = np.abs(cross)
     wall_m = np.maximum(wall_m - _CLEARANCE_M / np.maximum(across, 1e-9), 0.0)
-    ahead_m = np.where(way > 0, ground.area.high_m - here_m, here_m - ground.area.low_m)
+    above_m = ground.area.high_m - here_m
+    ahead_m = np.where(way > 0, above_m, here_m - ground.area.low_m)
     border_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, inf), where=way != 0)
     border_rad = np.where(border_m.argmin(axis=1) == 0, pi / 2, 0.0)
     border_m = border_m.min(axis=1)

@@ -7,11 +7,11 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field
 
-from netsim.city.base import PauseSpan, Span, between
-from netsim.columns import Columns, altered, frozen
+from netsim.city.base import PauseSpan, Span, map_to_span
+from netsim.columns import Columns, copy_with, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.mobility.base import Ground, Mobility, State, drawn
+from netsim.mobility.base import Ground, Mobility, State, draw_column
 from netsim.rng import Rng
 from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -34,19 +34,20 @@ class Leg(State, Columns):
     pause_until_s: FloatArray
 
     @classmethod
-    def resting(cls, ue: IntArray, at_m: FloatArray, **more: IntArray) -> Self:
+    def from_places(cls, ue: IntArray, at_m: FloatArray, **columns: IntArray) -> Self:
         """Leg -1 of UEs (n,), which ends at places (n, 2) at time 0; more : columns of a
         subclass.
         """
         zero_s = np.zeros(len(ue))
-        return cls(at_m, ue, np.full(len(ue), -1), at_m, at_m, zero_s, zero_s, zero_s, **more)
+        leg = np.full(len(ue), -1)
+        return cls(at_m, ue, leg, at_m, at_m, zero_s, zero_s, zero_s, **columns)
 
-    def onward(
-        self, target_m: FloatArray, speed_m_s: FloatArray, pause_s: FloatArray, **more: IntArray
+    def continue_to(
+        self, target_m: FloatArray, speed_m_s: FloatArray, pause_s: FloatArray, **columns: IntArray
     ) -> Self:
         """The next leg, from where this one ended to target_m (n, 2), and a pause there."""
         arrive_s = self.pause_until_s + np.linalg.norm(target_m - self.target_m, axis=1) / speed_m_s
-        return altered(
+        return copy_with(
             self,
             position_m=self.target_m,
             leg=self.leg + 1,
@@ -55,28 +56,27 @@ class Leg(State, Columns):
             depart_s=self.pause_until_s,
             arrive_s=arrive_s,
             pause_until_s=arrive_s + pause_s,
-            **more,
+            **columns,
         )
 
 
 class Legged(Mobility):
-    """Mobility in legs: a subclass defines `next_leg` only."""
+    """Mobility in legs: a subclass defines `draw_next_leg` only."""
 
     @abstractmethod
-    def next_leg(self, now: Leg, ground: Ground) -> Leg:
+    def draw_next_leg(self, leg: Leg, ground: Ground) -> Leg:
         """The next leg of UEs whose pause is over, from their current one."""
 
     def advance(self, state: Leg, t0_s: float, t1_s: float, ground: Ground) -> tuple[Leg, Fixes]:
         while len(late := np.flatnonzero(state.pause_until_s <= t1_s)):
-            state = state.replaced(late, self.next_leg(state.select(late), ground))
+            state = state.replace_rows(late, self.draw_next_leg(state.select(late), ground))
         walk_s = np.maximum(
             state.arrive_s - state.depart_s, 1e-200
         )  # a leg of no length is over at once
         done = np.clip((t1_s - state.depart_s) / walk_s, 0.0, 1.0)[:, None]
         # this form, not origin + done * way, so that the waypoint itself is met exactly
-        return altered(
-            state, position_m=(1.0 - done) * state.origin_m + done * state.target_m
-        ), Fixes.none()
+        position_m = (1.0 - done) * state.origin_m + done * state.target_m
+        return copy_with(state, position_m=position_m), Fixes.none()
 
     def wake_s(self, state: Leg, now_s: float, ground: Ground) -> float:
         """The earliest end of a pause when all UEs pause, else now."""
@@ -141,14 +141,15 @@ class RandomWaypoint(Legged):
 
     def start(self, ue: IntArray, ground: Ground) -> Leg:
         """All UEs at time 0: at the beginning of leg 0, or in the stationary distribution."""
-        rng = _waypoints(ground)
+        rng = _open_stream(ground)
         if self.initial == "stationary":
-            return self._stationary(rng, ue, ground)
-        return self.next_leg(
-            Leg.resting(ue, ground.buildings.outdoor(ground.area, rng, "start", ue)), ground
+            return self._draw_stationary(rng, ue, ground)
+        return self.draw_next_leg(
+            Leg.from_places(ue, ground.buildings.draw_outdoor_m(ground.area, rng, "start", ue)),
+            ground,
         )
 
-    def _stationary(self, rng: Rng, ue: IntArray, ground: Ground) -> Leg:
+    def _draw_stationary(self, rng: Rng, ue: IntArray, ground: Ground) -> Leg:
         """Legs and pauses that are under way at time 0."""
         if len(ground.buildings):
             raise BadInput(
@@ -163,26 +164,29 @@ class RandomWaypoint(Legged):
         else:
             s_per_m = log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
         mean_pause_s = (short_s + long_s) / 2
-        pauses = unit[:, 0] < mean_pause_s / (
-            mean_pause_s + mean_distance_m(*ground.area.side_m) * s_per_m
-        )
-        from_m, target_m = _long_legs(rng, ue, ground.area)
+        mean_leg_m = compute_mean_distance_m(*ground.area.side_m)
+        pauses = unit[:, 0] < mean_pause_s / (mean_pause_s + mean_leg_m * s_per_m)
+        from_m, target_m = _draw_long_legs(rng, ue, ground.area)
         on_leg_m = from_m + unit[:, 1, None] * (target_m - from_m)
-        here_m = np.where(pauses[:, None], ground.area.sample(unit[:, 4:]), on_leg_m)
+        pause_m = ground.area.sample(unit[:, 4:])
+        here_m = np.where(pauses[:, None], pause_m, on_leg_m)
         target_m = np.where(pauses[:, None], here_m, target_m)
         speed_m_s = slow_m_s * (fast_m_s / slow_m_s) ** unit[:, 2]  # density ~ 1/v
-        whole_s = np.sqrt(short_s**2 + unit[:, 2] * (long_s**2 - short_s**2))  # density ~ p
-        pause_s = np.where(pauses, unit[:, 3] * whole_s, between(self.pause_s, unit[:, 3]))
-        return Leg.resting(ue, here_m).onward(target_m, speed_m_s, pause_s)
+        square_span = long_s**2 - short_s**2
+        whole_s = np.sqrt(short_s**2 + unit[:, 2] * square_span)  # density ~ p
+        next_pause_s = map_to_span(self.pause_s, unit[:, 3])
+        pause_s = np.where(pauses, unit[:, 3] * whole_s, next_pause_s)
+        return Leg.from_places(ue, here_m).continue_to(target_m, speed_m_s, pause_s)
 
-    def next_leg(self, now: Leg, ground: Ground) -> Leg:
-        unit = _waypoints(ground).uniform("leg", now.ue, (4,), item=now.leg + 1)
-        target_m, stays = _target(now, ground.area.sample(unit[:, :2]), ground)
-        pause_s = np.maximum(between(self.pause_s, unit[:, 3]), np.where(stays, _MIN_STAY_S, 0.0))
-        return now.onward(target_m, between(self.speed_m_s, unit[:, 2]), pause_s)
+    def draw_next_leg(self, leg: Leg, ground: Ground) -> Leg:
+        unit = _open_stream(ground).uniform("leg", leg.ue, (4,), item=leg.leg + 1)
+        target_m, stays = _find_target(leg, ground.area.sample(unit[:, :2]), ground)
+        min_pause_s = np.where(stays, _MIN_STAY_S, 0.0)
+        pause_s = np.maximum(map_to_span(self.pause_s, unit[:, 3]), min_pause_s)
+        return leg.continue_to(target_m, map_to_span(self.speed_m_s, unit[:, 2]), pause_s)
 
 
-def mean_distance_m(width_m: float, height_m: float) -> float:
+def compute_mean_distance_m(width_m: float, height_m: float) -> float:
     """Mean distance of two uniform points of a rectangle, m: 0.5214 for the unit square [Ghosh
     1951].
 
@@ -192,10 +196,11 @@ def mean_distance_m(width_m: float, height_m: float) -> float:
     node, weight = np.polynomial.legendre.leggauss(200)
     u = (node + 1) / 2
     density = weight * (1 - u)
-    return float(density @ np.hypot(u[:, None] * width_m, u * height_m) @ density)
+    distance_m = np.hypot(u[:, None] * width_m, u * height_m)
+    return float(density @ distance_m @ density)
 
 
-def _long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArray]:
+def _draw_long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArray]:
     """Both ends (n, 2) of a leg of each UE, uniform points of the area with density ~ their
     distance, by rejection.
     """
@@ -207,40 +212,41 @@ def _long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArr
         from_m[left] = area.sample(unit[:, :2])
         to_m[left] = area.sample(unit[:, 2:4])
         way_m = np.linalg.norm(to_m[left] - from_m[left], axis=1)
-        left = left[unit[:, 4] * np.linalg.norm(area.side_m) >= way_m]
+        threshold_m = unit[:, 4] * np.linalg.norm(area.side_m)
+        left = left[threshold_m >= way_m]
         draw += 1
     return from_m, to_m
 
 
-def _waypoints(ground: Ground) -> Rng:
+def _open_stream(ground: Ground) -> Rng:
     # legs have no day: the round is always 0 and the leg number is the item
-    return ground.streams.at("mobility.random-waypoint")
+    return ground.streams.derive_rng("mobility.random-waypoint")
 
 
-def _target(now: Leg, first_m: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
+def _find_target(leg: Leg, first_m: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
     """The first target (n, 2) with a clear path from the end of a leg, beginning with first_m (n,
     2).
 
     Where no path is clear the target is the origin, and the UE stays (n,).
     """
     target_m = first_m.copy()
-    lost = np.flatnonzero(~ground.buildings.clear(now.target_m, first_m))
+    lost = np.flatnonzero(~ground.buildings.has_clear_path(leg.target_m, first_m))
     for batch in range(1, _BATCHES + 1):
         if not lost.size:
             break
-        from_m = np.repeat(now.target_m[lost, None], _BATCH, axis=1)  # (n, batch, 2)
+        from_m = np.repeat(leg.target_m[lost, None], _BATCH, axis=1)  # (n, batch, 2)
         reach_m = ground.area.side_m / 2 / _SHRINK**batch
         low_m = np.maximum(from_m - reach_m, ground.area.low_m)
-        unit = _waypoints(ground).uniform(
-            f"target {batch}", now.ue[lost], (_BATCH, 2), item=now.leg[lost] + 1
+        number = leg.leg[lost] + 1
+        unit = _open_stream(ground).uniform(
+            f"target {batch}", leg.ue[lost], (_BATCH, 2), item=number
         )
         tried_m = low_m + unit * (np.minimum(from_m + reach_m, ground.area.high_m) - low_m)
-        clear = ground.buildings.clear(from_m.reshape(-1, 2), tried_m.reshape(-1, 2)).reshape(
-            -1, _BATCH
-        )
+        is_clear = ground.buildings.has_clear_path(from_m.reshape(-1, 2), tried_m.reshape(-1, 2))
+        clear = is_clear.reshape(-1, _BATCH)
         target_m[lost] = tried_m[np.arange(len(lost)), clear.argmax(axis=1)]
         lost = lost[~clear.any(axis=1)]
-    target_m[lost] = now.target_m[lost]
+    target_m[lost] = leg.target_m[lost]
     return target_m, np.isin(np.arange(len(target_m)), lost)
 
 
@@ -297,31 +303,35 @@ class Manhattan(Legged):
         """All UEs at time 0 on a leg from a random crossing, a random share of the way to the
         next.
         """
-        streets = _streets(ground)
-        unit = ground.streams.at("mobility.manhattan").uniform("start", ue, (4,))
-        crossing = (unit[:, :2] * [len(each) for each in streets]).astype(int)
-        heading = drawn(unit[:, 2], _exists(crossing[:, None] + _STEP, streets))
-        from_m = _at_m(crossing, streets)
-        at_m = from_m + unit[:, 3, None] * (_at_m(crossing + _STEP[heading], streets) - from_m)
-        return self._onward(
-            StreetLeg.resting(ue, at_m, crossing=crossing, heading=heading), heading, ground
+        streets = _check_streets(ground)
+        unit = ground.streams.derive_rng("mobility.manhattan").uniform("start", ue, (4,))
+        crossing = (unit[:, :2] * [len(axis) for axis in streets]).astype(int)
+        heading = draw_column(unit[:, 2], _is_crossing(crossing[:, None] + _STEP, streets))
+        from_m = _place_crossings(crossing, streets)
+        to_m = _place_crossings(crossing + _STEP[heading], streets)
+        at_m = from_m + unit[:, 3, None] * (to_m - from_m)
+        return self._walk_on(
+            StreetLeg.from_places(ue, at_m, crossing=crossing, heading=heading), heading, ground
         )
 
-    def next_leg(self, now: StreetLeg, ground: Ground) -> StreetLeg:  # type: ignore[override]
-        unit = ground.streams.at("mobility.manhattan").uniform("turn", now.ue, item=now.leg + 1)
-        return self._onward(now, _turned(now.heading, now.crossing, unit, _streets(ground)), ground)
+    def draw_next_leg(self, leg: StreetLeg, ground: Ground) -> StreetLeg:  # type: ignore[override]
+        unit = ground.streams.derive_rng("mobility.manhattan").uniform(
+            "turn", leg.ue, item=leg.leg + 1
+        )
+        return self._walk_on(
+            leg, _draw_heading(leg.heading, leg.crossing, unit, _check_streets(ground)), ground
+        )
 
-    def _onward(self, now: StreetLeg, heading: IntArray, ground: Ground) -> StreetLeg:
-        unit = ground.streams.at("mobility.manhattan").uniform(
-            "leg", now.ue, (3,), item=now.leg + 1
+    def _walk_on(self, leg: StreetLeg, heading: IntArray, ground: Ground) -> StreetLeg:
+        unit = ground.streams.derive_rng("mobility.manhattan").uniform(
+            "leg", leg.ue, (3,), item=leg.leg + 1
         )
-        crossing = now.crossing + _STEP[heading]
-        pause_s = np.where(
-            unit[:, 1] < self.pause_probability, between(self.pause_s, unit[:, 2]), 0.0
-        )
-        speed_m_s = between(self.speed_m_s, unit[:, 0])
-        return now.onward(
-            _at_m(crossing, _streets(ground)),
+        crossing = leg.crossing + _STEP[heading]
+        drawn_s = map_to_span(self.pause_s, unit[:, 2])
+        pause_s = np.where(unit[:, 1] < self.pause_probability, drawn_s, 0.0)
+        speed_m_s = map_to_span(self.speed_m_s, unit[:, 0])
+        return leg.continue_to(
+            _place_crossings(crossing, _check_streets(ground)),
             speed_m_s,
             pause_s,
             crossing=crossing,
@@ -329,7 +339,7 @@ class Manhattan(Legged):
         )
 
 
-def _streets(ground: Ground) -> Streets:
+def _check_streets(ground: Ground) -> Streets:
     """The streets of the ground; raises BadInput if there is no crossing."""
     streets = ground.streets
     if streets is None or min(map(len, streets)) < 1 or max(map(len, streets)) < 2:
@@ -337,17 +347,21 @@ def _streets(ground: Ground) -> Streets:
     return streets
 
 
-def _exists(crossing: IntArray, streets: Streets) -> BoolArray:
-    return np.asarray(((crossing >= 0) & (crossing < [len(each) for each in streets])).all(axis=-1))
+def _is_crossing(crossing: IntArray, streets: Streets) -> BoolArray:
+    n_lines = [len(axis) for axis in streets]
+    return np.asarray(((crossing >= 0) & (crossing < n_lines)).all(axis=-1))
 
 
-def _at_m(crossing: IntArray, streets: Streets) -> FloatArray:
-    return np.stack([streets[0][crossing[:, 0]], streets[1][crossing[:, 1]]], axis=1)
+def _place_crossings(crossing: IntArray, streets: Streets) -> FloatArray:
+    x_m = streets[0][crossing[:, 0]]
+    return np.stack([x_m, streets[1][crossing[:, 1]]], axis=1)
 
 
-def _turned(heading: IntArray, crossing: IntArray, unit: FloatArray, streets: Streets) -> IntArray:
+def _draw_heading(
+    heading: IntArray, crossing: IntArray, unit: FloatArray, streets: Streets
+) -> IntArray:
     """The next heading (n,) of UEs that arrive at crossings (n, 2)."""
     following = (heading[:, None] + _TURN) % 4  # (n, 4)
-    weight = _CHANCE * _exists(crossing[:, None] + _STEP[following], streets)
+    weight = _CHANCE * _is_crossing(crossing[:, None] + _STEP[following], streets)
     weight[weight.sum(axis=1) == 0] = [0.0, 0.0, 0.0, 1.0]
-    return following[np.arange(len(unit)), drawn(unit, weight)]
+    return following[np.arange(len(unit)), draw_column(unit, weight)]

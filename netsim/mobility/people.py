@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from netsim.checkpoint import REBUILT
 from netsim.clock import DAY_S, Clock
-from netsim.columns import Columns, altered, blocks, frozen, replaced
+from netsim.columns import Columns, copy_with, frozen, replace_values, split_blocks
 from netsim.maps import Shapes
-from netsim.mobility.base import State, drawn
+from netsim.mobility.base import State, draw_column
 from netsim.rng import Rng
 from netsim.streets.doors import Premises
 from netsim.streets.graph import CYCLE, DRIVE, WALK, WALK_M_S, Paths
@@ -68,7 +68,7 @@ class Venues:
     closes_h: FloatArray
 
     @classmethod
-    def drawn(cls, premises: Premises, footprint: Shapes, rng: Rng) -> Venues:
+    def from_premises(cls, premises: Premises, footprint: Shapes, rng: Rng) -> Venues:
         """Attractiveness and opening hours; those of a building depend on its index only."""
         unit = rng.uniform("venue", premises.building, (2,))
         hours = (unit[:, 1] * len(_OPENS_H)).astype(int)
@@ -94,11 +94,11 @@ class Rooms(Columns):
     depth_m: FloatArray
 
 
-def rooms(
+def draw_rooms(
     venues: Venues,
     place: IntArray,
     rng: Rng,
-    what: str,
+    name: str,
     ue: IntArray,
     item: npt.ArrayLike = 0,
     about_m: FloatArray | None = None,
@@ -111,7 +111,7 @@ def rooms(
     """
     import shapely
 
-    unit = rng.uniform(what, ue, (2 * _TRIES + 1,), item=item)
+    unit = rng.uniform(name, ue, (2 * _TRIES + 1,), item=item)
     shape = venues.footprint[place]
     if about_m is None:
         about_m = shapely.get_coordinates(shapely.point_on_surface(shape))
@@ -119,10 +119,10 @@ def rooms(
     about = about_m[:, None]
     low_m = np.maximum(low_m, about - radius_m)
     side_m = np.minimum(high_m, about + radius_m) - low_m
-    at_m = low_m + side_m * unit[:, 1:].reshape(-1, 2, _TRIES).swapaxes(1, 2)
-    inside = shapely.contains_xy(shape[:, None], *np.moveaxis(at_m, 2, 0)) & (
-        np.linalg.norm(at_m - about, axis=2) <= radius_m
-    )
+    place_unit = unit[:, 1:].reshape(-1, 2, _TRIES).swapaxes(1, 2)
+    at_m = low_m + side_m * place_unit
+    inside = shapely.contains_xy(shape[:, None], *np.moveaxis(at_m, 2, 0))
+    inside &= np.linalg.norm(at_m - about, axis=2) <= radius_m
     first = at_m[np.arange(len(place)), inside.argmax(axis=1)]
     room_m = np.where(inside.any(axis=1)[:, None], first, about_m)
     floor = (unit[:, 0] * venues.premises.floors[place]).astype(int)
@@ -155,7 +155,7 @@ class People:
     def commutes(self) -> BoolArray:
         return self.work.place != self.home.place
 
-    def period(
+    def find_period(
         self,
         row: IntArray,
         time_s: FloatArray,
@@ -187,40 +187,46 @@ class People:
         return period, clock.first_s(day * DAY_S + end_h * HOUR_S)
 
 
-def weighted(unit: FloatArray, weight: FloatArray, but: IntArray | None = None) -> IntArray:
+def draw_weighted(unit: FloatArray, weight: FloatArray, but: IntArray | None = None) -> IntArray:
     """An index (n,) with probability in proportion to weight (k,), by inversion of unit (n,).
 
     but (n,) : an index each that is not drawn.
     """
     upto = np.cumsum(weight)
+    last = len(weight) - 1
     if but is None:
-        return np.minimum(np.searchsorted(upto, unit * upto[-1], side="right"), len(weight) - 1)
-    own = weight[but]
-    mark = unit * (upto[-1] - own)
-    chosen = np.searchsorted(upto, np.where(mark < upto[but] - own, mark, mark + own), side="right")
-    chosen = np.minimum(chosen, len(weight) - 1)
-    beside = np.where(but == 0, 1, but - 1)  # sums are rounded, so the index left out may come up
-    return np.where(chosen == but, beside, chosen)
+        chosen = np.searchsorted(upto, unit * upto[-1], side="right")
+        return np.minimum(chosen, last)
+    own_weight = weight[but]
+    mark = unit * (upto[-1] - own_weight)
+    shifted = np.where(mark < upto[but] - own_weight, mark, mark + own_weight)
+    chosen = np.searchsorted(upto, shifted, side="right")
+    chosen = np.minimum(chosen, last)
+    neighbour = np.where(
+        but == 0, 1, but - 1
+    )  # sums are rounded, so the index left out may come up
+    return np.where(chosen == but, neighbour, chosen)
 
 
-def stay_s(unit: FloatArray, beta: float, tau_h: float) -> FloatArray:
+def sample_stay_s(unit: FloatArray, beta: float, tau_h: float) -> FloatArray:
     """Durations of stays (n,), s, by inversion of uniform numbers (n,); at least 1 h."""
-    share, hours = _stays(beta, tau_h)
+    share, hours = _tabulate_stays(beta, tau_h)
     return HOUR_S * np.interp(unit, share, hours)
 
 
 @lru_cache(maxsize=8)
-def _stays(beta: float, tau_h: float) -> tuple[FloatArray, FloatArray]:
+def _tabulate_stays(beta: float, tau_h: float) -> tuple[FloatArray, FloatArray]:
     """Distribution function of stays at durations in h, both (_GRID,)."""
     hours = np.geomspace(_MIN_STAY_H, _MIN_STAY_H + _MAX_TAUS * tau_h, _GRID)
     # density of log t, which is smooth on a logarithmic grid; the factor exp(1 / tau) keeps it from
     # underflow
     density = hours**-beta * np.exp((_MIN_STAY_H - hours) / tau_h)
-    area = np.append(0.0, np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(np.log(hours))))
+    mean_density = (density[1:] + density[:-1]) / 2
+    area = np.append(0.0, np.cumsum(mean_density * np.diff(np.log(hours))))
     return area / area[-1], hours
 
 
-def new_place(
+def draw_new_place(
     unit: FloatArray, hour: FloatArray, from_m: FloatArray, venues: Venues, visited: IntArray
 ) -> IntArray:
     """A place (m,) that each of m people at from_m (m, 2) has not visited, by gravity; NOWHERE if
@@ -230,18 +236,18 @@ def new_place(
     """
     at_m = venues.premises.door_m
     chosen = np.full(len(unit), NOWHERE)
-    for some in blocks(len(unit), max(1, _BLOCK // max(1, len(at_m)))):
-        east_m, north_m = (from_m[some, None, axis] - at_m[:, axis] for axis in (0, 1))
+    for rows in split_blocks(len(unit), max(1, _BLOCK // max(1, len(at_m)))):
+        east_m, north_m = (from_m[rows, None, axis] - at_m[:, axis] for axis in (0, 1))
         away_m = np.sqrt(east_m * east_m + north_m * north_m) + _NEAR_M
-        is_open = venues.is_open(np.arange(len(at_m)), hour[some, None])
+        is_open = venues.is_open(np.arange(len(at_m)), hour[rows, None])
         pull = np.where(is_open, venues.weight / (away_m * away_m), 0.0)
-        row, column = np.nonzero(visited[some] >= 0)
-        pull[row, visited[some][row, column]] = 0.0
-        chosen[some] = drawn(unit[some], pull)
+        row, column = np.nonzero(visited[rows] >= 0)
+        pull[row, visited[rows][row, column]] = 0.0
+        chosen[rows] = draw_column(unit[rows], pull)
     return chosen
 
 
-def known_place(
+def draw_known_place(
     unit: FloatArray, visited: IntArray, count: IntArray, allowed: BoolArray
 ) -> IntArray:
     """A visited place (m,) in proportion to its count; NOWHERE if none is allowed.
@@ -249,8 +255,8 @@ def known_place(
     visited, count, allowed (m, v) : places by index, numbers of visits, and which of them may be
     chosen.
     """
-    which = drawn(unit, np.where(allowed & (visited >= 0), count, 0.0))
-    return np.where(which == NOWHERE, NOWHERE, visited[np.arange(len(unit)), which])
+    column = draw_column(unit, np.where(allowed & (visited >= 0), count, 0.0))
+    return np.where(column == NOWHERE, NOWHERE, visited[np.arange(len(unit)), column])
 
 
 _INDOOR_M_S = 1.0  # between a room and the door
@@ -315,56 +321,63 @@ class Lives(State):
         place = np.where(begins, self.before.place, self.there.place)
         floor = np.where(begins, self.before.floor, self.there.floor)
         depth_m = np.where(begins, self.before.depth_m, self.depth_m)
+        building = self.town.venues.premises.building[place]
         return Indoors(
             ue=self.ue,
-            building=np.where(inside, self.town.venues.premises.building[place], -1),
+            building=np.where(inside, building, -1),
             floor=np.where(inside, floor, 0),
             depth_m=np.where(inside, depth_m, 0.0),
             stay=self.stay - begins,
             in_vehicle=self.drives & (boards <= self.now_s) & (self.now_s < alights),
         )
 
-    def decided(self, row: IntArray, until_s: FloatArray, breaks: BoolArray) -> Lives:
+    def apply_decisions(self, row: IntArray, until_s: FloatArray, breaks: BoolArray) -> Lives:
         """The state after decisions of UEs in `row` (m,): the ends of their stays."""
-        return altered(
+        decision = replace_values(self.decision, row, self.decision[row] + 1)
+        return copy_with(
             self,
-            decision=replaced(self.decision, row, self.decision[row] + 1),
-            until_s=replaced(self.until_s, row, until_s),
-            breaks=replaced(self.breaks, row, breaks),
+            decision=decision,
+            until_s=replace_values(self.until_s, row, until_s),
+            breaks=replace_values(self.breaks, row, breaks),
         )
 
-    def leaving(self, row: IntArray, trip: Trips, now_s: float) -> Lives:
+    def start_trips(self, row: IntArray, trip: Trips, now_s: float) -> Lives:
         """The state in which UEs in `row` (m,) leave on trips; the ways of trips that end by now_s
         are dropped.
         """
         n = len(self.ue)
         m = len(row)
-        way = np.where(self.trip_s[:, -1] > now_s, np.arange(n), n + m)
+        is_moving = self.trip_s[:, -1] > now_s
+        way = np.where(is_moving, np.arange(n), n + m)
         way[row] = n + np.arange(m)
-        known = self.visited[row]
-        same = known == trip.there.place[:, None]
-        column = np.where(same.any(axis=1), same.argmax(axis=1), (known >= 0).sum(axis=1))
+        visited_before = self.visited[row]
+        same = visited_before == trip.room.place[:, None]
+        column = np.where(same.any(axis=1), same.argmax(axis=1), (visited_before >= 0).sum(axis=1))
+        width = self.visited.shape[1]
         grown = (
             (0, 0),
-            (0, self.visited.shape[1] if column.max(initial=0) >= self.visited.shape[1] else 0),
+            (0, width if column.max(initial=0) >= width else 0),
         )
         visited = np.pad(self.visited, grown, constant_values=NOWHERE)
         count = np.pad(self.count, grown)
-        visited[row, column] = trip.there.place
+        visited[row, column] = trip.room.place
         count[row, column] += 1
-        return altered(
+        left = self.there.select(row)
+        ways = Paths.join([self.way, trip.way, Paths.none(1)])
+        stay = replace_values(self.stay, row, self.stay[row] + 1)
+        return copy_with(
             self,
-            before=self.before.replaced(row, self.there.select(row)),
-            there=self.there.replaced(row, trip.there),
-            way=Paths.join([self.way, trip.way, Paths.none(1)]).select(way),
-            trip_s=replaced(self.trip_s, row, trip.time_s),
-            drives=replaced(self.drives, row, trip.drives),
-            stay=replaced(self.stay, row, self.stay[row] + 1),
+            before=self.before.replace_rows(row, left),
+            there=self.there.replace_rows(row, trip.room),
+            way=ways.select(way),
+            trip_s=replace_values(self.trip_s, row, trip.time_s),
+            drives=replace_values(self.drives, row, trip.drives),
+            stay=stay,
             visited=visited,
             count=count,
         )
 
-    def at(self, now_s: float) -> Lives:
+    def move_until(self, now_s: float) -> Lives:
         """The state at now_s; positions of UEs that rest are those of their spots or rooms, to the
         last bit.
         """
@@ -374,7 +387,7 @@ class Lives(State):
         if town.stay_radius_m > 0:
             begun_s = since_s + (now_s - since_s) // SPOT_S * SPOT_S
             moment = np.round(1e3 * begun_s).astype(int)
-            spot = rooms(
+            spot = draw_rooms(
                 town.venues,
                 spot.place,
                 town.spots,
@@ -386,8 +399,9 @@ class Lives(State):
             )
         position_m = spot.room_m.copy()
         moving = np.flatnonzero(since_s > now_s)
-        position_m[moving] = self.way.position(moving, now_s - self.trip_s[moving, 0])
-        return altered(self, position_m=position_m, depth_m=spot.depth_m, now_s=now_s)
+        gone_s = now_s - self.trip_s[moving, 0]
+        position_m[moving] = self.way.interpolate_m(moving, gone_s)
+        return copy_with(self, position_m=position_m, depth_m=spot.depth_m, now_s=now_s)
 
 
 @frozen
@@ -396,56 +410,45 @@ class Trips:
     `Lives`.
     """
 
-    there: Rooms
+    room: Rooms
     way: Paths
     time_s: FloatArray
     drives: BoolArray
 
 
-def trips(state: Lives, row: IntArray, there: Rooms, leave_s: FloatArray) -> Trips:
+def plan_trips(state: Lives, row: IntArray, new_room: Rooms, leave_s: FloatArray) -> Trips:
     """Trips of UEs in `row` (m,) from the rooms that they are in to other ones, which begin at
     leave_s (m,).
     """
     town = state.town
-    here = state.there.select(row)
+    old_room = state.there.select(row)
     premises = town.venues.premises
-    from_m = premises.door_m[here.place]
-    to_m = premises.door_m[there.place]
+    from_m = premises.door_m[old_room.place]
+    to_m = premises.door_m[new_room.place]
     mode = town.people.mode[row]
     away_m = np.linalg.norm(to_m - from_m, axis=1)
-    near = ((mode == DRIVE) & (away_m < _DRIVE_FROM_M)) | (
-        (mode == CYCLE) & (away_m < _CYCLE_FROM_M)
-    )
-    closed = (
-        np.minimum(
-            premises.meets(mode, here.place).street, premises.meets(mode, there.place).street
-        )
-        < 0
-    )
-    mode = np.where(near | closed, WALK, mode)
-    origin = premises.meets(mode, here.place)
-    destination = premises.meets(mode, there.place)
-    outside = town.routes.trips(origin, destination, mode, from_m, to_m)
-    out_s = np.linalg.norm(from_m - here.room_m, axis=1) / _INDOOR_M_S
-    in_s = np.linalg.norm(there.room_m - to_m, axis=1) / _INDOOR_M_S
+    near = (mode == DRIVE) & (away_m < _DRIVE_FROM_M)
+    near |= (mode == CYCLE) & (away_m < _CYCLE_FROM_M)
+    walks = near
+    for place in (old_room.place, new_room.place):
+        walks |= premises.select_access(mode, place).street < 0
+    mode = np.where(walks, WALK, mode)
+    origin = premises.select_access(mode, old_room.place)
+    destination = premises.select_access(mode, new_room.place)
+    outside = town.routes.find_trips(origin, destination, mode, from_m, to_m)
+    out_s = np.linalg.norm(from_m - old_room.room_m, axis=1) / _INDOOR_M_S
+    in_s = np.linalg.norm(new_room.room_m - to_m, axis=1) / _INDOOR_M_S
     board_s = np.linalg.norm(origin.at_m - from_m, axis=1) / WALK_M_S
     alight_s = np.linalg.norm(destination.at_m - to_m, axis=1) / WALK_M_S
     zero_s = np.zeros(len(row))
     end_s = out_s + outside.span + in_s
-    since_s = np.stack(
-        [zero_s, out_s, out_s + board_s, end_s - in_s - alight_s, end_s - in_s, end_s], axis=1
-    )
-    ends = np.column_stack([outside.first[:-1], outside.first[1:]]).ravel()
-    way = Paths(
-        np.insert(
-            outside.vertex_m,
-            ends,
-            np.stack([here.room_m, there.room_m], axis=1).reshape(-1, 2),
-            axis=0,
-        ),
-        outside.first + 2 * np.arange(len(outside.first)),
-        np.insert(
-            outside.along + out_s[outside.owner], ends, np.column_stack([zero_s, end_s]).ravel()
-        ),
-    )
-    return Trips(there, way, leave_s[:, None] + since_s, mode == DRIVE)
+    door_s = end_s - in_s
+    since_s = np.stack([zero_s, out_s, out_s + board_s, door_s - alight_s, door_s, end_s], axis=1)
+    ends = outside.first.repeat(2)[1:-1]
+    rooms_m = np.stack([old_room.room_m, new_room.room_m], axis=1).reshape(-1, 2)
+    vertex_m = np.insert(outside.vertex_m, ends, rooms_m, axis=0)
+    first = outside.first + 2 * np.arange(len(outside.first))
+    ends_s = np.column_stack([zero_s, end_s]).ravel()
+    along_s = outside.along + out_s[outside.owner]
+    way = Paths(vertex_m, first, np.insert(along_s, ends, ends_s))
+    return Trips(new_room, way, leave_s[:, None] + since_s, mode == DRIVE)

@@ -8,15 +8,16 @@ import numpy as np
 from pydantic import Field
 
 from netsim.checkpoint import REBUILT
-from netsim.clock import DAY_S, slack_s
+from netsim.clock import DAY_S, compute_slack_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
-from netsim.safe import file_version
+from netsim.safe import read_file_version
 from netsim.trace_files.read import TraceSetting
-from netsim.traces.home_work import lived
-from netsim.traces.moves import Presence, presence
+from netsim.traces.home_work import find_user_places
+from netsim.traces.moves import Presence, estimate_presence
 from netsim.traces.trace import Trace
+from netsim.traces.values import Texts
 from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -50,10 +51,13 @@ class Replayed(State):
     absent_after_s: float = field(metadata=REBUILT)
     rows: TraceRows = field(metadata=REBUILT)
 
-    def last_rows(self, end: int) -> IntArray:
+    def find_last_rows(self, end: int) -> IntArray:
         """The last of the first `end` rows for each UE (n_ue,), -1 if it has none yet."""
         forward = end >= self.n_seen  # else back in time: begin again
-        first = self.n_seen if forward else 0
+        if forward:
+            first = self.n_seen
+        else:
+            first = 0
         last_row = np.where(forward, self.last_row, -1)
         # where a UE has several rows numpy keeps the last one written, which is the latest
         last_row[self.rows.ue[first:end]] = np.arange(first, end)
@@ -84,7 +88,7 @@ class Replay(Mobility, TraceSetting):
     reference = "recorded, not modelled"
     example = {"kind": "replay", "trace": "trace.csv"}
 
-    def drawn_values(
+    def list_drawn_values(
         self, trace: Trace, sized: bool, timed: bool, by_day: bool, recorded: bool
     ) -> list[str]:
         """Public values that follow from the rows of all users, each with the key that states it.
@@ -105,9 +109,9 @@ class Replay(Mobility, TraceSetting):
             "the number of rounds": not timed,
             "which days are held out": by_day,
         }
-        found = [what for what, drawn in of_rows.items() if drawn and self.extent == "rows"]
-        if found:
-            found[-1] += " (world.ues.mobility.extent: stated)"
+        values = [name for name, drawn in of_rows.items() if drawn and self.extent == "rows"]
+        if values:
+            values[-1] += " (world.ues.mobility.extent: stated)"
         states = {
             "what a user is (world.ues.mobility.users: id)": self.users == "auto",
             "when a UE counts as absent (world.ues.mobility.absent_after_s)": self.absent_after_s
@@ -121,21 +125,21 @@ class Replay(Mobility, TraceSetting):
             "the error of rows that state none (world.ues.position_error_m)": recorded
             and standing_in,
         }
-        return found + [what for what, drawn in states.items() if drawn]
+        return values + [name for name, drawn in states.items() if drawn]
 
-    def load(self, round_s: float, without: tuple[str, ...] = ()) -> Trace:
+    def load(self, round_s: float, without: Texts = ()) -> Trace:
         """The trace; the latest one is cached until the file changes.
 
         `round_s` is the length of a round, which users "auto" depends on.
         """
         setting = self.model_dump_json(include=set(TraceSetting.model_fields))
-        return _load(setting, file_version(self.trace), round_s, without)
+        return _load_trace(setting, read_file_version(self.trace), round_s, without)
 
     def presence(self, trace: Trace) -> Presence:
         """The time without a fix after which a UE is absent, and how it was determined."""
         if self.absent_after_s is not None:
             return Presence(self.absent_after_s, "absent_after_s")
-        return presence(trace, self.gap_s)
+        return estimate_presence(trace, self.gap_s)
 
     def start(self, ue: IntArray, ground: Ground) -> Replayed:
         """The state at time 0 of the ground's trace, or without one of this part's trace with daily
@@ -143,21 +147,27 @@ class Replay(Mobility, TraceSetting):
 
         Raises `BadInput` if there are more UEs than users.
         """
-        trace = self.load(DAY_S) if ground.trace is None else ground.trace
-        if len(ue) > len(trace.users):
+        if ground.trace is None:
+            trace = self.load(DAY_S)
+        else:
+            trace = ground.trace
+        n_ue = len(ue)
+        if n_ue > len(trace.users):
             raise BadInput(
-                f"ues: {len(ue)} are more than the {len(trace.users)} users of the "
+                f"ues: {n_ue} are more than the {len(trace.users)} users of the "
                 f"trace; ask for fewer"
             )
-        order = np.flatnonzero(trace.user < len(ue))
+        order = np.flatnonzero(trace.user < n_ue)
         order = order[np.argsort(trace.time_s[order], kind="stable")]
         rows = TraceRows(
             trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due
         )
+        nowhere_m = np.full((n_ue, 2), np.nan)
+        last_row = np.full(n_ue, -1, dtype=np.int64)
         before = Replayed(
-            position_m=np.full((len(ue), 2), np.nan),
+            position_m=nowhere_m,
             n_seen=0,
-            last_row=np.full(len(ue), -1, dtype=np.int64),
+            last_row=last_row,
             ue=np.asarray(ue, dtype=np.int64),
             absent_after_s=self.presence(trace).absent_after_s,
             rows=rows.select(order),
@@ -172,10 +182,12 @@ class Replay(Mobility, TraceSetting):
         """
         rows = state.rows
         first, end = np.searchsorted(rows.time_s, (t0_s, t1_s))
-        n_seen = _rows_until(rows, t1_s)
-        last_row = state.last_rows(n_seen)
+        n_seen = _count_rows_until(rows, t1_s)
+        last_row = state.find_last_rows(n_seen)
         fresh_s = state.absent_after_s
-        stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > fresh_s + slack_s(fresh_s, t1_s))
+        age_s = t1_s - rows.time_s[last_row]
+        stale = last_row < 0
+        stale |= age_s > fresh_s + compute_slack_s(fresh_s, t1_s)
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
         new = first + np.argsort(
             rows.ue[first:end], kind="stable"
@@ -187,18 +199,20 @@ class Replay(Mobility, TraceSetting):
     def wake_s(self, state: Replayed, now_s: float, ground: Ground) -> float:
         """Just before the next row, or when the next UE becomes absent; infinite after the last."""
         time_s = state.rows.time_s
-        following = _rows_until(state.rows, now_s)
+        following = _count_rows_until(state.rows, now_s)
         if following < len(time_s):
             next_s = float(time_s[following]) - _SOON_S
         else:
             next_s = float("inf")
         fresh_s = state.absent_after_s
         leaves_s = time_s[state.last_row[state.last_row >= 0]] + fresh_s
-        return float(leaves_s[leaves_s >= now_s - slack_s(fresh_s, now_s)].min(initial=next_s))
+        return float(
+            leaves_s[leaves_s >= now_s - compute_slack_s(fresh_s, now_s)].min(initial=next_s)
+        )
 
     def places(self, state: Replayed, ground: Ground) -> Places:
         """Home and workplace of each UE, or its densest place, from where it stayed; see
-        `lived`.
+        `find_user_places`.
         """
         n_ue = len(state.position_m)
         rows = state.rows
@@ -208,24 +222,25 @@ class Replay(Mobility, TraceSetting):
         if self.users == "rows":  # one fix is no place
             return places
         order = np.argsort(rows.ue, kind="stable")
-        for ue, mine in enumerate(
-            np.split(order, np.searchsorted(rows.ue[order], np.arange(1, n_ue)))
-        ):
-            of = lived(rows.position_m[mine], rows.time_s[mine], ground.clock)
-            home_m[ue] = of.home_m
-            work_m[ue] = of.work_m
-            densest_m[ue] = of.densest_m
-            nights[ue] = of.nights
+        cuts = np.searchsorted(rows.ue[order], np.arange(1, n_ue))
+        for ue, own_rows in enumerate(np.split(order, cuts)):
+            user_places = find_user_places(
+                rows.position_m[own_rows], rows.time_s[own_rows], ground.clock
+            )
+            home_m[ue] = user_places.home_m
+            work_m[ue] = user_places.work_m
+            densest_m[ue] = user_places.densest_m
+            nights[ue] = user_places.nights
         return places
 
 
-def _rows_until(rows: TraceRows, time_s: float) -> int:
+def _count_rows_until(rows: TraceRows, time_s: float) -> int:
     """Number of rows at or before a time."""
     return int(np.searchsorted(rows.time_s, time_s + _SOON_S, side="right"))
 
 
 @lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once
-def _load(
-    setting_json: str, version: tuple[int, int], round_s: float, without: tuple[str, ...]
+def _load_trace(
+    setting_json: str, version: tuple[int, int], round_s: float, without: Texts
 ) -> Trace:
     return TraceSetting.model_validate_json(setting_json).read(round_s, without)

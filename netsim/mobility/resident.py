@@ -25,12 +25,12 @@ from netsim.mobility.people import (
     People,
     PeopledTown,
     Venues,
-    known_place,
-    new_place,
-    rooms,
-    stay_s,
-    trips,
-    weighted,
+    draw_known_place,
+    draw_new_place,
+    draw_rooms,
+    draw_weighted,
+    plan_trips,
+    sample_stay_s,
 )
 from netsim.rng import Rng
 from netsim.streets.graph import CYCLE, DRIVE, WALK, Paths
@@ -151,7 +151,7 @@ class Resident(Mobility):
         """All UEs where the first day has brought them at time 0, since they decided at home at its
         midnight.
         """
-        town = self._town(ue, ground)
+        town = self._build_town(ue, ground)
         midnight_s = 0.0 - ground.clock.begins_s
         home = town.people.home
         n = len(ue)
@@ -160,6 +160,8 @@ class Resident(Mobility):
         visited[:, 1] = np.where(town.people.commutes, town.people.work.place, NOWHERE)
         nothing = np.zeros(n, dtype=int)
         no = np.zeros(n, dtype=bool)
+        trip_s = np.zeros((n, 6))
+        count = (visited >= 0).astype(int)
         state = Lives(
             position_m=home.room_m,
             ue=ue,
@@ -167,21 +169,21 @@ class Resident(Mobility):
             before=home,
             there=home,
             way=Paths.none(n),
-            trip_s=np.zeros((n, 6)),
+            trip_s=trip_s,
             until_s=np.full(n, midnight_s),
             breaks=no,
             drives=no,
             stay=nothing,
             visited=visited,
-            count=(visited >= 0).astype(int),
+            count=count,
             now_s=midnight_s,
             depth_m=home.depth_m,
             town=town,
         )
-        state = self._decided(state, np.arange(n), midnight_s, ground)
+        state = self._decide(state, np.arange(n), midnight_s, ground)
         return self.advance(state, midnight_s, 0.0, ground)[0]
 
-    def _town(self, ue: IntArray, ground: Ground) -> PeopledTown:
+    def _build_town(self, ue: IntArray, ground: Ground) -> PeopledTown:
         """The town of the ground; raises BadInput if it has fewer than two buildings with a
         door.
         """
@@ -191,36 +193,42 @@ class Resident(Mobility):
                 "a street, and the city has "
                 f"{len(ground.premises)}; take a city with streets between its buildings"
             )
-        rng = _stream(ground)
-        venues = Venues.drawn(ground.premises, ground.buildings.footprint, rng)
-        people = self._people(ue, venues, rng)
+        rng = _open_stream(ground)
+        venues = Venues.from_premises(ground.premises, ground.buildings.footprint, rng)
+        people = self._draw_people(ue, venues, rng)
         return PeopledTown(
             people,
             venues,
             Routes(ground.graph),
             self.stay_radius_m,
-            ground.streams.at("mobility.spots"),
+            ground.streams.derive_rng("mobility.spots"),
         )
 
-    def _people(self, ue: IntArray, venues: Venues, rng: Rng) -> People:
+    def _draw_people(self, ue: IntArray, venues: Venues, rng: Rng) -> People:
         """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at
         home.
         """
         by_home, by_work, by_place, by_office, by_mode, lunches = rng.uniform("person", ue, (6,)).T
-        day, evening, lunch = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL).T
-        home = rooms(venues, weighted(by_home, venues.premises.floor_area_m2), rng, "home", ue)
+        normal = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL)
+        day, evening, lunch = normal.T
+        home = draw_rooms(
+            venues, draw_weighted(by_home, venues.premises.floor_area_m2), rng, "home", ue
+        )
         works = by_work >= self.no_work_share
         away = np.flatnonzero(works & (by_place >= self.work_at_home_share))
-        office = rooms(venues, weighted(by_office, venues.weight, home.place), rng, "work", ue)
+        office = draw_rooms(
+            venues, draw_weighted(by_office, venues.weight, home.place), rng, "work", ue
+        )
         rides = np.where(by_mode < self.ride_share, CYCLE, WALK)
+        day_shift_h = _SHIFT_H * day
         return People(
             home=home,
-            work=home.replaced(away, office.select(away)),
+            work=home.replace_rows(away, office.select(away)),
             works=works,
             night_h=_NIGHT_H + _SHIFT_H * evening,
-            morning_h=_MORNING_H + _SHIFT_H * day,
-            work_from_h=_WORK_FROM_H + _SHIFT_H * day,
-            work_until_h=_WORK_UNTIL_H + _SHIFT_H * day,
+            morning_h=_MORNING_H + day_shift_h,
+            work_from_h=_WORK_FROM_H + day_shift_h,
+            work_until_h=_WORK_UNTIL_H + day_shift_h,
             lunch_h=_LUNCH_H + _LUNCH_STD_H * lunch,
             lunches=lunches,
             mode=np.where(by_mode < self.drive_share, DRIVE, rides),
@@ -233,83 +241,90 @@ class Resident(Mobility):
         at t1_s.
         """
         while len(due := np.flatnonzero(state.until_s <= t1_s)):
-            state = self._decided(state, due, t1_s, ground)
-        return state.at(t1_s), Fixes.none()
+            state = self._decide(state, due, t1_s, ground)
+        return state.move_until(t1_s), Fixes.none()
 
     def wake_s(self, state: Lives, now_s: float, ground: Ground) -> float:
         """The earliest end of a stay, or change of a spot, when no UE travels, else now."""
         since_s = state.trip_s[:, -1]
         if (since_s > now_s).any():
             return now_s
-        every_s = SPOT_S if self.stay_radius_m > 0 else inf
+        if self.stay_radius_m > 0:
+            every_s = SPOT_S
+        else:
+            every_s = inf
         next_s = np.minimum(state.until_s, now_s + every_s - (now_s - since_s) % every_s)
         return max(now_s, float(np.min(next_s, initial=inf)))
 
     def places(self, state: Lives, ground: Ground) -> Places:
-        return _places(state.town.people)
+        return _collect_places(state.town.people)
 
     def residents(self, ue: IntArray, ground: Ground) -> Places:
-        return _places(self._town(ue, ground).people)
+        return _collect_places(self._build_town(ue, ground).people)
 
-    def _decided(self, state: Lives, row: IntArray, time_s: float, ground: Ground) -> Lives:
+    def _decide(self, state: Lives, row: IntArray, time_s: float, ground: Ground) -> Lives:
         """The state after the next decisions of UEs in `row` (m,), each at the end of its stay
         before time_s.
         """
-        rng = _stream(ground)
+        rng = _open_stream(ground)
         ue = state.ue[row]
         number = state.decision[row] + 1
         people = state.town.people
         now_s = state.until_s[row]
         unit = rng.uniform("decision", ue, (5,), item=number)
-        plan = self._plan(state, row, now_s, unit, ground)
-        some = np.flatnonzero(plan.target != state.there.place[row])
-        who = row[some]
-        place = plan.target[some]
-        there = rooms(state.town.venues, place, rng, "room", ue[some], number[some])
-        for own in (people.work, people.home):
-            known = np.flatnonzero(place == own.place[who])
-            there = there.replaced(known, own.select(who[known]))
-        left = trips(state, who, there, now_s[some])
+        plan = self._draw_intents(state, row, now_s, unit, ground)
+        moving = np.flatnonzero(plan.target != state.there.place[row])
+        row_moving = row[moving]
+        place = plan.target[moving]
+        room = draw_rooms(state.town.venues, place, rng, "room", ue[moving], number[moving])
+        for usual in (people.work, people.home):
+            is_usual = np.flatnonzero(place == usual.place[row_moving])
+            room = room.replace_rows(is_usual, usual.select(row_moving[is_usual]))
+        left = plan_trips(state, row_moving, room, now_s[moving])
         arrive_s = now_s.copy()
-        arrive_s[some] = left.time_s[:, -1]
-        leave_s = self._leave_s(state.town, row, plan, now_s, arrive_s, unit, ground)
+        arrive_s[moving] = left.time_s[:, -1]
+        leave_s = self._draw_leave_s(state.town, row, plan, now_s, arrive_s, unit, ground)
         until_s = np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _MIN_STAY_S)
-        return state.decided(row, until_s, ~plan.free & (leave_s < plan.period_end_s)).leaving(
-            who, left, time_s
-        )
+        breaks = ~plan.free & (leave_s < plan.period_end_s)
+        return state.apply_decisions(row, until_s, breaks).start_trips(row_moving, left, time_s)
 
-    def _plan(
+    def _draw_intents(
         self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground
     ) -> Intents:
         """Destinations of people in `row` (m,) at now_s (m,)."""
         people = state.town.people
-        late_h, workday = self._day(state.ue[row], now_s, ground)
-        period, end_s = people.period(row, now_s, ground.clock, late_h, workday)
+        late_h, workday = self._draw_day(state.ue[row], now_s, ground)
+        period, end_s = people.find_period(row, now_s, ground.clock, late_h, workday)
         free = (period == FREE) | state.breaks[row]
-        target = np.where(period == WORK, people.work.place[row], people.home.place[row])
-        some = np.flatnonzero(free)
-        hour = ground.clock.wall_s(now_s[some]) % DAY_S / HOUR_S
-        target[some] = self._chosen(state, row[some], hour, workday[some], unit[some])
+        home = people.home.place[row]
+        target = np.where(period == WORK, people.work.place[row], home)
+        free_rows = np.flatnonzero(free)
+        hour = ground.clock.wall_s(now_s[free_rows]) % DAY_S / HOUR_S
+        chosen = self._choose_places(
+            state, row[free_rows], hour, workday[free_rows], unit[free_rows]
+        )
+        target[free_rows] = chosen
         return Intents(target, free, period, end_s)
 
-    def _day(self, ue: IntArray, now_s: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
+    def _draw_day(
+        self, ue: IntArray, now_s: FloatArray, ground: Ground
+    ) -> tuple[FloatArray, BoolArray]:
         """Delay of work and evening on the day of now_s (m,), and of the next morning, against
         usual (m, 3), h.
 
         Also whether that day is a working day for them (m,).
         """
-        rng = _stream(ground)
+        rng = _open_stream(ground)
         day = np.floor(ground.clock.wall_s(now_s) / DAY_S).astype(int)
         today, tomorrow = (
             np.clip(rng.normal("day", ue, (2,), item=d), -_TAIL, _TAIL) for d in (day, day + 1)
         )
         weekday = (ground.clock.weekday(0) + day) % 7 < 5
         off = rng.uniform("off", ue, item=day)
-        return _DAY_STD_H * np.column_stack([today, tomorrow[:, 0]]), weekday & (
-            off >= self.day_off_probability
-        )
+        normal = np.column_stack([today, tomorrow[:, 0]])
+        return _DAY_STD_H * normal, weekday & (off >= self.day_off_probability)
 
-    def _chosen(
+    def _choose_places(
         self, state: Lives, row: IntArray, hour: FloatArray, workday: BoolArray, unit: FloatArray
     ) -> IntArray:
         """Places (m,) that free people in `row` (m,) explore or return to at an hour of a working
@@ -318,27 +333,29 @@ class Resident(Mobility):
         venues = state.town.venues
         people = state.town.people
         visited = state.visited[row]
-        here = state.there.place[row]
+        now_at = state.there.place[row]
         home = people.home.place[row]
         work = people.work.place[row]
         choice = np.full(len(row), NOWHERE)
         n_visited = np.maximum((visited >= 0).sum(axis=1), 1)
-        new = np.flatnonzero(unit[:, 0] < self.rho * n_visited**-self.gamma)
-        choice[new] = new_place(
-            unit[new, 1], hour[new], venues.premises.door_m[here[new]], venues, visited[new]
-        )
+        probability = self.rho * n_visited**-self.gamma
+        new = np.flatnonzero(unit[:, 0] < probability)
+        from_m = venues.premises.door_m[now_at[new]]
+        choice[new] = draw_new_place(unit[new, 1], hour[new], from_m, venues, visited[new])
         old = np.flatnonzero(choice == NOWHERE)
-        known = visited[old]
+        visited_old = visited[old]
         at_h = hour[old, None]
-        at_work = workday[old, None] & (at_h >= WORK_OPENS_H) & (at_h < WORK_CLOSES_H)
-        allowed = np.where(known == work[old, None], at_work, venues.is_open(known, at_h)) | (
-            known == home[old, None]
-        )
-        allowed &= known != here[old, None]
-        choice[old] = known_place(unit[old, 1], known, state.count[row[old]], allowed)
+        at_work = workday[old, None] & (at_h >= WORK_OPENS_H)
+        at_work &= at_h < WORK_CLOSES_H
+        is_work = visited_old == work[old, None]
+        allowed = np.where(is_work, at_work, venues.is_open(visited_old, at_h))
+        allowed |= visited_old == home[old, None]
+        allowed &= visited_old != now_at[old, None]
+        count = state.count[row[old]]
+        choice[old] = draw_known_place(unit[old, 1], visited_old, count, allowed)
         return np.where(choice == NOWHERE, home, choice)
 
-    def _leave_s(
+    def _draw_leave_s(
         self,
         town: PeopledTown,
         row: IntArray,
@@ -355,43 +372,44 @@ class Resident(Mobility):
         people = town.people
         period = plan.period
         target = plan.target
-        closes_h = np.where(
-            target == people.work.place[row], WORK_CLOSES_H, town.venues.closes_h[target]
-        )
-        closing_s = np.where(
-            target == people.home.place[row], inf, _at_hour(now_s, closes_h, ground)
-        )
-        long_s = stay_s(unit[:, 2], self.stay_beta, self.stay_tau_h)
-        short_s = HOUR_S * (_BREAK_H[0] + (_BREAK_H[1] - _BREAK_H[0]) * unit[:, 2])
+        is_work = target == people.work.place[row]
+        closes_h = np.where(is_work, WORK_CLOSES_H, town.venues.closes_h[target])
+        is_home = target == people.home.place[row]
+        closing_s = np.where(is_home, inf, _find_hour_s(now_s, closes_h, ground))
+        long_s = sample_stay_s(unit[:, 2], self.stay_beta, self.stay_tau_h)
+        span_h = _BREAK_H[1] - _BREAK_H[0]
+        short_s = HOUR_S * (_BREAK_H[0] + span_h * unit[:, 2])
         free_until_s = np.minimum(arrive_s + np.where(period == WORK, short_s, long_s), closing_s)
         # breaks of the timetable come after an exponential time
         probability = np.where(
             period == NIGHT, _NIGHT_BREAK * self.break_probability, self.break_probability
         )
         rate_per_h = -np.log1p(-probability)
+        exponential = -np.log(unit[:, 3])
         wait_h = np.divide(
-            -np.log(unit[:, 3]), rate_per_h, out=np.full(len(row), inf), where=rate_per_h > 0
+            exponential, rate_per_h, out=np.full(len(row), inf), where=rate_per_h > 0
         )
         break_s = arrive_s + HOUR_S * wait_h
-        noon_s = _at_hour(arrive_s, people.lunch_h[row], ground)
-        lunches = (period == WORK) & (noon_s > arrive_s) & (unit[:, 4] < people.lunches[row])
+        noon_s = _find_hour_s(arrive_s, people.lunch_h[row], ground)
+        lunches = (period == WORK) & (noon_s > arrive_s)
+        lunches &= unit[:, 4] < people.lunches[row]
         break_s = np.where(lunches, np.minimum(break_s, noon_s), break_s)
-        tomorrow_s = _at_hour(now_s, 24.0, ground)
-        asleep = (period == NIGHT) & ((plan.period_end_s < tomorrow_s) | (break_s >= tomorrow_s))
+        tomorrow_s = _find_hour_s(now_s, 24.0, ground)
+        asleep = period == NIGHT
+        asleep &= (plan.period_end_s < tomorrow_s) | (break_s >= tomorrow_s)
         return np.where(plan.free, free_until_s, np.where(asleep, inf, break_s))
 
 
-def _places(people: People) -> Places:
-    return Places(
-        people.home.room_m.copy(), np.where(people.commutes[:, None], people.work.room_m, nan)
-    )
+def _collect_places(people: People) -> Places:
+    work_m = np.where(people.commutes[:, None], people.work.room_m, nan)
+    return Places(people.home.room_m.copy(), work_m)
 
 
-def _stream(ground: Ground) -> Rng:
+def _open_stream(ground: Ground) -> Rng:
     # decisions have no day: the round is always 0 and the number of the decision is the item
-    return ground.streams.at("mobility.resident")
+    return ground.streams.derive_rng("mobility.resident")
 
 
-def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:
+def _find_hour_s(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:
     midnight_s = np.floor(ground.clock.wall_s(time_s) / DAY_S) * DAY_S
     return ground.clock.first_s(midnight_s + hour * HOUR_S)

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.errors import BadInput
-from netsim.mobility.base import Ground, Mobility, Points, State, listed_m
+from netsim.mobility.base import Ground, Mobility, Points, State, assign_places
 from netsim.part import Coordinates, Part
 from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
@@ -48,12 +48,12 @@ class Static(Still):
     def start(self, ue: IntArray, ground: Ground) -> State:
         if self.positions_m is not None:
             return State(
-                listed_m(self.positions_m, ue, ground.area, "world.ues.mobility.positions_m")
+                assign_places(self.positions_m, ue, ground.area, "world.ues.mobility.positions_m")
             )
         from scipy.spatial import cKDTree
 
-        rng = ground.streams.at("mobility.static")
-        position_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
+        rng = ground.streams.derive_rng("mobility.static")
+        position_m = ground.buildings.draw_outdoor_m(ground.area, rng, "start", ue)
         if not self.min_station_distance_m:
             return State(position_m)
         stations = cKDTree(ground.stations_m)
@@ -61,7 +61,9 @@ class Static(Still):
         for draw in range(1, _DRAWS):
             if not left.size:
                 return State(position_m)
-            position_m[left] = ground.buildings.outdoor(ground.area, rng, f"start.{draw}", ue[left])
+            position_m[left] = ground.buildings.draw_outdoor_m(
+                ground.area, rng, f"start.{draw}", ue[left]
+            )
             left = left[stations.query(position_m[left])[0] < self.min_station_distance_m]
         raise BadInput(
             f"world.ues.mobility.min_station_distance_m: {_DRAWS} random places were all within "
@@ -113,18 +115,19 @@ class Mixture(Still):
         return weight / weight.sum()
 
     def start(self, ue: IntArray, ground: Ground) -> State:
-        rng = ground.streams.at("mobility.mixture")
-        k = np.searchsorted(np.cumsum(self._share)[:-1], rng.uniform("component", ue), side="right")
+        rng = ground.streams.derive_rng("mobility.mixture")
+        unit = rng.uniform("component", ue)
+        k = np.searchsorted(np.cumsum(self._share)[:-1], unit, side="right")
         at_m = np.array([c.mean_m for c in self.components])
         axes = np.array([c.axes for c in self.components])
-        return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], rng.normal("place", ue, (2,))))
+        normal = rng.normal("place", ue, (2,))
+        return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], normal))
 
     def density(self, position_m: FloatArray) -> FloatArray:
         """p(x) at places (k, 2), per square metre."""
         density = np.zeros(len(position_m))
         for share, c in zip(self._share, self.components, strict=True):
             z = np.linalg.solve(c.axes, (position_m - c.mean_m).T)  # (2, k)
-            density += (
-                share * np.exp(-0.5 * (z**2).sum(axis=0)) / (2 * np.pi * c.std_m[0] * c.std_m[1])
-            )
+            bell = np.exp(-0.5 * (z**2).sum(axis=0))
+            density += share * bell / (2 * np.pi * c.std_m[0] * c.std_m[1])
         return density

@@ -11,7 +11,7 @@ from math import inf, nextafter
 import numpy as np
 import simpy
 
-from netsim.clock import first_multiple, last_multiple, last_multiples
+from netsim.clock import find_first_multiple, find_last_multiple, find_last_multiples
 from netsim.columns import frozen, no_ints
 from netsim.radio.schedulers import NO_SENDERS, AirInterface, Grants, Queue, Senders, State
 from netsim.radio.transmissions import (
@@ -23,11 +23,11 @@ from netsim.radio.transmissions import (
     Look,
     SentUploads,
     Transmissions,
-    begun,
-    may_drop_out,
-    may_exhaust,
-    outcome,
-    see,
+    draw_drop_outs,
+    limit_energy,
+    request_transmissions,
+    set_links,
+    summarise_uploads,
 )
 from netsim.radio.uplink import Cohort, Decoded, Payload, Uplink
 from netsim.rng import Streams
@@ -43,10 +43,10 @@ class Turn(simpy.Event):  # type: ignore[misc]
         super().__init__(env)
         self._ok = True
         self._value = None
-        env.schedule(self, priority=_LAST, delay=_delay_s(env.now, at_s))
+        env.schedule(self, priority=_LAST, delay=_compute_delay_s(env.now, at_s))
 
 
-def _delay_s(now_s: float, at_s: float) -> float:
+def _compute_delay_s(now_s: float, at_s: float) -> float:
     """The delay after which a clock that adds it to now_s shows at_s; the difference may miss it by
     a rounding.
     """
@@ -57,7 +57,7 @@ def _delay_s(now_s: float, at_s: float) -> float:
     return delay_s
 
 
-def become_ready(lives: Transmissions, now_s: float) -> bool:
+def start_waiting(lives: Transmissions, now_s: float) -> bool:
     """UEs that have received the model and trained begin to wait; whether there were any.
 
     One that can never receive the model is lost.
@@ -74,15 +74,16 @@ def become_ready(lives: Transmissions, now_s: float) -> bool:
     return len(ready) > 0
 
 
-def end_due(lives: Transmissions, now_s: float, max_tries: int) -> bool:
+def end_due_rows(lives: Transmissions, now_s: float, max_tries: int) -> bool:
     """End what ends up to now: sent, out of time or energy, or left; whether a place on the air
     became free.
     """
     freed = False
-    while len(due := np.flatnonzero(lives.next_s() <= now_s)):
+    while len(due := np.flatnonzero(lives.find_next_s() <= now_s)):
         sends = lives.stage[due] == SENDING
         freed = freed or bool(sends.any())
-        in_time = sends & (lives.since_s[due] + lives.sends_for_s(due) <= lives.stops_s[due])
+        sent_s = lives.since_s[due] + lives.compute_sending_s(due)
+        in_time = sends & (sent_s <= lives.stops_s[due])
         _end_sending(lives, due[in_time], max_tries)
         cut = due[~in_time]
         lives.settle(cut, lives.stops_s[cut])
@@ -92,43 +93,45 @@ def end_due(lives: Transmissions, now_s: float, max_tries: int) -> bool:
 
 def _end_sending(lives: Transmissions, rows: IntArray, max_tries: int) -> None:
     """Rows (k,) that send up to their last bit, or to the end of their energy."""
-    span_s = lives.sends_for_s(rows)
-    enough = lives.needs_s(rows) <= span_s
+    span_s = lives.compute_sending_s(rows)
+    enough = lives.compute_needed_s(rows) <= span_s
     empty = rows[~enough]
     whole = rows[enough]
     empty_s = lives.since_s[empty] + span_s[~enough]
     lives.settle(empty, empty_s)
     lives.end(empty, empty_s, Fate.EXHAUSTED)
     lives.send_rest(whole)
-    neither = np.zeros(len(whole), dtype=bool)
+    neither = np.zeros(len(whole), bool)
     hopeless = lives.close_blocks(whole, neither, neither, max_tries)
     lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
     arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
     lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
 
 
-def looks_in(lives: Transmissions, block_s: float) -> FloatArray:
+def find_next_look_blocks(lives: Transmissions, block_s: float) -> FloatArray:
     """The block (n,) at whose start the links of each row are looked at next: the next one of a UE
     on the air, the one in which a UE becomes ready before; infinite for an ended row, and where
     that has been done.
     """
-    ready = last_multiples(lives.ready_s, block_s)
-    before = np.where((lives.stage == PREPARING) & (lives.look < ready), ready, np.inf)
-    return np.where((lives.stage == WAITING) | (lives.stage == SENDING), lives.look + 1.0, before)
+    ready = find_last_multiples(lives.ready_s, block_s)
+    is_ahead = (lives.stage == PREPARING) & (lives.look < ready)
+    before = np.where(is_ahead, ready, np.inf)
+    is_on_air = (lives.stage == WAITING) | (lives.stage == SENDING)
+    return np.where(is_on_air, lives.look + 1.0, before)
 
 
-def stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
+def find_stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
     """Which rows (n,) have a place on the air and no rate, and would get none if another ended: too
     weak alone, or among UEs none of which has a rate.
     """
     sends = lives.stage == SENDING
     silent = sends & (lives.rate_bps == 0)
     if (lives.rate_bps[sends] > 0).any():
-        silent &= uplink.rate_bps(lives.snr / uplink.over_thermal()) == 0
-    return np.asarray(silent)
+        silent &= uplink.rate_bps(lives.snr / uplink.compute_noise_rise()) == 0
+    return silent
 
 
-def look_again(
+def update_stale_links(
     lives: Transmissions, look: Look, uplink: Uplink, now_s: float, block_s: float, max_tries: int
 ) -> bool:
     """Where a new block has begun: close the ended blocks, and give UEs their present links;
@@ -137,31 +140,33 @@ def look_again(
     A UE whose cell has changed sends its block again in the new one, when that grants it, whether
     it was sending or waited for its next turn; one that has none is lost.
     """
-    block = last_multiple(now_s, block_s)
-    stale = np.flatnonzero((looks_in(lives, block_s) <= block) & (lives.look < block))
+    block = find_last_multiple(now_s, block_s)
+    next_look = find_next_look_blocks(lives, block_s)
+    stale = np.flatnonzero((next_look <= block) & (lives.look < block))
     if not len(stale):
         return False
     lives.look[stale] = block
     seen = look(lives.ue[stale], lives.round[stale])
     lives.settle(stale, now_s)
-    sends = lives.stage[stale] == SENDING
-    prepares = lives.stage[stale] == PREPARING
+    stage = lives.stage[stale]
+    sends = stage == SENDING
+    prepares = stage == PREPARING
     moved = seen.serving != lives.serving[stale]
     on_air = ~prepares
-    hopeless = lives.close_blocks(
-        stale[on_air], moved[on_air], stuck(lives, uplink)[stale[on_air]], max_tries
-    )
+    is_stuck = find_stuck(lives, uplink)[stale]
+    hopeless = lives.close_blocks(stale[on_air], moved[on_air], is_stuck[on_air], max_tries)
     lives.end(hopeless, now_s, Fate.UNDECODED)
-    see(lives, stale, seen, uplink)
+    set_links(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED
-    lives.end(stale[under_way & ~prepares & (lives.serving[stale] < 0)], now_s, Fate.NO_CELL)
-    handed = stale[under_way & moved & sends & (lives.serving[stale] >= 0)]
-    lives.grant(handed, np.zeros(len(handed), dtype=bool), now_s)
+    has_cell = lives.serving[stale] >= 0
+    lives.end(stale[under_way & on_air & ~has_cell], now_s, Fate.NO_CELL)
+    handed = stale[under_way & moved & sends & has_cell]
+    lives.grant(handed, np.zeros(len(handed), bool), now_s)
     return not prepares.all()
 
 
 @frozen
-class Ended:
+class EndedUploads:
     """Transmissions (k,) that have ended, in order of time, then of UE.
 
     submission, place: the cohort, and the entry in it; ue: the sender; sent: the outcome.
@@ -189,10 +194,10 @@ class AirMemory:
 class EventUplink:
     """Transmissions of UEs over one uplink, from the server's request to the last bit or a loss.
 
-    `submit` returns an event whose value is the `SentUploads` of the cohort. `each` is called with
-    those that end at a time; it may submit others. Between two events all rates are constant. The
-    order of submissions at one time changes nothing. Other than in `Uplink.plan`, a UE whose SINR
-    is too low is lost even if no other UE's is higher.
+    `submit` returns an event whose value is the `SentUploads` of the cohort. `on_end` is called
+    with those that end at a time; it may submit others. Between two events all rates are constant.
+    The order of submissions at one time changes nothing. Other than in `Uplink.plan`, a UE whose
+    SINR is too low is lost even if no other UE's is higher.
 
     n_ue : number of UEs of the world; look : links of UEs that move (see `look_at`), asked at ends
     of blocks.
@@ -204,7 +209,7 @@ class EventUplink:
     streams: Streams
     interface: AirInterface = field(default_factory=AirInterface)
     look: Look | None = None
-    each: Callable[[Ended], None] | None = None
+    on_end: Callable[[EndedUploads], None] | None = None
     lives: Transmissions = field(init=False, default_factory=Transmissions.none)
     _waiting_for: dict[int, simpy.Event] = field(init=False, default_factory=dict)
     _submissions: int = field(init=False, default=0)
@@ -238,7 +243,8 @@ class EventUplink:
         (n,): energy that each UE may spend, training included. Raises ValueError for a UE that is
         still busy.
         """
-        busy = np.sort(np.append(self.lives.ue[self.lives.stage != ENDED], cohort.ue))
+        in_flight = self.lives.ue[self.lives.stage != ENDED]
+        busy = np.sort(np.append(in_flight, cohort.ue))
         twice = busy[1:][busy[1:] == busy[:-1]]
         if len(twice):
             raise ValueError(
@@ -249,15 +255,17 @@ class EventUplink:
         done = self.env.event()
         now_s = float(self.env.now)
         block_s = self.interface.block_s
-        look = 0 if block_s is None else last_multiple(now_s, block_s)
-        new = begun(cohort, payload, self.uplink, now_s, number, look, deadline_s, round_)
-        may_drop_out(new, self.interface.client_dropout_per_s, self.streams)
+        look = 0 if block_s is None else find_last_multiple(now_s, block_s)
+        new = request_transmissions(
+            cohort, payload, self.uplink, now_s, number, look, deadline_s, round_
+        )
+        draw_drop_outs(new, self.interface.client_dropout_per_s, self.streams)
         if battery_j is not None:
-            may_exhaust(new, battery_j[new.place])
+            limit_energy(new, battery_j[new.place])
         if not len(new):
-            return done.succeed(outcome(new, new.place))
+            return done.succeed(summarise_uploads(new, new.place))
         self._waiting_for[number] = done
-        self.lives = self.lives.joined(new)
+        self.lives = self.lives.join_rows(new)
         self._arm()
         return done
 
@@ -272,37 +280,36 @@ class EventUplink:
         """
         self._advance(submission)
 
-    def under_way(self) -> Ended:
+    def collect_unfinished(self) -> EndedUploads:
         """Transmissions that have not ended, as they stand now; nothing is changed."""
         lives = self.lives.select(self.lives.stage != ENDED)
         lives.settle(np.arange(len(lives)), self.env.now)
-        return _ended(lives, np.arange(len(lives)))
+        return _select_ended(lives, np.arange(len(lives)))
 
     def memory(self) -> AirMemory:
         """The state that `resume` continues; transmissions in flight are not disturbed."""
-        return AirMemory(_copy(self.lives), self._submissions, self._until_s, self._scheduled)
+        return AirMemory(_copy_rows(self.lives), self._submissions, self._until_s, self._scheduled)
 
     def resume(self, memory: AirMemory) -> dict[int, simpy.Event]:
         """Go on from a memory, at its time; the events of the submissions under way, by number."""
-        self.lives = _copy(memory.lives)
+        self.lives = _copy_rows(memory.lives)
         self._submissions = memory.submissions
         self._until_s = memory.until_s
         self._scheduled = memory.scheduled
-        self._waiting_for = {
-            number: self.env.event() for number in np.unique(self.lives.submission).tolist()
-        }
+        numbers = np.unique(self.lives.submission).tolist()
+        self._waiting_for = {number: self.env.event() for number in numbers}
         self._arm()
         return dict(self._waiting_for)
 
     def _arm(self) -> None:
         """Wake up at the next time at which something changes."""
-        at_s = self._next_s()
+        at_s = self._find_next_s()
         self._turn = None
         if at_s < inf:
             self._turn = Turn(self.env, max(at_s, self.env.now))
             self._turn.callbacks.append(self._on_turn)
 
-    def _next_s(self) -> float:
+    def _find_next_s(self) -> float:
         """Time of the next change. Ends that change nothing and are not reported are left out: at
         held rates, where a scheduler without state is not asked for, no UE waits, and none is
         silent.
@@ -310,26 +317,22 @@ class EventUplink:
         lives = self.lives
         step_s = self.interface.step_s
         block_s = self.interface.block_s
-        own_s = lives.next_s()
+        own_s = lives.find_next_s()
         waits = (lives.stage == WAITING).any()
         silent = ((lives.stage == SENDING) & (lives.rate_bps == 0)).any()
-        if (
-            self.interface.link_adaptation == "grant"
-            and self.each is None
-            and self._scheduled is None
-            and not waits
-            and not silent
-        ):
-            own_s = _last_of_each(lives, own_s)
+        holds_rates = self.interface.link_adaptation == "grant" and self._scheduled is None
+        if holds_rates and self.on_end is None and not waits and not silent:
+            own_s = _keep_last_ends(lives, own_s)
         next_s = float(own_s.min(initial=inf))
         if waits:
             next_s = min(next_s, self._until_s)
         if step_s is not None and next_s < inf:
             next_s = max(
-                next_s, first_multiple(next_s, step_s) * step_s
+                next_s, find_first_multiple(next_s, step_s) * step_s
             )  # a multiple may be a rounding too early
         if block_s is not None:
-            next_s = min(next_s, float(looks_in(lives, block_s).min(initial=inf)) * block_s)
+            block = float(find_next_look_blocks(lives, block_s).min(initial=inf))
+            next_s = min(next_s, block * block_s)
         return next_s
 
     def _on_turn(self, turn: simpy.Event) -> None:
@@ -343,65 +346,65 @@ class EventUplink:
         now_s = float(self.env.now)
         lives = self.lives
         max_tries = self.interface.retransmissions
-        known = lives.stage == ENDED
-        sends = self._sends()
-        came = become_ready(lives, now_s)
-        left = end_due(lives, now_s, max_tries)
-        looked = False
+        was_ended = lives.stage == ENDED
+        sends = self._list_senders()
+        has_new = start_waiting(lives, now_s)
+        has_ended = end_due_rows(lives, now_s, max_tries)
+        has_looked = False
         if stopped is not None:
             rows = np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED))
-            left = True
+            has_ended = True
             lives.settle(rows, now_s)
             lives.end(rows, now_s, Fate.STOPPED)
         elif self.look is not None and self.interface.block_s is not None:
-            looked = look_again(
+            has_looked = update_stale_links(
                 lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries
             )
-        if came:
+        if has_new:
             homeless = np.flatnonzero((lives.stage == WAITING) & (lives.serving < 0))
             lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
-        asked = now_s >= self._until_s and (lives.stage == WAITING).any()
-        if came or left or looked or asked:
-            self._share(
-                now_s, looked or (left and self.interface.link_adaptation == "change"), sends
-            )
-        self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
+        is_due = now_s >= self._until_s and (lives.stage == WAITING).any()
+        if has_new or has_ended or has_looked or is_due:
+            evaluate = has_looked or (has_ended and self.interface.link_adaptation == "change")
+            self._share_band(now_s, evaluate, sends)
+        self._report_ends(np.flatnonzero((lives.stage == ENDED) & ~was_ended))
         self._arm()
 
-    def _sends(self) -> tuple[IntArray, FloatArray] | None:
+    def _list_senders(self) -> tuple[IntArray, FloatArray] | None:
         """The rows (k,) that send, and their rates; None for a scheduler that remembers nothing."""
         if self._scheduled is None:
             return None
         rows = np.flatnonzero((self.lives.stage == SENDING) & (self.lives.rate_bps > 0))
         return rows, self.lives.rate_bps[rows]
 
-    def _share(
+    def _share_band(
         self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray] | None
     ) -> None:
         """Ask the scheduler, and update SINR and rates, until every place that is granted is used.
 
-        sends : see `_sends`, of the time before now_s.
+        sends : see `_list_senders`, of the time before now_s.
         """
         lives = self.lives
         senders = NO_SENDERS
         if sends is not None:
-            senders = Senders(lives.ue[sends[0]], sends[1], np.fmin(lives.ended_s[sends[0]], now_s))
+            rows, rate_bps = sends
+            until_s = np.fmin(lives.ended_s[rows], now_s)
+            senders = Senders(lives.ue[rows], rate_bps, until_s)
         n_sending = -1
         while True:
             active = np.flatnonzero((lives.stage == WAITING) | (lives.stage == SENDING))
             if not len(active) and not len(senders.ue):
                 return
-            grants, rows, heard = self._choose(active, senders, now_s, evaluate)
+            grants, rows, heard = self._choose_senders(active, senders, now_s, evaluate)
             self._until_s = grants.until_s
             self._scheduled = grants.state
             senders = NO_SENDERS
             lives.grant(active, grants.sends, now_s)
-            lives.hear(
-                rows, heard, (heard.sinr > 0) & (heard.sinr >= self.uplink.min_sinr()), now_s
-            )
+            is_decoded = (heard.sinr > 0) & (heard.sinr >= self.uplink.min_sinr())
+            lives.update_reception(rows, heard, is_decoded, now_s)
             waits = lives.stage == WAITING
             on_air = (lives.stage == SENDING) & (lives.rate_bps > 0)
-            never = stuck(lives, self.uplink)
+            never = find_stuck(lives, self.uplink)
             never |= waits & (lives.alone_bps == 0) & self.interface.scheduler.one_at_a_time
             lost = np.flatnonzero(never & (self.look is None))  # links stay as they are
             n_before = n_sending
@@ -413,28 +416,27 @@ class EventUplink:
                 return
             evaluate = False
 
-    def _choose(
+    def _choose_senders(
         self, active: IntArray, senders: Senders, now_s: float, evaluate: bool
     ) -> tuple[Grants, IntArray, Decoded]:
-        """Which of the active rows have a place on the air from now on, and as `_hear`.
+        """Which of the active rows have a place on the air from now on, and as
+        `_measure_reception`.
 
         The scheduler is asked again without UEs that would get no rate, until it chooses no other:
         such a UE has a place only if no other of its cell has a use for it.
         """
         lives = self.lives
-        refused = np.zeros(len(active), dtype=bool)
+        refused = np.zeros(len(active), bool)
         before = lives.stage[active] == SENDING
         chosen = None
         while True:
-            grants = self.interface.scheduler.grants(
-                _queue(lives, active, refused, senders), now_s, self._scheduled
-            )
+            queue = _build_queue(lives, active, refused, senders)
+            grants = self.interface.scheduler.choose_grants(queue, now_s, self._scheduled)
             if chosen is None or (grants.sends != chosen).any():
                 chosen = grants.sends
-                changed = self.interface.link_adaptation == "change" and bool(
-                    (chosen != before).any()
-                )
-                rows, heard = self._hear(active[chosen], evaluate or changed)
+                changes = self.interface.link_adaptation == "change"
+                changed = changes and bool((chosen != before).any())
+                rows, heard = self._measure_reception(active[chosen], evaluate or changed)
             if grants.state is None and chosen.all():
                 return grants, rows, heard
             mute = np.searchsorted(active, rows[heard.rate_bps == 0])
@@ -442,7 +444,7 @@ class EventUplink:
                 return grants, rows, heard
             refused[mute] = True
 
-    def _hear(self, rows: IntArray, evaluate: bool) -> tuple[IntArray, Decoded]:
+    def _measure_reception(self, rows: IntArray, evaluate: bool) -> tuple[IntArray, Decoded]:
         """Of rows with a place on the air: those whose SINR and rates are new, and these.
 
         A UE without a rate is silent; one that sends already is silenced last. Unless `evaluate`,
@@ -452,44 +454,47 @@ class EventUplink:
         silent = self.lives.rate_bps[rows] == 0
         if not (evaluate or silent.any()):
             return no_ints(), Decoded(*np.zeros((3, 0)))
-        cohort = self.lives.on_air(rows)
-        heard = uplink.granted(cohort, uplink.heard, sends=~silent)
+        cohort = self.lives.select_cohort(rows)
+        heard = uplink.receive_granted(cohort, uplink.receive, sends=~silent)
         if evaluate or heard.rate_bps[silent].any():
             return rows, heard
         return rows[silent], Decoded(*(column[silent] for column in heard))
 
-    def _tell(self, ended: IntArray) -> None:
+    def _report_ends(self, ended: IntArray) -> None:
         """Report rows (k,) that have ended, and submissions that are complete; forget those."""
         if not len(ended):
             return
         lives = self.lives
-        news = None if self.each is None else _ended(lives, ended)
+        news = None if self.on_end is None else _select_ended(lives, ended)
         under_way = set(lives.submission[lives.stage != ENDED].tolist())
         complete = sorted(set(lives.submission[ended].tolist()) - under_way)
         results = []
         for number in complete:
             rows = np.flatnonzero(lives.submission == number)
-            results.append(
-                (self._waiting_for.pop(number), outcome(lives, rows[np.argsort(lives.place[rows])]))
-            )
+            rows = rows[np.argsort(lives.place[rows])]
+            results.append((self._waiting_for.pop(number), summarise_uploads(lives, rows)))
         if complete:
             self.lives = lives.select(~np.isin(lives.submission, complete))
-        if self.each is not None and news is not None:
-            self.each(news)
+        if self.on_end is not None and news is not None:
+            self.on_end(news)
         for done, sent in results:
             done.succeed(sent)
 
 
-def _copy(lives: Transmissions) -> Transmissions:
+def _copy_rows(lives: Transmissions) -> Transmissions:
     return lives.select(np.arange(len(lives)))
 
 
-def _ended(lives: Transmissions, rows: IntArray) -> Ended:
-    rows = rows[np.lexsort((lives.ue[rows], lives.ended_s[rows]))]
-    return Ended(lives.submission[rows], lives.place[rows], lives.ue[rows], outcome(lives, rows))
+def _select_ended(lives: Transmissions, rows: IntArray) -> EndedUploads:
+    order = np.lexsort((lives.ue[rows], lives.ended_s[rows]))
+    rows = rows[order]
+    sent = summarise_uploads(lives, rows)
+    return EndedUploads(lives.submission[rows], lives.place[rows], lives.ue[rows], sent)
 
 
-def _queue(lives: Transmissions, rows: IntArray, refused: BoolArray, senders: Senders) -> Queue:
+def _build_queue(
+    lives: Transmissions, rows: IntArray, refused: BoolArray, senders: Senders
+) -> Queue:
     able = ~refused
     return Queue(
         lives.ue[rows],
@@ -505,7 +510,7 @@ def _queue(lives: Transmissions, rows: IntArray, refused: BoolArray, senders: Se
     )
 
 
-def _last_of_each(lives: Transmissions, own_s: FloatArray) -> FloatArray:
+def _keep_last_ends(lives: Transmissions, own_s: FloatArray) -> FloatArray:
     """Times at which rows become ready (n,), and the last end of each submission in place of the
     ends of its rows.
     """

@@ -25,7 +25,7 @@ _BELOW_M = 1e-6  # from a mast: what is nearer is a rounding
 _MIN = 1e-10  # of the array factor in its nulls, -200 dB
 
 
-def sector_gain_db(
+def compute_sector_gain_db(
     offset_m: FloatArray,
     drop_m: FloatArray,
     azimuth_deg: FloatArray,
@@ -58,7 +58,7 @@ class Antenna(Part):
     def gain_db(
         self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray
     ) -> FloatArray:
-        """Gain in dBi (n, k) of k antennas; arguments as those of `sector_gain_db`."""
+        """Gain in dBi (n, k) of k antennas; arguments as those of `compute_sector_gain_db`."""
 
 
 class Sector(Antenna):
@@ -78,7 +78,7 @@ class Sector(Antenna):
     def gain_db(
         self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray
     ) -> FloatArray:
-        return sector_gain_db(offset_m, drop_m, azimuth_deg, self.tilt_deg)
+        return compute_sector_gain_db(offset_m, drop_m, azimuth_deg, self.tilt_deg)
 
 
 class ColumnAntenna(Antenna):
@@ -104,20 +104,23 @@ class ColumnAntenna(Antenna):
     def gain_db(
         self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray
     ) -> FloatArray:
-        element_db = sector_gain_db(offset_m, drop_m, azimuth_deg, 0.0)
+        element_db = compute_sector_gain_db(offset_m, drop_m, azimuth_deg, 0.0)
         flat_m = np.linalg.norm(offset_m, axis=-1)
         away_m = np.hypot(flat_m, drop_m)
         cosine = -np.divide(drop_m, away_m, out=np.zeros_like(away_m), where=away_m > 0)
-        phase = 2.0 * np.pi * self.spacing * (cosine + np.sin(np.radians(self.tilt_deg)))
-        array_db = 20.0 * np.log10(np.maximum(self._factor(phase), _MIN))
+        tilt = np.sin(np.radians(self.tilt_deg))
+        phase = 2.0 * np.pi * self.spacing * (cosine + tilt)
+        array_db = 20.0 * np.log10(np.maximum(self._compute_array_factor(phase), _MIN))
         return np.where(np.isnan(azimuth_deg), 0.0, element_db + array_db)
 
-    def _factor(self, phase: FloatArray) -> FloatArray:
+    def _compute_array_factor(self, phase: FloatArray) -> FloatArray:
         """|M^-1/2 sum_{m<M} exp(j m phase)| = |sin(M phase / 2) / sin(phase / 2)| / sqrt(M)."""
         half = np.sin(phase / 2.0)
         peak = np.abs(half) < 1e-9
-        ratio = np.sin(self.elements * phase / 2.0) / np.where(peak, 1.0, half)
-        return np.where(peak, self.elements, np.abs(ratio)) / np.sqrt(self.elements)
+        whole = np.sin(self.elements * phase / 2.0)
+        ratio = whole / np.where(peak, 1.0, half)
+        amplitude = np.where(peak, self.elements, np.abs(ratio))
+        return amplitude / np.sqrt(self.elements)
 
 
 ANTENNAS = OneOf("antenna", Sector, ColumnAntenna)

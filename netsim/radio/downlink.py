@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from netsim.clock import slack_s
+from netsim.clock import compute_slack_s
 from netsim.columns import frozen
 from netsim.part import Part
 from netsim.radio.link_budget import RadioLinks
@@ -77,7 +77,7 @@ class Reception:
     los: BoolArray
 
 
-def reception(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Reception:
+def receive_broadcast(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Reception:
     r"""Reception of every UE from the cell serving (n,), -1 for none, while all cells send at full
     power::
 
@@ -88,23 +88,23 @@ def reception(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Recep
     both in the bandwidth of RSRP.
     """
     has = serving >= 0
-    at = (np.arange(len(serving)), np.maximum(serving, 0))
+    serving_pair = (np.arange(len(serving)), np.maximum(serving, 0))
 
-    def own(values: FloatArray) -> FloatArray:
-        return np.where(has, values[at], np.nan)
+    def pick_serving(values: FloatArray) -> FloatArray:
+        return np.where(has, values[serving_pair], np.nan)
 
-    own_w = own(links.received_w)
-    rest_w = own(links.interference_w)
+    own_w = pick_serving(links.received_w)
+    rest_w = pick_serving(links.interference_w)
     with np.errstate(divide="ignore"):
         geometry_db = db_from_ratio(own_w / rest_w)
     sinr_db = db_from_ratio(own_w / (rest_w + w_from_dbm(downlink.noise_dbm)))
     return Reception(
-        rsrp_dbm=own(links.rsrp_dbm),
-        gain_db=db_from_ratio(own(links.gain)),
+        rsrp_dbm=pick_serving(links.rsrp_dbm),
+        gain_db=db_from_ratio(pick_serving(links.gain)),
         geometry_db=geometry_db,
         sinr_db=sinr_db,
         rate_bps=downlink.rate_bps(sinr_db),
-        los=has & links.los[at],
+        los=has & links.los[serving_pair],
     )
 
 
@@ -160,12 +160,12 @@ class Handover(Part):
         rsrp = np.where(present[:, None], rsrp_dbm, -np.inf)
         serving = state.serving
         attached = present & (serving >= 0)
-        own = np.where(attached, rsrp[np.arange(len(rsrp)), np.maximum(serving, 0)], np.inf)
-        since = np.where(
-            rsrp > own[:, None] + self.hysteresis_db, np.minimum(state.since_s, time_s), np.inf
-        )
+        cell = np.maximum(serving, 0)
+        serving_dbm = np.where(attached, rsrp[np.arange(len(rsrp)), cell], np.inf)
+        is_stronger = rsrp > serving_dbm[:, None] + self.hysteresis_db
+        since = np.where(is_stronger, np.minimum(state.since_s, time_s), np.inf)
         span_s = self.time_to_trigger_s
-        ready = since <= time_s - span_s + slack_s(span_s, time_s)
+        ready = since <= time_s - span_s + compute_slack_s(span_s, time_s)
         moved = np.asarray(ready.any(axis=1))
         target = np.argmax(np.where(ready, rsrp, -np.inf), axis=1)
         best = np.argmax(rsrp, axis=1)

@@ -6,7 +6,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.clock import last_multiple
+from netsim.clock import find_last_multiple
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import ComplexArray, IntArray
@@ -51,10 +51,10 @@ _MAX_BS = 1 << 20  # so that a UE and a base station make one stable id
 _MIN_BLOCK_S = 1e-3  # of a block, so that the longest run counts its blocks in 64 bits
 
 
-def _pairs(ue: IntArray, n_bs: int, block: Block) -> tuple[IntArray, IntArray]:
+def _list_pairs(ue: IntArray, n_bs: int, block: Block) -> tuple[IntArray, IntArray]:
     """Id and block (n n_bs,) of each pair of a UE and a base station."""
-    pair = (ue[:, None] * _MAX_BS + np.arange(n_bs)).reshape(-1)
-    return pair, np.repeat(np.broadcast_to(block, len(ue)), n_bs)
+    pair = ue[:, None] * _MAX_BS + np.arange(n_bs)
+    return pair.reshape(-1), np.repeat(np.broadcast_to(block, len(ue)), n_bs)
 
 
 class _Block(Fading):
@@ -66,23 +66,22 @@ class _Block(Fading):
     """length of a block: the whole run, a round, or a time in s"""
 
     @model_validator(mode="after")
-    def _positive(self) -> Self:
+    def _check_block(self) -> Self:
         if isinstance(self.block, float) and not self.block >= _MIN_BLOCK_S:
             raise ValueError(f"block: a time must be >= {_MIN_BLOCK_S:g} s, got {self.block:g}")
         return self
 
     def block_index(self, round_: Block, time_s: float) -> Block:
         if isinstance(self.block, float):
-            return last_multiple(time_s, self.block)
+            return find_last_multiple(time_s, self.block)
         return round_ if self.block == "round" else 0
 
-    def _scattered(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
+    def _draw_scattered(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         """CN(0, 1) entries (n, n_bs, antennas)."""
-        pair, item = _pairs(ue, n_bs, block)
+        pair, item = _list_pairs(ue, n_bs, block)
         parts = rng.normal("fading", pair, (self.antennas, 2), item=item)
-        return (parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas) / np.sqrt(
-            2.0
-        )
+        entries = (parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas)
+        return entries / np.sqrt(2.0)
 
 
 class Rayleigh(_Block):
@@ -93,7 +92,7 @@ class Rayleigh(_Block):
     example = {"kind": "rayleigh"}
 
     def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
-        return self._scattered(ue, n_bs, block, rng)
+        return self._draw_scattered(ue, n_bs, block, rng)
 
 
 class Rician(_Block):
@@ -112,11 +111,10 @@ class Rician(_Block):
 
     def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         k = 10.0 ** (self.k_db / 10.0)
-        pair, item = _pairs(ue, n_bs, block)
+        pair, item = _list_pairs(ue, n_bs, block)
         unit = rng.uniform("steady", pair, (2,), item=item).reshape(len(ue), n_bs, 2)
-        angle = np.pi * np.cos(np.pi * unit[..., 1])
-        phase = 2 * np.pi * unit[..., 0]
-        steady = np.exp(1j * (phase[..., None] + angle[..., None] * np.arange(self.antennas)))
-        return np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * self._scattered(
-            ue, n_bs, block, rng
-        )
+        angle = np.pi * np.cos(np.pi * unit[..., 1, None])
+        phase = 2 * np.pi * unit[..., 0, None]
+        steady = np.exp(1j * (phase + angle * np.arange(self.antennas)))
+        scattered = self._draw_scattered(ue, n_bs, block, rng)
+        return np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * scattered

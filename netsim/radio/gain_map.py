@@ -16,9 +16,9 @@ from netsim.geometry import Area
 from netsim.notice import Built, Notice, notice
 from netsim.part import FILE_NAME
 from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
-from netsim.safe import file_version
-from netsim.traces.source import read_table
-from netsim.traces.values import listed
+from netsim.safe import read_file_version
+from netsim.traces.source import read_number_table
+from netsim.traces.values import join_texts
 from netsim.units import FloatArray, db_from_ratio
 
 if TYPE_CHECKING:
@@ -68,75 +68,77 @@ class GainMap(PathLoss):
 
     @property
     def ue_heights_m(self) -> tuple[float, float]:  # type: ignore[override]
-        z_m = _read(self.file, file_version(self.file)).index.levels[0]
+        z_m = _read_gains(self.file, read_file_version(self.file)).index.levels[0]
         return z_m[0], z_m[-1]
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        raise NotImplementedError("it is the loss to certain base stations: `law` has them")
+        raise NotImplementedError("it is the loss to certain base stations: `build_law` has them")
 
-    def law(
+    def build_law(
         self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float
     ) -> LossLaw:
         from scipy.interpolate import RegularGridInterpolator
 
-        table, _ = self._of(cells)
+        table, _ = self._read_cells(cells)
         axes_m = [level.to_numpy() for level in table.index.levels]
         low_m, high_m = np.transpose([axis[[0, -1]] for axis in axes_m])
         reach = Area(low_m[2], low_m[1], high_m[2], high_m[1])
-        corner_in = reach.grown(axes_m[2][1] - axes_m[2][0]).contains(
-            np.array([area.low_m, area.high_m])
-        )
-        if not corner_in.all() or not low_m[0] - _SAME_M <= ue_height_m <= high_m[0] + _SAME_M:
+        corners_m = np.array([area.low_m, area.high_m])
+        is_inside = reach.grow(axes_m[2][1] - axes_m[2][0]).contains(corners_m)
+        is_high_enough = low_m[0] - _SAME_M <= ue_height_m <= high_m[0] + _SAME_M
+        if not is_inside.all() or not is_high_enough:
             raise BadInput(
                 f"world.radio.path_loss: {self.file} has gains for {reach}, {low_m[0]:g} "
                 f"to {high_m[0]:g} m above "
                 f"ground; the area is {area}, ues.height_m {ue_height_m:g}; compute them there"
             )
         gain_db = table.to_numpy().reshape(*map(len, axes_m), -1)
-        known = ~np.isnan(gain_db)
-        both = np.stack([known, np.where(known, gain_db, 0.0)], axis=-1)
+        is_covered = ~np.isnan(gain_db)
+        covered_db = np.where(is_covered, gain_db, 0.0)
+        both = np.stack([is_covered, covered_db], axis=-1)
         interpolated = RegularGridInterpolator(axes_m, both, bounds_error=False)
 
-        def law(pairs: Pairs) -> FloatArray:
+        def look_up_loss_db(pairs: Pairs) -> FloatArray:
             north_east_m = np.asarray(pairs.position_m)[:, ::-1]
             height_m = np.broadcast_to(np.reshape(pairs.ue_height_m, -1), len(north_east_m))
             at_m = np.clip(np.column_stack([height_m, north_east_m]), low_m, high_m)
             weight, total = np.moveaxis(interpolated(at_m), -1, 0)
-            return -np.where(weight < 0.5, self.uncovered_gain_db, total / np.maximum(weight, 0.5))
+            mean_db = total / np.maximum(weight, 0.5)
+            return -np.where(weight < 0.5, self.uncovered_gain_db, mean_db)
 
-        return law
+        return look_up_loss_db
 
-    def notices(self, known: Built) -> Iterator[Notice]:
-        table, others = self._of(known.stations)
+    def notices(self, built: Built) -> Iterator[Notice]:
+        table, n_unused = self._read_cells(built.stations)
         if missing := 100.0 * table.isna().to_numpy().mean():
             yield notice(
                 "gains-missing", file=self.file, percent=missing, gain_db=self.uncovered_gain_db
             )
-        if others:
-            yield notice("gains-of-other-cells", file=self.file, number=others)
+        if n_unused:
+            yield notice("gains-of-other-cells", file=self.file, number=n_unused)
         low_m, high_m = self.ue_heights_m
         has_floors = 2 * _SAME_M < high_m - low_m < _EVERY_M
-        if known.floor_m is not None and not (has_floors and known.floor_m <= high_m):
-            yield notice("gains-of-outdoors", file=self.file, floor_m=known.floor_m)
+        if built.floor_m is not None and not (has_floors and built.floor_m <= high_m):
+            yield notice("gains-of-outdoors", file=self.file, floor_m=built.floor_m)
 
-    def _of(self, cells: Sequence[str]) -> tuple["DataFrame", int]:
+    def _read_cells(self, cells: Sequence[str]) -> tuple["DataFrame", int]:
         """The gains of base stations, and the number of other cells."""
-        table = _read(self.file, file_version(self.file))
+        table = _read_gains(self.file, read_file_version(self.file))
         if lacking := [name for name in cells if name not in table]:
-            problem = f"has no gains of {listed(lacking)}; its cells are {listed([*table])}"
+            problem = f"has no gains of {join_texts(lacking)}; its cells are {join_texts([*table])}"
             raise BadInput(f"world.radio.path_loss: {self.file} {problem}")
         return table[[*cells]], len(table.columns) - len(cells)
 
 
 @lru_cache(maxsize=1)
-def _read(file: str, version: tuple[int, int]) -> "DataFrame":
+def _read_gains(file: str, version: tuple[int, int]) -> "DataFrame":
     """Gains in dB of a file by (z, y, x) and cell, NaN for none; `version` tells a changed file
     from an older one.
     """
     try:
         if file.lower().endswith(".npz"):
-            return _of_arrays(file)
-        return _of_table(file)
+            return _read_arrays(file)
+        return _read_table(file)
     except BadInput:
         raise
     except (TypeError, ValueError) as error:
@@ -146,15 +148,16 @@ def _read(file: str, version: tuple[int, int]) -> "DataFrame":
         ) from None
 
 
-def _of_arrays(file: str) -> "DataFrame":
+def _read_arrays(file: str) -> "DataFrame":
     """The gains of an .npz. Raises ValueError."""
     from pandas import DataFrame, MultiIndex
 
-    arrays = read_arrays(Path(file), own=False)
+    arrays = read_arrays(Path(file), is_ours=False)
     if lacking := {"path_gain", "cell_centers", "cells"} - arrays.keys():
         raise ValueError(f"there is no {', '.join(sorted(lacking))}")
     gain, centre_m, cells = (arrays[name] for name in ("path_gain", "cell_centers", "cells"))
-    if gain.shape != (*cells.shape, *centre_m.shape[:-1]) or centre_m.shape[-1:] != (3,):
+    fits = gain.shape == (*cells.shape, *centre_m.shape[:-1])
+    if not fits or centre_m.shape[-1:] != (3,):
         shapes = (
             f"path_gain {gain.shape}, cell_centers {centre_m.shape} and cells {cells.shape} "
             f"do not fit"
@@ -165,14 +168,15 @@ def _of_arrays(file: str) -> "DataFrame":
     if ((gain < 0) | (gain > 1)).any():
         raise ValueError("path_gain: linear gains are 0 to 1, are these in dB?")
     points = MultiIndex.from_arrays(centre_m.reshape(-1, 3).T[::-1].astype(float).round(3))
-    gain_db = db_from_ratio(np.where(gain > 0, gain, np.nan)).reshape(len(cells), -1).T
-    return _grid(DataFrame(gain_db, points, cells.astype(str)), _SAME_M)
+    gain_db = db_from_ratio(np.where(gain > 0, gain, np.nan))
+    table = DataFrame(gain_db.reshape(len(cells), -1).T, points, cells.astype(str))
+    return _build_grid(table, _SAME_M)
 
 
-def _of_table(file: str) -> "DataFrame":
+def _read_table(file: str) -> "DataFrame":
     """The gains of a CSV, a row for each cell and point. Raises ValueError."""
-    table = read_table(file, _BOUNDS, _NEEDED)
-    if len(given := [name for name in _GAINS if name in table]) != 1:
+    table = read_number_table(file, _BOUNDS, _NEEDED)
+    if len(gain_columns := [name for name in _GAINS if name in table]) != 1:
         raise ValueError(
             f"there is none, or more than one, of the columns path_gain_db and "
             f"path_loss_db beside {', '.join(_NEEDED)}"
@@ -183,11 +187,11 @@ def _of_table(file: str) -> "DataFrame":
         raise BadInput(
             f"{file}: line {twice.idxmax()}: its cell has a gain at that point already; remove one"
         )
-    wide = table.pivot(index=[*_AXES], columns="cell", values=given[0])
-    return _grid(-wide if given == ["path_loss_db"] else wide, above_m)
+    wide = table.pivot(index=[*_AXES], columns="cell", values=gain_columns[0])
+    return _build_grid(-wide if gain_columns == ["path_loss_db"] else wide, above_m)
 
 
-def _grid(wide: "DataFrame", above_m: float) -> "DataFrame":
+def _build_grid(wide: "DataFrame", above_m: float) -> "DataFrame":
     """Gains by (z, y, x) and cell as a grid; a single plane holds up to above_m above it. Raises
     ValueError.
     """
@@ -196,10 +200,10 @@ def _grid(wide: "DataFrame", above_m: float) -> "DataFrame":
     if wide.index.has_duplicates or wide.columns.has_duplicates:
         raise ValueError("a cell, or a point, stands twice in it")
     if wide.index.levshape[0] == 1:
-        wide = concat(
-            [wide, wide.set_axis(wide.index.set_levels(wide.index.levels[0] + above_m, level=0))]
-        )
-    every = MultiIndex.from_product(wide.index.levels)
-    if len(every) > _MAX_EMPTY * len(wide) or min(every.levshape[1:]) < 2:
+        upper = wide.index.set_levels(wide.index.levels[0] + above_m, level=0)
+        wide = concat([wide, wide.set_axis(upper)])
+    full_index = MultiIndex.from_product(wide.index.levels)
+    has_gaps = len(full_index) > _MAX_EMPTY * len(wide)
+    if has_gaps or min(full_index.levshape[1:]) < 2:
         raise ValueError("its points are no grid along x and y, two or more on each")
-    return wide.reindex(every)
+    return wide.reindex(full_index)

@@ -31,12 +31,15 @@ _MIN_EFFECTIVE_M = (
 )
 
 
-def _of_sites(rng: Rng, what: str, owner: IntArray, item: IntArray, site: IntArray) -> FloatArray:
+def _draw_for_sites(
+    rng: Rng, label: str, owner: IntArray, item: IntArray, site: IntArray
+) -> FloatArray:
     """Uniform numbers (n, n_bs): that of site s depends on (seed, owner, item, s) only."""
     groups, column = np.unique(site // _WORDS, return_inverse=True)
     owners = (owner[:, None] * _GROUPS + groups).reshape(-1)
-    unit = rng.uniform(what, owners, (_WORDS,), item=np.repeat(item, len(groups)))
-    return unit.reshape(len(owner), -1).take(column * _WORDS + site % _WORDS, axis=1)
+    items = np.repeat(item, len(groups))
+    unit = rng.uniform(label, owners, (_WORDS,), item=items).reshape(len(owner), -1)
+    return unit.take(column * _WORDS + site % _WORDS, axis=1)
 
 
 @frozen
@@ -60,23 +63,22 @@ class IndoorShadow:
     def __call__(self, position_m: FloatArray, indoors: Indoors) -> FloatArray:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
         sites, column = np.unique(self.site, return_inverse=True)
-        at = position_m * (LATTICE_CORRELATION / self.decorrelation_m)
-        cell = np.floor(np.where(np.isfinite(at), at, 0.0)).astype(np.int64)
-        x, y = (at - cell).T
+        lattice_place = position_m * (LATTICE_CORRELATION / self.decorrelation_m)
+        finite = np.where(np.isfinite(lattice_place), lattice_place, 0.0)
+        cell = np.floor(finite).astype(np.int64)
+        x, y = (lattice_place - cell).T
         weight = np.stack([(1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y])  # (4, n)
         weight /= np.sqrt((weight**2).sum(axis=0))
         owner = indoors.building * _FLOORS + indoors.floor % _FLOORS
-        total = np.zeros((len(at), len(sites)))
+        total = np.zeros((len(lattice_place), len(sites)))
         for k, corner in enumerate(((0, 0), (1, 0), (0, 1), (1, 1))):
             node = (cell + corner + _NODES // 2) % _NODES
             item = node[:, 0] * _NODES + node[:, 1]
-            value = ndtri(_of_sites(self.rng, "indoors", owner, item, sites))
+            value = ndtri(_draw_for_sites(self.rng, "indoors", owner, item, sites))
             if self.site_correlation:
                 value *= sqrt(1.0 - self.site_correlation)
-                value += (
-                    sqrt(self.site_correlation)
-                    * self.rng.normal("indoors.common", owner, item=item)[:, None]
-                )
+                common = self.rng.normal("indoors.common", owner, item=item)
+                value += sqrt(self.site_correlation) * common[:, None]
             total += weight[k, :, None] * value
         return self.std_db * total.take(column, axis=1)
 
@@ -101,12 +103,12 @@ class Environment:
         height_m = pairs.ue_height_m
         if not isinstance(height_m, np.ndarray):
             return None
-        rows = np.flatnonzero(
-            indoors.inside & (height_m[:, 0] > self.path_loss.environment_above_m)
-        )
+        is_high = height_m[:, 0] > self.path_loss.environment_above_m
+        rows = np.flatnonzero(indoors.inside & is_high)
         if not rows.size:
             return None
-        unit = _of_sites(self.rng, "environment", indoors.ue[rows], indoors.stay[rows], self.site)
+        stay = indoors.stay[rows]
+        unit = _draw_for_sites(self.rng, "environment", indoors.ue[rows], stay, self.site)
         environment_m = np.ones(pairs.distance_2d_m.shape)
         drawn_m = self.path_loss.environment_m(pairs.distance_2d_m[rows], height_m[rows], unit)
         environment_m[rows] = np.minimum(
@@ -126,7 +128,7 @@ _VEHICLE_DB = {"standard": 9.0, "metallised": 20.0}  # [TR 38.901, Section 7.4.3
 _VEHICLE_STD_DB = 5.0
 
 
-def wall_loss_db(carrier_hz: float, high: bool) -> float:
+def compute_wall_loss_db(carrier_hz: float, high: bool) -> float:
     r"""PL_tw in dB [TR 38.901, Table 7.4.3-2]::
 
     low   5 - 10 log10(0.3 10^(-L_glass / 10) + 0.7 10^(-L_concrete / 10))
@@ -134,10 +136,10 @@ def wall_loss_db(carrier_hz: float, high: bool) -> float:
     """
     f = carrier_hz / 1e9
     concrete_db = 5.0 + 4.0 * f
-    glass_db, share = (23.0 + 0.3 * f, 0.7) if high else (2.0 + 0.2 * f, 0.3)
-    return 5.0 - 10.0 * log10(
-        share * 10 ** (-glass_db / 10) + (1.0 - share) * 10 ** (-concrete_db / 10)
-    )
+    glass_db = 23.0 + 0.3 * f if high else 2.0 + 0.2 * f
+    share = 0.7 if high else 0.3
+    through = share * 10 ** (-glass_db / 10) + (1.0 - share) * 10 ** (-concrete_db / 10)
+    return 5.0 - 10.0 * log10(through)
 
 
 class Penetration(Part):
@@ -146,10 +148,10 @@ class Penetration(Part):
     kind: str
 
     @abstractmethod
-    def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
+    def build_law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         """The loss of UEs in the buildings and vehicles of one world."""
 
-    def walls(
+    def list_walls(
         self, path_loss: PathLoss, carrier_hz: float, depth_m: float
     ) -> list[tuple[float, float, float]]:
         """Kinds of buildings: share, mean loss and its standard deviation in dB so far from the
@@ -167,7 +169,7 @@ class NoPenetration(Penetration):
     reference = "none: path loss alone"
     example = {"kind": "none"}
 
-    def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
+    def build_law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         return lambda indoors: np.zeros(len(indoors))
 
 
@@ -178,8 +180,8 @@ class Tr38901Penetration(Penetration):
         (high loss)
         vehicle    N(9 dB, (5 dB)^2), metallised windows N(20 dB, (5 dB)^2)
 
-    PL_tw is `wall_loss_db`; low or high loss belongs to the building. The normal term is drawn for
-    each (UE, stay). The loss of vehicles was published for 0.6 to 60 GHz.
+    PL_tw is `compute_wall_loss_db`; low or high loss belongs to the building. The normal term is
+    drawn for each (UE, stay). The loss of vehicles was published for 0.6 to 60 GHz.
     """
 
     kind: Literal["tr38901"] = "tr38901"
@@ -191,44 +193,42 @@ class Tr38901Penetration(Penetration):
     reference = "3GPP TR 38.901 V17.0.0, Sections 7.4.3.1 and 7.4.3.2"
     example = {"kind": "tr38901"}
 
-    def walls(
+    def list_walls(
         self, path_loss: PathLoss, carrier_hz: float, depth_m: float
     ) -> list[tuple[float, float, float]]:
-        share = self._share(path_loss)
+        share = self._get_high_loss_share(path_loss)
         inside_db = _INSIDE_DB_M * depth_m
         kinds = ((1.0 - share, False, _LOW_STD_DB), (share, True, _HIGH_STD_DB))
         return [
-            (part, wall_loss_db(carrier_hz, high) + inside_db, std_db)
+            (part, compute_wall_loss_db(carrier_hz, high) + inside_db, std_db)
             for part, high, std_db in kinds
         ]
 
-    def _share(self, path_loss: PathLoss) -> float:
+    def _get_high_loss_share(self, path_loss: PathLoss) -> float:
         usual = _HIGH_SHARE if path_loss.has_high_loss_buildings else 0.0
         if self.high_loss_share is None:
             return usual
         return self.high_loss_share
 
-    def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
-        share = self._share(path_loss)
-        low_db, high_db = (wall_loss_db(carrier_hz, high) for high in (False, True))
+    def build_law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
+        share = self._get_high_loss_share(path_loss)
+        low_db, high_db = (compute_wall_loss_db(carrier_hz, high) for high in (False, True))
 
-        def law(indoors: Indoors) -> FloatArray:
+        def draw_loss_db(indoors: Indoors) -> FloatArray:
             loss_db = np.zeros(len(indoors))
             rows = np.flatnonzero(indoors.inside)
             if rows.size:
-                some = indoors.select(rows)
-                high = rng.uniform("wall", some.building) < share
-                spread_db = np.where(high, _HIGH_STD_DB, _LOW_STD_DB) * rng.normal(
-                    "building", some.ue, item=some.stay
-                )
-                loss_db[rows] = (
-                    np.where(high, high_db, low_db) + _INSIDE_DB_M * some.depth_m + spread_db
-                )
+                inside = indoors.select(rows)
+                high = rng.uniform("wall", inside.building) < share
+                std_db = np.where(high, _HIGH_STD_DB, _LOW_STD_DB)
+                spread_db = std_db * rng.normal("building", inside.ue, item=inside.stay)
+                wall_db = np.where(high, high_db, low_db)
+                loss_db[rows] = wall_db + _INSIDE_DB_M * inside.depth_m + spread_db
             rows = np.flatnonzero(indoors.in_vehicle & ~indoors.inside)
             if rows.size:
-                some = indoors.select(rows)
-                spread_db = _VEHICLE_STD_DB * rng.normal("vehicle", some.ue, item=some.stay)
+                riders = indoors.select(rows)
+                spread_db = _VEHICLE_STD_DB * rng.normal("vehicle", riders.ue, item=riders.stay)
                 loss_db[rows] = _VEHICLE_DB[self.vehicle] + spread_db
             return loss_db
 
-        return law
+        return draw_loss_db

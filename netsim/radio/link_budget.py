@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from netsim.columns import altered, frozen
+from netsim.columns import copy_with, frozen
 from netsim.compiled import compiled
 from netsim.radio.antenna import Antenna
 from netsim.radio.indoor_links import Environment, PenetrationLaw
@@ -24,7 +24,7 @@ BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
 _MAX_MOVED = 0.6  # share of UEs up to which keeping the links of the others saves time
 
 
-def blocks(n: int, n_bs: int) -> list[slice]:
+def split_positions(n: int, n_bs: int) -> list[slice]:
     """Rows of n positions in blocks of about as many pairs as a cache holds; no block has one row
     of several.
 
@@ -32,7 +32,8 @@ def blocks(n: int, n_bs: int) -> list[slice]:
     work in.
     """
     count = max(1, min(n * n_bs // BLOCK_PAIRS, n // 2))
-    return [slice(a, b) for a, b in pairwise((np.arange(count + 1) * n // count).tolist())]
+    bounds = np.arange(count + 1) * n // count
+    return [slice(a, b) for a, b in pairwise(bounds.tolist())]
 
 
 @frozen
@@ -50,16 +51,17 @@ class RadioLinks:
     los: BoolArray
     power_dbm: FloatArray
 
-    def at(self, time_s: float) -> Self:
+    def copy_at(self, time_s: float) -> Self:
         """The same links at another time."""
-        return altered(self, time_s=time_s)
+        return copy_with(self, time_s=time_s)
 
-    def with_rows(self, rows: IntArray, some: RadioLinks) -> RadioLinks:
+    def with_rows(self, rows: IntArray, new_links: RadioLinks) -> RadioLinks:
         """These links with the rows of others in place of rows (k,), at their time."""
+        new_columns = (new_links.distance_m, new_links.gain_db, new_links.los)
         columns = self.distance_m.copy(), self.gain_db.copy(), self.los.copy()
-        for column, new in zip(columns, (some.distance_m, some.gain_db, some.los), strict=True):
+        for column, new in zip(columns, new_columns, strict=True):
             column[rows] = new
-        return RadioLinks(some.time_s, *columns, self.power_dbm)
+        return RadioLinks(new_links.time_s, *columns, self.power_dbm)
 
     @cached_property
     def gain(self) -> FloatArray:
@@ -79,14 +81,14 @@ class RadioLinks:
     @cached_property
     def serving(self) -> IntArray:
         """The strongest base station of each UE (n_ue,), -1 for none."""
-        return strongest(self.received_w)
+        return find_strongest_stations(self.received_w)
 
     @cached_property
     def interference_w(self) -> FloatArray:
         """Sum of the received powers of all other cells (n_ue, n_bs), W."""
-        return interference(self.received_w, self.serving)
+        return sum_interference_w(self.received_w, self.serving)
 
-    def sinr(self, noise_dbm: float) -> FloatArray:
+    def compute_sinr(self, noise_dbm: float) -> FloatArray:
         """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and
         noise.
 
@@ -95,34 +97,35 @@ class RadioLinks:
         return self.received_w / (self.interference_w + w_from_dbm(noise_dbm))
 
 
-def strongest(received_w: FloatArray) -> IntArray:
+def find_strongest_stations(received_w: FloatArray) -> IntArray:
     """The first of the strongest base stations (n,) by powers received (n, n_bs); -1 for an absent
     UE.
     """
     n, n_bs = received_w.shape
     if not n_bs:
         return np.full(n, -1)
-    return np.where(np.isnan(received_w[:, 0]), -1, np.argmax(received_w, axis=1))
+    is_absent = np.isnan(received_w[:, 0])
+    return np.where(is_absent, -1, np.argmax(received_w, axis=1))
 
 
 @compiled
-def interference(received_w: FloatArray, strongest: IntArray) -> FloatArray:
+def sum_interference_w(received_w: FloatArray, strongest: IntArray) -> FloatArray:
     """Sum of the powers of all other base stations (n, n_bs), W, of powers received (n, n_bs).
 
     Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak
     interference.
     """
-    found = np.empty(received_w.shape)
+    sums_w = np.empty(received_w.shape)
     n_bs = received_w.shape[1]
     for i in range(len(received_w)):
-        own = max(strongest[i], 0)
+        best = max(strongest[i], 0)
         others_w = 0.0
         for b in range(n_bs):
-            if b != own:
+            if b != best:
                 others_w += received_w[i, b]
         for b in range(n_bs):
-            found[i, b] = others_w + (received_w[i, own] - received_w[i, b])
-    return found
+            sums_w[i, b] = others_w + (received_w[i, best] - received_w[i, b])
+    return sums_w
 
 
 @frozen
@@ -150,16 +153,16 @@ class Budget:
     antennas: tuple[tuple[Antenna, IntArray], ...]
     shifts_m: FloatArray | None
 
-    def pairs(self, position_m: FloatArray, indoors: Indoors | None = None) -> Pairs:
+    def compute_pairs(self, position_m: FloatArray, indoors: Indoors | None = None) -> Pairs:
         """The geometry of all links from positions (n, 2), line of sight included; indoors: one row
         a position.
         """
-        pairs = self._distances(position_m, indoors)
+        pairs = self._compute_distances(position_m, indoors)
         if indoors is not None and self.environment is not None:
             pairs = replace(pairs, environment_m=self.environment(pairs, indoors))
         return replace(pairs, los=self.sight(pairs, position_m))
 
-    def _distances(self, position_m: FloatArray, indoors: Indoors | None) -> Pairs:
+    def _compute_distances(self, position_m: FloatArray, indoors: Indoors | None) -> Pairs:
         """The geometry of all links without line of sight."""
         square, north = self._offset_m(position_m)
         square *= square  # in place: new arrays of this size are what a tick spends its time on
@@ -197,16 +200,16 @@ class Budget:
         best = east.copy(), north.copy()
         nearest = np.full(east.shape, np.inf)
         for shift_m in self.shifts_m:
-            one = east - shift_m[0]
-            other = north - shift_m[1]
-            square = one * one + other * other
+            image_east = east - shift_m[0]
+            image_north = north - shift_m[1]
+            square = image_east * image_east + image_north * image_north
             nearer = square < nearest
-            for kept, new in zip((nearest, *best), (square, one, other), strict=True):
+            for kept, new in zip((nearest, *best), (square, image_east, image_north), strict=True):
                 kept[nearer] = new[nearer]
         return best
 
     @cached_property
-    def _sectors(self) -> bool:
+    def _has_sectors(self) -> bool:
         return not np.isnan(self.azimuth_deg).all()
 
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
@@ -216,15 +219,15 @@ class Budget:
         gain = self.shadow(position_m, pairs) - self.loss_db(pairs)
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
-        if self._sectors:
+        if self._has_sectors:
             gain = gain + self._antenna_db(position_m, pairs)
         return gain
 
-    def unshadowed_dbm(
+    def compute_unshadowed_dbm(
         self, position_m: FloatArray, indoors: Indoors, los: bool
     ) -> tuple[Pairs, FloatArray]:
         """RSRP (n, n_bs) without shadowing and walls, were all links in sight, or none."""
-        pairs = self._distances(position_m, indoors)
+        pairs = self._compute_distances(position_m, indoors)
         pairs = replace(pairs, los=np.full(pairs.distance_2d_m.shape, los))
         return pairs, self.power_dbm + self._antenna_db(position_m, pairs) - self.loss_db(pairs)
 
@@ -233,9 +236,9 @@ class Budget:
         offset_m = np.stack(self._offset_m(position_m), axis=-1)
         drop_m = self.height_m - pairs.ue_height_m
         gain = np.zeros(offset_m.shape[:2])
-        for antenna, own in self.antennas:
-            gain[:, own] = antenna.gain_db(
-                offset_m[:, own], drop_m[..., own], self.azimuth_deg[own]
+        for antenna, columns in self.antennas:
+            gain[:, columns] = antenna.gain_db(
+                offset_m[:, columns], drop_m[..., columns], self.azimuth_deg[columns]
             )
         return gain
 
@@ -245,33 +248,34 @@ class Budget:
         """
         # rays past buildings are expensive: they are left out where no law asks for them
         looks = self.path_loss.needs_sight or self.shadow.by_sight
-        gain_db = np.concatenate([gain for _, gain in self._gains(position_m, indoors, looks)])
+        gains = self._compute_gains(position_m, indoors, looks)
+        gain_db = np.concatenate([gain for _, gain in gains])
         return np.add(self.power_dbm, gain_db, out=gain_db)
 
-    def _gains(
+    def _compute_gains(
         self, position_m: FloatArray, indoors: Indoors | None, looks: bool = True
     ) -> Iterator[tuple[Pairs, FloatArray]]:
         """Geometry, with sight if it looks, and gain of all links, a block of positions after
         another.
         """
-        for rows in blocks(len(position_m), len(self.at_m)):
+        for rows in split_positions(len(position_m), len(self.at_m)):
             at_m = position_m[rows]
             inside = None if indoors is None else indoors.select(rows)
-            pairs = self.pairs(at_m, inside) if looks else self._distances(at_m, inside)
+            pairs = (
+                self.compute_pairs(at_m, inside) if looks else self._compute_distances(at_m, inside)
+            )
             yield pairs, self.gain_db(at_m, pairs)
 
-    def links(
+    def compute_links(
         self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None
     ) -> RadioLinks:
         """The `RadioLinks` of all pairs at a time; indoors: one row a position, None: all
         outdoors.
         """
-        found = [
-            (p.distance_3d_m, gain, np.asarray(p.los))
-            for p, gain in self._gains(position_m, indoors)
-        ]
+        gains = self._compute_gains(position_m, indoors)
+        blocks = [(pairs.distance_3d_m, gain, np.asarray(pairs.los)) for pairs, gain in gains]
         distance_m, gain_db, los = (
-            found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+            blocks[0] if len(blocks) == 1 else map(np.concatenate, zip(*blocks, strict=True))
         )
         return RadioLinks(time_s, distance_m, gain_db, los, self.power_dbm)
 
@@ -283,31 +287,33 @@ class KeptLinks:
     """
 
     budget: Budget
-    _known: tuple[FloatArray, Indoors | None, RadioLinks] | None = None
+    _last: tuple[FloatArray, Indoors | None, RadioLinks] | None = None
 
-    def at(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> RadioLinks:
+    def compute_links(
+        self, time_s: float, position_m: FloatArray, indoors: Indoors | None
+    ) -> RadioLinks:
         """The links (n, n_bs) at a time."""
-        moved = self._moved(position_m, indoors)
+        moved = self._find_moved(position_m, indoors)
         rows = np.flatnonzero(moved)
-        if self._known is None or len(rows) > _MAX_MOVED * len(moved):
-            self._known = None  # its memory is that of the next
-            links = self.budget.links(time_s, position_m, indoors)
+        if self._last is None or len(rows) > _MAX_MOVED * len(moved):
+            self._last = None  # its memory is that of the next
+            links = self.budget.compute_links(time_s, position_m, indoors)
         elif not len(rows):
-            return self._known[2].at(time_s)
+            return self._last[2].copy_at(time_s)
         else:
-            some = self.budget.links(
-                time_s, position_m[rows], None if indoors is None else indoors.select(rows)
-            )
-            links = self._known[2].with_rows(rows, some)
-        self._known = position_m, indoors, links
+            inside = None if indoors is None else indoors.select(rows)
+            new_links = self.budget.compute_links(time_s, position_m[rows], inside)
+            links = self._last[2].with_rows(rows, new_links)
+        self._last = position_m, indoors, links
         return links
 
-    def _moved(self, position_m: FloatArray, indoors: Indoors | None) -> BoolArray:
+    def _find_moved(self, position_m: FloatArray, indoors: Indoors | None) -> BoolArray:
         """Which UEs (n,) are elsewhere than at the last call, or inside otherwise."""
-        if self._known is None or (self._known[1] is None) != (indoors is None):
-            return np.ones(len(position_m), dtype=bool)
-        before_m, inside, _ = self._known
-        same = (before_m == position_m) | (np.isnan(before_m) & np.isnan(position_m))
+        if self._last is None or (self._last[1] is None) != (indoors is None):
+            return np.ones(len(position_m), bool)
+        before_m, inside, _ = self._last
+        stays_away = np.isnan(before_m) & np.isnan(position_m)
+        same = (before_m == position_m) | stays_away
         moved = ~same.all(axis=1)
         if indoors is not inside:
             for f in fields(Indoors):

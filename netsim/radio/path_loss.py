@@ -62,7 +62,7 @@ class Pairs:
             return self.distance_2d_m
         return self.distance_out_m
 
-    def some(self, rows: BoolArray) -> Self:
+    def select(self, rows: BoolArray) -> Self:
         """Some rows, as far as `is_far` needs them."""
         height_m = self.ue_height_m
         return replace(
@@ -118,7 +118,7 @@ class PathLoss(Part):
     has_antennas: ClassVar[bool] = False
     """whether the gains of the base stations' antennas are in it"""
 
-    def law(
+    def build_law(
         self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float
     ) -> LossLaw:
         """The loss to the base stations of these names; raises BadInput where none is known."""
@@ -153,19 +153,19 @@ class PathLoss(Part):
         the base station.
         """
 
-    def notices(self, known: Built) -> Iterator[Notice]:
+    def notices(self, built: Built) -> Iterator[Notice]:
         """Whether UEs are on floors above the heights that the law was published for."""
         max_m = self.ue_heights_m[1]
-        if known.floor_m is not None and known.floor_m > max_m:
+        if built.floor_m is not None and built.floor_m > max_m:
             yield notice(
-                "path-loss-too-high", law=self.kind_name(), highest_m=max_m, floor_m=known.floor_m
+                "path-loss-too-high", law=self.kind_name(), highest_m=max_m, floor_m=built.floor_m
             )
 
 
 _GAINS_DB = 5.0  # of the antennas of base station and UE together
 
 
-def free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:
+def compute_free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:
     """20 log10(4 pi f d / c) [Friis 1946]."""
     return 20.0 * np.log10(4.0 * pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S)
 
@@ -179,7 +179,7 @@ class FreeSpace(PathLoss):
     kind: Literal["free-space"] = "free-space"
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return free_space_db(pairs.kept_m, carrier_hz)
+        return compute_free_space_db(pairs.kept_m, carrier_hz)
 
 
 class PowerLaw(PathLoss):
@@ -196,7 +196,7 @@ class PowerLaw(PathLoss):
     """exponent P"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return self.exponent / 2.0 * free_space_db(pairs.kept_m, carrier_hz) - _GAINS_DB
+        return self.exponent / 2.0 * compute_free_space_db(pairs.kept_m, carrier_hz) - _GAINS_DB
 
 
 class LosNlos(PathLoss):
@@ -214,9 +214,10 @@ class LosNlos(PathLoss):
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         decades = np.log10(pairs.kept_m)
-        return -np.where(
-            True if pairs.los is None else pairs.los, -22.0 * decades - 28.0, -36.0 * decades - 22.0
-        )
+        los_db = -22.0 * decades - 28.0
+        if pairs.los is None:
+            return -los_db
+        return -np.where(pairs.los, los_db, -36.0 * decades - 22.0)
 
 
 class LogDistance(PathLoss):
@@ -241,9 +242,8 @@ class LogDistance(PathLoss):
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB, shape (n_ue, n_bs)."""
-        return self.reference_loss_db + 10.0 * self.exponent * np.log10(
-            pairs.kept_m / self.reference_m
-        )
+        decades = np.log10(pairs.kept_m / self.reference_m)
+        return self.reference_loss_db + 10.0 * self.exponent * decades
 
 
 _LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
@@ -290,12 +290,12 @@ class _Tr38901Scenario(PathLoss):
                 )
 
     @staticmethod
-    def _min_m(pairs: Pairs) -> FloatArray:
+    def _compute_min_distance_m(pairs: Pairs) -> FloatArray:
         """The distance in space (1 or n, n_bs) of a link at MIN_2D_M."""
         rise = pairs.bs_height_m - pairs.ue_height_m
         return np.atleast_2d(np.sqrt(MIN_2D_M**2 + rise * rise))
 
-    def _height(self, pairs: Pairs) -> float | FloatArray:
+    def _clip_height_m(self, pairs: Pairs) -> float | FloatArray:
         """Heights of the UEs within the range of the table, one or (n, 1)."""
         height_m = pairs.ue_height_m
         if isinstance(height_m, np.ndarray):
@@ -320,23 +320,23 @@ class _Urban(_Tr38901Scenario):
         d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2
         is PL2 exactly beyond the breakpoint, where they meet.
         """
-        height_m = self._height(pairs)
+        height_m = self._clip_height_m(pairs)
         carrier = log10(carrier_hz / 1e9)
         first, near, last = self.slopes_db
         hidden_first, hidden, by_carrier, by_height = self.hidden_db
-        decades = np.log10(np.maximum(pairs.distance_3d_m, self._min_m(pairs)))
-        beyond_db = _beyond(last, height_m, pairs, carrier_hz)
-        seen_db = first + 20.0 * carrier + np.maximum(near * decades, 40.0 * decades - beyond_db)
-        hidden_db = hidden * decades + (
-            hidden_first + by_carrier * carrier - by_height * (height_m - 1.5)
-        )
+        decades = np.log10(np.maximum(pairs.distance_3d_m, self._compute_min_distance_m(pairs)))
+        beyond_db = _compute_beyond_db(last, height_m, pairs, carrier_hz)
+        near_db = np.maximum(near * decades, 40.0 * decades - beyond_db)
+        seen_db = first + 20.0 * carrier + near_db
+        fixed_db = hidden_first + by_carrier * carrier - by_height * (height_m - 1.5)
+        hidden_db = hidden * decades + fixed_db
         both_db = np.maximum(seen_db, hidden_db)
         if pairs.los is None:
             return both_db
         return np.where(pairs.los, seen_db, both_db)
 
 
-def _beyond(
+def _compute_beyond_db(
     last: float, ue_height_m: float | FloatArray, pairs: Pairs, carrier_hz: float
 ) -> FloatArray:
     """last log10(d'_BP^2 + rise^2), (n_bs,) for one height of all UEs, else (n, n_bs)."""
@@ -346,7 +346,7 @@ def _beyond(
     return last * np.log10(breakpoint_m**2 + (pairs.bs_height_m - ue_height_m) ** 2)
 
 
-def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
+def _compute_urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m."""
     share = 18.0 / np.maximum(distance_m, 18.0)
     return np.exp(distance_m / -decay_m) * (1.0 - share) + share
@@ -369,21 +369,25 @@ class UrbanMacro(_Urban):
     def los_probability(self, pairs: Pairs) -> FloatArray:
         d = pairs.outdoor_m
         height_m = pairs.ue_height_m
-        probability = _urban_sight(d, 63.0)
+        probability = _compute_urban_sight(d, 63.0)
         if isinstance(height_m, np.ndarray):
             rows = np.flatnonzero(height_m[:, 0] > 13.0)
             above = (np.minimum(height_m[rows], 23.0) - 13.0) / 10.0
-            probability[rows] = self._raised(probability[rows], d[rows], above**1.5)
+            probability[rows] = self._raise_probability(probability[rows], d[rows], above**1.5)
         elif height_m > 13.0:
-            probability = self._raised(probability, d, ((min(height_m, 23.0) - 13.0) / 10.0) ** 1.5)
+            rise = (min(height_m, 23.0) - 13.0) / 10.0
+            probability = self._raise_probability(probability, d, rise**1.5)
         return probability
 
     @staticmethod
-    def _raised(probability: FloatArray, d: FloatArray, c: float | FloatArray) -> FloatArray:
+    def _raise_probability(
+        probability: FloatArray, d: FloatArray, c: float | FloatArray
+    ) -> FloatArray:
         """The probability of sight of UEs above 13 m, from that of UEs below; c is C' of the
         table.
         """
-        high = 1.0 + c * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
+        distance_factor = (d / 100.0) ** 3
+        high = 1.0 + c * 1.25 * distance_factor * np.exp(-d / 150.0)
         return np.where(d <= 18.0, 1.0, np.minimum(probability * high, 1.0))
 
     def environment_m(
@@ -394,19 +398,14 @@ class UrbanMacro(_Urban):
         """
         height_m = np.clip(ue_height_m, *self.ue_heights_m)
         d = distance_2d_m
-        c = (
-            (np.maximum(height_m - 13.0, 0.0) / 10.0) ** 1.5
-            * 1.25
-            * (d / 100.0) ** 3
-            * np.exp(-d / 150.0)
-        )
+        above = np.maximum(height_m - 13.0, 0.0) / 10.0
+        c = above**1.5 * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
         flat = 1.0 / (1.0 + np.where(d <= 18.0, 0.0, c))
-        rest = np.clip(
-            (unit - flat) / np.maximum(1.0 - flat, 1e-12), 0.0, 1.0
-        )  # uniform where h_E is not 1 m
+        rest = (unit - flat) / np.maximum(1.0 - flat, 1e-12)
+        rest = np.clip(rest, 0.0, 1.0)  # uniform where h_E is not 1 m
         steps = np.maximum(np.floor((height_m - 1.5 - 12.0) / 3.0) + 1.0, 1.0)
-        raised = 12.0 + 3.0 * np.minimum(np.floor(rest * steps), steps - 1.0)
-        return np.where(unit < flat, FLAT_M, raised)
+        step = np.minimum(np.floor(rest * steps), steps - 1.0)
+        return np.where(unit < flat, FLAT_M, 12.0 + 3.0 * step)
 
 
 class UrbanMicro(_Urban):
@@ -423,7 +422,7 @@ class UrbanMicro(_Urban):
     nlos_decorrelation_m = 13.0  # [Table 7.5-6]
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        return _urban_sight(pairs.outdoor_m, 36.0)
+        return _compute_urban_sight(pairs.outdoor_m, 36.0)
 
 
 class RuralMacro(_Tr38901Scenario):
@@ -448,56 +447,52 @@ class RuralMacro(_Tr38901Scenario):
     sight_decorrelation_m = 60.0  # [Table 7.6.3.1-2]
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        distance = np.maximum(pairs.distance_3d_m, self._min_m(pairs))
+        distance = np.maximum(pairs.distance_3d_m, self._compute_min_distance_m(pairs))
         decades = np.log10(distance)
-        los = self._los(distance, decades, pairs, carrier_hz)
+        los = self._compute_los_db(distance, decades, pairs, carrier_hz)
         if pairs.los is not None and pairs.los.all():
             return los
-        both = np.maximum(los, self._nlos(decades, pairs, carrier_hz / 1e9))
+        both = np.maximum(los, self._compute_nlos_db(decades, pairs, carrier_hz / 1e9))
         if pairs.los is None:
             return both
         return np.where(pairs.los, los, both)
 
-    def _los(
+    def _compute_los_db(
         self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float
     ) -> FloatArray:
-        breakpoint_m = self._breakpoint_m(pairs, carrier_hz)
+        breakpoint_m = self._compute_breakpoint_m(pairs, carrier_hz)
         edge = np.maximum(breakpoint_m, MIN_2D_M)
-        far = self._near(edge, np.log10(edge), carrier_hz / 1e9) + 40.0 * (decades - np.log10(edge))
-        return np.where(
-            pairs.distance_2d_m <= breakpoint_m,
-            self._near(distance, decades, carrier_hz / 1e9),
-            far,
-        )
+        edge_decades = np.log10(edge)
+        edge_db = self._compute_near_db(edge, edge_decades, carrier_hz / 1e9)
+        far = edge_db + 40.0 * (decades - edge_decades)
+        near = self._compute_near_db(distance, decades, carrier_hz / 1e9)
+        return np.where(pairs.distance_2d_m <= breakpoint_m, near, far)
 
     def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
-        return pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz)
+        return pairs.distance_2d_m > self._compute_breakpoint_m(pairs, carrier_hz)
 
-    def _breakpoint_m(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+    def _compute_breakpoint_m(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """d_BP = 2 pi h_BS h_UT f / c, (n_bs,) or (n, n_bs)."""
-        return 2.0 * pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S
+        return 2.0 * pi * pairs.bs_height_m * self._clip_height_m(pairs) * carrier_hz / _LIGHT_M_S
 
-    def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
+    def _compute_near_db(
+        self, distance: FloatArray, decades: FloatArray, carrier_ghz: float
+    ) -> FloatArray:
         h = self.building_height_m
-        return (
-            20.0 * np.log10(40.0 * pi * carrier_ghz / 3.0)
-            + (20.0 + min(0.03 * h**1.72, 10.0)) * decades
-            - min(0.044 * h**1.72, 14.77)
-            + 0.002 * np.log10(h) * distance
-        )
+        free_db = 20.0 * np.log10(40.0 * pi * carrier_ghz / 3.0)
+        slope = 20.0 + min(0.03 * h**1.72, 10.0)
+        fall_db = min(0.044 * h**1.72, 14.77)
+        return free_db + slope * decades - fall_db + 0.002 * np.log10(h) * distance
 
-    def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
+    def _compute_nlos_db(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
         h = self.building_height_m
         mast = np.log10(pairs.bs_height_m)
-        return (
-            161.04
-            - 7.1 * np.log10(_STREET_WIDTH_M)
-            + 7.5 * np.log10(h)
-            - (24.37 - 3.7 * (h / pairs.bs_height_m) ** 2) * mast
-            + (43.42 - 3.1 * mast) * (decades - 3.0)
-            + 20.0 * np.log10(carrier_ghz)
-            - (3.2 * np.log10(11.75 * self._height(pairs)) ** 2 - 4.97)
-        )
+        street_db = 161.04 - 7.1 * np.log10(_STREET_WIDTH_M) + 7.5 * np.log10(h)
+        mast_db = (24.37 - 3.7 * (h / pairs.bs_height_m) ** 2) * mast
+        slope = 43.42 - 3.1 * mast
+        ue_db = 3.2 * np.log10(11.75 * self._clip_height_m(pairs)) ** 2 - 4.97
+        carrier_db = 20.0 * np.log10(carrier_ghz)
+        return street_db - mast_db + slope * (decades - 3.0) + carrier_db - ue_db
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         return np.exp(-np.maximum(pairs.outdoor_m - 10.0, 0.0) / 1000.0)

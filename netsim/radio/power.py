@@ -81,7 +81,7 @@ class Power(Part):
     def check(self, n_ue: int) -> None:
         """Raises ValueError if the policy does not support a world of n_ue UEs."""
 
-    def of(self, ue: IntArray) -> "Power":
+    def select_ues(self, ue: IntArray) -> "Power":
         """The policy for the UEs with these indices; the policy itself unless it has settings for
         each UE.
         """
@@ -158,10 +158,9 @@ class Listed(Law):
     reference = "baseline"
     example = {"kind": "listed", "each_w": [0.1, 0.2]}
 
-    def of(self, ue: IntArray) -> "Power":
-        return self.model_copy(
-            update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())}
-        )
+    def select_ues(self, ue: IntArray) -> "Power":
+        powers_w = tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())
+        return self.model_copy(update={"each_w": powers_w})
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         return np.minimum(np.resize(np.array(self.each_w), len(gain)), max_power_w)
@@ -189,8 +188,9 @@ class Fractional(Law):
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         if gain.shape[1] == 0:
             return np.full(len(gain), max_power_w)
-        loss_db = -db_from_ratio(gain[np.arange(len(gain)), np.maximum(serving, 0)])
-        wanted = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
+        cell = np.maximum(serving, 0)
+        loss_db = -db_from_ratio(gain[np.arange(len(gain)), cell])
+        target_w = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
         return np.where(
-            serving >= 0, np.fmin(wanted, max_power_w), max_power_w
+            serving >= 0, np.fmin(target_w, max_power_w), max_power_w
         )  # fmin: not NaN, of an absent UE

@@ -13,12 +13,12 @@ from netsim.units import BOLTZMANN_J_K, FloatArray, ratio_from_db
 _TEMPERATURE_K = 290.0
 
 
-def noise_w(bandwidth_hz: float, noise_figure_db: float) -> float:
+def compute_thermal_noise_w(bandwidth_hz: float, noise_figure_db: float) -> float:
     """Thermal noise k T B at 290 K times the noise figure, in watts."""
     return BOLTZMANN_J_K * _TEMPERATURE_K * bandwidth_hz * 10.0 ** (noise_figure_db / 10.0)
 
 
-def threshold(error_rate: float) -> float:
+def compute_min_snr(error_rate: float) -> float:
     """The symbol SNR (linear) at which the SER is error_rate (exact inverse); 0 for a rate above
     the largest SER.
     """
@@ -91,7 +91,7 @@ class RateLaw(Part):
 
     @property
     @abstractmethod
-    def of_broadcast(self) -> Adaptation:
+    def broadcast_law(self) -> Adaptation:
         """The law of the downlink on which UEs receive the model."""
 
 
@@ -106,7 +106,7 @@ class LinkAdaptation(AdaptedRate, RateLaw):
     example = {"kind": "link-adaptation"}
 
     @property
-    def of_broadcast(self) -> Adaptation:
+    def broadcast_law(self) -> Adaptation:
         return DOWNLINK
 
 
@@ -126,7 +126,7 @@ class Shannon(RateLaw):
         return Adaptation(1.0, self.max_bps_per_hz, 0.0)
 
     @property
-    def of_broadcast(self) -> Adaptation:
+    def broadcast_law(self) -> Adaptation:
         return self.law
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from netsim.compiled import compiled
-from netsim.radio.schedulers import ranks
+from netsim.radio.schedulers import rank_in_cells
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -22,26 +22,26 @@ class Cancellation(NamedTuple):
 
     noise_w: float
     residual: float
-    others: bool
-    least: float
+    decodes_others: bool
+    min_sinr: float
 
 
-def groups(received_w: FloatArray, serving: IntArray, size: int) -> IntArray:
+def group_by_power(received_w: FloatArray, serving: IntArray, size: int) -> IntArray:
     """The index (n,) of the group of each UE: `size` UEs of a cell by decreasing received power
     (n,); 0 without one.
     """
-    return np.where(serving >= 0, ranks(serving, -received_w) // size, 0)
+    return np.where(serving >= 0, rank_in_cells(serving, -received_w) // size, 0)
 
 
-def sinr(
+def compute_noma_sinr(
     power_w: FloatArray,
     outer: FloatArray,
     serving: IntArray,
     group_of: IntArray,
     receiver: Cancellation,
 ) -> FloatArray:
-    r"""SINR (n,), 0 without a cell, of UEs that send over links whose `outer_products` are (n,
-    n_bs, antennas^2)::
+    r"""SINR (n,), 0 without a cell, of UEs that send over links whose `compute_outer_products` are
+    (n, n_bs, antennas^2)::
 
         gamma_k = x_k ||h_k||^4 / ( sum_later x_j |h_k^H h_j|^2 + r sum_earlier x_j |h_k^H h_j|^2
                                     + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
@@ -50,16 +50,18 @@ def sinr(
     inner product of the UE's outer product and a running sum of others, and time grows with n n_bs
     antennas^2. UEs of different groups do not meet.
     """
-    found = np.zeros(len(serving))
+    sinr = np.zeros(len(serving))
     on = np.flatnonzero(serving >= 0)
-    square = outer[on, serving[on], : math.isqrt(outer.shape[2])].sum(axis=1)
-    on = on[np.lexsort((-power_w[on] * square, serving[on], group_of[on]))]
-    found[on] = _cancelled(on, power_w[on], outer, serving[on], group_of[on], receiver)
-    return found
+    antennas = math.isqrt(outer.shape[2])
+    square = outer[on, serving[on], :antennas].sum(axis=1)
+    order = np.lexsort((-power_w[on] * square, serving[on], group_of[on]))
+    on = on[order]
+    sinr[on] = _compute_sorted_sinr(on, power_w[on], outer, serving[on], group_of[on], receiver)
+    return sinr
 
 
 @compiled
-def _cancelled(
+def _compute_sorted_sinr(
     row: IntArray,
     x_w: FloatArray,
     outer: FloatArray,
@@ -67,15 +69,15 @@ def _cancelled(
     group: IntArray,
     receiver: Cancellation,
 ) -> FloatArray:
-    """SINR (n,) as in `sinr`, of UEs sorted by group, then cell, then from the strongest to the
-    weakest.
+    """SINR (n,) as in `compute_noma_sinr`, of UEs sorted by group, then cell, then from the
+    strongest to the weakest.
 
     row, x_w, cell, group (n,), outer (rows, n_bs, antennas^2), which is not copied; receiver: the
     base stations.
     """
     n = len(row)
     n_bs, size = outer.shape[1:]
-    found = np.empty(n)
+    sinr = np.empty(n)
     elsewhere = np.zeros((n_bs, size))
     first = 0
     end = 0
@@ -84,53 +86,53 @@ def _cancelled(
             elsewhere[:] = 0.0
             while end < n and group[end] == group[first]:
                 for b in range(n_bs):
-                    if receiver.others and b != cell[end]:
+                    if receiver.decodes_others and b != cell[end]:
                         for a in range(size):
                             elsewhere[b, a] += x_w[end] * outer[row[end], b, a]
                 end += 1
         last = first
         while last < end and cell[last] == cell[first]:
             last += 1
-        own = outer[row[first:last], cell[first]]
-        found[first:last] = _queue(x_w[first:last], own, elsewhere[cell[first]], receiver)
+        outer_own = outer[row[first:last], cell[first]]
+        disturbance = elsewhere[cell[first]]
+        sinr[first:last] = _compute_queue_sinr(x_w[first:last], outer_own, disturbance, receiver)
         first = last
-    return found
+    return sinr
 
 
 @compiled
-def _queue(
-    x_w: FloatArray, own: FloatArray, elsewhere: FloatArray, receiver: Cancellation
+def _compute_queue_sinr(
+    x_w: FloatArray, outer_own: FloatArray, elsewhere: FloatArray, receiver: Cancellation
 ) -> FloatArray:
     """SINR (n,) of the UEs of a cell and group, the strongest first, that meet a disturbance from
     elsewhere (size,).
 
     Running sums begin with the weakest signal, so large numbers do not cancel.
     """
-    n, size = own.shape
+    n, size = outer_own.shape
     antennas = int(np.sqrt(size))
-    found = np.empty(n)
+    sinr = np.empty(n)
     later = np.zeros(size)
     for k in range(n - 1, -1, -1):
-        found[k] = 0.0
+        sinr[k] = 0.0
         for a in range(size):
-            found[k] += own[k, a] * (later[a] + elsewhere[a])
-            later[a] += x_w[k] * own[k, a]
+            sinr[k] += outer_own[k, a] * (later[a] + elsewhere[a])
+            later[a] += x_w[k] * outer_own[k, a]
     earlier = np.zeros(size)
     for k in range(n):
         square = 0.0
         for a in range(antennas):
-            square += own[k, a]
+            square += outer_own[k, a]
         left = 0.0
         for a in range(size):
-            left += own[k, a] * earlier[a]
-        ratio = (
-            x_w[k] * square**2 / (max(found[k], 0.0) + square * receiver.noise_w + max(left, 0.0))
-        )
-        share = receiver.residual if ratio >= receiver.least else 1.0
+            left += outer_own[k, a] * earlier[a]
+        noise = square * receiver.noise_w
+        ratio = x_w[k] * square**2 / (max(sinr[k], 0.0) + noise + max(left, 0.0))
+        share = receiver.residual if ratio >= receiver.min_sinr else 1.0
         for a in range(size):
-            earlier[a] += share * x_w[k] * own[k, a]
-        found[k] = ratio if np.isfinite(ratio) else 0.0
-    return found
+            earlier[a] += share * x_w[k] * outer_own[k, a]
+        sinr[k] = ratio if np.isfinite(ratio) else 0.0
+    return sinr
 
 
 class Durations(NamedTuple):
@@ -146,16 +148,15 @@ class Durations(NamedTuple):
     airtime_s: FloatArray
 
     @classmethod
-    def of(
+    def from_rates(
         cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray
     ) -> Self:
         """Without a wait; bits (n,) of the model as of the update."""
         never_s = np.full(np.shape(bits), np.inf)
         downlink_s = np.divide(bits, downlink_bps, out=never_s.copy(), where=downlink_bps > 0)
         # of no model, no update
-        airtime_s = np.divide(
-            bits, rate_bps, out=never_s, where=(rate_bps > 0) & (downlink_bps > 0)
-        )
+        has_rate = (rate_bps > 0) & (downlink_bps > 0)
+        airtime_s = np.divide(bits, rate_bps, out=never_s, where=has_rate)
         return cls(downlink_s, compute_s, np.zeros(np.shape(bits)), airtime_s)
 
     @property
@@ -169,15 +170,15 @@ class Durations(NamedTuple):
         return self.ready_s + self.wait_s + self.airtime_s
 
 
-def is_received(sinr: FloatArray, least: float) -> BoolArray:
-    """Which UEs (..., n) are decoded: with a SINR of at least `least`; if none has, the one with
+def is_received(sinr: FloatArray, min_sinr: float) -> BoolArray:
+    """Which UEs (..., n) are decoded: with a SINR of at least `min_sinr`; if none has, the one with
     the highest.
     """
     best = sinr.max(axis=-1, initial=0.0, keepdims=True)
-    return (sinr > 0) & (sinr >= np.minimum(least, best))
+    return (sinr > 0) & (sinr >= np.minimum(min_sinr, best))
 
 
-def waits(
+def compute_waits_s(
     spans: Durations, received: BoolArray, serving: IntArray, group_of: IntArray, limit_s: float
 ) -> FloatArray:
     """Waiting time (n,) of each UE until its group may send: the sum of the longest airtimes of
@@ -192,7 +193,8 @@ def waits(
         rows = np.flatnonzero((group_of == group) & (serving >= 0))
         wait_s[rows] = begins_s[serving[rows]]
         ends_s = spans.ready_s[rows] + wait_s[rows] + spans.airtime_s[rows]
-        rows = rows[received[rows] & np.isfinite(ends_s) & (ends_s <= limit_s)]
+        is_awaited = np.isfinite(ends_s) & (ends_s <= limit_s)
+        rows = rows[received[rows] & is_awaited]
         longest_s = np.zeros(len(begins_s))
         np.maximum.at(longest_s, serving[rows], spans.airtime_s[rows])
         begins_s += longest_s
@@ -209,7 +211,7 @@ class Ends(NamedTuple):
     late: BoolArray
 
 
-def ends(
+def compute_ends(
     spans: Durations,
     received: BoolArray,
     power_w: FloatArray,
@@ -226,11 +228,12 @@ def ends(
     with np.errstate(invalid="ignore"):  # infinity less infinity: a UE without the model
         missing_s = np.maximum(spans.ready_s - limit_s, 0.0)
         left_s = np.clip(limit_s - spans.ready_s - spans.wait_s, 0.0, spans.airtime_s)
-    untrained = np.divide(
-        missing_s, spans.compute_s, out=np.zeros(sends.shape), where=spans.compute_s > 0
-    )
-    trained = np.where(np.isfinite(spans.ready_s), 1.0 - np.minimum(untrained, 1.0), 0.0)
+    never = np.zeros(sends.shape)
+    untrained = np.divide(missing_s, spans.compute_s, out=never, where=spans.compute_s > 0)
+    trained = 1.0 - np.minimum(untrained, 1.0)
+    trained = np.where(np.isfinite(spans.ready_s), trained, 0.0)
     airtime_s = np.where(sends & over, left_s, spans.airtime_s)
     delay_s = np.where(sends & over, limit_s, spans.delay_s)
     energy_j = compute_j * trained + power_w * np.where(sends, airtime_s, 0.0)
-    return Ends(airtime_s, delay_s, energy_j, received & sends & ~over, received & sends & over)
+    decoded = received & sends
+    return Ends(airtime_s, delay_s, energy_j, decoded & ~over, decoded & over)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.clock import first_multiple, last_multiple, slack_s
+from netsim.clock import compute_slack_s, find_first_multiple, find_last_multiple
 from netsim.columns import frozen, no_floats, no_ints
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -81,26 +81,27 @@ class Scheduler(Part):
         return None
 
     @abstractmethod
-    def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
+    def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         """The UEs that send from time_s on."""
 
 
-def ranks(serving: IntArray, *keys: FloatArray | BoolArray) -> IntArray:
+def rank_in_cells(serving: IntArray, *keys: FloatArray | BoolArray) -> IntArray:
     """Rank (n,) of each UE among those of its cell, by increasing keys (n,), the first the
     foremost, then by order of entry.
     """
     order = np.lexsort((*keys[::-1], serving))
     first = np.flatnonzero(np.diff(serving[order], prepend=-2))
-    rank = np.empty(len(order), dtype=int)
-    rank[order] = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
+    rank = np.empty(len(order), int)
+    sizes = np.diff(first, append=len(order))
+    rank[order] = np.arange(len(order)) - np.repeat(first, sizes)
     return rank
 
 
-def one_each(queue: Queue, holds: BoolArray, *keys: FloatArray) -> BoolArray:
+def pick_one_per_cell(queue: Queue, holds: BoolArray, *keys: FloatArray) -> BoolArray:
     """One UE (m,) of each cell: the one that holds its place, else the next by `keys`; one that
     gets no rate only if no other does.
     """
-    return ranks(queue.serving, ~holds, queue.alone_bps == 0, *keys) == 0
+    return rank_in_cells(queue.serving, ~holds, queue.alone_bps == 0, *keys) == 0
 
 
 @dataclass(frozen=True)
@@ -112,19 +113,19 @@ class Slot:
     until_s: float = -inf
     waits: bool = False
 
-    def over(self, time_s: float, slot_s: float) -> bool:
+    def is_over(self, time_s: float, slot_s: float) -> bool:
         """Whether a new slot begins at time_s.
 
         While no UE waits the scheduler is not asked, and UEs that send hold slot after slot.
         """
         if self.waits:
-            return time_s >= self.until_s - slack_s(slot_s, time_s)
-        return first_multiple(time_s, slot_s) == last_multiple(time_s, slot_s)
+            return time_s >= self.until_s - compute_slack_s(slot_s, time_s)
+        return find_first_multiple(time_s, slot_s) == find_last_multiple(time_s, slot_s)
 
     @staticmethod
-    def after(time_s: float, slot_s: float, sends: BoolArray) -> "Slot":
+    def move_to(time_s: float, slot_s: float, sends: BoolArray) -> "Slot":
         """The slot of time_s, in which UEs (n,) send or wait."""
-        return Slot((last_multiple(time_s, slot_s) + 1) * slot_s, not sends.all())
+        return Slot((find_last_multiple(time_s, slot_s) + 1) * slot_s, not sends.all())
 
 
 class Simultaneous(Scheduler):
@@ -134,8 +135,8 @@ class Simultaneous(Scheduler):
     reference = "grant-free access; the assumption of LAPA, Eqs. 4-6"
     example = {"kind": "simultaneous"}
 
-    def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        return Grants(np.ones(len(queue.ue), dtype=bool))
+    def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:
+        return Grants(np.ones(len(queue.ue), bool))
 
 
 class Groups(Scheduler):
@@ -151,10 +152,10 @@ class Groups(Scheduler):
     reference = "Ding, Fan and Poor, Impact of user pairing on 5G NOMA, 2016 (UEs of similar power)"
     example = {"kind": "groups", "size": 2}
 
-    def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
+    def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         on_air = queue.rate_bps > 0
         busy = np.isin(queue.serving, queue.serving[on_air & queue.decoded])
-        rank = ranks(queue.serving, on_air, queue.alone_bps == 0, -queue.received_w)
+        rank = rank_in_cells(queue.serving, on_air, queue.alone_bps == 0, -queue.received_w)
         return Grants(np.where(busy, queue.sends, on_air | (rank < self.size)))
 
 
@@ -175,15 +176,15 @@ class _Slotted(Scheduler):
     slot_s: float = Field(0.01, ge=1e-6, le=1e6)
     """length of a slot, s"""
 
-    def turn(
+    def pick_turn(
         self, queue: Queue, time_s: float, slot: Slot, *keys: FloatArray
     ) -> tuple[BoolArray, BoolArray, Slot]:
         """UEs (m,) that hold the present slot; one of each cell that sends: that or the next by
         `keys`; the slot.
         """
-        holds = (queue.rate_bps > 0) & (not slot.over(time_s, self.slot_s))
-        sends = one_each(queue, holds, *keys)
-        return holds, sends, Slot.after(time_s, self.slot_s, sends)
+        holds = (queue.rate_bps > 0) & (not slot.is_over(time_s, self.slot_s))
+        sends = pick_one_per_cell(queue, holds, *keys)
+        return holds, sends, Slot.move_to(time_s, self.slot_s, sends)
 
 
 class RoundRobin(_Slotted):
@@ -199,13 +200,15 @@ class RoundRobin(_Slotted):
     def start(self, n_ue: int) -> Turns:
         return Turns(np.full(n_ue, -inf), Slot())
 
-    def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
+    def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         served_s = state.served_s.copy()
         (ue, _, until_s) = queue.senders
-        last_start_s = (first_multiple(time_s, self.slot_s) - 1) * self.slot_s
+        last_start_s = (find_first_multiple(time_s, self.slot_s) - 1) * self.slot_s
         served_s[ue] = np.maximum(served_s[ue], np.minimum(until_s, last_start_s))
-        holds, sends, slot = self.turn(queue, time_s, state.slot, served_s[queue.ue], queue.ready_s)
-        served_s[queue.ue[sends & ~holds & (queue.alone_bps > 0)]] = time_s
+        keys = (served_s[queue.ue], queue.ready_s)
+        holds, sends, slot = self.pick_turn(queue, time_s, state.slot, *keys)
+        begins = sends & ~holds & (queue.alone_bps > 0)
+        served_s[queue.ue[begins]] = time_s
         return Grants(sends, slot.until_s, Turns(served_s, slot))
 
 
@@ -240,16 +243,16 @@ class ProportionalFair(_Slotted):
     def start(self, n_ue: int) -> MeanRates:
         return MeanRates(np.zeros(n_ue), 0.0, Slot())
 
-    def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
+    def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         kept = exp(-(time_s - state.asked_s) / self.time_constant_s)
         mean_bps = state.mean_bps * kept
         sent = queue.senders
-        mean_bps[sent.ue] += sent.rate_bps * (
-            np.exp(-(time_s - sent.until_s) / self.time_constant_s) - kept
-        )
+        faded = np.exp(-(time_s - sent.until_s) / self.time_constant_s)
+        mean_bps[sent.ue] += sent.rate_bps * (faded - kept)
         with np.errstate(all="ignore"):  # an average that has all but faded is as good as none
-            multiple = np.where(queue.alone_bps > 0, queue.alone_bps / mean_bps[queue.ue], 0.0)
-        _, sends, slot = self.turn(queue, time_s, state.slot, -multiple)
+            multiple = queue.alone_bps / mean_bps[queue.ue]
+        multiple = np.where(queue.alone_bps > 0, multiple, 0.0)
+        _, sends, slot = self.pick_turn(queue, time_s, state.slot, -multiple)
         return Grants(sends, slot.until_s, MeanRates(mean_bps, time_s, slot))
 
 
@@ -264,10 +267,10 @@ class EnergyAware(Scheduler):
     reference = "greedy rule: least transmit energy a bit"
     example = {"kind": "energy-aware"}
 
-    def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
+    def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         with np.errstate(divide="ignore", invalid="ignore"):
             joules_a_bit = queue.power_w / queue.alone_bps
-        return Grants(one_each(queue, queue.rate_bps > 0, joules_a_bit))
+        return Grants(pick_one_per_cell(queue, queue.rate_bps > 0, joules_a_bit))
 
 
 SCHEDULERS = OneOf(
@@ -305,7 +308,7 @@ class AirInterface(Part):
     """rate at which UEs leave for good between request and last bit, 1/s"""
 
     @model_validator(mode="after")
-    def _whole_steps(self) -> Self:
+    def _check_steps(self) -> Self:
         if self.block_s is not None and self.step_s is not None:
             steps = self.block_s / self.step_s
             if steps < 1 or abs(steps - round(steps)) > 1e-9 * steps:

@@ -57,27 +57,31 @@ class Shadowing(Part):
 
     kind: str
 
-    def stds(self, law: PathLoss) -> Stds:
+    def choose_stds(self, law: PathLoss) -> Stds:
         """The deviations beside a path loss law: those that are not set are the law's."""
         return Stds()
 
-    def deviations(self, law: PathLoss) -> list[str]:
+    def describe_stds(self, law: PathLoss) -> list[str]:
         """The same in words, for the channel card; empty if there are none."""
         return []
 
     @abstractmethod
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
+    def draw_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         """The shadowing of one city, drawn once.
 
         site (n_bs,) is the index of the site of each base station: base stations of one site share
         their shadowing, which depends on that index only.
         """
 
-    def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField | None:
-        """A separate field for links without line of sight; None: `field`, scaled."""
+    def draw_nlos_field(
+        self, area: Area, site: IntArray, rng: Rng, std_db: float
+    ) -> ShadowField | None:
+        """A separate field for links without line of sight; None: that of `draw_field`, scaled."""
         return None
 
-    def indoor_field(self, site: IntArray, rng: Rng, std_db: float | None) -> IndoorField | None:
+    def draw_indoor_field(
+        self, site: IntArray, rng: Rng, std_db: float | None
+    ) -> IndoorField | None:
         """A separate field for UEs inside buildings; None: as outside."""
         return None
 
@@ -107,14 +111,15 @@ class Shadow:
     def __call__(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Shadowing in dB (n, n_bs) at positions (n, 2)."""
         if pairs.indoors is None or self.inside is None or not pairs.indoors.inside.any():
-            return self._outside(position_m, pairs)
+            return self._compute_outside_db(position_m, pairs)
         inside = pairs.indoors.inside
         shadow_db = np.empty(pairs.distance_2d_m.shape)
         shadow_db[inside] = self.inside(position_m[inside], pairs.indoors.select(inside))
-        shadow_db[~inside] = self._outside(position_m[~inside], pairs.some(~inside))
+        outside_pairs = pairs.select(~inside)
+        shadow_db[~inside] = self._compute_outside_db(position_m[~inside], outside_pairs)
         return shadow_db
 
-    def _outside(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
+    def _compute_outside_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         seen_db = self.seen(position_m)
         if pairs.los is None or not self.by_sight:
             return seen_db
@@ -124,9 +129,8 @@ class Shadow:
         else:
             hidden_db = self.hidden(position_m)
         if far != drawn:
-            seen_db = seen_db * np.where(
-                pairs.los & self.path_loss.is_far(pairs, self.carrier_hz), far / drawn, 1.0
-            )
+            is_far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
+            seen_db = seen_db * np.where(is_far, far / drawn, 1.0)
         return np.where(pairs.los, seen_db, hidden_db)
 
 
@@ -138,7 +142,7 @@ class NoShadowing(Shadowing):
 
     kind: Literal["none"] = "none"
 
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
+    def draw_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         return lambda position_m: np.zeros((len(position_m), len(site)))
 
 
@@ -154,25 +158,25 @@ class GaussianShadowing(Shadowing):
     """standard deviation without line of sight, dB; none: std_db if it is set, else as published
     with the law"""
 
-    def stds(self, law: PathLoss) -> Stds:
+    def choose_stds(self, law: PathLoss) -> Stds:
         if self.std_db is None and law.std_db is not None:
             seen, hidden = law.std_db
             return Stds(seen, self.nlos_std_db or hidden, law.far_std_db or seen)
         seen = _USUAL_STD_DB if self.std_db is None else self.std_db
         return Stds(seen, self.nlos_std_db or seen, seen)
 
-    def deviations(self, law: PathLoss) -> list[str]:
-        seen, hidden, far, inside = self.stds(law)
-        said = [f"{seen:g} dB" if hidden == seen else f"{seen:g} dB in sight"]
+    def describe_stds(self, law: PathLoss) -> list[str]:
+        seen, hidden, far, inside = self.choose_stds(law)
+        texts = [f"{seen:g} dB" if hidden == seen else f"{seen:g} dB in sight"]
         if far != seen:
-            said.append(f"{far:g} dB beyond the breakpoint")
+            texts.append(f"{far:g} dB beyond the breakpoint")
         if hidden != seen:
-            said.append(f"{hidden:g} dB without")
+            texts.append(f"{hidden:g} dB without")
         if inside not in (None, seen):
-            said.append(f"{inside:g} dB indoors")
+            texts.append(f"{inside:g} dB indoors")
         if self.std_db is None and law.std_db is not None:
-            said[-1] += f" as {law.kind_name()} publishes"
-        return said
+            texts[-1] += f" as {law.kind_name()} publishes"
+        return texts
 
 
 @frozen
@@ -199,34 +203,33 @@ class GridField:
     @property
     def step(self) -> float:
         """Spacing of the grid over the decorrelation distance that it is drawn with."""
-        return self.step_m / _shortened(self.decorrelation_m, self.step_m)
+        return self.step_m / _shorten_decorrelation_m(self.decorrelation_m, self.step_m)
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs), in single precision."""
         ny, nx, n_site = self.value_db.shape
         top = np.array([nx - 1.0, ny - 1.0])
-        at = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)
-        cell = np.where(at < top - 1.0, at, top - 1.0).astype(
-            np.int64
-        )  # a NaN takes any cell: its weights are NaN
-        x, y = (at - cell).T
-        weight = np.stack(_weights(x, y, self.step)).astype(np.float32)
+        place = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)
+        cell = np.where(place < top - 1.0, place, top - 1.0)
+        cell = cell.astype(int)  # a NaN takes any cell: its weights are NaN
+        x, y = (place - cell).T
+        weight = np.stack(_compute_weights(x, y, self.step)).astype(np.float32)
         node = cell[:, 1] * nx + cell[:, 0]
-        return self._of_stations(
-            _interpolated(self.value_db.reshape(ny * nx, n_site), node, weight, nx)
-        )
+        table = self.value_db.reshape(ny * nx, n_site)
+        return self._select_stations(_interpolate(table, node, weight, nx))
 
-    def nearest(self, values: Float32Array, position_m: FloatArray) -> Float32Array:
+    def look_up_nearest(self, values: Float32Array, position_m: FloatArray) -> Float32Array:
         """Values (ny, nx, n_site) at the node nearest to each position (n, 2); any node for NaN:
         (n, n_bs).
         """
         ny, nx, _ = values.shape
         top = np.array([nx - 1.0, ny - 1.0])
-        at = (position_m - self.low_m) / self.step_m + 0.5
-        column, row = np.maximum(np.where(at < top, at, top), 0.0).astype(np.int64).T
-        return self._of_stations(values[row, column])
+        place = (position_m - self.low_m) / self.step_m + 0.5
+        place = np.where(place < top, place, top)
+        column, row = np.maximum(place, 0.0).astype(int).T
+        return self._select_stations(values[row, column])
 
-    def _of_stations(self, value: np.ndarray) -> np.ndarray:
+    def _select_stations(self, value: np.ndarray) -> np.ndarray:
         """Values of base stations (n, n_bs) from those of sites (n, n_site)."""
         if len(self.column):
             return value[:, self.column]
@@ -234,27 +237,25 @@ class GridField:
 
 
 @compiled
-def _interpolated(
-    table: Float32Array, node: IntArray, weight: Float32Array, row: int
-) -> FloatArray:
+def _interpolate(table: Float32Array, node: IntArray, weight: Float32Array, row: int) -> FloatArray:
     """Sums (n, n_site) of table (nodes, n_site) at node, node + 1 and the two a row further, by
     weight (4, n).
     """
-    found = np.empty((len(node), table.shape[1]))
+    sums = np.empty((len(node), table.shape[1]))
     for i in range(len(node)):
-        at = node[i]
+        corner = node[i]
         left = weight[0, i]
         right = weight[1, i]
         above = weight[2, i]
         beyond = weight[3, i]
         for s in range(table.shape[1]):
-            value = left * table[at, s] + right * table[at + 1, s]
-            value = value + above * table[at + row, s]
-            found[i, s] = value + beyond * table[at + row + 1, s]
-    return found
+            value = left * table[corner, s] + right * table[corner + 1, s]
+            value = value + above * table[corner + row, s]
+            sums[i, s] = value + beyond * table[corner + row + 1, s]
+    return sums
 
 
-def _weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatArray, ...]:
+def _compute_weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatArray, ...]:
     """Bilinear weights (n,) of the corners of a unit cell at (x, y), scaled to variance 1 where its
     side is `step` decorrelation distances.
 
@@ -267,7 +268,8 @@ def _weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatArray, ...
     down = 1.0 - y
     bx = 2.0 * x * left
     by = 2.0 * y * down
-    variance = 1.0 + (side - 1.0) * (bx + by) + (1.0 - 2.0 * side + diagonal) * (bx * by)
+    diagonal_part = (1.0 - 2.0 * side + diagonal) * (bx * by)
+    variance = 1.0 + (side - 1.0) * (bx + by) + diagonal_part
     scale = 1.0 / np.sqrt(variance)
     left = left * scale
     x = x * scale
@@ -286,17 +288,18 @@ class Independent(GaussianShadowing):
 
     kind: Literal["iid"] = "iid"
 
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
-        def drawn(position_m: FloatArray) -> FloatArray:
-            known = np.asarray(np.isfinite(position_m).all(axis=1))
-            mm = np.round(np.where(known[:, None], position_m, 0.0) * 1e3).astype(np.int64)
+    def draw_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
+        def draw_values_db(position_m: FloatArray) -> FloatArray:
+            is_placed = np.asarray(np.isfinite(position_m).all(axis=1))
+            placed_m = np.where(is_placed[:, None], position_m, 0.0)
+            mm = np.round(placed_m * 1e3).astype(int)
             place = mm[:, 0] * 2_654_435_761 + mm[:, 1]
             owner = np.tile(site, len(place))
             item = np.repeat(place, len(site))
             value = rng.normal("iid", owner, item=item).reshape(len(place), len(site))
-            return np.where(known[:, None], std_db * value, nan)
+            return np.where(is_placed[:, None], std_db * value, nan)
 
-        return drawn
+        return draw_values_db
 
 
 class Correlated(GaussianShadowing):
@@ -345,34 +348,36 @@ class Correlated(GaussianShadowing):
     site_correlation: float = Field(0.0, ge=0, le=1)
     """correlation between sites: 0 in TR 38.901, 0.5 in TR 36.814"""
 
-    def stds(self, law: PathLoss) -> Stds:
-        stds = super().stds(law)
+    def choose_stds(self, law: PathLoss) -> Stds:
+        stds = super().choose_stds(law)
         if self.indoor_decorrelation_m is None:
             return stds
         published = self.std_db is None and law.indoor_shadowing
         return stds._replace(inside=published[0] if published else stds.seen)
 
-    def nlos_field(
+    def draw_nlos_field(
         self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB
     ) -> ShadowField | None:
         if self.nlos_decorrelation_m is None:
             return None
-        return self._drawn("nlos", std_db, self.nlos_decorrelation_m, area, site, rng)
+        return self._build_grid("nlos", std_db, self.nlos_decorrelation_m, area, site, rng)
 
-    def indoor_field(self, site: IntArray, rng: Rng, std_db: float | None) -> IndoorField | None:
+    def draw_indoor_field(
+        self, site: IntArray, rng: Rng, std_db: float | None
+    ) -> IndoorField | None:
         if self.indoor_decorrelation_m is None or std_db is None:
             return None
         return IndoorShadow(std_db, self.indoor_decorrelation_m, site, rng, self.site_correlation)
 
-    def field(
+    def draw_field(
         self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB
     ) -> GridField:
         """Draws one field for each site; that of site s depends on (seed, s) and the area only."""
-        return self._drawn("field", std_db, self.decorrelation_m, area, site, rng)
+        return self._build_grid("field", std_db, self.decorrelation_m, area, site, rng)
 
-    def _drawn(
+    def _build_grid(
         self,
-        what: str,
+        label: str,
         std_db: float,
         decorrelation_m: float,
         area: Area,
@@ -384,41 +389,46 @@ class Correlated(GaussianShadowing):
             cells = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m)
         ny, nx = (int(min(n, _MAX_VALUES)) + 1 for n in cells)
         sites, column = np.unique(site, return_inverse=True)
-        if ny * nx * len(sites) > _MAX_VALUES:
+        n_sites = len(sites)
+        if ny * nx * n_sites > _MAX_VALUES:
             raise BadInput(
-                f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids "
+                f"world.radio.shadowing: a grid of {step_m:g} m makes {n_sites} grids "
                 f"of {nx} x {ny} values, above "
                 f"{_MAX_VALUES:g} in all; give a larger decorrelation_m, or a smaller area"
             )
 
-        def draw() -> Float32Array:
+        def draw_values_db() -> Float32Array:
             from scipy.fft import (
                 next_fast_len,
             )  # here, so that checking a scenario does not pay for it
 
-            grid_decorrelation_m = _shortened(decorrelation_m, step_m)
+            grid_decorrelation_m = _shorten_decorrelation_m(decorrelation_m, step_m)
             wrap = _WRAP * grid_decorrelation_m / step_m
             torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]
-            amplitude = np.sqrt(_spectrum(torus, step_m / grid_decorrelation_m))
-            value_db = np.empty((ny, nx, len(sites)), dtype=np.float32)
+            amplitude = np.sqrt(_compute_spectrum(torus, step_m / grid_decorrelation_m))
+            value_db = np.empty((ny, nx, n_sites), dtype=np.float32)
 
-            def one(what: str, owner: int) -> FloatArray:
-                white = rng.normal(what, [owner], tuple(torus))[0]
-                return np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx]
+            def draw_unit(label: str, owner: int) -> FloatArray:
+                white = rng.normal(label, [owner], tuple(torus))[0]
+                spectrum = np.fft.rfft2(white) * amplitude
+                return np.fft.irfft2(spectrum, s=torus)[:ny, :nx]
 
-            own = sqrt(1.0 - self.site_correlation)
+            site_weight = sqrt(1.0 - self.site_correlation)
             if self.site_correlation:
-                common = sqrt(self.site_correlation) * one(f"{what}.common", 0)
+                common = sqrt(self.site_correlation) * draw_unit(f"{label}.common", 0)
             else:
                 common = None
             for k, owner in enumerate(sites.tolist()):  # one at a time: a torus of doubles is large
-                whole = one(what, owner)
-                value_db[:, :, k] = std_db * (whole if common is None else common + own * whole)
+                whole = draw_unit(label, owner)
+                if common is None:
+                    value_db[:, :, k] = std_db * whole
+                    continue
+                value_db[:, :, k] = std_db * (common + site_weight * whole)
             return value_db
 
-        alone = np.array_equal(column, np.arange(len(sites)))  # no site has two base stations
+        alone = np.array_equal(column, np.arange(n_sites))  # no site has two base stations
         return GridField(
-            draw,
+            draw_values_db,
             area.low_m - decorrelation_m,
             step_m,
             decorrelation_m,
@@ -426,7 +436,7 @@ class Correlated(GaussianShadowing):
         )
 
 
-def _spectrum(torus: list[int], step: float) -> FloatArray:
+def _compute_spectrum(torus: list[int], step: float) -> FloatArray:
     """Eigenvalues (ny, nx // 2 + 1) of exp(-d step) on a torus, d in cells; clipped at 0, mean
     1.
     """
@@ -438,7 +448,7 @@ def _spectrum(torus: list[int], step: float) -> FloatArray:
 
 
 @cache
-def _shortened(decorrelation_m: float, step_m: float) -> float:
+def _shorten_decorrelation_m(decorrelation_m: float, step_m: float) -> float:
     """The decorrelation distance of the grid for which random positions have correlation 1/e at
     decorrelation_m.
 
@@ -450,7 +460,7 @@ def _shortened(decorrelation_m: float, step_m: float) -> float:
     y = np.repeat(middle, 16)
     shorter_m = decorrelation_m
     for _ in range(20):  # a contraction: g depends on D weakly
-        weight = np.array(_weights(x, y, step_m / shorter_m))
+        weight = np.array(_compute_weights(x, y, step_m / shorter_m))
         gain = weight.sum(axis=0).mean()  # bilinear weights sum to 1 before scaling
         shorter_m = decorrelation_m / (1.0 + 2.0 * log(gain))
     return shorter_m

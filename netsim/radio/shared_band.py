@@ -25,10 +25,17 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.columns import altered
+from netsim.columns import copy_with
 from netsim.radio import reception
-from netsim.radio.rate import RATES, LinkAdaptation, RateLaw, Shannon, noise_w, threshold
-from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, noise_std
+from netsim.radio.rate import (
+    RATES,
+    LinkAdaptation,
+    RateLaw,
+    Shannon,
+    compute_min_snr,
+    compute_thermal_noise_w,
+)
+from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, compute_noise_std
 from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db
 
 _ROUNDING = 1e-9  # relative, of bits that are computed from airtime and rate
@@ -83,10 +90,10 @@ class SharedBand(Uplink):
     def needs_bound(self) -> bool:
         return self.adds_noise and self.norm_bound is None
 
-    def described(self, training: str) -> dict[str, str]:
+    def describe(self, training: str) -> dict[str, str]:
         return {
             "noise": f"{self.band_noise_w():.3g} W in {self.bandwidth_hz / 1e6:g} MHz",
-            "rate": f"{self.rate.law.words}; of the broadcast {self.rate.of_broadcast.words}",
+            "rate": f"{self.rate.law.words}; of the broadcast {self.rate.broadcast_law.words}",
             "training": training,
             "downlink": (
                 "broadcast at the rate of the downlink SINR at full load; its energy is not "
@@ -98,9 +105,9 @@ class SharedBand(Uplink):
         """Thermal noise power in the whole band."""
         if self.noise_w is not None:
             return self.noise_w
-        return noise_w(self.bandwidth_hz, self.noise_figure_db)
+        return compute_thermal_noise_w(self.bandwidth_hz, self.noise_figure_db)
 
-    def over_thermal(self) -> float:
+    def compute_noise_rise(self) -> float:
         return float(ratio_from_db(self.interference_over_thermal_db))
 
     def share_of_time(self) -> float:
@@ -110,7 +117,7 @@ class SharedBand(Uplink):
         """Noise floor of a base station in the whole band: thermal noise and interference from
         outside.
         """
-        return self.band_noise_w() * self.over_thermal()
+        return self.band_noise_w() * self.compute_noise_rise()
 
     def limit_s(self) -> float:
         if self.deadline_s is None:
@@ -120,16 +127,18 @@ class SharedBand(Uplink):
     def floor_sinr(self) -> float:
         return self.rate.law.min_sinr
 
-    def deaf(self, cohort: Cohort) -> BoolArray:
-        return cohort.downlink_sinr < self.rate.of_broadcast.min_sinr
+    def find_deaf(self, cohort: Cohort) -> BoolArray:
+        return cohort.downlink_sinr < self.rate.broadcast_law.min_sinr
 
     def min_sinr(self) -> float:
         """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such
         limits.
         """
-        return max(self.floor_sinr(), 0.0 if self.max_ser is None else threshold(self.max_ser))
+        return max(
+            self.floor_sinr(), 0.0 if self.max_ser is None else compute_min_snr(self.max_ser)
+        )
 
-    def outcome(
+    def compute_channel(
         self, cohort: Cohort, payload: Payload, heard: Decoded, group_of: IntArray | None = None
     ) -> Channel:
         """The channel of the cohort from its reception; group_of (n,): UEs wait for earlier groups,
@@ -139,29 +148,27 @@ class SharedBand(Uplink):
         """
         limit_s = min(self.limit_s(), cohort.limit_s)
         rho = self.noise_scale(payload)
-        spans = reception.Durations.of(
-            payload.bits(cohort.rows), self.downlink_bps(cohort), cohort.compute_s, heard.rate_bps
-        )
+        bits = payload.count_bits(cohort.rows)
+        downlink_bps = self.downlink_bps(cohort)
+        spans = reception.Durations.from_rates(bits, downlink_bps, cohort.compute_s, heard.rate_bps)
         received = reception.is_received(heard.sinr, self.min_sinr())
         if group_of is not None:
-            spans = spans._replace(
-                wait_s=reception.waits(spans, received, cohort.serving, group_of, limit_s)
-            )
-        ends = reception.ends(
-            spans, received, cohort.power_w * self.uplink_share, cohort.compute_j, limit_s
-        )
-        thermal_std = np.where(heard.snr > 0, noise_std(rho, heard.snr), 0.0)
+            wait_s = reception.compute_waits_s(spans, received, cohort.serving, group_of, limit_s)
+            spans = spans._replace(wait_s=wait_s)
+        spent_w = cohort.power_w * self.uplink_share
+        ends = reception.compute_ends(spans, received, spent_w, cohort.compute_j, limit_s)
+        thermal_std = np.where(heard.snr > 0, compute_noise_std(rho, heard.snr), 0.0)
         return Channel(
             cohort.power_w,
             heard.sinr,
             heard.rate_bps,
-            noise_std(rho, heard.sinr),
+            compute_noise_std(rho, heard.sinr),
             thermal_std,
             *ends,
         )
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
-        return self.rate.of_broadcast.rate_bps(cohort.downlink_sinr, self.bandwidth_hz)
+        return self.rate.broadcast_law.rate_bps(cohort.downlink_sinr, self.bandwidth_hz)
 
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
         return self.rate_bps(received_w / self.floor_w())
@@ -177,12 +184,13 @@ class SharedBand(Uplink):
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station over thermal noise; 0 without one."""
-        return own_signal_w(cohort.at_power(np.ones(len(cohort.serving)))) / self.band_noise_w()
+        at_1_w = cohort.with_power_w(np.ones(len(cohort.serving)))
+        return compute_signal_w(at_1_w) / self.band_noise_w()
 
-    def eavesdropped(
+    def eavesdrop(
         self, cohort: Cohort, payload: Payload, sent: Channel, group_of: IntArray | None = None
     ) -> Channel:
-        """As `Uplink.eavesdropped`.
+        """As `Uplink.eavesdrop`.
 
         Over thermal noise alone. With error-free decoding it decodes the UEs whose rate by its SINR
         is at least that by the base station's; with noisy decoding all UEs at any SINR, with its
@@ -196,19 +204,22 @@ class SharedBand(Uplink):
             "interference_over_thermal_db": 0.0,
         }
         receiver = self.model_copy(update=limits)
-        on_air = altered(cohort, serving=np.where(sent.rate_bps > 0, cohort.serving, -1))
-        at_antenna = receiver.outcome(on_air, payload, receiver.overheard(on_air, group_of))
-        with np.errstate(invalid="ignore"):  # no rate for an infinite time
-            whole = sent.airtime_s * sent.rate_bps >= payload.bits(cohort.rows) * (1.0 - _ROUNDING)
-        fast = (self.rate_bps(at_antenna.sinr) >= self.rate_bps(sent.sinr)) | (
-            self.decoding == "noisy"
+        serving = np.where(sent.rate_bps > 0, cohort.serving, -1)
+        on_air = copy_with(cohort, serving=serving)
+        at_antenna = receiver.compute_channel(
+            on_air, payload, receiver.receive_overheard(on_air, group_of)
         )
+        with np.errstate(invalid="ignore"):  # no rate for an infinite time
+            sent_bits = sent.airtime_s * sent.rate_bps
+        whole = sent_bits >= payload.count_bits(cohort.rows) * (1.0 - _ROUNDING)
+        is_faster = self.rate_bps(at_antenna.sinr) >= self.rate_bps(sent.sinr)
+        fast = is_faster | (self.decoding == "noisy")
         return replace(at_antenna, decoded=at_antenna.decoded & whole & fast)
 
     @abstractmethod
-    def overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
+    def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         """Reception at an eavesdropper's antenna of the UEs on the air; arguments as those of
-        `eavesdropped`.
+        `eavesdrop`.
         """
 
     def noise_scale(self, payload: Payload) -> float:
@@ -221,7 +232,7 @@ class SharedBand(Uplink):
         return float(bound / sqrt(payload.n_numbers))
 
 
-def own_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
+def compute_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
     """Power (n,) of each UE at its own base station after combining its antennas, in units of
     unit_w; 0 without one.
     """
@@ -249,28 +260,30 @@ class Oma(SharedBand):
     example = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        heard = self.granted(cohort, self.heard, self.deaf(cohort))
-        return self.outcome(cohort, payload, heard)
+        heard = self.receive_granted(cohort, self.receive, self.find_deaf(cohort))
+        return self.compute_channel(cohort, payload, heard)
 
-    def heard(self, cohort: Cohort) -> Decoded:
-        own = np.maximum(cohort.serving, 0)
+    def receive(self, cohort: Cohort) -> Decoded:
+        cell = np.maximum(cohort.serving, 0)
         has = cohort.serving >= 0
         n_bs = cohort.gain.shape[1]
-        sharing = np.maximum(np.bincount(own[has], minlength=n_bs), 1)[own]
-        signal = own_signal_w(cohort)
+        sharing = np.maximum(np.bincount(cell[has], minlength=n_bs), 1)[cell]
+        signal = compute_signal_w(cohort)
         thermal = self.band_noise_w() / sharing
-        noise = thermal * self.over_thermal()
+        noise = thermal * self.compute_noise_rise()
         if self.interference == "all":
             antennas = 1 if cohort.fading is None else cohort.fading.shape[2]
             arrives = cohort.power_w[:, None] * cohort.strength / antennas
-            reaches = has[:, None] & (np.arange(n_bs) != cohort.serving[:, None])
-            arrives = np.where(reaches, arrives, 0.0)  # of an absent UE the gain is NaN
-            noise = noise + arrives.sum(axis=0)[own] / sharing
+            is_other = np.arange(n_bs) != cohort.serving[:, None]
+            arrives = np.where(
+                has[:, None] & is_other, arrives, 0.0
+            )  # of an absent UE the gain is NaN
+            noise = noise + arrives.sum(axis=0)[cell] / sharing
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
         return Decoded(sinr, signal / thermal, self.rate_bps(sinr, self.bandwidth_hz / sharing))
 
-    def overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
+    def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         n_cells = cohort.serving.max(initial=0) + 1
         if cohort.fading is None:
             fading = None
@@ -279,7 +292,7 @@ class Oma(SharedBand):
         gain = np.repeat(
             cohort.gain, n_cells, axis=1
         )  # the antenna in the place of every base station
-        return self.heard(replace(cohort, gain=gain, fading=fading))
+        return self.receive(replace(cohort, gain=gain, fading=fading))
 
 
 class Noma(SharedBand):
@@ -319,35 +332,40 @@ class Noma(SharedBand):
         return self.group_size is not None
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        group_of = self.groups(cohort)
-        hear = partial(self._heard, group_of=group_of)
-        heard = self.granted(cohort, hear, self.deaf(cohort))
-        return self.outcome(cohort, payload, heard, group_of if self.groups_ues else None)
+        group_of = self.group_ues(cohort)
+        hear = partial(self._receive_groups, group_of=group_of)
+        heard = self.receive_granted(cohort, hear, self.find_deaf(cohort))
+        return self.compute_channel(cohort, payload, heard, group_of if self.groups_ues else None)
 
-    def heard(self, cohort: Cohort) -> Decoded:
-        return self._heard(cohort, np.zeros(len(cohort.ue), dtype=int))
+    def receive(self, cohort: Cohort) -> Decoded:
+        return self._receive_groups(cohort, np.zeros(len(cohort.ue), int))
 
-    def _heard(self, cohort: Cohort, group_of: IntArray) -> Decoded:
-        sinr = self.sinr(cohort, self.floor_w(), group_of)
-        return Decoded(sinr, own_signal_w(cohort, self.band_noise_w()), self.rate_bps(sinr))
+    def _receive_groups(self, cohort: Cohort, group_of: IntArray) -> Decoded:
+        sinr = self.compute_sinr(cohort, self.floor_w(), group_of)
+        return Decoded(sinr, compute_signal_w(cohort, self.band_noise_w()), self.rate_bps(sinr))
 
-    def overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
-        together = super().groups(cohort) if group_of is None else group_of
+    def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
+        together = super().group_ues(cohort) if group_of is None else group_of
         if self.interference == "intra":
-            together = together + (together.max(initial=0) + 1) * np.maximum(cohort.serving, 0)
-        return self._heard(altered(cohort, serving=np.minimum(cohort.serving, 0)), together)
+            n_groups = together.max(initial=0) + 1
+            together = together + n_groups * np.maximum(cohort.serving, 0)
+        return self._receive_groups(
+            copy_with(cohort, serving=np.minimum(cohort.serving, 0)), together
+        )
 
-    def groups(self, cohort: Cohort) -> IntArray:
-        """As `Uplink.groups`: `group_size` of a cell, by received power."""
+    def group_ues(self, cohort: Cohort) -> IntArray:
+        """As `Uplink.group_ues`: `group_size` of a cell, by received power."""
         if self.group_size is None:
-            return super().groups(cohort)
-        return reception.groups(own_signal_w(cohort), cohort.serving, self.group_size)
+            return super().group_ues(cohort)
+        return reception.group_by_power(compute_signal_w(cohort), cohort.serving, self.group_size)
 
-    def sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray) -> FloatArray:
+    def compute_sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray) -> FloatArray:
         """SINR (n,) of every UE, 0 without a cell."""
         if self.interference == "none":
-            return own_signal_w(cohort, noise_w)
+            return compute_signal_w(cohort, noise_w)
         receiver = reception.Cancellation(
             noise_w, self.sic_residual, self.interference == "all", self.min_sinr()
         )
-        return reception.sinr(cohort.power_w, cohort.outer, cohort.serving, group_of, receiver)
+        return reception.compute_noma_sinr(
+            cohort.power_w, cohort.outer, cohort.serving, group_of, receiver
+        )

@@ -31,7 +31,7 @@ class Sight(Part):
     needs_of_law: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
-    def law(
+    def build_law(
         self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
     ) -> SightLaw:
         """The line-of-sight function of one city, drawn once; site (n_bs,) is the site index of
@@ -46,7 +46,7 @@ class AlwaysInSight(Sight):
     reference = "open field"
     example = {"kind": "always"}
 
-    def law(
+    def build_law(
         self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
     ) -> SightLaw:
         return lambda pairs, position_m: np.isfinite(
@@ -61,10 +61,10 @@ class Never(Sight):
     reference = "worst case"
     example = {"kind": "never"}
 
-    def law(
+    def build_law(
         self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
     ) -> SightLaw:
-        return lambda pairs, position_m: np.zeros(pairs.distance_2d_m.shape, dtype=bool)
+        return lambda pairs, position_m: np.zeros(pairs.distance_2d_m.shape, bool)
 
 
 class ByGeometry(Sight):
@@ -78,7 +78,7 @@ class ByGeometry(Sight):
     example = {"kind": "geometry"}
     needs = {"buildings": "without any, every link is in sight: take kind always"}
 
-    def law(
+    def build_law(
         self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
     ) -> SightLaw:
         return lambda pairs, position_m: geometry(position_m, pairs)
@@ -100,11 +100,13 @@ class ByProbability(Sight):
     example = {"kind": "probability"}
     needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
 
-    def law(
+    def build_law(
         self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
     ) -> SightLaw:
         try:
-            field = Correlated(decorrelation_m=self.decorrelation_m).field(area, site, rng, 1.0)
+            field = Correlated(decorrelation_m=self.decorrelation_m).draw_field(
+                area, site, rng, 1.0
+            )
         except BadInput:  # it names the key of shadowing
             raise BadInput(
                 f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m "
@@ -113,13 +115,13 @@ class ByProbability(Sight):
             ) from None
 
         @cache
-        def drawn_at_nodes() -> npt.NDArray[np.float32]:
+        def draw_at_nodes() -> npt.NDArray[np.float32]:
             return np.asarray(ndtr(field.draw()), dtype=np.float32)
 
-        def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
+        def draw_sight(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             probability = path_loss.los_probability(
                 pairs
             )  # NaN of an absent UE, which sees no base station
-            return field.nearest(drawn_at_nodes(), position_m) < probability
+            return field.look_up_nearest(draw_at_nodes(), position_m) < probability
 
-        return law
+        return draw_sight

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import Columns, altered, frozen, no_floats, no_ints, replaced
-from netsim.radio.shared_band import own_signal_w
-from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, noise_std
+from netsim.columns import Columns, copy_with, frozen, no_floats, no_ints, replace_values
+from netsim.radio.shared_band import compute_signal_w
+from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, compute_noise_std
 from netsim.rng import Streams
 from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 
@@ -135,49 +135,48 @@ class Transmissions(Columns):
         return self.cohort.serving
 
     @classmethod
-    def of(cls, cohort: Cohort) -> Self:
+    def from_cohort(cls, cohort: Cohort) -> Self:
         """Rows of zeros."""
         types = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
         kinds = {f.name: types[str(f.type)] for f in fields(cls) if str(f.type) in types}
-        zeros: dict[str, Any] = {
-            name: np.zeros(len(cohort.ue), dtype=kind) for name, kind in kinds.items()
-        }
+        n = len(cohort.ue)
+        zeros: dict[str, Any] = {name: np.zeros(n, dtype=kind) for name, kind in kinds.items()}
         return cls(cohort, **zeros)
 
     @classmethod
     def none(cls) -> Self:
         """No transmission."""
         zero = no_floats()
-        return cls.of(
+        return cls.from_cohort(
             Cohort(no_ints(), no_ints(), np.zeros((0, 0)), None, zero, no_ints(), zero, zero, zero)
         )
 
-    def joined(self, others: Self) -> Self:
+    def join_rows(self, new: Self) -> Self:
         """These rows and others, by increasing ue; rows of one UE by submission."""
         if not len(self):
-            return others
-        both = self.join([self, others])
+            return new
+        both = self.join([self, new])
         return both.select(np.lexsort((both.submission, both.ue)))
 
-    def on_air(self, rows: IntArray) -> Cohort:
+    def select_cohort(self, rows: IntArray) -> Cohort:
         """The UEs of some rows (k,), in increasing order."""
         if len(rows) == len(self):
             return self.cohort
         return self.cohort.select(rows)
 
-    def sent_bits(self) -> FloatArray:
+    def count_sent_bits(self) -> FloatArray:
         """Bits (n,) that were on the air up to since_s: delivered, of the current block, and
         lost.
         """
         return self.n_bits - self.left_bits + self.lost_bits
 
-    def next_s(self) -> FloatArray:
+    def find_next_s(self) -> FloatArray:
         """Time at which each row (n,) ends or becomes ready by itself; infinite for an ended
         one.
         """
         sends = np.flatnonzero(self.stage == SENDING)
         own_s = np.full(len(self), np.inf)
-        own_s[sends] = self.since_s[sends] + self.sends_for_s(sends)
+        own_s[sends] = self.since_s[sends] + self.compute_sending_s(sends)
         ready_s = np.where(np.isinf(self.ready_s), self.requested_s, self.ready_s)
         own_s = np.where(self.stage == PREPARING, ready_s, own_s)
         return np.where(self.stage == ENDED, np.inf, np.minimum(own_s, self.stops_s))
@@ -188,7 +187,7 @@ class Transmissions(Columns):
         self.stops_s[first] = at_s[first]
         self.stops_by[first] = by
 
-    def needs_s(self, rows: IntArray) -> FloatArray:
+    def compute_needed_s(self, rows: IntArray) -> FloatArray:
         """Time that rows (k,) that send need for their bits after since_s; infinite at a rate of
         0.
         """
@@ -197,14 +196,16 @@ class Transmissions(Columns):
         np.divide(self.left_bits[rows], rate_bps, out=needed_s, where=rate_bps > 0)
         return needed_s
 
-    def sends_for_s(self, rows: IntArray) -> FloatArray:
+    def compute_sending_s(self, rows: IntArray) -> FloatArray:
         """Time for which rows (k,) that send go on after since_s: until their last bit, or the end
         of their energy.
         """
         power_w = self.cohort.power_w[rows] * self.share_of_time
         left_j = np.maximum(self.left_j[rows], 0.0)
-        left_s = np.divide(left_j, power_w, out=np.full(len(rows), np.inf), where=power_w > 0)
-        return np.where(self.rate_bps[rows] == 0, np.inf, np.minimum(self.needs_s(rows), left_s))
+        endless_s = np.full(len(rows), np.inf)
+        left_s = np.divide(left_j, power_w, out=endless_s, where=power_w > 0)
+        sending_s = np.minimum(self.compute_needed_s(rows), left_s)
+        return np.where(self.rate_bps[rows] == 0, np.inf, sending_s)
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
         """Count waiting and sending of rows (k,) from since_s to time_s, (k,) or one for all."""
@@ -213,11 +214,14 @@ class Transmissions(Columns):
         span_s = time_s - self.since_s[rows]
         rate_bps = self.rate_bps[rows]
         on_air = self.stage[rows] == SENDING
-        waits = (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0))
+        is_mute = on_air & (rate_bps == 0)
+        waits = (self.stage[rows] == WAITING) | is_mute
         sends = on_air & (rate_bps != 0)
         self.waited_s[rows[waits]] += span_s[waits]
-        bits = np.multiply(rate_bps, span_s, out=np.zeros(len(rows)), where=sends & (span_s > 0))
-        self._send(rows[sends], span_s[sends], np.minimum(bits, self.left_bits[rows])[sends])
+        is_sent = sends & (span_s > 0)
+        bits = np.multiply(rate_bps, span_s, out=np.zeros(len(rows)), where=is_sent)
+        bits = np.minimum(bits, self.left_bits[rows])
+        self._send(rows[sends], span_s[sends], bits[sends])
         self.since_s[rows] = time_s
 
     def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
@@ -239,7 +243,7 @@ class Transmissions(Columns):
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at
         since_s.
         """
-        span_s = self.needs_s(rows)
+        span_s = self.compute_needed_s(rows)
         self._send(rows, span_s, self.left_bits[rows])
         self.since_s[rows] += span_s
 
@@ -249,8 +253,8 @@ class Transmissions(Columns):
         """End the current blocks of rows (k,); the rows among them that failed once too often.
 
         Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again.
-        stuck (k,): see `netsim.radio.air.stuck`; a whole block without a rate counts as a try for
-        them.
+        stuck (k,): see `netsim.radio.air.find_stuck`; a whole block without a rate counts as a try
+        for them.
         """
         begun = self.block_bits[rows] > self.left_bits[rows]  # not at this very time
         failed = self.failed[rows] & begun
@@ -260,28 +264,34 @@ class Transmissions(Columns):
         repeats = (failed | again) & ~hopeless
         lost = rows[repeats]
         kept = rows[begun & ~repeats & ~hopeless]
-        others = rows[~hopeless]
+        remaining = rows[~hopeless]
         self.lost_bits[lost] += self.block_bits[lost] - self.left_bits[lost]
         self.left_bits[lost] = self.block_bits[lost]
         self.noise[kept] += self.block_noise[kept]
         self.thermal[kept] += self.block_thermal[kept]
         self.tries[kept] = 0
-        self.block_bits[others] = self.left_bits[others]
-        self.block_noise[others] = self.block_thermal[others] = 0.0
-        self.failed[others] = False
+        self.block_bits[remaining] = self.left_bits[remaining]
+        self.block_noise[remaining] = self.block_thermal[remaining] = 0.0
+        self.failed[remaining] = False
         return rows[hopeless]
 
-    def hear(self, rows: IntArray, heard: Decoded, decoded: BoolArray, time_s: float) -> None:
+    def update_reception(
+        self, rows: IntArray, heard: Decoded, decoded: BoolArray, time_s: float
+    ) -> None:
         """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs
         are left alone.
         """
-        changed = (heard.rate_bps != self.rate_bps[rows]) | (heard.sinr != self.sinr[rows])
+        changed = heard.rate_bps != self.rate_bps[rows]
+        changed |= heard.sinr != self.sinr[rows]
         changed |= heard.snr != self.snr[rows]
         if changed.any():
             self.settle(rows[changed], time_s)
-            self.sinr[rows], self.snr[rows], self.rate_bps[rows] = heard
+            self.sinr[rows] = heard.sinr
+            self.snr[rows] = heard.snr
+            self.rate_bps[rows] = heard.rate_bps
         self.decoded[rows] = decoded
-        self.granted_s[rows[(heard.rate_bps > 0) & np.isnan(self.granted_s[rows])]] = time_s
+        is_first = (heard.rate_bps > 0) & np.isnan(self.granted_s[rows])
+        self.granted_s[rows[is_first]] = time_s
 
     def grant(self, rows: IntArray, sends: BoolArray, time_s: float) -> None:
         """Let rows (k,) that wait or send do so from time_s on: send, or wait."""
@@ -297,7 +307,7 @@ class Transmissions(Columns):
         self.ended_s[rows] = time_s
 
 
-def begun(
+def request_transmissions(
     cohort: Cohort,
     payload: Payload,
     uplink: Uplink,
@@ -312,11 +322,11 @@ def begun(
     """
     place = np.argsort(cohort.ue, kind="stable")
     cohort = cohort.select(place)
-    cohort = altered(cohort, serving=_cells(cohort.serving, uplink))
-    n_bits = payload.bits(cohort.rows)
+    cohort = copy_with(cohort, serving=_find_cells(cohort.serving, uplink))
+    n_bits = payload.count_bits(cohort.rows)
     with np.errstate(divide="ignore"):
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
-    rows = Transmissions.of(cohort)
+    rows = Transmissions.from_cohort(cohort)
     rows.share_of_time = uplink.share_of_time()
     rows.place = place
     rows.prepared_s = prepared_s
@@ -324,69 +334,67 @@ def begun(
     rows.n_bits = n_bits
     rows.left_bits = n_bits.copy()
     rows.block_bits = n_bits.copy()
-    for column, value in (
-        (rows.submission, number),
-        (rows.round, round_),
-        (rows.look, look),
-        (rows.requested_s, now_s),
-        (rows.since_s, now_s),
-        (rows.stops_s, now_s + min(limit_s, uplink.limit_s())),
-        (rows.stops_by, Fate.LATE),
-        (rows.granted_s, nan),
-        (rows.ended_s, nan),
-        (rows.left_j, inf),
-        (rows.rho, uplink.noise_scale(payload)),
-    ):
-        column[:] = value
+    rows.submission[:] = number
+    rows.round[:] = round_
+    rows.look[:] = look
+    rows.requested_s[:] = now_s
+    rows.since_s[:] = now_s
+    rows.stops_s[:] = now_s + min(limit_s, uplink.limit_s())
+    rows.stops_by[:] = Fate.LATE
+    rows.granted_s[:] = nan
+    rows.ended_s[:] = nan
+    rows.left_j[:] = inf
+    rows.rho[:] = uplink.noise_scale(payload)
     _measure(rows, np.arange(len(rows)), uplink)
     return rows
 
 
-def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -> None:
+def set_links(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -> None:
     """Give rows (k,) their links."""
     cohort = lives.cohort
     fading = cohort.fading
     if fading is not None and seen.fading is not None:
-        fading = replaced(fading, rows, seen.fading)
-    serving = replaced(cohort.serving, rows, _cells(seen.serving, uplink))
-    gain = replaced(cohort.gain, rows, seen.gain)
+        fading = replace_values(fading, rows, seen.fading)
+    serving = replace_values(cohort.serving, rows, _find_cells(seen.serving, uplink))
+    gain = replace_values(cohort.gain, rows, seen.gain)
     if seen.power_w is None:
         power_w = cohort.power_w
     else:
-        power_w = replaced(cohort.power_w, rows, seen.power_w)
+        power_w = replace_values(cohort.power_w, rows, seen.power_w)
     lives.cohort = replace(cohort, serving=serving, gain=gain, fading=fading, power_w=power_w)
     _measure(lives, rows, uplink)
 
 
-def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
+def _find_cells(serving: IntArray, uplink: Uplink) -> IntArray:
     """The cells of UEs (n,); without a shared band there are none, and all UEs are served."""
     if uplink.shares_band:
-        return np.array(serving, dtype=int)
-    return np.zeros(len(serving), dtype=int)
+        return np.array(serving, int)
+    return np.zeros(len(serving), int)
 
 
 def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:
-    lives.received_w[rows] = own_signal_w(lives.on_air(rows))
+    lives.received_w[rows] = compute_signal_w(lives.select_cohort(rows))
     lives.alone_bps[rows] = uplink.alone_bps(lives.received_w[rows])
 
 
-def may_drop_out(lives: Transmissions, per_s: float, streams: Streams) -> None:
+def draw_drop_outs(lives: Transmissions, per_s: float, streams: Streams) -> None:
     """Draw when each UE (n,) leaves, at a rate of per_s from the request on."""
     if per_s == 0 or not len(lives):
         return
     moment_ms = np.round(lives.requested_s * 1e3).astype(int)
-    stays = streams.at("radio.dropout").exponential("stays", lives.ue, item=moment_ms) / per_s
+    stays = (
+        streams.derive_rng("radio.dropout").exponential("stays", lives.ue, item=moment_ms) / per_s
+    )
     lives.stop_at(lives.requested_s + stays, Fate.DROPPED)
 
 
-def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
+def limit_energy(lives: Transmissions, battery_j: FloatArray) -> None:
     """Limit the energy of each UE (n,) to battery_j: first on training, then on the air."""
     cohort = lives.cohort
     with np.errstate(divide="ignore", invalid="ignore"):
         missing_s = cohort.compute_s * (1.0 - battery_j / cohort.compute_j)
-    lives.stop_at(
-        np.where(battery_j < cohort.compute_j, lives.ready_s - missing_s, inf), Fate.EXHAUSTED
-    )
+    empty_s = np.where(battery_j < cohort.compute_j, lives.ready_s - missing_s, inf)
+    lives.stop_at(empty_s, Fate.EXHAUSTED)
     lives.left_j = battery_j - cohort.compute_j
 
 
@@ -412,43 +420,41 @@ class SentUploads(Channel):
     thermal_w: FloatArray
 
 
-def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
+def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of rows (k,), in this order; so far, of those that have not ended."""
     # the links are most of a cohort, and are not asked for
-    lives = altered(lives, cohort=altered(lives.cohort, gain=None, fading=None)).select(rows)
-    sent_bits = lives.sent_bits()
+    lives = copy_with(lives, cohort=copy_with(lives.cohort, gain=None, fading=None)).select(rows)
+    sent_bits = lives.count_sent_bits()
     sent_j = lives.sent_j
     airtime_s = lives.airtime_s
     cohort = lives.cohort
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     arrived_bits = lives.n_bits - lives.left_bits
     with np.errstate(divide="ignore", invalid="ignore"):
-        sinr = np.where(
-            arrived_bits > 0, arrived_bits / (lives.noise + lives.block_noise), lives.sinr
-        )
-        snr = np.where(
-            arrived_bits > 0, arrived_bits / (lives.thermal + lives.block_thermal), lives.snr
-        )
+        sinr = arrived_bits / (lives.noise + lives.block_noise)
+        sinr = np.where(arrived_bits > 0, sinr, lives.sinr)
+        snr = arrived_bits / (lives.thermal + lives.block_thermal)
+        snr = np.where(arrived_bits > 0, snr, lives.snr)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
-        power_w = np.where(
-            airtime_s > 0, sent_j / (lives.share_of_time * airtime_s), cohort.power_w
-        )
+        power_w = sent_j / (lives.share_of_time * airtime_s)
+        power_w = np.where(airtime_s > 0, power_w, cohort.power_w)
         thermal_w = lives.thermal_j / airtime_s
-    missing_s = np.maximum(lives.ready_s - until_s, 0.0)
+    ready_s = lives.ready_s
+    missing_s = np.maximum(ready_s - until_s, 0.0)
     compute_s = cohort.compute_s
-    untrained = np.divide(missing_s, compute_s, out=np.zeros(len(lives)), where=compute_s > 0)
-    trained = np.where(np.isinf(lives.ready_s), 0.0, 1.0 - np.minimum(untrained, 1.0))
+    untrained = np.zeros(len(lives))
+    np.divide(missing_s, compute_s, out=untrained, where=compute_s > 0)
+    trained = 1.0 - np.minimum(untrained, 1.0)
+    trained = np.where(np.isinf(ready_s), 0.0, trained)
     energy_j = cohort.compute_j * trained + sent_j
-    ready = until_s >= lives.ready_s
-    delay_s = np.where(
-        ready,
-        lives.ready_s - lives.requested_s + lives.waited_s + airtime_s,
-        until_s - lives.requested_s,
-    )
+    ready = until_s >= ready_s
+    on_air_s = ready_s - lives.requested_s + lives.waited_s + airtime_s
+    delay_s = np.where(ready, on_air_s, until_s - lives.requested_s)
     arrived = lives.fate == Fate.ARRIVED
-    never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
-    std = noise_std(lives.rho, sinr)
-    thermal = np.where(snr > 0, noise_std(lives.rho, snr), 0.0)
+    is_refused = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL))
+    never = is_refused & (sent_bits == 0)
+    std = compute_noise_std(lives.rho, sinr)
+    thermal = np.where(snr > 0, compute_noise_std(lives.rho, snr), 0.0)
     return SentUploads(
         power_w=power_w,
         sinr=sinr,

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import Columns, altered, frozen
+from netsim.columns import Columns, copy_with, frozen
 from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.part import Part
@@ -32,9 +32,9 @@ class Payload:
     n_numbers: int
     norm_bound: float | None
 
-    def bits(self, rows: IntArray) -> FloatArray:
+    def count_bits(self, rows: IntArray) -> FloatArray:
         """Size (n,) of uploads, by their numbers of rows (n,)."""
-        return np.asarray(self.n_bits * rows, dtype=np.float64)
+        return np.asarray(self.n_bits * rows, float)
 
 
 @frozen
@@ -73,7 +73,9 @@ class Cohort(Columns):
                 f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part "
                 f"gives one for each UE"
             )
-        bad = np.flatnonzero(~((self.power_w >= 0) & (self.power_w < inf)))
+        power_w = self.power_w
+        is_valid = (power_w >= 0) & (power_w < inf)
+        bad = np.flatnonzero(~is_valid)
         if bad.size:
             k = bad[0]
             raise BadInput(
@@ -81,41 +83,41 @@ class Cohort(Columns):
                 "gives finite powers, not negative, 0 for a UE that is to be silent"
             )
 
-    def at_power(self, power_w: FloatArray) -> "Cohort":
+    def with_power_w(self, power_w: FloatArray) -> "Cohort":
         """The same UEs with other powers (n,)."""
-        cohort = altered(self, power_w=power_w)
+        cohort = copy_with(self, power_w=power_w)
         cohort._check()
         return cohort
 
     @cached_property
     def outer(self) -> FloatArray:
-        """`outer_products` (n, n_bs, antennas^2) of all links; copies with other cells or powers
-        share it.
+        """`compute_outer_products` (n, n_bs, antennas^2) of all links; copies with other cells or
+        powers share it.
         """
         if self.fading is None:
             return self.gain[..., None]
-        return outer_products(self.gain, self.fading)
+        return compute_outer_products(self.gain, self.fading)
 
     @property
     def strength(self) -> FloatArray:
         """gain times |fading|^2 summed over antennas: (n, n_bs)."""
         if self.fading is None:
             return self.gain
-        return _strength(self.gain, self.fading)
+        return _sum_strength(self.gain, self.fading)
 
     @property
     def own_strength(self) -> FloatArray:
         """`strength` at the base station of each UE (n,); without one, at the first."""
         n = np.arange(len(self.serving))
-        own = np.maximum(self.serving, 0)
-        gain = self.gain[n, own]
+        cell = np.maximum(self.serving, 0)
+        gain = self.gain[n, cell]
         if self.fading is None:
             return gain
-        return _strength(gain, self.fading[n, own])
+        return _sum_strength(gain, self.fading[n, cell])
 
 
 @compiled
-def outer_products(gain: FloatArray, fading: ComplexArray) -> FloatArray:
+def compute_outer_products(gain: FloatArray, fading: ComplexArray) -> FloatArray:
     """h h^H (n, n_bs, antennas^2) of h = sqrt(gain) fading, of gain (n, n_bs) and fading (n, n_bs,
     antennas).
 
@@ -124,24 +126,24 @@ def outer_products(gain: FloatArray, fading: ComplexArray) -> FloatArray:
     """
     n, n_bs, antennas = fading.shape
     pairs = antennas * (antennas - 1) // 2
-    found = np.empty((n, n_bs, antennas**2))
+    products = np.empty((n, n_bs, antennas**2))
     for u in range(n):
         for b in range(n_bs):
             h = fading[u, b]
-            columns = found[u, b]
-            at = antennas
+            columns = products[u, b]
+            column = antennas
             for i in range(antennas):
                 columns[i] = (h[i] * np.conj(h[i])).real
                 for j in range(i + 1, antennas):
                     cross = np.sqrt(2.0) * h[i] * np.conj(h[j])
-                    columns[at] = cross.real
-                    columns[at + pairs] = cross.imag
-                    at += 1
+                    columns[column] = cross.real
+                    columns[column + pairs] = cross.imag
+                    column += 1
             columns *= gain[u, b]
-    return found
+    return products
 
 
-def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
+def _sum_strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
     """gain (...) times |fading (..., antennas)|^2 summed over antennas."""
     return gain * (fading.real**2 + fading.imag**2).sum(axis=-1)
 
@@ -175,7 +177,7 @@ class Channel(Columns):
     decoded: BoolArray
     late: BoolArray
 
-    def within(self, limit_s: float, share_of_time: float = 1.0) -> Self:
+    def stop_late(self, limit_s: float, share_of_time: float = 1.0) -> Self:
         """A copy in which transmissions with a latency above limit_s are late: they stop there.
 
         Training counts as a whole. share_of_time: that of `Uplink.share_of_time`.
@@ -195,7 +197,7 @@ class Channel(Columns):
         )
 
 
-def noise_std(rho: float | FloatArray, sinr: FloatArray) -> FloatArray:
+def compute_noise_std(rho: float | FloatArray, sinr: FloatArray) -> FloatArray:
     """Standard deviation of the noise on each number of an update that was decoded with a SINR;
     finite at 0.
     """
@@ -246,23 +248,23 @@ class Uplink(Part):
         """Share of its airtime in which a UE sends; in the rest the band is the downlink's."""
         return 1.0
 
-    def over_thermal(self) -> float:
+    def compute_noise_rise(self) -> float:
         """Ratio of the noise floor at base stations, with interference from outside, to thermal
         noise.
         """
         return 1.0
 
-    def groups(self, cohort: "Cohort") -> IntArray:
+    def group_ues(self, cohort: "Cohort") -> IntArray:
         """The group (n,) of each UE of a planned cohort, within which UEs send together; 0 where
         all do.
         """
-        return np.zeros(len(cohort.ue), dtype=int)
+        return np.zeros(len(cohort.ue), int)
 
     @abstractmethod
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""
 
-    def heard(self, cohort: "Cohort") -> Decoded:
+    def receive(self, cohort: "Cohort") -> Decoded:
         """Reception at the base stations while all UEs of the cohort send at once, whatever `plan`
         groups.
 
@@ -280,7 +282,7 @@ class Uplink(Part):
         """
         return np.full(len(received_w), np.inf)
 
-    def granted(
+    def receive_granted(
         self,
         cohort: "Cohort",
         hear: Callable[["Cohort"], Decoded],
@@ -294,16 +296,16 @@ class Uplink(Part):
         that send (n,) already are refused last. hear: the reception of a cohort, in which silent
         UEs have no cell.
         """
+        is_deaf = False if deaf is None else deaf
         heard = hear(cohort)
         on = cohort.serving >= 0
-        while (
-            refused := on & ((heard.rate_bps == 0) | (deaf if deaf is not None else False))
-        ).any():
+        while (refused := on & ((heard.rate_bps == 0) | is_deaf)).any():
             new = refused if sends is None else refused & ~sends
             on &= ~(new if new.any() else refused)
-            again = hear(altered(cohort, serving=np.where(on, cohort.serving, -1)))
+            serving = np.where(on, cohort.serving, -1)
+            again = hear(copy_with(cohort, serving=serving))
             heard = Decoded(
-                *(np.where(on, now, old) for now, old in zip(again, heard, strict=True))
+                *(np.where(on, new, old) for new, old in zip(again, heard, strict=True))
             )
         return heard
 
@@ -311,9 +313,9 @@ class Uplink(Part):
         """SINR below which there is no rate; 0 without such a limit."""
         return 0.0
 
-    def deaf(self, cohort: "Cohort") -> BoolArray:
+    def find_deaf(self, cohort: "Cohort") -> BoolArray:
         """Which UEs (n,) cannot receive the model."""
-        return np.zeros(len(cohort.ue), dtype=bool)
+        return np.zeros(len(cohort.ue), bool)
 
     def rate_bps(
         self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None
@@ -331,7 +333,7 @@ class Uplink(Part):
         """SINR below which a UE is not decoded; 0 without such a limit."""
         return 0.0
 
-    def described(self, training: str) -> dict[str, str]:
+    def describe(self, training: str) -> dict[str, str]:
         """Aspect -> its model in words, for the channel card; training: cost of training per
         sample, in words.
         """
@@ -357,14 +359,14 @@ class Uplink(Part):
         """Thermal noise power in the whole band, W; 0 for an ideal uplink."""
         return 0.0
 
-    def eavesdropped(
+    def eavesdrop(
         self, cohort: "Cohort", payload: Payload, sent: Channel, group_of: IntArray | None = None
     ) -> Channel:
         """The channel (n,) of the same transmissions at an eavesdropper's antenna, without a
         deadline.
 
         cohort: the same UEs with their own cells, and gain (n, 1) and fading of their links to that
-        antenna; sent: their channel at the base stations; group_of (n,): their `groups` there,
+        antenna; sent: their channel at the base stations; group_of (n,): their `group_ues` there,
         None: all send together. Raises TypeError for an ideal uplink.
         """
         raise TypeError(f"{self.kind_name()}: nothing can be overheard")
@@ -397,6 +399,6 @@ class Ideal(Uplink):
             late,
         )
 
-    def heard(self, cohort: "Cohort") -> Decoded:
+    def receive(self, cohort: "Cohort") -> Decoded:
         endless = np.full(len(cohort.ue), np.inf)
         return Decoded(endless, endless, endless)

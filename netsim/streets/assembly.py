@@ -10,7 +10,7 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
-from netsim.streets.graph import MODES, WALK, Paths, StreetGraph, usual_m_s
+from netsim.streets.graph import MODES, WALK, Paths, StreetGraph, look_up_speeds
 from netsim.units import BoolArray, FloatArray, IntArray
 
 SNAP_M = 0.5
@@ -34,30 +34,29 @@ class StreetLines:
     layer: IntArray
 
     @classmethod
-    def two_way(cls, path: Paths, street_class: IntArray) -> StreetLines:
+    def from_two_way_paths(cls, path: Paths, street_class: IntArray) -> StreetLines:
         """Streets on the ground that are used in both directions, at the usual speeds of their
         classes.
         """
-        return cls(path, street_class, usual_m_s(street_class), np.zeros_like(street_class))
+        return cls(path, street_class, look_up_speeds(street_class), np.zeros_like(street_class))
 
-    def clipped(self, area: Area) -> StreetLines:
+    def clip_to(self, area: Area) -> StreetLines:
         """The parts of the lines inside the area; a line that leaves and returns becomes
         several.
         """
         import shapely
 
-        around = area.grown(_BORDER_M)
-        whole = shapely.clip_by_rect(self.path.lines(), *around.low_m, *around.high_m)
+        around = area.grow(_BORDER_M)
+        whole = shapely.clip_by_rect(self.path.to_lines(), *around.low_m, *around.high_m)
         part, line = shapely.get_parts(whole, return_index=True)
         vertex_m, owner = shapely.get_coordinates(part, return_index=True)
-        path = Paths.measured(
-            np.clip(vertex_m, area.low_m, area.high_m), np.bincount(owner, minlength=len(part))
-        )
+        clipped_m = np.clip(vertex_m, area.low_m, area.high_m)
+        path = Paths.from_vertices(clipped_m, np.bincount(owner, minlength=len(part)))
         return StreetLines(path, self.street_class[line], self.speed_m_s[line], self.layer[line])
 
 
 @frozen
-class Assembled:
+class StreetAssembly:
     """A street graph, and what of its lines is not in it.
 
     loose_parts, loose_km : number and length of parts that are not connected with the largest one.
@@ -95,7 +94,7 @@ class Assembled:
             yield notice("streets-closed", file=file, closed=", ".join(closed))
 
 
-def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
+def assemble_streets(lines: StreetLines, snap_m: float = SNAP_M) -> StreetAssembly:
     """The street graph of polylines.
 
     Lines are joined at vertices that they share, and at an end of a line that is within snap_m of a
@@ -109,49 +108,51 @@ def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
     keeps the streets on which it reaches every other and returns: the strongly connected component
     of the greatest length.
     """
-    vertex, position_m = _joined(lines, snap_m)
-    graph = _streets(_StraightSegments.of(lines, vertex), position_m)
-    part, count = _largest(graph, np.ones((len(graph), 2), dtype=bool), "weak")
-    loose_km = _km(graph, ~part)
+    vertex, position_m = _join_lines(lines, snap_m)
+    graph = _build_streets(_StraightSegments.from_lines(lines, vertex), position_m)
+    part, count = _find_largest(graph, np.ones((len(graph), 2), dtype=bool), "weak")
+    loose_km = _measure_km(graph, ~part)
     speed_m_s = graph.speed_m_s * part[:, :, None]
     closed_km = np.zeros(len(MODES))
     for mode in range(len(MODES)):
         open_to = speed_m_s[:, :, mode] > 0
-        kept, _ = _largest(graph, open_to, "strong")
-        closed_km[mode] = _km(graph, open_to) - _km(graph, kept)
+        kept, _ = _find_largest(graph, open_to, "strong")
+        closed_km[mode] = _measure_km(graph, open_to) - _measure_km(graph, kept)
         speed_m_s[:, :, mode] *= kept
     street = np.flatnonzero((speed_m_s > 0).any(axis=(1, 2)))
     node, ends = np.unique(graph.ends[street], return_inverse=True)
+    path = graph.path.select(street)
     kept_graph = StreetGraph(
         node_m=graph.node_m[node],
         ends=ends.reshape(-1, 2),
         street_class=graph.street_class[street],
         speed_m_s=speed_m_s[street],
-        path=graph.path.select(street),
+        path=path,
     )
-    return Assembled(kept_graph, max(count - 1, 0), loose_km, closed_km)
+    return StreetAssembly(kept_graph, max(count - 1, 0), loose_km, closed_km)
 
 
-def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
+def _join_lines(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     """The point (v,) that each vertex stands for, and the positions of the points (p, 2)."""
     path = lines.path
     layer = lines.layer[path.owner]
     is_end = np.zeros(len(layer), dtype=bool)
     is_end[path.first[:-1]] = is_end[path.first[1:] - 1] = True
-    place = _numbered(*np.round(path.vertex_m / _ROUNDING_M).T)
+    place = _number_rows(*np.round(path.vertex_m / _ROUNDING_M).T)
     # vertices inside lines of different layers stay apart, unless a line ends there
     has_end = np.zeros(place.max(initial=-1) + 1, dtype=bool)
     has_end[place[is_end]] = True
-    point = _numbered(place, np.where(has_end[place], 0, layer))
+    point = _number_rows(place, np.where(has_end[place], 0, layer))
     _, row = np.unique(point, return_index=True)
     at_m = path.vertex_m[row]
-    a, b = _near(at_m, np.unique(point[is_end]), layer[row], has_end[place[row]], snap_m)
-    group = connected(a, b, len(row), "weak")
+    ends = np.unique(point[is_end])
+    a, b = _find_near_pairs(at_m, ends, layer[row], has_end[place[row]], snap_m)
+    group = label_components(a, b, len(row), "weak")
     _, first = np.unique(group, return_index=True)
     return group[point].astype(int), at_m[first]
 
 
-def connected(tail: IntArray, head: IntArray, n: int, connection: str) -> IntArray:
+def label_components(tail: IntArray, head: IntArray, n: int, connection: str) -> IntArray:
     """The number of the component (n,), weak or strong, of each of n nodes that are linked in pairs
     (k,).
     """
@@ -162,7 +163,7 @@ def connected(tail: IntArray, head: IntArray, n: int, connection: str) -> IntArr
     return connected_components(links, connection=connection)[1]
 
 
-def _near(
+def _find_near_pairs(
     at_m: FloatArray, ends: IntArray, layer: IntArray, has_end: BoolArray, snap_m: float
 ) -> tuple[IntArray, IntArray]:
     """Pairs of an end and a point nearer than snap_m to it: another end, or a vertex of the same
@@ -171,10 +172,10 @@ def _near(
     from scipy.spatial import cKDTree
 
     nearest = np.arange(1, min(_NEIGHBOURS, len(at_m)) + 1)
-    away_m, other = cKDTree(at_m).query(at_m[ends], k=nearest, distance_upper_bound=snap_m)
+    away_m, neighbour = cKDTree(at_m).query(at_m[ends], k=nearest, distance_upper_bound=snap_m)
     row, column = np.nonzero(np.isfinite(away_m))
     a = ends[row]
-    b = other[row, column]
+    b = neighbour[row, column]
     joined = has_end[b] | (layer[a] == layer[b])
     return a[joined], b[joined]
 
@@ -192,7 +193,7 @@ class _StraightSegments:
     speed_m_s: FloatArray
 
     @classmethod
-    def of(cls, lines: StreetLines, vertex: IntArray) -> _StraightSegments:
+    def from_lines(cls, lines: StreetLines, vertex: IntArray) -> _StraightSegments:
         """The segments of lines whose vertices stand for the points `vertex` (v,)."""
         step = lines.path.steps
         point = np.stack([vertex[step], vertex[step + 1]], axis=1)
@@ -203,7 +204,7 @@ class _StraightSegments:
         turned = point[:, 0] > point[:, 1]
         speed_m_s[turned] = speed_m_s[turned, ::-1]
         point = np.sort(point, axis=1)
-        segment = _numbered(*point.T)
+        segment = _number_rows(*point.T)
         _, row = np.unique(segment, return_index=True)
         fastest_m_s = np.zeros((len(row), *speed_m_s.shape[1:]))
         np.maximum.at(fastest_m_s, segment, speed_m_s)
@@ -211,57 +212,62 @@ class _StraightSegments:
         np.minimum.at(street_class, segment, lines.street_class[owner])
         return cls(point[row], street_class, fastest_m_s)
 
-    def inner(self, n_points: int) -> BoolArray:
+    def find_inner_points(self, n_points: int) -> BoolArray:
         """Which points (p,) lie inside a street: two segments of equal class and speeds meet
         there.
         """
-        leaving = np.concatenate([self.speed_m_s, self.speed_m_s[:, ::-1]]).reshape(
-            2 * len(self.point), -1
-        )
-        kind = _numbered(np.tile(self.street_class, 2), *leaving.T).reshape(2, -1).T
+        back_m_s = self.speed_m_s[:, ::-1]
+        leaving = np.concatenate([self.speed_m_s, back_m_s]).reshape(2 * len(self.point), -1)
+        kind = _number_rows(np.tile(self.street_class, 2), *leaving.T).reshape(2, -1).T
         end = np.argsort(self.point.ravel(), kind="stable")
         count = np.bincount(self.point.ravel(), minlength=n_points)
-        two = np.flatnonzero(count == 2)
-        one = (np.cumsum(count) - count)[two]
+        joints = np.flatnonzero(count == 2)
+        first = (np.cumsum(count) - count)[joints]
         inner = np.zeros(n_points, dtype=bool)
         # one segment as it leaves, the other as it arrives
-        inner[two] = kind.ravel()[end[one]] == kind[:, ::-1].ravel()[end[one + 1]]
+        leaving_kind = kind.ravel()[end[first]]
+        arriving_kind = kind[:, ::-1].ravel()[end[first + 1]]
+        inner[joints] = leaving_kind == arriving_kind
         return inner
 
 
-def _numbered(*columns: FloatArray | IntArray) -> IntArray:
+def _number_rows(*columns: FloatArray | IntArray) -> IntArray:
     """Numbers (n,) from 0 on that are equal where all columns (n,) are, in lexicographic order."""
     number = np.zeros(len(columns[0]), dtype=int)
     for column in columns:
         _, value = np.unique(column, return_inverse=True)
-        _, number = np.unique(number * (value.max(initial=0) + 1) + value, return_inverse=True)
+        pair = number * (value.max(initial=0) + 1) + value
+        _, number = np.unique(pair, return_inverse=True)
     return number
 
 
-def _streets(segments: _StraightSegments, position_m: FloatArray) -> StreetGraph:
+def _build_streets(segments: _StraightSegments, position_m: FloatArray) -> StreetGraph:
     """Streets from node to node; points inside of them belong to their centre lines."""
     n = len(position_m)
-    inner = segments.inner(n)
+    inner = segments.find_inner_points(n)
     for _ in range(2):  # loops are cut in their middle
-        point, first = _chains(segments, inner)
-        begin = point[first[:-1]]
+        point, first = _chain_segments(segments, inner)
+        starts = first[:-1]
+        begin = point[starts]
         end = point[first[1:] - 1]
         loop = begin == end
-        inner[begin[loop]] = inner[point[(first[:-1] + first[1:])[loop] // 2]] = False
-    following = point[first[:-1] + 1]
+        middle = (starts + first[1:])[loop] // 2
+        inner[begin[loop]] = inner[point[middle]] = False
+    following = point[starts + 1]
     low = np.minimum(begin, following)
     high = np.maximum(begin, following)
-    segment = np.searchsorted(segments.point[:, 0] * n + segments.point[:, 1], low * n + high)
+    key = segments.point[:, 0] * n + segments.point[:, 1]
+    segment = np.searchsorted(key, low * n + high)
     speed_m_s = segments.speed_m_s[segment]
     turned = begin > following
     speed_m_s[turned] = speed_m_s[turned, ::-1]
-    path = Paths.measured(position_m[point], np.diff(first))
+    path = Paths.from_vertices(position_m[point], np.diff(first))
     return StreetGraph(
         position_m, np.stack([begin, end], axis=1), segments.street_class[segment], speed_m_s, path
     )
 
 
-def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, IntArray]:
+def _chain_segments(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, IntArray]:
     """Runs of segments from node to node: the points (v,) that they pass, and where each begins
     among them (c + 1,).
 
@@ -270,25 +276,26 @@ def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, In
     """
     import shapely
 
-    own = np.where(inner[segments.point], 0, 1 + np.arange(segments.point.size).reshape(-1, 2))
-    line = shapely.linestrings(np.stack([segments.point, own], axis=2))
-    path = Paths.of(shapely.get_parts(shapely.line_merge(shapely.multilinestrings(line))))
+    number = np.arange(segments.point.size).reshape(-1, 2)
+    level = np.where(inner[segments.point], 0, 1 + number)
+    line = shapely.linestrings(np.stack([segments.point, level], axis=2))
+    path = Paths.from_lines(shapely.get_parts(shapely.line_merge(shapely.multilinestrings(line))))
     return path.vertex_m[:, 0].astype(int), path.first
 
 
-def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[BoolArray, int]:
+def _find_largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[BoolArray, int]:
     """The open directions (s, 2) in the component of the greatest length, and the number of
     components.
     """
-    label = connected(
-        graph.ends[open_to], graph.ends[:, ::-1][open_to], len(graph.node_m), connection
-    )
+    head = graph.ends[:, ::-1][open_to]
+    label = label_components(graph.ends[open_to], head, len(graph.node_m), connection)
     begin, end = label[graph.ends].T
     inside = open_to & (begin == end)[:, None]
     street = inside.any(axis=1)
     length_m = np.bincount(begin[street], weights=graph.length_m[street], minlength=1)
-    return inside & (begin == length_m.argmax())[:, None], len(np.unique(begin[street]))
+    is_largest = begin == length_m.argmax()
+    return inside & is_largest[:, None], len(np.unique(begin[street]))
 
 
-def _km(graph: StreetGraph, open_to: BoolArray) -> float:
+def _measure_km(graph: StreetGraph, open_to: BoolArray) -> float:
     return graph.length_m[open_to.any(axis=1)].sum() / 1e3

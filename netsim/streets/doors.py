@@ -50,12 +50,14 @@ class Premises:
     def __len__(self) -> int:
         return len(self.building)
 
-    def meets(self, mode: IntArray, which: IntArray) -> Access:
+    def select_access(self, mode: IntArray, building: IntArray) -> Access:
         """Points at which some of the premises (m,) meet the streets, for a mode of travel each
         (m,).
         """
-        at = mode, which
-        return Access(self.access.street[at], self.access.along_m[at], self.access.at_m[at])
+        index = mode, building
+        return Access(
+            self.access.street[index], self.access.along_m[index], self.access.at_m[index]
+        )
 
     @classmethod
     def none(cls) -> Premises:
@@ -69,7 +71,7 @@ class Premises:
         )
 
 
-def doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> Premises:
+def find_doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> Premises:
     """Buildings that can be entered: at least 20 m2 large, at most 150 m from a street that is open
     to pedestrians.
 
@@ -85,14 +87,15 @@ def doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> Premis
     area_m2 = shapely.area(footprint)
     large = np.flatnonzero(area_m2 >= _MIN_AREA_M2)
     wall = shapely.boundary(footprint[large])
-    line = graph.path.lines()[(graph.speed_m_s[:, :, WALK] > 0).any(axis=1)]
+    line = graph.path.to_lines()[(graph.speed_m_s[:, :, WALK] > 0).any(axis=1)]
     row, nearest = shapely.STRtree(line).query_nearest(
         wall, max_distance=_MAX_DOOR_DISTANCE_M, all_matches=False
     )
     building = large[row]
     door_m = shapely.get_coordinates(shapely.shortest_line(wall[row], line[nearest]))[::2]
-    floors = np.maximum(1, np.floor(height_m[building] / STOREY_M + 0.5)).astype(int)
-    by_mode = [access(graph, door_m, mode) for mode in range(len(MODES))]
+    storeys = height_m[building] / STOREY_M
+    floors = np.maximum(1, np.floor(storeys + 0.5)).astype(int)
+    by_mode = [find_access(graph, door_m, mode) for mode in range(len(MODES))]
     street, along_m, at_m = (
         np.stack([getattr(a, name) for a in by_mode]) for name in ("street", "along_m", "at_m")
     )
@@ -101,7 +104,7 @@ def doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> Premis
     )
 
 
-def access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access:
+def find_access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access:
     """The point of a street open to a mode that is nearest to each position (k, 2); street -1 and
     NaN without one.
     """
@@ -111,17 +114,16 @@ def access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access:
     if not len(open_to):
         nan = np.full((len(position_m), 2), np.nan)
         return Access(np.full(len(position_m), -1), nan[:, 0], nan)
-    line = graph.path.lines()[open_to]
+    line = graph.path.to_lines()[open_to]
     point = shapely.points(position_m)
     _, nearest = shapely.STRtree(line).query_nearest(point, all_matches=False)
-    along_m = np.minimum(
-        shapely.line_locate_point(line[nearest], point), graph.length_m[open_to[nearest]]
-    )
+    place_m = shapely.line_locate_point(line[nearest], point)
+    along_m = np.minimum(place_m, graph.length_m[open_to[nearest]])
     at_m = shapely.get_coordinates(shapely.line_interpolate_point(line[nearest], along_m))
     return Access(open_to[nearest], along_m, at_m)
 
 
-def without_door(count: int, premises: Premises) -> Iterator[Notice]:
+def report_doorless(count: int, premises: Premises) -> Iterator[Notice]:
     """Buildings that cannot be entered, of `count` buildings."""
     if closed := count - len(premises):
         yield notice(

@@ -27,7 +27,7 @@ class Paths:
     along: FloatArray
 
     @classmethod
-    def measured(cls, vertex_m: FloatArray, count: IntArray) -> Paths:
+    def from_vertices(cls, vertex_m: FloatArray, count: IntArray) -> Paths:
         """Paths of so many vertices each (n,), by distance."""
         first = np.append(0, np.cumsum(count))
         step_m = np.linalg.norm(np.diff(vertex_m, axis=0, prepend=vertex_m[:1]), axis=1)
@@ -35,12 +35,12 @@ class Paths:
         return cls(vertex_m, first, total_m - np.repeat(total_m[first[:-1]], count))
 
     @classmethod
-    def of(cls, line: Shapes) -> Paths:
+    def from_lines(cls, line: Shapes) -> Paths:
         """The paths of shapely lines (n,), by distance."""
         import shapely
 
         vertex_m, owner = shapely.get_coordinates(line, return_index=True)
-        return cls.measured(vertex_m, np.bincount(owner, minlength=len(line)))
+        return cls.from_vertices(vertex_m, np.bincount(owner, minlength=len(line)))
 
     @classmethod
     def none(cls, count: int) -> Paths:
@@ -50,12 +50,13 @@ class Paths:
     @classmethod
     def join(cls, pieces: Sequence[Paths]) -> Paths:
         """All paths, one after the other."""
-        count = np.concatenate([np.diff(each.first) for each in pieces])
-        vertex_m = np.concatenate([each.vertex_m for each in pieces])
+        count = np.concatenate([np.diff(paths.first) for paths in pieces])
+        vertex_m = np.concatenate([paths.vertex_m for paths in pieces])
+        first = np.append(0, np.cumsum(count))
         return cls(
             vertex_m,
-            np.append(0, np.cumsum(count)),
-            np.concatenate([each.along for each in pieces]),
+            first,
+            np.concatenate([paths.along for paths in pieces]),
         )
 
     def __len__(self) -> int:
@@ -78,7 +79,7 @@ class Paths:
         inner[self.first[1:] - 1] = False
         return np.flatnonzero(inner)
 
-    def lines(self) -> Shapes:
+    def to_lines(self) -> Shapes:
         """Shapely lines (n,)."""
         import shapely
 
@@ -88,10 +89,11 @@ class Paths:
         """The paths of these indices (k,)."""
         count = np.diff(self.first)[rows]
         first = np.append(0, np.cumsum(count))
-        vertex = np.arange(first[-1]) + np.repeat(self.first[rows] - first[:-1], count)
+        shift = self.first[rows] - first[:-1]
+        vertex = np.arange(first[-1]) + np.repeat(shift, count)
         return Paths(self.vertex_m[vertex], first, self.along[vertex])
 
-    def position(self, row: IntArray, passed: FloatArray) -> FloatArray:
+    def interpolate_m(self, row: IntArray, passed: FloatArray) -> FloatArray:
         """Positions (k, 2) on paths `row` (k,), of two vertices or more, after a distance or time
         each.
         """
@@ -103,7 +105,8 @@ class Paths:
             i = np.where(reached, middle, i)
             last = np.where(reached, last, middle - 1)
         span = self.along[i + 1] - self.along[i]
-        done = np.divide(passed - self.along[i], span, out=np.ones(len(i)), where=span > 0)
+        at_end = np.ones(len(i))
+        done = np.divide(passed - self.along[i], span, out=at_end, where=span > 0)
         done = np.clip(done, 0.0, 1.0)[:, None]
         # this form, not from + done * way, so that a vertex itself is met exactly
         return (1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1]
@@ -147,13 +150,14 @@ class StreetGraph:
         """Length of every street (s,), m."""
         return self.path.span
 
-    def pieces(self) -> FloatArray:
+    def to_pieces(self) -> FloatArray:
         """Straight pieces of all streets (k, 2, 2)."""
         step = self.path.steps
-        return np.stack([self.path.vertex_m[step], self.path.vertex_m[step + 1]], axis=1)
+        vertex_m = self.path.vertex_m
+        return np.stack([vertex_m[step], vertex_m[step + 1]], axis=1)
 
 
-def usual_m_s(street_class: IntArray) -> FloatArray:
+def look_up_speeds(street_class: IntArray) -> FloatArray:
     """Speeds (n, 2, 3) of `MODES` in both directions of streets of classes (n,), without a speed
     limit.
 

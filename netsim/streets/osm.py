@@ -11,7 +11,7 @@ import numpy as np
 
 from netsim.columns import frozen
 from netsim.errors import BadInput
-from netsim.maps import absent, in_degrees, projected, read_features, spans_degrees
+from netsim.maps import convert_to_degrees, is_absent, project_lon_lat, read_features, spans_degrees
 from netsim.notice import Notice, notice
 from netsim.streets.assembly import StreetLines
 from netsim.streets.graph import CLASSES, CYCLE_M_S, KM_H, MODES, WALK_M_S, Paths
@@ -70,16 +70,11 @@ _GROUPS = (
     "vehicle",
     "access",
 )  # may close a street, but not open it to a mode that usually may not use it
-_ONE_WAY = {
-    "yes": (True, False),
-    "true": (True, False),
-    "1": (True, False),
-    "-1": (False, True),
-    "reverse": (False, True),
-    "no": (True, True),
-    "false": (True, True),
-    "0": (True, True),
-}
+_ONE_WAY = (
+    dict.fromkeys(("yes", "true", "1"), (True, False))
+    | dict.fromkeys(("-1", "reverse"), (False, True))
+    | dict.fromkeys(("no", "false", "0"), (True, True))
+)
 """Values of `oneway` -> whether the street is open along the line, and against it."""
 _SMALL_DRIVE_KM_H = 15  # where the tags let cars onto a street that is not made for them
 _WORDS_M_S = {"walk": 7 * KM_H, "none": 130 * KM_H}
@@ -98,7 +93,7 @@ class Street:
     layer: int
 
 
-def street_of(tags: Mapping[str, object]) -> Street | str:
+def parse_street(tags: Mapping[str, object]) -> Street | str:
     """The street that the tags describe, or why it is left out.
 
     Values may be lists, of which the first that is known counts, as in exports of simplified
@@ -107,7 +102,7 @@ def street_of(tags: Mapping[str, object]) -> Street | str:
     Sources: OpenStreetMap wiki, pages `Key:highway`, `Key:access` (the more specific key counts),
     `Key:oneway`, `Key:maxspeed`, `Key:layer`. Speeds without a limit are judgement.
     """
-    words = defaultdict(tuple, {key: _words(value) for key, value in tags.items()})
+    words = defaultdict(tuple, {key: _split_words(value) for key, value in tags.items()})
     highway = words["highway"]
     if not highway:
         return _NO_HIGHWAY
@@ -122,20 +117,22 @@ def street_of(tags: Mapping[str, object]) -> Street | str:
     )
     if not open_to.any():
         return "closed to all modes"
-    limit_m_s = _limit_m_s(words["maxspeed"]) or (kind.drive_km_h or _SMALL_DRIVE_KM_H) * KM_H
+    limit_m_s = _parse_limit_m_s(words["maxspeed"]) or (kind.drive_km_h or _SMALL_DRIVE_KM_H) * KM_H
     drive_m_s = [
-        _limit_m_s(words[f"maxspeed:{way}"]) or limit_m_s for way in ("forward", "backward")
+        _parse_limit_m_s(words[f"maxspeed:{way}"]) or limit_m_s for way in ("forward", "backward")
     ]
-    fastest_m_s = np.array([[WALK_M_S, CYCLE_M_S, each] for each in drive_m_s])
+    fastest_m_s = np.array([[WALK_M_S, CYCLE_M_S, speed] for speed in drive_m_s])
     return Street(
-        CLASSES.index(kind.street_class), open_to * _directions(words) * fastest_m_s, _layer(words)
+        CLASSES.index(kind.street_class),
+        open_to * _read_directions(words) * fastest_m_s,
+        _read_layer(words),
     )
 
 
 def _is_open(words: Mapping[str, Words], mode: str, usually: bool) -> bool:
     """Whether a mode may use the street: the most specific key with a known value decides."""
     for key in _ACCESS[mode]:
-        value = _first(words[key])
+        value = _pick_first(words[key])
         if value in _CLOSED:
             return False
         if value in _OPEN:
@@ -143,19 +140,20 @@ def _is_open(words: Mapping[str, Words], mode: str, usually: bool) -> bool:
     return usually
 
 
-def _directions(words: Mapping[str, Words]) -> FloatArray:
+def _read_directions(words: Mapping[str, Words]) -> FloatArray:
     """Whether each mode may go along the line, and against it (2, 3), 0 or 1; pedestrians always
     may.
     """
     round_ = (
-        _first(words["junction"]) in ("roundabout", "circular") or "motorway" in words["highway"]
+        _pick_first(words["junction"]) in ("roundabout", "circular")
+        or "motorway" in words["highway"]
     )
-    ways = np.array(_ONE_WAY.get(_first(words["oneway"]), (True, not round_)))
-    both = _first(words["oneway:bicycle"]) in ("no", "false", "0")
+    ways = np.array(_ONE_WAY.get(_pick_first(words["oneway"]), (True, not round_)))
+    both = _pick_first(words["oneway:bicycle"]) in ("no", "false", "0")
     return np.stack([np.ones(2), ways | both, ways], axis=1)
 
 
-def _limit_m_s(values: Words) -> float | None:
+def _parse_limit_m_s(values: Words) -> float | None:
     """A speed limit: km/h, "30 mph", "walk", "none"; the first that can be read. None where there
     is none.
     """
@@ -169,18 +167,18 @@ def _limit_m_s(values: Words) -> float | None:
     return None
 
 
-def _layer(words: Mapping[str, Words]) -> int:
+def _read_layer(words: Mapping[str, Words]) -> int:
     for value in words["layer"]:
         if re.fullmatch(r"[+-]?\d", value):
             return int(value)
-    if _first(words["bridge"]) not in ("", "no", "false"):
+    if _pick_first(words["bridge"]) not in ("", "no", "false"):
         return 1
-    if _first(words["tunnel"]) in ("yes", "true", "culvert"):
+    if _pick_first(words["tunnel"]) in ("yes", "true", "culvert"):
         return -1
     return 0
 
 
-def _words(value: object) -> Words:
+def _split_words(value: object) -> Words:
     """The values of a tag in lower case: of a list, or of one text that may hold several.
 
     A text has them with semicolons, or as tools print a list: ['30', '50'] or (2:30,50).
@@ -188,26 +186,32 @@ def _words(value: object) -> Words:
     if isinstance(value, list):
         return tuple(
             word
-            for each in value[:_MAX_VALUES]
-            if not isinstance(each, list)
-            for word in _words(each)
+            for item in value[:_MAX_VALUES]
+            if not isinstance(item, list)
+            for word in _split_words(item)
         )
-    if absent(value) or isinstance(value, dict):
+    if is_absent(value) or isinstance(value, dict):
         return ()
     if isinstance(value, bool):
-        return ("yes",) if value else ("no",)
+        if value:
+            return ("yes",)
+        return ("no",)
     text = str(value).strip()[:_MAX_LENGTH]
     if text[:1] in ("[", "(", "{"):
         words = _LISTED.findall(text)
     else:
         words = text.split(";")
     return tuple(
-        word.strip().lower().removesuffix(".0") for word in words[:_MAX_VALUES] if not absent(word)
+        word.strip().lower().removesuffix(".0")
+        for word in words[:_MAX_VALUES]
+        if not is_absent(word)
     )
 
 
-def _first(values: Words) -> str:
-    return values[0] if values else ""
+def _pick_first(values: Words) -> str:
+    if values:
+        return values[0]
+    return ""
 
 
 def read_osm(
@@ -217,7 +221,7 @@ def read_osm(
     with one line.
 
     Features are LineStrings and MultiLineStrings with tags of OpenStreetMap, as exports of Overpass
-    and osmnx hold them; see `street_of`.
+    and osmnx hold them; see `parse_street`.
 
     crs : system of coordinates that neither look like degrees nor have a system stated in the file.
     origin_deg : latitude and longitude of (0, 0), None for local metres. A file in degrees needs
@@ -226,31 +230,31 @@ def read_osm(
     import shapely
 
     features = read_features(file)
-    street = [street_of(tags) for tags in features.tags]
-    line, feature = features.parts()
+    street = [parse_street(tags) for tags in features.tags]
+    line, feature = features.list_parts()
     skipped = Counter[str]()
     streets = []
     kept = []
     for k, (shape, i) in enumerate(zip(line, feature.tolist(), strict=True)):
         if shape.geom_type == "LineString" or street[i] == _NO_HIGHWAY:
-            found = street[i]
+            reason = street[i]
         else:
-            found = shape.geom_type
-        if isinstance(found, Street):
-            streets.append(found)
+            reason = shape.geom_type
+        if isinstance(reason, Street):
+            streets.append(reason)
             kept.append(k)
-        elif found != _NO_HIGHWAY or shape.geom_type == "LineString":
-            skipped[found] += 1
+        elif reason != _NO_HIGHWAY or shape.geom_type == "LineString":
+            skipped[reason] += 1
     line = line[kept]
     feature = feature[kept]
     if not streets:
         raise BadInput(
-            f"{file}: features: there is no street in it{_had(skipped)}; give "
+            f"{file}: features: there is no street in it{_list_skipped(skipped)}; give "
             f"LineStrings with a tag highway"
         )
     vertex, owner = shapely.get_coordinates(line, return_index=True)
     crs = features.crs or ("lonlat" if spans_degrees(vertex) else crs)
-    lon_lat = in_degrees(file, vertex, feature[owner], crs)
+    lon_lat = convert_to_degrees(file, vertex, feature[owner], crs)
     if (lon_lat is None) != (origin_deg is None):
         says = "degrees and the buildings in local metres"
         remedy = "set crs to that of the buildings, such as EPSG:32632"
@@ -264,20 +268,21 @@ def read_osm(
     if lon_lat is None or origin_deg is None:
         vertex_m = vertex
     else:
-        vertex_m = projected(lon_lat, origin_deg)
+        vertex_m = project_lon_lat(lon_lat, origin_deg)
+    count = np.bincount(owner)
     lines = StreetLines(
-        path=Paths.measured(vertex_m, np.bincount(owner)),
-        street_class=np.array([each.street_class for each in streets]),
-        speed_m_s=np.array([each.speed_m_s for each in streets]),
-        layer=np.array([each.layer for each in streets]),
+        path=Paths.from_vertices(vertex_m, count),
+        street_class=np.array([piece.street_class for piece in streets]),
+        speed_m_s=np.array([piece.speed_m_s for piece in streets]),
+        layer=np.array([piece.layer for piece in streets]),
     )
     n = skipped.total()
     return lines, (
-        notice("streets-shapes-left-out", file=file, number=n, found=_had(skipped)),
+        notice("streets-shapes-left-out", file=file, number=n, found=_list_skipped(skipped)),
     ) if n else ()
 
 
-def _had(skipped: Counter[str]) -> str:
+def _list_skipped(skipped: Counter[str]) -> str:
     """The shapes that were found instead, the most frequent first."""
     kinds = [f"{count:,} {kind}" for kind, count in skipped.most_common()]
     if len(kinds) > _MAX_KINDS:

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from netsim.columns import Columns, blocks, frozen, no_floats, no_ints
+from netsim.columns import Columns, frozen, no_floats, no_ints, split_blocks
 from netsim.streets.doors import Access
 from netsim.streets.graph import MODES, WALK_M_S, Paths, StreetGraph
 from netsim.units import FloatArray, IntArray
@@ -36,23 +36,24 @@ class Slices(Columns):
     @classmethod
     def join(cls, pieces: Sequence[Self]) -> Self:
         """All slices, by trip and step; those of no length are left out."""
-        every = super().join(pieces)
-        order = np.lexsort((every.step, every.trip))
-        return every.select(order[every.to_m[order] != every.from_m[order]])
+        slices = super().join(pieces)
+        order = np.lexsort((slices.step, slices.trip))
+        return slices.select(order[slices.to_m[order] != slices.from_m[order]])
 
-    def polyline(self, graph: StreetGraph) -> tuple[IntArray, FloatArray, FloatArray]:
+    def to_polyline(self, graph: StreetGraph) -> tuple[IntArray, FloatArray, FloatArray]:
         """The vertices of each slice but its last: slice (v,), position (v, 2), distance from its
         start (v,), m.
         """
         low_m = np.minimum(self.from_m, self.to_m)
         high_m = np.maximum(self.from_m, self.to_m)
         path = graph.path.select(self.street)
-        inner = np.flatnonzero((path.along > low_m[path.owner]) & (path.along < high_m[path.owner]))
+        is_above = path.along > low_m[path.owner]
+        inner = np.flatnonzero(is_above & (path.along < high_m[path.owner]))
         slice_ = np.concatenate([np.arange(len(self.trip)), path.owner[inner]])
-        position_m = np.concatenate(
-            [path.position(np.arange(len(path)), self.from_m), path.vertex_m[inner]]
-        )
-        gone_m = np.abs(np.concatenate([self.from_m, path.along[inner]]) - self.from_m[slice_])
+        start_m = path.interpolate_m(np.arange(len(path)), self.from_m)
+        position_m = np.concatenate([start_m, path.vertex_m[inner]])
+        along_m = np.concatenate([self.from_m, path.along[inner]])
+        gone_m = np.abs(along_m - self.from_m[slice_])
         order = np.lexsort((gone_m, slice_))
         return slice_[order], position_m[order], gone_m[order]
 
@@ -69,7 +70,7 @@ class Routes:
         self.graph = graph
         self._trees = [_Trees(graph, mode) for mode in range(len(MODES))]
 
-    def trips(
+    def find_trips(
         self,
         origin: Access,
         destination: Access,
@@ -83,22 +84,24 @@ class Routes:
         mode, k rows each. Of equally fast routes the same one is always taken. A trip begins at
         from_m and ends at to_m exactly, and its times are strictly ascending.
         """
-        slices = self._fastest(origin, destination, mode)
-        return self._timed(slices, mode, np.stack([from_m, origin.at_m, destination.at_m, to_m]))
+        slices = self._find_fastest(origin, destination, mode)
+        return self._time_trips(
+            slices, mode, np.stack([from_m, origin.at_m, destination.at_m, to_m])
+        )
 
-    def _fastest(self, origin: Access, destination: Access, mode: IntArray) -> Slices:
+    def _find_fastest(self, origin: Access, destination: Access, mode: IntArray) -> Slices:
         """The slices of the fastest trips, by a mode each (k,)."""
         pieces = [Slices(no_ints(), no_ints(), no_ints(), no_floats(), no_floats())]
         # trips to one node are found together
         order = np.argsort(self.graph.ends[destination.street, 0], kind="stable")
-        for each, trees in enumerate(self._trees):
-            own = order[mode[order] == each]
-            for rows in blocks(len(own), trees.capacity // 2):
-                some = own[rows]
-                pieces += _found(trees, some, origin.select(some), destination.select(some))
+        for number, trees in enumerate(self._trees):
+            order_of_mode = order[mode[order] == number]
+            for rows in split_blocks(len(order_of_mode), trees.capacity // 2):
+                part = order_of_mode[rows]
+                pieces += _find_slices(trees, part, origin.select(part), destination.select(part))
         return Slices.join(pieces)
 
-    def _timed(self, slices: Slices, mode: IntArray, stop_m: FloatArray) -> Paths:
+    def _time_trips(self, slices: Slices, mode: IntArray, stop_m: FloatArray) -> Paths:
         """Trips by their slices, and by the places (4, k, 2) where they begin, meet streets, leave
         them and end.
 
@@ -109,23 +112,23 @@ class Routes:
         speed_m_s = self.graph.speed_m_s[slices.street, backward, mode[trip_of]]
         spent_s = np.abs(slices.to_m - slices.from_m) / speed_m_s
         out_s, _, in_s = np.linalg.norm(np.diff(stop_m, axis=0), axis=2) / WALK_M_S
-        each = np.arange(len(mode))
+        trips = np.arange(len(mode))
         # each trip is summed by itself, in order, so others do not change its rounding
         rank = np.arange(len(spent_s)) - np.searchsorted(trip_of, trip_of)
         table_s = np.zeros((len(mode), rank.max(initial=0) + 2))
         table_s[trip_of, rank + 1] = spent_s
         upto_s = np.cumsum(table_s, axis=1)
         arrive_s = out_s + upto_s[:, -1]
-        owner, position_m, gone_m = slices.polyline(self.graph)
+        owner, position_m, gone_m = slices.to_polyline(self.graph)
         at_s = out_s[trip_of] + upto_s[trip_of, rank]
-        at_s = np.minimum(
-            at_s[owner] + gone_m / speed_m_s[owner], (at_s + spent_s)[owner]
-        )  # against rounding
-        trip = np.concatenate([each, trip_of[owner], each, each])
+        gone_s = gone_m / speed_m_s[owner]
+        at_s = np.minimum(at_s[owner] + gone_s, (at_s + spent_s)[owner])  # against rounding
+        trip = np.concatenate([trips, trip_of[owner], trips, trips])
         time_s = np.concatenate([0.0 * out_s, at_s, arrive_s, arrive_s + in_s])
         vertex_m = np.concatenate([stop_m[0], position_m, stop_m[2], stop_m[3]])
         order = np.argsort(trip, kind="stable")
-        passes = (np.diff(trip[order], prepend=-1) != 0) | (np.diff(time_s[order], prepend=0.0) > 0)
+        is_first = np.diff(trip[order], prepend=-1) != 0
+        passes = is_first | (np.diff(time_s[order], prepend=0.0) > 0)
         kept = order[passes]
         first = np.append(0, np.cumsum(np.bincount(trip[kept], minlength=len(mode))))
         vertex_m = vertex_m[kept]
@@ -156,21 +159,23 @@ class _Trees:
         tail = graph.ends[street, backward]
         head = graph.ends[street, 1 - backward]
         time_s = graph.length_m[street] / self.speed_m_s[street, backward]
-        order = np.lexsort((time_s, tail * n + head))
-        self._pair, first = np.unique((tail * n + head)[order], return_index=True)
+        pair = tail * n + head
+        order = np.lexsort((time_s, pair))
+        self._pair, first = np.unique(pair[order], return_index=True)
         best = order[first]
         self._street = street[best]
         self._backward = backward[best]
-        self._reversed = csr_array((time_s[best], (head[best], tail[best])), shape=(n, n))
+        places = (head[best], tail[best])
+        self._reversed = csr_array((time_s[best], places), shape=(n, n))
 
-    def way(self, node: IntArray, following: IntArray) -> tuple[IntArray, IntArray]:
+    def find_streets(self, node: IntArray, following: IntArray) -> tuple[IntArray, IntArray]:
         """The streets (k,) from nodes to neighbours of theirs (k,), and whether they lead against
         the centre line.
         """
         row = np.searchsorted(self._pair, node * len(self.graph.node_m) + following)
         return self._street[row], self._backward[row]
 
-    def rows(self, destination: IntArray) -> IntArray:
+    def find_rows(self, destination: IntArray) -> IntArray:
         """The rows (k,) of `following` and `time_s` for destinations (k,), at most `capacity`
         different.
 
@@ -179,11 +184,11 @@ class _Trees:
         """
         from scipy.sparse.csgraph import dijkstra
 
-        wanted, index = np.unique(destination, return_inverse=True)
-        missing = [node for node in wanted.tolist() if node not in self._row]
+        nodes, index = np.unique(destination, return_inverse=True)
+        missing = [node for node in nodes.tolist() if node not in self._row]
         if len(self._row) + len(missing) > self.capacity:
             self._row.clear()
-            missing = wanted.tolist()
+            missing = nodes.tolist()
         if missing:
             n = len(self._row)
             row = range(n, n + len(missing))
@@ -191,10 +196,12 @@ class _Trees:
                 self._reversed, indices=missing, return_predecessors=True
             )
             self._row |= zip(missing, row, strict=True)
-        return np.array([self._row[node] for node in wanted.tolist()], dtype=int)[index]
+        return np.array([self._row[node] for node in nodes.tolist()], dtype=int)[index]
 
 
-def _found(trees: _Trees, trip: IntArray, origin: Access, destination: Access) -> list[Slices]:
+def _find_slices(
+    trees: _Trees, trip: IntArray, origin: Access, destination: Access
+) -> list[Slices]:
     """The slices of the fastest trips (k,) of one mode.
 
     At each end of a trip the street may be used in both directions, if they are open: the fastest
@@ -203,29 +210,46 @@ def _found(trees: _Trees, trip: IntArray, origin: Access, destination: Access) -
     """
     length_m = trees.graph.length_m
     ends = trees.graph.ends
-    out_s = _ways_s(trees, origin, leaving=True)
-    in_s = _ways_s(trees, destination, leaving=False)
+    out_s = _measure_ways_s(trees, origin, leaving=True)
+    in_s = _measure_ways_s(trees, destination, leaving=False)
     leaves = ends[origin.street, ::-1]
     enters = ends[destination.street]
-    row = trees.rows(enters.ravel()).reshape(-1, 2)
+    row = trees.find_rows(enters.ravel()).reshape(-1, 2)
     between_s = trees.time_s[row[:, None, :], leaves[:, :, None]]
-    total_s = (out_s[:, :, None] + between_s + in_s[:, None, :]).reshape(-1, 4)
+    sum_s = out_s[:, :, None] + between_s + in_s[:, None, :]
+    total_s = sum_s.reshape(-1, 4)
     best = total_s.argmin(axis=1)
-    direct = _direct_s(trees, origin, destination) <= total_s.min(axis=1)
-    some = np.flatnonzero(~direct)
-    i, j = np.divmod(best[some], 2)
-    at = origin.select(some)
-    to = destination.select(some)
-    on = np.flatnonzero(direct)
+    direct = _measure_direct_s(trees, origin, destination) <= total_s.min(axis=1)
+    indirect = np.flatnonzero(~direct)
+    i, j = np.divmod(best[indirect], 2)
+    start = origin.select(indirect)
+    end = destination.select(indirect)
+    straight = np.flatnonzero(direct)
     return [
-        Slices(trip[some], 0 * some, at.street, at.along_m, length_m[at.street] * (1 - i)),
-        _followed(trees, trip[some], leaves[some, i], enters[some, j], row[some, j]),
-        Slices(trip[some], 0 * some + _LAST, to.street, length_m[to.street] * j, to.along_m),
-        Slices(trip[on], 0 * on, origin.street[on], origin.along_m[on], destination.along_m[on]),
+        Slices(
+            trip[indirect],
+            0 * indirect,
+            start.street,
+            start.along_m,
+            length_m[start.street] * (1 - i),
+        ),
+        _follow_trees(
+            trees, trip[indirect], leaves[indirect, i], enters[indirect, j], row[indirect, j]
+        ),
+        Slices(
+            trip[indirect], 0 * indirect + _LAST, end.street, length_m[end.street] * j, end.along_m
+        ),
+        Slices(
+            trip[straight],
+            0 * straight,
+            origin.street[straight],
+            origin.along_m[straight],
+            destination.along_m[straight],
+        ),
     ]
 
 
-def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
+def _measure_ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
     """Times (k, 2) from points of streets to their ends, along the centre line and against it, or
     from their ends.
 
@@ -240,17 +264,18 @@ def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
     return time_s
 
 
-def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
+def _measure_direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
     """Time (k,) along one street; infinite where the points are on different streets, or the
     direction is closed.
     """
     way_m = destination.along_m - origin.along_m
     speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(int)]
     same = (origin.street == destination.street) & (speed_m_s > 0)
-    return np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same)
+    never_s = np.full(len(way_m), np.inf)
+    return np.divide(np.abs(way_m), speed_m_s, out=never_s, where=same)
 
 
-def _followed(
+def _follow_trees(
     trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, row: IntArray
 ) -> Slices:
     """The streets from nodes to targets (k,) along the trees of rows (k,)."""
@@ -263,6 +288,6 @@ def _followed(
         pieces.append((trip, np.full(len(trip), len(pieces)), node, following))
         node = following
     trip, step, tail, head = (np.concatenate(column) for column in zip(*pieces, strict=True))
-    street, backward = trees.way(tail, head)
+    street, backward = trees.find_streets(tail, head)
     length_m = trees.graph.length_m[street]
     return Slices(trip, step, street, length_m * backward, length_m * (1 - backward))

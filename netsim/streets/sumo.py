@@ -10,13 +10,13 @@ from itertools import chain
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.maps import lon_lat_of, projected
+from netsim.maps import convert_to_lon_lat, project_lon_lat
 from netsim.notice import Notice, notice
 from netsim.streets.assembly import StreetLines
 from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, WALK_M_S, Paths
 from netsim.streets.osm import KINDS
-from netsim.traces.source import XmlFile
-from netsim.traces.values import number, shown
+from netsim.traces.source import Attributes, XmlFile
+from netsim.traces.values import quote_text, to_number
 from netsim.units import FloatArray, LatLon
 
 _VEHICLES = ("pedestrian", "bicycle", "passenger")  # SUMO's words for `MODES`
@@ -74,7 +74,7 @@ def read_sumo(
         needs none.
     """
     net = _SumoNet(file, origin_deg)
-    return _lines(net), net.notices(), net.location
+    return _build_lines(net), net.notices(), net.location
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class NetLocation:
     projection: str = ""
     origin_deg: LatLon | None = None
 
-    def plane_m(self, position_m: FloatArray) -> FloatArray:
+    def to_plane_m(self, position_m: FloatArray) -> FloatArray:
         """Positions (n, 2) of the network, as SUMO's output has them, on the plane."""
         if bool(self.projection) != (self.origin_deg is not None):
             says = "a projection and the buildings have none"
@@ -103,18 +103,19 @@ class NetLocation:
             )
         if self.origin_deg is None:
             return position_m - self.offset_m
-        return projected(self.lon_lat(position_m), self.origin_deg)
+        return project_lon_lat(self.to_lon_lat(position_m), self.origin_deg)
 
-    def lon_lat(self, position_m: FloatArray) -> FloatArray:
+    def to_lon_lat(self, position_m: FloatArray) -> FloatArray:
         """Longitude and latitude (n, 2) of positions in a network with a projection."""
         place = f"{self.file}: projParameter"
         words = self.projection
         if len(words) > _MAX_PROJECTION or not all(map(_PARAMETER.fullmatch, words.split())):
             raise BadInput(
-                f"{place}: {shown(words)} is no projection in m that is read; give one such as "
+                f"{place}: {quote_text(words)} is no projection in m that is read; "
+                "give one such as "
                 "+proj=utm +zone=32 +ellps=WGS84 +units=m"
             )
-        return lon_lat_of(place, words, position_m - self.offset_m)
+        return convert_to_lon_lat(place, words, position_m - self.offset_m)
 
 
 class _SumoNet(XmlFile):
@@ -134,16 +135,16 @@ class _SumoNet(XmlFile):
                 f"use; give a SUMO net.xml"
             )
 
-    def _begin(self, name: str, attributes: dict[str, str]) -> None:
+    def _begin(self, name: str, attributes: Attributes) -> None:
         if not self._root:
             self._root = name
             if name != "net":
                 self.refuse(
-                    f"<{shown(name, quote=False)}> is not a SUMO network; give a file "
+                    f"<{quote_text(name, quote=False)}> is not a SUMO network; give a file "
                     f"that netconvert wrote"
                 )
         elif name == "location":
-            offset_m = self._places(attributes.get("netOffset", "0,0"))[0]
+            offset_m = self._parse_places(attributes.get("netOffset", "0,0"))[0]
             projection = attributes.get("projParameter", "").strip().removeprefix("!")
             self.location = NetLocation(
                 self.source.path, offset_m, projection, self.location.origin_deg
@@ -151,10 +152,10 @@ class _SumoNet(XmlFile):
         elif name == "edge":
             self._begin_edge(attributes)
         elif name == "lane":
-            self._lane(attributes)
+            self._add_lane(attributes)
         elif name == "junction" and attributes.get("type") != "internal":
             place = f"{attributes.get('x', '')},{attributes.get('y', '')}"
-            self.junction[attributes.get("id", "")] = self._places(place)[0]
+            self.junction[attributes.get("id", "")] = self._parse_places(place)[0]
 
     def _end(self, name: str, text: str) -> None:
         if name == "edge" and self._edge is not None:
@@ -171,10 +172,12 @@ class _SumoNet(XmlFile):
         )
         file = self.source.path
         return tuple(
-            notice("streets-edges-left-out", file=file, number=n, why=why) for n, why in counts if n
+            notice("streets-edges-left-out", file=file, number=n, why=reason)
+            for n, reason in counts
+            if n
         )
 
-    def _begin_edge(self, attributes: dict[str, str]) -> None:
+    def _begin_edge(self, attributes: Attributes) -> None:
         self._edge = None
         if attributes.get("function", "normal") != "normal":
             self.inner += 1
@@ -186,46 +189,52 @@ class _SumoNet(XmlFile):
             head = attributes["to"]
         except KeyError:
             self.refuse(
-                f"edge {shown(attributes.get('id', ''))} without from or to; give both junctions"
+                f"edge {quote_text(attributes.get('id', ''))} without from or to; "
+                f"give both junctions"
             )
         shape = attributes.get("shape", "")
         self._edge = _SumoEdge(
-            tail, head, attributes.get("type", ""), self._places(shape) if shape.strip() else []
+            tail,
+            head,
+            attributes.get("type", ""),
+            self._parse_places(shape) if shape.strip() else [],
         )
 
-    def _lane(self, attributes: dict[str, str]) -> None:
+    def _add_lane(self, attributes: Attributes) -> None:
         edge = self._edge
         if edge is None:
             return
-        speed_m_s = number(attributes.get("speed", ""))
+        speed_m_s = to_number(attributes.get("speed", ""))
         if not 0 < speed_m_s < math.inf:
             self.refuse(
-                f"speed {shown(attributes.get('speed', ''))} of a lane is not a number "
+                f"speed {quote_text(attributes.get('speed', ''))} of a lane is not a number "
                 f"above 0; give m/s"
             )
         fastest = WALK_M_S, CYCLE_M_S, min(speed_m_s, _MAX_M_S)
-        for mode, open_to in enumerate(_permitted(attributes)):
+        for mode, open_to in enumerate(_find_open_modes(attributes)):
             edge.speed_m_s[mode] = max(edge.speed_m_s[mode], open_to * fastest[mode])
         if not edge.shape and attributes.get("shape", "").strip():
-            edge.lanes.append(self._places(attributes["shape"]))
+            edge.lanes.append(self._parse_places(attributes["shape"]))
 
-    def _places(self, text: str) -> list[Place]:
+    def _parse_places(self, text: str) -> list[Place]:
         """Positions of a text such as ``0.00,5.50 20.10,5.50``; heights are ignored."""
         places = []
-        for each in text.split():
-            values = [number(value) for value in each.split(",")]
+        for word in text.split():
+            values = [to_number(value) for value in word.split(",")]
             if len(values) not in (2, 3) or not all(abs(value) <= _MAX_ABS for value in values):
-                self.refuse(f"{shown(each)} is not a position x,y of finite metres; correct it")
+                self.refuse(
+                    f"{quote_text(word)} is not a position x,y of finite metres; correct it"
+                )
             places.append((values[0], values[1]))
         if not places:
-            self.refuse(f"{shown(text)} is no position; give x,y in m")
+            self.refuse(f"{quote_text(text)} is no position; give x,y in m")
         self._vertices += len(places)
         if self._vertices > _MAX_VERTICES:
             self.refuse(f"more than {_MAX_VERTICES:,} positions; cut a part out")
         return places
 
 
-def _permitted(lane: dict[str, str]) -> list[bool]:
+def _find_open_modes(lane: Attributes) -> list[bool]:
     """Which of `MODES` a lane is open to: SUMO's `allow`, else all that `disallow` does not
     name.
     """
@@ -234,51 +243,54 @@ def _permitted(lane: dict[str, str]) -> list[bool]:
     return [(vehicle in words or "all" in words) == allows for vehicle in _VEHICLES]
 
 
-def _lines(net: _SumoNet) -> StreetLines:
+def _build_lines(net: _SumoNet) -> StreetLines:
     """All edges as lines; those between the same two junctions share a layer, because others never
     meet them.
     """
-    vertices = [_line(net, edge) for edge in net.edges]
+    vertices = [_build_line(net, edge) for edge in net.edges]
     layers: dict[frozenset[str], int] = {}
-    vertex_m = net.location.plane_m(np.array(list(chain.from_iterable(vertices))))
+    vertex_m = net.location.to_plane_m(np.array(list(chain.from_iterable(vertices))))
+    count = np.array([len(line) for line in vertices])
+    street_class = np.array([CLASSES.index(_find_class(edge)) for edge in net.edges])
+    speed_m_s = np.array([edge.speed_m_s for edge in net.edges])[:, None]
     return StreetLines(
-        path=Paths.measured(vertex_m, np.array([len(line) for line in vertices])),
-        street_class=np.array([CLASSES.index(_class(edge)) for edge in net.edges]),
-        speed_m_s=np.array([edge.speed_m_s for edge in net.edges])[:, None]
-        * [[1, 1, 1], [1, 0, 0]],
+        path=Paths.from_vertices(vertex_m, count),
+        street_class=street_class,
+        speed_m_s=speed_m_s * [[1, 1, 1], [1, 0, 0]],
         layer=np.array(
             [layers.setdefault(frozenset((e.tail, e.head)), len(layers)) for e in net.edges]
         ),
     )
 
 
-def _line(net: _SumoNet, edge: _SumoEdge) -> list[Place]:
+def _build_line(net: _SumoNet, edge: _SumoEdge) -> list[Place]:
     for junction in (edge.tail, edge.head):
         if junction not in net.junction:
             raise BadInput(
-                f"{net.source.path}: junction {shown(junction)} of an edge is not in the "
+                f"{net.source.path}: junction {quote_text(junction)} of an edge is not in the "
                 f"file; give the whole network"
             )
     start = net.junction[edge.tail]
     end = net.junction[edge.head]
-    shape = edge.shape or _mean(edge.lanes)
+    shape = edge.shape or _average_lanes(edge.lanes)
     inner = [
         place for place in shape if min(math.dist(place, start), math.dist(place, end)) > _APART_M
     ]
     return [start, *inner, end]
 
 
-def _mean(lanes: list[list[Place]]) -> list[Place]:
+def _average_lanes(lanes: list[list[Place]]) -> list[Place]:
     """The mean shape of lanes that bend; nothing for straight ones, which run beside the line
     between the junctions.
     """
     alike = [lane for lane in lanes if len(lane) == len(lanes[0]) > 2]
     if alike:
-        return [(x, y) for x, y in np.mean(alike, axis=0)[1:-1].tolist()]
+        mean_m = np.mean(alike, axis=0)[1:-1]
+        return [(x, y) for x, y in mean_m.tolist()]
     return []
 
 
-def _class(edge: _SumoEdge) -> str:
+def _find_class(edge: _SumoEdge) -> str:
     for word in edge.kind.split("|"):
         if kind := KINDS.get(word.removeprefix("highway.")):
             return kind.street_class

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -13,17 +13,18 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
-from netsim.errors import counted
-from netsim.notice import doubts_in
+from netsim.errors import format_count
+from netsim.notice import list_doubts
 from netsim.trace_files.read import (
     TraceFile,
-    busiest_cells,
-    formats,
-    outlying,
-    repeated,
-    trace_file,
+    find_outliers,
+    find_repeated,
+    list_formats,
+    make_trace_file,
+    rank_cells,
 )
-from netsim.traces.moves import Index, Moves, doubts, steps_of
+from netsim.traces.moves import Index, Moves, measure_steps, report_doubts
+from netsim.traces.source import Headers
 from netsim.traces.table import TraceTable
 from netsim.traces.trace import LocalTime
 from netsim.units import FloatArray, IntArray
@@ -47,30 +48,28 @@ _ROUNDS = {
 _Facts = Iterator[tuple[str, str]]
 
 
-def inspect_trace(
-    path: str | Path, columns: Mapping[str, str] | str = "", **settings: object
-) -> str:
+def inspect_trace(path: str | Path, columns: Headers | str = "", **settings: object) -> str:
     """A plain-text summary of under 40 lines; settings : of a `TraceFile`. Raises `BadInput` with
     one line.
     """
-    file = trace_file(path, columns, **settings)
-    table = file.table()
-    again = repeated(table)
+    file = make_trace_file(path, columns, **settings)
+    table = file.read_fixes()
+    again = find_repeated(table)
     columns = table.facts.pop("option", "")
-    view = view_of(table.keep(~again, "duplicate"), file.timezone)
+    view = build_view(table.keep_rows(~again, "duplicate"), file.timezone)
     facts = [
-        *_file(table, again.sum()),
-        *_span(view),
-        *_users(view),
-        *_signal(table),
-        *_cells(view),
-        *_outliers(view),
-        *_hint(view, file, columns),
+        *_describe_file(table, again.sum()),
+        *_describe_span(view),
+        *_describe_users(view),
+        *_describe_signal(table),
+        *_describe_cells(view),
+        *_describe_outliers(view),
+        *_suggest_command(view, file, columns),
     ]
-    return "\n".join(_fitted(name, text) for name, text in facts)
+    return "\n".join(_wrap_fact(name, text) for name, text in facts)
 
 
-def _fitted(name: str, text: str) -> str:
+def _wrap_fact(name: str, text: str) -> str:
     """A fact beside its name, on lines of 100 columns; a command stays on one line, so that it can
     be copied.
     """
@@ -101,56 +100,51 @@ class TraceView:
 
     @cached_property
     def doubts(self) -> list[str]:
-        return doubts_in([*self.table.notices, *doubts(self.table, self.moves)])
+        return list_doubts([*self.table.notices, *report_doubts(self.table, self.moves)])
 
     @property
     def gaps(self) -> tuple[Index, FloatArray]:
         """The user of each step between consecutive fixes of one user, and its seconds."""
-        return _gaps(self.moves.user[self.fixes], self.moves.time_s[self.fixes])
+        return _find_gaps(self.moves.user[self.fixes], self.moves.time_s[self.fixes])
 
 
-def _gaps(user: Index, time_s: FloatArray) -> tuple[Index, FloatArray]:
+def _find_gaps(user: Index, time_s: FloatArray) -> tuple[Index, FloatArray]:
     same = user[1:] == user[:-1]
     return user[1:][same], np.diff(time_s)[same]
 
 
-def view_of(table: TraceTable, timezone: str) -> TraceView:
+def build_view(table: TraceTable, timezone: str) -> TraceView:
     """The view of all rows of a table."""
-    plane = table.coordinates.plane(table.fixes.place)
+    plane = table.coordinates.to_plane(table.fixes.place)
     user = table.fixes.user
     time_s = table.fixes.time_s
-    lon_deg = None if plane.origin_deg is None else plane.origin_deg[1]
-    local = LocalTime.of("UTC" if table.relative else timezone, lon_deg, time_s.min())
-    clock = local.clock(time_s.max() - local.midnight_s)
+    zone = "UTC" if table.relative else timezone
+    local = LocalTime.from_zone(zone, plane.lon_deg, time_s.min())
+    clock = local.build_clock(time_s.max() - local.midnight_s)
     order = np.lexsort((time_s, user))
-    new = np.append(True, (np.diff(user[order]) != 0) | (np.diff(time_s[order]) > 0))
-    return TraceView(
-        table=table,
-        local=local,
-        clock=clock,
-        local_s=clock.wall_s(time_s - local.midnight_s),
-        moves=Moves(user, time_s, plane.xy_m),
-        fixes=order[new],
-    )
+    is_new_user = np.diff(user[order]) != 0
+    new = np.append(True, is_new_user | (np.diff(time_s[order]) > 0))
+    local_s = clock.wall_s(time_s - local.midnight_s)
+    return TraceView(table, local, clock, local_s, Moves(user, time_s, plane.xy_m), order[new])
 
 
-def _file(table: TraceTable, n_repeated: int) -> _Facts:
+def _describe_file(table: TraceTable, n_repeated: int) -> _Facts:
     yield "file", table.path
-    yield "format", f"{table.format}: {formats()[table.format].title()}"
+    yield "format", f"{table.format}: {list_formats()[table.format].title()}"
     yield (
         "rows",
         f"{table.n_read:,}, of which usable {len(table) - n_repeated:,}, exact "
         f"duplicates {n_repeated:,}",
     )
-    yield "unusable", table.reasons() or "none"
+    yield "unusable", table.list_reasons() or "none"
     for word, text in table.facts.items():
-        yield word, _clipped(text)
+        yield word, _clip_text(text)
     for notice in table.notices:
         if notice.severity == "note":
             yield "note", notice.line
 
 
-def _span(view: TraceView) -> _Facts:
+def _describe_span(view: TraceView) -> _Facts:
     first = view.moves.time_s.min()
     last = view.moves.time_s.max()
     if view.table.relative:
@@ -167,35 +161,38 @@ def _span(view: TraceView) -> _Facts:
         yield (
             "",
             f"clocks change on "
-            f"{', '.join(view.clock.text(at_s)[:10] for at_s, _ in view.clock.changes[:4])}",
+            f"{', '.join(view.clock.to_text(at_s)[:10] for at_s, _ in view.clock.changes[:4])}",
         )
     days = len(np.unique(view.local_s // DAY_S))
     yield (
         "",
         f"{(last - first) / DAY_S:.1f} days from first to last, rows on "
-        f"{counted(days, 'local day')}",
+        f"{format_count(days, 'local day')}",
     )
-    yield "area", view.table.coordinates.extent(view.table.fixes.place)
+    yield "area", view.table.coordinates.describe_extent(view.table.fixes.place)
     width_m, height_m = np.ptp(view.moves.xy_m, axis=0)
     yield "", f"{width_m:,.0f} m east-west, {height_m:,.0f} m north-south"
 
 
-def _users(view: TraceView) -> _Facts:
+def _describe_users(view: TraceView) -> _Facts:
     _, n_rows = np.unique(view.moves.user, return_counts=True)
-    yield "users", f"{len(n_rows):,}; rows per user: {_spread(n_rows)}"
+    yield "users", f"{len(n_rows):,}; rows per user: {_format_spread(n_rows)}"
     for doubt in view.doubts:
         yield "doubtful", doubt
     walker, gap_s = view.gaps
     if not len(gap_s):
         yield "gaps", "no user has two fixes at different times"
         return
-    yield "sampling", f"median interval per user, s: {_spread(_medians(walker, gap_s))}"
+    yield (
+        "sampling",
+        f"median interval per user, s: {_format_spread(_compute_medians(walker, gap_s))}",
+    )
     share = f"{100 * (gap_s > LONG_GAP_S).mean():.2f} % of gaps exceed {LONG_GAP_S / 60:.0f} min"
-    yield "gaps", f"{share}; the longest is {_duration(gap_s.max())}"
-    yield "speed", steps_of(view.moves).speed
+    yield "gaps", f"{share}; the longest is {_format_duration(gap_s.max())}"
+    yield "speed", measure_steps(view.moves).speed
 
 
-def _signal(table: TraceTable) -> _Facts:
+def _describe_signal(table: TraceTable) -> _Facts:
     if table.fixes.rsrp_dbm is None:
         yield "RSRP", "no column rsrp_dbm"
     else:
@@ -203,37 +200,41 @@ def _signal(table: TraceTable) -> _Facts:
         yield "RSRP dBm", f"from {low:.1f} to {high:.1f}, median {middle:.1f}"
 
 
-def _cells(view: TraceView) -> _Facts:
+def _describe_cells(view: TraceView) -> _Facts:
     cells = view.table.cells
     cell = view.table.fixes.cell
     if cell is None:
         yield "cells", "no column cell"
         return
     yield "cells", f"{len(cells):,}; the busiest:"
-    for number, n in busiest_cells(view.table)[:10]:
+    for number, n in rank_cells(view.table)[:10]:
         rows = cell == number
         users = len(np.unique(view.moves.user[rows]))
         days = len(np.unique(view.local_s[rows] // DAY_S))
-        counts = f"{counted(n, 'row'):>14} {counted(users, 'user'):>12} {counted(days, 'day'):>9}"
-        yield "", f"{_clipped(cells[number], 24):<24} {counts}"
+        counts = (
+            f"{format_count(n, 'row'):>14} {format_count(users, 'user'):>12} "
+            f"{format_count(days, 'day'):>9}"
+        )
+        yield "", f"{_clip_text(cells[number], 24):<24} {counts}"
 
 
-def _outliers(view: TraceView) -> _Facts:
+def _describe_outliers(view: TraceView) -> _Facts:
     """The effect of leaving out far rows of the busiest cell, which a replay takes by default."""
     xy_m = view.moves.xy_m
-    of = "of the file"
-    if busiest := busiest_cells(view.table):
+    source = "of the file"
+    if busiest := rank_cells(view.table):
         xy_m = xy_m[view.table.fixes.cell == busiest[0][0]]
-        of = f"of cell {_clipped(view.table.cells[busiest[0][0]], 24)}"
-    far = outlying(xy_m, None, FAR_SIGMAS)
+        source = f"of cell {_clip_text(view.table.cells[busiest[0][0]], 24)}"
+    far = find_outliers(xy_m, None, FAR_SIGMAS)
     beyond = f"further than {FAR_SIGMAS:g} standard deviations from its mean"
     if not far.any():
-        yield "outliers", f"no row {of} is {beyond}"
+        yield "outliers", f"no row {source} is {beyond}"
         return
     before, after = (
-        " x ".join(f"{side:,.0f}" for side in np.ptp(at, axis=0)) for at in (xy_m, xy_m[~far])
+        " x ".join(f"{side:,.0f}" for side in np.ptp(place_m, axis=0))
+        for place_m in (xy_m, xy_m[~far])
     )
-    yield "outliers", f"{far.sum():,} of {len(far):,} rows {of} are {beyond}"
+    yield "outliers", f"{far.sum():,} of {len(far):,} rows {source} are {beyond}"
     yield (
         "",
         f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m "
@@ -241,7 +242,7 @@ def _outliers(view: TraceView) -> _Facts:
     )
 
 
-def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
+def _suggest_command(view: TraceView, file: TraceFile, columns: str) -> _Facts:
     """A command of the file, with the columns that it probably means, and the choice among its
     cells.
     """
@@ -250,7 +251,7 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
         if (value := getattr(file, option)) != "auto":
             words += [f"--{option}", value]
     words += [*shlex.split(columns), *["--survey"] * file.survey]
-    if busiest := busiest_cells(view.table):
+    if busiest := rank_cells(view.table):
         words += ["--cell", view.table.cells[busiest[0][0]]]
     moves = view.moves.select(view.fixes)
     if view.doubts:
@@ -260,22 +261,24 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
         )
     yield (
         "try",
-        shlex.join([*words, "--round", usual_round(moves.user, moves.time_s)]),
+        shlex.join([*words, "--round", choose_round(moves.user, moves.time_s)]),
     )
     if len(busiest) > 1:
-        of = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"
-        yield "", f"--cell: the busiest of {of}; --cell all takes every one"
+        cells = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"
+        yield "", f"--cell: the busiest of {cells}; --cell all takes every one"
 
 
-def usual_round(user: Index, time_s: FloatArray) -> str:
+def choose_round(user: Index, time_s: FloatArray) -> str:
     """A day for a trace of more than two; else the longest usual round of which it has six, and in
     which most users have two fixes.
 
     user, time_s (n,) : fixes sorted by (user, time), one per user and time.
     """
-    walker, gap_s = _gaps(user, time_s)
+    walker, gap_s = _find_gaps(user, time_s)
     span_s = np.ptp(time_s)
-    fixes_s = 2.0 * np.median(_medians(walker, gap_s)) if len(gap_s) else 0.0
+    fixes_s = 0.0
+    if len(gap_s):
+        fixes_s = 2.0 * np.median(_compute_medians(walker, gap_s))
     longer = [name for name, length_s in _ROUNDS.items() if length_s >= fixes_s]
     if span_s > 2 * DAY_S or not longer:
         return "24h"
@@ -284,13 +287,13 @@ def usual_round(user: Index, time_s: FloatArray) -> str:
     ][-1]
 
 
-def _medians(group: Index, value: FloatArray) -> FloatArray:
+def _compute_medians(group: Index, value: FloatArray) -> FloatArray:
     from scipy.ndimage import median
 
     return median(value, group, np.unique(group))
 
 
-def _spread(value: FloatArray | IntArray) -> str:
+def _format_spread(value: FloatArray | IntArray) -> str:
     quantiles = np.quantile(value, (0.0, 0.25, 0.5, 0.75, 1.0))
     low, q1, q2, q3, high = (f"{v:,.0f}" if abs(v) >= 100 else f"{v:.3g}" for v in quantiles)
     if len(value) == 1:
@@ -298,14 +301,14 @@ def _spread(value: FloatArray | IntArray) -> str:
     return f"min {low}, quartiles {q1}, {q2}, {q3}, max {high}"
 
 
-def _duration(time_s: float) -> str:
+def _format_duration(time_s: float) -> str:
     for unit, length_s in (("days", DAY_S), ("h", 3600.0), ("min", 60.0)):
         if time_s >= length_s:
             return f"{time_s / length_s:.1f} {unit}"
     return f"{time_s:g} s"
 
 
-def _clipped(text: str, most: int = 90) -> str:
-    if len(text) <= most:
+def _clip_text(text: str, max_length: int = 90) -> str:
+    if len(text) <= max_length:
         return text
-    return text[: most - 3] + "..."
+    return text[: max_length - 3] + "..."

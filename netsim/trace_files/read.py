@@ -28,43 +28,54 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from netsim.clock import DAY_S, Clock
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput, format_count
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
 from netsim.part import FILE_NAME, Part
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from netsim.trace_files.formats import TRACE_FORMATS
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.moves import (
     CHAIN_M,
     Moves,
-    chained,
-    doubts,
-    occurring,
-    resampled,
-    rounds_apart,
-    sampled,
-    surveyed,
+    add_walk_times,
+    chain_drives,
+    has_two_rounds,
+    keep_occurring,
+    report_doubts,
+    resample_trips,
+    sample_rows,
 )
-from netsim.traces.source import COLUMNS_REMEDY, Source, files_in, others_in
-from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, Plane, TraceTable, check_crs, outline
-from netsim.traces.trace import LocalTime, Trace, named_zone
-from netsim.traces.values import Codes, epoch_s, shown
+from netsim.traces.source import COLUMNS_REMEDY, Headers, Source, count_other_files, find_files
+from netsim.traces.table import (
+    AUTO,
+    GLOBE,
+    Box,
+    FixBuilder,
+    Plane,
+    TraceTable,
+    check_crs,
+    trace_outline,
+)
+from netsim.traces.trace import LocalTime, Trace, find_zone
+from netsim.traces.values import Codes, Texts, parse_epoch_s, quote_text
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-def formats() -> Mapping[str, type[TraceFormat]]:
+def list_formats() -> Mapping[str, type[TraceFormat]]:
     """All formats of traces by their kinds."""
     return cast(Mapping[str, type[TraceFormat]], TRACE_FORMATS.parts)
 
 
-def _known(format: str) -> str:
-    if format not in ("auto", *formats()):
-        raise ValueError(f"{format!r} is none of auto, {', '.join(formats())}; use one of these")
+def _check_format(format: str) -> str:
+    if format not in ("auto", *list_formats()):
+        raise ValueError(
+            f"{format!r} is none of auto, {', '.join(list_formats())}; use one of these"
+        )
     return format
 
 
-def _named(columns: object) -> object:
+def _parse_columns(columns: object) -> object:
     """Our name -> header or number, of a text: OURS=HEADER,... or our names in the order of the
     columns.
     """
@@ -74,15 +85,15 @@ def _named(columns: object) -> object:
     if "=" not in columns:
         pieces = [f"{name}={k}" for k, name in enumerate(pieces) if name.strip(" -")]
     parts = [piece.partition("=") for piece in pieces]
-    found = {ours.strip(): header.strip() for ours, _, header in parts}
-    if len({*found.values()} - {""}) < len(pieces):
+    columns_of = {ours.strip(): header.strip() for ours, _, header in parts}
+    if len({*columns_of.values()} - {""}) < len(pieces):
         raise ValueError(f"{columns}: {COLUMNS_REMEDY}")
-    return found
+    return columns_of
 
 
 ColumnNames = Annotated[
     dict[str, Annotated[str, BeforeValidator(str)]],
-    BeforeValidator(_named, json_schema_input_type=dict[str, str | int] | str),
+    BeforeValidator(_parse_columns, json_schema_input_type=dict[str, str | int] | str),
 ]
 
 
@@ -91,7 +102,7 @@ class TraceFile(Part):
 
     trace: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the trace: a file, or a folder of PLT, GPX or Cabspotting files"""
-    format: Annotated[str, AfterValidator(_known)] = "auto"
+    format: Annotated[str, AfterValidator(_check_format)] = "auto"
     """format of the file; auto: detected from its content"""
     crs: str = AUTO
     """coordinate system of x and y: local (metres), EPSG:4326 (degrees), or one in metres such as
@@ -113,24 +124,28 @@ class TraceFile(Part):
     def zone(self) -> tzinfo | None:
         if self.timezone == "auto":
             return None
-        return named_zone(self.timezone)
+        return find_zone(self.timezone)
 
-    def table(self) -> TraceTable:
+    def read_fixes(self) -> TraceTable:
         """The checked fixes. Raises `BadInput` with one line: file, place, value, bound, remedy."""
-        check_crs(self.trace, self.crs)
-        kind = detect(self.trace) if self.format == "auto" else self.format
-        part = formats()[kind]
+        path = self.trace
+        check_crs(path, self.crs)
+        if self.format == "auto":
+            kind = detect_format(path)
+        else:
+            kind = self.format
+        part = list_formats()[kind]
         for key in ("columns", "survey"):
             if getattr(self, key) and key not in part.model_fields:
                 raise BadInput(
-                    f"{self.trace}: {key}: only a CSV takes it, and this is read as "
+                    f"{path}: {key}: only a CSV takes it, and this is read as "
                     f"{kind}; leave {key} out"
                 )
-        given = {"columns", "survey"} & {*part.model_fields}
-        format = part.model_validate(self.model_dump(include=given, exclude_none=True))
-        fixes = FixBuilder(self.trace, self.crs, self.zone)
-        if others := others_in(self.trace, part.folder):
-            fixes.notices.append(notice("trace-files-unread", files=others))
+        taken = {"columns", "survey"} & {*part.model_fields}
+        format = part.model_validate(self.model_dump(include=taken, exclude_none=True))
+        fixes = FixBuilder(path, self.crs, self.zone)
+        if other_files := count_other_files(path, part.folder):
+            fixes.notices.append(notice("trace-files-unread", files=other_files))
         try:
             format.read(fixes)
         except BadInput:
@@ -138,16 +153,14 @@ class TraceFile(Part):
         except (ValueError, LookupError) as error:  # of a library that reads the file
             problem = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
             raise BadInput(
-                f"{self.trace}: is no {kind} file ({problem}); correct it, or name its format"
+                f"{path}: is no {kind} file ({problem}); correct it, or name its format"
             ) from error
         if self.survey:
-            return surveyed(fixes.table(kind))
-        return fixes.table(kind)
+            return add_walk_times(fixes.build_table(kind))
+        return fixes.build_table(kind)
 
 
-def trace_file(
-    path: str | Path, columns: Mapping[str, str] | str = "", **settings: object
-) -> TraceFile:
+def make_trace_file(path: str | Path, columns: Headers | str = "", **settings: object) -> TraceFile:
     """A file and how it is read, as a user names them. Raises `BadInput` with one line."""
     try:
         return TraceFile.model_validate({"trace": str(path), "columns": columns, **settings})
@@ -158,37 +171,39 @@ def trace_file(
         ) from None
 
 
-def read_table(
-    path: str | Path, columns: Mapping[str, str] | str = "", **settings: object
+def read_trace_table(
+    path: str | Path, columns: Headers | str = "", **settings: object
 ) -> TraceTable:
     """The checked fixes of a file or folder; settings : of a `TraceFile`."""
-    return trace_file(path, columns, **settings).table()
+    return make_trace_file(path, columns, **settings).read_fixes()
 
 
-def files_of(path: str) -> list[str]:
+def list_trace_files(path: str) -> list[str]:
     """The file, or the files of a folder that some format reads. Raises `BadInput` for a folder
     that is too large.
     """
     return sorted(
         {
             file
-            for part in formats().values()
+            for part in list_formats().values()
             if part.folder
-            for file in files_in(path, part.folder)
+            for file in find_files(path, part.folder)
         },
         key=Path,
     )
 
 
-def detect(path: str) -> str:
+def detect_format(path: str) -> str:
     """The format of a file or a folder, by what it holds and then by its name; a CSV holds nothing
     that tells it.
 
     Raises `BadInput` with one line that lists the formats.
     """
-    parts = formats()
-    if what_is(path) == "folder":
-        fits = [kind for kind, part in parts.items() if part.folder and files_in(path, part.folder)]
+    parts = list_formats()
+    if describe_file_kind(path) == "folder":
+        fits = [
+            kind for kind, part in parts.items() if part.folder and find_files(path, part.folder)
+        ]
         if len(fits) > 1:
             raise BadInput(
                 f"{path}: the folder holds files of {' and '.join(fits)}; say which to "
@@ -197,19 +212,21 @@ def detect(path: str) -> str:
         patterns = ", ".join(part.folder for part in parts.values() if part.folder)
         problem = (
             f"cannot be read (a folder without files such as {patterns}, but with "
-            f"{others_in(path, '') or 'none'})"
+            f"{count_other_files(path, '') or 'none'})"
         )
     else:
-        head = Source(path).head()
+        head = Source(path).read_head()
         name = path.lower().removesuffix(".gz")
         holds = [kind for kind, part in parts.items() if part.fits(head)]
         named = [kind for kind, part in parts.items() if name.endswith(part.endings)]
         fits = [*(kind for kind in holds if kind != "csv"), *named, *holds]
-        problem = f"its format is not recognised (begins with {shown(head.partition(chr(10))[0])})"
+        problem = (
+            f"its format is not recognised (begins with {quote_text(head.partition(chr(10))[0])})"
+        )
     if fits:
         return fits[0]
-    known = "; ".join(f"{kind}: {part.title()}" for kind, part in parts.items())
-    raise BadInput(f"{path}: {problem}; name its format if it is one of {known}")
+    formats = "; ".join(f"{kind}: {part.title()}" for kind, part in parts.items())
+    raise BadInput(f"{path}: {problem}; name its format if it is one of {formats}")
 
 
 GAP_S = 600.0
@@ -271,7 +288,7 @@ class TraceSetting(TraceFile):
             return self.area_m
         return self.area_deg
 
-    def read(self, round_s: float, without: tuple[str, ...] = ()) -> Trace:
+    def read(self, round_s: float, without: Texts = ()) -> Trace:
         """The trace for rounds of round_s, which users "auto" depends on. Raises `BadInput` with
         one line.
 
@@ -279,8 +296,8 @@ class TraceSetting(TraceFile):
         users, without a row, and rows keep their users, unless "auto" decides otherwise of what is
         left. The arrays are read-only, because they may be shared.
         """
-        file = self.table()
-        whole, table, user = self._read(file, round_s)
+        file = self.read_fixes()
+        whole, table, user = self._read_rows(file, round_s)
         if not without:
             return whole
         setting = self
@@ -291,136 +308,143 @@ class TraceSetting(TraceFile):
             file = replace(
                 table, fixes=replace(table.fixes, user=user.astype(np.int32)), users=whole.users
             )
-        gone = np.isin(np.array(file.users), without)[file.fixes.user]
-        if gone.all() or not gone.any():
+        is_left_out = np.isin(np.array(file.users), without)[file.fixes.user]
+        if is_left_out.all() or not is_left_out.any():
             raise BadInput(
                 f"{self.trace}: world.ues.without: {without[0]!r} has no row or all of "
                 f"them; name other users"
             )
-        left, _, _ = setting._read(file.keep(~gone, "without"), round_s)
+        left, _, _ = setting._read_rows(file.keep_rows(~is_left_out, "without"), round_s)
         if not set(left.users) <= set(whole.users):
             return left
+        number = np.array([whole.users.index(u) for u in left.users])
         return replace(
             left,
             users=whole.users,
-            user=np.array([whole.users.index(u) for u in left.users])[left.user],
+            user=number[left.user],
         )
 
-    def _read(self, file: TraceTable, round_s: float) -> tuple[Trace, TraceTable, IntArray]:
+    def _read_rows(self, file: TraceTable, round_s: float) -> tuple[Trace, TraceTable, IntArray]:
         """The trace, and its rows with the user of each."""
-        table = self._in_area(self._in_window(file))
+        table = self._cut_area(self._cut_window(file))
         if not len(table):
-            raise BadInput(_nothing_left(file, table))
-        table, chosen = self._of_cell(table)
-        table = table.keep(~repeated(table), "duplicate")
+            raise BadInput(_explain_empty(file, table))
+        table, chosen = self._select_cell(table)
+        table = table.keep_rows(~find_repeated(table), "duplicate")
         border = None
         if self.extent == "stated" and self.box is not None:
-            border = table.coordinates.plane(outline(self.box))
-        table, plane = self._placed(table, border)
+            border = table.coordinates.to_plane(trace_outline(self.box))
+        table, plane = self._place_rows(table, border)
         fixes = table.fixes
-        begins_s = fixes.time_s.min() if border is None else self._edge("since")
-        lon_deg = None if plane.origin_deg is None else plane.origin_deg[1]
-        local = LocalTime.of("UTC" if table.relative else self.timezone, lon_deg, begins_s)
+        if border is None:
+            begins_s = fixes.time_s.min()
+        else:
+            begins_s = self._parse_edge_s("since")
+        timezone = "UTC" if table.relative else self.timezone
+        local = LocalTime.from_zone(timezone, plane.lon_deg, begins_s)
         zone = [notice("trace-relative")] if table.relative else local.notices
         moves = Moves(fixes.user, fixes.time_s - local.midnight_s, plane.xy_m)
-        doubtful = [*doubts(table, moves)]
-        moves, resampling = self._resampled(table, moves)
-        due, sampling = self._sampled(moves)
-        accuracy_m = None if self.resample_s is not None else fixes.accuracy_m
-        if accuracy_m is not None and (unknown := np.isnan(accuracy_m).sum()):
-            usual_m = np.nanmedian(accuracy_m) if unknown < len(accuracy_m) else np.nan
-            sampling += [
-                notice("trace-accuracy-missing", rows=counted(unknown, "row"), usual_m=usual_m)
-            ]
-            if np.isnan(usual_m):
+        doubtful = [*report_doubts(table, moves)]
+        moves, resampling = self._resample_moves(table, moves)
+        due, sampling = self._sample_moves(moves)
+        accuracy_m = fixes.accuracy_m if self.resample_s is None else None
+        if accuracy_m is not None and (is_unknown := np.isnan(accuracy_m)).any():
+            rows = format_count(is_unknown.sum(), "row")
+            usual_m = np.nan
+            if is_unknown.all():
                 accuracy_m = None
             else:
-                accuracy_m = np.where(np.isnan(accuracy_m), usual_m, accuracy_m)
+                usual_m = np.nanmedian(accuracy_m)
+                accuracy_m = np.where(is_unknown, usual_m, accuracy_m)
+            sampling += [notice("trace-accuracy-missing", rows=rows, usual_m=usual_m)]
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
-        clock = local.clock(moves.time_s.max())
-        names, user, naming = self._named(table.users, moves, clock, round_s)
+        clock = local.build_clock(moves.time_s.max())
+        names, user, naming = self._name_users(table.users, moves, clock, round_s)
         if not np.array_equal(user, moves.user):
             moves = replace(moves, user=user)
-        cells, cell = ((), None) if fixes.cell is None else occurring(table.cells, fixes.cell)
+        cells, cell = ((), None) if fixes.cell is None else keep_occurring(table.cells, fixes.cell)
+        counts = {"rows_read": table.n_read, **table.left_out}
+        n_used = len(table)
+        if due is not None:
+            counts["not_sampled"] = (~due).sum()
+            n_used = due.sum()
+        counts["rows_used"] = n_used
+        area = Area.from_points(moves.xy_m if border is None else border.xy_m)
         trace = Trace(
             users=names,
             cells=cells,
-            user=moves.sorted(user),
-            time_s=moves.sorted(moves.time_s),
-            position_m=moves.sorted(moves.xy_m),
-            cell=None if cell is None else moves.sorted(cell),
-            rsrp_dbm=None if fixes.rsrp_dbm is None else moves.sorted(fixes.rsrp_dbm),
-            accuracy_m=None if accuracy_m is None else moves.sorted(accuracy_m),
-            due=None if due is None else moves.sorted(due),
-            area=Area.around(moves.xy_m if border is None else border.xy_m),
+            user=moves.sort_column(user),
+            time_s=moves.sort_column(moves.time_s),
+            position_m=moves.sort_column(moves.xy_m),
+            cell=moves.sort_column(cell),
+            rsrp_dbm=moves.sort_column(fixes.rsrp_dbm),
+            accuracy_m=moves.sort_column(accuracy_m),
+            due=moves.sort_column(due),
+            area=area,
             origin_deg=plane.origin_deg,
             format=table.format,
             local=local,
-            counts={
-                "rows_read": table.n_read,
-                **table.left_out,
-                **({} if due is None else {"not_sampled": (~due).sum()}),
-                "rows_used": len(table) if due is None else due.sum(),
-            },
+            counts=counts,
             notices=(*table.notices, *doubtful, *chosen, *zone, *resampling, *sampling, *naming),
-            ends_s=None if border is None else self._edge("until") - local.midnight_s,
+            ends_s=None if border is None else self._parse_edge_s("until") - local.midnight_s,
         )
         for column in vars(trace).values():
             if isinstance(column, np.ndarray):
                 column.setflags(write=False)
         return trace, table, user
 
-    def _named(
-        self, ids: tuple[str, ...], moves: Moves, clock: Clock, round_s: float
-    ) -> tuple[tuple[str, ...], IntArray, list[Notice]]:
+    def _name_users(
+        self, ids: Texts, moves: Moves, clock: Clock, round_s: float
+    ) -> tuple[Texts, IntArray, list[Notice]]:
         """Names of users, the user of each row (n,), and notices."""
-        n = len(moves.user)
+        user_of_row = moves.user
+        n = len(user_of_row)
         users = self.users
         notices = list[Notice]()
         if users == "auto":
-            users = "id" if rounds_apart(moves, round_s, clock) else "all"
-            if users == "all":
-                how = (
+            users = "id"
+            if not has_two_rounds(moves, round_s, clock):
+                users = "all"
+                text = (
                     f"all rows are one target: no user has rows in two rounds of {round_s:,.10g} s"
                 )
-                notices = [notice("trace-users", how=how)]
+                notices = [notice("trace-users", how=text)]
         if users == "id":
-            return *occurring(ids, moves.user), notices
+            return *keep_occurring(ids, user_of_row), notices
         if users == "all":
             return ("all",), np.zeros(n, dtype=np.int64), notices
         if users == "rows":
-            return (
-                tuple(f"row{k}" for k in range(1, n + 1)),
-                np.arange(n),
-                [notice("trace-users", how="every row is a user")],
-            )
+            names = tuple(f"row{k}" for k in range(1, n + 1))
+            return names, np.arange(n), [notice("trace-users", how="every row is a user")]
         if users == "segments":
             count = self.segments or 1
             user = np.empty(n, dtype=np.int64)
-            user[np.argsort(moves.time_s, kind="stable")] = np.arange(n) * count // n
+            segment = np.arange(n) * count // n
+            user[np.argsort(moves.time_s, kind="stable")] = segment
             n_rows = np.bincount(user, minlength=count)
-            how = (
+            text = (
                 f"all rows in order of time, cut into {count} segments of {n_rows.min()} to "
                 f"{n_rows.max()} rows"
             )
             names = tuple(f"segment{k}" for k in range(1, count + 1))
-            return names, user, [notice("trace-users", how=how)]
+            return names, user, [notice("trace-users", how=text)]
         if users == "chain":
-            chain = chained(moves.user, moves.time_s, moves.xy_m, CHAIN_M)
+            chain = chain_drives(user_of_row, moves.time_s, moves.xy_m, CHAIN_M)
             labels = ("background", *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
-            n_alone = (chain[np.unique(moves.user)] == 0).sum()
+            n_alone = (chain[np.unique(user_of_row)] == 0).sum()
             chains = (
                 f"{len(labels) - 1} chains of drives, each beginning within a mile of where "
                 f"the last ended"
             )
-            how = f"{chains}; {n_alone} other drives are one background user"
-            return *occurring(labels, chain[moves.user]), [notice("trace-users", how=how)]
+            text = f"{chains}; {n_alone} other drives are one background user"
+            return *keep_occurring(labels, chain[user_of_row]), [notice("trace-users", how=text)]
         days, user = np.unique(clock.wall_s(moves.time_s) // DAY_S, return_inverse=True)
-        return tuple(str(clock.first_day + timedelta(days=int(day))) for day in days), user, notices
+        dates = tuple(str(clock.first_day + timedelta(days=int(day))) for day in days)
+        return dates, user, notices
 
-    def _edge(self, name: str) -> float:
+    def _parse_edge_s(self, name: str) -> float:
         """The epoch time of `since` or `until`; infinite where it is not set."""
         edge = getattr(self, name)
         if edge is None:
@@ -428,20 +452,20 @@ class TraceSetting(TraceFile):
                 return -np.inf
             return np.inf
         try:
-            return epoch_s(str(edge), self.zone)
+            return parse_epoch_s(str(edge), self.zone)
         except ValueError as error:
             raise BadInput(f"{self.trace}: {name}: {error}") from error
 
-    def _in_window(self, table: TraceTable) -> TraceTable:
-        low_s = self._edge("since")
-        high_s = self._edge("until")
+    def _cut_window(self, table: TraceTable) -> TraceTable:
+        low_s = self._parse_edge_s("since")
+        high_s = self._parse_edge_s("until")
         if not low_s < high_s:
             problem = f"since: {self.since!r} is not before until: {self.until!r}"
             raise BadInput(f"{self.trace}: {problem}; swap or move them")
         time_s = table.fixes.time_s
-        return table.keep((time_s >= low_s) & (time_s < high_s), "outside_window")
+        return table.keep_rows((time_s >= low_s) & (time_s < high_s), "outside_window")
 
-    def _in_area(self, table: TraceTable) -> TraceTable:
+    def _cut_area(self, table: TraceTable) -> TraceTable:
         right, wrong = (
             ("area_deg", "area_m") if table.coordinates.crs == GLOBE else ("area_m", "area_deg")
         )
@@ -455,9 +479,9 @@ class TraceSetting(TraceFile):
         low = np.array(self.box[:2])
         high = np.array(self.box[2:])
         place = table.fixes.place
-        return table.keep(np.all((place >= low) & (place <= high), axis=1), "outside_area")
+        return table.keep_rows(np.all((place >= low) & (place <= high), axis=1), "outside_area")
 
-    def _of_cell(self, table: TraceTable) -> tuple[TraceTable, list[Notice]]:
+    def _select_cell(self, table: TraceTable) -> tuple[TraceTable, list[Notice]]:
         """The rows of the cell, and notices."""
         fixes = table.fixes
         cells = table.cells
@@ -469,36 +493,38 @@ class TraceSetting(TraceFile):
             raise BadInput(
                 f"{self.trace}: cell: {problem}; leave cell out, or try --columns cell=HEADER"
             )
-        rows_of = {cells[c]: n for c, n in busiest_cells(table)}
-        shown = "busiest cells (rows): " + ", ".join(
-            f"{name} ({n})" for name, n in islice(rows_of.items(), 10)
-        )
+        rows_of = {cells[c]: n for c, n in rank_cells(table)}
+        busiest = islice(rows_of.items(), 10)
+        shown = "busiest cells (rows): " + ", ".join(f"{name} ({n})" for name, n in busiest)
         notices = []
         if cell is None:
             cell = next(iter(rows_of))
             notices = [notice("trace-cell-chosen", cell=cell, cells=shown)]
         elif cell not in rows_of:
             near = get_close_matches(cell, rows_of, 3, 0.5)
-            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            if near:
+                hint = f"did you mean {' or '.join(near)}? "
+            else:
+                hint = ""
             raise BadInput(
                 f"{self.trace}: cell: no row of {cell!r}; {hint}{shown}; use one, or all"
             )
-        return table.keep(fixes.cell == cells.index(cell), "other_cell"), notices
+        return table.keep_rows(fixes.cell == cells.index(cell), "other_cell"), notices
 
-    def _placed(self, table: TraceTable, border: Plane | None) -> tuple[TraceTable, Plane]:
+    def _place_rows(self, table: TraceTable, border: Plane | None) -> tuple[TraceTable, Plane]:
         """The rows without outliers, and their places in local metres."""
-        plane = table.coordinates.plane(
+        plane = table.coordinates.to_plane(
             table.fixes.place, None if border is None else border.origin_deg
         )
         if self.outlier_sigmas is None:
             return table, plane
-        inside = ~outlying(plane.xy_m, table.fixes.cell, self.outlier_sigmas)
+        inside = ~find_outliers(plane.xy_m, table.fixes.cell, self.outlier_sigmas)
         if not inside.any():
             problem = f"{self.outlier_sigmas} leaves no row; use 4, say, or none to keep all"
             raise BadInput(f"{self.trace}: outlier_sigmas: {problem}")
-        return table.keep(inside, "outlier"), replace(plane, xy_m=plane.xy_m[inside])
+        return table.keep_rows(inside, "outlier"), replace(plane, xy_m=plane.xy_m[inside])
 
-    def _resampled(self, table: TraceTable, moves: Moves) -> tuple[Moves, list[Notice]]:
+    def _resample_moves(self, table: TraceTable, moves: Moves) -> tuple[Moves, list[Notice]]:
         """The moves at regular times, and notices; measurements cannot be interpolated."""
         every_s = self.resample_s
         if every_s is None:
@@ -507,16 +533,16 @@ class TraceSetting(TraceFile):
         if measured:
             problem = f"the trace has {measured[0]}, and a measurement in between was never made"
             raise BadInput(f"{self.trace}: resample_s: {problem}; leave resample_s out")
-        regular, n_trips = resampled(moves, every_s, self.gap_s)
+        regular, n_trips = resample_trips(moves, every_s, self.gap_s)
         if not len(regular.user):
             raise BadInput(
                 f"{self.trace}: resample_s: {every_s:,.10g} s is longer than every trip; take less"
             )
-        rows = counted(len(regular.user), "row")
-        trips = counted(n_trips, "trip")
+        rows = format_count(len(regular.user), "row")
+        trips = format_count(n_trips, "trip")
         return regular, [notice("trace-resampled", rows=rows, every_s=every_s, trips=trips)]
 
-    def _sampled(self, moves: Moves) -> tuple[BoolArray | None, list[Notice]]:
+    def _sample_moves(self, moves: Moves) -> tuple[BoolArray | None, list[Notice]]:
         """Which rows (n,) are reported, None for all, and how often, for the user."""
         if self.resample_s is not None:
             return None, []
@@ -525,10 +551,10 @@ class TraceSetting(TraceFile):
             return None, [
                 notice("trace-sampling", how=f"a fix every {usual_s:,g} s, as logged")
             ] if usual_s else []
-        due = sampled(moves, self.sample_s)
+        due = sample_rows(moves, self.sample_s)
         few = f"{due.sum():,} of {len(due):,} fixes, the first of each user in each such period"
-        how = f"every {self.sample_s:g} s: {few}; homes and tracks are those of all"
-        return due, [notice("trace-sampling", how=how)]
+        text = f"every {self.sample_s:g} s: {few}; homes and tracks are those of all"
+        return due, [notice("trace-sampling", how=text)]
 
 
 def read_trace(path: str | Path, round_s: float = DAY_S, **settings: object) -> Trace:
@@ -536,7 +562,7 @@ def read_trace(path: str | Path, round_s: float = DAY_S, **settings: object) -> 
     return TraceSetting.model_validate({"trace": str(path), **settings}).read(round_s)
 
 
-def repeated(table: TraceTable) -> BoolArray:
+def find_repeated(table: TraceTable) -> BoolArray:
     """Which rows (n,) equal an earlier one in user, time, cell, place and RSRP."""
     fixes = table.fixes
     columns = [
@@ -553,15 +579,16 @@ def repeated(table: TraceTable) -> BoolArray:
     return out
 
 
-def busiest_cells(table: TraceTable) -> list[tuple[int, int]]:
+def rank_cells(table: TraceTable) -> list[tuple[int, int]]:
     """(cell, rows) of the cells that have rows, most first; equals in order of first appearance."""
     if table.fixes.cell is None:
         return []
     n_rows = np.bincount(table.fixes.cell, minlength=len(table.cells))
-    return [(c, n_rows[c]) for c in np.argsort(-n_rows, kind="stable") if n_rows[c]]
+    order = np.argsort(-n_rows, kind="stable")
+    return [(c, n_rows[c]) for c in order if n_rows[c]]
 
 
-def outlying(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:
+def find_outliers(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:
     """|z| > sigmas in x or y, with the mean and standard deviation of the rows of each cell; None:
     of all.
     """
@@ -578,11 +605,15 @@ def outlying(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:
     return out
 
 
-def _nothing_left(file: TraceTable, table: TraceTable) -> str:
+def _explain_empty(file: TraceTable, table: TraceTable) -> str:
     times_s = (file.fixes.time_s.min(), file.fixes.time_s.max())
     span = " to ".join(f"{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}" for t in times_s)
-    covers = f"the file covers {span}, {file.coordinates.extent(file.fixes.place)}"
-    area = "area_deg" if file.coordinates.crs == GLOBE else "area_m"
+    covers = f"the file covers {span}, {file.coordinates.describe_extent(file.fixes.place)}"
+    if file.coordinates.crs == GLOBE:
+        area = "area_deg"
+    else:
+        area = "area_m"
     return (
-        f"{file.path}: no row is left ({table.reasons()}); {covers}; widen since, until or {area}"
+        f"{file.path}: no row is left ({table.list_reasons()}); {covers}; "
+        f"widen since, until or {area}"
     )

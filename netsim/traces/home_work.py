@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.clock import DAY_S, Clock, slack_s
+from netsim.clock import DAY_S, Clock, compute_slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 PLACE_M = 200.0
@@ -38,7 +38,7 @@ _MIN_FIXES = 2  # of a stay: a single one counts as a visit
 
 
 @dataclass(frozen=True, eq=False)
-class Lived:
+class UserPlaces:
     """Places of a user: home_m, work_m and densest_m (2,), NaN for none; nights with a fix between
     0 and 6 h.
 
@@ -51,59 +51,61 @@ class Lived:
     nights: int
 
 
-def lived(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> Lived:
+def find_user_places(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> UserPlaces:
     """Home, work or the densest place of one user, each the mean of its fixes, weighted by the time
     that it is of.
 
     position_m (n, 2), time_s (n,) since the first local midnight, ascending; hours are those of the
     wall clock. Rows with a NaN position are passed over.
     """
-    known = np.isfinite(position_m).all(axis=1)
-    position_m = position_m[known]
-    time_s = time_s[known]
+    is_known = np.isfinite(position_m).all(axis=1)
+    position_m = position_m[is_known]
+    time_s = time_s[is_known]
     nowhere = np.full(2, np.nan)
     if not len(time_s):
-        return Lived(nowhere, nowhere, nowhere, 0)
+        return UserPlaces(nowhere, nowhere, nowhere, 0)
     known_s = np.minimum(np.diff(time_s, append=time_s[-1]), KNOWN_S)
-    place = _places(position_m, time_s, known_s)
+    place = _group_places(position_m, time_s, known_s)
     wall_s = clock.wall_s(time_s)
-    night, nights = _usual(
-        place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, np.ones(len(place), dtype=bool)
-    )
+    always = np.ones(len(place), dtype=bool)
+    night, nights = _find_usual_place(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, always)
     if not night.any():
-        most = np.bincount(place, known_s).argmax()
-        return Lived(nowhere, nowhere, _mean_m(position_m, known_s, place == most), nights)
-    home_m = _mean_m(position_m, night, night > 0)
+        densest = np.bincount(place, known_s).argmax()
+        return UserPlaces(
+            nowhere, nowhere, _average_place(position_m, known_s, place == densest), nights
+        )
+    home_m = _average_place(position_m, night, night > 0)
     weekday = (clock.weekday(0) + wall_s // DAY_S) % 7 < 5
-    away = np.hypot(*(_means_m(position_m, known_s, place) - home_m).T)[place] > PLACE_M
-    office, _ = _usual(place, known_s, wall_s, OFFICE_H, OFFICE_SHARE, weekday & away)
-    return Lived(home_m, _mean_m(position_m, office, office > 0), nowhere, nights)
+    offset_m = _average_groups(position_m, known_s, place) - home_m
+    away = np.hypot(*offset_m.T)[place] > PLACE_M
+    office, _ = _find_usual_place(place, known_s, wall_s, OFFICE_H, OFFICE_SHARE, weekday & away)
+    return UserPlaces(home_m, _average_place(position_m, office, office > 0), nowhere, nights)
 
 
-def _places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArray) -> IntArray:
+def _group_places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArray) -> IntArray:
     """The place (n,) of each fix."""
     from scipy.spatial import cKDTree
 
-    stay = _stays(position_m, time_s)
-    middle_m = _means_m(position_m, known_s, stay)
+    stay = _number_stays(position_m, time_s)
+    middle_m = _average_groups(position_m, known_s, stay)
     known_of = np.bincount(stay, known_s)
     near = cKDTree(middle_m)
     place = np.full(len(middle_m), -1)
     count = 0
-    for one in np.argsort(-known_of, kind="stable").tolist():
-        if place[one] < 0:
-            mine = np.array(near.query_ball_point(middle_m[one], PLACE_M))
-            place[mine[place[mine] < 0]] = count
+    for stay_index in np.argsort(-known_of, kind="stable").tolist():
+        if place[stay_index] < 0:
+            members = np.array(near.query_ball_point(middle_m[stay_index], PLACE_M))
+            place[members[place[members] < 0]] = count
             count += 1
     return place[stay]
 
 
-def _stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
+def _number_stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     """The stay (n,) of each fix, in order of time."""
     begins = np.zeros(len(time_s), dtype=int)
     (x0, y0) = position_m[0].tolist()
     before_s = time_s[0]
-    max_s = KNOWN_S + slack_s(KNOWN_S, time_s[-1])
+    max_s = KNOWN_S + compute_slack_s(KNOWN_S, time_s[-1])
     for i, (x, y, t) in enumerate(zip(*position_m.T.tolist(), time_s.tolist(), strict=True)):
         if t - before_s > max_s or (x - x0) ** 2 + (y - y0) ** 2 > PLACE_M**2:
             begins[i] = 1
@@ -113,7 +115,7 @@ def _stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     return np.cumsum(begins)
 
 
-def _usual(
+def _find_usual_place(
     place: IntArray,
     known_s: FloatArray,
     wall_s: FloatArray,
@@ -132,42 +134,44 @@ def _usual(
     at_s = wall_s - day * DAY_S
     fixed = counts & (at_s >= low_s) & (at_s < high_s)
     days = np.unique(day[fixed])
-    spent_s, n_fixes = np.zeros((2, len(days), place.max() + 1))
+    n_days = len(days)
+    spent_s, n_fixes = np.zeros((2, n_days, place.max() + 1))
     time_of = np.zeros(len(place))
     for k in (0, 1):  # a fix counts for its day, and one before midnight for the next as well
         ends_s = np.minimum(at_s + known_s, high_s + k * DAY_S)
         begins_s = np.maximum(at_s, low_s + k * DAY_S)
         row = np.searchsorted(days, day + k)
-        here = counts & np.isin(day + k, days)
-        own_s = np.where(here, np.clip(ends_s - begins_s, 0, None), 0.0)
+        is_counted = counts & np.isin(day + k, days)
+        own_s = np.where(is_counted, np.clip(ends_s - begins_s, 0, None), 0.0)
         time_of += own_s
-        np.add.at(spent_s, (row[here], place[here]), own_s[here])
+        np.add.at(spent_s, (row[is_counted], place[is_counted]), own_s[is_counted])
     np.add.at(n_fixes, (np.searchsorted(days, day[fixed]), place[fixed]), 1)
-    each = np.arange(len(days))
-    most = spent_s.argmax(axis=1)
-    stays = (spent_s[each, most] > share * spent_s.sum(axis=1)) & (
-        n_fixes[each, most] >= _MIN_FIXES
-    )
-    times = np.bincount(most[stays], minlength=1)
+    number = np.arange(n_days)
+    busiest = spent_s.argmax(axis=1)
+    best = number, busiest
+    is_long = spent_s[best] > share * spent_s.sum(axis=1)
+    stays = is_long & (n_fixes[best] >= _MIN_FIXES)
+    times = np.bincount(busiest[stays], minlength=1)
     usual = times.argmax()
     n = times.max()
-    if n < FEWEST_NIGHTS or 2 * n <= len(days):
-        return np.zeros(len(place)), len(days)
-    return np.where(place == usual, time_of, 0.0), len(days)
+    if n < FEWEST_NIGHTS or 2 * n <= n_days:
+        return np.zeros(len(place)), n_days
+    return np.where(place == usual, time_of, 0.0), n_days
 
 
-def _means_m(position_m: FloatArray, weight: FloatArray, of: IntArray) -> FloatArray:
+def _average_groups(position_m: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:
     """The mean (k, 2) of the fixes of each of k groups of (n,); of all alike where a group has no
     weight.
     """
-    weight = np.where(np.bincount(of, weight)[of] > 0, weight, 1.0)
+    weight = np.where(np.bincount(group, weight)[group] > 0, weight, 1.0)
     # from the first fix on: coordinates may be large
     origin_m = position_m[0]
-    sums = np.stack([np.bincount(of, weight * axis) for axis in (position_m - origin_m).T], axis=1)
-    return origin_m + sums / np.bincount(of, weight)[:, None]
+    offsets_m = (position_m - origin_m).T
+    sums = np.stack([np.bincount(group, weight * axis) for axis in offsets_m], axis=1)
+    return origin_m + sums / np.bincount(group, weight)[:, None]
 
 
-def _mean_m(position_m: FloatArray, weight: FloatArray, mine: BoolArray) -> FloatArray:
-    if not mine.any():
+def _average_place(position_m: FloatArray, weight: FloatArray, is_own: BoolArray) -> FloatArray:
+    if not is_own.any():
         return np.full(2, np.nan)
-    return _means_m(position_m[mine], weight[mine], np.zeros(mine.sum(), dtype=int))[0]
+    return _average_groups(position_m[is_own], weight[is_own], np.zeros(is_own.sum(), dtype=int))[0]

@@ -8,22 +8,22 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from netsim.clock import Clock, slack_s
+from netsim.clock import Clock, compute_slack_s
 from netsim.columns import Columns, frozen
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput, format_count
 from netsim.notice import Notice, notice
 from netsim.traces.table import GLOBE, Coordinates, FixRows, TraceTable, look_like_degrees
 from netsim.traces.trace import Trace
-from netsim.traces.values import renumbered
+from netsim.traces.values import Texts, renumber_names
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Index = npt.NDArray[np.integer]
-Scalar = TypeVar("Scalar", bound=np.generic)
+Sorted = TypeVar("Sorted", bound=npt.NDArray[Any] | None)
 MOST_ROWS = 10**8
 CHAIN_M = 1609.344  # a mile
 
@@ -44,7 +44,8 @@ class Moves(Columns):
         user = self.user
         time_s = self.time_s
         in_order = user[1:] > user[:-1]
-        in_order |= (user[1:] == user[:-1]) & (time_s[1:] >= time_s[:-1])
+        is_same_user = user[1:] == user[:-1]
+        in_order |= is_same_user & (time_s[1:] >= time_s[:-1])
         if in_order.all():
             return None
         return np.lexsort((time_s, user))
@@ -52,7 +53,8 @@ class Moves(Columns):
     @property
     def gap_s(self) -> FloatArray:
         """Time between each two consecutive rows of a user."""
-        return np.diff(self.sorted(self.time_s))[np.diff(self.sorted(self.user)) == 0]
+        is_same_user = np.diff(self.sort_column(self.user)) == 0
+        return np.diff(self.sort_column(self.time_s))[is_same_user]
 
     @property
     def usual_interval_s(self) -> float:
@@ -62,18 +64,19 @@ class Moves(Columns):
             return np.median(interval_s)
         return 0.0
 
-    def sorted(self, column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        if self.order is None:
+    def sort_column(self, column: Sorted) -> Sorted:
+        """A column of the rows in order; None stays."""
+        if column is None or self.order is None:
             return column
-        return column[self.order]
+        return column[self.order]  # type: ignore[return-value]
 
 
-def occurring(names: tuple[str, ...], code: Index) -> tuple[tuple[str, ...], IntArray]:
+def keep_occurring(names: Texts, code: Index) -> tuple[Texts, IntArray]:
     """Only the names that still occur, in the old order, and each row's place among them (n,)."""
-    return renumbered(names, code, np.bincount(code, minlength=len(names)) > 0)
+    return renumber_names(names, code, np.bincount(code, minlength=len(names)) > 0)
 
 
-def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) -> IntArray:
+def chain_drives(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) -> IntArray:
     """Chain of each id (n_ids,): 0 for the background, then 1, 2, ... by falling number of rows.
 
     An id (a file, a drive) goes on with the chain that ended nearest to where it begins, if that is
@@ -89,9 +92,8 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     ends_m = np.zeros((len(first), 2))
     n_chains = 0
     for begin, end in sorted(zip(first, last, strict=True), key=lambda drive: time_s[drive[0]]):
-        away_m = np.where(
-            ends_s > time_s[begin], np.inf, np.linalg.norm(ends_m - xy_m[begin], axis=1)
-        )
+        distance_m = np.linalg.norm(ends_m - xy_m[begin], axis=1)
+        away_m = np.where(ends_s > time_s[begin], np.inf, distance_m)
         chain = int(np.argmin(away_m))
         if away_m[chain] > reach_m:
             chain = n_chains
@@ -102,18 +104,19 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     n_ids = np.bincount(chain_of[ids[first]])
     busiest = np.argsort(-np.bincount(chain_of[ids]), kind="stable")
     number = np.zeros(n_chains, dtype=int)
-    number[busiest[n_ids[busiest] > 1]] = np.arange(1, (n_ids > 1).sum() + 1)
+    is_chain = n_ids[busiest] > 1
+    number[busiest[is_chain]] = np.arange(1, (n_ids > 1).sum() + 1)
     return np.where(chain_of >= 0, number[chain_of], 0)
 
 
-def rounds_apart(moves: Moves, round_s: float, clock: Clock) -> bool:
+def has_two_rounds(moves: Moves, round_s: float, clock: Clock) -> bool:
     """Whether any user has rows in two rounds."""
-    same_user = np.diff(moves.sorted(moves.user)) == 0
-    later = np.diff(moves.sorted(clock.round_of(moves.time_s, round_s))) > 0
+    same_user = np.diff(moves.sort_column(moves.user)) == 0
+    later = np.diff(moves.sort_column(clock.find_rounds(moves.time_s, round_s))) > 0
     return (same_user & later).any()
 
 
-def sampled(moves: Moves, every_s: float) -> BoolArray:
+def sample_rows(moves: Moves, every_s: float) -> BoolArray:
     """Which rows (n,) a phone makes that measures once in every period, from time 0 on: those of a
     user's first time in each, several where a row is a cell.
     """
@@ -121,13 +124,14 @@ def sampled(moves: Moves, every_s: float) -> BoolArray:
     order = np.lexsort((moves.time_s, period, moves.user))
     time_s = moves.time_s[order]
     new = np.ones(len(order), dtype=bool)
-    new[1:] = (np.diff(moves.user[order]) != 0) | (np.diff(period[order]) != 0)
+    is_new_user = np.diff(moves.user[order]) != 0
+    new[1:] = is_new_user | (np.diff(period[order]) != 0)
     due = np.empty(len(order), dtype=bool)
     due[order] = time_s == time_s[new][np.cumsum(new) - 1]
     return due
 
 
-def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
+def resample_trips(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
     """Rows at the multiples of `every_s` within trips, and the number of trips: straight lines
     between a trip's rows.
 
@@ -135,18 +139,19 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
     first counts. A trip between two multiples leaves no row.
     """
     moves = moves.select(np.lexsort((moves.time_s, moves.user)))
-    moves = moves.select(np.append(True, (np.diff(moves.user) != 0) | (np.diff(moves.time_s) > 0)))
+    is_new_user = np.diff(moves.user) != 0
+    moves = moves.select(np.append(True, is_new_user | (np.diff(moves.time_s) > 0)))
     user = moves.user
     time_s = moves.time_s
-    max_s = gap_s + slack_s(gap_s, time_s[1:])
-    cuts = np.flatnonzero((np.diff(user) != 0) | (np.diff(time_s) > max_s)) + 1
+    max_s = gap_s + compute_slack_s(gap_s, time_s[1:])
+    is_other_user = np.diff(user) != 0
+    cuts = np.flatnonzero(is_other_user | (np.diff(time_s) > max_s)) + 1
     pieces: list[Moves] = []
     n_rows = 0
     for trip in np.split(np.arange(len(user)), cuts):
         own_s = time_s[trip]
-        ticks = np.arange(
-            math.ceil(own_s[0] / every_s - 1e-9), math.floor(own_s[-1] / every_s + 1e-9) + 1
-        )
+        first = math.ceil(own_s[0] / every_s - 1e-9)
+        ticks = np.arange(first, math.floor(own_s[-1] / every_s + 1e-9) + 1)
         n_rows += len(ticks)
         if n_rows > MOST_ROWS:
             raise BadInput(
@@ -154,7 +159,8 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
                 f"that are possible"
             )
         at_s = ticks * every_s
-        at_m = np.column_stack([np.interp(at_s, own_s, axis_m[trip]) for axis_m in moves.xy_m.T])
+        columns_m = [np.interp(at_s, own_s, axis_m[trip]) for axis_m in moves.xy_m.T]
+        at_m = np.column_stack(columns_m)
         pieces.append(Moves(np.full(len(ticks), user[trip[0]]), at_s, at_m))
     return Moves.join(pieces), len(pieces)
 
@@ -162,9 +168,10 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
 WALK_M_S = 1.4  # a comfortable pace of adults
 
 
-def surveyed(table: TraceTable) -> TraceTable:
+def add_walk_times(table: TraceTable) -> TraceTable:
     """The table with times of a walk at 1.4 m/s through its places in the order of the file."""
-    step_m = np.hypot(*np.diff(table.coordinates.plane(table.fixes.place).xy_m, axis=0).T)
+    plane = table.coordinates.to_plane(table.fixes.place)
+    step_m = np.hypot(*np.diff(plane.xy_m, axis=0).T)
     time_s = np.append(0.0, np.cumsum(step_m)) / WALK_M_S
     walk = notice("trace-survey", speed_m_s=WALK_M_S, length_s=time_s[-1])
     return replace(table, fixes=replace(table.fixes, time_s=time_s), notices=(*table.notices, walk))
@@ -179,7 +186,7 @@ class Presence:
     absent_after_s: float
     why: str
 
-    def words(self) -> str:
+    def to_words(self) -> str:
         return f"a UE is absent {self.absent_after_s:g} s after its last fix ({self.why})"
 
 
@@ -190,7 +197,7 @@ _USUAL = 3.0
 _COVERED = 0.99  # of the time of all trips
 
 
-def presence(trace: Trace, gap_s: float) -> Presence:
+def estimate_presence(trace: Trace, gap_s: float) -> Presence:
     """1.5 times the interval at which, or more finely, 99 % of the trips' time is sampled; at most
     a pause.
 
@@ -207,10 +214,10 @@ def presence(trace: Trace, gap_s: float) -> Presence:
     within = np.sort(interval_s[interval_s <= pause_s])
     covered_s = np.cumsum(within)
     usual_s = within[np.searchsorted(covered_s, _COVERED * covered_s[-1])]
-    why = f"99 % of the trips' time is sampled every {usual_s:g} s or more often"
+    reason = f"99 % of the trips' time is sampled every {usual_s:g} s or more often"
     if _MARGIN * usual_s < pause_s:
-        return Presence(_MARGIN * usual_s, f"{why}; {_MARGIN:g} times that")
-    return Presence(pause_s, f"{why}; a pause that ends a trip")
+        return Presence(_MARGIN * usual_s, f"{reason}; {_MARGIN:g} times that")
+    return Presence(pause_s, f"{reason}; a pause that ends a trip")
 
 
 TOO_FAST_M_S = 100.0
@@ -254,41 +261,41 @@ class TraceSteps:
         )
 
 
-def steps_of(moves: Moves) -> TraceSteps:
+def measure_steps(moves: Moves) -> TraceSteps:
     """The steps of rows (n,) in any order."""
-    xy_m = moves.sorted(moves.xy_m)
-    gap_s = np.diff(moves.sorted(moves.time_s))
-    other = np.diff(moves.sorted(moves.user)) != 0
+    xy_m = moves.sort_column(moves.xy_m)
+    gap_s = np.diff(moves.sort_column(moves.time_s))
+    is_other_user = np.diff(moves.sort_column(moves.user)) != 0
     row = np.arange(len(xy_m))
     first = np.maximum.accumulate(
-        np.where(np.append(True, other | (gap_s > 0)), row, 0)
+        np.where(np.append(True, is_other_user | (gap_s > 0)), row, 0)
     )  # of each user and time
-    away_m = xy_m[1:] - xy_m[np.where(gap_s == 0, first[1:], row[:-1])]
+    start = np.where(gap_s == 0, first[1:], row[:-1])
+    away_m = xy_m[1:] - xy_m[start]
     step_m = np.hypot(away_m[:, 0], away_m[:, 1])
-    step_m[other] = np.nan
+    step_m[is_other_user] = np.nan
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
     n = (at_once | ((gap_s > 0) & np.isfinite(step_m))).sum()
-    return TraceSteps(
-        n, np.sort(moves.sorted(row)[1:][fast]), at_once.sum(), step_m[at_once].max(initial=0.0)
-    )
+    fast_rows = np.sort(moves.sort_column(row)[1:][fast])
+    return TraceSteps(n, fast_rows, at_once.sum(), step_m[at_once].max(initial=0.0))
 
 
-def doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
+def report_doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
     """What is doubtful about rows; moves : of the rows of the table, in its order."""
     n = len(moves.user)
     coordinates = table.coordinates
     place = table.fixes.place
-    steps = steps_of(moves)
+    steps = measure_steps(moves)
     if n >= _MANY and len(np.unique(moves.user)) == n:
         yield notice("trace-users-many")
     if n > 1 and np.ptp(moves.time_s) == 0:
         yield notice("trace-one-time", number=n)
     if not table.relative:
-        yield from _dates(table.fixes, moves)
+        yield from _report_dates(table.fixes, moves)
     if coordinates.crs == GLOBE:
-        yield from _no_fixes(place)
-        yield from _regions(place, moves)
+        yield from _report_no_fixes(place)
+        yield from _report_regions(place, moves)
     wide_m = np.ptp(place, axis=0).max()
     if coordinates.crs is None and look_like_degrees(*place.T) and 0 < wide_m < _MAX_DEGREES:
         yield notice("trace-degrees-unnamed", width_m=wide_m)
@@ -299,7 +306,7 @@ def doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
             far = f"{steps.apart_m / 1e3:,.1f} km"
         else:
             far = f"{steps.apart_m:,.1f} m"
-        yield notice("trace-places-at-once", rows=counted(steps.n_at_once, "row"), away=far)
+        yield notice("trace-places-at-once", rows=format_count(steps.n_at_once, "row"), away=far)
     if steps.n_fast:
         first = [
             f"{table.fixes.line[k]} (user {table.users[moves.user[k]]})"
@@ -311,19 +318,22 @@ def doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
         )
 
 
-def _dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:
+def _report_dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:
     """Clocks that were not set, or whose weeks rolled over, and dates in place of times."""
     time_s = fixes.time_s
-    odd = (time_s < _OLDEST_S) | (np.abs(time_s - np.median(time_s)) > _WEEKS_S / 2)
+    offset_s = np.abs(time_s - np.median(time_s))
+    odd = (time_s < _OLDEST_S) | (offset_s > _WEEKS_S / 2)
     if odd.any():
-        yield notice("trace-clock-unset", rows=counted(odd.sum(), "row"), line=fixes.line[odd][0])
+        yield notice(
+            "trace-clock-unset", rows=format_count(odd.sum(), "row"), line=fixes.line[odd][0]
+        )
     later_s = moves.gap_s[moves.gap_s > 0]
     at_midnight = not (time_s % 86_400.0).any()
     if 0 < len(later_s) < len(moves.gap_s) + at_midnight and later_s.min() >= _ALMOST_DAY_S:
         yield notice("trace-dates-alone")
 
 
-def _regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
+def _report_regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
     """Rows that are more than 1,000 km apart, with boxes of 3 degrees around where most of them
     are.
     """
@@ -336,17 +346,15 @@ def _regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
             np.floor(place[elsewhere]).astype(int), axis=0, return_counts=True
         )
         low, high = square[n_rows.argmax()] + [[-1], [2]]
-        mine = ((low <= place) & (place <= high)).all(axis=1)
+        is_inside = ((low <= place) & (place <= high)).all(axis=1)
         box = ",".join(map(str, (*low, *high)))
-        boxes.append(
-            f"--area-deg {box} ({counted(len(np.unique(moves.user[mine])), 'user')}, "
-            f"{counted(mine.sum(), 'row')})"
-        )
-        elsewhere &= ~mine
+        users = format_count(len(np.unique(moves.user[is_inside])), "user")
+        boxes.append(f"--area-deg {box} ({users}, {format_count(is_inside.sum(), 'row')})")
+        elsewhere &= ~is_inside
     yield notice("trace-regions", boxes=", ".join(boxes), number=elsewhere.sum())
 
 
-def _no_fixes(place: FloatArray) -> Iterator[Notice]:
+def _report_no_fixes(place: FloatArray) -> Iterator[Notice]:
     """Rows at latitude 0, longitude 0, if the others are elsewhere, or on rows all near by, at
     sea.
     """
@@ -354,9 +362,10 @@ def _no_fixes(place: FloatArray) -> Iterator[Notice]:
     if np.abs(place).max() < np.pi:
         yield notice("trace-near-zero")
         return
-    others = place[~zero]
-    if not zero.any() or np.abs(np.median(others, axis=0)).max() < _FAR_FROM_NO_FIX_DEG:
+    placed = place[~zero]
+    if not zero.any() or np.abs(np.median(placed, axis=0)).max() < _FAR_FROM_NO_FIX_DEG:
         return
-    corners = [*(others.min(axis=0) - _MARGIN_DEG), *(others.max(axis=0) + _MARGIN_DEG)]
+    low = placed.min(axis=0) - _MARGIN_DEG
+    corners = [*low, *(placed.max(axis=0) + _MARGIN_DEG)]
     box = ",".join(f"{corner:.4f}" for corner in corners)
-    yield notice("trace-without-fix", rows=counted(zero.sum(), "row"), box=box)
+    yield notice("trace-without-fix", rows=format_count(zero.sum(), "row"), box=box)

@@ -26,18 +26,19 @@ from xml.parsers import expat
 
 import numpy as np
 
-from netsim.errors import BadInput, counted
-from netsim.safe import files_below, opened, size_text, what_is
+from netsim.errors import BadInput, format_count
+from netsim.safe import describe_file_kind, format_size, list_files_below, open_regular
 from netsim.traces.values import (
     Refused,
-    bounded,
-    listed,
-    missing,
-    number,
-    one_line,
-    other_unit,
-    shown,
-    with_points,
+    Texts,
+    find_other_unit,
+    is_missing,
+    join_texts,
+    parse_bounded,
+    quote_text,
+    replace_commas,
+    squeeze_blanks,
+    to_number,
 )
 from netsim.units import FloatArray
 
@@ -52,12 +53,18 @@ _TABLE_BYTES = 500 * 2**20  # of one that is held as a whole
 _GZIP = b"\x1f\x8b"
 
 
+Attributes = dict[str, str]
+"""of an element of XML"""
+Headers = Mapping[str, str]
+"""our name -> header of the file"""
+
+
 @dataclass(frozen=True)
 class Source:
     """A file by its path, and what it should have been, for messages (CSV, PLT ...)."""
 
     path: str
-    wanted: str = "text"
+    expected: str = "text"
 
     @property
     def n_bytes(self) -> int:
@@ -66,56 +73,62 @@ class Source:
     def refuse(self, line: int, problem: str) -> NoReturn:
         raise BadInput(f"{self.path}: line {line}: {problem}")
 
-    def chunks(self) -> Iterator[bytes]:
+    def read_chunks(self) -> Iterator[bytes]:
         """The unpacked text in pieces. Raises `BadInput` with one line."""
         line = 1
-        for chunk in self._unpacked():
+        for chunk in self._unpack():
             if (nul := chunk.find(b"\0")) >= 0:
-                at = line + chunk.count(b"\n", 0, nul)
+                nul_line = line + chunk.count(b"\n", 0, nul)
                 self.refuse(
-                    at, f"holds a NUL byte: binary or UTF-16; give a UTF-8 {self.wanted} file"
+                    nul_line,
+                    f"holds a NUL byte: binary or UTF-16; give a UTF-8 {self.expected} file",
                 )
             yield chunk
             line += chunk.count(b"\n")
 
-    def _unpacked(self) -> Iterator[bytes]:
+    def _unpack(self) -> Iterator[bytes]:
         total = 0
-        packed = self._packed()
-        with opened(self.path, MOST_FILE_BYTES) as raw:
-            file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
-            while chunk := self._read(file):
+        packed = self._is_packed()
+        with open_regular(self.path, MOST_FILE_BYTES) as raw:
+            if packed:
+                file = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+            else:
+                file = raw
+            while chunk := self._read_chunk(file):
                 total += len(chunk)
                 if packed and total > MAX_UNPACKED_BYTES:
-                    most = size_text(MAX_UNPACKED_BYTES)
+                    limit = format_size(MAX_UNPACKED_BYTES)
                     remedy = "unpack it if you trust it, and split it"
                     raise BadInput(
-                        f"{self.path}: unpacks to more than {most}, the most that is read; {remedy}"
+                        f"{self.path}: unpacks to more than {limit}, "
+                        f"the most that is read; {remedy}"
                     )
                 yield chunk
 
-    def lines(self) -> Iterator[str]:
+    def read_lines(self) -> Iterator[str]:
         r"""Lines with their ends, all of which are \n."""
         line = 1
         rest = b""
-        for chunk in self._one_newline():
+        for chunk in self._unify_newlines():
             whole, newline, rest = (rest + chunk).rpartition(b"\n")
-            yield from StringIO(self._decoded(whole + newline, line), newline="\n")
+            yield from StringIO(self._decode(whole + newline, line), newline="\n")
             line += len(newline) + whole.count(b"\n")
             if len(rest) > MAX_LINE_BYTES:
                 self.refuse(
                     line,
-                    f"longer than {size_text(MAX_LINE_BYTES)}; give a {self.wanted} file of rows",
+                    f"longer than {format_size(MAX_LINE_BYTES)}; give a {self.expected} "
+                    f"file of rows",
                 )
         if rest:
-            yield self._decoded(rest, line)
+            yield self._decode(rest, line)
 
-    def head(self) -> str:
+    def read_head(self) -> str:
         """The beginning, for telling formats apart; what is no UTF-8 is replaced."""
-        return next(self._unpacked(), b"").decode("utf-8-sig", "replace")
+        return next(self._unpack(), b"").decode("utf-8-sig", "replace")
 
-    def _packed(self) -> bool:
+    def _is_packed(self) -> bool:
         try:
-            with opened(self.path, MOST_FILE_BYTES) as file:
+            with open_regular(self.path, MOST_FILE_BYTES) as file:
                 first = file.read(4)
         except OSError as error:
             raise BadInput(
@@ -130,7 +143,7 @@ class Source:
             )
         return first.startswith(_GZIP)
 
-    def _read(self, file: BinaryIO) -> bytes:
+    def _read_chunk(self, file: BinaryIO) -> bytes:
         try:
             return file.read(CHUNK_BYTES)
         except EOFError:
@@ -139,23 +152,26 @@ class Source:
             problem = f"damaged ({error})"
         raise BadInput(f"{self.path}: gzip data {problem}; copy the file again")
 
-    def _one_newline(self) -> Iterator[bytes]:
+    def _unify_newlines(self) -> Iterator[bytes]:
         r"""The chunks with \n for \r\n and for \r; a pair may straddle two chunks."""
         held = b""
-        for chunk in self.chunks():
+        for chunk in self.read_chunks():
             chunk = held + chunk
-            held = b"\r" if chunk.endswith(b"\r") else b""
+            if chunk.endswith(b"\r"):
+                held = b"\r"
+            else:
+                held = b""
             yield chunk[: len(chunk) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if held:
             yield b"\n"
 
-    def _decoded(self, raw: bytes, line: int) -> str:
+    def _decode(self, raw: bytes, line: int) -> str:
         try:
             return raw.decode("utf-8-sig" if line == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            where = line + raw.count(b"\n", 0, error.start)
+            bad_line = line + raw.count(b"\n", 0, error.start)
             self.refuse(
-                where, f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
+                bad_line, f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
             )
 
 
@@ -164,8 +180,8 @@ class XmlFile:
     entity.
     """
 
-    def __init__(self, path: str, wanted: str) -> None:
-        self.source = Source(path, wanted)
+    def __init__(self, path: str, expected: str) -> None:
+        self.source = Source(path, expected)
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.StartDoctypeDeclHandler = self._begin_doctype
@@ -175,7 +191,7 @@ class XmlFile:
 
     def read(
         self,
-        begin: Callable[[str, dict[str, str]], None],
+        begin: Callable[[str, Attributes], None],
         end: Callable[[str, str], None] | None = None,
     ) -> None:
         """Call `begin` with the name, without prefix, and the attributes of each element, and `end`
@@ -183,20 +199,22 @@ class XmlFile:
         """
         text: list[str] = []
 
-        def started(name: str, attributes: dict[str, str]) -> None:
+        def start(name: str, attributes: Attributes) -> None:
             begin(name.rpartition(":")[2] if ":" in name else name, attributes)
             text.clear()
 
-        self.parser.StartElementHandler = started
+        self.parser.StartElementHandler = start
         if end is not None:
             self.parser.CharacterDataHandler = text.append
             self.parser.EndElementHandler = lambda name: end(name.rpartition(":")[2], "".join(text))
         rest = b""
-        for chunk in self.source.chunks():
+        for chunk in self.source.read_chunks():
             tags, bracket, rest = (rest + chunk).rpartition(b">")
             self._parse(tags + bracket)
             if len(rest) > MAX_LINE_BYTES:  # the parser would hold all of a tag that never ends
-                self.refuse(f"a tag or a text longer than 1 MiB; give a {self.source.wanted} file")
+                self.refuse(
+                    f"a tag or a text longer than 1 MiB; give a {self.source.expected} file"
+                )
         self._parse(rest, last=True)
 
     def _begin_doctype(self, *_: object) -> None:
@@ -221,46 +239,48 @@ class XmlFile:
             ValueError,
         ) as error:  # an encoding that the parser does not know, or one of several bytes
             self.refuse(
-                f"not XML in UTF-8 ({shown(str(error), quote=False)}); save the file as UTF-8"
+                f"not XML in UTF-8 ({quote_text(str(error), quote=False)}); save the file as UTF-8"
             )
 
 
-def files_in(path: str, pattern: str) -> list[str]:
+def find_files(path: str, pattern: str) -> list[str]:
     """The file, or all files of a folder and below that fit the pattern in any case, in order of
     name.
 
-    Raises `BadInput` for a folder that `files_below` refuses.
+    Raises `BadInput` for a folder that `list_files_below` refuses.
     """
-    if what_is(path) != "folder":
+    if describe_file_kind(path) != "folder":
         return [path]
     try:
-        return [str(file) for file in files_below(path) if fnmatch(file.name.lower(), pattern)]
+        return [str(file) for file in list_files_below(path) if fnmatch(file.name.lower(), pattern)]
     except OSError as error:
         raise BadInput(
             f"{error.filename}: {error.strerror}; give the folder of the traces alone"
         ) from None
 
 
-def others_in(path: str, pattern: str) -> str:
+def count_other_files(path: str, pattern: str) -> str:
     """The files of a folder that do not fit the pattern, counted by their endings; empty for
     none.
     """
-    others = {*files_in(path, "*")}.difference(files_in(path, pattern))
-    n_of = Counter(Path(file).suffix for file in others)
-    return listed([counted(n, f"{ending} file") for ending, n in n_of.most_common()])
+    other_files = {*find_files(path, "*")}.difference(find_files(path, pattern))
+    n_of = Counter(Path(file).suffix for file in other_files)
+    return join_texts([format_count(n, f"{ending} file") for ending, n in n_of.most_common()])
 
 
-def relative(path: str, owner: str) -> str:
+def to_relative(path: str, owner: str) -> str:
     """A file or folder as it is called below the path that was named, without endings."""
-    below = Path(os.path.relpath(owner, path) if what_is(path) == "folder" else Path(owner).name)
-    if what_is(owner) == "file":
-        return str(below.parent / stem(owner))
+    below = Path(
+        os.path.relpath(owner, path) if describe_file_kind(path) == "folder" else Path(owner).name
+    )
+    if describe_file_kind(owner) == "file":
+        return str(below.parent / strip_endings(owner))
     return str(below)
 
 
-def stem(path: str) -> str:
+def strip_endings(path: str) -> str:
     """The name of a file without folders and endings."""
-    return one_line(Path(path).name.removesuffix(".gz").rsplit(".", 1)[0])
+    return squeeze_blanks(Path(path).name.removesuffix(".gz").rsplit(".", 1)[0])
 
 
 COLUMNS_REMEDY = (
@@ -295,7 +315,7 @@ class Sheet:
     """Some consecutive rows; `line` (n,) is where each ends."""
 
     path: str
-    header: tuple[str, ...]
+    header: Texts
     columns: tuple[list[str], ...]
     line: Sequence[int]
     delimiter: str
@@ -308,64 +328,65 @@ class Sheet:
     def unread(self) -> list[str]:
         return [name for name in self.header if name not in self.used]
 
-    def values(self, header: str) -> list[str]:
+    def get_texts(self, header: str) -> list[str]:
         """The texts of a column, or of several joined by blanks: DATE+TIME."""
         if header not in self.header:
-            return list(map(" ".join, zip(*map(self.values, header.split("+")), strict=True)))
+            return list(map(" ".join, zip(*map(self.get_texts, header.split("+")), strict=True)))
         self.used.add(header)
         return self.columns[self.header.index(header)]
 
-    def degrees(self, header: str, high: float) -> list[str]:
+    def get_signed_texts(self, header: str, high: float) -> list[str]:
         """The texts of a column, with the signs of its sides if another has these: N and S, or E
         and W.
 
         That one stands beside it, or is called so (N/S, lat_dir); `high` : of latitudes or
         longitudes, else none.
         """
-        text = self.values(header)
+        text = self.get_texts(header)
         if header not in self.sides:
-            every = range(len(self.header))
+            columns = range(len(self.header))
             self.sides[header] = [
-                k for k in every if high in _SIDES and self._has_sides(k, header, *_SIDES[high])
+                k for k in columns if high in _SIDES and self._has_sides(k, header, *_SIDES[high])
             ][:1]
         for side in self.sides[header]:
             self.used.add(self.header[side])
             both = zip(text, self.columns[side], strict=True)
-            text = [_with_sign(value.strip(), letter.strip().upper()) for value, letter in both]
+            text = [_add_sign(value.strip(), letter.strip().upper()) for value, letter in both]
         return text
 
     def _has_sides(self, k: int, header: str, words: set[str], name: re.Pattern[str]) -> bool:
-        given = {value.strip().upper() for value in set(self.columns[k])} - {""}
-        beside = given <= words and abs(k - self.header.index(header)) == 1
-        return bool(given & words) and (beside or name.search(self.header[k]) is not None)
+        sides = {value.strip().upper() for value in set(self.columns[k])} - {""}
+        is_beside = sides <= words and abs(k - self.header.index(header)) == 1
+        return bool(sides & words) and (is_beside or name.search(self.header[k]) is not None)
 
-    def numbers(self, header: str, low: float, high: float, required: bool = True) -> FloatArray:
+    def parse_numbers(
+        self, header: str, low: float, high: float, required: bool = True
+    ) -> FloatArray:
         """Floats (n,) of a column within bounds, NaN for a missing one unless it is required;
         raises `BadInput` with one line.
         """
-        text = with_points(self.degrees(header, high), self.delimiter)
-        return self.bounded(text, header, low, high, required)
+        text = replace_commas(self.get_signed_texts(header, high), self.delimiter)
+        return self.parse_bounded(text, header, low, high, required)
 
-    def bounded(
+    def parse_bounded(
         self, text: Sequence[str], header: str, low: float, high: float, required: bool
     ) -> FloatArray:
         """As `numbers`, of the texts of a column."""
         try:
-            return bounded(text, low, high, required)
+            return parse_bounded(text, low, high, required)
         except Refused as refusal:
             self.refuse(refusal.row, header, str(refusal))
 
     def refuse(self, row: int, header: str, problem: str) -> NoReturn:
-        raise BadInput(
-            f"{self.path}: line {self.line[row]}, column {shown(header, quote=False)}: {problem}"
-        )
+        quoted = quote_text(header, quote=False)
+        raise BadInput(f"{self.path}: line {self.line[row]}, column {quoted}: {problem}")
 
 
 @dataclass(frozen=True)
 class Field:
     """A number in a row of text: its place, its name in messages, and its bounds."""
 
-    at: int
+    index: int
     name: str
     low: float
     high: float
@@ -376,11 +397,11 @@ LAT = Field(0, "lat", -90.0, 90.0, required=False)
 LON = Field(1, "lon", -180.0, 180.0, required=False)
 
 
-def _with_sign(value: str, side: str) -> str:
+def _add_sign(value: str, side: str) -> str:
     """The text of a number, which no reader takes where it has the other sign, or the side is
     unknown.
     """
-    if missing(value):
+    if is_missing(value):
         return value
     return f"{_SIGNS.get(side, f'{side}?')}{value}".replace("--", "-")
 
@@ -391,7 +412,7 @@ def read_sheets(path: str, names: Mapping[int, str] | None = None) -> Iterator[S
     names : of columns by number, from 0, of a file that may lack a header; its other columns are
     called by their numbers. None: it must have a header.
     """
-    delimiter, rows = read_rows(Source(path, "CSV"), "time_s,user,lat,lon")
+    delimiter, rows = read_delimited_rows(Source(path, "CSV"), "time_s,user,lat,lon")
     line, header = next(rows)
     if names and not all(map(_is_word, [header[k] for k in names if k < len(header)])):
         rows = chain([(line, header)], rows)
@@ -399,74 +420,77 @@ def read_sheets(path: str, names: Mapping[int, str] | None = None) -> Iterator[S
     elif not is_header(header):
         example = "time_s,user,lat,lon".replace(",", " TAB " if delimiter == "\t" else delimiter)
         problem = (
-            f"line {line} ({shown(delimiter.join(header))}) is a row, and the file has no header"
+            f"line {line} ({quote_text(delimiter.join(header))}) is a row, "
+            f"and the file has no header"
         )
-        remedy = (
-            ""
-            if names is None
-            else ", or name its columns in their order: --columns user,time_s,lat,lon"
-        )
+        if names is None:
+            remedy = ""
+        else:
+            remedy = ", or name its columns in their order: --columns user,time_s,lat,lon"
         raise BadInput(f"{path}: {problem}; put one above it, such as {example}{remedy}")
     sheet = None
-    for sheet in _sheets(path, tuple(name.strip() for name in header), rows, delimiter):
+    for sheet in _split_sheets(path, tuple(name.strip() for name in header), rows, delimiter):
         yield sheet
     if sheet is None:
         raise BadInput(f"{path}: has a header but no rows; give a file with at least one row")
 
 
-def matched(
-    path: str, header: Sequence[str], columns: Mapping[str, str], ours: Sequence[str]
+def match_columns(
+    path: str, header: Sequence[str], columns: Headers, ours: Sequence[str]
 ) -> dict[str, str]:
     """Our name -> header of each column that a CSV has, called or numbered as `columns` says, or
     called as we do; for columns that are joined by + their headers so.
 
     Raises `BadInput`.
     """
-    header_of = {str(k): name for k, name in enumerate(header)} | dict(
-        zip(header, header, strict=True)
-    )
+    named = dict(zip(header, header, strict=True))
+    header_of = {str(k): name for k, name in enumerate(header)} | named
     for called in columns.values():
         if called not in header_of and header_of.keys() >= {*called.split("+")}:
             header_of[called] = "+".join(header_of[part] for part in called.split("+"))
     for name, called in columns.items():
         if name not in ours:
             raise BadInput(
-                f"{path}: columns: {shown(name)} is none of {', '.join(ours)}; {COLUMNS_REMEDY}"
+                f"{path}: columns: {quote_text(name)} is none of {', '.join(ours)}; "
+                f"{COLUMNS_REMEDY}"
             )
         if called not in header_of:
-            problem = f"the file has no such column (it has {listed(header)})"
+            problem = f"the file has no such column (it has {join_texts(header)})"
             raise BadInput(f"{path}: columns: {name}={called}: {problem}; use one of these")
-    given = {
+    taken_headers = {
         header_of[called] for called in columns.values()
     }  # which are no other of our names as well
-    found = {
+    header_of_ours = {
         name: header_of[called]
         for name in ours
         if (called := columns.get(name, name)) in header_of
-        and (name in columns or header_of[called] not in given)
+        and (name in columns or header_of[called] not in taken_headers)
     }
-    for called in found.values():
+    for called in header_of_ours.values():
         if list(header).count(called) > 1:
             raise BadInput(
-                f"{path}: line 1: {shown(called)} appears twice in the header; rename one"
+                f"{path}: line 1: {quote_text(called)} appears twice in the header; rename one"
             )
     for name, called in product(ours, header):
         alike = (
-            name not in found and name.rpartition("_")[0] == called.lower().rpartition("_")[0] != ""
+            name not in header_of_ours
+            and name.rpartition("_")[0] == called.lower().rpartition("_")[0] != ""
         )
-        if (alike or found.get(name) == called) and (unit := other_unit(name, called)):
+        if (alike or header_of_ours.get(name) == called) and (
+            unit := find_other_unit(name, called)
+        ):
             raise BadInput(
-                f"{path}: column {shown(called)}: is in {unit}, but {name} is not; "
+                f"{path}: column {quote_text(called)}: is in {unit}, but {name} is not; "
                 f"convert the column"
             )
-    return found
+    return header_of_ours
 
 
-def read_table(
+def read_number_table(
     path: str,
     bounds: Mapping[str, tuple[float, float] | None],
     needed: Sequence[str] = (),
-    columns: Mapping[str, str] | None = None,
+    columns: Headers | None = None,
 ) -> DataFrame:
     """The columns of a CSV that have bounds: numbers within them, NaN for a missing one; texts
     where bounds are None.
@@ -479,16 +503,16 @@ def read_table(
 
     pieces = []
     try:
-        opened(path, _TABLE_BYTES).close()
+        open_regular(path, _TABLE_BYTES).close()
         for sheet in read_sheets(path):
-            header_of = matched(path, sheet.header, columns or {}, [*bounds])
+            header_of = match_columns(path, sheet.header, columns or {}, [*bounds])
             if missing := [name for name in needed if name not in header_of]:
-                problem = f"no column {', '.join(missing)}; the file has {listed(sheet.header)}"
+                problem = f"no column {', '.join(missing)}; the file has {join_texts(sheet.header)}"
                 raise BadInput(f"{path}: {problem}; name one of these so")
             values = {
-                ours: [one_line(text) for text in sheet.values(called)]
+                ours: [squeeze_blanks(text) for text in sheet.get_texts(called)]
                 if (span := bounds[ours]) is None
-                else sheet.numbers(called, *span, ours in needed)
+                else sheet.parse_numbers(called, *span, ours in needed)
                 for ours, called in header_of.items()
             }
             pieces.append(DataFrame(values, index=sheet.line))
@@ -509,16 +533,16 @@ def read_fields(
 
     delimiter : None for blanks. Raises `BadInput` with one line.
     """
-    width = 1 + max(field.at for field in fields)
+    width = 1 + max(field.index for field in fields)
     pieces = [tuple(np.zeros(0) for _ in range(1 + len(fields)))]
-    for sheet in _sheets(
-        source.path, ("",) * width, _first_cells(source, width, skip, delimiter), ","
+    for sheet in _split_sheets(
+        source.path, ("",) * width, _split_lines(source, width, skip, delimiter), ","
     ):
         pieces.append(
             (
                 np.array(sheet.line),
                 *(
-                    sheet.bounded(sheet.columns[f.at], f.name, f.low, f.high, f.required)
+                    sheet.parse_bounded(sheet.columns[f.index], f.name, f.low, f.high, f.required)
                     for f in fields
                 ),
             )
@@ -526,30 +550,30 @@ def read_fields(
     return tuple(map(np.concatenate, zip(*pieces, strict=True)))
 
 
-def _first_cells(source: Source, width: int, skip: int, delimiter: str | None) -> Rows:
-    for line, text in enumerate(source.lines(), 1):
+def _split_lines(source: Source, width: int, skip: int, delimiter: str | None) -> Rows:
+    for line, text in enumerate(source.read_lines(), 1):
         cells = text.split(delimiter)
         if line <= skip or not text.strip():
             continue
         if len(cells) < width:
-            problem = f"{len(cells)} fields, but {source.wanted} has {width} or more"
+            problem = f"{len(cells)} fields, but {source.expected} has {width} or more"
             source.refuse(line, f"{problem}; correct or remove the line (is it cut short?)")
         yield line, cells[:width]
 
 
-def read_rows(source: Source, example: str) -> tuple[str, Rows]:
+def read_delimited_rows(source: Source, example: str) -> tuple[str, Rows]:
     """The delimiter of a CSV, and its rows that are not blank, from the header on.
 
     example : of a header, for messages. Above it there may be ``sep=;``, as spreadsheets write it,
     and comments; a comment right above rows is the header.
     """
-    lines = source.lines()
-    at = 0
+    lines = source.read_lines()
+    n_lines = 0
     delimiter = comment = first = ""
     for line in lines:
-        at += 1
-        if found := _SEPARATOR.fullmatch(line):
-            delimiter = found[1]
+        n_lines += 1
+        if separator := _SEPARATOR.fullmatch(line):
+            delimiter = separator[1]
         elif line.startswith("#"):
             comment = line.lstrip("# ")
         elif line.strip():
@@ -564,9 +588,9 @@ def read_rows(source: Source, example: str) -> tuple[str, Rows]:
     if comment.count(delimiter) == first.count(delimiter) > 0 and not is_header(
         first.split(delimiter)
     ):
-        at -= 1
+        n_lines -= 1
         above = [comment, first]
-    return delimiter, _records(source.path, chain(above, lines), at - 1, delimiter)
+    return delimiter, _read_records(source.path, chain(above, lines), n_lines - 1, delimiter)
 
 
 def is_header(cells: Sequence[str]) -> bool:
@@ -576,10 +600,10 @@ def is_header(cells: Sequence[str]) -> bool:
 
 def _is_word(cell: str) -> bool:
     text = cell.strip().strip('"')
-    return math.isnan(number(text)) and not _DATE.match(text)
+    return math.isnan(to_number(text)) and not _DATE.match(text)
 
 
-def _records(path: str, lines: Iterable[str], above: int, delimiter: str) -> Rows:
+def _read_records(path: str, lines: Iterable[str], above: int, delimiter: str) -> Rows:
     # strict: a quote that is never closed would otherwise swallow the rest of the file
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -592,23 +616,22 @@ def _records(path: str, lines: Iterable[str], above: int, delimiter: str) -> Row
         ) from error
 
 
-def _sheets(path: str, header: tuple[str, ...], rows: Rows, delimiter: str) -> Iterator[Sheet]:
+def _split_sheets(path: str, header: Texts, rows: Rows, delimiter: str) -> Iterator[Sheet]:
     """The rows in pieces, if all are as wide as the header."""
     width = len(header)
     sides = dict[str, list[int]]()
     used = set[str]()
-    while some := list(islice(rows, _ROWS)):
-        for at, cells in some:
+    while pieces := list(islice(rows, _ROWS)):
+        for line, cells in pieces:
             if len(cells) != width:
-                why = (
-                    "is the file cut short?"
-                    if len(cells) < width
-                    else "does it end with a delimiter, or hold one?"
-                )
+                if len(cells) < width:
+                    reason = "is the file cut short?"
+                else:
+                    reason = "does it end with a delimiter, or hold one?"
                 problem = (
                     f"{len(cells)} fields, but the rows above have {width}; correct or "
-                    f"remove the line ({why})"
+                    f"remove the line ({reason})"
                 )
-                raise BadInput(f"{path}: line {at}: {problem}")
-        columns = tuple(map(list, zip(*(cells for _, cells in some), strict=True)))
-        yield Sheet(path, header, columns, [at for at, _ in some], delimiter, sides, used)
+                raise BadInput(f"{path}: line {line}: {problem}")
+        columns = tuple(map(list, zip(*(cells for _, cells in pieces), strict=True)))
+        yield Sheet(path, header, columns, [line for line, _ in pieces], delimiter, sides, used)

@@ -21,9 +21,9 @@ from itertools import pairwise
 import numpy as np
 
 from netsim.columns import Columns, frozen
-from netsim.errors import BadInput, counted
-from netsim.maps import lon_lat_of, projected
-from netsim.notice import Notice, doubts_in, notice
+from netsim.errors import BadInput, format_count
+from netsim.maps import convert_to_lon_lat, project_lon_lat
+from netsim.notice import Notice, list_doubts, notice
 from netsim.traces.values import (
     EASTING_M,
     LATEST_EPOCH_S,
@@ -33,17 +33,18 @@ from netsim.traces.values import (
     Column,
     NameCodes,
     Refused,
+    Texts,
     Times,
-    bounded,
-    listed,
-    missing,
-    number,
-    numbers,
-    plain_id,
-    remedy,
-    renumbered,
-    shown,
-    with_points,
+    is_missing,
+    join_texts,
+    normalise_id,
+    parse_bounded,
+    quote_text,
+    renumber_names,
+    replace_commas,
+    suggest_remedy,
+    to_number,
+    to_numbers,
 )
 from netsim.units import BoolArray, FloatArray, IntArray, LatLon
 
@@ -53,6 +54,7 @@ GLOBE = "EPSG:4326"
 DEGREES = ("lat", "lon")
 METRES = ("x_m", "y_m")
 Box = tuple[float, float, float, float]
+RawColumns = dict[str, Column]
 _ON_A_SIDE = 33  # points of an outline; straight sides in degrees are curves in the plane
 
 
@@ -64,6 +66,11 @@ class Plane:
 
     xy_m: FloatArray
     origin_deg: LatLon | None
+
+    @property
+    def lon_deg(self) -> float | None:
+        """Longitude of (0, 0), None for a local plane."""
+        return None if self.origin_deg is None else self.origin_deg[1]
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ class Coordinates:
     named: bool = False
 
     @classmethod
-    def of(cls, path: str, names: tuple[str, str], crs: str) -> Coordinates:
+    def from_names(cls, path: str, names: tuple[str, str], crs: str) -> Coordinates:
         """The coordinates of a file that has degrees or metres, where a user asks for `crs`. Raises
         `BadInput`.
         """
@@ -97,9 +104,11 @@ class Coordinates:
     @property
     def names(self) -> tuple[str, str]:
         """Our names of the two columns, in the order of a box's corners."""
-        return DEGREES if self.crs == GLOBE else METRES
+        if self.crs == GLOBE:
+            return DEGREES
+        return METRES
 
-    def plane(self, place: FloatArray, origin_deg: LatLon | None = None) -> Plane:
+    def to_plane(self, place: FloatArray, origin_deg: LatLon | None = None) -> Plane:
         """The places in local metres: an azimuthal equidistant projection on WGS84 around their
         median, or around the origin of another plane. Metres of a local plane are not changed.
         """
@@ -108,14 +117,14 @@ class Coordinates:
         if self.crs == GLOBE:
             lon_lat = place[:, ::-1]
         else:
-            lon_lat = lon_lat_of("crs", self.crs, place)
+            lon_lat = convert_to_lon_lat("crs", self.crs, place)
         if np.ptp(lon_lat[:, 0]) > 180.0:  # the rows straddle the antimeridian
             lon_lat = np.column_stack([lon_lat[:, 0] % 360.0, lon_lat[:, 1]])
         lon, lat = np.median(lon_lat, axis=0).tolist()
         lat, lon = (lat, lon) if origin_deg is None else origin_deg
-        return Plane(projected(lon_lat, (lat, lon)), (lat, (lon + 180.0) % 360.0 - 180.0))
+        return Plane(project_lon_lat(lon_lat, (lat, lon)), (lat, (lon + 180.0) % 360.0 - 180.0))
 
-    def extent(self, place: FloatArray) -> str:
+    def describe_extent(self, place: FloatArray) -> str:
         (first, second) = place.min(axis=0)
         (first_end, second_end) = place.max(axis=0)
         if self.crs == GLOBE:
@@ -146,9 +155,10 @@ def check_crs(path: str, crs: str) -> None:
         )
 
 
-def outline(box: Box) -> FloatArray:
+def trace_outline(box: Box) -> FloatArray:
     """Points (132, 2) along the border of a box (low, low, high, high), alike on all sides."""
-    corners = np.array([(box[i], box[j]) for i, j in ((0, 1), (2, 1), (2, 3), (0, 3), (0, 1))])
+    places = ((0, 1), (2, 1), (2, 3), (0, 3), (0, 1))
+    corners = np.array([(box[i], box[j]) for i, j in places])
     return np.concatenate([np.linspace(*side, _ON_A_SIDE) for side in pairwise(corners)])
 
 
@@ -201,7 +211,7 @@ class TrackPoints(Columns):
     lon_deg: FloatArray
     segment: IntArray | None = None
 
-    def content(self) -> tuple[bytes, ...]:
+    def to_key(self) -> tuple[bytes, ...]:
         """Equal for copies."""
         return self.time_s.tobytes(), self.lat_deg.tobytes(), self.lon_deg.tobytes()
 
@@ -219,8 +229,8 @@ class TraceTable:
     path: str
     format: str
     fixes: FixRows
-    users: tuple[str, ...]
-    cells: tuple[str, ...]
+    users: Texts
+    cells: Texts
     coordinates: Coordinates
     left_out: dict[str, int]
     facts: dict[str, str]
@@ -240,13 +250,15 @@ class TraceTable:
         """
         return self.fixes.time_s.max() < RELATIVE_BELOW_S
 
-    def keep(self, those: BoolArray, reason: str) -> TraceTable:
+    def keep_rows(self, is_kept: BoolArray, reason: str) -> TraceTable:
         """The table with those rows (n,); the others are counted under the reason."""
-        n = (~those).sum()
+        n = (~is_kept).sum()
         left_out = self.left_out | {reason: self.left_out.get(reason, 0) + n}
-        return replace(self, fixes=self.fixes.select(those) if n else self.fixes, left_out=left_out)
+        return replace(
+            self, fixes=self.fixes.select(is_kept) if n else self.fixes, left_out=left_out
+        )
 
-    def reasons(self) -> str:
+    def list_reasons(self) -> str:
         return ", ".join(f"{reason} {n:,}" for reason, n in self.left_out.items() if n)
 
 
@@ -265,7 +277,7 @@ class FixBuilder:
         self.facts: dict[str, str] = {}
         self.notices: list[Notice] = []
         self.left_out: Counter[str] = Counter()
-        self._names = {"user": NameCodes(), "cell": NameCodes(plain_id)}
+        self._names = {"user": NameCodes(), "cell": NameCodes(normalise_id)}
         self._users: dict[tuple[str, str], int] = {}
         self._times: Times | None = None
         self._pieces: defaultdict[str, list[Column]] = defaultdict(list)
@@ -274,11 +286,11 @@ class FixBuilder:
         ] = []  # the number of rows before each piece, and its file
         self._n_rows = self._n_tracks = 0
 
-    def user(self, name: str, longer: str = "") -> int:
+    def number_user(self, name: str, longer: str = "") -> int:
         """The number of a user, who is called by the longer name where several have the name."""
         return self._users.setdefault((name, longer), len(self._users))
 
-    def add(
+    def add_rows(
         self,
         file: str,
         line: Sequence[int] | Column,
@@ -299,12 +311,12 @@ class FixBuilder:
         for ours, values in {"line": np.asarray(line), **columns}.items():
             try:
                 if isinstance(values, list):
-                    column = self._read(ours, values, line[0], delimiter)
+                    column = self._parse_column(ours, values, line[0], delimiter)
                 else:
                     column = values
-                _check(ours, column)
+                _check_bounds(ours, column)
             except Refused as refusal:
-                header = shown(self.header_of.get(ours, ours), quote=False)
+                header = quote_text(self.header_of.get(ours, ours), quote=False)
                 raise BadInput(
                     f"{file}: line {line[refusal.row]}, column {header}: {refusal}"
                 ) from None
@@ -319,17 +331,20 @@ class FixBuilder:
     def add_track(self, file: str, user: int, points: TrackPoints) -> None:
         """Check and keep a track of a user."""
         n = len(points.line)
-        segment = np.zeros(n) if points.segment is None else points.segment
+        segment = points.segment
+        if segment is None:
+            segment = np.zeros(n, dtype=np.int64)
         track = self._n_tracks + segment
         self._n_tracks += 1 + int(segment.max(initial=0))
         places = {"lat": points.lat_deg, "lon": points.lon_deg}
-        self.add(
+        users = np.full(n, user)
+        self.add_rows(
             file,
             points.line,
-            {"user": np.full(n, user), "track": track, "time_s": points.time_s, **places},
+            {"user": users, "track": track, "time_s": points.time_s, **places},
         )
 
-    def table(self, format: str) -> TraceTable:
+    def build_table(self, format: str) -> TraceTable:
         """The table of all rows. Raises `BadInput` where none is usable, or where time runs
         backwards.
         """
@@ -340,161 +355,184 @@ class FixBuilder:
             )
         columns = {ours: np.concatenate(self._pieces.pop(ours)) for ours in list(self._pieces)}
         if self._times is not None:
-            columns["time_s"] = self._times.settled(columns["time_s"], columns["user"])
+            columns["time_s"] = self._times.settle_passes(columns["time_s"], columns["user"])
             self.notices += self._times.notices
         if "accuracy_m" in columns:
             self.notices.append(notice("trace-accuracy-unused"))
-        users = self._longer() if self._users else self._called("user", columns)
+        if self._users:
+            users = self._name_users()
+        else:
+            users = self._name_codes("user", columns)
         n_alike = Counter(map(str.casefold, users))
-        cells = self._called("cell", columns) if "cell" in columns else ()
+        if "cell" in columns:
+            cells = self._name_codes("cell", columns)
+        else:
+            cells = ()
         if alike := [name for name in users if n_alike[name.casefold()] > 1]:
-            of = f"{listed(alike[:4])}{', ...' * (len(alike) > 4)}"
-            self.notices.append(notice("trace-users-alike", users=of))
-        columns = self._in_order(self._placed(format, columns))
-        names = DEGREES if "lat" in columns else METRES
+            text = f"{join_texts(alike[:4])}{', ...' * (len(alike) > 4)}"
+            self.notices.append(notice("trace-users-alike", users=text))
+        columns = self._order_rows(self._drop_unplaced(format, columns))
+        if "lat" in columns:
+            names = DEGREES
+        else:
+            names = METRES
+        place = np.column_stack([columns.pop(name) for name in names])
+        fixes = FixRows(
+            user=columns["user"],
+            time_s=columns["time_s"],
+            place=place,
+            line=columns["line"],
+            rsrp_dbm=columns.get("rsrp_dbm"),
+            cell=columns.get("cell"),
+            accuracy_m=columns.get("accuracy_m"),
+        )
+        coordinates = Coordinates.from_names(self.path, names, self.crs)
         table = TraceTable(
             path=self.path,
             format=format,
-            fixes=FixRows(
-                user=columns["user"],
-                time_s=columns["time_s"],
-                place=np.column_stack([columns.pop(name) for name in names]),
-                line=columns["line"],
-                rsrp_dbm=columns.get("rsrp_dbm"),
-                cell=columns.get("cell"),
-                accuracy_m=columns.get("accuracy_m"),
-            ),
+            fixes=fixes,
             users=users,
             cells=cells,
-            coordinates=Coordinates.of(self.path, names, self.crs),
+            coordinates=coordinates,
             left_out=dict(self.left_out),
             facts=self.facts,
             notices=tuple(self.notices),
         )
-        return _usable(table)
+        return _keep_usable(table)
 
-    def _read(self, ours: str, text: list[str], line: int, delimiter: str) -> Column:
+    def _parse_column(self, ours: str, text: list[str], line: int, delimiter: str) -> Column:
         """Numbers of texts, the first of which stands in a line."""
         if ours in self._names:
-            return self._names[ours].read(text)
-        text = with_points(text, delimiter)
+            return self._names[ours].number_names(text)
+        text = replace_commas(text, delimiter)
         if ours in (*PLACES, "accuracy_m"):
-            return bounded(text, *BOUNDS[ours])
+            return parse_bounded(text, *BOUNDS[ours])
         if ours == "rsrp_dbm":
-            return numbers(text)
+            return to_numbers(text)
         if self._times is None:
             self._times = Times(self.zone, self.header_of.get(ours, ""))
-        return self._times.read(text, line)
+        return self._times.read_times(text, line)
 
-    def _called(self, ours: str, columns: dict[str, Column]) -> tuple[str, ...]:
+    def _name_codes(self, ours: str, columns: RawColumns) -> Texts:
         """The names of users or cells; rows without one get the number -1."""
         names = self._names[ours]
         if names.n_joined:
             header = self.header_of.get(ours, ours)
             self.notices.append(
-                notice("trace-names-joined", names=counted(names.n_joined, "name"), header=header)
+                notice(
+                    "trace-names-joined", names=format_count(names.n_joined, "name"), header=header
+                )
             )
-        known = (
-            names.all()
+        known_names = (
+            names.list_names()
         )  # 0 is unknown among numbers of a network, which unlike a list have no 1
-        if ours == "cell" and "1" not in known and any(number(name) > _LISTED for name in known):
+        if (
+            ours == "cell"
+            and "1" not in known_names
+            and any(to_number(name) > _LISTED for name in known_names)
+        ):
             none = "0"
         else:
             none = ""
-        given = [not missing(name) and name != none for name in known]
-        named, columns[ours] = renumbered(known, columns[ours], given)
+        is_given = [not is_missing(name) and name != none for name in known_names]
+        named, columns[ours] = renumber_names(known_names, columns[ours], is_given)
         return named
 
-    def _longer(self) -> tuple[str, ...]:
+    def _name_users(self) -> Texts:
         """The names of users that formats number themselves, the longer ones where several are
         equal.
         """
         n_of = Counter(name for name, _ in self._users)
         equal = [user for user in self._users if n_of[user[0]] > 1]
         if equal:
-            called = listed([f"{name}: {longer}" for name, longer in equal[:3]])
+            called = join_texts([f"{name}: {longer}" for name, longer in equal[:3]])
             self.notices.append(notice("trace-users-equal", number=len(equal), users=called))
         return tuple(longer if n_of[name] > 1 else name for name, longer in self._users)
 
-    def _placed(self, format: str, columns: dict[str, Column]) -> dict[str, Column]:
+    def _drop_unplaced(self, format: str, columns: RawColumns) -> RawColumns:
         """The columns without rows that have no place or no user; those get their number in the
         file as `row`.
         """
         placed = np.logical_and.reduce(
             [np.isfinite(columns[name]) for name in PLACES if name in columns]
         )
-        there = placed & (columns["user"] >= 0)
-        if not there.any():
-            missing = "a user" if placed.any() else "a position with a time"
+        is_usable = placed & (columns["user"] >= 0)
+        if not is_usable.any():
+            if placed.any():
+                missing = "a user"
+            else:
+                missing = "a position with a time"
             raise BadInput(f"{self.path}: no row has {missing}; give a {format} file that has some")
         self.left_out["position_missing"] += (~placed).sum()
-        self.left_out["user_missing"] += (placed & ~there).sum()
-        columns["row"] = np.arange(len(there))
-        if there.all():
+        self.left_out["user_missing"] += (placed & ~is_usable).sum()
+        columns["row"] = np.arange(len(is_usable))
+        if is_usable.all():
             return columns
-        return {ours: column[there] for ours, column in columns.items()}
+        return {ours: column[is_usable] for ours, column in columns.items()}
 
-    def _in_order(self, columns: dict[str, Column]) -> dict[str, Column]:
+    def _order_rows(self, columns: RawColumns) -> RawColumns:
         """The columns from the end, where that is their order of time. Raises `BadInput` where they
         have none.
         """
         track = columns.get("track", columns["user"])
         time_s = columns["time_s"]
-        back = first_backwards(track, time_s)
+        back = find_backwards(track, time_s)
         if back is None:
             return columns
-        if len(time_s) >= _MANY and first_backwards(track[::-1], time_s[::-1]) is None:
+        if len(time_s) >= _MANY and find_backwards(track[::-1], time_s[::-1]) is None:
             self.notices.append(notice("trace-reversed"))
             return {ours: column[::-1] for ours, column in columns.items()}
         before, after = columns["line"][list(back)]
-        file = next(
-            file for first, file in reversed(self._files) if first <= columns["row"][back[1]]
-        )
-        where = (
+        row = columns["row"][back[1]]
+        file = next(file for first, file in reversed(self._files) if first <= row)
+        place = (
             f"{file}: line {after}, column "
-            f"{shown(self.header_of.get('time_s', 'time_s'), quote=False)}"
+            f"{quote_text(self.header_of.get('time_s', 'time_s'), quote=False)}"
         )
         problem = f"its time is before that of line {before}, of the same user"
-        raise BadInput(f"{where}: {problem}; sort the rows of each user by time")
+        raise BadInput(f"{place}: {problem}; sort the rows of each user by time")
 
 
-def _check(ours: str, value: Column) -> None:
+def _check_bounds(ours: str, value: Column) -> None:
     """Raise `Refused` at a number out of bounds, or a missing time."""
     low, high = BOUNDS.get(ours, (-np.inf, np.inf))
-    bad = (value < low) | (value > high) | (np.isnan(value) & (ours == "time_s"))
+    bad = (value < low) | (value > high)
+    bad |= np.isnan(value) & (ours == "time_s")
     if bad.any():
         row = int(bad.argmax())
         raise Refused(
             row,
-            f"{value[row]:g} is not a number in [{low:g}, {high:g}]; {remedy(value[row], high)}",
+            f"{value[row]:g} is not a number in [{low:g}, {high:g}]; "
+            f"{suggest_remedy(value[row], high)}",
         )
 
 
-def _usable(table: TraceTable) -> TraceTable:
+def _keep_usable(table: TraceTable) -> TraceTable:
     """The rows that have all the signals that the file has."""
     if table.fixes.cell is not None:
-        table = table.keep(table.fixes.cell >= 0, "cell_missing")
+        table = table.keep_rows(table.fixes.cell >= 0, "cell_missing")
     if table.fixes.rsrp_dbm is not None:
-        table = table.keep(~np.isnan(table.fixes.rsrp_dbm), "rsrp_missing")
+        table = table.keep_rows(~np.isnan(table.fixes.rsrp_dbm), "rsrp_missing")
         low, high = RSRP_BOUNDS_DBM
         rsrp_dbm = np.asarray(table.fixes.rsrp_dbm)
         line = table.fixes.line
-        table = table.keep((rsrp_dbm >= low) & (rsrp_dbm <= high), "rsrp_out_of_range")
+        table = table.keep_rows((rsrp_dbm >= low) & (rsrp_dbm <= high), "rsrp_out_of_range")
         if len(rsrp_dbm) and not len(table):
             wrong = f"rsrp_dbm {rsrp_dbm[0]:g} of line {line[0]} is not in [{low:g}, {high:g}] dBm"
-            remedy = (
-                "is the sign missing? correct the column"
-                if rsrp_dbm[0] > 0
-                else "correct the column"
+            if rsrp_dbm[0] > 0:
+                remedy = "is the sign missing? correct the column"
+            else:
+                remedy = "correct the column"
+            raise BadInput(
+                f"{table.path}: no row is usable ({table.list_reasons()}): {wrong}; {remedy}"
             )
-            raise BadInput(f"{table.path}: no row is usable ({table.reasons()}): {wrong}; {remedy}")
     if not len(table):
-        check = "; ".join(("check those columns of the file", *doubts_in(table.notices)))
-        raise BadInput(f"{table.path}: no row is usable ({table.reasons()}); {check}")
+        check = "; ".join(("check those columns of the file", *list_doubts(table.notices)))
+        raise BadInput(f"{table.path}: no row is usable ({table.list_reasons()}); {check}")
     return table
 
 
-def first_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None:
+def find_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None:
     """The rows (before, after) of a track between which time runs backwards; equal times are
     fine.
     """
@@ -503,7 +541,8 @@ def first_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None
     order = np.argsort(track, kind="stable")
     track = track[order]
     time_s = time_s[order]
-    back = np.flatnonzero((track[1:] == track[:-1]) & (time_s[1:] < time_s[:-1]))
+    is_same = track[1:] == track[:-1]
+    back = np.flatnonzero(is_same & (time_s[1:] < time_s[:-1]))
     if back.size:
         return (order[back[0]], order[back[0] + 1])
     return None

@@ -17,7 +17,7 @@ from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
-from netsim.traces.values import shown
+from netsim.traces.values import Texts, quote_text
 from netsim.units import BoolArray, FloatArray, IntArray, LatLon
 
 STDS_OF_RADIUS = sqrt(-2 * log(1 - 0.68))
@@ -35,14 +35,14 @@ class LocalTime(NamedTuple):
     notices: list[Notice]
 
     @classmethod
-    def of(cls, name: str, lon_deg: float | None, begins_s: float) -> LocalTime:
+    def from_zone(cls, name: str, lon_deg: float | None, begins_s: float) -> LocalTime:
         """The local time of a trace that begins at an epoch time, in the zone of that name."""
-        zone, label, notices = local_zone(name, lon_deg)
-        return cls(*first_midnight(begins_s, zone), zone, label, notices)
+        zone, label, notices = find_local_zone(name, lon_deg)
+        return cls(*find_midnight(begins_s, zone), zone, label, notices)
 
-    def clock(self, until_s: float) -> Clock:
+    def build_clock(self, until_s: float) -> Clock:
         """The wall clock from midnight on, with the changes of its zone up to a time."""
-        return wall_clock(self.first_day, self.midnight_s, self.zone, until_s)
+        return build_wall_clock(self.first_day, self.midnight_s, self.zone, until_s)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +60,8 @@ class Trace:
     and doubts about rows.
     """
 
-    users: tuple[str, ...]
-    cells: tuple[str, ...]
+    users: Texts
+    cells: Texts
     user: IntArray
     time_s: FloatArray
     position_m: FloatArray
@@ -77,23 +77,24 @@ class Trace:
     accuracy_m: FloatArray | None = None
     format: str = ""
 
-    def error_m(self, user: IntArray, time_s: FloatArray) -> FloatArray:
+    def look_up_error_m(self, user: IntArray, time_s: FloatArray) -> FloatArray:
         """Standard deviation per axis (n,), m, of fixes of users (n,) at times (n,): r / 1.51 of a
         radius accuracy_m, which holds 1 - exp(-1.51^2 / 2) = 68 % of an isotropic Gaussian.
         """
         if self.accuracy_m is None:
             raise ValueError("the trace has no column accuracy_m")
         apart_s = self.time_s.max() + 1.0
-        row = np.searchsorted(self.user * apart_s + self.time_s, user * apart_s + time_s)
+        key = self.user * apart_s + self.time_s
+        row = np.searchsorted(key, user * apart_s + time_s)
         return self.accuracy_m[row] / STDS_OF_RADIUS
 
 
-def local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[Notice]]:
+def find_local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[Notice]]:
     """The time zone, its name, and a notice if it was guessed from the longitude, None for local
     metres.
     """
     if name != "auto":
-        return named_zone(name), name, []
+        return find_zone(name), name, []
     if lon_deg is None:
         return UTC, "UTC", [notice("trace-zone", zone="UTC, as local metres have none")]
     hours = round(lon_deg / 15.0)
@@ -102,27 +103,26 @@ def local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[Noti
     return timezone(timedelta(hours=hours)), label, [guess]
 
 
-def named_zone(name: str) -> tzinfo:
+def find_zone(name: str) -> tzinfo:
     """The zone of an IANA name."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         near = get_close_matches(name, sorted(available_timezones()), 3, 0.5)
-        hint = (
-            f"did you mean {' or '.join(near)}?"
-            if near
-            else "use a name such as Europe/Paris, or auto"
-        )
-        raise BadInput(f"timezone: {shown(name)} is no IANA time zone; {hint}") from error
+        if near:
+            hint = f"did you mean {' or '.join(near)}?"
+        else:
+            hint = "use a name such as Europe/Paris, or auto"
+        raise BadInput(f"timezone: {quote_text(name)} is no IANA time zone; {hint}") from error
 
 
-def first_midnight(time_s: float, zone: tzinfo) -> tuple[date, float]:
+def find_midnight(time_s: float, zone: tzinfo) -> tuple[date, float]:
     """The local day of an epoch time, and the epoch time of the midnight at which it began."""
     day = datetime.fromtimestamp(time_s, zone).date()
     return day, datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
 
 
-def wall_clock(first_day: date, midnight_s: float, zone: tzinfo, until_s: float) -> Clock:
+def build_wall_clock(first_day: date, midnight_s: float, zone: tzinfo, until_s: float) -> Clock:
     """The clock that begins at an epoch time, with all changes of its zone's offset until `until_s`
     later.
 
@@ -136,30 +136,33 @@ def wall_clock(first_day: date, midnight_s: float, zone: tzinfo, until_s: float)
         datetime(first_day.year, first_day.month, first_day.day, tzinfo=UTC).timestamp()
         - midnight_s
     )
-    shift_s = _offset_s(zone, midnight_s) - first_s
-    changes = [(0.0, shift_s)] if shift_s else []
+    shift_s = _find_offset_s(zone, midnight_s) - first_s
+    if shift_s:
+        changes = [(0.0, shift_s)]
+    else:
+        changes = []
     before_s = midnight_s
     while before_s < midnight_s + until_s:
         after_s = before_s + DAY_S
-        if (now_s := _offset_s(zone, after_s) - first_s) != shift_s:
-            changes.append((_changed_s(zone, before_s, after_s) - midnight_s, now_s))
+        if (now_s := _find_offset_s(zone, after_s) - first_s) != shift_s:
+            changes.append((_find_change_s(zone, before_s, after_s) - midnight_s, now_s))
             shift_s = now_s
         before_s = after_s
     return Clock(first_day, tuple(change for change in changes if change[0] <= until_s))
 
 
-def _changed_s(zone: tzinfo, before_s: float, after_s: float) -> float:
+def _find_change_s(zone: tzinfo, before_s: float, after_s: float) -> float:
     """The epoch second from which on the offset is that of `after_s` and no longer that of
     `before_s`.
     """
-    new = _offset_s(zone, after_s)
+    new = _find_offset_s(zone, after_s)
     while after_s - before_s > 1.0:
         middle_s = (before_s + after_s) // 2
         before_s, after_s = (
-            (before_s, middle_s) if _offset_s(zone, middle_s) == new else (middle_s, after_s)
+            (before_s, middle_s) if _find_offset_s(zone, middle_s) == new else (middle_s, after_s)
         )
     return after_s
 
 
-def _offset_s(zone: tzinfo, time_s: float) -> float:
+def _find_offset_s(zone: tzinfo, time_s: float) -> float:
     return (datetime.fromtimestamp(time_s, zone).utcoffset() or timedelta()).total_seconds()

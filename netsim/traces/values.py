@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from netsim.errors import counted
+from netsim.errors import format_count
 from netsim.notice import Notice, notice
 from netsim.units import BoolArray, FloatArray, IntArray
 
+Texts = tuple[str, ...]
 Codes = npt.NDArray[np.int32]
 Column = npt.NDArray[Any]
 MISSING = frozenset(
@@ -45,7 +46,7 @@ class Refused(ValueError):
         self.row = row
 
 
-def number(text: str) -> float:
+def to_number(text: str) -> float:
     """A float, NaN if it is none (Python alone would read 1_000 as a number)."""
     try:
         if "_" in text:
@@ -55,17 +56,17 @@ def number(text: str) -> float:
         return float("nan")
 
 
-def numbers(text: Sequence[str]) -> FloatArray:
+def to_numbers(text: Sequence[str]) -> FloatArray:
     """Floats (n,), NaN where there is no number."""
     if "_" not in "".join(text):
         try:
             return np.array([float(value or "nan") for value in text])
         except ValueError:
             pass
-    return np.array([number(value) for value in text])
+    return np.array([to_number(value) for value in text])
 
 
-def missing(text: str) -> bool:
+def is_missing(text: str) -> bool:
     """Whether a cell says that there is no value."""
     return text.strip().lower() in MISSING
 
@@ -86,17 +87,18 @@ are above and of, that are not those of our columns, by ends of their names"""
 _UNIT_WORD = re.compile(r"[A-Z]?[a-zµ]+\d*|[A-Z]+(?![a-z])\d*")
 
 
-def other_unit(ours: str, header: str) -> str:
+def find_other_unit(ours: str, header: str) -> str:
     """The unit that a header names, as in mast_ft, heightFt, lat [rad] or Powerdbw, where that of
     our column is another: degrees on WGS84 of lat and lon, and what other names end with; empty
     where it names none.
     """
-    words = map(str.lower, _UNIT_WORD.findall(f"{header} {header.lower()} {header[-3:]}"))
-    others = _OTHER_UNITS.get(ours.rpartition("_")[2], "").split()
-    return min({*others}.intersection(words), default="")
+    variants = f"{header} {header.lower()} {header[-3:]}"
+    words = map(str.lower, _UNIT_WORD.findall(variants))
+    other_units = _OTHER_UNITS.get(ours.rpartition("_")[2], "").split()
+    return min({*other_units}.intersection(words), default="")
 
 
-def with_points(text: list[str], delimiter: str) -> list[str]:
+def replace_commas(text: list[str], delimiter: str) -> list[str]:
     """Numbers with a decimal point for those with a decimal comma; the rest as it is.
 
     In a file whose columns are separated by commas 12,345 may mean thousands, and is left
@@ -104,29 +106,29 @@ def with_points(text: list[str], delimiter: str) -> list[str]:
     """
     if "," not in "".join(text):
         return text
-    return [_with_point(value.strip(), delimiter) for value in text]
+    return [_replace_comma(value.strip(), delimiter) for value in text]
 
 
-def _with_point(value: str, delimiter: str) -> str:
+def _replace_comma(value: str, delimiter: str) -> str:
     if not _DECIMAL_COMMA.fullmatch(value) or (delimiter == "," and _THOUSANDS.fullmatch(value)):
         return value
     return value.replace(",", ".")
 
 
-def remedy(text: object, high: float) -> str:
+def suggest_remedy(text: object, high: float) -> str:
     """What to do about a number out of bounds, of a latitude or a longitude if `high` is the
     largest of these.
     """
-    size = abs(numbers([str(text)])[0])
+    size = abs(to_numbers([str(text)])[0])
     if high == _LATITUDE and _LATITUDE < size <= _LONGITUDE:
         return (
             "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else correct or "
             "remove the line"
         )
     if high in (_LATITUDE, _LONGITUDE) and size > _LONGITUDE:
-        others = "degrees times 1e6 or 1e7 (E7), semicircles, degrees and minutes (ddmm.mmmm)"
+        other_forms = "degrees times 1e6 or 1e7 (E7), semicircles, degrees and minutes (ddmm.mmmm)"
         return (
-            f"are these {others}, or metres (--columns x_m=HEADER,y_m=HEADER)? Else correct "
+            f"are these {other_forms}, or metres (--columns x_m=HEADER,y_m=HEADER)? Else correct "
             f"or remove the line"
         )
     if high in (EASTING_M, NORTHING_M):
@@ -137,28 +139,32 @@ def remedy(text: object, high: float) -> str:
     return "correct or remove the line"
 
 
-def bounded(text: Sequence[str], low: float, high: float, required: bool = False) -> FloatArray:
+def parse_bounded(
+    text: Sequence[str], low: float, high: float, required: bool = False
+) -> FloatArray:
     """Floats (n,) within bounds, NaN where a cell says that there is none, which `required`
     forbids.
 
     Raises `Refused` at the first other value.
     """
-    value = numbers(text)
+    value = to_numbers(text)
     for row in np.flatnonzero(~((value >= low) & (value <= high))).tolist():
-        if required or not missing(text[row]):
-            problem = f"{shown(text[row])} is not a number in [{low:g}, {high:g}]"
-            raise Refused(row, f"{problem}; {remedy(text[row], high)}")
+        if required or not is_missing(text[row]):
+            problem = f"{quote_text(text[row])} is not a number in [{low:g}, {high:g}]"
+            raise Refused(row, f"{problem}; {suggest_remedy(text[row], high)}")
         value[row] = np.nan
     return value
 
 
-def _without_point(name: str) -> str:
+def _strip_point(name: str) -> str:
     """A name without blanks around it, and 7 for 7.0."""
     whole = _WHOLE.fullmatch(name.strip())
-    return whole[1] if whole else name.strip()
+    if whole:
+        return whole[1]
+    return name.strip()
 
 
-def plain_id(text: str) -> str:
+def normalise_id(text: str) -> str:
     """The identity of a cell as others write it: in decimal for 0x1F, without blanks between
     digits, 7 for 7.0; empty where it is unknown.
     """
@@ -166,8 +172,8 @@ def plain_id(text: str) -> str:
     if _HEXADECIMAL.fullmatch(bare):
         bare = str(int(bare, 16))
     elif not bare.isdecimal():
-        bare = _without_point(text)
-    if missing(bare) or bare in _NO_IDS:
+        bare = _strip_point(text)
+    if is_missing(bare) or bare in _NO_IDS:
         return ""
     return bare
 
@@ -177,12 +183,12 @@ class NameCodes:
     `plain` writes them; numbered in order of first appearance.
     """
 
-    def __init__(self, plain: Callable[[str], str] = _without_point) -> None:
+    def __init__(self, plain: Callable[[str], str] = _strip_point) -> None:
         self._plain = plain
         self._code: dict[str, int] = {}
         self._as_written: dict[str, int] = {}
 
-    def read(self, text: Sequence[str]) -> Codes:
+    def number_names(self, text: Sequence[str]) -> Codes:
         """The number of each name (n,)."""
         code = self._as_written
         if not code.keys() >= set(text):
@@ -191,7 +197,7 @@ class NameCodes:
                     code[name] = self._code.setdefault(self._plain(name), len(self._code))
         return np.fromiter(map(code.__getitem__, text), dtype=np.int32, count=len(text))
 
-    def all(self) -> tuple[str, ...]:
+    def list_names(self) -> Texts:
         return tuple(self._code)
 
     @property
@@ -200,31 +206,34 @@ class NameCodes:
         return len(self._as_written) - len(self._code)
 
 
-def renumbered(
-    names: Sequence[str], code: Column, given: Sequence[bool] | BoolArray
-) -> tuple[tuple[str, ...], IntArray]:
+def renumber_names(
+    names: Sequence[str], code: Column, is_given: Sequence[bool] | BoolArray
+) -> tuple[Texts, IntArray]:
     """The names that are given, in the old order, and each row's code among them (n,), -1 for the
     others.
     """
-    place = np.where(given, np.cumsum(given) - 1, -1)
-    return tuple(name for name, kept in zip(names, given, strict=True) if kept), place[code]
+    place = np.where(is_given, np.cumsum(is_given) - 1, -1)
+    return tuple(name for name, kept in zip(names, is_given, strict=True) if kept), place[code]
 
 
-def shown(value: str, quote: bool = True) -> str:
+def quote_text(value: str, quote: bool = True) -> str:
     """A value in a message: one line, at most 40 characters."""
-    short = value if len(value) <= 40 else value[:37] + "..."
+    if len(value) <= 40:
+        short = value
+    else:
+        short = value[:37] + "..."
     if quote:
         return repr(short)
     return " ".join(short.split())
 
 
-def listed(names: Sequence[str]) -> str:
+def join_texts(names: Sequence[str]) -> str:
     """Names in a message: 30 at most."""
-    text = ", ".join(shown(name, quote=False) for name in names[:30])
+    text = ", ".join(quote_text(name, quote=False) for name in names[:30])
     return text + (f" and {len(names) - 30} more" if len(names) > 30 else "")
 
 
-def one_line(name: str) -> str:
+def squeeze_blanks(name: str) -> str:
     """A name without line breaks and runs of blanks."""
     return " ".join(name.split())
 
@@ -285,7 +294,7 @@ _SERIAL_DECIMALS = 4  # of a day: 9 s
 _SERIAL_STEP = 0.05  # more than an hour in days; clocks in seconds seldom tick as fast
 
 
-def unit_of(header: str) -> str | None:
+def parse_header_unit(header: str) -> str | None:
     """The unit that a header names, as in time_ms, timestampMs or t [s]; None if it names none, or
     several.
     """
@@ -315,79 +324,80 @@ class Times:
             int, float
         ] = {}  # row of an hour that came twice -> how much later it was, if the second
 
-    def read(self, text: Sequence[str], line: int) -> FloatArray:
+    def read_times(self, text: Sequence[str], line: int) -> FloatArray:
         """Times (n,) since 1970-01-01 UTC; `line` is that of the first. Raises `Refused`."""
         if self._unit is None:
             try:
-                self._unit, self.notices = _unit(text, self._header)
+                self._unit, self.notices = _guess_unit(text, self._header)
             except ValueError as error:
                 raise Refused(0, str(error)) from error
             self._first_line = line
         if self._unit:
-            time_s = self._numeric(text, self._unit)
+            time_s = self._read_numbers(text, self._unit)
         else:
-            time_s = self._texts(text)
+            time_s = self._read_texts(text)
         self._n_rows += len(text)
         return time_s
 
-    def settled(self, time_s: FloatArray, user: Column) -> FloatArray:
+    def settle_passes(self, time_s: FloatArray, user: Column) -> FloatArray:
         """All times (n,) that were read, of `user` (n,); those of day that came twice are settled
-        as `passes` does.
+        as `assign_passes` does.
         """
         if not self._later_s:
             return time_s
-        time_s, n_second = passes(time_s, user, self._later_s)
-        rows = counted(len(self._later_s), "row")
+        time_s, n_second = assign_passes(time_s, user, self._later_s)
+        rows = format_count(len(self._later_s), "row")
         self.notices += (notice("trace-hour-twice", rows=rows, zone=self.zone, number=n_second),)
         return time_s
 
-    def _numeric(self, text: Sequence[str], unit: str) -> FloatArray:
-        value = numbers(text) / _PER_S[unit]
+    def _read_numbers(self, text: Sequence[str], unit: str) -> FloatArray:
+        value = to_numbers(text) / _PER_S[unit]
         bad = ~((value >= 0.0) & (value <= LATEST_EPOCH_S))
         if bad.any():
             row = int(bad.argmax())
             problem = (
-                f"{shown(text[row])} is not a time between 1970 and 2100 in epoch {unit}, as line"
+                f"{quote_text(text[row])} is not a time between 1970 and 2100 in epoch {unit}, "
+                f"as line"
             )
             raise Refused(row, f"{problem} {self._first_line} is taken to be; {TIME_REMEDY}")
         return value
 
-    def _texts(self, text: Sequence[str]) -> FloatArray:
-        known = {}
+    def _read_texts(self, text: Sequence[str]) -> FloatArray:
+        time_of = {}
         later_s = {}
         for value in dict.fromkeys(text):
             try:
-                if not (np.isnan(number(value)) or _compact(value) >= _TO_THE_SECOND):
+                if not (np.isnan(to_number(value)) or _count_date_digits(value) >= _TO_THE_SECOND):
                     raise ValueError(
-                        f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}"
+                        f"{quote_text(value)} is a number among ISO 8601 times; {TIME_REMEDY}"
                     )
                 if len(value.strip()) <= _A_HALF and value[:1].isdigit():
                     raise ValueError(
-                        f"{shown(value)} is a date or a time of day alone; {BOTH_REMEDY}"
+                        f"{quote_text(value)} is a date or a time of day alone; {BOTH_REMEDY}"
                     )
-                known[value], later_s[value] = _moment_s(value, self.zone)
+                time_of[value], later_s[value] = _parse_moment_s(value, self.zone)
             except ValueError as error:
                 raise Refused(list(text).index(value), str(error)) from error
         if any(later_s.values()):
             self._later_s |= {
                 self._n_rows + row: s for row, value in enumerate(text) if (s := later_s[value])
             }
-        return np.array([known[value] for value in text])
+        return np.array([time_of[value] for value in text])
 
 
-def epoch_s(text: str, zone: tzinfo | None = None) -> float:
+def parse_epoch_s(text: str, zone: tzinfo | None = None) -> float:
     """Seconds since 1970-01-01 UTC of one time, in any form that a file may use; ValueError if
     none, or if two.
 
     zone : where a time of day without a zone was written; one that comes twice is the former.
     """
-    unit, _ = _unit([text], "")
+    unit, _ = _guess_unit([text], "")
     if unit:
-        return _within(number(text) / _PER_S[unit], text)
-    return _moment_s(text, zone)[0]
+        return _check_epoch(to_number(text) / _PER_S[unit], text)
+    return _parse_moment_s(text, zone)[0]
 
 
-def passes(
+def assign_passes(
     time_s: FloatArray, user: Column, later_s: Mapping[int, float]
 ) -> tuple[FloatArray, int]:
     """Times of day that came twice, as clocks went back: which rows are of the second pass.
@@ -406,40 +416,42 @@ def passes(
     ] = {}  # user -> the time of its latest row in such an hour, and its pass
     for row, shift_s in sorted(later_s.items()):
         at_s = time_s[row]
-        who = user[row]
-        before_s, second = latest.get(who, (at_s, False))
+        user_code = user[row]
+        before_s, second = latest.get(user_code, (at_s, False))
         second = abs(at_s - before_s) <= 86_400.0 and (second or at_s < before_s)
-        latest[who] = at_s, second
+        latest[user_code] = at_s, second
         settled_s[row] += shift_s * second
         n_second += second
     return settled_s, n_second
 
 
-def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[Notice, ...]]:
+def _guess_unit(text: Sequence[str], header: str) -> tuple[str, tuple[Notice, ...]]:
     """The unit of a column that begins so, "" for dates, and notices on it; ValueError if it is
     ambiguous.
     """
-    value = number(text[0])
-    unit = unit_of(header)
+    first = text[0]
+    value = to_number(first)
+    unit = parse_header_unit(header)
     if np.isnan(value):
         return "", ()
     if unit == "days" and _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]:
         raise ValueError(
-            f"{shown(text[0])} could count days since 1970, or be {_serial(value)}; {DATE_REMEDY}"
+            f"{quote_text(first)} could count days since 1970, "
+            f"or be {_format_serial(value)}; {DATE_REMEDY}"
         )
     if unit not in (None, "seconds"):
         return unit, ()
-    if _compact(text[0]) >= _TO_THE_SECOND:
+    if _count_date_digits(first) >= _TO_THE_SECOND:
         return "", ()
-    if date := _date_text(text, value, header):
-        raise ValueError(f"{shown(text[0])} could count seconds, or be {date}; {DATE_REMEDY}")
+    if date := _describe_date(text, value, header):
+        raise ValueError(f"{quote_text(first)} could count seconds, or be {date}; {DATE_REMEDY}")
     for larger in ("milliseconds", "microseconds", "nanoseconds"):
         if value > LATEST_EPOCH_S and value / _PER_S[larger] <= LATEST_EPOCH_S:
             return larger, (notice("trace-time-unit", unit=larger),)
     return "seconds", ()
 
 
-def _compact(text: str) -> int:
+def _count_date_digits(text: str) -> int:
     """Digits of a date that is written as one number, such as 20240228 or 202402282200.0; 0 if it
     is none.
     """
@@ -449,51 +461,54 @@ def _compact(text: str) -> int:
     return 0
 
 
-def _date_text(text: Sequence[str], value: float, header: str) -> str:
+def _describe_date(text: Sequence[str], value: float, header: str) -> str:
     """The date that the first number of a column may be; empty if it is none."""
     first = text[0].strip()
     digits, _, decimals = first.partition(".")
     late = (len(digits) == 10 and value >= _AFTER_NOW_S) or len(digits) == 12
-    if late and _SHORT_COMPACT.fullmatch(first) and not _compact(first):
+    if late and _SHORT_COMPACT.fullmatch(first) and not _count_date_digits(first):
         digits = f"20{digits}"
-    if _compact(digits):
+    if _count_date_digits(digits):
         if digits[8:]:
             clock = f" {digits[8:10]}:{digits[10:12] or '00'}"
         else:
             clock = ""
         return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}{clock}"
-    step = np.abs(np.diff(numbers(text[:1000])))
+    step = np.abs(np.diff(to_numbers(text[:1000])))
     finely = len(decimals) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()
-    is_serial = _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1] and (finely or "date" in header.lower())
-    return _serial(value) if is_serial else ""
+    is_in_range = _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]
+    is_serial = is_in_range and (finely or "date" in header.lower())
+    if is_serial:
+        return _format_serial(value)
+    return ""
 
 
-def _serial(value: float) -> str:
+def _format_serial(value: float) -> str:
     """The date of a number of days as spreadsheets count them, in words."""
     day = np.datetime64("1899-12-30") + np.timedelta64(round(value * 86_400.0), "s")
     return f"{str(day).replace('T', ' ')} as spreadsheets count days"
 
 
-def _moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
+def _parse_moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
     """Epoch seconds of a text, and how much later it came once more, 0 for never."""
     try:
         moment = _read_date(text.strip())
     except ValueError:  # it quotes the text itself, at any length
-        raise ValueError(f"{shown(text)} is not a time; {TIME_REMEDY}") from None
+        raise ValueError(f"{quote_text(text)} is not a time; {TIME_REMEDY}") from None
     if moment.tzinfo is not None:
-        return _within(moment.timestamp(), text), 0.0
+        return _check_epoch(moment.timestamp(), text), 0.0
     if zone is None:
-        raise ValueError(f"{shown(text)} has no time zone; {ZONE_REMEDY} 2021-04-21T14:19:53Z")
+        raise ValueError(f"{quote_text(text)} has no time zone; {ZONE_REMEDY} 2021-04-21T14:19:53Z")
     former_s = moment.replace(tzinfo=zone).timestamp()
     later_s = moment.replace(tzinfo=zone, fold=1).timestamp() - former_s
     if (
         later_s < 0
     ):  # of an hour that clocks skip, Python takes the offset before, then the one after
         raise ValueError(
-            f"{shown(text)} never was in {zone}, where clocks skipped it; was it written "
+            f"{quote_text(text)} never was in {zone}, where clocks skipped it; was it written "
             f"in that zone?"
         )
-    return _within(former_s, text), later_s
+    return _check_epoch(former_s, text), later_s
 
 
 def _read_date(text: str) -> datetime:
@@ -505,7 +520,7 @@ def _read_date(text: str) -> datetime:
     if text[:3].isalpha():
         return datetime.strptime(text, _OF_CHECKINS)
     plain, plus, zone = text.partition("+")
-    if _compact(plain) >= _TO_THE_SECOND:
+    if _count_date_digits(plain) >= _TO_THE_SECOND:
         plain = plain.partition(".")[0]
         text = f"{plain[:8]}T{plain[8:14]}.{plain[14:] or '0'}{plus}{zone}"
     elif _SLASHES.match(text):
@@ -514,7 +529,7 @@ def _read_date(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def _within(time_s: float, text: str) -> float:
+def _check_epoch(time_s: float, text: str) -> float:
     if not 0.0 <= time_s <= LATEST_EPOCH_S:
-        raise ValueError(f"{shown(text)} is not between 1970 and 2100; {TIME_REMEDY}")
+        raise ValueError(f"{quote_text(text)} is not between 1970 and 2100; {TIME_REMEDY}")
     return time_s

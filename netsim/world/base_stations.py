@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -14,16 +14,30 @@ from pydantic import Field, model_validator
 
 from netsim.city.buildings import Buildings
 from netsim.columns import MAX_STATIONS, frozen
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput, format_count
 from netsim.geometry import Area
-from netsim.maps import SAME_ORIGIN_M, apart_m, projected
-from netsim.notice import Built, Notice, doubts_in, notice
+from netsim.maps import SAME_ORIGIN_M, measure_distance_m, project_lon_lat
+from netsim.notice import Built, Notice, list_doubts, notice
 from netsim.part import FILE_NAME, Coordinates, OneOf, Part
 from netsim.radio.antenna import ANTENNAS, Antenna, Sector
 from netsim.rng import Rng, Streams
-from netsim.safe import file_version
-from netsim.traces.source import Rows, Source, matched, read_rows, read_table
-from netsim.traces.values import listed, missing, number, plain_id, shown, with_points
+from netsim.safe import read_file_version
+from netsim.traces.source import (
+    Headers,
+    Rows,
+    Source,
+    match_columns,
+    read_delimited_rows,
+    read_number_table,
+)
+from netsim.traces.values import (
+    is_missing,
+    join_texts,
+    normalise_id,
+    quote_text,
+    replace_commas,
+    to_number,
+)
 from netsim.units import FloatArray, IntArray, LatLon
 
 if TYPE_CHECKING:
@@ -50,13 +64,16 @@ class BaseStation(Part):
     """pattern of an antenna with an azimuth"""
 
     @model_validator(mode="after")
-    def _directed(self) -> Self:
+    def _check_azimuth(self) -> Self:
         if self.azimuth_deg is None and self.antenna != Sector():
             raise ValueError(
                 f"antenna: {self.antenna.kind_name()} needs azimuth_deg; without it "
                 f"antennas are isotropic"
             )
         return self
+
+
+Stations = tuple[BaseStation, ...]
 
 
 @frozen
@@ -73,9 +90,7 @@ class Layout(Part):
     kind: str
 
     @abstractmethod
-    def stations(
-        self, area: Area, origin_deg: LatLon | None, site: Site | None = None
-    ) -> tuple[BaseStation, ...]:
+    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> Stations:
         """The base stations; raises BadInput with one line when there can be none. No site: open
         ground.
 
@@ -142,23 +157,23 @@ class Hexagonal(Layout):
     @property
     def _step_m(self) -> FloatArray:
         """The lattice vectors a and b, in rows."""
+        row_m = self.inter_site_m * math.sqrt(3) / 2
         return np.array(
             [
                 [self.inter_site_m, 0.0],
-                [self.inter_site_m / 2, self.inter_site_m * math.sqrt(3) / 2],
+                [self.inter_site_m / 2, row_m],
             ]
         )
 
-    def _ringed(self, area: Area) -> FloatArray:
+    def _place_rings(self, area: Area) -> FloatArray:
         """The sites of the rings around the middle of the area."""
         rings = self.rings or 0
         j, i = (index.reshape(-1) for index in np.mgrid[-rings : rings + 1, -rings : rings + 1])
         near = np.abs(i + j) <= rings
         farthest_m = np.linalg.norm(area.side_m) / 2
         # the images around reach the nearest one of every site up to here
-        reach_m = self.inter_site_m * (
-            2 / math.sqrt(3) * math.sqrt(3 * rings * (rings + 1) + 1) - rings
-        )
+        image_distance = 2 / math.sqrt(3) * math.sqrt(3 * rings * (rings + 1) + 1)
+        reach_m = self.inter_site_m * (image_distance - rings)
         if self.wrap_around and farthest_m > reach_m:
             raise BadInput(
                 f"world.base_stations.wrap_around: the corners of the area are {farthest_m:.0f} m "
@@ -167,39 +182,42 @@ class Hexagonal(Layout):
             )
         return area.centre_m + np.stack([i, j], axis=1)[near] @ self._step_m
 
-    def stations(
-        self, area: Area, origin_deg: LatLon | None, site: Site | None = None
-    ) -> tuple[BaseStation, ...]:
+    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> Stations:
         if self.rings is None:
-            sites = self._filling(area)
+            sites = self._fill_area(area)
         else:
-            sites = self._ringed(area)
-        if len(sites) * self.sectors > MAX_STATIONS:
+            sites = self._place_rings(area)
+        n_cells = len(sites) * self.sectors
+        if n_cells > MAX_STATIONS:
             raise BadInput(
                 f"world.base_stations.inter_site_m: {self.inter_site_m:g} m makes "
-                f"{len(sites) * self.sectors} cells, "
+                f"{n_cells} cells, "
                 f"at most {MAX_STATIONS} are possible; take a larger distance"
             )
         return tuple(
-            self._cell(k, site, s) for k, site in enumerate(sites) for s in range(self.sectors)
+            self._build_cell(k, site, s)
+            for k, site in enumerate(sites)
+            for s in range(self.sectors)
         )
 
-    def _filling(self, area: Area) -> FloatArray:
+    def _fill_area(self, area: Area) -> FloatArray:
         step = self._step_m
-        rows = math.ceil(area.side_m[1] / step[1, 1] / 2) + 1
-        columns = math.ceil(area.side_m[0] / self.inter_site_m / 2) + 1 + rows
+        half_rows = area.side_m[1] / step[1, 1] / 2
+        rows = math.ceil(half_rows) + 1
+        half_columns = area.side_m[0] / self.inter_site_m / 2
+        columns = math.ceil(half_columns) + 1 + rows
         if (2 * rows + 1) * (2 * columns + 1) > 100 * MAX_STATIONS:
             raise BadInput(
                 f"world.base_stations.inter_site_m: {self.inter_site_m:g} m fills the area with "
                 f"far more than {MAX_STATIONS} cells; take a larger distance"
             )
-        j, i = np.meshgrid(
-            np.arange(-rows, rows + 1), np.arange(-columns, columns + 1), indexing="ij"
-        )
-        sites = area.centre_m + i.reshape(-1, 1) * step[0] + j.reshape(-1, 1) * step[1]
+        row_number = np.arange(-rows, rows + 1)
+        j, i = np.meshgrid(row_number, np.arange(-columns, columns + 1), indexing="ij")
+        east_m = i.reshape(-1, 1) * step[0]
+        sites = area.centre_m + east_m + j.reshape(-1, 1) * step[1]
         return sites[area.contains(sites)]
 
-    def _cell(self, k: int, site: FloatArray, sector: int) -> BaseStation:
+    def _build_cell(self, k: int, site: FloatArray, sector: int) -> BaseStation:
         return BaseStation(
             name=f"site{k}" if self.sectors == 1 else f"site{k}.{sector}",
             position_m=tuple(site.tolist()),
@@ -210,26 +228,26 @@ class Hexagonal(Layout):
         )
 
 
-def positions_m(stations: Sequence[BaseStation]) -> FloatArray:
+def collect_positions_m(stations: Sequence[BaseStation]) -> FloatArray:
     """Positions (n_bs, 2) of base stations, also of none."""
     return np.array([b.position_m for b in stations]).reshape(-1, 2)
 
 
-def sites(stations: tuple[BaseStation, ...]) -> IntArray:
+def number_sites(stations: Stations) -> IntArray:
     """The site (n_bs,) of each base station, numbered as they first appear: antennas at one place
     share a mast.
 
     What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5,
     Step 4].
     """
-    at_m = positions_m(stations) + 0.0  # -0 is 0
+    at_m = collect_positions_m(stations) + 0.0  # -0 is 0
     _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=int)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[place.reshape(-1)]
 
 
-def default_layout(area: Area, notices: Sequence[Notice] = ()) -> Hexagonal:
+def choose_default_layout(area: Area, notices: Sequence[Notice] = ()) -> Hexagonal:
     """For a trace without signals: sites 500 m apart, or further so that there are not many more
     than 30.
 
@@ -243,14 +261,13 @@ def default_layout(area: Area, notices: Sequence[Notice] = ()) -> Hexagonal:
             f"{_MAX_SIDE_M / 1e3:,.0f} km are possible without a list of base stations; choose a "
             "box (area_deg, or area_m where the file has metres; netsim inspect shows far "
             "rows), set crs: local if metres were taken for degrees, or give base stations"
-            + "; ".join(("", *doubts_in(notices)))
+            + "; ".join(("", *list_doubts(notices)))
         )
     per_site = (
         np.prod(area.side_m) / 30.0
     )  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
-    return Hexagonal(
-        inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50)
-    )
+    distance_m = math.sqrt(per_site * 2 / math.sqrt(3))
+    return Hexagonal(inter_site_m=float(np.ceil(max(500.0, distance_m) / 50) * 50))
 
 
 _DRAWS = 1000  # of a place above the roofs
@@ -277,15 +294,13 @@ class Scattered(Layout):
     )
     example = {"kind": "uniform", "count": 4}
 
-    def stations(
-        self, area: Area, origin_deg: LatLon | None, site: Site | None = None
-    ) -> tuple[BaseStation, ...]:
-        site = site or Site(Buildings.none(), Streams(0).at("stations"))
+    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> Stations:
+        site = site or Site(Buildings.none(), Streams(0).derive_rng("stations"))
         at_m = np.full((self.count, 2), np.nan)
         left = np.arange(self.count)
         for draw in range(_DRAWS):
             at_m[left] = area.sample(site.rng.uniform("place", left, (2,), item=draw))
-            left = left[site.buildings.height_at(at_m[left]) >= self.height_m]
+            left = left[site.buildings.find_height_m(at_m[left]) >= self.height_m]
             if not left.size:
                 break
         else:
@@ -347,7 +362,7 @@ class Cells:
     notices: list[Notice]
 
 
-def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[str, str]) -> Cells:
+def read_cells(path: str, radio: str | None, band: str | None, columns: Headers) -> Cells:
     """The cells of a file: a list of base stations, those of one band, or a file of OpenCelliD, of
     one technology.
 
@@ -356,16 +371,16 @@ def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[
     source = Source(path, "CSV")
     if source.n_bytes > MAX_BYTES:
         raise BadInput(f"{path}: larger than {MAX_BYTES // 2**20} MB; cut it to the region first")
-    delimiter, rows = read_rows(source, ",".join(_ORDER))
+    delimiter, rows = read_delimited_rows(source, ",".join(_ORDER))
     line, first = next(rows)
-    found = matched(path, [name.strip() for name in first], columns, [*_OF_LIST])
-    pairs = [pair for pair in (("lon", "lat"), ("x_m", "y_m")) if found.keys() >= set(pair)]
+    header_of = match_columns(path, [name.strip() for name in first], columns, [*_OF_LIST])
+    pairs = [pair for pair in (("lon", "lat"), ("x_m", "y_m")) if header_of.keys() >= set(pair)]
     has_network = "mcc" in map(str.lower, first)
     is_list = pairs != [] and not has_network
-    if not (is_list or has_network) and {*_OF_LIST}.intersection(found):
+    if not (is_list or has_network) and {*_OF_LIST}.intersection(header_of):
         raise BadInput(
             f"{path}: no columns lon and lat, or x_m and y_m; the file has "
-            f"{listed(first)}; name two so"
+            f"{join_texts(first)}; name two so"
         )
     if (radio if is_list else band) is not None:
         raise BadInput(
@@ -373,11 +388,11 @@ def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[
             f"leave it out"
         )
     if is_list:
-        return _listed(path, pairs[0], band, columns)
-    return _opencellid(source, radio, delimiter, line, first, rows)
+        return _read_station_list(path, pairs[0], band, columns)
+    return _read_opencellid(source, radio, delimiter, line, first, rows)
 
 
-def _opencellid(
+def _read_opencellid(
     source: Source, radio: str | None, delimiter: str, first_line: int, first: list[str], rows: Rows
 ) -> Cells:
     """The cells of a file of OpenCelliD, those of one technology if `radio` names it in capitals or
@@ -387,116 +402,120 @@ def _opencellid(
     is cut short, and one of a cell that stands there already are counted. A cell of LTE or NR is
     one in all tracking areas.
     """
-    bare = (
-        len(first) >= len(_ORDER)
-        and first[0].strip().upper() in _RADIOS
-        and not first[1].strip().isalpha()
-    )
-    places = _columns(source, first_line, _ORDER if bare else first)
+    names_radio = first[0].strip().upper() in _RADIOS
+    is_bare = len(first) >= len(_ORDER) and names_radio and not first[1].strip().isalpha()
+    places = _find_columns(source, first_line, _ORDER if is_bare else first)
     lon_lat_deg: dict[str, tuple[float, float]] = {}
-    known = set[tuple[str, ...]]()
+    known_keys = set[tuple[str, ...]]()
     skipped = Counter[str]()
-    others = dict[str, None]()
-    for line, row in chain([(first_line, first)] if bare else [], rows):
+    other_radios = dict[str, None]()
+    for line, row in chain([(first_line, first)] if is_bare else [], rows):
         if len(row) <= max(places):
             skipped["cut short"] += 1
             continue
-        *identity, lon, lat = (row[at].strip() for at in places)
+        *identity, lon, lat = (row[index].strip() for index in places)
         if radio is not None and identity[0].upper() != radio.upper():
-            others[identity[0]] = None
+            other_radios[identity[0]] = None
             continue
-        kind, *network, area, cell = (plain_id(text).lstrip("0").upper() for text in identity)
+        kind, *network, area, cell = (normalise_id(text).lstrip("0").upper() for text in identity)
         key = (kind, *network, "" if kind in _WITHOUT_AREA else area, cell)
-        lon, lat = with_points([lon, lat], delimiter)
-        if missing(lon) or missing(lat):
+        lon, lat = replace_commas([lon, lat], delimiter)
+        if is_missing(lon) or is_missing(lat):
             skipped["without a position"] += 1
         elif not cell:
             skipped["without a cell's number"] += 1
-        elif key in known:
+        elif key in known_keys:
             skipped["of a cell that stands there already"] += 1
         else:
             place = (
-                _degrees(source, line, "lon", lon, 180.0),
-                _degrees(source, line, "lat", lat, 90.0),
+                _parse_degrees(source, line, "lon", lon, 180.0),
+                _parse_degrees(source, line, "lat", lat, 90.0),
             )
             if place in _NOWHERE:
                 skipped["without a position"] += 1
             else:
-                known.add(key)
+                known_keys.add(key)
                 lon_lat_deg["-".join(identity)[:60]] = place
-    if others and not lon_lat_deg:
-        problem = f"no cell of {shown(radio or '')}; the file has {listed(list(others))}"
+    if other_radios and not lon_lat_deg:
+        problem = (
+            f"no cell of {quote_text(radio or '')}; the file has {join_texts(list(other_radios))}"
+        )
         raise BadInput(f"{source.path}: base_stations.radio: {problem}; name one of these")
     from pandas import DataFrame
 
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
-    table = DataFrame([*lon_lat_deg.values()], columns=["lon", "lat"], dtype=float).assign(
-        name=[*lon_lat_deg]
-    )
+    places_deg = DataFrame([*lon_lat_deg.values()], columns=["lon", "lat"], dtype=float)
+    table = places_deg.assign(name=[*lon_lat_deg])
     notices = [notice("cells-are-centres", file=source.path, number=len(table))]
     if skipped:
-        left_out = counted(skipped.total(), "row")
+        left_out = format_count(skipped.total(), "row")
         notices.append(notice("cells-left-out", file=source.path, rows=left_out, reasons=reasons))
     return Cells(table, notices)
 
 
-def _listed(
-    path: str, pair: tuple[str, str], band: str | None, columns: Mapping[str, str]
+def _read_station_list(
+    path: str, pair: tuple[str, str], band: str | None, columns: Headers
 ) -> Cells:
     """The base stations of a list with a header; pair : its columns of positions."""
-    read = read_table(path, _OF_LIST, pair, columns)
+    read = read_number_table(path, _OF_LIST, pair, columns)
     table = read.reindex(columns=[*pair, *[*_OF_LIST][4:]])
     bands, names = (table.pop(text).astype(object).fillna("") for text in ("band", "name"))
-    own = table[(bands == band) | (band is None)]
-    if own.empty or (band is None and bands.nunique() > 1):
-        there = sorted(bands.unique())
+    kept = table[(bands == band) | (band is None)]
+    if kept.empty or (band is None and bands.nunique() > 1):
+        known_bands = sorted(bands.unique())
         raise BadInput(
             f"{path}: base_stations.band: a radio has one carrier, and the file has cells of "
-            f"{listed(there)}; take one of these (--set world.base_stations.band={there[-1]})"
+            f"{join_texts(known_bands)}; take one of these "
+            f"(--set world.base_stations.band={known_bands[-1]})"
         )
-    names = names[own.index].mask(names == "", [f"cell{k}" for k in range(1, 1 + len(own))])
+    numbered = [f"cell{k}" for k in range(1, 1 + len(kept))]
+    names = names[kept.index].mask(names == "", numbered)
+    is_undirected = kept["tilt_deg"].notna() & kept["azimuth_deg"].isna()
     wrong = {
         "its name is that of a cell above, or too long; give it another": names.duplicated()
         | (names.str.len() > 60),
-        "a tilt_deg needs an azimuth_deg; give both or neither": own["tilt_deg"].notna()
-        & own["azimuth_deg"].isna(),
+        "a tilt_deg needs an azimuth_deg; give both or neither": is_undirected,
     }
-    for why, rows in wrong.items():
+    for problem, rows in wrong.items():
         if rows.any():
-            raise BadInput(f"{path}: line {rows.idxmax()}: {why}")
-    others = len(table) - len(own)
+            raise BadInput(f"{path}: line {rows.idxmax()}: {problem}")
+    n_others = len(table) - len(kept)
     unread = [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
-    notices = [notice("cells-of-other-bands", file=path, number=others)] if others else []
+    if n_others:
+        notices = [notice("cells-of-other-bands", file=path, number=n_others)]
+    else:
+        notices = []
     near = {
         name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")
     }
     unread = [f"{name} (is it {near[name]}?)" if name in near else name for name in unread]
     if "samples" in map(str.lower, unread):
-        notices.append(notice("cells-are-centres", file=path, number=len(own)))
+        notices.append(notice("cells-are-centres", file=path, number=len(kept)))
     if unread:
-        notices.append(notice("cells-columns-unread", file=path, columns=listed(unread)))
-    return Cells(own.assign(name=names), notices)
+        notices.append(notice("cells-columns-unread", file=path, columns=join_texts(unread)))
+    return Cells(kept.assign(name=names), notices)
 
 
-def _columns(source: Source, line: int, header: Sequence[str]) -> list[int]:
+def _find_columns(source: Source, line: int, header: Sequence[str]) -> list[int]:
     plain = {
         "".join(c for c in name.lower() if c.isalnum()): k
         for k, name in reversed(list(enumerate(header)))
     }
     places = []
     for ours in _WANTED:
-        found = [plain[word] for word in _WORDS.get(ours, ours).split() if word in plain]
-        if not found:
+        words = _WORDS.get(ours, ours).split()
+        columns = [plain[word] for word in words if word in plain]
+        if not columns:
             problem = f"no column {ours!r}; OpenCelliD files start with {','.join(_ORDER)}"
             source.refuse(line, f"{problem}; here: {', '.join(header)[:100]}")
-        places.append(found[0])
+        places.append(columns[0])
     return places
 
 
-def _degrees(source: Source, line: int, name: str, text: str, limit: float) -> float:
-    value = number(text)
+def _parse_degrees(source: Source, line: int, name: str, text: str, limit: float) -> float:
+    value = to_number(text)
     if not abs(value) <= limit:
-        problem = f"{name} {shown(text)} must be a number from -{limit:g} to {limit:g}"
+        problem = f"{name} {quote_text(text)} must be a number from -{limit:g} to {limit:g}"
         source.refuse(line, f"{problem}; mend the row or cut it out")
     return value
 
@@ -546,13 +565,14 @@ class CellFile(Layout):
     reference = "OpenCelliD database format, wiki.opencellid.org"
     example = {"kind": "cell-file", "file": "cells.csv"}
 
-    def stations(
-        self, area: Area, origin_deg: LatLon | None, site: Site | None = None
-    ) -> tuple[BaseStation, ...]:
-        table = self._cells().table
+    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> Stations:
+        table = self._load_cells().table
         if self.origin_lat is not None and self.origin_lon is not None:
             stated_deg = self.origin_lat, self.origin_lon
-            if origin_deg is not None and apart_m(stated_deg, origin_deg) > SAME_ORIGIN_M:
+            if (
+                origin_deg is not None
+                and measure_distance_m(stated_deg, origin_deg) > SAME_ORIGIN_M
+            ):
                 raise BadInput(
                     f"{self.file}: base_stations.origin_lat, origin_lon: the plane of "
                     f"the city or trace has another "
@@ -565,22 +585,25 @@ class CellFile(Layout):
                     f"{self.file}: where is the plane's origin? give base_stations.origin_lat and "
                     "origin_lon (a replayed trace with longitudes brings its own)"
                 )
-            at = projected(table[["lon", "lat"]].to_numpy(), origin_deg)
-            table = table.drop(columns=["lon", "lat"]).assign(x_m=at[:, 0], y_m=at[:, 1])
-        inside = area.grown(self.margin_m).contains(table[["x_m", "y_m"]].to_numpy())
+            position_m = project_lon_lat(table[["lon", "lat"]].to_numpy(), origin_deg)
+            rest = table.drop(columns=["lon", "lat"])
+            table = rest.assign(x_m=position_m[:, 0], y_m=position_m[:, 1])
+        inside = area.grow(self.margin_m).contains(table[["x_m", "y_m"]].to_numpy())
         if not 0 < inside.sum() <= MAX_STATIONS:
             raise BadInput(
                 f"{self.file}: {inside.sum()} of its {len(table)} cells lie within "
                 f"{self.margin_m:g} m of the area (1 to {MAX_STATIONS} are usable); check the "
                 "file's region, the origin and margin_m"
             )
-        return tuple(map(self._station, table[inside].to_dict("records")))
+        return tuple(map(self._build_station, table[inside].to_dict("records")))
 
-    def _station(self, cell: dict[str, Any]) -> BaseStation:
-        cell = {"height_m": self.height_m, "power_dbm": self.power_dbm} | {
-            k: v for k, v in cell.items() if v == v
-        }
-        tilt = {"tilt_deg": cell.pop("tilt_deg")} if "tilt_deg" in cell else {}
+    def _build_station(self, cell: dict[str, Any]) -> BaseStation:
+        stated = {k: v for k, v in cell.items() if v == v}
+        cell = {"height_m": self.height_m, "power_dbm": self.power_dbm} | stated
+        if "tilt_deg" in cell:
+            tilt = {"tilt_deg": cell.pop("tilt_deg")}
+        else:
+            tilt = {}
         if "azimuth_deg" in cell:
             cell |= {
                 "azimuth_deg": cell["azimuth_deg"] % 360,
@@ -588,15 +611,16 @@ class CellFile(Layout):
             }
         return BaseStation(position_m=(cell.pop("x_m"), cell.pop("y_m")), **cell)
 
-    def notices(self, known: Built) -> Iterator[Notice]:
-        cells = self._cells()
+    def notices(self, built: Built) -> Iterator[Notice]:
+        cells = self._load_cells()
         yield from cells.notices
-        if outside := len(cells.table) - len(known.stations):
+        if outside := len(cells.table) - len(built.stations):
             yield notice("cells-far", file=self.file, number=outside, margin_m=self.margin_m)
 
-    def _cells(self) -> Cells:
+    def _load_cells(self) -> Cells:
+        columns = tuple(self.columns.items())
         return _read_version(
-            self.file, self.radio, self.band, tuple(self.columns.items()), file_version(self.file)
+            self.file, self.radio, self.band, columns, read_file_version(self.file)
         )
 
 

@@ -16,23 +16,23 @@ from netsim.city.base import City
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area, check_near
-from netsim.maps import SAME_ORIGIN_M, apart_m
+from netsim.maps import SAME_ORIGIN_M, measure_distance_m
 from netsim.mobility.base import Ground
 from netsim.notice import Built, Notice, notice
-from netsim.part import parts_of
+from netsim.part import collect_parts
 from netsim.rng import Streams
-from netsim.streets.doors import Premises, doors, without_door
+from netsim.streets.doors import Premises, find_doors, report_doorless
 from netsim.streets.graph import StreetGraph
 from netsim.traces.trace import Trace
 from netsim.ues import STOREY_M, Indoors
 from netsim.units import FloatArray
 from netsim.world.base_stations import (
-    BaseStation,
     CellFile,
     Layout,
     Site,
-    default_layout,
-    positions_m,
+    Stations,
+    choose_default_layout,
+    collect_positions_m,
 )
 from netsim.world.setting import WorldSetting
 from netsim.world.world import World
@@ -41,68 +41,74 @@ from netsim.world.world import World
 @lru_cache(
     maxsize=1
 )  # worlds that are built one after another often have one city, and doors take longest to find
-def _premises(buildings: Buildings, graph: StreetGraph) -> Premises:
-    return doors(buildings.footprint, buildings.height_m, graph)
+def _find_premises(buildings: Buildings, graph: StreetGraph) -> Premises:
+    return find_doors(buildings.footprint, buildings.height_m, graph)
 
 
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
     """A world at time 0, ready to run. Raises BadInput when a trace cannot be used as asked."""
-    mobility = setting.ues.mobility
-    trace = placed(mobility.load(round_s, setting.ues.without), setting.city)
-    if setting.ues.position_error_m == "recorded" and (trace is None or trace.accuracy_m is None):
+    ues = setting.ues
+    city = setting.city
+    layout = setting.layout
+    mobility = ues.mobility
+    trace = place_trace(mobility.load(round_s, ues.without), city)
+    if ues.position_error_m == "recorded" and (trace is None or trace.accuracy_m is None):
         raise BadInput(
             "world.ues.position_error_m: recorded: there is no trace with rows of accuracy_m "
             "(columns: accuracy_m=HEADER, and no resample_s); give metres"
         )
-    area = setting.city.area(None if trace is None else trace.area)
-    duration_s = setting.duration_s
-    if duration_s is None:
-        if trace is None:
-            raise ValueError("a world without a trace needs a duration")
-        duration_s = float(floor(trace.time_s.max()) + 1) if trace.ends_s is None else trace.ends_s
-    clock = setting.clock if trace is None else trace.local.clock(duration_s)
-    buildings = setting.city.buildings(area, streams)
-    graph = setting.city.street_graph(area, streams) if "streets" in mobility.needs else None
-    premises = Premises.none() if graph is None else _premises(buildings, graph)
-    stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
-    source = f" of {setting.layout.file}" if isinstance(setting.layout, CellFile) else ""
+    area = city.area(None if trace is None else trace.area)
+    duration_s = _find_duration_s(setting, trace)
+    clock = setting.clock if trace is None else trace.local.build_clock(duration_s)
+    buildings = city.buildings(area, streams)
+    graph = None
+    premises = Premises.none()
+    if "streets" in mobility.needs:
+        graph = city.street_graph(area, streams)
+    if graph is not None:
+        premises = _find_premises(buildings, graph)
+    stations = place_stations(setting, area, trace, Site(buildings, streams.derive_rng("stations")))
+    source = f" of {layout.file}" if isinstance(layout, CellFile) else ""
     heights_m = {f"{b.name}{source}": b.height_m for b in stations}
+    law = setting.radio.path_loss
     try:
-        setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, heights_m)
+        law.check(setting.radio.carrier_hz, ues.height_m, heights_m)
     except ValueError as error:
         raise BadInput(f"world.{error}") from None
-    at_m = np.array(sorted({b.position_m for b in stations}), dtype=np.float64).reshape(-1, 2)
-    if setting.layout is not None and (shifts_m := setting.layout.shifts_m) is not None:
+    places = sorted({b.position_m for b in stations})
+    at_m = np.array(places, dtype=np.float64).reshape(-1, 2)
+    if layout is not None and (shifts_m := layout.shifts_m) is not None:
         at_m = np.concatenate([at_m + shift_m for shift_m in shifts_m])
     ground = Ground(
-        area, clock, streams, buildings, setting.city.street_grid(), trace, graph, premises, at_m
+        area, clock, streams, buildings, city.street_grid(), trace, graph, premises, at_m
     )
-    names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
-    if trace is None and (unknown := [name for name in setting.ues.without if name not in names]):
-        raise BadInput(f"world.ues.without: no UE is called {unknown[0]!r}; give names of ues.csv")
-    state = mobility.start(np.arange(len(names)), ground)
+    station_names = tuple(b.name for b in stations)
+    cells = station_names
+    if trace is None:
+        names = tuple(f"ue{i}" for i in range(ues.count))
+        unknown = [name for name in ues.without if name not in names]
+        if unknown:
+            raise BadInput(
+                f"world.ues.without: no UE is called {unknown[0]!r}; give names of ues.csv"
+            )
+    else:
+        names = trace.users
+        if trace.rsrp_dbm is not None:
+            cells = trace.cells or ("all",)
+    ue = np.arange(len(names))
+    state = mobility.start(ue, ground)
     indoors = None
-    if setting.ues.indoor is not None:
+    if ues.indoor is not None:
         if state.indoors() is not None:
-            said = f"mobility {mobility.kind_name()} decides which UEs are indoors"
-            raise BadInput(f"world.ues.indoor: {said}; leave it out")
-        indoors = setting.ues.indoor.drawn(
-            np.arange(len(names)), setting.radio.path_loss, streams.at("ues.indoor")
-        )
-    training_s = np.full(len(names), setting.ues.training_s_per_sample)
-    spread = setting.ues.compute_heterogeneity
+            problem = f"mobility {mobility.kind_name()} decides which UEs are indoors"
+            raise BadInput(f"world.ues.indoor: {problem}; leave it out")
+        indoors = ues.indoor.draw_indoors(ue, law, streams.derive_rng("ues.indoor"))
+    training_s = np.full(len(names), ues.training_s_per_sample)
+    spread = ues.compute_heterogeneity
     if spread is not None:
-        training_s *= spread.factor(np.arange(len(names)), streams.at("ues.compute"))
-    cells = (
-        tuple(b.name for b in stations)
-        if trace is None or trace.rsrp_dbm is None
-        else trace.cells or ("all",)
-    )
-    parts = chain(parts_of(setting), parts_of(setting.radio), parts_of(setting.ues))
-    built = Built(
-        tuple(b.name for b in stations),
-        highest_floor_m(setting, ground, indoors or state.indoors()),
-    )
+        training_s *= spread.draw_factor(ue, streams.derive_rng("ues.compute"))
+    parts = chain(collect_parts(setting), collect_parts(setting.radio), collect_parts(ues))
+    built = Built(station_names, find_highest_floor_m(setting, ground, indoors or state.indoors()))
     return World(
         setting=setting,
         ues=names,
@@ -113,29 +119,38 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         ground=ground,
         state=state,
         training_s_per_sample=training_s,
-        silent=np.isin(np.array(names), setting.ues.without),
+        silent=np.isin(np.array(names), ues.without),
         drawn_indoors=indoors,
         notices=(
             *(of_part for part in parts for of_part in part.notices(built)),
-            *(() if graph is None else without_door(len(buildings), premises)),
+            *(() if graph is None else report_doorless(len(buildings), premises)),
             *(() if trace is None else trace.notices),
-            *tiny_area(area),
-            *trace_outside(setting, area, trace),
-            *(ues_outside(area, state.position_m) if trace is None else ()),
-            *low_stations(stations, buildings),
-            *doubtful_stations(setting.layout if trace is None else None, stations, area),
-            *long_links(setting, stations, area),
+            *report_tiny_area(area),
+            *report_trace_outside(setting, area, trace),
+            *(report_ues_outside(area, state.position_m) if trace is None else ()),
+            *report_low_stations(stations, buildings),
+            *report_doubtful_stations(layout if trace is None else None, stations, area),
+            *report_long_links(setting, stations, area),
         ),
     )
 
 
-def stations_of(
-    setting: WorldSetting, area: Area, trace: Trace | None, site: Site
-) -> tuple[BaseStation, ...]:
+def _find_duration_s(setting: WorldSetting, trace: Trace | None) -> float:
+    """The stated duration, or else the time from 0 to the end of the trace."""
+    if setting.duration_s is not None:
+        return setting.duration_s
+    if trace is None:
+        raise ValueError("a world without a trace needs a duration")
+    if trace.ends_s is not None:
+        return trace.ends_s
+    return float(floor(trace.time_s.max()) + 1)
+
+
+def place_stations(setting: WorldSetting, area: Area, trace: Trace | None, site: Site) -> Stations:
     """The base stations of a list or a layout."""
     if setting.layout is None:
         if trace is not None and trace.rsrp_dbm is None and not setting.listed_stations:
-            return default_layout(area, trace.notices).stations(area, None)
+            return choose_default_layout(area, trace.notices).stations(area, None)
         return setting.listed_stations
     if trace is None:
         at_deg = setting.city.origin()
@@ -151,7 +166,7 @@ SUMO = "sumo-fcd"  # the format of traces that SUMO writes
 _MIN_SIDE_M = 10.0  # of an area in which places differ
 
 
-def placed(trace: Trace | None, city: City) -> Trace | None:
+def place_trace(trace: Trace | None, city: City) -> Trace | None:
     """The trace on the plane of the city: what SUMO wrote in metres is in the coordinates of the
     city's network. Raises BadInput where they share no origin.
     """
@@ -159,31 +174,34 @@ def placed(trace: Trace | None, city: City) -> Trace | None:
         return trace
     origin_deg = city.origin()
     network = city.network()
-    if trace.origin_deg is None and trace.format == SUMO and network is not None:
-        position_m = network.plane_m(trace.position_m)
+    trace_deg = trace.origin_deg
+    if trace_deg is None and trace.format == SUMO and network is not None:
+        position_m = network.to_plane_m(trace.position_m)
         return replace(
-            trace, position_m=position_m, area=Area.around(position_m), origin_deg=origin_deg
+            trace, position_m=position_m, area=Area.from_points(position_m), origin_deg=origin_deg
         )
-    if (trace.origin_deg is None) != (origin_deg is None) and not city.is_made_up:
+    if (trace_deg is None) != (origin_deg is None) and not city.is_made_up:
         raise BadInput(
             f"world.city: the {'city' if origin_deg is None else 'trace'} is in local metres, the "
             "other on the globe, so they share no origin; state its system, such as EPSG:32632 "
             "(world.city.crs, world.ues.mobility.crs; SUMO: netconvert --proj.utm, "
             "--fcd-output.geo)"
         )
-    if trace.origin_deg is None or origin_deg is None:
+    if trace_deg is None or origin_deg is None:
         return trace
-    away_m = apart_m(trace.origin_deg, origin_deg)
+    away_m = measure_distance_m(trace_deg, origin_deg)
     if away_m > SAME_ORIGIN_M:
         raise BadInput(
             f"world.city.origin_deg: the (0, 0) of the trace is {away_m:,.0f} m from "
             f"that of the city; set it to "
-            f"[{trace.origin_deg[0]:.7g}, {trace.origin_deg[1]:.7g}], which is the trace's"
+            f"[{trace_deg[0]:.7g}, {trace_deg[1]:.7g}], which is the trace's"
         )
     return trace
 
 
-def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> Iterator[Notice]:
+def report_trace_outside(
+    setting: WorldSetting, area: Area, trace: Trace | None
+) -> Iterator[Notice]:
     """Rows of a trace outside of the city, or in other coordinates; raises BadInput where all are
     outside.
     """
@@ -209,33 +227,35 @@ def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> Ite
         yield notice("trace-moved", east_m=network.offset_m[0], north_m=network.offset_m[1])
 
 
-def highest_floor_m(setting: WorldSetting, ground: Ground, indoors: Indoors | None) -> float | None:
+def find_highest_floor_m(
+    setting: WorldSetting, ground: Ground, indoors: Indoors | None
+) -> float | None:
     """Height of UEs on the highest floor that has some; None where none are in buildings."""
     if indoors is None:
         return None
-    floors = int(max(ground.premises.floors.max(initial=1) - 1, indoors.floor.max(initial=0)))
+    top_floor = ground.premises.floors.max(initial=1) - 1
+    floors = int(max(top_floor, indoors.floor.max(initial=0)))
     return setting.ues.height_m + STOREY_M * floors
 
 
-def long_links(
-    setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area
-) -> Iterator[Notice]:
+def report_long_links(setting: WorldSetting, stations: Stations, area: Area) -> Iterator[Notice]:
     """Base stations far outside of the area, and links longer than the path loss law was published
     for; raises BadInput where that must be an error.
     """
     if not stations:
         return
-    away_m = area.farthest_m(positions_m(stations))
+    away_m = area.farthest_m(collect_positions_m(stations))
     far = np.argmax(away_m)
+    station = stations[far]
     check_near(
         area,
-        stations[far].position_m,
-        f"world.base_stations[{far}].position_m: {stations[far].name}",
+        station.position_m,
+        f"world.base_stations[{far}].position_m: {station.name}",
     )
     law = setting.radio.path_loss
-    yield from _far_stations(setting, area)
+    yield from _report_far_stations(setting, area)
     if away_m[far] > law.max_distance_m:
-        name = stations[far].name
+        name = station.name
         longest_m = law.max_distance_m
         yield notice(
             "path-loss-too-long",
@@ -246,19 +266,19 @@ def long_links(
         )
 
 
-def _far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
+def _report_far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
     """Listed base stations that stand farther outside of the area than its longer side is long."""
     stations = setting.listed_stations
-    at_m = positions_m(stations)
+    at_m = collect_positions_m(stations)
     away_m = np.linalg.norm(at_m - np.clip(at_m, area.low_m, area.high_m), axis=1)
     far = np.flatnonzero(away_m > area.side_m.max())
     width_m, height_m = area.side_m
     if len(far):
         farthest = np.argmax(away_m)
         if len(far) > 1:
-            more = f", and {len(far) - 1} more do as well"
+            rest = f", and {len(far) - 1} more do as well"
         else:
-            more = ""
+            rest = ""
         name = stations[farthest].name
         yield notice(
             "station-far",
@@ -266,28 +286,30 @@ def _far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
             away_m=away_m[farthest],
             width_m=width_m,
             height_m=height_m,
-            more=more,
+            more=rest,
         )
 
 
-def tiny_area(area: Area) -> Iterator[Notice]:
+def report_tiny_area(area: Area) -> Iterator[Notice]:
     """An area too small for places to differ."""
     width_m, height_m = area.side_m
     if min(width_m, height_m) < _MIN_SIDE_M:
         yield notice("area-tiny", width_m=width_m, height_m=height_m)
 
 
-def ues_outside(area: Area, position_m: FloatArray) -> Iterator[Notice]:
+def report_ues_outside(area: Area, position_m: FloatArray) -> Iterator[Notice]:
     """Many UEs that start outside of the area."""
-    there = np.isfinite(position_m).all(axis=1)
-    share = np.mean(~area.contains(position_m[there])) if there.any() else 0.0
+    present = np.isfinite(position_m).all(axis=1)
+    if not present.any():
+        return
+    share = np.mean(~area.contains(position_m[present]))
     if share > _MAX_OUTSIDE:
         yield notice("ues-outside", percent=100 * share)
 
 
-def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> Iterator[Notice]:
+def report_low_stations(stations: Stations, buildings: Buildings) -> Iterator[Notice]:
     """Base stations below the roof of a building."""
-    roofs_m = buildings.height_at(positions_m(stations))
+    roofs_m = buildings.find_height_m(collect_positions_m(stations))
     for station, roof_m in zip(stations, roofs_m, strict=True):
         if roof_m > station.height_m:
             yield notice(
@@ -298,15 +320,15 @@ def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> Ite
 _MAX_DBM = 30.0  # of one resource element: 1 kW over the 1,200 of 20 MHz is 29.2 dBm
 
 
-def doubtful_stations(
-    layout: Layout | None, stations: tuple[BaseStation, ...], area: Area
+def report_doubtful_stations(
+    layout: Layout | None, stations: Stations, area: Area
 ) -> Iterator[Notice]:
     """Half of the cells of a file outside of the area, and a power that is rather that of a
     carrier.
 
     layout : None for a list, and where a trace brings the origin.
     """
-    outside = (~area.contains(positions_m(stations))).sum()
+    outside = (~area.contains(collect_positions_m(stations))).sum()
     if isinstance(layout, CellFile) and 2 * outside >= len(stations):
         yield notice(
             "cells-outside", file=layout.file, number=outside, total=len(stations), area=area

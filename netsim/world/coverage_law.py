@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.columns import blocks, frozen
+from netsim.columns import frozen, split_blocks
 from netsim.errors import BadInput
 from netsim.radio.link_budget import Budget
 from netsim.rng import ndtr
@@ -53,46 +53,46 @@ class CoverageLaw:
                 "take probability, always or never there, or another prior"
             )
 
-    def mean_dbm(
+    def compute_mean_dbm(
         self, place_m: FloatArray, cells: IntArray, floor: int, depth_m: float | None
     ) -> FloatArray:
         """m (n,) at places (n, 2) of the strongest of some cells (k,); depth_m: from the facade,
         None outside.
         """
-        noise_db = self.radio.measurement_noise_db
-        clip_dbm = self.radio.report_dbm
+        radio = self.radio
+        noise_db = radio.measurement_noise_db
+        clip_dbm = radio.report_dbm
         walls = [(1.0, 0.0, 0.0)]
         indoors = Indoors.outdoors(np.arange(len(place_m)))
         if depth_m is not None:
-            walls = self.radio.penetration.walls(
-                self.radio.path_loss, self.radio.carrier_hz, depth_m
-            )
+            walls = radio.penetration.list_walls(radio.path_loss, radio.carrier_hz, depth_m)
             none = indoors.floor
             indoors = replace(
                 indoors, building=none, floor=none + floor, depth_m=np.full(len(none), depth_m)
             )
         mean = np.empty(len(place_m))
-        for some in blocks(len(place_m), _PLACES):
-            level, below = self._below(place_m[some], cells, indoors.select(some))
-            middle = np.concatenate([level[:1], (level[1:] + level[:-1]) / 2, level[-1:]])
+        for rows in split_blocks(len(place_m), _PLACES):
+            level, below = self._tabulate_cdf(place_m[rows], cells, indoors.select(rows))
+            between = (level[1:] + level[:-1]) / 2
+            middle = np.concatenate([level[:1], between, level[-1:]])
             reported = sum(
-                share * _clipped_mean(middle - loss, np.hypot(std, noise_db), clip_dbm)
+                share * _average_clipped(middle - loss, np.hypot(std, noise_db), clip_dbm)
                 for share, loss, std in walls
             )
-            mean[some] = reported @ np.diff(below, axis=0, prepend=0.0, append=1.0)
+            mean[rows] = reported @ np.diff(below, axis=0, prepend=0.0, append=1.0)
         return mean
 
-    def _below(
+    def _tabulate_cdf(
         self, place_m: FloatArray, cells: IntArray, indoors: Indoors
     ) -> tuple[FloatArray, FloatArray]:
         """Levels t of M (levels,) and P(M < t) (levels, n) in front of the facade."""
-        pairs, seen_dbm = self.budget.unshadowed_dbm(place_m, indoors, True)
-        hidden_dbm = self.budget.unshadowed_dbm(place_m, indoors, False)[1]
+        pairs, seen_dbm = self.budget.compute_unshadowed_dbm(place_m, indoors, True)
+        hidden_dbm = self.budget.compute_unshadowed_dbm(place_m, indoors, False)[1]
         kind = self.radio.line_of_sight.kind_name()
         share = np.full(seen_dbm.shape, float(kind == "always"))
         if kind == "probability":
             share = self.radio.path_loss.los_probability(pairs)
-        stds = self._stds_db(bool(indoors.inside.any()))
+        stds = self._choose_stds_db(bool(indoors.inside.any()))
         # M beyond these levels counts as the last
         both = np.stack([seen_dbm, hidden_dbm])[:, :, cells]
         beyond = _MAX_STDS * max(stds)
@@ -101,23 +101,25 @@ class CoverageLaw:
         level = _LEVEL_DB * np.arange(low // _LEVEL_DB, high // _LEVEL_DB + 2)
         below = np.ones((len(level), len(place_m)))
         for s in np.unique(self.site[cells]):
-            own = cells[self.site[cells] == s]
-            p = share[:, own[0]]
+            site_cells = cells[self.site[cells] == s]
+            p = share[:, site_cells[0]]
             seen, hidden = (
-                ndtr((level[:, None] - mean_dbm[:, own].max(axis=1)) / std)
+                ndtr((level[:, None] - mean_dbm[:, site_cells].max(axis=1)) / std)
                 for mean_dbm, std in zip((seen_dbm, hidden_dbm), stds, strict=True)
             )
             below *= p * seen + (1.0 - p) * hidden
         return level, below
 
-    def _stds_db(self, inside: bool) -> tuple[float, float]:
-        seen, hidden, _, within = self.radio.shadowing.stds(self.radio.path_loss)
+    def _choose_stds_db(self, inside: bool) -> tuple[float, float]:
+        seen, hidden, _, within = self.radio.shadowing.choose_stds(self.radio.path_loss)
         if inside and within is not None:
             seen = hidden = within
         return max(seen, _MIN_STD_DB), max(hidden, _MIN_STD_DB)
 
 
-def _clipped_mean(mean: FloatArray, std: float, clip_dbm: tuple[float, float] | None) -> FloatArray:
+def _average_clipped(
+    mean: FloatArray, std: float, clip_dbm: tuple[float, float] | None
+) -> FloatArray:
     """E clip(X) of X ~ N(mean, std^2), clipped to the range of reports, if there is one."""
     from scipy.stats import norm
 
@@ -125,5 +127,7 @@ def _clipped_mean(mean: FloatArray, std: float, clip_dbm: tuple[float, float] | 
         return mean
     low, high = clip_dbm
     law = norm(mean, max(std, _MIN_STD_DB))
-    inner = mean * (law.cdf(high) - law.cdf(low)) + law.var() * (law.pdf(low) - law.pdf(high))
+    share = law.cdf(high) - law.cdf(low)
+    slope = law.pdf(low) - law.pdf(high)
+    inner = mean * share + law.var() * slope
     return low * law.cdf(low) + high * law.sf(high) + inner

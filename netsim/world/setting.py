@@ -12,7 +12,7 @@ from netsim.city import CITIES
 from netsim.city.base import City
 from netsim.city.town import Town
 from netsim.clock import Clock
-from netsim.columns import MAX_STATIONS, altered
+from netsim.columns import MAX_STATIONS, copy_with
 from netsim.mobility import MOBILITIES
 from netsim.mobility.base import Mobility
 from netsim.part import OneOf, Part
@@ -59,26 +59,28 @@ class IndoorShare(Part):
             )
         return self
 
-    def deepest_m(self, law: PathLoss) -> float:
+    def find_deepest_m(self, law: PathLoss) -> float:
         """The largest distance from the facade beside a path loss law."""
         if self.depth_m is None:
             return law.indoor_depth_m
         return self.depth_m
 
-    def drawn(self, ue: IntArray, law: PathLoss, rng: Rng) -> Indoors:
+    def draw_indoors(self, ue: IntArray, law: PathLoss, rng: Rng) -> Indoors:
         """Draw which UEs (n,) are indoors, and where; the draw of UE u depends on (seed, u)
         only.
         """
         unit = rng.uniform("indoor", ue, (5,)).T
         low, high = self.floors
         inside = unit[0] < self.share
-        storeys = low + np.minimum((unit[1] * (high - low + 1)).astype(np.int64), high - low)
+        extra = (unit[1] * (high - low + 1)).astype(np.int64)
+        storeys = low + np.minimum(extra, high - low)
         floor = np.minimum((unit[2] * storeys).astype(np.int64), storeys - 1)
-        return altered(
+        depth_m = self.find_deepest_m(law) * np.minimum(unit[3], unit[4])
+        return copy_with(
             Indoors.outdoors(ue),
             building=np.where(inside, ue, -1),
             floor=np.where(inside, floor, 0),
-            depth_m=np.where(inside, self.deepest_m(law) * np.minimum(unit[3], unit[4]), 0.0),
+            depth_m=np.where(inside, depth_m, 0.0),
         )
 
 
@@ -95,7 +97,7 @@ class ComputeSpread(Part):
         """The factor in terms of N, a standard normal draw."""
 
     @abstractmethod
-    def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
+    def draw_factor(self, ue: IntArray, rng: Rng) -> FloatArray:
         """The factor (n,) of UEs (n,); that of UE u depends on the seed and u only."""
 
 
@@ -121,7 +123,7 @@ class HalfNormal(ComputeSpread):
     def formula(self) -> str:
         return f"1 + {self.scale:g} |N|"
 
-    def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
+    def draw_factor(self, ue: IntArray, rng: Rng) -> FloatArray:
         return 1.0 + self.scale * np.abs(rng.normal("spread", ue))
 
 
@@ -139,7 +141,7 @@ class LogNormal(ComputeSpread):
     def formula(self) -> str:
         return f"exp({self.sigma:g} N)"
 
-    def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
+    def draw_factor(self, ue: IntArray, rng: Rng) -> FloatArray:
         return np.exp(self.sigma * rng.normal("spread", ue))
 
 
@@ -186,9 +188,9 @@ class Ues(Part):
         return float(w_from_dbm(self.max_power_dbm))
 
 
-def _usual_sight(given: dict[str, object]) -> Sight:
+def _choose_sight(stated: dict[str, object]) -> Sight:
     """The law's own probability of sight where it has one: that is how such a law was published."""
-    law = given.get("path_loss")
+    law = stated.get("path_loss")
     if isinstance(law, PathLoss) and "probability of sight" in law.offers:
         from netsim.radio.sight import (
             ByProbability,
@@ -198,9 +200,9 @@ def _usual_sight(given: dict[str, object]) -> Sight:
     return AlwaysInSight()
 
 
-def _usual_shadowing(given: dict[str, object]) -> Shadowing:
+def _choose_shadowing(stated: dict[str, object]) -> Shadowing:
     """Shadowing with the deviations of the law where it was published with some."""
-    law = given.get("path_loss")
+    law = stated.get("path_loss")
     if isinstance(law, PathLoss) and law.std_db is not None:
         return Correlated(
             decorrelation_m=law.decorrelation_m,
@@ -210,9 +212,9 @@ def _usual_shadowing(given: dict[str, object]) -> Shadowing:
     return NoShadowing()
 
 
-def _usual_penetration(given: dict[str, object]) -> Penetration:
+def _choose_penetration(stated: dict[str, object]) -> Penetration:
     """Loss of walls and car bodies beside the laws that were published with it."""
-    law = given.get("path_loss")
+    law = stated.get("path_loss")
     if isinstance(law, PathLoss) and law.indoor_shadowing:
         return Tr38901Penetration()
     return NoPenetration()
@@ -225,12 +227,12 @@ class Radio(Part):
     """carrier frequency, Hz"""
     path_loss: Annotated[PathLoss, PATH_LOSSES] = LogDistance()
     """path loss model"""
-    line_of_sight: Annotated[Sight, SIGHTS] = Field(default_factory=_usual_sight)
+    line_of_sight: Annotated[Sight, SIGHTS] = Field(default_factory=_choose_sight)
     """line-of-sight model; default: the probability of the path loss model (uma, umi, rma), always
     for others"""
-    shadowing: Annotated[Shadowing, SHADOWINGS] = Field(default_factory=_usual_shadowing)
+    shadowing: Annotated[Shadowing, SHADOWINGS] = Field(default_factory=_choose_shadowing)
     """shadowing model; default: that of the path loss model (uma, umi, rma), none for others"""
-    penetration: Annotated[Penetration, PENETRATIONS] = Field(default_factory=_usual_penetration)
+    penetration: Annotated[Penetration, PENETRATIONS] = Field(default_factory=_choose_penetration)
     """penetration loss of UEs in buildings and vehicles; default: tr38901 beside uma, umi and rma,
     none for others"""
     fading: Annotated[Fading, FADINGS] = NoFading()
@@ -318,9 +320,11 @@ class WorldSetting(Part):
     def clock(self) -> Clock:
         """The clock of a world without a trace."""
         hours, minutes = map(int, self.begins.split(":"))
-        return Clock.beginning(date.fromisoformat(self.first_day), 3600.0 * hours + 60.0 * minutes)
+        return Clock.from_first_day(
+            date.fromisoformat(self.first_day), 3600.0 * hours + 60.0 * minutes
+        )
 
-    def _needs_of_the_city(self, place: str, part: Part) -> None:
+    def _check_needs(self, place: str, part: Part) -> None:
         for need, reason in part.needs.items():
             if need not in self.city.offers:
                 city = self.city.kind_name()
@@ -330,14 +334,15 @@ class WorldSetting(Part):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        self._needs_of_the_city("ues.mobility", self.ues.mobility)
-        self._needs_of_the_city("radio.line_of_sight", self.radio.line_of_sight)
+        self._check_needs("ues.mobility", self.ues.mobility)
+        self._check_needs("radio.line_of_sight", self.radio.line_of_sight)
         law = self.radio.path_loss
         if self.base_stations:  # those of a layout are checked when the world is built
+            heights_m = {b.name: b.height_m for b in self.listed_stations}
             law.check(
                 self.radio.carrier_hz,
                 self.ues.height_m,
-                {b.name: b.height_m for b in self.listed_stations},
+                heights_m,
             )
         names = [b.name for b in self.listed_stations]
         if len(names) > MAX_STATIONS:

@@ -12,23 +12,24 @@ import numpy as np
 import simpy
 
 from netsim.city.buildings import Buildings
-from netsim.clock import Clock, first_multiple, last_multiple, tick_after
-from netsim.columns import row_id
+from netsim.clock import Clock, find_first_multiple, find_last_multiple, find_tick_after
+from netsim.columns import number_row
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.notice import Notice
 from netsim.radio.downlink import Attachment, Handover
 from netsim.radio.indoor_links import Environment
-from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, blocks
+from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, split_positions
 from netsim.radio.path_loss import Pairs
 from netsim.radio.power import Power
 from netsim.radio.shadowing import Shadow
 from netsim.radio.transmissions import Look, SeenLinks
 from netsim.radio.uplink import Cohort
 from netsim.traces.trace import Trace
-from netsim.ues import Fixes, Indoors, Looks, Observations, Seen, Tracks, Trail
+from netsim.traces.values import Texts
+from netsim.ues import Fixes, Indoors, Looks, Observations, Tracks, Trail, UeStates
 from netsim.units import BoolArray, FloatArray, IntArray
-from netsim.world.base_stations import BaseStation, positions_m, sites
+from netsim.world.base_stations import BaseStation, Stations, collect_positions_m, number_sites
 from netsim.world.setting import WorldSetting
 
 
@@ -56,9 +57,9 @@ class WorldMemory:
     measured: Observations
 
 
-def drawn_budget(
+def draw_budget(
     setting: WorldSetting,
-    stations: tuple[BaseStation, ...],
+    stations: Stations,
     site: IntArray,
     ground: Ground,
     name: str = "",
@@ -69,22 +70,47 @@ def drawn_budget(
     radio = setting.radio
     streams = ground.streams
     buildings = ground.buildings
-    at_m = positions_m(stations)
+    at_m = collect_positions_m(stations)
     height_m = np.array([b.height_m for b in stations])
     antennas_m = np.column_stack([at_m, height_m])
 
     def geometry(position_m: FloatArray, pairs: Pairs) -> BoolArray:
         above_m = np.broadcast_to(pairs.ue_height_m, (len(position_m), 1))
-        own = None if pairs.indoors is None else pairs.indoors.building
-        return buildings.line_of_sight(np.column_stack([position_m, above_m]), antennas_m, own)
+        if pairs.indoors is None:
+            building = None
+        else:
+            building = pairs.indoors.building
+        return buildings.has_line_of_sight(
+            np.column_stack([position_m, above_m]), antennas_m, building
+        )
 
     law = radio.path_loss
     part = radio.shadowing
-    shadow_rng = streams.at(f"radio.shadowing{name}")
-    inside = streams.at(f"radio.indoors{name}")
+    shadow_rng = streams.derive_rng(f"radio.shadowing{name}")
+    inside = streams.derive_rng(f"radio.indoors{name}")
     azimuth_deg = [None if law.has_antennas else b.azimuth_deg for b in stations]
-    stds = part.stds(law)
+    stds = part.choose_stds(law)
     kinds = dict.fromkeys(b.antenna for b in stations)
+    loss_db = law.build_law(
+        [b.name for b in stations], ground.area, setting.ues.height_m, radio.carrier_hz
+    )
+    sight = radio.line_of_sight.build_law(
+        ground.area, site, law, geometry, streams.derive_rng(f"radio.sight{name}")
+    )
+    shadow = Shadow(
+        stds=stds,
+        seen=part.draw_field(ground.area, site, shadow_rng, stds.seen),
+        hidden=part.draw_nlos_field(ground.area, site, shadow_rng, stds.hidden),
+        inside=part.draw_indoor_field(site, inside, stds.inside),
+        path_loss=law,
+        carrier_hz=radio.carrier_hz,
+    )
+    penetration = radio.penetration.build_law(
+        law, radio.carrier_hz, streams.derive_rng("radio.penetration")
+    )
+    antennas = tuple(
+        (kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds
+    )
     return Budget(
         at_m=at_m,
         height_m=height_m,
@@ -92,25 +118,12 @@ def drawn_budget(
         azimuth_deg=np.array(azimuth_deg, dtype=np.float64),
         ue_height_m=setting.ues.height_m,
         path_loss=law,
-        loss_db=law.law(
-            [b.name for b in stations], ground.area, setting.ues.height_m, radio.carrier_hz
-        ),
-        sight=radio.line_of_sight.law(
-            ground.area, site, law, geometry, streams.at(f"radio.sight{name}")
-        ),
-        shadow=Shadow(
-            stds=stds,
-            seen=part.field(ground.area, site, shadow_rng, stds.seen),
-            hidden=part.nlos_field(ground.area, site, shadow_rng, stds.hidden),
-            inside=part.indoor_field(site, inside, stds.inside),
-            path_loss=law,
-            carrier_hz=radio.carrier_hz,
-        ),
-        penetration=radio.penetration.law(law, radio.carrier_hz, streams.at("radio.penetration")),
+        loss_db=loss_db,
+        sight=sight,
+        shadow=shadow,
+        penetration=penetration,
         environment=Environment(law, site, inside),
-        antennas=tuple(
-            (kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds
-        ),
+        antennas=antennas,
         shifts_m=None if setting.layout is None else setting.layout.shifts_m,
     )
 
@@ -125,9 +138,9 @@ class World:
     """
 
     setting: WorldSetting
-    ues: tuple[str, ...]
-    cells: tuple[str, ...]
-    stations: tuple[BaseStation, ...]
+    ues: Texts
+    cells: Texts
+    stations: Stations
     duration_s: float
     places: Places
     ground: Ground
@@ -160,7 +173,9 @@ class World:
 
     def __post_init__(self) -> None:
         self.measurement_period_s = self.setting.ues.measurement_period_s
-        self.budget = drawn_budget(self.setting, self.stations, sites(self.stations), self.ground)
+        self.budget = draw_budget(
+            self.setting, self.stations, number_sites(self.stations), self.ground
+        )
         self._kept = KeptLinks(self.budget)
         if self.handover is not None:
             self.attached = Handover.start(len(self.ues), len(self.stations))
@@ -209,10 +224,11 @@ class World:
     def live(self) -> Generator[simpy.Event, None, None]:
         """Process: one event a tick moves all UEs; while all UEs rest there is no event."""
         while True:
-            wake = self._wake_s(self.env.now)
+            wake = self._find_wake_s(self.env.now)
             if wake == inf:
                 return
-            yield self.env.timeout(tick_after(max(wake, self.env.now), self.tick_s) - self.env.now)
+            next_s = find_tick_after(max(wake, self.env.now), self.tick_s)
+            yield self.env.timeout(next_s - self.env.now)
             self.catch_up()
 
     def catch_up(self) -> None:
@@ -224,16 +240,19 @@ class World:
         while t0 < t1:
             until = t1
             due = self.measurement_period_s is not None and self._due_s < t1
-            if due and self._next_sample(t0) < t1:
+            if due and self._find_next_sample_s(t0) < t1:
                 # a sampled UE stands still for the clock until a UE wakes, then moves tick by tick
-                wake = min(t1, self._wake_s(t0))
-                until = min(t1, max(wake, self._next_sample(t0)))
+                wake = min(t1, self._find_wake_s(t0))
+                until = min(t1, max(wake, self._find_next_sample_s(t0)))
             before = self.state
             served = self.attached
             self.state, fixes = self.mobility.advance(self.state, t0, until, self.ground)
             self.moves += 1
             if self.measurement_period_s is not None:
-                fixes = self._sample(before.position_m, t0, until) if due else Fixes.none()
+                if due:
+                    fixes = self._sample(before.position_m, t0, until)
+                else:
+                    fixes = Fixes.none()
             if len(fixes):
                 self._buffer.append(
                     self._measure(fixes, None if self.measurement_period_s is None else before)
@@ -241,56 +260,59 @@ class World:
             self._attach(until)
             if self.tracks is not None:
                 seen = (
-                    partial(self._seen, before, served),
-                    partial(self._seen, self.state, self.attached),
+                    partial(self._look_at, before, served),
+                    partial(self._look_at, self.state, self.attached),
                 )
-                self.tracks.moved(until, *seen)
+                self.tracks.record_moves(until, *seen)
             t0 = until
         self.moved_s = t1
 
-    def _wake_s(self, now_s: float) -> float:
+    def _find_wake_s(self, now_s: float) -> float:
         """Time until which no UE moves and no timer of a handover runs."""
         if self.attached is not None and not self._settled:
             return now_s
         return self.mobility.wake_s(self.state, now_s, self.ground)
 
-    def observations(self) -> Observations:
+    def drain_observations(self) -> Observations:
         """Everything measured since the last call, up to now."""
         self.catch_up()
-        measured = self._measured()
+        measured = self._join_buffer()
         self._buffer = []
         if self.silent.any():
             return measured.select(~self.silent[measured.ue])
         return measured
 
-    def _measured(self) -> Observations:
+    def _join_buffer(self) -> Observations:
         if self._buffer:
             return Observations.join(self._buffer)
         return Observations.none()
 
-    def position_m(self) -> FloatArray:
+    def locate_ues(self) -> FloatArray:
         """Positions of the UEs now (n_ue, 2); NaN for an absent one."""
         self.catch_up()
         return self.state.position_m
 
-    def indoors(self) -> Indoors | None:
+    def find_indoors(self) -> Indoors | None:
         """Return indoor state per UE, or None if no building is modelled."""
         self.catch_up()
-        return self.indoors_of(self.state)
+        return self.find_state_indoors(self.state)
 
-    def indoors_of(self, state: State) -> Indoors | None:
+    def find_state_indoors(self, state: State) -> Indoors | None:
         """Indoor state of the UEs in a state."""
         if self.drawn_indoors is None:
             return state.indoors()
         return self.drawn_indoors
 
-    def memory(self) -> WorldMemory:
+    def take_memory(self) -> WorldMemory:
         """The state that a resumed run needs; parts that `build_world` makes again are not in its
         tree.
         """
         self.catch_up()
-        trail = None if self.tracks is None else self.tracks.trail
-        return WorldMemory(self.state, self.attached, trail, self._measured())
+        if self.tracks is None:
+            trail = None
+        else:
+            trail = self.tracks.trail
+        return WorldMemory(self.state, self.attached, trail, self._join_buffer())
 
     def resume(self, memory: WorldMemory, time_s: float) -> None:
         """Continue at time_s from the memory of an earlier run of the same world, before any
@@ -305,29 +327,33 @@ class World:
             self.tracks.trail = memory.trail
         self.env.process(self.live())
 
-    def links(self) -> RadioLinks:
+    def compute_links(self) -> RadioLinks:
         """The radio now."""
         self.catch_up()
-        return self._kept.at(self.env.now, self.state.position_m, self.indoors_of(self.state))
+        return self._kept.compute_links(
+            self.env.now, self.state.position_m, self.find_state_indoors(self.state)
+        )
 
-    def _rsrp_dbm(self, state: State) -> FloatArray:
-        return self._kept.at(self.moved_s, state.position_m, self.indoors_of(state)).rsrp_dbm
+    def _compute_rsrp_dbm(self, state: State) -> FloatArray:
+        return self._kept.compute_links(
+            self.moved_s, state.position_m, self.find_state_indoors(state)
+        ).rsrp_dbm
 
-    def _next_sample(self, t_s: float) -> float:
-        every = self.measurement_period_s or self.tick_s
-        return (last_multiple(t_s, every) + 1) * every
+    def _find_next_sample_s(self, t_s: float) -> float:
+        period_s = self.measurement_period_s or self.tick_s
+        return (find_last_multiple(t_s, period_s) + 1) * period_s
 
     def _sample(self, position_m: FloatArray, t0_s: float, t1_s: float) -> Fixes:
         """Fixes at the multiples of measurement_period_s in [t0, t1), while all UEs are where they
         were at t0.
         """
-        every = self.measurement_period_s or self.tick_s
-        first = first_multiple(t0_s, every)
-        end = first_multiple(t1_s, every)
-        self._due_s = end * every
+        period_s = self.measurement_period_s or self.tick_s
+        first = find_first_multiple(t0_s, period_s)
+        end = find_first_multiple(t1_s, period_s)
+        self._due_s = end * period_s
         if first >= end:
             return Fixes.none()
-        times = np.arange(first, end) * every
+        times = np.arange(first, end) * period_s
         present = np.flatnonzero(np.isfinite(position_m).all(axis=1))
         ue = np.repeat(present, len(times))
         return Fixes(ue, np.tile(times, len(present)), position_m[ue])
@@ -344,33 +370,39 @@ class World:
                 cell = fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         if sampled is not None:
-            return self._observed(fixes, self._rsrp_dbm(sampled)[fixes.ue])
+            return self._report_rsrp(fixes, self._compute_rsrp_dbm(sampled)[fixes.ue])
         if self.handover is not None:  # which attaches at the first fix of all
-            return self._heard(fixes)
-        return Observations.join(
-            [self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))]
-        )
+            return self._measure_model(fixes)
+        pieces = split_positions(len(fixes), len(self.stations))
+        return Observations.join([self._measure_model(fixes.select(b)) for b in pieces])
 
-    def reported_m(self, ue: IntArray, time_s: FloatArray, position_m: FloatArray) -> FloatArray:
+    def draw_reported_m(
+        self, ue: IntArray, time_s: FloatArray, position_m: FloatArray
+    ) -> FloatArray:
         """Positions (n, 2) of UEs (n,) at times (n,) as they report them: each with a Gaussian
         error of its own.
         """
         stated = self.setting.ues.position_error_m
         trace = self.trace
         if trace is not None and isinstance(stated, str):
-            std_m = trace.error_m(ue, time_s)
+            std_m = trace.look_up_error_m(ue, time_s)
         else:
             std_m = np.full(len(ue), float(stated))
         moment = np.round(time_s * 1e3).astype(np.int64)
-        error_m = self.ground.streams.at("ues.position").normal("error", ue, (2,), item=moment)
+        error_m = self.ground.streams.derive_rng("ues.position").normal(
+            "error", ue, (2,), item=moment
+        )
         return position_m + std_m[:, None] * error_m
 
-    def _heard(self, fixes: Fixes) -> Observations:
-        indoors = self.indoors_of(self.state)
-        inside = None if indoors is None else indoors.select(fixes.ue)
-        return self._observed(fixes, self.budget.rsrp_dbm(fixes.position_m, inside))
+    def _measure_model(self, fixes: Fixes) -> Observations:
+        indoors = self.find_state_indoors(self.state)
+        if indoors is None:
+            inside = None
+        else:
+            inside = indoors.select(fixes.ue)
+        return self._report_rsrp(fixes, self.budget.rsrp_dbm(fixes.position_m, inside))
 
-    def _observed(self, fixes: Fixes, rsrp: FloatArray) -> Observations:
+    def _report_rsrp(self, fixes: Fixes, rsrp: FloatArray) -> Observations:
         """Reports of UEs from the RSRP (n, n_bs) at fixes (n,)."""
         n, n_bs = rsrp.shape
         if self.setting.ues.measure == "all":
@@ -378,22 +410,24 @@ class World:
             cell = np.tile(np.arange(n_bs), n)
         else:
             row = np.arange(n)
-            cell = self._serving_at(fixes, rsrp)
+            cell = self._find_measured_cells(fixes, rsrp)
         value = rsrp[row, cell]
+        ue = fixes.ue[row]
+        time_s = fixes.time_s[row]
         radio = self.setting.radio
         if radio.measurement_noise_db > 0:
-            moment = np.round(fixes.time_s[row] * 1e3).astype(np.int64)
-            rng = self.ground.streams.at("radio.measurement")
+            moment = np.round(time_s * 1e3).astype(np.int64)
+            rng = self.ground.streams.derive_rng("radio.measurement")
             value += radio.measurement_noise_db * rng.normal(
-                "noise", row_id(fixes.ue[row], cell), item=moment
+                "noise", number_row(ue, cell), item=moment
             )
         if (
             radio.report_dbm is not None
         ):  # RSRP_n of LTE says: at least n - 141 dBm and less than n - 140 dBm
             value = np.floor(np.clip(value, *radio.report_dbm))
-        return Observations(fixes.ue[row], fixes.time_s[row], fixes.position_m[row], cell, value)
+        return Observations(ue, time_s, fixes.position_m[row], cell, value)
 
-    def _serving_at(self, fixes: Fixes, rsrp_dbm: FloatArray) -> IntArray:
+    def _find_measured_cells(self, fixes: Fixes, rsrp_dbm: FloatArray) -> IntArray:
         """The cell that each fix measures: the strongest, or the attached one where handover is
         modelled.
 
@@ -409,14 +443,15 @@ class World:
         """Look at the serving cells once, where handover is modelled."""
         if self.handover is None or self.attached is None or not self.stations:
             return
-        rsrp = self._rsrp_dbm(self.state)
+        rsrp = self._compute_rsrp_dbm(self.state)
         before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
         after = self.attached.serving
         self._settled = not (moved.any() or np.isfinite(self.attached.since_s).any())
         for ue in np.flatnonzero(moved):
             cells = before[ue], after[ue]
-            self.handovers.append(HandoverEvent(time_s, int(ue), *cells, *rsrp[ue, cells]))
+            event = HandoverEvent(time_s, int(ue), *cells, *rsrp[ue, cells])
+            self.handovers.append(event)
 
     def drain_handovers(self) -> list[HandoverEvent]:
         """The handovers since the last call."""
@@ -428,22 +463,24 @@ class World:
         """Take tracks from now on; called at time 0, or before `resume`."""
         self.tracks = Tracks(looks, Trail.start(looks))
 
-    def _seen(self, state: State, served: Attachment | None) -> Seen:
-        indoors = self.indoors_of(state)
+    def _look_at(self, state: State, served: Attachment | None) -> UeStates:
+        indoors = self.find_state_indoors(state)
         n = len(self.ues)
         if indoors is None:
             inside = np.zeros(n, dtype=np.bool_)
         else:
             inside = indoors.inside
-        return Seen(state.position_m, inside, np.full(n, -1) if served is None else served.serving)
+        return UeStates(
+            state.position_m, inside, np.full(n, -1) if served is None else served.serving
+        )
 
-    def serving(self, links: RadioLinks) -> IntArray:
+    def find_serving(self, links: RadioLinks) -> IntArray:
         """The base station of every UE now (n_ue,), -1 for none."""
         if self.attached is None:
             return links.serving
         return self.attached.serving
 
-    def cohort(
+    def build_cohort(
         self, ue: IntArray, links: RadioLinks, round_: int, rows: IntArray, samples: FloatArray
     ) -> Cohort:
         """The UEs (n,) that transmit: their links, fading, and training before it.
@@ -451,27 +488,35 @@ class World:
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
         n_bs = len(self.stations)
-        serving = self.serving(links)[ue]
+        serving = self.find_serving(links)[ue]
         radio = self.setting.radio
         sinr = np.full(len(ue), np.inf)
         if n_bs:
-            sinr = np.where(serving >= 0, links.sinr(radio.downlink.noise_dbm)[ue, serving], 0.0)
+            linked = links.compute_sinr(radio.downlink.noise_dbm)[ue, serving]
+            sinr = np.where(serving >= 0, linked, 0.0)
         complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
         block = radio.fading.block_index(round_, links.time_s)
-        rng = self.ground.streams.at("radio.fading")
+        rng = self.ground.streams.derive_rng("radio.fading")
+        fading = radio.fading.draw(ue, n_bs, block, rng)
+        if complete:
+            gain = links.gain
+        else:
+            gain = links.gain[ue]
+        compute_s = self.training_s_per_sample[ue] * samples
+        compute_j = self.setting.ues.compute_j_per_sample * samples
         return Cohort(
             ue=ue,
             serving=serving,
-            gain=links.gain if complete else links.gain[ue],
-            fading=radio.fading.draw(ue, n_bs, block, rng),
+            gain=gain,
+            fading=fading,
             power_w=np.zeros(len(ue)),
             rows=rows,
             downlink_sinr=sinr,
-            compute_s=self.training_s_per_sample[ue] * samples,
-            compute_j=self.setting.ues.compute_j_per_sample * samples,
+            compute_s=compute_s,
+            compute_j=compute_j,
         )
 
-    def elsewhere(self, antenna: BaseStation) -> KeptLinks:
+    def link_elsewhere(self, antenna: BaseStation) -> KeptLinks:
         """The links of one antenna elsewhere, without images; a law is used below the heights of
         its publication.
 
@@ -479,14 +524,16 @@ class World:
         obstacles are the same.
         """
         if antenna not in self._elsewhere:
-            site = sites((*self.stations, antenna))
-            known = (site[:-1] == site[-1]).any()
-            drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
-            budget = drawn_budget(self.setting, (antenna,), drawn, self.ground, name)
+            site = number_sites((*self.stations, antenna))
+            is_known = (site[:-1] == site[-1]).any()
+            drawn, name = (
+                (site[-1:], "") if is_known else (np.zeros(1, dtype=np.int64), ".elsewhere")
+            )
+            budget = draw_budget(self.setting, (antenna,), drawn, self.ground, name)
             self._elsewhere[antenna] = KeptLinks(replace(budget, shifts_m=None))
         return self._elsewhere[antenna]
 
-    def cohort_at(
+    def build_cohort_at(
         self,
         antenna: BaseStation,
         cohort: Cohort,
@@ -500,18 +547,26 @@ class World:
         Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None:
         as many as a base station, and never more.
         """
-        links = self.elsewhere(antenna).at(time_s, self.position_m(), self.indoors())
+        links = self.link_elsewhere(antenna).compute_links(
+            time_s, self.locate_ues(), self.find_indoors()
+        )
         fading = self.setting.radio.fading
         block = fading.block_index(round_, time_s)
         amplitude = fading.draw(
-            cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere")
+            cohort.ue, 1, block, self.ground.streams.derive_rng("radio.fading.elsewhere")
         )
         nothing = np.zeros(len(cohort.ue))
+        if amplitude is None:
+            heard_amplitude = None
+        else:
+            heard_amplitude = amplitude[:, :, :antennas]
+        unlimited = np.full(len(cohort.ue), np.inf)
+        gain = links.gain.take(cohort.ue, axis=0)
         heard = replace(
             cohort,
-            gain=links.gain.take(cohort.ue, axis=0),
-            fading=None if amplitude is None else amplitude[:, :, :antennas],
-            downlink_sinr=np.full(len(cohort.ue), np.inf),
+            gain=gain,
+            fading=heard_amplitude,
+            downlink_sinr=unlimited,
             compute_s=nothing,
             compute_j=nothing,
             limit_s=inf,
@@ -528,17 +583,17 @@ def look_at(world: World, power: Power | None = None) -> Look:
     """
 
     def look(ue: IntArray, round_: IntArray) -> SeenLinks:
-        links = world.links()
+        links = world.compute_links()
         fading_of = world.setting.radio.fading
         streams = world.ground.streams
         block = fading_of.block_index(round_, links.time_s)
-        fading = fading_of.draw(ue, links.gain.shape[1], block, streams.at("radio.fading"))
-        serving = world.serving(links).take(ue)
+        fading = fading_of.draw(ue, links.gain.shape[1], block, streams.derive_rng("radio.fading"))
+        serving = world.find_serving(links).take(ue)
         gain = links.gain.take(ue, axis=0)
         power_w = None
         if power is not None and power.follows_links:
-            power_w, _ = power.of(ue).power_w(
-                gain, serving, world.max_power_w, None, streams.at("power")
+            power_w, _ = power.select_ues(ue).power_w(
+                gain, serving, world.max_power_w, None, streams.derive_rng("power")
             )
         return SeenLinks(serving, gain, fading, power_w)
 

@@ -13,12 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from scenarios.app.results.folder import PAGE
-from scenarios.app.results.kinds import kind_of
-from scenarios.app.results.read import Frames, Run, listed, open_finished, read_whole
-from scenarios.app.run.events import Watch, ignore, interrupted
-from scenarios.app.run.how import USUAL, How
+from scenarios.app.results.kinds import detect_kind
+from scenarios.app.results.read import (
+    Frames,
+    Run,
+    list_run_folders,
+    open_finished_run,
+    read_all_files,
+)
+from scenarios.app.run.events import Watch, ignore_event, was_interrupted
+from scenarios.app.run.how import DEFAULT_RESOURCES, Resources
 from scenarios.app.study import Record
 
 if TYPE_CHECKING:
@@ -43,10 +49,10 @@ def show_page(page: Path) -> bool:
 def run(
     study: Study,
     out: str | Path,
-    watch: Watch = ignore,
+    watch: Watch = ignore_event,
     command: str = "",
     replace: bool = False,
-    how: How = USUAL,
+    resources: Resources = DEFAULT_RESOURCES,
 ) -> Result:
     """Run a study into the folder `out`; returns what it found.
 
@@ -54,40 +60,40 @@ def run(
     ends in the same bytes; a finished one is read back. With `replace` it is played again; the run
     of another study, which is refused otherwise, is replaced, and a checkpoint that cannot be used
     is forgotten. Everything runs on one thread, so results do not depend on the number of cores;
-    sweeps use several processes instead. how : settings that change no result.
+    sweeps use several processes instead. resources : settings that change no result.
     """
     from scenarios.app.run.job import Finished  # here, since what plays loads for long
-    from scenarios.app.run.runner import play_job, run_job
+    from scenarios.app.run.runner import build_run_job, play_job
 
-    job = run_job(study, out, command=command, replace=replace, how=how)
+    job = build_run_job(study, out, command=command, replace=replace, resources=resources)
     job.admit()
-    job.seen  # noqa: B018 - a summary that is written from here on is of another process
+    job.first_version  # noqa: B018 - a summary that is written from here on is of another process
     try:
-        if replace or job.done() is None:
+        if replace or job.find_summary() is None:
             return Result(play_job(job, watch))
         job.settle()
     except Finished:
         pass
     except Exception as error:
-        if not (isinstance(error, BadInput) or interrupted()):
+        if not (isinstance(error, BadInput) or was_interrupted()):
             job.fail(traceback.format_exc())
         raise
-    return Result(open_finished(job.folder))
+    return Result(open_finished_run(job.folder))
 
 
 def open_run(folder: str | Path) -> Result:
-    """The finished run of a folder.
+    """Return the finished run of a folder.
 
     Raises BadInput: it holds no run, several, or one that is not finished.
     """
     path = Path(folder)
-    if what_is(path) != "folder":
+    if describe_file_kind(path) != "folder":
         raise BadInput(f"{path}: no such folder; give the folder of a run")
-    if kind_of(path) != "run":
+    if detect_kind(path) != "run":
         raise BadInput(
-            f"{path}: holds several runs; open one of them, such as {listed(path)[0][1]}"
+            f"{path}: holds several runs; open one of them, such as {list_run_folders(path)[0][1]}"
         )
-    return Result(open_finished(path))
+    return Result(open_finished_run(path))
 
 
 class Result(Record):
@@ -124,20 +130,24 @@ class Result(Record):
         """The figures of its page as plotly's, by the name that they have there."""
         from plotly.graph_objects import Figure
 
-        from scenarios.app.report.run_page import chapters
+        from scenarios.app.report.run_page import build_chapters
 
-        panels = [panel for chapter in chapters(read_whole(self.run)) for panel in chapter.panels]
+        panels = [
+            panel
+            for chapter in build_chapters(read_all_files(self.run))
+            for panel in chapter.panels
+        ]
         return {panel.key: Figure(panel.figure) for panel in panels}
 
     @property
     def page(self) -> Path:
         """Its page, drawn where there is none yet."""
-        from scenarios.app.report.report import draw_run
+        from scenarios.app.report.report import write_run_page
 
         page = self.folder / PAGE
-        if what_is(page):
+        if describe_file_kind(page):
             return page
-        return draw_run(self.run)
+        return write_run_page(self.run)
 
     def show(self) -> Path:
         """Open its page in a browser, where there is one; returns the page."""
@@ -145,10 +155,11 @@ class Result(Record):
         return self.page
 
     def _repr_html_(self) -> str:
-        """Title and main lines, for a notebook."""
-        from scenarios.app.results.screen import run_screen
+        """Return title and main lines, for a notebook."""
+        from scenarios.app.results.screen import lay_out_run
 
-        heading, *lines = run_screen(self.run, str(self.folder / PAGE))
+        page = str(self.folder / PAGE)
+        heading, *lines = lay_out_run(self.run, page)
         text = html.escape("\n".join(lines))
         return (
             f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"

@@ -48,42 +48,34 @@ def commands(root):
 def systems(root):
     """Kind -> the words of a command but for --out that can be killed at any moment and must end in
     the same bytes."""
-    found = commands(root)
+    result = commands(root)
     (root / "trace.csv").write_text(TRACE)
     (root / "sweep.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
     late = {"learning.server": "{kind: fedbuff, buffer: 2}", "world.radio.dynamic_uplink": "{}"}
     brief = ["--set", "learning.attacks=[]", "--set", "learning.learner.hidden=[8]", "--quiet"]
-    return found | {
-        "sweep": [
-            "sweep",
-            str(root / "sweep.yaml"),
-            "--jobs",
-            "1",
-            "--quiet",
-            "--set",
-            "world.duration_s=60",
-        ],
+    return result | {
+        "sweep": f"sweep {root}/sweep.yaml --jobs 1 --quiet --set world.duration_s=60".split(),
         "asynchronous": [
-            *found["run"],
+            *result["run"],
             *(word for key in late for word in ("--set", f"{key}={late[key]}")),
         ],
         "replay": ["replay", str(root / "trace.csv"), "--round", "1h", *brief],
     }
 
 
-def interrupted(words, monkeypatch):
+def interrupt_command(words, monkeypatch):
     """Play a command until it has written its first checkpoint, and a signal comes."""
-    with monkeypatch.context() as now:
+    with monkeypatch.context() as event:
         for module, name, saver in (
             (play, "CHECKPOINT_EVERY_S", play),
             (loop, "SAVE_EVERY_S", train),
         ):
-            now.setattr(module, name, 0.0)
-            now.setattr(saver, "save_tree", _then_stop(saver.save_tree))
+            event.setattr(module, name, 0.0)
+            event.setattr(saver, "save_tree", _stop_after(saver.save_tree))
         assert main(words) == 130
 
 
-def _then_stop(save):
+def _stop_after(save):
     saved = []
 
     def save_and_stop(path, tree):
@@ -102,20 +94,20 @@ def content(folder):
     }
 
 
-def refused(words, folder, capsys, *said):
+def check_refusal(words, folder, capsys, *printed):
     """The command must leave with 2, with one line that says all this, and the folder as it was."""
     before = content(folder)
     capsys.readouterr()
     code = main(words)
-    told = capsys.readouterr().err
-    assert (code, told.count("\n")) == (2, 1), told
-    assert told.startswith("netsim: ")
-    assert "Traceback" not in told
-    assert [text for text in said if text not in told] == [], told
+    message = capsys.readouterr().err
+    assert (code, message.count("\n")) == (2, 1), message
+    assert message.startswith("netsim: ")
+    assert "Traceback" not in message
+    assert [text for text in printed if text not in message] == [], message
     assert content(folder) == before
 
 
-def forged(path, change):
+def forge_checkpoint(path, change):
     """Write a checkpoint again, changed, with a digest that is right."""
     from netsim.checkpoint import load_tree, save_tree
 

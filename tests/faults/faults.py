@@ -37,7 +37,7 @@ TIMES = ("timing", "command")
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
-def play(words, out, said, after_s=None, number=signal.SIGKILL, before=lambda: None):
+def play(words, out, message, after_s=None, number=signal.SIGKILL, before=lambda: None):
     """Play a command in a fork; its exit code. `after_s`: when it is sent a signal; `said`: the
     file of its stderr; `before`: done first, in the fork.
     """
@@ -45,7 +45,7 @@ def play(words, out, said, after_s=None, number=signal.SIGKILL, before=lambda: N
     child = os.fork()
     if not child:
         before()
-        _act([*words, "--out", str(out)], said)
+        _act([*words, "--out", str(out)], message)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     if after_s is not None:
         time.sleep(after_s)
@@ -53,13 +53,13 @@ def play(words, out, said, after_s=None, number=signal.SIGKILL, before=lambda: N
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _act(words, said):
+def _act(words, message):
     """In the fork: the command, then the end."""
     from scenarios.app.cli.commands import main
 
     for number in ENDING:
         signal.signal(number, signal.default_int_handler)
-    errors = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    errors = os.open(message, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(errors, 2)
     sys.stdout = os.fdopen(1, "w")
@@ -77,7 +77,7 @@ def _act(words, said):
         os._exit(code)
 
 
-def here(words):
+def find_here(words):
     """Play a command in this process; its exit code."""
     from scenarios.app.cli.commands import main
 
@@ -90,7 +90,7 @@ def here(words):
 
 def results(folder):
     """Path -> what a file holds: all but pages, locks and what tells of wall time."""
-    found = {}
+    result = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if (
@@ -98,8 +98,8 @@ def results(folder):
             and path.suffix not in (".html", ".svg", ".png")
             and path.name != ".netsim"
         ):
-            found[name] = _without_times(path) if path.suffix == ".json" else path.read_bytes()
-    return found
+            result[name] = _without_times(path) if path.suffix == ".json" else path.read_bytes()
+    return result
 
 
 def _without_times(path):
@@ -109,7 +109,7 @@ def _without_times(path):
     return tree
 
 
-def killed(words, root, expected, takes_s, kills, draw, number):
+def kill_at_random(words, root, expected, takes_s, kills, draw, number):
     """Kill a command so many times, over as many lives as it takes. Returns how many kills did no
     harm, and what is wrong: [line].
     """
@@ -117,13 +117,13 @@ def killed(words, root, expected, takes_s, kills, draw, number):
     good = 0
     life = 0
     folder = root / "killed"
-    said = root / "said"
+    message = root / "said"
     wrong = []
 
-    def ended(code):
+    def end_process(code):
         nonlocal good, life
         if code:
-            harm = [f"taken up: exit code {code}: {said.read_text()[:300]}"]
+            harm = [f"taken up: exit code {code}: {message.read_text()[:300]}"]
         else:
             harm = _differences(folder, expected)
         good += 0 if harm else life
@@ -132,10 +132,10 @@ def killed(words, root, expected, takes_s, kills, draw, number):
         return harm
 
     while done < kills:
-        code = play(words, folder, said, draw.uniform(0.0, MARGIN) * takes_s, number)
-        text = said.read_text() if said.exists() else ""
+        code = play(words, folder, message, draw.uniform(0.0, MARGIN) * takes_s, number)
+        text = message.read_text() if message.exists() else ""
         if code == 0:
-            wrong += ended(0)
+            wrong += end_process(0)
             continue
         done += 1
         harm = []
@@ -152,27 +152,27 @@ def killed(words, root, expected, takes_s, kills, draw, number):
             harm = [f"signal {number}: exit code {code}: {text[:300]!r}"]
         life += not harm
         wrong += harm
-    wrong += ended(play(words, folder, said))
+    wrong += end_process(play(words, folder, message))
     return good, wrong
 
 
 def _differences(folder, expected):
     """What is not as it was expected."""
-    found = results(folder)
-    names = sorted(n for n in found.keys() | expected.keys() if found.get(n) != expected.get(n))
+    result = results(folder)
+    names = sorted(n for n in result.keys() | expected.keys() if result.get(n) != expected.get(n))
     if names:
         return [f"other bytes: {', '.join(names)[:300]}"]
     return []
 
 
-def examined(words, root, kills, draw, number):
+def examine(words, root, kills, draw, number):
     """A command that is killed so many times: how many kills did no harm, what is wrong, and how
     long it takes."""
     from rl import train as loop
     from scenarios.app.run import play as playing
 
     playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
-    code = here([*words, "--out", str(root / "here")])
+    code = find_here([*words, "--out", str(root / "here")])
     began = time.monotonic()
     code = code or play(words, root / "whole", root / "said")
     takes_s = time.monotonic() - began
@@ -180,8 +180,8 @@ def examined(words, root, kills, draw, number):
         return 0, [f"exit code {code}"], takes_s
     expected = results(root / "whole")
     wrong = _differences(root / "here", expected)
-    good, more = killed(words, root, expected, takes_s, kills, draw, number)
-    return good, wrong + more, takes_s
+    good, rest = kill_at_random(words, root, expected, takes_s, kills, draw, number)
+    return good, wrong + rest, takes_s
 
 
 def main():
@@ -198,8 +198,8 @@ def main():
     import scenarios.app.training.train  # noqa: F401 - what forks find loaded
 
     torch.set_num_threads(1)
-    known = systems(root)
-    chosen = [args.system] if args.system else list(known)
+    policies = systems(root)
+    chosen = [args.system] if args.system else list(policies)
     draw = random.Random(args.seed)
     good = 0
     bad = 0
@@ -208,8 +208,8 @@ def main():
         kills = args.kills // len(chosen) + (k < args.kills % len(chosen))
         place = root / str(k)
         place.mkdir()
-        harmless, wrong, takes_s = examined(
-            known[name], place, kills, draw, signal.Signals[f"SIG{args.signal}"]
+        harmless, wrong, takes_s = examine(
+            policies[name], place, kills, draw, signal.Signals[f"SIG{args.signal}"]
         )
         good = good + harmless
         bad = bad + bool(wrong)

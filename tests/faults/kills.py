@@ -43,14 +43,14 @@ class Steps:
             return
         by_number = isinstance(args[0], int)
         if by_number:
-            where = str(Path(f"/proc/self/fd/{args[0]}").readlink())
+            prefix = str(Path(f"/proc/self/fd/{args[0]}").readlink())
         else:
-            where = os.fsdecode(args[0])
-        if not where.startswith(self.folder) or (
+            prefix = os.fsdecode(args[0])
+        if not prefix.startswith(self.folder) or (
             event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR)
         ):
             return
-        if event == "os.remove" and not os.path.lexists(where):
+        if event == "os.remove" and not os.path.lexists(prefix):
             return  # which changes nothing
         self.taken[:4] = (self.count() + 1).to_bytes(4, "little")
         if self.count() == self.last:
@@ -60,19 +60,19 @@ class Steps:
 def main():
     kind = sys.argv[1]
     root = Path(sys.argv[2])
-    (first, last, every) = map(int, sys.argv[3:])
+    (first, last, all_rows) = map(int, sys.argv[3:])
     words = systems(root)[kind]
     folder = root / "killed"
-    said = root / "said"
+    message = root / "said"
     playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
     assert here([*words, "--out", str(root / "whole")]) == 0
     expected = results(root / "whole")
     whole = Steps(root / "again")
-    assert play(words, root / "again", said, before=whole.watch) == 0
+    assert play(words, root / "again", message, before=whole.watch) == 0
     assert results(root / "again") == expected
-    for k in range(first, min(last, whole.count()) + 1, every):
-        for more in ([], ["--replace"]):
-            code = play(words, folder, said, before=Steps(folder, k).watch)
+    for k in range(first, min(last, whole.count()) + 1, all_rows):
+        for rest in ([], ["--replace"]):
+            code = play(words, folder, message, before=Steps(folder, k).watch)
             # a busy machine may save once more than another time, so that the last step is not
             # always there
             assert code == KILLED or (code == 0 and k == whole.count()), k
@@ -80,8 +80,8 @@ def main():
                 left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
             else:
                 left = []
-            assert play([*words, *more], folder, said) == 0, (k, more, left, said.read_text())
-            assert results(folder) == expected, (k, more, left)
+            assert play([*words, *rest], folder, message) == 0, (k, rest, left, message.read_text())
+            assert results(folder) == expected, (k, rest, left)
             shutil.rmtree(folder)
     print(whole.count())
 

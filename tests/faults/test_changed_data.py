@@ -2,16 +2,16 @@
 
 import json
 
-import pytest
-from accidents import RADIO, TRACE, content, interrupted, refused
+from accidents import RADIO, TRACE, check_refusal, content, interrupt_command
 from conftest import TINY
+from pytest import fixture, mark
 
 from scenarios.app.cli.commands import main
-from scenarios.app.run.runner import run_job
+from scenarios.app.run.runner import build_run_job
 
 
-@pytest.fixture
-def replayed(tmp_path):
+@fixture
+def commands_by_kind(tmp_path):
     """Kind -> the words of a command that reads `trace.csv`, and the folder that it writes."""
     (tmp_path / "trace.csv").write_text(TRACE)
     ues = {"mobility": {"kind": "replay", "trace": str(tmp_path / "trace.csv")}}
@@ -30,43 +30,40 @@ def replayed(tmp_path):
     }
 
 
-@pytest.mark.parametrize("kind", ["run", "radio", "replay"])
+@mark.parametrize("kind", ["run", "radio", "replay"])
 def test_a_file_that_changed_is_refused_and_one_that_is_as_it_was_goes_on(
-    kind, replayed, tmp_path, monkeypatch, capsys
+    kind, commands_by_kind, tmp_path, out, whole, monkeypatch, capsys
 ):
     trace = tmp_path / "trace.csv"
-    out = tmp_path / "out"
-    words = [*replayed[kind], "--out", str(out)]
-    interrupted(words, monkeypatch)
+    words = [*commands_by_kind[kind], "--out", str(out)]
+    interrupt_command(words, monkeypatch)
     assert list(out.rglob("checkpoint.npz"))
     trace.write_text(TRACE.replace("-70,a", "-71,a", 1))
-    refused(words, out, capsys, "trace.csv", "with other content", "--replace")
+    check_refusal(words, out, capsys, "trace.csv", "with other content", "--replace")
     trace.unlink()
-    refused(words, out, capsys, "trace.csv")
+    check_refusal(words, out, capsys, "trace.csv")
     trace.write_text(TRACE)
     assert main(words) == 0
-    assert main([*replayed[kind], "--out", str(tmp_path / "whole")]) == 0
-    tables = {
-        name: data for name, data in content(tmp_path / "whole").items() if name.endswith(".csv")
-    }
+    assert main([*commands_by_kind[kind], "--out", str(whole)]) == 0
+    tables = {name: data for name, data in content(whole).items() if name.endswith(".csv")}
     assert len(tables) > 2
     assert {name: data for name, data in content(out).items() if name.endswith(".csv")} == tables
 
 
-def test_a_file_that_changed_may_be_read_anew(replayed, tmp_path, monkeypatch):
-    words = [*replayed["radio"], "--out", str(tmp_path / "out")]
-    interrupted(words, monkeypatch)
+def test_a_file_that_changed_may_be_read_anew(commands_by_kind, tmp_path, monkeypatch, run_command):
+    words = [*commands_by_kind["radio"], "--out", str(tmp_path / "out")]
+    interrupt_command(words, monkeypatch)
     (tmp_path / "trace.csv").write_text(TRACE.replace("-70,a", "-71,a"))
-    assert main([*words, "--replace"]) == 0
+    run_command([*words, "--replace"])
 
 
-@pytest.fixture
-def study(replayed, tmp_path):
+@fixture
+def study(commands_by_kind, tmp_path):
     from scenarios.app.study.load import load
 
     return load(str(tmp_path / "run.yaml"))
 
 
-def test_the_text_of_a_job_names_the_files_that_it_reads(study, tiny, tmp_path):
-    assert f'# reads "{tmp_path / "trace.csv"}" ' in run_job(study, tmp_path / "out").text
-    assert "# reads" not in run_job(tiny(), tmp_path / "out").text
+def test_the_text_of_a_job_names_the_files_that_it_reads(study, tiny, tmp_path, out):
+    assert f'# reads "{tmp_path / "trace.csv"}" ' in build_run_job(study, out).text
+    assert "# reads" not in build_run_job(tiny(), out).text

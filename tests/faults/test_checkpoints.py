@@ -9,7 +9,8 @@ import weakref
 
 import numpy as np
 import pytest
-from accidents import commands, forged, interrupted, places_of_arrays, refused
+from accidents import check_refusal, commands, forge_checkpoint, interrupt_command, places_of_arrays
+from pytest import fixture, mark
 from thinned import one_in
 
 from netsim.checkpoint import load_tree, save_tree
@@ -20,27 +21,27 @@ KINDS = ("run", "radio")
 CUTS = {"empty": lambda n: 0, "middle": lambda n: n // 2, "last byte": lambda n: n - 1}
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
+@fixture(scope="module")
+def stops(tmp_path_factory):
     """Kind -> the words of a command that was interrupted, its folder, and that of one which was
     not."""
     root = tmp_path_factory.mktemp("stopped")
-    found = {}
+    result = {}
     with pytest.MonkeyPatch.context() as patch:
         for kind, words in commands(root).items():
             assert main([*words, "--out", str(root / f"whole-{kind}")]) == 0
-            interrupted([*words, "--out", str(root / f"cut-{kind}")], patch)
-            found[kind] = words, root / f"cut-{kind}", root / f"whole-{kind}"
-    return found
+            interrupt_command([*words, "--out", str(root / f"cut-{kind}")], patch)
+            result[kind] = words, root / f"cut-{kind}", root / f"whole-{kind}"
+    return result
 
 
-@pytest.fixture
-def taken(stopped, tmp_path):
+@fixture
+def take_copy(stops, tmp_path):
     """Words and folder of a command that was interrupted, which a test may change; and the whole
     one's."""
 
     def take(kind):
-        words, cut, whole = stopped[kind]
+        words, cut, whole = stops[kind]
         shutil.copytree(cut, tmp_path / kind)
         return [*words, "--out", str(tmp_path / kind)], tmp_path / kind, whole
 
@@ -53,18 +54,18 @@ def same_results(folder, whole):
     assert [n for n in names if (folder / n).read_bytes() != (whole / n).read_bytes()] == []
 
 
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("kind", [*KINDS, "training"])
-def test_a_checkpoint_that_is_cut_off_is_refused(kind, cut, taken, capsys):
-    words, folder, _ = taken(kind)
+@mark.parametrize("cut", CUTS)
+@mark.parametrize("kind", [*KINDS, "training"])
+def test_a_checkpoint_that_is_cut_off_is_refused(kind, cut, take_copy, capsys):
+    words, folder, _ = take_copy(kind)
     path = folder / "checkpoint.npz"
     path.write_bytes(path.read_bytes()[: CUTS[cut](path.stat().st_size)])
-    refused(words, folder, capsys, str(path), "damaged", "--replace")
+    check_refusal(words, folder, capsys, str(path), "damaged", "--replace")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("change", "said"),
+@mark.parametrize("kind", KINDS)
+@mark.parametrize(
+    "change, message",
     [
         ({"program": "0.0.1"}, "is of netsim 0.0.1, this is"),
         ({"key": "another"}, "is of another study or seed); delete it"),
@@ -73,19 +74,19 @@ def test_a_checkpoint_that_is_cut_off_is_refused(kind, cut, taken, capsys):
         ({"world": {}}, "does not fit this study (the tree is not the fields"),
     ],
 )
-def test_a_checkpoint_of_something_else_is_refused(kind, change, said, taken, capsys):
-    words, folder, whole = taken(kind)
-    forged(folder / "checkpoint.npz", lambda tree: tree.update(change))
-    refused(words, folder, capsys, str(folder / "checkpoint.npz"), said, "--replace")
+def test_a_checkpoint_of_something_else_is_refused(kind, change, message, take_copy, capsys):
+    words, folder, whole = take_copy(kind)
+    forge_checkpoint(folder / "checkpoint.npz", lambda tree: tree.update(change))
+    check_refusal(words, folder, capsys, str(folder / "checkpoint.npz"), message, "--replace")
     assert main([*words, "--replace"]) == 0
     same_results(folder, whole)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", [["--seed", "9"], ["--set", "world.duration_s=180"]])
-def test_another_seed_or_study_leaves_an_unfinished_run_alone(kind, way, taken, capsys):
-    words, folder, _ = taken(kind)
-    refused(
+@mark.parametrize("kind", KINDS)
+@mark.parametrize("way", [["--seed", "9"], ["--set", "world.duration_s=180"]])
+def test_another_seed_or_study_leaves_an_unfinished_run_alone(kind, way, take_copy, capsys):
+    words, folder, _ = take_copy(kind)
+    check_refusal(
         [*words, *way],
         folder,
         capsys,
@@ -95,7 +96,7 @@ def test_another_seed_or_study_leaves_an_unfinished_run_alone(kind, way, taken, 
     )
 
 
-def at(tree, way):
+def find_node(tree, way):
     for key in way[:-1]:
         tree = tree[key]
     return tree, way[-1]
@@ -111,42 +112,46 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize(("kind", "forgery"), one_in(4, itertools.product(KINDS, FORGERIES)))
+@mark.parametrize("kind, forgery", one_in(4, itertools.product(KINDS, FORGERIES)))
 def test_forged_arrays_are_one_line_or_change_nothing_but_figures(
-    kind, forgery, taken, tmp_path, capsys
+    kind, forgery, take_copy, out, capsys
 ):
     """A sample of all arrays, each by itself; one that may have any number of rows may have any
     other."""
-    words, folder, _ = taken(kind)
+    words, folder, _ = take_copy(kind)
     whole = load_tree(folder / "checkpoint.npz")
     refusals = 0
     ways = list(places_of_arrays(whole))[:: 6 if kind == "run" else 2]
     for way in ways:
         tree = copy.deepcopy(whole)
-        node, key = at(tree, way)
-        if (other := FORGERIES[forgery](node[key])) is None:
+        node, key = find_node(tree, way)
+        if (second := FORGERIES[forgery](node[key])) is None:
             continue
-        node[key] = other
-        shutil.rmtree(tmp_path / "forged", ignore_errors=True)
-        shutil.copytree(folder, tmp_path / "forged")
-        save_tree(tmp_path / "forged" / "checkpoint.npz", tree)
+        node[key] = second
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(folder, out)
+        save_tree(out / "checkpoint.npz", tree)
         capsys.readouterr()
-        code = main([*words[:-1], str(tmp_path / "forged")])
-        said = capsys.readouterr().err
-        assert code in (0, 2) and said.count("\n") == (code == 2) and "Traceback" not in said, (
+        code = main([*words[:-1], str(out)])
+        printed = capsys.readouterr().err
+        assert (
+            code in (0, 2) and printed.count("\n") == (code == 2) and "Traceback" not in printed
+        ), (
             way,
             code,
-            said,
+            printed,
         )
         refusals += code == 2
     assert refusals > len(ways) / 4
 
 
-def test_a_checkpoint_that_fails_in_play_is_refused(taken, monkeypatch, capsys):
-    words, folder, whole = taken("run")
+def test_a_checkpoint_that_fails_in_play_is_refused(take_copy, monkeypatch, capsys):
+    words, folder, whole = take_copy("run")
     with monkeypatch.context() as patch:
-        patch.setattr(simulate.LearningServer, "serve", lambda *of: iter([1 / 0]) if of else None)
-        refused(
+        patch.setattr(
+            simulate.LearningServer, "serve", lambda *part: iter([1 / 0]) if part else None
+        )
+        check_refusal(
             words,
             folder,
             capsys,

@@ -5,45 +5,44 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from pytest import mark, param
 
 FOLDER = Path(__file__).parent
 
 
-def ended(program, *words):
+def run_program(program, *words):
     return subprocess.run(
         [sys.executable, FOLDER / program, *words], capture_output=True, text=True
     )
 
 
 def test_a_run_that_is_told_to_end_at_random_moments_goes_on_to_the_same_bytes():
-    said = ended("faults.py", "--kills", "2", "--system", "run", "--signal", "TERM")
-    assert (said.returncode, said.stderr) == (0, ""), said
-    assert said.stdout.splitlines()[-1].startswith(
+    message = run_program("faults.py", "--kills", "2", "--system", "run", "--signal", "TERM")
+    assert (message.returncode, message.stderr) == (0, ""), message
+    assert message.stdout.splitlines()[-1].startswith(
         "2 of 2 kills, in 1 systems, end in the same bytes"
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("signal", ["KILL", "TERM", "INT"])
+@mark.slow
+@mark.parametrize("signal", ["KILL", "TERM", "INT"])
 def test_every_system_that_is_ended_at_random_moments_goes_on_to_the_same_bytes(signal):
-    said = ended("faults.py", "--kills", "100", "--signal", signal)
-    assert said.returncode == 0, said
+    message = run_program("faults.py", "--kills", "100", "--signal", signal)
+    assert message.returncode == 0, message
 
 
 EVERY_STEP = [
-    pytest.param(kind, 1, 10**5, 1, marks=pytest.mark.slow)
-    for kind in ("run", "radio", "sweep", "training")
+    param(kind, 1, 10**5, 1, marks=mark.slow) for kind in ("run", "radio", "sweep", "training")
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "first", "last", "every"),
+@mark.parametrize(
+    "kind, first, last, all_rows",
     [("run", 2, 50, 24), ("radio", 2, 70, 34), ("sweep", 20, 33, 30), *EVERY_STEP],
 )
 def test_a_kill_at_a_step_locks_nobody_out_and_ends_in_the_same_bytes(
-    kind, first, last, every, tmp_path
+    kind, first, last, all_rows, tmp_path
 ):
-    said = ended("kills.py", kind, tmp_path, str(first), str(last), str(every))
-    assert said.returncode == 0, said.stderr[-3000:]
-    assert int(said.stdout) > min(last, 50) - 1
+    message = run_program("kills.py", kind, tmp_path, str(first), str(last), str(all_rows))
+    assert message.returncode == 0, message.stderr[-3000:]
+    assert int(message.stdout) > min(last, 50) - 1

@@ -10,24 +10,23 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pytest
 from conftest import TINY
+from pytest import fixture, mark
 
-from netsim.safe import replacing
 from scenarios.app.cli.commands import main
 from scenarios.app.run import play
 
 
-def played(words, folder, most_bytes, before=lambda: None):
+def play_in_fork(words, folder, most_bytes, before=lambda: None):
     """Exit code and complaint of a command in a fork, none of whose files may be longer; `before`
     it, in the fork."""
-    said = folder / "said"
+    message = folder / "said"
     child = os.fork()
     if not child:
         code = 1
         try:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write fails, as on a full disk
-            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+            os.dup2(os.open(message, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
             sys.stderr = os.fdopen(2, "w")
             if most_bytes is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
@@ -36,10 +35,10 @@ def played(words, folder, most_bytes, before=lambda: None):
             sys.stderr.flush()
         finally:
             os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said.read_text()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), message.read_text()
 
 
-@pytest.fixture
+@fixture
 def scenario(tmp_path, monkeypatch):
     monkeypatch.setattr(play, "CHECKPOINT_EVERY_S", 0.0)
     path = tmp_path / "tiny.yaml"
@@ -57,7 +56,7 @@ def _read_only(place):
         os.setuid(65534)
 
 
-@pytest.fixture
+@fixture
 def public_folder():
     """A folder that everybody can reach, as those of pytest cannot be."""
     place = Path(tempfile.mkdtemp(prefix="netsim-test-", dir="/tmp"))
@@ -68,48 +67,42 @@ def public_folder():
     shutil.rmtree(place)
 
 
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_folder_that_may_only_be_read_is_one_line(begun, scenario, public_folder, tmp_path):
+@mark.parametrize("begun", [False, True])
+def test_a_folder_that_may_only_be_read_is_one_line(
+    begun, scenario, public_folder, tmp_path, run_command
+):
     file = public_folder / "tiny.yaml"
     shutil.copy(scenario, file)
     words = ["run", str(file), "--quiet", "--out", str(public_folder / "out")]
     # a whole run first: what it imports may lie where only a superuser reads
-    assert main([*words[:-1], str(public_folder / "out" if begun else tmp_path / "first")]) == 0
+    run_command([*words[:-1], str(public_folder / "out" if begun else tmp_path / "first")])
     before = sorted(p.name for p in public_folder.rglob("*"))
-    code, said = played(words, tmp_path, None, lambda: _read_only(public_folder))
-    assert (code, said.count("\n")) == (0 if begun else 2, 1), said
-    wanted = (
+    code, message = play_in_fork(words, tmp_path, None, lambda: _read_only(public_folder))
+    assert (code, message.count("\n")) == (0 if begun else 2, 1), message
+    expected = (
         "this run is finished"
         if begun
         else "cannot be written (Permission denied); give --out another place"
     )
-    assert f"{public_folder / 'out'}: {wanted}" in said
+    assert f"{public_folder / 'out'}: {expected}" in message
     assert sorted(p.name for p in public_folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("most_bytes", [300, 12_000])
-def test_a_full_disk_is_one_line_and_the_run_goes_on(most_bytes, scenario, tmp_path, table_bytes):
+@mark.parametrize("most_bytes", [300, 12_000])
+def test_a_full_disk_is_one_line_and_the_run_goes_on(
+    most_bytes, scenario, tmp_path, cut, whole, table_bytes, run_command
+):
     words = ["run", scenario, "--quiet", "--out"]
-    assert main([*words, str(tmp_path / "whole")]) == 0
-    code, said = played([*words, str(tmp_path / "cut")], tmp_path, most_bytes)
-    assert (code, said.count("\n")) == (2, 1), said
+    run_command([*words, str(whole)])
+    code, message = play_in_fork([*words, str(cut)], tmp_path, most_bytes)
+    assert (code, message.count("\n")) == (2, 1), message
     assert (
         "cut: cannot be written any more (File too large); make room, and the same command goes on"
-        in said
+        in message
     )
-    assert not list((tmp_path / "cut").glob("*.part"))
-    assert main([*words, str(tmp_path / "cut")]) == 0
-    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
-
-
-def test_a_part_that_finds_no_room_gives_it_back(tmp_path):
-    path = Path(tmp_path / "f")
-    path.write_bytes(b"old")
-    with pytest.raises(OSError, match="no room"), replacing(path) as file:
-        file.write(b"half")
-        raise OSError(28, "no room")
-    assert path.read_bytes() == b"old"
-    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+    assert not list((cut).glob("*.part"))
+    run_command([*words, str(cut)])
+    assert table_bytes(cut) == table_bytes(whole)
 
 
 class Exhausted:
@@ -119,26 +112,27 @@ class Exhausted:
         raise OSError(24, "Too many open files")
 
 
-@pytest.mark.parametrize("why", ["No space left on device", "Too many open files"])
-def test_a_failure_is_one_line_where_its_details_cannot_be_written(why, monkeypatch, capsys):
+@mark.parametrize("reason", ["No space left on device", "Too many open files"])
+def test_a_failure_is_one_line_where_its_details_cannot_be_written(reason, monkeypatch, capsys):
     """What they need is imported then, which opens files too."""
 
-    def full(*args, **more):
+    def full(*args, **changes):
         raise OSError(28, "No space left on device")
 
     def fails(args):
-        if why == "Too many open files":
+        if reason == "Too many open files":
             monkeypatch.delitem(sys.modules, "tempfile", raising=False)
             monkeypatch.setattr(sys, "meta_path", [Exhausted()])
         else:
             monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
         raise RuntimeError("odd")
 
-    monkeypatch.setattr("scenarios.app.cli.ask.schema", fails)
+    monkeypatch.setattr("scenarios.app.cli.ask.print_schema", fails)
     code = main(["schema"])
     monkeypatch.undo()
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert code == 1
-    assert said == (
-        f"netsim: unexpected failure (RuntimeError: odd); its details cannot be written ({why})\n"
+    assert printed == (
+        f"netsim: unexpected failure (RuntimeError: odd); its details cannot be written "
+        f"({reason})\n"
     )

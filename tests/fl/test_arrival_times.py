@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import mark, raises
 
-from fl.attacks.arrival_times import ArrivalTimes, Rings, levels_db
+from fl.attacks.arrival_times import ArrivalTimes, Rings, compute_levels_db
 from fl.attacks.base import View
-from fl.attacks.home_cells import HomeCells, log_law
+from fl.attacks.home_cells import HomeCells, compute_cell_log_law
 from fl.attacks.threat import CELLS, Threat
-from fl.leakage.reliability import near_auc
+from fl.leakage.reliability import compute_near_auc
 from fl.learners.rsrp_net import RsrpNet
 from fl.round.learning import Learning
 from fl.tracking.place_grid import PlaceGrid
@@ -22,32 +24,35 @@ from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.app.results.attacks import claim_rows
-from scenarios.app.results.summary_keys import measured
+from scenarios.app.results.attacks import collect_claim_aucs
+from scenarios.app.results.summary_keys import compute_measures
 
 AREA = Area(0.0, 0.0, 2000.0, 1000.0)
 GRID_M = 20.0  # 100 squares along the longer side
 PAIR_M = np.array([[500.0, 500.0, 25.0], [1500.0, 500.0, 25.0]])
-RNG = Streams(3).at("tests", 1)
+RNG = Streams(3).derive_rng("tests", 1)
 LEARNER = RsrpNet(hidden=(2,))
 
 
-def public_of(at_m=PAIR_M, azimuth_deg=None):
+def make_public(at_m=PAIR_M, azimuth_deg=None):
     azimuth = None if azimuth_deg is None else np.array(azimuth_deg, dtype=float)
     return Public(AREA, 1, antennas=Antennas(np.array(at_m), np.zeros(len(at_m)), azimuth))
 
 
-def view_of(ue, cell, delay_s, model=None, requested_s=100.0, n_bits=1e5):
+def make_view(ue, cell, delay_s, model=None, requested_s=100.0, n_bits=1e5):
     """What a server observes of uploads (n,), as under secure aggregation."""
-    ue, n = np.asarray(ue, dtype=np.int64), len(ue)
+    ue, n = np.asarray(ue, dtype=int), len(ue)
+    zeros = np.zeros(n, dtype=int)
     if model is None:
-        model = np.zeros(n, dtype=np.int64)
+        model = zeros
     else:
         model = np.asarray(model)
-    zero = np.zeros(n, dtype=np.int64)
-    asked = np.full(n, requested_s)
+    zero = zeros
+    requested = np.full(n, requested_s)
     before = Model(np.zeros((1, 3)))
-    timing = Timing(asked, asked + np.asarray(delay_s), np.asarray(cell), np.full(n, n_bits), zero)
+    timing = Timing(
+        requested, requested + np.asarray(delay_s), np.asarray(cell), np.full(n, n_bits), zero
+    )
     return View(
         "aggregate",
         "all",
@@ -64,23 +69,23 @@ def view_of(ue, cell, delay_s, model=None, requested_s=100.0, n_bits=1e5):
     )
 
 
-def played(attack, views, public=None, state=None):
+def play_rounds(attack, views, public=None, state=None):
     """What the attack says in each round, and its last state."""
     state = attack.start() if state is None else state
-    said = []
+    estimates = []
     for number, view in enumerate(views, 1):
-        found, state = attack.run(
-            view, RoundContext(number, 0.0, public or public_of()), state, RNG
+        result, state = attack.run(
+            view, RoundContext(number, 0.0, public or make_public()), state, RNG
         )
-        said.append(found)
-    return said, state
+        estimates.append(result)
+    return estimates, state
 
 
-def rows(found, what):
+def rows(result, kind):
     """UE, place (n, 2) and weight of the estimates of one kind, by UE."""
-    mine = np.flatnonzero([word == what for word in found.what])
-    mine = mine[np.argsort(found.ue[mine], kind="stable")]
-    return found.ue[mine], found.position_m[mine], found.weight[mine]
+    own_rows = np.flatnonzero([word == kind for word in result.what])
+    own_rows = own_rows[np.argsort(result.ue[own_rows], kind="stable")]
+    return result.ue[own_rows], result.position_m[own_rows], result.weight[own_rows]
 
 
 def distance_to(place_m, at_m=PAIR_M):
@@ -90,7 +95,7 @@ def distance_to(place_m, at_m=PAIR_M):
 def uploads(seed, n=60, noise_db=0.0, at_m=PAIR_M):
     """UEs at uniform places: true place, cell, and delays by an arbitrary law with an unknown
     offset."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     place_m = AREA.sample(rng.uniform(size=(n, 2)))
     away_m = distance_to(place_m, at_m)
     cell = away_m.argmin(axis=1)
@@ -100,7 +105,7 @@ def uploads(seed, n=60, noise_db=0.0, at_m=PAIR_M):
 
 class TestRings:
     def test_places_are_shared_out_among_the_cells(self):
-        rings = Rings.around(public_of(), public_of().antennas)
+        rings = Rings.from_antennas(make_public(), make_public().antennas)
         assert_allclose(rings.share.sum(axis=1), 1.0)
         mean = (rings.share[:, :, None] * rings.mean_m[:, :, 1:]).sum(axis=1)
         assert_allclose(mean, [[500, 500], [1500, 500]])  # each has its half of the area
@@ -109,8 +114,8 @@ class TestRings:
 
     def test_a_sector_serves_the_side_that_it_points_to(self):
         site = [[1000.0, 500.0, 25.0]] * 2
-        public = public_of(site, [90, 270])
-        rings = Rings.around(public, public.antennas)
+        public = make_public(site, [90, 270])
+        rings = Rings.from_antennas(public, public.antennas)
         mean = (rings.share[:, :, None] * rings.mean_m[:, :, 1:]).sum(axis=1)
         assert_allclose(mean, [[1500, 500], [500, 500]])
 
@@ -129,19 +134,20 @@ class TestExact:
         away_m = distance_to(place_m, at_m)
         cell = away_m.argmin(axis=1)
         nearest_m = away_m.min(axis=1)
-        view = view_of(np.arange(len(place_m)), cell, nearest_m**3)
-        ((found,), _) = played(ArrivalTimes(shadowing_db=0), [view], public_of(at_m))
-        ue, named_m, weight = rows(found, "near")
-        assert_array_equal(ue, np.arange(len(place_m)))
+        ues = np.arange(len(place_m))
+        view = make_view(ues, cell, nearest_m**3)
+        ((result,), _) = play_rounds(ArrivalTimes(shadowing_db=0), [view], make_public(at_m))
+        ue, named_m, weight = rows(result, "near")
+        assert_array_equal(ue, ues)
         assert_array_equal(named_m, at_m[cell, :2])
         assert np.abs(1 / weight - nearest_m).max() < GRID_M
 
-    @pytest.mark.parametrize("use", ["times", "staleness", "cell"])
+    @mark.parametrize("use", ["times", "staleness", "cell"])
     def test_delays_that_are_all_alike_say_nothing_but_the_cell(self, use):
-        ((found,), _) = played(
-            ArrivalTimes(use=use), [view_of(range(6), [0, 1, 0, 1, 1, 0], np.full(6, 3.0))]
+        ((result,), _) = play_rounds(
+            ArrivalTimes(use=use), [make_view(range(6), [0, 1, 0, 1, 1, 0], np.full(6, 3.0))]
         )
-        _, place_m, weight = rows(found, "centroid")
+        _, place_m, weight = rows(result, "centroid")
         assert_allclose(place_m, PAIR_M[[0, 1, 0, 1, 1, 0], :2], atol=1e-6)
         assert_allclose(weight, 1.0)
 
@@ -151,52 +157,60 @@ class TestExact:
         at_m = [[30.0, 30.0, 25.0], [100.0, 30.0, 25.0]]
         n = 4000
         delay = np.linspace(1, 2, n)
-        view = view_of(np.arange(n), [1] * (n - 1) + [0], delay)
-        public = public_of(at_m)
-        ((found,), _) = played(ArrivalTimes(shadowing_db=0), [view], public)
-        rings = Rings.around(public, public.antennas)
+        view = make_view(np.arange(n), [1] * (n - 1) + [0], delay)
+        public = make_public(at_m)
+        ((result,), _) = play_rounds(ArrivalTimes(shadowing_db=0), [view], public)
+        rings = Rings.from_antennas(public, public.antennas)
         farthest_m = rings.mean_m[0, :, 0][rings.share[0] > 0].max()
-        assert 1 / rows(found, "near")[2][-1] == pytest.approx(farthest_m)
+        assert 1 / rows(result, "near")[2][-1] == pytest.approx(farthest_m)
 
 
 class TestInvariance:
     def test_in_one_round_any_increasing_law_of_delays_gives_the_same(self):
         _, cell, delay = uploads(1)
-        plain = played(ArrivalTimes(), [view_of(range(60), cell, delay)])[0][0]
+        plain = play_rounds(ArrivalTimes(), [make_view(range(60), cell, delay)])[0][0]
         for law in (lambda s: 7 * s, lambda s: s + 30, lambda s: s**2, np.log1p):
-            other = played(ArrivalTimes(), [view_of(range(60), cell, law(delay))])[0][0]
-            assert_array_equal(other.position_m, plain.position_m)
-            assert_array_equal(other.weight, plain.weight)
+            second = play_rounds(ArrivalTimes(), [make_view(range(60), cell, law(delay))])[0][0]
+            assert_array_equal(second.position_m, plain.position_m)
+            assert_array_equal(second.weight, plain.weight)
 
     def test_over_rounds_another_unit_of_time_gives_the_same(self):
         days = [uploads(seed) for seed in (1, 2, 3)]
-        plain = played(ArrivalTimes(), [view_of(range(60), cell, s) for _, cell, s in days])[0]
-        other = played(ArrivalTimes(), [view_of(range(60), cell, 64 * s) for _, cell, s in days])[0]
-        for a, b in zip(plain, other, strict=True):
+        plain = play_rounds(ArrivalTimes(), [make_view(range(60), cell, s) for _, cell, s in days])[
+            0
+        ]
+        second = play_rounds(
+            ArrivalTimes(), [make_view(range(60), cell, 64 * s) for _, cell, s in days]
+        )[0]
+        for a, b in zip(plain, second, strict=True):
             assert_allclose(b.position_m, a.position_m, atol=1e-6)
             assert_allclose(b.weight, a.weight, rtol=1e-9)
 
     def test_the_order_of_ues_does_not_matter(self):
         days = [uploads(seed) for seed in (1, 2)]
-        order = np.random.default_rng(0).permutation(60)
-        plain = played(ArrivalTimes(), [view_of(range(60), cell, s) for _, cell, s in days])[0]
-        other = played(
-            ArrivalTimes(), [view_of(order, cell[order], s[order]) for _, cell, s in days]
+        order = default_rng(0).permutation(60)
+        plain = play_rounds(ArrivalTimes(), [make_view(range(60), cell, s) for _, cell, s in days])[
+            0
+        ]
+        second = play_rounds(
+            ArrivalTimes(), [make_view(order, cell[order], s[order]) for _, cell, s in days]
         )[0]
-        for a, b in zip(plain, other, strict=True):
-            for what in ("centroid", "near", "moved"):
-                for x, y in zip(rows(a, what), rows(b, what), strict=True):
+        for a, b in zip(plain, second, strict=True):
+            for kind in ("centroid", "near", "moved"):
+                for x, y in zip(rows(a, kind), rows(b, kind), strict=True):
                     assert_array_equal(x, y)
 
 
 class TestMemory:
     def test_it_goes_on_from_a_checkpoint(self, tmp_path):
-        days = [view_of(range(60), cell, s) for _, cell, s in (uploads(seed) for seed in (1, 2, 3))]
+        days = [
+            make_view(range(60), cell, s) for _, cell, s in (uploads(seed) for seed in (1, 2, 3))
+        ]
         attack = ArrivalTimes()
-        whole, _ = played(attack, days)
-        _, state = played(attack, days[:2])
+        whole, _ = play_rounds(attack, days)
+        _, state = play_rounds(attack, days[:2])
         save_tree(tmp_path / "c.npz", to_tree(state))
-        again, _ = played(
+        again, _ = play_rounds(
             attack, days[2:], state=from_tree(load_tree(tmp_path / "c.npz"), attack.start())
         )
         assert again[0].what == whole[2].what
@@ -206,35 +220,38 @@ class TestMemory:
     def test_running_means_are_those_of_the_formula(self):
         delays = [2.0, 8.0, 4.0]
         for memory, weights in ((1.0, [0, 0, 1]), (1e9, [1, 1, 1]), (2.0, [0.25, 0.5, 1])):
-            views = [view_of([0, 1], [0, 0], [s, 3.0], n_bits=1.0) for s in delays]
-            _, state = played(ArrivalTimes(memory_rounds=memory), views)
+            views = [make_view([0, 1], [0, 0], [s, 3.0], n_bits=1.0) for s in delays]
+            _, state = play_rounds(ArrivalTimes(memory_rounds=memory), views)
             mean = np.average(np.log(delays), weights=weights)
-            assert_allclose(state.means.value[:, 1], [mean, np.log(3.0)], rtol=1e-6)
+            expected = [mean, np.log(3.0)]
+            assert_allclose(state.means.value[:, 1], expected, rtol=1e-6)
             assert_allclose(state.last.value[:, 1], np.log([4.0, 3.0]))
 
     def test_each_cell_of_a_ue_has_a_mean_of_its_own(self):
         views = [
-            view_of([7, 9], [0, 1], [2.0, 3.0], n_bits=1.0),
-            view_of([7, 9], [1, 1], [5.0, 3.0], n_bits=1.0),
+            make_view([7, 9], [0, 1], [2.0, 3.0], n_bits=1.0),
+            make_view([7, 9], [1, 1], [5.0, 3.0], n_bits=1.0),
         ]
-        _, state = played(ArrivalTimes(), views)
+        _, state = play_rounds(ArrivalTimes(), views)
         assert_allclose(np.exp(state.means.value[:, 1]), [2.0, 5.0, 3.0])
         assert_array_equal(state.last.value[:, 0], [1, 1])
 
     def test_who_moves_stands_out(self):
         """One UE of each cell comes nearer, one changes cell, the others stay."""
         _, cell, delay = uploads(1)
-        then = delay.copy()
+        later = delay.copy()
         same = np.flatnonzero(cell == 0)
-        comes = same[delay[same].argmax()]
-        goes = same[delay[same].argmin()]
-        then[comes] = delay[same].min() / 2
+        same_delay = delay[same]
+        comes = same[same_delay.argmax()]
+        goes = same[same_delay.argmin()]
+        later[comes] = same_delay.min() / 2
         changed = cell.copy()
         changed[goes] = 1
-        said, _ = played(
-            ArrivalTimes(), [view_of(range(60), cell, delay), view_of(range(60), changed, then)]
+        estimates, _ = play_rounds(
+            ArrivalTimes(),
+            [make_view(range(60), cell, delay), make_view(range(60), changed, later)],
         )
-        ue, _, moved_m = rows(said[1], "moved")
+        ue, _, moved_m = rows(estimates[1], "moved")
         assert set(ue[np.argsort(-moved_m)[:2]]) == {comes, goes}
         assert moved_m[goes] > 500
         assert moved_m[comes] > 200
@@ -243,35 +260,41 @@ class TestMemory:
 
 class TestViews:
     def test_every_row_of_a_ue_has_a_centroid_and_the_ue_one_claim(self):
-        view = view_of([3, 3, 5], [0, 0, 1], [2.0, 2.0, 4.0], model=[0, 1, 0])
-        said, _ = played(ArrivalTimes(), [view, view])
-        ue, place_m, _ = rows(said[1], "centroid")
+        view = make_view([3, 3, 5], [0, 0, 1], [2.0, 2.0, 4.0], model=[0, 1, 0])
+        estimates, _ = play_rounds(ArrivalTimes(), [view, view])
+        ue, place_m, _ = rows(estimates[1], "centroid")
         assert ue.tolist() == [3, 3, 5]
         assert_array_equal(place_m[0], place_m[1])
-        assert rows(said[1], "near")[0].tolist() == rows(said[1], "moved")[0].tolist() == [3, 5]
+        assert (
+            rows(estimates[1], "near")[0].tolist()
+            == rows(estimates[1], "moved")[0].tolist()
+            == [3, 5]
+        )
 
     def test_uploads_that_never_come_and_those_without_a_cell_are_left_out(self):
-        plain = played(ArrivalTimes(), [view_of([0, 1], [0, 1], [2.0, 3.0])])[0][0]
-        more = played(
-            ArrivalTimes(), [view_of([0, 1, 2, 3], [0, 1, 1, -1], [2.0, 3.0, np.inf, 4.0])]
+        plain = play_rounds(ArrivalTimes(), [make_view([0, 1], [0, 1], [2.0, 3.0])])[0][0]
+        options = play_rounds(
+            ArrivalTimes(), [make_view([0, 1, 2, 3], [0, 1, 1, -1], [2.0, 3.0, np.inf, 4.0])]
         )[0][0]
-        assert more.ue.tolist() == plain.ue.tolist()
-        assert_array_equal(more.position_m, plain.position_m)
+        assert options.ue.tolist() == plain.ue.tolist()
+        assert_array_equal(options.position_m, plain.position_m)
 
     def test_only_the_first_phase_of_a_round_counts(self):
-        (found,), state = played(ArrivalTimes(), [replace(view_of([0], [0], [1.0]), phase="later")])
-        assert found.what == []
+        (result,), state = play_rounds(
+            ArrivalTimes(), [replace(make_view([0], [0], [1.0]), phase="later")]
+        )
+        assert result.what == []
         assert len(state.last.key) == 0
 
     def test_refused_without_clock_or_places(self):
-        def build(**more):
-            return Learning(round_s=60, learner=LEARNER, attacks=(ArrivalTimes(),), **more)
+        def build(**options):
+            return Learning(round_s=60, learner=LEARNER, attacks=(ArrivalTimes(),), **options)
 
         assert build(threat=Threat(observes="aggregate"))
-        with pytest.raises(ValueError, match="arrival-times needs arrival times"):
+        with raises(ValueError, match="arrival-times needs arrival times"):
             build(threat=Threat(observes="model"))
-        ArrivalTimes().check(public_of(), 1)
-        with pytest.raises(
+        ArrivalTimes().check(make_public(), 1)
+        with raises(
             BadInput, match=r"^learning\.attacks: late needs the places of base stations"
         ) as refused:
             ArrivalTimes(name="late").check(Public(AREA, 1), 1)
@@ -286,11 +309,11 @@ class TestHowMuch:
     def figures(self, seed, shuffle=False, noise_db=7.0):
         place_m, cell, delay = uploads(seed, noise_db=noise_db, at_m=self.SITE)
         if shuffle:
-            delay = np.random.default_rng(seed).permutation(delay)
-        ((found,), _) = played(
-            ArrivalTimes(), [view_of(range(60), cell, delay)], public_of(self.SITE)
+            delay = default_rng(seed).permutation(delay)
+        ((result,), _) = play_rounds(
+            ArrivalTimes(), [make_view(range(60), cell, delay)], make_public(self.SITE)
         )
-        return near_auc(rows(found, "near")[2], distance_to(place_m, self.SITE)[:, 0])
+        return compute_near_auc(rows(result, "near")[2], distance_to(place_m, self.SITE)[:, 0])
 
     def interval(self, values):
         values = np.array(values)
@@ -326,23 +349,23 @@ class TestClaims:
             (3, 2, 0.05),
         ]
         moved = [(2, 0, 1.0), (2, 1, 80.0), (3, 0, 2.0), (3, 2, 90.0)]
-        every = [(*row, "near", 0.0) for row in near] + [(*row, "moved", np.nan) for row in moved]
-        round_, ue, weight, what, at_m = (np.array(column) for column in zip(*every, strict=True))
+        claims = [(*row, "near", 0.0) for row in near] + [(*row, "moved", np.nan) for row in moved]
+        round_, ue, weight, kind, at_m = (np.array(column) for column in zip(*claims, strict=True))
         estimates = {
             "round": round_ * 1.0,
             "ue": ue * 1.0,
             "weight": weight,
-            "quantity": what,
+            "quantity": kind,
             "x_m": at_m,
             "y_m": at_m,
         }
-        values = measured(claim_rows(estimates, links, 100.0), "a")
+        values = compute_measures(collect_claim_aucs(estimates, links, 100.0), "a")
         assert values == {"attack.a.near_auc": 1.0, "attack.a.moved_auc": 1.0}
-        estimates["weight"] = np.where(what == "moved", -weight, 1.0)
-        values = measured(claim_rows(estimates, links, 100.0), "a")
+        estimates["weight"] = np.where(kind == "moved", -weight, 1.0)
+        values = compute_measures(collect_claim_aucs(estimates, links, 100.0), "a")
         assert values == {"attack.a.near_auc": 0.5, "attack.a.moved_auc": 0.0}
-        none = {name: column[what == ""] for name, column in estimates.items()}
-        assert measured(claim_rows(none, links, 100.0), "a") == {}
+        none = {name: column[kind == ""] for name, column in estimates.items()}
+        assert compute_measures(collect_claim_aucs(none, links, 100.0), "a") == {}
 
 
 # -- homes told by the cells of uploads at night
@@ -350,38 +373,40 @@ class TestClaims:
 HOUR_S = 3600.0
 
 
-def attack_of(**more):
-    return HomeCells.model_validate_json(json.dumps({"kind": "home-cells", **more}), strict=True)
+def make_attack(**options):
+    return HomeCells.model_validate_json(json.dumps({"kind": "home-cells", **options}), strict=True)
 
 
 def town(n_cell=7, seed=0):
     """Cells at random places, and buildings of which some have far more floors."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     at_m = np.column_stack([AREA.sample(rng.uniform(size=(n_cell, 2))), np.full(n_cell, 25.0)])
     house_m = AREA.sample(rng.uniform(size=(30, 2)))
     area_m2 = 10 ** rng.uniform(2, 4, size=30)
-    public = replace(public_of(at_m), n_cell=n_cell, floor_area=np.column_stack([house_m, area_m2]))
+    public = replace(
+        make_public(at_m), n_cell=n_cell, floor_area=np.column_stack([house_m, area_m2])
+    )
     return public, house_m, area_m2 / area_m2.sum()
 
 
 def nights(attack, public, rounds, state=None):
     """rounds: (hour of the day of the request, cell of each UE), -1 for one that sends nothing."""
     state = attack.start() if state is None else state
-    found = None
+    result = None
     for number, (hour, cell) in enumerate(rounds, 1):
         cell = np.asarray(cell)
         ue = np.flatnonzero(cell >= 0)
         time_s = 7 * DAY_S + hour * HOUR_S
-        view = view_of(ue, cell[ue], np.ones(len(ue)), requested_s=time_s)
-        found, state = attack.run(
+        view = make_view(ue, cell[ue], np.ones(len(ue)), requested_s=time_s)
+        result, state = attack.run(
             view, RoundContext(number, time_s, public, week_s=time_s % (7 * DAY_S)), state, RNG
         )
-    return found, state
+    return result, state
 
 
-def best(found, n):
+def best(result, n):
     first = {}
-    for ue, place, weight in zip(found.ue.tolist(), found.position_m, found.weight, strict=True):
+    for ue, place, weight in zip(result.ue.tolist(), result.position_m, result.weight, strict=True):
         if ue not in first or weight > first[ue][0]:
             first[ue] = weight, place
     return np.array([first[u][1] for u in range(n)])
@@ -398,48 +423,50 @@ def test_the_law_of_cells_is_a_softmax_of_levels_with_a_floor():
         ]
         odds = [np.exp(-35 * np.log10(d) / 5.0) for d in away]
         slow[:, g] = np.log(np.maximum(np.array(odds) / sum(odds), 0.02))
-    assert_allclose(log_law(place_m, public), slow, rtol=1e-12)
+    assert_allclose(compute_cell_log_law(place_m, public), slow, rtol=1e-12)
 
 
 def test_the_answer_is_the_disc_with_most_of_prior_times_law():
     """By loops: prior of buildings, geometric mean of the law to the power of four uploads at
     most."""
     public, _, _ = town()
-    attack = attack_of(answers=1)
+    attack = make_attack(answers=1)
     cells = [3, 3, 5, 3, 3, 5]
-    found, _ = nights(attack, public, [(0, [b]) for b in cells])
-    grid = PlaceGrid.over(AREA, 25.0, 1, "")
-    law = log_law(grid.place_m, public)
+    result, _ = nights(attack, public, [(0, [b]) for b in cells])
+    grid = PlaceGrid.from_area(AREA, 25.0, 1, "")
+    law = compute_cell_log_law(grid.place_m, public)
     log_p = np.log(attack.population.probability(grid, public)) + 4 * np.mean(
         [law[b] for b in cells], axis=0
     )
     p = np.exp(log_p - log_p.max())
     held = [p[np.hypot(*(grid.place_m - c).T) <= 100].sum() for c in grid.place_m]
-    at = np.hypot(*(grid.place_m - found.position_m[0]).T).argmin()
-    assert held[at] > 0.97 * max(
+    place = np.hypot(*(grid.place_m - result.position_m[0]).T).argmin()
+    assert held[place] > 0.97 * max(
         held
     )  # cells on the rim count by their share here, and wholly there
 
 
 def test_planted_homes_are_found_and_those_of_others_are_not():
     public, house_m, share = town(n_cell=15)
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     home_m = house_m[rng.choice(len(house_m), size=300, p=share)]
-    level = np.array(list(levels_db(home_m, public.antennas, 1.5)))
+    level = np.array(list(compute_levels_db(home_m, public.antennas, 1.5)))
     rounds = [
         (hour, (level + 3 * rng.normal(size=level.shape)).argmax(axis=0)) for hour in (0, 6) * 4
     ]
-    found, _ = nights(attack_of(), public, rounds)
-    named_m = best(found, 300)
+    result, _ = nights(make_attack(), public, rounds)
+    named_m = best(result, 300)
     away_m = np.hypot(*(named_m - home_m).T)
     others_m = np.hypot(*(named_m - home_m[rng.permutation(300)]).T)
-    most = np.hypot(*(house_m[share.argmax()] - home_m).T)  # whoever names the largest house of all
-    hits = [(some <= 100).mean() for some in (away_m, others_m, most)]
+    largest = np.hypot(
+        *(house_m[share.argmax()] - home_m).T
+    )  # whoever names the largest house of all
+    hits = [(subset <= 100).mean() for subset in (away_m, others_m, largest)]
     assert hits[0] > 0.6 > 3 * hits[1]
     assert hits[0] > 2 * hits[2]
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("hours", "hour", "told"),
     [
         ([0, 6], 0, True),
@@ -453,15 +480,15 @@ def test_planted_homes_are_found_and_those_of_others_are_not():
 )
 def test_only_uploads_of_the_home_hours_count(hours, hour, told):
     public, _, _ = town()
-    found, state = nights(attack_of(home_hours=hours), public, [(hour, [2, 4])])
+    result, state = nights(make_attack(home_hours=hours), public, [(hour, [2, 4])])
     assert state.score.sum() == 2 * told
-    assert np.isfinite(found.position_m).all() == told
-    assert set(found.status) == {"ok" if told else "no gradient"}
+    assert np.isfinite(result.position_m).all() == told
+    assert set(result.status) == {"ok" if told else "no gradient"}
 
 
 def test_what_is_remembered_survives_a_checkpoint(tmp_path):
     public, _, _ = town()
-    attack = attack_of()
+    attack = make_attack()
     rounds = [(0, [1, 2, 3]), (6, [1, -1, 3]), (0, [4, 2, -1]), (6, [1, 2, 3])]
     whole, _ = nights(attack, public, rounds)
     _, half = nights(attack, public, rounds[:2])
@@ -475,19 +502,28 @@ def test_what_is_remembered_survives_a_checkpoint(tmp_path):
 class TestCellsHidden:
     """`threat.cells: false`: names and times stay, and cells are in no view."""
 
-    @pytest.mark.parametrize("observes", ["updates", "aggregate"])
-    @pytest.mark.parametrize("cells", [True, False])
+    @mark.parametrize("observes", ["updates", "aggregate"])
+    @mark.parametrize("cells", [True, False])
     def test_a_view_has_cells_only_where_they_are_granted(self, observes, cells):
         threat = Threat(observes=observes, cells=cells)
         n = 3
-        made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.ones((n, 3)))
-        timing = Timing(np.zeros(n), np.ones(n), np.array([2, 0, 1]), np.ones(n), np.zeros(n, int))
-        every = np.ones(n, dtype=bool)
+        ones = np.ones(n)
+        updates = DenseUpdates(np.arange(n), np.zeros(n, int), ones, np.ones((n, 3)))
+        timing = Timing(np.zeros(n), ones, np.array([2, 0, 1]), ones, np.zeros(n, int))
+        everybody = np.ones(n, dtype=bool)
         model = Model(np.zeros((1, 3)))
-        view = threat.view(
-            LEARNER, "all", Received(made, every), np.ones(n), every, (model, model), RNG, timing
+        view = threat.grant_view(
+            LEARNER,
+            "all",
+            Received(updates, everybody),
+            ones,
+            everybody,
+            (model, model),
+            RNG,
+            timing,
         )
-        assert view.timing.base_station.tolist() == ([2, 0, 1] if cells else [-1, -1, -1])
+        expected = [2, 0, 1] if cells else [-1, -1, -1]
+        assert view.timing.base_station.tolist() == expected
         assert view.timing.arrived_s.tolist() == [1, 1, 1]
         assert view.ue.tolist() == [0, 1, 2]
         assert (CELLS in threat.offers) == cells

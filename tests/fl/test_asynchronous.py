@@ -8,26 +8,27 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from fl_values import read_changes
+from numpy.testing import assert_allclose
 
 import fl.round.server as server_of_runs
 from scenarios.app.result import run
 
-SLOW = {
-    "world.duration_s": 90,
-    "world.ues.count": 6,
-    "world.ues.training_s_per_sample": 1.0,
-    "world.ues.compute_j_per_sample": 0.25,
-    "world.radio.uplink": {
-        "kind": "noma",
-        "rate": {"kind": "shannon"},
-        "bandwidth_hz": 100,
-        "decoding": "error-free",
-        "sic_residual": 0.01,
-    },
-    "world.radio.dynamic_uplink": {},
-    "learning.round_s": 10,
-    "learning.attacks": [{"kind": "closed-form", "cloud": False}],
-}
+SLOW = read_changes("""
+world.duration_s: 90
+world.ues.count: 6
+world.ues.training_s_per_sample: 1.0
+world.ues.compute_j_per_sample: 0.25
+world.radio.uplink:
+  kind: noma
+  rate: {kind: shannon}
+  bandwidth_hz: 100
+  decoding: error-free
+  sic_residual: 0.01
+world.radio.dynamic_uplink: {}
+learning.round_s: 10
+learning.attacks: [{kind: closed-form, cloud: false}]
+""")
 """uploads that last about as long as a window, so that several windows are under way at a time"""
 FEDBUFF = {"learning.server": {"kind": "fedbuff", "buffer": 3}}
 FEDASYNC = {"learning.server": {"kind": "fedasync", "mixing": 0.7, "staleness_exponent": 0.3}}
@@ -41,32 +42,32 @@ def table(folder, name):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def record_calls(monkeypatch):
     """What a run does: `asked`, the phases in which UEs were asked and their data, and the models
     after each merge."""
-    asked = []
+    requests = []
     models = []
-    depart = server_of_runs.depart
-    merge = server_of_runs.merge
+    depart = server_of_runs.prepare_uploads
+    merge = server_of_runs.merge_uploads
 
-    def watched_depart(world, phase, local, states):
-        asked.append((phase, local))
+    def watch_departure(world, phase, local, states):
+        requests.append((phase, local))
         return depart(world, phase, local, states)
 
-    def watched_merge(*given):
-        result = merge(*given)
+    def watch_merge(*args):
+        result = merge(*args)
         models.append(result.model.parameters)
         return result
 
-    monkeypatch.setattr(server_of_runs, "depart", watched_depart)
-    monkeypatch.setattr(server_of_runs, "merge", watched_merge)
-    return asked, models
+    monkeypatch.setattr(server_of_runs, "prepare_uploads", watch_departure)
+    monkeypatch.setattr(server_of_runs, "merge_uploads", watch_merge)
+    return requests, models
 
 
-def slow_models(uploads, asked):
+def slow_models(uploads, requests):
     """The models after each merge, one upload after the other: each learns from the model that its
     UE was given."""
-    setup = asked[0][0].setup
+    setup = requests[0][0].setup
     learner = setup.learning.learner
     server = setup.learning.server
     first = learner.init(setup.public, setup.streams.at("learner.init"))
@@ -77,24 +78,29 @@ def slow_models(uploads, asked):
         if len(buffer) < (1 if server.kind == "fedasync" else server.buffer):
             continue
         rows = []  # model, samples, base, change, staleness
-        for one in buffer:
-            phase, local = next(each for each in asked if each[0].asked_s == one.requested_s)
-            mine = local.select(local.ue == one.ue)
+        for arrived in buffer:
+            phase, local = next(
+                entry for entry in requests if entry[0].asked_s == arrived.requested_s
+            )
+            local_of_ue = local.select(local.ue == arrived.ue)
             base = models[phase.version]
-            made = learner.local(
-                replace(first, parameters=base), phase.name, mine, phase.streams.learner(phase.name)
+            update = learner.local(
+                replace(first, parameters=base),
+                phase.name,
+                local_of_ue,
+                phase.streams.derive_learner_rng(phase.name),
             )
             for m, count, change in zip(
-                made.model, made.count, made.rows(slice(None)), strict=True
+                update.model, update.count, update.rows(slice(None)), strict=True
             ):
                 rows.append((m, count, base[m], change, len(models) - 1 - phase.version))
-        now = models[-1]
+        model_now = models[-1]
         new = models[-1].copy()
         for m, count, base, change, stale in rows:
-            share = count / sum(other[1] for other in rows if other[0] == m)
+            share = count / sum(row[1] for row in rows if row[0] == m)
             if server.kind == "fedasync":
                 mixing = server.mixing / (1 + stale) ** server.staleness_exponent
-                new[m] = (1 - mixing) * now[m] + mixing * (base + share * change)
+                new[m] = (1 - mixing) * model_now[m] + mixing * (base + share * change)
             else:
                 new[m] = new[m] + share * change / (1 + stale) ** server.staleness_exponent
         models.append(new)
@@ -119,37 +125,42 @@ LOSSES = {"client_dropout_per_s": 0.1, "block_s": 1.5, "retransmissions": 1}
     ],
 )
 def test_models_are_those_of_a_slow_account_of_the_same_uploads(
-    tiny, tmp_path, told, server, cells, air
+    tiny, tmp_path, record_calls, server, cells, air
 ):
-    asked, merged = told
-    how = {"learning.data": {"kind": "measured", "cell": cells}, "world.radio.dynamic_uplink": air}
-    run(tiny(SLOW | server | how | {"learning.attacks": []}), tmp_path)
+    requests, merged = record_calls
+    options = {
+        "learning.data": {"kind": "measured", "cell": cells},
+        "world.radio.dynamic_uplink": air,
+    }
+    study = tiny(SLOW | server | options | {"learning.attacks": []})
+    run(study, tmp_path)
     uploads = table(tmp_path, "transmissions")
-    slow = slow_models(uploads, asked)
+    slow = slow_models(uploads, requests)
     assert uploads.staleness.max() >= 1
     assert len(slow) == len(merged) > 4
     assert bool(set(uploads.fate) - {"arrived", "under-way"}) == bool(air)  # some are lost
-    np.testing.assert_allclose(merged, slow, rtol=0, atol=1e-9)
+    assert_allclose(merged, slow, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("most", [1, 4])
-def test_no_more_are_under_way_than_the_server_allows(tiny, tmp_path, most):
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_no_more_are_under_way_than_the_server_allows(tiny, tmp_path, concurrency):
     """Whoever is asked counts until its upload has ended, in all windows that follow."""
     long = {
         "world.ues.training_s_per_sample": 8.0,
-        "learning.server": {"kind": "fedasync", "concurrency": most},
+        "learning.server": {"kind": "fedasync", "concurrency": concurrency},
     }
-    run(tiny(SLOW | long | {"world.duration_s": 60, "learning.attacks": []}), tmp_path)
+    study = tiny(SLOW | long | {"world.duration_s": 60, "learning.attacks": []})
+    run(study, tmp_path)
     uploads = table(tmp_path, "transmissions")
     times_s = sorted(set(uploads.requested_s))
     ended = uploads.ended_s
-    now, before = (
-        [int((of(uploads.requested_s, t) & ~(ended <= t)).sum()) for t in times_s]
-        for of in (np.less_equal, np.less)
-    )
+    model_now = [
+        int((np.less_equal(uploads.requested_s, t) & ~(ended <= t)).sum()) for t in times_s
+    ]
+    before = [int((np.less(uploads.requested_s, t) & ~(ended <= t)).sum()) for t in times_s]
     # windows begin with others still under way
-    assert max(now) == most
-    assert max(before) > 0 or most == 1
+    assert max(model_now) == concurrency
+    assert max(before) > 0 or concurrency == 1
 
 
 # -- what tables say of every upload
@@ -176,14 +187,15 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def played(tiny, tmp_path_factory):
+def play_kind(tiny, tmp_path_factory):
     """Folders of runs by name, each played once."""
     folders = {}
 
     def folder(name):
         if name not in folders:
             folders[name] = tmp_path_factory.mktemp("asynchronous") / "run"
-            run(tiny(SLOW | KINDS[name]), folders[name])
+            study = tiny(SLOW | KINDS[name])
+            run(study, folders[name])
         return folders[name]
 
     return folder
@@ -198,21 +210,22 @@ FAST = ("deadline", "fedasync", "fedbuff", "losses")
         for kind in sorted(KINDS)
     ]
 )
-def folder(request, played):
-    return played(request.param)
+def folder(request, play_kind):
+    return play_kind(request.param)
 
 
 @pytest.mark.slow
 def test_every_upload_has_one_row_and_a_ue_sends_one_at_a_time(folder):
     uploads = table(folder, "transmissions")
-    asked = table(folder, "links")
+    requests = table(folder, "links")
     key = ["ue", "requested_s"]
     assert not uploads.duplicated(key).any()
-    links = asked.rename(columns={"time_s": "requested_s"})
+    links = requests.rename(columns={"time_s": "requested_s"})
     both = (rows[key].sort_values(key, ignore_index=True) for rows in (uploads, links))
     pd.testing.assert_frame_equal(*both)
-    for _, mine in uploads.sort_values("requested_s").groupby("ue"):
-        assert (mine.ended_s.to_numpy()[:-1] <= mine.requested_s.to_numpy()[1:]).all()
+    for _, local_of_ue in uploads.sort_values("requested_s").groupby("ue"):
+        limit = local_of_ue.requested_s.to_numpy()[1:]
+        assert (local_of_ue.ended_s.to_numpy()[:-1] <= limit).all()
     assert not uploads[uploads.staleness.notna()].duplicated(["round", "ue"]).any()
 
 
@@ -233,13 +246,11 @@ def test_times_follow_one_another(folder):
 def test_bits_are_conserved_and_energy_is_that_of_training_and_sending(folder):
     uploads = table(folder, "transmissions")
     links = table(folder, "links")
-    here = uploads.fate == "arrived"
-    np.testing.assert_allclose(
-        uploads.sent_bits[here], (uploads.bits + uploads.lost_bits)[here], rtol=1e-6
-    )
-    assert (
-        uploads.sent_bits[~here] <= (uploads.bits + uploads.lost_bits)[~here] * (1 + 1e-9)
-    ).all()
+    has_arrived = uploads.fate == "arrived"
+    expected = (uploads.bits + uploads.lost_bits)[has_arrived]
+    assert_allclose(uploads.sent_bits[has_arrived], expected, rtol=1e-6)
+    limit = (uploads.bits + uploads.lost_bits)[~has_arrived] * (1 + 1e-9)
+    assert (uploads.sent_bits[~has_arrived] <= limit).all()
     both = links.merge(uploads, left_on=["ue", "time_s"], right_on=["ue", "requested_s"])
     updates = table(folder, "updates")
     trained = updates.groupby(
@@ -253,11 +264,12 @@ def test_bits_are_conserved_and_energy_is_that_of_training_and_sending(folder):
         np.isfinite(both.airtime_s), 0.0
     )
     ready = both.ready_s.notna()
-    np.testing.assert_allclose(both.energy_j[ready], whole[ready], rtol=1e-6)
+    assert_allclose(both.energy_j[ready], whole[ready], rtol=1e-6)
     assert (both.energy_j[~ready] <= whole[~ready]).all()
     assert np.isfinite(both.energy_j).all()
     summary = json.loads((folder / "summary.json").read_text())
-    assert summary["uplink.energy_j"] == pytest.approx(links.energy_j.sum(), rel=1e-6)
+    expected = links.energy_j.sum()
+    assert summary["uplink.energy_j"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_staleness_is_the_number_of_merges_since_the_version_that_an_update_began_from(folder):
@@ -272,9 +284,11 @@ def test_staleness_is_the_number_of_merges_since_the_version_that_an_update_bega
     assert (merged.ended_s <= merged.time_s + 1e-6).all()  # cells are rounded
     published_s = np.append(0.0, rounds.time_s)  # of version 0, 1, ...
     assert (published_s[uploads.version] <= uploads.requested_s).all()
-    assert (np.append(rounds.time_s, np.inf)[uploads.version] >= uploads.requested_s).all()
+    result = np.append(rounds.time_s, np.inf)[uploads.version]
+    assert (result >= uploads.requested_s).all()
     assert rounds.time_s.is_monotonic_increasing
-    assert list(rounds["round"]) == list(range(1, len(rounds) + 1))
+    expected = list(range(1, len(rounds) + 1))
+    assert list(rounds["round"]) == expected
 
 
 def test_updates_and_estimates_have_the_times_of_their_own_arrivals(folder):
@@ -283,12 +297,12 @@ def test_updates_and_estimates_have_the_times_of_their_own_arrivals(folder):
     updates = table(folder, "updates").merge(
         uploads[["round", "ue", "requested_s", "ended_s", "fate"]], how="left"
     )
-    here = updates.decoded == 1
-    assert (updates.time_s.notna() == here).all()
+    has_arrived = updates.decoded == 1
+    assert (updates.time_s.notna() == has_arrived).all()
     for name in ("updates", "estimates", "leakage"):
         rows = table(folder, name).dropna(subset=["time_s"]).merge(arrived, on=["round", "ue"])
         assert len(rows)
-        np.testing.assert_allclose(rows.time_s, rows.ended_s, rtol=1e-7)
+        assert_allclose(rows.time_s, rows.ended_s, rtol=1e-7)
 
 
 def test_ues_whose_updates_were_lost_are_asked_again(tiny, tmp_path):
@@ -313,20 +327,20 @@ def test_ues_whose_updates_were_lost_are_asked_again(tiny, tmp_path):
 # -- the end of the world
 
 
-def test_no_upload_arrives_after_the_end(tiny, tmp_path, played):
+def test_no_upload_arrives_after_the_end(tiny, tmp_path, play_kind):
     """A world that ends half a second before an upload does: that is under way, and in no merge."""
     last = (
-        table(played("fedasync"), "transmissions")
+        table(play_kind("fedasync"), "transmissions")
         .query("50 < requested_s < 80 and fate == 'arrived'")
         .iloc[-1]
     )
     end_s = float(last.ended_s) - 0.5
     run(tiny(SLOW | FEDASYNC | {"world.duration_s": end_s}), tmp_path)
     uploads = table(tmp_path, "transmissions")
-    (mine,) = uploads[
+    (local_of_ue,) = uploads[
         (uploads.ue == last.ue) & (uploads.requested_s == last.requested_s)
     ].itertuples()
-    assert mine.fate == "under-way"
-    assert mine.granted_s == last.granted_s
-    assert mine.ready_s == last.ready_s
+    assert local_of_ue.fate == "under-way"
+    assert local_of_ue.granted_s == last.granted_s
+    assert local_of_ue.ready_s == last.ready_s
     assert (table(tmp_path, "rounds").time_s <= end_s).all()

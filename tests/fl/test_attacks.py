@@ -4,12 +4,15 @@ minimisers below."""
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
+from numpy.linalg import norm
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, mark
 
-from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
+from fl.attacks.closed_form import ClosedForm, compute_unit_ratios, estimate_centroid
 from fl.attacks.dlg import Dlg
-from fl.attacks.gradient_matching import CosineDistance, _better_inverse, bfgs
+from fl.attacks.gradient_matching import CosineDistance, _update_inverse, minimise_distance
 from fl.attacks.threat import Threat
 from fl.encodings import Fourier, Position
 from fl.learners.rsrp_net import RsrpNet
@@ -24,68 +27,76 @@ FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 2000.0, 1500.0), 1))
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HOME = np.array([1650.0, 700.0])
 WORK = np.array([420.0, 760.0])
-RNG = Streams(4).at("tests", 1)
+RNG = Streams(4).derive_rng("tests", 1)
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 FEDAVG = {"batch_size": 20, "local_epochs": 5, "learning_rate": 1e-5}
 
 
-def batch_of(seed, n=800):
+def draw_batch(seed, n=800):
     """A week like the campus commuter's: half at home, a fifth at work, RSRP with slow shadowing
     and noise."""
-    rng = np.random.default_rng(seed)
-    where = rng.choice(3, n, p=[0.5, 0.2, 0.3])[:, None]
+    rng = default_rng(seed)
+    position_m = rng.choice(3, n, p=[0.5, 0.2, 0.3])[:, None]
     home = HOME + 18 * rng.normal(size=(n, 2))
     work = WORK + 22 * rng.normal(size=(n, 2))
     elsewhere = [300, 300] + rng.uniform(size=(n, 2)) * [1400, 900]
-    x = np.where(where == 0, home, np.where(where == 1, work, elsewhere))
+    x = np.where(position_m == 0, home, np.where(position_m == 1, work, elsewhere))
     distance = np.hypot(np.hypot(*(x - [900, 800]).T), 25)
     slow = 6 * np.sin(x[:, 0] / 60 + seed) * np.cos(x[:, 1] / 70)
     return x, -35 - 35 * np.log10(distance / 10) + slow + 2.5 * rng.normal(size=n)
 
 
-def local_of(batches, model=None):
+def make_local(batches, model=None):
     """One UE a batch (x, y)."""
     counts = [len(x) for x, _ in batches]
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(int)
     x, y = (np.concatenate(c) for c in zip(*batches, strict=True))
     if model is None:
-        model = np.zeros(len(batches), dtype=np.int64)
+        model = np.zeros(len(batches), dtype=int)
     else:
         model = np.asarray(model)
     return Local(np.arange(len(batches)), model, ptr, x, y, np.zeros(len(x)))
 
 
-def learner_of(activation="tanh", hidden=(256, 128), **more):
-    return RsrpNet(hidden=hidden, activation=activation, standardise_by="dataset", **more)
+def make_learner(activation="tanh", hidden=(256, 128), **options):
+    return RsrpNet(hidden=hidden, activation=activation, standardise_by="dataset", **options)
 
 
-def view_of(learner, data, observes="updates", decoded=None, n_model=1, seed=0):
+def make_view(learner, data, observes="updates", decoded=None, n_model=1, seed=0):
     """What the threat grants of a first round."""
-    mean, std = (np.tile(each, (n_model, 1)) for each in (data.x.mean(axis=0), data.x.std(axis=0)))
+    mean = np.tile(data.x.mean(axis=0), (n_model, 1))
+    std = np.tile(data.x.std(axis=0), (n_model, 1))
     public = Public(AREA, n_model, DatasetStatistics(mean, np.where(std > 0, std, 1.0)))
-    model = learner.init(public, Streams(seed).at("init"))
+    model = learner.init(public, Streams(seed).derive_rng("init"))
     updates = learner.local(model, "all", data, RNG)
+    everybody = np.ones(len(data.ue), dtype=bool)
     if decoded is None:
-        decoded = np.ones(len(data.ue), dtype=bool)
+        decoded = everybody
     else:
         decoded = np.asarray(decoded)
     mass = np.where(decoded, updates.count, 0.0)
     total = np.bincount(updates.model, mass, n_model)
     share = mass / np.where(total > 0, total, 1.0)[updates.model]
-    merged = updates.weighted_sum(share, n_model)
+    merged = updates.sum_weighted(share, n_model)
     after = learner.step(model, "all", merged)
-    everybody = np.ones(len(data.ue), dtype=bool)
+
     received = Received(updates, decoded)
-    return Threat(observes=observes).view(
+    return Threat(observes=observes).grant_view(
         learner, "all", received, share, everybody, (model, after), RNG
     )
 
 
-def rows_of(learner, updates, before, after):
+def view_rows(learner, updates, before, after):
     """The view of rows that were all decoded."""
-    every = np.ones(len(updates.ue), dtype=bool)
-    return Threat().view(
-        learner, "all", Received(updates, every), every * 1.0, every, (before, after), RNG
+    everybody = np.ones(len(updates.ue), dtype=bool)
+    return Threat().grant_view(
+        learner,
+        "all",
+        Received(updates, everybody),
+        everybody * 1.0,
+        everybody,
+        (before, after),
+        RNG,
     )
 
 
@@ -93,79 +104,75 @@ def attack(part, view, rng=RNG):
     return part.run(view, RoundContext(1, 0.0, Public(AREA, 1)), part.start(), rng)[0]
 
 
-def centroids(found):
-    return found.position_m[[w == "centroid" for w in found.what]]
+def centroids(result):
+    return result.position_m[[w == "centroid" for w in result.what]]
 
 
-def error_m(found, truth):
-    return np.linalg.norm(centroids(found) - truth, axis=1)
+def error_m(result, truth):
+    return norm(centroids(result) - truth, axis=1)
 
 
 class TestOneSample:
     """A batch of one sample is recovered exactly, by any network and any number of steps."""
 
-    @pytest.mark.parametrize("activation", ACTIVATIONS)
-    @pytest.mark.parametrize(
-        "more", [{}, {"batch_size": 20, "local_epochs": 5, "learning_rate": 1e-4}]
-    )
+    @mark.parametrize("activation", ACTIVATIONS)
+    @mark.parametrize("more", [{}, {"batch_size": 20, "local_epochs": 5, "learning_rate": 1e-4}])
     def test_exactly_and_every_unit_agrees(self, activation, more):
-        data = local_of([(np.array([[421.5, 777.7]]), np.array([-83.0]))])
+        data = make_local([(np.array([[421.5, 777.7]]), np.array([-83.0]))])
         learner = RsrpNet(hidden=(64, 16), activation=activation, **more)
-        view = view_of(learner, data)
+        view = make_view(learner, data)
         assert error_m(attack(ClosedForm(), view), data.x[0])[0] < 1e-6
         centre, scale = learner.standardisation(view.model_before)
-        ratio = centre + scale * unit_cloud(*learner.first_layer(view.update))[0]
+        ratio = centre + scale * compute_unit_ratios(*learner.first_layer(view.update))[0]
         alive = np.isfinite(ratio).all(axis=1)
         assert alive.sum() >= 16
         assert np.abs(ratio[alive] - data.x[0]).max() < 1e-6
 
     def test_with_dropout_and_after_rounds_of_training(self):
-        data = local_of([(np.array([[1421.5, 277.7]]), np.array([-83.0]))])
+        data = make_local([(np.array([[1421.5, 277.7]]), np.array([-83.0]))])
         learner = RsrpNet(hidden=(32, 8), dropout=0.3)
-        view = view_of(learner, data)
+        view = make_view(learner, data)
         for _ in range(3):
             model = view.model_after
-            updates = learner.local(model, "all", data, RNG)
+            updates = learner.train_locally(model, "all", data, RNG)
             after = learner.step(model, "all", updates.values)
-            view = rows_of(learner, updates, model, after)
+            view = view_rows(learner, updates, model, after)
         assert error_m(attack(ClosedForm(), view), data.x[0])[0] < 1e-6
 
-    @pytest.mark.parametrize("activation", ["elu", "relu"])
+    @mark.parametrize("activation", ["elu", "relu"])
     def test_dlg_finds_it_through_waves(self, activation):
         """At every scale of the two models, whose areas are the same but whose standardisation is
         not."""
-        data = local_of([batch_of(0), (np.array([[421.5, 777.7]]), np.array([-83.0]))])
-        learner = learner_of(
+        data = make_local([draw_batch(0), (np.array([[421.5, 777.7]]), np.array([-83.0]))])
+        learner = make_learner(
             activation, (64,), encoding=Fourier(frequencies=16, lengths_m=(300.0,))
         )
-        view = view_of(learner, data)
-        found = attack(Dlg(starts=32, start_at="grid"), view)
-        assert np.linalg.norm(centroids(found)[1] - data.x[-1]) < 0.5
-        assert found.loss[1] < 1e-9 < found.loss[0]
+        view = make_view(learner, data)
+        result = attack(Dlg(starts=32, start_at="grid"), view)
+        assert norm(centroids(result)[1] - data.x[-1]) < 0.5
+        assert result.loss[1] < 1e-9 < result.loss[0]
 
-    @pytest.mark.parametrize("encoding", [Position(), Fourier(frequencies=8)])
-    @pytest.mark.parametrize(
-        "way", ["momentum", "proximal", "clipped batches", "weight decay", "adam"]
-    )
+    @mark.parametrize("encoding", [Position(), Fourier(frequencies=8)])
+    @mark.parametrize("way", ["momentum", "proximal", "clipped batches", "weight decay", "adam"])
     def test_under_local_steps_that_treat_all_coordinates_alike(self, way, encoding):
         """Any label changes, several records at one place: exact under all but the last two."""
         place = np.array([[421.5, 777.7]])
         learner = RsrpNet(hidden=(16, 8), activation="relu", encoding=encoding)
-        data = local_of([(np.repeat(place, 20, axis=0), np.linspace(-110.0, -60.0, 20))])
-        view = view_of(learner, data)
-        error = np.linalg.norm(_stepped(learner, view, data, way) - place[0])
+        data = make_local([(np.repeat(place, 20, axis=0), np.linspace(-110.0, -60.0, 20))])
+        view = make_view(learner, data)
+        error = norm(_step_model(learner, view, data, way) - place[0])
         assert error < 1e-7 if way in ("momentum", "proximal", "clipped batches") else error > 0.1
 
 
-def _stepped(learner, view, data, way):
+def _step_model(learner, view, data, way):
     """The closed form's centroid of an update by eight steps of another optimiser, from
     autograd."""
     w0 = torch.from_numpy(view.model_before.parameters)
     if way == "weight decay":
-        w0 = w0 + 0.1 * torch.from_numpy(np.random.default_rng(0).normal(size=w0.shape))
+        w0 = w0 + 0.1 * torch.from_numpy(default_rng(0).normal(size=w0.shape))
     z, y = (
         torch.from_numpy(v)[None]
-        for v in learner._samples(view.model_before, np.zeros(20, int), data.x, data.y)
+        for v in learner._prepare_samples(view.model_before, np.zeros(20, int), data.x, data.y)
     )
     w = w0.clone()
     velocity = torch.zeros_like(w0)
@@ -195,7 +202,7 @@ def _stepped(learner, view, data, way):
         w = w - 1e-3 * g
     dw, db = learner.first_layer((w - w0).numpy())
     centre, scale = learner.standardisation(view.model_before)
-    return centre[0] + scale[0] * centroid(dw, db)[0]
+    return centre[0] + scale[0] * estimate_centroid(dw, db)[0]
 
 
 class TestErrorIdentity:
@@ -203,67 +210,71 @@ class TestErrorIdentity:
         """A linear law without hidden layer and labels all alike: every sample weighs the same."""
         net = Mlp((2, 1), "relu")
         n = 37
-        x = np.random.default_rng(0).normal(size=(n, 2))
-        none = np.zeros(1, dtype=np.int64)
+        x = default_rng(0).normal(size=(n, 2))
+        none = np.zeros(1, dtype=int)
         data = Local(none, none, np.array([0, n]), x, np.full(n, -95.0), np.zeros(n))
         update = train_regression(
             net, np.zeros((1, 3)), data, SgdSettings(1e-3, "all", 1, 0.0), RNG
         ).values
-        z = centroid(update[:, :2].reshape(1, 1, 2), update[:, 2:])
-        np.testing.assert_allclose(z[0], x.mean(axis=0), rtol=0, atol=1e-14)
+        z = estimate_centroid(update[:, :2].reshape(1, 1, 2), update[:, 2:])
+        assert_allclose(z[0], x.mean(axis=0), rtol=0, atol=1e-14)
 
-    @pytest.mark.parametrize("activation", ACTIVATIONS)
-    @pytest.mark.parametrize(("size", "epochs"), [("all", 1), (7, 3)], ids=["fedsgd", "fedavg"])
+    @mark.parametrize("activation", ACTIVATIONS)
+    @mark.parametrize(("size", "epochs"), [("all", 1), (7, 3)], ids=["fedsgd", "fedavg"])
     def test_of_every_unit(self, activation, size, epochs):
         """r_h - zbar = sum_i (g_ih - gbar_h)(z_i - zbar) / (n gbar_h), g summed over all local
         steps, from autograd."""
         net = Mlp((2, 12, 5, 1), activation)
         n = 30
-        rng = np.random.default_rng(2)
+        rng = default_rng(2)
         w = rng.normal(size=(1, net.n_parameters))
         z = rng.normal(size=(n, 2))
         y = -9 + rng.normal(size=n)
         g = np.zeros((n, 12))
-        now = w.copy()
+        current = w.copy()
         for epoch in range(epochs):
             order = np.argsort(RNG.uniform(f"order{epoch}m", [0], (n,))[0], kind="stable")
             for batch in (order,) if size == "all" else np.split(order, range(size, n, size)):
-                each = [_gradient(net, now, z[i : i + 1], y[i : i + 1]) / len(batch) for i in batch]
-                g[batch] += np.concatenate(each)[:, 24:36]
-                now = now - 1e-3 * sum(each)
-        none = np.zeros(1, dtype=np.int64)
+                gradients = [
+                    _gradient(net, current, z[i : i + 1], y[i : i + 1]) / len(batch) for i in batch
+                ]
+                g[batch] += np.concatenate(gradients)[:, 24:36]
+                current = current - 1e-3 * sum(gradients)
+        none = np.zeros(1, dtype=int)
         data = Local(none, none, np.array([0, n]), z, y, np.zeros(n))
         update = train_regression(net, w, data, SgdSettings(1e-3, size, epochs, 0.0), RNG).values
-        ratio = unit_cloud(update[:, :24].reshape(1, 2, 12).transpose(0, 2, 1), update[:, 24:36])[0]
+        ratio = compute_unit_ratios(
+            update[:, :24].reshape(1, 2, 12).transpose(0, 2, 1), update[:, 24:36]
+        )[0]
         mean = g.mean(axis=0)
         z0 = z - z.mean(axis=0)
         alive = np.isfinite(ratio).all(axis=1)
         assert alive.sum() >= 6
         expected = ((g - mean)[:, :, None] * z0[:, None]).mean(axis=0)[alive] / mean[alive, None]
-        found = (ratio - z.mean(axis=0))[alive]
-        assert (
-            np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)
-        ).max() < 1e-9
+        result = (ratio - z.mean(axis=0))[alive]
+        assert (norm(result - expected, axis=1) / norm(expected, axis=1)).max() < 1e-9
 
     def test_combined_estimate_is_the_ratio_weighted_by_squared_bias(self):
-        rng = np.random.default_rng(3)
+        rng = default_rng(3)
         dw = rng.normal(size=(4, 9, 2))
         db = rng.normal(size=(4, 9))
         ratio = dw / db[:, :, None]
         expected = (db[:, :, None] ** 2 * ratio).sum(1) / (db**2).sum(1)[:, None]
-        np.testing.assert_allclose(centroid(dw, db), expected, rtol=1e-12)
+        assert_allclose(estimate_centroid(dw, db), expected, rtol=1e-12)
         for n in range(4):  # and that is the least-squares solution
             solved = [
                 np.linalg.lstsq(db[n][:, None], dw[n][:, p], rcond=None)[0][0] for p in (0, 1)
             ]
-            np.testing.assert_allclose(centroid(dw, db)[n], solved, rtol=1e-12)
+            assert_allclose(estimate_centroid(dw, db)[n], solved, rtol=1e-12)
 
-    @pytest.mark.parametrize("factor", [-1.0, 1e-3, -1e-200, 1e200])
+    @mark.parametrize("factor", [-1.0, 1e-3, -1e-200, 1e200])
     def test_step_size_and_sign_cancel(self, factor):
-        rng = np.random.default_rng(4)
+        rng = default_rng(4)
         dw = rng.normal(size=(2, 9, 2))
         db = rng.normal(size=(2, 9))
-        np.testing.assert_allclose(centroid(factor * dw, factor * db), centroid(dw, db), rtol=1e-12)
+        assert_allclose(
+            estimate_centroid(factor * dw, factor * db), estimate_centroid(dw, db), rtol=1e-12
+        )
 
 
 def _gradient(net, w, z, y):
@@ -277,48 +288,49 @@ class TestUnitCloud:
     them at a time."""
 
     def data(self, n_home=60, n_work=40):
-        rng = np.random.default_rng(5)
+        rng = default_rng(5)
         x = np.concatenate(
             [HOME + 5 * rng.normal(size=(n_home, 2)), WORK + 5 * rng.normal(size=(n_work, 2))]
         )
-        return local_of([(x, np.full(n_home + n_work, -95.0))])
+        return make_local([(x, np.full(n_home + n_work, -95.0))])
 
     def test_rectified_units_separate_home_from_work(self):
         data = self.data()
-        found = attack(ClosedForm(), view_of(learner_of("relu"), data))
+        result = attack(ClosedForm(), make_view(make_learner("relu"), data))
         truth = np.array([data.x[:60].mean(axis=0), data.x[60:].mean(axis=0)])
-        heaviest = np.flatnonzero([w == "place" for w in found.what])[:2]
-        distance = np.linalg.norm(found.position_m[heaviest][:, None] - truth, axis=2)
+        heaviest = np.flatnonzero([w == "place" for w in result.what])[:2]
+        distance = norm(result.position_m[heaviest][:, None] - truth, axis=2)
         assert sorted(distance.argmin(axis=1).tolist()) == [0, 1]
         assert distance.min(axis=1).max() < 10.0
-        assert found.weight[heaviest].min() > 0.3
-        assert error_m(found, truth).min() > 200  # the centroid itself names neither
+        assert result.weight[heaviest].min() > 0.3
+        assert error_m(result, truth).min() > 200  # the centroid itself names neither
 
     def test_a_place_weighs_its_share_of_the_live_units(self):
         """9 units: 5 point near home, 3 near work, one is dead."""
         learner = RsrpNet(hidden=(9,))
         model = learner.init(Public(AREA, 1), RNG)
         centre, scale = learner.standardisation(model)
-        at = np.array([HOME] * 5 + [WORK] * 3 + [[0.0, 0.0]]) + np.arange(9)[:, None]
+        place = np.array([HOME] * 5 + [WORK] * 3 + [[0.0, 0.0]]) + np.arange(9)[:, None]
         db = np.array([1, -2, 0.5, 3, 1, 1, -1, 0.1, 0])
         update = np.zeros((1, learner.net.n_parameters))
-        update[0, :18] = (db[:, None] * (at - centre) / scale).T.ravel()
+        update[0, :18] = (db[:, None] * (place - centre) / scale).T.ravel()
         update[0, 18:27] = db
-        none = np.zeros(1, dtype=np.int64)
-        view = rows_of(learner, DenseUpdates(none, none, np.ones(1), update), model, model)
-        found = attack(ClosedForm(cluster_units=2), view)
-        assert found.what == ["centroid", "place", "place"]
-        np.testing.assert_allclose(found.position_m[1:], [HOME + 2, WORK + 6], atol=1e-6)
-        np.testing.assert_allclose(found.weight, [1, 5 / 8, 3 / 8])
+        none = np.zeros(1, dtype=int)
+        view = view_rows(learner, DenseUpdates(none, none, np.ones(1), update), model, model)
+        result = attack(ClosedForm(cluster_units=2), view)
+        assert result.what == ["centroid", "place", "place"]
+        expected = [HOME + 2, WORK + 6]
+        assert_allclose(result.position_m[1:], expected, atol=1e-6)
+        assert_allclose(result.weight, [1, 5 / 8, 3 / 8])
 
-    @pytest.mark.parametrize("activation", ["tanh", "sigmoid"])
+    @mark.parametrize("activation", ["tanh", "sigmoid"])
     def test_smooth_units_collapse_on_the_centroid(self, activation):
         data = self.data()
-        found = attack(ClosedForm(), view_of(learner_of(activation, hidden=(512,)), data))
-        place = np.array([w == "place" for w in found.what])
+        result = attack(ClosedForm(), make_view(make_learner(activation, hidden=(512,)), data))
+        place = np.array([w == "place" for w in result.what])
         assert place.sum() >= 1
         for truth in (HOME, WORK):
-            assert np.linalg.norm(found.position_m[place] - truth, axis=1).min() > 200
+            assert norm(result.position_m[place] - truth, axis=1).min() > 200
 
 
 class TestHostileUpdates:
@@ -328,10 +340,8 @@ class TestHostileUpdates:
         learner = RsrpNet(hidden=(8,), activation="tanh")
         n = len(rows)
         model = learner.init(Public(AREA, 1), RNG)
-        updates = DenseUpdates(
-            np.arange(n), np.zeros(n, dtype=np.int64), np.ones(n), np.asarray(rows)
-        )
-        return rows_of(learner, updates, model, model)
+        updates = DenseUpdates(np.arange(n), np.zeros(n, dtype=int), np.ones(n), np.asarray(rows))
+        return view_rows(learner, updates, model, model)
 
     d = RsrpNet(hidden=(8,)).net.n_parameters
 
@@ -343,185 +353,195 @@ class TestHostileUpdates:
         return [np.full(self.d, v) for v in (np.nan, 0.0, np.inf, -np.inf)] + [mixed, dead]
 
     def test_closed_form_diverges_with_a_word(self):
-        found = attack(ClosedForm(), self.view(self.hostile()))
-        said = np.array([w == "centroid" for w in found.what])
-        assert found.ue[said].tolist() == [0, 1, 2, 3, 4, 5]
-        assert np.isnan(found.position_m[said]).any(axis=1).all()
-        assert [w for w, c in zip(found.status, said, strict=True) if c] == ["no gradient"] * 6
-        assert set(found.ue[~said].tolist()) <= {
+        result = attack(ClosedForm(), self.view(self.hostile()))
+        estimates = np.array([w == "centroid" for w in result.what])
+        assert result.ue[estimates].tolist() == [0, 1, 2, 3, 4, 5]
+        assert np.isnan(result.position_m[estimates]).any(axis=1).all()
+        assert [w for w, c in zip(result.status, estimates, strict=True) if c] == [
+            "no gradient"
+        ] * 6
+        assert set(result.ue[~estimates].tolist()) <= {
             4
         }  # one broken number leaves the other units' ratios
 
     def test_dlg_diverges_with_a_word(self):
-        found = attack(Dlg(starts=2, iterations=5), self.view(self.hostile()[:5]))
-        assert np.isnan(found.position_m).all()
-        assert np.isnan(found.loss).all()
-        assert found.status == ["no gradient"] * 5
-        assert not found.iterations.any()
-        assert not found.evaluations.any()
+        result = attack(Dlg(starts=2, iterations=5), self.view(self.hostile()[:5]))
+        assert np.isnan(result.position_m).all()
+        assert np.isnan(result.loss).all()
+        assert result.status == ["no gradient"] * 5
+        assert not result.iterations.any()
+        assert not result.evaluations.any()
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         "part", [ClosedForm(), Dlg(starts=2, iterations=20)], ids=["closed-form", "dlg"]
     )
     def test_a_hostile_row_leaves_its_neighbours_alone(self, part):
-        good = view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(0, 30)])).update
+        good = make_view(
+            RsrpNet(hidden=(8,), activation="tanh"), make_local([draw_batch(0, 30)])
+        ).update
         mixed, alone = (
             attack(part, self.view(np.concatenate([first, good])))
             for first in (self.hostile()[:5], np.zeros((5, self.d)))
         )  # starts belong to the UE, so compare the same UE
         keep = mixed.ue == 5
-        np.testing.assert_allclose(
-            mixed.position_m[keep], alone.position_m[alone.ue == 5], atol=1e-9
-        )
+        expected = alone.position_m[alone.ue == 5]
+        assert_allclose(mixed.position_m[keep], expected, atol=1e-9)
         assert {mixed.status[i] for i in np.flatnonzero(keep)} == {"ok"}
 
-    @pytest.mark.parametrize("factor", [1e-200, 1e-30, 1e30, 1e200])
-    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=3)], ids=["closed-form", "dlg"])
+    @mark.parametrize("factor", [1e-200, 1e-30, 1e30, 1e200])
+    @mark.parametrize("part", [ClosedForm(), Dlg(starts=3)], ids=["closed-form", "dlg"])
     def test_the_length_of_an_update_says_nothing(self, part, factor):
-        good = view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(0, 30)])).update
-        plain, scaled = (centroids(attack(part, self.view(u))) for u in (good, factor * good))
-        np.testing.assert_allclose(scaled, plain, atol=1e-3)
+        good = make_view(
+            RsrpNet(hidden=(8,), activation="tanh"), make_local([draw_batch(0, 30)])
+        ).update
+        plain = centroids(attack(part, self.view(good)))
+        scaled = centroids(attack(part, self.view(factor * good)))
+        assert_allclose(scaled, plain, atol=1e-3)
 
-    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2)], ids=lambda p: p.kind)
-    @pytest.mark.parametrize("observes", ["updates", "aggregate", "model"])
+    @mark.parametrize("part", [ClosedForm(), Dlg(starts=2)], ids=lambda p: p.kind)
+    @mark.parametrize("observes", ["updates", "aggregate", "model"])
     def test_nobody_heard(self, part, observes):
-        view = view_of(RsrpNet(hidden=(8,)), local_of([batch_of(0, 30)]), observes, decoded=[False])
-        found = attack(part, view)
-        assert len(found.ue) == 0
-        assert found.position_m.shape == (0, 2)
+        view = make_view(
+            RsrpNet(hidden=(8,)), make_local([draw_batch(0, 30)]), observes, decoded=[False]
+        )
+        result = attack(part, view)
+        assert len(result.ue) == 0
+        assert result.position_m.shape == (0, 2)
         assert part.self_test(view, FACTS, RNG) is None
 
     def test_a_large_cohort_is_searched_in_blocks(self, monkeypatch):
-        data = local_of([batch_of(i, 10) for i in range(5)])
-        view = view_of(RsrpNet(hidden=(8,), activation="tanh"), data)
+        data = make_local([draw_batch(i, 10) for i in range(5)])
+        view = make_view(RsrpNet(hidden=(8,), activation="tanh"), data)
         whole = attack(Dlg(starts=2), view)
         monkeypatch.setattr("fl.attacks.dlg._TOGETHER", 2)
         parts = attack(Dlg(starts=2), view)
-        np.testing.assert_allclose(parts.position_m, whole.position_m, atol=1e-5)
+        assert_allclose(parts.position_m, whole.position_m, atol=1e-5)
         assert parts.ue.tolist() == whole.ue.tolist()
         assert (parts.evaluations > 0).all()
 
 
 class TestVantage:
     def cohort(self):
-        return local_of([batch_of(0, 60), batch_of(1, 300), batch_of(2, 20)])
+        return make_local([draw_batch(0, 60), draw_batch(1, 300), draw_batch(2, 20)])
 
-    @pytest.mark.parametrize("observes", ["aggregate", "model"])
-    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=4)], ids=["closed-form", "dlg"])
+    @mark.parametrize("observes", ["aggregate", "model"])
+    @mark.parametrize("part", [ClosedForm(), Dlg(starts=4)], ids=["closed-form", "dlg"])
     def test_a_sum_speaks_of_the_pooled_batch(self, observes, part):
         """Under FedSGD the merge is the gradient of all samples together, so the estimate is that
         of one UE."""
         data = self.cohort()
-        learner = learner_of("tanh", hidden=(64,))
-        pooled = local_of([(data.x, data.y)])
-        one = attack(part, view_of(learner, pooled))
-        found = attack(part, view_of(learner, data, observes))
-        told = centroids(found)
-        assert found.ue[: len(told)].tolist() == [0, 1, 2]
-        assert np.ptp(told, axis=0).max() == 0
-        np.testing.assert_allclose(
-            told[0], centroids(one)[0], atol=0.1 if isinstance(part, Dlg) else 1e-6
+        learner = make_learner("tanh", hidden=(64,))
+        pooled = make_local([(data.x, data.y)])
+        first = attack(part, make_view(learner, pooled))
+        result = attack(part, make_view(learner, data, observes))
+        answers = centroids(result)
+        assert result.ue[: len(answers)].tolist() == [0, 1, 2]
+        assert np.ptp(answers, axis=0).max() == 0
+        assert_allclose(
+            answers[0], centroids(first)[0], atol=0.1 if isinstance(part, Dlg) else 1e-6
         )
-        assert np.linalg.norm(told[0] - data.x.mean(axis=0)) < 50
+        assert norm(answers[0] - data.x.mean(axis=0)) < 50
 
-    @pytest.mark.parametrize("observes", ["updates", "aggregate", "model"])
+    @mark.parametrize("observes", ["updates", "aggregate", "model"])
     def test_who_was_not_heard_is_not_spoken_of(self, observes):
         data = self.cohort()
-        view = view_of(
-            learner_of("tanh", hidden=(64,)), data, observes, decoded=[True, False, True]
+        view = make_view(
+            make_learner("tanh", hidden=(64,)), data, observes, decoded=[True, False, True]
         )
-        found = attack(ClosedForm(cloud=False), view)
-        assert found.ue.tolist() == [0, 2]
+        result = attack(ClosedForm(cloud=False), view)
+        assert result.ue.tolist() == [0, 2]
         if observes != "updates":
             heard = np.concatenate([data.x[:60], data.x[360:]])
-            assert np.linalg.norm(found.position_m[0] - heard.mean(axis=0)) < 80
+            assert norm(result.position_m[0] - heard.mean(axis=0)) < 80
 
-    @pytest.mark.parametrize("observes", ["aggregate", "model"])
+    @mark.parametrize("observes", ["aggregate", "model"])
     def test_each_model_has_a_sum_of_its_own(self, observes):
-        batches = [batch_of(0, 60), batch_of(1, 300), batch_of(2, 20), batch_of(3, 50)]
-        learner = learner_of("tanh", hidden=(64,))
-        data = local_of(batches, model=[2, 0, 2, 0])
-        view = view_of(learner, data, observes, n_model=3)
+        batches = [draw_batch(0, 60), draw_batch(1, 300), draw_batch(2, 20), draw_batch(3, 50)]
+        learner = make_learner("tanh", hidden=(64,))
+        data = make_local(batches, model=[2, 0, 2, 0])
+        view = make_view(learner, data, observes, n_model=3)
         assert view.source_model.tolist() == [0, 2]
         assert view.source.tolist() == [1, 0, 1, 0]
-        found = attack(ClosedForm(cloud=False), view)
-        said = {int(u): p for u, p in zip(found.ue, found.position_m, strict=True)}
-        assert said[0].tolist() == said[2].tolist()
-        assert said[1].tolist() == said[3].tolist()
+        result = attack(ClosedForm(cloud=False), view)
+        estimates = {int(u): p for u, p in zip(result.ue, result.position_m, strict=True)}
+        assert estimates[0].tolist() == estimates[2].tolist()
+        assert estimates[1].tolist() == estimates[3].tolist()
         for pair in ((0, 2), (1, 3)):
             pooled = np.concatenate([batches[i][0] for i in pair]).mean(axis=0)
-            assert np.linalg.norm(said[pair[0]] - pooled) < 80
-        assert np.linalg.norm(said[0] - said[1]) > 10
+            assert norm(estimates[pair[0]] - pooled) < 80
+        assert norm(estimates[0] - estimates[1]) > 10
 
     def test_spread_maps_as_many_sources_as_targets_in_another_order(self):
         ue = np.array([7, 8, 9])
-        which = np.arange(3)
+        choice = np.arange(3)
         none = Model(np.zeros((1, 1)))
-        view = rows_of(
+        view = view_rows(
             RsrpNet(hidden=(2,)),
             DenseUpdates(ue, 10 * ue, np.ones(3), np.zeros((3, 3))),
             none,
             none,
         )
-        place_m = np.outer(which, [1.0, 1.0])
+        place_m = np.outer(choice, [1.0, 1.0])
         words = ["s0", "s1", "s2"]
         view = replace(view, source=np.array([2, 0, 1]))
-        found = view.spread("place", which, place_m, weight=which / 10, status=words)
-        said = {
+        result = view.build_estimates("place", choice, place_m, weight=choice / 10, status=words)
+        estimates = {
             u: (p[0], s)
-            for u, p, s in zip(found.ue.tolist(), found.position_m, found.status, strict=True)
+            for u, p, s in zip(result.ue.tolist(), result.position_m, result.status, strict=True)
         }
-        assert said == {7: (2.0, "s2"), 8: (0.0, "s0"), 9: (1.0, "s1")}
-        assert (found.model == 10 * found.ue).all()
-        np.testing.assert_allclose(found.weight, found.position_m[:, 0] / 10)
+        assert estimates == {7: (2.0, "s2"), 8: (0.0, "s0"), 9: (1.0, "s1")}
+        assert (result.model == 10 * result.ue).all()
+        assert_allclose(result.weight, result.position_m[:, 0] / 10)
 
 
 def through(part, views, state=None):
     """Estimates of every round, and the state at the end, which a checkpoint has carried from round
     to round."""
-    found = []
+    result = []
     state = state or part.start()
     for view in views:
-        said, state = part.run(view, FACTS, state, RNG)
-        found.append(said)
-    return found, state
+        estimates, state = part.run(view, FACTS, state, RNG)
+        result.append(estimates)
+    return result, state
 
 
 class TestStarts:
     """Where the search begins, by what the attacker knows before."""
 
-    def begun(self, part, view, monkeypatch, state=None):
+    def find_starts(self, part, view, monkeypatch, state=None):
         """Standardised starts (n, starts, 2)."""
         seen = []
         with monkeypatch.context() as patch:
             patch.setattr(
-                "fl.attacks.gradient_matching.bfgs",
-                lambda f, x, n: seen.append(x.numpy().copy()) or bfgs(f, x, n),
+                "fl.attacks.gradient_matching.minimise_distance",
+                lambda f, x, n: seen.append(x.numpy().copy()) or minimise_distance(f, x, n),
             )
             part.run(view, FACTS, state or part.start(), RNG)
         return np.concatenate(seen)
 
     def view(self, n=3):
-        return view_of(
-            RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(i, 30) for i in range(n)])
+        return make_view(
+            RsrpNet(hidden=(8,), activation="tanh"),
+            make_local([draw_batch(i, 30) for i in range(n)]),
         )
 
-    @pytest.mark.parametrize("k", [1, 7, 50])
+    @mark.parametrize("k", [1, 7, 50])
     def test_grid_covers_the_area_evenly(self, k, monkeypatch):
         view = self.view(2)
-        z = self.begun(Dlg(starts=k, start_at="grid"), view, monkeypatch)
+        z = self.find_starts(Dlg(starts=k, start_at="grid"), view, monkeypatch)
         centre, scale = view.learner.standardisation(view.model_before)
-        at = centre[0] + scale[0] * z[0]
+        place = centre[0] + scale[0] * z[0]
         assert z.shape == (2, k, 2)
         assert (z[0] == z[1]).all()
-        assert AREA.contains(at).all()
-        np.testing.assert_allclose(at.mean(axis=0), AREA.centre_m, atol=1e-6)
+        assert AREA.contains(place).all()
+        assert_allclose(place.mean(axis=0), AREA.centre_m, atol=1e-6)
+        side_m = np.sqrt(2000 * 1500 / k)
         if k > 1:
-            apart = np.linalg.norm(at[:, None] - at, axis=2) + 1e9 * np.eye(k)
-            assert apart.min() > 0.5 * np.sqrt(2000 * 1500 / k)
-        corners = AREA.sample(np.random.default_rng(0).uniform(size=(500, 2)))
-        reach = np.linalg.norm(corners[:, None] - at, axis=2).min(axis=1).max()
-        assert reach < 1.3 * np.sqrt(2000 * 1500 / k)
+            apart = norm(place[:, None] - place, axis=2) + 1e9 * np.eye(k)
+            assert apart.min() > 0.5 * side_m
+        corners = AREA.sample(default_rng(0).uniform(size=(500, 2)))
+        reach = norm(corners[:, None] - place, axis=2).min(axis=1).max()
+        assert reach < 1.3 * side_m
 
     def test_previous_begins_near_the_last_estimate_and_once_anywhere(self, monkeypatch, tmp_path):
         part = Dlg(starts=100, start_at="previous")
@@ -534,26 +554,27 @@ class TestStarts:
             source=view.source[:2],
             source_model=view.source_model[:2],
         )
-        found, state = part.run(few, FACTS, part.start(), RNG)
-        normal = self.begun(Dlg(starts=100), view, monkeypatch)
+        result, state = part.run(few, FACTS, part.start(), RNG)
+        normal = self.find_starts(Dlg(starts=100), view, monkeypatch)
         save_tree(tmp_path / "state.npz", to_tree(state))
-        z = self.begun(
+        z = self.find_starts(
             part, view, monkeypatch, from_tree(load_tree(tmp_path / "state.npz"), part.start())
         )
         centre, scale = view.learner.standardisation(view.model_before)
-        past = (found.position_m - centre[0]) / scale[0]
-        np.testing.assert_allclose(z[:2, :-1], past[:, None] + 0.5 * normal[:2, :-1])
-        np.testing.assert_array_equal(z[:, -1], normal[:, -1])
-        np.testing.assert_array_equal(z[2], normal[2])  # nothing is known of this one
+        past = (result.position_m - centre[0]) / scale[0]
+        expected = past[:, None] + 0.5 * normal[:2, :-1]
+        assert_allclose(z[:2, :-1], expected)
+        assert_array_equal(z[:, -1], normal[:, -1])
+        assert_array_equal(z[2], normal[2])  # nothing is known of this one
 
-    @pytest.mark.parametrize("where", ["normal", "grid", "mean", "previous"])
+    @mark.parametrize("where", ["normal", "grid", "mean", "previous"])
     def test_all_find_a_smooth_minimum(self, where):
-        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
+        view = make_view(make_learner("tanh", (64,)), make_local([draw_batch(0)]))
         best = centroids(attack(Dlg(starts=16), view))
-        for found in through(Dlg(starts=4, start_at=where), [view, view])[0]:
-            np.testing.assert_allclose(found.position_m, best, atol=0.1)
+        for result in through(Dlg(starts=4, start_at=where), [view, view])[0]:
+            assert_allclose(result.position_m, best, atol=0.1)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         "activation, seed, position_m, loss",
         [
             ("tanh", 0, [1209.18357183, 710.09325628], 3.69385329777816e-4),
@@ -563,26 +584,26 @@ class TestStarts:
     def test_the_minimum_is_that_of_a_patient_search(self, activation, seed, position_m, loss):
         """Figures of an earlier search by autograd, that stopped after ten still iterations of all
         its starts."""
-        view = view_of(learner_of(activation), local_of([batch_of(seed, 200)]), seed=seed)
-        found = attack(Dlg(), view)
-        np.testing.assert_allclose(found.position_m[0], position_m, atol=0.1)
-        assert found.loss[0] == pytest.approx(loss, abs=1e-9)
+        view = make_view(make_learner(activation), make_local([draw_batch(seed, 200)]), seed=seed)
+        result = attack(Dlg(), view)
+        assert_allclose(result.position_m[0], position_m, atol=0.1)
+        assert result.loss[0] == approx(loss, abs=1e-9)
 
 
 class TestSelfTest:
     """The attacker on one sample of its own: a failed optimiser is no protected user."""
 
-    def view(self, activation="tanh", hidden=(64,), observes="updates", **more):
-        learner = RsrpNet(hidden=hidden, activation=activation, **more)
-        return view_of(learner, local_of([batch_of(0, 60), batch_of(1, 60)]), observes)
+    def view(self, activation="tanh", hidden=(64,), observes="updates", **options):
+        learner = RsrpNet(hidden=hidden, activation=activation, **options)
+        return make_view(learner, make_local([draw_batch(0, 60), draw_batch(1, 60)]), observes)
 
-    @pytest.mark.parametrize("labels", ["raw", "centred", "standardised"])
-    @pytest.mark.parametrize("more", [FEDAVG, {"dropout": 0.3}])
+    @mark.parametrize("labels", ["raw", "centred", "standardised"])
+    @mark.parametrize("more", [FEDAVG, {"dropout": 0.3}])
     def test_the_closed_form_always_passes(self, labels, more):
         view = self.view("relu", labels=labels, **more)
         assert ClosedForm().self_test(view, FACTS, RNG) < 1e-6
 
-    @pytest.mark.parametrize("observes", ["updates", "aggregate", "model"])
+    @mark.parametrize("observes", ["updates", "aggregate", "model"])
     def test_the_search_passes_on_a_smooth_net(self, observes):
         assert 0 < Dlg(starts=4).self_test(self.view(observes=observes), FACTS, RNG) < 0.5
 
@@ -590,10 +611,10 @@ class TestSelfTest:
         seen = []
 
         class Watcher(RsrpNet):
-            def local(self, model, phase, data, rng):
+            def train_locally(self, model, phase, data, rng):
                 seen.append((model, phase, data))
                 assert rng.purpose == "tests.self-test"  # no draw of the attack on users is shared
-                return super().local(model, phase, data, rng)
+                return super().train_locally(model, phase, data, rng)
 
         view = replace(self.view(), learner=Watcher(hidden=(64,), activation="tanh"))
         ClosedForm().self_test(view, FACTS, RNG)
@@ -604,8 +625,8 @@ class TestSelfTest:
         assert AREA.contains(data.x).all()
         assert -95 - 6 * 9 < data.y[0] < -95 + 6 * 9
 
-    @pytest.mark.parametrize("value", [np.nan, np.inf])
-    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2)], ids=lambda p: p.kind)
+    @mark.parametrize("value", [np.nan, np.inf])
+    @mark.parametrize("part", [ClosedForm(), Dlg(starts=2)], ids=lambda p: p.kind)
     def test_a_broken_model_finds_nothing(self, part, value):
         """No guess has a finite loss: a random start is not a reconstruction."""
         view = self.view()
@@ -615,32 +636,34 @@ class TestSelfTest:
         view = replace(view, model_before=broken)
         assert np.isnan(part.self_test(view, FACTS, RNG))
         if isinstance(part, Dlg):
-            found = attack(part, view)
-            assert np.isnan(found.position_m).all()
-            assert "ok" not in found.status
+            result = attack(part, view)
+            assert np.isnan(result.position_m).all()
+            assert "ok" not in result.status
 
 
 class TestDlgAgreesWithClosedForm:
     """First round, FedSGD, batches of 800 samples in a week's places."""
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         "activation, hidden", [("tanh", (256, 128)), ("elu", (256, 128)), ("sigmoid", (512,))]
     )
     def test_for_smooth_nets(self, activation, hidden):
-        view = view_of(learner_of(activation, hidden), local_of([batch_of(0)]))
+        view = make_view(make_learner(activation, hidden), make_local([draw_batch(0)]))
         closed = centroids(attack(ClosedForm(cloud=False), view))[0]
         frozen = attack(Dlg(starts=16), view)
-        assert np.linalg.norm(frozen.position_m[0] - closed) < 5.0
+        assert norm(frozen.position_m[0] - closed) < 5.0
         # all starts end in one place
         net = view.learner.net
         weights = torch.from_numpy(view.model_before.parameters)
         start = torch.from_numpy(RNG.normal("starts", [0], (16, 2)))
-        end = bfgs(
-            CosineDistance.to(torch.from_numpy(view.update), net, weights), start[None, 0], 60
+        end = minimise_distance(
+            CosineDistance.from_updates(torch.from_numpy(view.update), net, weights),
+            start[None, 0],
+            60,
         )
         centre, scale = view.learner.standardisation(view.model_before)
         at = centre[0] + scale[0] * end.z[0].numpy()
-        assert np.linalg.norm(at - frozen.position_m[0], axis=1).max() < 1.0
+        assert norm(at - frozen.position_m[0], axis=1).max() < 1.0
         assert np.ptp(start[0].numpy(), axis=0).min() > 1.0  # they did not begin there
 
 
@@ -651,23 +674,25 @@ def cosine_by_autograd(net, w, u, x, y):
 
 
 class TestCosineDistance:
-    @pytest.mark.parametrize("activation", ACTIVATIONS)
-    @pytest.mark.parametrize("hidden, n_wave", [((), 0), ((6, 4), 0), ((5, 4, 3), 5)])
+    @mark.parametrize("activation", ACTIVATIONS)
+    @mark.parametrize("hidden, n_wave", [((), 0), ((6, 4), 0), ((5, 4, 3), 5)])
     def test_is_the_cosine_of_the_whole_gradient(self, activation, hidden, n_wave):
         """Of the better sign of the label's residual, and with the slope that differences have."""
         torch.manual_seed(0)
         net = Mlp((2 + 2 * n_wave, *hidden, 1), activation)
-        w, u = (torch.randn(n, net.n_parameters, dtype=torch.float64) for n in (1, 3))
+        w = torch.randn(1, net.n_parameters, dtype=torch.float64)
+        u = torch.randn(3, net.n_parameters, dtype=torch.float64)
         waves = torch.randn(2, n_wave, dtype=torch.float64)
         z = torch.randn(2, 5, 2, dtype=torch.float64)
         target = torch.tensor([2, 0])
-        distance = CosineDistance.to(u, net, w, waves)
+        distance = CosineDistance.from_updates(u, net, w, waves)
         value, slope = distance(target, z)
         for i, j in np.ndindex(2, 5):
-            angle = z[i, j] @ waves
-            read = torch.cat([z[i, j], angle.cos(), angle.sin()])
+            guess = z[i, j]
+            angle = guess @ waves
+            read = torch.cat([guess, angle.cos(), angle.sin()])
             expected = cosine_by_autograd(net, w, u[target[i]], read, 50.0)
-            assert value[i, j].item() == pytest.approx(min(expected, 2 - expected), abs=1e-12)
+            assert value[i, j].item() == approx(min(expected, 2 - expected), abs=1e-12)
         for k in range(2):
             step = 1e-6 * torch.eye(2, dtype=torch.float64)[k]
             difference = (distance(target, z + step)[0] - distance(target, z - step)[0]) / 2e-6
@@ -677,9 +702,9 @@ class TestCosineDistance:
 def quadratic(condition):
     """0.5 z^T A z - b^T z of three targets with eigenvalues 1 and condition, its minima A^-1 b, and
     starts."""
-    basis = np.linalg.qr(np.random.default_rng(2).normal(size=(2, 2)))[0]
+    basis = np.linalg.qr(default_rng(2).normal(size=(2, 2)))[0]
     a = torch.from_numpy(basis * np.array([1.0, condition]) @ basis.T)
-    b = torch.from_numpy(np.random.default_rng(3).normal(size=(3, 2)))
+    b = torch.from_numpy(default_rng(3).normal(size=(3, 2)))
 
     def distance(target, z):
         az = z @ a
@@ -689,55 +714,54 @@ def quadratic(condition):
     return (
         distance,
         torch.linalg.solve(a, b.T).T,
-        torch.from_numpy(np.random.default_rng(4).normal(size=(3, 4, 2))),
+        torch.from_numpy(default_rng(4).normal(size=(3, 4, 2))),
     )
 
 
 def rosenbrock(target, z):
     a = z[..., 0]
     b = z[..., 1]
-    value = (1 - a) ** 2 + 100 * (b - a * a) ** 2
-    return value, torch.stack([-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)], dim=-1)
+    valley = b - a * a
+    value = (1 - a) ** 2 + 100 * valley**2
+    return value, torch.stack([-2 * (1 - a) - 400 * a * (valley), 200 * (valley)], dim=-1)
 
 
 class TestBfgs:
-    @pytest.mark.parametrize("stiffness", [0.02, 3.0, 400.0])
+    @mark.parametrize("stiffness", [0.02, 3.0, 400.0])
     def test_a_first_bend_gives_the_inverse_of_a_round_bowl(self, stiffness):
         """Where the slope grows alike in all directions, whatever the guess before was."""
         way = torch.tensor([[[0.3, -0.7]]], dtype=torch.float64)
         guess = torch.tensor([[[[5.0, 1.0], [1.0, 2.0]]]], dtype=torch.float64)
-        inverse = _better_inverse(guess, way, stiffness * way, torch.tensor([[False]]))
-        torch.testing.assert_close(
-            inverse, torch.eye(2, dtype=torch.float64)[None, None] / stiffness
-        )
+        inverse = _update_inverse(guess, way, stiffness * way, torch.tensor([[False]]))
+        expected = torch.eye(2, dtype=torch.float64)[None, None] / stiffness
+        torch.testing.assert_close(inverse, expected)
 
     def test_a_step_too_far_is_cut_to_the_least_of_the_parabola(self):
         """From 0.2 a first step of half a unit ends at -0.3; the parabola through what is known has
         its least at 0."""
         bowl = lambda target, z: ((z**2).sum(dim=-1), 2 * z)  # noqa: E731
         start = torch.tensor([[[0.2, 0.0]]], dtype=torch.float64)
-        assert torch.equal(bfgs(bowl, start, 1).z, start)
+        assert torch.equal(minimise_distance(bowl, start, 1).z, start)
         torch.testing.assert_close(
-            bfgs(bowl, start, 2).z, torch.zeros_like(start), rtol=0, atol=1e-12
+            minimise_distance(bowl, start, 2).z, torch.zeros_like(start), rtol=0, atol=1e-12
         )
 
-    @pytest.mark.parametrize("condition", [1.0, 1e3, 1e5])
+    @mark.parametrize("condition", [1.0, 1e3, 1e5])
     def test_on_quadratics(self, condition):
         distance, minimum, start = quadratic(condition)
-        found = bfgs(distance, start, 1000)
-        torch.testing.assert_close(
-            found.z, minimum.unsqueeze(1).expand_as(start), rtol=1e-3, atol=1e-3
-        )
-        assert (found.iterations < 100).all()
+        result = minimise_distance(distance, start, 1000)
+        expected = minimum.unsqueeze(1).expand_as(start)
+        torch.testing.assert_close(result.z, expected, rtol=1e-3, atol=1e-3)
+        assert (result.iterations < 100).all()
 
     def test_on_rosenbrock(self):
         start = torch.tensor(
             [[[-1.2, 1.0], [0.0, 0.0], [2.0, -3.0], [-4.0, 4.0]]], dtype=torch.float64
         )
-        found = bfgs(rosenbrock, start, 200)
-        torch.testing.assert_close(found.z, torch.ones_like(start), rtol=0, atol=1e-5)
-        assert found.value.max() < 1e-10
-        assert found.iterations[0] < 150
+        result = minimise_distance(rosenbrock, start, 200)
+        torch.testing.assert_close(result.z, torch.ones_like(start), rtol=0, atol=1e-5)
+        assert result.value.max() < 1e-10
+        assert result.iterations[0] < 150
 
     def test_value_belongs_to_the_guess_and_never_rises(self):
         start = torch.randn(
@@ -746,10 +770,10 @@ class TestBfgs:
         first, _ = rosenbrock(None, start)
         before = first
         for iterations in (1, 5, 30):
-            found = bfgs(rosenbrock, start, iterations)
-            torch.testing.assert_close(found.value, rosenbrock(None, found.z)[0])
-            assert (found.value <= before + 1e-12).all()
-            before = found.value
+            result = minimise_distance(rosenbrock, start, iterations)
+            torch.testing.assert_close(result.value, rosenbrock(None, result.z)[0])
+            assert (result.value <= before + 1e-12).all()
+            before = result.value
         # starts are left alone
         assert (before < first).any()
         assert torch.equal(first, rosenbrock(None, start)[0])
@@ -766,23 +790,25 @@ class TestBfgs:
             )
 
         start = torch.tensor([[[8.0, 1.0], [0.05, 0.0], [-1.0, 0.0]]], dtype=torch.float64)
-        found = bfgs(distance, start, 400)
-        least = torch.tensor([[1.0, 0.0]] * 2, dtype=torch.float64)
-        torch.testing.assert_close(found.z[0, :2], least, rtol=0, atol=1e-3)
-        assert found.value[0, 2] == torch.inf
-        assert found.z[0, 2, 0].item() == -1.0
+        result = minimise_distance(distance, start, 400)
+        smallest = torch.tensor([[1.0, 0.0]] * 2, dtype=torch.float64)
+        torch.testing.assert_close(result.z[0, :2], smallest, rtol=0, atol=1e-3)
+        assert result.value[0, 2] == torch.inf
+        assert result.z[0, 2, 0].item() == -1.0
 
     def test_targets_do_not_affect_each_other(self):
         distance, _, start = quadratic(50.0)
-        together = bfgs(distance, start, 60)
+        together = minimise_distance(distance, start, 60)
         for i in range(3):
-            alone = bfgs(lambda target, z, i=i: distance(target + i, z), start[i : i + 1], 60)
+            alone = minimise_distance(
+                lambda target, z, i=i: distance(target + i, z), start[i : i + 1], 60
+            )
             torch.testing.assert_close(together.z[i : i + 1], alone.z, rtol=0, atol=1e-7)
             assert together.iterations[i] == alone.iterations[0]
 
-    @pytest.mark.parametrize("activation, most", [("tanh", 40), ("relu", 61)])
+    @mark.parametrize("activation, most", [("tanh", 40), ("relu", 61)])
     def test_a_search_costs_few_evaluations(self, activation, most):
-        view = view_of(
-            learner_of(activation, (64, 32)), local_of([batch_of(s, 100) for s in range(10)])
+        view = make_view(
+            make_learner(activation, (64, 32)), make_local([draw_batch(s, 100) for s in range(10)])
         )
         assert attack(Dlg(), view).evaluations.mean() < most

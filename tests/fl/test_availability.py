@@ -7,17 +7,18 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import pytest
+from fl_values import read_changes
 
 from fl.availability import AVAILABILITIES, AtHome, Battery, Charge, Charging, Conditions
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from netsim.traces.trace import first_midnight, wall_clock
+from netsim.traces.trace import build_wall_clock, find_midnight
 from scenarios.app.result import run
-from scenarios.app.run.setup import ready
+from scenarios.app.run.setup import prepare_run
 
 HOUR_S = 3600.0
-RNG = Streams(5).at("availability")
+RNG = Streams(5).derive_rng("availability")
 KINDS = sorted(AVAILABILITIES.parts)
 
 
@@ -26,7 +27,7 @@ def built(kind):
     return part.model_validate(part.example)
 
 
-def at(time_s, n=3, wall_s=None, position_m=None, home_m=None):
+def build_conditions(time_s, n=3, wall_s=None, position_m=None, home_m=None):
     """n UEs at home, the wall clock as the time unless it says otherwise."""
     if home_m is None:
         home_m = np.zeros((n, 2))
@@ -36,9 +37,9 @@ def at(time_s, n=3, wall_s=None, position_m=None, home_m=None):
     return Conditions(time_s, time_s if wall_s is None else wall_s, position_m, home_m)
 
 
-def there(part, time_s, n=3, wall_s=None, rng=RNG):
+def find_there(part, time_s, n=3, wall_s=None, rng=RNG):
     """Who is available, of a rule without memory."""
-    return part.available(at(time_s, n, wall_s), part.start(n), rng)[0]
+    return part.find_available(build_conditions(time_s, n, wall_s), part.start(n), rng)[0]
 
 
 # --- every rule
@@ -51,18 +52,19 @@ def test_adding_a_ue_changes_nothing_for_the_others(kind):
     few = part.start(20)
     many = part.start(41)
     for time_s in (0.0, 7 * HOUR_S, 30 * HOUR_S):
-        some, few = part.available(at(time_s, 20), few, RNG)
-        more, many = part.available(at(time_s, 41), many, RNG)
-        assert some.dtype == more.dtype == np.bool_
-        assert some.tolist() == more[:20].tolist()
+        few_ready, few = part.find_available(build_conditions(time_s, 20), few, RNG)
+        many_ready, many = part.find_available(build_conditions(time_s, 41), many, RNG)
+        assert few_ready.dtype == many_ready.dtype == np.bool_
+        assert few_ready.tolist() == many_ready[:20].tolist()
 
 
 def test_draws_hang_on_seed_ue_and_time_alone():
     part = built("charging")
     time_s = 22.5 * HOUR_S
-    assert there(part, time_s, 200).tolist() == there(part, time_s, 200).tolist()
-    other = there(part, time_s, 200, rng=Streams(6).at("availability"))
-    assert (there(part, time_s, 200) != other).sum() > 20
+    expected = find_there(part, time_s, 200).tolist()
+    assert find_there(part, time_s, 200).tolist() == expected
+    another = find_there(part, time_s, 200, rng=Streams(6).derive_rng("availability"))
+    assert (find_there(part, time_s, 200) != another).sum() > 20
 
 
 # --- at home
@@ -72,8 +74,8 @@ def test_draws_hang_on_seed_ue_and_time_alone():
 def test_a_ue_is_available_up_to_the_radius_around_its_own_home():
     home_m = [[0, 0], [1000, 0], [1000, 0], [np.nan, np.nan], [0, 0]]
     position_m = [[30, 40], [0, 0], [1000, 50.01], [0, 0], [np.nan, np.nan]]
-    now = at(0.0, position_m=position_m, home_m=home_m)
-    assert AtHome(radius_m=50).available(now, None, RNG)[0].tolist() == [
+    conditions = build_conditions(0.0, position_m=position_m, home_m=home_m)
+    assert AtHome(radius_m=50).find_available(conditions, None, RNG)[0].tolist() == [
         True,
         False,
         False,
@@ -88,9 +90,9 @@ def test_at_home_is_refused_where_nobody_has_a_home(tiny):
         BadInput,
         match=r"learning\.availability: at-home needs homes: .* random-waypoint gives none",
     ):
-        ready(study, Path())
+        prepare_run(study, Path())
     commuters = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
-    ready(tiny({"learning.availability": {"kind": "at-home"}, **commuters}), Path())
+    prepare_run(tiny({"learning.availability": {"kind": "at-home"}, **commuters}), Path())
 
 
 # --- on the charger at night
@@ -105,7 +107,7 @@ def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn()
     step_s = 600.0
     part = Charging(hours=7, length_spread_hours=1.0, from_spread_hours=0.75)
     times_s = np.arange(12 * HOUR_S, 12 * HOUR_S + nights * DAY_S, step_s)
-    plugged = np.array([there(part, t, n) for t in times_s]).reshape(
+    plugged = np.array([find_there(part, t, n) for t in times_s]).reshape(
         nights, -1, n
     )  # (night, instant, ue)
     begins = (np.diff(plugged.astype(int), axis=1) == 1).sum(axis=1)
@@ -119,30 +121,33 @@ def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn()
         / plugged.sum(axis=1)
         / 6
     )
-    assert abs(length_h.mean() - 7) < 5 / np.sqrt(n * nights)
+    bound = 5 / np.sqrt(n * nights)
+    assert abs(length_h.mean() - 7) < bound
     assert abs(length_h.std() - 1) < 0.05
     assert abs(middle_h.mean() - (22 + 3.5)) < 0.1
     assert abs(np.corrcoef(plugged.argmax(axis=1).ravel(), length_h.ravel())[0, 1]) < 0.07
     own_h = length_h.mean(axis=0)  # nights are independent: means over nights vary as much less
-    assert own_h.std() == pytest.approx(1 / np.sqrt(nights), rel=0.2)
+    expected = 1 / np.sqrt(nights)
+    assert own_h.std() == pytest.approx(expected, rel=0.2)
 
 
 @pytest.mark.parametrize(("day", "night_hours"), [(date(2026, 10, 24), 9), (date(2026, 3, 28), 7)])
 def test_nights_follow_the_wall_clock_when_it_changes(day, night_hours):
     zone = ZoneInfo("Europe/Berlin")
-    first, midnight_s = first_midnight(
+    first, midnight_s = find_midnight(
         datetime(day.year, day.month, day.day, 12, tzinfo=zone).timestamp(), zone
     )
-    clock = wall_clock(first, midnight_s, zone, 4 * DAY_S)
+    clock = build_wall_clock(first, midnight_s, zone, 4 * DAY_S)
     times_s = np.arange(12 * HOUR_S, 60 * HOUR_S, 60.0)
     wall_s = clock.wall_s(times_s)
-    seen = np.array([there(PUNCTUAL, t, 1, w)[0] for t, w in zip(times_s, wall_s, strict=True)])
+    seen = np.array(
+        [find_there(PUNCTUAL, t, 1, w)[0] for t, w in zip(times_s, wall_s, strict=True)]
+    )
     assert seen[: 26 * 60].sum() == night_hours * 60
     assert seen[26 * 60 :].sum() == 8 * 60
     first_night = wall_s[: 26 * 60][seen[: 26 * 60]] % DAY_S // HOUR_S
-    assert set(first_night.astype(int)) == {22, 23, 0, 1, 3, 4, 5} | (
-        {2} if night_hours == 9 else set()
-    )
+    expected = {22, 23, 0, 1, 3, 4, 5} | ({2} if night_hours == 9 else set())
+    assert set(first_night.astype(int)) == expected
 
 
 # --- batteries
@@ -157,14 +162,14 @@ def test_what_a_battery_holds_is_what_it_began_with_plus_charged_minus_spent_up_
     expected_j = np.full(n, 5e4)
     last_s = 0.0
     for time_s in np.cumsum(rng.uniform(0, 20 * HOUR_S, 40)):
-        _, state = part.available(at(time_s, n), state, RNG)
-        plugged_s = Charging().plugged_in_s(n, last_s, time_s, RNG)
+        _, state = part.find_available(build_conditions(time_s, n), state, RNG)
+        plugged_s = Charging().measure_charging_s(n, last_s, time_s, RNG)
         expected_j = np.minimum(expected_j + 2.0 * plugged_s, 1e5)
         last_s = time_s
         np.testing.assert_allclose(state.charge_j, expected_j, rtol=1e-9)
         ue = np.sort(rng.choice(n, 12, replace=False))
-        energy_j = part.energy_j(state)[ue] * rng.uniform(0, 1, 12)
-        state = part.spent(ue, energy_j, state)
+        energy_j = part.get_max_energy_j(state)[ue] * rng.uniform(0, 1, 12)
+        state = part.spend_energy(ue, energy_j, state)
         expected_j[ue] -= energy_j
         assert (state.charge_j >= 0).all()
     assert state.charge_j.max() <= 1e5
@@ -173,9 +178,13 @@ def test_what_a_battery_holds_is_what_it_began_with_plus_charged_minus_spent_up_
 def test_a_ue_is_asked_from_its_least_share_on_and_never_with_nothing():
     part = Battery(capacity_j=100.0, charge_w=0, min_charge_share=0.2)
     state = Charge(np.array([19.9, 20.0, 0.0]), 0.0)
-    assert part.available(at(5.0), state, RNG)[0].tolist() == [False, True, False]
+    assert part.find_available(build_conditions(5.0), state, RNG)[0].tolist() == [
+        False,
+        True,
+        False,
+    ]
     part = part.model_copy(update={"min_charge_share": 0.0})
-    assert part.available(at(5.0), state, RNG)[0].tolist() == [True, True, False]
+    assert part.find_available(build_conditions(5.0), state, RNG)[0].tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("shift_h", [-1, 24])
@@ -183,28 +192,29 @@ def test_a_wall_clock_that_jumps_adds_no_energy(shift_h):
     """A night without end: only elapsed time charges, whatever the wall clock does."""
     nights = Charging(hours=24, from_spread_hours=0, length_spread_hours=0)
     part = Battery(capacity_j=1e9, start_share=0, charge_w=1.0, charging=nights)
-    _, state = part.available(at(HOUR_S), part.start(3), RNG)
-    _, state = part.available(at(1.5 * HOUR_S, wall_s=(1.5 + shift_h) * HOUR_S), state, RNG)
+    _, state = part.find_available(build_conditions(HOUR_S), part.start(3), RNG)
+    _, state = part.find_available(
+        build_conditions(1.5 * HOUR_S, wall_s=(1.5 + shift_h) * HOUR_S), state, RNG
+    )
     np.testing.assert_allclose(state.charge_j, 1.5 * HOUR_S, rtol=1e-12)
 
 
 # --- in a run
 # ----------------------------------------------------------------------------------------
 
-DRAINED = {
-    "world.duration_s": 300,
-    "world.ues.training_s_per_sample": 0.1,
-    "world.ues.compute_j_per_sample": 1.0,
-    "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0},
-    "world.radio.dynamic_uplink": {},
-    "learning.availability": {
-        "kind": "battery",
-        "capacity_j": 25,
-        "min_charge_share": 0.2,
-        "charge_w": 0.05,
-        "charging": None,
-    },
-}
+DRAINED = read_changes("""
+world.duration_s: 300
+world.ues.training_s_per_sample: 0.1
+world.ues.compute_j_per_sample: 1.0
+world.radio.uplink: {kind: noma, norm_bound: 1.0}
+world.radio.dynamic_uplink: {}
+learning.availability:
+  kind: battery
+  capacity_j: 25
+  min_charge_share: 0.2
+  charge_w: 0.05
+  charging: null
+""")
 
 
 def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_charged(
@@ -225,7 +235,6 @@ def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_
             if (number, ue) in sent.index:
                 spent_j = links.energy_j[number, ue]
                 assert spent_j <= charge_j * (1 + 1e-6)
-                assert (sent.fate[number, ue] == "exhausted") == (
-                    spent_j == pytest.approx(charge_j, rel=1e-6)
-                )
+                expected = spent_j == pytest.approx(charge_j, rel=1e-6)
+                assert (sent.fate[number, ue] == "exhausted") == (expected)
                 charge_j -= spent_j

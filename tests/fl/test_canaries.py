@@ -7,7 +7,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+from fl_values import read_changes
 from interrupted import run_in_two
+from pytest import raises
 
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import CentralGaussian, DistributedGaussian
@@ -16,7 +18,7 @@ from fl.round import canaries
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_json, read_table
+from scenarios.app.results.folder import read_json, read_record_table
 
 Z = 1.0
 ROUNDS = 4
@@ -33,25 +35,24 @@ LAPA = {
 }
 SUMS = {"learning.threat": {"observes": "aggregate", "secagg_threshold": 3}}
 NOISY = {"world.radio.uplink": {"kind": "oma", "decoding": "noisy", "noise_w": 1e-12}}
-PHASES = {
-    "world.radio": {"path_loss": {"kind": "los-nlos"}, "line_of_sight": {"kind": "always"}},
-    "world.ues.measure": "all",
-    "learning.data": {"kind": "links", "memory": "round"},
-    "learning.learner": {"kind": "radio-map", "cell_m": 10},
-}
-RECORDS = {
-    "learning.data": {"kind": "measured", "cell": "all"},
-    "learning.learner": {
-        "kind": "rsrp-net",
-        "hidden": [20, 20],
-        "optimiser": {"kind": "sgd"},
-        "sample_clip": 1.0,
-        "batch_size": "all",
-        "local_epochs": 1,
-        "standardise_by": "public",
-        "step_limit": "none",
-    },
-}
+PHASES = read_changes("""
+world.radio: {path_loss: {kind: los-nlos}, line_of_sight: {kind: always}}
+world.ues.measure: all
+learning.data: {kind: links, memory: round}
+learning.learner: {kind: radio-map, cell_m: 10}
+""")
+RECORDS = read_changes("""
+learning.data: {kind: measured, cell: all}
+learning.learner:
+  kind: rsrp-net
+  hidden: [20, 20]
+  optimiser: {kind: sgd}
+  sample_clip: 1.0
+  batch_size: all
+  local_epochs: 1
+  standardise_by: public
+  step_limit: none
+""")
 TURNS = {
     "learning.participation": 0.5,
     "learning.sampling": "cyclic",
@@ -87,7 +88,7 @@ STUDIES = {
 }
 
 
-def asked(name):
+def build_changes(name):
     """Changes of the tiny study: a few rounds with canaries."""
     defenses, changes = STUDIES[name]
     return {
@@ -105,13 +106,13 @@ def asked(name):
 
 
 @pytest.fixture
-def audited(tiny, tmp_path_factory):
+def play_audited(tiny, tmp_path_factory):
     """The table `audit` of a study of a few rounds, and its folder."""
 
-    def play(name, **more):
+    def play(name, **options):
         folder = tmp_path_factory.mktemp(name.split(",")[0])
-        run(tiny(asked(name) | more), folder)
-        return read_table(folder, "audit"), folder
+        run(tiny(build_changes(name) | options), folder)
+        return read_record_table(folder, "audit"), folder
 
     return play
 
@@ -119,17 +120,17 @@ def audited(tiny, tmp_path_factory):
 def whole(table, estimator="normal", place=""):
     """Rows of the whole run by an estimator, without and with the channel's noise."""
     tenfold = np.char.find(table["pair"].astype(str), "tenfold") >= 0
-    some = (
+    rounds = (
         (table["round"] == 0) & (table["quantity"] == estimator) & (tenfold == (place == "tenfold"))
     )
-    return table["lower"][some], table["upper"][some]
+    return table["lower"][rounds], table["upper"][rounds]
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_of_honest_noise_bounds_lie_below_the_ledger_and_near(audited, name):
+def test_of_honest_noise_bounds_lie_below_the_ledger_and_near(play_audited, name):
     """All mechanisms, servers, units, relations and phases; at several rounds the one and the other
     grow."""
-    table, _ = audited(name)
+    table, _ = play_audited(name)
     assert set(table["verdict"]) == {"within"}
     assert set(table["half"]) == {"canaries"}
     (lower, *_), (upper, *_) = whole(table, "one-run" if name == "poisson" else "normal")
@@ -140,31 +141,35 @@ def test_of_honest_noise_bounds_lie_below_the_ledger_and_near(audited, name):
     view = {"shares": "aggregate", "skellam": "aggregate"}.get(
         name, "updates" if LOCAL in STUDIES[name][0] else "model"
     )
-    assert set(table["view"]) == {"updates" if name in ("lapa", "switch", "claims") else view}
+    expected = {"updates" if name in ("lapa", "switch", "claims") else view}
+    assert set(table["view"]) == expected
 
 
-def test_a_canary_has_the_noise_of_the_row_whose_place_it_takes(audited, monkeypatch):
+def test_a_canary_has_the_noise_of_the_row_whose_place_it_takes(play_audited, monkeypatch):
     """Rows of one UE to several models have samples of their own, on which the noise of a claimed
     sensitivity hangs."""
-    known = []
-    usual = canaries.audited
-    monkeypatch.setattr(canaries, "audited", lambda *args: known.append(args) or usual(*args))
-    audited("claims", seed=6)
-    ((_, table, spends, _),) = known
-    mine = (spends["ue"] == table[0, 1]) & (spends["unit"] == "user")
-    assert np.ptp(spends["std"][mine & (spends["round"] == 3)]) > 0.1
+    states = []
+    usual = canaries.tabulate_canaries
+    monkeypatch.setattr(
+        canaries, "tabulate_canaries", lambda *args: states.append(args) or usual(*args)
+    )
+    play_audited("claims", seed=6)
+    ((_, table, spends, _),) = states
+    own_row = (spends["ue"] == table[0, 1]) & (spends["unit"] == "user")
+    assert np.ptp(spends["std"][own_row & (spends["round"] == 3)]) > 0.1
     for number in np.unique(table[:, 0]):
-        booked = spends["std"][mine & (spends["round"] == number)]
+        booked = spends["std"][own_row & (spends["round"] == number)]
         drawn = table[table[:, 0] == number, 5:].std(axis=1)[: len(booked)]
         np.testing.assert_allclose(drawn, booked, rtol=0.2)
 
 
 @pytest.mark.parametrize("seeds", [range(5), pytest.param(range(100), marks=pytest.mark.slow)])
-def test_of_honest_runs_at_most_one_in_a_hundred_alarms(audited, seeds):
+def test_of_honest_runs_at_most_one_in_a_hundred_alarms(play_audited, seeds):
     """By any estimator, at any place, after any round."""
-    more = {"learning.audit.canaries": 60}
+    options = {"learning.audit.canaries": 60}
     alarms = [
-        (audited("central", seed=seed, **more)[0]["verdict"] == "violated").any() for seed in seeds
+        (play_audited("central", seed=seed, **options)[0]["verdict"] == "violated").any()
+        for seed in seeds
     ]
     assert sum(alarms) <= 1
 
@@ -181,7 +186,7 @@ def quieter(usual, self, *args):
     return *done[:2], [dataclasses.replace(spend, std=2 * spend.std) for spend in done[2]]
 
 
-def test_half_the_noise_is_found(audited, monkeypatch):
+def test_half_the_noise_is_found(play_audited, monkeypatch):
     """At the server, in shares, in the ring, and on UEs: what is proven exceeds the ledger."""
 
     for part, half, name in (
@@ -192,12 +197,12 @@ def test_half_the_noise_is_found(audited, monkeypatch):
     ):
         with monkeypatch.context() as patch:
             faulty(part, patch, half, quieter)
-            table, _ = audited(name)
+            table, _ = play_audited(name)
         assert "violated" in table["verdict"], name
 
 
 def test_shares_by_the_number_of_all_in_place_of_those_that_open_a_sum_are_found(
-    audited, monkeypatch
+    play_audited, monkeypatch
 ):
     """Of 16 that are asked 3 open a sum: it then has a root of 3/16 of the noise."""
 
@@ -205,98 +210,101 @@ def test_shares_by_the_number_of_all_in_place_of_those_that_open_a_sum_are_found
         return usual(self, updates, local, dataclasses.replace(facts, least_opened=16), state, rng)
 
     faulty(DistributedGaussian, monkeypatch, "protect", by_all)
-    table, _ = audited("shares")
+    table, _ = play_audited("shares")
     assert "violated" in table["verdict"]
 
 
 def test_a_clip_that_one_phase_skips_is_found_by_the_canary_of_ten_times_its_norm(
-    audited, monkeypatch
+    play_audited, monkeypatch
 ):
     """The one of the norm itself cannot see it."""
 
-    def skipped(usual, self, updates, *args):
+    def skip_noise(usual, self, updates, *args):
         clipped, *rest = usual(self, updates, *args)
         return (
-            updates.scaled(np.ones(len(updates.ue)), clipped.bound)
+            updates.scale_rows(np.ones(len(updates.ue)), clipped.bound)
             if updates.phase == "heights"
             else clipped,
             *rest,
         )
 
-    faulty(Clip, monkeypatch, "protect", skipped)
-    table, _ = audited("phases")
+    faulty(Clip, monkeypatch, "protect", skip_noise)
+    table, _ = play_audited("phases")
     tenfold = np.char.find(table["pair"].astype(str), "tenfold") >= 0
     assert set(table["verdict"][~tenfold]) == {"within"}
     assert "violated" in table["verdict"][tenfold]
 
 
-def test_a_coin_that_is_used_twice_is_found(audited, monkeypatch):
+def test_a_coin_that_is_used_twice_is_found(play_audited, monkeypatch):
     """That of the round before, of another model, and of another UE."""
     usual = Rng.normal
 
-    def of_before(self, what, *args, **more):
-        if what == "noise":
+    def draw_from_before(self, law, *args, **options):
+        if law == "noise":
             early = dataclasses.replace(self, round=self.round // 2 * 2)
         else:
             early = self
-        return usual(early, what, *args, **more)
+        return usual(early, law, *args, **options)
 
-    def of_one(self, what, owner, *args, **more):
-        return usual(self, what, np.zeros_like(owner) if what == "noise" else owner, *args, **more)
+    def draw_from_one(self, law, owner, *args, **options):
+        return usual(self, law, np.zeros_like(owner) if law == "noise" else owner, *args, **options)
 
-    for wrong, name in ((of_before, "central"), (of_one, "models"), (of_one, "local")):
+    for wrong, name in (
+        (draw_from_before, "central"),
+        (draw_from_one, "models"),
+        (draw_from_one, "local"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(Rng, "normal", wrong)
-            table, _ = audited(name)
+            table, _ = play_audited(name)
         assert "violated" in table["verdict"], (wrong.__name__, name)
 
 
-def test_a_doubled_sensitivity_is_not_seen(audited, monkeypatch):
+def test_a_doubled_sensitivity_is_not_seen(play_audited, monkeypatch):
     """A canary stays within the clip: that its sum moves by more than is booked, neighbours must
     show."""
 
-    def doubled(usual, self, *args):
+    def draw_double(usual, self, *args):
         done = usual(self, *args)
         return *done[:2], [
             dataclasses.replace(s, sensitivity=s.sensitivity * 2, std=s.std * 2) for s in done[2]
         ]
 
-    faulty(CentralGaussian, monkeypatch, "finish", doubled)
-    table, _ = audited("central")
+    faulty(CentralGaussian, monkeypatch, "finish", draw_double)
+    table, _ = play_audited("central")
     assert set(table["verdict"]) == {"within"}
 
 
 def test_an_interrupted_run_has_the_same_bytes(tiny, tmp_path):
     """Also where it is stopped between rounds: scores are in its checkpoint."""
-    study = tiny(asked("lapa"))
+    study = tiny(build_changes("lapa"))
     run_in_two(study, tmp_path / "two", lambda event: event.done == 2)
     run(study, tmp_path / "one")
     assert (tmp_path / "one/audit.csv").read_bytes() == (tmp_path / "two/audit.csv").read_bytes()
-    rows = read_table(tmp_path / "one", "audit")
+    rows = read_record_table(tmp_path / "one", "audit")
     assert set(rows["round"]) == {0, 1, 2, 3, 4}
 
 
 def test_a_study_is_the_same_beside_canaries(tiny, tmp_path):
     """Canaries draw from streams of their own, and nothing of them is merged: all other tables keep
     their bytes."""
-    for name, more in (("with", {}), ("without", {"learning.audit": None})):
-        run(tiny(asked("skellam") | more), tmp_path / name)
+    for name, options in (("with", {}), ("without", {"learning.audit": None})):
+        run(tiny(build_changes("skellam") | options), tmp_path / name)
     for name in ("rounds", "spends", "updates", "privacy", "final"):
-        assert (tmp_path / f"with/{name}.csv").read_bytes() == (
-            tmp_path / f"without/{name}.csv"
-        ).read_bytes()
+        expected = (tmp_path / f"without/{name}.csv").read_bytes()
+        assert (tmp_path / f"with/{name}.csv").read_bytes() == expected
 
 
-def test_what_canaries_cannot_test_is_refused_in_one_line(audited, tiny):
+def test_what_canaries_cannot_test_is_refused_in_one_line(play_audited, tiny):
     fed = {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}}
-    with pytest.raises(BadInput, match="audit: no noise here has an epsilon"):
+    with raises(BadInput, match="audit: no noise here has an epsilon"):
         tiny({"learning.audit": {}, "learning.defenses": [CLIP]})
-    with pytest.raises(BadInput, match="audit: canaries in secure sums need rounds"):
-        audited("shares", **fed)
-    with pytest.raises(
+    with raises(BadInput, match="audit: canaries in secure sums need rounds"):
+        play_audited("shares", **fed)
+    with raises(
         BadInput, match="200 take twice as many numbers, and an update has 51; take 25 or fewer"
     ):
-        audited("central", **{"learning.learner": {"kind": "rsrp-net", "hidden": [6, 4]}})
+        play_audited("central", **{"learning.learner": {"kind": "rsrp-net", "hidden": [6, 4]}})
 
 
 def test_a_violated_run_says_so_and_ends_with_1(tiny, tmp_path, monkeypatch, capsys):
@@ -304,7 +312,7 @@ def test_a_violated_run_says_so_and_ends_with_1(tiny, tmp_path, monkeypatch, cap
     from scenarios.app.cli.commands import main
 
     study = tmp_path / "study.yaml"
-    study.write_text(tiny(asked("central")).model_dump_json())
+    study.write_text(tiny(build_changes("central")).model_dump_json())
     assert main(["run", str(study), "--out", str(tmp_path / "honest")]) == 0
     faulty(CentralGaussian, monkeypatch, "finish", quieter)
     assert main(["run", str(study), "--out", str(tmp_path / "planted")]) == 1

@@ -4,7 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from fl_values import build_context
 from noticed import lines as lines_of
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import raises
 from scipy import stats
 from sklearn.cluster import DBSCAN
 
@@ -14,19 +18,21 @@ from fl.curation import (
     FarthestBatch,
     Gan,
     GeoIndistinguishable,
-    planar_laplace,
+    draw_planar_laplace,
 )
-from fl.dbscan import dbscan
+from fl.dbscan import cluster_by_density
 from fl.privacy.ledger import Ledger
-from fl.round.caveats import caveats
-from fl.types import Local, MetricSpend, Public, RoundContext
+from fl.round.caveats import collect_caveats
+from fl.types import Local, MetricSpend, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 
+parametrize = pytest.mark.parametrize
+
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
-FACTS = RoundContext(1, 0.0, Public(AREA, 1))
-RNG = Streams(5).at("curation.x", 3)
+FACTS = build_context(Public(AREA, 1))
+RNG = Streams(5).derive_rng("curation.x", 3)
 HOME = np.array([1650.0, 700.0])
 WORK = np.array([420.0, 760.0])
 
@@ -48,21 +54,21 @@ def apply(part, data, rng=RNG):
     return part.apply(data, FACTS, part.start(0), rng)
 
 
-def kept(part, piece, rng=RNG):
+def keep_rows(part, piece, rng=RNG):
     """Indices of the samples of a single row that are kept."""
     return apply(part, local(piece), rng).local.y.astype(int)
 
 
 def blobs(*places, spread=5.0, seed=0):
     """Samples around (place, count), in random order."""
-    rng = np.random.default_rng(seed)
-    x = np.concatenate([rng.normal(at, spread, (n, 2)) for at, n in places])
+    rng = default_rng(seed)
+    x = np.concatenate([rng.normal(context, spread, (n, 2)) for context, n in places])
     return rng.permutation(x)
 
 
 def commuter(n, seed=0):
     """Home, work and the walk between them."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     home = int(0.6 * n)
     work = int(0.25 * n)
     walk = HOME + np.linspace(0, 1, n - home - work)[:, None] * (WORK - HOME)
@@ -70,10 +76,10 @@ def commuter(n, seed=0):
 
 
 class TestDbscan:
-    @pytest.mark.parametrize("min_samples", [1, 2, 5, 20])
-    @pytest.mark.parametrize("eps_m", [0.1, 20.0, 400.0])
+    @parametrize("min_samples", [1, 2, 5, 20])
+    @parametrize("eps_m", [0.1, 20.0, 400.0])
     def test_labels_are_those_of_scikit_learn(self, eps_m, min_samples):
-        rng = np.random.default_rng(0)
+        rng = default_rng(0)
         for x in (
             commuter(900),
             np.cumsum(rng.normal(3.0, 1.0, (700, 2)), axis=0),
@@ -84,12 +90,12 @@ class TestDbscan:
             np.tile([3.0, 4.0], (300, 1)),
             rng.permutation(np.repeat(rng.uniform(0, 99, (9, 2)), 30, axis=0)),
         ):
-            found = DBSCAN(eps=eps_m, min_samples=min_samples).fit(x).labels_
-            np.testing.assert_array_equal(dbscan(x, eps_m, min_samples), found)
+            result = DBSCAN(eps=eps_m, min_samples=min_samples).fit(x).labels_
+            assert_array_equal(cluster_by_density(x, eps_m, min_samples), result)
 
 
 class TestDiverse:
-    @pytest.mark.parametrize("seed", range(2))
+    @parametrize("seed", range(2))
     def test_keeps_exactly_the_nearest_of_each_cluster(self, seed):
         x = np.concatenate(
             [commuter(600, seed), blobs(((300, 1200), 30), ((1000, 100), 4), seed=seed)]
@@ -102,7 +108,7 @@ class TestDiverse:
             expected.append(members[int(np.argmin(distance))])
         assert len(expected) > 2
         assert (label < 0).any()
-        assert kept(DiverseBatch(eps_m=15), x).tolist() == sorted(expected)
+        assert keep_rows(DiverseBatch(eps_m=15), x).tolist() == sorted(expected)
         done = apply(DiverseBatch(eps_m=15), local(x))
         assert (done.clusters.tolist(), done.noise.tolist()) == (
             [len(expected)],
@@ -116,25 +122,30 @@ class TestFarthest:
     x = blobs(
         ((1500, 0), 30), ((0, -700), 50), ((0, 0), 200), spread=4
     )  # the mean is close to the last place
-    at = np.select([x[:, 0] > 1000, x[:, 1] < -500], [0, 1], 2)
+    context = np.select([x[:, 0] > 1000, x[:, 1] < -500], [0, 1], 2)
 
-    @pytest.mark.parametrize(
+    @parametrize(
         "num, expected", [(1, [1, 0, 0]), (30, [30, 0, 0]), (47, [30, 17, 0]), (80, [30, 50, 0])]
     )
     def test_keeps_the_farthest_clusters(self, num, expected):
         assert (
-            np.bincount(self.at[kept(FarthestBatch(num=num), self.x)], minlength=3).tolist()
+            np.bincount(
+                self.context[keep_rows(FarthestBatch(num=num), self.x)], minlength=3
+            ).tolist()
             == expected
         )
 
     def test_the_order_in_a_cluster_is_random(self):
-        draws = [kept(FarthestBatch(num=10), self.x, Streams(s).at("c", 1)) for s in range(600)]
-        times = np.bincount(np.concatenate(draws), minlength=280)[self.at == 0]
+        draws = [
+            keep_rows(FarthestBatch(num=10), self.x, Streams(s).derive_rng("c", 1))
+            for s in range(600)
+        ]
+        times = np.bincount(np.concatenate(draws), minlength=280)[self.context == 0]
         assert times.sum() == 6000
         assert stats.chisquare(times).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("part", "same"), [(DiverseBatch(), 1), (FarthestBatch(num=7), 7)])
+@parametrize(("part", "same"), [(DiverseBatch(), 1), (FarthestBatch(num=7), 7)])
 def test_rows_of_none_one_two_and_identical(part, same):
     rows = [np.zeros((0, 2)), [[5.0, 6.0]], [[5.0, 6.0], [7.0, 8.0]], np.tile([5.0, 6.0], (40, 1))]
     done = apply(part, local(*rows))
@@ -144,46 +155,47 @@ def test_rows_of_none_one_two_and_identical(part, same):
     assert done.fallback.tolist() == [False, True, True, False]
 
 
-@pytest.mark.parametrize("kind", list(CURATIONS.parts))
+@parametrize("kind", list(CURATIONS.parts))
 class TestEveryStep:
     def part(self, kind):
         part = CURATIONS.parts[kind]
         return part.model_validate_json(json.dumps(part.example), strict=True)
 
     def test_nobody_else_matters_and_nothing_is_changed(self, kind):
-        mine = commuter(120, 4)
+        own_samples = commuter(120, 4)
         part = self.part(kind)
-        others = [commuter(90 + 37 * i, i) for i in range(4)]
+        other_ues = [commuter(90 + 37 * i, i) for i in range(4)]
         crowd = local(
-            others[0],
+            other_ues[0],
             np.zeros((0, 2)),
-            others[1],
-            mine,
-            *others[2:],
+            other_ues[1],
+            own_samples,
+            *other_ues[2:],
             ue=[0, 2, 4, 7, 9, 11],
             model=3,
         )
         before = crowd.x.copy()
         done = apply(part, crowd)
-        np.testing.assert_array_equal(crowd.x, before)
-        alone = apply(part, local(mine, ue=[7], model=3))
-        at = slice(*done.local.ptr[3:5])
+        assert_array_equal(crowd.x, before)
+        alone = apply(part, local(own_samples, ue=[7], model=3))
+        context = slice(*done.local.ptr[3:5])
         # the GAN multiplies matrices of the whole cohort, and how a product is summed depends on
         # its size
-        np.testing.assert_allclose(
-            done.local.x[at], alone.local.x, rtol=1e-9 if kind == "gan" else 0
-        )
-        np.testing.assert_array_equal(done.local.y[at] - crowd.ptr[3], alone.local.y)
-        np.testing.assert_array_equal(done.local.time_s[at] - crowd.ptr[3], alone.local.time_s)
+        result = done.local.x[context]
+        assert_allclose(result, alone.local.x, rtol=1e-9 if kind == "gan" else 0)
+        result = done.local.y[context] - crowd.ptr[3]
+        assert_array_equal(result, alone.local.y)
+        result = done.local.time_s[context] - crowd.ptr[3]
+        assert_array_equal(result, alone.local.time_s)
         assert done.local.ue.tolist() == crowd.ue.tolist()
         assert done.local.count[1] == 0
-        np.testing.assert_array_equal(apply(part, crowd).local.x, done.local.x)
+        assert_array_equal(apply(part, crowd).local.x, done.local.x)
 
     def test_seed_and_owner_tell_draws_apart(self, kind):
         part = self.part(kind)
         x = commuter(120)
         draws = [
-            apply(part, local(x, ue=[u], model=m), Streams(s).at("c", 1)).local.x
+            apply(part, local(x, ue=[u], model=m), Streams(s).derive_rng("c", 1)).local.x
             for u, m, s in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1))
         ]
         different = [not np.array_equal(draws[0], d) for d in draws[1:]]
@@ -191,19 +203,20 @@ class TestEveryStep:
 
 
 @pytest.fixture(scope="module")
-def moved():
+def move_places():
     """100,000 displacements at 0.01 per metre."""
-    return planar_laplace(0.01, np.repeat(np.arange(100), 1000), np.tile(np.arange(1000), 100), RNG)
+    return draw_planar_laplace(
+        0.01, np.repeat(np.arange(100), 1000), np.tile(np.arange(1000), 100), RNG
+    )
 
 
 class TestGeoIndistinguishable:
-    def test_the_radius_is_gamma_and_the_angle_uniform(self, moved):
-        radius = np.linalg.norm(moved, axis=1)
-        angle = np.arctan2(moved[:, 1], moved[:, 0])
-        at = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
-        np.testing.assert_allclose(
-            np.quantile(radius, at), stats.gamma(2, scale=100).ppf(at), rtol=0.03
-        )
+    def test_the_radius_is_gamma_and_the_angle_uniform(self, move_places):
+        radius = np.linalg.norm(move_places, axis=1)
+        angle = np.arctan2(move_places[:, 1], move_places[:, 0])
+        context = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
+        expected = stats.gamma(2, scale=100).ppf(context)
+        assert_allclose(np.quantile(radius, context), expected, rtol=0.03)
         assert stats.kstest(radius, stats.gamma(2, scale=100).cdf).pvalue > 1e-3
         assert stats.kstest(angle, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
         assert abs(np.corrcoef(radius, angle)[0, 1]) < 0.015
@@ -231,18 +244,16 @@ class TestGeoIndistinguishable:
         assert spend.mechanism == "moved"
         assert spend.points.tolist() == [300, 0, 50]
         assert spend.epsilon_per_m.tolist() == [0.1] * 3
-        (said,) = Ledger(3).add([spend]).add([spend]).statements()
-        assert said.unit == "location"
-        np.testing.assert_allclose(said.epsilon, [60, 10, 0])
+        (lines,) = Ledger(3).add([spend]).add([spend]).list_statements()
+        assert lines.unit == "location"
+        assert_allclose(lines.epsilon, [60, 10, 0])
 
 
 class TestGan:
     def test_a_small_rho_moves_far_and_a_large_one_hardly(self):
         data = local(commuter(1000))
-        far, hardly = (
-            np.linalg.norm(apply(Gan(rho=r), data).local.x - data.x, axis=1).mean()
-            for r in (0.2, 0.9)
-        )
+        far = np.linalg.norm(apply(Gan(rho=0.2), data).local.x - data.x, axis=1).mean()
+        hardly = np.linalg.norm(apply(Gan(rho=0.9), data).local.x - data.x, axis=1).mean()
         assert hardly < 20
         assert 250 < far < 900
 
@@ -250,22 +261,23 @@ class TestGan:
         data = local(*[commuter(40, i) for i in range(5)])
         together = apply(Gan(steps=5), data).local.x
         monkeypatch.setattr("fl.curation._ROWS", 2)
-        np.testing.assert_allclose(apply(Gan(steps=5), data).local.x, together, rtol=1e-9)
+        result = apply(Gan(steps=5), data).local.x
+        assert_allclose(result, together, rtol=1e-9)
         assert (together != data.x).all()
 
 
 MOVED = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "first", [{"kind": "diverse-batch"}, {"kind": "farthest-batch", "num": 3}, {"kind": "gan"}]
 )
 def test_an_epsilon_of_places_does_not_follow_what_hangs_on_places(first, tiny):
     """Which records are left already tells of the true places, and no noise on them afterwards
     hides that."""
-    with pytest.raises(BadInput, match=r"curation\[1\].*needs untouched places.*put it first"):
+    with raises(BadInput, match=r"curation\[1\].*needs untouched places.*put it first"):
         tiny({"learning.curation": [first, MOVED]})
-    with pytest.raises(BadInput, match=r"curation\[2\].*put it first"):
+    with raises(BadInput, match=r"curation\[2\].*put it first"):
         tiny({"learning.curation": [first, {"kind": "random", "num": 2}, MOVED]})
     tiny({"learning.curation": [MOVED, first]})
     tiny({"learning.curation": [{"kind": "random", "num": 2}, MOVED, first]})  # drawn blindly
@@ -277,8 +289,8 @@ AT_HOME = {
 }
 
 
-@pytest.mark.parametrize(
-    "more",
+@parametrize(
+    "options",
     [
         AT_HOME,
         *(
@@ -287,23 +299,23 @@ AT_HOME = {
         ),
     ],
 )
-def test_an_epsilon_of_places_does_not_hold_where_places_decide_who_sends_what(more, tiny):
+def test_an_epsilon_of_places_does_not_hold_where_places_decide_who_sends_what(options, tiny):
     """Of every chain that is accepted the run says what else follows from the true place."""
-    tiny(more)
-    with pytest.raises(
+    tiny(options)
+    with raises(
         BadInput,
         match=r"curation\[0\].*needs untouched places.*at-home, .* or data.hold_out_by: block",
     ):
-        tiny(more | {"learning.curation": [MOVED]})
+        tiny(options | {"learning.curation": [MOVED]})
 
 
 def test_a_run_says_that_noise_on_places_covers_no_cell_no_silence_and_no_label(tiny):
-    (said,) = lines_of(caveats(tiny({"learning.curation": [MOVED]}).learned, False))
-    assert said.startswith("geo-indistinguishable: noise moves places alone")
+    (lines,) = lines_of(collect_caveats(tiny({"learning.curation": [MOVED]}).learned, False))
+    assert lines.startswith("geo-indistinguishable: noise moves places alone")
     assert all(
-        word in said
+        word in lines
         for word in ("sends", "model", "cell", "lost", "labels", "no epsilon per metre")
     )
     assert not list(
-        caveats(tiny({"learning.curation": [{"kind": "random", "num": 2}]}).learned, False)
+        collect_caveats(tiny({"learning.curation": [{"kind": "random", "num": 2}]}).learned, False)
     )

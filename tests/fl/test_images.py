@@ -6,64 +6,67 @@ import gzip
 import re
 import struct
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from local_data import make_local
+from numpy.linalg import norm
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, mark
+from torch import from_numpy
+from torch.autograd import grad
 from torch.nn import functional
 
-from fl.data.images import Dirichlet, Images, LabelSkew, collection, read_idx
+from fl.data.images import Dirichlet, Images, LabelSkew, load_collection, read_idx
 from fl.learners.image_net import ImageNet
 from fl.networks.classifiers import Cnn, Perceptron
-from fl.networks.pooling import max_pooled
-from fl.networks.sgd_classification import Classifier, DeviceSteps, _cut
-from fl.types import HeldOut, ImageFormat, Local, Public
+from fl.networks.pooling import pool_max
+from fl.networks.sgd_classification import ClassificationSettings, Classifier, _sum_clipped
+from fl.types import HeldOut, ImageFormat, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.ues import Observations
 from scenarios.app.cli.commands import main
-from scenarios.app.report.report import report
+from scenarios.app.report.report import write_report
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
-from scenarios.app.results.summary_keys import declaration
+from scenarios.app.results.folder import read_record_table
+from scenarios.app.results.summary_keys import find_measure
 
-RNG = Streams(4).at("data")
+RNG = Streams(4).derive_rng("data")
 DIGITS = ImageFormat(8, 8, 10)
 CPU = torch.device("cpu")
 
 
 def idx(values):
     """The bytes of an IDX file."""
-    values = np.asarray(values, dtype=np.uint8)
-    return (
-        struct.pack(f">{1 + values.ndim}I", 0x0800 + values.ndim, *values.shape) + values.tobytes()
-    )
+    values = np.asarray(values, np.uint8)
+    head = struct.pack(f">{1 + values.ndim}I", 0x0800 + values.ndim, *values.shape)
+    return head + values.tobytes()
 
 
-def folder_of(path, side=16):
+def write_folder(path, side=16):
     """A folder with random images of three classes: 60 to train, and 30 held out."""
     path.mkdir()
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for name, count in (("train", 60), ("t10k", 30)):
-        images = gzip.compress(idx(rng.integers(0, 256, (count, side, side))))
-        (path / f"{name}-images-idx3-ubyte.gz").write_bytes(images)
-        (path / f"{name}-labels-idx1-ubyte.gz").write_bytes(
-            gzip.compress(idx(np.arange(count) % 3))
-        )
+        images = rng.integers(0, 256, (count, side, side))
+        for kind, values in (("images-idx3", images), ("labels-idx1", np.arange(count) % 3)):
+            (path / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(values)))
     return path
 
 
 # -- files
 
 
-@pytest.mark.parametrize("end", ["", ".gz"])
+@mark.parametrize("end", ["", ".gz"])
 def test_an_idx_file_gives_back_its_bytes(tmp_path, end):
-    values = np.random.default_rng(1).integers(0, 256, (5, 4, 3), dtype=np.uint8)
+    values = default_rng(1).integers(0, 256, (5, 4, 3), np.uint8)
     path = tmp_path / f"some-images-idx3-ubyte{end}"
     path.write_bytes(gzip.compress(idx(values)) if end else idx(values))
-    np.testing.assert_array_equal(read_idx(path, 3), values)
+    assert_array_equal(read_idx(path, 3), values)
 
 
 WHOLE = gzip.compress(idx(np.zeros((4, 20, 20))), mtime=0)
@@ -82,7 +85,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("case", BODIES)  # by name: bytes as names would differ between workers
+@mark.parametrize("case", BODIES)  # by name: bytes as names would differ between workers
 def test_a_damaged_file_is_refused_in_one_line(tmp_path, case):
     body, says = BODIES[case]
     path = tmp_path / ("train-images-idx3-ubyte" + ".gz" * (says == AGAIN))
@@ -94,27 +97,27 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, case):
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path):
-    good = folder_of(tmp_path / "good")
-    assert collection(str(good)).format == ImageFormat(16, 16, 3)
-    with pytest.raises(BadInput, match="no such folder"):
-        collection(str(tmp_path / "none"))
-    lacks = folder_of(tmp_path / "lacks")
+    names = ("good", "lacks", "mixed", "small")
+    good, lacks, mixed, small = (
+        write_folder(tmp_path / n, 8 if n == "small" else 16) for n in names
+    )
     (lacks / "t10k-labels-idx1-ubyte.gz").unlink()
-    with pytest.raises(BadInput, match="holds no t10k-labels"):
-        collection(str(lacks))
-    mixed = folder_of(tmp_path / "mixed")
     (mixed / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(np.zeros(59))))
-    with pytest.raises(BadInput, match="60 train images and 59 labels"):
-        collection(str(mixed))
-    other = folder_of(tmp_path / "other", side=8)
-    for name in ("images-idx3", "labels-idx1"):
-        (other / f"t10k-{name}-ubyte.gz").write_bytes((good / f"t10k-{name}-ubyte.gz").read_bytes())
-    with pytest.raises(BadInput, match="differ in size"):
-        collection(str(other))
+    for file in good.glob("t10k-*"):
+        (small / file.name).write_bytes(file.read_bytes())
+    assert load_collection(str(good)).format == ImageFormat(16, 16, 3)
+    for folder, reason in (
+        (tmp_path / "none", "no such folder"),
+        (lacks, "holds no t10k-labels"),
+        (mixed, "60 train images and 59 labels"),
+        (small, "differ in size"),
+    ):
+        with pytest.raises(BadInput, match=reason):
+            load_collection(str(folder))
 
 
 def test_the_digits_are_split_class_by_class():
-    digits = collection(None)
+    digits = load_collection(None)
     assert len(digits.train) + len(digits.held_out) == 1797
     assert digits.train.max() == 255
     assert 355 <= len(digits.held_out) <= 359
@@ -123,51 +126,40 @@ def test_the_digits_are_split_class_by_class():
 
 
 def test_mnist_is_what_it_was_published_as(data_folder):
-    mnist = collection(str(data_folder / "mnist"))
+    """LeCun's counts."""
+    mnist = load_collection(str(data_folder / "mnist"))
     assert mnist.train.shape == (60_000, 784)
     assert mnist.held_out.shape == (10_000, 784)
-    assert mnist.per_class.tolist() == [
-        5923,
-        6742,
-        5958,
-        6131,
-        5842,
-        5421,
-        5918,
-        6265,
-        5851,
-        5949,
-    ]  # LeCun's counts
-    assert mnist.label[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
+    counts = " ".join(map(str, mnist.per_class))
+    assert counts == "5923 6742 5958 6131 5842 5421 5918 6265 5851 5949"
+    assert "".join(map(str, mnist.label[:10])) == "5041921314"
 
 
 # -- partitions
 
 
-def hands(data, n_ue, rng=RNG):
+def deal_hands(data, n_ue, rng=RNG):
     """The images (an index of each) and the number of each class (n_ue, classes) of every
     device."""
     state = data.start(n_ue, rng)
-    label = collection(None).label
-    found = [state.index[a:b] for a, b in pairwise(state.ptr)]
-    return found, np.array([np.bincount(label[hand], minlength=10) for hand in found])
+    label = load_collection(None).label
+    hands = np.split(state.index, state.ptr[1:-1])
+    return hands, np.array([np.bincount(label[hand], minlength=10) for hand in hands])
 
 
 def test_label_skew_gives_each_device_its_classes_and_its_size():
-    per_class = np.full(10, 200)
     size = np.array([96] * 14 + [7])
-    counts = LabelSkew(iid=3, labels=2).counts(size, per_class, RNG)
-    np.testing.assert_array_equal(counts.sum(axis=1), size)
-    assert ((counts[3:] > 0).sum(axis=1) == 2).all()
-    assert ((counts[:3] > 0).sum(axis=1) > 8).all()
-    np.testing.assert_array_equal(np.sort(counts[3])[-2:], [48, 48])
-    np.testing.assert_array_equal(np.sort(counts[14])[-2:], [3, 4])
-    holders = (counts[3:] > 0).sum(axis=0)
-    assert holders.max() - holders.min() <= 1
+    counts = LabelSkew(iid=3, labels=2).draw_counts(size, np.full(10, 200), RNG)
+    held = counts > 0
+    assert_array_equal(counts.sum(axis=1), size)
+    assert (held[3:].sum(axis=1) == 2).all()
+    assert (held[:3].sum(axis=1) > 8).all()
+    assert_array_equal(np.sort(counts[[3, 14]])[:, -2:], [[48, 48], [3, 4]])
+    assert np.ptp(held[3:].sum(axis=0)) <= 1
 
 
-@pytest.mark.parametrize(
-    ("data", "n_ue", "least"),
+@mark.parametrize(
+    "data, n_ue, smallest",
     [
         (Images(partition=LabelSkew(iid=3, labels=2)), 15, 70),
         (Images(partition=Dirichlet(alpha=0.001)), 15, 96),
@@ -175,10 +167,10 @@ def test_label_skew_gives_each_device_its_classes_and_its_size():
         (Images(partition=Dirichlet(alpha=0.001)), 1437, 1),
     ],
 )
-def test_no_image_is_in_two_hands(data, n_ue, least):
-    found, counts = hands(data, n_ue, Streams(0).at("data"))
-    assert len(np.unique(np.concatenate(found))) == counts.sum()
-    assert counts.sum(axis=1).min() >= least
+def test_no_image_is_in_two_hands(data, n_ue, smallest):
+    hands, counts = deal_hands(data, n_ue, Streams(0).derive_rng("data"))
+    assert len(np.unique(np.concatenate(hands))) == counts.sum()
+    assert counts.sum(axis=1).min() >= smallest
     if isinstance(data.partition, LabelSkew):
         assert ((counts[3:] > 0).sum(axis=1) == data.partition.labels).all()
 
@@ -186,258 +178,216 @@ def test_no_image_is_in_two_hands(data, n_ue, least):
 def test_dirichlet_concentrates_as_alpha_falls():
     size = np.full(200, 50)
     per_class = np.full(10, 10_000)
-    few, even = (Dirichlet(alpha=a).counts(size, per_class, RNG) for a in (0.01, 1e4))
+    few, even = (Dirichlet(alpha=a).draw_counts(size, per_class, RNG) for a in (0.01, 1e4))
     assert (few.sum(axis=1) == 50).all()
     assert np.median(few.max(axis=1)) > 45
     assert np.abs(even.mean(axis=0) - 5).max() < 0.5  # 200 devices of Poisson-like counts
-    again = Dirichlet(alpha=0.01).counts(size[:50], per_class, RNG)
-    np.testing.assert_array_equal(again, few[:50])  # more devices move nobody's
+    again = Dirichlet(alpha=0.01).draw_counts(size[:50], per_class, RNG)
+    assert_array_equal(again, few[:50])  # more devices move nobody's
 
 
-@pytest.mark.parametrize(
-    ("changes", "n_ue", "says"),
+@mark.parametrize(
+    "partition, samples, n_ue, reason",
     [
-        ({"partition": LabelSkew(iid=9)}, 4, "9 IID devices of 4"),
-        ({"partition": LabelSkew(iid=0, labels=11)}, 4, "11 classes a device, the images have 10"),
-        (
-            {"partition": LabelSkew(iid=1), "samples": 200},
-            4,
-            "ue1 is to hold 200 .* gives it 1[0-9][0-9] are left",
-        ),
-        ({"partition": LabelSkew(iid=0, labels=1), "samples": (1, 80)}, 20, "leave samples out"),
-        (
-            {"partition": Dirichlet(), "samples": 100},
-            15,
-            "ue14 .* dirichlet gives it 42 .* fewer samples or UEs",
-        ),
-        ({"partition": Dirichlet()}, 1500, r"world\.ues\.count: ue1442 .* take fewer UEs"),
-        (
-            {"partition": LabelSkew(labels=1)},
-            1440,
-            r"world\.ues\.count: .* gives it 0 are left that no other UE holds",
-        ),
+        (LabelSkew(iid=9), None, 4, "9 IID devices of 4"),
+        (LabelSkew(iid=0, labels=11), None, 4, "11 classes a device, the images have 10"),
+        (LabelSkew(iid=1), 200, 4, r"ue1 .* hold 200 .* gives it 1\d\d are left"),
+        (LabelSkew(iid=0, labels=1), (1, 80), 20, "leave samples out"),
+        (Dirichlet(), 100, 15, "ue14 .* dirichlet gives it 42 .* fewer samples or UEs"),
+        (Dirichlet(), None, 1500, r"world\.ues\.count: ue1442 .* take fewer UEs"),
+        (LabelSkew(labels=1), None, 1440, r"world\.ues\.count: .* gives it 0 are left"),
     ],
 )
-def test_what_cannot_be_dealt_is_refused(changes, n_ue, says):
-    with pytest.raises(BadInput, match=says) as caught:
-        Images(**changes).start(n_ue, RNG)
-    if isinstance(changes["partition"], Dirichlet):
+def test_what_cannot_be_dealt_is_refused(partition, samples, n_ue, reason):
+    with pytest.raises(BadInput, match=reason) as caught:
+        Images(partition=partition, samples=samples).start(n_ue, RNG)
+    if isinstance(partition, Dirichlet):
         assert "labels" not in str(caught.value)
         assert "classes a device" not in str(caught.value)
 
 
-def observed(*ue):
-    ue = np.array(ue, dtype=np.int64)
-    return Observations(
-        ue, np.zeros(len(ue)), np.zeros((len(ue), 2)), np.zeros_like(ue), np.zeros(len(ue))
-    )
+def observe(*ue):
+    ue = np.array(ue, int)
+    zero = np.zeros(len(ue))
+    return Observations(ue, zero, np.zeros((len(ue), 2)), np.zeros_like(ue), zero)
 
 
 def test_devices_keep_their_images_and_take_part_when_they_measure():
     data = Images(partition=LabelSkew(iid=1), samples=(5, 1))
     state = data.start(4, RNG)
-    taken, state = data.take(observed(2, 0, 0, 3), np.zeros(1), state, RNG)
+    taken, state = data.take(observe(2, 0, 0, 3), np.zeros(1), state, RNG)
     assert taken.train.ue.tolist() == [0, 2, 3]
     assert taken.train.count.tolist() == [5, 5, 1]
-    assert len(taken.held_out) == len(collection(None).held_out)
+    assert len(taken.held_out) == len(load_collection(None).held_out)
     assert taken.train.x.dtype == np.uint8
-    later, _ = data.take(observed(3, 1), np.zeros(1), state, RNG)
+    later, _ = data.take(observe(3, 1), np.zeros(1), state, RNG)
     assert later.train.ue.tolist() == [1, 3]
     assert len(later.held_out) == 0
-    np.testing.assert_array_equal(later.train.x[1:], taken.train.x[10:])  # ue3's one image
+    assert_array_equal(later.train.x[1:], taken.train.x[10:])  # ue3's one image
 
 
 # -- networks
 
 
-def plain(net, w, x, y, batches, learning_rate, image):
-    """Local SGD of one device, written out with torch's own layers."""
-    w = torch.from_numpy(w).float()
-    for batch in batches:
-        w = w.detach().requires_grad_()
-        layers = [p[0] for p in net.unpack(w[None], image)]
-        z = torch.from_numpy(x[batch]).float().view(-1, image.height, image.width) / 255
-        if isinstance(net, Cnn):
-            k1, b1, k2, b2, *gain_offset, w3, b3, w4, b4 = layers
-            h = functional.max_pool2d(functional.conv2d(z[:, None], k1, b1), 2)
-            h = functional.max_pool2d(functional.conv2d(h, k2, b2), 2)
-            if net.batch_norm:
-                h = functional.batch_norm(h, None, None, *gain_offset, training=True)
-            out = functional.linear(
-                functional.relu(functional.linear(h.flatten(1), w3, b3)), w4, b4
-            )
-        else:
-            w1, b1, w2, b2 = layers
-            out = (z.flatten(1) @ w1 + b1).relu() @ w2 + b2
-        loss = functional.cross_entropy(out, torch.from_numpy(y[batch]).long())
-        w = w - learning_rate * torch.autograd.grad(loss, w)[0]
-    return w.detach().numpy()
-
-
-def local_of(counts, image, ue=None):
-    """Random images; every UE's own depend on its id only."""
-    if ue is None:
-        ue = np.arange(len(counts))
+def train_plainly(net, w, x, y, image, learning_rate=0.1):
+    """A full-batch step of one device, written out with torch's own layers."""
+    w = from_numpy(w).float().requires_grad_()
+    layers = [p[0] for p in net.unpack(w[None], image)]
+    z = from_numpy(x).float().view(-1, image.height, image.width) / 255
+    if isinstance(net, Cnn):
+        k1, b1, k2, b2, *gain_offset, w3, b3, w4, b4 = layers
+        h = functional.max_pool2d(functional.conv2d(z[:, None], k1, b1), 2)
+        h = functional.max_pool2d(functional.conv2d(h, k2, b2), 2)
+        if net.batch_norm:
+            h = functional.batch_norm(h, None, None, *gain_offset, training=True)
+        hidden = functional.relu(functional.linear(h.flatten(1), w3, b3))
+        out = functional.linear(hidden, w4, b4)
     else:
-        ue = np.asarray(ue)
-    draw = [np.random.default_rng([7, u]) for u in ue]
-    pixels = image.height * image.width
-    x = [g.integers(0, 256, (n, pixels), dtype=np.uint8) for g, n in zip(draw, counts, strict=True)]
-    y = [g.integers(0, image.classes, n).astype(float) for g, n in zip(draw, counts, strict=True)]
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Local(
-        ue,
-        np.zeros(len(ue), np.int64),
-        ptr,
-        np.concatenate(x),
-        np.concatenate(y),
-        np.zeros(ptr[-1]),
-    )
+        w1, b1, w2, b2 = layers
+        out = (z.flatten(1) @ w1 + b1).relu() @ w2 + b2
+    loss = functional.cross_entropy(out, from_numpy(y).long())
+    after = w - learning_rate * grad(loss, w)[0]
+    return (after - w).detach().numpy()
+
+
+def draw_images(counts, image, ue=None):
+    """Random images; every UE's own depend on its id only."""
+    ue = np.arange(len(counts)) if ue is None else np.asarray(ue)
+    x = []
+    y = []
+    for u, n in zip(ue, counts, strict=True):
+        g = default_rng([7, u])
+        x.append(g.integers(0, 256, (n, image.height * image.width), np.uint8))
+        y.append(g.integers(0, image.classes, n).astype(float))
+    return make_local(counts, np.concatenate(x), np.concatenate(y), ue)
+
+
+def train(net, image, data, *settings, rng=RNG):
+    """Updates from the first weights, and these."""
+    start = net.draw_parameters(1, image, RNG)
+    settings = ClassificationSettings(0.1, *settings)
+    return Classifier(net, image, CPU).train(start, data, settings, rng).values, start[0]
 
 
 NETS = [(Perceptron(hidden=(6,)), DIGITS), (Cnn(channels=(2, 3), hidden=4), ImageFormat(16, 16, 5))]
 
 
-@pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])
+@mark.parametrize("net, image", NETS, ids=["mlp", "cnn"])
 def test_a_full_batch_step_is_autograd_s(net, image):
-    data = local_of([9, 4], image)
-    start = net.start(1, image, RNG)
-    made = Classifier(net, image, CPU).train(start, data, DeviceSteps(0.1, 1.0, 1), RNG)
+    data = draw_images([9, 4], image)
+    updates, start = train(net, image, data, 1.0, 1)
     for k in range(2):
-        mine = slice(*data.ptr[k : k + 2])
-        after = plain(
-            net, start[0], data.x[mine], data.y[mine], [np.arange(data.count[k])], 0.1, image
-        )
-        np.testing.assert_allclose(made.values[k], after - start[0].astype(np.float32), atol=2e-6)
+        rows = slice(*data.ptr[k : k + 2])
+        expected = train_plainly(net, start, data.x[rows], data.y[rows], image)
+        assert_allclose(updates[k], expected, atol=2e-6)
 
 
-@pytest.mark.parametrize("shape", [(3, 2, 8, 6), (3, 2, 9, 7), (1, 1, 2, 3)])
-@pytest.mark.parametrize("number", [torch.float32, torch.float64])
+@mark.parametrize("shape", [(3, 2, 8, 6), (3, 2, 9, 7), (1, 1, 2, 3)])
+@mark.parametrize("number", [torch.float32, torch.float64])
 def test_pooling_is_that_of_torch_also_of_equal_numbers(shape, number):
     whole = torch.randn(shape, dtype=number, generator=torch.Generator().manual_seed(0)).round()
     pulls = torch.randn((*shape[:2], shape[2] // 2, shape[3] // 2), dtype=number)
-    found = []
-    expected = []
-    for law, to in (
-        (max_pooled, found),
-        (partial(torch.nn.functional.max_pool2d, kernel_size=2), expected),
-    ):
+
+    def pool(law):
         x = whole.clone().requires_grad_()
-        to += [law(x), torch.autograd.grad((law(x) * pulls).sum(), x)[0]]
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        return law(x), grad((law(x) * pulls).sum(), x)[0]
+
+    expected = pool(partial(functional.max_pool2d, kernel_size=2))
+    assert all(map(torch.equal, pool(pool_max), expected))
     broken = whole.clone()
     broken[0, 0, 1, 0] = torch.nan
-    assert torch.isnan(max_pooled(broken))[0, 0, 0, 0]
+    assert torch.isnan(pool_max(broken))[0, 0, 0, 0]
 
 
 FREE = [NETS[0], (Cnn(channels=(2, 3), hidden=4, batch_norm=False), ImageFormat(16, 16, 5))]
 
 
-@pytest.mark.parametrize(("net", "image"), FREE, ids=["mlp", "cnn"])
+@mark.parametrize("net, image", FREE, ids=["mlp", "cnn"])
 def test_gradients_are_clipped_image_by_image(net, image):
     """The mean of the images' own steps, each cut to the norm: by hand, image by image."""
-    data = local_of([9, 4], image)
-    start = net.start(1, image, RNG)
+    data = draw_images([9, 4], image)
     clip = 0.7
-    made = Classifier(net, image, CPU).train(start, data, DeviceSteps(0.1, 1.0, 1, clip), RNG)
+    updates, start = train(net, image, data, 1.0, 1, clip)
     for k in range(2):
         rows = range(*data.ptr[k : k + 2])
-        begin = start[0].astype(np.float32)
-        each = [
-            plain(net, start[0], data.x[[i]], data.y[[i]], [np.zeros(1, int)], 1.0, image) - begin
-            for i in rows
-        ]
-        norms = np.linalg.norm(each, axis=1)
-        assert norms.min() < clip < norms.max() or norms.min() > clip
-        cut = [e * min(1.0, clip / n) for e, n in zip(each, norms, strict=True)]
-        np.testing.assert_allclose(made.values[k], 0.1 * np.mean(cut, axis=0), atol=2e-6)
+        steps = np.stack(
+            [train_plainly(net, start, data.x[[i]], data.y[[i]], image, 1.0) for i in rows]
+        )
+        norms = norm(steps, axis=1, keepdims=True)
+        assert norms.max() > clip
+        cut = steps * np.minimum(1.0, clip / norms)
+        assert_allclose(updates[k], 0.1 * cut.mean(axis=0), atol=2e-6)
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize(
-    ("hidden", "rate", "clip"), [(6, 0.5, 0.3), (64, 1e-3, 1e-3), (64, 1e-4, 1e-12)]
-)
+@mark.parametrize("bits", [32, 64])
+@mark.parametrize("hidden, rate, clip", [(6, 0.5, 0.3), (64, 1e-3, 1e-3), (64, 1e-4, 1e-12)])
 def test_an_image_moves_an_update_by_its_bound_at_most(hidden, rate, clip, bits):
     """However small a step is beside the weights, which round to 3e-9 at 32 bits, and to 6e-18 at
     64."""
     net = Perceptron(hidden=(hidden,))
-    learner = ImageNet(
-        network=net, learning_rate=rate, batch_share=1.0, sample_clip=clip, precision=bits
-    )
+    settings = {"learning_rate": rate, "batch_share": 1.0, "sample_clip": clip, "precision": bits}
+    learner = ImageNet(network=net, **settings)
     model = learner.init(Public(Area(0, 0, 1, 1), 1, images=DIGITS), RNG)
-    data = local_of([140, 40], DIGITS)
-    made = learner.local(model, "all", data, RNG)
-    assert made.bound.unit == "record"
-    assert made.bound.norm == pytest.approx(rate * clip / 40, rel=1e-3, abs=2e-15)
+    data = draw_images([140, 40], DIGITS)
+    updates = learner.train_locally(model, "all", data, RNG)
+    assert updates.bound.unit == "record"
+    assert updates.bound.norm == approx(rate * clip / 40, rel=1e-3, abs=2e-15)
     for i in range(0, 180, 15):
         x = data.x.copy()
         y = data.y.copy()
         x[i] = 255 - x[i]
         y[i] = (y[i] + 3) % 10
-        other = learner.local(model, "all", dataclasses.replace(data, x=x, y=y), RNG)
-        away = np.linalg.norm(other.values - made.values, axis=1)
-        assert away[int(i < 140)] == 0 < away[int(i >= 140)]
-        assert away[int(i >= 140)] <= 2 * (rate * clip / data.count[int(i >= 140)] + 2e-15)
+        changed = learner.train_locally(model, "all", dataclasses.replace(data, x=x, y=y), RNG)
+        away = norm(changed.values - updates.values, axis=1)
+        row = int(i >= 140)
+        assert away[1 - row] == 0 < away[row] <= 2 * (rate * clip / data.count[row] + 2e-15)
 
 
 def test_an_image_whose_gradient_overflows_moves_no_more():
-    each = torch.tensor([[3.0, 4.0], [torch.inf, 0.0], [torch.nan, 0.0], [0.3, 0.4], [3e38, 3e38]])
-    others = np.array([0.6 + 0.3 + 0.5**0.5, 0.8 + 0.4 + 0.5**0.5])
-    assert np.linalg.norm(_cut(each, 1.0).numpy() - others) <= 1.0 + 1e-6
+    inf = torch.inf
+    gradients = torch.tensor([[3.0, 4.0], [inf, 0.0], [torch.nan, 0.0], [0.3, 0.4], [3e38, 3e38]])
+    finite = np.array([0.6 + 0.3 + 0.5**0.5, 0.8 + 0.4 + 0.5**0.5])
+    assert norm(_sum_clipped(gradients, 1.0).numpy() - finite) <= 1.0 + 1e-6
 
 
 def test_no_bound_on_records_where_none_is_proven():
-    mlp = Perceptron(hidden=(6,))
-    for other in ({"batch_share": 0.1}, {"local_epochs": 2}, {"sample_clip": None}):
-        learner = ImageNet(**({"network": mlp, "batch_share": 1.0, "sample_clip": 1.0} | other))
-        assert "record bound" not in learner.offers
+    bounded = {"network": Perceptron(hidden=(6,)), "batch_share": 1.0, "sample_clip": 1.0}
+    for changes in ({"batch_share": 0.1}, {"local_epochs": 2}, {"sample_clip": None}):
+        assert "record bound" not in ImageNet(**bounded | changes).offers
     with pytest.raises(ValueError, match="batch_norm: off, or kind: mlp"):
         ImageNet(network=Cnn(), sample_clip=1.0)
 
 
-@pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])
+@mark.parametrize("net, image", NETS, ids=["mlp", "cnn"])
 def test_cohorts_train_as_solo_devices_do(net, image):
     """Devices of different size together, and each alone: the same steps, padding touches
     nobody."""
     counts = [13, 1, 40, 7]
-    start = net.start(1, image, RNG)
-    how = DeviceSteps(0.1, 0.3, 2)
-    together = Classifier(net, image, CPU).train(start, local_of(counts, image), how, RNG)
-    assert how.batch(np.array(counts)).tolist() == [4, 1, 12, 3]
+    data = draw_images(counts, image)
+    together, _ = train(net, image, data, 0.3, 2)
+    assert ClassificationSettings(0.1, 0.3, 2).count_batch(data.count).tolist() == [4, 1, 12, 3]
     for k, n in enumerate(counts):
-        alone = Classifier(net, image, CPU).train(start, local_of([n], image, ue=[k]), how, RNG)
-        np.testing.assert_allclose(together.values[k], alone.values[0], atol=2e-6)
-    again = Classifier(net, image, CPU).train(start, local_of(counts, image), how, RNG)
-    np.testing.assert_array_equal(together.values, again.values)
-    other = Classifier(net, image, CPU).train(
-        start, local_of(counts, image), how, Streams(5).at("data")
-    )
-    assert np.abs(together.values - other.values).max() > 1e-4
+        alone, _ = train(net, image, draw_images([n], image, [k]), 0.3, 2)
+        assert_allclose(together[k], alone[0], atol=2e-6)
+    assert_array_equal(together, train(net, image, data, 0.3, 2)[0])
+    shuffled, _ = train(net, image, data, 0.3, 2, rng=Streams(5).derive_rng("data"))
+    assert np.abs(together - shuffled).max() > 1e-4
 
 
 def test_a_classifier_learns_the_digits():
     learner = ImageNet(network=Perceptron(), learning_rate=0.2)
-    digits = collection(None)
-    public = Public(Area(0, 0, 1, 1), 1, images=digits.format)
-    model = learner.init(public, RNG)
-    n = len(digits.label)
-    one = Local(
-        np.array([0]),
-        np.array([0]),
-        np.array([0, n]),
-        digits.train,
-        digits.label.astype(float),
-        np.zeros(n),
-    )
-    nobody = np.zeros(len(digits.held_out_label), dtype=np.int64)
+    digits = load_collection(None)
+    model = learner.init(Public(Area(0, 0, 1, 1), 1, images=digits.format), RNG)
+    data = make_local([len(digits.label)], digits.train, digits.label.astype(float))
+    nobody = np.zeros(len(digits.held_out_label), int)
     held = HeldOut(nobody, nobody, digits.held_out, digits.held_out_label.astype(float), nobody)
     for r in range(30):
-        made = learner.local(model, "all", one, Streams(1).at("learner", r))
-        model = learner.step(model, "all", made.weighted_sum(np.ones(1), 1))
-    found = learner.evaluate(model, held)
-    assert found["accuracy_percent"] > 93
-    assert found["cross_entropy_nats"] < 0.4
-    assert found["constant_accuracy_percent"] < 11
+        updates = learner.train_locally(model, "all", data, Streams(1).derive_rng("learner", r))
+        model = learner.step(model, "all", updates.sum_weighted(np.ones(1), 1))
+    figures = learner.evaluate(model, held)
+    assert figures["accuracy_percent"] > 93
+    assert figures["cross_entropy_nats"] < 0.4
+    assert figures["constant_accuracy_percent"] < 11
 
 
 # -- runs
@@ -460,55 +410,39 @@ IMAGES = {
 
 def test_a_run_on_images_says_nothing_of_places(tiny, tmp_path):
     summary = run(tiny(IMAGES), tmp_path / "r")
-    assert summary["utility.accuracy_percent"] is not None
+    accuracy = summary["utility.accuracy_percent"]
+    assert accuracy is not None
     assert summary["samples.count"] == 2 * 4 * 40
-    assert summary["metric.learner.accuracy_percent.last"] == summary["utility.accuracy_percent"]
-    of_places = [k for k in summary if k.startswith(("attack.", "baseline.", "users.", "theorem."))]
-    assert not of_places
+    assert summary["metric.learner.accuracy_percent.last"] == accuracy
+    assert not any(k.startswith(("attack.", "baseline.", "users.", "theorem.")) for k in summary)
     assert "utility.rmse_db" not in summary
-    assert "utility.NAME" not in {declaration(k).key for k in summary if k.startswith("utility.")}
-    updates = read_table(tmp_path / "r", "updates")
-    np.testing.assert_allclose(updates["weight"], 0.25)
+    assert "utility.NAME" not in {find_measure(k).key for k in summary if k.startswith("utility.")}
+    updates = read_record_table(tmp_path / "r", "updates")
+    assert_allclose(updates["weight"], 0.25)
     assert np.isnan(updates["x_m"]).all()
-    assert not len(read_table(tmp_path / "r", "leakage")["ue"])
-    page = re.sub(
-        r"<(script|style).*?</\1>", "", report(tmp_path / "r").read_text(), flags=re.DOTALL
-    )
-    page = re.sub(
-        r'<section id="words">.*?</section>', "", page, flags=re.DOTALL
-    )  # meanings of words
-    page = re.sub(
-        r'<p class="caption" data-needs.*?</p>', "", page, flags=re.DOTALL
-    )  # of maps that have such data
-    assert "accuracy" in page.lower()
-    for word in ("nan", "centroid", "home of", "a home", "rmse"):
-        assert word not in page.lower(), word
+    assert not len(read_record_table(tmp_path / "r", "leakage")["ue"])
+    page = write_report(tmp_path / "r").read_text()
+    for part in (  # meanings of words, and captions of maps that have such data
+        r"<(script|style).*?</\1>",
+        r'<section id="words">.*?</section>',
+        r'<p class="caption" data-needs.*?</p>',
+    ):
+        page = re.sub(part, "", page, flags=re.DOTALL)
+    page = page.lower()
+    assert "accuracy" in page
+    assert [word for word in ("nan", "centroid", "home of", "a home", "rmse") if word in page] == []
 
 
 def test_bad_folders_leave_with_one_line_and_no_run(tmp_path, capsys):
     out = tmp_path / "r"
-    for folder in (tmp_path / "none", tmp_path):
-        arguments = [
-            "run",
-            "lapa/aggregation",
-            "--set",
-            f"learning.data.folder={folder}",
-            "--out",
-            str(out),
-        ]
-        assert main([*arguments, "--quiet"]) == 2
-        said = capsys.readouterr().err.strip()
-        assert "\n" not in said
-        assert "learning.data.folder" in said
+    for setting, reason in (
+        (f"learning.data.folder={tmp_path / 'none'}", "learning.data.folder"),
+        (f"learning.data.folder={tmp_path}", "learning.data.folder"),
+        ("learning.learner.network={kind: cnn}", "take network"),
+    ):
+        arguments = ["run", "lapa/aggregation", "--set", setting, "--out", str(out), "--quiet"]
+        assert main(arguments) == 2
+        text = capsys.readouterr().err.strip()
+        assert "\n" not in text
+        assert reason in text
         assert not out.exists()
-    arguments = [
-        "run",
-        "lapa/aggregation",
-        "--set",
-        "learning.learner.network={kind: cnn}",
-        "--out",
-        str(out),
-    ]
-    assert main([*arguments, "--quiet"]) == 2
-    assert not out.exists()
-    assert "take network" in capsys.readouterr().err

@@ -16,28 +16,29 @@ from scenarios.app.result import run
 
 PAGE = Path(__file__).parents[2] / "docs" / "design.md"
 EAVESDROPPER = {"viewpoint": "eavesdropper", "observes": "updates", "position_m": [30, 40]}
+STEPS = ("prepare_uploads", "receive_uploads", "merge_uploads", "run_attacks")
 NOISY = {"kind": "noma", "decoding": "noisy", "norm_bound": 1.0}
 
 
 @pytest.fixture
-def played(tiny, tmp_path, monkeypatch):
+def play_tiny(tiny, tmp_path, monkeypatch):
     """Of a run with these changes: what each step of its phases was given and gave, by the name of
     the step."""
     steps = {}
 
-    def kept(name):
+    def keep_calls(name):
         step = getattr(server_of_runs, name)
 
-        def watched(*given):
-            result = step(*given)
-            steps.setdefault(name, []).append((given, result))
+        def watch(*arguments):
+            result = step(*arguments)
+            steps.setdefault(name, []).append((arguments, result))
             return result
 
-        monkeypatch.setattr(server_of_runs, name, watched)
+        monkeypatch.setattr(server_of_runs, name, watch)
 
     def play(changes):
-        for name in ("depart", "receive", "merge", "attack"):
-            kept(name)
+        for name in STEPS:
+            keep_calls(name)
         run(tiny(changes), tmp_path)
         return steps
 
@@ -47,7 +48,8 @@ def played(tiny, tmp_path, monkeypatch):
 def test_the_page_has_every_column_of_uploads_once():
     table = PAGE.read_text().partition("| filled in | columns |")[2].partition("\n\n")[0]
     cells = "".join(line.split("|")[2] for line in table.strip().splitlines()[1:])
-    assert sorted(re.findall(r"`(\w+)`", cells)) == sorted(field.name for field in fields(Uploads))
+    expected = sorted(field.name for field in fields(Uploads))
+    assert sorted(re.findall(r"`(\w+)`", cells)) == expected
 
 
 def test_the_page_names_modules_that_are_there_and_steps_in_the_order_of_the_code():
@@ -66,20 +68,23 @@ def test_a_buffer_ends_with_all_rows_of_the_ue_that_fills_it(enough, ues):
     decoded = np.array([True, True, False, True, True, False])
     first = np.unique(ue, return_index=True)[1]
     rows = SimpleNamespace(
-        ue=ue, first=first, channel=SimpleNamespace(decoded=decoded), select=lambda some: ue[some]
+        ue=ue,
+        first_rows=first,
+        channel=SimpleNamespace(decoded=decoded),
+        select=lambda buffer: ue[buffer],
     )
-    buffer = Flight(arrived=rows).buffer(enough)
+    buffer = Flight(arrived=rows).find_buffer(enough)
     assert (None if buffer is None else list(dict.fromkeys(buffer.tolist()))) == ues
-    assert buffer is None or buffer.tolist() == [one for one in ue.tolist() if one in ues]
+    assert buffer is None or buffer.tolist() == [
+        ue_of_row for ue_of_row in ue.tolist() if ue_of_row in ues
+    ]
 
 
 @pytest.mark.parametrize("air", [False, True])
-def test_an_update_keeps_its_row_from_step_to_step(played, air):
+def test_an_update_keeps_its_row_from_step_to_step(play_tiny, air):
     interface = {"world.radio.dynamic_uplink": {"link_adaptation": "grant"}} if air else {}
-    steps = played({"world.radio.uplink": NOISY, "learning.threat": EAVESDROPPER, **interface})
-    phases = list(
-        zip(*(steps[name] for name in ("depart", "receive", "merge", "attack")), strict=True)
-    )
+    steps = play_tiny({"world.radio.uplink": NOISY, "learning.threat": EAVESDROPPER, **interface})
+    phases = list(zip(*(steps[name] for name in STEPS), strict=True))
     assert len(phases) == 2
     for departed, received, merged, attacked in phases:
         (_, phase, local, _), (left, sending, _) = departed
@@ -94,19 +99,20 @@ def test_an_update_keeps_its_row_from_step_to_step(played, air):
         assert (sending.planned is None) == air
         assert air or len(sending.planned.sinr) == k
         assert left.uplink is left.got is left.heard is left.group is None
-        came = received[1]
-        assert came.made is left.made
-        assert came.sent is left.sent
-        assert isinstance(came.uplink, SentUploads) == air
-        assert len(came.channel.decoded) == len(came.overheard.decoded) == n
-        noisy = came.channel.noise_std > 0
-        for decoded in (came.got, came.heard):
+        arrived = received[1]
+        assert arrived.made is left.made
+        assert arrived.sent is left.sent
+        assert isinstance(arrived.uplink, SentUploads) == air
+        assert len(arrived.channel.decoded) == len(arrived.overheard.decoded) == n
+        noisy = arrived.channel.noise_std > 0
+        for decoded in (arrived.got, arrived.heard):
             assert decoded.rows(slice(None)).shape == (n, d)
             assert ((decoded.rows(noisy) != left.sent.rows(noisy)).any(axis=1)).all()
             assert noisy.any()
         step = merged[1]
         assert step.view is None
         assert step.model.parameters.shape == phase.model.parameters.shape
-        assert (step.uploads.weight > 0).tolist() == came.channel.decoded.tolist()
-        assert step.uploads.got is came.got
-        assert attacked[1].view.update.shape == (came.overheard.decoded.sum(), d)
+        assert (step.uploads.weight > 0).tolist() == arrived.channel.decoded.tolist()
+        assert step.uploads.got is arrived.got
+        expected = (arrived.overheard.decoded.sum(), d)
+        assert attacked[1].view.update.shape == expected

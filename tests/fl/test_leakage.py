@@ -6,16 +6,23 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from interrupted import run_in_two
+from numpy.random import default_rng
+from pytest import approx, mark
 
 from benchmarks.growth import Work, document
 from fl.attacks.place_maps import NeuronVotes, PlaceMaps
-from fl.leakage.chance import buildings_score, listed_score, most_named, scores, uniform_score
-from fl.leakage.distances import projections
+from fl.leakage.chance import (
+    find_named_peaks,
+    score_buildings,
+    score_list,
+    score_uniform_places,
+    tabulate_list_scores,
+)
+from fl.leakage.distances import project_points
 from fl.leakage.leakage import Leakage, is_due
 from fl.leakage.tracks import Track, Whereabouts
-from fl.round.leaked import compared
+from fl.round.leaked import tabulate_tracking
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area
@@ -29,7 +36,7 @@ SHARE = np.pi * NEAR_M**2 / 100.0**2
 
 
 def cell(x_m, y_m):
-    return int(GRID.nearest(np.array([[x_m, y_m]]))[0])
+    return int(GRID.find_cells(np.array([[x_m, y_m]]))[0])
 
 
 def belief():
@@ -45,12 +52,12 @@ def belief():
 def row(truth_m):
     """That of UE 4, which is truly there; UE 7 was measured and is unknown, UE 9 the other way
     round."""
-    there = Whereabouts(np.array([3, 3]), np.array([4, 7]), np.array([truth_m, [0.0, 0.0]]))
-    found = compared("tracker", belief(), there, None, NEAR_M, hindsight=False)
-    assert found["ue"].tolist() == [4]
-    assert found["round"] == [3]
-    assert found["time_s"] == [1800.0]
-    return {key: values[0] for key, values in found.items()}
+    is_present = Whereabouts(np.array([3, 3]), np.array([4, 7]), np.array([truth_m, [0.0, 0.0]]))
+    result = tabulate_tracking("tracker", belief(), is_present, None, NEAR_M, hindsight=False)
+    assert result["ue"].tolist() == [4]
+    assert result["round"] == [3]
+    assert result["time_s"] == [1800.0]
+    return {key: values[0] for key, values in result.items()}
 
 
 def distance_m(place_m):
@@ -59,61 +66,59 @@ def distance_m(place_m):
     return np.where(away < 1.0, 38.26, away)
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("truth_m", "of_answer", "of_disc"),
     [((150.0, 470.0), False, True), ((550.0, 470.0), True, False), ((350.0, 450.0), False, False)],
 )
 def test_success_is_that_of_the_disc_and_error_that_of_the_answer(truth_m, of_answer, of_disc):
     """The answer of least distance is the middle of the line, and the disc that holds most is at
     its end."""
-    found = row(truth_m)
-    assert (found["x_m"], found["y_m"]) == pytest.approx(
-        (550.0, 450.0), abs=10.0
-    )  # finer than cells
-    assert (found["disc_x_m"], found["disc_y_m"]) == (150.0, 450.0)
-    assert found["disc_probability"] == pytest.approx(0.4 * SHARE, rel=0.03)
-    assert found["error_m"] == pytest.approx(np.hypot(truth_m[0] - 550, truth_m[1] - 450), abs=10.0)
-    assert (found["error_m"] <= NEAR_M) == of_answer
-    assert found["near"] == of_disc
+    result = row(truth_m)
+    assert (result["x_m"], result["y_m"]) == approx((550.0, 450.0), abs=10.0)  # finer than cells
+    assert (result["disc_x_m"], result["disc_y_m"]) == (150.0, 450.0)
+    assert result["disc_probability"] == approx(0.4 * SHARE, rel=0.03)
+    expected = np.hypot(truth_m[0] - 550, truth_m[1] - 450)
+    assert result["error_m"] == approx(expected, abs=10.0)
+    assert (result["error_m"] <= NEAR_M) == of_answer
+    assert result["near"] == of_disc
 
 
 def test_what_is_stated_is_the_mean_over_the_belief_and_what_is_true_the_mean_to_the_truth():
-    found = row((550.0, 470.0))
+    result = row((550.0, 470.0))
     p = belief().probability[0]
-    assert found["stated_error_m"] == pytest.approx(p @ distance_m([550, 450]), rel=1e-4)
-    assert found["expected_distance_m"] == pytest.approx(
-        p @ np.hypot(*(GRID.place_m - [550.0, 470.0]).T), abs=8.0
-    )
-    assert found["entropy_bits"] == pytest.approx(
-        -sum(x * np.log2(x) for x in (0.4, 0.2, 0.2, 0.2)), abs=1e-5
-    )
-    assert found["area50_m2"] < found["area90_m2"]
+    assert result["stated_error_m"] == approx(p @ distance_m([550, 450]), rel=1e-4)
+    expected = p @ np.hypot(*(GRID.place_m - [550.0, 470.0]).T)
+    assert result["expected_distance_m"] == approx(expected, abs=8.0)
+    expected = -sum(x * np.log2(x) for x in (0.4, 0.2, 0.2, 0.2))
+    assert result["entropy_bits"] == approx(expected, abs=1e-5)
+    assert result["area50_m2"] < result["area90_m2"]
 
 
 def test_a_truth_is_in_the_area_of_half_only_where_belief_is_highest():
     for truth_m, in50, in90 in (((150.0, 450.0), 1, 1), ((350.0, 450.0), 0, 0)):
-        found = row(truth_m)
-        assert (found["in50"], found["in90"]) == (in50, in90)
-        assert found["prior_expected_distance_m"] == pytest.approx(
+        result = row(truth_m)
+        assert (result["in50"], result["in90"]) == (in50, in90)
+        assert result["prior_expected_distance_m"] == approx(
             belief().prior @ distance_m(truth_m), rel=1e-3
         )
     two = belief().only(np.array([1]))  # 0.7 and 0.3: the second is in the area of 90 % alone
-    there = Whereabouts(np.array([3]), np.array([9]), np.array([[450.0, 150.0]]))
-    found = compared("tracker", two, there, None, NEAR_M, hindsight=True)
-    assert (found["in50"][0], found["in90"][0], found["hindsight"][0]) == (False, True, True)
+    is_present = Whereabouts(np.array([3]), np.array([9]), np.array([[450.0, 150.0]]))
+    result = tabulate_tracking("tracker", two, is_present, None, NEAR_M, hindsight=True)
+    assert (result["in50"][0], result["in90"][0], result["hindsight"][0]) == (False, True, True)
 
 
 def test_a_projection_has_the_same_bits_whatever_stands_beside_it():
-    points = np.random.default_rng(4).normal(0, 300, (257, 2))
-    whole = projections(points, 90)
+    points = default_rng(4).normal(0, 300, (257, 2))
+    whole = project_points(points, 90)
     for first, end in ((0, 1), (3, 4), (10, 21), (100, 257)):
-        assert whole[:, first:end].tobytes() == projections(points[first:end], 90).tobytes()
+        expected = project_points(points[first:end], 90).tobytes()
+        assert whole[:, first:end].tobytes() == expected
 
 
 def test_a_run_that_goes_on_has_the_bytes_of_one_that_never_stopped(tmp_path, table_bytes):
-    wanted = document(Work(8, 2, 2))
-    del wanted["learning"]["defenses"][1]
-    (file := tmp_path / "s.yaml").write_text(json.dumps(wanted))
+    target = document(Work(8, 2, 2))
+    del target["learning"]["defenses"][1]
+    (file := tmp_path / "s.yaml").write_text(json.dumps(target))
     study = load(str(file))
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "two", lambda progress: progress.done == 4)
@@ -126,36 +131,35 @@ AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 TRUE = np.array([[300.0, 300.0], [1000.0, 700.0], [1010.0, 700.0], [1990.0, 1490.0]])
 
 
-def drawn_score(draw, radius_m, count, tries=4_000):
+def draw_score(draw, radius_m, count, tries=4_000):
     """Mean precision and coverage of lists drawn at random."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     return np.mean(
-        [listed_score(draw(rng, count), TRUE, radius_m, count) for _ in range(tries)], axis=0
+        [score_list(draw(rng, count), TRUE, radius_m, count) for _ in range(tries)], axis=0
     )
 
 
 class TestScores:
     def test_a_planted_list(self):
         listed_m = np.array([[310.0, 300.0], [1005.0, 700.0], [50.0, 50.0]])
-        assert listed_score(listed_m, TRUE, 20.0, 4).tolist() == [
+        assert score_list(listed_m, TRUE, 20.0, 4).tolist() == [
             2 / 4,
             3 / 4,
         ]  # the fourth is missing: wrong
 
     def test_uniform_places_find_one_disc_by_its_area(self):
         share = np.pi * 50**2 / (2000 * 1500)
-        assert uniform_score(TRUE[:1], AREA, 50.0, 8) == pytest.approx(
-            [share, 1 - (1 - share) ** 8], rel=5e-4
-        )
+        expected = [share, 1 - (1 - share) ** 8]
+        assert score_uniform_places(TRUE[:1], AREA, 50.0, 8) == approx(expected, rel=5e-4)
 
     def test_middles_of_buildings_as_drawn_by_floor_area(self):
-        middle_m = np.random.default_rng(2).uniform(0, 1500, (40, 2))
+        middle_m = default_rng(2).uniform(0, 1500, (40, 2))
         weight = np.arange(1.0, 41.0)
-        found = drawn_score(
+        result = draw_score(
             lambda rng, n: middle_m[rng.choice(40, n, p=weight / weight.sum())], 250.0, 5
         )
-        expected = buildings_score(TRUE, np.column_stack([middle_m, weight]), 250.0, 5)
-        assert expected == pytest.approx(found, rel=0.05)
+        expected = score_buildings(TRUE, np.column_stack([middle_m, weight]), 250.0, 5)
+        assert expected == approx(result, rel=0.05)
 
     def test_rows_hold_the_same_list_against_those_who_take_part_and_those_who_do_not(self):
         home_m = TRUE[:2]
@@ -164,18 +168,22 @@ class TestScores:
             "participants": Places(home_m, work_m),
             "aside": Places(TRUE[2:], np.full((2, 2), np.nan)),
         }
-        how = Leakage(list_places=2, list_hit_radius_m=25.0)
-        rows = list(scores({"a": home_m}, town, AREA, np.zeros((0, 3)), how))
-        assert [(row["source"], row["attack"], row["residents"]) for row in rows] == [
+        settings = Leakage(list_places=2, list_hit_radius_m=25.0)
+        rows = list(tabulate_list_scores({"a": home_m}, town, AREA, np.zeros((0, 3)), settings))
+        expected = [
             ("attack", "a", "participants"),
             ("uniform", "", "participants"),
             ("attack", "a", "aside"),
             ("uniform", "", "aside"),
         ]
-        assert [(rows[k]["precision_percent"], rows[k]["coverage_percent"]) for k in (0, 2)] == [
-            (100, pytest.approx(200 / 3)),
+        assert [(row["source"], row["attack"], row["residents"]) for row in rows] == expected
+        expected = [
+            (100, approx(200 / 3)),
             (50, 50),
         ]
+        assert [
+            (rows[k]["precision_percent"], rows[k]["coverage_percent"]) for k in (0, 2)
+        ] == expected
 
 
 class TestLists:
@@ -187,11 +195,13 @@ class TestLists:
         score[:, 1, 2] = 2
         maps = PlaceMaps(np.array([4, 9]), score.reshape(2, 16))
         area = Area(0.0, 0.0, 400.0, 400.0)
-        found = NeuronVotes(cell_m=100.0, apart_m=100.0, width_m=1.0).best_of_all(maps, area, 3)
-        assert found.tolist() == [[250, 150], [50, 50], [350, 350]]
+        result = NeuronVotes(cell_m=100.0, apart_m=100.0, width_m=1.0).find_best_of_all(
+            maps, area, 3
+        )
+        assert result.tolist() == [[250, 150], [50, 50], [350, 350]]
 
     def test_of_an_attack_without_maps_where_most_of_what_it_names_lies(self):
-        at = [
+        place = [
             (300.0, 300.0),
             (310.0, 300.0),
             (305.0, 295.0),
@@ -199,22 +209,22 @@ class TestLists:
             (1001.0, 700.0),
             (50.0, 1400.0),
         ]
-        named = [{"attack": "a", "x_m": x, "y_m": y} for x, y in at] + [
+        named = [{"attack": "a", "x_m": x, "y_m": y} for x, y in place] + [
             {"attack": "b", "x_m": 9.0, "y_m": 9.0}
         ]
-        found = most_named(named, "a", AREA, Leakage(list_places=2))
-        assert found == pytest.approx(np.array([[305.0, 300.0], [1000.0, 700.0]]), abs=25)
+        result = find_named_peaks(named, "a", AREA, Leakage(list_places=2))
+        assert result == approx(np.array([[305.0, 300.0], [1000.0, 700.0]]), abs=25)
 
 
-@pytest.mark.parametrize("every", [1, 3, 4])
+@mark.parametrize("every", [1, 3, 4])
 def test_leakage_is_measured_once_in_each_block_of_rounds_whoever_was_there(every):
     """Of two UEs in turn: one that was not there in the last measured round changes nothing."""
-    how = Leakage(every_rounds=every)
+    settings = Leakage(every_rounds=every)
     tracks = {(ue, 0): Track.empty() for ue in (0, 1)}
     measured = []
     for number in range(1, 25):
-        now = SimpleNamespace(round=number, last=False, heard=number != 8, names_end=0)
-        if is_due(how, tracks, now):
+        current = SimpleNamespace(round=number, last=False, heard=number != 8, names_end=0)
+        if is_due(settings, tracks, current):
             measured.append(number)
             owner = (len(measured) % 2, 0)
             tracks[owner] = replace(tracks[owner], compared=number)

@@ -3,21 +3,30 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from estimates import said
+from numpy.linalg import norm
+from numpy.random import default_rng
+from pytest import approx, mark
 
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.learnt_errors import (
-    MOST_RANKS,
+    MAX_RANKS,
     LearntErrors,
     OwnEstimates,
     Pace,
-    fitted,
-    lasting_m,
-    named_places,
+    estimate_bias_m,
+    fit_error_model,
+    rank_places,
 )
-from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population, _rsrp_dbm, made_up, positions_m
+from fl.attacks.shadow_ues import (
+    ROAMING,
+    SPEED_MPS,
+    Population,
+    _draw_rsrp_dbm,
+    simulate_measurements,
+    simulate_positions,
+)
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
@@ -26,9 +35,9 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 
 AREA = Area(0.0, 0.0, 4000.0, 3000.0)
-GRID = PlaceGrid.over(AREA, 100.0, 1, "test")
-RNG = Streams(3).at("attack.test", 1)
-DRAW = np.random.default_rng(0)
+GRID = PlaceGrid.from_area(AREA, 100.0, 1, "test")
+RNG = Streams(3).derive_rng("attack.test", 1)
+DRAW = default_rng(0)
 
 
 def test_centroids_count_once_and_places_by_weight():
@@ -36,15 +45,15 @@ def test_centroids_count_once_and_places_by_weight():
         (7, 0, "place", 10, 20, 0.2), (3, 0, "centroid", 100, 100, 1), (3, 0, "centroid", 300, 200, 1),
         (7, 0, "place", 30, 40, 0.9), (5, 0, "centroid", -5, 100, 1), (3, 0, "answer", 1, 1, 9),
     )  # fmt: skip
-    names, z = named_places(estimates, AREA)
+    names, z = rank_places(estimates, AREA)
     assert names.tolist() == [3, 5, 7]
-    assert z[0].tolist() == [[200, 150]] * MOST_RANKS
+    assert z[0].tolist() == [[200, 150]] * MAX_RANKS
     assert np.isnan(z[1]).all()  # outside of the area
     assert z[2, :2].tolist() == [[30, 40], [10, 20]]
     assert np.isnan(z[2, 2:]).all()
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("gain", "sigma", "outlier"), [(1.0, 150.0, 0.2), (0.3, 80.0, 0.05), (1.0, 20.0, 0.5)]
 )
 def test_the_fit_finds_the_model_that_drew_the_estimates(gain, sigma, outlier):
@@ -52,53 +61,53 @@ def test_the_fit_finds_the_model_that_drew_the_estimates(gain, sigma, outlier):
     z = np.array([500.0, 200.0]) + gain * truth + sigma * DRAW.normal(size=truth.shape)
     false = DRAW.uniform(size=len(z)) < outlier
     z[false] = AREA.sample(DRAW.uniform(size=(false.sum(), 2)))
-    model = fitted(z[:, None], truth, 12e6)
-    assert model.gain[0] == pytest.approx(gain, rel=0.03)
-    assert model.sigma_m[0] == pytest.approx(sigma, rel=0.08)
-    assert model.outlier == pytest.approx(outlier, abs=0.04)
-    assert model.offset_m[0] == pytest.approx([500, 200], abs=30)
+    model = fit_error_model(z[:, None], truth, 12e6)
+    assert model.gain[0] == approx(gain, rel=0.03)
+    assert model.sigma_m[0] == approx(sigma, rel=0.08)
+    assert model.outlier == approx(outlier, abs=0.04)
+    assert model.offset_m[0] == approx([500, 200], abs=30)
 
 
 def test_errors_of_two_scales_are_two_ranks():
     truth = AREA.sample(DRAW.uniform(size=(4000, 2)))
     wide = DRAW.uniform(size=4000) < 0.3
     z = truth + np.where(wide, 300.0, 10.0)[:, None] * DRAW.normal(size=truth.shape)
-    model = fitted(np.repeat(z[:, None], 2, axis=1), truth, 12e6)
-    assert sorted(model.sigma_m) == pytest.approx([10, 300], rel=0.1)
-    assert model.share[np.argmax(model.sigma_m)] == pytest.approx(0.3, abs=0.04)
+    model = fit_error_model(np.repeat(z[:, None], 2, axis=1), truth, 12e6)
+    assert sorted(model.sigma_m) == approx([10, 300], rel=0.1)
+    assert model.share[np.argmax(model.sigma_m)] == approx(0.3, abs=0.04)
 
 
 def test_estimates_that_do_not_depend_on_the_truth_say_nothing():
     truth = AREA.sample(DRAW.uniform(size=(3000, 2)))
     z = np.array([2000.0, 1500.0]) + 30 * DRAW.normal(size=truth.shape)
-    model = fitted(z[:, None], truth, 12e6)
-    e = model.likelihood(np.array([[[2010.0, 1490.0]]]), GRID)
+    model = fit_error_model(z[:, None], truth, 12e6)
+    e = model.compute_likelihood(np.array([[[2010.0, 1490.0]]]), GRID)
     assert e.min() / e.max() > 0.5  # a naive Gaussian would rule out all but a few cells
 
 
 def test_likelihoods_are_densities_of_estimates():
     """Over all estimates, the likelihood of one place integrates to 1 up to what lies outside of
     the area."""
-    one = np.array([1.0])
+    first = np.array([1.0])
     offset_m = np.array([[1000.0, 750.0]])
-    model = ErrorModel(one, 120 * one, 0.25, gain=0.5 * one, offset_m=offset_m)
-    fine = PlaceGrid.over(AREA, 20.0, 1, "test")
-    e = model.likelihood(fine.place_m[:, None], GRID)
-    assert e.sum(axis=0) * 20.0**2 / 12e6 == pytest.approx(1.0, abs=2e-3)
+    model = ErrorModel(first, 120 * first, 0.25, gain=0.5 * first, offset_m=offset_m)
+    fine = PlaceGrid.from_area(AREA, 20.0, 1, "test")
+    e = model.compute_likelihood(fine.place_m[:, None], GRID)
+    assert e.sum(axis=0) * 20.0**2 / 12e6 == approx(1.0, abs=2e-3)
 
 
 def test_cells_are_integrated_exactly():
-    tiny = ErrorModel.plain(1.0, 0.0)
-    e = tiny.likelihood(np.array([[[250.0, 350.0]]]), GRID)[0]
-    assert e[GRID.nearest(np.array([[250.0, 350.0]]))[0]] == pytest.approx(1200)
-    assert e.sum() == pytest.approx(1200)
+    tiny = ErrorModel.from_sigma(1.0, 0.0)
+    e = tiny.compute_likelihood(np.array([[[250.0, 350.0]]]), GRID)[0]
+    assert e[GRID.find_cells(np.array([[250.0, 350.0]]))[0]] == approx(1200)
+    assert e.sum() == approx(1200)
 
 
 def test_made_up_ues_live_where_the_population_does():
     only = np.zeros(len(GRID))
     only[[5, 700]] = 0.5
-    at = Population(GRID, only).sample(DRAW.uniform(size=(1000, 3)))
-    assert set(GRID.nearest(at).tolist()) == {5, 700}
+    place = Population(GRID, only).sample(DRAW.uniform(size=(1000, 3)))
+    assert set(GRID.find_cells(place).tolist()) == {5, 700}
 
 
 def test_made_up_ues_that_roam_go_straight_on_without_jumps():
@@ -107,11 +116,11 @@ def test_made_up_ues_that_roam_go_straight_on_without_jumps():
     everybody = replace(Population.uniform(GRID), roaming=1.0)
     ue = np.arange(200)
     time_s = 10.0 * np.arange(1000)
-    at_m = np.stack([positions_m(ue, np.full(200, t), everybody, RNG) for t in time_s])
-    step_m = np.linalg.norm(np.diff(at_m, axis=0), axis=2)
+    at_m = np.stack([simulate_positions(ue, np.full(200, t), everybody, RNG) for t in time_s])
+    step_m = norm(np.diff(at_m, axis=0), axis=2)
     leg_s = 0.52 * np.sqrt(np.prod(AREA.side_m)) / SPEED_MPS
-    assert step_m.max() <= 10.0 * np.linalg.norm(AREA.side_m) / leg_s
-    assert step_m.mean() / 10.0 == pytest.approx(SPEED_MPS, rel=0.05)
+    assert step_m.max() <= 10.0 * norm(AREA.side_m) / leg_s
+    assert step_m.mean() / 10.0 == approx(SPEED_MPS, rel=0.05)
 
 
 PUBLIC = Public(
@@ -142,47 +151,47 @@ VIEW = View(
 class Copies:
     """A replica whose updates are the mean places of the rows."""
 
-    def made_up(self, wanted):
-        return wanted
+    def count_shadow_ues(self, target):
+        return target
 
     def play(self, data, state, rng):
-        every = np.arange(len(data.ue))
-        given = (
+        targets = np.arange(len(data.ue))
+        expected = (
             data.model,
             data.ue,
             data.model,
-            every,
+            targets,
             NOTHING,
             NOTHING,
             None,
             data.count.astype(float),
         )
-        return View("updates", "all", data.mean_x(), *given), (state or 0) + 1
+        return View("updates", "all", data.average_x(), *expected), (state or 0) + 1
 
 
 class Mean(ClosedForm):
     """Names what the update is, 60 m east of it."""
 
     def run(self, view, facts, state, rng):
-        return view.spread(
+        return view.build_estimates(
             "centroid", np.arange(len(view.update)), view.update + np.array([60.0, 0.0])
         ), state
 
 
 def test_learning_from_a_replica():
     view = replace(VIEW, replica=Copies())
-    known = LearntErrors()
+    learnt = LearntErrors()
     for number in range(1, 7):
         facts = RoundContext(
             number, 3600.0 * number, PUBLIC, round_s=3600.0, week_s=3600.0 * number
         )
-        known = known.plus(view, facts, Mean(), Population.uniform(GRID), 40, RNG, fresh=False)
-    assert known.learnt == 6
-    assert known.replica == 6
-    assert len(known.tested.ue) == 240
-    assert known.fitted.offset_m[0] == pytest.approx([60, 0], abs=15)
-    assert known.fitted.gain[0] == pytest.approx(1, abs=0.02)
-    assert len(known.displacements_m) == 200
+        learnt = learnt.plus(view, facts, Mean(), Population.uniform(GRID), 40, RNG, fresh=False)
+    assert learnt.learnt == 6
+    assert learnt.replica == 6
+    assert len(learnt.tested.ue) == 240
+    assert learnt.fitted.offset_m[0] == approx([60, 0], abs=15)
+    assert learnt.fitted.gain[0] == approx(1, abs=0.02)
+    assert len(learnt.displacements_m) == 200
 
 
 def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
@@ -192,14 +201,14 @@ def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
     truth = AREA.sample(DRAW.uniform(size=(n, 2)))
     bias = 80 * DRAW.normal(size=(n, 2))
     z = [300 + 0.5 * (truth + bias + 60 * DRAW.normal(size=(n, 2))) for _ in range(rounds)]
-    named = np.full((n * rounds, MOST_RANKS, 2), np.nan)
+    named = np.full((n * rounds, MAX_RANKS, 2), np.nan)
     named[:, :2] = np.concatenate(z)[:, None]
     truth = np.tile(truth, (rounds, 1))
     tested = OwnEstimates(
         named, np.tile(np.arange(n), rounds), np.repeat(np.arange(rounds), n), truth
     )
-    model = fitted(named, truth, float(np.prod(AREA.side_m)))
-    assert lasting_m(model, tested) == pytest.approx(80, rel=0.12)
+    model = fit_error_model(named, truth, float(np.prod(AREA.side_m)))
+    assert estimate_bias_m(model, tested) == approx(80, rel=0.12)
 
 
 def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviation():
@@ -209,28 +218,31 @@ def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviat
     model = learner.init(PUBLIC, RNG)
     view = replace(VIEW, learner=learner, model_before=model)
     facts = RoundContext(1, 600.0, PUBLIC, round_s=600.0, week_s=0.0)
-    data = made_up(50, view, facts, Population.uniform(GRID), RNG)
+    data = simulate_measurements(50, view, facts, Population.uniform(GRID), RNG)
     rows = data.model[data.row_of_sample]
     off_db = data.y - learner.predict_dbm(model, rows, data.x)
-    assert np.sqrt((off_db**2).mean()) == pytest.approx(6.0)
+    assert np.sqrt((off_db**2).mean()) == approx(6.0)
     wild = replace(model, parameters=np.full_like(model.parameters, np.nan))
     assert np.isfinite(
-        made_up(50, replace(view, model_before=wild), facts, Population.uniform(GRID), RNG).y
+        simulate_measurements(
+            50, replace(view, model_before=wild), facts, Population.uniform(GRID), RNG
+        ).y
     ).all()
 
 
 def test_made_up_rsrp_keeps_its_shadowing_and_has_new_noise_in_every_round():
     """Noise of 2 dB: two rounds differ by sqrt(2) of it at every place, and only by that."""
     x = AREA.sample(DRAW.uniform(size=(4000, 2)))
-    one = np.zeros(4000, dtype=np.int64)
+    first = np.zeros(4000, dtype=int)
     facts = RoundContext(1, 600.0, PUBLIC)
     rounds = [
-        _rsrp_dbm(x, one, one, VIEW, facts, Streams(3).at("attack.test", number))
+        _draw_rsrp_dbm(x, first, first, VIEW, facts, Streams(3).derive_rng("attack.test", number))
         for number in (1, 2)
     ]
-    assert (rounds[1] - rounds[0]).std() == pytest.approx(2.0 * np.sqrt(2.0), rel=0.05)
-    away_km = np.linalg.norm(x - [500.0, 500.0], axis=1) / 1000
-    assert (rounds[0] + 128.1 + 37.6 * np.log10(np.maximum(away_km, 0.01))).std() == pytest.approx(
+    expected = 2.0 * np.sqrt(2.0)
+    assert (rounds[1] - rounds[0]).std() == approx(expected, rel=0.05)
+    away_km = norm(x - [500.0, 500.0], axis=1) / 1000
+    assert (rounds[0] + 128.1 + 37.6 * np.log10(np.maximum(away_km, 0.01))).std() == approx(
         8.25, rel=0.05
     )
 
@@ -239,7 +251,7 @@ def test_made_up_rsrp_keeps_its_shadowing_and_has_new_noise_in_every_round():
 
 
 EVERYWHERE = Population.uniform(GRID)
-STEPS = np.random.default_rng(0)
+STEPS = default_rng(0)
 
 
 def steps(n, at_rest, median_m):
@@ -248,47 +260,50 @@ def steps(n, at_rest, median_m):
     return np.where(np.arange(n) < at_rest * n, 0.0, far)
 
 
-def seen(step_m):
+def see_steps(step_m):
     """After two rounds in which UEs moved so far, each in its own direction."""
     ue = np.arange(len(step_m))
     start_m = STEPS.uniform(0, 4000, (len(step_m), 2))
     turn = STEPS.uniform(0, 2 * np.pi, len(step_m))
     moved_m = step_m[:, None] * np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    return Pace().seen(7, ue, start_m).seen(8, ue, start_m + moved_m)
+    return Pace().with_estimates(7, ue, start_m).with_estimates(8, ue, start_m + moved_m)
 
 
 def test_steps_are_those_of_one_ue_in_successive_rounds():
-    pace = Pace().seen(1, np.array([2, 5, 9]), np.array([[0.0, 0], [10, 10], [np.nan, np.nan]]))
-    pace = pace.seen(2, np.array([5, 7, 9]), np.array([[13.0, 14], [0, 0], [0, 0]]))
+    pace = Pace().with_estimates(
+        1, np.array([2, 5, 9]), np.array([[0.0, 0], [10, 10], [np.nan, np.nan]])
+    )
+    pace = pace.with_estimates(2, np.array([5, 7, 9]), np.array([[13.0, 14], [0, 0], [0, 0]]))
     assert pace.steps_m.tolist() == [5.0]
-    assert pace.seen(2, np.array([5]), np.zeros((1, 2))) is pace  # another look at the same round
-    assert pace.seen(4, np.array([5]), np.zeros((1, 2))).steps_m.tolist() == [5.0]
+    assert (
+        pace.with_estimates(2, np.array([5]), np.zeros((1, 2))) is pace
+    )  # another look at the same round
+    assert pace.with_estimates(4, np.array([5]), np.zeros((1, 2))).steps_m.tolist() == [5.0]
 
 
 def test_made_up_ues_become_as_fast_as_real_ones_seem():
-    pace = seen(steps(400, 0.5, 400.0)).matched(EVERYWHERE, steps(400, 0.5, 1000.0))
-    assert pace.speed_mps == pytest.approx(0.4 * SPEED_MPS, rel=0.05)
+    pace = see_steps(steps(400, 0.5, 400.0)).match_to(EVERYWHERE, steps(400, 0.5, 1000.0))
+    assert pace.speed_mps == approx(0.4 * SPEED_MPS, rel=0.05)
     assert pace.roaming == ROAMING
 
 
 def test_as_many_rest_as_real_ones_seem_to():
-    pace = seen(steps(400, 0.2, 1000.0)).matched(EVERYWHERE, steps(400, 0.4, 1000.0))
-    assert pace.roaming == pytest.approx(1 - 0.2 * 0.8 / 0.4)
+    pace = see_steps(steps(400, 0.2, 1000.0)).match_to(EVERYWHERE, steps(400, 0.4, 1000.0))
+    assert pace.roaming == approx(1 - 0.2 * 0.8 / 0.4)
     assert pace.speed_mps == SPEED_MPS
     always = EVERYWHERE.__class__(EVERYWHERE.grid, EVERYWHERE.probability, roaming=1.0)
-    assert seen(steps(400, 0.3, 1000.0)).matched(
+    assert see_steps(steps(400, 0.3, 1000.0)).match_to(
         always, steps(400, 0.0, 1000.0)
-    ).roaming == pytest.approx(0.7)
+    ).roaming == approx(0.7)
 
 
-@pytest.mark.parametrize("given", ["roaming", "speed"])
+@mark.parametrize("given", ["roaming", "speed"])
 def test_what_is_given_stays(given):
     flags = {f"match_{given}": False}
     people = Population(EVERYWHERE.grid, EVERYWHERE.probability, **flags)
-    pace = seen(steps(400, 0.1, 300.0)).matched(people, steps(400, 0.4, 1000.0))
+    pace = see_steps(steps(400, 0.1, 300.0)).match_to(people, steps(400, 0.4, 1000.0))
     assert (pace.roaming == ROAMING) == (given == "roaming")
     assert (pace.speed_mps == SPEED_MPS) == (given == "speed")
-    now = Pace(roaming=0.9, speed_mps=1.0).of(people)
-    assert (now.roaming, now.speed_mps) == (
-        (ROAMING, 1.0) if given == "roaming" else (0.9, SPEED_MPS)
-    )
+    current = Pace(roaming=0.9, speed_mps=1.0).apply_to(people)
+    expected = (ROAMING, 1.0) if given == "roaming" else (0.9, SPEED_MPS)
+    assert (current.roaming, current.speed_mps) == expected

@@ -4,20 +4,24 @@ learning."""
 import numpy as np
 import pandas as pd
 import pytest
+from pytest import approx, raises
+from scipy.stats import norm
 
 from fl.aggregation import Uniform
 from fl.defenses.gaussian import CentralGaussian
 from fl.privacy import rdp
-from fl.privacy.compose import RoundKinds, compose
-from fl.privacy.gaussian import epsilon_of
-from fl.privacy.ledger import ALL, ALL_UES, Ledger, final_account
+from fl.privacy.compose import RoundKinds, compose_rounds
+from fl.privacy.gaussian import compute_gaussian_epsilon
+from fl.privacy.ledger import ALL, ALL_UES, Ledger, tabulate_account
 from fl.round.learning import Learning
 from fl.types import MetricSpend, Spend
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
-from scenarios.app.results.summary import account_rows
-from scenarios.app.results.summary_keys import measured
+from scenarios.app.results.folder import read_record_table
+from scenarios.app.results.summary import complete_account
+from scenarios.app.results.summary_keys import compute_measures
 from scenarios.app.study.load import load
+
+parametrize = pytest.mark.parametrize
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 SMALL = {
@@ -40,87 +44,79 @@ def spend(
     unit="user",
 ):
     ue = np.asarray(ue)
-    return Spend(
-        mechanism,
-        ue,
-        np.zeros(len(ue), int),
-        np.full(len(ue), float(z)),
-        np.ones(len(ue)),
-        unit,
-        relation,
-        delta,
-        q,
-        np.full(len(ue), float(channel)),
-    )
+    ones = np.ones(len(ue))
+    model = np.zeros(len(ue), int)
+    std = float(z) * ones
+    noise = float(channel) * ones
+    return Spend(mechanism, ue, model, std, ones, unit, relation, delta, q, noise)
 
 
-def said(state, mechanism="noise"):
-    return next(s for s in state.statements() if s.mechanism == mechanism)
+def state_user(state, mechanism="noise"):
+    return next(s for s in state.list_statements() if s.mechanism == mechanism)
+
+
+COLUMNS = [
+    "mechanism",
+    "ue",
+    "std",
+    "sensitivity",
+    "unit",
+    "sampling_rate",
+    "relation",
+    "delta",
+    "channel_std",
+]
 
 
 def columns(spends, rounds=None):
     """The table `spends` of some spends, a round each unless it is said."""
     rounds = range(1, len(spends) + 1) if rounds is None else rounds
-    rows = [
-        {
-            "round": r,
-            "mechanism": s.mechanism,
-            "ue": u,
-            "std": s.std[i],
-            "sensitivity": s.sensitivity[i],
-            "unit": s.unit,
-            "sampling_rate": s.sampling_rate,
-            "relation": s.relation,
-            "delta": s.delta,
-            "channel_std": np.broadcast_to(s.channel_std, len(s.ue))[i],
-        }
-        for r, s in zip(rounds, spends, strict=True)
-        for i, u in enumerate(s.ue)
-    ]
-    return {
-        k: np.array([r[k] for r in rows], dtype=object if isinstance(rows[0][k], str) else float)
-        for k in rows[0]
-    }
+    tables = []
+    for number, spend in zip(rounds, spends, strict=True):
+        table = pd.DataFrame({name: getattr(spend, name) for name in COLUMNS})
+        tables.append(table.assign(round=number))
+    return {name: column.to_numpy() for name, column in pd.concat(tables).items()}
 
 
 class TestLedger:
     def test_two_mechanisms_of_one_unit_cost_what_one_gaussian_costs(self):
         """mu^2 = 1 / 2^2 + 1 / 1^2, at the smaller delta."""
         state = Ledger(3).add([spend(z=2.0, delta=1e-6), spend(z=1.0, mechanism="count")])
-        together = said(state, ALL)
+        together = state_user(state, ALL)
         assert together.delta == 1e-6
-        np.testing.assert_allclose(together.epsilon, epsilon_of(1e-6, np.sqrt(1.25)), rtol=1e-12)
+        expected = compute_gaussian_epsilon(1e-6, np.sqrt(1.25))
+        np.testing.assert_allclose(together.epsilon, expected, rtol=1e-12)
 
     def test_one_mechanism_needs_no_sum(self):
         state = Ledger(3).add([spend(), spend()])
-        assert [s.mechanism for s in state.statements()] == ["noise"]
+        assert [s.mechanism for s in state.list_statements()] == ["noise"]
 
     def test_units_and_relations_are_never_added_up(self):
         state = Ledger(1).add([spend(), spend(unit="record"), spend(relation="replace")])
-        assert all(s.mechanism != ALL for s in state.statements())
+        assert all(s.mechanism != ALL for s in state.list_statements())
 
     def test_sampled_rounds_go_by_renyi(self):
         state = Ledger(2)
         for _ in range(100):
             state = state.add([spend(z=1.0, q=10 / 38, delta=1e-7)])
-        expected = rdp.epsilon_of(100 * rdp.renyi(1.0, 10 / 38), 1e-7)
-        np.testing.assert_allclose(said(state).epsilon, expected, rtol=1e-12)
-        assert expected == pytest.approx(
-            25.4, abs=0.3
-        )  # Haliloglu et al.'s setting with 10 of 38 clients
+        expected = rdp.compute_renyi_epsilon(100 * rdp.compute_renyi_cost(1.0, 10 / 38), 1e-7)
+        np.testing.assert_allclose(state_user(state).epsilon, expected, rtol=1e-12)
+        assert expected == approx(25.4, abs=0.3)  # Haliloglu et al.'s setting with 10 of 38 clients
 
     def test_only_noise_that_hides_all_ues_counts_on_sampling(self):
-        with pytest.raises(ValueError, match="hides all UEs"):
+        with raises(ValueError, match="hides all UEs"):
             Ledger(2).add([spend(ue=(0, 1), q=0.5)])
 
     def test_channel_noise_stands_beside_and_never_inside(self):
         state = Ledger(1).add([spend(z=3.0, channel=4.0)])
-        assert said(state).epsilon[0] == pytest.approx(epsilon_of(1e-5, 1 / 3), rel=1e-12)
-        assert said(state).with_channel[0] == pytest.approx(epsilon_of(1e-5, 1 / 5), rel=1e-12)
+        expected = compute_gaussian_epsilon(1e-5, 1 / 3)
+        assert state_user(state).epsilon[0] == approx(expected, rel=1e-12)
+        expected = compute_gaussian_epsilon(1e-5, 1 / 5)
+        assert state_user(state).with_channel[0] == approx(expected, rel=1e-12)
 
     def test_the_worst_user_decides(self):
         state = Ledger(3).add([spend(ue=(0, 2)), spend(ue=(2,))])
-        two = epsilon_of(1e-5, np.sqrt(2.0))
+        two = compute_gaussian_epsilon(1e-5, np.sqrt(2.0))
         assert state.exceeds(0.99 * two, None)
         assert not state.exceeds(1.01 * two, None)
         assert not state.exceeds(0.99 * two, 1e-2)  # a larger delta costs less
@@ -129,7 +125,8 @@ class TestLedger:
         """Two mechanisms of z = 1: at 1e-7 they cost more than at the 1e-3 that one of them
         states."""
         state = Ledger(1).add([spend(delta=1e-3), spend(delta=1e-7, mechanism="other")])
-        dear, cheap = (epsilon_of(delta, np.sqrt(2.0)) for delta in (1e-7, 1e-3))
+        dear = compute_gaussian_epsilon(1e-7, np.sqrt(2.0))
+        cheap = compute_gaussian_epsilon(1e-3, np.sqrt(2.0))
         assert cheap < dear
         assert state.exceeds(0.99 * dear, None)
         assert not state.exceeds(1.01 * dear, None)
@@ -143,16 +140,17 @@ class TestLedger:
         large = spend(z=0.5, relation="replace")
         for order in ([small, large], [large, small]):
             state = Ledger(1).add(order)
-            assert state.exceeds(0.99 * epsilon_of(1e-5, 2.0), None)
-            assert not state.exceeds(1.01 * epsilon_of(1e-5, 2.0), None)
+            assert state.exceeds(0.99 * compute_gaussian_epsilon(1e-5, 2.0), None)
+            assert not state.exceeds(1.01 * compute_gaussian_epsilon(1e-5, 2.0), None)
         none = np.zeros(1, int)
         moved = Ledger(1).add([MetricSpend("moved", none, none, np.array([5]), np.array([1e3]))])
         assert not moved.exceeds(1e-3, None)
         twice = moved.add([MetricSpend("moved again", none, none, np.array([1]), np.array([1e3]))])
-        assert [(s.mechanism, s.epsilon[0]) for s in twice.statements()] == [
+        expected = [
             ("moved", 5e3),
             ("moved again", 1e3),
         ]
+        assert [(s.mechanism, s.epsilon[0]) for s in twice.list_statements()] == expected
 
     def test_a_coin_and_what_counts_on_none_add_up_in_a_budget(self):
         """Sampled rounds beside one in which everybody takes part: more than either by itself, by
@@ -160,10 +158,11 @@ class TestLedger:
         coin = spend(q=0.01)
         certain = spend(z=2.0, mechanism="other")
         state = Ledger(1).add([coin, certain])
-        costs = rdp.full(0.25) + rdp.renyi(1.0, 0.01)
-        both = float(rdp.epsilon_of(costs, 1e-5))
-        assert both > float(rdp.epsilon_of(rdp.renyi(1.0, 0.01), 1e-5))
-        assert said(state, ALL).epsilon[0] == pytest.approx(both, rel=1e-12)
+        costs = rdp.compute_full_cost(0.25) + rdp.compute_renyi_cost(1.0, 0.01)
+        both = float(rdp.compute_renyi_epsilon(costs, 1e-5))
+        assert both > float(rdp.compute_renyi_epsilon(rdp.compute_renyi_cost(1.0, 0.01), 1e-5))
+        result = state_user(state, ALL).epsilon[0]
+        assert result == approx(both, rel=1e-12)
         assert state.exceeds(0.999 * both, None)
         assert not state.exceeds(1.001 * both, None)
 
@@ -173,20 +172,19 @@ def hockey_stick(p, q, epsilon, cell):
     return max((np.maximum(a - np.exp(epsilon) * b, 0).sum() * cell) for a, b in ((p, q), (q, p)))
 
 
-def convolved(z, q, rounds, delta):
+def convolve(z, q, rounds, delta):
     """Epsilon of so many rounds on a coin, by losses on a grid of our own and their characteristic
     function."""
     x = np.linspace(-16 * z, 16 * z, 1_600_001)
-    without = np.exp(-(x**2) / (2 * z * z)) / (z * np.sqrt(2 * np.pi)) * (x[1] - x[0])
-    with_ = (1 - q) * without + q * np.exp(-((x - 1) ** 2) / (2 * z * z)) / (
-        z * np.sqrt(2 * np.pi)
-    ) * (x[1] - x[0])
-    found = []
+    cell = x[1] - x[0]
+    without = norm.pdf(x, 0.0, z) * cell
+    with_ = (1 - q) * without + q * norm.pdf(x, 1.0, z) * cell
+    result = []
     n = 2**18
     width = 2.5e-4
     for p, loss in ((with_, np.log(with_ / without)), (without, np.log(without / with_))):
-        at = np.rint(loss / width).astype(int) % n
-        spectrum = np.fft.rfft(np.bincount(at, weights=p, minlength=n)) ** rounds
+        position = np.rint(loss / width).astype(int) % n
+        spectrum = np.fft.rfft(np.bincount(position, weights=p, minlength=n)) ** rounds
         total = np.fft.irfft(spectrum, n)
         losses = (np.arange(n) - n * (np.arange(n) >= n // 2)) * width
         low = 0.0
@@ -196,52 +194,50 @@ def convolved(z, q, rounds, delta):
             above = losses > middle
             over = (total[above] * -np.expm1(middle - losses[above])).sum() > delta
             low, high = (middle, high) if over else (low, middle)
-        found.append(high)
-    return max(found)
+        result.append(high)
+    return max(result)
 
 
 class TestOneCoin:
     """A user that is asked sends to all models in all phases: the coin is tossed once a round, not
     once a draw."""
 
-    @pytest.mark.parametrize("draws", [1, 2])
-    @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+    @parametrize("draws", [1, 2])
+    @parametrize("epsilon", [0.0, 0.3, 1.0])
     def test_draws_of_a_round_are_one_gaussian_before_the_coin(self, draws, epsilon):
         """The hockey stick of the joint density in as many dimensions, against that of one with
         mu^2 summed."""
         q = 0.3
         z = 1.25
         x = np.arange(-9, 10, 0.02)
-        one = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
-        moved = np.exp(-((x - 1 / z) ** 2) / 2) / np.sqrt(2 * np.pi)
-        joint, shifted = (
-            (one, moved) if draws == 1 else (np.outer(one, one), np.outer(moved, moved))
-        )
+        joint = norm.pdf(x)
+        shifted = norm.pdf(x, 1 / z)
+        if draws == 2:
+            joint = np.outer(joint, joint)
+            shifted = np.outer(shifted, shifted)
         exact = hockey_stick((1 - q) * joint + q * shifted, joint, epsilon, 0.02**draws)
         line = np.arange(-12, 14, 1e-3)
-        without, with_ = (
-            np.exp(-((line - m) ** 2) / 2) / np.sqrt(2 * np.pi) for m in (0.0, np.sqrt(draws) / z)
-        )
+        without = norm.pdf(line)
+        with_ = norm.pdf(line, np.sqrt(draws) / z)
         single = hockey_stick((1 - q) * without + q * with_, without, epsilon, 1e-3)
-        assert exact == pytest.approx(single, rel=2e-3)
+        assert exact == approx(single, rel=2e-3)
         assert exact > 0
 
-    @pytest.mark.parametrize("models, epsilon", [(1, 1.315), (3, 3.216), (16, 18.48)])
+    @parametrize("models, epsilon", [(1, 1.315), (3, 3.216), (16, 18.48)])
     def test_models_of_31_rounds(self, models, epsilon):
         """q = 0.1, z = 2, delta 1e-5; a sampled round for each draw would have said 2.25 for 3
         models."""
         rounds = [spend(ue=(-1,) * models, z=2.0, q=0.1)] * 31
-        (row,) = final_account(columns(rounds))
+        (row,) = tabulate_account(columns(rounds))
         assert row["accountant"] == "PLD"
-        assert row["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+        assert row["epsilon"] == approx(epsilon, rel=1e-3)
         assert row["draws"] == 31 * models
-        assert row["epsilon"] == pytest.approx(
-            convolved(2 / np.sqrt(models), 0.1, 31, 1e-5), rel=2e-3
-        )
+        expected = convolve(2 / np.sqrt(models), 0.1, 31, 1e-5)
+        assert row["epsilon"] == approx(expected, rel=2e-3)
         state = Ledger(2)
-        for each in rounds:
-            state = state.add([each])
-        assert said(state).epsilon[0] == pytest.approx(row["rdp"], rel=1e-6)
+        for epsilon_of_rounds in rounds:
+            state = state.add([epsilon_of_rounds])
+        assert state_user(state).epsilon[0] == approx(row["rdp"], rel=1e-6)
         assert row["rdp"] > row["epsilon"]
 
     def test_dp_accounting_agrees(self):
@@ -249,20 +245,20 @@ class TestOneCoin:
         from dp_accounting.rdp import RdpAccountant
 
         draws = [GaussianDpEvent(2.0), GaussianDpEvent(3.0), GaussianDpEvent(2.0)]
-        theirs = RdpAccountant(rdp.ORDERS).compose(
+        library = RdpAccountant(rdp.ORDERS).compose(
             PoissonSampledDpEvent(0.1, ComposedDpEvent(draws)), 31
         )
         state = Ledger(1)
         for _ in range(31):
             state = state.add([spend(z=z, q=0.1) for z in (2.0, 3.0, 2.0)])
-        assert said(state).epsilon[0] == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-9)
+        assert state_user(state).epsilon[0] == approx(library.get_epsilon(1e-5), rel=1e-9)
 
     def test_models_phases_and_mechanisms_of_a_round_share_it(self):
         """2 models x 2 phases x 2 mechanisms are 8 draws on one coin; each mechanism by itself has
         4."""
         state = Ledger(1)
-        every = []
-        at = []
+        models = []
+        position = []
         for r in range(1, 21):
             drawn = [
                 spend(ue=(-1, -1), z=4.0, q=0.2, mechanism=m)
@@ -270,78 +266,89 @@ class TestOneCoin:
                 for _ in ("heights", "losses")
             ]
             state = state.add(drawn)
-            every = every + drawn
-            at = at + [r] * 4
+            models = models + drawn
+            position = position + [r] * 4
         for mechanism, draws in (("a", 4), ("b", 4), (ALL, 8)):
-            by_hand = rdp.epsilon_of(20 * rdp.renyi(4 / np.sqrt(draws), 0.2), 1e-5)
-            assert said(state, mechanism).epsilon[0] == pytest.approx(by_hand, rel=1e-12)
-            row = next(r for r in final_account(columns(every, at)) if r["mechanism"] == mechanism)
-            assert row["rdp"] == pytest.approx(by_hand, rel=1e-6)
+            by_hand = rdp.compute_renyi_epsilon(
+                20 * rdp.compute_renyi_cost(4 / np.sqrt(draws), 0.2), 1e-5
+            )
+            result = state_user(state, mechanism).epsilon[0]
+            assert result == approx(by_hand, rel=1e-12)
+            row = next(
+                r
+                for r in tabulate_account(columns(models, position))
+                if r["mechanism"] == mechanism
+            )
+            assert row["rdp"] == approx(by_hand, rel=1e-6)
             assert row["draws"] == 20 * draws
         assert state.exceeds(0.999 * by_hand, None)
         assert not state.exceeds(1.001 * by_hand, None)
 
     def test_a_round_has_one_rate(self):
-        with pytest.raises(ValueError, match="one rate per round"):
+        with raises(ValueError, match="one rate per round"):
             Ledger(1).add([spend(q=0.1), spend(q=0.2)])
 
 
 class TestFinalAccount:
     def test_every_accountant_beside_the_best(self):
-        row = final_account(columns([spend(delta=1e-7)] * 100))[0]
-        expected = compose(RoundKinds.of([(1.0, 1.0, 100)]), 1e-7)
+        row = tabulate_account(columns([spend(delta=1e-7)] * 100))[0]
+        expected = compose_rounds(RoundKinds.from_rounds([(1.0, 1.0, 100)]), 1e-7)
         assert row["ue"] == ALL_UES
         assert row["draws"] == 100
         assert row["accountant"] == "exact"
-        assert row["epsilon"] == pytest.approx(101.2, abs=0.1)
-        assert row["rdp"] == pytest.approx(105.1, abs=0.5)
+        assert row["epsilon"] == approx(101.2, abs=0.1)
+        assert row["rdp"] == approx(105.1, abs=0.5)
         assert (row["naive"], row["zcdp"]) == (expected.naive.epsilon, expected.zcdp.epsilon)
         assert row["epsilon"] < row["rdp"] < row["zcdp"] < row["naive"]
         assert np.isnan(row["with_channel"])
 
     def test_a_row_a_user_with_what_hides_everybody_in_each(self):
-        rows = final_account(columns([spend(ue=(0, 3)), spend(ue=(3,)), spend()]))
+        rows = tabulate_account(columns([spend(ue=(0, 3)), spend(ue=(3,)), spend()]))
         assert [r["ue"] for r in rows] == [0, 3]
         assert [r["draws"] for r in rows] == [2, 3]
-        assert rows[1]["epsilon"] == pytest.approx(epsilon_of(1e-5, np.sqrt(3.0)), rel=1e-9)
+        expected = compute_gaussian_epsilon(1e-5, np.sqrt(3.0))
+        assert rows[1]["epsilon"] == approx(expected, rel=1e-9)
 
     def test_all_mechanisms_of_a_unit(self):
-        rows = final_account(columns([spend(), spend(mechanism="count", z=10.0, delta=1e-6)]))
+        rows = tabulate_account(columns([spend(), spend(mechanism="count", z=10.0, delta=1e-6)]))
         assert [r["mechanism"] for r in rows] == ["noise", "count", "all"]
         assert rows[2]["delta"] == 1e-6
-        assert rows[2]["epsilon"] == pytest.approx(epsilon_of(1e-6, np.sqrt(1.01)), rel=1e-9)
+        expected = compute_gaussian_epsilon(1e-6, np.sqrt(1.01))
+        assert rows[2]["epsilon"] == approx(expected, rel=1e-9)
 
     def test_whose_channel_never_counted_is_not_left_out(self):
         """A UE whose channel adds nothing has its epsilon there, in an account in which another's
         does count."""
-        rows = final_account(columns([spend(ue=(0, 1), z=1.0), spend(ue=(1,), z=1.0, channel=7.0)]))
+        rows = tabulate_account(
+            columns([spend(ue=(0, 1), z=1.0), spend(ue=(1,), z=1.0, channel=7.0)])
+        )
         assert (
             rows[0]["with_channel"]
             == rows[0]["epsilon"]
-            == pytest.approx(epsilon_of(1e-5, 1.0), rel=1e-9)
+            == approx(compute_gaussian_epsilon(1e-5, 1.0), rel=1e-9)
         )
-        assert rows[1]["with_channel"] == pytest.approx(
-            epsilon_of(1e-5, np.sqrt(1 + 1 / 50)), rel=1e-9
-        )
-        quiet = final_account(columns([spend(ue=(0, 1), channel=0.0)]))
+        expected = compute_gaussian_epsilon(1e-5, np.sqrt(1 + 1 / 50))
+        assert rows[1]["with_channel"] == approx(expected, rel=1e-9)
+        quiet = tabulate_account(columns([spend(ue=(0, 1), channel=0.0)]))
         assert all(np.isnan(r["with_channel"]) for r in quiet)
 
     def test_a_switch_that_never_came_leaves_epsilon(self):
         """The channel's noise stood ready and replaced none: its figure is the epsilon, and `all`
         has one as well."""
-        rows = final_account(
+        rows = tabulate_account(
             columns([spend(ue=(0, 1)), spend(ue=(1,), mechanism="other")]), ["noise"]
         )
-        assert [(r["mechanism"], r["with_channel"] == r["epsilon"]) for r in rows] == [
+        expected = [
             ("noise", True),
             ("noise", True),
             ("other", False),
             (ALL, True),
             (ALL, True),
         ]
-        assert np.isnan(final_account(columns([spend(q=0.5)]), ["noise"])[0]["with_channel"])
+        assert [(r["mechanism"], r["with_channel"] == r["epsilon"]) for r in rows] == expected
+        assert np.isnan(tabulate_account(columns([spend(q=0.5)]), ["noise"])[0]["with_channel"])
 
-    @pytest.mark.parametrize("uplink", ["noma", "ideal"])
+    @parametrize("uplink", ["noma", "ideal"])
     def test_a_run_without_a_switch_states_it(self, uplink, tmp_path):
         """Two rounds of noise that is planned for ten: no other noise counts over `noma`, and none
         is over `ideal`."""
@@ -365,58 +372,64 @@ class TestFinalAccount:
             "learning.membership": None,
             "learning.aggregation": {"kind": "fedavg"},
         }
-        found = run(load("rsrp-dp/live", study), tmp_path)
+        result = run(load("rsrp-dp/live", study), tmp_path)
         account = pd.read_csv(tmp_path / "privacy.csv")
         assert set(account.mechanism) == {"noise-switch", "noise-switch-as-printed"}
         stated = account.with_channel == account.epsilon
         assert stated.all() if uplink == "noma" else account.with_channel.isna().all()
-        told = found.get("privacy.noise-switch.with_channel.max")
-        assert told == (found["privacy.noise-switch.epsilon.max"] if uplink == "noma" else None)
+        summary = result.get("privacy.noise-switch.with_channel.max")
+        assert summary == (result["privacy.noise-switch.epsilon.max"] if uplink == "noma" else None)
 
     def test_the_largest_with_the_channel_is_over_all_ues(self, tmp_path):
         """That of a UE without a channel too, in an account of its own too; null where it is
         infinite."""
 
         def largest(*spends):
-            pd.DataFrame(final_account(columns(list(spends)))).to_csv(
+            pd.DataFrame(tabulate_account(columns(list(spends)))).to_csv(
                 tmp_path / "privacy.csv", index=False
             )
-            account = read_table(tmp_path, "privacy")
-            rows = account_rows({k: v[account["mechanism"] == "noise"] for k, v in account.items()})
-            return measured({"account": rows}, "noise")["privacy.noise.with_channel.max"]
+            account = read_record_table(tmp_path, "privacy")
+            rows = complete_account(
+                {k: v[account["mechanism"] == "noise"] for k, v in account.items()}
+            )
+            return compute_measures({"account": rows}, "noise")["privacy.noise.with_channel.max"]
 
         never = spend(ue=(0,), z=0.5)
-        some = spend(ue=(1,), z=1.0, channel=7.0)
-        for other in (some, spend(ue=(1,), z=1.0, channel=7.0, delta=1e-6)):
-            assert largest(never, other) == pytest.approx(epsilon_of(1e-5, 2.0), rel=1e-6)
+        noisy = spend(ue=(1,), z=1.0, channel=7.0)
+        for neighbour in (noisy, spend(ue=(1,), z=1.0, channel=7.0, delta=1e-6)):
+            assert largest(never, neighbour) == approx(
+                compute_gaussian_epsilon(1e-5, 2.0), rel=1e-6
+            )
         assert np.isnan(
-            largest(spend(ue=(0,), z=0.0), some)
+            largest(spend(ue=(0,), z=0.0), noisy)
         )  # no finite one: null, and never that of the others
         assert np.isnan(largest(never, spend(ue=(1,))))
 
-    @pytest.mark.parametrize("first", [True, False])
+    @parametrize("first", [True, False])
     def test_what_one_row_of_many_says_counts(self, first):
         """One draw on a coin is enough for no figure with the channel, one with channel noise for
         one, one UE's own draw for a row a UE: whichever comes first."""
 
         def rows(*two):
-            return final_account(columns(list(two) if first else list(two)[::-1]))
+            return tabulate_account(columns(list(two) if first else list(two)[::-1]))
 
         (row,) = rows(spend(q=0.5, channel=1.0), spend(channel=1.0))
         assert np.isnan(row["with_channel"])
         (row,) = rows(spend(channel=1.0), spend())
-        assert row["with_channel"] == pytest.approx(epsilon_of(1e-5, np.sqrt(1.5)), rel=1e-9)
-        found = rows(spend(), spend(ue=(2,)))
-        assert [(r["ue"], r["draws"]) for r in found] == [(2, 2)]
+        expected = compute_gaussian_epsilon(1e-5, np.sqrt(1.5))
+        assert row["with_channel"] == approx(expected, rel=1e-9)
+        result = rows(spend(), spend(ue=(2,)))
+        assert [(r["ue"], r["draws"]) for r in result] == [(2, 2)]
 
     def test_a_coin_that_counts_nothing_leaves_the_channel_its_figure(self):
-        (row,) = final_account(columns([spend(q=0.5, relation="replace", channel=1.0)]))
-        assert row["with_channel"] == pytest.approx(epsilon_of(1e-5, np.sqrt(0.5)), rel=1e-9)
+        (row,) = tabulate_account(columns([spend(q=0.5, relation="replace", channel=1.0)]))
+        expected = compute_gaussian_epsilon(1e-5, np.sqrt(0.5))
+        assert row["with_channel"] == approx(expected, rel=1e-9)
 
     def test_moved_locations_are_another_account(self):
         table = columns([spend()])
         table["unit"][:] = "location"
-        assert final_account(table) == []
+        assert tabulate_account(table) == []
 
 
 class TestStopAt:
@@ -425,17 +438,21 @@ class TestStopAt:
     }
 
     def test_learning_ends_before_the_round_that_would_exceed(self, tmp_path):
-        found = run(
+        result = run(
             load("rsrp-dp/budget", self.study | {"learning.privacy_budget": {"epsilon": 2.0}}),
             tmp_path / "r",
         )
-        n = found["rounds.played"]
-        assert found["rounds.stopped_by_budget"] is True
+        n = result["rounds.played"]
+        assert result["rounds.stopped_by_budget"] is True
         assert 1 < n < 15
-        assert epsilon_of(1e-7, np.sqrt(n) / 5) <= 2.0 < epsilon_of(1e-7, np.sqrt(n + 1) / 5)
-        spent = epsilon_of(1e-7, np.sqrt(n) / 5)
-        assert found["privacy.central-gaussian.epsilon.max"] == pytest.approx(spent, rel=1e-6)
-        assert found["rounds.empty"] == 4
+        assert (
+            compute_gaussian_epsilon(1e-7, np.sqrt(n) / 5)
+            <= 2.0
+            < compute_gaussian_epsilon(1e-7, np.sqrt(n + 1) / 5)
+        )
+        spent = compute_gaussian_epsilon(1e-7, np.sqrt(n) / 5)
+        assert result["privacy.central-gaussian.epsilon.max"] == approx(spent, rel=1e-6)
+        assert result["rounds.empty"] == 4
         free = self.study | {"learning.privacy_budget": None, "learning.rounds": n}
         run(load("rsrp-dp/budget", free), tmp_path / "free")
         for table in (
@@ -444,17 +461,16 @@ class TestStopAt:
             "metrics",
             "final",
         ):  # the rounds before are those without a budget
-            assert (tmp_path / "r" / f"{table}.csv").read_bytes() == (
-                tmp_path / "free" / f"{table}.csv"
-            ).read_bytes()
+            expected = (tmp_path / "free" / f"{table}.csv").read_bytes()
+            assert (tmp_path / "r" / f"{table}.csv").read_bytes() == expected
 
     def test_a_budget_too_small_for_one_round_learns_nothing(self, tmp_path):
-        found = run(
+        result = run(
             load("rsrp-dp/budget", self.study | {"learning.privacy_budget": {"epsilon": 0.01}}),
             tmp_path,
         )
-        assert found["rounds.played"] == 0
-        assert found["rounds.stopped_by_budget"] is True
+        assert result["rounds.played"] == 0
+        assert result["rounds.stopped_by_budget"] is True
 
 
 class TestCentral:
@@ -466,7 +482,7 @@ class TestCentral:
         assert part.contracts
         assert "central noise" in part.offers
 
-    @pytest.mark.parametrize("local", [False, True])
+    @parametrize("local", [False, True])
     def test_no_channel_counts_beside_noise_at_the_server(self, local, tmp_path):
         """Its receiver gets single updates, without that noise; nor does it add to noise that a
         clip has cut down.
@@ -474,12 +490,12 @@ class TestCentral:
         UEs take turns, so that neighbours send alike: otherwise the receiver's noise would show who
         sends.
         """
-        own = (
+        central = (
             [{"kind": "gaussian", "noise_multiplier": 1.0}, {**CLIP, "name": "again"}]
             if local
             else []
         )
-        noise = [CLIP, *own, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
+        noise = [CLIP, *central, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
         study = load(
             "rsrp-dp/live",
             {
@@ -503,7 +519,7 @@ class TestCentral:
         assert summary["privacy.central-gaussian.epsilon.max"] > 0
 
     def test_weights_count_on_the_share_that_is_asked(self):
-        with pytest.raises(ValueError, match="give both the same"):
+        with raises(ValueError, match="give both the same"):
             Learning(
                 round_s=1.0,
                 learner={"kind": "rsrp-net"},

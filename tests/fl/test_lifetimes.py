@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from interrupted import run_in_two
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
+from pytest import mark
 from thinned import one_in
 
 from fl.attacks.base import Attack, View
 from fl.attacks.tracker import Tracker
-from fl.tracking.history import LEAST_ROUNDS, Lifetimes
+from fl.tracking.history import MIN_SILENT_ROUNDS, Lifetimes
 from fl.types import Estimates, Public, RoundContext
 from netsim.checkpoint import from_tree, to_tree
 from netsim.geometry import Area
@@ -18,30 +20,30 @@ from scenarios.app.result import run
 
 AREA = Area(0.0, 0.0, 3000.0, 2000.0)
 ROUND_S = 1800.0
-RNG = Streams(0).at("attack.test")
-WAITED = int(LEAST_ROUNDS)
+RNG = Streams(0).derive_rng("attack.test")
+WAITED = int(MIN_SILENT_ROUNDS)
 
 
-def heard(rounds, lives=None, renames=True):
+def hear_rounds(rounds, lives=None, renames=True):
     """After rounds in which these names were heard, {number: names}; in rounds left out nobody
     was."""
     lives = Lifetimes() if lives is None else lives
     for number, names in rounds.items():
         facts = RoundContext(number, number * ROUND_S, Public(AREA, 1), round_s=ROUND_S)
-        lives = lives.after(np.array(names, dtype=np.int64), facts, renames)
+        lives = lives.after(np.array(names, dtype=int), facts, renames)
     return lives
 
 
-def followed(lives):
-    return sorted(lives.name[lives.alive].tolist())
+def list_followed(lives):
+    return sorted(lives.name[lives.is_alive].tolist())
 
 
 class TestLifetimes:
     def test_end_after_six_rounds_of_silence(self):
-        lives = heard({0: [7, 3], **{t: [3] for t in range(1, WAITED + 1)}})
-        assert followed(lives) == [3, 7]
-        lives = heard({WAITED + 1: [3]}, lives)
-        assert followed(lives) == [3]
+        lives = hear_rounds({0: [7, 3], **{t: [3] for t in range(1, WAITED + 1)}})
+        assert list_followed(lives) == [3, 7]
+        lives = hear_rounds({WAITED + 1: [3]}, lives)
+        assert list_followed(lives) == [3]
         assert (lives.senders(np.array([3, 7, 9])) >= 0).tolist() == [
             True,
             False,
@@ -50,26 +52,26 @@ class TestLifetimes:
         assert lives.gone[lives.name == 7].tolist() == [WAITED + 1]
 
     def test_names_of_a_round_are_followed_for_six_more(self):
-        lives = heard({t: [2 * t, 2 * t + 1] for t in range(200)})
-        assert followed(lives) == list(range(2 * (199 - WAITED), 400))
+        lives = hear_rounds({t: [2 * t, 2 * t + 1] for t in range(200)})
+        assert list_followed(lives) == list(range(2 * (199 - WAITED), 400))
         assert len(lives.name) == 400
 
     def test_a_name_that_comes_back_late_teaches_to_wait_longer_and_is_another_one(self):
-        lives = heard({0: [1, 2], **{t: [2] for t in range(1, 20)}, 20: [1, 2]})
+        lives = hear_rounds({0: [1, 2], **{t: [2] for t in range(1, 20)}, 20: [1, 2]})
         assert len(lives.name) == 3
-        assert followed(lives) == [1, 2]
+        assert list_followed(lives) == [1, 2]
         assert lives.silent_s.max() == 20 * ROUND_S
-        later = heard({t: [2] for t in range(21, 41)}, lives)
-        assert followed(later) == [1, 2]
-        assert followed(heard({41: [2]}, later)) == [2]
+        later = hear_rounds({t: [2] for t in range(21, 41)}, lives)
+        assert list_followed(later) == [1, 2]
+        assert list_followed(hear_rounds({41: [2]}, later)) == [2]
 
     def test_groups_hold_each_sender_once(self):
-        draw = np.random.default_rng(3)
+        draw = default_rng(3)
         lives = Lifetimes()
         for t in range(150):
             lives = replace(lives, silent_s=np.zeros(len(lives.name)))
-            lives = heard({t: np.unique(draw.integers(0, 12 + t, 3))}, lives)
-        groups = lives.together()
+            lives = hear_rounds({t: np.unique(draw.integers(0, 12 + t, 3))}, lives)
+        groups = lives.group_senders()
         assert sorted(np.concatenate(groups).tolist()) == list(range(len(lives.name)))
         assert len(set(lives.name.tolist())) < len(lives.name)  # some came back too late
         for group in groups:
@@ -83,66 +85,73 @@ class Told(Attack):
     said: object = None
 
     def run(self, view: View, facts: RoundContext, state: None, rng: Rng) -> tuple[Estimates, None]:
-        return view.spread("centroid", np.arange(len(view.ue)), self.said[facts.round]), None  # type: ignore[index]
+        return view.build_estimates(
+            "centroid", np.arange(len(view.ue)), self.said[facts.round]
+        ), None  # type: ignore[index]
 
 
-def part(kind, said, **more):
+def part(kind, estimates, **options):
     cells = {"cell_m": 100.0} if kind is Tracker else {"cell_m": 50.0, "third_places": 0}
-    given = kind(sigma_m=200.0, outlier=0.1, **cells, **more)
-    return kind.model_construct(**(given.__dict__ | {"of": Told(said=said)}))
+    expected = kind(sigma_m=200.0, outlier=0.1, **cells, **options)
+    return kind.model_construct(**(expected.__dict__ | {"of": Told(said=estimates)}))
 
 
-def played(attack, names, renames, state=None, start=0):
+def play_rounds(attack, names, renames, state=None, start=0):
     """Estimates and state after each round; names [(k,), ...] of those heard."""
     state = attack.start() if state is None else state
-    for t, now in enumerate(names[start:], start):
-        every = np.arange(len(now))
+    for t, current in enumerate(names[start:], start):
+        targets = np.arange(len(current))
         view = View(
             "updates",
             "all",
-            np.zeros((len(now), 1)),
-            every * 0,
-            np.asarray(now),
-            every * 0,
-            every,
+            np.zeros((len(current), 1)),
+            targets * 0,
+            np.asarray(current),
+            targets * 0,
+            targets,
             None,
             None,
             None,
             renames=renames,
         )
         facts = RoundContext(t, t * ROUND_S, Public(AREA, 1), round_s=ROUND_S, week_s=t * ROUND_S)
-        found, state = attack.run(view, facts, state, RNG)
-        yield found, state, facts
+        result, state = attack.run(view, facts, state, RNG)
+        yield result, state, facts
 
 
 def world(rounds, lasting, ues=3, seed=0):
     """Names that last so many rounds, of UEs that are silent now and then, and what is said of each
     round."""
-    draw = np.random.default_rng(seed)
+    draw = default_rng(seed)
     home_m = AREA.sample(draw.uniform(size=(ues, 2)))
     names = []
-    said = []
+    estimates = []
     for t in range(rounds):
-        there = np.flatnonzero(draw.uniform(size=ues) < 0.8)
-        names.append(t // lasting * ues + there)
-        said.append(
-            np.clip(home_m[there] + draw.normal(0, 200, (len(there), 2)), 1.0, [2999.0, 1999.0])
+        is_present = np.flatnonzero(draw.uniform(size=ues) < 0.8)
+        names.append(t // lasting * ues + is_present)
+        estimates.append(
+            np.clip(
+                home_m[is_present] + draw.normal(0, 200, (len(is_present), 2)),
+                1.0,
+                [2999.0, 1999.0],
+            )
         )
-    return names, said
+    return names, estimates
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("more", one_in(3, [{"own_places": True, "hours": True}, {}]))
+@mark.slow
+@mark.parametrize("more", one_in(3, [{"own_places": True, "hours": True}, {}]))
 def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more):
-    names, said = world(40, lasting=4)
-    bounded, whole = (list(played(part(Tracker, said, **more), names, r)) for r in (True, False))
-    most = max(len(state.sender) for _, state, _ in bounded)
+    names, estimates = world(40, lasting=4)
+    bounded = list(play_rounds(part(Tracker, estimates, **more), names, True))
+    whole = list(play_rounds(part(Tracker, estimates, **more), names, False))
+    largest = max(len(state.sender) for _, state, _ in bounded)
     assert (
-        most <= 3 * (2 + WAITED // 4) < 25 < len(whole[-1][1].sender)
+        largest <= 3 * (2 + WAITED // 4) < 25 < len(whole[-1][1].sender)
     )  # of three UEs: names that last four rounds
-    for (a, state, _), (b, every, _) in zip(bounded, whole, strict=True):
-        np.testing.assert_array_equal(a.position_m, b.position_m)
-        np.testing.assert_array_equal(a.weight, b.weight)
+    for (a, state, _), (b, endless_state, _) in zip(bounded, whole, strict=True):
+        assert_array_equal(a.position_m, b.position_m)
+        assert_array_equal(a.weight, b.weight)
         assert a.status == b.status
         assert (
             len(state.p)
@@ -150,24 +159,24 @@ def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more)
             == len(state.habits.beliefs)
             == len(state.sender)
         )
-        assert set(state.name) <= set(every.name)
+        assert set(state.name) <= set(endless_state.name)
 
 
 def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
-    names, said = world(40, lasting=4)
-    attack = part(Tracker, said)
-    *_, (_, state, facts) = played(attack, names, True)
-    *_, (_, endless, _) = played(attack, names, False)
+    names, estimates = world(40, lasting=4)
+    attack = part(Tracker, estimates)
+    *_, (_, state, facts) = play_rounds(attack, names, True)
+    *_, (_, endless, _) = play_rounds(attack, names, False)
 
     def by_round_and_name(state):
         beliefs = [
             (b.round, zip(b.ue.tolist(), b.probability, strict=True))
-            for b in attack.hindsight(state, facts)
+            for b in attack.smooth_beliefs(state, facts)
         ]
-        return [((number, ue), p) for number, some in beliefs for ue, p in some]
+        return [((number, ue), p) for number, subset in beliefs for ue, p in subset]
 
-    every = dict(by_round_and_name(endless))
-    told = by_round_and_name(state)
+    endless_p = dict(by_round_and_name(endless))
+    answers = by_round_and_name(state)
     lives = state.lifetimes
     spans = {
         n: (a, b)
@@ -176,31 +185,31 @@ def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
         )
     }
     assert len(spans) == len(lives.name) == len(endless.sender)
-    expected = {(t, n) for n, (first, gone) in spans.items() for t in range(first, min(gone, 40))}
-    assert len(told) == len(expected)
-    assert {at for at, _ in told} == expected
+    expected = {(t, n) for n, (first, left) in spans.items() for t in range(first, min(left, 40))}
+    assert len(answers) == len(expected)
+    assert {place for place, _ in answers} == expected
     # motion is learnt from fewer rounds without estimates, so that both differ, but little
-    apart = [np.abs(p - every[at]).sum() for at, p in told]
+    apart = [np.abs(p - endless_p[place]).sum() for place, p in answers]
     assert np.median(apart) < 0.05
     assert max(apart) < 0.6
 
 
-@pytest.mark.parametrize("more", [{}, {"own_places": True}])
+@mark.parametrize("more", [{}, {"own_places": True}])
 def test_goes_on_to_the_bit_where_names_change(more):
-    names, said = world(18, lasting=2)
-    attack = part(Tracker, said, **more)
-    states = [state for _, state, _ in played(attack, names, True)]
+    names, estimates = world(18, lasting=2)
+    attack = part(Tracker, estimates, **more)
+    states = [state for _, state, _ in play_rounds(attack, names, True)]
     half = from_tree(to_tree(states[8]), attack.start())
-    *_, (_, resumed, facts) = played(attack, names, True, half, 9)
+    *_, (_, resumed, facts) = play_rounds(attack, names, True, half, 9)
     for x, y in zip(
-        attack.hindsight(states[-1], facts), attack.hindsight(resumed, facts), strict=True
+        attack.smooth_beliefs(states[-1], facts), attack.smooth_beliefs(resumed, facts), strict=True
     ):
-        np.testing.assert_array_equal(x.ue, y.ue)
-        np.testing.assert_array_equal(x.probability, y.probability)
+        assert_array_equal(x.ue, y.ue)
+        assert_array_equal(x.probability, y.probability)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+@mark.slow
+@mark.parametrize(
     "rule", [{"kind": "per-round"}, {"kind": "every", "period_s": 150, "stagger": True}]
 )
 def test_runs_go_on_to_the_same_bytes_after_names_were_given_up(rule, tiny, tmp_path, table_bytes):

@@ -11,6 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interrupted import run_in_two
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, mark
 from scipy.stats import binomtest
 
 from fl.attacks.base import View
@@ -19,8 +22,8 @@ from fl.data.measured import Measured
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
 from fl.membership.base import AskedRecords, GradientNorm, GradientRegression, LossThreshold
-from fl.membership.membership import Membership, _centred, _targets, infer
-from fl.membership.roc import auc, tpr_percent
+from fl.membership.membership import Membership, _centre_scores, _find_targets, infer_membership
+from fl.membership.roc import compute_auc, compute_tpr_percent
 from fl.membership.shadow_models import Lira, Rmia
 from fl.networks.classifiers import Perceptron
 from fl.round import server
@@ -29,12 +32,12 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.ues import Observations
-from scenarios.app.report.run_page import roc
+from scenarios.app.report.run_page import draw_roc
 from scenarios.app.result import run
-from scenarios.app.results.read import load as load_run
+from scenarios.app.results.read import load_finished_run as load_run
 from scenarios.app.study.load import load
 
-RNG = Streams(3).at("membership", 1)
+RNG = Streams(3).derive_rng("membership", 1)
 AREA = Area(0.0, 0.0, 1000.0, 800.0)
 SHORT = {
     "learning.rounds": 3,
@@ -46,11 +49,11 @@ SHORT = {
 SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
 
-def sides(member, other):
+def sides(member, second):
     """Scores of both sides in one row, and which are of members."""
-    return np.concatenate([member, other]).astype(float), np.arange(len(member) + len(other)) < len(
-        member
-    )
+    return np.concatenate([member, second]).astype(float), np.arange(
+        len(member) + len(second)
+    ) < len(member)
 
 
 class TestRoc:
@@ -59,63 +62,60 @@ class TestRoc:
     def test_area_is_the_share_of_pairs_in_order(self, member, other, lot):
         score, is_member = sides(member, other)
         pairs = (np.array(member)[:, None] > other) + 0.5 * (np.array(member)[:, None] == other)
-        found, low, high = auc(score, is_member)
-        assert found == pytest.approx(pairs.mean(), abs=1e-12)
-        assert 0 <= low <= found <= high <= 1
+        result, low, high = compute_auc(score, is_member)
+        assert result == approx(pairs.mean(), abs=1e-12)
+        assert 0 <= low <= result <= high <= 1
         before = np.array([lot.randint(-5, 5) for _ in score], float)
-        change, low, high = auc(score, is_member, before=before)
-        assert change == pytest.approx(found - auc(before, is_member)[0], abs=1e-12)
+        change, low, high = compute_auc(score, is_member, before=before)
+        assert change == approx(result - compute_auc(before, is_member)[0], abs=1e-12)
         assert low <= change <= high
-        assert auc(score, is_member, before=score)[0] == 0.0
+        assert compute_auc(score, is_member, before=score)[0] == 0.0
 
     def test_ends(self):
         high = np.arange(10.0, 20.0)
         low = np.arange(10.0)
-        assert auc(*sides(high, low)) == (1.0, 1.0, 1.0)
-        assert auc(*sides(low, high))[0] == 0.0
-        assert np.isnan(auc(*sides(high, []))).all()
-        assert np.isnan(tpr_percent(*sides([], low))).all()
+        assert compute_auc(*sides(high, low)) == (1.0, 1.0, 1.0)
+        assert compute_auc(*sides(low, high))[0] == 0.0
+        assert np.isnan(compute_auc(*sides(high, []))).all()
+        assert np.isnan(compute_tpr_percent(*sides([], low))).all()
 
     def test_the_interval_covers_the_truth_as_often_as_it_says(self):
         """Members N(1, 1), others N(0, 1): the area is Phi(1 / sqrt 2) = 0.7602."""
-        draw = np.random.default_rng(1)
-        found = [auc(*sides(draw.normal(1, 1, 60), draw.normal(0, 1, 90))) for _ in range(400)]
-        covered = np.mean([low <= 0.76025 <= high for _, low, high in found])
+        draw = default_rng(1)
+        result = [
+            compute_auc(*sides(draw.normal(1, 1, 60), draw.normal(0, 1, 90))) for _ in range(400)
+        ]
+        covered = np.mean([low <= 0.76025 <= high for _, low, high in result])
         assert 0.92 < covered < 0.975
 
     def test_true_positives_at_one_percent(self):
         """200 others, 2 of which may be taken for members: the threshold is the third largest."""
         both = sides([196.5, 197.0, 197.5, 500.0], np.arange(200.0))
-        assert tpr_percent(*both)[0] == 50.0
-        assert tpr_percent(*both, fpr=0.0)[0] == 25.0
-        share, low, high = tpr_percent(*both)
+        assert compute_tpr_percent(*both)[0] == 50.0
+        assert compute_tpr_percent(*both, fpr=0.0)[0] == 25.0
+        share, low, high = compute_tpr_percent(*both)
         assert low < share < high
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         "found, members", [(0, 7), (7, 7), (3, 200), (199, 200), (1, 1), (40_000, 40_000)]
     )
     def test_the_interval_of_a_rate_is_that_of_wilson(self, found, members):
         both = sides(np.arange(members) < found, np.zeros(5))
         wilson = binomtest(found, members).proportion_ci(method="wilson")
-        np.testing.assert_allclose(
-            tpr_percent(*both)[1:], 100 * np.array(wilson), rtol=1e-9, atol=1e-9
-        )
+        expected = 100 * np.array(wilson)
+        assert_allclose(compute_tpr_percent(*both)[1:], expected, rtol=1e-9, atol=1e-9)
 
     def test_records_of_a_group_count_as_one(self):
         """Every record repeated five times: the interval is that of the single ones; five times as
         many win nothing."""
-        score, member = sides(
-            np.random.default_rng(4).normal(0.5, 1, 30), np.random.default_rng(5).normal(0, 1, 25)
-        )
+        score, member = sides(default_rng(4).normal(0.5, 1, 30), default_rng(5).normal(0, 1, 25))
         before = score[::-1]
         five = [np.repeat(x, 5) for x in (score, member, np.arange(55))]
-        np.testing.assert_allclose(auc(*five), auc(score, member), rtol=1e-12)
-        np.testing.assert_allclose(tpr_percent(*five), tpr_percent(score, member), rtol=1e-12)
-        changed = auc(score, member, before=before)
-        np.testing.assert_allclose(
-            auc(*five, np.repeat(before, 5)), changed, rtol=1e-12, atol=1e-15
-        )
-        assert np.diff(auc(*five[:2])[1:]) < 0.6 * np.diff(auc(score, member)[1:])
+        assert_allclose(compute_auc(*five), compute_auc(score, member), rtol=1e-12)
+        assert_allclose(compute_tpr_percent(*five), compute_tpr_percent(score, member), rtol=1e-12)
+        changed = compute_auc(score, member, before=before)
+        assert_allclose(compute_auc(*five, np.repeat(before, 5)), changed, rtol=1e-12, atol=1e-15)
+        assert np.diff(compute_auc(*five[:2])[1:]) < 0.6 * np.diff(compute_auc(score, member)[1:])
 
     def test_pairs_of_one_class_share_what_the_class_decides(self):
         """40 pairs in two classes far apart, where nothing tells members: 95 % coverage, and more
@@ -123,14 +123,15 @@ class TestRoc:
         covered = []
         half = []
         for seed in range(200):
-            draw = np.random.default_rng(seed)
+            draw = default_rng(seed)
             shift = np.repeat([0.0, 3.0], 20)
             both = sides(*(draw.normal(size=40) + shift for _ in range(2)))
-            found = [
-                auc(*both, np.concatenate([np.arange(40), own + np.arange(40)])) for own in (0, 40)
+            result = [
+                compute_auc(*both, np.concatenate([np.arange(40), ours + np.arange(40)]))
+                for ours in (0, 40)
             ]
-            covered.append([low <= 0.5 <= high for _, low, high in found])
-            half.append([high - low for _, low, high in found])
+            covered.append([low <= 0.5 <= high for _, low, high in result])
+            half.append([high - low for _, low, high in result])
         paired, single = np.mean(covered, axis=0)
         assert 0.93 < paired < 0.98 < 0.99 < single
         assert np.mean(half, axis=0)[0] < 0.75 * np.mean(half, axis=0)[1]
@@ -143,25 +144,26 @@ LEARNER = RsrpNet(
 
 def campaign(n_ue=2, n=10):
     """Random labels: whoever knows them has learnt them by heart."""
-    draw = np.random.default_rng(5)
-    x = draw.random((n_ue * n * 2, 2)) * [1000, 800]
-    y = -95 + 9 * draw.normal(size=n_ue * n * 2)
+    draw = default_rng(5)
+    n_rows = n_ue * n
+    x = draw.random((n_rows * 2, 2)) * [1000, 800]
+    y = -95 + 9 * draw.normal(size=n_rows * 2)
     ue = np.repeat(np.arange(n_ue), n)
     local = Local(
         np.arange(n_ue),
         np.zeros(n_ue, int),
         np.arange(n_ue + 1) * n,
-        x[: n_ue * n],
-        y[: n_ue * n],
+        x[:n_rows],
+        y[:n_rows],
         0.0 * ue,
     )
-    return local, HeldOut(ue, 0 * ue, x[n_ue * n :], y[n_ue * n :], 0 * ue)
+    return local, HeldOut(ue, 0 * ue, x[n_rows:], y[n_rows:], 0 * ue)
 
 
-def view_of(observes, local, trained):
+def make_view(observes, local, trained):
     before = trained.init(Public(AREA, 1), RNG)
-    made = trained.local(before, "all", local, RNG)
-    rows = made.rows(slice(None))
+    updates = trained.local(before, "all", local, RNG)
+    rows = updates.rows(slice(None))
     ue = local.ue
     model = local.model
     total = rows.mean(axis=0, keepdims=True)
@@ -179,11 +181,11 @@ class TestInference:
     def test_a_device_that_learns_by_heart_is_found_out_by_the_server_and_less_by_who_sees_the_average(
         self,
     ):
-        local, others = campaign()
-        rows, total = (
-            infer(self.part, view_of(s, local, LEARNER), local, others, RNG)[0]
-            for s in ("updates", "model")
-        )
+        local, rest = campaign()
+        view = make_view("updates", local, LEARNER)
+        rows, _ = infer_membership(self.part, view, local, rest, RNG)
+        view = make_view("model", local, LEARNER)
+        total, _ = infer_membership(self.part, view, local, rest, RNG)
         for row in rows:
             assert row["members"] == row["non_members"] == 20
             assert row["sees"] == "updates"
@@ -191,24 +193,24 @@ class TestInference:
             assert row["auc_low"] > 0.55
         assert total[0]["auc"] < rows[0]["auc"]
 
-    @pytest.mark.parametrize("overlap, members", [(1.0, 40), (0.5, 20), (0.1, 4)])
+    @mark.parametrize("overlap, members", [(1.0, 40), (0.5, 20), (0.1, 4)])
     def test_overlap_is_the_share_that_the_attacker_holds(self, overlap, members):
-        local, others = campaign(n=20)
+        local, rest = campaign(n=20)
         part = Membership(attacks=(LossThreshold(),), known_member_share=overlap)
-        view = view_of("model", local, LEARNER.model_copy(update={"local_epochs": 1}))
-        ((row,), _) = infer(part, view, local, others, RNG)
+        view = make_view("model", local, LEARNER.model_copy(update={"local_epochs": 1}))
+        ((row,), _) = infer_membership(part, view, local, rest, RNG)
         assert row["members"] == row["non_members"] == members
 
     def test_only_who_was_heard_is_asked_about(self):
-        local, others = campaign()
-        whole = view_of("updates", local, LEARNER.model_copy(update={"local_epochs": 1}))
+        local, rest = campaign()
+        whole = make_view("updates", local, LEARNER.model_copy(update={"local_epochs": 1}))
         for heard, members in (([1], 10), ([], 0)):
             columns = {
                 name: getattr(whole, name)[heard]
                 for name in ("update", "source_model", "ue", "model")
             }
             view = replace(whole, source=np.arange(len(heard)), **columns)
-            row = infer(self.part, view, local, others, RNG)[0][0]
+            row = infer_membership(self.part, view, local, rest, RNG)[0][0]
             assert row["members"] == members
             assert np.isnan(row["auc"]) == (members == 0)
 
@@ -216,54 +218,58 @@ class TestInference:
         score = np.array([5.0, 1.0, 9.0, 100.0, 102.0, 101.0, 104.0, -3.0])
         device = np.array([0, 0, 0, 1, 1, 1, 1, 2])
         expected = np.array([0.0, -4.0, 4.0, -1.5, 0.5, -0.5, 2.5, 0.0])
-        shuffled = np.random.default_rng(2).permutation(8)
-        np.testing.assert_allclose(_centred(score[shuffled], device[shuffled]), expected[shuffled])
+        shuffled = default_rng(2).permutation(8)
+        assert_allclose(_centre_scores(score[shuffled], device[shuffled]), expected[shuffled])
 
     def test_a_device_that_all_records_fit_badly_hides_nobody(self):
         """Members score 1 above the others of their device, and devices lie 100 apart: every member
         is found."""
 
         class Told(LossThreshold):
-            def score(self, asked):
-                return asked.x[:, 0]
+            def score(self, requested):
+                return requested.x[:, 0]
 
         devices = np.arange(4)
         n = 10
         base = 100.0 * np.repeat(devices, n) + np.tile(np.linspace(0, 0.5, n), 4)
-        inside, outside = (np.stack([base + more, base], axis=1) for more in (1.0, 0.0))
+        inside = np.stack([base + 1.0, base], axis=1)
+        outside = np.stack([base, base], axis=1)
         ue = np.repeat(devices, n)
         local = Local(devices, 0 * devices, np.arange(5) * n, inside, 0.0 * ue, 0.0 * ue)
-        view = view_of("updates", local, LEARNER.model_copy(update={"local_epochs": 1}))
+        view = make_view("updates", local, LEARNER.model_copy(update={"local_epochs": 1}))
         held_out = HeldOut(ue, 0 * ue, outside, 0.0 * ue, 0 * ue)
-        ((row,), _) = infer(Membership(attacks=(Told(),)), view, local, held_out, RNG)
+        ((row,), _) = infer_membership(Membership(attacks=(Told(),)), view, local, held_out, RNG)
         assert row["members"] == row["non_members"] == 40
         assert row["auc"] == 1.0
         assert row["tpr_percent"] == 100.0
 
 
-def held_out_by(how, seed, n=600):
+def hold_out(unit, seed, n=600):
     """Two UEs that walk in sessions with pauses between: what is learnt from, what is held out, and
     the data."""
-    data = Measured(hold_out_by=how, hold_out=0.3)
-    draw = np.random.default_rng(seed)
+    data = Measured(hold_out_by=unit, hold_out=0.3)
+    draw = default_rng(seed)
     streams = Streams(seed)
     step = np.cumsum(draw.normal(size=(2 * n, 2)) * 40, axis=0) + draw.random(2) * 1000
     x = np.abs(
         (step + np.repeat(draw.random((2 * n // 20, 2)) * 2000, 20, axis=0)) % 2000 - 1000
     ) * [1.0, 0.8]
     time_s = np.tile(
-        np.arange(n) * 60.0 + np.arange(n) // 20 * (86_400 if how == "day" else 7200), 2
+        np.arange(n) * 60.0 + np.arange(n) // 20 * (86_400 if unit == "day" else 7200), 2
     )
     field = draw.normal(size=(6, 2)) / 150
     y = -95 + 6 * np.sin(x @ field.T + draw.random(6)).sum(axis=1)
     seen = Observations(np.repeat([0, 1], n), time_s, x, np.zeros(2 * n, int), y)
     taken, _ = data.take(
-        seen, np.zeros(1, int), data.start(2, streams.at("data")), streams.at("data", 1)
+        seen,
+        np.zeros(1, int),
+        data.start(2, streams.derive_rng("data")),
+        streams.derive_rng("data", 1),
     )
     return taken.train, taken.held_out, data
 
 
-@pytest.mark.parametrize("how", ["sample", "session"])
+@mark.parametrize("how", ["sample", "session"])
 def test_a_model_that_learns_nothing_adds_nothing(how):
     """100 seeds of a model that moves to another random one: the difference's interval covers 0 in
     95 % of them."""
@@ -273,10 +279,9 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
     plain = []
     still = []
     for seed in range(100):
-        local, others, data = held_out_by(how, seed)
-        before, after = (
-            net.init(Public(AREA, 1), Streams(seed).at(name)) for name in ("first", "second")
-        )
+        local, rest, data = hold_out(how, seed)
+        before = net.init(Public(AREA, 1), Streams(seed).derive_rng("first"))
+        after = net.init(Public(AREA, 1), Streams(seed).derive_rng("second"))
         step = after.parameters - before.parameters
         view = View(
             "model",
@@ -290,15 +295,15 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
             after,
             net,
         )
-        wholes = data.wholes if data.holds_out_wholes else None
-        ((row,), _) = infer(part, view, local, others, RNG, before, wholes)
-        assert row["auc_difference"] == pytest.approx(row["auc"] - row["auc_before"], abs=1e-12)
+        wholes = data.number_wholes if data.holds_out_wholes else None
+        ((row,), _) = infer_membership(part, view, local, rest, RNG, before, wholes)
+        assert row["auc_difference"] == approx(row["auc"] - row["auc_before"], abs=1e-12)
         covered.append(row["auc_difference_low"] <= 0 <= row["auc_difference_high"])
-        ((alone,), _) = infer(part, view, local, others, RNG, before)
+        ((alone,), _) = infer_membership(part, view, local, rest, RNG, before)
         plain.append(alone["auc_low"] <= 0.5 <= alone["auc_high"])
         if seed < 3:
-            ((same,), _) = infer(
-                part, replace(view, model_after=before), local, others, RNG, before, wholes
+            ((same,), _) = infer_membership(
+                part, replace(view, model_after=before), local, rest, RNG, before, wholes
             )
             still.append([same[f"auc_difference{end}"] for end in ("", "_low", "_high")])
     assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100), np.mean(covered)
@@ -318,12 +323,15 @@ def images(partition, seed, n_ue=15):
     ue = np.arange(n_ue)
     seen = Observations(ue, np.zeros(n_ue), np.zeros((n_ue, 2)), 0 * ue, np.zeros(n_ue))
     taken, _ = data.take(
-        seen, np.zeros(1, int), data.start(n_ue, streams.at("data")), streams.at("data", 1)
+        seen,
+        np.zeros(1, int),
+        data.start(n_ue, streams.derive_rng("data")),
+        streams.derive_rng("data", 1),
     )
     return taken.train, taken.held_out
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "observes, partition",
     [
         ("model", Dirichlet(alpha=0.3)),
@@ -346,13 +354,13 @@ def test_classes_are_no_membership(observes, partition):
     covered = []
     public = Public(AREA, 1, images=IMAGES)
     for seed in range(100):
-        local, others = images(partition, seed)
-        before = net.init(public, Streams(seed).at("first"))
+        local, rest = images(partition, seed)
+        draw = Streams(seed).derive_rng
+        before = net.init(public, draw("first"))
         random = (
-            net.init(replace(public, n_model=15), Streams(seed).at("second")).parameters
-            - before.parameters
+            net.init(replace(public, n_model=15), draw("second")).parameters - before.parameters
         )
-        who = local.ue if observes == "updates" else 0 * local.ue
+        person = local.ue if observes == "updates" else 0 * local.ue
         view = View(
             observes,
             "all",
@@ -360,31 +368,32 @@ def test_classes_are_no_membership(observes, partition):
             0 * local.ue,
             local.ue,
             local.model,
-            who,
+            person,
             before,
             Model(before.parameters + random[:1], before.constants),
             net,
         )
-        rows, _ = infer(part, view, local, others, Streams(seed).at("membership"))
+        rows, _ = infer_membership(part, view, local, rest, draw("membership"))
         assert {row["members"] == row["non_members"] for row in rows} == {True}
         areas.append([row["auc"] for row in rows])
         covered.append([row["auc_low"] <= 0.5 <= row["auc_high"] for row in rows])
     for area, share in zip(np.transpose(areas), np.mean(covered, axis=0), strict=True):
         assert abs(share - 0.95) <= 2.6 * np.sqrt(0.95 * 0.05 / 100), share
-        assert area.mean() == pytest.approx(0.5, abs=3 * area.std() / np.sqrt(100))
+        expected = approx(0.5, abs=3 * area.std() / np.sqrt(100))
+        assert area.mean() == expected
 
 
-@pytest.mark.parametrize("overlap", [1.0, 0.1])
+@mark.parametrize("overlap", [1.0, 0.1])
 def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
     """A score that tells class and device of each record: members and others then have the same
     scores."""
-    local, others = images(Dirichlet(alpha=0.3), 1)
-    asked = []
+    local, rest = images(Dirichlet(alpha=0.3), 1)
+    requested = []
 
     class Told(LossThreshold):
-        def score(self, of):
-            asked.append((of.x, of.y, of.model_of))
-            return 100.0 * of.model_of + of.y
+        def score(self, query):
+            requested.append((query.x, query.y, query.model_of))
+            return 100.0 * query.model_of + query.y
 
     net = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
     before = net.init(Public(AREA, 1, images=IMAGES), RNG)
@@ -400,22 +409,22 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
         before,
         net,
     )
-    ((row,), _) = infer(
-        Membership(attacks=(Told(),), known_member_share=overlap), view, local, others, RNG
+    ((row,), _) = infer_membership(
+        Membership(attacks=(Told(),), known_member_share=overlap), view, local, rest, RNG
     )
-    ((x, classes, of),) = asked
+    ((x, classes, owner),) = requested
     first = len(x) - row["non_members"]
     members = x[:first]
     classes = classes[first:]
-    whose = of[first:]
-    of = of[:first]
-    assert len(members) == pytest.approx(overlap * len(local.x), abs=8)
+    whose = owner[first:]
+    owner = owner[:first]
+    assert len(members) == approx(overlap * len(local.x), abs=8)
     assert len(classes) == row["non_members"] > 100
     assert row["members"] == row["non_members"]
     assert row["auc"] == 0.5
-    assert np.isin(whose, of).all()
+    assert np.isin(whose, owner).all()
     if overlap == 1.0:  # all held-out images, since every class has more members
-        assert sorted(classes.tolist()) == sorted(others.y.tolist())
+        assert sorted(classes.tolist()) == sorted(rest.y.tolist())
 
 
 class TestRegression:
@@ -424,40 +433,40 @@ class TestRegression:
 
     net = RsrpNet(hidden=(16, 12), activation="tanh", labels="standardised")
 
-    @pytest.mark.parametrize("activation", ["tanh", "relu"])
+    @mark.parametrize("activation", ["tanh", "relu"])
     def test_gradients_of_measurements_and_their_norms_are_those_of_torch(self, activation):
         part = self.net.model_copy(update={"activation": activation})
         (local, _) = campaign(1, 6)
         model = part.init(Public(AREA, 1), RNG)
-        found = part.record_gradients(model, np.zeros(6, int), local.x, local.y)
-        z, target = part._samples(model, np.zeros(6, int), local.x, local.y)
+        zeros = np.zeros(6, int)
+        result = part.compute_record_gradients(model, zeros, local.x, local.y)
+        z, target = part._prepare_samples(model, zeros, local.x, local.y)
         for i in range(6):
             w = torch.from_numpy(model.parameters).requires_grad_()
             loss = (
                 part.net.forward(w, torch.from_numpy(z[i : i + 1])[None])[0] - float(target[i])
             ) ** 2
             slope = torch.autograd.grad(loss.sum(), w)[0][0].numpy()
-            losses = part.record_losses(
+            losses = part.compute_record_losses(
                 model, np.zeros(1, int), local.x[i : i + 1], local.y[i : i + 1]
             )
-            assert losses[0] == pytest.approx(float(loss.detach()[0]), rel=1e-10)
-            np.testing.assert_allclose(
-                found[i], slope, rtol=1e-12, atol=1e-12 * np.abs(slope).max()
-            )
-        np.testing.assert_allclose(
-            np.linalg.norm(found, axis=1),
-            part.record_gradient_norms(model, np.zeros(6, int), local.x, local.y),
+            assert losses[0] == approx(float(loss.detach()[0]), rel=1e-10)
+            assert_allclose(result[i], slope, rtol=1e-12, atol=1e-12 * np.abs(slope).max())
+        expected = part.compute_record_gradient_norms(model, zeros, local.x, local.y)
+        assert_allclose(
+            np.linalg.norm(result, axis=1),
+            expected,
             1e-12,
         )
 
     def test_gradients_of_images_are_those_of_torch(self):
         part = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
-        draw = np.random.default_rng(1)
+        draw = default_rng(1)
         shape = ImageFormat(3, 4, 5)
         model = part.init(Public(AREA, 2, images=shape), RNG)
         x = draw.integers(0, 256, (7, 12), dtype=np.uint8)
         y = draw.integers(0, 5, 7).astype(float)
-        found = part.record_gradients(model, np.array([0, 1, 0, 1, 0, 1, 1]), x, y)
+        result = part.compute_record_gradients(model, np.array([0, 1, 0, 1, 0, 1, 1]), x, y)
         for i, m in enumerate([0, 1, 0, 1, 0, 1, 1]):
             w = torch.from_numpy(model.parameters[m : m + 1]).requires_grad_()
             pixels = torch.from_numpy(x[i] / 255.0).view(1, 1, 3, 4)
@@ -467,31 +476,33 @@ class TestRegression:
             slope = torch.autograd.grad(
                 torch.nn.functional.cross_entropy(logits, torch.tensor([int(y[i])])), w
             )[0][0]
-            np.testing.assert_allclose(
-                found[i], slope.numpy(), rtol=1e-12, atol=1e-12 * float(slope.abs().max())
+            assert_allclose(
+                result[i], slope.numpy(), rtol=1e-12, atol=1e-12 * float(slope.abs().max())
             )
 
     def rounds(self, count, noise, seed, learn=True, observes="updates"):
         """Areas in rounds whose updates are one step on the members, or noise alone; and what is
         known."""
-        local, others = campaign()
+        local, rest = campaign()
         part = Membership(attacks=(GradientRegression(coefficient_std=0.03),))
-        draw = np.random.default_rng(seed)
+        draw = default_rng(seed)
         states = part.start()
-        found = []
+        result = []
         for number in range(count):
-            start = self.net.init(Public(AREA, 1), Streams(seed).at("start", number))
-            view = view_of(observes, local, self.net)
-            g = self.net.record_gradients(start, np.zeros(len(local.x), int), local.x, local.y)
+            start = self.net.init(Public(AREA, 1), Streams(seed).derive_rng("start", number))
+            view = make_view(observes, local, self.net)
+            g = self.net.compute_record_gradients(
+                start, np.zeros(len(local.x), int), local.x, local.y
+            )
             u = np.stack([-0.01 * g[local.row_of_sample == i].sum(axis=0) for i in range(2)])
             u = (u if observes == "updates" else u.mean(axis=0, keepdims=True)) * learn
             u = u + noise * draw.normal(size=u.shape)
             view = replace(view, model_before=start, update=u)
-            ((row,), states) = infer(part, view, local, others, RNG, states=states)
-            found.append(row)
-        return found, states
+            ((row,), states) = infer_membership(part, view, local, rest, RNG, states=states)
+            result.append(row)
+        return result, states
 
-    @pytest.mark.parametrize("observes", ["updates", "aggregate"])
+    @mark.parametrize("observes", ["updates", "aggregate"])
     def test_without_noise_every_member_is_told(self, observes):
         (row,), _ = self.rounds(1, 0.0, 1, observes=observes)
         assert row["auc"] > 0.99
@@ -507,36 +518,37 @@ class TestRegression:
         assert (np.linalg.eigvalsh(evidence.precision) > -1e-9).all()
 
     def test_two_rounds_are_least_squares_with_coefficients_that_change(self):
-        local, others = campaign(1, 8)
+        local, rest = campaign(1, 8)
         attack = GradientRegression(coefficient_std=0.01)
-        draw = np.random.default_rng(3)
-        x = np.concatenate([local.x, others.x])
-        y = np.concatenate([local.y, others.y])
+        draw = default_rng(3)
+        x = np.concatenate([local.x, rest.x])
+        y = np.concatenate([local.y, rest.y])
         state = attack.start()
         left = np.eye(16) / 0.01**2
         right = np.zeros(16)
         for number in range(2):
-            start = self.net.init(Public(AREA, 1), Streams(9).at("start", number))
-            view = view_of("updates", local, self.net)
+            start = self.net.init(Public(AREA, 1), Streams(9).derive_rng("start", number))
+            view = make_view("updates", local, self.net)
             u = 0.1 * draw.normal(size=view.update.shape)
             view = replace(view, model_before=start, update=u)
             score, state = attack.regress(view, np.zeros(16, int), x, y, state)
-            g = self.net.record_gradients(start, np.zeros(16, int), x, y)
+            g = self.net.compute_record_gradients(start, np.zeros(16, int), x, y)
             s2 = np.mean(u**2)
+            gram = g @ g.T
             for _ in range(2):
-                c = np.linalg.solve(g @ g.T / s2 + np.eye(16) / 0.01**2, -(g @ u[0]) / s2)
+                c = np.linalg.solve(gram / s2 + np.eye(16) / 0.01**2, -(g @ u[0]) / s2)
                 s2 = np.mean((u[0] + c @ g) ** 2)
-            spread = np.linalg.inv(g @ g.T / s2) + 0.01**2 * np.eye(
+            spread = np.linalg.inv(gram / s2) + 0.01**2 * np.eye(
                 16
             )  # of the estimate of a round about c
             left = left + np.linalg.inv(spread)
-            right = right - np.linalg.solve(spread, np.linalg.solve(g @ g.T, g @ u[0]))
-        np.testing.assert_allclose(score, np.linalg.solve(left, right), rtol=1e-6)
+            right = right - np.linalg.solve(spread, np.linalg.solve(gram, g @ u[0]))
+        assert_allclose(score, np.linalg.solve(left, right), rtol=1e-6)
         order = draw.permutation(16)[
             :9
         ]  # records asked in another order, some no more: the others keep what is known
-        kept = state.of(np.column_stack([np.zeros((16, 2)), y, x])[order])
-        np.testing.assert_array_equal(kept.precision, state.precision[np.ix_(order, order)])
+        kept = state.select_records(np.column_stack([np.zeros((16, 2)), y, x])[order])
+        assert_array_equal(kept.precision, state.precision[np.ix_(order, order)])
 
     def test_updates_of_noise_alone_are_at_chance_in_100_seeds(self):
         covered = []
@@ -546,7 +558,8 @@ class TestRegression:
             covered.append(row["auc_low"] <= 0.5 <= row["auc_high"])
             area.append(row["auc"])
         assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100)
-        assert np.mean(area) == pytest.approx(0.5, abs=3 * np.std(area) / np.sqrt(100))
+        expected = approx(0.5, abs=3 * np.std(area) / np.sqrt(100))
+        assert np.mean(area) == expected
 
 
 class Retrained:
@@ -559,41 +572,43 @@ class Retrained:
 
     def play(self, data, state, rng, base=None):
         start = base or self.view.model_before
-        made = self.view.learner.local(start, "all", data, rng)
-        rows = made.rows(slice(None))
+        updates = self.view.learner.local(start, "all", data, rng)
+        rows = updates.rows(slice(None))
         self.played.append((data, rng, rows))
-        total = made.weighted_sum(np.full(len(rows), 1.0 / len(rows)), 1)
+        total = updates.sum_weighted(np.full(len(rows), 1.0 / len(rows)), 1)
         after = self.view.learner.step(start, "all", total)
         ue = data.ue
         model = data.model
         if self.view.vantage == "updates":
             return View(
-                "updates", "all", rows, model, ue, model, np.arange(len(ue)), start, after, made
+                "updates", "all", rows, model, ue, model, np.arange(len(ue)), start, after, updates
             ), state
-        return View("model", "all", total, model[:1], ue, model, 0 * ue, start, after, made), state
+        return View(
+            "model", "all", total, model[:1], ue, model, 0 * ue, start, after, updates
+        ), state
 
 
 class TestShadowModels:
-    def asked(self, loss, of_models, inside, nats=False):
+    def ask_records(self, loss, of_models, inside, nats=False):
         learner = LEARNER if not nats else ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
 
         class Known(AskedRecords):
-            def losses(self, model):
+            def compute_losses(self, model):
                 return loss
 
         return Known(learner, None, None, None, None, None, lambda: (of_models, inside))
 
-    @pytest.mark.parametrize("nats", [True, False])
-    @pytest.mark.parametrize("models", [8, 4000])
+    @mark.parametrize("nats", [True, False])
+    @mark.parametrize("models", [8, 4000])
     def test_lira_of_known_normal_laws_is_the_likelihood_ratio(self, nats, models):
         """phi is N(mu + 1, 0.5^2) of models with the record and N(mu, 0.5^2) without: the ratio is
         4 phi - 4 mu - 2."""
-        draw = np.random.default_rng(1)
+        draw = default_rng(1)
         n = 300
         mu = draw.normal(-3 if not nats else 0, 1 if nats else 0.3, n)
         inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
         phi = mu[:, None] + inside + 0.5 * draw.normal(size=inside.shape)
-        known = mu + 0.5 * draw.normal(size=n)
+        own_phi = mu + 0.5 * draw.normal(size=n)
         if nats:
 
             def loss(value):
@@ -605,29 +620,32 @@ class TestShadowModels:
 
         if not nats:
             phi = np.minimum(phi, -1e-3)
-            known = np.minimum(known, -1e-3)
-        asked = self.asked(loss(known), loss(phi), inside, nats)
-        means = [np.where(of, phi, 0).sum(axis=1) / (models // 2) for of in (inside, ~inside)]
+            own_phi = np.minimum(own_phi, -1e-3)
+        requested = self.ask_records(loss(own_phi), loss(phi), inside, nats)
+        means = [
+            np.where(is_used, phi, 0).sum(axis=1) / (models // 2) for is_used in (inside, ~inside)
+        ]
         squares = [
-            ((phi - m[:, None]) ** 2 * of).sum(axis=1) / (models // 2 - 1)
-            for m, of in zip(means, (inside, ~inside), strict=True)
+            ((phi - m[:, None]) ** 2 * is_used).sum(axis=1) / (models // 2 - 1)
+            for m, is_used in zip(means, (inside, ~inside), strict=True)
         ]
         if models < 64:
             squares = [np.full(n, square.mean()) for square in squares]
         log = [
-            -0.5 * ((known - m) ** 2 / v + np.log(v)) for m, v in zip(means, squares, strict=True)
+            -0.5 * ((own_phi - m) ** 2 / v + np.log(v)) for m, v in zip(means, squares, strict=True)
         ]
-        np.testing.assert_allclose(Lira().score(asked), log[0] - log[1], rtol=1e-6, atol=1e-6)
-        away = Lira(mode="offline").score(asked)
-        np.testing.assert_allclose(
-            away, (known - means[1]) / np.sqrt(squares[1]), rtol=1e-6, atol=1e-9
-        )
+        expected = log[0] - log[1]
+        assert_allclose(Lira().score(requested), expected, rtol=1e-6, atol=1e-6)
+        away = Lira(mode="offline").score(requested)
+        expected = (own_phi - means[1]) / np.sqrt(squares[1])
+        assert_allclose(away, expected, rtol=1e-6, atol=1e-9)
         if models == 4000:
-            np.testing.assert_allclose(Lira().score(asked), 4 * (known - mu) - 2, atol=1.0)
+            expected = 4 * (own_phi - mu) - 2
+            assert_allclose(Lira().score(requested), expected, atol=1.0)
 
-    @pytest.mark.parametrize("a", [None, 0.3])
+    @mark.parametrize("a", [None, 0.3])
     def test_rmia_orders_records_as_pairs_with_the_population_do(self, a):
-        draw = np.random.default_rng(2)
+        draw = default_rng(2)
         n = 40
         models = 8
         inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
@@ -635,30 +653,29 @@ class TestShadowModels:
         of_models = draw.exponential(size=(n, models))
         ratio = []
         for i in range(n):
-            with_it, without = (
-                np.mean([np.exp(-of_models[i, k]) for k in range(models) if inside[i, k] == it])
-                for it in (True, False)
-            )
+            with_it = np.mean([np.exp(-of_models[i, k]) for k in range(models) if inside[i, k]])
+            without = np.mean([np.exp(-of_models[i, k]) for k in range(models) if not inside[i, k]])
             if a is None:
                 q = (with_it + without) / 2
             else:
                 q = ((1 + a) * without + 1 - a) / 2
             ratio.append(np.exp(-loss[i]) / q)
         share = [np.mean([ratio[i] / ratio[z] >= 1 for z in range(n)]) for i in range(n)]
-        score = Rmia(offline_a=a).score(self.asked(loss, of_models, inside, nats=True))
-        np.testing.assert_allclose(score, np.log(np.array(ratio) / 2), rtol=1e-9)
-        np.testing.assert_array_equal(np.argsort(score), np.argsort(share))
-        squared = Rmia(offline_a=a).score(self.asked(loss, of_models, inside))
+        score_records = Rmia(offline_a=a).score
+        score = score_records(self.ask_records(loss, of_models, inside, nats=True))
+        assert_allclose(score, np.log(np.array(ratio) / 2), rtol=1e-9)
+        assert_array_equal(np.argsort(score), np.argsort(share))
+        squared = score_records(self.ask_records(loss, of_models, inside))
         scaled = 2 * of_models.mean()
-        again = Rmia(offline_a=a).score(
-            self.asked(loss / scaled, of_models / scaled, inside, nats=True)
+        again = score_records(
+            self.ask_records(loss / scaled, of_models / scaled, inside, nats=True)
         )
-        np.testing.assert_allclose(squared, again, rtol=1e-12)
+        assert_allclose(squared, again, rtol=1e-12)
 
     def test_what_one_threshold_hides_is_found_at_a_tenth_of_a_percent(self):
         """Log-odds of records are N(0, 2^2), those of members one higher: 16 models tell, the loss
         does not."""
-        draw = np.random.default_rng(3)
+        draw = default_rng(3)
         n = 3000
         models = 16
         member = np.arange(n) < n // 2
@@ -667,45 +684,45 @@ class TestShadowModels:
         of_models = np.log1p(
             np.exp(-(hard[:, None] + inside + 0.2 * draw.normal(size=inside.shape)))
         )
-        known = np.log1p(np.exp(-(hard + member + 0.2 * draw.normal(size=n))))
+        own_loss = np.log1p(np.exp(-(hard + member + 0.2 * draw.normal(size=n))))
         power = {}
         for attack in (Lira(), Lira(mode="offline"), Rmia()):
-            score = attack.score(self.asked(known, of_models, inside, nats=True))
-            power[f"{attack.kind} {getattr(attack, 'mode', '')}"] = tpr_percent(
+            score = attack.score(self.ask_records(own_loss, of_models, inside, nats=True))
+            power[f"{attack.kind} {getattr(attack, 'mode', '')}"] = compute_tpr_percent(
                 score, member, fpr=0.001
             )[0]
-        assert tpr_percent(-known, member, fpr=0.001)[0] < 1 < 20 < min(power.values()), power
+        assert (
+            compute_tpr_percent(-own_loss, member, fpr=0.001)[0] < 1 < 20 < min(power.values())
+        ), power
 
-    @pytest.mark.parametrize("n, there", [(1000, True), (999, False)])
+    @mark.parametrize("n, there", [(1000, True), (999, False)])
     def test_a_tenth_of_a_percent_needs_a_thousand_non_members(self, n, there):
         """A signal planted in a tenth of the members; of fewer non-members the rate cannot be
         known."""
-        draw = np.random.default_rng(4)
+        draw = default_rng(4)
         x = draw.random((2 * n, 2)) * 800
         ue = np.zeros(n, int)
         local = Local(ue[:1], ue[:1], np.array([0, n]), x[:n], np.zeros(n), 0.0 * ue)
-        others = HeldOut(ue, ue, x[n:], np.zeros(n), ue)
+        rest = HeldOut(ue, ue, x[n:], np.zeros(n), ue)
         planted = {tuple(row) for row in x[: n // 10]}
 
         class Told(LossThreshold):
-            def score(self, of):
-                return np.array([10.0 * (tuple(row) in planted) for row in of.x]) + draw.random(
-                    len(of.x)
+            def score(self, query):
+                return np.array([10.0 * (tuple(row) in planted) for row in query.x]) + draw.random(
+                    len(query.x)
                 )
 
-        ((row,), _) = infer(
+        ((row,), _) = infer_membership(
             Membership(attacks=(Told(),)),
-            view_of("model", local, LEARNER.model_copy(update={"local_epochs": 1})),
+            make_view("model", local, LEARNER.model_copy(update={"local_epochs": 1})),
             local,
-            others,
+            rest,
             RNG,
         )
-        assert row["tpr_percent"] == pytest.approx(10, abs=2)
-        found = [row[f"strict_tpr_percent{end}"] for end in ("_low", "", "_high")]
-        assert not there or (
-            found[0] < found[1] < found[2] and found[1] == pytest.approx(10, abs=1)
-        )
-        assert there or np.isnan(found).all()
+        assert row["tpr_percent"] == approx(10, abs=2)
+        result = [row[f"strict_tpr_percent{end}"] for end in ("_low", "", "_high")]
+        assert not there or (result[0] < result[1] < result[2] and result[1] == approx(10, abs=1))
+        assert there or np.isnan(result).all()
         false = np.array(row["false_positive_percent"])
         true = np.array(row["true_positive_percent"])
         assert false[0] == 0.1
@@ -713,33 +730,37 @@ class TestShadowModels:
         assert np.isnan(true[0]) != there
         assert true[-1] > 70
         assert (np.diff(true[np.isfinite(true)]) >= 0).all()
-        assert true[10] == pytest.approx(row["tpr_percent"], abs=1)
+        assert true[10] == approx(row["tpr_percent"], abs=1)
 
-    @pytest.mark.parametrize("observes", ["updates", "model"])
+    @mark.parametrize("observes", ["updates", "model"])
     def test_they_learn_from_random_halves_of_what_the_attacker_holds(self, observes):
         """Each record is in half of the models, all UEs train in one call, and as they would one by
         one."""
-        local, others = campaign()
+        local, rest = campaign()
         net = LEARNER.model_copy(update={"local_epochs": 50})
-        view = view_of(observes, local, net)
+        view = make_view(observes, local, net)
         replica = Retrained(view)
         part = Membership(attacks=(Lira(), Rmia()), shadow_models=6)
         view = replace(view, replica=replica)
-        (lira, rmia), _ = infer(part, view, local, others, RNG, view.model_before, played=3)
+        (lira, rmia), _ = infer_membership(
+            part, view, local, rest, RNG, view.model_before, played=3
+        )
         assert len(replica.played) == 6 * (1 if observes == "updates" else 3)
-        seen = {tuple(row): 0 for row in np.concatenate([local.x, others.x])}
+        seen = {tuple(row): 0 for row in np.concatenate([local.x, rest.x])}
         for data, rng, rows in replica.played:
             assert data.ue.tolist() == [0, 1]
             for row in data.x:
                 seen[tuple(row)] += 1
             if observes == "updates":
                 for i in range(2):
-                    alone = net.local(view.model_before, "all", data.select(np.array([i])), rng)
-                    np.testing.assert_array_equal(alone.rows(slice(None))[0], rows[i])
+                    alone = net.train_locally(
+                        view.model_before, "all", data.select(np.array([i])), rng
+                    )
+                    assert_array_equal(alone.rows(slice(None))[0], rows[i])
         assert set(seen.values()) == {3 * (1 if observes == "updates" else 3)}
         assert observes == "model" or min(lira["auc"], rmia["auc"]) > 0.75
 
-    @pytest.mark.parametrize("learn", [True, False])
+    @mark.parametrize("learn", [True, False])
     def test_models_that_learn_nothing_are_at_chance_in_100_seeds(self, learn):
         """Shadow models learn or not; the model that is asked is a random one."""
         covered = []
@@ -751,10 +772,9 @@ class TestShadowModels:
             learning_rate=0.1 * learn + 1e-9,
         )
         for seed in range(100):
-            local, others, _ = held_out_by("sample", seed)
-            before, after = (
-                net.init(Public(AREA, 1), Streams(seed).at(name)) for name in ("first", "second")
-            )
+            local, rest, _ = hold_out("sample", seed)
+            before = net.init(Public(AREA, 1), Streams(seed).derive_rng("first"))
+            after = net.init(Public(AREA, 1), Streams(seed).derive_rng("second"))
             step = after.parameters - before.parameters
             view = View(
                 "model",
@@ -772,13 +792,15 @@ class TestShadowModels:
             part = Membership(
                 attacks=(Lira(), Rmia(), Lira(name="off", mode="offline")), shadow_models=4
             )
-            rows, _ = infer(part, view, local, others, Streams(seed).at("membership"), before)
+            rows, _ = infer_membership(
+                part, view, local, rest, Streams(seed).derive_rng("membership"), before
+            )
             covered.append([row["auc_low"] <= 0.5 <= row["auc_high"] for row in rows])
         assert (np.mean(covered, axis=0) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100)).all(), np.mean(
             covered, axis=0
         )
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         "wrong, said",
         [
             (
@@ -802,32 +824,32 @@ class TestShadowModels:
                 SHORT | {"learning.membership.attacks": [{"kind": "lira"}]} | wrong,
             )
 
-    @pytest.mark.parametrize("optimiser", ["fedavg", "fedadam"])
+    @mark.parametrize("optimiser", ["fedavg", "fedadam"])
     def test_the_replica_of_all_rounds_plays_the_published_model(
         self, tmp_path, monkeypatch, optimiser
     ):
         """With the true records of all UEs, and full batches, the attacker's models are those of
         the server."""
-        found = []
+        result = []
 
         def look(part, view, local, held_out, rng, initial, wholes, states, played):
             base = initial
             past = None
             for number in range(played):
-                own = replace(rng, purpose=f"again.{number}")
-                seen, past = view.replica.play(local, past, own, base)
+                single = replace(rng, purpose=f"again.{number}")
+                seen, past = view.replica.play(local, past, single, base)
                 base = seen.model_after
-            found.append((base.parameters, view.model_after.parameters))
+            result.append((base.parameters, view.model_after.parameters))
             return [], {}
 
-        monkeypatch.setattr(server, "infer", look)
+        monkeypatch.setattr(server, "infer_membership", look)
         run(
             load("rsrp-dp/membership", SHORT | {"learning.server_optimiser": {"kind": optimiser}}),
             tmp_path / "a",
         )
-        assert len(found) == 3
-        for mine, theirs in found:
-            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+        assert len(result) == 3
+        for own_rows, outside in result:
+            assert_allclose(own_rows, outside, rtol=1e-9, atol=1e-12)
 
     def test_an_interrupted_run_ends_in_the_same_bytes_and_the_page_has_the_curves(self, tmp_path):
         attacks = [{"kind": "lira"}, {"kind": "rmia"}]
@@ -836,21 +858,19 @@ class TestShadowModels:
             SHORT
             | {"learning.membership.attacks": attacks, "learning.membership.shadow_models": 4},
         )
-        figures = run(study, tmp_path / "whole")
-        run_in_two(study, tmp_path / "two", lambda now: now.done == 6)
+        whole_folder = tmp_path / "whole"
+        figures = run(study, whole_folder)
+        run_in_two(study, tmp_path / "two", lambda current: current.done == 6)
         for table in ("membership.csv", "roc.csv"):
-            assert (tmp_path / "whole" / table).read_bytes() == (
-                tmp_path / "two" / table
-            ).read_bytes()
-        rows, curves = (
-            pd.read_csv(tmp_path / "whole" / f"{table}.csv") for table in ("membership", "roc")
-        )
+            assert (whole_folder / table).read_bytes() == (tmp_path / "two" / table).read_bytes()
+        rows = pd.read_csv(whole_folder / "membership.csv")
+        curves = pd.read_csv(whole_folder / "roc.csv")
         assert len(curves) == 30 * len(rows)
         assert figures["membership.lira.strict_tpr_percent.last"] is None
         assert (
             figures["membership.lira.tpr_percent.low"] < figures["membership.lira.tpr_percent.high"]
         )
-        (panel,) = roc(load_run(tmp_path / "whole"))
+        (panel,) = draw_roc(load_run(whole_folder))
         assert [trace["name"] for trace in panel.figure["data"]] == ["chance", "lira", "rmia"]
         assert (
             panel.figure["layout"]["xaxis"]["type"]
@@ -860,10 +880,10 @@ class TestShadowModels:
 
 
 def test_a_session_is_one_whole_whoever_holds_it():
-    local, others, data = held_out_by("session", 1)
-    ue = np.concatenate([local.ue[local.row_of_sample], others.ue])
-    number = data.wholes(
-        ue, np.concatenate([local.x, others.x]), np.concatenate([local.time_s, others.time_s])
+    local, rest, data = hold_out("session", 1)
+    ue = np.concatenate([local.ue[local.row_of_sample], rest.ue])
+    number = data.number_wholes(
+        ue, np.concatenate([local.x, rest.x]), np.concatenate([local.time_s, rest.time_s])
     )
     inside = set(number[: len(local.x)])
     outside = set(number[len(local.x) :])
@@ -874,7 +894,7 @@ def test_a_session_is_one_whole_whoever_holds_it():
 
 def test_what_is_found_is_recorded_and_changes_nothing_else(tmp_path):
     short = {k: v for k, v in SHORT.items() if k != "learning.membership.every_rounds"}
-    found = run(load("rsrp-dp/membership", short), tmp_path / "a")
+    result = run(load("rsrp-dp/membership", short), tmp_path / "a")
     plain = run(load("rsrp-dp/membership", short | {"learning.membership": None}), tmp_path / "b")
     rows = pd.read_csv(tmp_path / "a" / "membership.csv").set_index("attack")
     assert rows.index.tolist() == ["loss-threshold", "gradient-norm", "loss-drop"]
@@ -884,19 +904,18 @@ def test_what_is_found_is_recorded_and_changes_nothing_else(tmp_path):
         "auc_difference.low": "auc_difference_low",
     }
     for name, (key, column) in itertools.product(rows.index, columns.items()):
-        value = found[f"membership.{name}.{key}"]
-        assert (value is None and np.isnan(rows[column][name])) or value == pytest.approx(
+        value = result[f"membership.{name}.{key}"]
+        assert (value is None and np.isnan(rows[column][name])) or value == approx(
             rows[column][name]
         )
     assert rows.auc_before.isna().tolist()[::2] == [False, True]
     for table in ("rounds", "updates", "metrics"):
-        assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (
-            tmp_path / "b" / f"{table}.csv"
-        ).read_bytes()
+        expected = (tmp_path / "b" / f"{table}.csv").read_bytes()
+        assert (tmp_path / "a" / f"{table}.csv").read_bytes() == expected
     assert not any(k.startswith("membership.") for k in plain)
 
 
-@pytest.mark.slow
+@mark.slow
 def test_noise_takes_membership_away(tmp_path):
     """Five seeds: the analyst's area falls to a half as z grows; the server knows more at the same
     z."""
@@ -907,8 +926,8 @@ def test_noise_takes_membership_away(tmp_path):
         studies = [
             load("rsrp-dp/membership", {"seed": s, "learning.defenses": noise}) for s in range(1, 6)
         ]
-        found = [run(study, tmp_path / f"{z}{study.seed}") for study in studies]
-        area[z] = np.array([f["membership.loss-threshold.auc.last"] for f in found])
+        result = [run(study, tmp_path / f"{z}{study.seed}") for study in studies]
+        area[z] = np.array([f["membership.loss-threshold.auc.last"] for f in result])
     assert np.median(area[0.0]) > 0.6 > np.median(area[0.3]) > np.median(area[1.0]) - 0.03
     assert abs(np.mean(area[1.0]) - 0.5) < 0.05
     noise[1]["noise_multiplier"] = 0.3
@@ -934,5 +953,6 @@ def test_records_belong_to_the_target_of_their_ue_and_model_in_any_order():
         None,
         np.ones(4),
     )
-    of = np.array([[2, 0], [7, 0], [7, 1], [5, 0], [3, 1], [5, 1], [2, 0]])
-    assert _targets(view, *of.T).tolist() == [1, 2, 0, -1, -1, 3, 1]
+    owner = np.array([[2, 0], [7, 0], [7, 1], [5, 0], [3, 1], [5, 1], [2, 0]])
+    expected = [1, 2, 0, -1, -1, 3, 1]
+    assert _find_targets(view, *owner.T).tolist() == expected

@@ -5,84 +5,92 @@ from dataclasses import replace
 
 import numpy as np
 import ot
-import pytest
 from estimates import said
+from numpy.linalg import norm
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, mark
 
 from fl.leakage import leakage
-from fl.leakage.chance import uniform_shares
+from fl.leakage.chance import compute_hit_probabilities
 from fl.leakage.distances import (
-    density_peaks,
-    guesses_nearest_m,
-    highest_peaks,
-    nearest_m,
-    sliced_w1,
-    sorted_projections,
-    within,
+    compute_sliced_w1,
+    expect_nearest_m,
+    find_density_peaks,
+    find_highest_peaks,
+    measure_nearest_m,
+    measure_share_within,
+    sort_projections,
 )
 from fl.leakage.leakage import ComparedRound, Leakage
-from fl.leakage.reliability import reliability
-from fl.leakage.tracks import Track, answers_of
+from fl.leakage.reliability import measure_reliability
+from fl.leakage.tracks import Track, collect_answers
 from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.rng import Streams
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
-RNG = Streams(6).at("leakage")
+RNG = Streams(6).derive_rng("leakage")
 
 
 def sw1(a, b, directions=90):
-    return float(sliced_w1(sorted_projections(a, directions), sorted_projections(b, directions)))
+    return float(
+        compute_sliced_w1(sort_projections(a, directions), sort_projections(b, directions))
+    )
 
 
 def cloud(n, seed=0, spread=300.0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     return rng.normal(size=(n, 2)) * [spread, spread / 3] + rng.uniform(-1000, 1000, 2)
 
 
 class TestSlicedWasserstein:
-    @pytest.mark.parametrize("shift", [(0.0, -3.0), (300.0, 400.0), (-1e-3, 2e-3)])
+    @mark.parametrize("shift", [(0.0, -3.0), (300.0, 400.0), (-1e-3, 2e-3)])
     def test_shift_law(self, shift):
         """A set against itself shifted by d: (2 / pi) d."""
         points = cloud(200)
         d = np.hypot(*shift)
-        assert sw1(points, points + shift, 30) == pytest.approx(2 / np.pi * d, rel=0.005)
+        expected = 2 / np.pi * d
+        assert sw1(points, points + shift, 30) == approx(expected, rel=0.005)
 
     def test_equals_pot_on_the_same_directions(self):
         a = cloud(31, 1)
         b = cloud(17, 2)
         angle = np.pi * (np.arange(90) + 0.5) / 90
-        theirs = ot.sliced_wasserstein_distance(
+        outside = ot.sliced_wasserstein_distance(
             a, b, projections=np.stack([np.cos(angle), np.sin(angle)]), p=1
         )
-        assert sw1(a, b) == pytest.approx(theirs, rel=1e-9)
+        assert sw1(a, b) == approx(outside, rel=1e-9)
 
     def test_many_at_once_equal_one_by_one(self):
         a = cloud(40)
-        others = np.stack([sorted_projections(cloud(13, s), 30) for s in range(5)])
-        together = sliced_w1(sorted_projections(a, 30), others)
-        assert together.tolist() == [sw1(a, cloud(13, s), 30) for s in range(5)]
+        rest = np.stack([sort_projections(cloud(13, s), 30) for s in range(5)])
+        together = compute_sliced_w1(sort_projections(a, 30), rest)
+        expected = [sw1(a, cloud(13, s), 30) for s in range(5)]
+        assert together.tolist() == expected
 
-    @pytest.mark.parametrize(
-        "n, m",
+    @mark.parametrize(
+        "sizes",
         [
-            (1, 1),
-            (2, 3),
-            (8, 1),
-            (3, 11),
-            (100, 1),
-            (97, 12),
-            (1000, 7),
-            (64, 8),
-            (333, 41),
-            (64, 32),
-            (49, 99),
-            (40, 40),
+            "1x1",
+            "2x3",
+            "8x1",
+            "3x11",
+            "100x1",
+            "97x12",
+            "1000x7",
+            "64x8",
+            "333x41",
+            "64x32",
+            "49x99",
+            "40x40",
         ],
     )
-    def test_one_direction_against_a_naive_integral(self, n, m):
+    def test_one_direction_against_a_naive_integral(self, sizes):
         """Also sets so small that stretches are summed, with ties and points beyond either end."""
-        rng = np.random.default_rng(n + m)
+        n, m = map(int, sizes.split("x"))
+        rng = default_rng(n + m)
         a = np.sort(np.round(rng.normal(size=n), 1))
         for b in (
             np.sort(np.round(rng.normal(size=m), 1)),
@@ -93,39 +101,38 @@ class TestSlicedWasserstein:
             # quantile functions are steps; a grid of n m cells resolves every one of them
             u = (np.arange(n * m) + 0.5) / (n * m)
             naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
-            assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
+            assert compute_sliced_w1(a[None], b[None]) == approx(naive, rel=1e-9, abs=1e-9)
 
 
 class TestDensityPeaks:
     def test_two_clusters_in_order_of_mass(self):
-        rng = np.random.default_rng(0)
+        rng = default_rng(0)
         a = np.array([1650.0, 700.0])
         b = np.array([420.0, 760.0])
-        around = [at + 20 * rng.normal(size=(n, 2)) for at, n in ((a, 60), (b, 30))]
+        around = [place + 20 * rng.normal(size=(n, 2)) for place, n in ((a, 60), (b, 30))]
         points = np.concatenate([*around, AREA.sample(rng.uniform(size=(9, 2)))])
-        first, second = density_peaks(points, np.ones(len(points)), AREA, 75.0, 2)
-        assert np.linalg.norm(first - a) < 30
-        assert np.linalg.norm(second - b) < 30
+        first, second = find_density_peaks(points, np.ones(len(points)), AREA, 75.0, 2)
+        assert norm(first - a) < 30
+        assert norm(second - b) < 30
 
-    @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (2, 2), (40, 30)])
-    @pytest.mark.parametrize("least", [0.0, 2.0])
+    @mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (2, 2), (40, 30)])
+    @mark.parametrize("least", [0.0, 2.0])
     def test_peaks_are_above_all_eight_neighbours(self, shape, least):
         """Of equal neighbours the last is the peak; cells beyond the edge count for none."""
-        values = np.random.default_rng(shape[0]).integers(0, 6, shape).astype(float)
+        values = default_rng(shape[0]).integers(0, 6, shape).astype(float)
         cells = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
-        near = {
-            c: [o for o in cells if o != c and abs(o[0] - c[0]) < 2 and abs(o[1] - c[1]) < 2]
-            for c in cells
-        }
-        peak = [
-            c
-            for c in cells
-            if values[c] > least
-            and all(values[c] > values[o] or (o > c and values[c] == values[o]) for o in near[c])
-        ]
-        found = highest_peaks(np.arange(shape[0]), np.arange(shape[1]), values, len(cells), least)
-        assert sorted(map(tuple, found.tolist())) == peak
-        assert (np.diff(values[tuple(found.astype(int).T)]) <= 0).all()
+        peaks = []
+        for i, j in cells:
+            value = values[i, j]
+            near = [o for o in cells if o != (i, j) and abs(o[0] - i) < 2 and abs(o[1] - j) < 2]
+            is_above = [value > values[o] or (o > (i, j) and value == values[o]) for o in near]
+            if value > least and all(is_above):
+                peaks.append((i, j))
+        x = np.arange(shape[0])
+        y = np.arange(shape[1])
+        result = find_highest_peaks(x, y, values, len(cells), least)
+        assert sorted(map(tuple, result.tolist())) == peaks
+        assert (np.diff(values[tuple(result.astype(int).T)]) <= 0).all()
 
 
 # -- leakage over time
@@ -135,7 +142,7 @@ PLACES = Places(np.array([[100.0, 100.0]] * 3), np.array([[900.0, 100.0]] * 3))
 HOW = Leakage(directions=360, random_baseline_draws=5)
 
 
-def one_place_each(ue, model, places):
+def place_rows(ue, model, places):
     """Local data of rows with one sample each."""
     n = len(ue)
     return Local(
@@ -147,19 +154,19 @@ def centroid_at(x, y, ue=0):
     return said((ue, 0, "centroid", x, y, 1.0))
 
 
-def play(rounds, how=HOW):
+def play(rounds, settings=HOW):
     """Rows per round of [(points, {attack: estimates})]."""
     state = {}
     history = []
     for number, (points, estimates) in enumerate(rounds, start=1):
         local = points
-        zero = np.zeros(1, dtype=np.int64)
+        zero = np.zeros(1, dtype=int)
         if not isinstance(points, Local):
             n = len(points)
-            at = np.array(points, dtype=np.float64)
-            local = Local(zero, zero, np.array([0, n]), at, np.zeros(n), np.arange(n) * 1.0)
-        now = ComparedRound(number, local, local.mean_x(), estimates, AREA, PLACES)
-        state, rows = leakage.observe(how, state, now, RNG)
+            place = np.array(points, dtype=float)
+            local = Local(zero, zero, np.array([0, n]), place, np.zeros(n), np.arange(n) * 1.0)
+        current = ComparedRound(number, local, local.average_x(), estimates, AREA, PLACES)
+        state, rows = leakage.compare_round(settings, state, current, RNG)
         history.append(rows)
     return state, history
 
@@ -174,13 +181,13 @@ class TestLeakageByHand:
         ([[400, 300]], {"a": centroid_at(400, 290)}),
     )
 
-    def rows(self, rounds=None, **more):
-        return [r[0] for r in play(rounds or self.rounds, **more)[1]]
+    def rows(self, rounds=None, **options):
+        return [r[0] for r in play(rounds or self.rounds, **options)[1]]
 
     def test_error_of_each_round_and_diverged_estimates_are_counted_not_averaged(self):
         rows = self.rows()
         error_m = [50.0, np.nan, 10.0]  # (30, 40) off the mean (100, 0)
-        assert [r["error_m"] for r in rows] == pytest.approx(error_m, nan_ok=True)
+        assert [r["error_m"] for r in rows] == approx(error_m, nan_ok=True)
         assert [r["diverged"] for r in rows] == [False, True, False]
         assert [r["heard"] for r in rows] == [True, True, True]
 
@@ -189,61 +196,57 @@ class TestLeakageByHand:
         # (0,0), (200,0) against (130,40) and against their mean (100,0), each as a mean over
         # directions
         two = np.array([[0.0, 0.0], [200.0, 0.0]])
-        assert rows[0]["sw1_m"] == pytest.approx(sw1(two, np.array([[130.0, 40.0]]), 360), rel=1e-9)
-        assert rows[0]["sqrt_sw1"] == pytest.approx(np.sqrt(rows[0]["sw1_m"]))
-        assert rows[0]["true_centroids_sw1_m"] == pytest.approx(2 / np.pi * 100, rel=1e-3)
-        every = np.array([[0.0, 0.0], [200.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
+        first_row = rows[0]
+        expected = sw1(two, np.array([[130.0, 40.0]]), 360)
+        assert first_row["sw1_m"] == approx(expected, rel=1e-9)
+        assert first_row["sqrt_sw1"] == approx(np.sqrt(first_row["sw1_m"]))
+        assert first_row["true_centroids_sw1_m"] == approx(2 / np.pi * 100, rel=1e-3)
+        all_rows = np.array([[0.0, 0.0], [200.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
         centres = np.array([[100.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
-        told = np.array([[130.0, 40.0], [400.0, 290.0]])
-        assert rows[2]["sw1_m"] == pytest.approx(sw1(every, told, 360), rel=1e-9)
-        assert rows[2]["true_centroids_sw1_m"] == pytest.approx(sw1(every, centres, 360), rel=1e-9)
+        answers = np.array([[130.0, 40.0], [400.0, 290.0]])
+        assert rows[2]["sw1_m"] == approx(sw1(all_rows, answers, 360), rel=1e-9)
+        assert rows[2]["true_centroids_sw1_m"] == approx(sw1(all_rows, centres, 360), rel=1e-9)
 
     def test_home_and_work_of_all_estimates_so_far(self):
         rows = self.rows()
-        assert rows[0]["home_m"] == rows[2]["home_m"] == pytest.approx(np.hypot(30, 60))
-        assert rows[2]["work_m"] == pytest.approx(np.hypot(500, 190))
+        assert rows[0]["home_m"] == rows[2]["home_m"] == approx(np.hypot(30, 60))
+        assert rows[2]["work_m"] == approx(np.hypot(500, 190))
         nowhere = np.full(2, np.nan)
         for points, place in (
             (np.zeros((0, 2)), np.zeros(2)),
             (np.full((3, 2), np.nan), np.zeros(2)),
             (np.zeros((3, 2)), nowhere),
         ):
-            assert np.isnan(nearest_m(points, place))
+            assert np.isnan(measure_nearest_m(points, place))
 
     def test_named_places_are_density_peaks(self):
-        rounds = [
-            (
-                [[0, 0]],
-                {
-                    "a": said(
-                        (0, 0, "centroid", 900 + i, 110, 1.0), (0, 0, "place", 300, 100 + i, 0.5)
-                    )
-                },
-            )
-            for i in range(5)
-        ]
-        row = self.rows([*rounds, ([[0, 0]], {"a": centroid_at(100, 100)})])[-1]
+        estimates = [centroid_at(100, 100)]
+        for i in reversed(range(5)):
+            centroid = (0, 0, "centroid", 900 + i, 110, 1.0)
+            place = (0, 0, "place", 300, 100 + i, 0.5)
+            estimates.insert(0, said(centroid, place))
+        row = self.rows([([[0, 0]], {"a": named}) for named in estimates])[-1]
         assert row["home_m"] == 0  # the nearest of all estimates flatters the attacker
         assert row["work_named_m"] < 20
         assert 150 < row["home_named_m"] < 250
 
     def test_attacks_and_tracks_do_not_mix(self):
-        two = one_place_each([0, 0, 2], [0, 1, 0], [[0.0, 0.0], [500.0, 0.0], [1000.0, 0.0]])
-        found = {
+        two = place_rows([0, 0, 2], [0, 1, 0], [[0.0, 0.0], [500.0, 0.0], [1000.0, 0.0]])
+        result = {
             "a": said((2, 0, "centroid", 1007, 0, 1.0), (0, 1, "centroid", 502, 0, 1.0), (0, 0, "centroid", 1, 0, 1.0)),
             "b": said((0, 1, "centroid", 505, 0, 1.0)),
         }  # fmt: skip
-        _, history = play([(two, found)])
+        _, history = play([(two, result)])
         error = {(r["attack"], r["ue"], r["model"]): r["error_m"] for r in history[0]}
         assert len(error) == 6
-        assert (error["a", 0, 0], error["a", 0, 1], error["a", 2, 0]) == pytest.approx((1, 2, 7))
-        assert error["b", 0, 1] == pytest.approx(5)
+        assert (error["a", 0, 0], error["a", 0, 1], error["a", 2, 0]) == approx((1, 2, 7))
+        assert error["b", 0, 1] == approx(5)
         assert np.isnan([error["b", 0, 0], error["b", 2, 0]]).all()
 
     def test_home_belongs_to_the_ue_whatever_the_model(self):
         """One estimate near home, in one of two models: both rows of the UE say so, in every later
         round too."""
-        two = one_place_each([0, 0, 1], [0, 3, 0], [[0.0, 0.0], [500.0, 0.0], [900.0, 900.0]])
+        two = place_rows([0, 0, 1], [0, 3, 0], [[0.0, 0.0], [500.0, 0.0], [900.0, 900.0]])
         first = said(
             (0, 0, "centroid", 1000, 100, 1.0),
             (0, 3, "centroid", 100, 104, 1.0),
@@ -252,24 +255,25 @@ class TestLeakageByHand:
         second = said((0, 0, "centroid", 1000, 200, 1.0), (1, 0, "centroid", 100, 700, 1.0))
         _, history = play([(two, {"a": first}), (two, {"a": second})])
         for rows in history:
-            found = {(r["ue"], r["model"]): r["home_m"] for r in rows}
-            assert found == pytest.approx({(0, 0): 4.0, (0, 3): 4.0, (1, 0): 500.0})
+            result = {(r["ue"], r["model"]): r["home_m"] for r in rows}
+            assert result == approx({(0, 0): 4.0, (0, 3): 4.0, (1, 0): 500.0})
         guess = {(r["ue"], r["model"]): r["guess_home_m"] for r in history[1]}
-        of = {n: guesses_nearest_m(PLACES.home_m[0], AREA, n) for n in (2, 3)}
-        assert guess == pytest.approx({(0, 0): of[3], (0, 3): of[3], (1, 0): of[2]})
+        owner = {n: expect_nearest_m(PLACES.home_m[0], AREA, n) for n in (2, 3)}
+        expected = {(0, 0): owner[3], (0, 3): owner[3], (1, 0): owner[2]}
+        assert guess == approx(expected)
 
 
 class TestGuesses:
     def test_band_is_the_quantiles_of_the_draws_themselves(self):
         points = cloud(300) % [2000, 1500]
-        how = Leakage(directions=12)
-        row = play([(points, {"a": centroid_at(1, 1)})] * 3, how)[1][-1][0]
-        draws = np.arange(how.random_baseline_draws)
+        settings = Leakage(directions=12)
+        row = play([(points, {"a": centroid_at(1, 1)})] * 3, settings)[1][-1][0]
+        draws = np.arange(settings.random_baseline_draws)
         unit = RNG.uniform("guess", 0 * draws, (3, 2), item=draws)
-        every = np.tile(points, (3, 1))
-        w1 = np.sort([sw1(every, AREA.sample(u), 12) for u in unit])
+        all_rows = np.tile(points, (3, 1))
+        w1 = np.sort([sw1(all_rows, AREA.sample(u), 12) for u in unit])
         assert len(w1) == 300
-        assert row["guess_sw1_m"] == pytest.approx(w1.mean(), rel=1e-9)
+        assert row["guess_sw1_m"] == approx(w1.mean(), rel=1e-9)
         # between the 15th and the 16th smallest of 300, and as far from the other end
         assert w1[14] < row["guess_sw1_m_q05"] < w1[15]
         assert w1[284] < row["guess_sw1_m_q95"] < w1[285]
@@ -277,34 +281,30 @@ class TestGuesses:
     def test_guesses_speak_as_often_as_the_attack(self):
         """Centroids for the distance of clouds; centroids and places, also those outside, for
         home."""
-        talks = said(
-            (0, 0, "centroid", 1, 1, 1.0), *((0, 0, "place", x, 9, 0.2) for x in (5, 6, 7, -50))
-        )
+        places = [(0, 0, "place", x, 9, 0.2) for x in (5, 6, 7, -50)]
+        talks = said((0, 0, "centroid", 1, 1, 1.0), *places)
         silent = said()
         rounds = [([[500, 500]], {"a": talks, "b": centroid_at(3, 3), "c": silent})] * 2
         rows = {r["attack"]: r for r in play(rounds)[1][-1]}
         for name, n in (("a", 10), ("b", 2)):
-            assert rows[name]["guess_home_m"] == pytest.approx(
-                guesses_nearest_m(PLACES.home_m[0], AREA, n)
-            )
+            expected = expect_nearest_m(PLACES.home_m[0], AREA, n)
+            assert rows[name]["guess_home_m"] == approx(expected)
         band = ("guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
-        assert [rows["a"][k] for k in band] == [rows["b"][k] for k in band]  # two centroids each
+        expected = [rows["b"][k] for k in band]
+        assert [rows["a"][k] for k in band] == expected  # two centroids each
         assert np.isnan([rows["c"][k] for k in (*band, "guess_home_m")]).all()
-        once = {
-            r["attack"]: r
-            for r in play([rounds[0], ([[500, 500]], {"b": centroid_at(3, 3), "a": silent})])[1][-1]
-        }
-        assert (
-            once["a"]["guess_sw1_m"] != once["b"]["guess_sw1_m"] == rows["b"]["guess_sw1_m"]
-        )  # one against two
+        quiet = [[500, 500]], {"b": centroid_at(3, 3), "a": silent}
+        _, history = play([rounds[0], quiet])
+        once = {r["attack"]: r["guess_sw1_m"] for r in history[-1]}
+        assert once["a"] != once["b"] == rows["b"]["guess_sw1_m"]  # one against two
 
-    @pytest.mark.parametrize("place", [(1650.0, 700.0), (2100.0, -50.0)])
-    @pytest.mark.parametrize("count", [1, 60])
+    @mark.parametrize("place", [(1650.0, 700.0), (2100.0, -50.0)])
+    @mark.parametrize("count", [1, 60])
     def test_nearest_guess_is_the_mean_of_many_draws(self, place, count):
-        guess = AREA.sample(np.random.default_rng(count).uniform(size=(8000, count, 2)))
-        nearest = np.linalg.norm(guess - np.array(place), axis=-1).min(axis=1)
+        guess = AREA.sample(default_rng(count).uniform(size=(8000, count, 2)))
+        nearest = norm(guess - np.array(place), axis=-1).min(axis=1)
         error = nearest.std() / np.sqrt(len(nearest))
-        assert abs(guesses_nearest_m(np.array(place), AREA, count) - nearest.mean()) < 4 * error
+        assert abs(expect_nearest_m(np.array(place), AREA, count) - nearest.mean()) < 4 * error
 
     def test_nearest_guess_in_closed_form(self):
         """One guess from the middle of a square: (sqrt 2 + ln(1 + sqrt 2)) / 6 sides; of very many
@@ -312,156 +312,133 @@ class TestGuesses:
         square = Area(0.0, 0.0, 10.0, 10.0)
         middle = np.array([5.0, 5.0])
         mean = 10 * (np.sqrt(2) + np.log(1 + np.sqrt(2))) / 6
-        assert guesses_nearest_m(middle, square, 1) == pytest.approx(mean, rel=1e-5)
-        assert guesses_nearest_m(middle, square, 10**6) == pytest.approx(10 / (2 * 10**3), rel=1e-3)
+        assert expect_nearest_m(middle, square, 1) == approx(mean, rel=1e-5)
+        expected = 10 / (2 * 10**3)
+        assert expect_nearest_m(middle, square, 10**6) == approx(expected, rel=1e-3)
         for place, n in ((middle, 0), (middle * np.nan, 3)):
-            assert np.isnan(guesses_nearest_m(place, square, n))
+            assert np.isnan(expect_nearest_m(place, square, n))
 
-    @pytest.mark.parametrize("place", [(3.0, 8.0), (0.0, 0.0), (-2.0, 5.0), (14.0, 12.0)])
+    @mark.parametrize("place", [(3.0, 8.0), (0.0, 0.0), (-2.0, 5.0), (14.0, 12.0)])
     def test_share_of_the_area_within_a_radius(self, place):
         area = Area(0.0, 0.0, 10.0, 9.0)
         radius_m = np.linspace(0, 20, 41)
         x, y = np.meshgrid((np.arange(1000) + 0.5) / 100, (np.arange(900) + 0.5) / 100)
         away = np.hypot(x - place[0], y - place[1]).ravel()
         counted = [np.mean(away <= r) for r in radius_m]
-        np.testing.assert_allclose(within(np.array(place), radius_m, area), counted, atol=2e-3)
+        assert_allclose(measure_share_within(np.array(place), radius_m, area), counted, atol=2e-3)
 
 
 class TestLongRuns:
     """What a round compares is bounded, and as good as all of it."""
 
-    @pytest.mark.parametrize("n, stride", [(1, 1), (100, 1), (101, 2), (5000, 64)])
-    @pytest.mark.parametrize("cut", [7, 5000])
+    @mark.parametrize("n, stride", [(1, 1), (100, 1), (101, 2), (5000, 64)])
+    @mark.parametrize("cut", [7, 5000])
     def test_of_points_every_2_to_the_k_th_is_kept_however_rounds_were_cut(self, n, stride, cut):
-        points = np.stack([np.arange(n), np.zeros(n)], axis=1).astype(np.float64)
+        points = np.stack([np.arange(n), np.zeros(n)], axis=1).astype(float)
         track = Track.empty()
         for first in range(0, n, cut):
             track = track.plus(points[first : first + cut], 100)
             assert len(track.points) <= 100
-        np.testing.assert_array_equal(track.points, points[::stride])
+        assert_array_equal(track.points, points[::stride])
         assert track.seen == n
 
-    @pytest.mark.parametrize("rounds", [500, 5000])
+    @mark.parametrize("rounds", [500, 5000])
     def test_a_distribution_has_at_most_so_many_centroids(self, rounds):
         centroids = cloud(rounds) % [2000, 1500]
         track = replace(Track.empty(), points=cloud(300, 5) % [2000, 1500], centroids=centroids)
         truth = leakage.TrackTruth(Leakage(directions=30), track, 0, AREA, RNG)
-        whole = float(sliced_w1(truth.points, sorted_projections(centroids, 30)))
-        assert truth.of_centroids_m == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
+        whole = float(compute_sliced_w1(truth.points, sort_projections(centroids, 30)))
+        assert truth.centroids_sw1_m == approx(whole, rel=0 if rounds <= 500 else 0.05)
 
 
 def answer(x, y, weight=1.0, ue=0, model=0):
     return (ue, model, "answer", x, y, weight)
 
 
-def named_by(*rounds):
+def name_places(*rounds):
     """State and rows of rounds of one UE, each the estimates of attack `a`."""
     return play([([[5, 5]], {"a": estimates}) for estimates in rounds])
 
 
-def named(row):
+def pick_named_m(row):
     return row["home_named_m"], row["work_named_m"]
 
 
 class TestAnswers:
     def test_the_two_of_largest_weight_best_first(self):
-        given = said(
+        expected = said(
             answer(1, 1, 0.2), answer(2, 2, 0.9), answer(3, 3, 0.5), (0, 0, "place", 9, 9, 5.0)
         )
-        assert answers_of(given, AREA)[0].place_m.tolist() == [[2, 2], [3, 3]]
+        assert collect_answers(expected, AREA)[0].place_m.tolist() == [[2, 2], [3, 3]]
 
     def test_one_place_at_every_model_counts_once(self):
-        given = said(
+        expected = said(
             answer(1, 1, 0.9),
             answer(1, 1, 0.9, model=4),
             answer(8, 8, 0.1),
             answer(8, 8, 0.1, model=4),
         )
-        assert answers_of(given, AREA)[0].place_m.tolist() == [[1, 1], [8, 8]]
+        assert collect_answers(expected, AREA)[0].place_m.tolist() == [[1, 1], [8, 8]]
 
     def test_where_places_are_said_to_be_home_or_work_other_answers_name_nothing(self):
         """Of two for one place the likelier; home is first though work is likelier, and
         probabilities stay theirs."""
-        given = said(
-            answer(9, 9, 0.99),
-            answer(2, 2, 0.3),
-            answer(3, 3, 0.6),
-            answer(4, 4, 0.8),
-            answer(5, 5, 0.4),
-        )
-        found = answers_of(replace(given, status=["ok", "home", "third 1", "work", "home"]), AREA)[
-            0
-        ]
-        assert found.place_m.tolist() == [[5, 5], [4, 4], [3, 3]]
-        assert found.rank.tolist() == [
-            1,
-            2,
-            3,
-        ]
-        assert found.place == ["home", "work", "third 1"]
-        assert found.probability.tolist() == [
-            0.4,
-            0.8,
-            0.6,
-        ]
-        assert found.best_two.tolist() == [[5, 5], [4, 4]]
+        weights = {9: 0.99, 2: 0.3, 3: 0.6, 4: 0.8, 5: 0.4}
+        expected = said(*(answer(x, x, weight) for x, weight in weights.items()))
+        expected = replace(expected, status=["ok", "home", "third 1", "work", "home"])
+        result = collect_answers(expected, AREA)[0]
+        assert result.place_m.tolist() == [[5, 5], [4, 4], [3, 3]]
+        assert result.rank.tolist() == [1, 2, 3]
+        assert result.place == ["home", "work", "third 1"]
+        assert result.probability.tolist() == [0.4, 0.8, 0.6]
+        assert result.best_two.tolist() == [[5, 5], [4, 4]]
 
 
 class TestNamed:
     """The places that an attack names of a UE."""
 
     def test_answers_replace_earlier_ones_and_last_until_then(self):
-        _, history = named_by(
+        _, history = name_places(
             said(answer(103, 100)), said(), said(answer(130, 140), answer(900, 107))
         )
-        assert [named(rows[0]) for rows in history] == [
-            pytest.approx(v) for v in ((3, 797), (3, 797), (50, 7))
-        ]
+        named_m = [pick_named_m(rows[0]) for rows in history]
+        assert_allclose(named_m, [(3, 797), (3, 797), (50, 7)])
 
     def test_an_answer_at_one_model_is_about_the_ue(self):
         """A cell from which nothing was heard this time keeps no older answer."""
-        at = [one_place_each([0] * len(m), m, [[5.0, 5.0]] * len(m)) for m in ([0, 3], [3], [0])]
         first = said(answer(*PLACES.home_m[0], model=0), answer(*PLACES.work_m[0], model=3))
-        _, history = play(
-            [
-                (at[0], {"a": first}),
-                (at[1], {"a": said(answer(100, 110, model=3))}),
-                (at[2], {"a": said()}),
-            ]
-        )
-        assert [named(rows[0]) for rows in history[1:]] == [
-            pytest.approx((10.0, np.hypot(800, 10)))
-        ] * 2
+        second = said(answer(100, 110, model=3))
+        rounds = []
+        for models, answers in (([0, 3], first), ([3], second), ([0], said())):
+            n = len(models)
+            rounds.append((place_rows([0] * n, models, [[5.0, 5.0]] * n), {"a": answers}))
+        _, history = play(rounds)
+        named_m = [pick_named_m(rows[0]) for rows in history[1:]]
+        assert_allclose(named_m, [(10.0, np.hypot(800, 10))] * 2)
 
     def test_at_the_end_each_attack_names_what_it_named_last(self):
         centroids = [
             (0, 0, "centroid", x, y, 1.0) for x, y in ((400, 400), (1500, 900), (402, 400))
         ]
-        state, history = play(
-            [
-                (
-                    [[5, 5]],
-                    {"a": said(answer(10, 10 * number, 0.5), answer(20, 20, 0.7)), "b": said(one)},
-                )
-                for number, one in enumerate(centroids, start=1)
-            ]
-        )
-        places = {
-            (r["attack"], r["rank"]): (r["x_m"], r["y_m"])
-            for r in leakage.named_at_end(HOW, state, AREA, PLACES)
-        }
+        rounds = []
+        for number, centroid in enumerate(centroids, start=1):
+            answers = said(answer(10, 10 * number, 0.5), answer(20, 20, 0.7))
+            rounds.append(([[5, 5]], {"a": answers, "b": said(centroid)}))
+        state, history = play(rounds)
+        named = leakage.list_named_places(HOW, state, AREA, PLACES)
+        places = {(r["attack"], r["rank"]): (r["x_m"], r["y_m"]) for r in named}
         assert places["a", 1] == (20, 20)
         assert places["a", 2] == (10, 30)
-        at = np.array([places["b", 1], places["b", 2]])
-        np.testing.assert_allclose(at, [[401, 400], [1500, 900]], atol=15)  # on a grid of 25 m
+        location = np.array([places["b", 1], places["b", 2]])
+        assert_allclose(location, [[401, 400], [1500, 900]], atol=15)  # on a grid of 25 m
         rows = {r["attack"]: r for r in history[-1]}
         assert [
             rows["b"][f"{place}_{axis}_m"] for place in ("named", "second") for axis in "xy"
-        ] == at.ravel().tolist()
+        ] == location.ravel().tolist()
         home = {attack: r["home_named_m"] for attack, r in rows.items()}
-        away_m = np.linalg.norm(at - PLACES.home_m[0], axis=1).min()
-        assert home == pytest.approx({"a": np.hypot(80, 80), "b": away_m})
-        assert leakage.named_at_end(HOW, state, AREA, Places.unknown(3)) == []
+        away_m = norm(location - PLACES.home_m[0], axis=1).min()
+        assert home == approx({"a": np.hypot(80, 80), "b": away_m})
+        assert leakage.list_named_places(HOW, state, AREA, Places.unknown(3)) == []
 
 
 class TestChance:
@@ -470,11 +447,12 @@ class TestChance:
         home = np.array([[500.0, 500.0]])
         work = np.array([[1500.0, 900.0]])
         disc = np.pi * 100**2 / 3e6
-        found = uniform_shares(home, work, 100.0, AREA, 2)[0]
-        expected = [1 - (1 - disc) ** 2, 1 - (1 - disc) ** 2, 2 * disc**2, 2 * disc]
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        result = compute_hit_probabilities(home, work, 100.0, AREA, 2)[0]
+        hit = 1 - (1 - disc) ** 2
+        expected = [hit, hit, 2 * disc**2, 2 * disc]
+        assert_allclose(result, expected, rtol=1e-9)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("home", "work"),
         [
             ((30.0, 20.0), (110.0, 90.0)),
@@ -484,27 +462,25 @@ class TestChance:
     )
     def test_against_many_draws(self, home, work):
         """At an edge, overlapping, and at one place."""
-        at = np.random.default_rng(0).uniform(size=(400_000, 2, 2)) * [2000, 1500]
-        near_home, near_work = (
-            np.linalg.norm(at - np.array(place), axis=-1) <= 150 for place in (home, work)
-        )
-        drawn = [
-            near_home.any(axis=1).mean(),
-            near_work.any(axis=1).mean(),
-            (near_home.any(axis=1) & near_work.any(axis=1)).mean(),
-            (near_home | near_work)[:, 0].mean(),
-        ]
-        found = uniform_shares(np.array([home]), np.array([work]), 150.0, AREA, 2)[0]
-        np.testing.assert_allclose(found, drawn, atol=4 * 0.5 / np.sqrt(400_000))
+        location = default_rng(0).uniform(size=(400_000, 2, 2)) * [2000, 1500]
+        near_home = norm(location - np.array(home), axis=-1) <= 150
+        near_work = norm(location - np.array(work), axis=-1) <= 150
+        finds_home = near_home.any(axis=1)
+        finds_work = near_work.any(axis=1)
+        finds_both = finds_home & finds_work
+        first = (near_home | near_work)[:, 0]
+        drawn = [hits.mean() for hits in (finds_home, finds_work, finds_both, first)]
+        result = compute_hit_probabilities(np.array([home]), np.array([work]), 150.0, AREA, 2)[0]
+        assert_allclose(result, drawn, atol=4 * 0.5 / np.sqrt(400_000))
 
 
 # -- stated probabilities
 # ----------------------------------------------------------------------------------------
 
-DRAW = np.random.default_rng(7)
+DRAW = default_rng(7)
 
 
-def stated(ues, rounds, shift=0.0):
+def state_hits(ues, rounds, shift=0.0):
     """Each UE's rounds are one draw: all right or all wrong, with the probability stated less the
     shift."""
     p = np.repeat(DRAW.uniform(0.1, 0.9, ues), rounds)
@@ -514,29 +490,29 @@ def stated(ues, rounds, shift=0.0):
 
 def test_by_hand():
     """Two bins: 3 statements of 0.25, one right; 2 of 1.0, both right."""
-    found = reliability(
+    result = measure_reliability(
         np.arange(5), np.array([0.25, 0.25, 0.25, 1.0, 1.0]), np.array([1, 0, 0, 1, 1])
     )
-    assert found.count == 5
-    assert found.error == pytest.approx(abs(3 * 0.25 - 1) / 5)
+    assert result.count == 5
+    assert result.error == approx(abs(3 * 0.25 - 1) / 5)
 
 
 def test_an_attack_that_is_right_about_itself():
-    found = reliability(*stated(4000, 1), draws=100)
-    assert found.error < 0.03
-    assert found.error == pytest.approx(found.by_chance_error, abs=0.012)
+    result = measure_reliability(*state_hits(4000, 1), draws=100)
+    assert result.error < 0.03
+    assert result.error == approx(result.by_chance_error, abs=0.012)
 
 
 def test_rounds_of_one_ue_are_one_draw():
     """A hundred statements of each of ten UEs are no thousand: chance alone is large."""
-    ue, p, right = stated(10, 100)
-    found = reliability(ue, p, right)
-    singly = reliability(np.arange(1000), p, right)
-    assert found.error == pytest.approx(singly.error)
-    assert found.by_chance_error > 3 * singly.by_chance_error
+    ue, p, right = state_hits(10, 100)
+    result = measure_reliability(ue, p, right)
+    singly = measure_reliability(np.arange(1000), p, right)
+    assert result.error == approx(singly.error)
+    assert result.by_chance_error > 3 * singly.by_chance_error
 
 
 def test_too_sure_is_seen():
-    found = reliability(*stated(2000, 5, shift=0.1))
-    assert found.error > 1.5 * found.by_chance_error
-    assert found.error == pytest.approx(0.1, abs=0.05)
+    result = measure_reliability(*state_hits(2000, 5, shift=0.1))
+    assert result.error > 1.5 * result.by_chance_error
+    assert result.error == approx(0.1, abs=0.05)

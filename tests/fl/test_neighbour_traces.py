@@ -10,10 +10,11 @@ follows from the data of all.
 import numpy as np
 import pytest
 from noticed import by_key, of_run
+from pytest import mark
 
 from fl.defenses.gaussian import CentralGaussian
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
+from scenarios.app.results.folder import read_record_table
 
 C = 2e-3
 DAYS = range(19, 26)  # of April 2021, all of the stated extent
@@ -31,7 +32,7 @@ USERS = ["once", "many", "late", "far", "ill"]
 HEADER = "time_s,user,lat,lon,rsrp_dbm,cell,accuracy_m"
 
 
-def rows_of(user, cells="xyz"):
+def make_rows(user, cells="xyz"):
     """Rows of one user: few on a day of its own, many and mostly of cell y, late in the week, far
     away, or in error."""
     x, y, z = cells
@@ -62,17 +63,17 @@ def played(tiny, tmp_path_factory, monkeypatch):
     def play(changes, users, cells="xyz", columns=None):
         sums = {}
 
-        def summed(part, total, n, facts, state, rng):
+        def record_sum(part, total, n, facts, state, rng):
             same, after, spends = finish(part, total, n, facts, state, rng)
             sums[facts.round] = total / facts.weight
             return np.zeros_like(same), after, spends
 
         out = tmp_path_factory.mktemp("run")
-        lines = [HEADER, *(row for user in users for row in rows_of(user, cells))]
+        lines = [HEADER, *(row for user in users for row in make_rows(user, cells))]
         (out / "t.csv").write_text(
             "".join(",".join(line.split(",")[:columns]) + "\n" for line in lines)
         )
-        told = {"kind": "replay", "trace": str(out / "t.csv"), **STATED}
+        answers = {"kind": "replay", "trace": str(out / "t.csv"), **STATED}
         study = tiny(
             {
                 "world.duration_s": None,
@@ -82,7 +83,7 @@ def played(tiny, tmp_path_factory, monkeypatch):
                 "world.radio.shadowing": {"kind": "none"},
                 "world.ues": {
                     "mobility": {
-                        k: v for k, v in told.items() if f"world.ues.mobility.{k}" not in changes
+                        k: v for k, v in answers.items() if f"world.ues.mobility.{k}" not in changes
                     }
                 },
                 "learning.round_s": 86400,
@@ -100,25 +101,29 @@ def played(tiny, tmp_path_factory, monkeypatch):
         )
         finish = CentralGaussian.finish
         with monkeypatch.context() as patch:
-            patch.setattr(CentralGaussian, "finish", summed)
+            patch.setattr(CentralGaussian, "finish", record_sum)
             run(study, out / "run")
-        said = by_key(of_run(out / "run"))
-        booked = read_table(out / "run", "spends")["sensitivity"].max()
+        estimates = by_key(of_run(out / "run"))
+        booked = read_record_table(out / "run", "spends")["sensitivity"].max()
         return (
             sums,
             booked,
-            " ".join(said[key] for key in ("values-of-all-users", "data-published") if key in said),
+            " ".join(
+                estimates[key]
+                for key in ("values-of-all-users", "data-published")
+                if key in estimates
+            ),
         )
 
     return play
 
 
-def moved(one, other):
+def measure_move(first, second):
     """Largest distance of two runs' sums, of a round and a model; infinite where rounds or models
     are others."""
-    if one.keys() != other.keys() or any(one[r].shape != other[r].shape for r in one):
+    if first.keys() != second.keys() or any(first[r].shape != second[r].shape for r in first):
         return np.inf
-    return max(np.linalg.norm(one[r] - other[r], axis=1).max() for r in one)
+    return max(np.linalg.norm(first[r] - second[r], axis=1).max() for r in first)
 
 
 def mobility(**keys):
@@ -205,30 +210,30 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("case", WITHIN)
+@mark.parametrize("case", WITHIN)
 def test_no_user_of_a_trace_moves_a_sum_by_more_than_is_booked(played, case):
     worst = 0.0
     columns = 4 if case.startswith("places") else None  # without signals
     for user in USERS if case in ("days, stated", "a day") else ("many", "late"):
-        others = [one for one in USERS if one != user]
-        whole, booked, said = played(WITHIN[case], [*others, user], columns=columns)
-        fewer, _, _ = played(WITHIN[case], others, columns=columns)
-        assert said == ""
+        rest = [first for first in USERS if first != user]
+        whole, booked, estimates = played(WITHIN[case], [*rest, user], columns=columns)
+        fewer, _, _ = played(WITHIN[case], rest, columns=columns)
+        assert estimates == ""
         assert booked == C
-        assert moved(whole, fewer) <= booked * (1 + 1e-9), user
-        worst = max(worst, moved(whole, fewer) / booked)
+        assert measure_move(whole, fewer) <= booked * (1 + 1e-9), user
+        worst = max(worst, measure_move(whole, fewer) / booked)
     assert worst > 0.5
 
 
-@pytest.mark.parametrize("case", NAMED)
+@mark.parametrize("case", NAMED)
 def test_what_follows_from_all_rows_is_named(played, case):
     changes, users, named = NAMED[case]
     worst = 0.0
     for user in users:
-        others = [one for one in users if one != user]
-        whole, booked, said = played(changes, [*others, user])
-        assert named in said, said
-        worst = max(worst, moved(whole, played(changes, others)[0]) / booked)
+        rest = [first for first in users if first != user]
+        whole, booked, estimates = played(changes, [*rest, user])
+        assert named in estimates, estimates
+        worst = max(worst, measure_move(whole, played(changes, rest)[0]) / booked)
         if worst > 1 + 1e-9:
             return
     raise AssertionError(f"nothing moves further than is booked: {worst:g}")
@@ -240,19 +245,19 @@ def test_held_out_days_of_a_stated_extent_are_drawn_whoever_has_rows(played):
     worst = 0.0
     for seed in range(4, 8):
         few = data(hold_out_by="day", hold_out=0.15) | {"seed": seed}
-        whole, booked, said = played(few, ["once", "far", "many"])
+        whole, booked, estimates = played(few, ["once", "far", "many"])
         fewer, _, _ = played(few, ["once", "far"])
-        assert said == ""
-        assert moved(whole, fewer) <= booked * (1 + 1e-9)
-        worst = max(worst, moved(whole, fewer) / booked)
+        assert estimates == ""
+        assert measure_move(whole, fewer) <= booked * (1 + 1e-9)
+        worst = max(worst, measure_move(whole, fewer) / booked)
     assert worst > 0.9
 
 
 def test_one_user_decides_whether_0_is_a_cell_of_all_and_the_run_says_so(played):
     """A name above 255 makes the others numbers of a network, of which 0 is unknown."""
-    every = mobility(cell="all") | data(cell="strongest")
-    whole, booked, said = played(every, USERS, ["0", "7", "300"])
-    fewer, _, also = played(every, USERS[:-1], ["0", "7", "300"])
-    assert moved(whole, fewer) > 1.5 * booked
-    assert "whether 0 is a cell (world.ues.mobility.cell)" in said
-    assert said == also
+    changes = mobility(cell="all") | data(cell="strongest")
+    whole, booked, estimates = played(changes, USERS, ["0", "7", "300"])
+    fewer, _, also = played(changes, USERS[:-1], ["0", "7", "300"])
+    assert measure_move(whole, fewer) > 1.5 * booked
+    assert "whether 0 is a cell (world.ues.mobility.cell)" in estimates
+    assert estimates == also

@@ -2,22 +2,31 @@
 held-out links."""
 
 import numpy as np
-import pytest
+from numpy.linalg import norm
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
+from pytest import approx
 
 from fl.data.links import LINKS, POSITIONS, STATIONS, LinkMeasurements
-from fl.learners.radio_map import RadioMap, decay, descent
+from fl.learners.radio_map import RadioMap, compute_decay_figures, compute_descent_figures
 from fl.radio_map import obstacles
-from fl.radio_map.obstacles import height_gradient, height_grid, incidence, standardised, theta_of
+from fl.radio_map.obstacles import (
+    build_height_grid,
+    compute_height_gradient,
+    find_crossings,
+    standardise_distance,
+    to_theta,
+)
 from fl.types import Antennas, HeldOut, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.ues import Observations
 
 AREA = Area(0.0, 0.0, 30.0, 24.0)
-GRID = height_grid(AREA, 3.0)
+GRID = build_height_grid(AREA, 3.0)
 
 
-def links_of(n, rng):
+def make_links(n, rng):
     return (
         np.column_stack([AREA.sample(rng.uniform(size=(n, 2))), np.full(n, h)]) for h in (1.5, 20.0)
     )
@@ -25,7 +34,7 @@ def links_of(n, rng):
 
 def slow_incidence(grid, a, b):
     """Clip the link against the square of every cell, one after the other."""
-    found = []
+    result = []
     for m, centre in enumerate(grid.place_m):
         low = 0.0
         high = 1.0
@@ -42,14 +51,14 @@ def slow_incidence(grid, a, b):
                 low = max(low, ends[0])
                 high = min(high, ends[1])
         if high - low > 1e-9:
-            found.append((m, a[2] + (low + high) / 2 * (b[2] - a[2])))
-    return sorted(found)
+            result.append((m, a[2] + (low + high) / 2 * (b[2] - a[2])))
+    return sorted(result)
 
 
 class TestTraversal:
     def test_it_equals_a_slow_exact_traversal(self):
-        rng = np.random.default_rng(0)
-        a, b = links_of(60, rng)
+        rng = default_rng(0)
+        a, b = make_links(60, rng)
         # along a row
         a[0] = (1.5, 1.5, 1.0)
         b[0] = (28.5, 1.5, 20.0)
@@ -58,32 +67,36 @@ class TestTraversal:
         b[1] = (24.0, 24.0, 20.0)
         a[2, :2] = b[2, :2]  # straight up
         b[3, :2] = (70.0, -20.0)  # out of the grid
-        found = incidence(GRID, a, b)
+        result = find_crossings(GRID, a, b)
         for j in range(len(a)):
-            some = slice(found.first[j], found.first[j + 1])
-            mine = sorted(zip(found.cell[some], found.z_m[some], strict=True))
+            subset = slice(result.first[j], result.first[j + 1])
+            own_rows = sorted(zip(result.cell[subset], result.z_m[subset], strict=True))
             slow = slow_incidence(GRID, a[j], b[j])
-            assert [m for m, _ in mine] == [m for m, _ in slow]
-            np.testing.assert_allclose([z for _, z in mine], [z for _, z in slow], atol=1e-6)
+            expected = [m for m, _ in slow]
+            assert [m for m, _ in own_rows] == expected
+            expected = [z for _, z in slow]
+            assert_allclose([z for _, z in own_rows], expected, atol=1e-6)
 
     def test_a_link_has_the_same_cells_whatever_its_number(self):
         """Also beyond 2^16, where a number and a fraction no longer fit into one float; upside down
         to 1e-9 m."""
-        a, b = links_of(50, np.random.default_rng(6))
-        alone = incidence(GRID, a, b)
-        many = incidence(GRID, np.tile(a, (1400, 1)), np.tile(b, (1400, 1)))
+        a, b = make_links(50, default_rng(6))
+        alone = find_crossings(GRID, a, b)
+        many = find_crossings(GRID, np.tile(a, (1400, 1)), np.tile(b, (1400, 1)))
         assert (np.diff(many.first) == np.tile(np.diff(alone.first), 1400)).all()
         assert (many.cell == np.tile(alone.cell, 1400)).all()
         assert (many.z_m == np.tile(alone.z_m, 1400)).all()
-        back = incidence(GRID, b, a)
+        back = find_crossings(GRID, b, a)
         for j in range(50):
-            of = [slice(i.first[j], i.first[j + 1]) for i in (alone, back)]
-            assert alone.cell[of[0]].tolist() == back.cell[of[1]][::-1].tolist()
-            np.testing.assert_allclose(alone.z_m[of[0]], back.z_m[of[1]][::-1], rtol=1e-9)
+            slices = [slice(i.first[j], i.first[j + 1]) for i in (alone, back)]
+            expected = back.cell[slices[1]][::-1].tolist()
+            assert alone.cell[slices[0]].tolist() == expected
+            expected = back.z_m[slices[1]][::-1]
+            assert_allclose(alone.z_m[slices[0]], expected, rtol=1e-9)
 
 
 def world(n_ue=3, n_bs=8):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     ue = np.column_stack([rng.uniform(1, 23, (n_ue, 2)), np.full(n_ue, 1.5)])
     bs = np.column_stack([rng.uniform(1, 23, (n_bs, 2)), np.full(n_bs, 15.0)])
     row = np.repeat(np.arange(n_ue), n_bs)
@@ -91,26 +104,29 @@ def world(n_ue=3, n_bs=8):
     b = np.tile(bs, (n_ue, 1))
     y = -80 + 5 * rng.normal(size=n_ue * n_bs)
     links = obstacles.GridLinks(
-        incidence(GRID, a, b), standardised(np.linalg.norm(a - b, axis=1)), y, row
+        find_crossings(GRID, a, b), standardise_distance(norm(a - b, axis=1)), y, row
     )
     heights = rng.uniform(-2, 12, len(GRID))
-    return links, heights, theta_of((-20.0, -38.0), (-30.0, -21.0)), np.full(n_ue, n_bs)
+    return links, heights, to_theta((-20.0, -38.0), (-30.0, -21.0)), np.full(n_ue, n_bs)
 
 
 class TestLaw:
     def test_standardised_theta_is_the_law_in_decades(self):
-        theta = theta_of((-22.0, -36.0), (-28.0, -22.0))
+        theta = to_theta((-22.0, -36.0), (-28.0, -22.0))
         d = 137.0
-        x = standardised(np.array([d]))[0]
-        assert theta[0] + theta[1] * x == pytest.approx(-22 * np.log10(d) - 28)
-        assert theta[2] + theta[3] * x == pytest.approx(-36 * np.log10(d) - 22)
+        x = standardise_distance(np.array([d]))[0]
+        expected = -22 * np.log10(d) - 28
+        assert theta[0] + theta[1] * x == approx(expected)
+        expected = -36 * np.log10(d) - 22
+        assert theta[2] + theta[3] * x == approx(expected)
 
     def test_gradients_equal_autograd(self):
         import torch
 
         scale_m = 2.0
         links, heights, theta, count = world()
-        h, t = (torch.tensor(v, requires_grad=True) for v in (heights, theta))
+        h = torch.tensor(heights, requires_grad=True)
+        t = torch.tensor(theta, requires_grad=True)
         cell = torch.tensor(links.under.cell)
         link = torch.tensor(links.under.link)
         log_psi = torch.nn.functional.logsigmoid(
@@ -121,40 +137,40 @@ class TestLaw:
         los = t[0] + t[1] * x
         nlos = t[2] + t[3] * x
         square = (torch.tensor(links.gain_db) - (nlos + (los - nlos) * s)) ** 2
-        mine_h = height_gradient(links, heights, theta, scale_m, count)
-        mine_t = obstacles.theta_gradient(links, heights, theta, scale_m, count)
+        mine_h = compute_height_gradient(links, heights, theta, scale_m, count)
+        mine_t = obstacles.compute_theta_gradient(links, heights, theta, scale_m, count)
         for i in range(len(count)):
             loss = square[torch.tensor(links.row == i)].mean()
-            for mine, of in ((mine_h, h), (mine_t, t)):
-                (theirs,) = torch.autograd.grad(loss, of, retain_graph=True)
-                np.testing.assert_allclose(
-                    mine[i], theirs.numpy(), rtol=1e-8, atol=1e-8 * np.abs(mine[i]).max()
+            for analytic, parameter in ((mine_h, h), (mine_t, t)):
+                (outside,) = torch.autograd.grad(loss, parameter, retain_graph=True)
+                assert_allclose(
+                    analytic[i], outside.numpy(), rtol=1e-8, atol=1e-8 * np.abs(analytic[i]).max()
                 )
 
     def test_a_gradient_is_the_sum_of_what_the_errors_of_its_links_make(self):
         links, heights, theta, count = world()
-        error = links.gain_db - obstacles.gain_db(links, heights, theta, 3.0)
-        value = obstacles.link_gradients(links, heights, theta, 3.0) * np.repeat(
+        error = links.gain_db - obstacles.compute_gain_db(links, heights, theta, 3.0)
+        value = obstacles.compute_link_gradients(links, heights, theta, 3.0) * np.repeat(
             error, np.diff(links.under.first)
         )
         place = links.row[links.under.link] * len(heights) + links.under.cell
-        made = (
+        updates = (
             np.bincount(place, value, len(count) * len(heights)).reshape(len(count), -1)
             * 2
             / count[:, None]
         )
-        want = height_gradient(links, heights, theta, 3.0, count)
-        np.testing.assert_allclose(made, want, rtol=1e-10, atol=1e-12 * np.abs(want).max())
+        want = compute_height_gradient(links, heights, theta, 3.0, count)
+        assert_allclose(updates, want, rtol=1e-10, atol=1e-12 * np.abs(want).max())
 
     def test_nothing_overflows_far_below_a_roof(self):
         links, heights, theta, count = world()
-        found = height_gradient(links, heights + 1e4, theta, 1.0, count)
-        assert np.isfinite(found).all()
-        assert not found.any()
+        result = compute_height_gradient(links, heights + 1e4, theta, 1.0, count)
+        assert np.isfinite(result).all()
+        assert not result.any()
 
 
 def local(n_ue=3, n_bs=8):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = np.repeat(rng.uniform(1, 23, (n_ue, 2)), n_bs, axis=0)
     cell = np.tile(np.arange(n_bs), n_ue)
     y = -70 + 5 * rng.normal(size=len(x))
@@ -171,56 +187,55 @@ def local(n_ue=3, n_bs=8):
 
 class TestLearner:
     learner = RadioMap(cell_m=3.0, initial_height_m=8.0, learning_rate_heights=50.0)
-    at = np.column_stack([np.random.default_rng(0).uniform(1, 23, (8, 2)), np.full(8, 15.0)])
+    at = np.column_stack([default_rng(0).uniform(1, 23, (8, 2)), np.full(8, 15.0)])
     public = Public(AREA, 1, antennas=Antennas(at, np.full(8, 5.0)))
 
     def test_it_learns_and_heights_stay_in_range(self):
         data = local()
-        rng = Streams(0).at("x")
-        model = self.learner.init(self.public, rng)
-        before = self.learner.diagnose(model, data)["mae_links_db"]
+        rng = Streams(0).derive_rng("x")
+        learner = self.learner
+        model = learner.init(self.public, rng)
+        before = learner.diagnose(model, data)["mae_links_db"]
         for _ in range(60):
-            for phase in self.learner.phases:
-                made = self.learner.local(model, phase, data, rng)
-                model = self.learner.step(model, phase, made.weighted_sum(np.full(3, 1 / 3), 1))
-        assert self.learner.diagnose(model, data)["mae_links_db"] < before - 1
-        heights = self.learner.heights_m(model)
+            for phase in learner.phases:
+                updates = learner.train_locally(model, phase, data, rng)
+                model = learner.step(model, phase, updates.sum_weighted(np.full(3, 1 / 3), 1))
+        assert learner.diagnose(model, data)["mae_links_db"] < before - 1
+        heights = learner.get_heights_m(model)
         assert heights.min() >= -10
         assert heights.max() <= 50
 
     def test_normalised_gradients_have_norm_one_even_where_squares_vanish(self):
         learner = self.learner.model_copy(update={"gradient": "normalised"})
-        model = learner.init(self.public, Streams(0).at("x"))
+        model = learner.init(self.public, Streams(0).derive_rng("x"))
         tiny = type(model)(
             model.parameters + np.append(np.full(80, 760.0), np.zeros(4)), model.constants
         )
-        made = learner.local(tiny, "heights", local(), Streams(0).at("x"))
-        assert 0 < np.abs(learner.gradients(tiny, "heights", local())).max() < 1e-160
-        np.testing.assert_allclose(made.norm(), 1.0)
+        updates = learner.train_locally(tiny, "heights", local(), Streams(0).derive_rng("x"))
+        assert 0 < np.abs(learner.compute_gradients(tiny, "heights", local())).max() < 1e-160
+        assert_allclose(updates.norm(), 1.0)
 
     def test_figures_tell_held_out_groups_apart(self):
-        model = self.learner.init(self.public, Streams(0).at("x"))
+        model = self.learner.init(self.public, Streams(0).derive_rng("x"))
         data = local()
         group = np.where(
             data.row_of_sample == 0, POSITIONS, np.where(data.cell == 0, STATIONS, LINKS)
         )
         held = HeldOut(data.row_of_sample, 0 * data.cell, data.x, data.y, data.cell, group)
-        found = self.learner.evaluate(model, held)
-        error = self.learner.errors_db(model, data.x, data.y, data.cell)
-        assert found["mae_new_positions_db"] == pytest.approx(
-            np.abs(error[group == POSITIONS]).mean()
-        )
-        assert found["mae_new_stations_db"] == pytest.approx(
-            np.abs(error[group == STATIONS]).mean()
-        )
+        result = self.learner.evaluate(model, held)
+        error = self.learner.compute_errors_db(model, data.x, data.y, data.cell)
+        expected = np.abs(error[group == POSITIONS]).mean()
+        assert result["mae_new_positions_db"] == approx(expected)
+        expected = np.abs(error[group == STATIONS]).mean()
+        assert result["mae_new_stations_db"] == approx(expected)
         assert np.isnan(self.learner.evaluate(model, HeldOut.none())["mae_new_links_db"])
 
 
-def observed(n_ue=5, n_bs=6, time_s=0.0):
+def observe_links(n_ue=5, n_bs=6, time_s=0.0):
     ue = np.repeat(np.arange(n_ue), n_bs)
     cell = np.tile(np.arange(n_bs), n_ue)
-    where = np.stack([ue + time_s, 2.0 * ue], axis=1)
-    return Observations(ue, np.full(len(ue), time_s), where, cell, -80.0 - cell)
+    position_m = np.stack([ue + time_s, 2.0 * ue], axis=1)
+    return Observations(ue, np.full(len(ue), time_s), position_m, cell, -80.0 - cell)
 
 
 class TestLinks:
@@ -229,9 +244,9 @@ class TestLinks:
         state = data.start(0, None)
         lots = set()
         for r in (1, 2):
-            seen = observed(time_s=60.0 * r)
+            seen = observe_links(time_s=60.0 * r)
             taken, state = data.take(
-                seen, np.zeros(6, dtype=np.int64), state, Streams(0).at("data", r)
+                seen, np.zeros(6, dtype=int), state, Streams(0).derive_rng("data", r)
             )
             held = taken.held_out
             new_ue = set(held.ue[held.group == POSITIONS])
@@ -255,25 +270,29 @@ class TestTheory:
         h = np.array([1.0, 2.0])
         d = np.array([0.3, -0.1])
         weight = np.full(4, 0.25)
-        found = descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.1)
-        assert found["dissimilarity_b"] == pytest.approx(1.0)
-        assert found["smoothness_l"] == pytest.approx(5.0)
-        assert found["largest_step"] == pytest.approx(0.2)
-        assert found["kappa_h"] == pytest.approx(0.1 / 4)
-        assert found["largest_mu"] == pytest.approx((1 / (5 * 0.1) - 1) / 0.25)
-        assert found["residual"] == pytest.approx(np.sqrt(0.1 * 5**4 / (8 * 0.025)))
-        largest = descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.2)
-        assert largest["kappa_h"] == pytest.approx(0.0, abs=1e-15) == largest["largest_mu"]
-        assert np.isnan(descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.3)["residual"])
-        opposite = descent(np.array([[1.0], [-1.0]]), np.full(2, 0.5), d, d, 0.1)
+        gradients = np.tile(5 * h, (4, 1))
+        result = compute_descent_figures(gradients, weight, d, 5 * d, 0.1)
+        assert result["dissimilarity_b"] == approx(1.0)
+        assert result["smoothness_l"] == approx(5.0)
+        assert result["largest_step"] == approx(0.2)
+        assert result["kappa_h"] == approx(0.1 / 4)
+        assert result["largest_mu"] == approx((1 / (5 * 0.1) - 1) / 0.25)
+        expected = np.sqrt(0.1 * 5**4 / (8 * 0.025))
+        assert result["residual"] == approx(expected)
+        largest = compute_descent_figures(gradients, weight, d, 5 * d, 0.2)
+        assert largest["kappa_h"] == approx(0.0, abs=1e-15) == largest["largest_mu"]
+        assert np.isnan(compute_descent_figures(gradients, weight, d, 5 * d, 0.3)["residual"])
+        opposite = compute_descent_figures(np.array([[1.0], [-1.0]]), np.full(2, 0.5), d, d, 0.1)
         assert opposite["dissimilarity_b"] == float("inf")
 
     def test_what_falls_off_is_monotone_and_what_rises_is_not(self):
-        grid = height_grid(Area(0.0, 0.0, 300.0, 300.0), 3.0)
+        grid = build_height_grid(Area(0.0, 0.0, 300.0, 300.0), 3.0)
         place = np.array([[150.0, 150.0], [31.0, 200.0]])
-        away = np.linalg.norm(grid.place_m[None] - place[:, None], axis=2)
-        falls = decay(np.exp(-away / 20), grid.place_m, place)
+        away = norm(grid.place_m[None] - place[:, None], axis=2)
+        falls = compute_decay_figures(np.exp(-away / 20), grid.place_m, place)
         assert falls["monotone_percent"] == 100.0
         assert falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
-        assert decay(np.exp(away / 50), grid.place_m, place)["monotone_percent"] == 0.0
-        assert np.isnan(decay(0 * away, grid.place_m, place)["monotone_percent"])
+        assert (
+            compute_decay_figures(np.exp(away / 50), grid.place_m, place)["monotone_percent"] == 0.0
+        )
+        assert np.isnan(compute_decay_figures(0 * away, grid.place_m, place)["monotone_percent"])

@@ -11,7 +11,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from fl_values import build_context, build_updates, read_changes
 from noticed import of_run
+from pytest import approx, raises
 from scipy.stats import chi2
 
 from fl.data import RECORDS_ALONE
@@ -19,18 +21,18 @@ from fl.defenses import DEFENSES
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
 from fl.notice import notice as of_learning
-from fl.privacy.compose import RoundKinds, pld_epsilon
-from fl.privacy.gaussian import epsilon_of
+from fl.privacy.compose import RoundKinds, compute_pld_epsilon
+from fl.privacy.gaussian import compute_gaussian_epsilon
 from fl.round.learning import Learning
-from fl.types import DenseUpdates, Public, RoundContext
 from netsim.errors import BadInput
-from netsim.geometry import Area
-from netsim.radio.uplink import noise_std
+from netsim.radio.uplink import compute_noise_std
 from netsim.rng import Streams
 from netsim.world.world import World
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
-from scenarios.app.run.setup import ready
+from scenarios.app.results.folder import read_record_table
+from scenarios.app.run.setup import prepare_run
+
+parametrize = pytest.mark.parametrize
 
 C = 2e-3
 UES = 4
@@ -45,27 +47,27 @@ UPLINKS = {
     "noma": {"world.radio.uplink": {"kind": "noma", **SHARED}},
     "dynamic_uplink": {"world.radio.dynamic_uplink": {}},
 }
-SERVERS = {
-    "rounds": {"kind": "synchronous"},
-    "deadline": {"kind": "synchronous", "deadline_s": 15},
-    "long": {"kind": "synchronous", "deadline_s": 50},
-    "first": {"kind": "synchronous", "merge_after_updates": 2},
-    "fedbuff": {"kind": "fedbuff", "buffer": 2},
-    "fedasync": {"kind": "fedasync"},
-}
+SERVERS = read_changes("""
+rounds: {kind: synchronous}
+deadline: {kind: synchronous, deadline_s: 15}
+long: {kind: synchronous, deadline_s: 50}
+first: {kind: synchronous, merge_after_updates: 2}
+fedbuff: {kind: fedbuff, buffer: 2}
+fedasync: {kind: fedasync}
+""")
 SAMPLING = {"all": (1.0, "fixed"), "fixed": (0.5, "fixed"), "poisson": (0.5, "poisson")}
 RELATIONS = ("add-remove", "replace")
 
 
 def changes(server, sampling, relation, uplink):
-    share, how = SAMPLING[sampling]
+    share, mode = SAMPLING[sampling]
     return {
         "learning.round_s": 20,
         "learning.attacks": [],
         "learning.server": SERVERS[server],
         "learning.data": {"kind": "measured", "cell": "strongest", "memory": "all"},
         "learning.participation": share,
-        "learning.sampling": how,
+        "learning.sampling": mode,
         "learning.aggregation": {"kind": "uniform", "clients": UES, "participation": share},
         "learning.defenses": [
             {"kind": "adaptive-clip", "norm": C, "relation": relation, "learning_rate": 1e-12},
@@ -76,7 +78,7 @@ def changes(server, sampling, relation, uplink):
 
 
 @pytest.fixture
-def played(tmp_path_factory, monkeypatch):
+def play_study(tmp_path_factory, monkeypatch):
     """Play a study with one UE's measurements as `other` makes them: sums and counts of each round,
     what was booked.
 
@@ -84,30 +86,30 @@ def played(tmp_path_factory, monkeypatch):
     it.
     """
 
-    def play(study, ue=None, other=None):
+    def play(study, ue=None, second=None):
         sums = {}
         counts = {}
-        see = World.observations
+        see = World.drain_observations
 
-        def observed(world):
-            found = see(world)
+        def observe(world):
+            observations = see(world)
             if ue is None:
-                return found
-            return other(found, ue)
+                return observations
+            return second(observations, ue)
 
-        def summed(part, total, n, facts, state, rng):
+        def sum_up(part, total, n, facts, state, rng):
             same, after, spends = finish(part, total, n, facts, state, rng)
             sums[facts.round] = total / facts.weight
             return np.zeros_like(same), after, spends
 
-        def clipped(part, updates, local, facts, state, rng):
-            if other is zeroed:
-                updates = updates.scaled((updates.ue != ue).astype(float), None)
-            found = clip(part, updates, local, facts, state, rng)
-            counts[facts.round] = (found[1].bits - 0.5).sum()
-            return found
+        def clip_rows(part, updates, local, facts, state, rng):
+            if second is send_zeros:
+                updates = updates.scale_rows((updates.ue != ue).astype(float), None)
+            observations = clip(part, updates, local, facts, state, rng)
+            counts[facts.round] = (observations[1].bits - 0.5).sum()
+            return observations
 
-        def counted(part, total, n, facts, state, rng):
+        def count_bits(part, total, n, facts, state, rng):
             sums.setdefault(
                 facts.round, total / facts.weight
             )  # with the noise of UEs, which is the same again
@@ -117,39 +119,41 @@ def played(tmp_path_factory, monkeypatch):
         count = AdaptiveClip.finish
         clip = AdaptiveClip.protect
         with monkeypatch.context() as patch:
-            patch.setattr(World, "observations", observed)
-            patch.setattr(CentralGaussian, "finish", summed)
-            patch.setattr(AdaptiveClip, "finish", counted)
-            patch.setattr(AdaptiveClip, "protect", clipped)
+            patch.setattr(World, "drain_observations", observe)
+            patch.setattr(CentralGaussian, "finish", sum_up)
+            patch.setattr(AdaptiveClip, "finish", count_bits)
+            patch.setattr(AdaptiveClip, "protect", clip_rows)
             out = tmp_path_factory.mktemp("run")
             run(study, out)
-        warnings = [each.line for each in of_run(out) if each.key in of_learning.entries]
-        return sums, counts, read_table(out, "spends"), warnings
+        warnings = [item.line for item in of_run(out) if item.key in of_learning.entries]
+        return sums, counts, read_record_table(out, "spends"), warnings
 
     return play
 
 
-def without(found, ue):
-    return found.select(found.ue != ue)
+def without(observations, ue):
+    return observations.select(observations.ue != ue)
 
 
-def with_others(found, ue):
+def with_others(observations, ue):
     """The UE measured half as often, elsewhere, and something else."""
-    mine = found.ue == ue
-    keep = ~mine | (np.cumsum(mine) % 2 == 0)
-    moved = np.where(mine[:, None], found.position_m[::-1] * 0.5, found.position_m)
-    rsrp = np.where(mine, -150.0 - found.rsrp_dbm, found.rsrp_dbm)
-    return type(found)(found.ue, found.time_s, moved, found.cell, rsrp).select(keep)
+    is_own = observations.ue == ue
+    keep = ~is_own | (np.cumsum(is_own) % 2 == 0)
+    moved = np.where(is_own[:, None], observations.position_m[::-1] * 0.5, observations.position_m)
+    rsrp = np.where(is_own, -150.0 - observations.rsrp_dbm, observations.rsrp_dbm)
+    return type(observations)(
+        observations.ue, observations.time_s, moved, observations.cell, rsrp
+    ).select(keep)
 
 
-def zeroed(found, ue):
+def send_zeros(observations, ue):
     """The UE measures the same, and its updates are zeros."""
-    return found
+    return observations
 
 
-def moved(one, other):
+def measure_apart(first, second):
     """How far two sums of a round are apart, of the round in which they are farthest."""
-    return max(np.linalg.norm(np.ravel(one[r]) - np.ravel(other[r])) for r in one)
+    return max(np.linalg.norm(np.ravel(first[r]) - np.ravel(second[r])) for r in first)
 
 
 def refusal(server, sampling, relation, uplink):
@@ -172,20 +176,20 @@ CASES = [(uplink, COMBINATIONS[i::5]) for i, uplink in enumerate(UPLINKS)]
 CASES += [pytest.param(uplink, COMBINATIONS, marks=pytest.mark.slow) for uplink in UPLINKS]
 
 
-@pytest.mark.parametrize(("uplink", "combinations"), CASES)
-def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, played, uplink, combinations):
+@parametrize(("uplink", "combinations"), CASES)
+def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, play_study, uplink, combinations):
     """Servers, ways of sampling, relations: each is refused, or one UE moves no sum by more than
     the sensitivity."""
     worst = beyond = 0.0
     for server, sampling, relation in combinations:
-        why = refusal(server, sampling, relation, uplink)
-        asked = changes(server, sampling, relation, uplink)
-        if why:
-            with pytest.raises(BadInput, match=why):
-                tiny(asked)
+        reason = refusal(server, sampling, relation, uplink)
+        study_changes = changes(server, sampling, relation, uplink)
+        if reason:
+            with raises(BadInput, match=reason):
+                tiny(study_changes)
             continue
-        study = tiny(asked)
-        sums, counts, spends, warnings = played(study)
+        study = tiny(study_changes)
+        sums, counts, spends, warnings = play_study(study)
         shared = [w for w in warnings if "shared band" in w]
         assert bool(shared) == (uplink in ("oma", "noma")) and len(warnings) == len(shared), (
             warnings
@@ -193,21 +197,21 @@ def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, played, uplink, combin
         booked = spends["sensitivity"][spends["mechanism"] == "central-gaussian"]
         of_count = spends["sensitivity"][spends["mechanism"] == "adaptive-clip"]
         assert len(booked) == len(of_count) == len(sums)
-        for other in (without, with_others) if relation == "replace" else (without,):
-            again, bits, paid, _ = played(study, 0, other)
+        for second in (without, with_others) if relation == "replace" else (without,):
+            again, bits, paid, _ = play_study(study, 0, second)
             assert list(again) == list(sums)
             assert len(paid["round"]) == len(spends["round"])
-            assert moved(counts, bits) <= of_count[0] * (1 + 1e-9)
+            assert measure_apart(counts, bits) <= of_count[0] * (1 + 1e-9)
             if shared:  # the run says that losses are taken as given
-                beyond = max(beyond, moved(sums, again) / booked[0])
+                beyond = max(beyond, measure_apart(sums, again) / booked[0])
             else:
-                assert moved(sums, again) <= booked[0] * (1 + 1e-9), (
+                assert measure_apart(sums, again) <= booked[0] * (1 + 1e-9), (
                     server,
                     sampling,
                     relation,
-                    other.__name__,
+                    second.__name__,
                 )
-                worst = max(worst, moved(sums, again) / booked[0])
+                worst = max(worst, measure_apart(sums, again) / booked[0])
     whole = combinations is COMBINATIONS
     assert worst > 0.9 or not (
         uplink == "ideal" or (whole and uplink == "slow")
@@ -224,9 +228,9 @@ PLACES = {
 }
 
 
-def counted_in(place, sampling, relation, **more):
+def build_counted(place, sampling, relation, **options):
     noise, part, threat = PLACES[place]
-    share, how = ASKED[sampling]
+    share, mode = ASKED[sampling]
     bits = {
         "kind": "adaptive-clip",
         "norm": C,
@@ -240,22 +244,22 @@ def counted_in(place, sampling, relation, **more):
         "learning.threat": threat,
         "learning.data": {"kind": "measured", "cell": "strongest", "memory": "all"},
         "learning.participation": share,
-        "learning.sampling": how,
+        "learning.sampling": mode,
         "learning.aggregation": {"kind": "uniform", "clients": UES, "participation": share},
         "learning.defenses": [bits | {"delta": 1e-7}, part | {"delta": 1e-5}],
-    } | more
+    } | options
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+@parametrize("place", PLACES)
+@parametrize("relation", RELATIONS)
+@parametrize("sampling", ["all", "poisson", "cyclic"])
 def test_what_one_user_moves_is_booked_for_it_under_one_relation(
-    tiny, played, place, relation, sampling
+    tiny, play_study, place, relation, sampling
 ):
     """The count of an adaptive clip and the sum beside it, each by no more than is booked in that
     round."""
-    study = tiny(counted_in(place, sampling, relation))
-    sums, counts, spends, _ = played(study)
+    study = tiny(build_counted(place, sampling, relation))
+    sums, counts, spends, _ = play_study(study)
     if relation == "replace" or (place, sampling) in product(["central"], ["all", "poisson"]):
         alike = relation
     else:
@@ -264,53 +268,57 @@ def test_what_one_user_moves_is_booked_for_it_under_one_relation(
     of_count = spends["mechanism"] == "adaptive-clip"
     farthest = 0.0
     for ue in range(UES):
-        again, bits, _, _ = played(study, ue, without if alike == "add-remove" else zeroed)
-        mine = np.isin(spends["ue"], (-1, ue))
+        again, bits, _, _ = play_study(study, ue, without if alike == "add-remove" else send_zeros)
+        is_own = np.isin(spends["ue"], (-1, ue))
         for r in sums:
-            now = mine & (spends["round"] == r)
-            allowed = [spends["sensitivity"][now & which].sum() for which in (of_count, ~of_count)]
+            in_round = is_own & (spends["round"] == r)
+            allowed = [
+                spends["sensitivity"][in_round & is_changed].sum()
+                for is_changed in (of_count, ~of_count)
+            ]
             apart = abs(counts[r] - bits[r]), np.linalg.norm(sums[r] - again[r])
             assert apart[0] <= allowed[0] * (1 + 1e-9)
             assert apart[1] <= allowed[1] * (1 + 1e-9) + 1e-12
             farthest = max(farthest, apart[0] / max(allowed[0], 1e-9))
         if sampling == "cyclic":  # and no UE pays for the rounds of another cohort
-            assert len(set(spends["round"][mine])) == 3
-    assert farthest == pytest.approx(1.0)
+            assert len(set(spends["round"][is_own])) == 3
+    assert farthest == approx(1.0)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+@parametrize("place", PLACES)
+@parametrize("sampling", ["all", "poisson", "cyclic"])
 def test_all_mechanisms_that_one_user_moves_add_up(tiny, tmp_path, place, sampling):
     """In the live ledger, in the account, and against a budget: by hand from what was drawn in its
     rounds."""
-    study = counted_in(place, sampling, "add-remove")
+    study = build_counted(place, sampling, "add-remove")
     run(tiny(study), tmp_path / "free")
-    spends = read_table(tmp_path / "free", "spends")
-    account = read_table(tmp_path / "free", "privacy")
+    spends = read_record_table(tmp_path / "free", "spends")
+    account = read_record_table(tmp_path / "free", "privacy")
     worst = account["epsilon"][account["mechanism"] == "all"].max()
-    assert worst > 1.01 * account["epsilon"][account["mechanism"] != "all"].max()
+    bound = 1.01 * account["epsilon"][account["mechanism"] != "all"].max()
+    assert worst > bound
     if sampling != "poisson" or place != "central":
         by_hand = [
             np.sum((spends["sensitivity"][rows] / spends["std"][rows]) ** 2)
             for rows in (np.isin(spends["ue"], (-1, ue)) for ue in range(UES))
         ]
-        assert worst == pytest.approx(epsilon_of(1e-7, np.sqrt(max(by_hand))), rel=1e-6)
+        expected = compute_gaussian_epsilon(1e-7, np.sqrt(max(by_hand)))
+        assert worst == approx(expected, rel=1e-6)
     else:  # a coin a round, for the count and the sum
-        one = 1.0 / np.sqrt(1 + 0.25)
-        assert worst == pytest.approx(
-            pld_epsilon(RoundKinds.of([(one, 0.5, 6)]), 1e-7, 15.0), rel=1e-3
-        )
+        first = 1.0 / np.sqrt(1 + 0.25)
+        expected = compute_pld_epsilon(RoundKinds.from_rounds([(first, 0.5, 6)]), 1e-7, 15.0)
+        assert worst == approx(expected, rel=1e-3)
     limited = study | {"learning.privacy_budget": {"epsilon": 0.98 * worst}}
     assert run(tiny(limited), tmp_path / "less")["rounds.stopped_by_budget"] is True
-    more = study | {"learning.privacy_budget": {"epsilon": 1.3 * worst}}
-    assert run(tiny(more), tmp_path / "more")["rounds.stopped_by_budget"] is False
+    options = study | {"learning.privacy_budget": {"epsilon": 1.3 * worst}}
+    assert run(tiny(options), tmp_path / "more")["rounds.stopped_by_budget"] is False
 
 
-@pytest.mark.parametrize("place", PLACES)
+@parametrize("place", PLACES)
 def test_clips_of_two_relations_are_refused(tiny, place):
-    study = counted_in(place, "all", "replace")
+    study = build_counted(place, "all", "replace")
     study["learning.defenses"].insert(1, {"kind": "clip", "norm": C, "relation": "add-remove"})
-    with pytest.raises(BadInput, match="costs add up under one relation"):
+    with raises(BadInput, match="costs add up under one relation"):
         tiny(study)
 
 
@@ -339,7 +347,7 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@parametrize("noise", NOISES)
 def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise):
     """Of every chain that is accepted all spends have one unit and relation: `all` adds them up, a
     budget stops there.
@@ -357,14 +365,14 @@ def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise
             if first in ("server", "shares")
             else {"kind": "clip"}
         )
-        study = counted_in(
+        study = build_counted(
             "shares" if noise in ("shares", "ring") else "central", sampling, relation
         )
         named = {
             "clip": clip,
             "count": {"kind": "adaptive-clip", "norm": C, "relation": second, "name": "counted"},
         }
-        chain = [named[each] if isinstance(each, str) else each for each in NOISES[noise]]
+        chain = [named[item] if isinstance(item, str) else item for item in NOISES[noise]]
         bounded = [] if first == "records" else [count | {"norm": C, "relation": relation}]
         study |= {"learning.defenses": [*bounded, *chain], "world.duration_s": 20}
         study |= RECORDS if first == "records" else {}
@@ -376,8 +384,8 @@ def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise
         accepted.add((first, relation, second, sampling))
         if not chain and first in ("clip", "records"):
             continue
-        booked = read_table(out, "spends")
-        account = read_table(out, "privacy")
+        booked = read_record_table(out, "spends")
+        account = read_record_table(out, "privacy")
         assert len(set(zip(booked["unit"], booked["relation"], strict=True))) == 1, (
             first,
             relation,
@@ -394,11 +402,11 @@ def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise
 
 def test_a_record_moves_no_count_beside_a_sum_that_hides_it(tiny):
     """A clip after noise on records hides users, and a record moves both."""
-    study = counted_in("central", "all", "replace") | RECORDS
+    study = build_counted("central", "all", "replace") | RECORDS
     central = PLACES["central"][1]
     gaussian = {"kind": "gaussian", "noise_multiplier": 1.0}
     for chain in ([central, {"kind": "adaptive-clip"}], [gaussian, {"kind": "clip"}, central]):
-        with pytest.raises(
+        with raises(
             BadInput, match="a user by relation: replace, and noise before it a record by relation"
         ):
             tiny(study | {"learning.defenses": chain})
@@ -406,8 +414,8 @@ def test_a_record_moves_no_count_beside_a_sum_that_hides_it(tiny):
     tiny(study | {"learning.defenses": [central]})
 
 
-@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
-@pytest.mark.parametrize(
+@parametrize("sampling", ["all", "poisson", "cyclic"])
+@parametrize(
     "threat, sees",
     [
         ({"observes": "model"}, None),
@@ -417,12 +425,13 @@ def test_a_record_moves_no_count_beside_a_sum_that_hides_it(tiny):
 )
 def test_a_run_says_that_its_attacker_sees_who_takes_part(tiny, tmp_path, sampling, threat, sees):
     """Noise at the server hides that, and sampling counts on it; by turns everybody knows it."""
-    study = tiny(counted_in("central", sampling, "add-remove") | {"learning.threat": threat})
-    world, _ = ready(study, tmp_path)
-    said = [each.line for each in world.notices if each.key == "presence-seen"]
-    assert len(said) == (sees is not None and sampling != "cyclic")
+    study = tiny(build_counted("central", sampling, "add-remove") | {"learning.threat": threat})
+    world, _ = prepare_run(study, tmp_path)
+    lines = [item.line for item in world.notices if item.key == "presence-seen"]
+    assert len(lines) == (sees is not None and sampling != "cyclic")
     assert all(
-        line.startswith("central-gaussian: epsilon") and f"(threat.{sees})" in line for line in said
+        line.startswith("central-gaussian: epsilon") and f"(threat.{sees})" in line
+        for line in lines
     )
 
 
@@ -439,7 +448,7 @@ def apart(ratio, numbers, delta=1e-7):
     return np.max(np.log(np.exp(wide[seen]) - delta) - narrow[seen])
 
 
-@pytest.mark.parametrize("epsilon, z", [(0.5, 1.0), (3.0, 0.3)])
+@parametrize("epsilon, z", [(0.5, 1.0), (3.0, 0.3)])
 def test_what_variances_prove_is_what_integration_gives(epsilon, z):
     """Two numbers, so that their squares' sum is exponential: delta = integral of (p - e^epsilon
     q)+ ."""
@@ -448,10 +457,10 @@ def test_what_variances_prove_is_what_integration_gives(epsilon, z):
     p = np.exp(-x / 2 / ratio) / 2 / ratio
     q = np.exp(-x / 2) / 2
     delta = np.maximum(p - np.exp(epsilon) * q, 0).sum() * (x[1] - x[0])
-    assert apart(ratio, 2, delta) == pytest.approx(epsilon, abs=1e-3)
+    assert apart(ratio, 2, delta) == approx(epsilon, abs=1e-3)
 
 
-@pytest.mark.parametrize("people, proven", [(40, 80.9), (300, 6.3)])
+@parametrize("people, proven", [(40, 80.9), (300, 6.3)])
 def test_noise_of_a_ues_own_would_show_who_sends_in_the_variance(people, proven):
     """Of 28 rounds of 8,513 numbers, epsilon 8.00 of the noise at the server; the variances are
     those of the parts."""
@@ -460,21 +469,28 @@ def test_noise_of_a_ues_own_would_show_who_sends_in_the_variance(people, proven)
     d = 8513
     rounds = 28
     central = CentralGaussian(noise_multiplier=z)
-    own = Gaussian(noise_multiplier=z)
-    at = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1), weight=1 / people)
+    device_noise = Gaussian(noise_multiplier=z)
+    context = build_context(weight=1 / people)
 
     def variances(n):
-        made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.zeros((n, 50)))
-        made, _, _ = Clip(norm=c, relation="add-remove").protect(made, None, at, None, None)
-        _, _, (noise,) = own.protect(made, None, at, None, Streams(1).at("own"))
-        _, state, _ = central.protect(made, None, at, central.start(n), None)
-        _, _, (server,) = central.finish(np.zeros((1, 50)), n, at, state, Streams(1).at("central"))
-        return server.std[0] ** 2 + (noise.std**2).sum(), server.cost(False)[0]
+        updates = build_updates(np.zeros((n, 50)))
+        updates, _, _ = Clip(norm=c, relation="add-remove").protect(
+            updates, None, context, None, None
+        )
+        rng = Streams(1).derive_rng("own")
+        _, _, (noise,) = device_noise.protect(updates, None, context, None, rng)
+        _, state, _ = central.protect(updates, None, context, central.start(n), None)
+        total = np.zeros((1, 50))
+        rng = Streams(1).derive_rng("central")
+        _, _, (server,) = central.finish(total, n, context, state, rng)
+        return server.std[0] ** 2 + (noise.std**2).sum(), server.compute_cost(False)[0]
 
     (with_, cost) = variances(people)
     (without, _) = variances(people - 1)
-    assert epsilon_of(1e-7, np.sqrt(rounds * cost)) == pytest.approx(8.0, abs=1e-3)
-    assert apart(with_ / without, rounds * d) == pytest.approx(proven, abs=0.06)
+    result = compute_gaussian_epsilon(1e-7, np.sqrt(rounds * cost))
+    assert result == approx(8.0, abs=1e-3)
+    result = apart(with_ / without, rounds * d)
+    assert result == approx(proven, abs=0.06)
 
 
 def test_a_decoder_shows_a_far_ue_without_a_limit():
@@ -484,12 +500,13 @@ def test_a_decoder_shows_a_far_ue_without_a_limit():
     d = 8513
     rounds = 28
     ratio = [
-        1 + noise_std(1 / np.sqrt(d), 10 ** (snr_db / 10)) ** 2 / z**2 for snr_db in (-12, -50, -55)
+        1 + compute_noise_std(1 / np.sqrt(d), 10 ** (snr_db / 10)) ** 2 / z**2
+        for snr_db in (-12, -50, -55)
     ]
-    found = [apart(r, rounds * d) for r in ratio]
-    assert found[0] < 0.5
-    assert found[1] > 8.0
-    assert found[2] > 80.0
+    observations = [apart(r, rounds * d) for r in ratio]
+    assert observations[0] < 0.5
+    assert observations[1] > 8.0
+    assert observations[2] > 80.0
 
 
 OWN = [
@@ -499,19 +516,19 @@ OWN = [
 ]
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+@parametrize("relation", RELATIONS)
+@parametrize("sampling", ["all", "poisson", "cyclic"])
 def test_noise_of_a_ues_own_stands_beside_noise_at_the_server_where_neighbours_send_alike(
     tiny, sampling, relation
 ):
     """After it, and of a decoder: refused, but where UEs take turns and send zeros; before the clip
     it is covered."""
-    share, how = (0.5, "cyclic") if sampling == "cyclic" else SAMPLING[sampling]
+    share, mode = (0.5, "cyclic") if sampling == "cyclic" else SAMPLING[sampling]
     clip = {"kind": "clip", "norm": C, "relation": relation}
     central = {"kind": "central-gaussian", "noise_multiplier": 1.0}
     study = changes("rounds", "all", relation, "ideal") | {
         "learning.participation": share,
-        "learning.sampling": how,
+        "learning.sampling": mode,
         "learning.aggregation": {"kind": "uniform", "clients": UES, "participation": share},
     }
     alike = sampling == "cyclic" and relation == "add-remove"
@@ -526,39 +543,39 @@ def test_noise_of_a_ues_own_stands_beside_noise_at_the_server_where_neighbours_s
     } == set(OWN)
     for kind in OWN:
         noise = DEFENSES.parts[kind].example
-        other = "hides one UE only|divides noise|put it before"
-        why = None if kind == "gaussian" else other
-        after = why if alike else "the variance of the sum shows who sends"
+        second = "hides one UE only|divides noise|put it before"
+        when_before = None if kind == "gaussian" else second
+        after = when_before if alike else "the variance of the sum shows who sends"
         for chain, reason in (
             ([clip, central, noise], after),
-            ([clip, noise, {**clip, "name": "again"}, central], why),
+            ([clip, noise, {**clip, "name": "again"}, central], when_before),
         ):
-            with nullcontext() if reason is None else pytest.raises(BadInput, match=reason):
+            with nullcontext() if reason is None else raises(BadInput, match=reason):
                 tiny(study | {"learning.defenses": chain})
     for kind in ("noma", "oma"):
         noisy = {"learning.defenses": [clip, central], "world.radio.uplink": {"kind": kind}}
         with (
             nullcontext()
             if alike
-            else pytest.raises(BadInput, match=r"who sent.*set decoding: error-free")
+            else raises(BadInput, match=r"who sent.*set decoding: error-free")
         ):
             tiny(study | noisy)
         tiny(study | noisy | {"world.radio.uplink.decoding": "error-free"})
 
 
-def test_noise_before_the_clip_moves_a_sum_by_no_more_than_the_clip(tiny, played):
+def test_noise_before_the_clip_moves_a_sum_by_no_more_than_the_clip(tiny, play_study):
     clip = {"kind": "clip", "norm": C, "relation": "add-remove"}
-    own = {"kind": "gaussian", "noise_multiplier": 1.0}
+    device_noise = {"kind": "gaussian", "noise_multiplier": 1.0}
     chain = [
         clip,
-        own,
+        device_noise,
         {**clip, "name": "again"},
         {"kind": "central-gaussian", "noise_multiplier": 1.0},
     ]
     study = tiny(changes("rounds", "all", "add-remove", "ideal") | {"learning.defenses": chain})
-    sums, _, spends, _ = played(study)
-    again, _, _, _ = played(study, 0, without)
-    assert 0.99 * C < moved(sums, again) <= C * (1 + 1e-9)
+    sums, _, spends, _ = play_study(study)
+    again, _, _, _ = play_study(study, 0, without)
+    assert 0.99 * C < measure_apart(sums, again) <= C * (1 + 1e-9)
     assert set(spends["relation"][spends["mechanism"] == "gaussian"]) == {"zero-out"}
 
 
@@ -568,13 +585,13 @@ def test_a_budget_beside_noise_that_hides_one_ue_is_refused(tiny):
         chain = [{"kind": "clip"}, DEFENSES.parts[kind].example, {"kind": "clip", "name": "again"}]
         central = changes("rounds", "all", "replace", "ideal")
         shares = {"learning.threat": {"observes": "aggregate", "secagg_threshold": 2}}
-        for more, last in (({}, "central-gaussian"), (shares, "distributed-gaussian")):
-            with pytest.raises(
+        for options, last in (({}, "central-gaussian"), (shares, "distributed-gaussian")):
+            with raises(
                 BadInput,
                 match=r"hides one UE only, and noise by a budget|before noise-switch",
             ):
                 last = {"kind": last, "noise_multiplier": 1.0}
-                tiny(central | more | {"learning.defenses": [*chain, last]})
+                tiny(central | options | {"learning.defenses": [*chain, last]})
 
 
 RADIO_MAP = {
@@ -586,8 +603,8 @@ RADIO_MAP = {
 }
 
 
-@pytest.mark.parametrize(
-    "data, training_s, why",
+@parametrize(
+    "data, training_s, reason",
     [
         ({}, 0.0, "all learn from the round in which a UE measures first"),
         ({"memory": "all", "hold_out_ues": 1}, 0.0, "takes the place of another"),
@@ -599,24 +616,24 @@ RADIO_MAP = {
         ({"memory": "round"}, 0.0, None),
     ],
 )
-def test_data_and_phases_that_tie_ues_together_are_refused(tiny, data, training_s, why):
-    more = {
+def test_data_and_phases_that_tie_ues_together_are_refused(tiny, data, training_s, reason):
+    options = {
         "learning.data": {"kind": "links", **data},
         "world.ues.training_s_per_sample": training_s,
     }
-    with nullcontext() if why is None else pytest.raises(BadInput, match=why):
-        tiny(RADIO_MAP | more)
+    with nullcontext() if reason is None else raises(BadInput, match=reason):
+        tiny(RADIO_MAP | options)
 
 
 def test_one_slow_user_changes_no_number_of_rounds(tiny, tmp_path):
     """Windows of 20 s and a deadline of 50 s: every third window has a round, whether the slow UE
     is there or not."""
-    found = []
+    observations = []
     for clients in (UES, 1):
         slow = changes("long", "all", "add-remove", "slow") | {"world.ues.count": clients}
-        found.append(run(tiny(slow), tmp_path / str(clients)))
-    assert [f["rounds.played"] for f in found] == [2, 2]
-    assert found[0]["privacy.all.epsilon.max"] == found[1]["privacy.all.epsilon.max"]
+        observations.append(run(tiny(slow), tmp_path / str(clients)))
+    assert [f["rounds.played"] for f in observations] == [2, 2]
+    assert observations[0]["privacy.all.epsilon.max"] == observations[1]["privacy.all.epsilon.max"]
 
 
 def test_the_last_round_is_compared_though_its_updates_came_long_before_its_deadline(
@@ -641,7 +658,7 @@ STATED = {
 }
 
 
-def trace_of(path, users):
+def write_trace(path, users):
     """Rows of people who walk, and of one, far, who is seen once before all others and far away,
     and once after."""
     draw = np.random.default_rng(1)
@@ -656,8 +673,8 @@ def trace_of(path, users):
     return str(path)
 
 
-def replayed(trace, **mobility):
-    told = {
+def build_replay(trace, **mobility):
+    options = {
         "kind": "replay",
         "trace": trace,
         "cell": "x",
@@ -670,7 +687,7 @@ def replayed(trace, **mobility):
         "world.city": {"kind": "open-field"},
         "world.base_stations": [],
         "world.radio.shadowing": {"kind": "none"},  # a field of 60 km would take most of the time
-        "world.ues": {"mobility": told},
+        "world.ues": {"mobility": options},
         "learning.round_s": 86400,
         "learning.attacks": [],
         "learning.aggregation": {"kind": "uniform", "clients": 5},
@@ -681,35 +698,37 @@ def replayed(trace, **mobility):
     }
 
 
-def test_of_a_stated_extent_one_user_moves_nobody_else(tiny, played, tmp_path):
+def test_of_a_stated_extent_one_user_moves_nobody_else(tiny, play_study, tmp_path):
     """However far away, early or late: the sums differ by no more than the user's own update, in
     the same rounds."""
     traces = (
-        trace_of(tmp_path / f"{len(users)}.csv", users)
+        write_trace(tmp_path / f"{len(users)}.csv", users)
         for users in ([*FOUR, "far"], FOUR, FOUR[:3])
     )
-    whole, near, fewer = (played(tiny(replayed(trace, **STATED))) for trace in traces)
+    whole, near, fewer = (play_study(tiny(build_replay(trace, **STATED))) for trace in traces)
     assert list(whole[0]) == list(near[0]) == list(fewer[0]) == [1, 2]
-    assert moved(whole[0], near[0]) == 0.0
-    assert 0.5 * C < moved(near[0], fewer[0]) <= C * (1 + 1e-9)
+    assert measure_apart(whole[0], near[0]) == 0.0
+    assert 0.5 * C < measure_apart(near[0], fewer[0]) <= C * (1 + 1e-9)
     assert whole[3] == near[3] == fewer[3] == []
 
 
 def test_of_an_extent_of_the_rows_one_user_moves_everybody_and_the_run_says_so(
-    tiny, played, tmp_path
+    tiny, play_study, tmp_path
 ):
-    traces = (trace_of(tmp_path / f"{len(users)}.csv", users) for users in ([*FOUR, "far"], FOUR))
-    one, other = (played(tiny(replayed(trace))) for trace in traces)
-    assert len(one[0]) > len(other[0])  # more rounds
-    sums = [list(play[0].values()) for play in (one, other)]
+    traces = (
+        write_trace(tmp_path / f"{len(users)}.csv", users) for users in ([*FOUR, "far"], FOUR)
+    )
+    first, second = (play_study(tiny(build_replay(trace))) for trace in traces)
+    assert len(first[0]) > len(second[0])  # more rounds
+    sums = [list(play[0].values()) for play in (first, second)]
     assert np.linalg.norm(sums[0][2] - sums[1][0]) > 1.2 * C  # of the same day
-    for _, _, _, (said,) in (one, other):
-        assert said.startswith("public values: the area")
-        assert "no epsilon here covers that" in said
+    for _, _, _, (lines,) in (first, second):
+        assert lines.startswith("public values: the area")
+        assert "no epsilon here covers that" in lines
 
 
-@pytest.mark.parametrize(
-    "more, said",
+@parametrize(
+    "options, lines",
     [
         ({"cell": None}, "the busiest cell (world.ues.mobility.cell)"),
         ({"cell": "all"}, "which cells there are (world.ues.mobility.cell)"),
@@ -727,19 +746,19 @@ def test_of_an_extent_of_the_rows_one_user_moves_everybody_and_the_run_says_so(
         ),
     ],
 )
-def test_every_value_that_follows_from_the_rows_is_named(tiny, tmp_path, more, said):
-    study = tiny(replayed(trace_of(tmp_path / "t.csv", ("a", "b")), **(STATED | more)))
-    world, _ = ready(study, tmp_path)
-    (warning,) = (each.line for each in world.notices if each.key == "values-of-all-users")
-    assert warning.startswith(f"public values: {said}")
+def test_every_value_that_follows_from_the_rows_is_named(tiny, tmp_path, options, lines):
+    study = tiny(build_replay(write_trace(tmp_path / "t.csv", ("a", "b")), **(STATED | options)))
+    world, _ = prepare_run(study, tmp_path)
+    (warning,) = (item.line for item in world.notices if item.key == "values-of-all-users")
+    assert warning.startswith(f"public values: {lines}")
     assert "follow from the data of all users" in warning
 
 
 def test_an_extent_that_is_not_stated_is_refused(tiny):
-    with pytest.raises(BadInput, match="extent: stated needs area_deg or area_m, since, until"):
-        tiny(replayed("t.csv", extent="stated"))
-    with pytest.raises(BadInput, match="extent: stated needs until"):
-        tiny(replayed("t.csv", **STATED | {"until": None}))
+    with raises(BadInput, match="extent: stated needs area_deg or area_m, since, until"):
+        tiny(build_replay("t.csv", extent="stated"))
+    with raises(BadInput, match="extent: stated needs until"):
+        tiny(build_replay("t.csv", **STATED | {"until": None}))
 
 
 # -- days of 23 and 25 hours
@@ -757,7 +776,7 @@ def by_turns(path, first, **server):
     ]
     (path / "t.csv").write_text("\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows]) + "\n")
     stated = STATED | {"since": days[0], "until": days[5]}
-    return replayed(str(path / "t.csv"), **stated) | {
+    return build_replay(str(path / "t.csv"), **stated) | {
         "learning.server": {"kind": "synchronous", **server},
         "learning.sampling": "cyclic",
         "learning.participation": 0.5,
@@ -774,22 +793,19 @@ def by_turns(path, first, **server):
     }
 
 
-@pytest.mark.parametrize(
-    ("first", "hours"), [("2021-03-26", 23), ("2021-10-29", 24), ("2021-09-20", 24)]
-)
+@parametrize(("first", "hours"), [("2021-03-26", 23), ("2021-10-29", 24), ("2021-09-20", 24)])
 def test_no_ue_sends_in_rounds_nearer_than_its_turns_where_clocks_change(
     tiny, tmp_path, first, hours
 ):
     """A round of a day makes the next window pass where that has 23 hours: two turns are then one
     round apart."""
     if hours == 23:
-        with pytest.raises(
-            BadInput, match=r"lets windows pass; make server\.deadline_s at most 82800"
-        ):
+        with raises(BadInput, match=r"lets windows pass; make server\.deadline_s at most 82800"):
             run(tiny(by_turns(tmp_path, first, deadline_s=86400)), tmp_path / "run")
-    run(tiny(by_turns(tmp_path, first, deadline_s=hours * 3600)), tmp_path / "run")
-    sent = read_table(tmp_path / "run", "updates")
-    rounds = sorted(set(read_table(tmp_path / "run", "rounds")["round"].tolist()))
+    study = tiny(by_turns(tmp_path, first, deadline_s=hours * 3600))
+    run(study, tmp_path / "run")
+    sent = read_record_table(tmp_path / "run", "updates")
+    rounds = sorted(set(read_record_table(tmp_path / "run", "rounds")["round"].tolist()))
     assert len(rounds) == 5
     for ue in set(sent["ue"]):
         turns = sorted({rounds.index(r) for r in sent["round"][sent["ue"] == ue].tolist()})
@@ -814,32 +830,26 @@ RECORD = {
     "learning.aggregation": {"kind": "uniform", "clients": UES},
     "learning.defenses": [{"kind": "central-gaussian", "noise_multiplier": 8.0}],
 }
-TAKEN = {
-    "round": {},
-    "samples": {"hold_out": 0.1},
-    "holding": {"memory": "all", "participants": "holding"},
-    "all": {"memory": "all"},
-    "five": {"memory": 5},
-    "five, holding": {"memory": 5, "participants": "holding"},
-    "block": {"hold_out_by": "block", "block_m": 30, "hold_out": 0.5},
-}
-HELD_BACK = {
-    "nothing": [],
-    "coin": [{"kind": "random-silence", "probability": 0.3}],
-    "cooldown": [{"kind": "cooldown", "rounds": 1}],
-    "daily-limit": [{"kind": "daily-limit", "updates": 5}],
-}
-AVAILABLE = {
-    "always": {"kind": "always"},
-    "charging": {"kind": "charging", "from_hour": 0, "from_spread_hours": 0, "hours": 12},
-    "battery": {
-        "kind": "battery",
-        "capacity_j": 22,
-        "min_charge_share": 0.25,
-        "charge_w": 0,
-        "charging": None,
-    },
-}
+TAKEN = read_changes("""
+round: {}
+samples: {hold_out: 0.1}
+holding: {memory: all, participants: holding}
+all: {memory: all}
+five: {memory: 5}
+'five, holding': {memory: 5, participants: holding}
+block: {hold_out_by: block, block_m: 30, hold_out: 0.5}
+""")
+HELD_BACK = read_changes("""
+nothing: []
+coin: [{kind: random-silence, probability: 0.3}]
+cooldown: [{kind: cooldown, rounds: 1}]
+daily-limit: [{kind: daily-limit, updates: 5}]
+""")
+AVAILABLE = read_changes("""
+always: {kind: always}
+charging: {kind: charging, from_hour: 0, from_spread_hours: 0, hours: 12}
+battery: {kind: battery, capacity_j: 22, min_charge_share: 0.25, charge_w: 0, charging: null}
+""")
 BOUNDED = set(product(("round", "samples", "holding"), ("nothing", "coin"), ("always", "charging")))
 FALSE = {(taken, "nothing", "always") for taken in ("all", "five", "block")} | {
     ("round", "nothing", "battery"),
@@ -848,75 +858,88 @@ FALSE = {(taken, "nothing", "always") for taken in ("all", "five", "block")} | {
 }
 
 
-def measured_once(change):
+def measure_once(change):
     """In its fifth round UE 0 has one measurement of cell a, which `change` is made to, and UE 1
     begins later."""
 
-    def other(found, ue):
-        once = (found.ue == ue) & (found.cell == 0) & (found.time_s // 20 == 4)
-        found = found.select(
-            (~once | (found.time_s == 90)) & ((found.ue != 1) | (found.time_s >= 20))
+    def second(observations, ue):
+        once = (observations.ue == ue) & (observations.cell == 0) & (observations.time_s // 20 == 4)
+        observations = observations.select(
+            (~once | (observations.time_s == 90))
+            & ((observations.ue != 1) | (observations.time_s >= 20))
         )
-        return change(found, (found.ue == ue) & (found.cell == 0) & (found.time_s == 90))
+        return change(
+            observations,
+            (observations.ue == ue) & (observations.cell == 0) & (observations.time_s == 90),
+        )
 
-    return other
-
-
-def elsewhere(found, which):
-    place_m, rsrp_dbm = (np.where(each, 1, 0) for each in (which[:, None], which))
-    place_m = found.position_m + 47.0 * place_m
-    rsrp_dbm = found.rsrp_dbm - 30.0 * rsrp_dbm
-    return type(found)(found.ue, found.time_s, place_m, found.cell, rsrp_dbm)
+    return second
 
 
-def of_another_cell(found, which):
-    return type(found)(
-        found.ue, found.time_s, found.position_m, np.where(which, 1, found.cell), found.rsrp_dbm
+def elsewhere(observations, is_changed):
+    place_m = np.where(is_changed[:, None], 1, 0)
+    rsrp_dbm = np.where(is_changed, 1, 0)
+    place_m = observations.position_m + 47.0 * place_m
+    rsrp_dbm = observations.rsrp_dbm - 30.0 * rsrp_dbm
+    return type(observations)(
+        observations.ue, observations.time_s, place_m, observations.cell, rsrp_dbm
     )
 
 
-def farthest(played, study):
+def move_to_another_cell(observations, is_changed):
+    return type(observations)(
+        observations.ue,
+        observations.time_s,
+        observations.position_m,
+        np.where(is_changed, 1, observations.cell),
+        observations.rsrp_dbm,
+    )
+
+
+def farthest(play_study, study):
     """Farthest that the sum of a round moves over what is booked, and whether noise itself moves
     with the place."""
-    sums, _, booked, warnings = played(study, 0, measured_once(lambda found, which: found))
+    sums, _, booked, warnings = play_study(
+        study, 0, measure_once(lambda observations, is_changed: observations)
+    )
     worst = 0.0
     alike = True
-    for change in (elsewhere, of_another_cell):
-        again, _, paid, _ = played(study, 0, measured_once(change))
+    for change in (elsewhere, move_to_another_cell):
+        again, _, paid, _ = play_study(study, 0, measure_once(change))
         assert list(again) == list(sums)
-        most = np.maximum(booked["sensitivity"], paid["sensitivity"])
+        allowed = np.maximum(booked["sensitivity"], paid["sensitivity"])
         apart = [np.linalg.norm(sums[r] - again[r]) for r in sums]
-        worst = max(worst, (apart / most).max())
-        alike = alike and (change is of_another_cell or (booked["std"] == paid["std"]).all())
+        worst = max(worst, (apart / allowed).max())
+        alike = alike and (change is move_to_another_cell or (booked["std"] == paid["std"]).all())
     return worst, alike, warnings
 
 
-@pytest.mark.parametrize("taken", TAKEN)
-def test_no_measurement_moves_a_sum_by_more_than_is_booked(tiny, played, monkeypatch, taken):
+@parametrize("taken", TAKEN)
+def test_no_measurement_moves_a_sum_by_more_than_is_booked(tiny, play_study, monkeypatch, taken):
     """Data, silence, availability: refused where a measurement decides when its UE sends, else
     within what is booked.
 
     What is refused is played all the same: there a measurement does move more, or the noise.
     """
     for held_back, available in product(HELD_BACK, AVAILABLE):
-        asked = RECORD | {
+        study_changes = RECORD | {
             "learning.data": {"kind": "measured", "cell": "a", "hold_out": 0.0} | TAKEN[taken],
             "learning.withholding": HELD_BACK[held_back],
             "learning.availability": AVAILABLE[available],
         }
         if (taken, held_back, available) in BOUNDED:
-            worst, alike, warnings = farthest(played, tiny(asked))
+            worst, alike, warnings = farthest(play_study, tiny(study_changes))
             assert 0.1 < worst <= 1 + 1e-9
             assert alike
             assert any("noise by its bound covers what a measurement says" in w for w in warnings)
             continue
-        with pytest.raises(BadInput, match="central-gaussian needs a bound"):
-            tiny(asked)
+        with raises(BadInput, match="central-gaussian needs a bound"):
+            tiny(study_changes)
         if (taken, held_back, available) in FALSE:
             with monkeypatch.context() as patch:
                 patch.setattr(Learning, "by_history", ())
                 patch.setattr(
-                    Learning, "_after_withholding", lambda _, offered: offered | {RECORDS_ALONE}
+                    Learning, "_apply_withholding", lambda _, offered: offered | {RECORDS_ALONE}
                 )
-                worst, alike, _ = farthest(played, tiny(asked))
+                worst, alike, _ = farthest(play_study, tiny(study_changes))
             assert worst > 1.5 or not alike

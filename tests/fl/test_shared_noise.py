@@ -7,25 +7,36 @@ from itertools import combinations, pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from fl_values import build_context, build_local, build_updates, read_rows, read_table
 from interrupted import run_in_two
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
+from pytest import approx, raises
 
 from fl.aggregation import Uniform
 from fl.attacks.threat import Threat
 from fl.defenses import DEFENSES
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, DistributedGaussian, Gaussian
-from fl.defenses.skellam import Skellam, least_multiplier, rotated
+from fl.defenses.skellam import Skellam, find_skellam_multiplier, rotate_rows
 from fl.privacy import rdp
-from fl.privacy.banded import coefficients, coloured, errors, sensitivity
-from fl.privacy.gaussian import epsilon_of
-from fl.round.learn import protected
+from fl.privacy.banded import (
+    colour_noise,
+    compute_banded_sensitivity,
+    compute_coefficients,
+    compute_prefix_errors,
+)
+from fl.privacy.gaussian import compute_gaussian_epsilon
+from fl.round.learn import protect_updates
 from fl.round.learning import Learning
 from fl.round.setup import RoundStreams
-from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
+from fl.types import Bound, Public, Received
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.result import run
+
+parametrize = pytest.mark.parametrize
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 SHARES = {"kind": "distributed-gaussian", "noise_multiplier": 2.0}
@@ -34,143 +45,133 @@ GROUPS = {"observes": "aggregate", "secagg_threshold": 2, "secagg_group_size": 2
 UNIFORM = {"kind": "uniform", "clients": 4}
 
 
-def sums(least=3, **more):
+def sums(threshold=3, **changes):
     return {
-        "learning.threat": {"observes": "aggregate", "secagg_threshold": least},
+        "learning.threat": {"observes": "aggregate", "secagg_threshold": threshold},
         "learning.attacks": [],
         "learning.aggregation": UNIFORM,
         "learning.defenses": [CLIP, SHARES],
-    } | more
+    } | changes
 
 
 BANDED = {"kind": "central-gaussian", "noise_multiplier": 2.0, "correlation": "banded", "bands": 3}
 
 
 def matrix(rounds, bands):
-    c = coefficients(bands)
+    c = compute_coefficients(bands)
     return sum(np.diag(np.full(rounds - j, c[j]), -j) for j in range(min(bands, rounds)))
 
 
 def test_noise_on_each_number_is_that_of_its_ue_however_many_rows_are_drawn_at_once():
     # three rows at a time
-    draw = np.random.default_rng(0)
+    draw = default_rng(0)
     n = 7
     d = 300_001
     ue = draw.permutation(n)
     std = draw.uniform(0, 2, n)
-    sent = DenseUpdates(
-        ue,
-        np.zeros(n, int),
-        np.ones(n),
-        draw.normal(size=(n, d)),
-        "all",
-        Bound(1.0, "user", "replace"),
-    )
+    sent = build_updates(draw.normal(size=(n, d)), ue, bound=Bound(1.0, "user", "replace"))
     before = sent.values.copy()
-    found = sent.noisy(std, "noise", Streams(5).at("x"))
+    result = sent.add_noise(std, "noise", Streams(5).derive_rng("x"))
     for k in range(n):
-        alone = Streams(5).at("x").normal("noise", sent.row[k : k + 1], (d,))[0]
-        assert (found.values[k] == before[k] + std[k] * alone).all()
-    assert found.bound is None
+        alone = Streams(5).derive_rng("x").normal("noise", sent.row[k : k + 1], (d,))[0]
+        expected = before[k] + std[k] * alone
+        assert (result.values[k] == expected).all()
+    assert result.bound is None
     assert (sent.values == before).all()
 
 
 def test_whole_numbers_stay_whole_until_something_makes_them_fractions():
     """What a ring sends, and what an eavesdropper hears of it."""
-    sent = DenseUpdates(np.arange(2), np.zeros(2, int), np.ones(2), np.array([[1, 2], [3, 5]]))
-    alone = Streams(5).at("x").normal("decoder", sent.row, (2,))
+    sent = build_updates(np.array([[1, 2], [3, 5]]))
+    alone = Streams(5).derive_rng("x").normal("decoder", sent.row, (2,))
     assert (
-        sent.noisy(np.array([0.0, 2.0]), "decoder", Streams(5).at("x")).values
+        sent.add_noise(np.array([0.0, 2.0]), "decoder", Streams(5).derive_rng("x")).values
         == sent.values + [[0], [2]] * alone
     ).all()
-    kept = sent.scaled(np.array([0.0, 1.0]), None).values
+    kept = sent.scale_rows(np.array([0.0, 1.0]), None).values
     assert kept.dtype == sent.values.dtype
     assert kept.tolist() == [[0, 0], [3, 5]]
-    assert sent.scaled(np.array([0.5, 1.0]), None).values.tolist() == [[0.5, 1.0], [3.0, 5.0]]
+    expected = [[0.5, 1.0], [3.0, 5.0]]
+    assert sent.scale_rows(np.array([0.5, 1.0]), None).values.tolist() == expected
 
 
 # -- noise correlated over rounds
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("rounds", "separation", "bands", "moved", "rms", "largest"),
-    [
-        (28, 7, 1, 2.000000, 7.615773, 10.583005),
-        (28, 7, 3, 2.358495, 5.145715, 6.915802),
-        (28, 7, 7, 2.588050, 4.212777, 5.317182),
-        (112, 7, 1, 4.0, 30.066593, None),
-        (112, 7, 3, None, 19.279436, None),
-        (112, 7, 7, None, 14.207585, None),
-        (365, 30, 1, None, 48.774994, None),
-        (365, 30, 15, None, 16.442025, None),
-        (365, 30, 30, None, 13.107118, None),
-        (28, 28, 1, None, 3.807887, None),
-        (28, 28, 14, None, 1.962576, None),
-        (28, 28, 28, None, 1.970291, None),
-    ],
+    read_rows("""
+    28  7  1  2.000000 7.615773  10.583005
+    28  7  3  2.358495 5.145715  6.915802
+    28  7  7  2.588050 4.212777  5.317182
+    112 7  1  4.0      30.066593 None
+    112 7  3  None     19.279436 None
+    112 7  7  None     14.207585 None
+    365 30 1  None     48.774994 None
+    365 30 15 None     16.442025 None
+    365 30 30 None     13.107118 None
+    28  28 1  None     3.807887  None
+    28  28 14 None     1.962576  None
+    28  28 28 None     1.970291  None
+    """),
 )
 def test_errors_of_banded_noise_are_those_of_a_dense_computation(
     rounds, separation, bands, moved, rms, largest
 ):
-    found = errors(rounds, bands, separation)
-    assert found[0] == pytest.approx(rms, abs=1e-6)
-    assert largest is None or found[1] == pytest.approx(largest, abs=1e-6)
-    assert moved is None or sensitivity(rounds, bands, separation) == pytest.approx(moved, abs=1e-6)
+    result = compute_prefix_errors(rounds, bands, separation)
+    assert result[0] == approx(rms, abs=1e-6)
+    assert largest is None or result[1] == approx(largest, abs=1e-6)
+    assert moved is None or compute_banded_sensitivity(rounds, bands, separation) == approx(
+        moved, abs=1e-6
+    )
     c = matrix(rounds, bands)
     b = np.tril(np.ones((rounds, rounds))) @ np.linalg.inv(c)
-    dense = np.linalg.norm(b, axis=1) * sensitivity(rounds, bands, separation)
-    assert found == pytest.approx((np.sqrt((dense**2).mean()), dense.max()))
+    dense = np.linalg.norm(b, axis=1) * compute_banded_sensitivity(rounds, bands, separation)
+    expected = (np.sqrt((dense**2).mean()), dense.max())
+    assert result == approx(expected)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 5, 9, 12])
-@pytest.mark.parametrize("bands", [1, 2, 3, 5, 12])
-@pytest.mark.parametrize("separation", [1, 2, 3, 4])
+@parametrize("rounds", [1, 2, 5, 9, 12])
+@parametrize("bands", [1, 2, 3, 5, 12])
+@parametrize("separation", [1, 2, 3, 4])
 def test_no_pattern_of_participation_moves_more_than_the_sensitivity(rounds, bands, separation):
     """All subsets of the rounds of one cohort; and, where columns of a user are apart, all rounds
     that are apart."""
     c = matrix(rounds, bands)
-    most = 0.0
+    largest = 0.0
     for k in range(1, rounds + 1):
         for pattern in combinations(range(rounds), k):
             apart = all(b - a >= separation for a, b in pairwise(pattern))
-            one = len({t % separation for t in pattern}) == 1
-            if one or (apart and bands <= separation):
-                most = max(most, np.linalg.norm(c[:, pattern].sum(axis=1)))
-    assert sensitivity(rounds, bands, separation) == pytest.approx(most)
+            is_cohort = len({t % separation for t in pattern}) == 1
+            if is_cohort or (apart and bands <= separation):
+                largest = max(largest, np.linalg.norm(c[:, pattern].sum(axis=1)))
+    assert compute_banded_sensitivity(rounds, bands, separation) == approx(largest)
 
 
-@pytest.mark.parametrize("bands", [1, 2, 4, 30])
+@parametrize("bands", [1, 2, 4, 30])
 def test_rows_of_noise_are_those_of_the_inverse(bands):
-    z = np.random.default_rng(1).normal(size=(12, 3, 5))
+    z = default_rng(1).normal(size=(12, 3, 5))
     past = np.zeros((0, 3, 5))
     rows = []
     for white in z:
-        row, past = coloured(white, past)
+        row, past = colour_noise(white, past)
         past = past[: bands - 1]
         rows.append(row)
     dense = np.linalg.solve(matrix(12, bands), z.reshape(12, -1))
-    np.testing.assert_allclose(np.reshape(rows, (12, -1)), dense, atol=1e-12)
+    assert_allclose(np.reshape(rows, (12, -1)), dense, atol=1e-12)
 
 
-def facts(**more):
+def facts(**changes):
     area = Area(0.0, 0.0, 100.0, 100.0)
-    return RoundContext(1, 0.0, Public(area, 1), weight=0.1, **more)
+    return build_context(Public(area, 1), weight=0.1, **changes)
 
 
 def rows(n, d=20_000, scale=0.0):
-    values = scale * np.random.default_rng(2).normal(size=(n, d))
-    return DenseUpdates(
-        np.arange(n),
-        np.zeros(n, dtype=int),
-        np.ones(n),
-        values,
-        bound=Bound(0.5, "user", "add-remove"),
-    )
+    values = scale * default_rng(2).normal(size=(n, d))
+    return build_updates(values, bound=Bound(0.5, "user", "add-remove"))
 
 
-NO_DATA = Local(
-    np.zeros(0, int), np.zeros(0, int), np.zeros(1, int), np.zeros((0, 2)), None, np.zeros(0)
-)
+NO_DATA = build_local()
 
 
 def test_banded_noise_of_a_run_has_the_covariance_of_the_inverse():
@@ -179,38 +180,44 @@ def test_banded_noise_of_a_run_has_the_covariance_of_the_inverse():
     state = part.start(4)
     spends = []
     for t in range(1, 7):
-        _, state, _ = part.protect(rows(4), NO_DATA, facts(rounds=6, separation=2), state, None)
-        noise, state, spent = part.finish(
-            np.zeros((1, 20_000)), 4, facts(rounds=6, separation=2), state, Streams(t).at("noise")
-        )
+        updates = rows(4)
+        context = facts(rounds=6, separation=2)
+        _, state, _ = part.protect(updates, NO_DATA, context, state, None)
+        total = np.zeros((1, 20_000))
+        rng = Streams(t).derive_rng("noise")
+        noise, state, spent = part.finish(total, 4, context, state, rng)
         drawn.append(noise[0])
         spends += spent
     inverse = np.linalg.inv(matrix(6, 3))
-    std = 2.0 * 0.5 * 0.1 * sensitivity(6, 3, 2)
-    np.testing.assert_allclose(np.cov(drawn), std**2 * inverse @ inverse.T, atol=0.05 * std**2)
+    std = 2.0 * 0.5 * 0.1 * compute_banded_sensitivity(6, 3, 2)
+    expected = std**2 * inverse @ inverse.T
+    assert_allclose(np.cov(drawn), expected, atol=0.05 * std**2)
     assert len(spends) == 1  # one release of multiplier 2, whatever the number of rounds
-    assert spends[0].cost(False) == pytest.approx([1 / 4])
+    assert spends[0].compute_cost(False) == approx([1 / 4])
     assert spends[0].relation == "zero-out"  # one more UE would move others to other cohorts
 
 
-@pytest.mark.parametrize("separation", [1, 3])
+@parametrize("separation", [1, 3])
 def test_where_ues_take_turns_neighbours_take_part_alike(separation):
-    at = facts(separation=separation)
+    context = facts(separation=separation)
     gaussian = CentralGaussian(noise_multiplier=1.0)
     clip = AdaptiveClip(relation="add-remove")
     for part in (gaussian, clip):
-        _, state, _ = part.protect(rows(4), NO_DATA, at, part.start(4), None)
-        spent = part.finish(np.zeros((1, 3)), 4, at, state, Streams(0).at("noise"))[2]
+        updates = rows(4)
+        _, state, _ = part.protect(updates, NO_DATA, context, part.start(4), None)
+        total = np.zeros((1, 3))
+        rng = Streams(0).derive_rng("noise")
+        spent = part.finish(total, 4, context, state, rng)[2]
         assert [s.relation for s in spent] == ["zero-out" if separation > 1 else "add-remove"]
 
 
-@pytest.mark.parametrize("wrong", [{"correlation": "banded"}, {"bands": 3}])
+@parametrize("wrong", [{"correlation": "banded"}, {"bands": 3}])
 def test_bands_and_correlation_need_each_other(wrong):
-    with pytest.raises(ValueError, match="banded and bands need each other"):
+    with raises(ValueError, match="banded and bands need each other"):
         CentralGaussian(noise_multiplier=1.0, **wrong)
 
 
-def cyclic(k, **more):
+def cyclic(k, **changes):
     return {
         "world.duration_s": 720,
         "learning.participation": 1 / k,
@@ -218,24 +225,25 @@ def cyclic(k, **more):
         "learning.defenses": [CLIP, BANDED],
         "learning.attacks": [],
         "learning.aggregation": UNIFORM | {"participation": 1 / k},
-    } | more
+    } | changes
 
 
 def test_cohorts_take_turns_and_the_run_is_one_release(tiny, tmp_path):
     run(tiny(cyclic(4)), tmp_path)
-    sent = pd.read_csv(tmp_path / "updates.csv").groupby("ue")["round"].unique()
+    sent = read_table(tmp_path, "updates").groupby("ue")["round"].unique()
     assert sorted({rounds[0] for rounds in sent}) == [1, 2, 3, 4]
     assert all((np.diff(rounds) == 4).all() and len(rounds) == 3 for rounds in sent)
-    account = pd.read_csv(tmp_path / "privacy.csv")
+    account = read_table(tmp_path, "privacy")
     models = 2  # of two cells, with the noise of each
-    assert account["epsilon"].tolist() == pytest.approx([epsilon_of(1e-7, np.sqrt(models) / 2.0)])
+    expected = [compute_gaussian_epsilon(1e-7, np.sqrt(models) / 2.0)]
+    assert account["epsilon"].tolist() == approx(expected)
 
 
 ONCE = {"kind": "central-gaussian", "noise_multiplier": 2.0}
 
 
-@pytest.mark.parametrize(
-    ("k", "worst", "more"),
+@parametrize(
+    ("k", "worst", "changes"),
     [
         (4, 3, {}),
         (5, 3, {}),
@@ -254,25 +262,26 @@ ONCE = {"kind": "central-gaussian", "noise_multiplier": 2.0}
         ),
     ],
 )
-def test_without_bands_each_ue_pays_for_the_rounds_of_its_cohort(tiny, tmp_path, k, worst, more):
+def test_without_bands_each_ue_pays_for_the_rounds_of_its_cohort(tiny, tmp_path, k, worst, changes):
     """Whether it is there or not, as often as the server's windows fall to it: of 12 windows, or of
     every third."""
-    run(tiny(cyclic(k, **{"learning.defenses": [CLIP, ONCE]}) | more), tmp_path)
-    spends = pd.read_csv(tmp_path / "spends.csv")
-    account = pd.read_csv(tmp_path / "privacy.csv")
-    assert account["epsilon"].max() == pytest.approx(
-        epsilon_of(1e-7, np.sqrt(2 * worst) / 2.0)
-    )  # of two cells
-    live = pd.read_csv(tmp_path / "rounds.csv")["epsilon_max"]
-    assert live.iloc[-1] == pytest.approx(account["epsilon"].max())
+    study = tiny(cyclic(k, **{"learning.defenses": [CLIP, ONCE]}) | changes)
+    run(study, tmp_path)
+    spends = read_table(tmp_path, "spends")
+    account = read_table(tmp_path, "privacy")
+    expected = compute_gaussian_epsilon(1e-7, np.sqrt(2 * worst) / 2.0)
+    assert account["epsilon"].max() == approx(expected)  # of two cells
+    live = read_table(tmp_path, "rounds")["epsilon_max"]
+    expected = account["epsilon"].max()
+    assert live.iloc[-1] == approx(expected)
     assert set(spends["relation"]) == {"zero-out"}
     assert len(spends.drop_duplicates(["ue", "model", "round"])) == len(spends)
     paid = set(zip(spends["round"], spends["ue"], strict=True))
-    updates = pd.read_csv(tmp_path / "updates.csv")
+    updates = read_table(tmp_path, "updates")
     assert set(zip(updates["round"], updates["ue"], strict=True)) <= paid
 
 
-@pytest.mark.parametrize("noise", [BANDED, ONCE])
+@parametrize("noise", [BANDED, ONCE])
 def test_a_run_that_goes_on_draws_and_books_the_same_noise(tiny, tmp_path, table_bytes, noise):
     study = cyclic(2, **{"learning.defenses": [CLIP, noise]})
     run(tiny(study), tmp_path / "whole")
@@ -280,7 +289,7 @@ def test_a_run_that_goes_on_draws_and_books_the_same_noise(tiny, tmp_path, table
     assert table_bytes(tmp_path / "parts") == table_bytes(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("changes", "line"),
     [
         (
@@ -303,49 +312,57 @@ def test_a_run_that_goes_on_draws_and_books_the_same_noise(tiny, tmp_path, table
     ],
 )
 def test_what_would_spoil_correlated_noise_is_refused(changes, line, tiny):
-    with pytest.raises(BadInput, match=line):
+    with raises(BadInput, match=line):
         tiny(cyclic(2) | changes)
 
 
 # -- noise in shares
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("n", "m", "honest"),
-    [(8, 8, 1.0), (32, 8, 1.0), (8, 8, 0.5), (20, 5, 0.8), (9, 5, 0.3), (4, 2, 0.1)],
+    read_rows("""
+    8  8 1.0
+    32 8 1.0
+    8  8 0.5
+    20 5 0.8
+    9  5 0.3
+    4  2 0.1
+    """),
 )
 def test_the_sum_has_the_noise_of_as_many_shares_as_come(n, m, honest):
     part = DistributedGaussian(noise_multiplier=2.0, honest_share=honest)
-    sent, _, spends = part.protect(
-        rows(n), NO_DATA, facts(least_opened=m), None, Streams(5).at("x")
-    )
-    total = sent.weighted_sum(np.ones(n), 1)[0]
+    updates = rows(n)
+    context = facts(least_opened=m)
+    rng = Streams(5).derive_rng("x")
+    sent, _, spends = part.protect(updates, NO_DATA, context, None, rng)
+    total = sent.sum_weighted(np.ones(n), 1)[0]
     sure = {(5, 0.3): 1, (2, 0.1): 1}.get(
         (m, honest), m * honest
     )  # whole UEs, and the protected one at least
-    assert total.std() == pytest.approx(2.0 * 0.5 * np.sqrt(n / sure), rel=0.03)
+    expected = 2.0 * 0.5 * np.sqrt(n / sure)
+    assert total.std() == approx(expected, rel=0.03)
     # the least that a server which knows the noise of all others still meets: that of the honest
     # shares
-    known = total - sent.weighted_sum(np.arange(n) >= sure, 1)[0]
-    assert known.std() == pytest.approx(2.0 * 0.5, rel=0.03)
+    remaining = total - sent.sum_weighted(np.arange(n) >= sure, 1)[0]
+    assert remaining.std() == approx(2.0 * 0.5, rel=0.03)
     assert sent.bound is None
     (spend,) = spends
-    np.testing.assert_allclose(
-        spend.cost(False), 1 / 4
-    )  # of each UE, of the sum and not of its share
+    assert_allclose(spend.compute_cost(False), 1 / 4)  # of each UE, of the sum and not of its share
     assert (spend.relation, spend.sampling_rate) == ("zero-out", 1.0)
 
 
 def account(folder):
-    return pd.read_csv(folder / "privacy.csv").set_index("ue")["epsilon"]
+    return read_table(folder, "privacy").set_index("ue")["epsilon"]
 
 
 def test_each_ue_pays_for_its_own_draws(tiny, tmp_path):
     run(tiny(sums()), tmp_path)
-    updates = pd.read_csv(tmp_path / "updates.csv")
+    updates = read_table(tmp_path, "updates")
     drawn = updates.groupby("ue").size()
     for ue, epsilon in account(tmp_path).items():
-        assert epsilon == pytest.approx(epsilon_of(1e-7, np.sqrt(drawn[ue]) / 2.0))
+        expected = compute_gaussian_epsilon(1e-7, np.sqrt(drawn[ue]) / 2.0)
+        assert epsilon == approx(expected)
 
 
 def test_a_sum_that_is_not_opened_is_spent_and_changes_nothing(tiny, tmp_path):
@@ -353,9 +370,10 @@ def test_a_sum_that_is_not_opened_is_spent_and_changes_nothing(tiny, tmp_path):
         "learning.participation": 0.25,
         "learning.aggregation": UNIFORM | {"participation": 0.25},
     }
-    run(tiny(sums(4) | few | {"learning.sampling": "poisson"}), tmp_path)
-    updates = pd.read_csv(tmp_path / "updates.csv")
-    recorded = pd.read_csv(tmp_path / "sums.csv")
+    study = tiny(sums(4) | few | {"learning.sampling": "poisson"})
+    run(study, tmp_path)
+    updates = read_table(tmp_path, "updates")
+    recorded = read_table(tmp_path, "sums")
     assert not recorded["opened"].any()
     assert len(updates)
     assert (updates["weight"] == 0).all()
@@ -366,66 +384,68 @@ def test_every_model_of_a_sum_needs_its_shares(tiny, tmp_path):
     """Four UEs send, and fewer than three of them have data of the second cell: its sum stays
     closed."""
     run(tiny(sums() | {"world.ues.measure": "serving"}), tmp_path)
-    updates = pd.read_csv(tmp_path / "updates.csv")
-    for _, rows_ in updates.groupby(["round", "model"]):
-        assert (rows_["weight"] > 0).all() == (len(rows_) >= 3)
-        assert (rows_["weight"] > 0).any() == (len(rows_) >= 3)
+    updates = read_table(tmp_path, "updates")
+    for _, part_of_model in updates.groupby(["round", "model"]):
+        assert (part_of_model["weight"] > 0).all() == (len(part_of_model) >= 3)
+        assert (part_of_model["weight"] > 0).any() == (len(part_of_model) >= 3)
 
 
 def test_a_reader_of_models_meets_the_same_sums(tiny, tmp_path):
     run(tiny(sums()), tmp_path / "server")
     run(tiny(sums() | {"learning.threat.observes": "model"}), tmp_path / "reader")
     keys = ["round", "ue", "model", "weight"]
-    both = [pd.read_csv(tmp_path / who / "updates.csv")[keys] for who in ("server", "reader")]
+    both = [read_table(tmp_path / reader, "updates")[keys] for reader in ("server", "reader")]
     pd.testing.assert_frame_equal(*both)
 
 
 def test_a_sum_is_recorded_as_opened_only_where_one_of_its_models_is(tiny, tmp_path):
     run(tiny(sums() | {"world.ues.measure": "serving"}), tmp_path)
-    updates = pd.read_csv(tmp_path / "updates.csv")
-    recorded = pd.read_csv(tmp_path / "sums.csv")
+    updates = read_table(tmp_path, "updates")
+    recorded = read_table(tmp_path, "sums")
     merged = updates.groupby(["round", "model"])["weight"].max() > 0
     assert recorded["opened"].astype(bool).tolist() == merged.tolist()
 
 
 def test_coins_of_the_server_count_nothing_where_it_knows_who_takes_part(tiny, tmp_path):
     half = {"learning.participation": 0.9, "learning.aggregation": UNIFORM | {"participation": 0.9}}
-    run(tiny(sums(2) | half | {"learning.sampling": "poisson"}), tmp_path)
-    drawn = pd.read_csv(tmp_path / "updates.csv").groupby("ue").size()
+    study = tiny(sums(2) | half | {"learning.sampling": "poisson"})
+    run(study, tmp_path)
+    drawn = read_table(tmp_path, "updates").groupby("ue").size()
     for ue, epsilon in account(tmp_path).items():
-        assert epsilon == pytest.approx(epsilon_of(1e-7, np.sqrt(drawn[ue]) / 2.0))
+        expected = compute_gaussian_epsilon(1e-7, np.sqrt(drawn[ue]) / 2.0)
+        assert epsilon == approx(expected)
 
 
 def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path, monkeypatch):
     observe = AdaptiveClip.observe
-    told = []
+    bits_of_call = []
 
-    def seen(part, received, weights, at, state):
-        told.append((received.updates.ue, state.bits))
-        return observe(part, received, weights, at, state)
+    def see_bits(part, received, weights, context, state):
+        bits_of_call.append((received.updates.ue, state.bits))
+        return observe(part, received, weights, context, state)
 
-    monkeypatch.setattr(AdaptiveClip, "observe", seen)
+    monkeypatch.setattr(AdaptiveClip, "observe", see_bits)
     adaptive = {
         "kind": "adaptive-clip",
         "relation": "add-remove",
         "noise": "shares",
         "count_noise": 0.5,
     }
+    study = tiny(sums() | {"world.ues.measure": "all", "learning.defenses": [adaptive, SHARES]})
     run(
-        tiny(sums() | {"world.ues.measure": "all", "learning.defenses": [adaptive, SHARES]}),
+        study,
         tmp_path,
     )
-    for ue, number in told:  # each model's sum has one of its own, and no noise is in two
+    for ue, number in bits_of_call:  # each model's sum has one of its own, and no noise is in two
         assert len(np.unique(number)) == len(ue) > len(np.unique(ue))
-    spends = pd.read_csv(tmp_path / "spends.csv")
-    assert (
-        spends[spends["mechanism"] == "adaptive-clip"].groupby(["round", "ue"]).size() == 1
-    ).all()
+    spends = read_table(tmp_path, "spends")
+    result = spends[spends["mechanism"] == "adaptive-clip"].groupby(["round", "ue"]).size()
+    assert (result == 1).all()
     bits = spends[spends["mechanism"] == "adaptive-clip"]
     assert (bits["ue"] >= 0).all()
     assert (bits["sensitivity"] == 1.0).all()
     assert (bits["std"] == 0.5).all()
-    account = pd.read_csv(tmp_path / "privacy.csv")
+    account = read_table(tmp_path, "privacy")
     assert set(account["mechanism"]) == {"adaptive-clip", "distributed-gaussian", "all"}
     assert set(account["relation"]) == {"zero-out"}
 
@@ -435,13 +455,15 @@ def test_shared_bits_move_the_norm_by_those_that_came():
         noise="shares", count_noise=1e-9, relation="add-remove", norm=1.0, learning_rate=1.0
     )
     values = np.array([[0.5], [2.0], [2.0], [0.1]])
-    sent = DenseUpdates(np.arange(4), np.zeros(4, int), np.ones(4), values)
-    _, state, _ = part.protect(
-        sent, NO_DATA, facts(least_opened=2), part.start(4), Streams(1).at("x")
-    )
-    came = Received(sent, np.array([True, True, True, False]))
-    after = part.observe(came, np.ones(4), facts(), state)
-    assert after.norm == pytest.approx(np.exp(-(1 / 3 - 0.5)))
+    sent = build_updates(values)
+    context = facts(least_opened=2)
+    start = part.start(4)
+    rng = Streams(1).derive_rng("x")
+    _, state, _ = part.protect(sent, NO_DATA, context, start, rng)
+    arrived = Received(sent, np.array([True, True, True, False]))
+    after = part.observe(arrived, np.ones(4), facts(), state)
+    expected = np.exp(-(1 / 3 - 0.5))
+    assert after.norm == approx(expected)
     assert (
         part.observe(Received(sent, np.zeros(4, bool)), np.ones(4), facts(), state).norm == 1.0
     )  # nothing opened
@@ -456,7 +478,7 @@ def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
     """
     n = 8
     sigma = 0.3
-    most = 40_000
+    largest = 40_000
     part = AdaptiveClip(
         noise="shares", count_noise=sigma, relation="add-remove", norm=1.0, learning_rate=1e-6
     )
@@ -467,14 +489,15 @@ def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
     ue = ue[order]
     model = model[order]
 
-    def shown(moved, draws):
+    def show_sums(moved, draws):
         values = np.where(ue == moved, 2.0, 0.5)[:, None] * np.ones(1)  # the bit of one UE is 0
-        made = DenseUpdates(ue, model, np.ones(len(ue)), values)
-        told = []
+        updates = build_updates(values, ue, model)
+        bits_of_call = []
         for t in range(draws):
-            _, state, _ = part.protect(
-                made, NO_DATA, facts(least_opened=n - 1), part.start(n), Streams(1).at("x", t)
-            )
+            context = facts(least_opened=n - 1)
+            start = part.start(n)
+            rng = Streams(1).derive_rng("x", t)
+            _, state, _ = part.protect(updates, NO_DATA, context, start, rng)
             state = replace(
                 state, bits=state.bits - 0.5 * (len(state.bits) == n)
             )  # by UE or by row: less 1/2 each
@@ -482,13 +505,13 @@ def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
                 for_row = state.bits[ue]
             else:
                 for_row = state.bits - 0.5
-            told.append([for_row[model == m].sum() for m in (0, 1)])
-        return np.array(told)
+            bits_of_call.append([for_row[model == m].sum() for m in (0, 1)])
+        return np.array(bits_of_call)
 
-    still = shown(-1, most // 10)
+    still = show_sums(-1, largest // 10)
     covariance = np.cov(still.T)
     for moved in (0, n - 1):
-        away = shown(moved, 400).mean(axis=0) - still[:400].mean(axis=0)  # the same noise
+        away = show_sums(moved, 400).mean(axis=0) - still[:400].mean(axis=0)  # the same noise
         assert away @ np.linalg.solve(covariance, away) * sigma**2 <= 1.1
 
 
@@ -498,16 +521,16 @@ def test_a_bit_is_counted_once_with_the_first_model_of_its_ue():
     )
     ue = np.array([0, 0, 1, 2, 2])
     model = np.array([0, 1, 1, 0, 1])
-    sent = DenseUpdates(
-        ue, model, np.ones(5), np.array([[0.5], [0.5], [2.0], [0.5], [2.0]])
-    )  # bits 1, 0, 1/2
-    _, state, (spend,) = part.protect(
-        sent, NO_DATA, facts(least_opened=2), part.start(3), Streams(1).at("x")
-    )
+    sent = build_updates(np.array([[0.5], [0.5], [2.0], [0.5], [2.0]]), ue, model)  # bits 1, 0, 1/2
+    context = facts(least_opened=2)
+    start = part.start(3)
+    rng = Streams(1).derive_rng("x")
+    _, state, (spend,) = part.protect(sent, NO_DATA, context, start, rng)
     assert spend.ue.tolist() == [0, 1, 2]
-    for came, share in ((ue >= 0, 1.5 / 3), (model == 0, 1.5 / 2), (model == 1, 0.0)):
-        after = part.observe(Received(sent, came), np.ones(5), facts(), state)
-        assert after.norm == pytest.approx(np.exp(-(share - 0.5)))
+    for arrived, share in ((ue >= 0, 1.5 / 3), (model == 0, 1.5 / 2), (model == 1, 0.0)):
+        after = part.observe(Received(sent, arrived), np.ones(5), facts(), state)
+        expected = np.exp(-(share - 0.5))
+        assert after.norm == approx(expected)
 
 
 def test_whole_updates_are_bounded_where_a_part_takes_their_norm(tiny):
@@ -522,17 +545,17 @@ def test_whole_updates_are_bounded_where_a_part_takes_their_norm(tiny):
     ]
     for noise in (RING, *claims, {"kind": "noise-switch", "noise": claims[0]}):
         for before in ([], [{"kind": "projection", "dimension": 20}]):
-            with pytest.raises(
+            with raises(
                 BadInput, match=r"needs a bound on the whole update: .*norm.*; put a clip before it"
             ):
                 tiny(study | {"learning.defenses": [*before, noise]})
-        beside = study if noise is RING else study | {"learning.threat": {}}
-        tiny(beside | {"learning.defenses": [{"kind": "clip"}, noise]})
+        accepted = study if noise is RING else study | {"learning.threat": {}}
+        tiny(accepted | {"learning.defenses": [{"kind": "clip"}, noise]})
     for noise in (SHARES, {"kind": "gaussian", "noise_multiplier": 1.0}):
         tiny(study | {"learning.defenses": [noise]})
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("changes", "line"),
     [
         ({"learning.threat": {"observes": "aggregate"}}, "how many there are at least"),
@@ -575,16 +598,16 @@ def test_whole_updates_are_bounded_where_a_part_takes_their_norm(tiny):
     ],
 )
 def test_what_would_leave_a_sum_without_its_noise_is_refused(changes, line, tiny):
-    with pytest.raises(BadInput, match=line):
+    with raises(BadInput, match=line):
         tiny(sums() | changes)
 
 
-def chained(*defenses, **more):
+def chain_defenses(*defenses, **changes):
     """A section `learning:` that was not checked, as if its defenses fitted together."""
     uniform = Uniform(clients=4)
     threat = Threat(observes="aggregate", secagg_threshold=2)
     whole = Learning(round_s=60, learner={"kind": "rsrp-net"}, aggregation=uniform, threat=threat)
-    return Learning.model_construct(**whole.__dict__ | {"defenses": defenses} | more)
+    return Learning.model_construct(**whole.__dict__ | {"defenses": defenses} | changes)
 
 
 def test_a_clip_after_shares_takes_noise_away_along_the_update():
@@ -597,35 +620,37 @@ def test_a_clip_after_shares_takes_noise_away_along_the_update():
     delta = 1e-7
     clip = Clip(norm=c, relation="add-remove")
     shares = DistributedGaussian(noise_multiplier=z)
-    one = np.zeros((n, d))
-    one[:, 0] = c
-    other = one * (np.arange(n) > 0)[:, None]  # of the first: zeros
+    is_cohort = np.zeros((n, d))
+    is_cohort[:, 0] = c
+    without_first = is_cohort * (np.arange(n) > 0)[:, None]  # of the first: zeros
 
-    def played(defenses, values):
+    def play_rounds(defenses, values):
         states = {part.word: part.start(n) for part in defenses}
         along = []
         for t in range(200):
-            made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), values)
-            at = RoundStreams(Streams(3), t)
-            sent, spends = protected(
-                chained(*defenses), made, NO_DATA, facts(least_opened=n), states, at
+            updates = build_updates(values)
+            context = RoundStreams(Streams(3), t)
+            sent, spends = protect_updates(
+                chain_defenses(*defenses), updates, NO_DATA, facts(least_opened=n), states, context
             )
             along.append(sent.values[:, 0].sum())
         return np.mean(along), np.std(along), spends
 
-    def shown(*defenses):
-        (mean, std, spends) = played(defenses, one)
-        (without, _, _) = played(defenses, other)
-        assert epsilon_of(delta, np.sqrt(spends[0].cost(False)[0])) == pytest.approx(8.0, abs=0.002)
-        return std / c, epsilon_of(delta, (mean - without) / std)
+    def show_noise(*defenses):
+        (mean, std, spends) = play_rounds(defenses, is_cohort)
+        (without, _, _) = play_rounds(defenses, without_first)
+        result = compute_gaussian_epsilon(delta, np.sqrt(spends[0].compute_cost(False)[0]))
+        assert result == approx(8.0, abs=0.002)
+        return std / c, compute_gaussian_epsilon(delta, (mean - without) / std)
 
-    assert shown(clip, shares) == (pytest.approx(z, rel=0.1), pytest.approx(8.0, rel=0.12))
-    std, epsilon = shown(clip, shares, clip.model_copy(update={"name": "again"}))
-    assert std == pytest.approx(0.22, rel=0.1)
+    expected = (approx(z, rel=0.1), approx(8.0, rel=0.12))
+    assert show_noise(clip, shares) == expected
+    std, epsilon = show_noise(clip, shares, clip.model_copy(update={"name": "again"}))
+    assert std == approx(0.22, rel=0.1)
     assert epsilon > 25
 
 
-@pytest.mark.parametrize("shared", [SHARES, RING], ids=lambda part: part["kind"])
+@parametrize("shared", [SHARES, RING], ids=lambda part: part["kind"])
 def test_only_noise_may_follow_shares(shared, tiny):
     """Every part, with or without a bound: those that add nothing but noise lack one, which shares
     have taken away."""
@@ -634,18 +659,18 @@ def test_only_noise_may_follow_shares(shared, tiny):
         last = DEFENSES.parts[shared["kind"]].model_validate(shared)
         alone = part.adds_noise_only
         assert alone == (kind in ("gaussian", "distributed-gaussian"))
-        with pytest.raises(
+        with raises(
             ValueError, match="needs a bound" if alone else f"put it before {shared['kind']}"
         ):
-            chained(Clip(), last, later.model_copy(update={"name": "later"})).check()
+            chain_defenses(Clip(), last, later.model_copy(update={"name": "later"})).check()
 
     class Louder(Gaussian):
         needs = {}
 
-    chained(Clip(), DistributedGaussian(noise_multiplier=1.0), Louder(noise_multiplier=1.0)).check()
-    with pytest.raises(
-        BadInput, match=r"defenses\[2\].*adaptive-clip may take away some of the noise"
-    ):
+    chain_defenses(
+        Clip(), DistributedGaussian(noise_multiplier=1.0), Louder(noise_multiplier=1.0)
+    ).check()
+    with raises(BadInput, match=r"defenses\[2\].*adaptive-clip may take away some of the noise"):
         tiny(
             sums(
                 **{
@@ -660,28 +685,34 @@ def test_only_noise_may_follow_shares(shared, tiny):
 
 
 def test_stale_updates_do_not_weaken_shares(tiny):
-    more = {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}}
-    with pytest.raises(BadInput, match="staleness_exponent to 0"):
-        tiny(sums() | more)
+    changes = {
+        "learning.server": {"kind": "fedbuff", "buffer": 3},
+        "world.radio.dynamic_uplink": {},
+    }
+    with raises(BadInput, match="staleness_exponent to 0"):
+        tiny(sums() | changes)
     tiny(
         sums()
-        | more
+        | changes
         | {"learning.server": {"kind": "fedbuff", "buffer": 3, "staleness_exponent": 0}}
     )
-    with pytest.raises(BadInput, match="merges 2 updates at a time"):
+    with raises(BadInput, match="merges 2 updates at a time"):
         tiny(
             sums()
-            | more
+            | changes
             | {"learning.server": {"kind": "fedbuff", "buffer": 2, "staleness_exponent": 0}}
         )
 
 
 def test_clip_and_its_relation_decide_the_neighbours():
     part = DistributedGaussian(noise_multiplier=1.0)
-    clipped, _, _ = Clip(norm=0.5).protect(
-        rows(3, 10), NO_DATA, facts(), Clip(norm=0.5).start(3), None
-    )
-    _, _, (spend,) = part.protect(clipped, NO_DATA, facts(least_opened=3), None, Streams(1).at("x"))
+    updates = rows(3, 10)
+    context = facts()
+    start = Clip(norm=0.5).start(3)
+    clipped, _, _ = Clip(norm=0.5).protect(updates, NO_DATA, context, start, None)
+    context = facts(least_opened=3)
+    rng = Streams(1).derive_rng("x")
+    _, _, (spend,) = part.protect(clipped, NO_DATA, context, None, rng)
     assert spend.relation == "replace"
     assert spend.sensitivity.tolist() == [1.0] * 3
 
@@ -689,44 +720,46 @@ def test_clip_and_its_relation_decide_the_neighbours():
 # -- in the ring of a secure sum
 
 
-@pytest.mark.parametrize("d", [1, 2, 7, 64, 100, 1000])
+@parametrize("d", [1, 2, 7, 64, 100, 1000])
 def test_the_rotation_keeps_lengths_and_is_undone(d):
-    draw = np.random.default_rng(d)
+    draw = default_rng(d)
     x = draw.normal(size=(70, d))
     order = draw.permutation(d)
     sign = draw.choice([-1.0, 1.0], d)
-    y = rotated(x, order, sign)
-    np.testing.assert_allclose(np.linalg.norm(y, axis=1), np.linalg.norm(x, axis=1))
-    np.testing.assert_allclose(rotated(y, order, sign, back=True), x, atol=1e-12)
-    matrix_ = rotated(np.eye(d), order, sign)
-    np.testing.assert_allclose(matrix_ @ matrix_.T, np.eye(d), atol=1e-12)
+    y = rotate_rows(x, order, sign)
+    expected = np.linalg.norm(x, axis=1)
+    assert_allclose(np.linalg.norm(y, axis=1), expected)
+    assert_allclose(rotate_rows(y, order, sign, is_inverse=True), x, atol=1e-12)
+    rotation = rotate_rows(np.eye(d), order, sign)
+    assert_allclose(rotation @ rotation.T, np.eye(d), atol=1e-12)
 
 
-def ring_sum(n, m, bits, d=4096, z=2.0, seed=0, **more):
+def ring_sum(n, m, bits, d=4096, z=2.0, seed=0, **changes):
     """Sum of n updates of norm 0.5 in the ring, the exact sum, and the part and its state."""
-    part = Skellam(noise_multiplier=z, bits=bits, **more)
-    values = np.random.default_rng(seed).normal(size=(n, d))
+    part = Skellam(noise_multiplier=z, bits=bits, **changes)
+    values = default_rng(seed).normal(size=(n, d))
     values *= 0.5 / np.linalg.norm(values, axis=1, keepdims=True)
-    sent = DenseUpdates(
-        np.arange(n), np.zeros(n, int), np.ones(n), values, bound=Bound(0.5, "user", "add-remove")
-    )
-    of = replace(facts(least_opened=m), weight=1 / n)
-    got, state, spends = part.protect(sent, NO_DATA, of, part.start(n), Streams(seed).at("x"))
-    total, state, _ = part.finish(got.weighted_sum(np.full(n, 1 / n), 1), n, of, state, None)
+    sent = build_updates(values, bound=Bound(0.5, "user", "add-remove"))
+    context = replace(facts(least_opened=m), weight=1 / n)
+    start = part.start(n)
+    rng = Streams(seed).derive_rng("x")
+    got, state, spends = part.protect(sent, NO_DATA, context, start, rng)
+    total, state, _ = part.finish(got.sum_weighted(np.full(n, 1 / n), 1), n, context, state, None)
     return n * total[0], values.sum(axis=0), part, state, spends
 
 
-@pytest.mark.parametrize(("n", "m"), [(20, 20), (40, 10)])
+@parametrize(("n", "m"), [(20, 20), (40, 10)])
 def test_with_enough_bits_the_ring_is_the_gaussian_sum(n, m):
     got, exact, _, state, _ = ring_sum(n, m, 20)
     assert state.wrapped_percent < 0.1
-    assert (got - exact).std() == pytest.approx(2.0 * 0.5 * np.sqrt(n / m), rel=0.03)
+    expected = 2.0 * 0.5 * np.sqrt(n / m)
+    assert (got - exact).std() == approx(expected, rel=0.03)
 
 
 def test_few_bits_cost_accuracy_and_a_small_ring_wraps():
     noise = [(lambda r: (r[0] - r[1]).std())(ring_sum(20, 20, bits)) for bits in (16, 8, 2)]
-    assert noise[0] == pytest.approx(1.0, rel=0.03)
-    assert noise[1] == pytest.approx(1.0, rel=0.05)
+    assert noise[0] == approx(1.0, rel=0.03)
+    assert noise[1] == approx(1.0, rel=0.05)
     assert noise[2] > 1.03 * noise[0]
     small = ring_sum(20, 20, 8, tail=0.5)
     # folded into half a deviation
@@ -740,9 +773,10 @@ def test_numbers_beyond_the_ring_wrap_by_its_size():
     sign = np.ones(4)
     state = replace(part.start(1), order=order, sign=sign, grain=1.0)
     steps = np.array([[9.0, -9.0, 7.0, -8.0]])  # of 16 values, -8 to 7
-    total = rotated(steps, order, sign, back=True)
+    total = rotate_rows(steps, order, sign, is_inverse=True)
     got, state, _ = part.finish(total, 1, replace(facts(), weight=1.0), state, None)
-    np.testing.assert_allclose(rotated(got, order, sign), [[-7.0, 7.0, 7.0, -8.0]], atol=1e-9)
+    expected = [[-7.0, 7.0, 7.0, -8.0]]
+    assert_allclose(rotate_rows(got, order, sign), expected, atol=1e-9)
     assert state.wrapped_percent == 50.0
 
 
@@ -750,54 +784,49 @@ def test_no_rounded_update_is_longer_than_its_bound():
     _, _, part, state, (spend,) = ring_sum(20, 20, 10)
     values = np.zeros((50, 4096))
     values[:, 0] = 0.5
-    sent = DenseUpdates(
-        np.arange(50),
-        np.zeros(50, int),
-        np.ones(50),
-        values,
-        bound=Bound(0.5, "user", "add-remove"),
-    )
+    sent = build_updates(values, bound=Bound(0.5, "user", "add-remove"))
     quiet = part.model_copy(update={"noise_multiplier": 1e-9})
-    of = replace(facts(least_opened=20), weight=1 / 20)
-    rows_, state, (spend,) = quiet.protect(sent, NO_DATA, of, quiet.start(50), Streams(3).at("x"))
-    steps = rotated(rows_.values, state.order, state.sign) / state.grain
-    np.testing.assert_allclose(steps, np.rint(steps), atol=1e-6)
-    assert (np.linalg.norm(steps, axis=1) <= spend.sensitivity[0] * (1 + 1e-9)).all()
+    context = replace(facts(least_opened=20), weight=1 / 20)
+    start = quiet.start(50)
+    rng = Streams(3).derive_rng("x")
+    rounded, state, (spend,) = quiet.protect(sent, NO_DATA, context, start, rng)
+    steps = rotate_rows(rounded.values, state.order, state.sign) / state.grain
+    assert_allclose(steps, np.rint(steps), atol=1e-6)
+    limit = spend.sensitivity[0] * (1 + 1e-9)
+    assert (np.linalg.norm(steps, axis=1) <= limit).all()
 
 
-@pytest.mark.parametrize("bits", [12, 16, 20])
-@pytest.mark.parametrize(("epsilon", "least"), [(8.0, 40), (8.0, 25), (1.0, 40)])
-def test_the_least_multiplier_of_a_ring_is_what_its_account_takes(bits, epsilon, least):
+@parametrize("bits", [12, 16, 20])
+@parametrize(("epsilon", "threshold"), [(8.0, 40), (8.0, 25), (1.0, 40)])
+def test_the_least_multiplier_of_a_ring_is_what_its_account_takes(bits, epsilon, threshold):
     def cost(z):
         ring = Skellam(kind="skellam", noise_multiplier=z, bits=bits)
-        sent = DenseUpdates(
-            np.zeros(1, int),
-            np.zeros(1, int),
-            np.ones(1),
-            np.zeros((1, 200)),
-            "all",
-            Bound(1.0, "user", "add-remove"),
+        sent = build_updates(
+            np.zeros((1, 200)), np.zeros(1, int), bound=Bound(1.0, "user", "add-remove")
         )
-        of = replace(facts(least_opened=least), weight=1 / 40)
-        _, _, (spend,) = ring.protect(sent, NO_DATA, of, ring.start(40), Streams(3).at("x"))
-        return rdp.epsilon_of(
-            28 * rdp.skellam(spend.std, spend.sensitivity, spend.l1_sensitivity), 1e-7
+        context = replace(facts(least_opened=threshold), weight=1 / 40)
+        start = ring.start(40)
+        rng = Streams(3).derive_rng("x")
+        _, _, (spend,) = ring.protect(sent, NO_DATA, context, start, rng)
+        return rdp.compute_renyi_epsilon(
+            28 * rdp.compute_skellam_cost(spend.std, spend.sensitivity, spend.l1_sensitivity), 1e-7
         )
 
-    z = least_multiplier(epsilon, 1e-7, 28, 40, least, 200, bits)
+    z = find_skellam_multiplier(epsilon, 1e-7, 28, 40, threshold, 200, bits)
     assert cost(z) <= epsilon < cost(0.999 * z)
-    assert least_multiplier(epsilon, 1e-7, 28, 40, least, 200, 4) == np.inf
+    assert find_skellam_multiplier(epsilon, 1e-7, 28, 40, threshold, 200, 4) == np.inf
 
 
-@pytest.mark.parametrize(("epsilon", "more"), [(8.0, 1.06), (3.0, 1.07), (1.0, 1.09)])
-def test_a_ring_of_16_bits_costs_some_hundredths_more_than_gaussian_noise(epsilon, more):
+@parametrize(("epsilon", "changes"), [(8.0, 1.06), (3.0, 1.07), (1.0, 1.09)])
+def test_a_ring_of_16_bits_costs_some_hundredths_more_than_gaussian_noise(epsilon, changes):
     """28 rounds, 8,513 numbers: epsilon by Renyi costs over the exact one of Gaussian noise as
     large."""
-    z = least_multiplier(epsilon, 1e-7, 28, 300, 300, 8513)
-    assert epsilon / epsilon_of(1e-7, np.sqrt(28) / z) == pytest.approx(more, abs=0.01)
+    z = find_skellam_multiplier(epsilon, 1e-7, 28, 300, 300, 8513)
+    result = epsilon / compute_gaussian_epsilon(1e-7, np.sqrt(28) / z)
+    assert result == approx(changes, abs=0.01)
 
 
-@pytest.mark.parametrize(("mean", "l2"), [(5.0, 1), (20.0, 2), (300.0, 7)])
+@parametrize(("mean", "l2"), [(5.0, 1), (20.0, 2), (300.0, 7)])
 def test_renyi_costs_of_skellam_noise_bound_those_of_a_convolution(mean, l2):
     """One number: P = Skellam + l2 against Q = Skellam, summed over all integers that matter."""
     from scipy.stats import skellam as law
@@ -806,38 +835,44 @@ def test_renyi_costs_of_skellam_noise_bound_those_of_a_convolution(mean, l2):
     log_p = law.logpmf(k - l2, mean / 2, mean / 2)
     log_q = law.logpmf(k, mean / 2, mean / 2)
     inside = np.isfinite(log_p) & np.isfinite(log_q)
-    bound = rdp.skellam(np.array([np.sqrt(mean)]), np.array([float(l2)]), np.array([float(l2)]))
+    bound = rdp.compute_skellam_cost(
+        np.array([np.sqrt(mean)]), np.array([float(l2)]), np.array([float(l2)])
+    )
     for order in (1.5, 2, 4, 8, 16):
-        at = np.flatnonzero(order == rdp.ORDERS)[0]
+        context = np.flatnonzero(order == rdp.ORDERS)[0]
         exact = np.log(np.exp(order * log_p[inside] + (1 - order) * log_q[inside]).sum()) / (
             order - 1
         )
-        assert exact <= bound[at] <= 2.0 * exact + 0.05
+        assert exact <= bound[context] <= 2.0 * exact + 0.05
 
 
 def test_skellam_costs_little_more_than_gaussian_noise(tiny, tmp_path):
     ring = {"kind": "skellam", "noise_multiplier": 2.0, "bits": 20}
-    run(tiny(sums(**{"learning.defenses": [CLIP, ring]})), tmp_path / "ring")
-    spends = pd.read_csv(tmp_path / "ring" / "spends.csv")
-    account = pd.read_csv(tmp_path / "ring" / "privacy.csv")
-    gaussian = epsilon_of(1e-7, np.sqrt(len(spends)) / 2.0)  # two models in two rounds
+    study = tiny(sums(**{"learning.defenses": [CLIP, ring]}))
+    run(study, tmp_path / "ring")
+    spends = read_table(tmp_path / "ring", "spends")
+    account = read_table(tmp_path / "ring", "privacy")
+    gaussian = compute_gaussian_epsilon(
+        1e-7, np.sqrt(len(spends)) / 2.0
+    )  # two models in two rounds
     assert account["accountant"].tolist() == ["RDP"]
     assert account["ue"].tolist() == [-1]
     assert gaussian < account["epsilon"][0] < 1.2 * gaussian
-    np.testing.assert_allclose(spends["epsilon"].max(), account["epsilon"][0])
+    assert_allclose(spends["epsilon"].max(), account["epsilon"][0])
 
 
 def test_an_upload_of_the_ring_has_its_bits(tiny, tmp_path):
     for bits in (8, 16):
         ring = {"kind": "skellam", "noise_multiplier": 2.0, "bits": bits}
         air = {"world.radio.uplink": {"kind": "oma", "decoding": "error-free"}}
-        run(tiny(sums(**{"learning.defenses": [CLIP, ring]}) | air), tmp_path / str(bits))
-    energy = [pd.read_csv(tmp_path / str(bits) / "links.csv")["energy_j"].sum() for bits in (8, 16)]
-    assert energy[1] == pytest.approx(2 * energy[0])
+        study = tiny(sums(**{"learning.defenses": [CLIP, ring]}) | air)
+        run(study, tmp_path / str(bits))
+    energy = [read_table(tmp_path / str(bits), "links")["energy_j"].sum() for bits in (8, 16)]
+    assert energy[1] == approx(2 * energy[0])
 
 
 def test_a_ring_is_no_place_for_noise_of_a_decoder(tiny):
     noisy = {"world.radio.uplink": {"kind": "oma", "decoding": "noisy"}}
     ring = {"learning.defenses": [CLIP, {"kind": "skellam", "noise_multiplier": 2.0}]}
-    with pytest.raises(BadInput, match="set decoding: error-free"):
+    with raises(BadInput, match="set decoding: error-free"):
         tiny(sums(**ring) | noisy)

@@ -8,24 +8,28 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from fl_values import build_updates, read_changes
 from interrupted import run_in_two
 from noticed import lines as lines_of
 from noticed import of_run
+from pytest import approx, raises
 
 from fl.attacks.threat import Threat
 from fl.defenses.clip import AdaptiveClip
 from fl.learners.rsrp_net import RsrpNet
 from fl.round import merge
 from fl.round import server as server_of_runs
-from fl.types import DenseUpdates, Model, Received
+from fl.types import Model, Received
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
-from scenarios.app.run.setup import ready
-from scenarios.app.study.describe import build
+from scenarios.app.results.folder import read_record_table
+from scenarios.app.run.setup import prepare_run
+from scenarios.app.study.describe import build_model
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import read_text
+from scenarios.app.study.yaml_document import parse_document
+
+parametrize = pytest.mark.parametrize
 
 N = 11
 
@@ -34,18 +38,18 @@ def view(threat, decoded):
     """Two rows each of N UEs, update of UE u and model m: 10 u + m, weight 1 / (1 + u)."""
     ue = np.repeat(np.arange(N), 2)
     model = np.tile([0, 1], N)
-    updates = DenseUpdates(ue, model, np.ones(2 * N), (10.0 * ue + model)[:, None])
-    came = np.isin(ue, decoded)
+    updates = build_updates((10.0 * ue + model)[:, None], ue, model)
+    has_arrived = np.isin(ue, decoded)
     models = Model(np.zeros((2, 1))), Model(np.zeros((2, 1)))
-    every = np.ones(2 * N, dtype=bool)
-    rng = Streams(0).at("threat", 1)
-    weights = np.where(came, 1.0 / (1 + ue), 0.0)
+    is_targeted = np.ones(2 * N, dtype=bool)
+    rng = Streams(0).derive_rng("threat", 1)
+    weights = np.where(has_arrived, 1.0 / (1 + ue), 0.0)
     return threat.view(
-        None, "all", Received(updates, came), weights, every, models, rng, None, None
+        None, "all", Received(updates, has_arrived), weights, is_targeted, models, rng, None, None
     )
 
 
-def sums_of(seen):
+def list_sums(seen):
     """Members of each sum and its value, by model 0."""
     return {
         tuple(seen.ue[(seen.source == k)].tolist()): float(seen.update[k, 0])
@@ -53,62 +57,68 @@ def sums_of(seen):
     }
 
 
-def groups_of(threat, ue, n_ue=N, round_=1, seed=0):
+def list_groups(threat, ue, n_ue=N, round_=1, seed=0):
     streams = Streams(seed)
-    return threat.grouped(
-        np.asarray(ue), n_ue, streams.at("threat", round_), streams.at("threat.company")
+    return threat.group_ues(
+        np.asarray(ue),
+        n_ue,
+        streams.derive_rng("threat", round_),
+        streams.derive_rng("threat.company"),
     )
 
 
 def test_groups_are_drawn_before_the_uplink_loses_updates():
     """An update that is lost is missing in its own sum, and changes no other."""
     threat = Threat(observes="aggregate", secagg_group_size=3)
-    whole = sums_of(view(threat, range(N)))
-    rest = sums_of(view(threat, np.delete(range(N), 4)))
-    (mine,) = [members for members in whole if 4 in members]
-    left = tuple(u for u in mine if u != 4)
-    assert len(mine) in (3, 5)
-    assert rest.keys() == (whole.keys() - {mine}) | {left}
-    assert rest[left] == pytest.approx(whole[mine] - 40 / 5)
-    assert all(rest[members] == whole[members] for members in whole.keys() - {mine})
+    whole = list_sums(view(threat, range(N)))
+    rest = list_sums(view(threat, np.delete(range(N), 4)))
+    (sent_by_ue,) = [members for members in whole if 4 in members]
+    left = tuple(u for u in sent_by_ue if u != 4)
+    assert len(sent_by_ue) in (3, 5)
+    assert rest.keys() == (whole.keys() - {sent_by_ue}) | {left}
+    expected = whole[sent_by_ue] - 40 / 5
+    assert rest[left] == approx(expected)
+    assert all(rest[members] == whole[members] for members in whole.keys() - {sent_by_ue})
 
 
 def test_a_sum_is_that_of_its_members_and_all_models_of_a_ue_go_into_one_group():
     seen = view(Threat(observes="aggregate", secagg_group_size=2), [u for u in range(N) if u != 3])
     groups = [frozenset(seen.ue[seen.source == k].tolist()) for k in range(len(seen.update))]
     assert all(groups.count(g) == 2 for g in groups)
-    assert frozenset().union(*groups) == {*range(N)} - {3}
+    expected = {*range(N)} - {3}
+    assert frozenset().union(*groups) == expected
     for k, m in enumerate(seen.source_model):
         assert (seen.model[seen.source == k] == m).all()
-        assert seen.update[k, 0] == pytest.approx(sum((10 * u + m) / (1 + u) for u in groups[k]))
-    with pytest.raises(ValueError, match="secagg_group_size: needs observes: aggregate"):
+        expected = sum((10 * u + m) / (1 + u) for u in groups[k])
+        assert seen.update[k, 0] == approx(expected)
+    with raises(ValueError, match="secagg_group_size: needs observes: aggregate"):
         Threat(secagg_group_size=3)
 
 
-@pytest.mark.parametrize("n", [1, 5, 6, 7, 11, 40])
-@pytest.mark.parametrize("groups", ["random", "fixed"])
+@parametrize("n", [1, 5, 6, 7, 11, 40])
+@parametrize("groups", ["random", "fixed"])
 def test_groups_have_their_size_and_the_last_one_what_is_left(n, groups):
-    found = groups_of(
+    group = list_groups(
         Threat(observes="aggregate", secagg_group_size=3, groups=groups), np.arange(n), n
     )
-    assert sorted(np.bincount(found)) == sorted([3] * (n // 3 - 1) + [3 + n % 3] if n >= 6 else [n])
+    expected = sorted([3] * (n // 3 - 1) + [3 + n % 3] if n >= 6 else [n])
+    assert sorted(np.bincount(group)) == expected
 
 
 def test_fixed_company_is_the_same_whoever_comes_and_random_company_is_not():
-    fixed, random = (
-        Threat(observes="aggregate", secagg_group_size=4, groups=g) for g in ("fixed", "random")
-    )
-    whole = groups_of(fixed, np.arange(40), 40)
-    some = np.arange(0, 40, 3)
-    assert (groups_of(fixed, some, 40, round_=9) == whole[some]).all()
-    assert (groups_of(fixed, np.arange(40), 40, seed=1) != whole).any()
+    fixed = Threat(observes="aggregate", secagg_group_size=4, groups="fixed")
+    random = Threat(observes="aggregate", secagg_group_size=4, groups="random")
+    whole = list_groups(fixed, np.arange(40), 40)
+    few_ues = np.arange(0, 40, 3)
+    assert (list_groups(fixed, few_ues, 40, round_=9) == whole[few_ues]).all()
+    assert (list_groups(fixed, np.arange(40), 40, seed=1) != whole).any()
     pairs = [
         {
             frozenset(p)
             for g in range(10)
-            for p in zip(*[iter(np.flatnonzero(found == g))] * 2, strict=False)
+            for p in zip(*[iter(np.flatnonzero(groups == g))] * 2, strict=False)
         }
-        for found in (groups_of(random, np.arange(40), 40, round_=t) for t in (1, 2))
+        for groups in (list_groups(random, np.arange(40), 40, round_=t) for t in (1, 2))
     ]
     assert len(pairs[0] & pairs[1]) < len(pairs[0]) / 2
 
@@ -116,34 +126,31 @@ def test_fixed_company_is_the_same_whoever_comes_and_random_company_is_not():
 # --- runs
 # ----------------------------------------------------------------------------------------
 
-LOSSY = {
-    "world.radio.uplink": {
-        "kind": "noma",
-        "rate": {"kind": "shannon"},
-        "bandwidth_hz": 400,
-        "decoding": "error-free",
-        "sic_residual": 0.01,
-    },
-    "world.ues.training_s_per_sample": 0.3,
-    "world.ues.count": 9,
-    "learning.round_s": 10,
-    "learning.data": {"kind": "measured", "cell": "all"},
-}
-SERVERS = {
-    "rounds": {"learning.server": {"kind": "synchronous", "deadline_s": 6}},
-    "over-selection": {
-        "learning.server": {"kind": "synchronous", "merge_after_updates": 5, "deadline_s": 15},
-        "world.radio.dynamic_uplink": {},
-    },
-    "fedbuff": {
-        "learning.server": {"kind": "fedbuff", "buffer": 4, "deadline_s": 8},
-        "world.radio.dynamic_uplink": {},
-    },
-    "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}},
-}
+LOSSY = read_changes("""
+world.radio.uplink:
+  kind: noma
+  rate: {kind: shannon}
+  bandwidth_hz: 400
+  decoding: error-free
+  sic_residual: 0.01
+world.ues.training_s_per_sample: 0.3
+world.ues.count: 9
+learning.round_s: 10
+learning.data: {kind: measured, cell: all}
+""")
+SERVERS = read_changes("""
+rounds: {learning.server: {kind: synchronous, deadline_s: 6}}
+over-selection:
+  learning.server: {kind: synchronous, merge_after_updates: 5, deadline_s: 15}
+  world.radio.dynamic_uplink: {}
+fedbuff:
+  learning.server: {kind: fedbuff, buffer: 4, deadline_s: 8}
+  world.radio.dynamic_uplink: {}
+fedasync: {learning.server: {kind: fedasync}, world.radio.dynamic_uplink: {}}
+""")
 
 
-def summed(server, **threat):
+def sum_rows(server, **threat):
     return LOSSY | SERVERS[server] | {"learning.threat": {"observes": "aggregate", **threat}}
 
 
@@ -151,33 +158,41 @@ def table(folder, name):
     return pd.read_csv(Path(folder) / f"{name}.csv")
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "server, groups", [("rounds", "random"), ("over-selection", "fixed"), ("fedbuff", "fixed")]
 )
 def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, server, groups):
     size = 2 if server == "fedbuff" else 3
-    least = 3 if server == "rounds" else 2
+    threshold = 3 if server == "rounds" else 2
+    study = tiny(
+        sum_rows(server, secagg_group_size=size, secagg_threshold=threshold, groups=groups)
+    )
     run(
-        tiny(summed(server, secagg_group_size=size, secagg_threshold=least, groups=groups)),
+        study,
         tmp_path,
     )
-    sums, updates, estimates = (table(tmp_path, name) for name in ("sums", "updates", "estimates"))
-    assert (sums.opened == (sums.decoded >= least)).all()
+    sums = table(tmp_path, "sums")
+    updates = table(tmp_path, "updates")
+    estimates = table(tmp_path, "estimates")
+    assert (sums.opened == (sums.decoded >= threshold)).all()
     assert (sums.decoded <= sums.ues).all()
     assert sums.opened.any()
     assert (sums.decoded[sums.opened == 0] > 0).any()
-    came = updates[
+    has_arrived = updates[
         (updates.decoded == 1) & updates["round"].isin(sums["round"])
     ]  # others waited in vain
-    per_round = came.groupby("round").size()
+    per_round = has_arrived.groupby("round").size()
     assert (sums.groupby("round").decoded.sum().loc[per_round.index] == per_round).all()
-    merged = came[came.weight > 0]
+    merged = has_arrived[has_arrived.weight > 0]
     opened = sums[sums.opened == 1].groupby("round").decoded.sum()
-    assert (merged.groupby("round").size() == opened.loc[merged["round"].unique()]).all()
-    seen, in_merge = (set(zip(t["round"], t.ue, strict=True)) for t in (estimates, merged))
+    expected = opened.loc[merged["round"].unique()]
+    assert (merged.groupby("round").size() == expected).all()
+    seen = set(zip(estimates["round"], estimates.ue, strict=True))
+    in_merge = set(zip(merged["round"], merged.ue, strict=True))
     assert seen == in_merge
     if server != "fedbuff":  # there weights fall with staleness
-        np.testing.assert_allclose(merged.groupby(["round", "model"]).weight.sum(), 1.0, rtol=1e-6)
+        result = merged.groupby(["round", "model"]).weight.sum()
+        np.testing.assert_allclose(result, 1.0, rtol=1e-6)
     if "world.radio.dynamic_uplink" in SERVERS[server]:
         sent = table(tmp_path, "transmissions")
         assert set(zip(sent["round"], sent.ue, strict=True)) >= in_merge
@@ -186,7 +201,7 @@ def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, s
 
 
 def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes):
-    changes = summed("fedbuff", secagg_group_size=3, secagg_threshold=2, groups="fixed")
+    changes = sum_rows("fedbuff", secagg_group_size=3, secagg_threshold=2, groups="fixed")
     attacks = [
         {"kind": "span", "rank": "auto", "cell_m": 100},
         {"kind": "participation-regression", "cell_m": 100},
@@ -194,12 +209,12 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes):
     study = tiny(changes | {"learning.attacks": attacks, "world.duration_s": 60})
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 30)
-    assert read_table(tmp_path / "whole", "sums")["opened"].any()
+    assert read_record_table(tmp_path / "whole", "sums")["opened"].any()
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(
-    ("server", "least", "remedy"),
+@parametrize(
+    ("server", "threshold", "remedy"),
     [
         ("rounds", 10, "of 9 UEs; take 9 or fewer"),
         ("over-selection", 6, "of 5 UEs; take 5 or fewer"),
@@ -208,63 +223,55 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes):
     ],
 )
 def test_a_sum_that_is_never_opened_is_refused_before_anything_is_written(
-    tiny, server, least, remedy
+    tiny, server, threshold, remedy
 ):
-    with pytest.raises(
-        BadInput, match=rf"secagg_threshold: {least} updates are never there at a time, {remedy}"
+    with raises(
+        BadInput,
+        match=rf"secagg_threshold: {threshold} updates are never there at a time, {remedy}",
     ):
-        ready(tiny(summed(server, secagg_threshold=least)), Path())
+        prepare_run(tiny(sum_rows(server, secagg_threshold=threshold)), Path())
 
 
 def test_noise_at_the_server_does_not_go_with_a_threshold(tiny):
     """One UE more or less would take a whole group in or out of the sum."""
-    central = {
-        "learning.aggregation": {"kind": "uniform", "clients": 4},
-        "learning.defenses": [
-            {"kind": "clip"},
-            {"kind": "central-gaussian", "noise_multiplier": 1.0},
-        ],
-        "learning.threat": {"observes": "aggregate", "secagg_group_size": 2, "secagg_threshold": 2},
-    }
-    with pytest.raises(BadInput, match="one UE may decide whether its whole group is merged"):
+    central = read_changes("""
+    learning.aggregation: {kind: uniform, clients: 4}
+    learning.defenses: [{kind: clip}, {kind: central-gaussian, noise_multiplier: 1.0}]
+    learning.threat: {observes: aggregate, secagg_group_size: 2, secagg_threshold: 2}
+    """)
+    with raises(BadInput, match="one UE may decide whether its whole group is merged"):
         tiny(central)
     tiny(central | {"learning.threat": {"observes": "aggregate", "secagg_group_size": 2}})
 
 
-STILL = {
-    "title": "six people who stand still",
-    "seed": 1,
-    "world": {
-        "first_day": "2026-01-05",
-        "duration_s": 900,
-        "tick_s": 10,
-        "city": {"kind": "open-field", "width_m": 1000, "height_m": 800},
-        "base_stations": [
-            {"name": "west", "position_m": [250, 400]},
-            {"name": "east", "position_m": [750, 400]},
-        ],
-        "ues": {"count": 6, "mobility": {"kind": "static"}, "measurement_period_s": 30},
-        "radio": {"shadowing": {"kind": "correlated"}},
-    },
-    "learning": {
-        "round_s": 300,
-        "data": {"kind": "measured"},
-        "attacks": [{"kind": "closed-form"}],
-        "learner": {
-            "kind": "rsrp-net",
-            "profile": "useful",
-            "hidden": [16],
-            "local_epochs": 1,
-            "public_rsrp_mean_dbm": -80,
-            "public_rsrp_std_db": 10,
-        },
-        "references": {"central": False},
-        "threat": {"observes": "aggregate", "secagg_group_size": 2, "groups": "fixed"},
-    },
-}
+STILL = read_changes("""
+title: six people who stand still
+seed: 1
+world:
+  first_day: '2026-01-05'
+  duration_s: 900
+  tick_s: 10
+  city: {kind: open-field, width_m: 1000, height_m: 800}
+  base_stations: [{name: west, position_m: [250, 400]}, {name: east, position_m: [750, 400]}]
+  ues: {count: 6, mobility: {kind: static}, measurement_period_s: 30}
+  radio: {shadowing: {kind: correlated}}
+learning:
+  round_s: 300
+  data: {kind: measured}
+  attacks: [{kind: closed-form}]
+  learner:
+    kind: rsrp-net
+    profile: useful
+    hidden: [16]
+    local_epochs: 1
+    public_rsrp_mean_dbm: -80
+    public_rsrp_std_db: 10
+  references: {central: false}
+  threat: {observes: aggregate, secagg_group_size: 2, groups: fixed}
+""")
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "threat",
     [
         {"secagg_group_size": 2, "groups": "fixed"},
@@ -273,32 +280,40 @@ STILL = {
         {},
     ],
 )
-@pytest.mark.parametrize("least", [None, 2])
-def test_a_sum_of_a_cell_counts_the_ues_that_measured_it(threat, least, tmp_path):
+@parametrize("threshold", [None, 2])
+def test_a_sum_of_a_cell_counts_the_ues_that_measured_it(threat, threshold, tmp_path):
     """A threshold holds in each sum of a group and a model: of one UE none is opened, seen or
     merged."""
     document = copy.deepcopy(STILL)
-    document["learning"]["threat"] = {"observes": "aggregate", **threat, "secagg_threshold": least}
-    summary = run(build(Study, read_text(json.dumps(document), "still")), tmp_path)
-    sums, updates, estimates = (table(tmp_path, name) for name in ("sums", "updates", "estimates"))
+    document["learning"]["threat"] = {
+        "observes": "aggregate",
+        **threat,
+        "secagg_threshold": threshold,
+    }
+    summary = run(build_model(Study, parse_document(json.dumps(document), "still")), tmp_path)
+    sums = table(tmp_path, "sums")
+    updates = table(tmp_path, "updates")
+    estimates = table(tmp_path, "estimates")
     assert sums.ues.sum() == len(updates) == 18
     assert (sums.decoded == sums.ues).all()
-    assert (sums.opened == (sums.decoded >= (least or 1))).all()
+    assert (sums.opened == (sums.decoded >= (threshold or 1))).all()
     single = 100 * (sums.decoded == 1).mean()
-    assert summary["sums.single.percent"] == pytest.approx(single)
-    assert summary["sums.unopened.percent"] == pytest.approx(single if least else 0)
-    assert (updates.weight > 0).sum() == sums.decoded[sums.opened == 1].sum()
+    assert summary["sums.single.percent"] == approx(single)
+    assert summary["sums.unopened.percent"] == approx(single if threshold else 0)
+    expected = sums.decoded[sums.opened == 1].sum()
+    assert (updates.weight > 0).sum() == expected
     exact = estimates[(estimates.quantity == "centroid")].merge(
         updates, on=["round", "ue"], suffixes=("", "_true")
     )
     away_m = np.hypot(exact.x_m - exact.selected_x_m, exact.y_m - exact.selected_y_m)
-    assert len(set(exact.ue[away_m < 1e-6])) <= (0 if least else (sums.decoded == 1).sum())
+    bound = 0 if threshold else (sums.decoded == 1).sum()
+    assert len(set(exact.ue[away_m < 1e-6])) <= (bound)
     warned = [text for text in lines_of(of_run(tmp_path)) if "of one UE" in text]
     assert len(warned) == (single > 0)
-    assert all(("opens none" in text) == bool(least) for text in warned)
+    assert all(("opens none" in text) == bool(threshold) for text in warned)
     if threat == {"secagg_group_size": 2, "groups": "fixed"}:
-        assert single == pytest.approx(80)
-        assert least or len(set(exact.ue[away_m < 1e-6])) == 4
+        assert single == approx(80)
+        assert threshold or len(set(exact.ue[away_m < 1e-6])) == 4
 
 
 # --- what is counted and opened, recomputed row by row
@@ -352,9 +367,9 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("server, more, noise, size, least, groups", KINDS)
+@parametrize("server, options, noise, size, threshold, groups", KINDS)
 def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself(
-    tiny, tmp_path, monkeypatch, server, more, noise, size, least, groups
+    tiny, tmp_path, monkeypatch, server, options, noise, size, threshold, groups
 ):
     """Whatever is learnt, by any server: a sum holds what its own UEs sent, is opened with enough
     of them, and has the noise of so many shares; of others nothing is merged, seen, or counted in
@@ -364,45 +379,46 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
     views = []
     bits = []
 
-    def grouped(phase, uploads):
+    def group_ues(phase, uploads):
         seen.append((phase, in_groups(phase, uploads)))
         return seen[-1][1]
 
-    def attacked(phase, step, states):
+    def watch_attack(phase, step, states):
         views.append((step.uploads.weight, attack(phase, step, states)))
         return views[-1][1]
 
-    def moved(part, state, excess, most):
-        bits.append(most)
-        return norm_moved(part, state, excess, most)
+    def move_rows(part, state, excess, largest):
+        bits.append(largest)
+        return norm_moved(part, state, excess, largest)
 
-    in_groups = merge.in_groups
-    attack = server_of_runs.attack
-    norm_moved = AdaptiveClip._moved
-    monkeypatch.setattr(merge, "in_groups", grouped)
-    monkeypatch.setattr(server_of_runs, "attack", attacked)
-    monkeypatch.setattr(AdaptiveClip, "_moved", moved)
-    threat = {"secagg_group_size": size, "secagg_threshold": least, "groups": groups}
-    summary = run(tiny(summed(server, **threat) | more | NOISE[noise]), tmp_path)
+    in_groups = merge.group_uploads
+    attack = server_of_runs.run_attacks
+    norm_moved = AdaptiveClip._adapt_norm
+    monkeypatch.setattr(merge, "group_uploads", group_ues)
+    monkeypatch.setattr(server_of_runs, "run_attacks", watch_attack)
+    monkeypatch.setattr(AdaptiveClip, "_adapt_norm", move_rows)
+    threat = {"secagg_group_size": size, "secagg_threshold": threshold, "groups": groups}
+    study = tiny(sum_rows(server, **threat) | options | NOISE[noise])
+    summary = run(study, tmp_path)
     opened_of = 0
     rows = []
     for (phase, uploads), (weights, attacks) in zip(seen, views, strict=True):
-        of = {}
+        sum_of_row = {}
         for i in range(len(uploads.ue)):
-            of.setdefault((int(uploads.group[i]), int(uploads.made.model[i])), []).append(i)
-        came = uploads.channel.decoded
+            sum_of_row.setdefault((int(uploads.group[i]), int(uploads.made.model[i])), []).append(i)
+        has_arrived = uploads.channel.decoded
         merged = set()
-        for (group, _), there in sorted(of.items()):
-            heard = [i for i in there if came[i]]
-            assert len({int(uploads.ue[i]) for i in there}) == len(there)
+        for (group, _), seen_ues in sorted(sum_of_row.items()):
+            heard = [i for i in seen_ues if has_arrived[i]]
+            assert len({int(uploads.ue[i]) for i in seen_ues}) == len(seen_ues)
             rows.append(
                 (
                     phase.facts.round,
                     phase.name,
                     group,
-                    len(there),
+                    len(seen_ues),
                     len(heard),
-                    len(heard) >= (least or 1),
+                    len(heard) >= (threshold or 1),
                 )
             )
             if not rows[-1][-1]:
@@ -410,49 +426,50 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
             opened_of += 1
             merged |= set(heard)
             if noise == "shares":  # of each of at least `least` rows N(0, (z c)^2 / least)
-                clipped = uploads.made.scaled(1 / np.maximum(uploads.made.norm(), 1.0), None).rows(
-                    there
-                )
-                sent = uploads.sent.rows(there)
-                assert len(heard) >= least
-                assert np.std(sent - clipped) == pytest.approx(2.0 / np.sqrt(least), rel=0.5)
-        assert {*np.flatnonzero(uploads.received().decoded)} == {*np.flatnonzero(weights)} == merged
+                clipped = uploads.made.scale_rows(
+                    1 / np.maximum(uploads.made.norm(), 1.0), None
+                ).rows(seen_ues)
+                sent = uploads.sent.rows(seen_ues)
+                assert len(heard) >= threshold
+                expected = 2.0 / np.sqrt(threshold)
+                assert np.std(sent - clipped) == approx(expected, rel=0.5)
+        assert (
+            {*np.flatnonzero(uploads.to_received().decoded)} == {*np.flatnonzero(weights)} == merged
+        )
         view = attacks.view
         if not phase.learning.attacks:  # nothing is looked at
             continue
-        known = {(int(u), int(m)) for u, m in zip(view.ue, view.model, strict=True)}
-        assert known == {(int(uploads.ue[i]), int(uploads.made.model[i])) for i in merged}
-        assert sorted(np.bincount(view.source)) == sorted(
-            n for *_, n, opened in rows[-len(of) :] if opened
-        )
+        observed = {(int(u), int(m)) for u, m in zip(view.ue, view.model, strict=True)}
+        expected = {(int(uploads.ue[i]), int(uploads.made.model[i])) for i in merged}
+        assert observed == expected
+        expected = sorted(n for *_, n, opened in rows[-len(sum_of_row) :] if opened)
+        assert sorted(np.bincount(view.source)) == expected
     table_ = table(tmp_path, "sums")
     assert [tuple(row) for row in table_.drop(columns="time_s").itertuples(index=False)] == rows
     assert opened_of
-    assert summary["sums.single.percent"] == pytest.approx(
-        100 * np.mean([row[4] == 1 for row in rows])
-    )
-    assert summary["sums.unopened.percent"] == pytest.approx(
-        100 * np.mean([not row[5] for row in rows])
-    )
+    expected = 100 * np.mean([row[4] == 1 for row in rows])
+    assert summary["sums.single.percent"] == approx(expected)
+    expected = 100 * np.mean([not row[5] for row in rows])
+    assert summary["sums.unopened.percent"] == approx(expected)
     if noise == "bit in shares":
         assert bits
-        assert min(bits) >= least
+        assert min(bits) >= threshold
 
 
-@pytest.mark.parametrize("least", [None, 2])
-def test_an_update_that_overflowed_is_no_company(least, tmp_path, monkeypatch):
+@parametrize("threshold", [None, 2])
+def test_an_update_that_overflowed_is_no_company(threshold, tmp_path, monkeypatch):
     """It is sent as zeros: the sum of two of which one overflowed is the update of the other."""
-    local = RsrpNet.local
+    local = RsrpNet.train_locally
 
-    def overflowing(*given):
-        made = local(*given)
-        return made.scaled(np.where(made.ue == 0, np.inf, 1.0), None)
+    def overflowing(*arguments):
+        updates = local(*arguments)
+        return updates.scale_rows(np.where(updates.ue == 0, np.inf, 1.0), None)
 
-    monkeypatch.setattr(RsrpNet, "local", overflowing)
+    monkeypatch.setattr(RsrpNet, "train_locally", overflowing)
     document = copy.deepcopy(STILL)
-    document["learning"]["threat"] = {"observes": "aggregate", "secagg_threshold": least}
+    document["learning"]["threat"] = {"observes": "aggregate", "secagg_threshold": threshold}
     with np.errstate(invalid="ignore"):
-        run(build(Study, read_text(json.dumps(document), "still")), tmp_path)
+        run(build_model(Study, parse_document(json.dumps(document), "still")), tmp_path)
     sums = table(tmp_path, "sums")
     updates = table(tmp_path, "updates")
     finite = (
@@ -462,5 +479,6 @@ def test_an_update_that_overflowed_is_no_company(least, tmp_path, monkeypatch):
     )
     assert list(sums.decoded) == list(finite)
     assert (sums.ues > sums.decoded).any()
-    assert (sums.opened == (sums.decoded >= (least or 1))).all()
-    assert (updates.weight > 0).sum() == sums.decoded[sums.opened == 1].sum()
+    assert (sums.opened == (sums.decoded >= (threshold or 1))).all()
+    expected = sums.decoded[sums.opened == 1].sum()
+    assert (updates.weight > 0).sum() == expected

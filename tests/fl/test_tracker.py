@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from pytest import approx
 from told_places import HOME_M, RNG, away_m, facts_of, noisy, played, tracker, view_of
 from tracked import Followed, Source, commuters, estimates, follow
 
@@ -19,58 +20,61 @@ from netsim.rng import Rng
 
 
 def test_who_stays_is_found_far_better_than_by_single_rounds() -> None:
-    said = noisy(60)
-    said[:2, 0] = np.nan  # the first one is heard last
-    *_, (_, estimates, state) = played(tracker(said), said)
+    answers = noisy(60)
+    answers[:2, 0] = np.nan  # the first one is heard last
+    *_, (_, estimates, state) = played(tracker(answers), answers)
     assert estimates.what == ["centroid"] * 3 + ["plain"] * 3
     assert estimates.status[:3] == ["ok"] * 3
     assert np.median(away_m(estimates, "centroid")) < 100
     assert estimates.weight[:3].min() > 0.1  # of the prior: 0.003
-    assert tracker(said).figures(state)["stay_share"] > 0.5  # the motion of who stays is learnt
+    assert tracker(answers).figures(state)["stay_share"] > 0.5  # the motion of who stays is learnt
 
 
 def test_hindsight_knows_the_first_rounds_too() -> None:
-    said = noisy(50)
-    attack = tracker(said)
-    rounds = list(played(attack, said))
-    told = list(attack.hindsight(rounds[-1][2], facts_of(49)))
-    assert [b.round for b in told] == list(range(50))
-    assert all(b.ue.tolist() == [0, 1, 2] for b in told)
+    answers = noisy(50)
+    attack = tracker(answers)
+    rounds = list(played(attack, answers))
+    last_state = rounds[-1][2]
+    replies = list(attack.smooth_beliefs(last_state, facts_of(49)))
+    assert [b.round for b in replies] == list(range(50))
+    assert all(b.ue.tolist() == [0, 1, 2] for b in replies)
     first = np.linalg.norm(
-        told[0].grid.place_m[told[0].probability.argmax(axis=1)] - HOME_M, axis=1
+        replies[0].grid.place_m[replies[0].probability.argmax(axis=1)] - HOME_M, axis=1
     )
     assert np.median(first) < 150 < np.median(away_m(rounds[0][1], "plain"))
-    now = attack.belief(rounds[-1][2], facts_of(49))
-    assert isinstance(now, Belief)
-    assert now.probability.sum(axis=1) == pytest.approx(1.0, abs=1e-4)
-    assert now.prior.sum() == pytest.approx(1.0, abs=1e-4)
+    current = attack.belief(last_state, facts_of(49))
+    assert isinstance(current, Belief)
+    assert current.probability.sum(axis=1) == approx(1.0, abs=1e-4)
+    assert current.prior.sum() == approx(1.0, abs=1e-4)
     # after the last round both know the same; the smoother has learnt motion once more
-    assert np.abs(now.probability - told[-1].probability).sum(axis=1).max() < 0.6
+    assert np.abs(current.probability - replies[-1].probability).sum(axis=1).max() < 0.6
 
 
 @pytest.mark.parametrize("settings", [{}, {"own_places": True}])
 def test_a_resumed_tracker_goes_on_to_the_bit(settings: dict[str, object]) -> None:
-    said = noisy(16)
-    said[::3, 0] = np.nan
-    attack = tracker(said, **settings)
-    *_, (_, whole, last) = played(attack, said)
-    *_, (_, _, half) = played(attack, said[:9])
+    answers = noisy(16)
+    answers[::3, 0] = np.nan
+    attack = tracker(answers, **settings)
+    *_, (_, whole, last) = played(attack, answers)
+    *_, (_, _, half) = played(attack, answers[:9])
     again = from_tree(to_tree(half), attack.start())
-    *_, (_, resumed, end) = played(attack, said, again, 9)
+    *_, (_, resumed, end) = played(attack, answers, again, 9)
     assert np.array_equal(last.p, end.p)
     assert np.array_equal(last.habits.count, end.habits.count)
     assert np.array_equal(whole.position_m, resumed.position_m, equal_nan=True)
     for x, y in zip(
-        attack.hindsight(last, facts_of(15)), attack.hindsight(end, facts_of(15)), strict=True
+        attack.smooth_beliefs(last, facts_of(15)),
+        attack.smooth_beliefs(end, facts_of(15)),
+        strict=True,
     ):
         assert np.array_equal(x.probability, y.probability)
 
 
 def test_an_error_that_persists_is_not_averaged_away() -> None:
-    said = noisy(80)
+    answers = noisy(80)
     sure = {}
     for bias_m in (0.0, 200.0):
-        *_, (_, estimates, _) = played(tracker(said, bias_m=bias_m), said)
+        *_, (_, estimates, _) = played(tracker(answers, bias_m=bias_m), answers)
         sure[bias_m] = estimates.weight[:3]
     assert (
         sure[200.0] < 0.25
@@ -85,7 +89,7 @@ def test_attacks_that_add_up_rounds_begin_anew() -> None:
         ) -> tuple[Estimates, object]:  # type: ignore[override]
             assert len(state.owner) == 0  # type: ignore[attr-defined]
             place = np.full((len(view.ue), 2), 500.0)
-            return view.spread("answer", np.arange(len(view.ue)), place), replace(
+            return view.build_estimates("answer", np.arange(len(view.ue)), place), replace(
                 state, owner=view.ue
             )  # type: ignore[type-var]
 
@@ -95,7 +99,8 @@ def test_attacks_that_add_up_rounds_begin_anew() -> None:
     state = attack.start()
     for t in range(3):
         estimates, state = attack.run(view_of(np.arange(2)), facts_of(t), state, RNG)
-    assert estimates.position_m[:2] == pytest.approx(np.full((2, 2), 500.0), abs=100.0)
+    expected = np.full((2, 2), 500.0)
+    assert estimates.position_m[:2] == approx(expected, abs=100.0)
 
 
 # -- the tracker on people with homes and workplaces who are made up: a small version of what
@@ -110,18 +115,22 @@ def people() -> tuple[Source, np.ndarray]:
 
 
 @cache
-def found() -> Followed:
+def follow_people() -> Followed:
     return follow(*people())
 
 
 def test_filter_is_better_than_estimates_and_smoother_better_than_filter() -> None:
-    errors = [found().plain_m, found().filter.error_m, found().smoother.error_m]  # type: ignore[union-attr]
+    errors = [
+        follow_people().plain_m,
+        follow_people().filter.error_m,
+        follow_people().smoother.error_m,
+    ]  # type: ignore[union-attr]
     assert np.median(errors[0]) > 1.3 * np.median(errors[1]) > 1.3 * np.median(errors[2])
     assert errors[0].mean() > 1.5 * errors[1].mean() > 1.5 * errors[2].mean()
 
 
 def test_the_truth_is_in_the_area_of_nine_in_ten() -> None:
-    for scores in (found().filter, found().smoother):
+    for scores in (follow_people().filter, follow_people().smoother):
         assert scores is not None
         assert 0.8 < scores.in90.mean() < 0.98
 
@@ -129,12 +138,14 @@ def test_the_truth_is_in_the_area_of_nine_in_ten() -> None:
 def test_motion_learnt_from_the_whole_past_makes_the_filter_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    learnt = follow_people().filter
     monkeypatch.setattr(laws, "_RELEARNT", ())
     once = follow(*people(), hindsight=False)
+    unlearnt = once.filter
     assert np.array_equal(
-        once.filter.error_m[once.filter.round < 16],
-        found().filter.error_m[found().filter.round < 16],
+        unlearnt.error_m[unlearnt.round < 16],
+        learnt.error_m[learnt.round < 16],
     )
-    late = once.filter.round > 40
-    assert np.median(found().filter.error_m[late]) < 0.97 * np.median(once.filter.error_m[late])
-    assert found().filter.stated[late].mean() > once.filter.stated[late].mean()
+    late = unlearnt.round > 40
+    assert np.median(learnt.error_m[late]) < 0.97 * np.median(unlearnt.error_m[late])
+    assert learnt.stated[late].mean() > unlearnt.stated[late].mean()

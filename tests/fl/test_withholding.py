@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from interrupted import run_in_two
+from numpy.testing import assert_allclose
+from pytest import approx, mark, raises
 
 from fl.data.measured import Measured
-from fl.privacy.gaussian import epsilon_of, multiplier_of
+from fl.privacy.gaussian import compute_gaussian_epsilon, compute_gaussian_multiplier
 from fl.types import Local, Public, RoundContext
 from fl.withholding import (
     WITHHOLDINGS,
@@ -26,7 +27,7 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.result import run
 
-RNG = Streams(5).at("withholding.x")
+RNG = Streams(5).derive_rng("withholding.x")
 PUBLIC = Public(Area(0.0, 0.0, 1000.0, 1000.0), 1)
 
 
@@ -34,25 +35,27 @@ def facts(round_=1, time_s=0.0, day=0):
     return RoundContext(round_, time_s, PUBLIC, day=day)
 
 
-def local_of(places, model=None):
+def make_local(places, model=None):
     """One row a UE (or more, where models say so), from lists of places."""
     if model is None:
         ue = np.arange(len(places))
     else:
         ue = np.array([u for u, _ in model])
     if model is None:
-        models = np.zeros(len(places), dtype=np.int64)
+        models = np.zeros(len(places), dtype=int)
     else:
         models = np.array([m for _, m in model])
     ptr = np.cumsum([0, *map(len, places)])
-    x = np.array([p for some in places for p in some], dtype=float).reshape(-1, 2)
+    x = np.array([p for subset in places for p in subset], dtype=float).reshape(-1, 2)
     return Local(ue, models, ptr, x, np.zeros(len(x)), np.zeros(len(x)))
 
 
-def asked(n=4, now=None, local=None, measured=None, home_m=None, position_m=None, serving=None):
+def ask_ues(
+    n=4, current=None, local=None, measured=None, home_m=None, position_m=None, serving=None
+):
     """n UEs with one sample each at the origin, unless said otherwise."""
     if local is None:
-        local = local_of([[(0, 0)]] * n)
+        local = make_local([[(0, 0)]] * n)
     else:
         local = local
     if home_m is None:
@@ -68,72 +71,79 @@ def asked(n=4, now=None, local=None, measured=None, home_m=None, position_m=None
     else:
         serving = np.array(serving)
     return RequestedData(
-        local, local if measured is None else measured, now or facts(), home_m, position_m, serving
+        local,
+        local if measured is None else measured,
+        current or facts(),
+        home_m,
+        position_m,
+        serving,
     )
 
 
-def played(rule, times, n=4, rng=RNG):
+def play_rule(rule, times, n=4, rng=RNG):
     """Which UEs (rounds, n) speak when everybody is asked at each of these facts."""
     state = rule.start(n)
     spoke = []
-    for now in times:
-        speaks = rule.keep(asked(n, now), state, rng)
-        state = rule.sent(np.flatnonzero(speaks), now, state, rng)
+    for current in times:
+        speaks = rule.keep(ask_ues(n, current), state, rng)
+        state = rule.sent(np.flatnonzero(speaks), current, state, rng)
         spoke.append(speaks)
     return np.array(spoke)
 
 
-def every_round(n):
+def list_rounds(n):
     """The facts of rounds a minute apart."""
     return [facts(t, 60.0 * t, int(np.ceil(60.0 * t / DAY_S)) - 1) for t in range(1, n + 1)]
 
 
-@pytest.mark.parametrize("part", WITHHOLDINGS.parts.values(), ids=list(WITHHOLDINGS.parts))
+@mark.parametrize("part", WITHHOLDINGS.parts.values(), ids=list(WITHHOLDINGS.parts))
 def test_adding_a_ue_changes_nothing_for_the_others(part):
-    few, many = (played(part(**part.example), every_round(12), n) for n in (20, 41))
+    few = play_rule(part(**part.example), list_rounds(12), 20)
+    many = play_rule(part(**part.example), list_rounds(12), 41)
     assert few.dtype == np.bool_
     assert few.tolist() == many[:, :20].tolist()
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "rule", [Cooldown(rounds=2, jitter=3.0), RandomSilence(probability=0.5)], ids=["pause", "coin"]
 )
 def test_draws_hang_on_the_seed_alone(rule):
-    first, again = (played(rule, every_round(30), 50) for _ in range(2))
-    other = played(rule, every_round(30), 50, Streams(6).at("withholding.x"))
+    first, again = (play_rule(rule, list_rounds(30), 50) for _ in range(2))
+    second = play_rule(rule, list_rounds(30), 50, Streams(6).derive_rng("withholding.x"))
     assert (first == again).all()
-    assert (first != other).sum() > 100
+    assert (first != second).sum() > 100
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
+@mark.parametrize("k", [1, 2, 5])
 def test_a_ue_speaks_in_every_round_after_k_of_silence(k):
-    spoke = played(Cooldown(rounds=k), every_round(24))
+    spoke = play_rule(Cooldown(rounds=k), list_rounds(24))
     assert (np.flatnonzero(spoke[:, 0]) == np.arange(0, 24, k + 1)).all()
     assert (spoke == spoke[:, :1]).all()
 
 
 def test_a_pause_in_seconds_ends_at_its_end():
     times_s = [0.1, 60.0, 120.0, 179.9, 180.0, 239.9, 300.0]
-    spoke = played(Cooldown(time_s=120), [facts(i + 1, t) for i, t in enumerate(times_s)], 1)
+    spoke = play_rule(Cooldown(time_s=120), [facts(i + 1, t) for i, t in enumerate(times_s)], 1)
     assert [t for t, s in zip(times_s, spoke[:, 0], strict=True) if s] == [0.1, 179.9, 300.0]
 
 
-@pytest.mark.parametrize("n", [1, 3, 24])
+@mark.parametrize("n", [1, 3, 24])
 def test_the_first_updates_of_each_local_day_are_sent(n):
     hours = [
-        facts(h, 3600.0 * h, Clock(date(2026, 1, 5)).day_ended(3600.0 * h)) for h in range(1, 73)
+        facts(h, 3600.0 * h, Clock(date(2026, 1, 5)).find_ended_day(3600.0 * h))
+        for h in range(1, 73)
     ]
-    spoke = played(DailyLimit(updates=n), hours)[:, 0].reshape(
+    spoke = play_rule(DailyLimit(updates=n), hours)[:, 0].reshape(
         3, 24
     )  # a window that ends at midnight closes the day
     assert (spoke == (np.arange(24) < n)).all()
 
 
 def test_an_exact_zone_drops_what_was_measured_within_its_radius_of_the_own_home():
-    local = local_of([[(30, 40), (30.01, 40), (500, 0)], [(0, 0), (530, 0)], [(0, 0)]])
+    local = make_local([[(30, 40), (30.01, 40), (500, 0)], [(0, 0), (530, 0)], [(0, 0)]])
     home_m = [(0, 0), (500, 0), (np.nan, np.nan)]
     kept = HomeZone(radius_m=50, centre="exact").keep(
-        asked(3, local=local, home_m=home_m), None, RNG
+        ask_ues(3, local=local, home_m=home_m), None, RNG
     )
     assert kept.tolist() == [False, True, True, True, False, True]
 
@@ -142,29 +152,27 @@ def test_a_shifted_zone_has_the_home_anywhere_within():
     n = 50_000
     rule = HomeZone(radius_m=100)
     home_m = np.arange(2 * n).reshape(n, 2) * 1.0
-    centre_m = rule.centre_m(home_m, RNG)
+    centre_m = rule.draw_centre_m(home_m, RNG)
     away_m = centre_m - home_m
     r_m = np.hypot(*away_m.T)
     angle = np.arctan2(*away_m.T)
     assert r_m.max() <= 100
-    assert (r_m**2).mean() / 100**2 == pytest.approx(
-        0.5, abs=4.5 / np.sqrt(12 * n)
-    )  # uniform on the circle
+    expected = approx(0.5, abs=4.5 / np.sqrt(12 * n))
+    assert (r_m**2).mean() / 100**2 == expected  # uniform on the circle
     assert np.abs(np.exp(1j * angle).mean()) < 4.5 / np.sqrt(n)
-    assert (rule.centre_m(home_m[:10], RNG) == centre_m[:10]).all()  # the same whenever it is asked
-    at_home = local_of([[tuple(h)] for h in home_m[:500]])
-    assert not rule.keep(asked(500, local=at_home, home_m=home_m[:500]), None, RNG).any()
+    assert (
+        rule.draw_centre_m(home_m[:10], RNG) == centre_m[:10]
+    ).all()  # the same whenever it is asked
+    at_home = make_local([[tuple(h)] for h in home_m[:500]])
+    assert not rule.keep(ask_ues(500, local=at_home, home_m=home_m[:500]), None, RNG).any()
 
 
 def test_an_update_is_held_back_for_any_measurement_in_a_zone_also_a_held_out_one():
     rule = HomeZone(radius_m=10, centre="exact", drops="update")
-    local = local_of(
-        [[(50, 0)], [(50, 0)], [(60, 0)], [(0, 0), (70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)]
-    )
-    measured = local_of(
-        [[(50, 0)], [(50, 0), (0, 5)], [(60, 0)], [(70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)]
-    )
-    kept = rule.keep(asked(3, local=local, measured=measured, home_m=np.zeros((3, 2))), None, RNG)
+    models = [(0, 0), (0, 1), (1, 0), (2, 0)]
+    local = make_local([[(50, 0)], [(50, 0)], [(60, 0)], [(0, 0), (70, 0)]], models)
+    measured = make_local([[(50, 0)], [(50, 0), (0, 5)], [(60, 0)], [(70, 0)]], models)
+    kept = rule.keep(ask_ues(3, local=local, measured=measured, home_m=np.zeros((3, 2))), None, RNG)
     # all models of UE 0 are silent; what UE 2 holds of an earlier round in its zone stays where it
     # is
     assert kept.tolist() == [False, False, True, False, True]
@@ -181,7 +189,7 @@ ALONE = {
 }
 
 
-@pytest.mark.parametrize("name", ALONE)
+@mark.parametrize("name", ALONE)
 def test_a_rule_says_whether_a_sample_is_held_back_because_of_its_place(name):
     """The second sample of each of 200 UEs moves into its zone: no fate hangs on that, or some
     do."""
@@ -190,15 +198,17 @@ def test_a_rule_says_whether_a_sample_is_held_back_because_of_its_place(name):
     state = rule.start(200)
     fates = []
     for second in ((900.0, 0.0), (0.0, 1.0)):
-        now = asked(
-            local=local_of([[(900.0, 900.0), second]] * 200), home_m=home_m, position_m=home_m + 900
+        current = ask_ues(
+            local=make_local([[(900.0, 900.0), second]] * 200),
+            home_m=home_m,
+            position_m=home_m + 900,
         )
-        fates.append(rule.keep(now, state, RNG))
+        fates.append(rule.keep(current, state, RNG))
     assert rule.by_place == (fates[0] != fates[1]).any()
     assert fates[0].any()
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "name", sorted(ALONE.keys() - {"deferred"})
 )  # which sends earlier records, that have no bound
 def test_no_bound_on_records_holds_where_they_are_selected_by_each_other(name, tiny):
@@ -225,20 +235,22 @@ def test_no_bound_on_records_holds_where_they_are_selected_by_each_other(name, t
         "learning.data": {"kind": "measured", "memory": "round"},
         "learning.defenses": [lapa],
     }
+    alone = ALONE[name]
     changes |= {
-        "learning.withholding": [ALONE[name].model_dump(exclude_none=True)],
+        "learning.withholding": [alone.model_dump(exclude_none=True)],
         "learning.attacks": [],
     }
-    if not (ALONE[name].by_place or ALONE[name].by_history):
-        assert tiny(changes).learned.withholding == (ALONE[name],)
+    if not (alone.by_place or alone.by_history):
+        assert tiny(changes).learned.withholding == (alone,)
     else:
-        with pytest.raises(BadInput, match=r"defenses\[0\]: .*bound"):
+        with raises(BadInput, match=r"defenses\[0\]: .*bound"):
             tiny(changes)
 
 
 def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
-    spoke = played(RandomSilence(probability=0.3), every_round(50), 2000)
-    assert spoke.mean() == pytest.approx(0.7, abs=4.5 * np.sqrt(0.21 / spoke.size))
+    spoke = play_rule(RandomSilence(probability=0.3), list_rounds(50), 2000)
+    expected = approx(0.7, abs=4.5 * np.sqrt(0.21 / spoke.size))
+    assert spoke.mean() == expected
     assert abs(np.corrcoef(spoke[:-1].ravel(), spoke[1:].ravel())[0, 1]) < 0.015
 
 
@@ -261,7 +273,7 @@ def table(folder, name):
     return pd.read_csv(Path(folder) / f"{name}.csv")
 
 
-@pytest.mark.parametrize(("drops", "memory"), [("update", "all"), ("samples", 5)])
+@mark.parametrize(("drops", "memory"), [("update", "all"), ("samples", 5)])
 def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, memory):
     """Signals that were measured in a zone may be anything: no update, and no model, is moved by
     them."""
@@ -269,8 +281,9 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     study = tiny(
         RESIDENTS | MODELS | {"learning.data.memory": memory, "learning.withholding": [zone]}
     )
-    run(study, tmp_path / "plain")
-    home_m = table(tmp_path / "plain", "ues")[["home_x_m", "home_y_m"]].to_numpy()
+    plain_folder = tmp_path / "plain"
+    run(study, plain_folder)
+    home_m = table(plain_folder, "ues")[["home_x_m", "home_y_m"]].to_numpy()
     take = Measured.take
     moved = []
 
@@ -288,40 +301,41 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     monkeypatch.setattr(Measured, "take", changed)
     run(study, tmp_path / "changed")
     assert sum(moved) > 10
-    assert len(table(tmp_path / "plain", "updates")) > 10
-    rows = table(tmp_path / "plain", "withholding")
+    assert len(table(plain_folder, "updates")) > 10
+    rows = table(plain_folder, "withholding")
     assert rows.before.sum() > rows.after.sum() > 0
     for name in ("updates", "estimates", "withholding"):
-        assert (tmp_path / "plain" / f"{name}.csv").read_bytes() == (
-            tmp_path / "changed" / f"{name}.csv"
-        ).read_bytes()
+        expected = (tmp_path / "changed" / f"{name}.csv").read_bytes()
+        assert (plain_folder / f"{name}.csv").read_bytes() == expected
 
 
 def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_cell():
     rule = HomeZone(radius_m=100, centre="exact", defer_upload=True)
     home_m = [(0, 0), (0, 0), (np.nan, np.nan)]
     away = (500, 0)
-    local = local_of([[(500, 0)], [(500, 0), (50, 0)], [(0, 0)]])
+    local = make_local([[(500, 0)], [(500, 0), (50, 0)], [(0, 0)]])
     state = rule.start(3)
     spoke = []
+    all_away = [away, away, away]
     for position_m, serving in [
         ([away, away, (0, 0)], [1, 1, 1]),  # nothing is known of any zone yet
         (
             [(60, 0), away, away],
             [2, 2, 2],
         ),  # the first is at home: cell 2 serves its zone, and that of no other
-        ([away, away, away], [2, 2, 2]),
+        (all_away, [2, 2, 2]),
         ([away, (0, 99), (np.nan, np.nan)], [3, 1, -1]),
-        ([away, away, away], [1, 1, 1]),
-        ([away, away, away], [-1, -1, -1]),  # without a cell nothing can be told by one
+        (all_away, [1, 1, 1]),
+        (all_away, [-1, -1, -1]),  # without a cell nothing can be told by one
     ]:
-        now = asked(local=local, home_m=home_m, position_m=position_m, serving=serving)
-        state = rule.looked(now, state, RNG)
-        spoke.append(rule.keep(now, state, RNG).tolist())
+        current = ask_ues(local=local, home_m=home_m, position_m=position_m, serving=serving)
+        state = rule.note_places(current, state, RNG)
+        spoke.append(rule.keep(current, state, RNG).tolist())
     outside = [True, True, False, True]  # samples: that of the second at home never
     silent = [set(), {0}, {0}, {1}, {1}, set()]
-    of = [0, 1, 1, 2]
-    assert spoke == [[o and u not in s for o, u in zip(outside, of, strict=True)] for s in silent]
+    owner = [0, 1, 1, 2]
+    expected = [[o and u not in s for o, u in zip(outside, owner, strict=True)] for s in silent]
+    assert spoke == expected
 
 
 DEFERRED = {"kind": "home-zone", "radius_m": 100, "centre": "exact", "defer_upload": True}
@@ -329,17 +343,18 @@ DEFERRED = {"kind": "home-zone", "radius_m": 100, "centre": "exact", "defer_uplo
 
 def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, table_bytes):
     study = tiny(RESIDENTS | {"learning.data.memory": 50, "learning.withholding": [DEFERRED]})
-    run(study, tmp_path / "whole")
-    links = table(tmp_path / "whole", "links")
-    ues = table(tmp_path / "whole", "ues")
+    whole_folder = tmp_path / "whole"
+    run(study, whole_folder)
+    links = table(whole_folder, "links")
+    ues = table(whole_folder, "ues")
     home_m = ues[["home_x_m", "home_y_m"]].to_numpy()[links.ue]
     assert len(links)
     assert np.hypot(*(links[["x_m", "y_m"]].to_numpy() - home_m).T).min() > 100
-    rows = table(tmp_path / "whole", "withholding")
+    rows = table(whole_folder, "withholding")
     assert 0 < rows.after.sum() < rows.before.sum()
     steps = iter(range(10**6))
     run_in_two(study, tmp_path / "cut", lambda progress: next(steps) == 5)
-    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+    assert table_bytes(tmp_path / "cut") == table_bytes(whole_folder)
 
 
 # --- crossings
@@ -375,8 +390,8 @@ INTERRUPTED = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("rules", "server"), INTERRUPTED)
+@mark.slow
+@mark.parametrize(("rules", "server"), INTERRUPTED)
 def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, rules, server):
     study = MODELS | SERVERS[server] | {"learning.withholding": [RULES[rule] for rule in rules]}
     study |= RESIDENTS if "home-zone" in rules else SHORT
@@ -420,7 +435,7 @@ BY_HISTORY = {
 }
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("rule", "rate"),
     [
         ("cooldown", 1.0),
@@ -447,9 +462,8 @@ def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(
     if rate == 1.0:
         rounds = 12
         models = spends.model.nunique()
-        assert spends.epsilon.max() == pytest.approx(
-            epsilon_of(1e-7, np.sqrt(rounds * models) / 2.0), rel=1e-6
-        )
+        expected = compute_gaussian_epsilon(1e-7, np.sqrt(rounds * models) / 2.0)
+        assert spends.epsilon.max() == approx(expected, rel=1e-6)
 
 
 def by_day(n):
@@ -472,26 +486,24 @@ def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny,
     spends = table(tmp_path, "spends")
     metrics = table(tmp_path, "metrics")
     rows = spends.groupby(["round", "ue"]).model.transform("count")
-    m = multiplier_of(1.5, 1e-5)
-    np.testing.assert_allclose(spends["noise_multiplier"], np.sqrt(4 * rows) * m, rtol=1e-8)
+    m = compute_gaussian_multiplier(1.5, 1e-5)
+    assert_allclose(spends["noise_multiplier"], np.sqrt(4 * rows) * m, rtol=1e-8)
     assert rows.max() == 2  # UEs that measured both cells
     spends["day"] = (spends["round"] - 1) // 6
     day = spends.groupby(["day", "ue"]).noise_multiplier.apply(
-        lambda z: epsilon_of(1e-5, np.sqrt((1 / z**2).sum()))
+        lambda z: compute_gaussian_epsilon(1e-5, np.sqrt((1 / z**2).sum()))
     )
-    np.testing.assert_allclose(day, 1.5, rtol=1e-6)
+    assert_allclose(day, 1.5, rtol=1e-6)
     assert len(day) == 3 * 4
-    said = metrics[metrics.name == "epsilon_a_day"].value.to_numpy().reshape(3, 6)
-    first_day = [epsilon_of(1e-5, np.sqrt(k / 4) / m) for k in (1, 2, 3, 4, 4, 4)]
-    np.testing.assert_allclose(
-        said, [first_day, [1.5] * 6, [1.5] * 6], rtol=1e-6
-    )  # no day costs more
-    total = epsilon_of(1e-5, np.sqrt(3) / m)
-    np.testing.assert_allclose(table(tmp_path, "privacy").epsilon, total, rtol=1e-6)
+    estimates = metrics[metrics.name == "epsilon_a_day"].value.to_numpy().reshape(3, 6)
+    first_day = [compute_gaussian_epsilon(1e-5, np.sqrt(k / 4) / m) for k in (1, 2, 3, 4, 4, 4)]
+    assert_allclose(estimates, [first_day, [1.5] * 6, [1.5] * 6], rtol=1e-6)  # no day costs more
+    total = compute_gaussian_epsilon(1e-5, np.sqrt(3) / m)
+    assert_allclose(table(tmp_path, "privacy").epsilon, total, rtol=1e-6)
     assert total > 1.5
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("changes", "says"),
     [
         (
@@ -522,6 +534,6 @@ def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny,
     ],
 )
 def test_rules_that_do_not_fit_are_refused(tiny, changes, says):
-    with pytest.raises(BadInput) as caught:
+    with raises(BadInput) as caught:
         tiny(changes)
     assert says in "\n".join(caught.value.lines)

@@ -21,7 +21,9 @@ def csv_trace():
 
 def metres_trace():
     return "time_s,user,x_m,y_m\n" + "".join(
-        f"{60 * t},{who},{100 + t * k},{50 + t}\n" for t in range(30) for k, who in enumerate("ab")
+        f"{60 * t},{user},{100 + t * k},{50 + t}\n"
+        for t in range(30)
+        for k, user in enumerate("ab")
     )
 
 

@@ -24,7 +24,7 @@ sys.path[:0] = [
 
 from fuzz_cases import FAMILIES, case  # noqa: E402
 from fuzz_workers import findings  # noqa: E402
-from valid_inputs import made  # noqa: E402
+from valid_inputs import make_inputs  # noqa: E402
 
 ENDS = {0: "run", 2: "refused", 130: "interrupted", 1: "fail"}
 
@@ -38,38 +38,38 @@ def main():
     parser.add_argument("--show", action="store_true")
     args = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="fuzz-"))
-    valid = made(root / "valid")
+    valid = make_inputs(root / "valid")
     began = time.monotonic()
     took = Counter()
     slowest = Counter()
     codes = Counter()
     last = began
 
-    def tell(number, code, said):
+    def tell(number, code, message):
         nonlocal last
-        now = time.monotonic()
+        event = time.monotonic()
         name = case(valid, args.seed, number, args.family).family
-        took[name] += now - last
-        slowest[name] = max(slowest[name], now - last)
-        last = now
+        took[name] += event - last
+        slowest[name] = max(slowest[name], event - last)
+        last = event
         codes[name, code if code in (0, 2, 130) else 1] += 1
-        for line in said:
+        for line in message:
             print(f"case {number} ({name}): {line}", flush=True)
 
     if args.show:
         print(root, case(valid, args.seed, args.first, args.family).words)
     numbers = range(args.first, args.first + args.cases)
-    found = findings(valid, args.seed, numbers, root, args.family, tell)
+    result = findings(valid, args.seed, numbers, root, args.family, tell)
     for name in FAMILIES:
         ends = ", ".join(
-            f"{codes[name, code]} {said}" for code, said in ENDS.items() if codes[name, code]
+            f"{codes[name, code]} {message}" for code, message in ENDS.items() if codes[name, code]
         )
         print(f"{name}: {ends}; {took[name]:.0f} s, slowest {slowest[name]:.1f} s")
     print(
         f"{args.cases} cases in {time.monotonic() - began:.0f} s: "
-        f"{len({n for n, _ in found})} of them with findings"
+        f"{len({n for n, _ in result})} of them with findings"
     )
-    return 1 if found else 0
+    return 1 if result else 0
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from mutations import (
     ODD_NUMBERS,
     ODD_WORDS,
     bytes_changed,
-    changed,
+    change_content,
     json_changed,
     text_changed,
     tree_saved,
@@ -16,7 +16,7 @@ from mutations import (
     yaml_changed,
     zip_changed,
 )
-from valid_inputs import chosen
+from valid_inputs import choose
 
 PLAIN = (text_changed, text_changed, bytes_changed)
 YAML = (json_changed, yaml_changed, bytes_changed)
@@ -43,32 +43,32 @@ def case(valid, seed, number, family=None):
     return Case(name, words, files, plays)
 
 
-def _one(name, ways, words, *beside, folder=""):
+def _draw_one(name, ways, words, *extra, folder=""):
     """A family in which one file is changed; `folder`: one file of that folder."""
 
     def draw_case(valid, draw):
-        files = chosen(valid, *beside, *([f"{folder}/"] if folder else [name]))
+        files = choose(valid, *extra, *([f"{folder}/"] if folder else [name]))
         if folder:
-            one = draw.choice(sorted(p for p in files if p.startswith(folder + "/")))
+            item = draw.choice(sorted(p for p in files if p.startswith(folder + "/")))
         else:
-            one = name
-        files[one] = changed(files[one], draw, ways)
+            item = name
+        files[item] = change_content(files[item], draw, ways)
         return list(words), files, words[0] in ("run", "replay")
 
     return draw_case
 
 
-def _set(name, ways, *values, beside="tiny.yaml", folder=""):
+def _set(name, ways, *values, extra="tiny.yaml", folder=""):
     """A family in which a file of the tiny study is changed that these settings name."""
     words = ["validate", "tiny.yaml", *(word for value in values for word in ("--set", value))]
-    return _one(name, ways, words, "tiny.yaml", beside, folder=folder)
+    return _draw_one(name, ways, words, "tiny.yaml", extra, folder=folder)
 
 
 def _scenario(words, plays):
     def draw_case(valid, draw):
         name = draw.choice(["tiny", "rich", "rich", "radio", "live", "homes", "places"]) + ".yaml"
-        files = chosen(valid, "homes.csv", "places.csv")
-        files["mine.yaml"] = changed(valid[name], draw, YAML)
+        files = choose(valid, "homes.csv", "places.csv")
+        files["mine.yaml"] = change_content(valid[name], draw, YAML)
         return list(words), files, plays
 
     return draw_case
@@ -77,14 +77,14 @@ def _scenario(words, plays):
 def _trace(name, ways):
     def draw_case(valid, draw):
         end = ".gz" if name == "t.csv" and draw.random() < 0.1 else ""
-        files = {name + end: changed(valid[name + end], draw, ways)}
+        files = {name + end: change_content(valid[name + end], draw, ways)}
         words = ["inspect", name + end]
         if draw.random() < 0.2:
             formats = ["csv", "plt", "gpx", "sumo-fcd", "cabspotting"]
             zones = ["Europe/Berlin", "UTC", *ODD_WORDS]
-            more = [["--survey"], ["--timezone", draw.choice(zones)], ["--crs", "EPSG:25832"]]
-            more += [["--crs", draw.choice(ODD_WORDS)], ["--format", draw.choice(formats)]]
-            words += draw.choice(more)
+            rest = [["--survey"], ["--timezone", draw.choice(zones)], ["--crs", "EPSG:25832"]]
+            rest += [["--crs", draw.choice(ODD_WORDS)], ["--format", draw.choice(formats)]]
+            words += draw.choice(rest)
         return words, files, False
 
     return draw_case
@@ -118,12 +118,12 @@ def _replay(valid, draw):
         "out",
         "--quiet",
     ]
-    return words, {name: changed(valid[name], draw, ways)}, True
+    return words, {name: change_content(valid[name], draw, ways)}, True
 
 
 def _folder(valid, draw):
     folder = draw.choice(["done", "done", "half", "heard"])
-    files = chosen(valid, f"{folder}/")
+    files = choose(valid, f"{folder}/")
     for _ in range(draw.choice([1, 1, 2])):
         name = draw.choice(sorted(files))
         plain = name.endswith((".csv", ".html", ".yaml", ".netsim"))
@@ -131,7 +131,7 @@ def _folder(valid, draw):
         if draw.random() < 0.1:
             files.pop(name)
             continue
-        files[name] = changed(files[name], draw, ways)
+        files[name] = change_content(files[name], draw, ways)
     words = draw.choice(
         [
             ["show", folder],
@@ -149,7 +149,7 @@ def _checkpoint(valid, draw):
     folder, scenario = draw.choice(
         [("half", "half.yaml"), ("half", "half.yaml"), ("heard", "heard.yaml")]
     )
-    files = chosen(valid, f"{folder}/", scenario)
+    files = choose(valid, f"{folder}/", scenario)
     if draw.random() < 0.8:
         name = f"{folder}/checkpoint.npz"
     else:
@@ -157,7 +157,7 @@ def _checkpoint(valid, draw):
     files[name] = (
         tree_saved(files[name], draw)
         if name.endswith(".npz") and draw.random() < 0.5
-        else changed(
+        else change_content(
             files[name], draw, (bytes_changed, zip_changed) if name.endswith(".npz") else PLAIN
         )
     )
@@ -166,14 +166,14 @@ def _checkpoint(valid, draw):
 
 def _policy(valid, draw):
     kind, folder = draw.choice([("ddpg", "policy"), ("shared", "shared")])
-    files = chosen(valid, f"{folder}/", "live.yaml")
+    files = choose(valid, f"{folder}/", "live.yaml")
     name = draw.choice([f"{folder}/policy.json", f"{folder}/policy.safetensors"])
     ways = (
         (json_changed, text_changed)
         if name.endswith(".json")
         else (bytes_changed, _safetensors_changed)
     )
-    files[name] = changed(files[name], draw, ways)
+    files[name] = change_content(files[name], draw, ways)
     return (
         ["validate", "live.yaml", "--all", "--set", f"power={{kind: {kind}, policy: {folder}}}"],
         files,
@@ -194,7 +194,10 @@ def _safetensors_changed(data, draw):
 
 
 def _claims(valid, draw):
-    files = {"mine.yaml": changed(valid["claims.yaml"], draw, YAML), **chosen(valid, "done/")}
+    files = {
+        "mine.yaml": change_content(valid["claims.yaml"], draw, YAML),
+        **choose(valid, "done/"),
+    }
     return ["claims", "--file", "mine.yaml"], files, False
 
 
@@ -271,17 +274,17 @@ def _command_line(valid, draw):
     words = draw.choice(_LINES).split()
     small = [w for w in ODD_WORDS if len(w) <= 300]
     for _ in range(draw.choice([1, 1, 2, 3])):
-        how = draw.randrange(6)
+        choice = draw.randrange(6)
         k = draw.randrange(len(words))
-        if how == 0:
+        if choice == 0:
             words[k] = draw.choice([*small, *ODD_NUMBERS])
-        elif how == 1 and len(words) > 1:
+        elif choice == 1 and len(words) > 1:
             del words[k]
-        elif how == 2:
+        elif choice == 2:
             words.insert(k + 1, draw.choice([*_MORE, *small]))
-        elif how == 3:
+        elif choice == 3:
             words[k] = draw.choice(draw.choice(_LINES).split())
-        elif how == 4:
+        elif choice == 4:
             words += [
                 "--set",
                 f"{draw.choice(_PATHS)}={draw.choice([*small, *ODD_NUMBERS, '{kind: ddpg}', '[1, 2'])}",
@@ -289,10 +292,10 @@ def _command_line(valid, draw):
         else:
             words[k] = text_changed(words[k].encode(), draw).decode("utf-8", "replace")[:500]
     words = [w.replace("\0", "") if draw.random() < 0.5 else w for w in words]
-    return _bounded(words), chosen(valid, *_FILES), True
+    return _bound(words), choose(valid, *_FILES), True
 
 
-def _bounded(words):
+def _bound(words):
     """Without what would write outside of the folder of the case: absolute and upper paths of
     folders."""
     return [
@@ -323,7 +326,7 @@ FAMILIES = {
             "streets.geojson",
             JSON,
             "world.city={kind: footprints, file: houses.geojson, streets: streets.geojson}",
-            beside="houses.geojson",
+            extra="houses.geojson",
         ),
     ),
     "SUMO network": (
@@ -332,7 +335,7 @@ FAMILIES = {
             "net.net.xml",
             XML,
             "world.city={kind: footprints, file: houses.geojson, streets: net.net.xml}",
-            beside="houses.geojson",
+            extra="houses.geojson",
         ),
     ),
     "list of base stations": (
@@ -349,7 +352,7 @@ FAMILIES = {
     ),
     "measured": (
         200,
-        _one(
+        _draw_one(
             "drive.csv",
             PLAIN,
             ["validate", "radio.yaml", "--set", "measured=drive.csv"],
@@ -376,12 +379,12 @@ FAMILIES = {
             folder="images",
         ),
     ),
-    "homes": (300, _one("homes.csv", PLAIN, ["validate", "homes.yaml"], "homes.yaml")),
-    "places": (300, _one("places.csv", PLAIN, ["validate", "places.yaml"], "places.yaml")),
+    "homes": (300, _draw_one("homes.csv", PLAIN, ["validate", "homes.yaml"], "homes.yaml")),
+    "places": (300, _draw_one("places.csv", PLAIN, ["validate", "places.yaml"], "places.yaml")),
     "policy": (400, _policy),
     "model": (
         300,
-        _one(
+        _draw_one(
             "model.zip",
             (zip_changed,),
             ["import-policy", "live.yaml", "model.zip", "--out", "p"],
@@ -390,7 +393,7 @@ FAMILIES = {
     ),
     "statistics of a model": (
         300,
-        _one(
+        _draw_one(
             "vecnormalize.pkl",
             (bytes_changed,),
             [

@@ -24,22 +24,22 @@ PATIENCE_S = 2.5  # after which a case that plays a run is interrupted
 CASES_A_FORK = 200
 
 
-def findings(valid, seed, numbers, root, family=None, tell=lambda number, code, found: None):
+def findings(valid, seed, numbers, root, family=None, tell=lambda number, code, result: None):
     """[(number, what is wrong)] of these cases; `root`: a scratch folder. `tell` hears of each,
     with its exit code."""
-    found = []
+    result = []
     left = list(numbers)
     while left:
         worker = _Worker(valid, seed, root, family)
         for number in left[:CASES_A_FORK]:
-            code, said = worker.play(number)
+            code, message = worker.play(number)
             left.pop(0)
-            tell(number, code, said)
-            found += [(number, line) for line in said]
+            tell(number, code, message)
+            result += [(number, line) for line in message]
             if worker.gone:
                 break
         worker.close()
-    return found
+    return result
 
 
 class _Worker:
@@ -51,12 +51,12 @@ class _Worker:
         self.seed = seed
         self.family = family
         fork = multiprocessing.get_context("fork")
-        self.pipe, theirs = fork.Pipe()
+        self.pipe, measured = fork.Pipe()
         self.process = fork.Process(
-            target=_serve, args=(valid, seed, root, family, theirs, self.pipe)
+            target=_serve, args=(valid, seed, root, family, measured, self.pipe)
         )
         self.process.start()
-        theirs.close()
+        measured.close()
 
     def play(self, number):
         """The exit code of a case, and what is wrong with it."""
@@ -85,9 +85,9 @@ class _Worker:
         self.process.join()
 
 
-def _serve(valid, seed, root, family, asked, other):
+def _serve(valid, seed, root, family, changes, second):
     """In the fork: play what is asked for until nobody asks any more."""
-    other.close()
+    second.close()
     virtual = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (virtual + MOST_BYTES, virtual + MOST_BYTES))
     warnings.simplefilter("always")
@@ -98,28 +98,28 @@ def _serve(valid, seed, root, family, asked, other):
         "HOME": str(root / "home"),
     }
     (root / "tmp").mkdir(exist_ok=True)
-    told = [
+    printed = [
         os.open(root / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         for name in ("stdout", "stderr")
     ]
-    os.dup2(told[0], 1)
-    os.dup2(told[1], 2)
+    os.dup2(printed[0], 1)
+    os.dup2(printed[1], 2)
     import tempfile
 
     tempfile.tempdir = str(root / "tmp")
     with suppress(EOFError):
         while True:
-            asked.send(_play(case(valid, seed, asked.recv(), family), root))
+            changes.send(_play(case(valid, seed, changes.recv(), family), root))
     os._exit(0)
 
 
-def _play(one, root):
+def _play(first, root):
     """The exit code of a case, and what is wrong with it, played here."""
     from scenarios.app.cli.commands import main
 
     box = root / "box"
     shutil.rmtree(box, ignore_errors=True)
-    for name, data in one.files.items():
+    for name, data in first.files.items():
         (box / name).parent.mkdir(parents=True, exist_ok=True)
         (box / name).write_bytes(data)
     for name in ("stdout", "stderr"):
@@ -129,7 +129,7 @@ def _play(one, root):
     sys.stderr = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
     os.chdir(box)
     try:
-        code = main(one.words)
+        code = main(first.words)
     except SystemExit as left:
         code = left.code or 0
     except BaseException as error:
@@ -137,8 +137,8 @@ def _play(one, root):
     sys.stdout.close()
     sys.stderr.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return code, judged(
-        one, code, (root / "stderr").read_text("utf-8", "replace"), before, _look(root)
+    return code, judge(
+        first, code, (root / "stderr").read_text("utf-8", "replace"), before, _look(root)
     )
 
 
@@ -155,12 +155,12 @@ def _look(root):
     }
 
 
-def judged(one, code, said, before, after):
+def judge(first, code, message, before, after):
     """What is wrong: [line]. Exit codes 0 and, of runs, 130 leave no part of a file; 2 leaves all
     as it was."""
     wrong = []
-    lines = said.splitlines()
-    if code not in (0, 2, *([130] if one.plays else [])):
+    lines = message.splitlines()
+    if code not in (0, 2, *([130] if first.plays else [])):
         logs = [
             name for name in sorted(after) if name.startswith("tmp/netsim-") and name not in before
         ]
@@ -168,21 +168,22 @@ def judged(one, code, said, before, after):
             log = after[logs[0]].decode()[-900:]
         else:
             log = ""
-        wrong.append(f"exit code {code}: {said.strip()[:300]}\n{log}")
-    elif "Traceback" in said or "Warning" in said.replace("WARNING", ""):
-        wrong.append(f"on stderr: {said.strip()[:600]}")
+        wrong.append(f"exit code {code}: {message.strip()[:300]}\n{log}")
+    elif "Traceback" in message or "Warning" in message.replace("WARNING", ""):
+        wrong.append(f"on stderr: {message.strip()[:600]}")
     if code == 2:
-        if "--json" not in one.words and (
+        if "--json" not in first.words and (
             not lines or any(not line.startswith("netsim: ") for line in lines)
         ):
-            wrong.append(f"no plain line: {said.strip()[:400]!r}")
+            wrong.append(f"no plain line: {message.strip()[:400]!r}")
         if len(lines) > 51 or max(map(len, lines), default=0) > 2500:
             wrong.append(f"too much is said: {len(lines)} lines")
         names = (name for name in before.keys() | after.keys() if not name.startswith("tmp/"))
-        changed = sorted(name for name in names if before.get(name) != after.get(name))
-        if changed:
+        change_content = sorted(name for name in names if before.get(name) != after.get(name))
+        if change_content:
             wrong.append(
-                f"exit code 2, and files changed: {', '.join(changed)[:200]} ({said.strip()[:200]})"
+                f"exit code 2, and files changed: {', '.join(change_content)[:200]} "
+                f"({message.strip()[:200]})"
             )
     else:
         parts = sorted(name for name in after if name.endswith(".part") and name not in before)

@@ -126,27 +126,27 @@ def odd_value(draw):
 
 def bytes_changed(data, draw):
     """Bits turned, a piece cut out, doubled or put in, the end lost, another encoding, packed."""
-    at = draw.randrange(len(data) + 1)
-    to = min(len(data), at + draw.choice([1, 2, 8, 64, 1000]))
-    how = draw.randrange(12)
-    if how < 3 and data:
+    index = draw.randrange(len(data) + 1)
+    to = min(len(data), index + draw.choice([1, 2, 8, 64, 1000]))
+    choice = draw.randrange(12)
+    if choice < 3 and data:
         turned = bytearray(data)
         for _ in range(draw.choice([1, 1, 4, 32])):
             turned[draw.randrange(len(turned))] ^= 1 << draw.randrange(8)
         return bytes(turned)
     return {
-        3: lambda: data[:at],
-        4: lambda: data[:at] + data[to:],
-        5: lambda: data[:to] + data[at:to] * draw.choice([1, 3, 200]) + data[to:],
-        6: lambda: data[:at] + draw.randbytes(draw.choice([1, 4, 300])) + data[at:],
-        7: lambda: data[:at] + bytes(to - at) + data[to:],
-        8: lambda: gzip.compress(data[: max(1, at)]),
+        3: lambda: data[:index],
+        4: lambda: data[:index] + data[to:],
+        5: lambda: data[:to] + data[index:to] * draw.choice([1, 3, 200]) + data[to:],
+        6: lambda: data[:index] + draw.randbytes(draw.choice([1, 4, 300])) + data[index:],
+        7: lambda: data[:index] + bytes(to - index) + data[to:],
+        8: lambda: gzip.compress(data[: max(1, index)]),
         9: lambda: data.decode("utf-8", "replace").encode(
             draw.choice(["utf-16", "utf-32", "utf-8-sig"])
         ),
         10: lambda: draw.randbytes(draw.choice([0, 1, 100, 5000])),
-        11: lambda: data[at:] + data[:at],
-    }.get(how, lambda: data[:at])()
+        11: lambda: data[index:] + data[:index],
+    }.get(choice, lambda: data[:index])()
 
 
 def _words(text):
@@ -166,30 +166,30 @@ def text_changed(data, draw):
     """A word replaced by an odd or another one of the file, lines lost, doubled or exchanged, deep
     nesting."""
     text = data.decode("utf-8", "surrogateescape")
-    how = draw.randrange(10)
-    if how < 6:
+    choice = draw.randrange(10)
+    if choice < 6:
         spans = _words(text)
         if not spans:
             return data + draw.choice(ODD_WORDS).encode()
         a, b = draw.choice(spans)
-        other = slice(*draw.choice(spans))
+        second = slice(*draw.choice(spans))
         new = [
             draw.choice(ODD_NUMBERS),
             draw.choice(ODD_NUMBERS),
             draw.choice(ODD_WORDS),
-            text[other],
+            text[second],
         ][draw.randrange(4)]
         text = text[:a] + new + text[b:]
     else:
         lines = text.split("\n")
         k = draw.randrange(len(lines))
-        other = draw.randrange(len(lines))
-        if how == 6:
+        second = draw.randrange(len(lines))
+        if choice == 6:
             del lines[k]
-        elif how == 7:
-            lines[k:k] = [lines[other]] * draw.choice([1, 2, 50])
-        elif how == 8:
-            lines[k], lines[other] = lines[other], lines[k]
+        elif choice == 7:
+            lines[k:k] = [lines[second]] * draw.choice([1, 2, 50])
+        elif choice == 8:
+            lines[k], lines[second] = lines[second], lines[k]
         else:
             deep = draw.choice(["[", "{a: ", "- ", "<a>", "(", '{"a":', '"']) * draw.choice(
                 [30, 3000]
@@ -244,17 +244,17 @@ def tree_changed(tree, draw):
     node = tree
     for step in way:
         node = node[step]
-    how = draw.randrange(8)
-    if how < 4:
+    choice = draw.randrange(8)
+    if choice < 4:
         node[key] = odd_value(draw)
-    elif how == 4:
+    elif choice == 4:
         del node[key]
-    elif how == 5:
-        other = tree
+    elif choice == 5:
+        second = tree
         for step in draw.choice(paths):
-            other = other[step]
-        node[key] = copy.deepcopy(other)
-    elif how == 6 and isinstance(node, dict):
+            second = second[step]
+        node[key] = copy.deepcopy(second)
+    elif choice == 6 and isinstance(node, dict):
         node[draw.choice([str(key) + "x", *ODD_WORDS[:20]])] = node.pop(key)
     elif isinstance(node[key], int | float) and not isinstance(node[key], bool):
         node[key] = node[key] * draw.choice([-1, 1e3, 1e-3, 1e9, 0.5])
@@ -308,14 +308,14 @@ def zip_changed(data, draw):
     if not kept:
         return data
     name = draw.choice(sorted(kept))
-    how = draw.randrange(6)
-    if how == 0:
+    choice = draw.randrange(6)
+    if choice == 0:
         del kept[name]
-    elif how == 1:
+    elif choice == 1:
         kept[name] = kept[draw.choice(sorted(kept))]
-    elif how == 2:
+    elif choice == 2:
         kept[draw.choice(["../up", "a/b", "x.npy", name + "x", "/abs"])] = kept.pop(name)
-    elif how == 3:
+    elif choice == 3:
         kept[name] = kept[name] + bytes(draw.choice([1, 10**6, 3 * 10**7]))
     else:
         kept[name] = draw.choice([bytes_changed, text_changed])(kept[name], draw)
@@ -326,7 +326,7 @@ def zip_changed(data, draw):
     return out.getvalue()
 
 
-def changed(data, draw, ways):
+def change_content(data, draw, ways):
     """One to three changes, each in one of these ways."""
     for _ in range(draw.choice([1, 1, 2, 3])):
         data = draw.choice(ways)(data, draw)

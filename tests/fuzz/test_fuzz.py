@@ -1,25 +1,25 @@
 """A sample of mutated inputs; the whole of them is played by `python tests/fuzz/fuzz.py`."""
 
 import fuzz_cases
-import pytest
 from fuzz_cases import FAMILIES
 from fuzz_workers import findings
-from valid_inputs import made
+from pytest import fixture, mark
+from valid_inputs import make_inputs
 
 SAMPLE = 100
 
 
-@pytest.fixture(scope="module")
+@fixture(scope="module")
 def valid(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("valid"))
+    return make_inputs(tmp_path_factory.mktemp("valid"))
 
 
 def test_a_sample_of_mutated_inputs_runs_or_gives_one_line(valid, tmp_path):
     assert findings(valid, "sample", range(SAMPLE), tmp_path) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"command line"}))
+@mark.slow
+@mark.parametrize("family", sorted(FAMILIES.keys() - {"command line"}))
 def test_what_is_not_changed_is_taken(family, valid, tmp_path, monkeypatch):
     """Or nothing behind the first line of a reader would ever be tried."""
     monkeypatch.setattr(fuzz_cases, "changed", lambda data, draw, ways: data)
@@ -31,7 +31,7 @@ def test_what_is_not_changed_is_taken(family, valid, tmp_path, monkeypatch):
         range(8),
         tmp_path,
         family,
-        lambda number, code, said: ends.update({number: (code, said)}),
+        lambda number, code, message: ends.update({number: (code, message)}),
     )
-    taken = [number for number, (code, said) in ends.items() if code == 0 and not said]
+    taken = [number for number, (code, message) in ends.items() if code == 0 and not message]
     assert len(taken) >= 4, ends

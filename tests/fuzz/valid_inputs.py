@@ -25,7 +25,7 @@ from data_files import (
     streets,
 )
 
-BUNDLED = Path(__file__).parents[2] / "scenarios" / "examples"
+BUNDLED = Path(__file__).parents[2] / "scenarios/examples"
 TRACES = {
     "t.plt": "walk.plt",
     "t.gpx": "walk.gpx",
@@ -150,17 +150,17 @@ def _policy(folder):
     save_policy(Policy(card, layers, noise), folder)
 
 
-def _shared(folder):
-    from rl.policy import SEEN, SharedCard, SharedPolicy, save_shared, shapes_of
-    from rl.rules import untuned
+def _share(folder):
+    from rl.policy import SEEN, SharedCard, SharedPolicy, list_layer_shapes, save_shared
+    from rl.rules import build_rule
 
     rng = np.random.default_rng(0)
-    shapes = shapes_of(SEEN, (6,), 1)
+    shapes = list_layer_shapes(SEEN, (6,), 1)
     layers = tuple(
         (rng.normal(size=shape).astype(np.float32), np.zeros(shape[0], np.float32))
         for shape in shapes
     )
-    rule = untuned("fractional")
+    rule = build_rule("fractional")
     policy = SharedPolicy(layers, rule, np.zeros(SEEN), np.ones(SEEN), passes=2)
     card = SharedCard(
         program="0",
@@ -210,7 +210,7 @@ def _model(file):
         new.writestr("policy.pth", out.getvalue())
 
 
-def _stopped(study, folder):
+def _stop(study, folder):
     """The folder of a run that was interrupted after its first round."""
     from scenarios.app.result import run
     from scenarios.app.run import play
@@ -221,17 +221,17 @@ def _stopped(study, folder):
 
     file = folder.parent / f"{folder.name}.yaml"
     file.write_text(json.dumps(study))
-    every = play.CHECKPOINT_EVERY_S
+    all_rows = play.CHECKPOINT_EVERY_S
     play.CHECKPOINT_EVERY_S = 0.0
     try:
         run(load(str(file)), folder, stop)
     except KeyboardInterrupt:
         pass
     finally:
-        play.CHECKPOINT_EVERY_S = every
+        play.CHECKPOINT_EVERY_S = all_rows
 
 
-def chosen(valid, *names):
+def choose(valid, *names):
     """Files by name, and all of a folder by a name that ends in /."""
     return {
         path: data
@@ -241,9 +241,9 @@ def chosen(valid, *names):
     }
 
 
-def made(root: Path) -> dict[str, bytes]:
+def make_inputs(root: Path) -> dict[str, bytes]:
     """Name -> bytes of every valid file, those of folders by their path."""
-    from scenarios.app.report.report import report
+    from scenarios.app.report.report import write_report
     from scenarios.app.result import run
     from scenarios.app.study.load import load
 
@@ -283,14 +283,14 @@ def made(root: Path) -> dict[str, bytes]:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
     (root / "t.csv.gz").write_bytes(gzip.compress(csv_trace().encode()))
     _policy(root / "policy")
-    _shared(root / "shared")
+    _share(root / "shared")
     _model(root / "model.zip")
     _statistics(root / "vecnormalize.pkl")
     study = load(str(root / "tiny.yaml"))
     run(study, root / "done")
-    report(root / "done")
-    _stopped(tiny(), root / "half")
-    _stopped(radio_only(), root / "heard")
+    write_report(root / "done")
+    _stop(tiny(), root / "half")
+    _stop(radio_only(), root / "heard")
     return {
         str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()
     }

@@ -1,20 +1,14 @@
 """Every built-in study made short enough for a test: its first point, two rounds, small models, a
 small training."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 from rl.settings import Train
-from scenarios.app.rerun import compared
+from scenarios.app.rerun import list_compared_files
 from scenarios.app.result import run
 from scenarios.app.run.runner import RUN
-from scenarios.app.run.sweep import points
-from scenarios.app.study.load import bundled, load
-from scenarios.app.study.study import Study
+from scenarios.app.run.sweep import plan_points
+from scenarios.app.study.load import list_bundled, load
 from scenarios.app.training.train import TRAINED as TRAINING
-from scenarios.app.training.train import train
+from scenarios.app.training.train import train_agents
 
 ROUNDS = 2
 TICKS = 10
@@ -33,7 +27,7 @@ _ONLINE = {
     "train.task.tune_evaluations": 10,
 }
 _VILLAGE = {"world.ues.count": 6, "world.city": {"kind": "town", "width_m": 600, "height_m": 600}}
-_ALONE: dict[str, dict[str, Any]] = {
+_ALONE = {
     "power/next-door": _VILLAGE,
     "power/next-door (training)": _VILLAGE,
     "power/next-door-all": _VILLAGE,
@@ -63,28 +57,32 @@ _WHOLE = {
 """whose time is not cut: the first rounds have no data"""
 
 
-def names() -> list[str]:
+def names():
     """All built-in studies; one with a training stands twice, as a run and as a training."""
     return [
-        name for one in bundled() for name in ([one, one + TRAINED] if load_train(one) else [one])
+        name
+        for item in list_bundled()
+        for name in ([item, item + TRAINED] if load_train(item) else [item])
     ]
 
 
-def load_train(name: str) -> bool:
+def load_train(name):
     """Whether a study has a training."""
-    return "\ntrain:" in bundled()[name].read_text(encoding="utf-8")
+    return "\ntrain:" in list_bundled()[name].read_text(encoding="utf-8")
 
 
-def needs_data(name: str) -> bool:
+def needs_data(name):
     """Whether a study reads measurements that are not bundled."""
-    return "${NETSIM_DATA}" in bundled()[name.removesuffix(TRAINED)].read_text(encoding="utf-8")
+    return "${NETSIM_DATA}" in list_bundled()[name.removesuffix(TRAINED)].read_text(
+        encoding="utf-8"
+    )
 
 
-def brief(name: str, changes: dict[str, Any] | None = None) -> Study:
+def brief(name, changes=None):
     """The short study of a name. changes : dotted path -> value, on top of what makes it short."""
     scenario = name.removesuffix(TRAINED)
     written = load(scenario)
-    first = points(written, {})[0].overrides if written.vary is not None else {}
+    first = plan_points(written, {})[0].overrides if written.vary is not None else {}
     study = load(scenario, first)
     short = _short(name, study)
     if name.endswith(TRAINED):
@@ -92,12 +90,12 @@ def brief(name: str, changes: dict[str, Any] | None = None) -> Study:
     return load(scenario, first | short | _ALONE.get(name, {}) | (changes or {}))
 
 
-def _short(name: str, study: Study) -> dict[str, Any]:
+def _short(name, study):
     learning = study.learning
     lasts_s = study.world.duration_s
     if learning is None:
         return {"world.duration_s": TICKS * study.world.tick_s}
-    short: dict[str, Any] = {"learning.rounds": ROUNDS}
+    short = {"learning.rounds": ROUNDS}
     cut = (
         name not in _WHOLE and study.world.ues.mobility.kind_name() != "replay"
     )  # traces begin when they do
@@ -117,24 +115,24 @@ def _short(name: str, study: Study) -> dict[str, Any]:
     return short
 
 
-def _training(study: Study) -> dict[str, Any]:
-    how = study.train or Train()
+def _training(study):
+    way = study.train or Train()
     return (
         _TRAINING
         | {"train.agent.learning_starts": 2}
-        | (_ONLINE if how.task.kind_name() == "online" else {})
+        | (_ONLINE if way.task.kind_name() == "online" else {})
     )
 
 
-def play(name: str, folder: Path, changes: dict[str, Any] | None = None) -> tuple[str, ...]:
+def play(name, folder, changes=None):
     """Play the short study into a folder; returns the names of the files that hold its numbers."""
     study = brief(name, changes)
     if name.endswith(TRAINED):
-        train(study, [0], folder, lambda _: None, folder.with_name(f"{folder.name}-cache"))
+        train_agents(study, [0], folder, lambda _: None, folder.with_name(f"{folder.name}-cache"))
         return tuple(
             file
-            for file in compared(TRAINING)
+            for file in list_compared_files(TRAINING)
             if file.endswith((".csv", ".json")) and file != "policy.json"
         )
     run(study, folder)
-    return tuple(compared(RUN))
+    return tuple(list_compared_files(RUN))

@@ -9,8 +9,6 @@ those of another processor with a word. `--file FILE` keeps and compares in anot
 is made here, before a change.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
@@ -19,11 +17,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from brief import names, needs_data, play
 from machine import PROCESSOR, elsewhere, in_plain_kernels, machine
-from sketch import Sketch, differences, sketch
+from sketch import differences, sketch
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden.json"
@@ -34,23 +31,23 @@ REMEDY = (
 )
 
 
-def kept(path: Path = GOLDEN) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, Any]]]:
+def read_kept(path=GOLDEN):
     """Of a file: key -> machine; study -> the key of the machine that played it, and its files."""
-    every = json.loads(path.read_text()) if path.exists() else {"machines": {}, "studies": {}}
-    return every["machines"], every["studies"]
+    everything = json.loads(path.read_text()) if path.exists() else {"machines": {}, "studies": {}}
+    return everything["machines"], everything["studies"]
 
 
-def golden() -> dict[str, Sketch]:
+def golden():
     """Study -> what its short run gave."""
-    return {name: of["files"] for name, of in kept()[1].items()}
+    return {name: values["files"] for name, values in read_kept()[1].items()}
 
 
-def played(name: str, folder: Path, changes: dict[str, Any] | None = None) -> Sketch:
+def play_briefly(name, folder, changes=None):
     """The sketch of a study that is played briefly into a new folder."""
     return sketch(folder, play(name, folder, changes))
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "studies", nargs="*", metavar="STUDY", help="names, or words of names (default: all)"
@@ -60,14 +57,16 @@ def main() -> int:
         "--file", type=Path, default=GOLDEN, help="where numbers are kept (default: golden.json)"
     )
     args = parser.parse_args()
-    (machines, studies) = kept(args.file)
-    here = machine()
+    (machines, studies) = read_kept(args.file)
+    local = machine()
     moved = 0
     chosen = [name for name in names() if _is_chosen(name, args.studies)]
-    if not args.renew and (refusal := refused(args.file, machines, studies, chosen, here)):
+    if not args.renew and (refusal := explain_refusal(args.file, machines, studies, chosen, local)):
         print(refusal)
         return 2
-    if not args.renew and (warning := warned(args.file, machines, studies, chosen, here)):
+    if not args.renew and (
+        warning := warn_of_processor(args.file, machines, studies, chosen, local)
+    ):
         print(warning, flush=True)
     for name in chosen:
         if needs_data(name) and not os.environ.get("NETSIM_DATA"):
@@ -75,8 +74,8 @@ def main() -> int:
             continue
         began = time.process_time()
         with tempfile.TemporaryDirectory() as folder:
-            found = played(name, Path(folder) / "run")
-        lines = differences(name, studies.get(name, {}).get("files", {}), found)
+            result = play_briefly(name, Path(folder) / "run")
+        lines = differences(name, studies.get(name, {}).get("files", {}), result)
         moved += bool(lines)
         few = lines[:MOST_TOLD] if name in studies else []
         print(
@@ -86,40 +85,40 @@ def main() -> int:
             flush=True,
         )
         if args.renew:  # after every study: it can be stopped
-            studies[name] = {"machine": key_of(here), "files": found}
+            studies[name] = {"machine": make_key(local), "files": result}
             _write(
                 args.file,
-                machines | {key_of(here): here},
-                {of: studies[of] for of in names() if of in studies},
+                machines | {make_key(local): local},
+                {values: studies[values] for values in names() if values in studies},
             )
     if args.renew:
         return 0
     return int(moved > 0)
 
 
-def _is_chosen(name: str, words: list[str]) -> bool:
+def _is_chosen(name, words):
     return not words or any(
         word == name or (word in name and word not in names()) for word in words
     )
 
 
-def key_of(of: dict[str, str]) -> str:
+def make_key(values):
     """A short name of a machine."""
-    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:8]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def refused(
-    path: Path,
-    machines: dict[str, dict[str, str]],
-    studies: dict[str, Any],
-    chosen: list[str],
-    here: dict[str, str],
-) -> str:
+def explain_refusal(
+    path,
+    machines,
+    studies,
+    chosen,
+    local,
+):
     """Why bits cannot be compared, in a line; empty: they can."""
     if missing := [name for name in chosen if name not in studies]:
         return f"{path}: has no numbers of {', '.join(missing)}; {REMEDY}"
     for name in chosen:
-        if differs := elsewhere(machines[studies[name]["machine"]], here):
+        if differs := elsewhere(machines[studies[name]["machine"]], local):
             return (
                 f"{path}: {name} was played on another machine, whose last digits are others "
                 f"({differs}); {REMEDY}"
@@ -127,39 +126,39 @@ def refused(
     return ""
 
 
-def warned(
-    path: Path,
-    machines: dict[str, dict[str, str]],
-    studies: dict[str, Any],
-    chosen: list[str],
-    here: dict[str, str],
-) -> str:
+def warn_of_processor(
+    path,
+    machines,
+    studies,
+    chosen,
+    local,
+):
     """That another processor played them with the same kernels, in a line; empty: it was this
     one."""
-    others = {machines[studies[name]["machine"]][PROCESSOR] for name in chosen} - {here[PROCESSOR]}
-    if not others:
+    rest = {machines[studies[name]["machine"]][PROCESSOR] for name in chosen} - {local[PROCESSOR]}
+    if not rest:
         return ""
     return (
-        f"{path}: was played by {'; '.join(sorted(others))}, with the same kernels; what moves a "
-        f"little may be this processor ({here[PROCESSOR]}); to be sure {REMEDY}"
+        f"{path}: was played by {'; '.join(sorted(rest))}, with the same kernels; what moves a "
+        f"little may be this processor ({local[PROCESSOR]}); to be sure {REMEDY}"
     )
 
 
-def _write(
-    path: Path, machines: dict[str, dict[str, str]], studies: dict[str, dict[str, Any]]
-) -> None:
+def _write(path, machines, studies):
     """A line a column; machines that made none of the studies are left out."""
-    used = {key: machines[key] for key in sorted({of["machine"] for of in studies.values()})}
+    used = {key: machines[key] for key in sorted({group["machine"] for group in studies.values()})}
     lines = ["{", f'"machines": {json.dumps(used)},', '"studies": {']
-    for i, (study, of) in enumerate(studies.items()):
-        lines.append(f' {json.dumps(study)}: {{"machine": {json.dumps(of["machine"])}, "files": {{')
-        for j, (name, one) in enumerate(of["files"].items()):
-            lines.append(f'  {json.dumps(name)}: {{"rows": {one["rows"]}, "columns": {{')
+    for i, (study, group) in enumerate(studies.items()):
+        lines.append(
+            f' {json.dumps(study)}: {{"machine": {json.dumps(group["machine"])}, "files": {{'
+        )
+        for j, (name, item) in enumerate(group["files"].items()):
+            lines.append(f'  {json.dumps(name)}: {{"rows": {item["rows"]}, "columns": {{')
             columns = [
                 f"   {json.dumps(key)}: {json.dumps(values)}"
-                for key, values in one["columns"].items()
+                for key, values in item["columns"].items()
             ]
-            lines += [",\n".join(columns), f"  }}}}{',' if j + 1 < len(of['files']) else ''}"]
+            lines += [",\n".join(columns), f"  }}}}{',' if j + 1 < len(group['files']) else ''}"]
         lines.append(f" }}}}{',' if i + 1 < len(studies) else ''}")
     path.write_text("\n".join([*lines, "}}", ""]))
 

@@ -1,14 +1,11 @@
 """What the last digits of numbers hang on: the processor, and which of their kernels the libraries
 choose for it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 PLAIN = {
     "OPENBLAS_CORETYPE": "Prescott",
@@ -29,13 +26,13 @@ PROCESSOR = "processor"
 OF_LIBRARIES = ("numpy", "scipy", "torch", "numba", "scikit-learn", "POT", "pyproj", "shapely")
 
 
-def in_plain_kernels() -> None:
+def in_plain_kernels():
     """Start this command anew if it does not have them: libraries choose when they are loaded."""
     if any(os.environ.get(name) != value for name, value in PLAIN.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | PLAIN)
 
 
-def machine() -> dict[str, str]:
+def machine():
     """This one: processor, kernels in use, versions."""
     import numba
     import numpy as np
@@ -43,46 +40,48 @@ def machine() -> dict[str, str]:
     from threadpoolctl import threadpool_info
 
     blas = sorted(
-        {str(each.get("architecture")) for each in threadpool_info() if each["user_api"] == "blas"}
+        {str(item.get("architecture")) for item in threadpool_info() if item["user_api"] == "blas"}
     )
-    found: dict[str, Any] = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[call-overload]
+    result = np.show_config(mode="dicts")["SIMD Extensions"]
     return {
         PROCESSOR: _processor(),
         "OpenBLAS": " ".join(blas),
         "torch kernels": torch.backends.cpu.get_cpu_capability(),
-        "numpy kernels": " ".join(_on(found)),
+        "numpy kernels": " ".join(_on(result)),
         "numba kernels": str(numba.config.CPU_NAME or "host"),
         "C library": " ".join(platform.libc_ver()),
         "Python": platform.python_version(),
     } | {name: version(name) for name in OF_LIBRARIES}
 
 
-def _on(found: dict[str, Any]) -> list[str]:
+def _on(result):
     """Vector units that numpy uses: what it was built for and what it found and may use."""
     off = os.environ.get("NPY_DISABLE_CPU_FEATURES", "").split()
     return [
-        *found.get("baseline", ()),
-        *(unit for unit in found.get("found", ()) if unit not in off),
+        *result.get("baseline", ()),
+        *(unit for unit in result.get("found", ()) if unit not in off),
     ]
 
 
-def _processor() -> str:
+def _processor():
     """Its name, family, model and stepping, which clouds do not hide."""
-    said: dict[str, str] = {}
+    text = {}
     info = Path("/proc/cpuinfo")
     for line in info.read_text().splitlines() if info.exists() else ():
         key, _, value = line.partition(":")
-        said.setdefault(key.strip(), value.strip())
-    parts = [said[key] for key in ("model name", "cpu family", "model", "stepping") if key in said]
+        text.setdefault(key.strip(), value.strip())
+    parts = [text[key] for key in ("model name", "cpu family", "model", "stepping") if key in text]
     return ", ".join([platform.machine(), *parts])
 
 
-def elsewhere(made_on: dict[str, str], here: dict[str, str]) -> str:
+def elsewhere(made_on, local):
     """What of the kernels and versions that made numbers differs from those here; empty: nothing
     does."""
     keys = [
-        key for key in {**made_on, **here} if key != PROCESSOR and made_on.get(key) != here.get(key)
+        key
+        for key in {**made_on, **local}
+        if key != PROCESSOR and made_on.get(key) != local.get(key)
     ]
     return "; ".join(
-        f"{key}: {made_on.get(key, 'none')} there, {here.get(key, 'none')} here" for key in keys
+        f"{key}: {made_on.get(key, 'none')} there, {local.get(key, 'none')} here" for key in keys
     )

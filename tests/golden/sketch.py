@@ -8,17 +8,13 @@ are continuous functions of seeded draws (the RSRP of the strongest cell is one;
 strongest is none), and no training comes before them.
 """
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from netsim.safe import what_is
-from scenarios.app.rerun import values_in
+from netsim.safe import describe_file_kind
+from scenarios.app.rerun import read_values
 
 WORLD = {"links.csv": ("x_m", "y_m", "rsrp_dbm"), "tracks.csv": ("time_s", "x_m", "y_m")}
 """file -> its columns that are the same on every processor but for rounding"""
@@ -32,22 +28,22 @@ Sketch = dict[str, dict[str, Any]]
 there are any]"""
 
 
-def sketch(folder: Path, files: Sequence[str]) -> Sketch:
+def sketch(folder, files):
     """Of those files that are there and hold anything."""
-    found: Sketch = {}
+    result = {}
     for name in files:
-        if what_is(folder / name):
-            columns = values_in(folder / name)
+        if describe_file_kind(folder / name):
+            columns = read_values(folder / name)
             rows = max(map(len, columns.values()), default=0)
             if rows:
-                found[name] = {
+                result[name] = {
                     "rows": rows,
                     "columns": {key: column(values) for key, values in columns.items()},
                 }
-    return found
+    return result
 
 
-def column(values: Sequence[Any]) -> list[Any]:
+def column(values):
     """The sketch of a column."""
     texts = ["" if v is None or v != v else str(v) for v in values]
     digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
@@ -61,52 +57,54 @@ def column(values: Sequence[Any]) -> list[Any]:
     return [digest]
 
 
-def differences(study: str, golden: Sketch, found: Sketch) -> list[str]:
+def differences(study, golden, result):
     """A line for each file, and each column, of which anything differs."""
     lines = [
-        f"{study}: {name}: only in {_one(golden, name)} run"
-        for name in sorted(golden.keys() ^ found.keys())
+        f"{study}: {name}: only in {_name_side(golden, name)} run"
+        for name in sorted(golden.keys() ^ result.keys())
     ]
-    for name in (name for name in golden if name in found):
+    for name in (name for name in golden if name in result):
         was = golden[name]
-        now = found[name]
-        if was["rows"] != now["rows"]:
-            lines.append(f"{study}: {name}: had {was['rows']:,} rows, has {now['rows']:,}")
+        current = result[name]
+        if was["rows"] != current["rows"]:
+            lines.append(f"{study}: {name}: had {was['rows']:,} rows, has {current['rows']:,}")
         columns = was["columns"]
-        others = now["columns"]
-        for key in sorted(columns.keys() ^ others.keys()):
-            lines.append(f"{study}: {name}, column {key}: only in {_one(columns, key)} run")
+        rest = current["columns"]
+        for key in sorted(columns.keys() ^ rest.keys()):
+            lines.append(f"{study}: {name}, column {key}: only in {_name_side(columns, key)} run")
         lines += [
-            f"{study}: {name}, column {key}: {_moved(columns[key], others[key])}"
+            f"{study}: {name}, column {key}: {_describe_move(columns[key], rest[key])}"
             for key in columns
-            if key in others and columns[key] != others[key]
+            if key in rest and columns[key] != rest[key]
         ]
     return lines
 
 
-def other_world(study: str, golden: Sketch, found: Sketch) -> list[str]:
+def compare_worlds(study, golden, result):
     """A line for each column of the world whose mean differs by more than a processor can make
     it."""
     lines = []
     for name, key in (
         (file, key) for file, keys in WORLD.items() if file in golden for key in keys
     ):
-        was, now = (of.get(name, {"columns": {}})["columns"].get(key, []) for of in (golden, found))
-        same = len(was) == len(now) and (
-            len(was) < 2 or abs(was[1] - now[1]) <= TOLERANCE * abs(was[1])
+        was, current = (
+            values.get(name, {"columns": {}})["columns"].get(key, []) for values in (golden, result)
+        )
+        same = len(was) == len(current) and (
+            len(was) < 2 or abs(was[1] - current[1]) <= TOLERANCE * abs(was[1])
         )
         if not same:
-            lines.append(f"{study}: {name}, column {key}: {_moved(was, now)}")
+            lines.append(f"{study}: {name}, column {key}: {_describe_move(was, current)}")
     return lines
 
 
-def _one(golden: Mapping[str, Any], name: str) -> str:
+def _name_side(golden, name):
     return "the golden" if name in golden else "this"
 
 
-def _moved(was: Sequence[Any], now: Sequence[Any]) -> str:
-    if len(was) != len(now):
-        return f"other kinds of values: was {was}, is {now}"
-    if len(was) == 1 or was[1] == now[1]:
+def _describe_move(was, current):
+    if len(was) != len(current):
+        return f"other kinds of values: was {was}, is {current}"
+    if len(was) == 1 or was[1] == current[1]:
         return "other values"
-    return f"mean was {was[1]:.{_DIGITS}g}, is {now[1]:.{_DIGITS}g}"
+    return f"mean was {was[1]:.{_DIGITS}g}, is {current[1]:.{_DIGITS}g}"

@@ -13,8 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from brief import ROUNDS, TRAINED, brief, names, needs_data, play
-from golden import GOLDEN, golden, kept, key_of, played, refused, warned
-from sketch import TOLERANCE, column, differences, other_world, sketch
+from golden import (
+    GOLDEN,
+    explain_refusal,
+    golden,
+    make_key,
+    play_briefly,
+    read_kept,
+    warn_of_processor,
+)
+from rows import read_cells
+from sketch import TOLERANCE, column, compare_worlds, differences, sketch
 
 SLOW = {
     "city/asynchronous",
@@ -100,15 +109,15 @@ def skip_without_data(name):
         pytest.skip("NETSIM_DATA is not set: no real data here")
 
 
-def marked(name):
+def mark_slow(name):
     return pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
 
 
-@pytest.mark.parametrize("name", [marked(name) for name in names()])
+@pytest.mark.parametrize("name", [mark_slow(name) for name in names()])
 def test_a_short_run_plays_and_its_world_is_the_golden_one(name, tmp_path):
     skip_without_data(name)
     files = play(name, tmp_path / "run")
-    assert other_world(name, golden()[name], sketch(tmp_path / "run", files)) == []
+    assert compare_worlds(name, golden()[name], sketch(tmp_path / "run", files)) == []
     if name.endswith(TRAINED):
         assert {"evaluations.csv", "curve.csv"} <= {
             path.name for path in (tmp_path / "run").iterdir() if path.stat().st_size
@@ -126,16 +135,16 @@ def test_a_short_run_plays_and_its_world_is_the_golden_one(name, tmp_path):
         lasts_s // study.round_s if lasts_s else 1 if kind == "density" else ROUNDS
     )  # people are asked once
     assert summary["rounds.played"] == min(ROUNDS, possible)
-    said = {"density": "rank_correlation", "image-net": "accuracy_percent"}.get(kind, "rmse_db")
-    assert summary[f"utility.{said}"] is not None
+    text = {"density": "rank_correlation", "image-net": "accuracy_percent"}.get(kind, "rmse_db")
+    assert summary[f"utility.{text}"] is not None
 
 
 def test_every_study_has_golden_numbers_and_nothing_else_has():
-    machines, studies = kept()
+    machines, studies = read_kept()
     assert list(studies) == names()
     assert set(names()) > SLOW
-    assert {of["machine"] for of in studies.values()} == set(machines)
-    assert all(key == key_of(of) for key, of in machines.items())
+    assert {group["machine"] for group in studies.values()} == set(machines)
+    assert all(key == make_key(group) for key, group in machines.items())
     assert GOLDEN.stat().st_size < 3e6
 
 
@@ -143,18 +152,18 @@ def test_every_study_has_golden_numbers_and_nothing_else_has():
 
 
 def test_another_seed_is_another_world(tmp_path):
-    found = played(SMALL, tmp_path / "run", {"seed": brief(SMALL).seed + 1})
+    result = play_briefly(SMALL, tmp_path / "run", {"seed": brief(SMALL).seed + 1})
     moved = {
         line.split(", column ")[1].split(":")[0]
-        for line in other_world(SMALL, golden()[SMALL], found)
+        for line in compare_worlds(SMALL, golden()[SMALL], result)
     }
     assert moved == {"x_m", "y_m", "rsrp_dbm"}
 
 
-def sketches(was, now, name="rsrp_dbm", file="links.csv"):
+def sketches(was, current, name="rsrp_dbm", file="links.csv"):
     """Two sketches of one column."""
     return tuple(
-        {file: {"rows": len(cells), "columns": {name: column(cells)}}} for cells in (was, now)
+        {file: {"rows": len(cells), "columns": {name: column(cells)}}} for cells in (was, current)
     )
 
 
@@ -165,31 +174,32 @@ def test_rounding_is_found_by_the_command_and_allowed_in_a_world():
         (0.9 * TOLERANCE * 90_000, False),
         (1.2 * TOLERANCE * 90_000, True),
     ):
-        one, two = sketches(
+        item, two = sketches(
             [repr(v) for v in values], [repr(values[0] + by), *map(repr, values[1:])]
         )
-        assert bool(other_world("study", one, two)) == is_other
-        (line,) = differences("study", one, two)
+        assert bool(compare_worlds("study", item, two)) == is_other
+        (line,) = differences("study", item, two)
         assert line.startswith("study: links.csv, column rsrp_dbm: ")
 
 
-@pytest.mark.parametrize(
-    ("was", "now", "said"),
-    [
-        (["1", "2"], ["1", "3"], "mean was 1.5, is 2"),
-        (["1", "2"], ["2", "1"], "other values"),
-        (["a", "b"], ["a", "c"], "other values"),
-        (["1.5", ""], ["", "1.5"], "other values"),
-        (["1.5", "inf"], ["1.5", "-inf"], "other values"),
-        (["1.5", "2"], ["a", "2"], "other kinds of values"),
-        (["2.5"], ["2.50001"], "mean was 2.5, is 2.50001"),
-    ],
-)
-def test_the_command_compares_exactly(was, now, said):
-    one, two = sketches(was, now, "k", "a.csv")
-    assert differences("s", one, deepcopy(one)) == []
-    (line,) = differences("s", one, two)
-    assert line.startswith(f"s: a.csv, column k: {said}")
+MOVES = """
+1 2      1 3       mean was 1.5, is 2
+1 2      2 1       other values
+a b      a c       other values
+1.5 -    - 1.5     other values
+1.5 inf  1.5 -inf  other values
+1.5 2    a 2       other kinds of values
+2.5      2.50001   mean was 2.5, is 2.50001
+"""
+
+
+@pytest.mark.parametrize("was, current, text", read_cells(MOVES))
+def test_the_command_compares_exactly(was, current, text):
+    values = [[v.removesuffix("-") for v in cells.split()] for cells in (was, current)]
+    item, two = sketches(*values, "k", "a.csv")
+    assert differences("s", item, deepcopy(item)) == []
+    (line,) = differences("s", item, two)
+    assert line.startswith(f"s: a.csv, column k: {text}")
 
 
 # -- other machines
@@ -198,24 +208,30 @@ def test_the_command_compares_exactly(was, now, said):
 def test_no_bits_of_other_kernels_or_versions_are_compared():
     """One line says what differs, and the remedy; of another processor with the same kernels a line
     warns."""
-    here = {"processor": "A", "OpenBLAS": "Katmai", "numpy": "2.4.6"}
+    local = {"processor": "A", "OpenBLAS": "Katmai", "numpy": "2.4.6"}
 
     def lines(made_on, chosen=("x",)):
-        of = Path("golden.json"), {"key": made_on}, {"x": {"machine": "key"}}, list(chosen), here
-        return refused(*of), "" if len(chosen) > 1 else warned(*of)
+        values = (
+            Path("golden.json"),
+            {"key": made_on},
+            {"x": {"machine": "key"}},
+            list(chosen),
+            local,
+        )
+        return explain_refusal(*values), "" if len(chosen) > 1 else warn_of_processor(*values)
 
-    assert lines(here) == ("", "")
-    refusal, _ = lines(here | {"OpenBLAS": "Zen", "numpy": "2.3.0"})
+    assert lines(local) == ("", "")
+    refusal, _ = lines(local | {"OpenBLAS": "Zen", "numpy": "2.3.0"})
     assert refusal.startswith(
         "golden.json: x was played on another machine, whose last digits are others (OpenBLAS: Zen "
     )
     assert "numpy: 2.3.0 there, 2.4.6 here" in refusal
     assert "--renew --file FILE" in refusal
     assert "\n" not in refusal
-    refusal, warning = lines(here | {"processor": "B"})
+    refusal, warning = lines(local | {"processor": "B"})
     assert refusal == ""
     assert warning.startswith("golden.json: was played by B, with the same kernels; ")
-    assert lines(here, ("x", "y"))[0].startswith("golden.json: has no numbers of y; ")
+    assert lines(local, ("x", "y"))[0].startswith("golden.json: has no numbers of y; ")
 
 
 """libraries that take this machine for another; SkylakeX and wider is what most machines of tests

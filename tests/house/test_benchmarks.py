@@ -157,11 +157,11 @@ def quick(monkeypatch):
 def test_every_row_is_there_and_its_bar_decides(subject):
     rows, arguments, units, met = ROWS[subject]
     threads = torch.get_num_threads()
-    found = [row for row in rows(*arguments) if json.dumps(row)]
+    result = [row for row in rows(*arguments) if json.dumps(row)]
     assert torch.get_num_threads() == threads
-    assert [row["met"] for row in found] == met
-    assert units is None or [row["unit"] for row in found] == units.split()
-    for row in found:
+    assert [row["met"] for row in result] == met
+    assert units is None or [row["unit"] for row in result] == units.split()
+    for row in result:
         assert set(row) >= FIELDS
         assert row["subject"] == subject
         assert np.isfinite(row["ours"])
@@ -172,8 +172,8 @@ def test_every_row_is_there_and_its_bar_decides(subject):
 def test_the_median_of_ratios_of_pairs_decides():
     # the first of each loads
     ours = iter([9.0, 1.0, 2.0, 4.0])
-    theirs = iter([9.0, 3.0, 8.0, 20.0])
-    row = paired.beside("work", lambda: next(ours), lambda: next(theirs), 4.0, 0.0, lambda: 0.5)
+    peer = iter([9.0, 3.0, 8.0, 20.0])
+    row = paired.beside("work", lambda: next(ours), lambda: next(peer), 4.0, 0.0, lambda: 0.5)
     assert row["ratio"] == 4.0
     assert row["spread"] == [3.0, 5.0]
     assert row["met"] is True
@@ -185,10 +185,10 @@ def test_the_median_of_ratios_of_pairs_decides():
 
 
 def test_a_peer_that_is_missing_or_fails_costs_its_row_only(monkeypatch):
-    def broken(n_bs, n_ue):
+    def break_down(n_bs, n_ue):
         raise ValueError("no such cell")
 
-    monkeypatch.setitem(peers.PEERS, "crrm", ("CRRM", broken))
+    monkeypatch.setitem(peers.PEERS, "crrm", ("CRRM", break_down))
     assert peers.start("crrm", 2, 5) == ("CRRM", None, "ValueError: no such cell")
     row = command.against("crrm", 3.0, (2, 5), 0)
     assert row["ours"] > 0
@@ -203,11 +203,11 @@ def test_a_peer_that_is_missing_or_fails_costs_its_row_only(monkeypatch):
 @pytest.mark.parametrize("make", list(density.PEERS.values()))
 def test_peers_of_densities_agree_with_the_definition(make):
     x = density.places_m(30)
-    at = density.grid_m()[::97]
-    want = np.exp(-((at[:, None] - x) ** 2).sum(axis=-1) / (2 * density.BANDWIDTH_M**2)).mean(
+    index = density.build_grid_m()[::97]
+    want = np.exp(-((index[:, None] - x) ** 2).sum(axis=-1) / (2 * density.BANDWIDTH_M**2)).mean(
         axis=1
     )
-    assert make(x)(at) == pytest.approx(want, abs=1e-8)
+    assert make(x)(index) == pytest.approx(want, abs=1e-8)
     assert density.exact(x)[::97] == pytest.approx(want, abs=1e-13)
 
 
@@ -227,9 +227,9 @@ def test_growth_and_replay_are_played_in_processes(tmp_path):
 
 def test_intervals_hold_the_median_in_19_of_20_cases():
     rng = np.random.default_rng(1)
-    found = [uploads.median_interval(rng.exponential(size=41)) for _ in range(2000)]
-    assert 0.93 < np.mean([low <= np.log(2) <= high for _, low, high in found]) < 0.98
-    assert all(low <= middle <= high for middle, low, high in found)
+    result = [uploads.median_interval(rng.exponential(size=41)) for _ in range(2000)]
+    assert 0.93 < np.mean([low <= np.log(2) <= high for _, low, high in result]) < 0.98
+    assert all(low <= middle <= high for middle, low, high in result)
 
 
 def test_distances_are_those_of_the_peer_and_errors_no_larger():
@@ -237,9 +237,9 @@ def test_distances_are_those_of_the_peer_and_errors_no_larger():
     assert same["difference"] < 1e-12
     assert equal["error"] <= equal["their_error"]
     assert same["peer"].startswith("POT ")
-    few, error, theirs = distance.errors(distance.Bench(200, 3, 3, 400))
+    few, error, peer = distance.errors(distance.Bench(200, 3, 3, 400))
     # equally spaced directions: a twentieth of random ones
-    assert error <= theirs
+    assert error <= peer
     assert few <= 20
 
 
@@ -270,19 +270,19 @@ def test_loops_of_a_whole_run_find_what_it_finds():
     assert training["given"][1] == 6
     assert dlg["given"][1] == 32
     assert leakage["given"][1] >= 300
-    assert whole.some([*range(100)], 3) == [0, 49, 99]
-    assert whole.some([1, 2], 5) == [1, 2]
-    assert whole.some([], 3) == []
+    assert whole.select([*range(100)], 3) == [0, 49, 99]
+    assert whole.select([1, 2], 5) == [1, 2]
+    assert whole.select([], 3) == []
 
 
 # -- gradient inversion: the peers compute what we do
 
 
-def inverted(sizes, activation, n=5):
+def invert(sizes, activation, n=5):
     torch.manual_seed(3)
     net = Mlp(sizes, activation)
     weights, update = (torch.randn(k, net.n_parameters, dtype=torch.float64) for k in (1, n))
-    distance = CosineDistance.to(update, net, weights)
+    distance = CosineDistance.from_updates(update, net, weights)
     return (
         net,
         weights[0],
@@ -295,7 +295,7 @@ def inverted(sizes, activation, n=5):
 @pytest.mark.parametrize("activation", ["elu", "tanh", "sigmoid", "relu"])
 @pytest.mark.parametrize("hidden", [(6,), (7, 4)])
 def test_the_peers_have_our_objective_and_slope(activation, hidden):
-    net, weights, update, distance, z = inverted((2, *hidden, 1), activation)
+    net, weights, update, distance, z = invert((2, *hidden, 1), activation)
     value, slope = distance(torch.arange(5), z)
     loop = Loop(net, weights, update)
     for target in range(5):
@@ -305,15 +305,15 @@ def test_the_peers_have_our_objective_and_slope(activation, hidden):
         )
         torch.testing.assert_close(leaf.grad, slope[target, 1], rtol=1e-11, atol=1e-13)
     for together in (1, 2, 10):
-        theirs = Stacked(net, weights, update, together).ask(z)
-        torch.testing.assert_close(theirs[0], value, rtol=0, atol=1e-13)
-        torch.testing.assert_close(theirs[1], slope, rtol=1e-11, atol=1e-13)
+        peer = Stacked(net, weights, update, together).ask(z)
+        torch.testing.assert_close(peer[0], value, rtol=0, atol=1e-13)
+        torch.testing.assert_close(peer[1], slope, rtol=1e-11, atol=1e-13)
 
 
 # -- local training beside its peers and simulators
 
 
-def looped(work):
+def play_loop(work):
     """Rounds of the loop over devices, from its own last model."""
     model = work.start
 
@@ -330,15 +330,15 @@ def looped(work):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("peer", "packages"), [("flower", ("flwr", "ray")), ("pfl", ("pfl",))])
+@pytest.mark.parametrize("peer, packages", [("flower", ("flwr", "ray")), ("pfl", ("pfl",))])
 def test_simulators_play_the_round_of_the_loop(peer, packages):
     for package in packages:
         pytest.importorskip(package)
-    work = training._samples(training.SMALL.cohorts[0])[1]
+    work = training._prepare_samples(training.SMALL.cohorts[0])[1]
     with federated_peers.PEERS[peer][1](work) as (_, rounds):
-        found = [rounds(1), rounds(2)]
-    same = looped(work)
-    for model, right in zip(found, [same(1), same(2)], strict=True):
+        result = [rounds(1), rounds(2)]
+    same = play_loop(work)
+    for model, right in zip(result, [same(1), same(2)], strict=True):
         np.testing.assert_allclose(model, right, rtol=0, atol=1e-6)
 
 
@@ -350,10 +350,10 @@ def test_rows_beside_loops_and_mapped_gradients(monkeypatch):
     for peer in federated_peers.PEERS:
         monkeypatch.setitem(federated_peers.PEERS, peer, (peer, absent))
     threads = torch.get_num_threads()
-    found = list(training.rows(training.SMALL, 0))
+    result = list(training.rows(training.SMALL, 0))
     assert torch.get_num_threads() == threads
-    assert all(row["subject"] == "training" for row in found)
-    assert [(row["bits"], row["met"]) for row in found] == [
+    assert all(row["subject"] == "training" for row in result)
+    assert [(row["bits"], row["met"]) for row in result] == [
         (32, True),
         (32, False),
         (64, None),
@@ -362,8 +362,8 @@ def test_rows_beside_loops_and_mapped_gradients(monkeypatch):
         (32, None),
         (32, None),
     ]
-    assert ["reason" in row for row in found] == [False] * 5 + [True] * 2
-    for row in found[:5]:
+    assert ["reason" in row for row in result] == [False] * 5 + [True] * 2
+    for row in result[:5]:
         assert row["difference"] < (1e-12 if row["bits"] == 64 else 1e-2)
         assert row["spread"][0] <= row["ratio"] <= row["spread"][1]
         assert torch.__version__ in row["peer"]

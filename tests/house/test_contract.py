@@ -13,15 +13,17 @@ from typing import Annotated
 
 import pytest
 from interrupted import run_in_two
+from pages import read_csv
 from pydantic import TypeAdapter
+from rows import read_yaml
 
 import fl
 import netsim
 import rl
 import scenarios
-from netsim.part import Named, OneOf, Part, descriptions
+from netsim.part import Named, OneOf, Part, read_descriptions
 from scenarios.app.study import slots
-from scenarios.app.study.slots import LEGAL, SLOTS, combinations, threat
+from scenarios.app.study.slots import LEGAL, SLOTS, build_threat_example, judge_combinations
 
 MEMBERS = [
     (slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()
@@ -32,17 +34,17 @@ IDS = [f"{slot}:{kind}" for slot, kind, _ in MEMBERS]
 def unions():
     """All of them, those of other parts among them."""
     for floor in (netsim, fl, rl, scenarios):
-        for found in pkgutil.walk_packages(floor.__path__, f"{floor.__name__}."):
-            for value in vars(importlib.import_module(found.name)).values():
+        for result in pkgutil.walk_packages(floor.__path__, f"{floor.__name__}."):
+            for value in vars(importlib.import_module(result.name)).values():
                 if isinstance(value, OneOf):
                     yield value
 
 
 def test_a_union_knows_each_part_by_its_kind():
     """Places of parts are text, which no type checker reads."""
-    found = {id(union): union for union in unions()}
-    assert len(found) >= len(SLOTS) + 4
-    for union in found.values():
+    result = {id(union): union for union in unions()}
+    assert len(result) >= len(SLOTS) + 4
+    for union in result.values():
         for kind, part in union.parts.items():
             assert issubclass(part, Part)
             assert part.kind_name() == kind
@@ -69,9 +71,9 @@ def covering(legal):
     heapq.heapify(waiting)
     while missing:
         _, i = heapq.heappop(waiting)
-        now = len(groups[i] & missing)
-        if waiting and now < -waiting[0][0]:  # it gained more before others were chosen
-            heapq.heappush(waiting, (-now, i))
+        current = len(groups[i] & missing)
+        if waiting and current < -waiting[0][0]:  # it gained more before others were chosen
+            heapq.heappush(waiting, (-current, i))
             continue
         chosen.append(legal[i])
         missing -= groups[i]
@@ -82,19 +84,19 @@ def pytest_generate_tests(metafunc):
     """Slow tests play combinations that cover every pair: they are only looked for where slow tests
     are asked for."""
     if "few" in metafunc.fixturenames:
-        metafunc.parametrize("few", covering(some_legal())[:FAST], ids=name_of)
+        metafunc.parametrize("few", covering(pick_legal())[:FAST], ids=get_name)
     if "combination" in metafunc.fixturenames:
-        wanted = "not slow" not in metafunc.config.option.markexpr
+        requested = "not slow" not in metafunc.config.option.markexpr
         metafunc.parametrize(
-            "combination", covering(legal_combinations()) if wanted else [{}], ids=name_of
+            "combination", covering(legal_combinations()) if requested else [{}], ids=get_name
         )
 
 
 def legal_combinations():
-    return [combination for combination, _ in combinations(legal=True)]
+    return [combination for combination, _ in judge_combinations(legal=True)]
 
 
-def some_legal():
+def pick_legal():
     """One in fifty of the legal combinations but for their attacks; all of them take twenty seconds
     to find."""
     draw = Random(1)
@@ -102,16 +104,16 @@ def some_legal():
         patch.setattr(
             slots,
             "product",
-            lambda *of: (
+            lambda *values: (
                 row
-                for row in itertools.product(*of)
-                if len(of) < 5 or draw.random() < (0.4 if slots.OPENED in row[-1] else 0.02)
+                for row in itertools.product(*values)
+                if len(values) < 5 or draw.random() < (0.4 if slots.OPENED in row[-1] else 0.02)
             ),
         )
         return legal_combinations()
 
 
-@pytest.mark.parametrize(("slot", "kind", "part"), MEMBERS, ids=IDS)
+@pytest.mark.parametrize("slot, kind, part", MEMBERS, ids=IDS)
 class TestMember:
     def test_builds_through_its_union_from_its_example_and_writes_itself_back(
         self, slot, kind, part
@@ -130,8 +132,9 @@ class TestMember:
         assert part.reference, "no reference"
         assert part.__doc__
         assert part.__doc__.strip()
-        undocumented = [n for n in part.model_fields if n != "kind" and n not in descriptions(part)]
-        assert not undocumented
+        assert not [
+            n for n in part.model_fields if n != "kind" and n not in read_descriptions(part)
+        ]
 
 
 def test_kinds_are_words_and_names_default_to_them():
@@ -178,7 +181,7 @@ def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
     for (
         combination,
         verdict,
-    ) in combinations():  # a million of them: the refused leave their reason only
+    ) in judge_combinations():  # a million of them: the refused leave their reason only
         if verdict == LEGAL:
             legal.append(combination)
         else:
@@ -188,7 +191,7 @@ def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
     assert legal == legal_combinations()
 
 
-def name_of(combination):
+def get_name(combination):
     return "+".join(combination.values()).replace(" ", "_")
 
 
@@ -197,10 +200,10 @@ def test_every_part_runs_two_rounds_beside_many_others(few, tiny, tmp_path):
 
 
 def test_the_few_combinations_have_every_part():
-    few = covering(some_legal())[:FAST]
+    few = covering(pick_legal())[:FAST]
     for slot in ("attack", "learner", "curation", "aggregation", "defenses"):
         kinds = SLOTS[slot.removesuffix("s")].parts
-        assert {kind for one in few for kind in one[slot].split(" > ")} >= set(kinds), slot
+        assert {kind for item in few for kind in item[slot].split(" > ")} >= set(kinds), slot
 
 
 @pytest.mark.slow
@@ -216,9 +219,9 @@ def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(
     checkpoint."""
     from scenarios.app.result import run
 
-    study = study_of(combination, tiny, **{"world.duration_s": 180})
+    study = build_study(combination, tiny, **{"world.duration_s": 180})
     run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "halved", lambda now: now.done == 2)
+    run_in_two(study, tmp_path / "halved", lambda current: current.done == 2)
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
 
@@ -229,26 +232,28 @@ def test_every_two_parts_run_where_devices_hold_updates_back(
     """Rounds with few UEs and with none; interrupted, a run goes on to the same bytes."""
     from scenarios.app.result import run
 
-    rules = [
-        {"kind": "cooldown", "rounds": 1, "jitter": 1.0},
-        {"kind": "random-silence", "probability": 0.4},
-    ]
-    study = study_of(combination, tiny, **{"learning.withholding": rules, "learning.round_s": 20})
+    study = build_study(
+        combination,
+        tiny,
+        **read_yaml("""
+            learning.withholding: [{kind: cooldown, rounds: 1, jitter: 1.0}, {kind:
+            random-silence, probability: 0.4}], learning.round_s: 20
+        """),
+    )
     run(study, tmp_path / "whole")
     with (tmp_path / "whole" / "rounds.csv").open() as f:
         ues = [int(row["ues"]) for row in csv.DictReader(f)]
     assert len(ues) == 6
     assert 0 < sum(ues) < 20
     assert min(ues) <= 1
-    run_in_two(study, tmp_path / "halved", lambda now: now.done == 4)
+    run_in_two(study, tmp_path / "halved", lambda current: current.done == 4)
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
 
-ON_THE_AIR = {
-    "synchronous": {"kind": "synchronous", "merge_after_updates": 3, "deadline_s": 90},
-    "fedbuff": {"kind": "fedbuff", "buffer": 2},
-    "fedasync": {"kind": "fedasync"},
-}
+ON_THE_AIR = read_yaml("""
+    synchronous: {kind: synchronous, merge_after_updates: 3, deadline_s: 90}, fedbuff:
+    {kind: fedbuff, buffer: 2}, fedasync: {kind: fedasync}
+""")
 
 
 @pytest.mark.slow
@@ -261,35 +266,33 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(
     from netsim.errors import BadInput
     from scenarios.app.result import run
 
-    more = {
+    options = {
         "learning.server": ON_THE_AIR[server],
-        "world.radio.dynamic_uplink": {
-            "scheduler": {"kind": "round-robin"},
-            "block_s": 5,
-            "client_dropout_per_s": 1e-4,
-        },
+        "world.radio.dynamic_uplink": read_yaml("""
+            scheduler: {kind: round-robin}, block_s: 5, client_dropout_per_s: 0.0001
+        """),
         "world.duration_s": 300,
         "world.ues.training_s_per_sample": 3.0,
     }
     try:
-        study = study_of(combination, tiny, **more)
+        study = build_study(combination, tiny, **options)
         run(study, tmp_path / "whole")
     except BadInput as error:
-        said = str(error)
+        text = str(error)
         without = any(
-            words in said for words in ("rounds", "merges updates", "one update at a time")
+            words in text for words in ("rounds", "merges updates", "one update at a time")
         )
-        assert "\n" not in said
-        unknown = any(words in said for words in ("it is not known then", "hides one update only"))
+        assert "\n" not in text
+        unknown = any(words in text for words in ("it is not known then", "hides one update only"))
         assert unknown or (server != "synchronous" and without)
         return
 
     assert len((tmp_path / "whole" / "transmissions.csv").read_text().splitlines()) > 1
-    run_in_two(study, tmp_path / "halved", lambda now: now.done >= 3)
+    run_in_two(study, tmp_path / "halved", lambda current: current.done >= 3)
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
 
-def study_of(combination, tiny, **more):
+def build_study(combination, tiny, **options):
     """The tiny study with these parts."""
 
     def example(slot, kind):
@@ -309,7 +312,7 @@ def study_of(combination, tiny, **more):
             "learning.curation": several("curation"),
             "learning.defenses": [example("defense", d) for d in chain],
             "learning.aggregation": example("aggregation", combination["aggregation"]),
-            "learning.threat": threat(observes, viewpoint),
+            "learning.threat": build_threat_example(observes, viewpoint),
             "learning.attacks": several("attack"),
         }
         | (
@@ -317,14 +320,14 @@ def study_of(combination, tiny, **more):
             if viewpoint == "eavesdropper"
             else {}
         )
-        | more
+        | options
     )
 
 
 def plays(combination, tiny, tmp_path):
     from scenarios.app.result import run
 
-    summary = run(study_of(combination, tiny), tmp_path / "run")
+    summary = run(build_study(combination, tiny), tmp_path / "run")
     assert summary["rounds.played"] == 2
     assert (
         summary["updates.sent"]
@@ -334,25 +337,23 @@ def plays(combination, tiny, tmp_path):
     with (tmp_path / "run" / "rounds.csv").open() as f:
         for row in csv.DictReader(f):
             assert math.isfinite(float(row["update_norm"]))
-            other = combination["learner"] == "density" or combination["data"] == "images"
-            assert other or math.isfinite(float(row["rmse_db"]))
+            second = combination["learner"] == "density" or combination["data"] == "images"
+            assert second or math.isfinite(float(row["rmse_db"]))
     if combination["learner"] == "density":
         assert math.isfinite(summary["utility.rank_correlation"])
     assert combination["data"] != "images" or math.isfinite(summary["utility.accuracy_percent"])
     if combination["attack"] != "none":
-        with (tmp_path / "run" / "leakage.csv").open() as f:
-            rows = list(csv.DictReader(f))
-        with (tmp_path / "run" / "estimates.csv").open() as f:
-            said = list(csv.DictReader(f))
-        if {r["quantity"] for r in said} == {
+        rows = read_csv(tmp_path / "run" / "leakage.csv")
+        text = read_csv(tmp_path / "run" / "estimates.csv")
+        if {r["quantity"] for r in text} == {
             "answer"
         }:  # it names places after all rounds, and no round's centroid
-            assert {(r["ue"], r["model"], r["round"]) for r in said} == {
+            assert {(r["ue"], r["model"], r["round"]) for r in text} == {
                 (r["ue"], r["model"], r["round"]) for r in rows
             }
             assert all(
                 r["status"] in ("no gradient", "unsure") or math.isfinite(float(r["x_m"]))
-                for r in said
+                for r in text
             )
             return
         assert rows

@@ -41,11 +41,11 @@ from pathlib import Path
 import pytest
 from thinned import one_in
 
-from scenarios.app.cli.commands import main, parser
+from scenarios.app.cli.commands import build_parser, main
 from scenarios.app.results.folder import EVERY
-from scenarios.app.results.summary_keys import declaration
-from scenarios.app.study.load import bundled, load, parse_value
-from scenarios.app.study.yaml_document import read_text
+from scenarios.app.results.summary_keys import find_measure
+from scenarios.app.study.load import list_bundled, load, parse_value
+from scenarios.app.study.yaml_document import parse_document
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -77,25 +77,25 @@ class Block:
 def blocks(name):
     """All blocks of a page, in order."""
     lines = (ROOT / name).read_text().split("\n")
-    found = []
-    told = {}
+    result = []
+    messages = {}
     i = 0
     while i < len(lines):
         comment = re.fullmatch(r"\s*<!-- test: (\w+) ?(.*?) -->", lines[i])
         fence = re.fullmatch(r"(\s*)(`{3,})(.*)", lines[i])
         if comment:
-            told.setdefault(comment[1], []).append(comment[2])
+            messages.setdefault(comment[1], []).append(comment[2])
         elif fence:
             end = lines.index(fence[1] + fence[2], i + 1)
             text = "\n".join(line.removeprefix(fence[1]) for line in lines[i + 1 : end])
             if not fence[3].startswith("{"):  # a directive of Sphinx
-                found.append(Block(name, i + 1, fence[3], text, told))
-            told = {}
+                result.append(Block(name, i + 1, fence[3], text, messages))
+            messages = {}
             i = end
         elif lines[i].strip() and not lines[i].lstrip().startswith("<!--"):
-            assert not told, f"{name}:{i + 1}: a comment for the test stands before no block"
+            assert not messages, f"{name}:{i + 1}: a comment for the test stands before no block"
         i += 1
-    return found
+    return result
 
 
 def commands(text):
@@ -182,7 +182,7 @@ class Page:
 
     def scenario(self, block):
         """A whole scenario is loaded as it is, a fragment in its place in another."""
-        data = read_text(block.text, block.place).data
+        data = parse_document(block.text, block.place).data
         if "title" in data:
             path = self.folder / "block.yaml"
             path.write_text(block.text)
@@ -207,23 +207,23 @@ NUMBER = re.compile(r"((?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)")
 def is_printed(line, printed):
     """Whether the words of a line stand in what was printed, one after another, wherever lines are
     broken."""
-    there = printed.split()
+    present = printed.split()
     pieces = line.split("...")
-    at = 0
+    index = 0
     for k, words in enumerate(piece.split() for piece in pieces):
         cut = k > 0, k < len(pieces) - 1
-        found = (
+        result = (
             i
-            for i in range(at, len(there) - len(words) + 1)
-            if stand(words, there[i : i + len(words)], *cut)
+            for i in range(index, len(present) - len(words) + 1)
+            if stand(words, present[i : i + len(words)], *cut)
         )
-        if (start := next(found, None)) is None:
+        if (start := next(result, None)) is None:
             return False
-        at = start + len(words)
+        index = start + len(words)
     return True
 
 
-def stand(words, there, after, before):
+def stand(words, present, after, before):
     """Whether words stand there; after, before: `...` may cut off the beginning of the first, the
     end of the last."""
     last = len(words) - 1
@@ -231,7 +231,7 @@ def stand(words, there, after, before):
         alike(shown, word)
         or (before and k == last and word.startswith(shown))
         or (after and k == 0 and word.endswith(shown))
-        for k, (shown, word) in enumerate(zip(words, there, strict=True))
+        for k, (shown, word) in enumerate(zip(words, present, strict=True))
     )
 
 
@@ -241,9 +241,9 @@ def alike(shown, word):
 
     Numbers may differ by 5 %, or by two units of their last shown digit; all else is the same.
     """
-    own = NUMBER.split(shown)
-    others = NUMBER.split(word)
-    return own[::2] == others[::2] and all(map(is_near, own[1::2], others[1::2]))
+    own_rows = NUMBER.split(shown)
+    rest = NUMBER.split(word)
+    return own_rows[::2] == rest[::2] and all(map(is_near, own_rows[1::2], rest[1::2]))
 
 
 def is_near(shown, number):
@@ -255,11 +255,11 @@ def is_near(shown, number):
 
 def flat(data, path=""):
     """Dotted path -> value; a part (a mapping with a kind) is one value."""
-    found = {}
+    result = {}
     for key, value in data.items():
         inner = isinstance(value, dict) and "kind" not in value and key not in ("set", "space")
-        found |= flat(value, f"{path}{key}.") if inner else {f"{path}{key}": value}
-    return found
+        result |= flat(value, f"{path}{key}.") if inner else {f"{path}{key}": value}
+    return result
 
 
 def shell():
@@ -273,7 +273,7 @@ def shell():
     }
 
 
-def left_out(block, slow):
+def is_left_out(block, slow):
     """Why a block is not run now."""
     if "skip" in block.told or ("slow" in block.told and not slow):
         return True
@@ -286,16 +286,16 @@ def play_page(name, folder, slow):
     page = Page(folder)
     before = None
     for block in blocks(name):
-        out = left_out(block, slow) or ("output" in block.told and before is None)
+        out = is_left_out(block, slow) or ("output" in block.told and before is None)
         if not out:
             page.play(block)
         before = None if out and block.language in ("bash", "python") else block
 
 
-def uncompared(page):
+def drop_uncompared(page):
     """Places of text blocks of a page with figures that neither the fast nor the slow run compares
     with anything."""
-    found = []
+    result = []
     before = None
     for block in page:
         played = (
@@ -309,13 +309,13 @@ def uncompared(page):
             and re.search(r"\d", block.text)
             and not settled & set(block.told)
         ):
-            found.append(block.place)
+            result.append(block.place)
         before = before if "output" in block.told else block
-    return found
+    return result
 
 
 def test_every_printed_figure_is_compared_in_the_fast_or_the_slow_run():
-    assert not [place for name in NAMES for place in uncompared(blocks(name))]
+    assert not [place for name in NAMES for place in drop_uncompared(blocks(name))]
     readme = [b for b in blocks("README.md") if "output" in b.told]
     # nothing is left out there
     assert readme
@@ -355,7 +355,7 @@ def test_long_blocks_of_a_page_run(name, cache):
     play_page(name, cache, slow=True)
 
 
-def documented_commands():
+def list_commands():
     """Every netsim command of blocks and of running text, with where it stands."""
     for name in NAMES:
         text = (ROOT / name).read_text()
@@ -367,25 +367,25 @@ def documented_commands():
                     if line.startswith("netsim ")
                 )
         prose = re.sub(r"(?ms)^\s*```.*?^\s*```$", "", text)
-        for found in re.finditer(
+        for result in re.finditer(
             rf"`(netsim (?:{'|'.join([*PLAYS, 'list', 'epsilon', 'claims'])})\b[^`]*)`", prose
         ):
-            yield name, " ".join(found[1].split())
+            yield name, " ".join(result[1].split())
 
 
 def test_every_command_that_is_shown_is_understood():
     """The parser takes it, its scenario exists, and every --set fits into that scenario."""
-    known = bundled()
+    expected = list_bundled()
     count = 0
-    for place, line in documented_commands():
+    for place, line in list_commands():
         words = shlex.split(line, comments=True)[1:]
         words = words[: next((i for i, w in enumerate(words) if w in (">", "|", "&&")), len(words))]
         if len(words) < 2 or any(word.isupper() or word == "..." for word in words):
             continue  # the name of a command, or a form with placeholders
-        args = parser().parse_args(words)
+        args = build_parser().parse_args(words)
         scenario = getattr(args, "scenario", None)
         if scenario is not None and not scenario.endswith(".yaml"):
-            assert scenario in known, f"{place}: no scenario {scenario}"
+            assert scenario in expected, f"{place}: no scenario {scenario}"
             sets = dict(text.split("=", 1) for text in args.sets)
             if args.command in PLAYS and sets and "DIR" not in line:
                 values = {
@@ -428,12 +428,12 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
         assert main(begin.split()[1:]) == 0
     package = tmp_path / "sign"
     environment = tmp_path / "environment"
-    for beside in ("data", "notes", "tests"):  # as folders of people look
-        (package / beside).mkdir()
-        (package / beside / "some.py").write_text("")
+    for neighbour in ("data", "notes", "tests"):  # as folders of people look
+        (package / neighbour).mkdir()
+        (package / neighbour / "some.py").write_text("")
     venv.create(environment, with_pip=False)
-    (there,) = environment.glob("lib/python*/site-packages")
-    (there / "here.pth").write_text("\n".join([str(ROOT), *site.getsitepackages()]))
+    (present,) = environment.glob("lib/python*/site-packages")
+    (present / "here.pth").write_text("\n".join([str(ROOT), *site.getsitepackages()]))
     command = environment / "bin" / "netsim"
     command.write_text(
         f'#!/bin/sh\nexec "{environment}/bin/python" -m scenarios.app.cli.commands "$@"\n'
@@ -457,7 +457,7 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
     assert "size of every number that is sent" in done.stdout
     assert "2 passed" in done.stdout
     assert "kind: sign" in (package / "runs/scenario/1/study.yaml").read_text()
-    assert (there / "netsim_sign-1.0.dist-info" / "entry_points.txt").exists()
+    assert (present / "netsim_sign-1.0.dist-info" / "entry_points.txt").exists()
 
 
 needs_sphinx = pytest.mark.skipif(
@@ -467,18 +467,18 @@ needs_sphinx = pytest.mark.skipif(
 
 
 @pytest.fixture
-def generated(monkeypatch):
+def generate_pages(monkeypatch):
     monkeypatch.syspath_prepend(DOCS / "_ext")
     import generated_pages
 
     return generated_pages.pages()
 
 
-def test_every_part_and_key_is_on_a_generated_page(generated):
+def test_every_part_and_key_is_on_a_generated_page(generate_pages):
     from scenarios.app.study.slots import SLOTS
 
     for slot, one_of in SLOTS.items():
-        page = generated[f"slot-{slot}.md"]
+        page = generate_pages[f"slot-{slot}.md"]
         for kind, part in one_of.parts.items():
             assert f"\n## {kind}\n" in page
             section = page.split(f"\n## {kind}\n")[1].split("\n## ")[0]
@@ -486,17 +486,17 @@ def test_every_part_and_key_is_on_a_generated_page(generated):
                 assert f"\n| `{key}` |" in section, f"{slot} {kind}: {key}"
 
 
-def test_rules_have_braces_where_a_user_writes_them(generated):
-    assert "take server: {kind: synchronous}" in generated["rules.md"]
-    assert "{*" not in generated["rules.md"]
+def test_rules_have_braces_where_a_user_writes_them(generate_pages):
+    assert "take server: {kind: synchronous}" in generate_pages["rules.md"]
+    assert "{*" not in generate_pages["rules.md"]
 
 
-def test_every_option_is_on_the_page_of_the_command_line(generated):
+def test_every_option_is_on_the_page_of_the_command_line(generate_pages):
     for name, command in next(
-        a for a in parser()._actions if hasattr(a, "_name_parser_map")
+        a for a in build_parser()._actions if hasattr(a, "_name_parser_map")
     ).choices.items():
-        assert f"\n## netsim {name}\n" in generated["cli.md"]
-        section = generated["cli.md"].split(f"\n## netsim {name}\n")[1].split("\n## ")[0]
+        assert f"\n## netsim {name}\n" in generate_pages["cli.md"]
+        section = generate_pages["cli.md"].split(f"\n## netsim {name}\n")[1].split("\n## ")[0]
         for action in command._actions:
             shown = action.dest != "help" and action.help != "==SUPPRESS=="
             assert not shown or (action.option_strings or [action.dest])[0] in section
@@ -530,8 +530,8 @@ def test_tables_and_keys_that_pages_name_exist():
     keys = [(name, m[1]) for name in names for m in KEY.finditer(text[name])]
     assert len(tables) > 5
     assert len(keys) > 2
-    assert [found for found in tables if found[1] not in {*EVERY, *OTHER_TABLES}] == []
-    assert [found for found in keys if declaration(found[1]) is None] == []
+    assert [result for result in tables if result[1] not in {*EVERY, *OTHER_TABLES}] == []
+    assert [result for result in keys if find_measure(result[1]) is None] == []
 
 
 @pytest.mark.slow
@@ -584,5 +584,8 @@ def test_notebooks_run(path, tmp_path, monkeypatch):
     from nbclient import NotebookClient
 
     monkeypatch.setenv("PYTHONPATH", shell()["PYTHONPATH"])
-    notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(
+        nbformat.read(path, as_version=4),
+        timeout=900,
+        resources={"metadata": {"path": str(tmp_path)}},
+    ).execute()

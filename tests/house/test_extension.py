@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
 from netsim.errors import BadInput
-from netsim.part import declared, plugins
+from netsim.part import find_entry_points, load_plugins
 from scenarios.app.cli.commands import main
 from scenarios.app.study.slots import SLOTS
 
@@ -44,11 +44,11 @@ class MyAttack(ClosedForm):
 BOTH_ENTRIES = "[netsim.attack]\nmy-attack = both:MyAttack\n[netsim.network]\nmy-net = both:MyNet\n"
 
 
-def documented():
+def list_documented():
     """File name -> text of every block of docs/extending.md whose introduction names a file."""
-    found = re.findall(r"`([\w.]+)`[^`]*:\n\n```(?:python|toml)\n(.*?)```", DOCS, flags=re.DOTALL)
-    assert len(found) == DOCS.count("```python") + DOCS.count("```toml")
-    return dict(found)
+    result = re.findall(r"`([\w.]+)`[^`]*:\n\n```(?:python|toml)\n(.*?)```", DOCS, flags=re.DOTALL)
+    assert len(result) == DOCS.count("```python") + DOCS.count("```toml")
+    return dict(result)
 
 
 def install(folder, module, text, entries):
@@ -61,14 +61,13 @@ def install(folder, module, text, entries):
 
 
 def install_sign(folder):
-    text = documented()["sign.py"]
+    text = list_documented()["sign.py"]
     assert len(text.strip().splitlines()) < 40
     install(folder, "sign", text, "[netsim.defense]\nsign = sign:Sign\n")
 
 
 def netsim(folder, *arguments):
-    paths = os.pathsep.join([str(folder), str(ROOT)])
-    env = {**os.environ, "PYTHONPATH": paths}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
     command = [sys.executable, "-m", "scenarios.app.cli.commands", *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder, check=False)
 
@@ -94,15 +93,15 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
         ("defense", "sign", "sign.py"),
     ):
         assert main(["new", slot, name]) == 0
-        assert Path(name, file).read_text() == documented()[file]
-    assert Path("sign", "pyproject.toml").read_text() == documented()["pyproject.toml"]
+        assert Path(name, file).read_text() == list_documented()[file]
+    assert Path("sign", "pyproject.toml").read_text() == list_documented()["pyproject.toml"]
     assert main(["new", "attack", "first-look"]) == 2
     assert "a file or folder of this name exists here" in capsys.readouterr().err
     package = tmp_path / "first-look"
     install(
         package,
         "first_look",
-        documented()["first_look.py"],
+        list_documented()["first_look.py"],
         "[netsim.attack]\nit = first_look:FirstLook\n",
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)])}
@@ -117,30 +116,34 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
     assert "1 passed" in ran.stdout, ran.stdout[-2000:]
 
 
-@pytest.mark.parametrize(("of", "wrong"), [("", ""), ("leak", "losst")])
-def test_a_stranger_adds_a_reward(of, wrong, tmp_path):
-    text = documented()["allowance.py"].replace(f'{{"{of}"', f'{{"{wrong}"')
+@pytest.mark.parametrize("values, wrong", [("", ""), ("leak", "losst")])
+def test_a_stranger_adds_a_reward(values, wrong, tmp_path):
+    text = list_documented()["allowance.py"].replace(f'{{"{values}"', f'{{"{wrong}"')
     install(tmp_path, "allowance", text, "[netsim.reward]\nallowance = allowance:Allowance\n")
-    said = netsim(
+    message = netsim(
         tmp_path,
         "validate",
         "power/city",
         "--set",
         "train.task.reward={kind: allowance, free_j: 0.5}",
     )
-    assert said.returncode == 2 * bool(wrong), said.stderr
+    assert message.returncode == 2 * bool(wrong), message.stderr
     assert not wrong or (
-        "no figure 'losst'; figures are noise, loss, " in said.stderr
-        and said.stderr.count("\n") == 1
+        "no figure 'losst'; figures are noise, loss, " in message.stderr
+        and message.stderr.count("\n") == 1
     )
 
 
 def test_a_stranger_adds_a_trace_format(tmp_path):
-    entries = "[netsim.trace-format]\njson-lines = json_lines:JsonLines\n"
-    install(tmp_path, "json_lines", documented()["json_lines.py"], entries)
+    install(
+        tmp_path,
+        "json_lines",
+        list_documented()["json_lines.py"],
+        "[netsim.trace-format]\njson-lines = json_lines:JsonLines\n",
+    )
     fixes = [
-        f'{{"who": "{who}", "when": {1000 * t}, "lat": {52 + t}, "lon": 4}}\n'
-        for who in "ab"
+        f'{{"who": "{names}", "when": {1000 * t}, "lat": {52 + t}, "lon": 4}}\n'
+        for names in "ab"
         for t in (1, 2, 9)
     ]
     (tmp_path / "walk.jsonl").write_text("".join(fixes))
@@ -175,9 +178,9 @@ def test_the_manual_names_every_slot_and_its_base_class():
     for slots, classes in re.findall(
         r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| (`[^|]+`) \|", DOCS, flags=re.MULTILINE
     ):
-        first, *others = re.findall(r"`([\w.]+)`", classes)
+        first, *rest = re.findall(r"`([\w.]+)`", classes)
         package = first.rpartition(".")[0]
-        names = [first, *(f"{package}.{other}" for other in others)]
+        names = [first, *(f"{package}.{second}" for second in rest)]
         rows |= dict(zip(re.findall(r"`([a-z-]+)`", slots), names, strict=True))
     assert sorted(rows) == sorted(SLOTS)
     for slot, name in rows.items():
@@ -190,10 +193,18 @@ def test_the_manual_names_every_slot_and_its_base_class():
 def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     """Whatever it imports of this package."""
     install(tmp_path, "both", BOTH, BOTH_ENTRIES)
-    said = netsim(tmp_path, "validate", "campus")
-    assert said.returncode == 0, said.stderr
-    mine = ["--set", "learning.attacks=[{kind: my-attack}]"]
-    ran = netsim(tmp_path, "run", "campus", "--out", "out", "--quiet", *SHORT, *mine)
+    text = netsim(tmp_path, "validate", "campus")
+    assert text.returncode == 0, text.stderr
+    ran = netsim(
+        tmp_path,
+        "run",
+        "campus",
+        "--out",
+        "out",
+        "--quiet",
+        *SHORT,
+        *["--set", "learning.attacks=[{kind: my-attack}]"],
+    )
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"centroid error, m .* my-attack\n", ran.stdout)
     listed = netsim(tmp_path, "list")
@@ -244,16 +255,16 @@ BROKEN = {
 def outside(tmp_path, monkeypatch):
     """A folder for plug-ins that this process reads, until the test ends."""
     monkeypatch.syspath_prepend(tmp_path)
-    for found in (declared, plugins):
-        found.cache_clear()
+    for result in (find_entry_points, load_plugins):
+        result.cache_clear()
     yield tmp_path
     sys.modules.pop("broken", None)
-    for found in (declared, plugins):
-        found.cache_clear()
+    for result in (find_entry_points, load_plugins):
+        result.cache_clear()
 
 
 @pytest.mark.parametrize(
-    ("wrong", "code", "said"),
+    "wrong, code, text",
     [
         ("view.nothing", 1, "has no attribute 'nothing'); plug-in {}/broken.py:7; details in "),
         (
@@ -264,23 +275,31 @@ def outside(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_a_mistake_in_a_plugin_is_told_with_its_place(wrong, code, said, tmp_path):
+def test_a_mistake_in_a_plugin_is_told_with_its_place(wrong, code, text, tmp_path):
     run = f"    def run(self, view, facts, state, rng):\n        return {wrong}, state\n"
     install(tmp_path, "broken", GOOD + run, "[netsim.attack]\nbroken = broken:Part\n")
-    mine = ["--set", "learning.attacks=[{kind: broken}]"]
-    ran = netsim(tmp_path, "run", "campus", "--out", "out", "--quiet", *SHORT, *mine)
+    ran = netsim(
+        tmp_path,
+        "run",
+        "campus",
+        "--out",
+        "out",
+        "--quiet",
+        *SHORT,
+        *["--set", "learning.attacks=[{kind: broken}]"],
+    )
     assert (ran.returncode, ran.stderr.count("\n")) == (code, 1)
-    assert said.format(tmp_path) in ran.stderr
+    assert text.format(tmp_path) in ran.stderr
 
 
-@pytest.mark.parametrize(("text", "why"), BROKEN.values(), ids=BROKEN)
-def test_a_plugin_that_fails_is_told_in_one_line(outside, text, why):
+@pytest.mark.parametrize("text, reason", BROKEN.values(), ids=BROKEN)
+def test_a_plugin_that_fails_is_told_in_one_line(outside, text, reason):
     install(outside, "broken", text, "[netsim.attack]\nbroken = broken:Part\n")
     with pytest.raises(BadInput) as caught:
         TypeAdapter(Annotated[Attack, ATTACKS]).validate_json('{"kind": "closed-form"}')
     (line,) = caught.value.lines
     assert line.startswith("plug-in broken:Part of broken (netsim.attack): ")
-    assert why in line
+    assert reason in line
     assert line.endswith("; mend broken, or uninstall it")
 
 
@@ -297,35 +316,35 @@ IN_SECTIONS = {
 }
 
 
-@pytest.mark.parametrize(("slot", "text", "section", "why"), IN_SECTIONS.values(), ids=IN_SECTIONS)
-def test_a_plugin_of_a_section_is_no_mistake_of_the_scenario(tmp_path, slot, text, section, why):
+@pytest.mark.parametrize("slot, text, section, reason", IN_SECTIONS.values(), ids=IN_SECTIONS)
+def test_a_plugin_of_a_section_is_no_mistake_of_the_scenario(tmp_path, slot, text, section, reason):
     """Sections that few scenarios have are looked at last; no line of the file is named for what no
     line can mend."""
     install(tmp_path, "broken", text, f"[netsim.{slot}]\nbroken = broken:Part\n")
     assert netsim(tmp_path, "validate", "campus").returncode == 0
-    said = netsim(tmp_path, "validate", "campus", "--set", section)
-    assert said.returncode == 2
-    assert said.stdout == ""
-    told = (
-        f"netsim: plug-in broken:Part of broken (netsim.{slot}): {why}; mend broken, or "
+    message = netsim(tmp_path, "validate", "campus", "--set", section)
+    assert message.returncode == 2
+    assert message.stdout == ""
+    messages = (
+        f"netsim: plug-in broken:Part of broken (netsim.{slot}): {reason}; mend broken, or "
         f"uninstall it\n"
     )
-    assert said.stderr == told
+    assert message.stderr == messages
 
 
 def test_two_plugins_of_one_kind_are_refused(outside):
     install(outside, "broken", GOOD, "[netsim.attack]\none = broken:Part\ntwo = broken:Part\n")
     with pytest.raises(BadInput, match="its kind 'broken' is taken"):
-        plugins("attack")
+        load_plugins("attack")
 
 
 def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_path):
     install(tmp_path, "broken", "raise SystemExit(0)", "[netsim.attack]\nbroken = broken:Part\n")
-    said = netsim(tmp_path, "validate", "campus")
-    assert said.returncode == 2
-    assert said.stdout == ""
-    assert len(said.stderr.splitlines()) == 1
-    assert said.stderr.startswith(
+    text = netsim(tmp_path, "validate", "campus")
+    assert text.returncode == 2
+    assert text.stdout == ""
+    assert len(text.stderr.splitlines()) == 1
+    assert text.stderr.startswith(
         "netsim: plug-in broken:Part of broken (netsim.attack): it cannot be imported"
     )
 
@@ -334,7 +353,6 @@ def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_pa
 def test_the_contract_tests_and_the_matrix_see_it(tmp_path):
     install_sign(tmp_path)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    chosen = "sign and (defense:sign or (none+sign+fedavg+closed-form and rows))"
     command = [
         sys.executable,
         "-m",
@@ -343,7 +361,7 @@ def test_the_contract_tests_and_the_matrix_see_it(tmp_path):
         "no:cacheprovider",
         "tests/house/test_contract.py",
         "-k",
-        chosen,
+        "sign and (defense:sign or (none+sign+fedavg+closed-form and rows))",
     ]
     ran = subprocess.run(command, env=env, capture_output=True, text=True, cwd=ROOT, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:]

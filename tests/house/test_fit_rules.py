@@ -8,51 +8,53 @@ from collections import Counter
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
-from refused import line_of
+from refused import catch_line
+from rows import read_yaml
 
 from fl.server import Synchronous
-from netsim.fit import Rule, Word, Words, first_broken, read_rules, refuse_broken
+from netsim.fit import PartRule, Word, Words, explain_first_breach, read_rules, refuse_broken
 from netsim.part import OneOf, Part, Section
 from netsim.world.setting import WorldSetting
 from scenarios.app.cli.commands import main
-from scenarios.app.study.load import bundled
-from scenarios.app.study.slots import SLOTS, rules
+from scenarios.app.study.load import list_bundled
+from scenarios.app.study.slots import SLOTS, collect_all_rules
 
-RULES = rules()
+RULES = collect_all_rules()
 OF_A_PLUGIN = {"records-of-other-servers"}
 
 
 def says(rule, line):
     """Whether a line is the sentence of a rule, whatever its parts are called."""
-    pieces = re.split(r"<[\w.]+>", rule.pattern)
-    return re.search(".*".join(map(re.escape, pieces)), line) is not None
+    return (
+        re.search(".*".join(map(re.escape, re.split(r"<[\w.]+>", rule.pattern))), line) is not None
+    )
 
 
 @pytest.fixture
-def broken(monkeypatch):
+def break_rule(monkeypatch):
     """Keys of the rules that were found broken."""
     keys = []
-    check = Rule.broken
+    check = PartRule.explain_breach
 
-    def watched(rule, words):
+    def watch(rule, words):
         sentence = check(rule, words)
         keys.extend([rule.key] if sentence else [])
         return sentence
 
-    monkeypatch.setattr(Rule, "broken", watched)
+    monkeypatch.setattr(PartRule, "explain_breach", watch)
     return keys
 
 
 @pytest.mark.parametrize(
     "rule", [rule for rule in RULES if rule.key not in OF_A_PLUGIN], ids=lambda rule: rule.key
 )
-def test_a_rule_is_broken_by_its_example(rule, tiny, broken):
+def test_a_rule_is_broken_by_its_example(rule, tiny, break_rule):
     changes = {path: None if value == "none" else value for path, value in rule.example.items()}
     if rule.asked:
-        line = line_of(refuse_broken, tiny(changes), rule.asked)
+        line = catch_line(refuse_broken, tiny(changes), rule.asked)
     else:
-        line = line_of(tiny, changes)
-    assert (broken, says(rule, line)) == ([rule.key], True), line
+        line = catch_line(tiny, changes)
+    assert (break_rule, says(rule, line)) == ([rule.key], True), line
 
 
 def test_rounds_of_a_server_of_ones_own_are_not_recorded(tiny):
@@ -63,10 +65,12 @@ def test_rounds_of_a_server_of_ones_own_are_not_recorded(tiny):
     study = tiny(
         {path: value for path, value in example.items() if path != "learning.availability"}
     )
-    assert first_broken(study, "recorded rounds") == ""
-    learning = study.learned.model_copy(update={"server": Mine()})
-    said = first_broken(study.model_copy(update={"learning": learning}), "recorded rounds")
-    assert said.startswith("learning.server: recorded rounds need a server that waits for all")
+    assert explain_first_breach(study, "recorded rounds") == ""
+    text = explain_first_breach(
+        study.model_copy(update={"learning": study.learned.model_copy(update={"server": Mine()})}),
+        "recorded rounds",
+    )
+    assert text.startswith("learning.server: recorded rounds need a server that waits for all")
 
 
 def test_keys_are_unique():
@@ -88,36 +92,36 @@ def brought():
     return words, words | defaults | {name for name, _ in fields}
 
 
-def found_in(annotation, metadata=()):
+def find_in(annotation, metadata=()):
     """All that a value may be by what is declared of it: classes, with those of a slot, and words
     written out."""
     for mark in metadata:
         if isinstance(mark, OneOf):
-            return [*mark.parts.values(), *found_in(annotation)]
+            return [*mark.parts.values(), *find_in(annotation)]
         if isinstance(mark, Section):
             return [mark.part, type(None)]
     if get_origin(annotation) is Literal:
         return [str(value).lower() for value in get_args(annotation)]
     if hasattr(annotation, "__metadata__"):
-        return found_in(annotation.__origin__, annotation.__metadata__)
+        return find_in(annotation.__origin__, annotation.__metadata__)
     if inner := [
-        found for each in get_args(annotation) if each is not Ellipsis for found in found_in(each)
+        result for item in get_args(annotation) if item is not Ellipsis for result in find_in(item)
     ]:
         return inner
     if isinstance(annotation, type) and issubclass(annotation, Part):
         below = annotation.__subclasses__()
     else:
         below = ()
-    return [annotation, *(found for each in below for found in found_in(each))]
+    return [annotation, *(result for item in below for result in find_in(item))]
 
 
 EVERY = [
     part for slot in SLOTS.values() for part in slot.parts.values()
 ]  # read once, so that their bases are known
-PARTS = {each.__name__: each for each in found_in(Part)}
+PARTS = {item.__name__: item for item in find_in(Part)}
 
 
-def declared_of(part, name):
+def find_declared(part, name):
     """What an attribute of a class may be; nothing where it has none."""
     if not (
         isinstance(part, type)
@@ -125,39 +129,39 @@ def declared_of(part, name):
     ):
         return []
     if field := getattr(part, "model_fields", {}).get(name):
-        return found_in(field.annotation, field.metadata)
-    own = inspect.getattr_static(part, name)
-    if isinstance(own, property):
-        return found_in(get_type_hints(own.fget).get("return"))
-    if isinstance(own, tuple | frozenset | dict):
-        members = own
+        return find_in(field.annotation, field.metadata)
+    own_rows = inspect.getattr_static(part, name)
+    if isinstance(own_rows, property):
+        return find_in(get_type_hints(own_rows.fget).get("return"))
+    if isinstance(own_rows, tuple | frozenset | dict):
+        members = own_rows
     else:
-        members = [str(own).lower()]
-    return [type(own), *members]
+        members = [str(own_rows).lower()]
+    return [type(own_rows), *members]
 
 
-def end_of(part, steps):
+def find_end(part, steps):
     """All that may be at the end of a path; nothing where it leads nowhere."""
-    at = [part]
+    index = [part]
     for name in steps:
-        at = [found for each in at for found in declared_of(each, name)]
-    return at
+        index = [result for item in index for result in find_declared(item, name)]
+    return index
 
 
 def is_brought(rule, text, brought):
     """Whether something of a class of parts may make a word true."""
     word = Word(text)
-    end = end_of(PARTS[rule.part], word.steps)
+    end = find_end(PARTS[rule.part], word.steps)
     if word.wanted is None:
         return bool(end)
     if word.compare is not None:
         return bool(end) and (
-            not word.wanted[0].isalpha() or bool(end_of(PARTS[rule.part], word.wanted.split(".")))
+            not word.wanted[0].isalpha() or bool(find_end(PARTS[rule.part], word.wanted.split(".")))
         )
-    possible = {each for each in end if isinstance(each, str)}
+    possible = {item for item in end if isinstance(item, str)}
     possible |= {"none"} if type(None) in end else set()
     possible |= {"true", "false"} if bool in end else set()
-    parts = [each for each in end if isinstance(each, type) and issubclass(each, Part)]
+    parts = [item for item in end if isinstance(item, type) and issubclass(item, Part)]
     possible |= {part.kind_name() for part in parts if "kind" in part.model_fields}
     words, texts = brought
     return word.wanted in possible or word.wanted in (
@@ -171,7 +175,7 @@ def unknown(rule, brought):
 
 
 def test_every_word_of_a_rule_is_one_that_something_brings(brought):
-    assert {rule.key: found for rule in RULES if (found := unknown(rule, brought))} == {}
+    assert {rule.key: result for rule in RULES if (result := unknown(rule, brought))} == {}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +193,7 @@ def test_every_word_of_a_rule_is_one_that_something_brings(brought):
 )
 def test_a_word_that_nothing_brings_is_found(brought, text):
     """Misspelt ones, and those of another part than the path leads to."""
-    assert unknown(Rule("x", "Learning", "", [text]), brought) == [text]
+    assert unknown(PartRule("x", "Learning", "", [text]), brought) == [text]
 
 
 def test_a_text_that_is_no_word_is_refused():
@@ -198,8 +202,12 @@ def test_a_text_that_is_no_word_is_refused():
 
 
 def test_words_of_a_study(tiny):
-    defenses = [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 1.0}]
-    study = tiny({"learning.defenses": defenses})
+    study = tiny(
+        read_yaml("""
+            learning.defenses: [{kind: clip, norm: 1.0}, {kind: gaussian, noise_multiplier:
+            1.0}]
+        """)
+    )
     true = Words(study)
     (noise,) = true["learning.defenses: spend"]
     assert (noise.place, noise.kind, noise.part) == (
@@ -207,7 +215,7 @@ def test_words_of_a_study(tiny):
         "gaussian",
         study.learning.defenses[1],
     )
-    assert [each.value for each in true["learning.defenses.contracts"]] == [True, True]
+    assert [item.value for item in true["learning.defenses.contracts"]] == [True, True]
     held = [
         "learning.participation >= 1",
         "world.ues.count != 3",
@@ -254,22 +262,26 @@ def test_escaped_braces_stay_in_the_sentence_that_is_listed():
         for rule in RULES
         if "{<" in rule.pattern or "{{" in rule.pattern or "}}" in rule.pattern
     ] == []
-    said = Rule(
+    text = PartRule(
         "x",
         "Study",
         "{0.place}: up to {this.most:g}, {{}} or {{kind: limit, updates: {0.value}}}; {labels}",
     )
-    assert said.pattern == "<place>: up to <most>, {} or {kind: limit, updates: <value>}; <labels>"
-    shown = {rule.key: rule.pattern for rule in RULES}
-    assert shown["audit-of-shares-without-rounds"].endswith("take server: {kind: synchronous}")
+    assert text.pattern == "<place>: up to <most>, {} or {kind: limit, updates: <value>}; <labels>"
+    assert {rule.key: rule.pattern for rule in RULES}["audit-of-shares-without-rounds"].endswith(
+        "take server: {kind: synchronous}"
+    )
 
 
 def test_a_rule_is_listed_by_its_key(capsys):
-    names = {*SLOTS, *(kind for slot in SLOTS.values() for kind in slot.parts), *bundled()}
-    assert names.isdisjoint(rule.key for rule in RULES)
+    assert {
+        *SLOTS,
+        *(kind for slot in SLOTS.values() for kind in slot.parts),
+        *list_bundled(),
+    }.isdisjoint(rule.key for rule in RULES)
     assert main(["list", "audit-of-shares-without-rounds"]) == 0
-    said = "audit: canaries in secure sums need rounds; take server: {kind: synchronous}"
-    assert " ".join(capsys.readouterr().out.split()) == f"audit-of-shares-without-rounds: {said}"
+    text = "audit: canaries in secure sums need rounds; take server: {kind: synchronous}"
+    assert " ".join(capsys.readouterr().out.split()) == f"audit-of-shares-without-rounds: {text}"
 
 
 def test_rules_are_listed(capsys):

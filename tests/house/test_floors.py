@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from rows import read_cells
 
 ROOT = Path(__file__).parents[2]
 FLOORS = ["netsim", "fl", "rl", "scenarios"]
@@ -52,17 +53,17 @@ def read(path):
 
 def compares_arrays(node):
     """Whether equality would ask an array of a data class whether it is true, which raises."""
-    made = next(
+    folder_made = next(
         (d for d in map(ast.unparse, node.decorator_list) if d.split("(")[0] == "dataclass"), None
     )
     fields = [
         ast.unparse(field.annotation) for field in node.body if isinstance(field, ast.AnnAssign)
     ]
-    own = any(
+    own_rows = any(
         isinstance(method, ast.FunctionDef) and method.name == "__eq__" for method in node.body
     )
     holds = any("Array" in field and "Callable" not in field for field in fields)
-    return made is not None and holds and not own and "eq=False" not in made
+    return folder_made is not None and holds and not own_rows and "eq=False" not in folder_made
 
 
 @pytest.mark.parametrize("floor", FLOORS)
@@ -71,9 +72,9 @@ def test_imports_point_down(floor):
     files = [path for path in FILES if module(path).split(".")[0] == floor]
     named = {module(p): read(p)[0] | read(p)[1] for p in files}
     reached = {
-        name: {n for n in found if n.split(".")[0] in above} for name, found in named.items()
+        name: {n for n in result if n.split(".")[0] in above} for name, result in named.items()
     }
-    assert {name: found for name, found in reached.items() if found} == {}
+    assert {name: result for name, result in reached.items() if result} == {}
     assert len(files) > 3
 
 
@@ -81,11 +82,11 @@ def test_imports_point_down(floor):
 def arrows():
     """Module -> the modules that it imports; a name of a package counts as the package."""
     names = {module(p): p for p in FILES}
-    found = {}
+    result = {}
     for name, path in names.items():
         seen = {i for i in read(path)[0] if i in names} - {name}
-        found[name] = {i for i in seen if not any(other.startswith(i + ".") for other in seen)}
-    return found
+        result[name] = {i for i in seen if not any(second.startswith(i + ".") for second in seen)}
+    return result
 
 
 def circle(graph):
@@ -99,10 +100,10 @@ def circle(graph):
         if node in done:
             return []
         path.append(node)
-        found = next(filter(None, map(visit, sorted(graph.get(node, ())))), [])
+        result = next(filter(None, map(visit, sorted(graph.get(node, ())))), [])
         path.pop()
         done.add(node)
-        return found
+        return result
 
     return next(filter(None, map(visit, sorted(graph))), [])
 
@@ -111,7 +112,7 @@ def test_no_circles_of_modules():
     assert circle(arrows()) == []
 
 
-def folders_of(graph):
+def list_folders(graph):
     """Folder -> the folders that its modules import, of module -> modules; a folder and its parent
     are two."""
     packages = {module(p) for p in FILES if p.name == "__init__.py"}
@@ -121,34 +122,33 @@ def folders_of(graph):
             return name
         return name.rpartition(".")[0]
 
-    found = {}
+    result = {}
     for name, below in graph.items():
-        found.setdefault(folder(name), set()).update({folder(b) for b in below} - {folder(name)})
-    found.pop("scenarios", None)  # it names load and run of the application, for people
-    return found
+        result.setdefault(folder(name), set()).update({folder(b) for b in below} - {folder(name)})
+    result.pop("scenarios", None)  # it names load and run of the application, for people
+    return result
 
 
 def test_no_circles_of_folders():
     """A folder and its parent are two floors: what one imports may not import it back, also within
     functions."""
-    assert circle(folders_of(arrows())) == []
+    assert circle(list_folders(arrows())) == []
 
 
 @pytest.mark.parametrize(
-    ("above", "below"),
-    [
-        ("netsim.radio.air", "netsim.world.world"),  # of neighbours
-        ("netsim.traces.table", "netsim.trace_files.read"),
-        ("scenarios.app.run.job", "scenarios.app.result"),  # of a folder and its parent
-        ("fl.types", "fl.round.merge"),
-    ],
+    "above, below",
+    read_cells("""
+        netsim.radio.air       netsim.world.world
+        netsim.traces.table    netsim.trace_files.read
+        scenarios.app.run.job  scenarios.app.result
+        fl.types               fl.round.merge
+    """),
 )
 def test_a_planted_circle_of_folders_is_found(above, below):
-    planted = arrows() | {above: arrows()[above] | {below}}
-    found = circle(folders_of(planted))
-    assert found[0] == found[-1]
-    assert above.rpartition(".")[0] in found
-    assert len(found) > 2
+    result = circle(list_folders(arrows() | {above: arrows()[above] | {below}}))
+    assert result[0] == result[-1]
+    assert above.rpartition(".")[0] in result
+    assert len(result) > 2
 
 
 def test_imports_within_functions_are_read(tmp_path):
@@ -206,9 +206,9 @@ def test_no_two_files_of_tests_have_one_name():
 def test_the_tests_import_nothing_of_a_package_of_the_name_tests():
     """Some libraries install one; files of tests therefore import each other by their own names
     alone."""
-    own = re.compile(r"^\s*(from|import) tests\b", re.MULTILINE)
+    own_rows = re.compile(r"^\s*(from|import) tests\b", re.MULTILINE)
     assert [
-        path for path in sorted((ROOT / "tests").rglob("*.py")) if own.search(path.read_text())
+        path for path in sorted((ROOT / "tests").rglob("*.py")) if own_rows.search(path.read_text())
     ] == []
 
 

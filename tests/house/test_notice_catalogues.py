@@ -32,44 +32,44 @@ def calls(package):
                     and isinstance(call.func, ast.Name)
                     and call.func.id == "notice"
                 ):
-                    of = {
+                    values = {
                         node.value
                         for node in ast.walk(call.args[0])
                         if isinstance(node, ast.Constant)
                     }
                     names = {keyword.arg for keyword in call.keywords}
-                    yield path, of or words, None if None in names else names | {"place"}
+                    yield path, values or words, None if None in names else names | {"place"}
 
 
 @pytest.mark.parametrize("package", CATALOGUES)
 def test_calls_and_declarations_are_the_same(package):
     entries = CATALOGUES[package].entries
-    given = set()
+    defaults = set()
     for path, words, names in calls(package):
         keys = words & set(entries)
         assert keys, (path, words)
-        given |= keys
+        defaults |= keys
         for key in keys if names is not None and len(keys) < 3 else ():
             texts = entries[key].values()
             needed = {
                 name for text in texts for _, name, _, _ in string.Formatter().parse(text) if name
             }
             assert needed <= names, (path, key)
-    assert given == set(entries)
+    assert defaults == set(entries)
 
 
 def test_keys_are_unique_and_severities_known():
-    every = [key for of in CATALOGUES.values() for key in of.entries]
-    assert len(every) == len(set(every))
+    everything = [key for group in CATALOGUES.values() for key in group.entries]
+    assert len(everything) == len(set(everything))
     assert {
-        entry["severity"] for of in CATALOGUES.values() for entry in of.entries.values()
+        entry["severity"] for group in CATALOGUES.values() for entry in group.entries.values()
     } <= set(SEVERITIES)
 
 
 def test_no_key_is_renamed():
     """The list grows; a key that goes stands in the changelog."""
     kept = KEPT.read_text(encoding="utf-8").split()
-    declared = {key for of in CATALOGUES.values() for key in of.entries}
+    declared = {key for group in CATALOGUES.values() for key in group.entries}
     assert declared - set(kept) == set(), "add new keys to tests/house/notices.txt"
     assert set(kept) - declared == set()
     assert kept == sorted(kept)

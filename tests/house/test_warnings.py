@@ -44,7 +44,9 @@ def test_a_warning_fails_where_it_is_ours_and_is_shown_where_it_is_not(category)
     with warnings.catch_warnings(record=True) as shown:
         for module in OTHERS:
             warn(module, category)
-    assert [(one.category, str(one.message)) for one in shown] == [(category, "old")] * len(OTHERS)
+    assert [(item.category, str(item.message)) for item in shown] == [(category, "old")] * len(
+        OTHERS
+    )
 
 
 def test_modules_beside_the_tests_are_ours():
@@ -132,12 +134,12 @@ def test_what_is_left_open_or_raised_too_late_is_told_by_whose_it_is(tmp_path):
         tmp_path / "test_cases.py",
     ]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=tmp_path)
-    found = [
+    result = [
         line.split(" - ")[0].split("::")
         for line in done.stdout.splitlines()
         if "test_cases.py::" in line[:40]
     ]
-    outcome = {name: head.split()[0] for head, name in found}
+    outcome = {name: head.split()[0] for head, name in result}
     assert len(outcome) == 8, done.stdout + done.stderr
     assert outcome == {name: "FAILED" if "_ours_" in name else "PASSED" for name in outcome}, (
         done.stdout

@@ -20,11 +20,11 @@ def calls(work):
     """Calls of functions, of Python and of libraries, while `work` is done."""
     count = 0
 
-    def seen(frame, event, argument):
+    def count_call(frame, event, argument):
         nonlocal count
         count += event in ("call", "c_call")
 
-    sys.setprofile(seen)
+    sys.setprofile(count_call)
     try:
         work()
     finally:
@@ -45,7 +45,7 @@ def calls_of_a_run(folder, work):
 
 
 @pytest.fixture(scope="module")
-def calls_of(tmp_path_factory):
+def count_calls(tmp_path_factory):
     """Calls of a run; what it imports, compiles and keeps has been there before."""
     folder = tmp_path_factory.mktemp("counted")
     for rounds in (2, 3):
@@ -53,17 +53,17 @@ def calls_of(tmp_path_factory):
     return lambda *sizes: calls_of_a_run(folder, Work(*sizes))
 
 
-def test_a_round_costs_the_same_calls_however_many_were_before(calls_of):
+def test_a_round_costs_the_same_calls_however_many_were_before(count_calls):
     """Single rounds differ by what was measured in them, ten of them by some percent, twenty by
     less than one."""
-    early, middle, late = (calls_of(rounds, 2, 2) for rounds in (20, 40, 60))
+    early, middle, late = (count_calls(rounds, 2, 2) for rounds in (20, 40, 60))
     assert (late - middle) / (middle - early) == pytest.approx(1, abs=0.02)
 
 
-def test_calls_of_one_more_ue_and_of_one_more_target(calls_of):
-    few = calls_of(2, 60, 10)
-    assert (calls_of(2, 120, 10) - few) / 60 < 3_000  # two rounds, 20 measurements each
-    assert (calls_of(2, 60, 60) - few) / 50 < 6_500
+def test_calls_of_one_more_ue_and_of_one_more_target(count_calls):
+    few = count_calls(2, 60, 10)
+    assert (count_calls(2, 120, 10) - few) / 60 < 3_000  # two rounds, 20 measurements each
+    assert (count_calls(2, 60, 60) - few) / 50 < 6_500
 
 
 @pytest.mark.parametrize("ues", [15, 150])
@@ -76,8 +76,8 @@ def test_calls_of_a_tick_do_not_grow_with_its_ues(ues):
     )  # SINR twice: without those that get no rate
 
 
-@pytest.mark.parametrize(("residents", "most"), [(1, 24_000), (40, 175_000), (400, 230_000)])
-def test_calls_of_a_day_of_residents_grow_far_slower_than_their_number(residents, most):
+@pytest.mark.parametrize("residents, limit", [(1, 24_000), (40, 175_000), (400, 230_000)])
+def test_calls_of_a_day_of_residents_grow_far_slower_than_their_number(residents, limit):
     """They decide about eight times a day each, those that are due in a tick in one call."""
     world = build_world(town.setting(town.Bench(1000.0, 1, residents)), Streams(1), DAY_S)
     state = world.state
@@ -92,7 +92,7 @@ def test_calls_of_a_day_of_residents_grow_far_slower_than_their_number(residents
 
     days(2)
     before = state.decision.sum()
-    assert calls(lambda: days(4)) / 4 < most
+    assert calls(lambda: days(4)) / 4 < limit
     assert (state.decision.sum() - before) / 4 > 5 * residents
 
 

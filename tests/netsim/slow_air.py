@@ -48,27 +48,26 @@ def square(h):
 
 def hear(band, ups):
     """(SINR, SNR, rate) of uploads that send at once."""
-    found = {}
+    result = {}
     for u in ups:
-        mine = [v for v in ups if v.cell == u.cell]
+        selected = [v for v in ups if v.cell == u.cell]
         if band.interference == "all":
             strangers = [v for v in ups if v.cell != u.cell]
         else:
             strangers = []
         h = u.h[u.cell]
-        s = square(u.h[u.cell])
+        power = u.power_w * square(h)
         if band.is_oma:
-            noise = (
-                band.noise_w + sum(v.power_w * square(v.h[u.cell]) / len(h) for v in strangers)
-            ) / len(mine)
-            sinr = u.power_w * s / noise
-            snr = u.power_w * s * len(mine) / band.noise_w
-            found[u] = sinr, snr, band.rate(sinr, band.bandwidth_hz / len(mine))
+            rest = sum(v.power_w * square(v.h[u.cell]) / len(h) for v in strangers)
+            noise = (band.noise_w + rest) / len(selected)
+            sinr = power / noise
+            snr = power * len(selected) / band.noise_w
+            result[u] = sinr, snr, band.rate(sinr, band.bandwidth_hz / len(selected))
         elif band.interference == "none":
-            snr = u.power_w * s / band.noise_w
-            found[u] = snr, snr, band.rate(snr)
+            snr = power / band.noise_w
+            result[u] = snr, snr, band.rate(snr)
     if band.is_oma or band.interference == "none":
-        return found
+        return result
     for cell in {u.cell for u in ups}:
         order = sorted(
             (u for u in ups if u.cell == cell), key=lambda u: (-u.power_w * square(u.h[cell]), u.ue)
@@ -76,21 +75,23 @@ def hear(band, ups):
         remains = {}
         for k, u in enumerate(order):
             h = u.h[cell]
-            bad = square(h) * band.noise_w
-            bad += sum(v.power_w * dot(h, v.h[cell]) for v in order[k + 1 :])
-            bad += sum(remains[v] * v.power_w * dot(h, v.h[cell]) for v in order[:k])
+            size = square(h)
+            cross = {v: v.power_w * dot(h, v.h[cell]) for v in ups}
+            bad = size * band.noise_w
+            bad += sum(cross[v] for v in order[k + 1 :])
+            bad += sum(remains[v] * cross[v] for v in order[:k])
             if band.interference == "all":
-                bad += sum(v.power_w * dot(h, v.h[cell]) for v in ups if v.cell != cell)
+                bad += sum(cross[v] for v in ups if v.cell != cell)
             if bad > 0:
-                sinr = u.power_w * square(h) ** 2 / bad
+                sinr = u.power_w * size**2 / bad
             else:
                 sinr = 0.0
             remains[u] = band.residual if sinr >= band.least() else 1.0
-            found[u] = sinr, u.power_w * square(h) / band.noise_w, band.rate(sinr)
-    return found
+            result[u] = sinr, u.power_w * size / band.noise_w, band.rate(sinr)
+    return result
 
 
-def granted(band, ups):
+def hear_granted(band, ups):
     """`hear`, once those below the floor are silent: who begins first, all of them at a time, then
     the others."""
     heard = {}
@@ -140,7 +141,7 @@ class Upload:
     block: list = field(default_factory=list)
 
     def __post_init__(self):
-        self.left = self.block_left = self.bits
+        self.compute_remainder = self.block_left = self.bits
         self.stops = min(
             (self.late_s, 0, "late"), (self.drops_s, 1, "dropped"), key=lambda stop: stop[0]
         )
@@ -157,7 +158,7 @@ class Upload:
         return self.stops[0]
 
     def needs_s(self):
-        return self.left / self.rate
+        return self.compute_remainder / self.rate
 
     def lasts_s(self):
         if self.power_w:
@@ -172,12 +173,12 @@ class Upload:
             self.waited_s += span_s
         elif self.stage == "on air" and span_s > 0:
             if bits is None:
-                bits = min(self.rate * span_s, self.left)
+                bits = min(self.rate * span_s, self.compute_remainder)
             else:
                 bits = bits
             self.airtime_s += span_s
             self.sent_j += self.power_w * span_s
-            self.left -= bits
+            self.compute_remainder -= bits
             self.block.append((bits, self.sinr, self.snr, self.decoded))
         self.since_s = to_s
 
@@ -192,20 +193,20 @@ class Upload:
 
     def close_block(self, max_tries, moved=False, stuck=False):
         """Whether it has failed once too often."""
-        begun = self.block_left > self.left
+        begun = self.block_left > self.compute_remainder
         failed = begun and self.failed()
         if not moved and (failed or (stuck and not begun)):
             self.tries += 1
             if self.tries > max_tries:
                 return True
         if failed or moved:
-            self.lost += self.block_left - self.left
-            self.left = self.block_left
+            self.lost += self.block_left - self.compute_remainder
+            self.compute_remainder = self.block_left
         elif begun:
             self.kept += self.block
             self.tries = 0
         self.block = []
-        self.block_left = self.left
+        self.block_left = self.compute_remainder
         return False
 
     def result(self):
@@ -216,7 +217,7 @@ class Upload:
             trained = 0.0
         elif self.compute_s > 0:
             trained = 1 - min(max(self.ready_s - until, 0.0) / self.compute_s, 1.0)
-        sent = self.bits - self.left + self.lost
+        sent = self.bits - self.compute_remainder + self.lost
         never = self.fate in ("undecoded", "no-cell") and sent == 0
         return {
             "fate": self.fate,
@@ -262,7 +263,7 @@ class SlowAir:
             self.step()
         return [u.result() for u in self.ups]
 
-    def at(self, *stages):
+    def select_stages(self, *stages):
         return [u for u in self.ups if u.stage in stages]
 
     def slotted(self):
@@ -272,32 +273,34 @@ class SlowAir:
 
     def step(self):
         then_s = min(u.ends_s() for u in self.ups if u.stage != "ended")
-        if self.slotted() and self.at("waits"):
+        if self.slotted() and self.select_stages("waits"):
             then_s = min(then_s, self.slot_end_s)
         if self.step_s is not None:
             then_s = ceil(then_s / self.step_s) * self.step_s
         if self.block_s is not None:
             then_s = min(then_s, (self.now_s // self.block_s + 1) * self.block_s)
         self.now_s = then_s
-        came = False
+        arrived = False
         left = False
         for u in self.ups:
             while u.stage != "ended" and u.ends_s() <= then_s:
                 left |= u.stage == "on air"
                 self.come_or_go(u)
-                came |= u.stage == "waits"
+                arrived |= u.stage == "waits"
         looked = (
             self.block_s is not None
             and then_s % self.block_s == 0
-            and bool(self.at("waits", "on air"))
+            and bool(self.select_stages("waits", "on air"))
         )
         if looked:
             self.look()
-        for u in self.at("waits"):
+        for u in self.select_stages("waits"):
             if u.cell < 0:
                 u.end(u.ready_s, "no-cell")
-        slot_over = self.slotted() and then_s >= self.slot_end_s and bool(self.at("waits"))
-        if came or left or looked or slot_over:
+        slot_over = (
+            self.slotted() and then_s >= self.slot_end_s and bool(self.select_stages("waits"))
+        )
+        if arrived or left or looked or slot_over:
             self.ask(looked or (left and not self.held))
 
     def come_or_go(self, u):
@@ -326,10 +329,10 @@ class SlowAir:
         else:
             last_s = u.since_s + u.needs_s()
             self.log(u, last_s)
-            u.count(last_s, u.left)
+            u.count(last_s, u.compute_remainder)
             if u.close_block(self.tries):
                 u.end(last_s, "undecoded")
-            elif u.left == 0:
+            elif u.compute_remainder == 0:
                 u.end(last_s, "arrived")
 
     def log(self, u, to_s):
@@ -342,7 +345,7 @@ class SlowAir:
         u.cell, u.h = u.links[k]
 
     def settle(self):
-        for u in self.at("waits", "on air"):
+        for u in self.select_stages("waits", "on air"):
             self.log(u, self.now_s)
             u.count(self.now_s)
 
@@ -350,7 +353,7 @@ class SlowAir:
         k = int(self.now_s / self.block_s)
         self.settle()
         stuck = self.stuck()
-        for u in self.at("waits", "on air"):
+        for u in self.select_stages("waits", "on air"):
             moved = u.links[k][0] != u.cell
             if u.close_block(self.tries, moved, u in stuck):
                 u.end(self.now_s, "undecoded")
@@ -364,7 +367,7 @@ class SlowAir:
 
     def stuck(self):
         """Who has a place and will get no rate if another ends."""
-        on_air = self.at("on air")
+        on_air = self.select_stages("on air")
         nobody = all(u.rate == 0 for u in on_air)
         return [u for u in on_air if u.rate == 0 and (nobody or self.band.rate(u.snr) == 0)]
 
@@ -388,8 +391,8 @@ class SlowAir:
         for ue, to_s in self.news:
             self.served[ue] = max(self.served.get(ue, -inf), min(to_s, before_s))
         self.news = []
-        most = -1
-        while self.at("waits", "on air"):
+        upper = -1
+        while self.select_stages("waits", "on air"):
             self.share(follow)
             self.new_slot = False
             lost = self.stuck() if self.block_s is None else []
@@ -398,14 +401,14 @@ class SlowAir:
                 "proportional-fair",
                 "energy-aware",
             ):
-                lost += [u for u in self.at("waits") if self.alone(u) == 0]
+                lost += [u for u in self.select_stages("waits") if self.alone(u) == 0]
             for u in lost:
                 u.end(self.now_s, "undecoded")
-            sending = [u for u in self.at("on air") if u.rate > 0]
-            beside = bool(self.at("waits")) and any(not u.decoded for u in sending)
-            grew = len(sending) > most
-            most = len(sending)
-            if not lost and not (beside and grew):
+            sending = [u for u in self.select_stages("on air") if u.rate > 0]
+            neighbour = bool(self.select_stages("waits")) and any(not u.decoded for u in sending)
+            grew = len(sending) > upper
+            upper = len(sending)
+            if not lost and not (neighbour and grew):
                 break
             follow = False
 
@@ -416,7 +419,7 @@ class SlowAir:
 
     def share(self, follow):
         """Places on the air, and what is heard from now on."""
-        everybody = self.at("waits", "on air")
+        everybody = self.select_stages("waits", "on air")
         chosen, fresh, refused = self.places(everybody, follow)
         if self.slotted():
             self.slot_end_s = (self.now_s // self.slot_s + 1) * self.slot_s
@@ -448,7 +451,7 @@ class SlowAir:
             changed = any((u in chosen) != (u.stage == "on air") for u in everybody)
             silent = [u for u in everybody if u in chosen and u.rate == 0]
             if follow or silent or (changed and not self.held):
-                fresh = granted(self.band, [u for u in everybody if u in chosen])
+                fresh = hear_granted(self.band, [u for u in everybody if u in chosen])
             if not (follow or (changed and not self.held) or any(fresh[u][2] > 0 for u in silent)):
                 fresh = {u: fresh[u] for u in silent}  # rates are held
             mute = {u for u in fresh if fresh[u][2] == 0}
@@ -462,21 +465,21 @@ class SlowAir:
         return u.stage == "on air" and u.rate > 0 and u not in refused and not self.new_slot
 
     def choose(self, cell, refused):
-        mine = [u for u in self.at("waits", "on air") if u.cell == cell]
+        selected = [u for u in self.select_stages("waits", "on air") if u.cell == cell]
         if self.kind == "simultaneous":
-            return mine
+            return selected
         unable = lambda u: u in refused or self.alone(u) == 0  # noqa: E731
         if self.kind == "groups":
-            sending = [u for u in mine if u.rate > 0 and u not in refused]
+            sending = [u for u in selected if u.rate > 0 and u not in refused]
             if any(u.decoded for u in sending):
-                return [u for u in mine if u.stage == "on air"]
+                return [u for u in selected if u.stage == "on air"]
             rest = sorted(
-                (u for u in mine if u not in sending),
+                (u for u in selected if u not in sending),
                 key=lambda u: (unable(u), -u.power_w * square(u.h[cell]), u.ue),
             )
             return sending + rest[: self.size]
-        holder = [u for u in mine if self.holds(u, refused)]
-        return holder or [min(mine, key=lambda u: (unable(u), *self.key(u, unable(u)), u.ue))]
+        holder = [u for u in selected if self.holds(u, refused)]
+        return holder or [min(selected, key=lambda u: (unable(u), *self.key(u, unable(u)), u.ue))]
 
     def key(self, u, unable):
         if self.kind == "round-robin":

@@ -5,7 +5,9 @@ import json
 from dataclasses import fields
 
 import numpy as np
-import pytest
+from numpy import arange, array, full, maximum, ones, pi, sqrt, zeros
+from numpy.testing import assert_allclose
+from pytest import mark
 
 from netsim.checkpoint import from_tree, to_tree
 from netsim.radio.air import EventUplink
@@ -54,15 +56,15 @@ def everybody(place):
     """All UEs after a tick: where handover is modelled, they attach in the first one."""
     place.env.run(until=2.0)
     n = len(place.ues)
-    return place.cohort(np.arange(n), place.links(), 4, np.ones(n, dtype=int), np.zeros(n))
+    return place.cohort(arange(n), place.links(), 4, ones(n, int), zeros(n))
 
 
-def requested(place, air):
-    return air.submit(everybody(place).at_power(np.full(12, 0.01)), PAYLOAD, 120.0, round_=4)
+def request_all(place, air):
+    return air.submit(everybody(place).with_power_w(full(12, 0.01)), PAYLOAD, 120.0, round_=4)
 
 
-def columns(found):
-    return {f.name: getattr(found, f.name).tobytes() for f in fields(found)}
+def columns(result):
+    return {f.name: getattr(result, f.name).tobytes() for f in fields(result)}
 
 
 RADIOS = [
@@ -72,25 +74,25 @@ RADIOS = [
 ]
 
 
-@pytest.mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
+@mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
 def test_rates_follow_ues_that_move(radio):
     place = world(**radio)
     parked = world(**radio)
-    found = place.env.run(requested(place, air_over(place)))
-    still = UPLINK.plan(everybody(parked).at_power(np.full(12, 0.01)), PAYLOAD)
-    arrived = found.fate == Fate.ARRIVED
+    result = place.env.run(request_all(place, air_over(place)))
+    still = UPLINK.plan(everybody(parked).with_power_w(full(12, 0.01)), PAYLOAD)
+    arrived = result.fate == Fate.ARRIVED
     assert arrived.sum() >= 6
-    assert found.delay_s[arrived].max() > 10
-    assert not np.isclose(found.rate_bps[arrived], still.rate_bps[arrived], rtol=0.05).any()
-    assert (found.lost_bits > 0).any()  # cells changed
+    assert result.delay_s[arrived].max() > 10
+    assert not np.isclose(result.rate_bps[arrived], still.rate_bps[arrived], rtol=0.05).any()
+    assert (result.lost_bits > 0).any()  # cells changed
 
 
-@pytest.mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
+@mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
 def test_world_and_air_go_on_to_the_same_bytes(radio):
     def begin():
         place = world(**radio)
         air = air_over(place)
-        return place, air, requested(place, air)
+        return place, air, request_all(place, air)
 
     place, _, done = begin()
     whole = columns(place.env.run(done))
@@ -105,9 +107,7 @@ def test_world_and_air_go_on_to_the_same_bytes(radio):
     assert columns(again.env.run(done)) == whole
 
 
-@pytest.mark.parametrize(
-    "law", [Full(), Fractional(p0_dbm=-70), Listed(each_w=(0.01, 0.02)), Average()]
-)
+@mark.parametrize("law", [Full(), Fractional(p0_dbm=-70), Listed(each_w=(0.01, 0.02)), Average()])
 def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
     """A bill written block by block from the places of UEs: a law of links asks for another power
     in each; other rules keep the power of the request.
@@ -118,28 +118,30 @@ def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
         place.env, UPLINK, 12, Streams(3), AirInterface(block_s=2.0), look=look_at(place, law)
     )
 
-    def power_w(of):
-        gain = of.links().gain
-        serving = of.serving(of.links())
-        return law.power_w(gain, serving, of.max_power_w, None, of.ground.streams.at("power"))[0]
+    def power_w(item):
+        gain = item.links().gain
+        serving = item.serving(item.links())
+        return law.power_w(
+            gain, serving, item.max_power_w, None, item.ground.streams.derive_rng("power")
+        )[0]
 
     cohort = everybody(place)
     first_w = power_w(place)
-    found = place.env.run(air.submit(cohort.at_power(first_w), PAYLOAD, 120.0, round_=4))
-    bill_j = np.zeros(12)
-    on_air_s = found.ended_s - found.ready_s
-    assert (found.fate == Fate.ARRIVED).sum() >= 6
+    result = place.env.run(air.submit(cohort.with_power_w(first_w), PAYLOAD, 120.0, round_=4))
+    bill_j = zeros(12)
+    on_air_s = result.ended_s - result.ready_s
+    assert (result.fate == Fate.ARRIVED).sum() >= 6
     assert on_air_s.max() > 10
-    for begins_s in np.arange(2.0, 122.0, 2.0):
+    for begins_s in arange(2.0, 122.0, 2.0):
         twin.env.run(until=begins_s)
         own_w = power_w(twin) if isinstance(law, Fractional) else first_w
-        sent_s = np.minimum(found.ended_s, begins_s + 2.0) - np.maximum(found.ready_s, begins_s)
-        bill_j += own_w * np.maximum(sent_s, 0)
-    np.testing.assert_allclose(found.energy_j, bill_j, rtol=1e-9)
-    np.testing.assert_allclose(found.power_w * found.airtime_s, found.energy_j, rtol=1e-9)
-    assert isinstance(law, Fractional) or np.allclose(found.power_w, first_w, rtol=1e-14, atol=0)
+        sent_s = np.minimum(result.ended_s, begins_s + 2.0) - maximum(result.ready_s, begins_s)
+        bill_j += own_w * maximum(sent_s, 0)
+    assert_allclose(result.energy_j, bill_j, rtol=1e-9)
+    assert_allclose(result.power_w * result.airtime_s, result.energy_j, rtol=1e-9)
+    assert isinstance(law, Fractional) or np.allclose(result.power_w, first_w, rtol=1e-14, atol=0)
     assert (
-        found.power_w <= place.max_power_w * (1 + 1e-12)
+        result.power_w <= place.max_power_w * (1 + 1e-12)
     ).all()  # energy over airtime, to the last digits
 
 
@@ -149,63 +151,69 @@ def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():
     halved = world()
     for place in (whole, halved):
         place.env.run(until=35.0)
-        place.observations()
+        place.drain_observations()
         place.env.run(until=55.0)
     again = world()
     again.resume(from_tree(to_tree(halved.memory()), again.memory()), 55.0)
     for place in (whole, again):
         place.env.run(until=80.0)
-    expected = whole.observations()
-    found = again.observations()
+    expected = whole.drain_observations()
+    result = again.drain_observations()
     assert set(expected.time_s) == {40.0, 50.0, 60.0, 70.0}
-    assert columns(found) == columns(expected)
+    assert columns(result) == columns(expected)
 
 
 # --- unequal UEs
 # ----------------------------------------------------------------------------------------
 
 N = 100_000
-UES = np.arange(N)
-RNG = Streams(2).at("ues.compute")
+UES = arange(N)
+RNG = Streams(2).derive_rng("ues.compute")
 
 
 def test_half_normal_factors_are_one_and_a_half_normal_share():
-    share = HalfNormal(scale=3.0).factor(UES, RNG) - 1.0
+    share = HalfNormal(scale=3.0).draw_factor(UES, RNG) - 1.0
     assert share.min() > 0
-    assert abs(share.mean() - 3 * np.sqrt(2 / np.pi)) < 4 * 3 * np.sqrt((1 - 2 / np.pi) / N)
-    assert abs((share**2).mean() - 9) < 4 * 9 * np.sqrt(2 / N)
+    expected = 4 * 3 * sqrt((1 - 2 / pi) / N)
+    assert abs(share.mean() - 3 * sqrt(2 / pi)) < expected
+    expected = 4 * 9 * sqrt(2 / N)
+    assert abs((share**2).mean() - 9) < expected
 
 
 def test_log_normal_factors_have_median_one():
-    log = np.log(LogNormal(sigma=0.7).factor(UES, RNG))
-    assert abs((log < 0).mean() - 0.5) < 4 * 0.5 / np.sqrt(N)
-    assert abs(log.mean()) < 4 * 0.7 / np.sqrt(N)
-    assert abs(log.std() - 0.7) < 4 * 0.7 / np.sqrt(2 * N)
+    log = np.log(LogNormal(sigma=0.7).draw_factor(UES, RNG))
+    actual = abs((log < 0).mean() - 0.5)
+    assert actual < 4 * 0.5 / sqrt(N)
+    assert abs(log.mean()) < 4 * 0.7 / sqrt(N)
+    expected = 4 * 0.7 / sqrt(2 * N)
+    assert abs(log.std() - 0.7) < expected
 
 
-@pytest.mark.parametrize("kind", sorted(COMPUTE_SPREADS.parts))
+@mark.parametrize("kind", sorted(COMPUTE_SPREADS.parts))
 def test_a_ues_factor_hangs_on_its_number_and_the_seed_alone(kind):
     part = COMPUTE_SPREADS.parts[kind]()
-    assert part.factor(UES[:50], RNG).tolist() == part.factor(UES[:60], RNG)[:50].tolist()
-    assert part.factor(UES[7:9], RNG).tolist() == part.factor(UES[:60], RNG)[7:9].tolist()
-    assert not (
-        part.factor(UES[:50], RNG) == part.factor(UES[:50], Streams(3).at("ues.compute"))
-    ).any()
+    factors = part.factor(UES[:60], RNG)
+    expected = factors[:50].tolist()
+    fewer = part.factor(UES[:50], RNG)
+    assert fewer.tolist() == expected
+    expected = factors[7:9].tolist()
+    assert part.factor(UES[7:9], RNG).tolist() == expected
+    assert not (fewer == part.factor(UES[:50], Streams(3).derive_rng("ues.compute"))).any()
 
 
 def test_training_takes_the_ues_own_factor_of_the_stated_time_and_the_stated_energy():
     """Whoever else there is."""
     spread = {"kind": "half-normal", "scale": 2.0}
-    asked = np.array([1, 4, 5])
-    samples = np.array([10.0, 20.0, 7.0])
-    drawn = HalfNormal(scale=2.0).factor(np.arange(6), Streams(3).at("ues.compute"))
+    required = array([1, 4, 5])
+    samples = array([10.0, 20.0, 7.0])
+    drawn = HalfNormal(scale=2.0).draw_factor(arange(6), Streams(3).derive_rng("ues.compute"))
     for n_ue in (6, 9):
-        own = {
+        values = {
             "training_s_per_sample": 0.2,
             "compute_j_per_sample": 0.5,
             "compute_heterogeneity": spread,
         }
-        place = world(n_ue, own)
-        found = place.cohort(asked, place.links(), 1, np.ones(3, dtype=int), samples)
-        np.testing.assert_allclose(found.compute_s, 0.2 * drawn[asked] * samples, rtol=1e-15)
-        assert found.compute_j.tolist() == [5.0, 10.0, 3.5]
+        place = world(n_ue, values)
+        result = place.cohort(required, place.links(), 1, ones(3, int), samples)
+        assert_allclose(result.compute_s, 0.2 * drawn[required] * samples, rtol=1e-15)
+        assert result.compute_j.tolist() == [5.0, 10.0, 3.5]

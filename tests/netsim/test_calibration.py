@@ -2,20 +2,23 @@
 TR 38.901."""
 
 import json
-import math
+from math import cos, log10, radians, sin, sqrt
 
 import numpy as np
-import pytest
+from numpy import array, median, percentile
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, mark
 
 from netsim.geometry import Area
-from netsim.radio.antenna import ColumnAntenna, Sector, sector_gain_db
-from netsim.radio.downlink import Downlink, reception
+from netsim.radio.antenna import ColumnAntenna, Sector, compute_sector_gain_db
+from netsim.radio.downlink import Downlink, receive_broadcast
 from netsim.rng import Streams
-from netsim.world.base_stations import Hexagonal, sites
+from netsim.world.base_stations import Hexagonal, number_sites
 from netsim.world.build import build_world
 from netsim.world.setting import WorldSetting
 
-SQRT3 = math.sqrt(3.0)
+SQRT3 = sqrt(3.0)
 
 
 class TestColumn:
@@ -23,22 +26,22 @@ class TestColumn:
     def towards(zenith_deg, azimuth_deg=0.0, away_m=1000.0):
         """Offset (1, 1, 2) and drop (1,) of a UE in a direction from an antenna that looks
         north."""
-        flat_m = away_m * math.sin(math.radians(zenith_deg))
-        drop_m = -away_m * math.cos(math.radians(zenith_deg))
-        turn = math.radians(azimuth_deg)
-        return flat_m * np.array([[[math.sin(turn), math.cos(turn)]]]), np.array([drop_m])
+        flat_m = away_m * sin(radians(zenith_deg))
+        drop_m = -away_m * cos(radians(zenith_deg))
+        turn = radians(azimuth_deg)
+        return flat_m * array([[[sin(turn), cos(turn)]]]), array([drop_m])
 
     def gain(self, column, zenith_deg, azimuth_deg=0.0):
-        return float(column.gain_db(*self.towards(zenith_deg, azimuth_deg), np.array([0.0]))[0, 0])
+        return float(column.gain_db(*self.towards(zenith_deg, azimuth_deg), array([0.0]))[0, 0])
 
     def test_the_peak_is_that_of_the_calibration(self):
         zenith = np.linspace(60, 130, 7001)
         gains = [self.gain(ColumnAntenna(), z) for z in zenith]
-        assert max(gains) == pytest.approx(17.6, abs=0.05)
-        assert zenith[np.argmax(gains)] == pytest.approx(102.0, abs=0.5)  # the element pulls it up
+        assert max(gains) == approx(17.6, abs=0.05)
+        assert zenith[np.argmax(gains)] == approx(102.0, abs=0.5)  # the element pulls it up
 
-    @pytest.mark.parametrize(
-        ("elements", "spacing", "tilt"),
+    @mark.parametrize(
+        "elements, spacing, tilt",
         [(10, 0.5, 12.0), (4, 0.8, 0.0), (1, 0.5, 30.0), (8, 1.0, -6.0)],
     )
     def test_it_is_the_sum_over_its_elements(self, elements, spacing, tilt):
@@ -47,25 +50,23 @@ class TestColumn:
             for azimuth in (0.0, 40.0, 170.0):
                 a = min(12 * ((zenith - 90) / 65) ** 2, 30)
                 a = 8 - min(a + min(12 * (azimuth / 65) ** 2, 30), 30)
-                x = math.cos(math.radians(zenith)) - math.cos(math.radians(90 + tilt))
-                total = sum(
-                    np.exp(2j * np.pi * m * spacing * x) for m in range(elements)
-                ) / math.sqrt(elements)
-                expected = a + 20 * math.log10(max(abs(total), 1e-10))
-                assert self.gain(column, zenith, azimuth) == pytest.approx(expected, abs=1e-6)
+                x = cos(radians(zenith)) - cos(radians(90 + tilt))
+                total = sum(np.exp(2j * np.pi * m * spacing * x) for m in range(elements)) / sqrt(
+                    elements
+                )
+                expected = a + 20 * log10(max(abs(total), 1e-10))
+                assert self.gain(column, zenith, azimuth) == approx(expected, abs=1e-6)
 
     def test_one_element_is_the_pattern_without_tilt(self):
         offset, drop = self.towards(100.0, 25.0)
-        single = ColumnAntenna(elements=1).gain_db(offset, drop, np.array([0.0]))
-        np.testing.assert_allclose(
-            single, sector_gain_db(offset, drop, np.array([0.0]), 0.0), atol=1e-9
-        )
-        np.testing.assert_array_equal(
-            Sector().gain_db(offset, drop, np.array([0.0])),
-            sector_gain_db(offset, drop, np.array([0.0])),
-        )
-        assert ColumnAntenna().gain_db(offset, drop, np.array([np.nan]))[0, 0] == 0.0
-        below = ColumnAntenna().gain_db(np.zeros((1, 1, 2)), np.array([0.0]), np.array([0.0]))
+        north = array([0.0])
+        single = ColumnAntenna(elements=1).gain_db(offset, drop, north)
+        assert_allclose(single, compute_sector_gain_db(offset, drop, north, 0.0), atol=1e-9)
+        sector = Sector().gain_db(offset, drop, north)
+        assert_array_equal(sector, compute_sector_gain_db(offset, drop, north))
+        actual = ColumnAntenna().gain_db(offset, drop, array([np.nan]))[0, 0]
+        assert actual == 0.0
+        below = ColumnAntenna().gain_db(np.zeros((1, 1, 2)), north, north)
         assert np.isfinite(below).all()  # at the antenna itself
 
     def test_every_station_has_its_own(self):
@@ -85,17 +86,18 @@ class TestColumn:
                 "antenna": {"kind": "column", "elements": 4},
             },
         ]
-        world = world_of(stations, radio={"path_loss": {"kind": "free-space"}})
-        at = np.array([[80.0, 300.0], [10.0, 10.0]])
-        gain = world.budget.gain_db(at, world.budget.pairs(at))
-        offset = at[:, None] - 50.0
-        drop = np.array([23.5])
+        world = build_sited_world(stations, radio={"path_loss": {"kind": "free-space"}})
+        place = array([[80.0, 300.0], [10.0, 10.0]])
+        gain = world.budget.gain_db(place, world.budget.compute_pairs(place))
+        offset = place[:, None] - 50.0
+        drop = array([23.5])
         for k, part in ((0, ColumnAntenna()), (1, Sector()), (3, ColumnAntenna(elements=4))):
-            expected = part.gain_db(offset, drop, np.array([0.0]))[:, 0]
-            np.testing.assert_allclose(gain[:, k] - gain[:, 2], expected, atol=1e-9)
+            expected = part.gain_db(offset, drop, array([0.0]))[:, 0]
+            actual = gain[:, k] - gain[:, 2]
+            assert_allclose(actual, expected, atol=1e-9)
 
 
-def world_of(stations, ues=None, radio=None, side_m=(400.0, 400.0), seed=1):
+def build_sited_world(stations, ues=None, radio=None, side_m=(400.0, 400.0), seed=1):
     document = {
         "duration_s": 10.0,
         "city": {"kind": "open-field", "width_m": side_m[0], "height_m": side_m[1]},
@@ -114,19 +116,20 @@ def world_of(stations, ues=None, radio=None, side_m=(400.0, 400.0), seed=1):
 class TestRings:
     def test_nineteen_sites_around_the_middle_whatever_the_area(self):
         for area in (Area(0.0, 0.0, 100.0, 50.0), Area(-900.0, 0.0, 9000.0, 800.0)):
-            at = np.array(
+            place = array(
                 [b.position_m for b in Hexagonal(rings=2, inter_site_m=500).stations(area, None)]
             )
-            assert len(at) == 19
-            away = np.sort(np.linalg.norm(at - area.centre_m, axis=1))
+            assert len(place) == 19
+            away = np.sort(np.linalg.norm(place - area.centre_m, axis=1))
             rings = [0.0] + [500.0] * 6 + [500.0 * SQRT3] * 6 + [1000.0] * 6
-            np.testing.assert_allclose(away, rings, atol=1e-9)
-        assert [len(Hexagonal(rings=r).stations(area, None)) for r in range(4)] == [1, 7, 19, 37]
+            assert_allclose(away, rings, atol=1e-9)
+        actual = [len(Hexagonal(rings=r).stations(area, None)) for r in range(4)]
+        assert actual == [1, 7, 19, 37]
 
     def test_images_are_those_of_the_literature(self):
         shifts = Hexagonal(rings=2, inter_site_m=1.0, wrap_around=True).shifts_m
-        a = np.array([1.0, 0.0])
-        b = np.array([0.5, SQRT3 / 2])
+        a = array([1.0, 0.0])
+        b = array([0.5, SQRT3 / 2])
         expected = [
             0 * a,
             3 * a + 2 * b,
@@ -136,13 +139,12 @@ class TestRings:
             -5 * a + 3 * b,
             5 * a - 3 * b,
         ]
-        assert {tuple(np.round(s, 9) + 0.0) for s in shifts} == {
-            tuple(np.round(s, 9) + 0.0) for s in expected
-        }
-        np.testing.assert_allclose(np.linalg.norm(shifts[1:], axis=1), math.sqrt(19))
+        actual = {tuple(np.round(s, 9) + 0.0) for s in shifts}
+        assert actual == {tuple(np.round(s, 9) + 0.0) for s in expected}
+        assert_allclose(np.linalg.norm(shifts[1:], axis=1), sqrt(19))
         assert Hexagonal(rings=2).shifts_m is None
 
-    @pytest.mark.parametrize("rings", [1, 2, 3])
+    @mark.parametrize("rings", [1, 2, 3])
     def test_the_nearest_image_counts_for_distance_and_angle(self, rings):
         layout = {
             "kind": "hexagonal",
@@ -151,30 +153,33 @@ class TestRings:
             "sectors": 3,
             "inter_site_m": 100,
         }
-        world = world_of(layout, side_m=(340.0, 170.0))
+        world = build_sited_world(layout, side_m=(340.0, 170.0))
         budget = world.budget
-        at = np.random.default_rng(0).uniform((0, 0), (340, 170), (300, 2))
-        own = Hexagonal(rings=rings, inter_site_m=100.0, wrap_around=True).shifts_m
-        many = np.array([i * own[1] + j * own[2] for i in range(-4, 5) for j in range(-4, 5)])
-        offset = at[:, None, None] - budget.at_m[None, :, None] - many  # (n, n_bs, images, 2)
+        place = default_rng(0).uniform((0, 0), (340, 170), (300, 2))
+        values = Hexagonal(rings=rings, inter_site_m=100.0, wrap_around=True).shifts_m
+        many = array([i * values[1] + j * values[2] for i in range(-4, 5) for j in range(-4, 5)])
+        offset = place[:, None, None] - budget.at_m[None, :, None] - many  # (n, n_bs, images, 2)
         best = np.linalg.norm(offset, axis=-1).argmin(axis=2)
         nearest = np.take_along_axis(offset, best[:, :, None, None], axis=2)[:, :, 0]
-        np.testing.assert_allclose(np.stack(budget._offset_m(at), axis=-1), nearest, atol=1e-9)
-        pairs = budget.pairs(at)
-        np.testing.assert_allclose(pairs.distance_2d_m, np.linalg.norm(nearest, axis=-1), atol=1e-9)
-        expected = sector_gain_db(nearest, budget.height_m - 1.5, budget.azimuth_deg)
-        found = budget.gain_db(at, pairs) + budget.path_loss.loss_db(pairs, 2.6e9)
-        np.testing.assert_allclose(found, expected, atol=1e-9)
+        assert_allclose(np.stack(budget._offset_m(place), axis=-1), nearest, atol=1e-9)
+        pairs = budget.compute_pairs(place)
+        assert_allclose(pairs.distance_2d_m, np.linalg.norm(nearest, axis=-1), atol=1e-9)
+        expected = compute_sector_gain_db(nearest, budget.height_m - 1.5, budget.azimuth_deg)
+        result = budget.gain_db(place, pairs) + budget.path_loss.loss_db(pairs, 2.6e9)
+        assert_allclose(result, expected, atol=1e-9)
 
     def test_every_site_is_in_the_middle(self):
         """A step from site to site leaves the distances to all sites as they are."""
         layout = {"kind": "hexagonal", "rings": 2, "wrap_around": True, "inter_site_m": 100}
-        budget = world_of(layout, side_m=(400.0, 340.0)).budget
-        at = np.random.default_rng(0).uniform((100, 90), (250, 200), (50, 2))
-        here = np.sort(budget.pairs(at).distance_2d_m, axis=1)
+        budget = build_sited_world(layout, side_m=(400.0, 340.0)).budget
+        place = default_rng(0).uniform((100, 90), (250, 200), (50, 2))
+        position = np.sort(budget.compute_pairs(place).distance_2d_m, axis=1)
         for step in ((100.0, 0.0), (50.0, 50.0 * SQRT3)):
-            np.testing.assert_allclose(
-                np.sort(budget.pairs(at + step).distance_2d_m, axis=1), here, atol=1e-9
+            actual = np.sort(budget.compute_pairs(place + step).distance_2d_m, axis=1)
+            assert_allclose(
+                actual,
+                position,
+                atol=1e-9,
             )
 
 
@@ -183,7 +188,7 @@ class TestDistances:
         layout = {"kind": "hexagonal", "rings": 1, "wrap_around": True, "inter_site_m": 100}
 
         def drawn(count, **mobility):
-            return world_of(
+            return build_sited_world(
                 layout,
                 {"count": count, "mobility": {"kind": "static", **mobility}},
                 side_m=(300.0, 173.0),
@@ -191,15 +196,13 @@ class TestDistances:
 
         world = drawn(3000, min_station_distance_m=35)
         plain = drawn(3000)
-        pairs = world.budget.pairs(world.position_m())
+        pairs = world.budget.compute_pairs(world.position_m())
         assert 35.0 <= pairs.distance_2d_m.min() < 36.0
-        far = plain.budget.pairs(plain.position_m()).distance_2d_m.min(axis=1) >= 35.0
-        np.testing.assert_array_equal(
-            world.position_m()[far], plain.position_m()[far]
-        )  # nobody else moves
+        far = plain.budget.compute_pairs(plain.position_m()).distance_2d_m.min(axis=1) >= 35.0
+        assert_array_equal(world.position_m()[far], plain.position_m()[far])  # nobody else moves
         assert 0.4 < far.mean() < 0.8
         few = drawn(7, min_station_distance_m=35)
-        np.testing.assert_array_equal(few.position_m(), world.position_m()[:7])
+        assert_array_equal(few.position_m(), world.position_m()[:7])
 
 
 # medians of 20 companies, 5, 50 and 95 %: coupling gain, geometry, SINR in dB [3GPP R1-165974]
@@ -229,25 +232,25 @@ def drop(kind, seed, count):
     ues = {"count": count, "mobility": away, "indoor": {"share": 0.8}}
     radio = {"carrier_hz": 6e9, "path_loss": {"kind": kind}}
     side_m = (4.0 * inter_site_m, 2.0 * SQRT3 * inter_site_m)
-    world = world_of(layout, ues, radio, side_m, seed)
+    world = build_sited_world(layout, ues, radio, side_m, seed)
     links = world.links()
-    return world, reception(links, links.serving, Downlink())
+    return world, receive_broadcast(links, links.serving, Downlink())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", PUBLISHED)
+@mark.slow
+@mark.parametrize("kind", PUBLISHED)
 def test_the_published_distributions_are_met(kind):
     drops = [drop(kind, seed, 3000)[1] for seed in range(4)]
     within = (("gain_db", 1.5), ("geometry_db", 0.5), ("sinr_db", 0.8))
     for (name, within_db), published in zip(within, PUBLISHED[kind], strict=True):
-        found = np.percentile(np.concatenate([getattr(d, name) for d in drops]), (5, 50, 95))
-        np.testing.assert_allclose(found, published, rtol=0, atol=within_db, err_msg=name)
+        result = percentile(np.concatenate([getattr(d, name) for d in drops]), (5, 50, 95))
+        assert_allclose(result, published, rtol=0, atol=within_db, err_msg=name)
 
 
 def test_a_small_drop_is_near_the_published_medians():
-    world, one = drop("uma", 1, 1500)
+    world, single = drop("uma", 1, 1500)
     assert len(world.stations) == 57
-    assert len(set(sites(world.stations))) == 19
-    assert np.median(one.gain_db) == pytest.approx(-120.0, abs=3.0)
-    assert np.median(one.geometry_db) == pytest.approx(8.6, abs=1.5)
-    assert np.percentile(one.geometry_db, 95) == pytest.approx(25.6, abs=1.5)
+    assert len(set(number_sites(world.stations))) == 19
+    assert median(single.gain_db) == approx(-120.0, abs=3.0)
+    assert median(single.geometry_db) == approx(8.6, abs=1.5)
+    assert percentile(single.geometry_db, 95) == approx(25.6, abs=1.5)

@@ -9,34 +9,34 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 from noticed import lines
-from refused import line_of
+from refused import catch_line
 
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.trace_files.read import read_trace
-from netsim.traces.home_work import lived
-from netsim.traces.trace import first_midnight, wall_clock
+from netsim.traces.home_work import find_user_places
+from netsim.traces.trace import build_wall_clock, find_midnight
 from netsim.world.build import build_world
 from netsim.world.setting import WorldSetting
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
+from scenarios.app.results.folder import read_record_table
 from scenarios.app.results.read import Manifest
-from scenarios.app.study.describe import build
+from scenarios.app.study.describe import build_model
 from scenarios.app.study.load import load
-from scenarios.app.study.yaml_document import read_text
+from scenarios.app.study.yaml_document import parse_document
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HEADER = "time_s,user,lat,lon,rsrp_dbm,cell"
 
 
 def clock_from(day: date, zone: str, days: int) -> tuple[Clock, float]:
-    first, midnight_s = first_midnight(
+    first, midnight_s = find_midnight(
         datetime(day.year, day.month, day.day, 12, tzinfo=ZoneInfo(zone)).timestamp(),
         ZoneInfo(zone),
     )
-    return wall_clock(first, midnight_s, ZoneInfo(zone), days * DAY_S), midnight_s
+    return build_wall_clock(first, midnight_s, ZoneInfo(zone), days * DAY_S), midnight_s
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_wall_clock_is_that_of_the_zone_at_every_moment(day, zone):
     clock, midnight_s = clock_from(day, zone, 120)
     for time_s in np.arange(0.0, 100 * DAY_S, 1717.0):
         local = datetime.fromtimestamp(midnight_s + time_s, ZoneInfo(zone))
-        assert clock.text(time_s) == f"{local:%Y-%m-%d %H:%M}"
+        assert clock.to_text(time_s) == f"{local:%Y-%m-%d %H:%M}"
 
 
 @pytest.mark.parametrize(
@@ -72,25 +72,28 @@ def test_rounds_of_a_day_end_at_local_midnight(zone):
             == datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).timestamp()
         )
         assert clock.end_s(k, DAY_S) == end_s
-        assert clock.rounds(end_s, DAY_S) == k
-        assert clock.rounds(end_s + 1, DAY_S) == k + 1
+        assert clock.count_rounds(end_s, DAY_S) == k
+        assert clock.count_rounds(end_s + 1, DAY_S) == k + 1
     assert sorted(set(np.diff(ends_s) / 3600.0)) == [23.0, 24.0, 25.0]
     inside = np.concatenate([ends_s[:-1], ends_s[1:] - 1.0])
-    np.testing.assert_array_equal(clock.round_of(inside, DAY_S), np.tile(np.arange(1, 370), 2))
+    np.testing.assert_array_equal(clock.find_rounds(inside, DAY_S), np.tile(np.arange(1, 370), 2))
 
 
-def world_of(mobility, begins="00:00", **changes):
-    every = {"measurement_period_s": 600} if mobility == "resident" else {}
+def build_clock_world(mobility, begins="00:00", **changes):
+    if mobility == "resident":
+        settings = {"measurement_period_s": 600}
+    else:
+        settings = {}
     document = {
         "duration_s": 3 * DAY_S,
         "begins": begins,
         "tick_s": 600,
         "city": {"kind": "grid", "width_m": 620, "height_m": 520},
         "base_stations": [{"name": "a", "position_m": [110, 110]}],
-        "ues": {"count": 12, "mobility": {"kind": mobility}} | every,
+        "ues": {"count": 12, "mobility": {"kind": mobility}} | settings,
     } | changes
     return build_world(
-        build(WorldSetting, read_text(json.dumps(document), "world")), Streams(2), DAY_S
+        build_model(WorldSetting, parse_document(json.dumps(document), "world")), Streams(2), DAY_S
     )
 
 
@@ -99,33 +102,34 @@ FIELD = {"city": {"kind": "open-field", "width_m": 900, "height_m": 700}}
 
 @pytest.mark.parametrize(("mobility", "changes"), [("resident", {}), ("commuter", FIELD)])
 def test_a_world_that_begins_at_eight_is_the_rest_of_one_from_midnight(mobility, changes):
-    whole = world_of(mobility, **changes)
-    rest = world_of(mobility, "8:00", **changes)
+    whole = build_clock_world(mobility, **changes)
+    rest = build_clock_world(mobility, "8:00", **changes)
     late_s = 8 * 3600.0
     assert rest.clock.text(0.0) == "2026-01-05 08:00"
     assert rest.clock.begins_s == late_s
     assert [rest.clock.day(t) for t in (0.0, 15.9 * 3600, 16 * 3600)] == [0, 0, 1]
     moved = 0
-    before_m = rest.position_m()
+    before_m = rest.locate_ues()
     for hour in range(0, 40, 2):
         whole.env.run(until=late_s + 3600.0 * hour + 0.25)
         rest.env.run(until=3600.0 * hour + 0.25)
-        np.testing.assert_allclose(rest.position_m(), whole.position_m(), atol=1e-6)
-        moved += not np.allclose(rest.position_m(), before_m)
-        before_m = rest.position_m()
+        np.testing.assert_allclose(rest.locate_ues(), whole.locate_ues(), atol=1e-6)
+        moved += not np.allclose(rest.locate_ues(), before_m)
+        before_m = rest.locate_ues()
     assert moved > 4
-    seen = rest.observations()
-    every = whole.observations()
-    late = every.select(every.time_s >= late_s)
-    order, other = (np.lexsort((one.time_s, one.ue)) for one in (seen, late))
-    np.testing.assert_allclose(seen.time_s[order], late.time_s[other] - late_s, atol=1e-6)
-    np.testing.assert_allclose(seen.rsrp_dbm[order], late.rsrp_dbm[other], atol=1e-6)
+    seen = rest.drain_observations()
+    settings = whole.drain_observations()
+    late = settings.select(settings.time_s >= late_s)
+    order = np.lexsort((seen.time_s, seen.ue))
+    second = np.lexsort((late.time_s, late.ue))
+    np.testing.assert_allclose(seen.time_s[order], late.time_s[second] - late_s, atol=1e-6)
+    np.testing.assert_allclose(seen.rsrp_dbm[order], late.rsrp_dbm[second], atol=1e-6)
 
 
 def test_days_of_a_world_that_begins_at_eight_end_at_midnight(tiny, tmp_path):
-    clock = Clock.beginning(date(2026, 1, 5), 8 * 3600.0)
+    clock = Clock.from_first_day(date(2026, 1, 5), 8 * 3600.0)
     assert clock.ends_s(2, DAY_S).tolist() == [16 * 3600.0, 40 * 3600.0]
-    assert clock.rounds(16 * 3600.0 + 1, DAY_S) == 2
+    assert clock.count_rounds(16 * 3600.0 + 1, DAY_S) == 2
     assert clock.ends_s(2, 3600.0).tolist() == [3600.0, 7200.0]
     assert clock.first_s(np.array(0.0)) == -8 * 3600.0
     changes = {
@@ -137,31 +141,34 @@ def test_days_of_a_world_that_begins_at_eight_end_at_midnight(tiny, tmp_path):
         "learning.attacks": [],
     }
     assert run(tiny(changes), tmp_path / "r")["rounds.played"] == 2
-    assert read_table(tmp_path / "r", "rounds")["time_s"].tolist() == [16 * 3600.0, 36 * 3600.0]
-    manifest = Manifest.of(tmp_path / "r")
+    assert read_record_table(tmp_path / "r", "rounds")["time_s"].tolist() == [
+        16 * 3600.0,
+        36 * 3600.0,
+    ]
+    manifest = Manifest.from_folder(tmp_path / "r")
     assert manifest.clock == clock
     assert manifest.period == "2026-01-05 08:00 to 2026-01-06 20:00"
 
 
 @pytest.mark.parametrize("begins", ["24:00", "08:00:30", "8", "noon", "08:60"])
 def test_what_is_no_time_of_day_is_refused(begins):
-    assert "is not a time of day like 08:00" in line_of(world_of, "resident", begins)
+    assert "is not a time of day like 08:00" in catch_line(build_clock_world, "resident", begins)
 
 
 def test_a_replay_has_the_clock_of_its_trace():
     replay = {"ues": {"mobility": {"kind": "replay", "trace": "t.csv"}}}
-    assert "begins: the clock of a replay is that of its trace" in line_of(
-        world_of, "replay", "08:00", **replay
+    assert "begins: the clock of a replay is that of its trace" in catch_line(
+        build_clock_world, "replay", "08:00", **replay
     )
 
 
 def test_shorter_rounds_count_elapsed_time_and_days_end_at_local_midnight():
     clock, _ = clock_from(date(2026, 10, 25), "Europe/Berlin", 3)
     assert clock.ends_s(3, 3600.0).tolist() == [3600.0, 7200.0, 10800.0]
-    assert clock.text(3 * 3600.0) == clock.text(2 * 3600.0) == "2026-10-25 02:00"
-    assert clock.rounds(25 * 3600.0, 3600.0) == 25
+    assert clock.to_text(3 * 3600.0) == clock.to_text(2 * 3600.0) == "2026-10-25 02:00"
+    assert clock.count_rounds(25 * 3600.0, 3600.0) == 25
     clock, _ = clock_from(date(2026, 10, 24), "Europe/Berlin", 4)
-    assert [clock.day_ended(t * 3600.0) for t in (0, 24, 24.5, 48.5, 49, 49.5, 73)] == [
+    assert [clock.find_ended_day(t * 3600.0) for t in (0, 24, 24.5, 48.5, 49, 49.5, 73)] == [
         0,
         0,
         1,
@@ -172,7 +179,7 @@ def test_shorter_rounds_count_elapsed_time_and_days_end_at_local_midnight():
     ]
     plain = Clock(date(2026, 1, 5))
     assert plain.ends_s(2, DAY_S).tolist() == [DAY_S, 2 * DAY_S]
-    assert plain.rounds(DAY_S + 1, DAY_S) == 2
+    assert plain.count_rounds(DAY_S + 1, DAY_S) == 2
 
 
 def test_a_manifest_brings_the_clock_back():
@@ -187,13 +194,13 @@ def test_a_manifest_brings_the_clock_back():
 def five_days(path: Path) -> Path:
     """A fix every ten minutes from 23 to 27 October 2026 in Berlin, the last at 23:50; a phone that
     sleeps at home."""
-    at = datetime(2026, 10, 23, tzinfo=BERLIN).timestamp()
+    start_s = datetime(2026, 10, 23, tzinfo=BERLIN).timestamp()
     lines = []
     for k in range((5 * 24 + 1) * 6):
-        hour = datetime.fromtimestamp(at + 600 * k, BERLIN).hour
+        hour = datetime.fromtimestamp(start_s + 600 * k, BERLIN).hour
         north = 0.01 * (10 <= hour < 16) + 0.00001 * (k % 7)
         lines.append(
-            f"{at + 600 * k:.0f},a,{52.5 + north:.5f},{13.4 + 0.00001 * (k % 5):.5f},{-90 - k % 9},x"
+            f"{start_s + 600 * k:.0f},a,{52.5 + north:.5f},{13.4 + 0.00001 * (k % 5):.5f},{-90 - k % 9},x"
         )
     path.write_text("\n".join([HEADER, *lines]) + "\n")
     return path
@@ -209,10 +216,10 @@ def test_five_days_over_a_clock_change_are_five_rounds(tmp_path):
     }
     summary = run(load("replay", changes), tmp_path / "r")
     assert summary["rounds.played"] == 5
-    ends_s = read_table(tmp_path / "r", "rounds")["time_s"].tolist()
+    ends_s = read_record_table(tmp_path / "r", "rounds")["time_s"].tolist()
     assert np.diff([0.0, *ends_s[:4]]).tolist() == [24 * 3600, 24 * 3600, 25 * 3600, 24 * 3600]
     assert ends_s[4] == 121 * 3600 - 599
-    assert Manifest.of(tmp_path / "r").clock.text(ends_s[4] - 1) == "2026-10-27 23:50"
+    assert Manifest.from_folder(tmp_path / "r").clock.to_text(ends_s[4] - 1) == "2026-10-27 23:50"
 
 
 def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
@@ -223,20 +230,22 @@ def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
     late = read_trace(path, users="id", timezone="Europe/Berlin", since="2026-10-26T10:00:00")
     assert late.time_s[0] == 10 * 3600  # a window's edge without a zone is in the trace's
     whole = read_trace(path, users="id", timezone="Europe/Berlin")
-    clock = whole.local.clock(whole.time_s[-1])
+    clock = whole.local.build_clock(whole.time_s[-1])
     # at home at night; on workdays at one place from 09:00 and at another from 10:15, by the wall
     # clock
     days = [(d * DAY_S + 3600.0 * (d > 2)) for d in range(3, 9)]
     rows = [(day + 60.0 * k, 0.0) for day in days for k in range(9)]
     rows += [(day + 9 * 3600 + 60.0 * k, 500.0) for day in days for k in range(59)]
     rows += [(day + 10.25 * 3600 + 60.0 * k, -500.0) for day in days for k in range(9)]
-    at = np.array(sorted(rows))
-    found = lived(np.column_stack([0 * at[:, 0], at[:, 1]]), at[:, 0], clock)
-    assert found.home_m.tolist() == [0.0, 0.0]
-    assert found.work_m.tolist() == [0.0, -500.0]
+    start_s = np.array(sorted(rows))
+    result = find_user_places(
+        np.column_stack([0 * start_s[:, 0], start_s[:, 1]]), start_s[:, 0], clock
+    )
+    assert result.home_m.tolist() == [0.0, 0.0]
+    assert result.work_m.tolist() == [0.0, -500.0]
 
 
-def stamped(path: Path, *times: str) -> Path:
+def write_stamped(path: Path, *times: str) -> Path:
     lines = [
         f"{time},{user},52.{k:04d},13.4,-90,x"
         for k, (user, time) in enumerate(t.split("|") for t in times)
@@ -246,7 +255,7 @@ def stamped(path: Path, *times: str) -> Path:
 
 
 def test_times_without_a_zone_are_read_in_the_zone_that_is_named(tmp_path):
-    path = stamped(
+    path = write_stamped(
         tmp_path / "t.csv",
         "a|2026-07-01 08:00:00",
         "a|2026-07-01T08:00:01.5",
@@ -263,7 +272,7 @@ def test_times_without_a_zone_are_read_in_the_zone_that_is_named(tmp_path):
 
 
 def test_an_hour_that_comes_twice_goes_on_where_a_user_goes_on(tmp_path):
-    path = stamped(
+    path = write_stamped(
         tmp_path / "t.csv",
         "a|2026-10-25 02:10:00",
         "b|2026-10-25 02:50:00",
@@ -285,6 +294,6 @@ def test_an_hour_that_comes_twice_goes_on_where_a_user_goes_on(tmp_path):
 
 
 def test_an_hour_that_never_was_is_refused(tmp_path):
-    path = stamped(tmp_path / "t.csv", "a|2026-03-29 01:59:59", "a|2026-03-29 02:30:00")
+    path = write_stamped(tmp_path / "t.csv", "a|2026-03-29 01:59:59", "a|2026-03-29 02:30:00")
     with pytest.raises(BadInput, match=r"line 3.*'2026-03-29 02:30:00' never was in Europe/Berlin"):
         read_trace(path, timezone="Europe/Berlin")

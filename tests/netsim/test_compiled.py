@@ -7,10 +7,10 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
+from pytest import mark
 
 import netsim
-from netsim.compiled import code_digest
+from netsim.compiled import compute_code_digest
 
 
 def test_machine_code_goes_to_the_users_cache(tmp_path):
@@ -43,15 +43,17 @@ def test_compiling_is_told_once_and_not_where_code_comes_from_the_cache(tmp_path
         "import numpy, netsim.compiled as c; c.SLOW_S = 0.0; from mine import total; "
         "total(numpy.ones((2, 2)))"
     )
-    told = [
+    lines = [
         subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True)
         for _ in range(2)
     ]
-    assert told[0].stderr == b"compiling, once on this machine; later starts take it from a cache\n"
-    assert told[1].stderr == b""
+    assert (
+        lines[0].stderr == b"compiling, once on this machine; later starts take it from a cache\n"
+    )
+    assert lines[1].stderr == b""
 
 
-@pytest.mark.slow
+@mark.slow
 def test_no_run_leaves_machine_code_beside_the_sources(tmp_path):
     root = Path(netsim.__file__).parents[1]
     began = time.time()
@@ -78,20 +80,21 @@ def test_the_digest_of_code_hangs_on_contents_and_names_and_not_on_times(tmp_pat
     package = tmp_path / "made_up_package" / "inner"
     package.mkdir(parents=True)
     (package.parent / "__init__.py").write_text("raise RuntimeError('it is imported')\n")
-    (package / "a.py").write_text("A = 1\n")
+    module = package / "a.py"
+    (module).write_text("A = 1\n")
 
     def digest():
-        code_digest.cache_clear()
-        return code_digest("made_up_package")
+        compute_code_digest.cache_clear()
+        return compute_code_digest("made_up_package")
 
     first = digest()
-    time_ns = (package / "a.py").stat().st_mtime_ns
-    os.utime(package / "a.py", ns=(0, 0))
+    time_ns = (module).stat().st_mtime_ns
+    os.utime(module, ns=(0, 0))
     assert digest() == first
-    (package / "a.py").write_text("A = 2\n")  # of the same size
-    os.utime(package / "a.py", ns=(time_ns, time_ns))
+    (module).write_text("A = 2\n")  # of the same size
+    os.utime(module, ns=(time_ns, time_ns))
     changed = digest()
     assert changed != first
-    (package / "a.py").rename(package / "b.py")
+    (module).rename(package / "b.py")
     assert digest() not in (first, changed)
-    code_digest.cache_clear()
+    compute_code_digest.cache_clear()

@@ -5,8 +5,8 @@ import copy
 import json
 import warnings
 
-import pytest
 from conftest import TINY
+from pytest import mark
 from thinned import one_in
 
 from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
@@ -26,12 +26,12 @@ ODD = (1e-300, -1e308, 1e308)
 
 def ends(field):
     """The bounds of a number, and what no bound may let through."""
-    found = []
+    result = []
     for bound in field.metadata:
-        found += [
+        result += [
             getattr(bound, name) for name in ("ge", "le") if getattr(bound, name, None) is not None
         ]
-    return [float(x) for x in (*found, *ODD)]
+    return [float(x) for x in (*result, *ODD)]
 
 
 def cases():
@@ -47,7 +47,7 @@ def numbers(part):
             yield from ((name, value) for value in ends(field))
 
 
-@pytest.mark.parametrize(("slot", "part", "name", "value"), one_in(4, cases()))
+@mark.parametrize("slot, part, name, value", one_in(4, cases()))
 def test_a_law_of_radio_at_its_ends_is_played_or_refused(slot, part, name, value, tmp_path, capsys):
     study = copy.deepcopy(TINY)
     study["world"] |= {"duration_s": 60, "radio": {slot: {**part, name: value}}}
@@ -59,7 +59,7 @@ def test_a_law_of_radio_at_its_ends_is_played_or_refused(slot, part, name, value
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         code = main(["run", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "r"), "--quiet"])
-    said = capsys.readouterr().err
-    assert (code == 0 and not said) or (
-        code == 2 and said.startswith("netsim: ") and said.count("\n") == 1
-    ), said
+    message = capsys.readouterr().err
+    assert (code == 0 and not message) or (
+        code == 2 and message.startswith("netsim: ") and message.count("\n") == 1
+    ), message

@@ -5,27 +5,30 @@ import csv
 import json
 
 import numpy as np
-import pytest
 from noticed import lines
-from refused import line_of
+from numpy import arange, full, isnan, stack, zeros
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import mark
+from refused import catch_line
 
 from netsim.rng import Streams
 from netsim.ues import Indoors
 from netsim.world.build import build_world
 from netsim.world.setting import WorldSetting
-from scenarios.app.study.describe import build
-from scenarios.app.study.yaml_document import read_text
+from scenarios.app.study.describe import build_model
+from scenarios.app.study.yaml_document import parse_document
 
 SITES = {"a": (100.0, 100.0), "b": (300.0, 200.0)}
 
 
 def axis(length_m, step_m=2.5):
-    return np.arange(-step_m / 2, length_m + step_m, step_m)
+    return arange(-step_m / 2, length_m + step_m, step_m)
 
 
 def loss_db(at_m, height_m=1.5):
     """Of both sites (n, 2), whose antennas are 25 m high, by the formula."""
-    d = np.stack(
+    d = stack(
         [
             np.hypot(np.linalg.norm(at_m - site, axis=-1), 25.0 - height_m)
             for site in SITES.values()
@@ -37,40 +40,42 @@ def loss_db(at_m, height_m=1.5):
 
 def centres(heights=(1.5,)):
     grid = np.meshgrid(heights, axis(300), axis(400), indexing="ij")
-    return np.stack(grid[::-1], axis=-1)
+    return stack(grid[::-1], axis=-1)
 
 
 def npz(path, heights=(1.5,), cells=("a", "b"), hole=None):
-    at = centres(heights)
-    loss = np.stack([loss_db(at[k, ..., :2], z) for k, z in enumerate(heights)])
+    place = centres(heights)
+    loss = stack([loss_db(place[k, ..., :2], z) for k, z in enumerate(heights)])
     gain = 10 ** (-np.moveaxis(loss, -1, 0) / 10)
     if hole is not None:
-        gain[:, :, hole(at[0])] = 0.0
-    one = len(heights) == 1
+        gain[:, :, hole(place[0])] = 0.0
+    single = len(heights) == 1
     np.savez(
         path,
-        path_gain=gain[:, 0] if one else gain,
-        cell_centers=at[0] if one else at,
+        path_gain=gain[:, 0] if single else gain,
+        cell_centers=place[0] if single else place,
         cells=list(cells),
     )
     return str(path)
 
 
-def table(path, loss=False, skip=None, more=()):
+def table(path, loss=False, skip=None, extra=()):
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["cell", "x_m", "y_m", "path_loss_db" if loss else "path_gain_db"])
-        at = centres()[0].reshape(-1, 3)
-        for (x, y, _), losses in zip(at.tolist(), loss_db(at[:, :2]).tolist(), strict=True):
+        place = centres()[0].reshape(-1, 3)
+        for (x, y, _), losses in zip(place.tolist(), loss_db(place[:, :2]).tolist(), strict=True):
             for cell, value in zip(SITES, losses, strict=True):
                 if (cell, x, y) != skip:
                     rows.writerow([cell, x, y, value if loss else -value])
-        rows.writerows(more)
+        rows.writerows(extra)
     return str(path)
 
 
 def world(path_loss, stations=None, ues=None, city=None, **radio):
-    stations = stations or [{"name": name, "position_m": list(at)} for name, at in SITES.items()]
+    stations = stations or [
+        {"name": name, "position_m": list(place)} for name, place in SITES.items()
+    ]
     document = {
         "duration_s": 60,
         "tick_s": 10,
@@ -81,22 +86,23 @@ def world(path_loss, stations=None, ues=None, city=None, **radio):
         "radio": {"path_loss": path_loss} | radio,
     }
     return build_world(
-        build(WorldSetting, read_text(json.dumps(document), "world")), Streams(3), 60.0
+        build_model(WorldSetting, parse_document(json.dumps(document), "world")), Streams(3), 60.0
     )
 
 
-PLACE_M = np.random.default_rng(7).uniform([0, 0], [400, 300], (500, 2))
+PLACE_M = default_rng(7).uniform([0, 0], [400, 300], (500, 2))
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "write", [npz, table, lambda path: table(path, loss=True)], ids=["npz", "gains", "losses"]
 )
 def test_a_grid_of_a_law_gives_the_law(tmp_path, write):
     name = "g.npz" if write is npz else "g.csv"
     mapped = world({"kind": "map", "file": write(tmp_path / name)})
     law = world({"kind": "log-distance", "exponent": 3.2})
-    assert np.abs(mapped.budget.rsrp_dbm(PLACE_M) - law.budget.rsrp_dbm(PLACE_M)).max() < 0.1
-    np.testing.assert_allclose(mapped.budget.rsrp_dbm(PLACE_M), 15.0 - loss_db(PLACE_M), atol=0.1)
+    actual = np.abs(mapped.budget.rsrp_dbm(PLACE_M) - law.budget.rsrp_dbm(PLACE_M)).max()
+    assert actual < 0.1
+    assert_allclose(mapped.budget.rsrp_dbm(PLACE_M), 15.0 - loss_db(PLACE_M), atol=0.1)
     assert mapped.notices == law.notices == ()
 
 
@@ -106,25 +112,22 @@ def test_between_points_it_is_linear_in_decibels_and_beyond_them_the_nearest(tmp
     y = axis(300)[20]
     corner_m = np.array([[x, y], [x + 2.5, y], [x, y + 2.5], [x + 2.5, y + 2.5]])
     expected = np.array([0.3 * 0.75, 0.7 * 0.75, 0.3 * 0.25, 0.7 * 0.25]) @ -loss_db(corner_m)
-    np.testing.assert_allclose(
-        budget.rsrp_dbm(np.array([[x + 1.75, y + 0.625]]))[0], 15.0 + expected, rtol=1e-12
-    )
+    actual = budget.rsrp_dbm(np.array([[x + 1.75, y + 0.625]]))[0]
+    assert_allclose(actual, 15.0 + expected, rtol=1e-12)
     far, edge = budget.rsrp_dbm(np.array([[-500.0, 50.0], [axis(400)[0], 50.0]]))
     assert (far == edge).all()
-    assert np.isnan(budget.rsrp_dbm(np.full((1, 2), np.nan))).all()
+    assert isnan(budget.rsrp_dbm(full((1, 2), np.nan))).all()
 
 
 def test_floors_take_the_heights_of_the_file(tmp_path):
     budget = world({"kind": "map", "file": npz(tmp_path / "g.npz", (1.5, 4.5, 10.5))}).budget
-    ue = np.arange(4)
+    ue = arange(4)
     floor = np.array([0, 1, 2, 7])
-    inside = Indoors(
-        ue, ue, floor, np.zeros(4), np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.bool_)
-    )
+    inside = Indoors(ue, ue, floor, zeros(4), zeros(4, np.int64), zeros(4, np.bool_))
     node = np.repeat([[axis(400)[60], axis(300)[30]]], 4, axis=0)
     height = lambda z: loss_db(node[0], z)  # noqa: E731
     expected = [height(1.5), height(4.5), (height(4.5) + height(10.5)) / 2, height(10.5)]
-    np.testing.assert_allclose(15.0 - budget.rsrp_dbm(node, inside), expected, rtol=1e-12)
+    assert_allclose(15.0 - budget.rsrp_dbm(node, inside), expected, rtol=1e-12)
 
 
 def test_ues_in_buildings_without_gains_of_their_floors_are_said(tmp_path):
@@ -137,31 +140,30 @@ def test_ues_in_buildings_without_gains_of_their_floors_are_said(tmp_path):
     ):
         file = write(tmp_path / ("g.csv" if write is table else "g.npz"))
         city = {"kind": "grid", "width_m": 400, "height_m": 300}
-        made = world(
+        built = world(
             {"kind": "map", "file": file}, ues={"mobility": {"kind": "resident"}}, city=city
         )
-        assert any("outdoor gains" in said for said in lines(made.notices)) == is_said
-        assert not made.setting.radio.knows_sight
+        assert any("outdoor gains" in message for message in lines(built.notices)) == is_said
+        assert not built.setting.radio.knows_sight
 
 
 def test_places_that_no_path_reaches_are_uncovered_and_counted(tmp_path):
     path = npz(
         tmp_path / "g.npz",
         cells=("a", "b"),
-        hole=lambda at: (at[..., 0] > 200) & (at[..., 1] > 100),
+        hole=lambda place: (place[..., 0] > 200) & (place[..., 1] > 100),
     )
-    one = world({"kind": "map", "file": path, "uncovered_gain_db": -180})
+    single = world({"kind": "map", "file": path, "uncovered_gain_db": -180})
     share = (axis(400) > 200).mean() * (axis(300) > 100).mean()
-    assert lines(one.notices) == [
-        f"path loss: {path}: {100 * share:.3g} % of its gains are none or 0, -180 dB there"
-    ]
-    beside, within, deep = one.budget.rsrp_dbm(
+    expected = [f"path loss: {path}: {100 * share:.3g} % of its gains are none or 0, -180 dB there"]
+    assert lines(single.notices) == expected
+    neighbour, within, deep = single.budget.rsrp_dbm(
         np.array([[199.9, 150.0], [200.1, 150.0], [300.0, 200.0]])
     )
     assert (deep == -165.0).all()
     assert (within == -165.0).all()
-    np.testing.assert_allclose(
-        beside, 15.0 - loss_db(np.array([199.0, 150.0])), atol=0.2
+    assert_allclose(
+        neighbour, 15.0 - loss_db(np.array([199.0, 150.0])), atol=0.2
     )  # not half of the hole
     missing = world({"kind": "map", "file": table(tmp_path / "g.csv", skip=("a", 98.75, 98.75))})
     assert (
@@ -172,7 +174,9 @@ def test_places_that_no_path_reaches_are_uncovered_and_counted(tmp_path):
 
 def test_antennas_are_in_the_gains_unless_they_are_not(tmp_path):
     path = npz(tmp_path / "g.npz")
-    sectors = [{"name": n, "position_m": list(at), "azimuth_deg": 30} for n, at in SITES.items()]
+    sectors = [
+        {"name": n, "position_m": list(place), "azimuth_deg": 30} for n, place in SITES.items()
+    ]
     plain = world({"kind": "map", "file": path}).budget.rsrp_dbm(PLACE_M)
     within = world({"kind": "map", "file": path}, sectors).budget.rsrp_dbm(PLACE_M)
     added = world(
@@ -182,19 +186,18 @@ def test_antennas_are_in_the_gains_unless_they_are_not(tmp_path):
     pattern = world(law, sectors).budget.rsrp_dbm(PLACE_M) - world(law).budget.rsrp_dbm(PLACE_M)
     assert (within == plain).all()
     assert np.abs(pattern).max() > 5
-    np.testing.assert_allclose(added - plain, pattern, atol=1e-9)
+    assert_allclose(added - plain, pattern, atol=1e-9)
 
 
 def test_cells_without_gains_are_refused_and_gains_without_cells_counted(tmp_path):
     path = npz(tmp_path / "g.npz")
-    assert "no gains of c; its cells are a, b" in line_of(
+    assert "no gains of c; its cells are a, b" in catch_line(
         world, {"kind": "map", "file": path}, [{"name": "c", "position_m": [10, 10]}]
     )
-    one = world({"kind": "map", "file": path}, [{"name": "b", "position_m": list(SITES["b"])}])
-    assert lines(one.notices)[0].endswith("cells that are no base station and left out: 1")
-    np.testing.assert_allclose(
-        one.budget.rsrp_dbm(PLACE_M)[:, 0], 15.0 - loss_db(PLACE_M)[:, 1], atol=0.1
-    )
+    single = world({"kind": "map", "file": path}, [{"name": "b", "position_m": list(SITES["b"])}])
+    assert lines(single.notices)[0].endswith("cells that are no base station and left out: 1")
+    expected = 15.0 - loss_db(PLACE_M)[:, 1]
+    assert_allclose(single.budget.rsrp_dbm(PLACE_M)[:, 0], expected, atol=0.1)
 
 
 REFUSED = {
@@ -205,10 +208,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("radio", "ues", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_would_count_obstacles_twice_is_refused(tmp_path, radio, ues, why):
+@mark.parametrize("radio, ues, reason", REFUSED.values(), ids=REFUSED)
+def test_what_would_count_obstacles_twice_is_refused(tmp_path, radio, ues, reason):
     path = npz(tmp_path / "g.npz")
-    assert why in line_of(world, {"kind": "map", "file": path}, None, ues, **radio)
+    assert reason in catch_line(world, {"kind": "map", "file": path}, None, ues, **radio)
 
 
 def _arrays(path, **changes):
@@ -221,47 +224,42 @@ def _arrays(path, **changes):
 TURNED = centres()[0] @ np.array([[0.8, 0.6, 0], [-0.6, 0.8, 0], [0, 0, 1]])
 BAD_ARRAYS = {
     "cells": (None, "there is no cells"),
-    "path_gain": (np.full((2, 122, 162), -90.0), "linear gains are 0 to 1"),
+    "path_gain": (full((2, 122, 162), -90.0), "linear gains are 0 to 1"),
     "cell_centers": (TURNED, "its points are no grid"),
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "why"), [(k, *v) for k, v in BAD_ARRAYS.items()], ids=BAD_ARRAYS
-)
-def test_arrays_that_are_no_map_are_refused(tmp_path, name, value, why):
+@mark.parametrize("name, value, reason", [(k, *v) for k, v in BAD_ARRAYS.items()], ids=BAD_ARRAYS)
+def test_arrays_that_are_no_map_are_refused(tmp_path, name, value, reason):
     path = _arrays(tmp_path / "g.npz", **{name: value})
-    assert why in line_of(world, {"kind": "map", "file": path})
+    assert reason in catch_line(world, {"kind": "map", "file": path})
     (tmp_path / "small.npz").write_bytes(b"no zip")
-    assert "small.npz: damaged" in line_of(
+    assert "small.npz: damaged" in catch_line(
         world, {"kind": "map", "file": str(tmp_path / "small.npz")}
     )
     far = _arrays(tmp_path / "g.npz", cell_centers=centres()[0] + [150.0, 0, 0])
-    assert "area is x 0 to 400 m" in line_of(world, {"kind": "map", "file": far})
+    assert "area is x 0 to 400 m" in catch_line(world, {"kind": "map", "file": far})
 
 
 def test_tables_that_are_no_map_are_refused(tmp_path):
-    path = table(tmp_path / "g.csv", more=[["a", 98.75, 98.75, -60]])
+    path = table(tmp_path / "g.csv", extra=[["a", 98.75, 98.75, -60]])
     lines = 1 + 2 * len(axis(400)) * len(axis(300))
-    assert f"g.csv: line {lines + 1}: its cell has a gain" in line_of(
-        world, {"kind": "map", "file": path}
-    )
-    path = table(tmp_path / "g.csv", more=[["a", 500.0, 99.0, 60]])
-    assert "path_gain_db: '60' is not a number in [-400, 0]" in line_of(
-        world, {"kind": "map", "file": path}
-    )
+    law = {"kind": "map", "file": path}
+    assert f"g.csv: line {lines + 1}: its cell has a gain" in catch_line(world, law)
+    table(tmp_path / "g.csv", extra=[["a", 500.0, 99.0, 60]])
+    assert "path_gain_db: '60' is not a number in [-400, 0]" in catch_line(world, law)
     (tmp_path / "g.csv").write_text("cell,x_m,y_m,gain\na,1,2,-60\n")
-    assert "none, or more than one, of the columns" in line_of(world, {"kind": "map", "file": path})
+    assert "none, or more than one, of the columns" in catch_line(world, law)
     rows = "".join(f"a,{k},{k * k % 97},-60\n" for k in range(60))
     (tmp_path / "g.csv").write_text("cell,x_m,y_m,path_gain_db\n" + rows)
-    assert "its points are no grid" in line_of(world, {"kind": "map", "file": path})
+    assert "its points are no grid" in catch_line(world, law)
 
 
 def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
     """The grid is a thousand times finer than the noise of measurements, so nothing that is learnt
     differs."""
     from scenarios.app.result import run
-    from scenarios.app.results.folder import read_table
+    from scenarios.app.results.folder import read_record_table
 
     path = npz(tmp_path / "g.npz")
     changes = {"world.radio.shadowing": {"kind": "none"}, "world.radio.handover": {}}
@@ -269,28 +267,24 @@ def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
     for name, law in laws.items():
         run(tiny(changes | {"world.radio.path_loss": law}), tmp_path / name)
     for name in ("ues", "tracks"):
-        assert (tmp_path / "map" / f"{name}.csv").read_bytes() == (
-            tmp_path / "law" / f"{name}.csv"
-        ).read_bytes()
-    moved = [read_table(tmp_path / name, "handovers")["target"].tolist() for name in laws]
+        expected = (tmp_path / "law" / f"{name}.csv").read_bytes()
+        assert (tmp_path / "map" / f"{name}.csv").read_bytes() == expected
+    moved = [read_record_table(tmp_path / name, "handovers")["target"].tolist() for name in laws]
     assert moved[0] == moved[1]
-    mapped, law = (read_table(tmp_path / name, "coverage") for name in laws)
-    np.testing.assert_allclose(
-        mapped["rsrp_dbm"].astype(float), law["rsrp_dbm"].astype(float), atol=0.1
-    )
+    mapped, law = (read_record_table(tmp_path / name, "coverage") for name in laws)
+    assert_allclose(mapped["rsrp_dbm"].astype(float), law["rsrp_dbm"].astype(float), atol=0.1)
     eavesdropper = {"viewpoint": "eavesdropper", "position_m": [50, 50]}
-    more = changes | {
+    extra = changes | {
         "learning.threat": eavesdropper,
         "world.radio.uplink": {"kind": "noma", "decoding": "error-free"},
     }
-    assert "known for base stations only" in line_of(
-        tiny, more | {"world.radio.path_loss": laws["map"]}
-    )
-    assert "name a transmitter of its file" in line_of(
-        tiny, more | {"world.radio.path_loss": laws["map"]}
-    )
+    over_map = extra | {"world.radio.path_loss": laws["map"]}
+    refusal = catch_line(tiny, over_map)
+    assert "known for base stations only" in refusal
+    assert "name a transmitter of its file" in refusal
     # the second site is no base station but her antenna: as her antenna there over the law
-    more["world.base_stations"] = [{"name": "a", "position_m": list(SITES["a"])}]
+    extra["world.base_stations"] = [{"name": "a", "position_m": list(SITES["a"])}]
+    over_map |= extra
     heard = {}
     for name, threat in (
         ("law", {"position_m": list(SITES["b"])}),
@@ -300,7 +294,7 @@ def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
         threat = eavesdropper | {"position_m": None, "height_m": 25} | threat
         run(
             tiny(
-                more
+                extra
                 | {
                     "world.radio.path_loss": laws[name.replace("both", "map")],
                     "learning.threat": threat,
@@ -308,18 +302,16 @@ def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
             ),
             tmp_path / f"ear-{name}",
         )
-        heard[name] = read_table(tmp_path / f"ear-{name}", "eavesdropper")
+        heard[name] = read_record_table(tmp_path / f"ear-{name}", "eavesdropper")
     for name in ("map", "both"):
-        np.testing.assert_allclose(heard[name]["sinr_db"], heard["law"]["sinr_db"], atol=0.1)
-        assert np.isnan(heard[name]["los"].astype(float)).all()  # obstacles are in the gains
-    np.testing.assert_array_equal(heard["both"]["distance_m"], heard["law"]["distance_m"])
-    assert np.isnan(heard["map"]["distance_m"].astype(float)).all()
+        assert_allclose(heard[name]["sinr_db"], heard["law"]["sinr_db"], atol=0.1)
+        assert isnan(heard[name]["los"].astype(float)).all()  # obstacles are in the gains
+    assert_array_equal(heard["both"]["distance_m"], heard["law"]["distance_m"])
+    assert isnan(heard["map"]["distance_m"].astype(float)).all()
     assert (heard["law"]["los"] == 1).all()
     named = {"learning.threat": eavesdropper | {"transmitter": "c"}}
-    unknown = tiny(more | {"world.radio.path_loss": laws["map"]} | named)
-    assert "has no gains of c; its cells are a, b" in line_of(run, unknown, tmp_path / "c")
-    assert "log-distance has no file of transmitters" in line_of(tiny, more | named)
+    unknown = tiny(over_map | named)
+    assert "has no gains of c; its cells are a, b" in catch_line(run, unknown, tmp_path / "c")
+    assert "log-distance has no file of transmitters" in catch_line(tiny, extra | named)
     server = {"learning.threat": {"transmitter": "b"}}
-    assert "the server has no antenna of its own" in line_of(
-        tiny, more | {"world.radio.path_loss": laws["map"]} | server
-    )
+    assert "the server has no antenna of its own" in catch_line(tiny, over_map | server)

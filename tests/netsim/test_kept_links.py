@@ -4,7 +4,8 @@ bits."""
 import json
 
 import numpy as np
-import pytest
+from numpy.testing import assert_array_equal
+from pytest import mark
 
 from netsim.radio import link_budget
 from netsim.radio.link_budget import Budget
@@ -44,13 +45,13 @@ def built(document):
 
 def same(a, b):
     for name in ("gain", "rsrp_dbm", "los", "received_w", "distance_m", "serving"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    np.testing.assert_array_equal(a.sinr(-120.0), b.sinr(-120.0))
+        assert_array_equal(getattr(a, name), getattr(b, name))
+    assert_array_equal(a.compute_sinr(-120.0), b.compute_sinr(-120.0))
     assert a.time_s == b.time_s
 
 
-@pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
-@pytest.mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "commuter", "static"])
+@mark.parametrize("indoor", [None, {"share": 0.5}])
+@mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "commuter", "static"])
 def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
     eager = world(mobility, indoor=indoor)
     plain = world(mobility, indoor=indoor)
@@ -60,47 +61,48 @@ def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
         if t % 13 == 0:
             plain.env.run(until=float(t))
             same(ahead, plain.links())
-            np.testing.assert_array_equal(eager.position_m(), plain.position_m())
+            assert_array_equal(eager.position_m(), plain.position_m())
     first, second = (
-        o.select(np.lexsort((o.time_s, o.ue))) for o in (eager.observations(), plain.observations())
+        o.select(np.lexsort((o.time_s, o.ue)))
+        for o in (eager.drain_observations(), plain.drain_observations())
     )
-    np.testing.assert_array_equal(first.rsrp_dbm, second.rsrp_dbm)
-    np.testing.assert_array_equal(first.position_m, second.position_m)
+    assert_array_equal(first.rsrp_dbm, second.rsrp_dbm)
+    assert_array_equal(first.position_m, second.position_m)
 
 
-@pytest.mark.parametrize("step_s", [0.5, 0.25, 1.0, 3.0])
+@mark.parametrize("step_s", [0.5, 0.25, 1.0, 3.0])
 def test_a_caller_out_of_step_with_the_ticks_gets_the_same(step_s):
     eager = world(measurement_period_s=0.7)
     plain = world(measurement_period_s=0.7)
     for t in np.arange(step_s, 40.0, step_s):
         eager.env.run(until=float(t))
-        found = eager.links()
+        result = eager.links()
     plain.env.run(until=float(t))
-    same(found, plain.links())
+    same(result, plain.links())
 
 
-@pytest.mark.parametrize("indoor", [None, {"share": 0.8, "floors": [8, 8]}])
+@mark.parametrize("indoor", [None, {"share": 0.8, "floors": [8, 8]}])
 def test_links_of_ues_that_rest_are_kept(indoor):
     eager, plain = (world("lingering", n_ue=6000, indoor=indoor) for _ in range(2))
     kept = 0
     first = None
     for t in range(1, 90):
         eager.env.run(until=float(t))
-        found = eager.links()
+        result = eager.links()
         if t % 29 == 0:
             plain.env.run(until=float(t)), setattr(plain._kept, "_known", None)
-            same(found, plain.links())
+            same(result, plain.links())
             if first is None:
-                rows = np.ones(6000, dtype=bool)
+                rows = np.ones(6000, bool)
             else:
-                rows = (found.gain != first).any(axis=1)
+                rows = (result.gain != first).any(axis=1)
             kept += int((~rows).sum())
-            first = found.gain
+            first = result.gain
     assert kept > 600  # some rested between two of the times compared
 
 
-@pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
-@pytest.mark.parametrize(
+@mark.parametrize("indoor", [None, {"share": 0.5}])
+@mark.parametrize(
     "radio", [{}, {"path_loss": {"kind": "log-distance"}, "line_of_sight": {"kind": "never"}}]
 )
 def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
@@ -108,19 +110,19 @@ def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
     pairs = []
     whole = world(n_ue=n_ue, indoor=indoor, **radio)
     place_m = whole.position_m()
-    inside = whole.indoors_of(whole.state)
-    links = whole.budget.links(0.0, place_m, inside)
+    inside = whole.find_state_indoors(whole.state)
+    links = whole.budget.compute_links(0.0, place_m, inside)
     rsrp = whole.budget.rsrp_dbm(place_m, inside)
     gain = Budget.gain_db
 
-    def counted(self, at, of):
-        pairs.append(of.distance_3d_m.size)
-        return gain(self, at, of)
+    def counted(self, place, item):
+        pairs.append(item.distance_3d_m.size)
+        return gain(self, place, item)
 
     monkeypatch.setattr(Budget, "gain_db", counted)
     monkeypatch.setattr(link_budget, "BLOCK_PAIRS", 7)
-    same(links, whole.budget.links(0.0, place_m, inside))
-    np.testing.assert_array_equal(rsrp, whole.budget.rsrp_dbm(place_m, inside))
+    same(links, whole.budget.compute_links(0.0, place_m, inside))
+    assert_array_equal(rsrp, whole.budget.rsrp_dbm(place_m, inside))
     assert pairs == [6, 6, 9] * 2  # of 7 UEs and 3 base stations: two, two and three UEs
 
 
@@ -132,15 +134,15 @@ def test_fixes_of_a_trace_are_measured_in_blocks_to_the_same_bits(monkeypatch, t
     radio = {"measurement_noise_db": 2.0}
 
     def seen():
-        of = built(
+        item = built(
             {"tick_s": 20.0, "city": {"kind": "open-field"}, "ues": replay, "radio": dict(radio)}
         )
-        of.env.run(until=of.duration_s)
-        return of.observations()
+        item.env.run(until=item.duration_s)
+        return item.drain_observations()
 
     whole = seen()
     monkeypatch.setattr(link_budget, "BLOCK_PAIRS", 12)
     blocks = seen()
     for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(blocks, name))
+        assert_array_equal(getattr(whole, name), getattr(blocks, name))
     assert len(whole) == 300

@@ -7,21 +7,22 @@ import numpy as np
 import pytest
 from noticed import doubts as doubts_in
 from noticed import lines
-from refused import line_of
+from refused import catch_line
+from tabled import cases
 
 import netsim.safe
 from fl.attacks.known_homes import read_directory
 from netsim.geometry import Area
 from netsim.notice import Built
 from netsim.radio.gain_map import GainMap
-from netsim.safe import file_version, files_below
+from netsim.safe import list_files_below, read_file_version
 from netsim.trace_files.inspect import inspect_trace
-from netsim.trace_files.read import read_table, read_trace
-from netsim.traces.home_work import lived
-from netsim.traces.moves import Moves, steps_of
-from netsim.traces.values import other_unit
+from netsim.trace_files.read import read_trace, read_trace_table
+from netsim.traces.home_work import find_user_places
+from netsim.traces.moves import Moves, measure_steps
+from netsim.traces.values import find_other_unit
 from netsim.world.base_stations import CellFile
-from scenarios.app.run.job import input_digests
+from scenarios.app.run.job import digest_inputs
 from scenarios.app.study.study import Study
 
 T0 = 1_709_157_600  # 2024-02-28T22:00:00Z
@@ -33,7 +34,7 @@ def write(path, head, rows):
     return path
 
 
-def doubts_of(path, **settings):
+def collect_doubts(path, **settings):
     """What a replay, a run and `validate` warn of, which `inspect` says as well."""
     doubts = doubts_in(read_trace(path, **settings).notices)
     shown = " ".join(inspect_trace(path, **settings).split())
@@ -58,18 +59,21 @@ def walk(n, step_deg=0.000126):
 )
 def test_times_that_were_rounded_put_a_user_in_many_places_at_once(tmp_path, times, n_elsewhere):
     rows = [f"{time},{place}" for time, place in zip(times, walk(len(times)), strict=True)]
-    doubts = doubts_of(write(tmp_path / "t.csv", "time_s,lat,lon", rows))
+    doubts = collect_doubts(write(tmp_path / "t.csv", "time_s,lat,lon", rows))
     assert doubts[0].startswith(
         f"{n_elsewhere:,} rows elsewhere than the first of the same user and time, up to "
     )
     away_m = np.array([0.0, 40, 80, 120, 160, 0, 40])  # by steps of 40 m, two of them beyond 100 m
-    steps = steps_of(
-        Moves(np.array([0] * 5 + [1] * 2), np.zeros(7), np.column_stack([away_m, 0 * away_m]))
-    )
-    assert (steps.n, steps.n_fast, steps.n_at_once, steps.apart_m) == (5, 2, 5, 160.0)
+    place_m = np.column_stack([away_m, 0 * away_m])
+    user = np.array([0] * 5 + [1] * 2)
+    steps = measure_steps(Moves(user, np.zeros(7), place_m))
+    assert steps.n == 5
+    assert steps.n_fast == 2
+    assert steps.n_at_once == 5
+    assert steps.apart_m == 160.0
 
 
-def at_noon(day, clock):
+def write_at_noon(day, clock):
     """An office that is seen at noon on 15 days, as columns of dates and of times of day."""
     days = [d for d in range(4, 23) if (d - 4) % 7 < 5]
     return [
@@ -88,18 +92,18 @@ DATES = {
 
 @pytest.mark.parametrize("head", DATES)
 def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, head):
-    path = write(tmp_path / "t.csv", f"{head},LATITUDE,LONGITUDE", at_noon(*DATES[head]))
+    path = write(tmp_path / "t.csv", f"{head},LATITUDE,LONGITUDE", write_at_noon(*DATES[head]))
     date, time = head.split(",")
     places = {"lat": "LATITUDE", "lon": "LONGITUDE"}
     for half in (date, time):
-        said = line_of(
-            lambda _, half=half: read_table(
+        message = catch_line(
+            lambda _, half=half: read_trace_table(
                 path, {"time_s": half, **places}, timezone="Europe/Berlin"
             ),
             None,
         )
-        assert f"line 2, column {half}: " in said
-        assert "time" in said
+        assert f"line 2, column {half}: " in message
+        assert "time" in message
     both = {"columns": {"time_s": f"{date}+{time}", **places}, "timezone": "Europe/Berlin"}
     trace = read_trace(path, **both)
     whole = [
@@ -110,7 +114,9 @@ def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, he
     ]
     right = write(tmp_path / "right.csv", "time_s,lat,lon", [f"{t},48.13,11.57" for t in whole])
     assert trace.time_s.tolist() == read_trace(right, timezone="Europe/Berlin").time_s.tolist()
-    home = lived(trace.position_m, trace.time_s, trace.local.clock(float(trace.time_s[-1])))
+    home = find_user_places(
+        trace.position_m, trace.time_s, trace.local.build_clock(float(trace.time_s[-1]))
+    )
     assert home.nights == 0
     assert np.isnan(home.home_m).all()
     assert " ignored none " in " ".join(inspect_trace(path, **both).split())
@@ -120,22 +126,24 @@ def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, he
     "day", ["2024-03-{:02} 00:00:00", "2024-03-{:02}T00:00Z", "202403{:02}000000"]
 )
 def test_dates_that_are_written_as_midnights_are_doubtful(tmp_path, day):
-    path = write(tmp_path / "t.csv", "time_s,TIME,lat,lon", at_noon(day, "12:{:02}:00"))
-    (doubt,) = doubts_of(path, timezone="Europe/Berlin")
+    path = write(tmp_path / "t.csv", "time_s,TIME,lat,lon", write_at_noon(day, "12:{:02}:00"))
+    (doubt,) = collect_doubts(path, timezone="Europe/Berlin")
     assert doubt.startswith(
         "rows of a user are at one time, or a day or more apart: are these dates?"
     )
     rows = [f"{day.format(d)},12:30,48.1,11.5" for d in range(4, 20)]  # once a day
-    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", rows), timezone="UTC") == [
-        doubt
-    ]
+    assert collect_doubts(
+        write(tmp_path / "t.csv", "time_s,TIME,lat,lon", rows), timezone="UTC"
+    ) == [doubt]
     noon = [
         row.replace("T00:00Z", "T12:00Z").replace(" 00:0", " 12:0").replace("000000,", "120000,")
         for row in rows
     ]
-    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", noon), timezone="UTC") == []
+    assert (
+        collect_doubts(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", noon), timezone="UTC") == []
+    )
     hourly = [f"{T0 + 3600 * k},{k},48.1,11.5" for k in range(48)]
-    assert doubts_of(write(tmp_path / "t.csv", "time_s,k,lat,lon", hourly)) == []
+    assert collect_doubts(write(tmp_path / "t.csv", "time_s,k,lat,lon", hourly)) == []
 
 
 @pytest.mark.parametrize(
@@ -156,11 +164,10 @@ def test_clocks_that_were_not_set_or_rolled_over_are_counted(tmp_path, wrong):
         def written(s):
             return str(np.datetime64(s, "s")) + "Z"
 
-    times = sorted(
-        [*wrong, *(written(T0 + k) for k in range(20))], key=lambda time: (len(time), time)
-    )
+    right = (written(T0 + k) for k in range(20))
+    times = sorted([*wrong, *right], key=lambda time: (len(time), time))
     path = write(tmp_path / "t.csv", "time_s,lat,lon", [f"{time},52.5,13.4" for time in times])
-    (doubt,) = doubts_of(path)
+    (doubt,) = collect_doubts(path)
     line = 2 + times.index(wrong[0])
     assert doubt.startswith(
         f"{len(wrong)} rows dated before 2007 or years from the others, from line {line} on: "
@@ -170,7 +177,7 @@ def test_clocks_that_were_not_set_or_rolled_over_are_counted(tmp_path, wrong):
         "time_s,lat,lon",
         [f"2004-07-14T22:00:{k:02}Z,52.5,13.4" for k in range(9)],
     )
-    assert doubts_of(all_of)[0].startswith("9 rows dated before 2007")
+    assert collect_doubts(all_of)[0].startswith("9 rows dated before 2007")
 
 
 def two_weeks(lat, lon):
@@ -182,31 +189,22 @@ def two_weeks(lat, lon):
 
 
 SIDES = {
-    "beside": ("time_s,LATITUDE,N/S,LONGITUDE,E/W", "{:.2f},N".format, "{:.2f},W".format),
-    "small letters": ("time_s,LATITUDE,d1,LONGITUDE,d2", "{:.2f},n".format, " {:.2f} , w ".format),
-    "before": ("time_s,ref,LATITUDE,ref2,LONGITUDE", "N,{:.2f}".format, "W,{:.2f}".format),
-    "words, and a sign": (
-        "time_s,LATITUDE,lat_dir,LONGITUDE,lon_dir",
-        "{:.2f},North".format,
-        "-{:.2f},West".format,
-    ),
-    "commas": ("time_s;LATITUDE;N/S;LONGITUDE;E/W", "{:.2f};N".format, "{:.2f};W".format),
-    "apart": ("time_s,LATITUDE,LONGITUDE,lat_ns,lon_ew", "{:.2f}".format, "{:.2f},N,W".format),
-    "directions apart": (
-        "time_s,LATITUDE,LONGITUDE,lat_dir,lon_dir",
-        "{:.2f}".format,
-        "{:.2f},N,W".format,
-    ),
-    "hemispheres": (
-        "time_s,LATITUDE,LONGITUDE,lon hemisphere,lat hemisphere",
-        "{:.2f}".format,
-        "{:.2f},W,N".format,
-    ),
-    "of EXIF": (
-        "time_s,LATITUDE,LONGITUDE,LatitudeRef,LongitudeRef",
-        "{:.2f}".format,
-        "{:.2f},N,W".format,
-    ),
+    name: formats
+    for name, *formats in cases(
+        """
+        "beside", "time_s,LATITUDE,N/S,LONGITUDE,E/W", "{:.2f},N", "{:.2f},W"
+        "small letters", "time_s,LATITUDE,d1,LONGITUDE,d2", "{:.2f},n", " {:.2f} , w "
+        "before", "time_s,ref,LATITUDE,ref2,LONGITUDE", "N,{:.2f}", "W,{:.2f}"
+        "words, and a sign", "time_s,LATITUDE,lat_dir,LONGITUDE,lon_dir",
+            "{:.2f},North", "-{:.2f},West"
+        "commas", "time_s;LATITUDE;N/S;LONGITUDE;E/W", "{:.2f};N", "{:.2f};W"
+        "apart", "time_s,LATITUDE,LONGITUDE,lat_ns,lon_ew", "{:.2f}", "{:.2f},N,W"
+        "directions apart", "time_s,LATITUDE,LONGITUDE,lat_dir,lon_dir", "{:.2f}", "{:.2f},N,W"
+        "hemispheres", "time_s,LATITUDE,LONGITUDE,lon hemisphere,lat hemisphere",
+            "{:.2f}", "{:.2f},W,N"
+        "of EXIF", "time_s,LATITUDE,LONGITUDE,LatitudeRef,LongitudeRef", "{:.2f}", "{:.2f},N,W"
+        """
+    )
 }
 
 
@@ -215,7 +213,7 @@ def test_columns_of_north_and_west_are_signs(tmp_path, case):
     head, lat, lon = SIDES[case]
     rows = [
         row.replace(",", ";").replace(".", ",") if ";" in head else row
-        for row in two_weeks(lat, lon)
+        for row in two_weeks(lat.format, lon.format)
     ]
     path = write(tmp_path / "t.csv", head, rows)
     right = write(
@@ -226,7 +224,9 @@ def test_columns_of_north_and_west_are_signs(tmp_path, case):
     signed = read_trace(right)
     assert trace.position_m.tolist() == signed.position_m.tolist()
     assert trace.local.name == signed.local.name == "UTC-05:00"
-    places = lived(trace.position_m, trace.time_s, trace.local.clock(float(trace.time_s[-1])))
+    places = find_user_places(
+        trace.position_m, trace.time_s, trace.local.build_clock(float(trace.time_s[-1]))
+    )
     assert (
         np.hypot(*(places.home_m - trace.position_m[0])) < NEAR_M
     )  # not the office, where the nights of UTC+5 are
@@ -235,26 +235,30 @@ def test_columns_of_north_and_west_are_signs(tmp_path, case):
 
 
 @pytest.mark.parametrize(
-    ("lat", "side", "lon", "other", "said"),
-    [
-        ("42.36", "N", "71.06", "O", "'O?71.06' is not a number in [-180, 180]"),  # ouest or Ost
-        ("42.36", "N", "71.06", "", "'?71.06' is not a number"),
-        ("-42.36", "N", "71.06", "E", "'+-42.36' is not a number"),
-        ("42.36", "Z", "71.06", "E", "'Z?42.36' is not a number"),
-    ],
+    ("lat", "side", "lon", "lon_side", "message"),
+    cases(
+        r"""
+     "42.36", "N", "71.06", "O", "'O?71.06' is not a number in [-180, 180]"
+     "42.36", "N", "71.06", "", "'?71.06' is not a number"
+     "-42.36", "N", "71.06", "E", "'+-42.36' is not a number"
+     "42.36", "Z", "71.06", "E", "'Z?42.36' is not a number"
+     """
+    ),
 )
-def test_unknown_sides_are_refused(tmp_path, lat, side, lon, other, said):
-    rows = ["1,42,N,71,W", f"2,{lat},{side},{lon},{other}"]
-    said_of = line_of(read_table, write(tmp_path / "t.csv", "time_s,lat,N/S,lon,E/W", rows))
+def test_unknown_sides_are_refused(tmp_path, lat, side, lon, lon_side, message):
+    rows = ["1,42,N,71,W", f"2,{lat},{side},{lon},{lon_side}"]
+    said_of = catch_line(
+        read_trace_table, write(tmp_path / "t.csv", "time_s,lat,N/S,lon,E/W", rows)
+    )
     assert "line 3, column l" in said_of
-    assert said in said_of
+    assert message in said_of
     rows = [
         f"{k},{v},Vodafone" for k, v in ((1, "42,-71,S"), (2, "42,-71,E"))
     ]  # a heading is no side
     heading = write(tmp_path / "h.csv", "time_s,lat,lon,heading,ns_operator", rows)
-    assert read_table(heading).fixes.place.tolist() == [[42, -71], [42, -71]]
+    assert read_trace_table(heading).fixes.place.tolist() == [[42, -71], [42, -71]]
     missing = write(tmp_path / "m.csv", "time_s,lat,N/S,lon,E/W", ["1,42,S,71,W", "2,,,,"])
-    table = read_table(missing)
+    table = read_trace_table(missing)
     assert table.fixes.place.tolist() == [[-42, -71]]
     assert table.left_out["position_missing"] == 1
 
@@ -292,7 +296,7 @@ HEAD = [
 )
 def test_every_row_of_a_plt_is_read_whatever_stands_above(tmp_path, head):
     (tmp_path / "t.plt").write_text("\r\n".join([*head, *plt_rows(20)]))
-    table = read_table(tmp_path / "t.plt")
+    table = read_trace_table(tmp_path / "t.plt")
     assert len(table) == 20
     assert table.fixes.line[0] == 1 + len(head)
     np.testing.assert_allclose(table.fixes.place[:, 0], 39.9 + np.arange(20) / 1e4)
@@ -301,61 +305,65 @@ def test_every_row_of_a_plt_is_read_whatever_stands_above(tmp_path, head):
 @pytest.mark.parametrize("datum", ["European 1950", "NAD27", "", "Beijing 1954"])
 def test_a_plt_on_another_datum_is_refused(tmp_path, datum):
     (tmp_path / "t.plt").write_text("\n".join([HEAD[0], datum, *HEAD[2:], *plt_rows(2)]))
-    assert f"line 2: {datum!r} is not the datum WGS 84; convert" in line_of(
-        read_table, tmp_path / "t.plt"
+    assert f"line 2: {datum!r} is not the datum WGS 84; convert" in catch_line(
+        read_trace_table, tmp_path / "t.plt"
     )
     (tmp_path / "t.plt").write_text(
         "\n".join(["x," + plt_rows(1)[0], *plt_rows(9)])
     )  # its first row is damaged
-    assert "line 2: " in line_of(read_table, tmp_path / "t.plt")
+    assert "line 2: " in catch_line(read_trace_table, tmp_path / "t.plt")
 
 
-UNITS = [
-    ("height_m", "mast_ft", "ft"),
-    ("height_m", "mastHeightFeet", "feet"),
-    ("height_m", "HEIGHT (cm)", "cm"),
-    ("power_dbm", "power_w", "w"),
-    ("power_dbm", "Power [dBW]", "dbw"),
-    ("power_dbm", "tx_mW", "mw"),
-    ("lat", "lat_rad", "rad"),
-    ("lon", "longitude [gon]", "gon"),
-    ("lat", "latitudeE7", "e7"),
-    ("lon", "lon_e6", "e6"),
-    ("lat", "position_lat (semicircles)", "semicircles"),
-    ("lon", "lng_gcj02", "gcj02"),
-    ("azimuth_deg", "mils", "mils"),
-    ("x_m", "x_km", "km"),
-    ("y_m", "northing (US ft)", "ft"),
-    ("accuracy_m", "hdop", "hdop"),
-    ("x_m", "x [m]", ""),
-    ("rsrp_dbm", "asu", "asu"),
-    ("x_m", "utm_easting", ""),
-    ("rsrp_dbm", "RSRP (dBm)", ""),
-    ("lat", "Latitude [deg]", ""),
-    ("lon", "lon (W)", "w"),
-    ("lat", "Latitude South", "south"),
-    ("power_dbm", "Powerdbw", "dbw"),
-    ("power_dbm", "EIRP_dBm", "eirp"),
-    ("height_m", "height_amsl", "amsl"),
-    ("lon", "lon_wgs84", ""),
-    ("power_dbm", "Powerdbm", ""),
-    ("height_m", "antenna_height", ""),
-    ("cell", "cell_w", ""),
-    ("time_s", "time_ms", ""),
-    ("height_m", "mast", ""),
-    ("lon", "Länge", ""),
-]
+UNITS = cases(
+    r"""
+    "height_m", "mast_ft", "ft"
+    "height_m", "mastHeightFeet", "feet"
+    "height_m", "HEIGHT (cm)", "cm"
+    "power_dbm", "power_w", "w"
+    "power_dbm", "Power [dBW]", "dbw"
+    "power_dbm", "tx_mW", "mw"
+    "lat", "lat_rad", "rad"
+    "lon", "longitude [gon]", "gon"
+    "lat", "latitudeE7", "e7"
+    "lon", "lon_e6", "e6"
+    "lat", "position_lat (semicircles)", "semicircles"
+    "lon", "lng_gcj02", "gcj02"
+    "azimuth_deg", "mils", "mils"
+    "x_m", "x_km", "km"
+    "y_m", "northing (US ft)", "ft"
+    "accuracy_m", "hdop", "hdop"
+    "x_m", "x [m]", ""
+    "rsrp_dbm", "asu", "asu"
+    "x_m", "utm_easting", ""
+    "rsrp_dbm", "RSRP (dBm)", ""
+    "lat", "Latitude [deg]", ""
+    "lon", "lon (W)", "w"
+    "lat", "Latitude South", "south"
+    "power_dbm", "Powerdbw", "dbw"
+    "power_dbm", "EIRP_dBm", "eirp"
+    "height_m", "height_amsl", "amsl"
+    "lon", "lon_wgs84", ""
+    "power_dbm", "Powerdbm", ""
+    "height_m", "antenna_height", ""
+    "cell", "cell_w", ""
+    "time_s", "time_ms", ""
+    "height_m", "mast", ""
+    "lon", "Länge", ""
+    """
+)
 
 
 @pytest.mark.parametrize(("ours", "header", "unit"), UNITS)
 def test_a_unit_in_a_header_is_not_taken_for_another(ours, header, unit):
-    assert other_unit(ours, header) == unit
+    assert find_other_unit(ours, header) == unit
 
 
 def test_readers_refuse_other_units(tmp_path):
     path = write(tmp_path / "t.csv", "time_s,lat_rad,lon_rad", ["1,0.9,0.2"])
-    said = line_of(lambda _: read_table(path, {"lat": "lat_rad", "lon": "lon_rad"}), None)
-    assert said == f"{path}: column 'lat_rad': is in rad, but lat is not; convert the column"
+    message = catch_line(
+        lambda _: read_trace_table(path, {"lat": "lat_rad", "lon": "lon_rad"}), None
+    )
+    assert message == f"{path}: column 'lat_rad': is in rad, but lat is not; convert the column"
     sites = write(tmp_path / "s.csv", "name,x_m,y_m,mast_ft,power_w", ["a,500,500,100,20"])
     area = Area(0, 0, 1e3, 1e3)
     for columns, unit in (
@@ -363,51 +371,47 @@ def test_readers_refuse_other_units(tmp_path):
         ({"power_dbm": "power_w"}, "w"),
     ):
         layout = CellFile(file=str(sites), columns=columns)
-        assert f"is in {unit}, but " in line_of(
-            lambda _, one=layout: one.stations(area, None), None
+        assert f"is in {unit}, but " in catch_line(
+            lambda _, stated_layout=layout: stated_layout.stations(area, None), None
         )
     for head in ("name,x_m,y_m,height_ft", "name,x_m,y_m,tilt_rad"):  # which no `columns` names
         layout = CellFile(file=str(write(sites, head, ["a,500,500,1"])))
-        assert line_of(lambda _, one=layout: one.stations(area, None), None).endswith(
-            "is not; convert the column"
-        )
+        assert catch_line(
+            lambda _, stated_layout=layout: stated_layout.stations(area, None), None
+        ).endswith("is not; convert the column")
     gains = write(tmp_path / "g.csv", "cell,x_m,y_m,z_ft,path_gain_db", ["a,0,0,5,-60"])
-    said = line_of(lambda _: GainMap(file=str(gains)).ue_heights_m, None)
-    assert "column 'z_ft': is in ft, but z_m is not" in said
+    message = catch_line(lambda _: GainMap(file=str(gains)).ue_heights_m, None)
+    assert "column 'z_ft': is in ft, but z_m is not" in message
 
 
 @pytest.mark.parametrize(
-    ("head", "row", "said"),
-    [
-        ("lat,lon", "525100515,133900870", "times 1e6 or 1e7 (E7), semicircles, "),
-        ("lat,lon", "626490123,159754321", "semicircles, degrees and minutes"),
-        ("lat,lon", "5230.603,01323.405", "degrees and minutes (ddmm.mmmm), or metres"),
-        (
-            "y_m,x_m",
-            "525100515,133900870",
-            "degrees times 1e7 (E7), or semicircles (to be converted)?",
-        ),
-        (
-            "y_m,x_m",
-            "55999999,-1900000",
-            "[-2.1e+07, 2.1e+07]; are these degrees times 1e7",
-        ),  # Accra
-    ],
+    ("head", "row", "message"),
+    cases(
+        r"""
+     "lat,lon", "525100515,133900870", "times 1e6 or 1e7 (E7), semicircles, "
+     "lat,lon", "626490123,159754321", "semicircles, degrees and minutes"
+     "lat,lon", "5230.603,01323.405", "degrees and minutes (ddmm.mmmm), or metres"
+     "y_m,x_m", "525100515,133900870",
+         "degrees times 1e7 (E7), or semicircles (to be converted)?"
+     "y_m,x_m", "55999999,-1900000", "[-2.1e+07, 2.1e+07]; are these degrees times 1e7"
+     """
+    ),
 )
-def test_whole_numbers_for_degrees_are_called_what_they_may_be(tmp_path, head, row, said):
-    assert said in line_of(read_table, write(tmp_path / "t.csv", f"time_s,{head}", [f"1,{row}"]))
+def test_whole_numbers_for_degrees_are_called_what_they_may_be(tmp_path, head, row, message):
+    assert message in catch_line(
+        read_trace_table, write(tmp_path / "t.csv", f"time_s,{head}", [f"1,{row}"])
+    )
 
 
 @pytest.mark.parametrize(("lat_deg", "lon_deg"), [(52.5, 13.4), (40.7, -74.0), (51.5, -0.1)])
 def test_web_mercator_as_metres_is_doubtful_until_it_is_named(tmp_path, lat_deg, lon_deg):
     x_m = 6_378_137 * np.radians(lon_deg)
     y_m = 6_378_137 * np.arctanh(np.sin(np.radians(lat_deg)))
-    path = write(
-        tmp_path / "t.csv", "time_s,x_m,y_m", [f"{T0 + k},{x_m + 10 * k},{y_m}" for k in range(20)]
-    )
-    (doubt,) = doubts_of(path)
+    rows = [f"{T0 + k},{x_m + 10 * k},{y_m}" for k in range(20)]
+    path = write(tmp_path / "t.csv", "time_s,x_m,y_m", rows)
+    (doubt,) = collect_doubts(path)
     assert "x and y are far from 0, 0: metres of Web Mercator (EPSG:3857) are too long" in doubt
-    assert doubts_of(path, crs="local") == doubts_of(path, crs="EPSG:3857") == []
+    assert collect_doubts(path, crs="local") == collect_doubts(path, crs="EPSG:3857") == []
     right_m = 190 * np.cos(np.radians(lat_deg))
     assert np.ptp(read_trace(path, crs="EPSG:3857").position_m[:, 0]) == pytest.approx(
         right_m, rel=0.005
@@ -429,7 +433,7 @@ PARTS = {
 def test_parts_of_times_and_places_that_are_not_read_are_doubtful(tmp_path, part):
     head, row = PARTS[part]
     path = write(tmp_path / "t.csv", head, [row.format(k) for k in range(9)])
-    (doubt,) = doubts_of(path, timezone="Europe/Berlin")
+    (doubt,) = collect_doubts(path, timezone="Europe/Berlin")
     assert doubt.startswith("columns not read that belong to places or times: ")
     assert part in doubt
 
@@ -452,13 +456,15 @@ def test_parts_of_times_and_places_that_are_not_read_are_doubtful(tmp_path, part
 )
 def test_columns_that_repeat_what_is_read_are_not_doubtful(tmp_path, head, row):
     path = write(tmp_path / "t.csv", head, [row.format(k) for k in range(9)])
-    assert doubts_of(path, timezone="Europe/Berlin") == []
-    assert read_table(path, timezone="Europe/Berlin").fixes.place.tolist() == [[48.1, 11.5]] * 9
+    assert collect_doubts(path, timezone="Europe/Berlin") == []
+    assert (
+        read_trace_table(path, timezone="Europe/Berlin").fixes.place.tolist() == [[48.1, 11.5]] * 9
+    )
 
 
 @pytest.mark.parametrize("place", ["0.9165,0.2337", "-0.41,2.64", "0,0"])
 def test_radians_and_places_without_a_fix_are_doubtful(tmp_path, place):
-    (doubt,) = doubts_of(
+    (doubt,) = collect_doubts(
         write(tmp_path / "t.csv", "time_s,lat,lon", [f"{T0 + k},{place}" for k in range(9)])
     )
     assert doubt.startswith("all rows are near latitude 0, longitude 0, at sea, as radians are")
@@ -473,25 +479,25 @@ GPX = (
 def test_a_folder_says_which_files_are_of_other_formats(tmp_path):
     inside = tmp_path / "export" / "activities"
     inside.mkdir(parents=True)
-    others = [
+    other_names = [
         "activities.csv",
         *(f"activities/{k}.fit.gz" for k in range(6)),
         "activities/9.tcx",
         "Records.json",
     ]
-    for name in others:
+    for name in other_names:
         (tmp_path / "export" / name).write_text("x")
     (inside / ".hidden.kml").write_text("x")
-    said = line_of(read_table, tmp_path / "export")
-    assert "but with 6 .gz files, 1 ." in said
-    assert all(f"1 {end} file" in said for end in (".csv", ".tcx", ".json"))
+    message = catch_line(read_trace_table, tmp_path / "export")
+    assert "but with 6 .gz files, 1 ." in message
+    assert all(f"1 {end} file" in message for end in (".csv", ".tcx", ".json"))
     for k in range(3):
         (inside / f"{k}.gpx").write_text(GPX.format(k))
-    note = lines(read_table(tmp_path / "export").notices)[0]
+    note = lines(read_trace_table(tmp_path / "export").notices)[0]
     assert note.startswith("files of other formats in the folder are not read: 6 .gz files, 1 ")
     assert ".kml" not in note
     assert "note files of other formats" in " ".join(inspect_trace(tmp_path / "export").split())
-    for name in others:
+    for name in other_names:
         (tmp_path / "export" / name).unlink()
     assert "other formats" not in inspect_trace(tmp_path / "export")
 
@@ -500,20 +506,20 @@ def test_folders_that_are_no_traces_are_not_walked_through(tmp_path, monkeypatch
     visited = []
     monkeypatch.setattr(Path, "rglob", lambda *_: iter(visited.append(1) or []))
     for root in ("/", "//", "/.", "/tmp/.."):
-        assert "is the root of the file system" in line_of(read_table, root)
-    assert file_version("/") == (0, 0)
+        assert "is the root of the file system" in catch_line(read_trace_table, root)
+    assert read_file_version("/") == (0, 0)
     monkeypatch.undo()
     monkeypatch.setattr(netsim.safe, "_MOST_NAMES", 20)
     for k in range(21):
         (tmp_path / f"{k}.gpx").write_text(GPX.format(k % 10))
-    said = line_of(read_table, tmp_path)
-    assert said == (
+    message = catch_line(read_trace_table, tmp_path)
+    assert message == (
         f"{tmp_path}: is the root of the file system, or has more than 20 files and folders; "
         "give the folder of the traces alone"
     )
     (tmp_path / "0.gpx").unlink()
-    assert len(files_below(tmp_path)) == 20
-    assert len(read_table(tmp_path)) == 20
+    assert len(list_files_below(tmp_path)) == 20
+    assert len(read_trace_table(tmp_path)) == 20
 
 
 def test_what_no_format_reads_is_not_read_for_its_digest(tmp_path, monkeypatch):
@@ -528,12 +534,12 @@ def test_what_no_format_reads_is_not_read_for_its_digest(tmp_path, monkeypatch):
         "radio": {"path_loss": {"kind": "log-distance"}},
     }
     study = Study.model_validate(base)
-    before = input_digests(study)
+    before = digest_inputs(study)
     with (tmp_path / "big.bin").open("wb") as file:
         file.truncate(10**12)
-    assert input_digests(study) == before != {str(tmp_path): ""}
+    assert digest_inputs(study) == before != {str(tmp_path): ""}
     (tmp_path / "b.gpx").write_text(GPX.format(2))
-    assert input_digests(study) != before
+    assert digest_inputs(study) != before
 
 
 def test_the_box_without_the_rows_at_zero_holds_all_others(tmp_path):

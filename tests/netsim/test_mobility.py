@@ -15,10 +15,10 @@ from netsim.city.buildings import Buildings
 from netsim.city.plain import Generated, GridCity
 from netsim.clock import DAY_S, Clock
 from netsim.geometry import Area
-from netsim.mobility.base import Ground, Mobility, drawn
+from netsim.mobility.base import Ground, Mobility, draw_column
 from netsim.mobility.commuter import Commuter
-from netsim.mobility.gauss_markov import GaussMarkov, _walk
-from netsim.mobility.legs import Manhattan, RandomWaypoint, _turned, mean_distance_m
+from netsim.mobility.gauss_markov import GaussMarkov, _trace_path
+from netsim.mobility.legs import Manhattan, RandomWaypoint, _draw_heading, compute_mean_distance_m
 from netsim.mobility.static import Static
 from netsim.rng import Streams
 from netsim.ues import Fixes
@@ -41,8 +41,8 @@ def run(part: Mobility, ue, stops_s, place):
     state = part.start(np.asarray(ue), place)
     fixes = []
     for t0_s, t1_s in pairwise(stops_s):
-        state, some = part.advance(state, t0_s, t1_s, place)
-        fixes.append(some)
+        state, new_fixes = part.advance(state, t0_s, t1_s, place)
+        fixes.append(new_fixes)
     return state, fixes
 
 
@@ -65,12 +65,14 @@ class TestRandomWaypoint:
         walks = late.arrive_s > 20_000.0
         walks_soon = soon.arrive_s > played_s
         assert walks.mean() == pytest.approx(walks_soon.mean(), abs=0.04)
-        for a, b in (
-            (late.position_m[:, 0], soon.position_m[:, 0]),
-            (late.position_m[:, 1], soon.position_m[:, 1]),
-            (late.arrive_s[walks] - 20_000.0, soon.arrive_s[walks_soon] - played_s),
-            (late.pause_until_s[~walks] - 20_000.0, soon.pause_until_s[~walks_soon] - played_s),
-        ):
+
+        def list_figures(state, now_s):
+            walks = state.arrive_s > now_s
+            yield from state.position_m.T
+            yield state.arrive_s[walks] - now_s
+            yield state.pause_until_s[~walks] - now_s
+
+        for a, b in zip(list_figures(late, 20_000.0), list_figures(soon, played_s), strict=True):
             assert ks_2samp(a, b).pvalue > 0.01
         uniform = RandomWaypoint().start(np.arange(2000), place)
         assert ks_2samp(late.position_m[:, 0], uniform.position_m[:, 0]).pvalue < 1e-6
@@ -88,12 +90,12 @@ class TestRandomWaypoint:
         )
 
     def test_mean_distance_of_two_points(self):
-        assert mean_distance_m(1.0, 1.0) == pytest.approx(
+        assert compute_mean_distance_m(1.0, 1.0) == pytest.approx(
             (2 + np.sqrt(2) + 5 * np.arcsinh(1.0)) / 15
         )
-        assert mean_distance_m(3.0, 1e-3) == pytest.approx(1.0, rel=1e-4)
+        assert compute_mean_distance_m(3.0, 1e-3) == pytest.approx(1.0, rel=1e-4)
         a, b = np.random.default_rng(0).uniform(size=(2, 100_000, 2)) * [7.0, 2.0]
-        assert mean_distance_m(2.0, 7.0) == pytest.approx(
+        assert compute_mean_distance_m(2.0, 7.0) == pytest.approx(
             np.linalg.norm(b - a, axis=1).mean(), rel=0.01
         )
 
@@ -101,12 +103,13 @@ class TestRandomWaypoint:
 class TestCommuter:
     def test_figures_of_the_source(self):
         """35,615 fixes in 11 weeks, 49 % within 60 m of home, 21 % of work; 5 seeds."""
-        found = []
+        result = []
         for seed in range(5):
             (fixes,) = run(PAPER_USER, [0], [0.0, 77 * DAY_S], ground(seed))[1]
-            home, work = (np.linalg.norm(fixes.position_m - p, axis=1) < 60 for p in (HOME, WORK))
-            found.append((len(fixes), home.mean(), work.mean()))
-        count, home, work = np.mean(found, axis=0)
+            home = np.linalg.norm(fixes.position_m - HOME, axis=1) < 60
+            work = np.linalg.norm(fixes.position_m - WORK, axis=1) < 60
+            result.append((len(fixes), home.mean(), work.mean()))
+        count, home, work = np.mean(result, axis=0)
         assert count == pytest.approx(35_615, rel=0.03)
         assert (home, work) == pytest.approx((0.49, 0.21), abs=0.02)
 
@@ -143,15 +146,15 @@ class TestCommuter:
         assert count.var() == pytest.approx(50.0, rel=0.12)
 
 
-def ground_of(city, seed=0):
+def build_ground(city, seed=0):
     """A city among whose buildings people walk."""
     area = city.area(None)
     streams = Streams(seed)
     return Ground(area, MONDAY, streams, city.buildings(area, streams), city.street_grid())
 
 
-streets = partial(ground_of, GridCity(width_m=360, height_m=260, block_m=60, street_m=12))
-generated = partial(ground_of, Generated(width_m=200, height_m=160, count=60))
+streets = partial(build_ground, GridCity(width_m=360, height_m=260, block_m=60, street_m=12))
+generated = partial(build_ground, Generated(width_m=200, height_m=160, count=60))
 
 
 EVERY = [
@@ -170,7 +173,7 @@ class TestEveryModel:
         place = place()
         state = part.start(np.arange(60), place)
         for t_s in np.arange(0.0, 1500.0, 10.0):
-            assert place.buildings is None or not place.buildings.inside(state.position_m).any()
+            assert place.buildings is None or not place.buildings.is_indoors(state.position_m).any()
             assert place.area.contains(state.position_m).all()
             state, _ = part.advance(state, t_s, t_s + 10.0, place)
 
@@ -190,8 +193,8 @@ class TestEveryModel:
     def test_adding_a_ue_moves_nobody(self, part, place, end_s):
         stops_s = np.linspace(0, end_s, 6)
         few, few_fixes = run(part, [2, 5], stops_s, place())
-        more, more_fixes = run(part, [2, 4, 5, 9], stops_s, place())
-        assert np.array_equal(few.position_m, more.position_m[[0, 2]])
+        added, more_fixes = run(part, [2, 4, 5, 9], stops_s, place())
+        assert np.array_equal(few.position_m, added.position_m[[0, 2]])
         assert all(
             same(a, b.select(np.isin(b.ue, [2, 5])))
             for a, b in zip(few_fixes, more_fixes, strict=True)
@@ -201,8 +204,8 @@ class TestEveryModel:
         self, part, place, end_s
     ):
         ends = [run(part, [0, 1], [0.0, end_s / 5], place(seed)) for seed in (3, 3, 4)]
-        first, again, other = (state.position_m.tobytes() for state, _ in ends)
-        assert first == again != other
+        first, again, second = (state.position_m.tobytes() for state, _ in ends)
+        assert first == again != second
         assert same(ends[0][1][0], ends[1][1][0])
         start = part.start(np.arange(5), place())
         before = deepcopy(start)
@@ -232,7 +235,7 @@ class TestRandomWaypointAmongBuildings:
         state = part.start(np.arange(50), place)
         stayed = 0
         for t_s in np.arange(0.0, 2000.0, 20.0):
-            assert place.buildings.clear(state.origin_m, state.target_m).all()
+            assert place.buildings.has_clear_path(state.origin_m, state.target_m).all()
             walk_s = state.arrive_s - state.depart_s
             way_m = np.linalg.norm(state.target_m - state.origin_m, axis=1)
             assert ((0.8 * walk_s - 1e-6 <= way_m) & (way_m <= 1.6 * walk_s + 1e-6)).all()
@@ -266,7 +269,9 @@ class TestGaussMarkov:
         wall = Buildings(np.array([shapely.box(60, -1, 70, 101)]), np.array([5.0]))
         place = Ground(area, MONDAY, Streams(0), wall)
         angle = np.array([0.3])
-        knot_m, sign, turn_rad = _walk(np.array([[50.0, 50.0]]), np.array([30.0]), angle, place)
+        knot_m, sign, turn_rad = _trace_path(
+            np.array([[50.0, 50.0]]), np.array([30.0]), angle, place
+        )
         assert sign.tolist() == [-1]
         np.testing.assert_allclose(np.cos(sign * angle + turn_rad), -np.cos(angle), atol=1e-12)
         np.testing.assert_allclose(np.sin(sign * angle + turn_rad), np.sin(angle), atol=1e-12)
@@ -280,7 +285,7 @@ class TestGaussMarkov:
 
 class TestManhattan:
     def test_turns_have_the_stated_chances(self):
-        place = ground_of(GridCity(width_m=1220, height_m=1220))
+        place = build_ground(GridCity(width_m=1220, height_m=1220))
         part = Manhattan(pause_probability=0.0)
         state = part.start(np.arange(3000), place)
         turns = []
@@ -297,13 +302,13 @@ class TestManhattan:
         streets = (np.arange(3) * 10.0, np.arange(3) * 10.0)
         unit = np.linspace(0.0005, 0.9995, 1000)
         east_edge = np.tile([2, 1], (1000, 1))
-        heading = _turned(np.zeros(1000, np.int64), east_edge, unit, streets)
+        heading = _draw_heading(np.zeros(1000, np.int64), east_edge, unit, streets)
         assert np.bincount(heading, minlength=4).tolist() == [0, 500, 0, 500]
-        corner = _turned(np.zeros(1000, np.int64), np.tile([2, 2], (1000, 1)), unit, streets)
+        corner = _draw_heading(np.zeros(1000, np.int64), np.tile([2, 2], (1000, 1)), unit, streets)
         assert (corner == 3).all()
-        dead_end = _turned(
-            np.zeros(5, np.int64), np.tile([2, 0], (5, 1)), unit[:5], (streets[0], np.zeros(1))
-        )
+        one_street = (streets[0], np.zeros(1))
+        west_end = np.tile([2, 0], (5, 1))
+        dead_end = _draw_heading(np.zeros(5, np.int64), west_end, unit[:5], one_street)
         assert (dead_end == 2).all()
 
     def test_everybody_is_on_a_street(self):
@@ -325,5 +330,5 @@ class TestManhattan:
 def test_columns_are_drawn_in_proportion_to_weights_and_never_one_of_weight_zero():
     weight = np.array([0.0, 1.0, 0.0, 3.0, 0.0])
     unit = np.array([0.0, 0.1, 0.2499, 0.25, 0.9999])
-    assert drawn(unit, np.tile(weight, (5, 1))).tolist() == [1, 1, 1, 3, 3]
-    assert drawn(unit, np.zeros((5, 5))).tolist() == [-1] * 5
+    assert draw_column(unit, np.tile(weight, (5, 1))).tolist() == [1, 1, 1, 3, 3]
+    assert draw_column(unit, np.zeros((5, 5))).tolist() == [-1] * 5

@@ -7,22 +7,23 @@ from datetime import date
 
 import numpy as np
 import pytest
+from tabled import cases
 
 from fl.data.hold_out import Sessions
 from fl.data.measured import Measured
-from fl.query import Custom, shortest_interval_s
-from fl.tracking.history import LEAST_ROUNDS, Lifetimes
+from fl.query import Custom, compute_min_interval_s
+from fl.tracking.history import MIN_SILENT_ROUNDS, Lifetimes
 from fl.tracking.linking import Book
 from fl.types import Public, Request, RoundContext
-from netsim.clock import Clock, first_multiple, last_multiple, tick_after
+from netsim.clock import Clock, find_first_multiple, find_last_multiple, find_tick_after
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.gauss_markov import GaussMarkov
 from netsim.mobility.replay import Replay, Replayed, TraceRows
 from netsim.radio.downlink import Handover
 from netsim.rng import Streams
-from netsim.traces.home_work import KNOWN_S, _stays
-from netsim.traces.moves import Moves, resampled
+from netsim.traces.home_work import KNOWN_S, _number_stays
+from netsim.traces.moves import Moves, resample_trips
 from netsim.world.build import build_world
 from netsim.world.setting import WorldSetting
 
@@ -36,9 +37,11 @@ def test_a_product_is_its_own_multiple(step_s):
     rng = np.random.default_rng(0)
     many = np.concatenate([np.arange(3000), np.floor(2.0 ** rng.uniform(11, 40, 3000))]).astype(int)
     for k in many.tolist():
-        assert last_multiple(k * step_s, step_s) == first_multiple(k * step_s, step_s) == k
-        assert last_multiple((k + 0.99) * step_s, step_s) == k
-        assert first_multiple((k + 0.01) * step_s, step_s) == k + 1
+        assert (
+            find_last_multiple(k * step_s, step_s) == find_first_multiple(k * step_s, step_s) == k
+        )
+        assert find_last_multiple((k + 0.99) * step_s, step_s) == k
+        assert find_first_multiple((k + 0.01) * step_s, step_s) == k + 1
 
 
 @pytest.mark.parametrize("step_s", STEPS)
@@ -46,12 +49,12 @@ def test_every_tick_is_later_than_the_last_by_one_tick(step_s):
     for start in (0, 2**10, 2**24, 2**30):
         now_s = start * step_s
         for k in range(start + 1, start + 2000):
-            then_s = tick_after(now_s, step_s)
+            then_s = find_tick_after(now_s, step_s)
             assert now_s < then_s == pytest.approx(k * step_s, rel=1e-15)
             now_s = then_s
 
 
-def world_of(**ues):
+def build_tenth_world(**ues):
     document = {
         "duration_s": 30.0,
         "tick_s": 0.1,
@@ -64,13 +67,13 @@ def world_of(**ues):
 
 @pytest.mark.parametrize("every_s", [0.1, 0.3, 0.7, 1.0])
 def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
-    world = world_of(measurement_period_s=every_s)
+    world = build_tenth_world(measurement_period_s=every_s)
     moves = []
     while world.env.now < 30.0 and len(moves) < 500:
         world.env.step()
         moves.append(world.env.now)
     assert len(moves) < 310
-    seen = world.observations()
+    seen = world.drain_observations()
     number = np.unique(np.round(seen.time_s[seen.ue == 0] / every_s, 6))
     assert number.tolist() == list(range(round(29.95 // every_s) + 1))
 
@@ -78,7 +81,7 @@ def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
 # -- durations: n ticks last n ticks, wherever a difference of times is compared with one
 
 
-def handed_over(t0_s, t1_s, span_s):
+def hands_over(t0_s, t1_s, span_s):
     rule = Handover(time_to_trigger_s=span_s)
     state = Handover.start(1, 2)
     for time_s, rsrp_dbm in (
@@ -90,49 +93,49 @@ def handed_over(t0_s, t1_s, span_s):
     return bool(moved[0])
 
 
-def answered(t0_s, t1_s, span_s):
+def answers(t0_s, t1_s, span_s):
     policy = Custom(
-        gamma=None, multiples="any", speed_m_s=shortest_interval_s(50.0, 1.0, 0.5) / span_s
+        gamma=None, multiples="any", speed_m_s=compute_min_interval_s(50.0, 1.0, 0.5) / span_s
     )
     request = Request(1.0, np.array([50.0]), BOX)
-    return not policy._early(np.array([0]), request, t1_s, np.array([t0_s]))[0]
+    return not policy._find_early(np.array([0]), request, t1_s, np.array([t0_s]))[0]
 
 
-def forgotten(t0_s, t1_s, span_s):
+def is_forgotten(t0_s, t1_s, span_s):
     lives = Lifetimes()
     for name, time_s in ((1, t0_s), (2, t1_s)):
-        facts = RoundContext(name, time_s, Public(BOX, 1), round_s=span_s / LEAST_ROUNDS)
-        lives = lives.after(np.array([name]), facts, True)
-    return not lives.alive[0]
+        facts = RoundContext(name, time_s, Public(BOX, 1), round_s=span_s / MIN_SILENT_ROUNDS)
+        lives = lives.add_round(np.array([name]), facts, True)
+    return not lives.is_alive[0]
 
 
-def closed(t0_s, t1_s, span_s):
-    book = Book.empty(1).with_tracks(np.array([0]))
+def closes(t0_s, t1_s, span_s):
+    book = Book.empty(1).add_tracks(np.array([0]))
     book = replace(book, tracks=replace(book.tracks, seen_s=np.array([t0_s])))
-    return not len(book.kept(t1_s, span_s / 6).tracks.number)
+    return not len(book.drop_old_tracks(t1_s, span_s / 6).tracks.number)
 
 
-def another_session(t0_s, t1_s, span_s):
+def begins_session(t0_s, t1_s, span_s):
     time_s = np.array([t0_s, t1_s])
     ue = np.zeros(2, dtype=np.int64)
-    whole = Measured(hold_out_by="session", session_gap_s=span_s).wholes(
+    whole = Measured(hold_out_by="session", session_gap_s=span_s).number_wholes(
         ue, np.zeros((2, 2)), time_s
     )
-    _, session = Sessions.none(1).plus(ue, time_s, span_s)
+    _, session = Sessions.empty(1).add_measurements(ue, time_s, span_s)
     np.testing.assert_array_equal(session, whole)
     return bool(session[1])
 
 
-def another_trip(t0_s, t1_s, span_s):
+def begins_trip(t0_s, t1_s, span_s):
     moves = Moves(np.zeros(2, dtype=np.int64), np.array([t0_s, t1_s]), np.zeros((2, 2)))
-    return resampled(moves, 1e4, span_s)[1] == 2
+    return resample_trips(moves, 1e4, span_s)[1] == 2
 
 
-def another_stay(t0_s, t1_s, span_s):
-    return bool(_stays(np.zeros((2, 2)), np.array([t0_s, t1_s]))[1])
+def begins_stay(t0_s, t1_s, span_s):
+    return bool(_number_stays(np.zeros((2, 2)), np.array([t0_s, t1_s]))[1])
 
 
-def gone(t0_s, t1_s, span_s):
+def leaves(t0_s, t1_s, span_s):
     part = Replay(trace="t.csv", absent_after_s=span_s)
     rows = TraceRows(np.zeros(1, dtype=np.int64), np.array([t0_s]), np.zeros((1, 2)), None, None)
     seen = Replayed(
@@ -144,26 +147,36 @@ def gone(t0_s, t1_s, span_s):
     return not wakes
 
 
-AT_ONCE = (handed_over, answered)
-LATER = (forgotten, closed, another_session, another_trip, another_stay, gone)
+AT_ONCE = (hands_over, answers)
+LATER = (is_forgotten, closes, begins_session, begins_trip, begins_stay, leaves)
 
 
 @pytest.mark.parametrize("passed", AT_ONCE + LATER)
 @pytest.mark.parametrize(
-    ("tick_s", "n"), [(0.1, 1), (0.3, 7), (0.7, 3), (0.1, 36_000), (0.3, 12_000), (700.1, 6)]
+    ("tick_s", "n"),
+    cases(
+        r"""
+     0.1, 1
+     0.3, 7
+     0.7, 3
+     0.1, 36_000
+     0.3, 12_000
+     700.1, 6
+     """
+    ),
 )
 def test_n_ticks_last_n_ticks_whenever_they_begin(passed, tick_s, n):
     """A duration that has to pass has passed after n ticks; one that has to be exceeded is exceeded
     by more alone."""
     span_s = round(n * tick_s, 6)
-    if (passed is another_stay and span_s != KNOWN_S) or (passed is closed and span_s < 3600):
+    if (passed is begins_stay and span_s != KNOWN_S) or (passed is closes and span_s < 3600):
         return  # constants
     for k in (*range(150), 2**24 + 1, 2**30 + 7):
         t0_s = k * tick_s
         t1_s = (k + n) * tick_s
         assert passed(t0_s, t1_s, span_s) == (passed in AT_ONCE), (k, tick_s)
-        if passed is not another_stay:
-            assert passed(t0_s, t1_s, span_s * (1 - 1e-3)) or passed is closed
+        if passed is not begins_stay:
+            assert passed(t0_s, t1_s, span_s * (1 - 1e-3)) or passed is closes
             assert not passed(t0_s, t1_s, span_s * (1 + 1e-3))
 
 
@@ -171,8 +184,10 @@ def test_n_ticks_last_n_ticks_whenever_they_begin(passed, tick_s, n):
 def test_rounds_of_a_clock_end_where_they_should(round_s):
     clock = Clock(date(2026, 1, 5))
     n = np.arange(1, 1000)
-    assert [clock.rounds(round(k * round_s, 6), round_s) for k in n.tolist()] == n.tolist()
-    assert clock.round_of(np.array(clock.ends_s(len(n), round_s)), round_s).tolist() == n.tolist()
+    assert [clock.count_rounds(round(k * round_s, 6), round_s) for k in n.tolist()] == n.tolist()
+    assert (
+        clock.find_rounds(np.array(clock.ends_s(len(n), round_s)), round_s).tolist() == n.tolist()
+    )
 
 
 @pytest.mark.parametrize("step_s", [0.1, 0.3, 0.7])

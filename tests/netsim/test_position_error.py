@@ -6,38 +6,37 @@ import json
 import numpy as np
 import pytest
 from noticed import lines
-from refused import line_of
+from refused import catch_line
 
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 from netsim.world.build import build_world
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
+from scenarios.app.results.folder import read_record_table
 
 N = 20_000
 
 
-def world_of(tiny, changes):
+def build_error_world(tiny, changes):
     return build_world(tiny(changes).world, Streams(1), 60.0)
 
 
 def test_errors_are_isotropic_and_belong_to_a_fix(tiny):
-    world = world_of(tiny, {"world.ues.position_error_m": 7.0})
+    world = build_error_world(tiny, {"world.ues.position_error_m": 7.0})
     ue = np.zeros(N, dtype=np.int64)
     time_s = np.arange(N) * 0.5
     at_m = np.full((N, 2), 50.0)
-    error_m = world.reported_m(ue, time_s, at_m) - at_m
+    error_m = world.draw_reported_m(ue, time_s, at_m) - at_m
     assert np.abs(np.cov(error_m.T) / 49.0 - np.eye(2)).max() < 0.05
     assert np.abs(error_m.mean(axis=0)).max() < 0.2
     assert np.mean(np.hypot(*error_m.T) <= 1.51 * 7.0) == pytest.approx(0.68, abs=0.01)
-    np.testing.assert_array_equal(
-        world.reported_m(ue[:9], time_s[9:18], at_m[:9]) - at_m[:9], error_m[9:18]
-    )
-    assert not np.isin(world.reported_m(ue + 1, time_s, at_m), at_m + error_m).any()
+    again_m = world.draw_reported_m(ue[:9], time_s[9:18], at_m[:9])
+    np.testing.assert_array_equal(again_m - at_m[:9], error_m[9:18])
+    assert not np.isin(world.draw_reported_m(ue + 1, time_s, at_m), at_m + error_m).any()
 
 
-def trace_of(tmp_path, accuracies):
+def write_trace(tmp_path, accuracies):
     rows = "".join(f"{60 * k},{'ab'[k % 2]},{10 + k},{k},{r}\n" for k, r in enumerate(accuracies))
     (tmp_path / "t.csv").write_text(f"time_s,user,x_m,y_m,accuracy_m\n{rows}")
     return {"kind": "replay", "trace": str(tmp_path / "t.csv"), "users": "id"}
@@ -45,35 +44,35 @@ def trace_of(tmp_path, accuracies):
 
 def test_recorded_errors_are_those_of_their_rows(tiny, tmp_path):
     radii_m = [0.0, 30.0, 3000.0, "", 60.0, 15.1]
-    replay = trace_of(tmp_path, radii_m)
+    replay = write_trace(tmp_path, radii_m)
     trace = Replay(**replay).load(60.0)
     assert "accuracy: 1 row without one: the median, 30 m, stands in" in lines(trace.notices)
     assert "accuracy_m: used only with world.ues.position_error_m: recorded" in lines(trace.notices)
-    wanted = {("ab"[k % 2], 60.0 * k): 30.0 if r == "" else r for k, r in enumerate(radii_m)}
+    expected = {("ab"[k % 2], 60.0 * k): 30.0 if r == "" else r for k, r in enumerate(radii_m)}
     names = [trace.users[u] for u in trace.user]
-    std_m = trace.error_m(trace.user, trace.time_s)
+    std_m = trace.look_up_error_m(trace.user, trace.time_s)
     for name, time_s, std in zip(names, trace.time_s, std_m, strict=True):
-        assert std == pytest.approx(wanted[name, time_s] / np.sqrt(-2 * np.log(0.32)))
+        assert std == pytest.approx(expected[name, time_s] / np.sqrt(-2 * np.log(0.32)))
     changes = {
         "world.ues": {"mobility": replay, "position_error_m": "recorded"},
         "world.city": {"kind": "open-field"},
     }
-    world = world_of(tiny, changes)
+    world = build_error_world(tiny, changes)
     moved_m = np.hypot(
-        *(world.reported_m(trace.user, trace.time_s, trace.position_m) - trace.position_m).T
+        *(world.draw_reported_m(trace.user, trace.time_s, trace.position_m) - trace.position_m).T
     )
     assert moved_m[(std_m == 0)].tolist() == [0.0]
     assert moved_m[std_m > 1000] > 100
     with pytest.raises(BadInput, match="no trace with rows of accuracy_m"):
-        world_of(tiny, changes | {"world.ues.mobility.resample_s": 30.0})
+        build_error_world(tiny, changes | {"world.ues.mobility.resample_s": 30.0})
 
 
 def test_only_reports_have_errors(tiny, tmp_path):
     """True centroids, tracks and links are those without; the map is not."""
     for name, error_m in {"exact": 0.0, "off": 40.0}.items():
         run(tiny({"world.ues.position_error_m": error_m}), tmp_path / name)
-    of = {
-        name: {t: read_table(tmp_path / name, t) for t in ("updates", "tracks", "links")}
+    tables = {
+        name: {t: read_record_table(tmp_path / name, t) for t in ("updates", "tracks", "links")}
         for name in ("exact", "off")
     }
     for table, column in (
@@ -82,7 +81,7 @@ def test_only_reports_have_errors(tiny, tmp_path):
         ("links", "x_m"),
         ("updates", "samples"),
     ):
-        np.testing.assert_array_equal(of["exact"][table][column], of["off"][table][column])
+        np.testing.assert_array_equal(tables["exact"][table][column], tables["off"][table][column])
     rmse = [
         json.loads((tmp_path / name / "summary.json").read_text())["utility.rmse_db"]
         for name in ("exact", "off")
@@ -92,13 +91,15 @@ def test_only_reports_have_errors(tiny, tmp_path):
 
 def test_errors_without_reports_are_refused(tiny):
     radio = {"learning": None, "world.radio.measurement_noise_db": 0}
-    assert "no UE reports where it is" in line_of(tiny, radio | {"world.ues.position_error_m": 5.0})
+    assert "no UE reports where it is" in catch_line(
+        tiny, radio | {"world.ues.position_error_m": 5.0}
+    )
     density = {"kind": "density", "grid": [4, 4], "bandwidth_m": 50}
     changes = {
         "learning.data": {"kind": "positions"},
         "learning.learner": density,
         "learning.attacks": [],
     }
-    assert "data of kind positions has none" in line_of(
+    assert "data of kind positions has none" in catch_line(
         tiny, changes | {"world.ues.position_error_m": 5.0}
     )

@@ -24,16 +24,16 @@ from netsim.mobility.people import (
     WORK,
     People,
     Venues,
-    known_place,
-    new_place,
-    rooms,
-    stay_s,
-    weighted,
+    draw_known_place,
+    draw_new_place,
+    draw_rooms,
+    draw_weighted,
+    sample_stay_s,
 )
 from netsim.mobility.resident import Resident
 from netsim.rng import Streams
-from netsim.streets.assembly import StreetLines, assemble
-from netsim.streets.doors import Access, Premises, doors
+from netsim.streets.assembly import StreetLines, assemble_streets
+from netsim.streets.doors import Access, Premises, find_doors
 from netsim.streets.graph import Paths
 
 HOUR_S = 3600.0
@@ -47,26 +47,26 @@ def town(blocks=7, count=200):
     at_m = 150.0 * np.arange(blocks + 1)
     across = [np.column_stack([np.full(blocks + 1, x), at_m]) for x in at_m]
     line = [*across, *(a[:, ::-1] for a in across)]
-    path = Paths.measured(np.concatenate(line), np.full(len(line), blocks + 1))
-    graph = assemble(StreetLines.two_way(path, np.full(len(line), 3))).graph
+    path = Paths.from_vertices(np.concatenate(line), np.full(len(line), blocks + 1))
+    graph = assemble_streets(StreetLines.from_two_way_paths(path, np.full(len(line), 3))).graph
     low_m = 150.0 * draw.integers(0, blocks, (count, 2)) + draw.uniform(10, 120, (count, 2))
     side_m = draw.uniform(8, 20, (count, 2))
     floors = draw.integers(1, 8, count)
     footprint = shapely.box(*low_m.T, *(low_m + side_m).T)
     buildings = Buildings(footprint, 3.0 * floors)
-    return buildings, graph, doors(buildings.footprint, buildings.height_m, graph)
+    return buildings, graph, find_doors(buildings.footprint, buildings.height_m, graph)
 
 
-def some_of(premises, row):
+def select_premises(premises, row):
     """Premises by index."""
     access = Access(*(column[:, row] for column in vars(premises.access).values()))
-    of = (getattr(premises, name)[row] for name in ("building", "door_m"))
-    return Premises(*of, access, premises.floors[row], premises.floor_area_m2[row])
+    source = (getattr(premises, name)[row] for name in ("building", "door_m"))
+    return Premises(*source, access, premises.floors[row], premises.floor_area_m2[row])
 
 
 def ground(seed=0, **size):
     buildings, graph, premises = town(**size)
-    area = Area.around(graph.node_m)
+    area = Area.from_points(graph.node_m)
     return Ground(
         area, Clock(date(2026, 1, 5)), Streams(seed), buildings, graph=graph, premises=premises
     )
@@ -80,7 +80,7 @@ def play(part, ue, stops_s, place):
     return states
 
 
-def here(state):
+def find_places_of_ues(state):
     """The place (n,) that each UE is in, -1 on the way."""
     return np.where(state.now_s >= state.trip_s[:, 4], state.there.place, -1)
 
@@ -102,6 +102,13 @@ class TestTimetable:
     USUAL = np.zeros((1, 3))
     ON = np.ones(1, dtype=bool)
 
+    def check_period(self, hour, late_h, period, end_h):
+        clock = Clock(date(2026, 1, 5))
+        time_s = np.array([hour * HOUR_S])
+        result, end_s = self.PEOPLE.find_period(np.array([0]), time_s, clock, late_h, self.ON)
+        assert result[0] == period
+        assert end_s[0] / HOUR_S == pytest.approx(end_h)
+
     @pytest.mark.parametrize(
         ("hour", "period", "end_h"),
         [
@@ -117,29 +124,23 @@ class TestTimetable:
         ],
     )
     def test_periods_of_a_week(self, hour, period, end_h):
-        found, end_s = self.PEOPLE.period(
-            np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL, self.ON
-        )
-        assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
+        self.check_period(hour, self.USUAL, period, end_h)
 
     @pytest.mark.parametrize(
         ("hour", "period", "end_h"),
         [(7.4, NIGHT, 7.5), (9.4, FREE, 9.5), (17.4, WORK, 17.5), (21.4, NIGHT, 30)],
     )
     def test_a_day_may_be_late(self, hour, period, end_h):
-        late_h = np.array([[0.5, -0.75, -1.0]])
-        found, end_s = self.PEOPLE.period(
-            np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), late_h, self.ON
-        )
-        assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
+        self.check_period(hour, np.array([[0.5, -0.75, -1.0]]), period, end_h)
 
     def test_it_follows_the_wall_clock(self):
         """Clocks go forward at 02:00 of the first night: 07:00 comes after six hours."""
         clock = Clock(date(2026, 3, 29), ((2 * HOUR_S, HOUR_S),))
-        period, end_s = self.PEOPLE.period(
+        period, end_s = self.PEOPLE.find_period(
             np.array([0]), np.array([HOUR_S]), clock, self.USUAL, self.ON
         )
-        assert (period[0], end_s[0]) == (NIGHT, 6 * HOUR_S)
+        assert period[0] == NIGHT
+        assert end_s[0] == 6 * HOUR_S
 
 
 class TestLaws:
@@ -150,7 +151,7 @@ class TestLaws:
         def density(t_h):
             return t_h ** -(1 + beta) * np.exp((1 - t_h) / tau_h)
 
-        hours = stay_s(self.UNIT, beta, tau_h) / HOUR_S
+        hours = sample_stay_s(self.UNIT, beta, tau_h) / HOUR_S
         whole = quad(density, 1, np.inf)[0]
         for until_h in (1.2, 2.0, 5.0, 20.0):
             assert (hours <= until_h).mean() == pytest.approx(
@@ -160,22 +161,24 @@ class TestLaws:
 
     def test_new_places_are_drawn_by_gravity(self):
         draw = np.random.default_rng(1)
-        some = np.arange(9)
-        venues = Venues.drawn(
-            some_of(town()[2], some), town()[0].footprint, Streams(1).at("venues")
+        index = np.arange(9)
+        venues = Venues.from_premises(
+            select_premises(town()[2], index), town()[0].footprint, Streams(1).derive_rng("venues")
         )
         venues = replace(venues, weight=draw.uniform(1, 5, 9))
         at_m = venues.premises.door_m
         hour = np.full(40_000, 11.0)
         visited = np.tile([3, NOWHERE, 5, NOWHERE], (40_000, 1))
-        chosen = new_place(self.UNIT, hour, np.tile([300.0, 400.0], (40_000, 1)), venues, visited)
+        chosen = draw_new_place(
+            self.UNIT, hour, np.tile([300.0, 400.0], (40_000, 1)), venues, visited
+        )
         pull = [
             w / (np.hypot(x - 300, y - 400) + 100) ** 2
             for w, (x, y) in zip(venues.weight, at_m, strict=True)
         ]
         is_open = (venues.opens_h <= 11) & (venues.closes_h > 11)
         assert 0 < is_open.sum() < 9
-        pull = np.array(pull) * ~np.isin(some, [3, 5]) * is_open
+        pull = np.array(pull) * ~np.isin(index, [3, 5]) * is_open
         assert np.bincount(chosen, minlength=9) / 40_000 == pytest.approx(
             pull / pull.sum(), abs=1e-4
         )
@@ -184,7 +187,7 @@ class TestLaws:
         visited = np.tile([4, 8, 2, NOWHERE], (40_000, 1))
         count = np.tile([6, 3, 1, 0], (40_000, 1))
         allowed = np.tile([True, False, True, True], (40_000, 1))
-        chosen = known_place(self.UNIT, visited, count, allowed)
+        chosen = draw_known_place(self.UNIT, visited, count, allowed)
         assert (chosen == 4).mean() == pytest.approx(6 / 7, abs=1e-4)
         assert set(chosen) == {4, 2}
 
@@ -201,15 +204,16 @@ class TestLaws:
 
     def test_weighted_draws(self):
         weight = np.array([5.0, 0.0, 1.0, 2.0])
-        assert np.bincount(weighted(self.UNIT, weight)) / 40_000 == pytest.approx(
+        assert np.bincount(draw_weighted(self.UNIT, weight)) / 40_000 == pytest.approx(
             weight / 8, abs=1e-4
         )
         for but in range(4):
             rest = weight * (np.arange(4) != but)
-            found = (
-                np.bincount(weighted(self.UNIT, weight, np.full(40_000, but)), minlength=4) / 40_000
+            result = (
+                np.bincount(draw_weighted(self.UNIT, weight, np.full(40_000, but)), minlength=4)
+                / 40_000
             )
-            assert found == pytest.approx(rest / rest.sum(), abs=1e-4)
+            assert result == pytest.approx(rest / rest.sum(), abs=1e-4)
 
 
 class TestContract:
@@ -217,17 +221,17 @@ class TestContract:
         part = Resident()
         end_s = 2.6 * DAY_S
         cuts_s = np.sort(np.random.default_rng(1).uniform(0, end_s, 400))
-        once, often = (
-            play(part, np.arange(30), s, ground())[-1]
-            for s in ([0.0, end_s], [0.0, *cuts_s, end_s])
-        )
+        stops_s = [0.0, *cuts_s, end_s]
+        once = play(part, np.arange(30), [0.0, end_s], ground())[-1]
+        often = play(part, np.arange(30), stops_s, ground())[-1]
         for name in ("position_m", "until_s", "visited", "count", "stay"):
             assert np.array_equal(getattr(once, name), getattr(often, name)), name
 
     def test_adding_a_ue_changes_nobody(self):
         stops_s = np.arange(0, 2 * DAY_S, 7 * HOUR_S)
-        few, more = (play(Resident(), ue, stops_s, ground()) for ue in ([2, 5], [2, 4, 5, 9]))
-        for a, b in zip(few, more, strict=True):
+        few = play(Resident(), [2, 5], stops_s, ground())
+        added = play(Resident(), [2, 4, 5, 9], stops_s, ground())
+        for a, b in zip(few, added, strict=True):
             assert np.array_equal(a.position_m, b.position_m[[0, 2]])
             for column in vars(a.indoors()):
                 assert np.array_equal(
@@ -252,17 +256,17 @@ class TestPlaces:
         place, states = week()
         for state in states[::150]:
             indoors = state.indoors()
-            there = indoors.building >= 0
-            shape = place.buildings.footprint[indoors.building[there]]
-            still = np.linalg.norm(state.position_m - state.there.room_m, axis=1)[there] == 0
-            assert shapely.contains_xy(shape, state.position_m[there])[still].all()
+            present = indoors.building >= 0
+            shape = place.buildings.footprint[indoors.building[present]]
+            still = np.linalg.norm(state.position_m - state.there.room_m, axis=1)[present] == 0
+            assert shapely.contains_xy(shape, state.position_m[present])[still].all()
             depth_m = shapely.distance(
-                shapely.boundary(shape), shapely.points(state.position_m[there])
+                shapely.boundary(shape), shapely.points(state.position_m[present])
             )
-            assert indoors.depth_m[there][still] == pytest.approx(depth_m[still])
-            assert (indoors.floor[there] < place.premises.floors[indoors.building[there]]).all()
-            assert (indoors.depth_m[~there] == 0).all()
-            assert (indoors.floor[~there] == 0).all()
+            assert indoors.depth_m[present][still] == pytest.approx(depth_m[still])
+            assert (indoors.floor[present] < place.premises.floors[indoors.building[present]]).all()
+            assert (indoors.depth_m[~present] == 0).all()
+            assert (indoors.floor[~present] == 0).all()
 
     def test_shares_of_the_population(self):
         people = (
@@ -284,7 +288,7 @@ class TestDays:
         people = states[0].town.people
         at_home = np.array(
             [
-                [here(states[96 * d + q]) == people.home.place for q in range(4, 20)]
+                [find_places_of_ues(states[96 * d + q]) == people.home.place for q in range(4, 20)]
                 for d in range(1, 7)
             ]
         )
@@ -293,7 +297,9 @@ class TestDays:
     def test_office_hours_are_spent_at_work(self):
         _, states = week()
         people = states[0].town.people
-        at_work = np.array([here(s) == people.work.place for s in states[:-1]])[:, people.commutes]
+        at_work = np.array([find_places_of_ues(s) == people.work.place for s in states[:-1]])[
+            :, people.commutes
+        ]
         day = at_work.reshape(7, 96, -1)
         workdays = day[:5]
         weekend = day[5:]
@@ -307,12 +313,12 @@ class TestDays:
         venues = states[0].town.venues
         for q, state in enumerate(states):
             hour = q / 4 % 24
-            at = here(state)
-            rest = (at >= 0) & (at != people.home.place) & (at != people.work.place)
+            place = find_places_of_ues(state)
+            rest = (place >= 0) & (place != people.home.place) & (place != people.work.place)
             arrived_h = state.trip_s[:, 0] / HOUR_S % 24
-            assert (venues.opens_h[at[rest]] <= arrived_h[rest]).all()
+            assert (venues.opens_h[place[rest]] <= arrived_h[rest]).all()
             late = (
-                hour - venues.closes_h[at[rest]]
+                hour - venues.closes_h[place[rest]]
             ) * HOUR_S  # a trip and the shortest stay may end later
             assert (late[late < 12 * HOUR_S] < 1800).all()
 
@@ -332,7 +338,7 @@ class TestTrips:
         place = ground()
         stops_s = np.arange(6.5 * HOUR_S, 9 * HOUR_S, 20.0)
         _, *states = play(Resident(), np.arange(120), [0.0, *stops_s], place)
-        streets = shapely.union_all(place.graph.path.lines())
+        streets = shapely.union_all(place.graph.path.to_lines())
         seen = 0
         for state, t_s in zip(states, stops_s, strict=True):
             moving = (state.trip_s[:, 2] < t_s) & (t_s < state.trip_s[:, 3])
@@ -347,8 +353,8 @@ class Watched(Resident):
     """Residents whose free decisions are written down: places known before, and whether the next
     one is new."""
 
-    def _plan(self, state, row, now_s, unit, ground):
-        plan = super()._plan(state, row, now_s, unit, ground)
+    def _draw_intents(self, state, row, now_s, unit, ground):
+        plan = super()._draw_intents(state, row, now_s, unit, ground)
         visited = state.visited[row]
         open_h = now_s / HOUR_S % 24
         new = ~(visited == plan.target[:, None]).any(axis=1)
@@ -367,15 +373,15 @@ def refit(log):
     """rho and gamma by maximum likelihood of the outcomes (n, 2): places known, new or not."""
     from scipy.optimize import minimize
 
-    known = np.log(log[:, 0])
+    visited_places = np.log(log[:, 0])
     new = log[:, 1] == 1
 
     def loss(x):
-        log_p = np.minimum(x[0] - x[1] * known, -1e-9)
+        log_p = np.minimum(x[0] - x[1] * visited_places, -1e-9)
         return -(log_p[new].sum() + np.log1p(-np.exp(log_p[~new])).sum())
 
-    found = minimize(loss, [np.log(0.6), 0.2], method="Nelder-Mead").x
-    return np.exp(found[0]), found[1]
+    result = minimize(loss, [np.log(0.6), 0.2], method="Nelder-Mead").x
+    return np.exp(result[0]), result[1]
 
 
 def test_exploration_is_refitted_from_what_people_do():
@@ -395,8 +401,12 @@ class TestRefused:
     @pytest.mark.parametrize(("city", "count"), [("without streets", 0), ("with one building", 1)])
     def test_a_city_in_which_nobody_can_go_anywhere(self, city, count):
         buildings, graph, _ = town()
-        one = Buildings(buildings.footprint[:count], buildings.height_m[:count])
-        bare = replace(ground(), buildings=one, premises=doors(one.footprint, one.height_m, graph))
+        few_buildings = Buildings(buildings.footprint[:count], buildings.height_m[:count])
+        bare = replace(
+            ground(),
+            buildings=few_buildings,
+            premises=find_doors(few_buildings.footprint, few_buildings.height_m, graph),
+        )
         with pytest.raises(BadInput, match=r"resident needs at least 2 buildings.*take a city"):
             Resident().start(np.arange(2), bare)
 
@@ -411,7 +421,7 @@ class TestSpots:
         moment = np.arange(400)
         deep = np.flatnonzero(room.depth_m > 3.0)
         owner, item = (a.ravel() for a in np.meshgrid(deep, np.arange(200)))
-        drawn = rooms(
+        drawn = draw_rooms(
             town.venues, room.place[owner], town.spots, "spot", owner, item, room.room_m[owner], 3.0
         )
         away_m = np.linalg.norm(drawn.room_m - room.room_m[owner], axis=1)
@@ -419,21 +429,20 @@ class TestSpots:
         assert away_m.mean() == pytest.approx(2.0, abs=0.02)
         assert np.mean(away_m <= 1.5) == pytest.approx(0.25, abs=0.01)
         assert np.abs((drawn.room_m - room.room_m[owner]).mean(axis=0)).max() < 0.05
-        wide = rooms(town.venues, room.place, town.spots, "spot", moment, 0, room.room_m, 12.0)
+        wide = draw_rooms(town.venues, room.place, town.spots, "spot", moment, 0, room.room_m, 12.0)
         assert shapely.contains_xy(town.venues.footprint[room.place], wide.room_m).all()
         assert np.linalg.norm(wide.room_m - room.room_m, axis=1).max() <= 12.0
 
     def test_people_change_them_every_half_hour_of_a_stay_and_nothing_else(self):
         place = ground()
         stops_s = 300.0 * np.arange(2 * 288 + 1)
-        still, moving = (
-            play(Resident(stay_radius_m=r), np.arange(30), stops_s, place) for r in (0.0, 8.0)
-        )
+        still = play(Resident(stay_radius_m=0.0), np.arange(30), stops_s, place)
+        moving = play(Resident(stay_radius_m=8.0), np.arange(30), stops_s, place)
         spots = []
         for a, b in zip(still, moving, strict=True):
             for name in ("until_s", "trip_s", "visited", "count", "stay"):
                 assert np.array_equal(getattr(a, name), getattr(b, name))
-            on_way = here(b) < 0
+            on_way = find_places_of_ues(b) < 0
             rests = b.trip_s[:, -1] <= b.now_s
             assert np.array_equal(a.position_m[~rests], b.position_m[~rests])
             assert (np.linalg.norm(b.position_m - b.there.room_m, axis=1)[rests] <= 8.0).all()
@@ -466,9 +475,8 @@ class TestSpots:
                 state.position_m == state.there.room_m, np.full((5, 2), radius_m == 0)
             )
         assert now_s < wake_s[8.0] <= now_s + 1800 < wake_s[0.0] == state.until_s.min()
-        before, after = (
-            part.advance(state, now_s, wake_s[8.0] + d, place)[0] for d in (-0.01, 0.01)
-        )
+        before = part.advance(state, now_s, wake_s[8.0] + -0.01, place)[0]
+        after = part.advance(state, now_s, wake_s[8.0] + 0.01, place)[0]
         assert np.array_equal(before.position_m, state.position_m)
         assert (after.position_m != state.position_m).any()
 

@@ -3,26 +3,28 @@
 import sys
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy import arange, array, bincount, concatenate, sqrt, unique
+from numpy.testing import assert_array_equal
+from pytest import MonkeyPatch, approx, mark
 
-from netsim.columns import MAX_STATIONS, row_id, ue_and_model
-from netsim.rng import _LONG_ROW, Rng, Streams, _key
+from netsim.columns import MAX_STATIONS, number_row, split_row_id
+from netsim.rng import _LONG_ROW, Rng, Streams, _derive_key
 
-RNG = Streams(11).at("tests", 3)
+RNG = Streams(11).derive_rng("tests", 3)
 DRAWS = ("uniform", "normal", "exponential")
 
 
-def numpy_words(rng, what, owner, item, count):
+def numpy_words(rng, label, owner, item, count):
     """What numpy's own Philox gives for the counter (0, item, round, owner), from nothing of ours
     but the key."""
-    counter = np.array([0, item % 2**64, rng.round, owner % 2**64], dtype=np.uint64)
-    key = np.array(_key(rng.seed, rng.purpose, what), dtype=np.uint64)
+    counter = array([0, item % 2**64, rng.round, owner % 2**64], np.uint64)
+    key = array(_derive_key(rng.seed, rng.purpose, label), np.uint64)
     return np.random.Philox(key=key, counter=counter).random_raw(count)
 
 
-def loaded(patch, compiled):
+def load_module(patch, compiled):
     """Compiled code is there, or not yet."""
     import numba
 
@@ -33,17 +35,17 @@ def loaded(patch, compiled):
 
 
 class TestWords:
-    @pytest.mark.parametrize("count", [1, 4, 5, 63, _LONG_ROW - 1, _LONG_ROW])
-    @pytest.mark.parametrize("compiled", [True, False])
+    @mark.parametrize("count", [1, 4, 5, 63, _LONG_ROW - 1, _LONG_ROW])
+    @mark.parametrize("compiled", [True, False])
     def test_equal_numpys_philox(self, monkeypatch, count, compiled):
-        loaded(monkeypatch, compiled)
-        rng = Streams(5).at("words", 2**40)
-        owner = np.array([0, 1, 2, 4096 * 999_999 + 17, 2**62, -1, -12345])
-        item = np.array([0, 7, 2**35, 86_400_000, 1, -3, 2**63 - 1])
+        load_module(monkeypatch, compiled)
+        rng = Streams(5).derive_rng("words", 2**40)
+        owner = array([0, 1, 2, 4096 * 999_999 + 17, 2**62, -1, -12345])
+        item = array([0, 7, 2**35, 86_400_000, 1, -3, 2**63 - 1])
         expected = [
             numpy_words(rng, "w", int(o), int(i), count) for o, i in zip(owner, item, strict=True)
         ]
-        np.testing.assert_array_equal(rng._words("w", owner, count, item), expected)
+        assert_array_equal(rng._draw_words("w", owner, count, item), expected)
 
     @settings(max_examples=30, deadline=None)
     @given(
@@ -55,39 +57,38 @@ class TestWords:
         compiled=st.booleans(),
     )
     def test_equal_numpys_philox_everywhere(self, seed, owner, item, round_, count, compiled):
-        rng = Streams(seed).at("any", round_)
-        with pytest.MonkeyPatch.context() as patch:
-            loaded(patch, compiled)
-            words = rng._words("w", [owner], count, item)
-        np.testing.assert_array_equal(words, [numpy_words(rng, "w", owner, item, count)])
+        rng = Streams(seed).derive_rng("any", round_)
+        with MonkeyPatch.context() as patch:
+            load_module(patch, compiled)
+            words = rng._draw_words("w", [owner], count, item)
+        assert_array_equal(words, [numpy_words(rng, "w", owner, item, count)])
 
 
 class TestIndependenceOfOthers:
-    @pytest.mark.parametrize("draw", DRAWS)
-    @pytest.mark.parametrize("short", [1, 3, 4, 5, _LONG_ROW - 1, _LONG_ROW])
+    @mark.parametrize("draw", DRAWS)
+    @mark.parametrize("short", [1, 3, 4, 5, _LONG_ROW - 1, _LONG_ROW])
     def test_a_longer_draw_starts_with_the_shorter_one(self, draw, short):
         draw = getattr(RNG, draw)
         for long in (short + 1, _LONG_ROW, 4 * _LONG_ROW):
-            np.testing.assert_array_equal(
-                draw("p", [5, 6], (long,))[:, :short], draw("p", [5, 6], (short,))
-            )
+            actual = draw("p", [5, 6], (long,))[:, :short]
+            assert_array_equal(actual, draw("p", [5, 6], (short,)))
 
-    @pytest.mark.parametrize("count", [2, _LONG_ROW])
+    @mark.parametrize("count", [2, _LONG_ROW])
     def test_adding_owners_shifts_nobody(self, count):
         few = RNG.normal("o", [4, 9], (count,))
         many = RNG.normal("o", [100, 9, 0, 1, 2, 3, 4], (count,))
-        np.testing.assert_array_equal(many[[6, 1]], few)
+        assert_array_equal(many[[6, 1]], few)
 
     def test_owners_and_items_are_told_apart(self):
-        drawn = np.concatenate([RNG.uniform("o", np.arange(50), item=i) for i in range(50)])
-        assert len(np.unique(drawn)) == 2500
+        drawn = concatenate([RNG.uniform("o", arange(50), item=i) for i in range(50)])
+        assert len(unique(drawn)) == 2500
 
     def test_everything_in_the_name_matters(self):
-        owner = np.arange(4)
+        owner = arange(4)
         same = Rng(11, "tests", 3)
         reference = RNG.uniform("what", owner, (4,))
-        np.testing.assert_array_equal(same.uniform("what", owner, (4,)), reference)
-        others = [
+        assert_array_equal(same.uniform("what", owner, (4,)), reference)
+        rest = [
             same.uniform("hwat", owner, (4,)),
             Rng(11, "other", 3).uniform("what", owner, (4,)),
             Rng(12, "tests", 3).uniform("what", owner, (4,)),
@@ -95,7 +96,7 @@ class TestIndependenceOfOthers:
             RNG.uniform("what", owner, (4,), item=1),
             RNG.uniform("what", owner + 4, (4,)),
         ]
-        assert not np.intersect1d(reference, np.concatenate(others)).size
+        assert not np.intersect1d(reference, concatenate(rest)).size
         a = Rng(1, "ab", 0).uniform("c", [0], (4,))
         assert not np.intersect1d(a, Rng(1, "a", 0).uniform("bc", [0], (4,))).size
         assert not np.intersect1d(a, Rng(0, "1ab", 0).uniform("c", [0], (4,))).size
@@ -104,56 +105,57 @@ class TestIndependenceOfOthers:
 class TestLaws:
     """200,000 draws: every tolerance is 5 standard errors or more."""
 
-    owner = np.arange(50_000)
+    owner = arange(50_000)
 
     def test_uniform(self):
         u = RNG.uniform("u", self.owner, (4,))
         assert u.min() > 0
         assert u.max() < 1
-        assert u.mean() == pytest.approx(0.5, abs=5 * np.sqrt(1 / 12 / u.size))
-        assert np.bincount((u.ravel() * 16).astype(int)) == pytest.approx(u.size / 16, rel=0.05)
+        assert u.mean() == approx(0.5, abs=5 * sqrt(1 / 12 / u.size))
+        actual = bincount((u.ravel() * 16).astype(int))
+        assert actual == approx(u.size / 16, rel=0.05)
         correlation = np.corrcoef(u.T)[np.triu_indices(4, 1)]
-        assert np.abs(correlation).max() < 5 / np.sqrt(len(u))
+        assert np.abs(correlation).max() < 5 / sqrt(len(u))
 
     def test_uniform_never_touches_its_ends(self, monkeypatch):
         for word, inside in ((0, 2.0**-54), (2**64 - 1, 1 - 2.0**-54)):
             monkeypatch.setattr(
-                Rng, "_words", lambda *a, w=word: np.full((1, 1), w, dtype=np.uint64)
+                Rng, "_draw_words", lambda *a, w=word: np.full((1, 1), w, np.uint64)
             )
             value = RNG.uniform("u", [0])[0]
             assert 0 < value < 1
-            assert value == pytest.approx(inside, abs=2.0**-53)
+            assert value == approx(inside, abs=2.0**-53)
             assert np.isfinite(RNG.normal("u", [0])).all()
             assert RNG.exponential("u", [0])[0] > 0
 
     def test_normal(self):
         z = RNG.normal("n", self.owner, (4,)).ravel()
         n = z.size
-        assert z.mean() == pytest.approx(0, abs=5 / np.sqrt(n))
-        assert z.var() == pytest.approx(1, abs=5 * np.sqrt(2 / n))
-        assert (z**3).mean() == pytest.approx(0, abs=5 * np.sqrt(15 / n))
-        assert (z**4).mean() == pytest.approx(3, abs=5 * np.sqrt(96 / n))
+        assert z.mean() == approx(0, abs=5 / sqrt(n))
+        assert z.var() == approx(1, abs=5 * sqrt(2 / n))
+        assert (z**3).mean() == approx(0, abs=5 * sqrt(15 / n))
+        assert (z**4).mean() == approx(3, abs=5 * sqrt(96 / n))
 
     def test_exponential(self):
         e = RNG.exponential("e", self.owner, (4,)).ravel()
         assert e.min() > 0
-        assert e.mean() == pytest.approx(1, abs=5 / np.sqrt(e.size))
-        assert e.var() == pytest.approx(1, abs=5 * np.sqrt(8 / e.size))
+        assert e.mean() == approx(1, abs=5 / sqrt(e.size))
+        assert e.var() == approx(1, abs=5 * sqrt(8 / e.size))
 
     def test_keys_permute_uniformly(self):
-        first = [int(np.argsort(RNG.keys("perm", owner, 5))[0]) for owner in range(4000)]
-        assert np.bincount(first, minlength=5) == pytest.approx(800, abs=5 * np.sqrt(800 * 0.8))
+        first = [int(np.argsort(RNG.draw_keys("perm", owner, 5))[0]) for owner in range(4000)]
+        assert bincount(first, minlength=5) == approx(800, abs=5 * sqrt(800 * 0.8))
 
 
 def test_every_pair_has_a_number_of_its_own_and_comes_back():
     ue, model = (
         a.ravel() for a in np.meshgrid([0, 1, 2, 99_999], [0, 1, MAX_STATIONS - 1], indexing="ij")
     )
-    row = row_id(ue, model)
-    assert len(np.unique(row)) == len(ue)
-    np.testing.assert_array_equal(ue_and_model(row), (ue, model))
+    row = number_row(ue, model)
+    assert len(unique(row)) == len(ue)
+    assert_array_equal(split_row_id(row), (ue, model))
 
 
 def test_numbers_stay_what_they_are():
     """They key random draws: another number would change every result."""
-    assert row_id(3, 5) == 3 * 4096 + 5
+    assert number_row(3, 5) == 3 * 4096 + 5

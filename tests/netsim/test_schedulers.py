@@ -4,10 +4,13 @@ from dataclasses import replace
 from math import inf, log2
 
 import numpy as np
-import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy import arange, argsort, array, asarray, exp, full, ones, unique, zeros
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
+from pytest import approx, mark
 
 from netsim.radio.air import EventUplink
 from netsim.radio.rate import LinkAdaptation, RateLaw, Shannon
@@ -36,7 +39,7 @@ class NoDownlink:
     """A downlink that takes no time."""
 
     def downlink_bps(self, cohort):
-        return np.full(len(cohort.ue), inf)
+        return full(len(cohort.ue), inf)
 
 
 class Superposed(NoDownlink, Noma):
@@ -56,27 +59,27 @@ class Divided(NoDownlink, Oma):
 def cohort(gain, power=1.0, ready_s=0.0, rows=1):
     """UEs of one cell, or as many cells as gain has columns; each is served by the one that hears
     it best."""
-    gain = np.asarray(gain, dtype=float)
+    gain = asarray(gain, float)
     gain = gain[:, None] if gain.ndim == 1 else gain
     n = len(gain)
 
     def each(value):
-        return np.broadcast_to(np.asarray(value), n).copy()
+        return np.broadcast_to(asarray(value), n).copy()
 
     return Cohort(
-        np.arange(n),
+        arange(n),
         gain.argmax(axis=1),
         gain,
         None,
         each(float(1) * power),
         each(rows).astype(int),
-        np.full(n, inf),
-        each(1.0 * np.asarray(ready_s)),
-        np.zeros(n),
+        full(n, inf),
+        each(1.0 * asarray(ready_s)),
+        zeros(n),
     )
 
 
-def sent_by(uplink, c, scheduler, payload=MBIT, look=None, seed=1, n_ue=None, **interface):
+def send_with(uplink, c, scheduler, payload=MBIT, look=None, seed=1, n_ue=None, **interface):
     air = EventUplink(
         simpy.Environment(),
         uplink,
@@ -92,85 +95,88 @@ def sent_by(uplink, c, scheduler, payload=MBIT, look=None, seed=1, n_ue=None, **
 @settings(max_examples=40, deadline=None)
 def test_every_free_place_of_a_cell_is_given_away(seed, kind):
     """One UE of a cell (two in groups of two, or all), whoever the UEs are."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n = int(rng.integers(1, 15))
     part = SCHEDULERS.parts[kind]()
     serving = rng.integers(0, 3, n)
     received_w = rng.uniform(0.1, 10, n)
-    nobody = Senders(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0))
+    nobody = Senders(zeros(0, int), zeros(0), zeros(0))
     received_w[rng.uniform(size=n) < 0.2] = 0.0
-    no = np.zeros(n, dtype=bool)
-    yes = np.ones(n, dtype=bool)
+    no = zeros(n, bool)
+    yes = ones(n, bool)
     rate_bps = np.log2(1 + received_w) * 1e6
     q = Queue(
-        np.arange(n),
+        arange(n),
         serving,
-        np.ones(n),
+        ones(n),
         received_w,
         rate_bps,
         no,
-        np.zeros(n),
+        zeros(n),
         yes,
-        np.zeros(n),
+        zeros(n),
         nobody,
     )
-    sends, _, state = part.grants(q, 0.0, part.start(n))
-    again, _, _ = part.grants(
+    sends, _, state = part.choose_grants(q, 0.0, part.start(n))
+    again, _, _ = part.choose_grants(
         replace(q, sends=sends, rate_bps=rate_bps * sends), 1e-3, state
     )  # within the slot
     assert np.array_equal(again, sends)
-    for cell in np.unique(q.serving):
-        mine = sends[q.serving == cell]
+    for cell in unique(q.serving):
+        selected = sends[q.serving == cell]
         able = rate_bps[q.serving == cell] > 0
-        places = min(len(mine), {"simultaneous": n, "groups": 2}.get(kind, 1))
-        assert mine.sum() == places
-        assert mine[able].sum() == min(places, able.sum())
+        places = min(len(selected), {"simultaneous": n, "groups": 2}.get(kind, 1))
+        assert selected.sum() == places
+        assert selected[able].sum() == min(places, able.sum())
 
 
 def test_ues_of_a_group_start_together():
-    found = sent_by(Superposed(), cohort([80.0, 40.0, 4.0, 2.0]), Groups(size=2))
-    starts = [
-        set(np.flatnonzero(found.granted_s == t).tolist()) for t in np.unique(found.granted_s)
-    ]
+    result = send_with(Superposed(), cohort([80.0, 40.0, 4.0, 2.0]), Groups(size=2))
+    starts = [set(np.flatnonzero(result.granted_s == t).tolist()) for t in unique(result.granted_s)]
     assert starts == [{0, 1}, {2, 3}]
-    first, then = (sorted(group) for group in starts)
+    first, later = (sorted(group) for group in starts)
     weak = [80.0, 40.0, 4.0, 2.0][first[1]]
-    assert found.rate_bps[first[1]] == pytest.approx(1e6 * log2(1 + weak))  # it is decoded last
-    assert found.ended_s[first].max() == found.granted_s[then[0]]
+    assert result.rate_bps[first[1]] == approx(1e6 * log2(1 + weak))  # it is decoded last
+    assert result.ended_s[first].max() == result.granted_s[later[0]]
 
 
 def test_the_cheapest_bits_go_first():
     """Joules a bit: power over rate. One at a time, in that order, until the last bit."""
-    power = np.array([1.0, 0.1, 0.4, 2.0])
-    c = cohort(np.array([1.0, 30.0, 2.0, 8.0]), power)
-    found = sent_by(Superposed(), c, EnergyAware())
+    power = array([1.0, 0.1, 0.4, 2.0])
+    c = cohort(array([1.0, 30.0, 2.0, 8.0]), power)
+    result = send_with(Superposed(), c, EnergyAware())
     cost = power / np.log2(1 + power * [1.0, 30.0, 2.0, 8.0])
-    assert np.argsort(found.granted_s).tolist() == np.argsort(cost).tolist()
-    np.testing.assert_allclose(np.sort(found.granted_s)[1:], np.sort(found.ended_s)[:-1])
-    np.testing.assert_allclose(found.energy_j, cost * 1.0)
+    assert argsort(result.granted_s).tolist() == argsort(cost).tolist()
+    expected = np.sort(result.ended_s)[:-1]
+    assert_allclose(np.sort(result.granted_s)[1:], expected)
+    assert_allclose(result.energy_j, cost * 1.0)
 
 
 def test_who_comes_within_a_slot_waits_for_the_next():
-    late = sent_by(
+    late = send_with(
         Superposed(), cohort([1.0, 1.0, 1.0], ready_s=[0.0, 0.25, 0.26]), RoundRobin(slot_s=0.1)
     )
-    np.testing.assert_allclose(late.granted_s, [0.0, 0.3, 0.4])
-    gain = np.array(
+    assert_allclose(late.granted_s, [0.0, 0.3, 0.4])
+    gain = array(
         [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
     )  # what happens in another cell changes nothing
-    beside = sent_by(Superposed(), cohort(gain, ready_s=[0.0, 0.25, 0.15]), RoundRobin(slot_s=0.1))
-    np.testing.assert_allclose(beside.granted_s, [0.0, 0.3, 0.15])
-    coarse = sent_by(
+    neighbour = send_with(
+        Superposed(), cohort(gain, ready_s=[0.0, 0.25, 0.15]), RoundRobin(slot_s=0.1)
+    )
+    assert_allclose(neighbour.granted_s, [0.0, 0.3, 0.15])
+    coarse = send_with(
         Superposed(), cohort([1.0, 1.0], ready_s=[0.0, 0.25]), RoundRobin(slot_s=0.1), step_s=0.04
     )
-    np.testing.assert_allclose(coarse.granted_s, [0.0, 0.32])
+    assert_allclose(coarse.granted_s, [0.0, 0.32])
 
 
 def test_turns_in_short_slots_are_processor_sharing():
     ready = [0.0, 0.3, 0.9]
-    turns = sent_by(Superposed(), cohort([1.0, 1.0, 1.0], ready_s=ready), RoundRobin(slot_s=1e-3))
-    shares = sent_by(Divided(interference="none"), cohort([9.0] * 3, ready_s=ready), Simultaneous())
-    np.testing.assert_allclose(turns.ended_s, shares.ended_s, atol=3e-3)
+    turns = send_with(Superposed(), cohort([1.0, 1.0, 1.0], ready_s=ready), RoundRobin(slot_s=1e-3))
+    shares = send_with(
+        Divided(interference="none"), cohort([9.0] * 3, ready_s=ready), Simultaneous()
+    )
+    assert_allclose(turns.ended_s, shares.ended_s, atol=3e-3)
 
 
 FLOOR = LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0)  # nothing below -10 dB
@@ -184,16 +190,16 @@ WITHOUT_RATE = {  # gains at two base stations, and power
 there with 50."""
 
 
-@pytest.mark.parametrize("link_adaptation", ["change", "grant"])
-@pytest.mark.parametrize("block_s", [None, 1.0])
-@pytest.mark.parametrize("case", WITHOUT_RATE)
-@pytest.mark.parametrize("kind", KINDS)
+@mark.parametrize("link_adaptation", ["change", "grant"])
+@mark.parametrize("block_s", [None, 1.0])
+@mark.parametrize("case", WITHOUT_RATE)
+@mark.parametrize("kind", KINDS)
 def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adaptation):
     """It asks first, and others end as if it were not there; a drowned one sends when the
     interference has ended."""
     *weak, power = WITHOUT_RATE[case]
-    gain = np.array([weak, [510.0, 0.0], [400.0, 0.0], [50.0, 100.0]])
-    powers = np.array([power, 1.0, 1.0, 1.0])
+    gain = array([weak, [510.0, 0.0], [400.0, 0.0], [50.0, 100.0]])
+    powers = array([power, 1.0, 1.0, 1.0])
     everybody = cohort(gain, powers, [0.0, 0.02, 0.05, 0.0], [1, 1, 2, 8])
     everybody.serving[0] = 0
     uplink = Superposed(rate=FLOOR)
@@ -207,7 +213,7 @@ def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adapt
             def look(ue, round_):
                 return SeenLinks(everybody.serving[ue], gain[ue], None)
 
-        return sent_by(
+        return send_with(
             uplink,
             c,
             part,
@@ -218,64 +224,63 @@ def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adapt
             link_adaptation=link_adaptation,
         )
 
-    found = play(everybody)
-    others = play(everybody.select(np.arange(1, 4)))
+    result = play(everybody)
+    rest = play(everybody.select(arange(1, 4)))
     for name in ("ended_s", "granted_s", "delay_s", "airtime_s", "energy_j", "sinr"):
-        np.testing.assert_allclose(
-            getattr(found, name)[1:], getattr(others, name), rtol=1e-12, err_msg=name
-        )
-    assert found.fate[1:].tolist() == [Fate.ARRIVED] * 3
-    long_s = others.ended_s[2]
+        assert_allclose(getattr(result, name)[1:], getattr(rest, name), rtol=1e-12, err_msg=name)
+    assert result.fate[1:].tolist() == [Fate.ARRIVED] * 3
+    long_s = rest.ended_s[2]
     if case == "drowned":
-        assert found.fate[0] == Fate.ARRIVED
-        assert found.granted_s[0] == pytest.approx(long_s)
-        assert found.airtime_s[0] == pytest.approx(0.5)
-        assert found.delay_s[0] == pytest.approx(long_s + 0.5)
+        assert result.fate[0] == Fate.ARRIVED
+        assert result.granted_s[0] == approx(long_s)
+        assert result.airtime_s[0] == approx(0.5)
+        assert result.delay_s[0] == approx(long_s + 0.5)
     else:
-        assert found.fate[0] == Fate.UNDECODED
-        assert found.energy_j[0] == 0
-        assert np.isnan(found.granted_s[0])
-        assert block_s or kind == "groups" or found.ended_s[0] == 0.0
+        assert result.fate[0] == Fate.UNDECODED
+        assert result.energy_j[0] == 0
+        assert np.isnan(result.granted_s[0])
+        assert block_s or kind == "groups" or result.ended_s[0] == 0.0
 
 
 def test_a_turn_that_is_refused_goes_to_the_next_who_gets_a_rate():
     """Of three UEs of a cell that ask at once the first two, by every rule, are drowned: the third
     sends."""
-    gain = np.array([[3000.0, 0.0], [2990.0, 0.0], [510.0, 0.0], [50.0, 100.0]])
-    c = cohort(gain, np.array([1e-3, 1e-3, 1.0, 1.0]), rows=[1, 1, 1, 4])
+    gain = array([[3000.0, 0.0], [2990.0, 0.0], [510.0, 0.0], [50.0, 100.0]])
+    c = cohort(gain, array([1e-3, 1e-3, 1.0, 1.0]), rows=[1, 1, 1, 4])
     for part in (RoundRobin(), ProportionalFair(), EnergyAware(), Groups(size=1)):
-        found = sent_by(Superposed(rate=FLOOR), c, part)
-        assert found.granted_s[2] == 0.0
-        assert found.ended_s[2] == pytest.approx(1 / log2(1 + 510 / 51))
-        assert (found.granted_s[:2] >= found.ended_s[3]).all()
-        assert (found.fate == Fate.ARRIVED).all()
+        result = send_with(Superposed(rate=FLOOR), c, part)
+        assert result.granted_s[2] == 0.0
+        expected = 1 / log2(1 + 510 / 51)
+        assert result.ended_s[2] == approx(expected)
+        assert (result.granted_s[:2] >= result.ended_s[3]).all()
+        assert (result.fate == Fate.ARRIVED).all()
 
 
 def test_a_group_whose_signals_drown_each_other_lets_the_next_begin():
     """12 and 10 (noise 1) are below 3 dB together, 8 and 2.2 above: these send, and the first two
     are lost."""
     rate = LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=3.0)
-    found = sent_by(Superposed(rate=rate), cohort([12.0, 10.0, 8.0, 2.2]), Groups(size=2))
-    assert found.granted_s[2:].tolist() == [0.0, 0.0]
-    assert found.fate[2:].tolist() == [Fate.ARRIVED] * 2
-    assert found.fate[:2].tolist() == [Fate.UNDECODED] * 2
-    assert found.ended_s[0] == found.ended_s[2:].max()
+    result = send_with(Superposed(rate=rate), cohort([12.0, 10.0, 8.0, 2.2]), Groups(size=2))
+    assert result.granted_s[2:].tolist() == [0.0, 0.0]
+    assert result.fate[2:].tolist() == [Fate.ARRIVED] * 2
+    assert result.fate[:2].tolist() == [Fate.UNDECODED] * 2
+    assert result.ended_s[0] == result.ended_s[2:].max()
 
 
 def test_a_group_that_is_not_decoded_lets_the_next_begin_with_it():
     """SINR 3 is too low for a symbol error rate of 5 %, also of the first group: nobody waits for
     the next event."""
-    found = sent_by(Superposed(max_ser=0.05), cohort([3.0, 2.0, 1.0]), Groups(size=1))
-    assert found.granted_s.tolist() == [0.0, 0.0, 0.0]
+    result = send_with(Superposed(max_ser=0.05), cohort([3.0, 2.0, 1.0]), Groups(size=1))
+    assert result.granted_s.tolist() == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("time_constant_s", [0.3, 2.0])
+@mark.parametrize("time_constant_s", [0.3, 2.0])
 def test_the_mean_rate_follows_its_equation(time_constant_s):
     """dR/dt = (r - R) / T, in steps of 0.1 ms, of UEs that send, end between two questions, and are
     away."""
     part = ProportionalFair(time_constant_s=time_constant_s)
     state = part.start(3)
-    slow = np.zeros(3)
+    slow = zeros(3)
     now_s = 0.0
     step_s = 1e-4
     none = cohort([]).ue
@@ -286,17 +291,17 @@ def test_the_mean_rate_follows_its_equation(time_constant_s):
         (1.5, {0: (2e6, 1.5), 2: (3e6, 1.1)}),
     ]
     for asked_s, sends in plan:
-        for at_s in np.arange(now_s, asked_s - step_s / 2, step_s):
-            rate = np.array(
+        for at_s in arange(now_s, asked_s - step_s / 2, step_s):
+            rate = array(
                 [
                     sends.get(u, (0.0, 0.0))[0] * (at_s < sends.get(u, (0, 0))[1] - 1e-9)
                     for u in range(3)
                 ]
             )
             slow += (rate - slow) * step_s / time_constant_s
-        ue = np.array(list(sends), dtype=int)
-        rate_bps, until_s = np.array([sends[u] for u in ue.tolist()]).reshape(-1, 2).T
-        empty = np.zeros(0)
+        ue = array(list(sends), int)
+        rate_bps, until_s = array([sends[u] for u in ue.tolist()]).reshape(-1, 2).T
+        empty = zeros(0)
         q = Queue(
             none,
             none,
@@ -309,35 +314,34 @@ def test_the_mean_rate_follows_its_equation(time_constant_s):
             empty,
             Senders(ue, rate_bps, until_s),
         )
-        state = part.grants(q, asked_s, state).state
+        state = part.choose_grants(q, asked_s, state).state
         now_s = asked_s
-        np.testing.assert_allclose(state.mean_bps, slow, rtol=1e-3)
+        assert_allclose(state.mean_bps, slow, rtol=1e-3)
     assert (state.mean_bps > 1e4).all()
 
 
-@pytest.mark.parametrize(("faded", "first"), [(1.0, 0), (0.2, 1)])
+@mark.parametrize("faded, first", [(1.0, 0), (0.2, 1)])
 def test_the_highest_multiple_of_the_mean_goes_first(faded, first):
     """Means of 1 and 0.4 Mbit/s, rates of 2 and 1: multiples 2 and 2.5; but 10 and 2.5 where the
     first has faded."""
     part = ProportionalFair()
-    zero = np.zeros(2)
-    state = replace(part.start(2), mean_bps=np.array([faded * 1e6, 0.4e6]))
-    rate_bps = np.array([2e6, 1e6])
-    no = np.zeros(2, dtype=bool)
-    nobody = Senders(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0))
-    q = Queue(
-        np.arange(2), np.zeros(2, dtype=int), zero, zero, rate_bps, no, zero, ~no, zero, nobody
-    )
-    assert part.grants(q, 0.0, state).sends.tolist() == [first == 1, first == 0]
+    zero = zeros(2)
+    state = replace(part.start(2), mean_bps=array([faded * 1e6, 0.4e6]))
+    rate_bps = array([2e6, 1e6])
+    no = zeros(2, bool)
+    nobody = Senders(zeros(0, int), zeros(0), zeros(0))
+    q = Queue(arange(2), zeros(2, int), zero, zero, rate_bps, no, zero, ~no, zero, nobody)
+    actual = part.choose_grants(q, 0.0, state).sends.tolist()
+    assert actual == [first == 1, first == 0]
 
 
 def arrivals_s(seed, n, rate):
-    return np.cumsum(np.random.default_rng(seed).exponential(1 / rate, n))
+    return np.cumsum(default_rng(seed).exponential(1 / rate, n))
 
 
 def mean_and_error(play, seeds):
     """Mean over seeds, and its standard error."""
-    means = np.array([play(seed) for seed in seeds])
+    means = array([play(seed) for seed in seeds])
     return means.mean(), means.std(ddof=1) / np.sqrt(len(means))
 
 
@@ -348,16 +352,17 @@ def test_one_at_a_time_waits_as_m_d_1():
     load = 0.6
 
     def play(seed):
-        found = sent_by(
-            Superposed(), cohort(np.ones(n), ready_s=arrivals_s(seed, n, load)), Groups(size=1)
+        result = send_with(
+            Superposed(), cohort(ones(n), ready_s=arrivals_s(seed, n, load)), Groups(size=1)
         )
-        wait_s = found.granted_s - found.ready_s
-        np.testing.assert_allclose(found.airtime_s, 1.0)
+        wait_s = result.granted_s - result.ready_s
+        assert_allclose(result.airtime_s, 1.0)
         return wait_s[50:].mean()
 
     mean_s, error_s = mean_and_error(play, range(8))
     assert error_s < 0.25
-    assert abs(mean_s - load / (2 * (1 - load))) < 3.5 * error_s
+    actual = abs(mean_s - load / (2 * (1 - load)))
+    assert actual < 3.5 * error_s
 
 
 def test_equal_shares_take_as_long_as_m_g_1_ps():
@@ -367,11 +372,11 @@ def test_equal_shares_take_as_long_as_m_g_1_ps():
     load = 0.5
 
     def play(seed):
-        rng = np.random.default_rng(1000 + seed)
+        rng = default_rng(1000 + seed)
         rows = np.maximum(np.round(rng.exponential(1000.0, n)), 1)
-        c = cohort(np.full(n, 50.0), ready_s=arrivals_s(seed, n, load), rows=rows)
-        found = sent_by(Divided(interference="none"), c, Simultaneous(), Payload(1e3, 10, 1.0))
-        return (found.ended_s - found.ready_s)[50:].mean()
+        c = cohort(full(n, 50.0), ready_s=arrivals_s(seed, n, load), rows=rows)
+        result = send_with(Divided(interference="none"), c, Simultaneous(), Payload(1e3, 10, 1.0))
+        return (result.ended_s - result.ready_s)[50:].mean()
 
     mean_s, error_s = mean_and_error(play, range(8))
     assert error_s < 0.4
@@ -386,10 +391,10 @@ BLOCK_S = 1 / 8
 T_S = 0.5
 
 
-def drawn(seed):
+def draw_town(seed):
     """A burst of short uploads: pauses (n, k) before each, rows of each, and serving cells and
     gains by block."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n = int(rng.integers(2, 6))
     k = 5
     blocks = 400
@@ -403,9 +408,9 @@ def drawn(seed):
     )
 
 
-def played(seed):
+def play_twice(seed):
     """(ue, upload) -> when it was granted first, and ended."""
-    pause_s, rows, serving, gain = drawn(seed)
+    pause_s, rows, serving, gain = draw_town(seed)
     block = lambda: int(air.env.now // BLOCK_S)  # noqa: E731
     air = EventUplink(
         simpy.Environment(),
@@ -417,22 +422,24 @@ def played(seed):
         ),
         look=lambda ue, round_: SeenLinks(serving[block(), ue], gain[block(), ue], None),
     )
-    found = {}
+    result = {}
 
     def live(u):
         for j in range(rows.shape[1]):
             yield air.env.timeout(pause_s[u, j])
             k = block()
-            one = np.ones(1)
+            single = ones(1)
             links = serving[k, [u]], gain[k, [u]], None
-            own = Cohort(np.array([u]), *links, one, rows[u, [j]], inf * one, 0 * one, 0 * one)
-            done = yield air.submit(own, Payload(1e4, 10, 1.0))
-            found[u, j] = (*done.granted_s, *done.ended_s)
+            values = Cohort(
+                array([u]), *links, single, rows[u, [j]], inf * single, 0 * single, 0 * single
+            )
+            done = yield air.submit(values, Payload(1e4, 10, 1.0))
+            result[u, j] = (*done.granted_s, *done.ended_s)
 
     for u in range(len(rows)):
         air.env.process(live(u))
     air.env.run()
-    return found
+    return result
 
 
 class Slowly:
@@ -440,57 +447,59 @@ class Slowly:
     integral."""
 
     def __init__(self, seed):
-        self.pause_s, self.rows, self.serving, self.gain = drawn(seed)
+        self.pause_s, self.rows, self.serving, self.gain = draw_town(seed)
         n = len(self.rows)
         self.now_s = 0.0
         self.found = {}
         self.comes_s = {u: self.pause_s[u, 0] for u in range(n)}
         self.number = [0] * n
-        self.left = {}
+        self.compute_remainder = {}
         self.block = {}
         self.cell = {}
         self.rate = {}
         self.granted_s = {}
         self.holder = {}
         self.sent = {u: [] for u in range(n)}
-        while self.comes_s or self.left:
+        while self.comes_s or self.compute_remainder:
             self.step()
 
     def mean_bps(self, u):
         return sum(
-            r * (np.exp((b - self.now_s) / T_S) - np.exp((a - self.now_s) / T_S))
+            r * (exp((b - self.now_s) / T_S) - exp((a - self.now_s) / T_S))
             for a, b, r in self.sent[u]
         )
 
     def step(self):
-        ends_s = {u: self.now_s + self.left[u] / self.rate[u] for u in self.holder.values()}
-        if self.left:
+        ends_s = {
+            u: self.now_s + self.compute_remainder[u] / self.rate[u] for u in self.holder.values()
+        }
+        if self.compute_remainder:
             looks_s = [(self.now_s // BLOCK_S + 1) * BLOCK_S]
         else:
             looks_s = []
-        if len(self.left) > len(self.holder):
+        if len(self.compute_remainder) > len(self.holder):
             slots_s = [(self.now_s // SLOT_S + 1) * SLOT_S]
         else:
             slots_s = []
         then_s = min([*self.comes_s.values(), *ends_s.values(), *looks_s, *slots_s])
         for u in ends_s:
             self.sent[u].append((self.now_s, then_s, self.rate[u]))
-            self.left[u] -= self.rate[u] * (then_s - self.now_s)
+            self.compute_remainder[u] -= self.rate[u] * (then_s - self.now_s)
         self.now_s = then_s
         for u in [u for u, at_s in ends_s.items() if at_s == then_s]:
             self.end(u)
         for u in [u for u, at_s in self.comes_s.items() if at_s == then_s]:
             del self.comes_s[u]
-            self.left[u] = self.block[u] = 1e4 * self.rows[u, self.number[u]]
+            self.compute_remainder[u] = self.block[u] = 1e4 * self.rows[u, self.number[u]]
             self.look(u)
-        for u in sorted(self.left) if then_s % BLOCK_S == 0 else ():
+        for u in sorted(self.compute_remainder) if then_s % BLOCK_S == 0 else ():
             self.look(u)
         for c in (0, 1):
-            mine = [u for u in sorted(self.left) if self.cell[u] == c]
-            if mine and (then_s % SLOT_S == 0 or c not in self.holder):
-                mean = {u: self.mean_bps(u) for u in mine}
+            selected = [u for u in sorted(self.compute_remainder) if self.cell[u] == c]
+            if selected and (then_s % SLOT_S == 0 or c not in self.holder):
+                mean = {u: self.mean_bps(u) for u in selected}
                 self.holder[c] = max(
-                    mine, key=lambda u: self.rate[u] / mean[u] if mean[u] > 0 else inf
+                    selected, key=lambda u: self.rate[u] / mean[u] if mean[u] > 0 else inf
                 )
                 self.granted_s.setdefault(self.holder[c], then_s)
 
@@ -499,9 +508,9 @@ class Slowly:
         k = int(self.now_s // BLOCK_S)
         self.cell[u] = self.serving[k, u]
         if before not in (None, self.cell[u]):
-            self.left[u] = self.block[u]  # it is sent again
+            self.compute_remainder[u] = self.block[u]  # it is sent again
             self.holder = {c: v for c, v in self.holder.items() if v != u}
-        self.block[u] = self.left[u]
+        self.block[u] = self.compute_remainder[u]
         self.rate[u] = 1e6 * log2(1 + self.gain[k, u, self.cell[u]])
         if self.cell[u] < 0:
             self.end(u)
@@ -509,7 +518,7 @@ class Slowly:
     def end(self, u):
         self.found[u, self.number[u]] = self.granted_s.pop(u, np.nan), self.now_s
         self.number[u] += 1
-        del self.left[u], self.cell[u]
+        del self.compute_remainder[u], self.cell[u]
         self.holder = {c: v for c, v in self.holder.items() if v != u}
         if self.number[u] < self.rows.shape[1]:
             self.comes_s[u] = self.now_s + self.pause_s[u, self.number[u]]
@@ -519,21 +528,19 @@ def test_proportional_fair_is_that_of_a_slow_one():
     """30 random bursts of short uploads, of UEs that end, are handed over, or have no cell and come
     back."""
     for seed in range(30):
-        fast = played(seed)
+        fast = play_twice(seed)
         slow = Slowly(seed).found
         assert fast.keys() == slow.keys()
         for key, times_s in slow.items():
-            np.testing.assert_allclose(
-                fast[key], times_s, rtol=0, atol=1e-8, err_msg=f"{seed}: {key}"
-            )
+            assert_allclose(fast[key], times_s, rtol=0, atol=1e-8, err_msg=f"{seed}: {key}")
 
 
-@pytest.mark.parametrize(("slot_s", "every_s"), [(0.1, 0.3), (0.1, 0.7), (0.01, 0.07)])
+@mark.parametrize("slot_s, every_s", [(0.1, 0.3), (0.1, 0.7), (0.01, 0.07)])
 def test_slots_end_with_events_that_are_a_rounding_off(slot_s, every_s):
     """At multiples of another step, which are slot ends but for a rounding, the slot is over."""
     n = round(every_s / slot_s)
     for k in range(1, 200):
         for waits in (True, False):
-            before = Slot.after((n * k - 0.5) * slot_s, slot_s, np.array([-1 if waits else 0]))
-            assert before.over(k * every_s, slot_s)
-            assert not before.over(k * every_s - 0.4 * slot_s, slot_s)
+            before = Slot.move_to((n * k - 0.5) * slot_s, slot_s, array([-1 if waits else 0]))
+            assert before.is_over(k * every_s, slot_s)
+            assert not before.is_over(k * every_s - 0.4 * slot_s, slot_s)

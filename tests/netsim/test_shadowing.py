@@ -1,59 +1,59 @@
 """Facts about shadowing: its deviation, its correlation, and whom it is shared with."""
 
 import numpy as np
-import pytest
+from numpy import arange, array, nan
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, fixture
 
 from netsim.geometry import Area
 from netsim.radio.shadowing import Correlated
 from netsim.rng import Streams
 
 AREA = Area(-500.0, 200.0, 1500.0, 1700.0)
-RNG = Streams(7).at("shadowing")
+RNG = Streams(7).derive_rng("shadowing")
 
 
 def somewhere(n, seed=0):
-    return AREA.sample(np.random.default_rng(seed).uniform(size=(n, 2)))
+    return AREA.sample(default_rng(seed).uniform(size=(n, 2)))
 
 
-@pytest.fixture(scope="module")
+@fixture(scope="module")
 def forty():
     """40 fields of 6 dB and 50 m on the default grid."""
-    return Correlated().field(AREA, np.arange(40), RNG)
+    return Correlated().draw_field(AREA, arange(40), RNG)
 
 
 class TestCorrelated:
     def test_every_position_has_the_same_variance(self):
         """On, between and in the middle of grid points; 3,000 small fields, so 1.3 % of noise
         each."""
-        law = Correlated(decorrelation_m=250.0).field(
-            Area(0.0, 0.0, 25.0, 25.0), np.arange(3000), RNG
+        law = Correlated(decorrelation_m=250.0).draw_field(
+            Area(0.0, 0.0, 25.0, 25.0), arange(3000), RNG
         )
-        at_m = np.array([[0.0, 0.0], [12.5, 0.0], [12.5, 12.5], [5.0, 20.0]])
-        np.testing.assert_allclose(law(at_m).std(axis=1), 6.0, rtol=0.04)
+        at_m = array([[0.0, 0.0], [12.5, 0.0], [12.5, 12.5], [5.0, 20.0]])
+        assert_allclose(law(at_m).std(axis=1), 6.0, rtol=0.04)
 
     def test_decorrelation_distance(self):
         """Two random positions at the stated distance correlate by 1/e, whatever the grid; 120
         fields."""
-        lag_m = np.arange(40.0, 62.0, 2.0)
+        lag_m = arange(40.0, 62.0, 2.0)
         rho = 0.0
-        a_m = Area(-400.0, 300.0, 1400.0, 1600.0).sample(
-            np.random.default_rng(0).uniform(size=(8000, 2))
-        )
-        angle = np.random.default_rng(1).uniform(0, 2 * np.pi, 8000)
+        a_m = Area(-400.0, 300.0, 1400.0, 1600.0).sample(default_rng(0).uniform(size=(8000, 2)))
+        angle = default_rng(1).uniform(0, 2 * np.pi, 8000)
         way = np.stack([np.cos(angle), np.sin(angle)], axis=1)
         for seed in range(3):
-            law = Correlated().field(AREA, np.arange(40), Streams(seed).at("shadowing"))
+            law = Correlated().draw_field(AREA, arange(40), Streams(seed).derive_rng("shadowing"))
             here_db = law(a_m)
-            rho = (
-                rho
-                + np.array([(here_db * law(a_m + lag * way)).mean() for lag in lag_m]) / 36.0 / 3
-            )
-        assert np.interp(-np.exp(-1), -rho, lag_m) == pytest.approx(50.0, rel=0.05)
+            rho = rho + array([(here_db * law(a_m + lag * way)).mean() for lag in lag_m]) / 36.0 / 3
+        actual = np.interp(-np.exp(-1), -rho, lag_m)
+        assert actual == approx(50.0, rel=0.05)
 
     def test_far_positions_are_uncorrelated(self, forty):
         a_m = somewhere(5000)
         b_m = AREA.low_m + (a_m - AREA.low_m + AREA.side_m / 2) % AREA.side_m
-        assert abs((forty(a_m) * forty(b_m)).mean()) / 36.0 < 0.03
+        actual = abs((forty(a_m) * forty(b_m)).mean()) / 36.0
+        assert actual < 0.03
 
     def test_base_stations_are_independent(self, forty):
         rho = np.corrcoef(forty(somewhere(20_000)).T)
@@ -64,14 +64,14 @@ class TestCorrelated:
 
     def test_base_stations_of_one_site_share_it(self, forty):
         at_m = somewhere(500)
-        site = np.array([3, 3, 0, 17, 3])
-        shared = Correlated().field(AREA, site, RNG)
-        np.testing.assert_array_equal(shared(at_m), forty(at_m)[:, site])
+        site = array([3, 3, 0, 17, 3])
+        shared = Correlated().draw_field(AREA, site, RNG)
+        assert_array_equal(shared(at_m), forty(at_m)[:, site])
         assert shared.value_db.shape[2] == 3
         assert shared(at_m[:0]).shape == (0, 5)
 
     def test_outside_holds_the_edge_and_absent_is_nan(self, forty):
         low = AREA.low_m - 50.0  # the grid reaches one decorrelation distance further
-        far = forty(np.array([low - 1000.0, low, [np.nan, np.nan]]))
+        far = forty(array([low - 1000.0, low, [nan, nan]]))
         assert np.array_equal(far[0], far[1])
         assert np.isnan(far[2]).all()

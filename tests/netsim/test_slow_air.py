@@ -7,6 +7,9 @@ from math import inf, nan
 
 import numpy as np
 import simpy
+from numpy import arange, array, flatnonzero, ones
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from slow_air import Band, SlowAir, Upload
 
 from netsim.radio.air import EventUplink
@@ -30,7 +33,7 @@ class Scenario:
     """A random one: the same settings for both simulators."""
 
     def __init__(self, number):
-        self.rng = rng = np.random.default_rng((SEED, number))
+        self.rng = rng = default_rng((SEED, number))
         self.kind = list(SCHEDULERS.parts)[number % len(SCHEDULERS.parts)]
         pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
         self.adaptation = pick("change", "grant")
@@ -54,9 +57,9 @@ class Scenario:
         self.compute_s = pick(np.zeros(n), rng.uniform(0, 0.6, n))
         self.compute_j = rng.uniform(0, 0.2, n)
         self.battery_j = rng.uniform(0.05, 0.8, n) if self.battery else np.full(n, inf)
-        first = np.arange(n) % 2 == 0
-        second = np.arange(n) % 2 == 1
-        self.waves = [(0.0, first), (0.1875, second), (4.0, np.ones(n, dtype=bool))]
+        first = arange(n) % 2 == 0
+        second = arange(n) % 2 == 1
+        self.waves = [(0.0, first), (0.1875, second), (4.0, ones(n, bool))]
 
     def draw_uplink(self, pick):
         rate = pick(
@@ -64,15 +67,15 @@ class Scenario:
             LinkAdaptation(),
             LinkAdaptation(attenuation=0.7, max_bps_per_hz=3.0, min_sinr_db=0.0),
         )
-        more = {"bandwidth_hz": BAND_HZ, "noise_w": NOISE_W, "norm_bound": 1.0, "rate": rate}
-        more |= {
+        extra = {"bandwidth_hz": BAND_HZ, "noise_w": NOISE_W, "norm_bound": 1.0, "rate": rate}
+        extra |= {
             "max_ser": pick(None, None, 0.2),
             "interference": pick("all", "all", "intra", "none"),
         }
-        more |= {"deadline_s": self.uplink_deadline_s}
+        extra |= {"deadline_s": self.uplink_deadline_s}
         if pick(True, False):
-            return pick(Noma, Oma)(**more)
-        return Noma(sic_residual=pick(0.0, 0.1, 1.0), **more)
+            return pick(Noma, Oma)(**extra)
+        return Noma(sic_residual=pick(0.0, 0.1, 1.0), **extra)
 
     def draw_links(self):
         """Cells (blocks, n_ue) and gains (blocks, n_ue, n_bs), some of them far too low; NaN
@@ -82,7 +85,7 @@ class Scenario:
         base = np.where(
             rng.uniform(size=shape[1:]) < 0.2, 1e-6, 10 ** rng.uniform(-3.5, -1, shape[1:])
         )
-        lasts = np.repeat(np.arange(N_BLOCKS // 4), 4)  # cells change every half second at most
+        lasts = np.repeat(arange(N_BLOCKS // 4), 4)  # cells change every half second at most
         self.gain = base * rng.exponential(1.0, shape)
         self.cell = self.gain[4 * lasts].argmax(axis=2)
         self.cell[rng.uniform(size=(N_BLOCKS // 4, self.n_ue))[lasts] < 0.05] = -1
@@ -123,11 +126,11 @@ class Scenario:
                 return SeenLinks(*self.links(env.now, ue))
 
         air = EventUplink(env, self.uplink, self.n_ue, Streams(SEED), interface, look=look)
-        found = []
-        for asked_s, who in self.waves:
+        result = []
+        for asked_s, owner in self.waves:
             if asked_s:
                 env.run(until=asked_s)
-            ue = np.flatnonzero(who)
+            ue = flatnonzero(owner)
             cell, gain, fading = self.links(asked_s, ue)
             cohort = Cohort(
                 ue,
@@ -142,9 +145,9 @@ class Scenario:
             )
             payload = Payload(N_BITS, 100, 1.0)
             deadline_s = min(self.round_deadline_s, 3.5)
-            found.append(air.submit(cohort, payload, deadline_s, battery_j=self.battery_j[ue]))
+            result.append(air.submit(cohort, payload, deadline_s, battery_j=self.battery_j[ue]))
         env.run()
-        return [event.value for event in found]
+        return [event.value for event in result]
 
     def links(self, time_s, ue):
         k = 0 if self.block_s is None else int(time_s / self.block_s)
@@ -159,7 +162,7 @@ class Scenario:
     def play_slowly(self):
         up = self.uplink
         law = self.uplink.rate.law
-        of_broadcast = self.uplink.rate.of_broadcast
+        of_broadcast = self.uplink.rate.broadcast_law
         band = Band(
             NOISE_W,
             BAND_HZ,
@@ -173,8 +176,8 @@ class Scenario:
         )
         down = Band(NOISE_W, BAND_HZ, False, "none", 0.0, *of_broadcast)
         ups = []
-        for asked_s, who in self.waves:
-            for u in np.flatnonzero(who).tolist():
+        for asked_s, owner in self.waves:
+            for u in flatnonzero(owner).tolist():
                 bits = N_BITS * self.rows[u]
                 rate = down.rate(self.downlink[u])
                 prepared_s = (bits / rate if rate else inf) + self.compute_s[u]
@@ -215,15 +218,14 @@ class Scenario:
     def leaves_s(self, u, asked_s):
         if not self.per_s:
             return inf
-        draw = Streams(SEED).at("radio.dropout").exponential
+        draw = Streams(SEED).derive_rng("radio.dropout").exponential
         return (
-            asked_s
-            + draw("stays", np.array([u]), item=np.array([round(1e3 * asked_s)]))[0] / self.per_s
+            asked_s + draw("stays", array([u]), item=array([round(1e3 * asked_s)]))[0] / self.per_s
         )
 
     def amplitudes(self, k, u):
         if self.fading is None:
-            fading = np.ones((self.n_bs, 1))
+            fading = ones((self.n_bs, 1))
         else:
             fading = self.fading[k, u]
         return [
@@ -238,20 +240,18 @@ def compare(number, fates):
     fast = scenario.play()
     slow = scenario.play_slowly()
     for name in slow[0]:
-        found = np.concatenate([getattr(wave, name) for wave in fast])
+        result = np.concatenate([getattr(wave, name) for wave in fast])
         expected = [row[name] for row in slow]
         about = f"scenario {number}, {scenario.kind}: {name}"
         if name == "fate":
-            assert [Fate(fate).word for fate in found] == expected, about
+            assert [Fate(fate).word for fate in result] == expected, about
             fates.update((fate, scenario.adaptation, scenario.block_s is None) for fate in expected)
         elif name in ("decoded", "late"):
-            assert found.tolist() == expected, about
+            assert result.tolist() == expected, about
         else:
-            arrived = np.array([value is not None for value in expected])
-            expected = np.array([value for value in expected if value is not None])
-            np.testing.assert_allclose(
-                found[arrived], expected, rtol=1e-9, atol=1e-12, err_msg=about
-            )
+            arrived = array([value is not None for value in expected])
+            expected = array([value for value in expected if value is not None])
+            assert_allclose(result[arrived], expected, rtol=1e-9, atol=1e-12, err_msg=about)
 
 
 def test_scenarios_end_as_those_of_a_slow_simulator():

@@ -10,19 +10,20 @@ import pytest
 import shapely
 from noticed import lines as lines_of
 from pyproj import Transformer
-from refused import line_of
+from refused import catch_line
+from tabled import cases
 
-from netsim.city.footprints import Footprints, read_streets
+from netsim.city.footprints import Footprints, read_street_file
 from netsim.city.plain import GridCity
 from netsim.clock import Clock
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground
 from netsim.mobility.resident import Resident
 from netsim.rng import Streams
-from netsim.streets.assembly import assemble
-from netsim.streets.doors import doors
+from netsim.streets.assembly import assemble_streets
+from netsim.streets.doors import find_doors
 from netsim.streets.graph import CLASSES, CYCLE, DRIVE, WALK
-from netsim.streets.osm import read_osm, street_of
+from netsim.streets.osm import parse_street, read_osm
 from netsim.streets.sumo import read_sumo
 
 KM_H = 1 / 3.6
@@ -62,7 +63,7 @@ def write(folder, *features, name="streets.geojson", **members):
 
 def speeds(**tags):
     """Speeds forward and backward in km/h of a street with these tags."""
-    street = street_of(
+    street = parse_street(
         {"highway": "residential", **{k.replace("__", ":"): v for k, v in tags.items()}}
     )
     return tuple(np.round(street.speed_m_s / KM_H, 1).tolist())
@@ -71,111 +72,124 @@ def speeds(**tags):
 class TestTags:
     @pytest.mark.parametrize(
         ("highway", "street_class", "walk", "cycle", "drive_km_h"),
-        [
-            ("motorway", "primary", False, False, 100),
-            ("motorway_link", "primary", False, False, 60),
-            ("trunk", "primary", True, True, 70),
-            ("primary", "primary", True, True, 50),
-            ("service", "service", True, True, 15),
-            ("pedestrian", "pedestrian", True, False, 0),
-            ("footway", "path", True, False, 0),
-            ("cycleway", "path", True, True, 0),
-            ("Path", "path", True, True, 0),
-            (["corridor", "tertiary", "residential"], "tertiary", True, True, 40),
-            ('["tertiary","service"]', "tertiary", True, True, 40),
-            ("[nan 'service']", "service", True, True, 15),
-        ],
+        cases(
+            r"""
+         "motorway", "primary", False, False, 100
+         "motorway_link", "primary", False, False, 60
+         "trunk", "primary", True, True, 70
+         "primary", "primary", True, True, 50
+         "service", "service", True, True, 15
+         "pedestrian", "pedestrian", True, False, 0
+         "footway", "path", True, False, 0
+         "cycleway", "path", True, True, 0
+         "Path", "path", True, True, 0
+         ["corridor", "tertiary", "residential"], "tertiary", True, True, 40
+         '["tertiary","service"]', "tertiary", True, True, 40
+         "[nan 'service']", "service", True, True, 15
+         """
+        ),
     )
     def test_classes_and_speeds(self, highway, street_class, walk, cycle, drive_km_h):
-        street = street_of({"highway": highway})
+        street = parse_street({"highway": highway})
         assert CLASSES[street.street_class] == street_class
         assert street.speed_m_s[0] == pytest.approx((1.4 * walk, 4.5 * cycle, drive_km_h * KM_H))
 
     @pytest.mark.parametrize(
         ("value", "km_h"),
-        [
-            ("50", 50),
-            (20, 20),
-            ("50 km/h", 50),
-            ("30 mph", 48.3),
-            ("30mph", 48.3),
-            ("walk", 7),
-            ("none", 130),
-            (["signals", "40", "60"], 40),
-            ("['40', '50']", 40),
-            (" [20.0, 40.0]", 20),
-            ("(2:30 mph,50)", 48.3),
-            ("[None, '50']", 50),
-            ("None", 30),
-            ("60;40", 60),
-            ("RO:urban", 30),
-            ("0", 30),
-            ("900", 30),
-            ("nan", 30),
-            ("-50", 30),
-            ("50 kmh", 50),
-            (True, 30),
-            (None, 30),
-            ({"a": 1}, 30),
-        ],
+        cases(
+            r"""
+         "50", 50
+         20, 20
+         "50 km/h", 50
+         "30 mph", 48.3
+         "30mph", 48.3
+         "walk", 7
+         "none", 130
+         ["signals", "40", "60"], 40
+         "['40', '50']", 40
+         " [20.0, 40.0]", 20
+         "(2:30 mph,50)", 48.3
+         "[None, '50']", 50
+         "None", 30
+         "60;40", 60
+         "RO:urban", 30
+         "0", 30
+         "900", 30
+         "nan", 30
+         "-50", 30
+         "50 kmh", 50
+         True, 30
+         None, 30
+         {"a": 1}, 30
+         """
+        ),
     )
     def test_speed_limits(self, value, km_h):
         assert speeds(maxspeed=value)[0][DRIVE] == km_h
 
     @pytest.mark.parametrize(
         ("tags", "forward", "backward"),
-        [
-            ({}, True, True),
-            ({"oneway": "yes"}, True, False),
-            ({"oneway": True}, True, False),
-            ({"oneway": 1}, True, False),
-            ({"oneway": "-1"}, False, True),
-            ({"oneway": -1.0}, False, True),
-            ({"oneway": "-1.0"}, False, True),
-            ({"oneway": "[True, False]"}, True, False),
-            ({"oneway": "nan", "junction": "roundabout"}, True, False),
-            ({"oneway": False}, True, True),
-            ({"oneway": "reversible"}, True, True),
-            ({"junction": "roundabout"}, True, False),
-            ({"junction": "roundabout", "oneway": "no"}, True, True),
-            ({"highway": "motorway"}, True, False),
-            ({"highway": "motorway_link"}, True, True),
-        ],
+        cases(
+            r"""
+         {}, True, True
+         {"oneway": "yes"}, True, False
+         {"oneway": True}, True, False
+         {"oneway": 1}, True, False
+         {"oneway": "-1"}, False, True
+         {"oneway": -1.0}, False, True
+         {"oneway": "-1.0"}, False, True
+         {"oneway": "[True, False]"}, True, False
+         {"oneway": "nan", "junction": "roundabout"}, True, False
+         {"oneway": False}, True, True
+         {"oneway": "reversible"}, True, True
+         {"junction": "roundabout"}, True, False
+         {"junction": "roundabout", "oneway": "no"}, True, True
+         {"highway": "motorway"}, True, False
+         {"highway": "motorway_link"}, True, True
+         """
+        ),
     )
     def test_one_way_streets_are_not_for_walkers(self, tags, forward, backward):
-        there, back = speeds(**tags)
-        assert (there[DRIVE] > 0, back[DRIVE] > 0) == (forward, backward)
-        assert there[WALK] == back[WALK]
-        assert (there[CYCLE] > 0) == (forward and there[WALK] > 0)
+        coordinates, back = speeds(**tags)
+        assert (coordinates[DRIVE] > 0) == forward
+        assert (back[DRIVE] > 0) == backward
+        assert coordinates[WALK] == back[WALK]
+        assert (coordinates[CYCLE] > 0) == (forward and coordinates[WALK] > 0)
 
     @pytest.mark.parametrize(
         ("tags", "open_to"),
-        [
-            ({"access": "destination"}, (1, 1, 1)),
-            ({"access": "private", "foot": "yes"}, (1, 0, 0)),
-            ({"vehicle": "no"}, (1, 0, 0)),
-            ({"motor_vehicle": "no"}, (1, 1, 0)),
-            ({"foot": "use_sidepath"}, (0, 1, 1)),
-            ({"vehicle": "no", "bicycle": "designated"}, (1, 1, 0)),
-            ({"highway": "pedestrian", "motor_vehicle": "destination"}, (1, 0, 1)),
-        ],
+        cases(
+            r"""
+         {"access": "destination"}, (1, 1, 1)
+         {"access": "private", "foot": "yes"}, (1, 0, 0)
+         {"vehicle": "no"}, (1, 0, 0)
+         {"motor_vehicle": "no"}, (1, 1, 0)
+         {"foot": "use_sidepath"}, (0, 1, 1)
+         {"vehicle": "no", "bicycle": "designated"}, (1, 1, 0)
+         {"highway": "pedestrian", "motor_vehicle": "destination"}, (1, 0, 1)
+         """
+        ),
     )
     def test_access(self, tags, open_to):
         assert tuple(int(v > 0) for v in speeds(**tags)[0]) == open_to
 
     @pytest.mark.parametrize(
-        ("tags", "why"),
+        ("tags", "reason"),
         [
-            ({"highway": "proposed"}, "highway=proposed"),
+            *cases(
+                r"""
+         {"highway": "proposed"}, "highway=proposed"
+         {"highway": "[]"}, "without a tag highway"
+         {"highway": "['proposed', 'nan']"}, "highway=proposed"
+         {"highway": "pedestrian", "area": "yes"}, "areas"
+         {"highway": "service", "access": "no"}, "closed to all modes"
+         """
+            ),
             ({"highway": "x" * 99}, "highway=" + "x" * 20),
-            ({"highway": "[]"}, "without a tag highway"),
-            ({"highway": "['proposed', 'nan']"}, "highway=proposed"),
-            ({"highway": "pedestrian", "area": "yes"}, "areas"),
-            ({"highway": "service", "access": "no"}, "closed to all modes"),
         ],
     )
-    def test_what_is_left_out(self, tags, why):
-        assert street_of(tags) == why
+    def test_what_is_left_out(self, tags, reason):
+        assert parse_street(tags) == reason
 
 
 class TestGeoJson:
@@ -201,11 +215,11 @@ class TestGeoJson:
             np.array([[1.4, 4.5, 30 * KM_H], [1.4, 0, 0], [1.4, 0, 0]])
         )
         assert backward_m_s.tolist()[0] == [1.4, 0, 0]
-        (said,) = lines_of(notes)
-        assert "3 of its shapes are no streets" in said
-        assert "1 without a tag highway" in said
-        assert "1 highway=proposed" in said
-        assert "1 Point" in said
+        (message,) = lines_of(notes)
+        assert "3 of its shapes are no streets" in message
+        assert "1 without a tag highway" in message
+        assert "1 highway=proposed" in message
+        assert "1 Point" in message
 
     TAGS = (
         {"oneway": "yes", "maxspeed": "30", "access": "destination", "name": 'a "b" => c, \\ d'},
@@ -218,12 +232,12 @@ class TestGeoJson:
         """GDAL has text in other_tags, hstore or JSON, beside columns that are null; others an
         object `tags`."""
 
-        def quoted(text):
+        def quote(text):
             return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
-        def held(tags):
+        def hold_tags(tags):
             if holds == "hstore":
-                text = ",".join(f"{quoted(k)}=>{quoted(v)}" for k, v in tags.items())
+                text = ",".join(f"{quote(k)}=>{quote(v)}" for k, v in tags.items())
                 return {"other_tags": f'{text},"source"=>NULL', "name": None}
             if holds == "object":
                 return {"tags": tags, "oneway": None}
@@ -231,13 +245,18 @@ class TestGeoJson:
 
         places = [[[0, 0], [100, 0]], [[100, 0], [100, 50]], [[100, 50], [0, 0]]]
         flat, _ = read_osm(
-            write(tmp_path, *(line(at, **tags) for at, tags in zip(places, self.TAGS, strict=True)))
+            write(
+                tmp_path,
+                *(line(points, **tags) for points, tags in zip(places, self.TAGS, strict=True)),
+            )
         )
-        features = [line(at, **held(tags)) for at, tags in zip(places, self.TAGS, strict=True)]
-        found, _ = read_osm(write(tmp_path, *features))
-        assert found.speed_m_s.tolist() == flat.speed_m_s.tolist()
-        assert (found.speed_m_s == 0).sum() == 10  # closed directions
-        both = line(places[0], **held({"oneway": "yes"}) | {"oneway": "no"})
+        features = [
+            line(points, **hold_tags(tags)) for points, tags in zip(places, self.TAGS, strict=True)
+        ]
+        result, _ = read_osm(write(tmp_path, *features))
+        assert result.speed_m_s.tolist() == flat.speed_m_s.tolist()
+        assert (result.speed_m_s == 0).sum() == 10  # closed directions
+        both = line(places[0], **hold_tags({"oneway": "yes"}) | {"oneway": "no"})
         assert (read_osm(write(tmp_path, both))[0].speed_m_s > 0).all()  # a property counts before
 
     @pytest.mark.parametrize("holds", ["hstore", "json"])
@@ -266,15 +285,16 @@ class TestGeoJson:
 
     def test_both_directions_of_a_simplified_network_are_one_street(self, tmp_path):
         """osmnx writes a street of two directions twice, and one of one direction once."""
-        there = [[0, 0], [60, 5], [100, 0]]
+        forward = [[0, 0], [60, 5], [100, 0]]
+        classes = ["residential", "tertiary"]
         file = write(
             tmp_path,
-            line(there, oneway=False, reversed=False, highway=["residential", "tertiary"]),
-            line(there[::-1], oneway=False, reversed=True, highway=["residential", "tertiary"]),
+            line(forward, oneway=False, reversed=False, highway=classes),
+            line(forward[::-1], oneway=False, reversed=True, highway=classes),
             line([[100, 0], [100, 90]], oneway=True, reversed=False),
             line([[100, 90], [0, 0]], oneway=True, reversed=False),
         )
-        graph = assemble(read_osm(file)[0]).graph
+        graph = assemble_streets(read_osm(file)[0]).graph
         assert len(graph) == 2
         assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 3
 
@@ -287,12 +307,15 @@ class TestGeoJson:
             given = lon_lat
         else:
             given = [to_utm.transform(*p) for p in lon_lat]
-        member = {} if crs == "lonlat" else {"crs": {"type": "name", "properties": {"name": crs}}}
+        if crs == "lonlat":
+            member = {}
+        else:
+            member = {"crs": {"type": "name", "properties": {"name": crs}}}
         stated = read_osm(write(tmp_path, line([list(p) for p in given]), **member), "auto", HERE)[
             0
         ]
-        told = read_osm(write(tmp_path, line([list(p) for p in given])), crs, HERE)[0]
-        for lines in (stated, told):
+        message = read_osm(write(tmp_path, line([list(p) for p in given])), crs, HERE)[0]
+        for lines in (stated, message):
             assert lines.path.vertex_m[0] == pytest.approx([0, 0], abs=1e-3)
             east_m = 0.002 * 111_320 * np.cos(np.radians(48.137))
             assert lines.path.vertex_m[2] == pytest.approx([east_m, 0], abs=0.5)
@@ -300,26 +323,25 @@ class TestGeoJson:
 
     @pytest.mark.parametrize(
         ("features", "words"),
-        [
-            ([], "features: there is no street in it; give LineStrings"),
-            (
-                [line([[0, 0], [1, 1]], highway="elevator")],
-                r"no street in it \(1 highway=elevator\)",
-            ),
-            ([line([[0, 0]])], r"features\[0\]: geometry: .*point array must contain"),
-            ([line([])], "no street in it"),
-            ([line([[0, 0], [1, float("nan")]])], "must be number, but is null"),
-            (
-                [line([[0, 0], [2e6, 0]])],
-                r"features\[0\]: coordinates out of range: 2000000, 0 are no local metres",
-            ),
-            ([line([[0, 0], [5, 5]], kind="Street")], "Unknown geometry type"),
-            ([{"type": "Thing"}], "is not a Feature; give GeoJSON Features"),
-        ],
+        cases(
+            r"""
+            [], "features: there is no street in it; give LineStrings"
+            [{"coordinates": [[0, 0], [1, 1]], "highway": "elevator"}],
+                r"no street in it \(1 highway=elevator\)"
+            [{"coordinates": [[0, 0]]}], r"features\[0\]: geometry: .*point array must contain"
+            [{"coordinates": []}], "no street in it"
+            [{"coordinates": [[0, 0], [1, None]]}], "must be number, but is null"
+            [{"coordinates": [[0, 0], [2e6, 0]]}],
+                r"features\[0\]: coordinates out of range: 2000000, 0 are no local metres"
+            [{"coordinates": [[0, 0], [5, 5]], "kind": "Street"}], "Unknown geometry type"
+            [{"type": "Thing"}], "is not a Feature; give GeoJSON Features"
+            """
+        ),
     )
     def test_bad_features_are_refused_in_a_line(self, tmp_path, features, words):
+        stated = [item if "type" in item else line(**item) for item in features]
         with pytest.raises(BadInput, match=words) as refused:
-            read_osm(write(tmp_path, *features))
+            read_osm(write(tmp_path, *stated))
         assert len(refused.value.lines) == 1
         assert str(refused.value).startswith(str(tmp_path))
 
@@ -391,7 +413,7 @@ class TestSumo:
         assert ca == [[200, 0], [0, 0]]
 
     def test_opposite_edges_are_one_street(self, tmp_path):
-        graph = read_streets(
+        graph = read_street_file(
             network(tmp_path), "auto", None, GridCity(width_m=300, height_m=200).area(None), (0, 0)
         ).graph
         assert len(graph.node_m) == 3
@@ -421,44 +443,40 @@ class TestSumo:
 
     @pytest.mark.parametrize(
         ("old", "new", "words"),
-        [
-            ("<net version", "<routes version", "<routes> is not a SUMO network"),
-            ("</net>", "", "not XML"),
-            (
-                '<?xml version="1.0" encoding="UTF-8"?>',
-                '<!DOCTYPE net [<!ENTITY a "b">]>',
-                "document type",
-            ),
-            (
-                'speed="2.00"',
-                'speed="fast"',
-                "line 7: speed 'fast' of a lane is not a number above 0; give m/s",
-            ),
-            ("150.00,210.00 200", "150.00 200", "is not a position"),
-            ('x="300.00"', "", "',200.00' is not a position"),
-            ('from="a" to="b"', 'from="a"', "edge 'ab' without from or to"),
-            ('id="c" type', 'id="k" type', "junction 'c' of an edge is not in the file"),
-            (
-                '"!"',
-                '"+proj=utm +zone=32 +ellps=WGS84"',
-                r"a projection and the buildings have none, .*; set crs to",
-            ),
-            ("<edge", "<hedge", "there is no edge in it"),
-        ],
+        cases(
+            r"""
+         "<net version", "<routes version", "<routes> is not a SUMO network"
+         "</net>", "", "not XML"
+         '<?xml version="1.0" encoding="UTF-8"?>', '<!DOCTYPE net [<!ENTITY a "b">]>',
+             "document type"
+         'speed="2.00"', 'speed="fast"',
+             "line 7: speed 'fast' of a lane is not a number above 0; give m/s"
+         "150.00,210.00 200", "150.00 200", "is not a position"
+         'x="300.00"', "", "',200.00' is not a position"
+         'from="a" to="b"', 'from="a"', "edge 'ab' without from or to"
+         'id="c" type', 'id="k" type', "junction 'c' of an edge is not in the file"
+         '"!"', '"+proj=utm +zone=32 +ellps=WGS84"',
+             r"a projection and the buildings have none, .*; set crs to"
+         "<edge", "<hedge", "there is no edge in it"
+         """
+        ),
     )
     def test_bad_networks_are_refused_in_a_line(self, tmp_path, old, new, words):
         assert old in NET
-        text = NET.replace("</edge>", "</hedge>") if new == "<hedge" else NET
+        if new == "<hedge":
+            text = NET.replace("</edge>", "</hedge>")
+        else:
+            text = NET
         with pytest.raises(BadInput, match=words) as refused:
             read_sumo(network(tmp_path, text.replace(old, new)))
         assert len(refused.value.lines) == 1
         assert str(refused.value).startswith(str(tmp_path))
 
 
-def quarter(projection="!", offset=(0.0, 0.0)):
+def compute_quarter(projection="!", offset=(0.0, 0.0)):
     """Streets around 300 m x 240 m, one through the middle for people only, and an edge inside a
     junction."""
-    at = {
+    points = {
         "a": (0, 0),
         "b": (300, 0),
         "c": (300, 240),
@@ -468,14 +486,14 @@ def quarter(projection="!", offset=(0.0, 0.0)):
     }
     edges = '<edge id=":m_0" function="internal"><lane id="i" speed="5" shape="0,0 1,1"/></edge>'
     for way in ("am", "mb", "bc", "cn", "nd", "da"):
-        for one, other in (way, way[::-1]):
-            lane = f'<lane id="{one}{other}_0" speed="13.9" shape="0,0 1,1"/>'
-            edges += f'<edge id="{one}{other}" from="{one}" to="{other}">{lane}</edge>'
+        for first, second in (way, way[::-1]):
+            lane = f'<lane id="{first}{second}_0" speed="13.9" shape="0,0 1,1"/>'
+            edges += f'<edge id="{first}{second}" from="{first}" to="{second}">{lane}</edge>'
     edges += (
         '<edge id="mn" from="m" to="n"><lane id="mn_0" allow="pedestrian" speed="2" '
         'shape="0,0 1,1"/></edge>'
     )
-    nodes = "".join(f'<junction id="{n}" x="{x}" y="{y}"/>' for n, (x, y) in at.items())
+    nodes = "".join(f'<junction id="{n}" x="{x}" y="{y}"/>' for n, (x, y) in points.items())
     location = (
         f'<location netOffset="{offset[0]:.2f},{offset[1]:.2f}" projParameter="{projection}"/>'
     )
@@ -493,7 +511,7 @@ class TestNetworkBesideHouses:
         )
 
     def test_people_walk_on_the_streets_of_a_network(self, tmp_path):
-        city = self.city(tmp_path, quarter())
+        city = self.city(tmp_path, compute_quarter())
         streams = Streams(4)
         assert city.origin() is None
         assert lines_of(city.notices(None)) == [
@@ -502,12 +520,12 @@ class TestNetworkBesideHouses:
         area = city.area(None)
         graph = city.street_graph(area, streams)
         built = city.buildings(area, streams)
-        street = shapely.union_all(graph.path.lines())
+        street = shapely.union_all(graph.path.to_lines())
         assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4
         assert (graph.speed_m_s[:, :, WALK] > 0).sum() == 6
         again = city.buildings(area, streams)
         assert again is built
-        premises = doors(built.footprint, built.height_m, graph)
+        premises = find_doors(built.footprint, built.height_m, graph)
         ground = Ground(area, Clock(date(2026, 1, 5)), streams, built, None, None, graph, premises)
         people = Resident(drive_share=0.0, cycle_share=0.0)
         outside = 0
@@ -533,17 +551,17 @@ class TestNetworkBesideHouses:
         ],
     )
     def test_networks_that_are_no_city(self, tmp_path, old, new, words):
-        text = quarter().replace('allow="pedestrian"', 'allow="tram"').replace(old, new)
+        text = compute_quarter().replace('allow="pedestrian"', 'allow="tram"').replace(old, new)
         city = self.city(tmp_path, text)
         if words is None:
             assert any(
                 "1 edges are open to none of" in note for note in lines_of(city.notices(None))
             )
         else:
-            assert words in line_of(city.street_graph, None, Streams(0))
+            assert words in catch_line(city.street_graph, None, Streams(0))
 
     def test_a_projection_that_names_a_file_is_refused(self, tmp_path):
-        text = quarter("+proj=utm +nadgrids=/etc/passwd")
+        text = compute_quarter("+proj=utm +nadgrids=/etc/passwd")
         with pytest.raises(BadInput, match="no projection in m that is read"):
             read_sumo(network(tmp_path, text), HERE)
 
@@ -561,7 +579,10 @@ class TestFootprints:
         city = Footprints(file=file, streets=file, margin_m=20)
         area = city.area(None)
         graph = city.street_graph(area, Streams(0))
-        assert (area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m) == (-10, -10, 140, 80)
+        assert area.x_min_m == -10
+        assert area.y_min_m == -10
+        assert area.x_max_m == 140
+        assert area.y_max_m == 80
         assert sorted(map(tuple, graph.node_m.tolist())) == [(-10, 0), (60, 0), (60, 80), (140, 0)]
         assert not [*city.notices(None)]
         assert city.offers == {"buildings", "streets"}

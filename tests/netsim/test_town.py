@@ -7,16 +7,25 @@ import pytest
 import shapely
 import shapely.affinity
 
-from netsim.city.town import WIDTH_M, Roads, Town, _bridged, _grid, _halves, drawn, planned
+from netsim.city.town import (
+    WIDTH_M,
+    Roads,
+    Town,
+    _build_grid,
+    _cut_at_river,
+    _cut_in_halves,
+    draw_town,
+    plan_town,
+)
 from netsim.rng import Streams
 from netsim.streets.graph import CLASSES
 
 
-def plan_of(town, seed):
-    return planned(town.area(None), Streams(seed).at("city.town"))
+def plan_small_town(town, seed):
+    return plan_town(town.area(None), Streams(seed).derive_rng("city.town"))
 
 
-def degrees(lines):
+def count_degrees(lines):
     ends = np.concatenate(
         [shapely.get_coordinates(shapely.get_point(lines, k)) for k in (0, -1)]
     ).round(3)
@@ -29,10 +38,10 @@ def test_density_of_streets_and_buildings(seed):
     """Within the ranges of European inner cities: 150 to 220 junctions per km^2, coverage 0.20 to
     0.35."""
     town = Town()
-    plan = plan_of(town, seed)
+    plan = plan_small_town(town, seed)
     buildings = town.buildings(town.area(None), Streams(seed))
     km2 = town.width_m * town.height_m / 1e6
-    assert 150 <= (degrees(plan.roads.line) >= 3).sum() / km2 <= 220
+    assert 150 <= (count_degrees(plan.roads.line) >= 3).sum() / km2 <= 220
     assert 20 <= shapely.length(plan.roads.line).sum() / 1e3 / km2 <= 26
     covered = shapely.area(buildings.footprint).sum()
     assert 0.20 <= covered / (town.width_m * town.height_m) <= 0.35
@@ -57,14 +66,14 @@ def test_towns_of_any_size_are_whole(side_m):
         assert floors.max() <= 8
         corner_m = shapely.get_coordinates(buildings.footprint)
         assert area.contains(corner_m).all()
-        assert area.grown(0.1).contains(graph.path.vertex_m).all()
+        assert area.grow(0.1).contains(graph.path.vertex_m).all()
 
 
 def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
     town = Town(width_m=800, height_m=800)
     for seed in range(2):
         buildings = town.buildings(town.area(None), Streams(seed))
-        plan = drawn(town, seed).plan
+        plan = draw_town(town, seed).plan
         footprints = shapely.union_all(buildings.footprint)
         assert plan.park is not None
         assert shapely.distance(footprints, plan.river) > 0.5
@@ -81,12 +90,12 @@ def test_cuts_run_across_the_longer_side_at_the_drawn_share():
     shape = np.array(
         [shapely.affinity.rotate(shapely.box(0, 0, 40, 10), a, use_radians=True) for a in turn_rad]
     )
-    part, of = _halves(shape, unit)
-    assert of.tolist() == [0, 0, 1, 1, 2, 2]
+    part, source = _cut_in_halves(shape, unit)
+    assert source.tolist() == [0, 0, 1, 1, 2, 2]
     share = 0.4 + 0.2 * unit
-    assert np.sort(shapely.area(part).reshape(3, 2)) == pytest.approx(
-        400 * np.sort(np.stack([share, 1 - share], 1))
-    )
+    shares = np.stack([share, 1 - share], 1)
+    area_m2 = shapely.area(part).reshape(3, 2)
+    assert np.sort(area_m2) == pytest.approx(400 * np.sort(shares))
     assert shapely.length(part) == pytest.approx(2 * (10 + shapely.area(part) / 10))
 
 
@@ -94,9 +103,10 @@ def test_every_second_main_street_is_a_primary_one():
     """Lines 2, 6, 10, ... of the grid are main streets; 6, 14, ... of them, and no others, primary
     ones."""
     at_m = np.stack(np.indices((21, 21)), axis=-1) * 100.0
-    roads, _ = _grid(at_m)
+    roads, _ = _build_grid(at_m)
     ends_m = shapely.get_coordinates(roads.line).reshape(-1, 2, 2)
-    line = np.where(ends_m[:, 0, 0] == ends_m[:, 1, 0], ends_m[:, 0, 0], ends_m[:, 0, 1]) / 100.0
+    x_m = ends_m[:, 0, 0]
+    line = np.where(x_m == ends_m[:, 1, 0], x_m, ends_m[:, 0, 1]) / 100.0
     names = np.array(CLASSES)[roads.street_class]
     assert set(line[names == "primary"]) == {6, 14}
     assert set(line[names == "secondary"]) == {0, 2, 10, 18, 20}
@@ -104,7 +114,7 @@ def test_every_second_main_street_is_a_primary_one():
 
 def test_three_bridges_cross_the_river():
     for seed in range(2):
-        plan = plan_of(Town(), seed)
+        plan = plan_small_town(Town(), seed)
         wet = (
             shapely.length(shapely.intersection(plan.roads.line, shapely.buffer(plan.river, -1.0)))
             > 1.0
@@ -116,17 +126,17 @@ def test_three_bridges_cross_the_river():
 def test_the_seed_decides_everything():
     town = Town(width_m=700, height_m=600)
     area = town.area(None)
-    found = []
+    result = []
     for seed in (3, 3, 4):
-        drawn.cache_clear()
-        found.append((town.buildings(area, Streams(seed)), town.street_graph(area, Streams(seed))))
-    (one, streets), (same, again), (other, _) = found
+        draw_town.cache_clear()
+        result.append((town.buildings(area, Streams(seed)), town.street_graph(area, Streams(seed))))
+    (first, streets), (same, again), (second, _) = result
     np.testing.assert_array_equal(
-        shapely.get_coordinates(one.footprint), shapely.get_coordinates(same.footprint)
+        shapely.get_coordinates(first.footprint), shapely.get_coordinates(same.footprint)
     )
     np.testing.assert_array_equal(streets.path.vertex_m, again.path.vertex_m)
     np.testing.assert_array_equal(streets.speed_m_s, again.speed_m_s)
-    assert len(other) != len(one) or not np.array_equal(other.height_m, one.height_m)
+    assert len(second) != len(first) or not np.array_equal(second.height_m, first.height_m)
 
 
 def test_a_street_that_the_river_meets_twice_is_no_bridge():
@@ -141,10 +151,10 @@ def test_a_street_that_the_river_meets_twice_is_no_bridge():
         ]
     )
     street = shapely.linestrings([[[x, -200], [x, 200]] for x in (500.0, 800.0)])
-    bridged = _bridged(Roads.of(list(street), CLASSES.index("secondary")), river, axis)
-    mine = bridged.line[bridged.street_class == CLASSES.index("secondary")]
+    bridged = _cut_at_river(Roads.from_lines(list(street), CLASSES.index("secondary")), river, axis)
+    secondary = bridged.line[bridged.street_class == CLASSES.index("secondary")]
     wet_m = shapely.length(
-        shapely.intersection(shapely.union_all(mine), shapely.buffer(river, -1.0))
+        shapely.intersection(shapely.union_all(secondary), shapely.buffer(river, -1.0))
     )
     assert wet_m == pytest.approx(58)  # of the other street, from bank to bank
-    assert len(bridged.line) - len(mine) == 2  # new bridges, in the middle and in the west
+    assert len(bridged.line) - len(secondary) == 2  # new bridges, in the middle and in the west

@@ -11,15 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from noticed import lines
-from refused import line_of
+from refused import catch_line
+from tabled import cases
 
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 from netsim.trace_files.formats import TRACE_FORMATS
-from netsim.trace_files.read import detect, read_table, read_trace
+from netsim.trace_files.read import detect_format, read_trace, read_trace_table
 from netsim.traces import source
-from netsim.traces.moves import Moves, resampled
+from netsim.traces.moves import Moves, resample_trips
 from netsim.traces.table import GLOBE
 
 ROOT = Path(__file__).parents[2]
@@ -39,13 +40,16 @@ FCD_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 def write(path: Path, text: str | bytes) -> Path:
-    raw = text.encode() if isinstance(text, str) else text
+    if isinstance(text, str):
+        raw = text.encode()
+    else:
+        raw = text
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(raw) if path.name.endswith(".gz") else raw)
     return path
 
 
-def plt(track) -> str:
+def write_plt(track) -> str:
     rows = []
     for t, lat, lon in track:
         moment = datetime.fromtimestamp(t, UTC)
@@ -66,34 +70,35 @@ def points(track) -> str:
     return f"<trkseg>{text}</trkseg>"
 
 
-def gpx_of(*tracks: str) -> str:
+def build_gpx(*tracks: str) -> str:
     return GPX_HEAD + "".join(f"<trk>{track}</trk>" for track in tracks) + "</gpx>"
 
 
 def fcd(rows, decimals: int = 2) -> str:
     """rows: (time, id, x, y), in order of time."""
     steps: dict[float, list[str]] = {}
-    for t, who, x, y in rows:
+    for t, user, x, y in rows:
         steps.setdefault(t, []).append(
-            f'<vehicle id="{who}" x="{x:.{decimals}f}" y="{y:.{decimals}f}" speed="1"/>\n'
+            f'<vehicle id="{user}" x="{x:.{decimals}f}" y="{y:.{decimals}f}" speed="1"/>\n'
         )
     body = "".join(
-        f'<timestep time="{t:.2f}">{"".join(found)}</timestep>' for t, found in steps.items()
+        f'<timestep time="{t:.2f}">{"".join(result)}</timestep>' for t, result in steps.items()
     )
     return f"{FCD_HEAD}<fcd-export>{body}</fcd-export>"
 
 
-def cab(track) -> str:
+def write_cab(track) -> str:
     return "".join(f"{lat:.5f} {lon:.5f} 0 {t:.0f}\n" for t, lat, lon in reversed(track))
 
 
-def columns_of(table):
+def sort_columns(table):
     """Users' names, times and places, in order of user and time."""
-    order = np.lexsort((table.fixes.time_s, table.fixes.user))
-    first, second = table.fixes.place.T
+    fixes = table.fixes
+    order = np.lexsort((fixes.time_s, fixes.user))
+    first, second = fixes.place.T
     return (
-        [table.users[u] for u in table.fixes.user[order]],
-        table.fixes.time_s[order],
+        [table.users[u] for u in fixes.user[order]],
+        fixes.time_s[order],
         first[order],
         second[order],
     )
@@ -106,29 +111,29 @@ def columns_of(table):
 @pytest.mark.parametrize(
     ("name", "text", "user", "format_"),
     [
-        ("a/007/Trajectory/2026.plt", plt(TRACK), "007", "plt"),
-        ("walk.plt.gz", plt(TRACK), "walk", "plt"),
-        ("walk.gpx", gpx_of("<name>Anna\n B.</name>" + points(TRACK)), "Anna B.", "gpx"),
-        ("walk.gpx.gz", gpx_of(points(TRACK[:3]) + points(TRACK[3:])), "walk", "gpx"),
+        ("a/007/Trajectory/2026.plt", write_plt(TRACK), "007", "plt"),
+        ("walk.plt.gz", write_plt(TRACK), "walk", "plt"),
+        ("walk.gpx", build_gpx("<name>Anna\n B.</name>" + points(TRACK)), "Anna B.", "gpx"),
+        ("walk.gpx.gz", build_gpx(points(TRACK[:3]) + points(TRACK[3:])), "walk", "gpx"),
         ("geo.xml", fcd([(t, "v", lon, lat) for t, lat, lon in TRACK], 6), "v", "sumo-fcd"),
         ("geo.fcd.xml.gz", fcd([(t, "v", lon, lat) for t, lat, lon in TRACK], 6), "v", "sumo-fcd"),
-        ("new_abboip.txt", cab(TRACK), "abboip", "cabspotting"),
+        ("new_abboip.txt", write_cab(TRACK), "abboip", "cabspotting"),
     ],
 )
 def test_a_track_on_the_globe_comes_back(tmp_path, name, text, user, format_):
     path = write(tmp_path / name, text)
-    table = read_table(path)
-    assert (table.format, table.users, len(table)) == (format_, (user,), len(TRACK))
+    table = read_trace_table(path)
+    assert table.format == format_
+    assert table.users == (user,)
+    assert len(table) == len(TRACK)
     assert table.coordinates.crs == GLOBE
-    _, time_s, lat, lon = columns_of(table)
+    _, time_s, lat, lon = sort_columns(table)
     np.testing.assert_allclose(np.column_stack([time_s, lat, lon]), TRACK, rtol=0, atol=1e-6)
     assert (table.fixes.time_s == [t for t, _, _ in TRACK]).all()
     trace = read_trace(path)
-    assert (trace.local.first_day, trace.local.name, trace.time_s[0]) == (
-        date(2026, 1, 5),
-        "UTC+00:00",
-        8 * 3600,
-    )
+    assert trace.local.first_day == date(2026, 1, 5)
+    assert trace.local.name == "UTC+00:00"
+    assert trace.time_s[0] == 8 * 3600
 
 
 METRES = [
@@ -138,42 +143,40 @@ METRES = [
 
 @pytest.mark.parametrize("name", ["m.fcd.xml", "m.csv"])
 def test_local_metres_come_back_as_they_are(tmp_path, name):
-    csv = "time_s,user,x_m,y_m\n" + "".join(f"{t},{who},{x},{y}\n" for t, who, x, y in METRES)
+    csv = "time_s,user,x_m,y_m\n" + "".join(f"{t},{user},{x},{y}\n" for t, user, x, y in METRES)
     path = write(tmp_path / name, {"m.fcd.xml": fcd(METRES), "m.csv": csv}[name])
-    table = read_table(path)
+    table = read_trace_table(path)
     assert table.coordinates.crs is None
     assert table.relative
     order = sorted(METRES, key=lambda row: (row[1], row[0]))
-    users, time_s, x_m, y_m = columns_of(table)
-    assert users == [who for _, who, _, _ in order]
-    np.testing.assert_allclose(
-        np.column_stack([time_s, x_m, y_m]), [(t, x, y) for t, _, x, y in order], atol=1e-9
-    )
+    users, time_s, x_m, y_m = sort_columns(table)
+    assert users == [user for _, user, _, _ in order]
+    columns = np.column_stack([time_s, x_m, y_m])
+    np.testing.assert_allclose(columns, [(t, x, y) for t, _, x, y in order], atol=1e-9)
     trace = read_trace(path, users="id")
-    assert (trace.local.first_day, trace.local.name, trace.time_s[0]) == (
-        date(1970, 1, 1),
-        "UTC",
-        0.0,
-    )
+    assert trace.local.first_day == date(1970, 1, 1)
+    assert trace.local.name == "UTC"
+    assert trace.time_s[0] == 0.0
     assert trace.origin_deg is None
     np.testing.assert_allclose(trace.position_m, [(x, y) for _, _, x, y in order], atol=1e-9)
 
 
 def test_sumo_is_in_metres_or_degrees_as_it_seems_or_as_is_said(tmp_path):
     near = write(tmp_path / "near.xml", fcd([(0, "v", 12.25, 33.5), (1, "v", 13.25, 34.5)]))
-    assert read_table(near).coordinates.crs is None
-    assert read_table(near, crs="EPSG:4326").coordinates.crs == GLOBE
+    assert read_trace_table(near).coordinates.crs is None
+    assert read_trace_table(near, crs="EPSG:4326").coordinates.crs == GLOBE
     option = '<!-- <fcd-output.geo value="true"/> -->'
-    said = write(
+    message = write(
         tmp_path / "said.xml",
         fcd([(0, "v", 12.25, 33.5)]).replace("<fcd-export>", f"{option}<fcd-export>"),
     )
-    assert read_table(said).coordinates.crs == GLOBE
+    assert read_trace_table(message).coordinates.crs == GLOBE
     geo = write(tmp_path / "geo.xml", fcd([(0, "v", 4.0, 52.0), (1, "v", 4.1, 52.1)], 6))
-    table = read_table(geo)
-    assert (table.fixes.place[:, 0][0], table.fixes.place[:, 1][0]) == (52.0, 4.0)
+    table = read_trace_table(geo)
+    assert table.fixes.place[:, 0][0] == 52.0
+    assert table.fixes.place[:, 1][0] == 4.0
     assert "crs: local" in lines(table.notices)[0]
-    assert read_table(geo, crs="local").coordinates.crs is None
+    assert read_trace_table(geo, crs="local").coordinates.crs is None
 
 
 # --- folders
@@ -185,23 +188,22 @@ def test_a_geolife_folder_has_a_user_a_folder(tmp_path, inside):
     for user, first in (("000", 0), ("000", 3), ("012", 0)):
         write(
             tmp_path / "Data" / user / "Trajectory" / f"2026{first}.plt",
-            plt(TRACK[first : first + 3]),
+            write_plt(TRACK[first : first + 3]),
         )
         write(tmp_path / "Data" / user / "labels.txt", "Start Time\n")
-    table = read_table(tmp_path / inside)
-    assert (table.format, table.users) == (
-        "plt",
-        ("000", "012") if inside != "Data/000/Trajectory" else ("000",),
-    )
+    table = read_trace_table(tmp_path / inside)
+    assert table.format == "plt"
+    assert table.users == (("000", "012") if inside != "Data/000/Trajectory" else ("000",))
     assert np.bincount(table.fixes.user).tolist() == ([6, 3] if len(table.users) == 2 else [6])
 
 
 def test_a_cabspotting_folder_has_a_user_a_file(tmp_path):
-    write(tmp_path / "new_b.txt", cab(TRACK))
-    write(tmp_path / "new_a.txt", cab(TRACK[:2]))
+    write(tmp_path / "new_b.txt", write_cab(TRACK))
+    write(tmp_path / "new_a.txt", write_cab(TRACK[:2]))
     write(tmp_path / "_cabs.txt", "<cab id=1/>")
-    table = read_table(tmp_path)
-    assert (table.users, np.bincount(table.fixes.user).tolist()) == (("a", "b"), [2, 7])
+    table = read_trace_table(tmp_path)
+    assert table.users == ("a", "b")
+    assert np.bincount(table.fixes.user).tolist() == [2, 7]
 
 
 # --- telling formats apart
@@ -209,27 +211,27 @@ def test_a_cabspotting_folder_has_a_user_a_file(tmp_path):
 
 SAMPLES = {
     "csv": "time_s,user,lat,lon\n1,a,2,3\n",
-    "plt": plt(TRACK),
-    "gpx": gpx_of(points(TRACK)),
+    "plt": write_plt(TRACK),
+    "gpx": build_gpx(points(TRACK)),
     "sumo-fcd": fcd(METRES),
-    "cabspotting": cab(TRACK),
+    "cabspotting": write_cab(TRACK),
 }
 
 
 @pytest.mark.parametrize("format_", SAMPLES)
 def test_content_tells_the_format_whatever_the_name(tmp_path, format_):
     for name in ("trace", "trace.csv", "trace.txt", "trace.txt.gz"):
-        assert detect(str(write(tmp_path / name, SAMPLES[format_]))) == format_
+        assert detect_format(str(write(tmp_path / name, SAMPLES[format_]))) == format_
 
 
 def test_what_is_nothing_is_refused_with_the_list(tmp_path):
-    problem = line_of(read_table, write(tmp_path / "x.txt", "once upon a time\n"))
+    problem = catch_line(read_trace_table, write(tmp_path / "x.txt", "once upon a time\n"))
     assert problem.startswith(
         f"{tmp_path}/x.txt: its format is not recognised (begins with 'once upon a time'); name"
     )
     assert all(f"{name}: " in problem for name in TRACE_FORMATS.parts)
     (tmp_path / "empty").mkdir()
-    problem = line_of(read_table, tmp_path / "empty")
+    problem = catch_line(read_trace_table, tmp_path / "empty")
     assert "cannot be read (a folder without files such as *.gpx*, *.plt*" in problem
 
 
@@ -238,18 +240,18 @@ def test_what_is_nothing_is_refused_with_the_list(tmp_path):
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
 REMOTE = '<!DOCTYPE x SYSTEM "http://localhost/x.dtd">'
-GOOD_GPX = gpx_of(points(TRACK))
+GOOD_GPX = build_gpx(points(TRACK))
 GOOD_FCD = fcd(METRES)
-DOCTYPE = (
-    "declares a document type (DOCTYPE), which can hide entity bombs and outside files; "
-    "remove the DOCTYPE"
-)
-CUT = "correct it, or copy the file again if it is cut short"
-MEND = "correct or remove the line"
 BAD = {
-    "bomb.gpx": (GOOD_GPX.replace("<gpx", f"{BOMB}\n<gpx"), f"line 2: {DOCTYPE}"),
-    "remote.fcd.xml.gz": (GOOD_FCD.replace("<fcd", f"{REMOTE}\n<fcd"), f"line 2: {DOCTYPE}"),
-    "cut.gpx": (GOOD_GPX[:-30], f"line 9: not XML (no element found); {CUT}"),
+    "bomb.gpx": (
+        GOOD_GPX.replace("<gpx", f"{BOMB}\n<gpx"),
+        "line 2: declares a document type (DOCTYPE)",
+    ),
+    "remote.fcd.xml.gz": (
+        GOOD_FCD.replace("<fcd", f"{REMOTE}\n<fcd"),
+        "line 2: declares a document type (DOCTYPE)",
+    ),
+    "cut.gpx": (GOOD_GPX[:-30], "line 9: not XML (no element found); "),
     "utf16.fcd.xml": (
         GOOD_FCD.encode("utf-16"),
         "line 1: holds a NUL byte: binary or UTF-16; give a UTF-8 SUMO FCD XML file",
@@ -262,42 +264,34 @@ BAD = {
         "time_s,lat,lon\n" + "9" * (2**20 + 9),
         "line 2: longer than 1 MiB; give a CSV file of rows",
     ),
-    "lat.gpx": (
-        GPX_HEAD + '<trk><trkseg>\n<trkpt lat="91" lon="0"/></trkseg></trk></gpx>',
-        "line 4: trkpt, lat: '91' is not a number in [-90, 90]; correct or remove the line",
-    ),
-    "x.fcd.xml": (
+} | {
+    name: row
+    for name, *row in cases(
+        r"""
+    "lat.gpx", '$GPX_HEAD<trk><trkseg>\n<trkpt lat="91" lon="0"/></trkseg></trk></gpx>',
+        "line 4: trkpt, lat: '91' is not a number in [-90, 90];"
+    "x.fcd.xml",
         '<fcd-export><timestep time="0">\n<vehicle id="a" x="east" y="2"/></timestep></fcd-export>',
-        "line 2: x 'east', y '2' are no numbers; correct or remove it",
-    ),
-    "noid.fcd.xml": (
+        "line 2: x 'east', y '2' are no numbers; correct or remove it"
+    "noid.fcd.xml",
         '<fcd-export><timestep time="0"><person x="1" y="2"/></timestep></fcd-export>',
-        "line 1: a person without id, x or y; write them with SUMO's --fcd-output.attributes",
-    ),
-    "notime.fcd.xml": (
-        '<fcd-export><vehicle id="a" x="1" y="2"/></fcd-export>',
-        "line 1: a vehicle outside a timestep; give SUMO's --fcd-output",
-    ),
-    "time.fcd.xml": (
-        '<fcd-export><timestep time="-1"/></fcd-export>',
-        "line 1: time '-1' is not a time from 0 s on; correct it",
-    ),
-    "cut.plt": (
-        PLT_HEAD + "1,2,0,0,45000.5,d,t\n1,2,0\n",
-        f"line 8: 3 fields, but PLT has 5 or more; {MEND} (is it cut short?)",
-    ),
-    "lat.plt": (
-        PLT_HEAD + "400.1,2,0,0,45000.5,d,t\n",
-        f"line 7, column lat: '400.1' is not a number in [-90, 90]; {MEND}",
-    ),
-    "days.plt": (
-        PLT_HEAD + "\n1,2,0,0,1e9,d,t\n",
-        f"line 8, column days since 1899-12-30: '1e9' is not a number in [25569, 73050]; {MEND}",
-    ),
-    "new_b.txt": (
-        "37.75 -122.39 0 1213084687\n37.75 -192.39 0 1213084687\n",
-        f"line 2, column lon: '-192.39' is not a number in [-180, 180]; {MEND}",
-    ),
+        "line 1: a person without id, x or y; write them with SUMO's --fcd-output.attributes"
+    "notime.fcd.xml", '<fcd-export><vehicle id="a" x="1" y="2"/></fcd-export>',
+        "line 1: a vehicle outside a timestep; give SUMO's --fcd-output"
+    "time.fcd.xml", '<fcd-export><timestep time="-1"/></fcd-export>',
+        "line 1: time '-1' is not a time from 0 s on; correct it"
+    "cut.plt", '${PLT_HEAD}1,2,0,0,45000.5,d,t\n1,2,0\n',
+        'line 8: 3 fields, but PLT has 5 or more; '
+    "lat.plt", '${PLT_HEAD}400.1,2,0,0,45000.5,d,t\n',
+        "line 7, column lat: '400.1' is not a number in [-90, 90]; "
+    "days.plt", '$PLT_HEAD\n1,2,0,0,1e9,d,t\n',
+        "line 8, column days since 1899-12-30: '1e9' is not a number in [25569, 73050]; "
+    "new_b.txt", "37.75 -122.39 0 1213084687\n37.75 -192.39 0 1213084687\n",
+        "line 2, column lon: '-192.39' is not a number in [-180, 180]; "
+    """,
+        GPX_HEAD=GPX_HEAD,
+        PLT_HEAD=PLT_HEAD,
+    )
 }
 
 
@@ -305,8 +299,7 @@ BAD = {
 def test_bad_files_are_refused_in_one_line(tmp_path, name):
     text, problem = BAD[name]
     path = write(tmp_path / name, text)
-    said = re.sub(r"are (lat|these) .*\)\? Else ", "", line_of(read_table, path))
-    assert said == f"{path}: {problem}"
+    assert catch_line(read_trace_table, path).startswith(f"{path}: {problem}")
 
 
 @pytest.mark.parametrize(
@@ -317,51 +310,42 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(
     tmp_path, name, format_, monkeypatch
 ):
     path = write(tmp_path / name, SAMPLES[format_])
-    assert len(read_table(path))
+    assert len(read_trace_table(path))
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
     problem = f"gzip data cut short after {len(whole) - 9} bytes; copy the file again"
-    said = re.sub(r"are (lat|these) .*\)\? Else ", "", line_of(read_table, path))
-    assert said == f"{path}: {problem}"
+    assert catch_line(read_trace_table, path).startswith(f"{path}: {problem}")
     path.write_bytes(whole)
     monkeypatch.setattr(source, "MAX_UNPACKED_BYTES", 20)
-    most = (
+    limit = (
         "unpacks to more than 20 bytes, the most that is read; unpack it if you trust it, "
         "and split it"
     )
-    assert line_of(read_table, path) == f"{path}: {most}"
+    assert catch_line(read_trace_table, path) == f"{path}: {limit}"
 
 
 @pytest.mark.parametrize(
     ("choice", "problem"),
-    [
-        (
-            {"columns": {"lat": "y"}},
-            "columns: only a CSV takes it, and this is read as gpx; leave columns out",
-        ),
-        (
-            {"crs": "EPSG:25832"},
-            "crs: EPSG:25832 is metres, but the file has latitude and longitude; use auto",
-        ),
-        ({"crs": "EPSG:0"}, "crs: 'EPSG:0' is no known EPSG code; use auto, local"),
-        (
-            {"crs": "EPSG:4258"},
-            "crs: 'EPSG:4258' is ETRS89, not a projected system in metres; use auto, local",
-        ),
-        (
-            {"area_m": (0, 0, 1, 1)},
-            "area_m: the trace has lat and lon; give area_deg, or leave it out",
-        ),
-        ({"resample_s": 1e6}, "resample_s: 1,000,000 s is longer than every trip; take less"),
-        (
-            {"format": "sumo-fcd"},
-            "no row has a position with a time; give a sumo-fcd file that has some",
-        ),
-    ],
+    cases(
+        r"""
+     {"columns": {"lat": "y"}},
+         "columns: only a CSV takes it, and this is read as gpx; leave columns out"
+     {"crs": "EPSG:25832"},
+         "crs: EPSG:25832 is metres, but the file has latitude and longitude; use auto"
+     {"crs": "EPSG:0"}, "crs: 'EPSG:0' is no known EPSG code; use auto, local"
+     {"crs": "EPSG:4258"},
+         "crs: 'EPSG:4258' is ETRS89, not a projected system in metres; use auto, local"
+     {"area_m": (0, 0, 1, 1)},
+         "area_m: the trace has lat and lon; give area_deg, or leave it out"
+     {"resample_s": 1e6}, "resample_s: 1,000,000 s is longer than every trip; take less"
+     {"format": "sumo-fcd"},
+         "no row has a position with a time; give a sumo-fcd file that has some"
+     """
+    ),
 )
 def test_choices_that_do_not_fit_are_refused(tmp_path, choice, problem):
-    path = write(tmp_path / "t.gpx", gpx_of(points(TRACK)))
-    assert line_of(read_trace, path, **choice).startswith(f"{path}: {problem}")
+    path = write(tmp_path / "t.gpx", build_gpx(points(TRACK)))
+    assert catch_line(read_trace, path, **choice).startswith(f"{path}: {problem}")
 
 
 # --- long files
@@ -373,16 +357,16 @@ def test_choices_that_do_not_fit_are_refused(tmp_path, choice, problem):
 def test_pieces_of_a_file_make_the_whole(tmp_path, monkeypatch, chunk, newline):
     text = 'time_s,user,lat,lon\n1,"a ""b""",1,2\n\n2,ü,3,4\n3,"x\ny",5,6\n'
     path = write(tmp_path / "t.csv", text.replace("\n", newline))
-    whole = read_table(path)
+    whole = read_trace_table(path)
     monkeypatch.setattr(source, "CHUNK_BYTES", chunk)
-    pieces = read_table(path)
+    pieces = read_trace_table(path)
     assert pieces.users == whole.users == ('a "b"', "ü", "x\ny")
     np.testing.assert_array_equal(pieces.fixes.place.T, whole.fixes.place.T)
     broken = write(tmp_path / "b.csv", (text + "4,z,north,6\n").replace("\n", newline))
-    assert line_of(read_table, broken).startswith(f"{broken}: line 7, column lat: 'north'")
+    assert catch_line(read_trace_table, broken).startswith(f"{broken}: line 7, column lat: 'north'")
     late = write(tmp_path / "l.csv", (text + "1,ü,5,6\n").replace("\n", newline))
-    said = line_of(read_table, late)
-    assert "line 7, column time_s: its time is before that of line 4, of the same user" in said
+    message = catch_line(read_trace_table, late)
+    assert "line 7, column time_s: its time is before that of line 4, of the same user" in message
 
 
 # --- trips and resampling
@@ -392,14 +376,16 @@ def test_pieces_of_a_file_make_the_whole(tmp_path, monkeypatch, chunk, newline):
 def test_nothing_is_interpolated_across_a_gap():
     time_s = np.array([0.0, 10.0, 611.0, 620.0, 5.0, 15.0])
     moves = Moves(np.array([0, 0, 0, 0, 1, 1]), time_s, np.column_stack([time_s, -time_s]))
-    regular, n_trips = resampled(moves, 5.0, 600.0)
+    regular, n_trips = resample_trips(moves, 5.0, 600.0)
     assert n_trips == 3
-    assert list(zip(regular.user, regular.time_s, strict=True)) == [
+    rows = list(zip(regular.user, regular.time_s, strict=True))
+    assert rows == [
         (0, 0), (0, 5), (0, 10), (0, 615), (0, 620), (1, 5), (1, 10), (1, 15),
     ]  # fmt: skip
     np.testing.assert_allclose(regular.xy_m[:, 0], regular.time_s)
-    bridged, n_trips = resampled(moves, 5.0, 601.0)
-    assert (n_trips, (bridged.user == 0).sum()) == (2, 125)
+    bridged, n_trips = resample_trips(moves, 5.0, 601.0)
+    assert n_trips == 2
+    assert (bridged.user == 0).sum() == 125
 
 
 def test_resampling_equals_a_loop_over_trips():
@@ -407,20 +393,18 @@ def test_resampling_equals_a_loop_over_trips():
     user = rng.integers(0, 5, 400)
     time_s = 1.7e9 + np.round(rng.uniform(0, 20_000, 400), 1)
     xy_m = rng.uniform(0, 1000, (400, 2))
-    regular, n_trips = resampled(Moves(user, time_s, xy_m), 7.0, 300.0)
+    regular, n_trips = resample_trips(Moves(user, time_s, xy_m), 7.0, 300.0)
     expected = []
     count = 0
-    for who in range(5):
-        mine = np.flatnonzero(user == who)
-        mine = mine[np.argsort(time_s[mine], kind="stable")]
-        for trip in np.split(mine, np.flatnonzero(np.diff(time_s[mine]) > 300.0) + 1):
+    for name in range(5):
+        owned = np.flatnonzero(user == name)
+        owned = owned[np.argsort(time_s[owned], kind="stable")]
+        for trip in np.split(owned, np.flatnonzero(np.diff(time_s[owned]) > 300.0) + 1):
             count += 1
-            ticks = (
-                np.arange(np.ceil(time_s[trip[0]] / 7.0), np.floor(time_s[trip[-1]] / 7.0) + 1)
-                * 7.0
-            )
+            first = np.ceil(time_s[trip[0]] / 7.0)
+            ticks = np.arange(first, np.floor(time_s[trip[-1]] / 7.0) + 1) * 7.0
             expected += [
-                (who, t, *(np.interp(t, time_s[trip], xy_m[trip, k]) for k in (0, 1)))
+                (name, t, *(np.interp(t, time_s[trip], xy_m[trip, k]) for k in (0, 1)))
                 for t in ticks
             ]
     assert n_trips == count
@@ -438,7 +422,7 @@ def test_a_replay_is_absent_at_night(tmp_path):
     trace = part.load(86400.0)
     assert np.diff(trace.time_s).tolist() == [10.0] * 6 + [36_000 - 60] + [10.0] * 6
     assert "resampled: 14 rows, every 10 s of 2 trips" in lines(trace.notices)
-    ground = Ground(trace.area, trace.local.clock(1.0), Streams(0), trace=trace)
+    ground = Ground(trace.area, trace.local.build_clock(1.0), Streams(0), trace=trace)
     state = part.start(np.arange(1), ground)
     t0 = 8 * 3600.0
     for t, present in (
@@ -460,22 +444,22 @@ def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_p
     """By a dictionary of periods. It still moves by all fixes, and several cells of a moment are
     one measurement."""
     draw = np.random.default_rng(5)
-    times = {who: np.cumsum(draw.integers(20, 800, 60)) for who in "ab"}
+    times = {user: np.cumsum(draw.integers(20, 800, 60)) for user in "ab"}
     rows = [
-        (T0 + t, who, f"{52 + k * 1e-5:.6f}", cell)
-        for who in "ab"
-        for k, t in enumerate(times[who])
+        (T0 + t, user, f"{52 + k * 1e-5:.6f}", cell)
+        for user in "ab"
+        for k, t in enumerate(times[user])
         for cell in ("x", "y")[: 1 + k % 2]
     ]
-    text = "".join(f"{t},{who},{lat},4,-90,{cell}\n" for t, who, lat, cell in rows)
+    text = "".join(f"{t},{user},{lat},4,-90,{cell}\n" for t, user, lat, cell in rows)
     path = write(tmp_path / "p.csv", f"time_s,user,lat,lon,rsrp_dbm,cell\n{text}")
     first: dict[tuple[str, int], int] = {}
-    for t, who, _, _ in rows:
-        first.setdefault((who, t // 900), t)
-    wanted = sorted((t, who) for t, who, _, _ in rows if first[who, t // 900] == t)
+    for t, user, _, _ in rows:
+        first.setdefault((user, t // 900), t)
+    expected = sorted((t, user) for t, user, _, _ in rows if first[user, t // 900] == t)
     part = Replay(trace=str(path), sample_s=900, cell="all", timezone="UTC", users="id")
     trace = part.load(86400.0)
-    n = len(wanted)
+    n = len(expected)
     assert trace.counts == dict(trace.counts) | {
         "not_sampled": len(rows) - n,
         "rows_used": n,
@@ -484,16 +468,20 @@ def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_p
     assert f"sampling: every 900 s: {n} of {len(rows)} fixes, the first" in " ".join(
         lines(trace.notices)
     )
-    ground = Ground(trace.area, trace.local.clock(1.0), Streams(0), trace=trace)
+    ground = Ground(trace.area, trace.local.build_clock(1.0), Streams(0), trace=trace)
     whole = Replay(trace=str(path), cell="all", timezone="UTC", users="id")
     assert "sampling: a fix every" in " ".join(lines(whole.load(86400.0).notices))
     both = (part, whole)
-    states = [one.start(np.arange(2), replace(ground, trace=one.load(86400.0))) for one in both]
+    states = [
+        first_table.start(np.arange(2), replace(ground, trace=first_table.load(86400.0)))
+        for first_table in both
+    ]
     seen = []
     before = 0.0
-    for now in np.arange(8 * 3600.0, 18 * 3600.0, 700.0):
+    for now_s in np.arange(8 * 3600.0, 18 * 3600.0, 700.0):
         (rare, fixes), (often, _) = (
-            one.advance(state, before, now, None) for one, state in zip(both, states, strict=True)
+            first_table.advance(state, before, now_s, None)
+            for first_table, state in zip(both, states, strict=True)
         )
         seen += [
             (t + trace.local.midnight_s, "ab"[u])
@@ -501,8 +489,8 @@ def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_p
         ]
         np.testing.assert_array_equal(rare.position_m, often.position_m)
         states = [rare, often]
-        before = now
-    assert sorted(seen) == [row for row in wanted if row[0] < trace.local.midnight_s + before]
+        before = now_s
+    assert sorted(seen) == [row for row in expected if row[0] < trace.local.midnight_s + before]
     assert len(seen) > 40
 
 
@@ -539,7 +527,7 @@ def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encodin
         f'<?xml version="1.0" encoding="{encoding}"?><{root}><a b="caf\u00e9"/></{root}>',
         encoding="utf-8",
     )
-    assert "not XML in UTF-8" in line_of(read_table, path)
+    assert "not XML in UTF-8" in catch_line(read_trace_table, path)
 
 
 # --- prefixes
@@ -548,13 +536,14 @@ def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encodin
 
 def test_names_of_elements_may_have_a_prefix(tmp_path):
     """As a namespace that is not the default one is written."""
-    plain = gpx_of(points(TRACK))
+    plain = build_gpx(points(TRACK))
     prefixed = re.sub(r"<(/?)(gpx|trk|trkseg|trkpt|time)\b", r"<\1g:\2", plain).replace(
         "xmlns=", "xmlns:g="
     )
-    one, other = (
-        read_table(write(tmp_path / f"{k}.gpx", text)) for k, text in enumerate((plain, prefixed))
+    part, second = (
+        read_trace_table(write(tmp_path / f"{k}.gpx", text))
+        for k, text in enumerate((plain, prefixed))
     )
-    assert len(one.fixes.time_s) == len(TRACK)
-    np.testing.assert_array_equal(one.fixes.time_s, other.fixes.time_s)
-    np.testing.assert_array_equal(one.fixes.place, other.fixes.place)
+    assert len(part.fixes.time_s) == len(TRACK)
+    np.testing.assert_array_equal(part.fixes.time_s, second.fixes.time_s)
+    np.testing.assert_array_equal(part.fixes.place, second.fixes.place)

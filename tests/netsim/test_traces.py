@@ -3,7 +3,6 @@ row."""
 
 import gzip
 import os
-import re
 from datetime import UTC, date, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -11,15 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from noticed import lines
-from refused import line_of
+from refused import catch_line
+from tabled import cases
 
 from netsim.clock import Clock
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
-from netsim.trace_files.read import read_table, read_trace
-from netsim.traces.home_work import Lived, lived
+from netsim.trace_files.read import read_trace, read_trace_table
+from netsim.traces.home_work import UserPlaces, find_user_places
 from netsim.ues import Fixes, Looks
 from netsim.world.build import build_world
 from netsim.world.setting import WorldSetting
@@ -52,14 +52,16 @@ GOOD = rows(
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
 def test_what_is_written_is_read(tmp_path, name):
-    table = read_table(write(tmp_path, GOOD, name))
+    table = read_trace_table(write(tmp_path, GOOD, name))
     assert table.fixes.time_s.tolist() == [T0, T0, T0 + 1, T0 + 60]
     assert [table.users[u] for u in table.fixes.user] == ["a", "a", "b", "a"]
     assert [table.cells[c] for c in table.fixes.cell] == ["x", "y", "x", "x"]
     lat, lon = table.fixes.place.T.tolist()
-    assert (lat, lon) == ([34.01, 34.01, 34.02, 34.011], [-118.49, -118.49, -118.48, -118.49])
+    assert lat == [34.01, 34.01, 34.02, 34.011]
+    assert lon == [-118.49, -118.49, -118.48, -118.49]
     assert table.fixes.rsrp_dbm.tolist() == [-100.5, -90, -80, -95]
-    assert (len(table), table.notices) == (4, ())
+    assert len(table) == 4
+    assert not table.notices
 
 
 @pytest.mark.parametrize(
@@ -77,22 +79,23 @@ def test_what_is_written_is_read(tmp_path, name):
     ids=["crlf", "cr", "blank lines", "semicolon", "tab", "quotes", "bom", "no last newline"],
 )
 def test_dialects_of_csv_read_the_same(tmp_path, change):
-    plain = read_table(write(tmp_path, GOOD, "plain.csv"))
+    plain = read_trace_table(write(tmp_path, GOOD, "plain.csv"))
     if change == ("x\n", "x"):
         changed = GOOD[:-1]
     else:
         changed = GOOD.replace(*change)
-    other = read_table(write(tmp_path, changed, "other.csv"))
+    second = read_trace_table(write(tmp_path, changed, "other.csv"))
     for column in ("time_s", "user", "rsrp_dbm", "cell"):
-        np.testing.assert_array_equal(getattr(plain.fixes, column), getattr(other.fixes, column))
-    np.testing.assert_array_equal(plain.fixes.place.T, other.fixes.place.T)
-    assert (plain.users, plain.cells) == (other.users, other.cells)
+        np.testing.assert_array_equal(getattr(plain.fixes, column), getattr(second.fixes, column))
+    np.testing.assert_array_equal(plain.fixes.place.T, second.fixes.place.T)
+    assert plain.users == second.users
+    assert plain.cells == second.cells
 
 
 def test_columns_map_names_to_headers(tmp_path):
     text = "Timestamp,Latitude,Longitude,RSRP,extra\n1619039402,34,-118,-100,1\n"
     columns = {"time_s": "Timestamp", "lat": "Latitude", "lon": "Longitude", "rsrp_dbm": "RSRP"}
-    table = read_table(write(tmp_path, text), columns)
+    table = read_trace_table(write(tmp_path, text), columns)
     assert table.fixes.rsrp_dbm.tolist() == [-100]
     assert table.facts["ignored"] == "extra"
     assert table.users == ("all",)
@@ -104,7 +107,7 @@ def test_columns_map_names_to_headers(tmp_path):
 def test_unusable_rows_are_counted_once_each(tmp_path):
     ends = ("-100,x", ",x", "nan,x", "?,x", "2147483647,x", "-160.5,x", "-100,", ",NaN")
     path = write(tmp_path, rows(*(f"{i},a,1,2,{end}" for i, end in enumerate(ends, 1))))
-    table = read_table(path)
+    table = read_trace_table(path)
     left_out = {reason: n for reason, n in table.left_out.items() if n}
     assert left_out == {"cell_missing": 2, "rsrp_missing": 3, "rsrp_out_of_range": 2}
     assert len(table) == 1
@@ -115,80 +118,51 @@ def test_unusable_rows_are_counted_once_each(tmp_path):
     )
 
 
-MEND = "correct or remove the line"
-LAT = f"is not a number in [-90, 90]; {MEND}"
-LON = f"is not a number in [-180, 180]; {MEND}"
-FORMS = (
-    "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
-)
-SECONDS = f"is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; {FORMS}"
-WIDTH = f"fields, but the rows above have 4; {MEND} (is the file cut short?)"
-NONE = "line 1: no column"
-SAMPLE = "a header such as time_s,user,lat,lon"
 PLAIN = "time_s,user,lat,lon\n"
-NOWHERE = "no row has a position with a time; give a csv file that has some"
-ZONES = (
-    "name the zone in which it was written (--timezone Europe/Berlin), or write one such as "
-    "2021-04-21T14:19:53Z"
-)
-ISO = "2021-04-21T14:19:53"
 BAD = {
-    "lat text": (PLAIN + "1,a,1,2\n2,a,abc,2\n", f"line 3, column lat: 'abc' {LAT}"),
-    "lat empty": (PLAIN + "1,a,,2\n", NOWHERE),
-    "lat underscore": (PLAIN + "1,a,1_0,2\n", f"line 2, column lat: '1_0' {LAT}"),
-    "lon too small": (PLAIN + "1,a,1,-180.1\n", f"line 2, column lon: '-180.1' {LON}"),
-    "after newlines": (PLAIN + '1,"a\nb",1,2\n\n2,c,x,2\n', f"line 5, column lat: 'x' {LAT}"),
-    "time empty": (PLAIN + "1,a,1,2\n,a,1,2\n", f"line 3, column time_s: '' {SECONDS}"),
-    "time negative": (PLAIN + "-5,a,1,2\n", f"line 2, column time_s: '-5' {SECONDS}"),
-    "time digits": (
-        PLAIN + "20210421141953,a,1,2\n",
-        f"line 2, column time_s: '20210421141953' has no time zone; {ZONES}",
-    ),
-    "time naive": (
-        PLAIN + f"{ISO},a,1,2\n",
-        f"line 2, column time_s: '{ISO}' has no time zone; {ZONES}",
-    ),
-    "number among ISO": (
-        PLAIN + f"{ISO}Z,a,1,2\n5,a,1,2\n",
-        f"line 3, column time_s: '5' is a number among ISO 8601 times; {FORMS}",
-    ),
-    "time backwards": (
-        PLAIN + "5,a,1,2\n6,b,1,2\n4,a,1,2\n",
-        "line 4, column time_s: its time is before that of line 2, of the same user; sort the "
-        "rows of each user by time",
-    ),
-    "no user": (PLAIN + "5,,1,2\n6,NULL,1,2\n", "no row has a user; give a csv file that has some"),
-    "too few fields": (PLAIN + "5,a,1,2\n6,a,1\n", f"line 3: 3 {WIDTH}"),
-    "too many fields": (
-        PLAIN + "5,a,1,2,3\n",
-        f"line 2: 5 "
-        f"{WIDTH.replace('is the file cut short', 'does it end with a delimiter, or hold one')}",
-    ),
-    "open quote": (
-        PLAIN + '5,"a,1,2\n',
-        "line 2: not CSV (unexpected end of data); correct the quoting",
-    ),
-    "header only": (PLAIN, "has a header but no rows; give a file with at least one row"),
-    "nothing but lines": ("\n\n", f"the file is empty; begin it with {SAMPLE}"),
-    "header twice": (
-        "time_s,lat,lat,lon\n1,2,3,4\n",
-        "line 1: 'lat' appears twice in the header; rename one",
-    ),
-    "no header": (
-        "5,7,1,2\n6,7,1,2\n",
-        "line 1 ('5,7,1,2') is a row, and the file has no header; put one above it, such as "
-        "time_s,user,lat,lon, or name its columns in their order: --columns user,time_s,lat,lon",
-    ),
-    "other headers": (
-        "timestamp,Latitude,lon,RSRP\n1,2,3,4\n",
-        f"{NONE} time_s, lat; the file has timestamp, Latitude, lon, RSRP; "
-        "add what is missing, or try --columns time_s=timestamp,lat=Latitude,rsrp_dbm=RSRP",
-    ),
-    "other metres": (
-        "time,x,y\n1,2,3\n",
-        f"{NONE} time_s, x_m, y_m; the file has time, x, y; "
-        "add what is missing, or try --columns time_s=time,x_m=x,y_m=y",
-    ),
+    name: row
+    for name, *row in cases(
+        r"""
+    "lat text", '${PLAIN}1,a,1,2\n2,a,abc,2\n', "line 3, column lat: 'abc' is not a number in [-90, 90];"
+    "lat empty", '${PLAIN}1,a,,2\n', 'no row has a position with a time; give a csv file'
+    "lat underscore", '${PLAIN}1,a,1_0,2\n', "line 2, column lat: '1_0' is not a number in [-90, 90];"
+    "lon too small", '${PLAIN}1,a,1,-180.1\n', "line 2, column lon: '-180.1' is not a number in [-180, 180];"
+    "after newlines", '${PLAIN}1,"a\nb",1,2\n\n2,c,x,2\n', "line 5, column lat: 'x' is not a number in [-90, 90];"
+    "time empty", '${PLAIN}1,a,1,2\n,a,1,2\n', "line 3, column time_s: '' is not a time between 1970 and 2100 in epoch seconds, as line 2 "
+    "time negative", '$PLAIN-5,a,1,2\n', "line 2, column time_s: '-5' is not a time between 1970 and 2100 in epoch seconds, as line 2 "
+    "time digits", '${PLAIN}20210421141953,a,1,2\n',
+        "line 2, column time_s: '20210421141953' has no time zone; name the zone "
+    "time naive", '${PLAIN}2021-04-21T14:19:53,a,1,2\n',
+        "line 2, column time_s: '2021-04-21T14:19:53' has no time zone; name the zone "
+    "number among ISO", '${PLAIN}2021-04-21T14:19:53Z,a,1,2\n5,a,1,2\n',
+        "line 3, column time_s: '5' is a number among ISO 8601 times;"
+    "time backwards", '${PLAIN}5,a,1,2\n6,b,1,2\n4,a,1,2\n',
+        'line 4, column time_s: its time is before that of line 2, of the same user; '
+        'sort the rows of each user by time'
+    "no user", '${PLAIN}5,,1,2\n6,NULL,1,2\n',
+        "no row has a user; give a csv file that has some"
+    "too many fields", '${PLAIN}5,a,1,2,3\n',
+        "line 2: 5 fields, but the rows above have 4; correct or remove the line (does it end with"
+    "too few fields", '${PLAIN}5,a,1,2\n6,a,1\n', 'line 3: 3 fields, but the rows above have 4; correct or remove the line (is'
+    "open quote", '${PLAIN}5,"a,1,2\n',
+        "line 2: not CSV (unexpected end of data); correct the quoting"
+    "header only", '$PLAIN', "has a header but no rows; give a file with at least one row"
+    "nothing but lines", "\n\n", 'the file is empty; begin it with a header such as time_s,'
+    "header twice", "time_s,lat,lat,lon\n1,2,3,4\n",
+        "line 1: 'lat' appears twice in the header; rename one"
+    "no header", "5,7,1,2\n6,7,1,2\n",
+        "line 1 ('5,7,1,2') is a row, and the file has no header; put one above it, such "
+        "as time_s,user,lat,lon, or name its columns in their order: --columns "
+        "user,time_s,lat,lon"
+    "other headers", "timestamp,Latitude,lon,RSRP\n1,2,3,4\n",
+        'line 1: no column time_s, lat; the file has timestamp, Latitude, lon, RSRP; add what is '
+        'missing, or try --columns time_s=timestamp,lat=Latitude,rsrp_dbm=RSRP'
+    "other metres", "time,x,y\n1,2,3\n",
+        'line 1: no column time_s, x_m, y_m; the file has time, x, y; add what is missing, or try '
+        '--columns time_s=time,x_m=x,y_m=y'
+    """,
+        PLAIN=PLAIN,
+    )
 }
 
 
@@ -196,8 +170,7 @@ BAD = {
 def test_bad_text_is_refused_in_one_line(tmp_path, case):
     text, problem = BAD[case]
     path = write(tmp_path, text)
-    said = re.sub(r"are (lat|these) .*\)\? Else ", "", line_of(read_table, path))
-    assert said == f"{path}: {problem}"
+    assert catch_line(read_trace_table, path).startswith(f"{path}: {problem}")
 
 
 BYTES = {
@@ -207,21 +180,18 @@ BYTES = {
         gzip.compress(GOOD.encode())[:-8] + b"\0" * 8,
         "gzip data damaged (CRC check failed",
     ),
-    "not gzip": (
-        "t.csv.gz",
-        b"time_s",
-        "named .gz but not gzip (begins with b'time'); rename or compress it",
-    ),
-    "not UTF-8": (
-        "t.csv",
-        b"time_s,lat\n1,\xff\n",
-        "line 2: byte 0xff is not UTF-8; save the file as UTF-8",
-    ),
-    "binary": (
-        "t.csv",
-        b"a,b\n\n\0\1",
-        "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 CSV file",
-    ),
+} | {
+    name: row
+    for name, *row in cases(
+        r"""
+    "not gzip", "t.csv.gz", b"time_s",
+        "named .gz but not gzip (begins with b'time'); rename or compress it"
+    "not UTF-8", "t.csv", b"time_s,lat\n1,\xff\n",
+        "line 2: byte 0xff is not UTF-8; save the file as UTF-8"
+    "binary", "t.csv", b"a,b\n\n\0\1",
+        "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 CSV file"
+    """
+    )
 }
 
 
@@ -230,15 +200,14 @@ def test_bad_bytes_are_refused_in_one_line(tmp_path, case):
     name, raw, problem = BYTES[case]
     path = tmp_path / name
     path.write_bytes(raw)
-    assert line_of(read_table, path).startswith(f"{path}: {problem}")
+    assert catch_line(read_trace_table, path).startswith(f"{path}: {problem}")
 
 
 def test_a_path_that_cannot_be_read_is_refused(tmp_path):
     path = tmp_path / "absent.csv"
     problem = "cannot be read (No such file or directory); check the path"
-    said = re.sub(r"are (lat|these) .*\)\? Else ", "", line_of(read_table, path))
-    assert said == f"{path}: {problem}"
-    assert line_of(read_table, tmp_path).startswith(f"{tmp_path}: cannot be read (")
+    assert catch_line(read_trace_table, path).startswith(f"{path}: {problem}")
+    assert catch_line(read_trace_table, tmp_path).startswith(f"{tmp_path}: cannot be read (")
 
 
 # --- choosing rows
@@ -259,7 +228,9 @@ def test_a_trace_is_in_local_metres_and_seconds_from_local_midnight(tmp_path):
     np.testing.assert_allclose(trace.position_m[2], [0.0, 110_922 * 0.009], atol=0.1)
     assert trace.local.first_day == date(2021, 4, 21)
     assert trace.time_s[0] == 14 * 3600 + 10 * 60 + 2
-    assert (trace.rsrp_dbm, trace.cell, trace.cells) == (None, None, ())
+    assert trace.rsrp_dbm is None
+    assert trace.cell is None
+    assert not trace.cells
 
 
 def test_points_astride_the_antimeridian_stay_together(tmp_path):
@@ -283,37 +254,37 @@ def test_windows_boxes_and_cells_keep_what_they_say(tmp_path):
     everything = read_trace(path, cell="all")
     assert everything.counts["rows_used"] == 4
     window = read_trace(path, cell="all", since=T0 + 1, until="2021-04-21T21:11:02Z")
-    assert (window.counts["rows_used"], window.counts["outside_window"]) == (1, 3)
+    assert window.counts["rows_used"] == 1
+    assert window.counts["outside_window"] == 3
     box = read_trace(path, cell="all", area_deg=(34.0, -118.495, 34.0105, -118.485))
-    assert (box.counts["rows_used"], box.counts["outside_area"]) == (2, 2)
+    assert box.counts["rows_used"] == 2
+    assert box.counts["outside_area"] == 2
     assert box.users == ("all",)
     y = read_trace(path, cell="y", users="id")
-    assert (y.users, y.cells, y.cell.tolist(), y.rsrp_dbm.tolist()) == (
-        ("a",),
-        ("y",),
-        [0],
-        [-90.0],
-    )
+    assert y.users == ("a",)
+    assert y.cells == ("y",)
+    assert y.cell.tolist() == [0]
+    assert y.rsrp_dbm.tolist() == [-90.0]
 
 
 def test_choices_that_leave_nothing_are_refused(tmp_path):
     path = write(tmp_path, GOOD)
     span = "2021-04-21T21:10:02Z to 2021-04-21T21:11:02Z"
-    where = f"the file covers {span}, lat 34.01000 to 34.02000, lon -118.49000 to -118.48000"
-    assert line_of(read_trace, path, until=T0) == (
-        f"{path}: no row is left (outside_window 4); {where}; widen since, until or area_deg"
+    place = f"the file covers {span}, lat 34.01000 to 34.02000, lon -118.49000 to -118.48000"
+    assert catch_line(read_trace, path, until=T0) == (
+        f"{path}: no row is left (outside_window 4); {place}; widen since, until or area_deg"
     )
-    assert line_of(read_trace, path, cell="xy") == (
+    assert catch_line(read_trace, path, cell="xy") == (
         f"{path}: cell: no row of 'xy'; did you mean y or x? busiest cells (rows): x "
         f"(3), y (1); use one, or all"
     )
     bare = write(tmp_path, PLAIN + "1,a,1,2\n", "bare.csv")
-    assert line_of(read_trace, bare, cell="x") == (
+    assert catch_line(read_trace, bare, cell="x") == (
         f"{bare}: cell: 'x' asked for, but the file has no column cell; leave cell out, "
         f"or try --columns cell=HEADER"
     )
     useless = write(tmp_path, rows("1,a,1,2,,x"), "useless.csv")
-    assert line_of(read_trace, useless) == (
+    assert catch_line(read_trace, useless) == (
         f"{useless}: no row is usable (rsrp_missing 1); check those columns of the file"
     )
 
@@ -330,16 +301,19 @@ TWO_DAYS = (
 def test_users_may_be_ids_days_or_one_target(tmp_path):
     path = write(tmp_path, TWO_DAYS)
     ids = read_trace(path, users="id")
-    assert [(ids.users[u], t - 43200) for u, t in zip(ids.user, ids.time_s, strict=True)] == [
+    rows_of_ids = [(ids.users[u], t - 43200) for u, t in zip(ids.user, ids.time_s, strict=True)]
+    assert rows_of_ids == [
         ("a", 0),
         ("a", 9),
         ("c", 86400),
         ("b", 5),
     ]
     days = read_trace(path, users="day")
-    assert (days.users, days.user.tolist()) == (("2021-04-22", "2021-04-23"), [0, 0, 0, 1])
+    assert days.users == ("2021-04-22", "2021-04-23")
+    assert days.user.tolist() == [0, 0, 0, 1]
     whole = read_trace(path, users="all")
-    assert (whole.users, (whole.time_s - 43200).tolist()) == (("all",), [0, 5, 9, 86400])
+    assert whole.users == ("all",)
+    assert (whole.time_s - 43200).tolist() == [0, 5, 9, 86400]
 
 
 def test_auto_users_are_ids_if_one_of_them_spans_two_rounds(tmp_path):
@@ -380,36 +354,37 @@ def week(
     return [piece for h in days for piece in (stay(at_m, h + first_h, 5), stay(OFFICE, h + 10, 5))]
 
 
-def lived_of(*stays: np.ndarray, first_day: date = date(2021, 4, 21)) -> Lived:
+def locate_places(*stays: np.ndarray, first_day: date = date(2021, 4, 21)) -> UserPlaces:
     rows = np.concatenate(stays)
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
-    return lived(rows[:, 1:], rows[:, 0], Clock(first_day))
+    return find_user_places(rows[:, 1:], rows[:, 0], Clock(first_day))
 
 
 def test_home_is_where_nights_are_and_work_where_office_hours_are():
-    found = lived_of(*week(), stay(BAR, 19, 20))
-    np.testing.assert_allclose(found.home_m, HOME, atol=5)
-    np.testing.assert_allclose(found.work_m, OFFICE, atol=5)
-    assert np.isnan(found.densest_m).all()
-    assert found.nights == 7
+    result = locate_places(*week(), stay(BAR, 19, 20))
+    np.testing.assert_allclose(result.home_m, HOME, atol=5)
+    np.testing.assert_allclose(result.work_m, OFFICE, atol=5)
+    assert np.isnan(result.densest_m).all()
+    assert result.nights == 7
 
 
 def test_weekends_are_not_work():
     """Of ten days from a Saturday three weekends' days at the bar, and the others at the office."""
     nights = [stay(HOME, 24 * d, 5) for d in range(9)]
     days = [stay(BAR if d % 7 < 2 else OFFICE, 24 * d + 10, 5) for d in range(9)]
-    found = lived_of(*nights, *days, first_day=date(2021, 4, 24))
-    np.testing.assert_allclose(found.work_m, OFFICE, atol=5)
-    weekend = lived_of(*nights, *days[:2], *days[7:], first_day=date(2021, 4, 24))
+    result = locate_places(*nights, *days, first_day=date(2021, 4, 24))
+    np.testing.assert_allclose(result.work_m, OFFICE, atol=5)
+    weekend = locate_places(*nights, *days[:2], *days[7:], first_day=date(2021, 4, 24))
     assert np.isfinite(weekend.home_m).all()
     assert np.isnan(weekend.work_m).all()
 
 
 def test_work_is_not_home():
     nights = [stay(HOME, 24 * d, 5) for d in range(5)]
-    found = lived_of(*nights, *(stay((HOME[0] + 150, HOME[1]), 24 * d + 11, 3) for d in range(5)))
-    assert np.isfinite(found.home_m).all()
-    assert np.isnan(found.work_m).all()
+    near_home = (HOME[0] + 150, HOME[1])
+    result = locate_places(*nights, *(stay(near_home, 24 * d + 11, 3) for d in range(5)))
+    assert np.isfinite(result.home_m).all()
+    assert np.isnan(result.work_m).all()
 
 
 def test_time_counts_and_not_rows():
@@ -420,7 +395,7 @@ def test_time_counts_and_not_rows():
         for d in range(4)
         for piece in (stay(BAR, 24 * d, 1 / 3, 1.0), stay(HOME, 24 * d + 1, 4))
     ]
-    np.testing.assert_allclose(lived_of(*nights).home_m, HOME, atol=5)
+    np.testing.assert_allclose(locate_places(*nights).home_m, HOME, atol=5)
 
 
 @pytest.mark.parametrize("cut_m", [0.0, 33.3])
@@ -430,27 +405,27 @@ def test_home_moves_with_the_plane(cut_m):
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
     clock = Clock(date(2021, 4, 21))
     by_m = np.array([1e6 + cut_m, -3e5 - cut_m])
-    here = lived(rows[:, 1:], rows[:, 0], clock)
-    there = lived(rows[:, 1:] + by_m, rows[:, 0], clock)
-    np.testing.assert_allclose(there.home_m - by_m, here.home_m, atol=1e-6)
-    np.testing.assert_allclose(there.work_m - by_m, here.work_m, atol=1e-6)
+    original = find_user_places(rows[:, 1:], rows[:, 0], clock)
+    shifted = find_user_places(rows[:, 1:] + by_m, rows[:, 0], clock)
+    np.testing.assert_allclose(shifted.home_m - by_m, original.home_m, atol=1e-6)
+    np.testing.assert_allclose(shifted.work_m - by_m, original.work_m, atol=1e-6)
 
 
-@pytest.mark.parametrize("every", [3, 11])
-def test_home_does_not_hang_on_the_sampling_rate(every):
+@pytest.mark.parametrize("step", [3, 11])
+def test_home_does_not_hang_on_the_sampling_rate(step):
     rows = np.concatenate(week())
-    found = lived(rows[::every, 1:], rows[::every, 0], Clock(date(2021, 4, 21)))
-    np.testing.assert_allclose(found.home_m, HOME, atol=20)
-    np.testing.assert_allclose(found.work_m, OFFICE, atol=20)
+    result = find_user_places(rows[::step, 1:], rows[::step, 0], Clock(date(2021, 4, 21)))
+    np.testing.assert_allclose(result.home_m, HOME, atol=20)
+    np.testing.assert_allclose(result.work_m, OFFICE, atol=20)
 
 
 def test_few_nights_make_no_home_and_the_place_of_most_time_stands_by_itself():
-    assert np.isfinite(lived_of(*week(3)).home_m).all()
-    two = lived_of(*week(2), stay(OFFICE, 40, 3))
+    assert np.isfinite(locate_places(*week(3)).home_m).all()
+    two = locate_places(*week(2), stay(OFFICE, 40, 3))
     assert two.nights == 2
     assert np.isnan([two.home_m, two.work_m]).all()
     np.testing.assert_allclose(two.densest_m, OFFICE, atol=5)
-    by_day = lived_of(*week(7, first_h=7.0))  # nobody knows where the nights were spent
+    by_day = locate_places(*week(7, first_h=7.0))  # nobody knows where the nights were spent
     assert by_day.nights == 0
     assert np.isnan(by_day.home_m).all()
     assert np.isfinite(by_day.densest_m).all()
@@ -459,24 +434,24 @@ def test_few_nights_make_no_home_and_the_place_of_most_time_stands_by_itself():
 def test_who_spends_the_nights_in_many_places_has_no_home():
     """A driver: half of the nights in the depot, and the others anywhere."""
     nights = [stay(HOME if d % 2 else (3000.0 * d, 9000.0), 24 * d, 5) for d in range(12)]
-    assert np.isnan(lived_of(*nights).home_m).all()
-    more = lived_of(*nights, stay(HOME, 24 * 12, 5))
-    np.testing.assert_allclose(more.home_m, HOME, atol=5)
+    assert np.isnan(locate_places(*nights).home_m).all()
+    added = locate_places(*nights, stay(HOME, 24 * 12, 5))
+    np.testing.assert_allclose(added.home_m, HOME, atol=5)
     waits = [
         stay((200.0 * k + 9000.0 * (d % 2), 400.0 * k), 24 * d + k, 0.8)
         for d in range(9)
         for k in range(5)
     ]
-    assert np.isnan(lived_of(*waits).home_m).all(), "no place has most of a night"
+    assert np.isnan(locate_places(*waits).home_m).all(), "no place has most of a night"
 
 
 def test_hours_of_a_night_are_those_of_the_wall_clock():
     """From 23 to 1 h a day earlier by the clock that has not changed."""
     clock = Clock(date(2021, 4, 21), ((1.0, 7200.0),))
     rows = np.concatenate([stay(HOME, 24 * d + 22.5, 3) for d in range(5)])
-    assert lived(rows[:, 1:], rows[:, 0], clock).nights == 5
+    assert find_user_places(rows[:, 1:], rows[:, 0], clock).nights == 5
     early = np.concatenate([stay(HOME, 24 * d + 4.5, 3) for d in range(5)])
-    assert lived(early[:, 1:], early[:, 0], clock).nights == 0
+    assert find_user_places(early[:, 1:], early[:, 0], clock).nights == 0
 
 
 # --- replay
@@ -488,14 +463,14 @@ def walk(tmp_path) -> Replay:
     """Three users, 200 rows at irregular times in two hours, many of them equal."""
     rng = np.random.default_rng(5)
     time_s = T0 + np.sort(rng.integers(0, 7200, 200))
-    made = (
+    assembly = (
         f"{t},{'abc'[i % 3]},{34 + i / 1e5:.5f},-118.5,{-100 + i % 7},{'xy'[i % 2]}"
         for i, t in enumerate(time_s)
     )
-    return Replay(trace=str(write(tmp_path, rows(*made))), cell="all", users="id")
+    return Replay(trace=str(write(tmp_path, rows(*assembly))), cell="all", users="id")
 
 
-def replayed(part: Replay, edges: np.ndarray) -> list[Fixes]:
+def replay_windows(part: Replay, edges: np.ndarray) -> list[Fixes]:
     state = part.start(np.arange(3), GROUND)
     pieces = []
     for t0_s, t1_s in pairwise(edges):
@@ -510,7 +485,7 @@ def replayed(part: Replay, edges: np.ndarray) -> list[Fixes]:
 def test_windows_partition_the_rows(walk):
     trace = walk.load(86400.0)
     edges = np.append(np.linspace(trace.time_s[0], trace.time_s.max(), 23), np.inf)
-    fixes = Fixes.join(replayed(walk, edges))
+    fixes = Fixes.join(replay_windows(walk, edges))
     order = np.lexsort((fixes.time_s, fixes.ue))
     np.testing.assert_array_equal(fixes.ue[order], trace.user)
     for column in ("time_s", "position_m", "rsrp_dbm", "cell"):
@@ -535,7 +510,7 @@ def test_position_is_the_last_fix_while_it_is_fresh(walk):
             np.testing.assert_array_equal(start.position_m[ue], expected)
 
 
-def followed(tmp_path, lines, tick_s):
+def follow_world(tmp_path, lines, tick_s):
     """Tracks of a world of that trace (time, user, place on the x axis): UE -> look -> place, NaN
     for an absent one."""
     path = write(
@@ -551,22 +526,22 @@ def followed(tmp_path, lines, tick_s):
     }
     setting = WorldSetting.model_validate(setting | {"ues": {"mobility": mobility}})
     world = build_world(setting, Streams(0), 86_400.0)
-    world.follow(Looks.of(len(world.ues), world.duration_s, tick_s))
+    world.follow(Looks.choose_interval(len(world.ues), world.duration_s, tick_s))
     world.env.run(until=world.duration_s)
     world.catch_up()
     assert world.tracks.looks.every_s == pytest.approx(tick_s)
-    found = {ue: {} for ue in range(len(world.ues))}
-    for each in world.tracks.drain():
-        for ue, at_m in zip(each.ue, each.seen.at_m, strict=True):
-            found[int(ue)][each.look] = float(at_m[0])
-    return found
+    result = {ue: {} for ue in range(len(world.ues))}
+    for item in world.tracks.drain():
+        for ue, at_m in zip(item.ue, item.seen.at_m, strict=True):
+            result[int(ue)][item.look] = float(at_m[0])
+    return result
 
 
 def test_tracks_of_a_replay_are_where_the_log_says_at_that_time(tmp_path):
     """An hourly log: in the office from 9 h to before 17 h, and a row at time 0."""
     office = [(3600 * h, "a", 4.0 if h % 24 in range(9, 17) else 0.0) for h in range(72)]
     days = {d + h: x for d in (0, 24, 48) for h, x in ((8, 0.0), (9, 4.0), (16, 4.0), (17, 0.0))}
-    assert followed(tmp_path, office, 3600) == {0: {0: 0.0} | days}
+    assert follow_world(tmp_path, office, 3600) == {0: {0: 0.0} | days}
 
 
 @pytest.mark.parametrize("tick_s", [0.1, 0.3, 1.0, 7.0, 60.0])
@@ -583,14 +558,14 @@ def test_tracks_at_every_tick_are_at_the_last_row_so_far(tick_s, begins_s, tmp_p
         for ue, times in log.items()
         for t in times
     ]
-    tracks = followed(tmp_path, lines, tick_s)
+    tracks = follow_world(tmp_path, lines, tick_s)
     start_s = begins_s % 86_400
     for ue, times in log.items():
         rows_ = sorted(tracks[ue].items())
         for k in range(round(start_s / tick_s), round(start_s / tick_s) + 29):
-            said = [x for look, x in rows_ if look <= k]
+            message = [x for look, x in rows_ if look <= k]
             past_s = times[times <= k * tick_s - start_s + 1e-5]
-            assert said[-1:] == pytest.approx(list(2 * past_s[-1:])), (ue, k)
+            assert message[-1:] == pytest.approx(list(2 * past_s[-1:])), (ue, k)
     assert tracks[0][round(start_s / tick_s)] == 0.0
 
 
@@ -599,20 +574,20 @@ def test_fewer_ues_play_the_first_users_and_more_are_refused(walk):
     _, fixes = walk.advance(walk.start(np.arange(2), GROUND), 0.0, 1e9, GROUND)
     assert len(fixes) == (trace.user < 2).sum()
     problem = "ues: 4 are more than the 3 users of the trace; ask for fewer"
-    assert line_of(walk.start, np.arange(4), GROUND) == problem
+    assert catch_line(walk.start, np.arange(4), GROUND) == problem
 
 
 def test_places_of_a_replay_are_those_of_each_user(walk):
     trace = walk.load(86400.0)
     places = walk.places(walk.start(np.arange(3), GROUND), GROUND)
     for ue in range(3):
-        mine = trace.user == ue
-        own = lived(trace.position_m[mine], trace.time_s[mine], GROUND.clock)
-        np.testing.assert_array_equal(places.home_m[ue], own.home_m)
-        np.testing.assert_array_equal(places.work_m[ue], own.work_m)
-        np.testing.assert_array_equal(places.densest()[ue], own.densest_m)
-        assert places.nights[ue] == own.nights
-        assert np.isfinite(own.densest_m).all()
+        is_own = trace.user == ue
+        expected = find_user_places(trace.position_m[is_own], trace.time_s[is_own], GROUND.clock)
+        np.testing.assert_array_equal(places.home_m[ue], expected.home_m)
+        np.testing.assert_array_equal(places.work_m[ue], expected.work_m)
+        np.testing.assert_array_equal(places.densest()[ue], expected.densest_m)
+        assert places.nights[ue] == expected.nights
+        assert np.isfinite(expected.densest_m).all()
 
 
 # --- measured data
@@ -625,7 +600,8 @@ def test_places_of_a_replay_are_those_of_each_user(walk):
 def test_santa_monica_has_the_published_rows():
     path = Path(os.environ["NETSIM_DATA"]) / "rsrp_santamonica_att_2021.csv.gz"
     trace = read_trace(path, users="id", cell="850-329", timezone="America/Los_Angeles")
-    assert (trace.counts["rows_used"], len(trace.users)) == (17_819, 57)
+    assert trace.counts["rows_used"] == 17_819
+    assert len(trace.users) == 57
     assert len(np.unique(trace.time_s // 86_400)) == 16
 
 
@@ -638,18 +614,20 @@ def test_santa_monica_has_the_published_rows():
     ],
 )
 def test_decimal_commas_are_read(tmp_path, text, lat, rsrp):
-    table = read_table(write(tmp_path, text))
-    assert (table.fixes.time_s[0], table.fixes.place[:, 0][0], table.fixes.rsrp_dbm[0]) == (
-        1.5,
-        lat,
-        rsrp,
-    )
+    table = read_trace_table(write(tmp_path, text))
+    assert table.fixes.time_s[0] == 1.5
+    assert table.fixes.place[:, 0][0] == lat
+    assert table.fixes.rsrp_dbm[0] == rsrp
 
 
 @pytest.mark.parametrize("lat", ['"52,512"', '"1,234.5"', '","'])
 def test_a_comma_that_may_mean_thousands_is_refused(tmp_path, lat):
     path = write(tmp_path, f"time_s,lat,lon\n1,52.5,13.4\n2,{lat},13.4\n")
-    assert line_of(read_table, path) == f"{path}: line 3, column lat: {lat.strip(chr(34))!r} {LAT}"
+    assert (
+        catch_line(read_trace_table, path)
+        == f"{path}: line 3, column lat: {lat.strip(chr(34))!r} is not a number in [-90, "
+        f"90]; correct or remove the line"
+    )
 
 
 # --- who is there
@@ -663,9 +641,10 @@ def cars(tmp_path, step_s, n=60, steps=400):
     last = first + 20 + np.random.default_rng(0).integers(0, 60, n)
     lines = []
     for t in range(steps):
-        there = np.flatnonzero((first <= t) & (t <= last))
+        shifted = np.flatnonzero((first <= t) & (t <= last))
         rows = "".join(
-            f'<vehicle id="c{k}" x="{10 * (t - first[k])}.0" y="{k}.0" speed="10"/>' for k in there
+            f'<vehicle id="c{k}" x="{10 * (t - first[k])}.0" y="{k}.0" speed="10"/>'
+            for k in shifted
         )
         lines.append(f'<timestep time="{t * step_s:.2f}">{rows}</timestep>')
     path = tmp_path / "fcd.xml"
@@ -683,9 +662,9 @@ def test_a_car_that_left_is_absent(step_s, tmp_path):
     state = part.start(np.arange(len(trace.users)), GROUND)
     for step in (1, 50, 51, 120, 200, 390):
         state, _ = part.advance(state, 0.0, (step - 0.2) * step_s, GROUND)
-        there = np.isfinite(state.position_m).all(axis=1)
+        shifted = np.isfinite(state.position_m).all(axis=1)
         driving = (first <= step - 1) & (step - 1 <= last)
-        np.testing.assert_array_equal(there, driving[number])
+        np.testing.assert_array_equal(shifted, driving[number])
     stated = part.model_copy(update={"absent_after_s": 5 * step_s})
     state, _ = stated.advance(
         stated.start(np.arange(len(trace.users)), GROUND), 0.0, 119.8 * step_s, GROUND
@@ -694,7 +673,7 @@ def test_a_car_that_left_is_absent(step_s, tmp_path):
     np.testing.assert_array_equal(np.isfinite(state.position_m).all(axis=1), late[number])
 
 
-def intervals(tmp_path, times, **fields):
+def find_presence(tmp_path, times, **fields):
     rows = "".join(f"{t},a,{k % 50},0\n" for k, t in enumerate(times))
     part = Replay(trace=str(write(tmp_path, f"time_s,user,x_m,y_m\n{rows}")), **fields)
     return part.presence(part.load(86400.0))
@@ -704,33 +683,35 @@ def test_people_with_holes_in_their_traces_stay_there(tmp_path):
     # a cab: a row every 60 s or so, now and then one after three minutes, two hours off
     rng = np.random.default_rng(2)
     shift = np.cumsum(np.where(rng.uniform(size=1000) < 0.05, 180.0, rng.uniform(30, 61, 1000)))
-    found = intervals(tmp_path, [*shift, *(shift + shift[-1] + 7200)])
-    assert found.absent_after_s == pytest.approx(270.0)
-    assert "every 180 s" in found.why
+    result = find_presence(tmp_path, [*shift, *(shift + shift[-1] + 7200)])
+    assert result.absent_after_s == pytest.approx(270.0)
+    assert "every 180 s" in result.why
     # a phone: every 5 s, with silences of minutes that make up much of its time
     phone = np.cumsum(np.where(np.arange(2000) % 100 == 0, 500.0, 5.0))
-    found = intervals(tmp_path, phone)
-    assert found.absent_after_s == 600.0
-    assert "a pause that ends a trip" in found.why
-    assert intervals(tmp_path, phone, gap_s=100.0).absent_after_s == 7.5
+    result = find_presence(tmp_path, phone)
+    assert result.absent_after_s == 600.0
+    assert "a pause that ends a trip" in result.why
+    assert find_presence(tmp_path, phone, gap_s=100.0).absent_after_s == 7.5
     # one row an hour: a trip is not over after ten minutes
-    assert intervals(tmp_path, np.arange(100) * 3600.0).absent_after_s == 5400.0
-    assert intervals(tmp_path, [0.0]).words() == (
+    assert find_presence(tmp_path, np.arange(100) * 3600.0).absent_after_s == 5400.0
+    assert find_presence(tmp_path, [0.0]).to_words() == (
         "a UE is absent 600 s after its last fix (gap_s, for no user has rows at two times)"
     )
-    assert intervals(tmp_path, phone, absent_after_s=42.0).words() == (
+    assert find_presence(tmp_path, phone, absent_after_s=42.0).to_words() == (
         "a UE is absent 42 s after its last fix (absent_after_s)"
     )
 
 
 def test_a_place_beyond_the_globe_asks_what_it_may_be(tmp_path):
     swapped = write(tmp_path, "user,time_s,lat,lon\na,0,-122.4,37.2\n")
-    assert "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else" in line_of(
-        read_table, swapped
+    assert "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else" in catch_line(
+        read_trace_table, swapped
     )
     metres = write(tmp_path, "user,time_s,lat,lon\na,0,685.1,200\na,9,690,210\n")
-    assert "or metres (--columns x_m=HEADER,y_m=HEADER)? Else" in line_of(read_table, metres)
-    table = read_table(
+    assert "or metres (--columns x_m=HEADER,y_m=HEADER)? Else" in catch_line(
+        read_trace_table, metres
+    )
+    table = read_trace_table(
         metres, columns={"x_m": "lon", "y_m": "lat"}
     )  # what was given is no column of degrees
     np.testing.assert_allclose(table.fixes.place, [[200, 685.1], [210, 690]])

@@ -9,20 +9,22 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_ty
 
 import numpy as np
 import numpy.typing as npt
-import pytest
+from numpy import array, inf, nan, ndarray, zeros
+from numpy.testing import assert_equal
+from pytest import mark, raises
 from typing_extensions import TypeAliasType
 
 import fl
 import netsim
 from netsim.checkpoint import (
     REBUILT,
-    _value,
+    _read_value,
     from_tree,
     from_tree_as,
     load_tree,
+    resolve_alias,
     save_tree,
     to_tree,
-    unaliased,
 )
 from netsim.units import FloatArray
 
@@ -51,12 +53,12 @@ class Outer:
 
 
 def example():
-    inner = Inner(np.array([0.1, np.nan]), "b")
+    inner = Inner(array([0.1, nan]), "b")
     parts = {"typed": inner, "nothing": None, "plain": {"x": np.arange(3), "n": [1, 2]}}
     return Outer(
         inner,
         {Key("user", 1e-5): inner},
-        {(3, 1): 0.1, (0, 2): np.inf},
+        {(3, 1): 0.1, (0, 2): inf},
         parts,
         (inner, inner),
         [1.0, 2.5],
@@ -67,10 +69,10 @@ def test_a_file_gives_back_types_and_bits(tmp_path):
     value = example()
     save_tree(tmp_path / "t.npz", to_tree(value))
     start = Outer(
-        None, {}, {}, {"typed": Inner(np.zeros(0)), "nothing": None, "plain": {}}, rows=np.zeros(2)
+        None, {}, {}, {"typed": Inner(zeros(0)), "nothing": None, "plain": {}}, rows=zeros(2)
     )
     back = from_tree(load_tree(tmp_path / "t.npz"), start)
-    np.testing.assert_equal(to_tree(back), to_tree(value))
+    assert_equal(to_tree(back), to_tree(value))
     assert type(back.history) is tuple
     assert type(back.inner) is Inner
     assert list(back.pairs) == [(3, 1), (0, 2)]
@@ -79,14 +81,14 @@ def test_a_file_gives_back_types_and_bits(tmp_path):
     assert back.rows is start.rows  # made anew, and in no file
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
+@mark.parametrize(
+    "change, says",
     [
-        ({"inner": {"x": np.zeros(1)}}, r"^inner is not the fields \['word', 'x'\]$"),
+        ({"inner": {"x": zeros(1)}}, r"^inner is not the fields \['word', 'x'\]$"),
         ({"inner": {"x": [1.0], "word": "a"}}, r"^inner\.x is not ndarray$"),
-        ({"inner": {"x": np.zeros(2), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
+        ({"inner": {"x": zeros(2), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
         (
-            {"history": [{"x": np.zeros(5, complex), "word": "a"}]},
+            {"history": [{"x": zeros(5, complex), "word": "a"}]},
             r"^history\[0\]\.x is not an array of floating$",
         ),
         ({"steps": [True]}, r"^steps\[0\] is not int or float$"),
@@ -96,7 +98,7 @@ def test_a_file_gives_back_types_and_bits(tmp_path):
     ],
 )
 def test_what_does_not_fit_is_named_in_one_line(change, says):
-    with pytest.raises(ValueError, match=says):
+    with raises(ValueError, match=says):
         from_tree({**to_tree(example()), **change}, example())
 
 
@@ -111,28 +113,26 @@ class Bounded:
 def test_bounds_that_a_class_states_are_looked_at():
     """Both ends are allowed, a number that is none is not; of a dictionary all values are looked
     at."""
-    assert (
-        from_tree_as({"x": np.array([0.0, 1.0]), "y": 1.0, "z": {"a": np.array([0.0])}}, Bounded).y
-        == 1.0
-    )
+    actual = from_tree_as({"x": array([0.0, 1.0]), "y": 1.0, "z": {"a": array([0.0])}}, Bounded).y
+    assert actual == 1.0
     for x, y, z, name in (
         ([0.5, 1.1], 0.0, 0.0, "x"),
-        ([np.nan], 0.0, 0.0, "x"),
+        ([nan], 0.0, 0.0, "x"),
         ([-1e300], 0.0, 0.0, "x"),
-        ([], np.inf, 0.0, "y"),
+        ([], inf, 0.0, "y"),
         ([], 0.0, 1e300, "z"),
     ):
-        with pytest.raises(ValueError, match=rf"^{name} is not numbers from 0 to 1$"):
+        with raises(ValueError, match=rf"^{name} is not numbers from 0 to 1$"):
             from_tree_as(
-                {"x": np.array(x), "y": y, "z": {"a": np.array([0.5]), "b": np.array([z])}}, Bounded
+                {"x": array(x), "y": y, "z": {"a": array([0.5]), "b": array([z])}}, Bounded
             )
 
 
 def annotations():
     """Every annotation of a field of a dataclass of the program."""
     for package in (netsim, fl):
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            for kind in vars(importlib.import_module(found.name)).values():
+        for result in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for kind in vars(importlib.import_module(result.name)).values():
                 if isinstance(kind, type) and is_dataclass(kind):
                     with suppress(
                         TypeError, NameError
@@ -142,24 +142,26 @@ def annotations():
 
 def test_every_annotated_array_can_be_read():
     """Whatever numbers it is annotated with."""
-    every = (unaliased(one) for hint in annotations() for one in (hint, *get_args(hint)))
-    arrays = [one for one in every if get_origin(one) is np.ndarray]
+    interval = (
+        resolve_alias(single) for hint in annotations() for single in (hint, *get_args(hint))
+    )
+    arrays = [single for single in interval if get_origin(single) is ndarray]
     assert len(arrays) > 100
-    for one in arrays:
-        number = get_args(get_args(one)[1])[0]
+    for single in arrays:
+        number = get_args(get_args(single)[1])[0]
         boolean = isinstance(number, type) and issubclass(number, np.bool_)
-        assert _value(np.zeros(1, bool if boolean else int), one, None, "").shape == (1,)
+        actual = _read_value(zeros(1, bool if boolean else int), single, None, "").shape
+        assert actual == (1,)
 
 
 def test_arrays_may_be_annotated_by_an_alias_of_a_later_python():
     """As `numpy.typing.NDArray` is from numpy 2.5 on."""
     number = TypeVar("number", bound=np.generic)
-    rows = TypeAliasType(
-        "rows", np.ndarray[tuple[Any, ...], np.dtype[number]], type_params=(number,)
-    )
-    assert _value(np.zeros(2), rows[np.float64], None, "").shape == (2,)
-    with pytest.raises(ValueError, match="an array of integer"):
-        _value(np.zeros(2), rows[np.int64], None, "")
+    rows = TypeAliasType("rows", ndarray[tuple[Any, ...], np.dtype[number]], type_params=(number,))
+    actual = _read_value(zeros(2), rows[np.float64], None, "").shape
+    assert actual == (2,)
+    with raises(ValueError, match="an array of integer"):
+        _read_value(zeros(2), rows[np.int64], None, "")
 
 
 def test_no_name_of_a_class_is_in_a_tree():

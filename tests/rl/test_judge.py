@@ -1,19 +1,21 @@
 """A policy of one's own beside the rules, in the worlds in which `netsim train` compares."""
 
 import numpy as np
-import pytest
+from numpy import full, zeros
+from numpy.testing import assert_allclose
+from pytest import approx, fixture, raises
 from scipy.stats import t
 
 from netsim.errors import BadInput
-from rl.policy import SEEN, planned_dbw
-from rl.problem import STEPS, as_action
-from rl.recording import look_now
-from rl.rules import within
+from rl.policy import SEEN, plan_dbw
+from rl.problem import STEPS, convert_to_action
+from rl.recording import observe_next_round
+from rl.rules import limit_to_w
 from scenarios import load
-from scenarios.app.results.trainings import trainings
-from scenarios.app.training.environments import online, problems
-from scenarios.app.training.judge import ground_of, judge
-from scenarios.app.training.train import train
+from scenarios.app.results.trainings import read_trainings
+from scenarios.app.training.environments import build_problems, make_online
+from scenarios.app.training.judge import get_ground, judge
+from scenarios.app.training.train import train_agents
 
 SHORT = {
     "world.duration_s": 240,
@@ -37,12 +39,12 @@ def lower(seen):
     return np.tanh(seen[:, :1] - 0.3)
 
 
-@pytest.fixture(scope="module")
+@fixture(scope="module")
 def study():
     return load("power/pedestrians", SHORT)
 
 
-@pytest.fixture(scope="module")
+@fixture(scope="module")
 def table(study):
     return judge(study, lower, passes=2)
 
@@ -53,22 +55,23 @@ def test_costs_are_those_of_the_environment_and_of_the_comparison_of_a_training(
     worlds = table.columns[4:]
     assert list(table.columns[:4]) == ["cost", "difference", "half_width", "wins"]
     assert len(worlds) == 3
-    env = online(study)
+    env = make_online(study)
     for world in worlds:
         env.reset(options={"world": int(world)})
         paid = 0.0
         while not env.over:
-            look = look_now(env)
-            power_w = within(planned_dbw(look, ground_of(study).rule, lower, 2), look.limits)
-            paid += env.step(as_action(power_w[0], look.limits).astype(np.float32))[1]
-        assert table.loc["mine", world] == pytest.approx(-paid, rel=1e-9)
-    train(study, [0], tmp_path / "t")
-    (trained,) = trainings(tmp_path / "t")
-    others = trained.costs.drop(columns="ddpg")
-    assert set(others) == set(table.index) - {"mine"}
-    assert {"oracle", "average", "full"} < set(others)
-    for name, costs in others.items():
-        np.testing.assert_allclose(table.loc[name, worlds].to_numpy(), costs.loc[worlds], rtol=1e-6)
+            look = observe_next_round(env)
+            power_w = limit_to_w(plan_dbw(look, get_ground(study).rule, lower, 2), look.limits)
+            paid += env.step(convert_to_action(power_w[0], look.limits).astype(np.float32))[1]
+        assert table.loc["mine", world] == approx(-paid, rel=1e-9)
+    train_agents(study, [0], tmp_path / "t")
+    (trained,) = read_trainings(tmp_path / "t")
+    rest = trained.costs.drop(columns="ddpg")
+    assert set(rest) == set(table.index) - {"mine"}
+    assert {"oracle", "average", "full"} < set(rest)
+    for name, costs in rest.items():
+        actual = table.loc[name, worlds].to_numpy()
+        assert_allclose(actual, costs.loc[worlds], rtol=1e-6)
 
 
 def test_differences_are_paired_by_world(table):
@@ -76,80 +79,81 @@ def test_differences_are_paired_by_world(table):
     assert table.cost.is_monotonic_increasing
     for name, row in table.drop(index="mine").iterrows():
         less = (table.loc["mine", worlds] - row[worlds]).to_numpy(float)
-        assert row.difference == pytest.approx(less.mean()) and row.wins == (less < 0).sum(), name
-        assert row.half_width == pytest.approx(t.ppf(0.975, 2) * less.std(ddof=1) / np.sqrt(3))
-    np.testing.assert_allclose(table.cost, table[worlds].mean(axis=1))
+        assert row.difference == approx(less.mean()) and row.wins == (less < 0).sum(), name
+        expected = t.ppf(0.975, 2) * less.std(ddof=1) / np.sqrt(3)
+        assert row.half_width == approx(expected)
+    assert_allclose(table.cost, table[worlds].mean(axis=1))
     assert np.isnan(table.loc["mine", "difference"])
 
 
 def test_nothing_moved_is_the_best_rule_and_moves_of_passes_add_up(study, table):
     worlds = table.columns[4:]
     for passes in (0, -1, 1.5):
-        with pytest.raises(BadInput, match=r"passes: .* take 1 to 100"):
-            judge(study, lambda seen: np.zeros(len(seen)), "still", passes=passes)
-    still = judge(study, lambda seen: np.zeros(len(seen)), "still", passes=3)
-    best = ground_of(study).rule.law.name
-    np.testing.assert_allclose(
-        still.loc["still", worlds].astype(float), table.loc[best, worlds].astype(float)
-    )
+        with raises(BadInput, match=r"passes: .* take 1 to 100"):
+            judge(study, lambda seen: zeros(len(seen)), "still", passes=passes)
+    still = judge(study, lambda seen: zeros(len(seen)), "still", passes=3)
+    best = get_ground(study).rule.law.name
+    expected = table.loc[best, worlds].astype(float)
+    assert_allclose(still.loc["still", worlds].astype(float), expected)
     once, twice = (
-        judge(study, lambda seen, n=n: np.full(len(seen), 0.2 / n), passes=n) for n in (1, 2)
+        judge(study, lambda seen, n=n: full(len(seen), 0.2 / n), passes=n) for n in (1, 2)
     )
-    np.testing.assert_allclose(
-        twice.loc["mine", worlds].astype(float), once.loc["mine", worlds].astype(float)
-    )
-    assert abs(once.cost["mine"] / still.cost["still"] - 1) > 1e-3
+    expected = once.loc["mine", worlds].astype(float)
+    assert_allclose(twice.loc["mine", worlds].astype(float), expected)
+    actual = abs(once.cost["mine"] / still.cost["still"] - 1)
+    assert actual > 1e-3
 
 
 def test_a_study_whose_rounds_are_not_recorded_is_refused_with_what_plays_it():
-    of = load("power/pedestrians", SHORT | {"train.task.reward": {"loss": 1}})
-    with pytest.raises(
+    item = load("power/pedestrians", SHORT | {"train.task.reward": {"loss": 1}})
+    with raises(
         BadInput,
         match=r"reward\.loss: recorded rounds do not tell it; .*take netsim/OnlinePower-v0",
     ):
-        judge(of, lower)
-    assert online(of).reset(seed=0)[0].shape == (42,)
+        judge(item, lower)
+    assert make_online(item).reset(seed=0)[0].shape == (42,)
 
 
 def test_a_vector_for_a_whole_training_stands_beside_the_optimum(tmp_path):
-    of = load("power/paper", PAPER)
-    found = judge(of, lambda seen: [0.25] * 15, cache=tmp_path)
-    (problem,) = problems(of, tmp_path).held_out
-    last = problem.rollout(lambda seen: np.full(15, 0.25))[STEPS - 1]
-    assert found.loc["mine", "cost"] == pytest.approx(problem.ratio(last))
+    item = load("power/paper", PAPER)
+    result = judge(item, lambda seen: [0.25] * 15, cache=tmp_path)
+    (problem,) = build_problems(item, tmp_path).held_out
+    last = problem.play_episode(lambda seen: full(15, 0.25))[STEPS - 1]
+    assert result.loc["mine", "cost"] == approx(problem.ratio(last))
     assert {
         "optimum",
         "full",
-    } < set(found.index)
+    } < set(result.index)
 
 
 def test_what_cannot_be_judged_is_refused_before_worlds_are_played(study, monkeypatch):
-    monkeypatch.setattr("scenarios.app.training.evaluate.RecordedGround.evaluated", None)
-    for act, said in (
+    monkeypatch.setattr("scenarios.app.training.evaluate.RecordedGround.evaluate", None)
+    for act, message in (
         (lambda seen: [0.25] * 7, r"\(7,\)"),
-        (lambda seen: np.full(len(seen), 2.0), r"\[2\. 2\."),
-        (lambda seen: np.full((len(seen), 8), 0.1), r"\(64, 8\), \[0.1 0.1"),
+        (lambda seen: full(len(seen), 2.0), r"\[2\. 2\."),
+        (lambda seen: full((len(seen), 8), 0.1), r"\(64, 8\), \[0.1 0.1"),
         (lambda seen: seen[:, 0] * np.nan, "nan"),
     ):
-        with pytest.raises(
-            ValueError, match=f"^policy: gives .*{said}.*give one number from -1 to 1 for each UE"
+        with raises(
+            ValueError,
+            match=f"^policy: gives .*{message}.*give one number from -1 to 1 for each UE",
         ):
             judge(study, act)
     monkeypatch.setattr("scenarios.app.training.judge.RecordedGround", None)
-    with pytest.raises(BadInput, match="has no `train:` section"):
+    with raises(BadInput, match="has no `train:` section"):
         judge("city", lower)
 
 
 def test_bad_actions_for_a_whole_training_are_refused_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("scenarios.app.training.judge.beside_references", None)
-    for act, said in (
+    for act, message in (
         (lambda seen: [0.25] * 7, r"shape \(7,\)"),
         (lambda seen: [2.0] * 15, "2 at 0 is outside"),
     ):
-        with pytest.raises(ValueError, match=f"action: .*{said}"):
+        with raises(ValueError, match=f"action: .*{message}"):
             judge(load("power/paper", PAPER), act, cache=tmp_path)
 
 
 def test_the_name_of_a_rule_is_refused(study):
-    with pytest.raises(BadInput, match="name: 'full' is the name of a rule; take another"):
+    with raises(BadInput, match="name: 'full' is the name of a rule; take another"):
         judge(study, lower, "full")

@@ -15,73 +15,93 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy import (
+    arange,
+    argsort,
+    array,
+    concatenate,
+    float32,
+    full,
+    inf,
+    linspace,
+    log,
+    nan,
+    ones,
+    zeros,
+)
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from power_problems import LIMITS, ONLINE, QUICK, allocation, course, policy, problem
+from pytest import approx, importorskip, mark, raises
 from scipy.stats import kstest
 
-from fl.power.search import Limits, amplitude_rule
-from fl.power.search import judged as judged_
-from fl.round.state import standings
+from fl.power.search import Limits, plan_by_amplitude
+from fl.power.search import pick_best_plan as judged_
+from fl.round.state import collect_standings
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.policy import load_policy, save_policy
-from rl.problem import STEPS, Problem, log_power
+from rl.problem import STEPS, Problem, convert_to_power_w
 from rl.reward import FIGURES
 
-gymnasium = pytest.importorskip("gymnasium")
+gymnasium = importorskip("gymnasium")
 
 
 def actions(n, ues=6, seed=1):
-    return np.random.default_rng(seed).uniform(-1, 1, (n, ues)).astype(np.float32)
+    return default_rng(seed).uniform(-1, 1, (n, ues)).astype(float32)
 
 
 # -- the problem
 
 
-@pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
-@pytest.mark.parametrize("moving", [False, True])
+@mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
+@mark.parametrize("moving", [False, True])
 def test_one_vector_is_judged_as_many_are(criterion, moving):
     p = problem(criterion, moving=moving)
     tight = Limits(each_min_w=0.05, each_max_w=0.2, total_min_w=0.5, total_max_w=0.6)
     for limits in (LIMITS, tight):
         q = Problem(p.objective, limits)
         a = actions(200)
-        found = [q.act(x.astype(np.float64)) for x in a]
-        wanted = limits.project(log_power(a.astype(np.float64), limits))
-        np.testing.assert_allclose([f.power_w for f in found], wanted, atol=1e-15)
-        np.testing.assert_allclose([f.value for f in found], p.objective(wanted), rtol=1e-12)
+        result = [q.act(x.astype(np.float64)) for x in a]
+        expected = limits.project(convert_to_power_w(a.astype(np.float64), limits))
+        assert_allclose([f.power_w for f in result], expected, atol=1e-15)
+        assert_allclose([f.value for f in result], p.objective(expected), rtol=1e-12)
         if criterion != "top-up":
-            assert [f.switch for f in found] == p.objective.switch(wanted).tolist()
+            assert [f.switch for f in result] == p.objective.switch(expected).tolist()
 
 
 def test_the_rule_by_amplitude_is_the_best_of_its_family_and_of_its_total():
     """No other s is better; and where noise is all that counts, no other split of the same total
     is."""
     p = problem()
-    plan = amplitude_rule(p.objective, p.limits)
-    t = p.objective.trajectory
+    objective = p.objective
+    plan = plan_by_amplitude(objective, p.limits)
+    t = objective.trajectory
     shape = t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0))
-    scales = np.exp(np.linspace(-8, 5, 20_000))[:, None]
-    assert plan.value <= p.objective(LIMITS.project(scales * shape)).min() * (1 + 1e-4)
-    assert plan.value == pytest.approx(p.objective(plan.power_w[None])[0], rel=1e-12)
+    scales = np.exp(linspace(-8, 5, 20_000))[:, None]
+    target = objective(LIMITS.project(scales * shape)).min() * (1 + 1e-4)
+    assert plan.value <= target
+    expected = objective(plan.power_w[None])[0]
+    assert plan.value == approx(expected, rel=1e-12)
     wide = Limits(each_min_w=1e-9, each_max_w=1e3, total_min_w=1.0, total_max_w=1.0)
     power_w = shape / shape.sum()
-    others = wide.project(np.random.default_rng(0).dirichlet(np.ones(6), 5000))
-    noise = (p.objective.cost_w / others).sum(axis=1)
-    assert (p.objective.cost_w / power_w).sum() <= noise.min()
+    rest = wide.project(default_rng(0).dirichlet(ones(6), 5000))
+    noise = (objective.cost_w / rest).sum(axis=1)
+    assert (objective.cost_w / power_w).sum() <= noise.min()
 
 
 def test_the_reward_is_a_decreasing_transform_of_the_bound():
     p = problem()
-    found = [p.act(a) for a in actions(100)]
+    result = [p.act(a) for a in actions(100)]
     assert p.reward(p.start) == 0
-    order = np.argsort([f.value for f in found])
-    assert (np.diff([p.reward(found[i]) for i in order]) <= 0).all()
+    order = argsort([f.value for f in result])
+    assert (np.diff([p.reward(result[i]) for i in order]) <= 0).all()
 
 
 # -- the environment of the study's problem
 
 
-@pytest.mark.parametrize("live", [False, True])
+@mark.parametrize("live", [False, True])
 def test_checkers_find_nothing(live, tiny):
     from gymnasium.utils.env_checker import check_env
     from stable_baselines3.common.env_checker import check_env as check_sb3
@@ -98,28 +118,30 @@ def test_checkers_find_nothing(live, tiny):
 def test_episodes_are_truncated_and_begin_at_average_power():
     env = allocation()
     _, info = env.reset(seed=0)
-    assert info["objective"] == env.problem.start.value
+    start_value = env.problem.start.value
+    assert info["objective"] == start_value
     ends = [env.step(a)[3] for a in actions(STEPS)]
     assert ends == [False] * (STEPS - 1) + [True]
-    assert env.reset()[1]["objective"] != env.problem.start.value
-    assert env.reset(options={"power": "average"})[1]["objective"] == env.problem.start.value
+    assert env.reset()[1]["objective"] != start_value
+    actual = env.reset(options={"power": "average"})[1]["objective"]
+    assert actual == start_value
 
 
-@pytest.mark.parametrize(
-    ("action", "wrong"),
+@mark.parametrize(
+    "action, wrong",
     [
-        (np.zeros(5), "float64 of shape (5,)"),
-        (np.zeros((1, 6)), "float64 of shape (1, 6)"),
+        (zeros(5), "float64 of shape (5,)"),
+        (zeros((1, 6)), "float64 of shape (1, 6)"),
         (0.5, "float64 of"),
         (["loud"] * 6, "<U4 of shape (6,)"),
-        (np.zeros(6, complex), "complex128 of shape (6,)"),
+        (zeros(6, complex), "complex128 of shape (6,)"),
         ([True] * 6, "bool"),
-        (np.array([0, 0, np.nan, 0, 0, 0]), "nan at 2 is outside"),
+        (array([0, 0, nan, 0, 0, 0]), "nan at 2 is outside"),
         (None, "object of shape ()"),
-        (np.array([np.inf] * 6), "inf at 0 is outside"),
-        (np.array([1, 1, 1, 1, 1, 1.001]), "1.001 at 5 is outside"),
+        (array([inf] * 6), "inf at 0 is outside"),
+        (array([1, 1, 1, 1, 1, 1.001]), "1.001 at 5 is outside"),
         *(
-            (np.full(6, np.iinfo(of).min, of), f"{np.iinfo(of).min:g} at 0")
+            (full(6, np.iinfo(of).min, of), f"{np.iinfo(of).min:g} at 0")
             for of in (np.int8, np.int16, np.int64)
         ),
     ],
@@ -129,7 +151,7 @@ def test_a_bad_action_is_refused_and_changes_nothing(action, wrong):
     env.reset(seed=0)
     before = env.last
     memory = env.memory()
-    with pytest.raises(
+    with raises(
         ValueError, match=re.escape(f"action: {wrong}") + ".*give 6 finite numbers from -1 to 1"
     ):
         env.step(action)
@@ -137,66 +159,67 @@ def test_a_bad_action_is_refused_and_changes_nothing(action, wrong):
     assert env.memory() == memory
 
 
-@pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
-@pytest.mark.parametrize("moving", [False, True])
+@mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
+@mark.parametrize("moving", [False, True])
 def test_a_problem_refuses_powers_that_it_cannot_judge(criterion, moving):
     p = problem(criterion, moving=moving)
-    assert p.tried(np.full(6, 0.1)).value > 0
-    for wrong in (np.full(5, 0.1), np.full(7, 0.1), np.zeros(0)):
-        with pytest.raises(ValueError, match="one power for each UE"):
-            p.tried(wrong)
-    for bad in (np.nan, np.inf, 0.0, -0.1):
-        with pytest.raises(ValueError, match="finite and above 0"):
-            p.tried(np.array([0.1, 0.1, bad, 0.1, 0.1, 0.1]))
+    assert p.evaluate(full(6, 0.1)).value > 0
+    for wrong in (full(5, 0.1), full(7, 0.1), zeros(0)):
+        with raises(ValueError, match="one power for each UE"):
+            p.evaluate(wrong)
+    for bad in (nan, inf, 0.0, -0.1):
+        with raises(ValueError, match="finite and above 0"):
+            p.evaluate(array([0.1, 0.1, bad, 0.1, 0.1, 0.1]))
 
 
 def test_the_projection_refuses_what_is_not_finite():
-    from rl.problem import nearest_w
+    from rl.problem import find_nearest_w
 
-    for bad in (np.nan, np.inf, -np.inf):
-        with pytest.raises(ValueError, match="finite"):
-            nearest_w(np.array([0.1, bad, 0.1]), LIMITS)
+    for bad in (nan, inf, -inf):
+        with raises(ValueError, match="finite"):
+            find_nearest_w(array([0.1, bad, 0.1]), LIMITS)
 
 
 def test_no_step_outside_of_an_episode():
     from gymnasium.error import ResetNeeded
 
     env = allocation()
-    with pytest.raises(ResetNeeded):
-        env.step(np.zeros(6, dtype=np.float32))
+    still = zeros(6, float32)
+    with raises(ResetNeeded):
+        env.step(still)
     for _ in range(2):
         env.reset(seed=0)
-        ends = [env.step(np.zeros(6, dtype=np.float32))[3] for _ in range(STEPS)]
+        ends = [env.step(still)[3] for _ in range(STEPS)]
         assert ends == [False] * (STEPS - 1) + [True]
-        with pytest.raises(ResetNeeded):
-            env.step(np.zeros(6, dtype=np.float32))
+        with raises(ResetNeeded):
+            env.step(still)
 
 
 # -- training
 
 
 def flat(weights):
-    return np.concatenate([x.ravel() for x in weights.values()])
+    return concatenate([x.ravel() for x in weights.values()])
 
 
 def test_an_interrupted_training_ends_in_the_same_bits(tmp_path):
     whole = course(tmp_path / "a" if (tmp_path / "a").mkdir() is None else None)
     (tmp_path / "b").mkdir()
-    with pytest.raises(KeyboardInterrupt):
+    with raises(KeyboardInterrupt):
         course(tmp_path / "b", stop_at=90)
     assert (tmp_path / "b" / "c.npz").exists()
     again = course(tmp_path / "b")
     assert repr(again.curve) == repr(whole.curve)
     assert again.steps == whole.steps
     assert again.best_reward == whole.best_reward
-    np.testing.assert_array_equal(flat(again.weights), flat(whole.weights))
+    assert_array_equal(flat(again.weights), flat(whole.weights))
 
 
 def test_an_episode_that_time_cuts_off_does_not_end_what_is_worth():
     """Its last state still has a value, unlike one after which nothing can come."""
-    from rl.agents import allocation_training
+    from rl.agents import build_allocation_training
 
-    training, _ = allocation_training([problem()], QUICK, 45, 0)
+    training, _ = build_allocation_training([problem()], QUICK, 45, 0)
     while training.done < training.steps:
         training.step()
     buffer = training.buffer
@@ -206,13 +229,14 @@ def test_an_episode_that_time_cuts_off_does_not_end_what_is_worth():
     buffer.timeouts[ends[1]] = 0.0
     drawn = buffer.sample(400)
     steps = [(buffer.actions[:45, 0] == row).all(axis=1).argmax() for row in drawn.actions.numpy()]
-    assert drawn.dones[:, 0].tolist() == [float(step == ends[1]) for step in steps]
+    expected = [float(step == ends[1]) for step in steps]
+    assert drawn.dones[:, 0].tolist() == expected
 
 
 # -- policies
 
 
-@pytest.mark.parametrize("observe", ["paper", "channel"])
+@mark.parametrize("observe", ["paper", "channel"])
 def test_a_policy_comes_back_as_it_was(tmp_path, observe):
     written = policy(observe)
     save_policy(written, tmp_path)
@@ -222,8 +246,8 @@ def test_a_policy_comes_back_as_it_was(tmp_path, observe):
         "policy.json",
         "policy.safetensors",
     ]
-    seen = np.linspace(-1, 1, written.card.n_seen).astype(np.float32)
-    np.testing.assert_array_equal(read.act(seen), written.act(seen))
+    seen = linspace(-1, 1, written.card.n_seen).astype(float32)
+    assert_array_equal(read.act(seen), written.act(seen))
     assert read.reference.content == written.reference.content
 
 
@@ -232,7 +256,7 @@ class Evil:
         return (os.abort, ())
 
 
-def damaged_card(**changes):
+def damage_card(**changes):
     def change(folder):
         card = json.loads((folder / "policy.json").read_text())
         (folder / "policy.json").write_text(json.dumps(card | changes))
@@ -240,17 +264,17 @@ def damaged_card(**changes):
     return change
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
+@mark.parametrize(
+    "change, message",
     [
         (lambda f: (f / "policy.json").unlink(), "No such file or directory.*give the folder"),
         (lambda f: (f / "policy.safetensors").unlink(), "No such file or directory"),
         (lambda f: (f / "policy.json").write_text("{"), "policy.json"),
-        (damaged_card(format=2), "format: Input should be 1"),
-        (damaged_card(ues=7), "its card asks for"),
-        (damaged_card(hidden=[0]), "hidden.0: Input should be greater than or equal to 1"),
-        (damaged_card(observe="online"), "observe: Input should be 'paper' or 'channel'"),
-        (damaged_card(code="import os"), "code: Extra inputs"),
+        (damage_card(format=2), "format: Input should be 1"),
+        (damage_card(ues=7), "its card asks for"),
+        (damage_card(hidden=[0]), "hidden.0: Input should be greater than or equal to 1"),
+        (damage_card(observe="online"), "observe: Input should be 'paper' or 'channel'"),
+        (damage_card(code="import os"), "code: Extra inputs"),
         (lambda f: (f / "policy.safetensors").write_bytes(pickle.dumps(Evil())), "not safetensors"),
         (
             lambda f: (f / "policy.safetensors").write_bytes(struct.pack("<Q", 2**60) + b"{}"),
@@ -258,10 +282,10 @@ def damaged_card(**changes):
         ),
     ],
 )
-def test_a_policy_from_a_stranger_is_refused_in_one_line(tmp_path, change, said):
+def test_a_policy_from_a_stranger_is_refused_in_one_line(tmp_path, change, message):
     save_policy(policy(), tmp_path)
     change(tmp_path)
-    with pytest.raises(BadInput, match=said) as error:
+    with raises(BadInput, match=message) as error:
         load_policy(tmp_path)
     assert len(error.value.lines) == 1
     assert "\n" not in error.value.lines[0]
@@ -269,9 +293,9 @@ def test_a_policy_from_a_stranger_is_refused_in_one_line(tmp_path, change, said)
 
 def test_numbers_of_a_policy_are_finite(tmp_path):
     spoilt = policy()
-    spoilt.layers[0][0][0, 0] = np.nan
+    spoilt.layers[0][0][0, 0] = nan
     save_policy(spoilt, tmp_path)
-    with pytest.raises(BadInput, match="its card asks for finite numbers"):
+    with raises(BadInput, match="its card asks for finite numbers"):
         load_policy(tmp_path)
 
 
@@ -279,16 +303,16 @@ def test_numbers_of_a_policy_are_finite(tmp_path):
 
 
 def online(tiny, changes=None, **kw):
-    from scenarios.app.training.environments import online as make
+    from scenarios.app.training.environments import make_online as make
 
     return make(tiny(ONLINE | (changes or {})), **kw)
 
 
-def played(env, action, world=1):
+def play_world(env, action, world=1):
     seen, _ = env.reset(options={"world": world})
     rows = [seen.tolist()]
     while True:
-        seen, reward, terminated, truncated, info = env.step(np.full(3, action, dtype=np.float32))
+        seen, reward, terminated, truncated, info = env.step(full(3, action, float32))
         rows.append([*seen.tolist(), reward])
         if terminated or truncated:
             return rows, info, (terminated, truncated)
@@ -296,8 +320,8 @@ def played(env, action, world=1):
 
 def test_the_action_moves_the_realised_switch(tiny):
     env = online(tiny)
-    loud = played(env, 1.0)[1]
-    weak = played(env, -1.0)[1]
+    loud = play_world(env, 1.0)[1]
+    weak = play_world(env, -1.0)[1]
     assert loud["t_th"] > weak["t_th"]
     assert loud["noise"] != weak["noise"]
     assert (loud["power_w"] > weak["power_w"]).all()
@@ -305,28 +329,26 @@ def test_the_action_moves_the_realised_switch(tiny):
 
 def test_the_live_world_is_a_function_of_its_seed(tiny):
     env = online(tiny)
-    rows, _, ends = played(env, 0.3)
+    rows, _, ends = play_world(env, 0.3)
     assert len(rows) == 5
     assert ends == (False, True)
-    assert played(env, 0.3)[0] == rows
-    assert played(env, 0.3, world=2)[0] != rows
+    assert play_world(env, 0.3)[0] == rows
+    assert play_world(env, 0.3, world=2)[0] != rows
     assert all(np.abs(r[:17]).max() <= 1 for r in rows)
 
 
 def test_a_budget_terminates_and_time_truncates(tiny):
     env = online(tiny, {"learning.privacy_budget": {"epsilon": 1e-6}})
-    assert played(env, 1.0)[2] == (True, False)
+    assert play_world(env, 1.0)[2] == (True, False)
 
 
 def test_an_absent_ue_is_zeros(tiny):
     from netsim.radio.power import PowerContext
-    from rl.policy import seen_online
+    from rl.policy import observe_online
 
-    known = np.array([1.0, 0.0, 2.0])
-    now = PowerContext(
-        np.zeros(0, dtype=int), known, 0.1, np.full(3, 0.2), np.full(3, 0.1), 0.5, 0.25
-    )
-    seen = seen_online(now, np.full(3, 0.05), LIMITS)
+    recorded = array([1.0, 0.0, 2.0])
+    context = PowerContext(zeros(0, int), recorded, 0.1, full(3, 0.2), full(3, 0.1), 0.5, 0.25)
+    seen = observe_online(context, full(3, 0.05), LIMITS)
     assert (seen[[1, 4, 7, 10, 13]] == 0).all()
     assert (seen[[0, 2]] == 1).all()
     assert seen[-2:].tolist() == [0.0, -0.5]
@@ -343,7 +365,7 @@ GAUSSIAN = ONLINE | {
 PAID = {"kind": "weighted", "noise": 0.5, "lost": 1.0, "energy_per_j": 1e5}
 
 
-def budgeted(rounds=None, reward=PAID, **train):
+def budget_task(rounds=None, reward=PAID, **train):
     """Changes of the tiny study of four rounds, the first of which a budget admits."""
     task = {**ONLINE["train"]["task"], "reward": reward, "held_out": 2, "eval_worlds": 1}
     changes = GAUSSIAN | {"train": {"task": task, **train}}
@@ -353,47 +375,48 @@ def budgeted(rounds=None, reward=PAID, **train):
     return changes | {"learning.privacy_budget": {"epsilon": epsilon}}
 
 
-def stepped(env, action=1.0, world=1):
+def step_world(env, action=1.0, world=1):
     """Rewards and infos of an episode, and whether it was terminated."""
     env.reset(options={"world": world})
     rewards = []
     infos = []
     terminated = False
     while not env.over:
-        _, reward, terminated, _, info = env.step(np.full(3, action, dtype=np.float32))
+        _, reward, terminated, _, info = env.step(full(3, action, float32))
         rewards.append(reward)
         infos.append(info)
     return rewards, infos, terminated
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3])
-@pytest.mark.parametrize("action", [1.0, 0.2])
+@mark.parametrize("rounds", [1, 2, 3])
+@mark.parametrize("action", [1.0, 0.2])
 def test_an_episode_that_a_budget_ends_costs_as_much_as_all_its_rounds(rounds, action, tiny):
     """The discarded round and those after it cost the mean of those before; figures are of rounds
     that were played."""
-    from scenarios.app.training.evaluate import episode
+    from scenarios.app.training.evaluate import play_episode
 
-    whole, figures, _ = stepped(online(tiny, budgeted()), action)
-    env = online(tiny, budgeted(rounds))
-    rewards, infos, terminated = stepped(env, action)
+    whole, figures, _ = step_world(online(tiny, budget_task()), action)
+    env = online(tiny, budget_task(rounds))
+    rewards, infos, terminated = step_world(env, action)
     assert len(whole) == 4
     assert terminated
     assert env.unplayed == 4 - rounds
     assert rewards[:-1] == whole[:rounds]
     assert len(set(whole)) == 4
-    assert rewards[-1] == pytest.approx(np.mean(whole[:rounds]) * (4 - rounds))
-    assert {name: infos[-1][name] for name in FIGURES} == {
-        name: figures[rounds - 1][name] for name in FIGURES
-    }
-    found = episode(env, "level", lambda env, seen: np.full(3, action), 1)
-    assert found.cost == pytest.approx(-4 * np.mean(whole[:rounds]))
-    assert found.rounds == rounds
-    assert found.loss == figures[rounds - 1]["loss"] > 0
+    expected = np.mean(whole[:rounds]) * (4 - rounds)
+    assert rewards[-1] == approx(expected)
+    actual = {name: infos[-1][name] for name in FIGURES}
+    assert actual == {name: figures[rounds - 1][name] for name in FIGURES}
+    result = play_episode(env, "level", lambda env, seen: full(3, action), 1)
+    expected = -4 * np.mean(whole[:rounds])
+    assert result.cost == approx(expected)
+    assert result.rounds == rounds
+    assert result.loss == figures[rounds - 1]["loss"] > 0
     for name in ("noise", "energy_j"):
-        assert getattr(found, name) == pytest.approx(
-            np.sum([info[name] for info in figures[:rounds]])
-        ), name
-    assert found.lost == pytest.approx(np.mean([info["lost"] for info in figures[:rounds]]))
+        expected = np.sum([info[name] for info in figures[:rounds]])
+        assert getattr(result, name) == approx(expected), name
+    expected = np.mean([info["lost"] for info in figures[:rounds]])
+    assert result.lost == approx(expected)
 
 
 def test_a_budget_that_admits_no_round_is_refused_before_anything_is_written(tmp_path, capsys):
@@ -405,36 +428,36 @@ def test_a_budget_that_admits_no_round_is_refused_before_anything_is_written(tmp
         ["train", "power/pedestrians", "--out", str(tmp_path / "t")],
     ):
         assert main([*command, *setting]) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert "first round exceeds privacy_budget (epsilon=1e-06" in said
+        message = capsys.readouterr().err
+        assert message.count("\n") == 1
+        assert "first round exceeds privacy_budget (epsilon=1e-06" in message
     assert not (tmp_path / "t").exists()
 
 
 def test_a_world_without_a_round_has_no_cost(tiny):
     """Whether a budget ends it or nobody ever sends: nothing to learn from, and nothing to
     compare."""
-    from rl.recording import recorded
-    from rl.rules import untuned
-    from scenarios.app.training.evaluate import episode
+    from rl.recording import record_world
+    from rl.rules import build_rule
+    from scenarios.app.training.evaluate import play_episode
     from scenarios.app.training.judge import judge
 
-    nobody = budgeted() | {"learning.participation": 1e-6, "learning.sampling": "poisson"}
-    said = (
+    nobody = budget_task() | {"learning.participation": 1e-6, "learning.sampling": "poisson"}
+    message = (
         "no round is played in world .*: no UE sends anything, or the first round exceeds "
         "privacy_budget"
     )
-    for changes in (budgeted(0), nobody):
-        with pytest.raises(BadInput, match=said):
-            recorded(online(tiny, changes), untuned("fractional").power_w, 1)
-        with pytest.raises(BadInput, match=said):
-            judge(tiny(changes), lambda seen: np.ones(3))
-    with pytest.raises(BadInput, match=said):
-        episode(online(tiny, budgeted(0)), "x", lambda env, seen: np.ones(3), 1)
+    for changes in (budget_task(0), nobody):
+        with raises(BadInput, match=message):
+            record_world(online(tiny, changes), build_rule("fractional").power_w, 1)
+        with raises(BadInput, match=message):
+            judge(tiny(changes), lambda seen: ones(3))
+    with raises(BadInput, match=message):
+        play_episode(online(tiny, budget_task(0)), "x", lambda env, seen: ones(3), 1)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "mean", "most"),
+@mark.parametrize(
+    "ours, peers, mean, upper",
     [
         ([2.0, 3.0], [1.0, 2.0], 75.0, 100.0),
         (
@@ -444,38 +467,38 @@ def test_a_world_without_a_round_has_no_cost(tiny):
             50.0,
         ),  # dearer by half of its size, and cheaper by all of it
         ([1.0, -3.0], [-1.0, -4.0], 112.5, 200.0),
-        ([1.0, 0.0], [0.0, 2.0], np.nan, np.nan),
-        ([0.0, 1.0], [0.0, 2.0], np.nan, np.nan),
+        ([1.0, 0.0], [0.0, 2.0], nan, nan),
+        ([0.0, 1.0], [0.0, 2.0], nan, nan),
     ],
 )
-def test_percents_are_of_the_size_of_the_other_cost(ours, theirs, mean, most):
-    from scenarios.app.training.evaluate import Evaluation, summary_of
+def test_percents_are_of_the_size_of_the_other_cost(ours, peers, mean, upper):
+    from scenarios.app.training.evaluate import Evaluation, summarise_evaluations
 
     rows = [
         Evaluation(name, k, cost, 0)
-        for name, of in (("a", ours), ("b", theirs))
-        for k, cost in enumerate(of)
+        for name, item in (("a", ours), ("b", peers))
+        for k, cost in enumerate(item)
     ]
-    found = summary_of("a", rows)
-    assert found["against.b.percent.mean"] == pytest.approx(mean, nan_ok=True)
-    assert found["against.b.percent.max"] == pytest.approx(most, nan_ok=True)
-    assert np.isnan(mean) or np.sign(found["against.b.cost.mean"]) in (0, np.sign(mean))
+    result = summarise_evaluations("a", rows)
+    assert result["against.b.percent.mean"] == approx(mean, nan_ok=True)
+    assert result["against.b.percent.max"] == approx(upper, nan_ok=True)
+    assert np.isnan(mean) or np.sign(result["against.b.cost.mean"]) in (0, np.sign(mean))
 
 
 # -- use in a run
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
+@mark.parametrize(
+    "changes, message",
     [
         ({"world.ues.count": 4}, "sets the power of 3 UEs, the world has 4"),
         ({"world.radio.uplink": {"kind": "ideal"}}, "with decoding: noisy"),
         ({"power": {"kind": "ddpg", "policy": "/nowhere"}}, "No such file"),
     ],
 )
-def test_a_policy_that_does_not_fit_is_refused(tiny, tmp_path, changes, said):
+def test_a_policy_that_does_not_fit_is_refused(tiny, tmp_path, changes, message):
     save_policy(policy(ues=3), tmp_path / "p")
-    with pytest.raises(BadInput, match=said):
+    with raises(BadInput, match=message):
         tiny(ONLINE | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}} | changes)
 
 
@@ -493,19 +516,17 @@ class Kept:
     def write(self, table, rows):
         self.tables.setdefault(table, []).append(rows)
 
-    def row(self, table, **values):
+    def write_row(self, table, **values):
         self.write(table, {name: [value] for name, value in values.items()})
 
     def joined(self):
         return {
-            table: {
-                name: np.concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]
-            }
+            table: {name: concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]}
             for table, pieces in self.tables.items()
         }
 
 
-@pytest.mark.parametrize("attacks", [[], [{"kind": "closed-form"}]])
+@mark.parametrize("attacks", [[], [{"kind": "closed-form"}]])
 def test_costs_are_those_that_the_records_tell(tiny, attacks):
     """A step makes no records; those of the same round hold the energy, the noise, the error and
     what came near. What a UE's own noise costs is what the noise that was asked of it would have
@@ -524,54 +545,48 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
     over = False
     env.reset(options={"world": 1})
     while not over:
-        now = env.now
-        _, reward, _, over, _ = env.step(np.array([1.0, 0.0, -0.5]))
+        context = env.context
+        _, reward, _, over, _ = env.step(array([1.0, 0.0, -0.5]))
         kept = Kept()
-        found = env.cost
-        figures = records.write(kept, env.world, env.setup.learning, env.outcome)
+        result = env.cost
+        costs = result.figures
+        figures = records.write_round(kept, env.world, env.setup.learning, env.outcome)
         tables = kept.joined()
         links = tables["links"]
         updates = tables["updates"]
-        assert found.figures["loss"] == figures["rmse_db"] > 0
-        assert found.figures["energy_j"] == pytest.approx(
-            float(np.nansum(links["energy_j"])), rel=1e-12
-        )
-        assert found.figures["energy_j"] > 0
+        assert costs["loss"] == figures["rmse_db"] > 0
+        expected = float(np.nansum(links["energy_j"]))
+        assert costs["energy_j"] == approx(expected, rel=1e-12)
+        assert costs["energy_j"] > 0
         if attacks:
             near = [np.mean(tables["leakage"]["error_m"] <= 300.0)]
         else:
             near = [0.0]
-        assert found.figures["leakage"] == pytest.approx(near[0])
-        (standing,) = standings(env.setup.learning, env.state.parts)
+        assert costs["leakage"] == approx(near[0])
+        (standing,) = collect_standings(env.setup.learning, env.state.parts)
         ue = updates["ue"]
         share = updates["weight"] ** 2
         channel = dict(zip(links["ue"].tolist(), links["noise_std"].tolist(), strict=True))
-        had = share @ (
-            np.array([channel[u] for u in ue.tolist()]) ** 2 + standing.drawn_std[ue] ** 2
-        )
-        asked = share @ standing.required_std[ue] ** 2
-        by_model = np.zeros((2, len(now.snr_per_w)))
+        had = share @ (array([channel[u] for u in ue.tolist()]) ** 2 + standing.drawn_std[ue] ** 2)
+        required = share @ standing.required_std[ue] ** 2
+        by_model = zeros((2, len(context.snr_per_w)))
         by_model[updates["model"], ue] = updates["weight"]
         factor = env.task.bound.factor(by_model) ** (env.rounds - env.state.played)
-        assert found.figures["noise"] == pytest.approx(factor * np.log(had / asked), rel=1e-9)
+        expected = factor * log(had / required)
+        assert costs["noise"] == approx(expected, rel=1e-9)
         totals = {"noise": 1.0, "loss": 0.5, "leakage": 2.0, "energy_j": 1000.0}
-        assert reward == pytest.approx(
-            -sum(w * found.figures[name] for name, w in totals.items()), rel=1e-12
-        )
+        expected = -sum(w * costs[name] for name, w in totals.items())
+        assert reward == approx(expected, rel=1e-12)
         added = (
-            np.array([channel[u] for u in range(3)]) ** 2
+            array([channel[u] for u in range(3)]) ** 2
             + standing.drawn_std**2
             - standing.required_std**2
         )
         added = np.bincount(ue, share * added[ue])  # a UE may have sent to two models
-        saved = factor * np.log(had / (had - added))
-        own = (
-            saved
-            + 0.5 * found.figures["loss"]
-            + 1000.0 * links["energy_j"][np.argsort(links["ue"])]
-        )
+        saved = factor * log(had / (had - added))
+        values = saved + 0.5 * costs["loss"] + 1000.0 * links["energy_j"][argsort(links["ue"])]
         if not attacks:
-            np.testing.assert_allclose(found.own, own, rtol=1e-9)
+            assert_allclose(result.by_ue, values, rtol=1e-9)
 
 
 def test_a_step_writes_nothing_and_tests_no_attack(tiny, tmp_path, monkeypatch):
@@ -580,23 +595,23 @@ def test_a_step_writes_nothing_and_tests_no_attack(tiny, tmp_path, monkeypatch):
 
     monkeypatch.setattr(ClosedForm, "self_test", lambda *a: pytest.fail("an attack is tested"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(records, "write", lambda *a: pytest.fail("records are made"))
+    monkeypatch.setattr(records, "write_round", lambda *a: pytest.fail("records are made"))
     env = online(tiny, {"learning.attacks": [{"kind": "closed-form"}]})
     env.reset(seed=0)
-    env.step(np.zeros(3))
+    env.step(zeros(3))
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("limit", "of"), [(None, 4), (3, 3), (9, 4)])
-def test_progress_is_the_share_of_rounds_that_are_over(tiny, limit, of):
+@mark.parametrize("limit, item", [(None, 4), (3, 3), (9, 4)])
+def test_progress_is_the_share_of_rounds_that_are_over(tiny, limit, item):
     env = online(tiny, {"learning.rounds": limit})
     env.reset(options={"world": 1})
-    found = [env.now.progress]
+    result = [env.context.progress]
     over = False
     while not over:
-        _, _, _, over, _ = env.step(np.zeros(3))
-        found.append(env.now.progress)
-    np.testing.assert_allclose(found, np.arange(of + 1) / of)
+        _, _, _, over, _ = env.step(zeros(3))
+        result.append(env.context.progress)
+    assert_allclose(result, arange(item + 1) / item)
 
 
 # -- by name, and from the command line
@@ -625,8 +640,8 @@ def test_importing_the_floor_registers_both_and_nothing_dear(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=env
     )
     places = [
-        "scenarios.app.training.environments:allocation",
-        "scenarios.app.training.environments:online",
+        "scenarios.app.training.environments:make_allocation",
+        "scenarios.app.training.environments:make_online",
     ]
     assert (done.stdout, done.stderr) == (f"{places}\n", "")
     assert gymnasium.make("rl:netsim/OnlinePower-v0").reset(seed=0)[0].shape == (42,)
@@ -634,8 +649,8 @@ def test_importing_the_floor_registers_both_and_nothing_dear(tmp_path):
 
 def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
     from scenarios import load
-    from scenarios.app.training.environments import problems
-    from scenarios.app.training.train import train
+    from scenarios.app.training.environments import build_problems
+    from scenarios.app.training.train import train_agents
 
     shares = {
         "train.task.draws": 3,
@@ -644,32 +659,32 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
         "train.task.observe": "channel",
     }
     study = load("power/paper", SHORT | shares)
-    sets = problems(study, tmp_path / "cache")
-    of = [
+    sets = build_problems(study, tmp_path / "cache")
+    item = [
         [p.objective.trajectory.gain[0].tobytes() for p in s]
         for s in (sets.trained_on, sets.chosen_on, sets.held_out)
     ]
-    assert [len(x) for x in of] == [3, 2, 4]
-    assert len({g for x in of for g in x}) == 9
-    (summary,) = train(study, [0], tmp_path / "t", lambda seen: None, tmp_path / "cache")
+    assert [len(x) for x in item] == [3, 2, 4]
+    assert len({g for x in item for g in x}) == 9
+    (summary,) = train_agents(study, [0], tmp_path / "t", lambda seen: None, tmp_path / "cache")
     policy = load_policy(tmp_path / "t")
 
     def score(problems):
-        return np.mean([p.rollout(policy.act)[-1].value / p.start.value for p in problems])
+        return np.mean([p.play_episode(policy.act)[-1].value / p.start.value for p in problems])
 
     with (tmp_path / "t" / "curve.csv").open() as file:
         curve = [float(row["score"]) for row in csv.DictReader(file)]
-    assert min(curve) == pytest.approx(score(sets.chosen_on), rel=1e-6)
-    assert summary["policy.ddpg.cost.mean"] == pytest.approx(score(sets.held_out), rel=1e-6)
+    assert min(curve) == approx(score(sets.chosen_on), rel=1e-6)
+    assert summary["policy.ddpg.cost.mean"] == approx(score(sets.held_out), rel=1e-6)
     assert summary["cases"] == 4
 
 
-@pytest.mark.parametrize("observe", ["paper", "channel"])
+@mark.parametrize("observe", ["paper", "channel"])
 def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, monkeypatch, observe):
     from scenarios import load
     from scenarios.app.result import run
-    from scenarios.app.results.folder import read_table
-    from scenarios.app.training.train import train
+    from scenarios.app.results.folder import read_record_table
+    from scenarios.app.training.train import train_agents
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     task = {
@@ -677,38 +692,40 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
         "world.radio.uplink.noise_w": 4e-8,
         "train.task.observe": observe,
     }
-    (said,) = train(load("power/paper", SHORT | task), [0], tmp_path / "p", lambda seen: None)
-    planned = int(said["policy.ddpg.t_th.mean"])
+    (message,) = train_agents(
+        load("power/paper", SHORT | task), [0], tmp_path / "p", lambda seen: None
+    )
+    planned = int(message["policy.ddpg.t_th.mean"])
     assert 0 < planned < 8, "else nothing is shown"
     rounds = {
         "world.duration_s": 480,
         "learning.data.samples": 20,
         "world.radio.uplink.noise_w": 4e-8,
     }
-    found = run(
+    result = run(
         load("power/paper", rounds | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}}),
         tmp_path / "r",
     )
-    assert found["plan.switch_round"] == found["metric.noise-switch.switch_round.last"] == planned
+    assert result["plan.switch_round"] == result["metric.noise-switch.switch_round.last"] == planned
     learnt = load_policy(tmp_path / "p")
     problem = learnt.problem()
-    power_w = problem.rollout(learnt.act)[-1].power_w
-    links = read_table(tmp_path / "r", "links")
-    figures = read_table(tmp_path / "r", "metrics")
-    np.testing.assert_allclose(links["power_w"].reshape(8, 15), np.tile(power_w, (8, 1)), rtol=1e-6)
+    power_w = problem.play_episode(learnt.act)[-1].power_w
+    links = read_record_table(tmp_path / "r", "links")
+    figures = read_record_table(tmp_path / "r", "metrics")
+    assert_allclose(links["power_w"].reshape(8, 15), np.tile(power_w, (8, 1)), rtol=1e-6)
     share = figures["value"][figures["name"] == "artificial_percent"]
-    np.testing.assert_array_equal(share, np.where(np.arange(8) < planned, 100.0, 0.0))
+    assert_array_equal(share, np.where(arange(8) < planned, 100.0, 0.0))
 
 
 def test_a_policy_that_plans_no_switch_gives_none(tmp_path):
     from scenarios import load
     from scenarios.app.result import run
 
-    made = policy("paper", ues=15)
-    made = replace(made, card=made.card.model_copy(update={"criterion": "top-up"}))
-    save_policy(made, tmp_path / "p")
+    built = policy("paper", ues=15)
+    built = replace(built, card=built.card.model_copy(update={"criterion": "top-up"}))
+    save_policy(built, tmp_path / "p")
     study = load("power/paper", SHORT | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}})
-    with pytest.raises(
+    with raises(
         BadInput,
         match="mode: planned has no round: the policy was trained with criterion: top-up; give",
     ):
@@ -726,10 +743,10 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
     """Of lost updates each counts as the one that arrives: s is 30, in the worst round."""
     from scenarios import load
     from scenarios.app.cli.commands import main
-    from scenarios.app.training.environments import online as made
+    from scenarios.app.training.environments import make_online as made
 
     many = {"world.ues.count": 30}
-    with pytest.raises(BadInput, match=re.escape(TOO_MANY)):
+    with raises(BadInput, match=re.escape(TOO_MANY)):
         made(load("power/pedestrians", many))
     assert main(["validate", "power/pedestrians", "--set", "world.ues.count=30"]) == 2
     assert TOO_MANY in capsys.readouterr().err
@@ -737,7 +754,7 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
         assert made(load("power/pedestrians", many | {"train.task.bound": remedy})).n_ue == 30
     uniform = {"learning.aggregation": {"kind": "uniform", "clients": 30}}
     assert made(load("power/pedestrians", many | uniform)).n_ue == 30
-    with pytest.raises(
+    with raises(
         BadInput, match=r"train\.task\.bound\.learning_rate: 0\.9 makes A = -0\.65.* below 0"
     ):
         changes = {"train.task.bound": {"learning_rate": 0.9, "smoothness": 1.0}}
@@ -752,19 +769,19 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
 def test_a_task_of_ones_own_has_no_limits_of_another_number_of_ues():
     """Forty UEs at the most power, and at the least, with settings that say nothing of them."""
     from scenarios import load
-    from scenarios.app.training.environments import online as made
+    from scenarios.app.training.environments import make_online as made
 
     env = made(load("power/pedestrians", {"world.ues.count": 40, "train.task": {"kind": "online"}}))
     env.reset(seed=0, options={"world": 3})
-    np.testing.assert_allclose(env.last_w, 0.1, rtol=1e-12)  # half of the most
+    assert_allclose(env.last_w, 0.1, rtol=1e-12)  # half of the most
     for action, power_w in ((1.0, 0.2), (-1.0, 0.05)):
-        _, cost, *_, info = env.step(np.full(40, action, np.float32))
-        np.testing.assert_allclose(info["power_w"], power_w, rtol=1e-6)
+        _, cost, *_, info = env.step(full(40, action, float32))
+        assert_allclose(info["power_w"], power_w, rtol=1e-6)
         assert np.isfinite(cost)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
+@mark.parametrize(
+    "words, message",
     [
         (["campus"], "has no `train:` section"),
         (["power/pedestrians", "--set", "world.ues.count=30"], TOO_MANY),
@@ -788,13 +805,13 @@ def test_a_task_of_ones_own_has_no_limits_of_another_number_of_ues():
         (["power/paper", "--steps", "0"], "train.steps"),
     ],
 )
-def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):
+def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, message):
     from scenarios.app.cli.commands import main
 
     assert main(["train", *words, "--out", str(tmp_path / "t")]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    lines = capsys.readouterr().err
+    assert message in lines
+    assert lines.count("\n") == 1
     assert not (tmp_path / "t").exists()
 
 
@@ -803,21 +820,24 @@ def test_random_powers_fill_the_range_in_equal_ratios(monkeypatch):
 
     tries = []
     monkeypatch.setattr(
-        module, "judged", lambda o, limits, x, n: (tries.append(x), judged_(o, limits, x, n))[1]
+        module,
+        "pick_best_plan",
+        lambda o, limits, x, n: (tries.append(x), judged_(o, limits, x, n))[1],
     )
-    module.references(problem(), 400, Streams(0).at("r"), thorough=False)
+    module.plan_references(problem(), 400, Streams(0).derive_rng("r"), thorough=False)
     (drawn,) = (x for x in tries if len(x) == 400)
-    share = np.log(drawn / LIMITS.each_min_w) / np.log(LIMITS.each_max_w / LIMITS.each_min_w)
+    share = log(drawn / LIMITS.each_min_w) / log(LIMITS.each_max_w / LIMITS.each_min_w)
     assert kstest(share.ravel(), "uniform").pvalue > 1e-3
 
 
 def test_fractional_power_keeps_the_total():
-    from rl.problem import fractional, references
+    from rl.problem import plan_fractional, plan_references
 
     p = problem(limits=Limits(total_max_w=0.8))
     for alpha in (0.0, 0.8, 1.0):
-        power = fractional(p, alpha)
+        power = plan_fractional(p, alpha)
         assert power.sum() <= 0.8 + 1e-9
         assert power.sum() > 0.79
-    found = references(p, 200, Streams(0).at("r"))
-    assert found["optimum"].value <= min(v.value for v in found.values()) + 1e-15
+    result = plan_references(p, 200, Streams(0).derive_rng("r"))
+    expected = min(v.value for v in result.values()) + 1e-15
+    assert result["optimum"].value <= expected

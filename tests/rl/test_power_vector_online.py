@@ -4,19 +4,20 @@ from functools import partial
 
 import gymnasium
 import numpy as np
-import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import fixture, mark, raises
 
 from netsim.errors import BadInput
-from rl.problem import as_action
-from rl.recording import look_now
-from rl.rules import untuned
+from rl.problem import convert_to_action
+from rl.recording import observe_next_round
+from rl.rules import build_rule
 from scenarios import load
-from scenarios.app.training.environments import online
+from scenarios.app.training.environments import make_online
 
 SHORT = {"world.duration_s": 240}
 
 
-@pytest.fixture(
+@fixture(
     scope="module",
     params=[
         ("power/city", {}),
@@ -32,58 +33,59 @@ def study(request):
 
 def by_the_rule(env):
     """The action that worlds are recorded with."""
-    power_w = untuned("fractional").power_w(look_now(env))[0]
-    return as_action(power_w, env.task.limits).astype(np.float32)
+    power_w = build_rule("fractional").power_w(observe_next_round(env))[0]
+    return convert_to_action(power_w, env.task.limits).astype(np.float32)
 
 
 def test_observations_stand_where_the_manual_says(study):
-    env = online(study)
+    env = make_online(study)
     env.reset(seed=0)
     seen, *_ = env.step(by_the_rule(env))
     k = env.n_ue
-    now = env.now
+    context = env.context
     task = env.task
-    there = now.snr_per_w > 0
+    is_present = context.snr_per_w > 0
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = [
-            now.snr_per_w * task.limits.each_max_w,
-            (now.scale / now.required_std) ** 2,
-            now.snr_per_w * env.last_w,
+            context.snr_per_w * task.limits.each_max_w,
+            (context.scale / context.required_std) ** 2,
+            context.snr_per_w * env.last_w,
         ]
         levels = np.clip(
-            [np.where(there & np.isfinite(x), 10 * np.log10(x) / 40, 0.0) for x in ratios], -1, 1
+            [np.where(is_present & np.isfinite(x), 10 * np.log10(x) / 40, 0.0) for x in ratios],
+            -1,
+            1,
         )
-    drawn = there & (now.drawn_std > 0)
-    of_all = [2 * now.budget_left - 1, 2 * now.progress - 1]
+    drawn = is_present & (context.drawn_std > 0)
+    of_all = [2 * context.budget_left - 1, 2 * context.progress - 1]
     assert len(seen) == 5 * k + 2
-    np.testing.assert_allclose(seen, np.concatenate([there, *levels, drawn, of_all]), atol=1e-6)
+    expected = np.concatenate([is_present, *levels, drawn, of_all])
+    assert_allclose(seen, expected, atol=1e-6)
 
 
 def test_the_least_integers_are_no_actions(study):
-    env = online(study)
+    env = make_online(study)
     env.reset(seed=0)
     for kind in (np.int8, np.int64):
-        with pytest.raises(
-            ValueError, match=r"action: -\S+ at 0 is outside; give \d+ finite numbers"
-        ):
+        with raises(ValueError, match=r"action: -\S+ at 0 is outside; give \d+ finite numbers"):
             env.step(np.full(env.action_space.shape, np.iinfo(kind).min, kind))
 
 
-@pytest.mark.parametrize("name", ["PowerAllocation", "OnlinePower"])
+@mark.parametrize("name", ["PowerAllocation", "OnlinePower"])
 def test_a_scenario_without_a_task_says_so_and_no_render_mode_is_taken(name, study):
-    made = partial(gymnasium.make, f"rl:netsim/{name}-v0")
-    with pytest.raises(
+    built = partial(gymnasium.make, f"rl:netsim/{name}-v0")
+    with raises(
         BadInput, match="has no `train:` section, so there is nothing to learn; see power/paper"
     ):
-        made(scenario="city")
+        built(scenario="city")
     if name == "OnlinePower":
-        made(scenario=study, render_mode=None).close()
+        built(scenario=study, render_mode=None).close()
         envs = gymnasium.make_vec(
             "rl:netsim/OnlinePower-v0", 2, vectorization_mode="sync", scenario=study
         )
         seen, _ = envs.reset(seed=3)
-        np.testing.assert_array_equal(seen[1], online(study).reset(seed=4)[0])
-    with pytest.raises(
+        assert_array_equal(seen[1], make_online(study).reset(seed=4)[0])
+    with raises(
         TypeError, match="render_mode: 'human'; the environment draws nothing, leave it out"
     ):
-        made(scenario=study, render_mode="human")
+        built(scenario=study, render_mode="human")

@@ -5,22 +5,54 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pytest
+from numpy import (
+    allclose,
+    arange,
+    array,
+    clip,
+    float32,
+    full,
+    isfinite,
+    log10,
+    maximum,
+    mean,
+    nan,
+    ndarray,
+    where,
+    zeros,
+)
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, fixture, importorskip, mark, raises
 
-from fl.defenses.lapa import drawn_var
+from fl.defenses.lapa import compute_artificial_var
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.look import Look
-from rl.policy import SharedPolicy, features_of, planned_dbw, seen_of_ue_size, shapes_of
-from rl.radio_records import Links, Rounds, Rows, air_of, judged, lost_noise, received
-from rl.rules import LAWS, Known, best_response, kept_dbw, tuned, within
+from rl.policy import (
+    SharedPolicy,
+    compute_ue_features,
+    count_ue_features,
+    list_layer_shapes,
+    plan_dbw,
+)
+from rl.radio_records import (
+    Links,
+    Rounds,
+    Rows,
+    build_air,
+    compute_lost_noise,
+    compute_received_sinrs,
+    judge_vectors,
+)
+from rl.rules import LAWS, KnownRounds, clip_dbw, limit_to_w, plan_best_responses, tune_rule
 from rl.settings import BEST_RESPONSES, Online
 from scenarios.app.study.load import load
-from scenarios.app.training.environments import Stages, n_ues, task_of
+from scenarios.app.training.environments import Stages, count_ues, get_task
 
-gymnasium = pytest.importorskip("gymnasium")
-DRAW = np.random.default_rng(0)
+gymnasium = importorskip("gymnasium")
+DRAW = default_rng(0)
 SHORT = {"world.duration_s": 360}
 STREETS = {"world.duration_s": 6 * 3600}
 
@@ -29,23 +61,27 @@ def study(**changes):
     return load("power/city", SHORT | changes)
 
 
-def live(of):
+def live(item):
     from rl.env import OnlinePower
 
-    return OnlinePower(Stages(of, watched=False), n_ues(of), task_of(of, Online))
+    return OnlinePower(Stages(item, watched=False), count_ues(item), get_task(item, Online))
 
 
-def known(of, world=7):
-    from rl.recording import recorded
+def record_known(item, world=7):
+    from rl.recording import record_world
 
-    env = live(of)
-    rounds, look = recorded(env, lambda seen: within(3.0 - 0.75 * seen.snr_db, seen.limits), world)
-    return Known(rounds, look, air_of(of.world.radio.uplink, of.round_s), env.task.reward)
+    env = live(item)
+    rounds, look = record_world(
+        env, lambda seen: limit_to_w(3.0 - 0.75 * seen.snr_db, seen.limits), world
+    )
+    return KnownRounds(
+        rounds, look, build_air(item.world.radio.uplink, item.round_s), env.task.reward
+    )
 
 
-@pytest.fixture(scope="module")
+@fixture(scope="module")
 def city():
-    return known(study())
+    return record_known(study())
 
 
 UPLINKS = [
@@ -88,7 +124,7 @@ UPLINKS = [
 ]
 
 
-@pytest.mark.parametrize("changes", UPLINKS, ids=range(len(UPLINKS)))
+@mark.parametrize("changes", UPLINKS, ids=range(len(UPLINKS)))
 def test_a_recorded_round_costs_what_it_costs_live(changes):
     """At other powers than those that it was recorded with, also than a UE can send: noise, losses,
     leak, energy."""
@@ -119,18 +155,18 @@ SWITCHES = [
 ]
 
 
-@pytest.mark.parametrize("switch", SWITCHES, ids=["aggregate", "per-device", "planned", "always"])
+@mark.parametrize("switch", SWITCHES, ids=["aggregate", "per-device", "planned", "always"])
 def test_a_recorded_round_draws_noise_as_live(switch):
     """All that is required until a criterion holds, at the powers of this round, or until a planned
     one; then none."""
-    own = LAPA if switch is None else {"kind": "noise-switch", "noise": LAPA, **switch}
+    values = LAPA if switch is None else {"kind": "noise-switch", "noise": LAPA, **switch}
     noise_w = 1e-14 if switch == SWITCHES[0] else 1e-11
     change = {
-        "learning.defenses": [CLIP, own],
+        "learning.defenses": [CLIP, values],
         "world.radio.uplink.noise_w": noise_w,
         "world.duration_s": 720,
     }
-    drawn = costs_what_it_costs_live(study(**change), np.random.default_rng(0))
+    drawn = costs_what_it_costs_live(study(**change), default_rng(0))
     if switch:
         last = {"planned": 3, "first-crossing": drawn.index(False)}[switch["mode"]]
     else:
@@ -142,129 +178,133 @@ def test_a_recorded_round_draws_noise_as_live(switch):
 def test_rounds_are_recorded_with_what_was_drawn_there():
     """Judged at the powers that they were played with, all rounds of a world cost what they cost
     then."""
-    from rl.problem import as_action
-    from rl.recording import costs_of, recorded
+    from rl.problem import convert_to_action
+    from rl.recording import play_costs, record_world
 
-    own = {"kind": "noise-switch", "noise": LAPA, **SWITCHES[0]}
-    of = study(
+    values = {"kind": "noise-switch", "noise": LAPA, **SWITCHES[0]}
+    item = study(
         **{
-            "learning.defenses": [CLIP, own],
+            "learning.defenses": [CLIP, values],
             "world.radio.uplink.noise_w": 1e-13,
             "world.duration_s": 720,
         }
     )
-    rule = lambda look: within(3.0 - 0.75 * look.snr_db, look.limits)  # noqa: E731
-    env = live(of)
-    rounds, _ = recorded(env, rule, 7)
-    act = lambda env, seen: as_action(rule(Look.of(env.now, env.task.limits))[0], env.task.limits)  # noqa: E731
+    rule = lambda look: limit_to_w(3.0 - 0.75 * look.snr_db, look.limits)  # noqa: E731
+    env = live(item)
+    rounds, _ = record_world(env, rule, 7)
+
+    def act(env, seen):
+        power_w = rule(Look.from_context(env.context, env.task.limits))[0]
+        return convert_to_action(power_w, env.task.limits)
+
     costs = []
-    power_w = np.full((len(rounds.count), env.n_ue), np.nan)
-    for cost, _ in costs_of(env, act, 7):
+    power_w = full((len(rounds.count), env.n_ue), nan)
+    for cost, _ in play_costs(env, act, 7):
         sent = env.outcome.merges[-1].uploads
         power_w[len(costs), sent.ue] = sent.channel.power_w
         costs.append(cost)
-    found = judged(
-        rounds, air_of(of.world.radio.uplink, of.round_s), power_w, np.arange(len(costs))
+    result = judge_vectors(
+        rounds, build_air(item.world.radio.uplink, item.round_s), power_w, arange(len(costs))
     )
     for name in ("noise", "lost", "leak", "energy_j"):
-        np.testing.assert_allclose(
-            found.figures[name], [cost.figures[name] for cost in costs], rtol=1e-9
-        )
-    assert found.drawn.any(axis=1).tolist() == [cost.artificial for cost in costs]
+        expected = [cost.figures[name] for cost in costs]
+        assert_allclose(result.figures[name], expected, rtol=1e-9)
+    assert result.drawn.any(axis=1).tolist() == [cost.artificial for cost in costs]
 
 
 def test_how_noise_is_drawn_by_hand():
     """Two rows that require 2 and 3, beside a channel of 1 and 3.5, 4 and 1, or 2 and 3."""
-    required = np.array([2.0, 3.0]) ** 2
-    channel = np.array([[1.0, 3.5], [4.0, 1.0], [2.0, 3.0]]) ** 2
+    required = array([2.0, 3.0]) ** 2
+    channel = array([[1.0, 3.5], [4.0, 1.0], [2.0, 3.0]]) ** 2
     whole = {"all": [1, 1, 1], "none": [0, 0, 0], "aggregate": [1, 0, 0], "per-device": [1, 1, 0]}
     for drawing, rounds in whole.items():
-        np.testing.assert_array_equal(
-            drawn_var(drawing, required, channel), np.outer(rounds, required)
+        assert_array_equal(
+            compute_artificial_var(drawing, required, channel), np.outer(rounds, required)
         )
-    np.testing.assert_array_equal(drawn_var("top-up", required, channel), [[3, 0], [0, 8], [0, 0]])
+    expected = [[3, 0], [0, 8], [0, 0]]
+    assert_array_equal(compute_artificial_var("top-up", required, channel), expected)
 
 
-def costs_what_it_costs_live(of, draw=DRAW):
+def costs_what_it_costs_live(item, draw=DRAW):
     """Whether noise was drawn, round by round."""
-    from rl.problem import log_power
+    from rl.problem import convert_to_power_w
 
-    env = live(of)
-    own = known(of)
+    env = live(item)
+    values = record_known(item)
     drawn = []
     env.reset(options={"world": 7})
-    for s in range(len(own)):
-        action = draw.uniform(-1, 1, 12).astype(np.float32)
+    for s in range(len(values)):
+        action = draw.uniform(-1, 1, 12).astype(float32)
         # the noise that budgets ask for hangs on what has arrived; a round is compared with its own
         # requirements
         _, reward, _, _, info = env.step(action)
-        one = replace(own.rounds.select(np.array([s])), rows=env.cost.rows)
-        asked_w = log_power(action.astype(np.float64), env.task.limits)
-        power_w = np.minimum(asked_w, own.look.max_power_w)
-        costs = judged(one, own.air, power_w[None], np.zeros(1, dtype=np.int64))
-        found = costs.figures
+        single = replace(values.rounds.select(array([s])), rows=env.cost.rows)
+        asked_w = convert_to_power_w(action.astype(np.float64), env.task.limits)
+        power_w = np.minimum(asked_w, values.look.max_power_w)
+        costs = judge_vectors(single, values.air, power_w[None], zeros(1, np.int64))
+        result = costs.figures
         drawn.append(bool(costs.drawn.any()))
         assert drawn[-1] == env.cost.artificial
-        assert replace(own, rounds=one).cost(asked_w[None])[0] == pytest.approx(-reward, rel=1e-9)
+        actual = replace(values, rounds=single).compute_costs(asked_w[None])[0]
+        assert actual == approx(-reward, rel=1e-9)
         for name in ("noise", "lost", "leak", "energy_j"):
-            assert found[name][0] == pytest.approx(info[name], rel=1e-9, abs=1e-12), (s, name)
-        assert env.task.reward.cost(found)[0] == pytest.approx(-reward, rel=1e-9)
+            assert result[name][0] == approx(info[name], rel=1e-9, abs=1e-12), (s, name)
+        actual = env.task.reward.cost(result)[0]
+        assert actual == approx(-reward, rel=1e-9)
     return drawn
 
 
-def dbw_of(policy, look):
+def get_dbw(policy, look):
     """Powers in dBW before they are made to fit the limits of the total."""
-    return planned_dbw(look, policy.rule, policy.act, policy.passes, policy.probes)
+    return plan_dbw(look, policy.rule, policy.act, policy.passes, policy.probes)
 
 
-def shared(city, last=0.0, **kw):
+def build_shared(city, last=0.0, **kw):
     """A policy of random layers; last: the spread of those of its last one."""
-    n = seen_of_ue_size("probes" in kw)
+    n = count_ue_features("probes" in kw)
     layers = tuple(
         (
-            DRAW.normal(0, 0.3 if k else last, shape).astype(np.float32),
-            np.zeros(shape[0], np.float32),
+            DRAW.normal(0, 0.3 if k else last, shape).astype(float32),
+            zeros(shape[0], float32),
         )
-        for k, shape in zip((1, 0), shapes_of(n, (8,), 1), strict=True)
+        for k, shape in zip((1, 0), list_layer_shapes(n, (8,), 1), strict=True)
     )
     scale = DRAW.normal(0, 1, n), DRAW.uniform(0.5, 2, n)
-    return SharedPolicy(layers, tuned(LAWS[-1], city, 1, Streams(0).at("t")), *scale, **kw)
+    return SharedPolicy(
+        layers, tune_rule(LAWS[-1], city, 1, Streams(0).derive_rng("t")), *scale, **kw
+    )
 
 
 PASSES = [{}, {"passes": 3}, {"passes": 2, "probes": load("power/city").train.task.reward}]
 
 
-@pytest.mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
+@mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
 def test_an_actor_whose_last_layer_is_zero_is_the_rule(city, kw):
-    policy = shared(city, **kw)
-    np.testing.assert_allclose(
-        policy.power_w(city.look), policy.rule.power_w(city.look), rtol=1e-12
-    )
+    policy = build_shared(city, **kw)
+    assert_allclose(policy.power_w(city.look), policy.rule.power_w(city.look), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
+@mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
 def test_the_shared_actor_by_hand(city, kw):
     """UE after UE, pass after pass: ten times tanh of two layers of its standardised features,
     which are cut; 0 dB for one that is away.
     """
-    policy = shared(city, 1.0, cut=1.5, **kw)
-    links = replace(
-        city.look.links, serving=np.where(np.arange(12) == 5, -1, city.look.links.serving)
-    )
+    policy = build_shared(city, 1.0, cut=1.5, **kw)
+    links = replace(city.look.links, serving=where(arange(12) == 5, -1, city.look.links.serving))
     look = replace(city.look, links=links)
     (w, b), (v, c) = policy.layers
-    low, high = (10 * np.log10(x) for x in (look.limits.each_min_w, look.limits.each_max_w))
-    rule = np.clip(policy.rule.dbw(look), low, high)
+    low, high = (10 * log10(x) for x in (look.limits.each_min_w, look.limits.each_max_w))
+    rule = clip(policy.rule.dbw(look), low, high)
     dbw = rule.copy()
     for _ in range(policy.passes):
-        features = features_of(look, dbw, rule, policy.probes)
-        for s, k in np.argwhere(look.there):
-            seen = np.clip((features[s, k] - policy.mean) / policy.std, -1.5, 1.5)
-            moved = dbw[s, k] + 10 * np.tanh(v[0] @ np.maximum(w @ seen + b, 0) + c[0])
+        features = compute_ue_features(look, dbw, rule, policy.probes)
+        for s, k in np.argwhere(look.is_served):
+            seen = clip((features[s, k] - policy.mean) / policy.std, -1.5, 1.5)
+            moved = dbw[s, k] + 10 * np.tanh(v[0] @ maximum(w @ seen + b, 0) + c[0])
             dbw[s, k] = min(max(moved, low), high)
-    np.testing.assert_allclose(dbw_of(policy, look), dbw, atol=1e-3)
-    np.testing.assert_array_equal(dbw[:, 5], rule[:, 5])
-    assert np.ptp(dbw_of(policy, look) - rule) > 5.0
+    assert_allclose(get_dbw(policy, look), dbw, atol=1e-3)
+    assert_array_equal(dbw[:, 5], rule[:, 5])
+    assert np.ptp(get_dbw(policy, look) - rule) > 5.0
 
 
 NEIGHBOURS = {
@@ -288,32 +328,32 @@ def leaves(value):
     """All arrays and numbers of a value, as bytes."""
     if is_dataclass(value):
         return [leaf for f in fields(value) for leaf in leaves(getattr(value, f.name))]
-    if isinstance(value, np.ndarray | float):
+    if isinstance(value, ndarray | float):
         return [(np.shape(value), np.asarray(value).tobytes())]
     return []
 
 
-@pytest.mark.parametrize("changes", [{}, GAUSSIAN, BY_LABELS], ids=range(3))
+@mark.parametrize("changes", [{}, GAUSSIAN, BY_LABELS], ids=range(3))
 def test_rounds_without_training_are_those_with_it(changes):
     """Links, rows, weights, sizes, the work of UEs and the knowledge before each round, to the last
     bit."""
-    from rl.recording import recorded
+    from rl.recording import record_world
 
     env = live(load("power/next-door", NEIGHBOURS | changes))
     assert not env.stage.learns
-    of = []
+    item = []
     for learns in (False, True):
         env.stage.learns = learns
-        of.append(recorded(env, lambda seen: within(-14.0 - seen.snr_db, seen.limits), 7))
+        item.append(record_world(env, lambda seen: limit_to_w(-14.0 - seen.snr_db, seen.limits), 7))
         moved = np.abs(env.state.model.parameters - env.stage(7).state.model.parameters).max()
         assert (moved > 0) == learns
-    assert of[0][0].count.any()
-    assert of[0][0].compute_j.any()
-    for once, trained in zip(*of, strict=True):
+    assert item[0][0].count.any()
+    assert item[0][0].compute_j.any()
+    for once, trained in zip(*item, strict=True):
         assert leaves(once) == leaves(trained)
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "changes",
     [
         {"learning.defenses": [{"kind": "adaptive-clip"}]},
@@ -329,34 +369,36 @@ def test_ues_train_where_a_cost_hangs_on_it(changes):
     assert live(load("power/next-door", changes)).stage.learns
 
 
-@pytest.mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
+@mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
 def test_exchanging_ues_exchanges_features_and_powers(city, kw):
     order = DRAW.permutation(12)
-    links = city.look.links
+    look = city.look
+    links = look.links
     moved = replace(
-        city.look,
+        look,
         links=Links(
             links.h[:, order],
             links.heard[:, order],
             links.serving[:, order],
             links.downlink_bps[:, order],
         ),
-        required_std=city.look.required_std[:, order],
+        required_std=look.required_std[:, order],
     )
-    policy = shared(city, 0.3, **kw)
-    np.testing.assert_allclose(moved.features, city.look.features[:, order], atol=1e-12)
-    power_w = np.full((len(city), 12), 1e-3) * 10 ** DRAW.uniform(-1, 1, 12)
-    np.testing.assert_allclose(
-        moved.outlook(power_w[:, order]), city.look.outlook(power_w)[:, order], atol=1e-9
+    policy = build_shared(city, 0.3, **kw)
+    assert_allclose(moved.features, look.features[:, order], atol=1e-12)
+    power_w = full((len(city), 12), 1e-3) * 10 ** DRAW.uniform(-1, 1, 12)
+    expected = look.predict_outcome(power_w)[:, order]
+    assert_allclose(
+        moved.predict_outcome(power_w[:, order]),
+        expected,
+        atol=1e-9,
     )
-    np.testing.assert_allclose(moved._crossing, city.look._crossing[:, order][:, :, order])
-    np.testing.assert_allclose(
-        dbw_of(policy, moved), dbw_of(policy, city.look)[:, order], atol=1e-4
-    )
-    assert (
-        np.ptp(dbw_of(policy, city.look) - kept_dbw(policy.rule.dbw(city.look), city.look.limits))
-        > 1.0
-    )
+    expected = look._crossing[:, order][:, :, order]
+    assert_allclose(moved._crossing, expected)
+    expected = get_dbw(policy, look)[:, order]
+    assert_allclose(get_dbw(policy, moved), expected, atol=1e-4)
+    actual = np.ptp(get_dbw(policy, look) - clip_dbw(policy.rule.dbw(look), look.limits))
+    assert actual > 1.0
 
 
 def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
@@ -365,68 +407,74 @@ def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
     look = city.look
     links = city.look.links
     k = 3
-    serving = np.where(np.arange(12) == k, links.serving, -1)
+    serving = where(arange(12) == k, links.serving, -1)
     alone = replace(look, links=replace(links, serving=serving))
-    power_w = np.full(serving.shape, 1e-3)
-    power, decoded, margin, exposed, *sums, _, below, _ = np.moveaxis(alone.outlook(power_w), 2, 0)
-    for of in (*sums, below):
-        np.testing.assert_allclose(of[:, k], (-60 - 10) / 20)  # the least: nothing
-    np.testing.assert_array_equal(np.delete(alone.outlook(power_w), k, axis=1), 0.0)
-    np.testing.assert_allclose(power[:, k], -1.0)  # -30 dBW, 0 at -20, a unit 10 dB
-    h = links.h[np.arange(len(serving)), k, serving[:, k]]
-    snr_db = 10 * np.log10(1e-3 * (abs(h) ** 2).sum(axis=1) / city.air.noise_w)
+    power_w = full(serving.shape, 1e-3)
+    power, decoded, margin, exposed, *sums, _, below, _ = np.moveaxis(
+        alone.predict_outcome(power_w), 2, 0
+    )
+    for item in (*sums, below):
+        assert_allclose(item[:, k], (-60 - 10) / 20)  # the least: nothing
+    assert_array_equal(np.delete(alone.predict_outcome(power_w), k, axis=1), 0.0)
+    assert_allclose(power[:, k], -1.0)  # -30 dBW, 0 at -20, a unit 10 dB
+    h = links.h[arange(len(serving)), k, serving[:, k]]
+    snr_db = 10 * log10(1e-3 * (abs(h) ** 2).sum(axis=1) / city.air.noise_w)
     assert (abs(snr_db) < 50).all()
-    np.testing.assert_allclose(20 * decoded[:, k] + 10, snr_db)
-    np.testing.assert_allclose(20 * margin[:, k], np.clip(snr_db - look.required_db[:, k], -50, 50))
-    heard_db = 10 * np.log10(1e-3 * abs(links.heard[:, k, 0, 0]) ** 2 / city.air.noise_w)
-    np.testing.assert_allclose(20 * exposed[:, k] + 10, np.clip(heard_db, -50, 50))
+    assert_allclose(20 * decoded[:, k] + 10, snr_db)
+    expected = clip(snr_db - look.required_db[:, k], -50, 50)
+    assert_allclose(20 * margin[:, k], expected)
+    heard_db = 10 * log10(1e-3 * abs(links.heard[:, k, 0, 0]) ** 2 / city.air.noise_w)
+    actual = 20 * exposed[:, k] + 10
+    assert_allclose(actual, clip(heard_db, -50, 50))
 
 
 def test_what_would_come_of_powers_is_what_rounds_are_judged_by(city):
     """Those that send alone count, as in a round: SINR after cancellation in both cells."""
-    from rl.radio_records import received
+    from rl.radio_records import compute_received_sinrs
 
     rounds = city.rounds
     look = city.look
     look = replace(look, links=replace(look.links, serving=rounds.links.serving))
     power_w = 10 ** DRAW.uniform(-5, -1, look.snr_db.shape)
-    sinr, _ = received(power_w, np.arange(len(rounds)), rounds.links, city.air)
-    sends = look.there
-    wanted = np.clip(10 * np.log10(sinr[sends]), -50, 50)
-    np.testing.assert_allclose(20 * look.outlook(power_w)[..., 1][sends] + 10, wanted)
+    sinr, _ = compute_received_sinrs(power_w, arange(len(rounds)), rounds.links, city.air)
+    sends = look.is_served
+    expected = clip(10 * log10(sinr[sends]), -50, 50)
+    actual = 20 * look.predict_outcome(power_w)[..., 1][sends] + 10
+    assert_allclose(actual, expected)
     assert (
-        np.ptp(wanted - 10 * np.log10(power_w[sends]) - look.snr_db[sends]) > 10
+        np.ptp(expected - 10 * log10(power_w[sends]) - look.snr_db[sends]) > 10
     )  # interference counts
 
 
-@pytest.mark.parametrize("kind", ["oma", "noma"])
+@mark.parametrize("kind", ["oma", "noma"])
 def test_a_policy_plays_over_either_band(kind, tmp_path):
     """Over orthogonal bands what would come of powers has no interference."""
-    air = air_of(load("power/city", {"world.radio.uplink": {"kind": kind}}).world.radio.uplink)
-    look = replace(known(study()).look, air=air)
-    power_w = np.full(look.snr_db.shape, 1e-4)
-    decoded_db = 20 * look.outlook(power_w)[..., 1] + 10
-    assert np.allclose(decoded_db, look.snr_db - 40) == (kind == "oma")
+    air = build_air(load("power/city", {"world.radio.uplink": {"kind": kind}}).world.radio.uplink)
+    look = replace(record_known(study()).look, air=air)
+    power_w = full(look.snr_db.shape, 1e-4)
+    decoded_db = 20 * look.predict_outcome(power_w)[..., 1] + 10
+    assert allclose(decoded_db, look.snr_db - 40) == (kind == "oma")
 
 
 def test_tuning_finds_the_best_of_a_grid(city):
     law = LAWS[2]
-    found = tuned(law, city, 8_000, Streams(1).at("t"))
+    result = tune_rule(law, city, 8_000, Streams(1).derive_rng("t"))
     grid = [
-        city.cost(within(law.dbw(city.look, np.array([p])), city.look.limits)).mean()
-        for p in np.arange(-20, 40, 0.5)
+        city.compute_costs(limit_to_w(law.dbw(city.look, array([p])), city.look.limits)).mean()
+        for p in arange(-20, 40, 0.5)
     ]
-    assert found.cost <= min(grid) + 0.02
-    assert found.evaluations <= 8_000
-    assert found.cost == pytest.approx(city.cost(found.power_w(city.look)).mean())
+    assert result.cost <= min(grid) + 0.02
+    assert result.evaluations <= 8_000
+    expected = city.compute_costs(result.power_w(city.look)).mean()
+    assert result.cost == approx(expected)
 
 
 def test_without_interference_a_rule_is_the_optimum():
     """Costs separate over UEs: at the required SNR of this very round the search finds nothing
     better."""
-    from rl.rules import best_powers
+    from rl.rules import search_best_powers
 
-    of = study(
+    item = study(
         **{
             "world.radio.uplink": {"kind": "noma", "interference": "none"},
             "learning.data.cell": "strongest",
@@ -434,43 +482,46 @@ def test_without_interference_a_rule_is_the_optimum():
             "learning.threat": {"n_targets": 4},
         }
     )
-    own = known(of)
-    gamma = np.full(own.look.snr_db.shape, np.nan)
-    decoded = own.air.floor_sinr * (
+    values = record_known(item)
+    gamma = full(values.look.snr_db.shape, nan)
+    decoded = values.air.floor_sinr * (
         1 + 1e-9
     )  # below, nothing arrives, and more than is required costs nothing
-    for s in range(len(own)):
-        some = own.rounds.rows.of[s] >= 0
-        rows = own.rounds.rows
-        gamma[s, rows.of[s, some]] = np.maximum(
-            (rows.rho[s] / rows.required_std[s, some]) ** 2, decoded
+    for s in range(len(values)):
+        chosen = values.rounds.rows.ue[s] >= 0
+        rows = values.rounds.rows
+        gamma[s, rows.ue[s, chosen]] = maximum(
+            (rows.rho[s] / rows.required_std[s, chosen]) ** 2, decoded
         )
-    dbw = np.where(np.isfinite(gamma), 10 * np.log10(gamma) - own.look.snr_db, -60.0)
+    dbw = where(isfinite(gamma), 10 * log10(gamma) - values.look.snr_db, -60.0)
     limits = Limits(each_min_w=1e-12, each_max_w=1e6, total_max_w=1e9)
-    wide = replace(own, look=replace(own.look, limits=limits, max_power_w=np.inf))
-    rule = wide.cost(within(dbw, wide.look.limits))
-    np.testing.assert_allclose(rule, 0.0, atol=1e-9)
-    found = best_powers(wide, [dbw, dbw + 5.0]).cost
-    assert (found >= rule - 1e-9).all()
+    wide = replace(values, look=replace(values.look, limits=limits, max_power_w=np.inf))
+    rule = wide.compute_costs(limit_to_w(dbw, wide.look.limits))
+    assert_allclose(rule, 0.0, atol=1e-9)
+    result = search_best_powers(wide, [dbw, dbw + 5.0]).cost
+    assert (result >= rule - 1e-9).all()
 
 
 def test_the_oracle_is_no_worse_than_where_it_begins_and_knows_small_worlds(city):
-    from rl.rules import best_powers
+    from rl.rules import search_best_powers
 
-    one = Known(city.rounds.select(np.arange(2)), _some(city.look, slice(2)), city.air, city.reward)
-    start = LAWS[1].dbw(one.look, np.array([3.0, 0.75]))
-    found = best_powers(one, [start])
-    cost = found.cost
-    power_w = found.power_w
-    assert found.judged > 2 * 90
-    assert (cost <= one.cost(within(start, one.look.limits)) + 1e-12).all()
-    np.testing.assert_allclose(one.cost(power_w), cost)
+    single = KnownRounds(
+        city.rounds.select(arange(2)), _select_rounds(city.look, slice(2)), city.air, city.reward
+    )
+    start = LAWS[1].dbw(single.look, array([3.0, 0.75]))
+    result = search_best_powers(single, [start])
+    cost = result.cost
+    power_w = result.power_w
+    assert result.judged > 2 * 90
+    assert (cost <= single.compute_costs(limit_to_w(start, single.look.limits)) + 1e-12).all()
+    assert_allclose(single.compute_costs(power_w), cost)
     tried = DRAW.uniform(-57, -7, (4000, 12))
     for s in range(2):
-        assert cost[s] <= one.cost(within(tried, one.look.limits), np.full(4000, s)).min()
+        expected = single.compute_costs(limit_to_w(tried, single.look.limits), full(4000, s)).min()
+        assert cost[s] <= expected
 
 
-def _some(look, rounds):
+def _select_rounds(look, rounds):
     links = Links(
         *(getattr(look.links, name)[rounds] for name in ("h", "heard", "serving", "downlink_bps"))
     )
@@ -480,54 +531,50 @@ def _some(look, rounds):
     return replace(look, links=links, **part)
 
 
-@pytest.mark.parametrize(
-    ("level_db", "least", "most"), [(-25.0, 0, 2), (-12.0, 1, 6), (25.0, 6, 6)]
-)
-def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db, least, most):
+@mark.parametrize("level_db, lower, upper", [(-25.0, 0, 2), (-12.0, 1, 6), (25.0, 6, 6)])
+def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db, lower, upper):
     """T_th = max{t : some row has SNR(t) > Gamma(t)}, Gamma = rho^2 / sigma^2 of that row (top-up):
     power moves it."""
-    from rl.problem import as_action
+    from rl.problem import convert_to_action
 
     env = live(study(**{"train.task.limits.each_min_w": 1e-12}))
     lacking = 0
     env.reset(options={"world": 3})
     while not env.over:
-        now = env.now
+        context = env.context
         env.step(
-            as_action(
-                within(level_db - now_snr_db(env), env.task.limits)[0], env.task.limits
-            ).astype(np.float32)
+            convert_to_action(
+                limit_to_w(level_db - measure_snr_db(env), env.task.limits)[0], env.task.limits
+            ).astype(float32)
         )
         rows = env.cost.rows
-        snr = (now.snr_per_w * env.last_w)[rows.of[0]]
-        if (snr > (now.scale / rows.required_std[0]) ** 2 * (1 + 1e-9)).any():
+        snr = (context.snr_per_w * env.last_w)[rows.ue[0]]
+        if (snr > (context.scale / rows.required_std[0]) ** 2 * (1 + 1e-9)).any():
             lacking = env.state.played
         assert env.t_th == lacking
-    assert least <= lacking <= most
+    assert lower <= lacking <= upper
 
 
-def now_snr_db(env):
-    from rl.recording import look_now
+def measure_snr_db(env):
+    from rl.recording import observe_next_round
 
-    return look_now(env).snr_db
+    return observe_next_round(env).snr_db
 
 
 def test_a_rule_is_played_as_it_was_tuned(tmp_path):
     """Equal SNR of 10 dB: every UE arrives 10 dB over thermal noise, as far as its limits allow."""
     from scenarios.app.result import run
-    from scenarios.app.results.folder import read_table
+    from scenarios.app.results.folder import read_record_table
 
     limits = {"each_min_w": 1e-7, "each_max_w": 0.2, "total_min_w": 0, "total_max_w": 2.4}
     power = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0], "limits": limits}
     run(study(power=power, train=None), tmp_path / "run", lambda progress: None)
-    links = read_table(tmp_path / "run", "links")
+    links = read_record_table(tmp_path / "run", "links")
     env = live(study())
     env.reset(options={"world": 4})
-    wanted = within(10.0 - now_snr_db(env), Limits(**limits))[0]
+    expected = limit_to_w(10.0 - measure_snr_db(env), Limits(**limits))[0]
     first = links["round"] == 1
-    np.testing.assert_allclose(
-        links["power_w"][first], wanted[links["ue"][first].astype(int)], rtol=1e-6
-    )
+    assert_allclose(links["power_w"][first], expected[links["ue"][first].astype(int)], rtol=1e-6)
 
 
 SMALL = {
@@ -541,8 +588,8 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
+@mark.parametrize(
+    "changes, message",
     [
         ({"train.agent": {"kind": "score-function"}}, "score-function"),
         ({"power": {"kind": "shared", "policy": "/nowhere"}}, "No such file"),
@@ -552,13 +599,13 @@ SMALL = {
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(changes, said):
-    with pytest.raises(BadInput, match=said):
+def test_what_does_not_fit_is_refused(changes, message):
+    with raises(BadInput, match=message):
         load("power/city", SMALL | changes)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
+@mark.parametrize(
+    "change, message",
     [
         (lambda d: _edit(d, '"rule": "log-linear"', '"rule": "magic"'), "magic"),
         (
@@ -570,22 +617,22 @@ def test_what_does_not_fit_is_refused(changes, said):
             lambda d: _edit(d, '"format": 3', '"format": 2'),
             "format: Input should be 3; train the policy again",
         ),
-        (lambda d: _weights(d, {"layers.1.bias": np.zeros(2, np.float32)}), "its card asks for"),
+        (lambda d: _weights(d, {"layers.1.bias": zeros(2, float32)}), "its card asks for"),
         (
-            lambda d: _weights(d, {"layers.1.bias": np.full(1, np.nan, np.float32)}),
+            lambda d: _weights(d, {"layers.1.bias": full(1, nan, float32)}),
             "its card asks for finite",
         ),
-        (lambda d: _weights(d, {"other": np.zeros(1, np.float32)}), "'other' is unknown"),
+        (lambda d: _weights(d, {"other": zeros(1, float32)}), "'other' is unknown"),
         (
-            lambda d: _weights(d, {"std": np.zeros(seen_of_ue_size(probes=True))}),
+            lambda d: _weights(d, {"std": zeros(count_ue_features(probes=True))}),
             "std has 0, not above 0",
         ),
     ],
 )
-def test_a_damaged_policy_is_one_line(change, said, tmp_path, city):
+def test_a_damaged_policy_is_one_line(change, message, tmp_path, city):
     from rl.policy import SharedCard, load_shared, save_shared
 
-    policy = shared(city, 0.3, passes=2, probes=city.reward, cut=3.0)
+    policy = build_shared(city, 0.3, passes=2, probes=city.reward, cut=3.0)
     card = SharedCard(
         program="1",
         limits=city.look.limits,
@@ -598,10 +645,11 @@ def test_a_damaged_policy_is_one_line(change, said, tmp_path, city):
     )
     save_shared(policy, card, tmp_path)
     back, _ = load_shared(tmp_path)
-    assert (back.passes, back.cut, back.probes) == (2, 3.0, city.reward)
-    np.testing.assert_array_equal(back.power_w(city.look), policy.power_w(city.look))
+    actual = (back.passes, back.cut, back.probes)
+    assert actual == (2, 3.0, city.reward)
+    assert_array_equal(back.power_w(city.look), policy.power_w(city.look))
     change(tmp_path)
-    with pytest.raises(BadInput, match=said) as error:
+    with raises(BadInput, match=message) as error:
         load_shared(tmp_path)
     assert len(error.value.lines) == 1
 
@@ -612,7 +660,7 @@ def _edit(folder: Path, old: str, new: str) -> None:
     (folder / "policy.json").write_text(text.replace(old, new))
 
 
-def _weights(folder: Path, changes: dict[str, np.ndarray]) -> None:
+def _weights(folder: Path, changes: dict[str, ndarray]) -> None:
     from safetensors.numpy import load_file, save_file
 
     save_file(load_file(folder / "policy.safetensors") | changes, folder / "policy.safetensors")
@@ -621,127 +669,129 @@ def _weights(folder: Path, changes: dict[str, np.ndarray]) -> None:
 def test_the_law_of_costs_by_hand():
     """Three rows of two UEs, the last one lost: rho 2, thermal noise 4/SNR, decoder 4/SINR, kappa
     10, A^left 0.5."""
-    from rl.radio_records import Rows, Sent, costs_of
+    from rl.radio_records import Rows, Sent, compute_radio_costs
 
-    sinr = np.array([[2.0, 2.0, 0.5]])
-    snr = np.array([[4.0, 4.0, 1.0]])
-    heard = np.array([[8.0, 8.0, 0.25]])
-    required = np.array([[3.0, 0.5, 2.0]])
-    weight = np.array([[0.5, 0.5, 1.0]])
-    given = (
-        Sent(sinr, snr, np.array([[True, True, False]]), heard),
-        np.array([[0.1, 0.2]]),
+    sinr = array([[2.0, 2.0, 0.5]])
+    snr = array([[4.0, 4.0, 1.0]])
+    heard = array([[8.0, 8.0, 0.25]])
+    required = array([[3.0, 0.5, 2.0]])
+    weight = array([[0.5, 0.5, 1.0]])
+    inputs = (
+        Sent(sinr, snr, array([[True, True, False]]), heard),
+        array([[0.1, 0.2]]),
         Rows(
-            np.array([[0, 0, 1]]),
+            array([[0, 0, 1]]),
             weight,
             required,
-            np.array([2.0]),
-            np.array([0.5]),
-            np.array([10.0]),
-            np.zeros(1, int),
+            array([2.0]),
+            array([0.5]),
+            array([10.0]),
+            zeros(1, int),
         ),
     )
-    found = costs_of(*given)
+    result = compute_radio_costs(*inputs)
     drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
     suffered = 0.25 * (drawn[0] + 2.0) + 0.25 * (drawn[1] + 2.0) + 1.0 * (4.0 + 10.0 * 4.0)
-    assert found.figures["noise"][0] == pytest.approx(
-        0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0))
-    )
+    expected = 0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0))
+    assert result.figures["noise"][0] == approx(expected)
     z = [1 / (8.0 / 4.0 + 1 / 8.0), 8.0, 0.25]
-    assert found.figures["leak"][0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
-    half = costs_of(*given, half_at=0.03).figures
-    assert half["leak"][0] == pytest.approx(np.mean([x / (0.03 + x) for x in z]))
-    assert {name: half[name] for name in half if name != "leak"} == {
-        k: v for k, v in found.figures.items() if k != "leak"
-    }
-    assert found.figures["lost"][0] == pytest.approx(1 / 3)
-    assert found.figures["energy_j"][0] == pytest.approx(0.3)
-    assert found.drawn.tolist() == [[True, False, False]]
+    expected = mean([x / (1 + x) for x in z])
+    assert result.figures["leak"][0] == approx(expected)
+    half = compute_radio_costs(*inputs, half_at=0.03).figures
+    expected = mean([x / (0.03 + x) for x in z])
+    assert half["leak"][0] == approx(expected)
+    actual = {name: half[name] for name in half if name != "leak"}
+    assert actual == {k: v for k, v in result.figures.items() if k != "leak"}
+    assert result.figures["lost"][0] == approx(1 / 3)
+    assert result.figures["energy_j"][0] == approx(0.3)
+    assert result.drawn.tolist() == [[True, False, False]]
 
 
 def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
-    from rl.rules import best_of_random
+    from rl.rules import draw_best_random
 
     law = LAWS[-1]
-    rng = Streams(3).at("rules")
-    one, many = (best_of_random(law, city, n * len(city), rng) for n in (1, 40))
-    assert (one.evaluations, many.evaluations) == (len(city), 40 * len(city))
-    drawn = np.array(law.start) + np.array(law.spread) * rng.normal(
-        "random.log-linear", np.arange(40), (6,)
-    )
-    costs = [city.cost(within(law.dbw(city.look, p), city.look.limits)).mean() for p in drawn]
+    rng = Streams(3).derive_rng("rules")
+    single, many = (draw_best_random(law, city, n * len(city), rng) for n in (1, 40))
+    expected = (len(city), 40 * len(city))
+    assert (single.evaluations, many.evaluations) == expected
+    drawn = array(law.start) + array(law.spread) * rng.normal("random.log-linear", arange(40), (6,))
+    costs = [
+        city.compute_costs(limit_to_w(law.dbw(city.look, p), city.look.limits)).mean()
+        for p in drawn
+    ]
     assert many.cost == min(costs)
-    assert one.cost == costs[0] > many.cost
+    assert single.cost == costs[0] > many.cost
 
 
-def slow_best_response(one, look, start_dbw, steps_db):
+def slow_best_response(single, look, start_dbw, steps_db):
     """One round, one vector after the other; the same law of costs with 45 % of the deadline and 1
     dB more noise."""
     std = look.required_std[0] * 10 ** (1 / 20)
-    std = np.where(std > 0, std, np.sqrt(np.mean(std[std > 0] ** 2)))
-    air = one.air._replace(deadline_s=0.45 * one.air.deadline_s)
+    std = where(std > 0, std, np.sqrt(mean(std[std > 0] ** 2)))
+    air = single.air._replace(deadline_s=0.45 * single.air.deadline_s)
     rows = Rows(
-        np.arange(12)[None],
-        np.full((1, 12), 1 / 12),
+        arange(12)[None],
+        full((1, 12), 1 / 12),
         std[None],
         look.rho,
-        np.array([0.9]),
-        lost_noise(one.air, look.n_bits),
-        np.zeros(1, int),
+        array([0.9]),
+        compute_lost_noise(single.air, look.n_bits),
+        zeros(1, int),
     )
-    nothing = np.zeros((1, 12))
+    nothing = zeros((1, 12))
     rounds = Rounds(look.links, rows, np.ones((1, 12), int), look.n_bits, nothing, nothing)
-    known = Known(rounds, look, air, one.reward)
-    low, high = (10 * np.log10(x) for x in (look.limits.each_min_w, look.limits.each_max_w))
-    dbw = np.clip(start_dbw[0], low, high)
+    recorded = KnownRounds(rounds, look, air, single.reward)
+    low, high = (10 * log10(x) for x in (look.limits.each_min_w, look.limits.each_max_w))
+    dbw = clip(start_dbw[0], low, high)
     for steps in steps_db:
         for k in sorted(range(12), key=lambda k: -(dbw[k] + look.snr_db[0, k])):
             best = None
             for step in steps:
                 tried = dbw.copy()
                 tried[k] = min(max(dbw[k] + step, low), high)
-                cost = known.cost(within(tried[None], look.limits))[0]
+                cost = recorded.compute_costs(limit_to_w(tried[None], look.limits))[0]
                 if best is None or cost < best[0]:
                     best = cost, tried
             dbw = best[1]
-    return within(dbw[None], look.limits), known
+    return limit_to_w(dbw[None], look.limits), recorded
 
 
-@pytest.mark.parametrize(("name", "vectors"), [("9 a UE", 108), ("20 a UE", 240)])
+@mark.parametrize("name, vectors", [("9 a UE", 108), ("20 a UE", 240)])
 def test_best_responses_are_those_of_one_vector_after_the_other(city, name, vectors):
     """For rounds at once and for a single one; what is planned costs no more than the start."""
     steps_db = BEST_RESPONSES[f"best response, {name}"]
-    assert (city.look.required_std[1:] > 0).all()
-    assert not city.look.required_std[0].any()
-    start = LAWS[1].dbw(city.look, np.array([3.0, 0.75]))
-    factor = np.full(len(city), 0.9)
-    plan = best_response(city.look, start, steps_db, city.reward, factor)
+    known_look = city.look
+    assert (known_look.required_std[1:] > 0).all()
+    assert not known_look.required_std[0].any()
+    start = LAWS[1].dbw(known_look, array([3.0, 0.75]))
+    factor = full(len(city), 0.9)
+    plan = plan_best_responses(known_look, start, steps_db, city.reward, factor)
     assert sum(map(len, steps_db)) * 12 == vectors
     assert len(city) > 2
-    np.testing.assert_array_equal(
-        plan[0], within(start, city.look.limits)[0]
+    assert_array_equal(
+        plan[0], limit_to_w(start, known_look.limits)[0]
     )  # no requirement is known there
     for s in range(1, 3):
-        at = slice(s, s + 1)
-        one = replace(city, rounds=city.rounds.select(np.array([s])))
-        look = _some(city.look, at)
-        slow, known = slow_best_response(one, look, start[at], steps_db)
-        alone = best_response(look, start[at], steps_db, city.reward, factor[at])
-        np.testing.assert_allclose(plan[at], slow, rtol=1e-12)
-        np.testing.assert_allclose(alone, slow, rtol=1e-12)
-        assert known.cost(slow)[0] < known.cost(within(start[at], look.limits))[0] - 0.01
+        place = slice(s, s + 1)
+        single = replace(city, rounds=city.rounds.select(array([s])))
+        look = _select_rounds(known_look, place)
+        slow, recorded = slow_best_response(single, look, start[place], steps_db)
+        alone = plan_best_responses(look, start[place], steps_db, city.reward, factor[place])
+        assert_allclose(plan[place], slow, rtol=1e-12)
+        assert_allclose(alone, slow, rtol=1e-12)
+        expected = recorded.compute_costs(limit_to_w(start[place], look.limits))[0] - 0.01
+        assert recorded.compute_costs(slow)[0] < expected
 
 
 def test_a_ue_that_is_away_keeps_its_power(city):
-    links = replace(
-        city.look.links, serving=np.where(np.arange(12) == 4, -1, city.look.links.serving)
-    )
+    links = replace(city.look.links, serving=where(arange(12) == 4, -1, city.look.links.serving))
     look = replace(city.look, links=links)
-    start = np.full((len(city), 12), -30.0)
+    start = full((len(city), 12), -30.0)
     ones = np.ones(len(city))
     steps_db = BEST_RESPONSES["best response, 9 a UE"]
-    plan = best_response(look, start, steps_db, city.reward, ones)
-    np.testing.assert_allclose(plan[:, 4], 1e-3)
+    plan = plan_best_responses(look, start, steps_db, city.reward, ones)
+    assert_allclose(plan[:, 4], 1e-3)
 
 
 def test_the_sweeps_are_those_of_the_manual():
@@ -749,21 +799,23 @@ def test_the_sweeps_are_those_of_the_manual():
         [sorted(s) for s in BEST_RESPONSES[name]]
         for name in ("best response, 9 a UE", "best response, 20 a UE")
     )
-    assert nine == [[-8, 0, 8], [-4, 0, 4], [-2, 0, 2]]
-    assert twenty == [[-12, -6, 0, 6, 12], [-6, -3, 0, 3, 6], [-4, -2, 0, 2, 4], [-2, -1, 0, 1, 2]]
+    expected = [[-8, 0, 8], [-4, 0, 4], [-2, 0, 2]]
+    assert nine == expected
+    expected = [[-12, -6, 0, 6, 12], [-6, -3, 0, 3, 6], [-4, -2, 0, 2, 4], [-2, -1, 0, 1, 2]]
+    assert twenty == expected
 
 
 def test_the_comparison_has_best_responses_and_their_time_beside_its_figures():
     """Every policy that decides in play has a time, and no table of results has it."""
-    from scenarios.app.run.events import ignore
-    from scenarios.app.training.evaluate import COLUMNS, RecordedGround, decisions_ms
+    from scenarios.app.run.events import ignore_event
+    from scenarios.app.training.evaluate import COLUMNS, RecordedGround, average_decisions_ms
 
-    ground = RecordedGround(study(**SMALL), ignore)
+    ground = RecordedGround(study(**SMALL), ignore_event)
     rows = {row.policy: row for row in ground.held_out}
     assert [rows[name].evaluations for name in BEST_RESPONSES] == [108, 240]
     best = min(rows[rule.law.name].cost for rule in ground.rules)
     assert all(rows[name].cost < best for name in BEST_RESPONSES)
-    spent_ms = decisions_ms(ground.held_out)
+    spent_ms = average_decisions_ms(ground.held_out)
     assert set(rows) - set(spent_ms) == {"oracle"}
     assert min(spent_ms.values()) > 0
     assert (
@@ -775,8 +827,8 @@ def test_the_comparison_has_best_responses_and_their_time_beside_its_figures():
     assert COLUMNS[:3] == ("policy", "case", "cost")
 
 
-@pytest.mark.parametrize(
-    ("card", "said"),
+@mark.parametrize(
+    "card, message",
     [
         ('{"task": "online"}', "task: 'online' is not for this kind"),
         ('{"format": 3,', "Invalid JSON"),
@@ -787,26 +839,26 @@ def test_the_comparison_has_best_responses_and_their_time_beside_its_figures():
         ),
     ],
 )
-def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card, said, tmp_path):
+def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card, message, tmp_path):
     (tmp_path / "policy.json").write_text(card)
-    with pytest.raises(BadInput) as refused:
+    with raises(BadInput) as refused:
         load("power/city", {"power": {"kind": "shared", "policy": str(tmp_path)}})
     assert f"--set power.policy: {tmp_path / 'policy.json'}: " in str(refused.value)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_ue_without_the_model_disturbs_nobody(city):
     """As if it sent with no power at all; the others are heard as they were."""
     links = city.rounds.links
-    power_w = np.full((len(city.rounds), 12), 0.1)
-    which = np.arange(len(power_w))
-    without = replace(links, downlink_bps=np.where(np.arange(12) == 0, 0.0, links.downlink_bps))
-    silent = np.where(np.arange(12) == 0, 0.0, power_w)
-    sinr = received(power_w, which, without, city.air)[0]
-    wanted = received(silent, which, links, city.air)[0]
-    np.testing.assert_allclose(sinr[:, 1:], wanted[:, 1:], rtol=1e-12)
+    power_w = full((len(city.rounds), 12), 0.1)
+    round_index = arange(len(power_w))
+    without = replace(links, downlink_bps=where(arange(12) == 0, 0.0, links.downlink_bps))
+    silent = where(arange(12) == 0, 0.0, power_w)
+    sinr = compute_received_sinrs(power_w, round_index, without, city.air)[0]
+    expected = compute_received_sinrs(silent, round_index, links, city.air)[0]
+    assert_allclose(sinr[:, 1:], expected[:, 1:], rtol=1e-12)
     assert (sinr[:, 0] == 0).all()
-    assert not np.allclose(wanted, received(power_w, which, links, city.air)[0])
+    assert not allclose(expected, compute_received_sinrs(power_w, round_index, links, city.air)[0])
 
 
 def test_absent_ues_have_features_without_holes():
@@ -814,14 +866,14 @@ def test_absent_ues_have_features_without_holes():
     others' as with them."""
     from netsim.radio.uplink import Cohort
 
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     gain = 10 ** rng.uniform(-12, -9, (3, 2))
-    gain[1] = np.nan
-    nothing = np.zeros(3)
+    gain[1] = nan
+    nothing = zeros(3)
     uplink = study().world.radio.uplink
     cohort = Cohort(
-        np.arange(3),
-        np.array([0, -1, 1]),
+        arange(3),
+        array([0, -1, 1]),
         gain,
         None,
         nothing,
@@ -830,8 +882,8 @@ def test_absent_ues_have_features_without_holes():
         nothing,
         nothing,
     )
-    links = Links.of(cohort, replace(cohort, gain=gain[:, :1]), uplink)
-    one = np.ones(1)
-    look = Look(links, np.zeros((1, 3)), one, one, one, air_of(uplink), Limits())
-    for found in (look.features, look._crossing, look.outlook(np.full((1, 3), 1e-3))):
-        assert np.isfinite(found).all()
+    links = Links.from_cohorts(cohort, replace(cohort, gain=gain[:, :1]), uplink)
+    single = np.ones(1)
+    look = Look(links, zeros((1, 3)), single, single, single, build_air(uplink), Limits())
+    for result in (look.features, look._crossing, look.predict_outcome(full((1, 3), 1e-3))):
+        assert isfinite(result).all()

@@ -5,20 +5,22 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
-import pytest
+from numpy import nan, zeros
+from numpy.testing import assert_allclose
+from pytest import approx, mark, raises
 
 from netsim.errors import BadInput
-from rl.reward import FIGURES, Reward, Weighted, cost_of
+from rl.reward import FIGURES, Reward, Weighted, compute_reward_cost
 from scenarios.app.study.load import load
-from scenarios.app.training.environments import online
-from scenarios.app.training.train import train
+from scenarios.app.training.environments import make_online
+from scenarios.app.training.train import train_agents
 
 SHORT = {"world.duration_s": 360}
 
 
-def figures(**given):
-    n = len(next(iter(given.values())))
-    return {name: np.array(given.get(name, np.full(n, np.nan)), dtype=float) for name in FIGURES}
+def figures(**inputs):
+    n = len(next(iter(inputs.values())))
+    return {name: np.array(inputs.get(name, np.full(n, nan)), float) for name in FIGURES}
 
 
 class Ratio(Reward):
@@ -37,29 +39,29 @@ class Ratio(Reward):
 def test_a_reward_of_ones_own_is_taken_like_others(monkeypatch):
     import netsim.part as part
 
-    of = figures(energy_j=[2.0, 1.0], lost=[0.0, 0.5], noise=[np.nan, np.nan])
-    np.testing.assert_allclose(cost_of(Ratio(), of), [2.0 / 1.001, 1.0 / 0.501])
+    item = figures(energy_j=[2.0, 1.0], lost=[0.0, 0.5], noise=[nan, nan])
+    assert_allclose(compute_reward_cost(Ratio(), item), [2.0 / 1.001, 1.0 / 0.501])
     entry = SimpleNamespace(value="mine:Ratio", dist=None, load=lambda: Ratio)
-    part.plugins.cache_clear()
-    monkeypatch.setattr(part, "declared", lambda: {"netsim.reward": [entry]})
+    part.load_plugins.cache_clear()
+    monkeypatch.setattr(part, "find_entry_points", lambda: {"netsim.reward": [entry]})
     try:
         from rl.reward import REWARDS
 
         assert REWARDS.parts["ratio"] is Ratio
     finally:
-        part.plugins.cache_clear()
+        part.load_plugins.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("reward", "said"),
+@mark.parametrize(
+    "reward, message",
     [
         ({"noise": 0}, "all weights are 0"),
         ({"lost": -1}, "at least 0"),
         ({"kind": "constrained", "minimise": "leak"}, "constrained"),
     ],
 )
-def test_contradictions_are_refused_in_one_line(reward, said):
-    with pytest.raises(BadInput, match=said) as error:
+def test_contradictions_are_refused_in_one_line(reward, message):
+    with raises(BadInput, match=message) as error:
         load("power/city", {"train.task.reward": reward})
     assert len(error.value.lines) == 1
     assert "train" in error.value.lines[0]
@@ -81,7 +83,7 @@ class Own(Weighted):
 OF_OWN = "train.task.reward: Own.cost"
 
 
-def of_own(name, law, monkeypatch):
+def register_reward(name, law, monkeypatch):
     """A short study with a reward of this law."""
     monkeypatch.setattr(Own, "law", staticmethod(law))
     study = load(name, SHORT)
@@ -89,8 +91,8 @@ def of_own(name, law, monkeypatch):
     return study.model_copy(update={"train": study.train.model_copy(update={"task": task})})
 
 
-@pytest.mark.parametrize(
-    ("law", "said"),
+@mark.parametrize(
+    "law, message",
     [
         (
             lambda of: of["noise"] + of["lost"],
@@ -104,28 +106,28 @@ def of_own(name, law, monkeypatch):
     ],
 )
 def test_a_reward_of_no_use_is_refused_where_it_is_made_and_before_a_training(
-    law, said, monkeypatch, tmp_path
+    law, message, monkeypatch, tmp_path
 ):
-    study = of_own("power/pedestrians", law, monkeypatch)
-    for begin in (online, lambda of: train(of, [0], tmp_path / "t")):
-        with pytest.raises(BadInput, match=re.escape(f"{OF_OWN} {said}")):
+    study = register_reward("power/pedestrians", law, monkeypatch)
+    for begin in (make_online, lambda item: train_agents(item, [0], tmp_path / "t")):
+        with raises(BadInput, match=re.escape(f"{OF_OWN} {message}")):
             begin(study)
     assert not (tmp_path / "t").exists()
 
 
 def test_a_cost_that_is_not_finite_is_refused_at_its_round(monkeypatch):
-    study = of_own("power/pedestrians", lambda of: np.full_like(of["noise"], np.nan), monkeypatch)
-    env = online(study)
-    with pytest.raises(
-        BadInput, match=rf"{OF_OWN} gives nan where noise -?[\d.]+; give finite numbers"
-    ):
+    study = register_reward(
+        "power/pedestrians", lambda item: np.full_like(item["noise"], nan), monkeypatch
+    )
+    env = make_online(study)
+    with raises(BadInput, match=rf"{OF_OWN} gives nan where noise -?[\d.]+; give finite numbers"):
         env.reset(seed=0)
-        env.step(np.zeros(env.action_space.shape))
+        env.step(zeros(env.action_space.shape))
 
 
 def test_rules_are_not_tuned_by_a_cost_that_is_not_finite():
-    with pytest.raises(BadInput, match=r"Own.cost gives nan where noise nan; give finite numbers"):
-        cost_of(Own(), figures(noise=[1.0, np.nan]))
+    with raises(BadInput, match=r"Own.cost gives nan where noise nan; give finite numbers"):
+        compute_reward_cost(Own(), figures(noise=[1.0, nan]))
 
 
 HOMES = {
@@ -150,26 +152,27 @@ def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
     UE's own part."""
     from rl.env import OnlinePower
     from scenarios import run
-    from scenarios.app.training.environments import Stages, n_ues
+    from scenarios.app.training.environments import Stages, count_ues
 
     study = load("power/streets", HOMES)
     task = study.train.task
-    env = OnlinePower(Stages(study), n_ues(study), task)
+    env = OnlinePower(Stages(study), count_ues(study), task)
     env.reset(options={"world": study.seed})
     while not env.over:
-        _, reward, *_ = env.step(np.zeros(12, np.float32))
-    least = task.limits.each_min_w
-    most = task.limits.each_max_w
-    power = {"kind": "fixed", "power_dbm": 10 * np.log10(np.sqrt(least * most)) + 30}
-    found = run(load("power/streets", HOMES | {"power": power}), tmp_path / "r").summary
-    shares = [found[f"attack.{name}.home_located.percent"] for name in ("span", "closed-form")]
+        _, reward, *_ = env.step(zeros(12, np.float32))
+    lower = task.limits.each_min_w
+    upper = task.limits.each_max_w
+    power = {"kind": "fixed", "power_dbm": 10 * np.log10(np.sqrt(lower * upper)) + 30}
+    result = run(load("power/streets", HOMES | {"power": power}), tmp_path / "r").summary
+    shares = [result[f"attack.{name}.home_located.percent"] for name in ("span", "closed-form")]
     assert max(shares) > 0
-    assert env.figures["named"] == pytest.approx(np.mean(shares) / 100)
-    assert [env.cost.own.sum(), -reward] == pytest.approx([env.figures["named"]] * 2)
+    assert env.figures["named"] == approx(np.mean(shares) / 100)
+    expected = [env.figures["named"]] * 2
+    assert [env.cost.by_ue.sum(), -reward] == approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "why"),
+@mark.parametrize(
+    "name, changes, reason",
     [
         ("power/city", {"train.task.reward.named": 1}, r"reward\.named: named is 0 without"),
         (
@@ -184,16 +187,16 @@ def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
         ),
     ],
 )
-def test_a_figure_that_attacks_cannot_have_is_refused(name, changes, why):
-    with pytest.raises(BadInput, match=why):
-        online(load(name, changes))
+def test_a_figure_that_attacks_cannot_have_is_refused(name, changes, reason):
+    with raises(BadInput, match=reason):
+        make_online(load(name, changes))
 
 
 AIR = {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}}
 
 
-@pytest.mark.parametrize(
-    ("weights", "changes", "why"),
+@mark.parametrize(
+    "weights, changes, reason",
     [
         ({"lost": 1}, {"world.radio.uplink": AIR}, r"reward\.lost: lost is 0 in 25 rounds"),
         (
@@ -218,11 +221,13 @@ AIR = {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}}
         ),
     ],
 )
-def test_a_figure_that_no_power_moves_is_refused_before_training(weights, changes, why, tmp_path):
+def test_a_figure_that_no_power_moves_is_refused_before_training(
+    weights, changes, reason, tmp_path
+):
     name = "power/streets" if "leakage" in weights else "power/pedestrians"
     rounds = {"world.duration_s": 5 * load(name).round_s}
     study = load(name, rounds | {"train.task.reward": {"noise": 1, **weights}} | changes)
-    with pytest.raises(BadInput, match=why) as refused:
-        train(study, [0], tmp_path / "t")
+    with raises(BadInput, match=reason) as refused:
+        train_agents(study, [0], tmp_path / "t")
     assert len(refused.value.lines) == 1
     assert not (tmp_path / "t").exists()

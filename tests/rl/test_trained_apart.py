@@ -2,13 +2,14 @@
 checkpoints."""
 
 import numpy as np
-import pytest
+from numpy import array
+from pytest import mark, raises
 
 from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.study.load import load
-from scenarios.app.training.train import jobs_of, train
+from scenarios.app.training.train import build_training_jobs, train_agents
 
 FILES = (
     "curve.csv",
@@ -29,23 +30,24 @@ def paths(folder, seeds=(0, 1)):
     }
 
 
-@pytest.mark.slow
+@mark.slow
 def test_the_same_bytes_one_after_another_and_side_by_side(tmp_path, monkeypatch):
     study = load("power/paper", SHORT)
-    told = []
+    lines = []
     cache = tmp_path / "cache"
-    train(study, [0, 1], tmp_path / "a", cache=cache)
-    train(study, [0, 1], tmp_path / "b", told.append, cache, at_once=2)
+    train_agents(study, [0, 1], tmp_path / "a", cache=cache)
+    train_agents(study, [0, 1], tmp_path / "b", lines.append, cache, at_once=2)
     assert paths(tmp_path / "a") == paths(tmp_path / "b")
-    assert sorted((now.done, now.of) for now in told) == [(1, 2), (2, 2)]
-    assert sorted(now.values["label"] for now in told) == ["seed 0", "seed 1"]
-    train(study, [0, 1], tmp_path / "b", told.append, cache, at_once=2)
-    assert len(told) == 2  # nothing is made again
+    actual = sorted((context.done, context.of) for context in lines)
+    assert actual == [(1, 2), (2, 2)]
+    assert sorted(context.values["label"] for context in lines) == ["seed 0", "seed 1"]
+    train_agents(study, [0, 1], tmp_path / "b", lines.append, cache, at_once=2)
+    assert len(lines) == 2  # nothing is made again
 
 
-@pytest.mark.parametrize("more", [["--on", "ray"], ["--on", "slurm", "--seed", "1"]])
-def test_one_seed_needs_no_cluster(more, tmp_path, capsys):
-    assert main(["train", "power/paper", "--out", str(tmp_path / "t"), *more]) == 2
+@mark.parametrize("extra", [["--on", "ray"], ["--on", "slurm", "--seed", "1"]])
+def test_one_seed_needs_no_cluster(extra, tmp_path, capsys):
+    assert main(["train", "power/paper", "--out", str(tmp_path / "t"), *extra]) == 2
     assert "several seeds" in capsys.readouterr().err
     assert not (tmp_path / "t").exists()
 
@@ -53,15 +55,16 @@ def test_one_seed_needs_no_cluster(more, tmp_path, capsys):
 def test_damage_is_one_line(tmp_path):
     short = {"world.duration_s": 240, "learning.data.samples": 20}
     study = load("power/paper", {"train.steps": 20, "train.eval_every": 20, **short})
-    (job,) = jobs_of(study, [0], tmp_path / "t")
-    for damage in ({"w": np.array([0.0, np.nan])}, [{"w": np.array([[np.inf]])}], {"nothing": 1}):
+    folder = tmp_path / "t"
+    (job,) = build_training_jobs(study, [0], folder)
+    for damage in ({"w": array([0.0, np.nan])}, [{"w": array([[np.inf]])}], {"nothing": 1}):
         with job.hold():
-            save_tree(tmp_path / "t" / "checkpoint.npz", job.checkpoint(training=damage, course={}))
-        with pytest.raises(
+            save_tree(folder / "checkpoint.npz", job.to_checkpoint(training=damage, course={}))
+        with raises(
             BadInput,
             match=r"checkpoint\.npz: the checkpoint does not fit .*; delete it, or add --replace",
         ):
-            train(study, [0], tmp_path / "t", cache=tmp_path / "cache")
-    (tmp_path / "t" / "checkpoint.npz").write_bytes(b"no")
-    with pytest.raises(BadInput, match="delete it, or add --replace, to start again"):
-        train(study, [0], tmp_path / "t", cache=tmp_path / "cache")
+            train_agents(study, [0], folder, cache=tmp_path / "cache")
+    (folder / "checkpoint.npz").write_bytes(b"no")
+    with raises(BadInput, match="delete it, or add --replace, to start again"):
+        train_agents(study, [0], folder, cache=tmp_path / "cache")

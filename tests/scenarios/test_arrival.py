@@ -1,35 +1,34 @@
 """When things happen: records carry the time of arrival, and the windows of data do not move."""
 
-import csv
-
 import numpy as np
 import pytest
-from interrupted import run_in_two
+from pytest import approx, fixture, mark
 
 from scenarios.app.result import run
+from scenarios.app.results.folder import read_csv_rows
+from scenarios.app.study.load import parse_value
 
 SLOW = {
     "world.ues.training_s_per_sample": 0.3,  # so that everybody comes at a time of its own
     "world.ues.mobility": {"kind": "random-waypoint", "pause_s": [0, 100]},
     "learning.data": {"kind": "measured", "cell": "all", "hold_out": 0.2},
 }
-RADIO = {**SLOW, "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0, "deadline_s": 3.2}}
-EAR = {
-    "learning.threat": {"observes": "updates", "viewpoint": "eavesdropper", "position_m": [50, 50]}
-}
+RADIO = SLOW | parse_value("{world.radio.uplink: {kind: noma, norm_bound: 1.0, deadline_s: 3.2}}")
+EAR = parse_value(
+    "{learning.threat: {observes: updates, viewpoint: eavesdropper, position_m: [50, 50]}}"
+)
 
 
 def rows(folder, table):
-    with (folder / f"{table}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return read_csv_rows(folder / f"{table}.csv")
 
 
-def column(found, name):
-    return np.array([float(row[name] or "nan") for row in found])
+def column(result, name):
+    return np.array([float(row[name] or "nan") for row in result])
 
 
-@pytest.fixture
-def played(tiny, tmp_path):
+@fixture
+def play(tiny, tmp_path):
     def go(changes, name="r"):
         run(tiny(changes), tmp_path / name)
         return tmp_path / name
@@ -37,50 +36,52 @@ def played(tiny, tmp_path):
     return go
 
 
-@pytest.mark.parametrize(
-    "changes", [SLOW, RADIO, {**RADIO, **EAR}], ids=["ideal", "noma", "eavesdropper"]
-)
-def test_time_stamps_follow_the_turns(played, changes):
-    folder = played(changes)
+@mark.parametrize("changes", [SLOW, RADIO, {**RADIO, **EAR}])
+def test_time_stamps_follow_the_turns(play, changes):
+    folder = play(changes)
     rounds, links, updates = (rows(folder, t) for t in ("rounds", "links", "updates"))
     assert column(rounds, "requested_s").tolist() == [60, 120]
     assert (column(links, "time_s") == 60 * column(links, "round")).all()
     latency = {(r["round"], r["ue"]): float(r["latency_s"] or "inf") for r in links}
     heard = {(r["round"], r["ue"]): r["decoded"] == "1" for r in links}
     for row in updates:
-        of = row["round"], row["ue"]
-        want = 60 * int(row["round"]) + latency[of]
-        said = float(row["time_s"] or "inf")
-        assert said == pytest.approx(want, rel=1e-8)  # records have nine digits
-        assert (row["decoded"] == "1") == heard[of]
+        part = row["round"], row["ue"]
+        want = 60 * int(row["round"]) + latency[part]
+        message = float(row["time_s"] or "inf")
+        assert message == approx(want, rel=1e-8)  # records have nine digits
+        assert (row["decoded"] == "1") == heard[part]
     late = column(links, "late").any()
     for row in rounds:
-        asked = float(row["requested_s"])
-        came = [asked + latency[of] for of in latency if of[0] == row["round"] and heard[of]]
-        assert float(row["time_s"]) == pytest.approx(max(came, default=asked), rel=1e-8)
-        assert asked < float(row["time_s"])
+        requested_s = float(row["requested_s"])
+        arrivals = [
+            requested_s + latency[part]
+            for part in latency
+            if part[0] == row["round"] and heard[part]
+        ]
+        assert float(row["time_s"]) == approx(max(arrivals, default=requested_s), rel=1e-8)
+        assert requested_s < float(row["time_s"])
         if changes is RADIO:
-            assert float(row["time_s"]) <= asked + 3.2
+            assert float(row["time_s"]) <= requested_s + 3.2
     assert late == ("deadline_s" in changes.get("world.radio.uplink", {}))
     merged = dict(zip([r["round"] for r in rounds], column(rounds, "time_s"), strict=True))
     assert all(float(r["time_s"]) == merged[r["round"]] for r in rows(folder, "metrics"))
     assert not (folder / "spends.csv").exists()  # no noise was drawn
     for table in ("estimates", "leakage"):
-        found = rows(folder, table)
-        assert found
+        result = rows(folder, table)
+        assert result
         if "learning.threat" not in changes:
-            assert all(float(r["time_s"]) == merged[r["round"]] for r in found)
+            assert all(float(r["time_s"]) == merged[r["round"]] for r in result)
 
 
-def test_an_eavesdropper_waits_for_nobody_else(played):
+def test_an_eavesdropper_waits_for_nobody_else(play):
     """She attacks when the last device that she decoded has ended; late ones stop, and are no whole
     updates for her."""
-    folder = played({**RADIO, **EAR})
+    folder = play({**RADIO, **EAR})
     heard = rows(folder, "eavesdropper")
     for row in rows(folder, "leakage"):
-        mine = [r for r in heard if r["round"] == row["round"] and r["decoded"] == "1"]
-        ends = [float(r["time_s"]) for r in mine]
-        assert float(row["time_s"]) == pytest.approx(
+        is_own = [r for r in heard if r["round"] == row["round"] and r["decoded"] == "1"]
+        ends = [float(r["time_s"]) for r in is_own]
+        assert float(row["time_s"]) == approx(
             min(max(ends), 60 * (int(row["round"]) + 1)), rel=1e-8
         )
     merged = {r["round"]: float(r["time_s"]) for r in rows(folder, "rounds")}
@@ -90,17 +91,15 @@ def test_an_eavesdropper_waits_for_nobody_else(played):
     assert not any((r["round"], r["ue"]) in late for r in heard if r["decoded"] == "1")
 
 
-def test_the_phases_of_a_round_follow_each_other(played):
+def test_the_phases_of_a_round_follow_each_other(play):
     """The second phase is asked for when the first is merged."""
     pytest.importorskip("numba")
-    changes = {
-        "world.ues.training_s_per_sample": 0.01,
-        "world.ues.measure": "all",
-        "learning.data": {"kind": "links", "hold_out_ues": 1},
-        "learning.learner": {"kind": "radio-map", "cell_m": 20},
-        "learning.attacks": [],
-    }
-    folder = played(changes)
+    changes = parse_value(
+        "{world.ues.training_s_per_sample: 0.01, world.ues.measure: all, "
+        "learning.data: {kind: links, hold_out_ues: 1}, "
+        "learning.learner: {kind: radio-map, cell_m: 20}, learning.attacks: []}"
+    )
+    folder = play(changes)
     updates = rows(folder, "updates")
     phases = list(dict.fromkeys(r["phase"] for r in updates))
     assert len(phases) == 2
@@ -112,10 +111,3 @@ def test_the_phases_of_a_round_follow_each_other(played):
         assert max(first) < min(second)
         merged = next(float(r["time_s"]) for r in rows(folder, "rounds") if r["round"] == number)
         assert merged == max(second)
-
-
-def test_interrupted_and_resumed_gives_the_same_bytes(tiny, table_bytes, tmp_path):
-    study = tiny({**RADIO, "learning.round_s": 20})
-    run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "cut", lambda now: now.done == 3)
-    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")

@@ -1,15 +1,17 @@
 """Claims of publications: the rules, the three verdicts with their reasons, and the command."""
 
-import csv
 import json
 import re
 import shutil
 from functools import cache
+from math import inf, nan
 
 import numpy as np
 import pytest
 from conftest import TINY
-from refused import line_of
+from pages import read_csv, read_json
+from refused import catch_line
+from rows import read_cells, read_yaml
 from scipy import stats
 
 from netsim.errors import BadInput
@@ -19,21 +21,21 @@ from scenarios.app.claims.claim import (
     FAILS,
     HOLDS,
     OPEN,
-    bundled_claims,
-    chosen,
-    median_interval,
+    compute_median_interval,
+    find_bundled_claims,
     read_claims,
+    select_claims,
 )
-from scenarios.app.claims.evaluate import evaluate, labelled
+from scenarios.app.claims.evaluate import evaluate_claim, read_labelled_summaries
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
 from scenarios.app.results.read import read_summary
-from scenarios.app.results.summary_keys import declaration
+from scenarios.app.results.summary_keys import find_measure
 from scenarios.app.run import clusters, runner
-from scenarios.app.run.executor import Here, OnProcesses
-from scenarios.app.run.sweep import points
-from scenarios.app.study.load import bundled, load
-from scenarios.app.study.study import study_yaml
+from scenarios.app.run.executor import OnProcesses, SerialJobs
+from scenarios.app.run.sweep import plan_points
+from scenarios.app.study.load import list_bundled, load
+from scenarios.app.study.study import to_study_yaml
 
 KEY = "attack.closed-form.centroid_error_m.median"
 OTHER = "baseline.uniform_guess.error_m.mean"
@@ -47,22 +49,23 @@ def claim_file(tmp_path, *claims, name="claims.yaml"):
     return path
 
 
-def entry(rule, **more):
-    given = {
-        "id": "one",
-        "paper": "A paper",
-        "where": "Fig. 1",
-        "says": "it does",
-        "scenario": "campus",
-    }
-    return given | {"rule": rule} | more
+def entry(rule, **options):
+    defaults = read_yaml("""
+        id: one, paper: A paper, where: Fig. 1, says: it does, scenario: campus
+    """)
+    return defaults | {"rule": rule} | options
 
 
 def claim(tmp_path, kind, value=None, key=KEY, **fields):
-    more = {} if value is None else {"value": value}
+    options = {} if value is None else {"value": value}
     return read_claims(
-        claim_file(tmp_path, entry({"kind": kind, "key": key, **fields}, **more))
+        claim_file(tmp_path, entry({"kind": kind, "key": key, **fields}, **options))
     ).claims[0]
+
+
+def order(tmp_path, first="a", second="b", **fields):
+    """The claim that figures of one label are below those of another."""
+    return claim(tmp_path, "order", labels=[first, second], **fields)
 
 
 def runs(**labels):
@@ -82,93 +85,75 @@ def runs(**labels):
     }
 
 
-VERDICTS = [
-    ("at-most", {"bound": 20}, {"a": [10, 20, 15]}, HOLDS),
-    ("at-most", {"bound": 19}, {"a": [20, 21, 90]}, FAILS),
-    ("at-most", {"bound": 19}, {"a": [10, 12, 11, 9, 8, 90]}, OPEN),  # the range of six
-    (
-        "at-most",
-        {"bound": 19},
-        {"a": [10, 12, 11, 9, 8, 90, 7, 6, 5]},
-        HOLDS,
-    ),  # nine seeds bear an outlier
-    ("at-most", {"bound": 30}, {"a": [10, 11], "b": [40, 41]}, FAILS),
-    ("at-most", {"bound": 30, "labels": ["a"]}, {"a": [10, 11], "b": [40, 41]}, HOLDS),
-    ("at-most", {"bound": 30}, {"a": [None, None]}, FAILS),
-    ("at-least", {"bound": 20}, {"a": [20, 20]}, HOLDS),
-    ("at-least", {"bound": 21}, {"a": [20, 20]}, FAILS),
-    ("exceeds", {"other": OTHER, "margin": 5}, {"a": [55, 60], "b": [55, 56]}, HOLDS),
-    ("exceeds", {"other": OTHER, "margin": 6, "labels": ["a"]}, {"a": [55, 55]}, FAILS),
-    ("exceeds", {"other": OTHER}, {"a": [49, 60]}, OPEN),
-    ("no-more-than", {"other": OTHER, "margin": 5}, {"a": [55, 40], "b": [0, 0]}, HOLDS),
-    ("no-more-than", {"other": OTHER, "margin": 4}, {"a": [55, 55]}, FAILS),
-    ("no-more-than", {"other": OTHER}, {"a": [49, 60]}, OPEN),
-    ("within", {"tolerance": 5, "value": 15}, {"a": [20, 10]}, HOLDS),
-    ("within", {"tolerance": 4, "value": 15}, {"a": [20, 21]}, FAILS),
-    ("within", {"tolerance": 4, "value": 15}, {"a": [10, 20]}, OPEN),
-    (
-        "order",
-        {"labels": ["a", "b", "c"]},
-        {"c": [30, 90], "b": [20, 50], "a": [10, 40]},
-        HOLDS,
-    ),  # seeds are paired
-    ("order", {"labels": ["a", "b", "c"]}, {"c": [30, 30], "b": [10, 10], "a": [10, 10]}, FAILS),
-    ("order", {"labels": ["a", "b"]}, {"a": [94.90, 93.0, 95.0], "b": [94.93, 92.0, 96.0]}, OPEN),
-    ("order", {"labels": ["a", "b"]}, {"a": [10, 10, 10], "b": [None, None, 20]}, HOLDS),
-    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [40, 4], "b": [20, 2]}, HOLDS),
-    ("ratio", {"labels": ["a", "b"], "bound": 2.1}, {"a": [40, 4], "b": [20, 2]}, FAILS),
-    ("ratio", {"labels": ["a", "b"], "bound": 2.1}, {"a": [40, 5], "b": [20, 2]}, OPEN),
-    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None, None], "b": [20, 20]}, HOLDS),
-    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [20, 20], "b": [None, None]}, FAILS),
-    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None, None], "b": [None, None]}, OPEN),
-    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 100], "b": [10.9, 91]}, HOLDS),
-    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 100], "b": [11.1, 120]}, FAILS),
-    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [11.1, 120], "b": [10, 100]}, FAILS),
-    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 10], "b": [10, 12]}, OPEN),
-    (
-        "diminishing",
-        {"labels": ["a", "b", "c"], "share": 0.5},
-        {"a": [1, 1], "b": [3, 4], "c": [3.9, 5]},
-        HOLDS,
-    ),
-    (
-        "diminishing",
-        {"labels": ["a", "b", "c"], "share": 0.5},
-        {"a": [1, 1], "b": [3, 4], "c": [4.1, 6]},
-        FAILS,
-    ),
-    (
-        "diminishing",
-        {"labels": ["a", "b", "c"], "share": 0.5},
-        {"a": [1, 1], "b": [1, 1], "c": [1, 1]},
-        FAILS,
-    ),  # no gain
-]
+VERDICTS = """
+at-most       bound: 20                            a: [10, 20, 15]                            holds
+at-most       bound: 19                            a: [20, 21, 90]                            does not hold
+at-most       bound: 19                            a: [10, 12, 11, 9, 8, 90]                  undecided
+at-most       bound: 19                            a: [10, 12, 11, 9, 8, 90, 7, 6, 5]         holds
+at-most       bound: 30                            a: [10, 11], b: [40, 41]                   does not hold
+at-most       bound: 30, labels: [a]               a: [10, 11], b: [40, 41]                   holds
+at-most       bound: 30                            a: [null, null]                            does not hold
+at-least      bound: 20                            a: [20, 20]                                holds
+at-least      bound: 21                            a: [20, 20]                                does not hold
+exceeds       other: OTHER, margin: 5              a: [55, 60], b: [55, 56]                   holds
+exceeds       other: OTHER, margin: 6, labels: [a]  a: [55, 55]                               does not hold
+exceeds       other: OTHER                         a: [49, 60]                                undecided
+no-more-than  other: OTHER, margin: 5              a: [55, 40], b: [0, 0]                     holds
+no-more-than  other: OTHER, margin: 4              a: [55, 55]                                does not hold
+no-more-than  other: OTHER                         a: [49, 60]                                undecided
+within        tolerance: 5, value: 15              a: [20, 10]                                holds
+within        tolerance: 4, value: 15              a: [20, 21]                                does not hold
+within        tolerance: 4, value: 15              a: [10, 20]                                undecided
+order         labels: [a, b, c]                    c: [30, 90], b: [20, 50], a: [10, 40]      holds
+order         labels: [a, b, c]                    c: [30, 30], b: [10, 10], a: [10, 10]      does not hold
+order         labels: [a, b]                       a: [94.9, 93, 95], b: [94.93, 92, 96]      undecided
+order         labels: [a, b]                       a: [10, 10, 10], b: [null, null, 20]       holds
+ratio         labels: [a, b], bound: 2             a: [40, 4], b: [20, 2]                     holds
+ratio         labels: [a, b], bound: 2.1           a: [40, 4], b: [20, 2]                     does not hold
+ratio         labels: [a, b], bound: 2.1           a: [40, 5], b: [20, 2]                     undecided
+ratio         labels: [a, b], bound: 2             a: [null, null], b: [20, 20]               holds
+ratio         labels: [a, b], bound: 2             a: [20, 20], b: [null, null]               does not hold
+ratio         labels: [a, b], bound: 2             a: [null, null], b: [null, null]           undecided
+alike         labels: [a, b], bound: 1.1           a: [10, 100], b: [10.9, 91]                holds
+alike         labels: [a, b], bound: 1.1           a: [10, 100], b: [11.1, 120]               does not hold
+alike         labels: [a, b], bound: 1.1           a: [11.1, 120], b: [10, 100]               does not hold
+alike         labels: [a, b], bound: 1.1           a: [10, 10], b: [10, 12]                   undecided
+diminishing   labels: [a, b, c], share: 0.5        a: [1, 1], b: [3, 4], c: [3.9, 5]          holds
+diminishing   labels: [a, b, c], share: 0.5        a: [1, 1], b: [3, 4], c: [4.1, 6]          does not hold
+diminishing   labels: [a, b, c], share: 0.5        a: [1, 1], b: [1, 1], c: [1, 1]            does not hold
+"""
+"""kind of a rule, its settings, figures by label and seed, and the verdict: the range of six seeds
+leaves an outlier undecided, nine bear it; seeds are paired; no gain diminishes nothing"""
 
 
-@pytest.mark.parametrize(("kind", "fields", "of", "verdict"), VERDICTS)
-def test_verdict(kind, fields, of, verdict, tmp_path):
-    assert evaluate(claim(tmp_path, kind, **fields), runs(**of)).verdict == verdict
+@pytest.mark.parametrize("kind, fields, values, verdict", read_cells(VERDICTS))
+def test_verdict(kind, fields, values, verdict, tmp_path):
+    assert (
+        evaluate_claim(
+            claim(tmp_path, kind, **read_yaml(fields.replace("OTHER", OTHER))),
+            runs(**read_yaml(values)),
+        ).verdict
+        == verdict
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 8, 9, 20, 100])
 def test_the_interval_of_a_median_covers_it_as_often_as_stated(n):
-    low, high, coverage = median_interval(np.arange(1.0, n + 1))
+    low, high, coverage = compute_median_interval(np.arange(1.0, n + 1))
     k = int(low)
     assert high == n + 1 - k
-    outside = stats.binom(n, 0.5).cdf(k - 1)
-    assert coverage == pytest.approx(1 - 2 * outside)
+    assert coverage == pytest.approx(1 - 2 * stats.binom(n, 0.5).cdf(k - 1))
     assert coverage >= 0.95 or k == 1
     assert 1 - 2 * stats.binom(n, 0.5).cdf(k) < 0.95  # a narrower one would not
 
 
 def test_the_interval_of_a_median_leaves_nan_out_and_takes_infinities():
-    assert median_interval(np.array([np.nan, 3.0, np.inf])) == (3.0, np.inf, 0.5)
-    assert np.isnan(median_interval(np.array([np.nan]))[0])
+    assert compute_median_interval(np.array([nan, 3.0, inf])) == (3.0, inf, 0.5)
+    assert np.isnan(compute_median_interval(np.array([nan]))[0])
 
 
 def test_one_seed_settles_nothing(tmp_path):
-    result = evaluate(claim(tmp_path, "order", labels=["a", "b"]), runs(a=[1], b=[2]))
+    result = evaluate_claim(order(tmp_path), runs(a=[1], b=[2]))
     assert (result.verdict, result.reason) == (
         OPEN,
         "one seed gives no interval; with this seed it holds",
@@ -177,100 +162,88 @@ def test_one_seed_settles_nothing(tmp_path):
 
 def test_seeds_are_paired_by_number(tmp_path):
     """Only seeds that were played for every label count."""
-    found = runs(a=[1, 2, 3, 4], b=[2, 3, 4, 5])
-    del found["a"][0], found["b"][3]
-    found["b"][1][KEY] = 1.0
-    assert (
-        evaluate(claim(tmp_path, "order", labels=["a", "b"]), found).verdict == OPEN
-    )  # 1 against 2, 4 against 3
+    result = runs(a=[1, 2, 3, 4], b=[2, 3, 4, 5])
+    del result["a"][0], result["b"][3]
+    result["b"][1][KEY] = 1.0
+    assert evaluate_claim(order(tmp_path), result).verdict == OPEN  # 1 against 2, 4 against 3
     for seed in (1, 2):
-        del found["b"][seed]
-    assert (
-        evaluate(claim(tmp_path, "order", labels=["a", "b"]), found).reason
-        == "no seed has runs of every label"
-    )
+        del result["b"][seed]
+    assert evaluate_claim(order(tmp_path), result).reason == "no seed has runs of every label"
 
 
 def test_what_cannot_be_judged_says_why(tmp_path):
-    order = claim(tmp_path, "order", labels=["a", "b"])
-    assert evaluate(order, {}).reason == "no run: campus"
-    assert evaluate(order, {}, "no disk").reason == "no run: no disk"
-    assert evaluate(order, runs(a=[1])).reason == "no run: no label “b” in campus"
+    ordered = order(tmp_path)
+    assert evaluate_claim(ordered, {}).reason == "no run: campus"
+    assert evaluate_claim(ordered, {}, "no disk").reason == "no run: no disk"
+    assert evaluate_claim(ordered, runs(a=[1])).reason == "no run: no label “b” in campus"
     silent = runs(a=[1, 1, 1], b=[2, 3])
     silent["b"][0].pop(KEY)
-    assert evaluate(order, silent).reason == f"{KEY} is null in 1 of 2 runs of “b”"
+    assert evaluate_claim(ordered, silent).reason == f"{KEY} is null in 1 of 2 runs of “b”"
     silent["b"][2] = silent["b"][1]
-    assert evaluate(order, silent).verdict == HOLDS  # two of three are enough
+    assert evaluate_claim(ordered, silent).verdict == HOLDS  # two of three are enough
 
 
 def test_privacy_of_useless_models_is_not_judged_but_told(tmp_path):
-    found = runs(a=[1, 1], b=[2, 3])
-    found["b"][1]["utility.useful"] = False
-    result = evaluate(claim(tmp_path, "order", labels=["a", "b"]), found)
+    outcome = runs(a=[1, 1], b=[2, 3])
+    outcome["b"][1]["utility.useful"] = False
+    result = evaluate_claim(order(tmp_path), outcome)
     assert (result.verdict, result.reason) == (
         OPEN,
         "the model is not useful in 1 of 2 runs of “b”; with all models it holds",
     )
-    result = evaluate(claim(tmp_path, "order", labels=["b", "a"]), found)
+    result = evaluate_claim(order(tmp_path, "b", "a"), outcome)
     assert result.reason.endswith("with all models it does not hold")
-    utility = claim(tmp_path, "order", key="utility.rmse_db", labels=["a", "b"])
+    utility = order(tmp_path, key="utility.rmse_db")
     assert (
-        evaluate(utility, found).verdict == HOLDS
+        evaluate_claim(utility, outcome).verdict == HOLDS
     )  # what a model is worth can be said of any model
     assert (
-        evaluate(claim(tmp_path, "at-most", bound=9), found).verdict == HOLDS
+        evaluate_claim(claim(tmp_path, "at-most", bound=9), outcome).verdict == HOLDS
     )  # and what leaks has leaked
-    assert evaluate(claim(tmp_path, "at-least", bound=1), found).verdict == OPEN
+    assert evaluate_claim(claim(tmp_path, "at-least", bound=1), outcome).verdict == OPEN
     assert (
-        evaluate(claim(tmp_path, "alike", labels=["a", "b"], bound=4), found).verdict == HOLDS
+        evaluate_claim(claim(tmp_path, "alike", labels=["a", "b"], bound=4), outcome).verdict
+        == HOLDS
     )  # of two attacks
     lost = "attack.closed-form.diverged.percent"
     few = {
-        label: {seed: run | {lost: 20.0} for seed, run in of.items()} for label, of in found.items()
+        label: {seed: run | {lost: 20.0} for seed, run in values.items()}
+        for label, values in outcome.items()
     }
-    assert evaluate(claim(tmp_path, "at-most", key=lost, bound=30), few).verdict == HOLDS
+    assert evaluate_claim(claim(tmp_path, "at-most", key=lost, bound=30), few).verdict == HOLDS
 
 
 GOOD = {"kind": "at-most", "key": KEY, "bound": 1}
-BAD = {
-    "unknown kind": (entry({"kind": "eval", "key": KEY}), "kind"),
-    "code": (
-        entry({"kind": "at-most", "key": KEY, "bound": "__import__('os')"}),
-        "bound: expected a number",
-    ),
-    "unknown key": (entry(GOOD | {"key": "utility.rmse"}), "utility.rmse_db"),
-    "an attack without a name": (entry(GOOD | {"key": "attack.sw1_m"}), "no summary has a key"),
-    "unknown field": (entry(GOOD | {"bond": 1}), "bond"),
-    "no bound": (entry({"kind": "at-most", "key": KEY}), "bound"),
-    "one label in order": (entry({"kind": "order", "key": KEY, "labels": ["a"]}), "labels"),
-    "three labels of a ratio": (
-        entry({"kind": "ratio", "key": KEY, "labels": [*"abc"], "bound": 1}),
-        "labels",
-    ),
-    "within nothing": (entry({"kind": "within", "key": KEY, "tolerance": 1}), "value"),
-    "negative tolerance": (
-        entry({"kind": "within", "key": KEY, "tolerance": -1}, value=1),
-        "tolerance",
-    ),
-    "id with blanks": (entry(GOOD, id="a b"), "id"),
-    "other units": (
-        entry({"kind": "exceeds", "key": NAMED, "other": KEY}),
-        f"{KEY} is in m, and {NAMED} in %",
-    ),
-    "unknown other": (
-        entry({"kind": "exceeds", "key": KEY, "other": "a.b"}),
-        "no summary has a key 'a.b'",
-    ),
-    "no paper": ({k: v for k, v in entry(GOOD).items() if k != "paper"}, "paper"),
-}
+BAD = """
+kind: eval                                        kind
+bound: __import__('os')                           bound: expected a number
+key: utility.rmse                                 utility.rmse_db
+key: attack.sw1_m                                 no summary has a key
+bond: 1                                           bond
+bound: null                                       bound
+kind: order, bound: null, labels: [a]             labels
+kind: ratio, labels: [a, b, c]                    labels
+kind: within, bound: null, tolerance: 1           value
+kind: within, bound: null, tolerance: -1          tolerance
+kind: exceeds, bound: null, key: NAMED, other: KEY  KEY is in m, and NAMED in %
+kind: exceeds, bound: null, other: a.b            no summary has a key 'a.b'
+"""
+"""what is wrong with a rule, and a word of the refusal"""
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_mistakes_are_refused_in_one_line(what, tmp_path):
-    one, word = BAD[what]
-    line = line_of(read_claims, claim_file(tmp_path, one))
+@pytest.mark.parametrize("changes, word", read_cells(BAD))
+def test_mistakes_are_refused_in_one_line(changes, word, tmp_path):
+    changes, word = (text.replace("KEY", KEY).replace("NAMED", NAMED) for text in (changes, word))
+    rule = {k: v for k, v in (GOOD | read_yaml(changes)).items() if v is not None}
+    value = {"value": 1} if "-1" in changes else {}
+    line = catch_line(read_claims, claim_file(tmp_path, entry(rule, **value)))
     assert word in line
     assert re.search(r"claims\.yaml:\d+: claims\[0\]", line)
+
+
+@pytest.mark.parametrize("field, value", [("id", "a b"), ("paper", "")])
+def test_mistakes_of_a_claim_are_refused_in_one_line(field, value, tmp_path):
+    assert field in catch_line(read_claims, claim_file(tmp_path, entry(GOOD, **{field: value})))
 
 
 def test_ids_are_unique_and_there_is_one_claim_at_least(tmp_path):
@@ -282,9 +255,9 @@ def test_ids_are_unique_and_there_is_one_claim_at_least(tmp_path):
 
 def test_what_is_not_played_is_of_a_publication_of_the_claims(tmp_path):
     path = claim_file(tmp_path, entry(GOOD))
-    text = json.loads(path.read_text()) | {
-        "unplayed": [{"paper": "Another", "where": "Fig. 2", "why": "a drawing"}]
-    }
+    text = read_json(path) | read_yaml(
+        "unplayed: [{paper: Another, where: Fig. 2, why: a drawing}]"
+    )
     path.write_text(json.dumps(text))
     with pytest.raises(BadInput, match="no claim is of 'Another'"):
         read_claims(path)
@@ -292,28 +265,28 @@ def test_what_is_not_played_is_of_a_publication_of_the_claims(tmp_path):
 
 def test_claims_of_one_paper(tmp_path):
     path = claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", paper="Another One"))
-    assert [c.id for c in chosen(read_claims(path).claims, "another")] == ["two"]
+    assert [c.id for c in select_claims(read_claims(path).claims, "another")] == ["two"]
     with pytest.raises(BadInput, match="there are: A paper, Another One"):
-        chosen(read_claims(path).claims, "nobody")
+        select_claims(read_claims(path).claims, "nobody")
 
 
 # -- the bundled claims
 
 
 def test_bundled_claims_are_sound():
-    claims = read_claims(bundled_claims()).claims
+    claims = read_claims(find_bundled_claims()).claims
     assert len({c.id for c in claims}) == len(claims) >= 15
-    assert all(declaration(key) is not None for c in claims for key in c.rule.keys)
-    assert not any("claims" in name for name in bundled())  # it is no scenario
+    assert all(find_measure(key) is not None for c in claims for key in c.rule.keys)
+    assert not any("claims" in name for name in list_bundled())  # it is no scenario
 
 
 def test_bundled_claims_can_be_played(monkeypatch):
     monkeypatch.setenv("NETSIM_DATA", "/nowhere")  # only labels and keys are looked at
-    claims = read_claims(bundled_claims()).claims
+    claims = read_claims(find_bundled_claims()).claims
     for scenario in {claim.scenario for claim in claims}:
         study = load(scenario)
         if study.vary is not None:
-            labels = {p.label for p in points(study, {})}
+            labels = {p.label for p in plan_points(study, {})}
         else:
             labels = set()
         assert {
@@ -323,7 +296,7 @@ def test_bundled_claims_can_be_played(monkeypatch):
 
 @pytest.mark.slow
 def test_a_broken_constant_flips_rules_of_the_bundled_claims(tmp_path, monkeypatch):
-    claims = [c for c in read_claims(bundled_claims()).claims if c.id.startswith("uma-")]
+    claims = [c for c in read_claims(find_bundled_claims()).claims if c.id.startswith("uma-")]
     seeds = range(1, 13)
 
     def verdicts(name):
@@ -332,8 +305,8 @@ def test_a_broken_constant_flips_rules_of_the_bundled_claims(tmp_path, monkeypat
                 load("radio/calibration", {"vary": None, "seed": seed}),
                 tmp_path / name / f"seed-{seed}",
             )
-        of = {seed: read_summary(tmp_path / name / f"seed-{seed}") for seed in seeds}
-        return [evaluate(c, {"uma": of}).verdict for c in claims]
+        values = {seed: read_summary(tmp_path / name / f"seed-{seed}") for seed in seeds}
+        return [evaluate_claim(c, {"uma": values}).verdict for c in claims]
 
     right = verdicts("right")
     monkeypatch.setattr(
@@ -348,9 +321,9 @@ def test_a_broken_constant_flips_rules_of_the_bundled_claims(tmp_path, monkeypat
 
 def test_claims_that_no_scenario_plays_are_refused(tmp_path):
     two = entry(GOOD, id="two", scenario="campsu")
-    own = entry(GOOD, id="own", scenario="own.yaml")
+    own_rows = entry(GOOD, id="own", scenario="own.yaml")
     with pytest.raises(BadInput) as error:
-        read_claims(claim_file(tmp_path, entry(GOOD), two, own))
+        read_claims(claim_file(tmp_path, entry(GOOD), two, own_rows))
     assert len(error.value.lines) == 2
     assert (
         "claims[1].scenario: no bundled scenario 'campsu'; did you mean 'campus'?"
@@ -384,24 +357,12 @@ def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, c
 
 # -- folders and the command
 
-MANIFEST = {
-    "title": "A fake",
-    "command": "netsim sweep",
-    "versions": {},
-    "warnings": [],
-    "channel_card": {},
-    "timing": {},
-    "trace": None,
-    "cells": [],
-    "first_day": "2026-01-05",
-    "clock_changes": [],
-    "start_unix_s": None,
-    "duration_s": 60.0,
-    "round_s": 60.0,
-    "tracks": {"every_s": 60.0},
-    "area_m": [0.0, 0.0, 1.0, 1.0],
-    "origin_deg": None,
-}
+MANIFEST = read_yaml("""
+    title: A fake, command: netsim sweep, versions: {}, warnings: [], channel_card: {},
+    timing: {}, trace: null, cells: [], first_day: "2026-01-05", clock_changes: [],
+    start_unix_s: null, duration_s: 60.0, round_s: 60.0, tracks: {every_s: 60.0}, area_m:
+    [0.0, 0.0, 1.0, 1.0], origin_deg: null
+""")
 
 
 @pytest.fixture
@@ -409,13 +370,12 @@ def folder(tmp_path):
     """A fake sweep of two labels and two seeds."""
     out = tmp_path / "w"
     rows = ["folder,label,seed"]
-    values = {"a": [10.0, 20.0], "b": [40.0, 60.0]}
-    for label, of in values.items():
-        for i, summary in runs(**{label: of})[label].items():
-            one = out / f"{label}{i}"
-            one.mkdir(parents=True)
-            write_json(one / "summary.json", summary)
-            write_json(one / "manifest.json", MANIFEST | {"seed": i})
+    for label, group in read_yaml("a: [10.0, 20.0], b: [40.0, 60.0]").items():
+        for i, summary in runs(**{label: group})[label].items():
+            item = out / f"{label}{i}"
+            item.mkdir(parents=True)
+            write_json(item / "summary.json", summary)
+            write_json(item / "manifest.json", MANIFEST | {"seed": i})
             rows.append(f"{label}{i},{label},{i}")
     (out / "runs.csv").write_text("\n".join(rows) + "\n")
     return out
@@ -423,58 +383,71 @@ def folder(tmp_path):
 
 @pytest.fixture
 def file(tmp_path):
-    rule = {"kind": "order", "key": KEY, "labels": ["a", "b"]}
     (tmp_path / "fake.yaml").write_text("title: A fake\n")
     (tmp_path / "absent.yaml").write_text("title: Absent\n")
-    ours = entry(rule, scenario="fake.yaml", value=[12, 50])
-    other = entry(GOOD, id="other", scenario="absent.yaml", paper="Another")
-    return claim_file(tmp_path, ours, other)
+    return claim_file(
+        tmp_path,
+        entry(
+            {"kind": "order", "key": KEY, "labels": ["a", "b"]},
+            scenario="fake.yaml",
+            value=[12, 50],
+        ),
+        entry(GOOD, id="other", scenario="absent.yaml", paper="Another"),
+    )
 
 
 def test_folders_are_read_by_label_and_unfinished_runs_left_out(folder):
-    assert {label: len(of) for label, of in labelled(folder).items()} == {"a": 2, "b": 2}
+    assert {label: len(values) for label, values in read_labelled_summaries(folder).items()} == {
+        "a": 2,
+        "b": 2,
+    }
     (folder / "b1" / "summary.json").unlink()
-    assert {label: len(of) for label, of in labelled(folder).items()} == {"a": 2, "b": 1}
+    assert {label: len(values) for label, values in read_labelled_summaries(folder).items()} == {
+        "a": 2,
+        "b": 1,
+    }
     write_json(folder / "a0" / "summary.json", {KEY: "<b>"})
     with pytest.raises(BadInput, match="is not a number"):
-        labelled(folder)
+        read_labelled_summaries(folder)
 
 
 @pytest.fixture
-def played(folder, tmp_path, monkeypatch):
+def claims_folder(folder, tmp_path, monkeypatch):
     """The folder of claims in which one of two scenarios has been played."""
 
     def play(claims, places, *_):
         return {name: f"{name} is missing" for name, place in places.items() if not place.exists()}
 
-    monkeypatch.setattr("scenarios.app.claims.evaluate.play", play)
+    monkeypatch.setattr("scenarios.app.claims.evaluate.play_claims", play)
     out = tmp_path / "out"
     out.mkdir()
     folder.rename(out / "fake")
     return out
 
 
-def test_the_command_prints_verdicts_and_keeps_them(played, file, capsys):
-    command = ["claims", "--file", str(file), "--out", str(played)]
+def test_the_command_prints_verdicts_and_keeps_them(claims_folder, file, capsys):
+    command = ["claims", "--file", str(file), "--out", str(claims_folder)]
     assert main([*command, "--paper", "paper"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "printed 12, 50" in text
     assert "ours a: 15 [12.5, 17.5]" in text
     assert "other" not in text
     assert main(command) == 0
-    rows = list(csv.DictReader((played / "claims.csv").read_text().splitlines()))
+    rows = read_csv(claims_folder / "claims.csv")
     assert [(r["id"], r["verdict"]) for r in rows] == [("one", HOLDS), ("other", OPEN)]
     assert re.match(r"no run: .*absent\.yaml is missing", rows[1]["reason"])
     assert rows[0]["value"] == "12, 50"
     assert rows[0]["key"] == KEY
 
 
-def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_path, capsys):
+def test_kept_verdicts_stay_while_their_claims_state_the_same(
+    claims_folder, file, tmp_path, capsys
+):
     kept = tmp_path / "kept.csv"
     page = tmp_path / "papers.md"
     command = ["claims", "--file", str(file), "--keep", str(kept), "--page", str(page)]
-    assert main([*command, "--out", str(played)]) == 0
-    rows = list(csv.DictReader(kept.read_text().splitlines()))
+    assert main([*command, "--out", str(claims_folder)]) == 0
+    rows = read_csv(kept)
     assert [(row["id"], row["verdict"], row["seeds"]) for row in rows] == [("one", HOLDS, "2")]
     text = page.read_text()
     assert (
@@ -483,14 +456,14 @@ def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_
     )
     assert "1 statement: 1 not played" in text.partition("## Another")[2]
 
-    shutil.rmtree(played)  # hours of playing are not asked for again
+    shutil.rmtree(claims_folder)  # hours of playing are not asked for again
     capsys.readouterr()
     text = text.replace(f"no run: {tmp_path / 'absent.yaml'} is missing", "not played")
     assert main([*command, "--paper", "A paper"]) == 0
     assert page.read_text() == text
     assert re.search(r" holds$", capsys.readouterr().out, re.M)
 
-    stated = json.loads(file.read_text())
+    stated = read_json(file)
     stated["claims"][0] |= {"differs": "its <b>town</b> | is\nanother", "value": [12, 51]}
     file.write_text(json.dumps(stated))
     assert main(command) == 0
@@ -505,31 +478,22 @@ def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_
     assert "is no table of verdicts" in capsys.readouterr().err
 
 
-def test_a_rule_says_in_words_what_must_be_true(tmp_path):
-    for kind, fields, words in (
-        ("at-most", {"bound": 3}, f"{KEY}: at most 3"),
-        (
-            "within",
-            {"tolerance": 0.5, "labels": ["a"]},
-            f"{KEY}: within 0.5 of the printed value (a)",
-        ),
-        ("no-more-than", {"other": KEY, "margin": 2}, f"{KEY}: at most 2 above {KEY}"),
-        ("order", {"labels": ["a", "b", "c"]}, f"{KEY}: a < b < c"),
-        ("ratio", {"labels": ["a", "b"], "bound": 0.9}, f"{KEY}: “a” at least 0.9 times “b”"),
-        (
-            "alike",
-            {"labels": ["a", "b"], "bound": 1.1},
-            f"{KEY}: “a” and “b” within a factor of 1.1",
-        ),
-        (
-            "diminishing",
-            {"labels": ["a", "b", "c"], "share": 0.3},
-            f"{KEY}: from “b” to “c” at most 0.3 of the gain since “a”",
-        ),
-    ):
-        assert (
-            claim(tmp_path, kind, 1.0 if kind == "within" else None, **fields).rule.words == words
-        )
+WORDS = """
+at-most       bound: 3                          KEY: at most 3
+within        tolerance: 0.5, labels: [a]       KEY: within 0.5 of the printed value (a)
+no-more-than  other: KEY, margin: 2             KEY: at most 2 above KEY
+order         labels: [a, b, c]                 KEY: a < b < c
+ratio         labels: [a, b], bound: 0.9        KEY: “a” at least 0.9 times “b”
+alike         labels: [a, b], bound: 1.1        KEY: “a” and “b” within a factor of 1.1
+diminishing   labels: [a, b, c], share: 0.3     KEY: from “b” to “c” at most 0.3 of the gain since “a”
+"""
+
+
+@pytest.mark.parametrize("kind, fields, words", read_cells(WORDS))
+def test_a_rule_says_in_words_what_must_be_true(kind, fields, words, tmp_path):
+    fields = read_yaml(fields.replace("KEY", KEY))
+    rule = claim(tmp_path, kind, 1.0 if kind == "within" else None, **fields).rule
+    assert rule.words == words.replace("KEY", KEY)
 
 
 def test_claims_leave_folders_of_others_alone(file, tmp_path, capsys):
@@ -542,8 +506,8 @@ def test_claims_leave_folders_of_others_alone(file, tmp_path, capsys):
 
 
 def test_bad_commands_are_one_line_and_2(file, tmp_path, capsys):
-    for more in (["--jobs", "0"], ["--page", ""], ["--paper", "nobody"]):
-        assert main(["claims", "--file", str(file), *more]) == 2
+    for options in (["--jobs", "0"], ["--page", ""], ["--paper", "nobody"]):
+        assert main(["claims", "--file", str(file), *options]) == 2
         assert capsys.readouterr().err.count("\n") == 1
     assert main(["claims", "--file", str(tmp_path / "none.yaml")]) == 2
     assert "No such file" in capsys.readouterr().err
@@ -558,17 +522,18 @@ def test_the_command_lists_claims(capsys):
 
 
 def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
-    known = {name: tmp_path / f"{name}.yaml" for name in ("mine", "single")}
-    known["mine"].write_text(
-        json.dumps(TINY | {"vary": {"values": {"learning.learner.hidden": [[4], [8]]}}})
+    expected = {name: tmp_path / f"{name}.yaml" for name in ("mine", "single")}
+    expected["mine"].write_text(
+        json.dumps(TINY | read_yaml("vary: {values: {learning.learner.hidden: [[4], [8]]}}"))
     )
-    known["single"].write_text(json.dumps(TINY))
-    monkeypatch.setattr("scenarios.app.claims.claim.bundled", lambda: known)
-    monkeypatch.setattr("scenarios.app.study.load.bundled", lambda: known)
+    expected["single"].write_text(json.dumps(TINY))
+    monkeypatch.setattr("scenarios.app.claims.claim.bundled", lambda: expected)
+    monkeypatch.setattr("scenarios.app.study.load.list_bundled", lambda: expected)
     rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
-    labels = {"labels": ["hidden=[4]", "hidden=[8]"]}
     file = claim_file(
-        tmp_path, entry(rule | labels, scenario="mine"), entry(rule, id="two", scenario="single")
+        tmp_path,
+        entry(rule | {"labels": ["hidden=[4]", "hidden=[8]"]}, scenario="mine"),
+        entry(rule, id="two", scenario="single"),
     )
     command = ["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
     assert main(command) == 0
@@ -593,23 +558,23 @@ MAE = "metric.learner.mae_links_db.last"
 
 
 @cache
-def bundled_claim(name):
-    return next(c for c in read_claims(bundled_claims()).claims if c.id == name)
+def find_bundled_claim(name):
+    return next(c for c in read_claims(find_bundled_claims()).claims if c.id == name)
 
 
-def bundled_verdict(name, key, **figures):
+def judge_bundled(name, key, **figures):
     """The verdict on a bundled claim of runs with these figures, label by label and seed by
     seed."""
-    of = {
+    group = {
         label: {seed: {key: v, "utility.useful": True} for seed, v in enumerate(values)}
         for label, values in figures.items()
     }
-    return evaluate(bundled_claim(name), of).verdict
+    return evaluate_claim(find_bundled_claim(name), group).verdict
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("nu", "printed"), [("1", 7.25), ("2", 6.9), ("5", 8.26), ("10", 8.61), ("inf", 9.0)]
+    "nu, printed", [("1", 7.25), ("2", 6.9), ("5", 8.26), ("10", 8.61), ("inf", 9.0)]
 )
 def test_a_leak_of_other_metres_than_printed_is_not_the_printed_one(nu, printed):
     for away_m, verdict in (
@@ -620,16 +585,15 @@ def test_a_leak_of_other_metres_than_printed_is_not_the_printed_one(nu, printed)
         (-1.5, FAILS),
         (2.0, FAILS),
     ):
-        found = [printed + away_m - 0.05, printed + away_m, printed + away_m + 0.05]
+        result = [printed + away_m - 0.05, printed + away_m, printed + away_m + 0.05]
         assert (
-            bundled_verdict(f"map-leak-nu-{nu}", LEAK.format(nu), **{"as written": found})
-            == verdict
+            judge_bundled(f"map-leak-nu-{nu}", LEAK.format(nu), **{"as written": result}) == verdict
         )
 
 
 def test_what_noise_costs_a_map_is_judged_against_the_map_without_noise():
     def verdict(none, noisy):
-        return bundled_verdict("map-mae-noise", MAE, none=none, **{"aligned, mu 50": noisy})
+        return judge_bundled("map-mae-noise", MAE, none=none, **{"aligned, mu 50": noisy})
 
     assert verdict([3.81, 3.80, 3.82], [4.25, 4.24, 4.26]) == HOLDS
     assert (
@@ -651,14 +615,14 @@ def shares(named, chance, useful=False):
 def test_a_share_is_compared_with_chance_of_the_same_run(tmp_path):
     """That homes are found is real with any model; that they are not is not."""
     exceeds = claim(tmp_path, "exceeds", key=NAMED, other=CHANCE, margin=50)
-    verdict = evaluate(exceeds, shares([90, 95, 100], 5.0))
+    verdict = evaluate_claim(exceeds, shares([90, 95, 100], 5.0))
     assert verdict.verdict == HOLDS
     assert verdict.ours == "a: 95 [92.5, 97.5] against 5 [5, 5]"
-    assert evaluate(exceeds, shares([50, 51, 52], 5.0)).verdict == FAILS
+    assert evaluate_claim(exceeds, shares([50, 51, 52], 5.0)).verdict == FAILS
     hidden = claim(tmp_path, "no-more-than", key=NAMED, other=CHANCE, margin=5)
-    assert evaluate(hidden, shares([3, 4, 5], 5.0)).verdict == OPEN
-    assert evaluate(hidden, shares([3, 4, 5], 5.0, useful=True)).verdict == HOLDS
-    none = evaluate(exceeds, shares([90, 95], None))
+    assert evaluate_claim(hidden, shares([3, 4, 5], 5.0)).verdict == OPEN
+    assert evaluate_claim(hidden, shares([3, 4, 5], 5.0, useful=True)).verdict == HOLDS
+    none = evaluate_claim(exceeds, shares([90, 95], None))
     assert none.verdict == OPEN
     assert none.reason == f"{CHANCE} is null in 2 of 2 runs of “a”"
 
@@ -668,25 +632,37 @@ def two_runs(tmp_path, tiny):
     """A file of claims about two scenarios that are no sweeps."""
     for name, seed in (("a", 3), ("b", 4)):
         (tmp_path / f"{name}.yaml").write_text(
-            study_yaml(tiny({"title": f"tiny {name}", "seed": seed}))
+            to_study_yaml(tiny({"title": f"tiny {name}", "seed": seed}))
         )
-    rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
-    return claim_file(tmp_path, *(entry(rule, id=name, scenario=f"{name}.yaml") for name in "ab"))
+    return claim_file(
+        tmp_path,
+        *(
+            entry(
+                {"kind": "at-least", "key": "utility.rmse_db", "bound": 0},
+                id=name,
+                scenario=f"{name}.yaml",
+            )
+            for name in "ab"
+        ),
+    )
 
 
 def test_runs_that_are_no_sweep_are_played_by_the_engine(two_runs, tmp_path, monkeypatch, capsys):
-    asked = []
+    requested = []
 
     def executor(self, jobs, place):
-        asked.append(place)
-        return Here(1, 0)
+        requested.append(place)
+        return SerialJobs(1, 0)
 
-    monkeypatch.setattr(OnProcesses, "executor", executor)
+    monkeypatch.setattr(OnProcesses, "make_executor", executor)
     command = ["claims", "--file", str(two_runs), "--out", str(tmp_path / "out"), "--jobs", "2"]
     assert main(command) == 0
-    assert asked == [tmp_path / "out" / name for name in "ab"]
-    said = r"a.yaml: run 1/1, as written, seed 3.*b.yaml: run 1/1, as written, seed 4"
-    assert re.search(said, capsys.readouterr().err, re.S)
+    assert requested == [tmp_path / "out" / name for name in "ab"]
+    assert re.search(
+        r"a.yaml: run 1/1, as written, seed 3.*b.yaml: run 1/1, as written, seed 4",
+        capsys.readouterr().err,
+        re.S,
+    )
     done = (tmp_path / "out" / "b" / "as-written" / "seed-4" / "summary.json").read_text()
     assert main(command) == 0
     alone = run(load(tmp_path / "b.yaml"), tmp_path / "alone")
@@ -698,12 +674,12 @@ def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_
 ):
     real = runner.play_job
 
-    def one_breaks(job, *more):
+    def break_one(job, *options):
         if "a" in job.folder.parts:
             raise RuntimeError("it broke")
-        return real(job, *more)
+        return real(job, *options)
 
-    monkeypatch.setattr(runner, "play_job", one_breaks)
+    monkeypatch.setattr(runner, "play_job", break_one)
     out = tmp_path / "out"
     command = [
         "claims",
@@ -744,7 +720,7 @@ def test_the_page_of_publications_is_what_the_command_prints(tmp_path):
     there."""
     page = tmp_path / "papers.md"
     assert main(["claims", "--page", str(page)]) == 0
-    kept = bundled_claims().parents[3] / "docs" / "studies" / "papers.md"
+    kept = find_bundled_claims().parents[3] / "docs" / "studies" / "papers.md"
     assert page.read_text() == kept.read_text(), "netsim claims --page docs/studies/papers.md"
 
 

@@ -6,16 +6,18 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pages import body, change_json, fake_sweep, figures
-from refused import line_of
+from pages import body, change_json, fake_sweep, figures, read_json
+from refused import catch_line
 
 from scenarios.app.cli.commands import main
-from scenarios.app.report.report import compare, report
+from scenarios.app.report.report import write_comparison, write_report
 from scenarios.app.result import run
 from scenarios.app.results.folder import Failed, write_failures
-from scenarios.app.results.gathered import gathered
+from scenarios.app.results.gathered import gather_runs
 
 EVIL = "<img src=x onerror=alert(1)>"
+SHARE = {"attack.closed-form.home_located.percent": 25.0, "attack.closed-form.homes.count": 4}
+FASTER = {"round_s: 60.0": "round_s: 30.0"}
 RADIO = {"learning": None, "world.radio": {}}
 
 
@@ -43,69 +45,73 @@ def runs(tiny_run, tmp_path):
     return make
 
 
-def swept(tiny_run, folder, rows, **more):
+def swept(tiny_run, folder, rows, **options):
     """A sweep of copies: (label, changes of the summary) each."""
     return fake_sweep(
-        tiny_run, folder, [(label, k, summary) for k, (label, summary) in enumerate(rows)], **more
+        tiny_run,
+        folder,
+        [(label, k, summary) for k, (label, summary) in enumerate(rows)],
+        **options,
     )
+
+
+def list_labels(*folders):
+    """List the label of every run that the folders give."""
+    return [label for label, _ in gather_runs(folders).runs]
 
 
 # -- which folders
 
 
 def test_labels_are_as_much_of_a_path_as_tells_runs_apart(runs, tmp_path):
-    faster = {"round_s: 60.0": "round_s: 30.0"}
-    a, b = runs(a=({}, {}), b=({}, faster))
-    assert [label for label, _ in gathered([a, b]).runs] == ["a", "b"]
-    other = Path(shutil.copytree(b, tmp_path / "more" / "a"))
-    assert [label for label, _ in gathered([a, other]).runs] == ["runs/a", "more/a"]
+    a, b = runs(a=({}, {}), b=({}, FASTER))
+    assert list_labels(a, b) == ["a", "b"]
+    second = Path(shutil.copytree(b, tmp_path / "more" / "a"))
+    assert list_labels(a, second) == ["runs/a", "more/a"]
 
 
 def test_seeds_of_one_study_share_a_label_unless_nothing_else_differs(runs):
-    seeds = {"seed: 3": "seed: 4"}
-    a, b, c = runs(a=({}, {}), b=({}, seeds), c=({}, {"round_s: 60.0": "round_s: 30.0"}))
-    assert [label for label, _ in gathered([a, c, b]).runs] == [
-        "a and 1 more of other seeds"
-    ] * 2 + ["c"]
-    assert [label for label, _ in gathered([a, b]).runs] == ["a", "b"]
+    a, b, c = runs(a=({}, {}), b=({}, {"seed: 3": "seed: 4"}), c=({}, FASTER))
+    assert list_labels(a, c, b) == ["a and 1 more of other seeds"] * 2 + ["c"]
+    assert list_labels(a, b) == ["a", "b"]
 
 
 def test_a_sweep_beside_a_run_keeps_the_name_of_its_folder(tiny_run, runs, tmp_path):
-    (a,) = runs(a=({}, {"round_s: 60.0": "round_s: 30.0"}))
+    (a,) = runs(a=({}, FASTER))
     out = swept(tiny_run, tmp_path / "s", [("x", {}), ("x", {}), ("y", {})])
-    assert [label for label, _ in gathered([a, out]).runs] == ["a", "s: x", "s: x", "s: y"]
-    assert [label for label, _ in gathered([out]).runs] == ["x", "x", "y"]
+    assert list_labels(a, out) == ["a", "s: x", "s: x", "s: y"]
+    assert list_labels(out) == ["x", "x", "y"]
 
 
 def test_a_folder_of_runs_stands_for_them_and_unfinished_ones_are_left_out(runs):
     seeds = [{"seed: 3": f"seed: {k}"} for k in (4, 5)]
     a, _, c = runs(a=({}, {}), b=({}, seeds[0]), c=({}, seeds[1]))
     (c / "summary.json").unlink()
-    of = gathered([a.parent])
-    assert [label for label, _ in of.runs] == ["a", "b"]
-    assert of.missing == 1
+    values = gather_runs([a.parent])
+    assert [label for label, _ in values.runs] == ["a", "b"]
+    assert values.missing == 1
 
 
 def test_what_cannot_be_compared_is_refused_in_one_line(tiny_run, runs, tiny, tmp_path):
     a, b = runs(a=({}, {}), b=({}, {}))
-    assert "nothing to compare it with" in line_of(gathered, [a])
-    assert "given twice" in line_of(gathered, [a, a])
-    assert "given twice" in line_of(gathered, [a, a / ".." / "a"])
-    assert "no such folder" in line_of(gathered, [a, tmp_path / "nothing"])
-    assert "neither the folder of a run" in line_of(gathered, [a, tmp_path])
+    assert "nothing to compare it with" in catch_line(gather_runs, [a])
+    assert "given twice" in catch_line(gather_runs, [a, a])
+    assert "given twice" in catch_line(gather_runs, [a, a / ".." / "a"])
+    assert "no such folder" in catch_line(gather_runs, [a, tmp_path / "nothing"])
+    assert "neither the folder of a run" in catch_line(gather_runs, [a, tmp_path])
     run(tiny(RADIO), tmp_path / "radio")
-    line = line_of(gathered, [a, tmp_path / "radio"])
+    line = catch_line(gather_runs, [a, tmp_path / "radio"])
     assert "is a radio study and" in line
     assert str(tmp_path / "radio") in line
     assert str(a) in line
     (b / "summary.json").unlink()
-    assert "is not finished; the same command goes on" in line_of(gathered, [a, b])
+    assert "is not finished; the same command goes on" in catch_line(gather_runs, [a, b])
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "training.json").write_text("{}")
-    assert "holds a training" in line_of(gathered, [tiny_run, tmp_path / "t"])
+    assert "holds a training" in catch_line(gather_runs, [tiny_run, tmp_path / "t"])
 
 
-def copied(folder, *names):
+def copy_run(folder, *names):
     return [Path(shutil.copytree(folder, folder.with_name(name))) for name in names]
 
 
@@ -113,57 +119,58 @@ def copied(folder, *names):
 def test_copies_of_a_run_count_once_and_are_told(n, runs, tmp_path, capsys):
     """Beside another study they would share a label as other seeds: 1 of 4 homes would be 2 of 8,
     or 4 of 16."""
-    share = {"attack.closed-form.home_located.percent": 25.0, "attack.closed-form.homes.count": 4}
-    a, other = runs(a=(share, {}), other=(share, {"round_s: 60.0": "round_s: 30.0"}))
-    copies = copied(a, *"xyz"[:n])
-    of = gathered([a, *copies, other])
-    assert of.runs == [("a", a), ("other", other)]
-    assert [f"{copy} is a copy of {a}" in of.notes[-1] for copy in copies] == [True] * n
+    a, second = runs(a=(SHARE, {}), other=(SHARE, FASTER))
+    copies = copy_run(a, *"xyz"[:n])
+    values = gather_runs([a, *copies, second])
+    assert values.runs == [("a", a), ("other", second)]
+    assert [f"{copy} is a copy of {a}" in values.notes[-1] for copy in copies] == [True] * n
     assert (
         main(["compare", *map(str, (a, *copies)), "--out", str(tmp_path / "c.html")]) == 0
     )  # nothing else
-    said = capsys.readouterr().out
-    assert "one run, which counts once" in " ".join(said.split())
-    assert "1/4" in said
-    assert "a and" not in said
+    text = capsys.readouterr().out
+    assert "one run, which counts once" in " ".join(text.split())
+    assert "1/4" in text
+    assert "a and" not in text
     assert "one run, which counts once" in body(tmp_path / "c.html")
     for k in range(2):
         shutil.copytree(a, tmp_path / "d" / str(k))
-    assert len(gathered([tmp_path / "d"]).runs) == 1
+    assert len(gather_runs([tmp_path / "d"]).runs) == 1
 
 
 def test_seeds_that_read_other_content_are_no_other_seeds(runs):
-    slow = {"round_s: 60.0": "round_s: 30.0"}
     a, b, c, d = runs(
-        a=({}, {}), b=({}, {"seed: 3": "seed: 4"}), c=({}, {"seed: 3": "seed: 5"}), d=({}, slow)
+        a=({}, {}),
+        b=({}, {"seed: 3": "seed: 4"}),
+        c=({}, {"seed: 3": "seed: 5"}),
+        d=({}, FASTER),
     )
     for folder, digest in ((a, "1" * 64), (b, "2" * 64), (c, "1" * 64)):
         change_json(folder / "manifest.json", files={"/data/walk.csv": digest})
-    labels = [label for label, _ in gathered([a, b, c, d]).runs]
-    other = "b, walk.csv with other content (22222222)"
-    assert labels == ["a and 1 more of other seeds"] * 2 + [other, "d"]
+    labels = list_labels(a, b, c, d)
+    second = "b, walk.csv with other content (22222222)"
+    assert labels == ["a and 1 more of other seeds"] * 2 + [second, "d"]
     change_json(c / "manifest.json", files={"/data/walk.csv": "2" * 64})
-    assert [label for label, _ in gathered([a, b, c, d]).runs][1:3] == [
-        "b and 1 more of other seeds, walk.csv with other content (22222222)"
-    ] * 2
-    assert [label for label, _ in gathered([a, b]).runs] == ["a", other]
+    assert (
+        list_labels(a, b, c, d)[1:3]
+        == ["b and 1 more of other seeds, walk.csv with other content (22222222)"] * 2
+    )
+    assert list_labels(a, b) == ["a", second]
 
 
 def test_a_copy_in_a_sweep_is_no_other_seed(tiny_run, tmp_path, capsys):
-    share = {"attack.closed-form.home_located.percent": 25.0, "attack.closed-form.homes.count": 4}
-    out = swept(tiny_run, tmp_path / "s", [("A", share)] * 3 + [("B", share)])
+    out = swept(tiny_run, tmp_path / "s", [("A", SHARE)] * 3 + [("B", SHARE)])
     change_json(out / "r2" / "manifest.json", seed=1)
     change_json(out / "r1" / "manifest.json", files={"/t.csv": "1"})
     change_json(out / "r0" / "manifest.json", files={"/t.csv": "1"})
     change_json(out / "r2" / "manifest.json", files={"/t.csv": "1"})
-    assert [label for label, _ in gathered([out]).runs] == ["A", "A", "B"]
+    assert list_labels(out) == ["A", "A", "B"]
     assert main(["show", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "2/8" in said
-    assert "3/12" not in said
-    assert f"{out / 'r2'} is a copy of {out / 'r1'}" in " ".join(said.split())
+    text = capsys.readouterr().out
+    assert "2/8" in text
+    assert "3/12" not in text
+    assert f"{out / 'r2'} is a copy of {out / 'r1'}" in " ".join(text.split())
     change_json(out / "r1" / "manifest.json", files={"/t.csv": "2"})
-    assert [label for label, _ in gathered([out]).runs][:2] == [
+    assert list_labels(out)[:2] == [
         "A",
         "A, t.csv with other content (2)",
     ]
@@ -175,7 +182,7 @@ def test_a_copy_in_a_sweep_is_no_other_seed(tiny_run, tmp_path, capsys):
 def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, monkeypatch):
     a, b = runs(
         a=({"utility.rmse_db": 5.0}, {}),
-        b=({"utility.rmse_db": 7.5}, {"round_s: 60.0": "round_s: 30.0"}),
+        b=({"utility.rmse_db": 7.5}, FASTER),
     )
     monkeypatch.chdir(tmp_path)
     assert main(["compare", str(a), str(b)]) == 0
@@ -195,40 +202,40 @@ def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, 
 
 
 @pytest.mark.parametrize(
-    ("there", "says"),
+    "present, says",
     [("mine", "is not a page of ours"), (None, "is a folder"), ("", "is not a page of ours")],
 )
-def test_no_page_of_somebody_else_is_replaced(there, says, runs, tmp_path, capsys):
+def test_no_page_of_somebody_else_is_replaced(present, says, runs, tmp_path, capsys):
     a, b = runs(a=({}, {}), b=({}, {}))
     out = tmp_path / "page.html"
-    out.mkdir() if there is None else out.write_text(there)
+    out.mkdir() if present is None else out.write_text(present)
     assert main(["compare", str(a), str(b), "--out", str(out)]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert says in line
     assert str(out) in line
-    assert there is None or out.read_text() == there
+    assert present is None or out.read_text() == present
 
 
 def test_report_says_of_runs_in_one_folder_that_no_sweep_played_them(runs):
-    a, _ = runs(a=({}, {}), b=({}, {"round_s: 60.0": "round_s: 30.0"}))
-    shown = body(report(a.parent))
+    a, _ = runs(a=({}, {}), b=({}, FASTER))
+    shown = body(write_report(a.parent))
     assert "No sweep played these runs" in shown
     assert "learning.round_s" in shown
     for folder in (a, a.parent / "b"):
         change_json(folder / "manifest.json", command="netsim replay people.csv --published")
-    assert "No sweep played" not in body(report(a.parent))
+    assert "No sweep played" not in body(write_report(a.parent))
 
 
 def test_pages_of_runs_are_linked_where_they_are_drawn(runs, tmp_path):
     a, b = runs(a=({}, {}), b=({}, {"seed: 3": "seed: 4"}))
     page = tmp_path / "out" / "c.html"
     page.parent.mkdir()
-    assert 'href="..' not in body(compare([a, b], page))
-    targets = re.findall(r'href="(\.\.[^"]+)"', body(compare([a, b], page, pages=True)))
+    assert 'href="..' not in body(write_comparison([a, b], page))
+    targets = re.findall(r'href="(\.\.[^"]+)"', body(write_comparison([a, b], page, pages=True)))
     assert len(targets) == 2
     assert all((page.parent / target).is_file() for target in targets)
     (b / "report.html").unlink()
-    assert len(re.findall(r'href="(\.\.[^"]+)"', body(compare([a, b], page)))) == 1
+    assert len(re.findall(r'href="(\.\.[^"]+)"', body(write_comparison([a, b], page)))) == 1
 
 
 # -- the page
@@ -244,7 +251,7 @@ def test_a_sweep_is_compared_by_label(tiny_run, tmp_path):
     out = swept(tiny_run, tmp_path / "s", rows, command=f"netsim sweep s.yaml --jobs 2 {EVIL}")
     (out / "open").mkdir()
     (out / "runs.csv").write_text((out / "runs.csv").read_text() + "open,C,0\n")
-    page = report(out)
+    page = write_report(out)
     shown = body(page)
     assert "1 of 4 runs is not finished" in shown
     assert "netsim sweep s.yaml --jobs 2" in shown
@@ -256,7 +263,7 @@ def test_a_sweep_is_compared_by_label(tiny_run, tmp_path):
     assert names.count("&lt;/script&gt;&lt;b&gt;") >= 2
     assert "B" in names
     assert "a constant map" in names
-    assert page.read_bytes() == report(out).read_bytes()
+    assert page.read_bytes() == write_report(out).read_bytes()
 
 
 def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(
@@ -268,10 +275,10 @@ def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(
     write_failures(out, [Failed("r2", "C", 0, 1, "RuntimeError", "it broke <b>")])
     for folders, n in (([out], 3), ([out, a], 4)):
         assert main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html")]) == 0
-        said = " ".join(capsys.readouterr().out.split())
-        assert f"1 of {n} runs is not finished and left out." in said
-        assert "1 run failed:" in said
-        assert "C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in said
+        text = " ".join(capsys.readouterr().out.split())
+        assert f"1 of {n} runs is not finished and left out." in text
+        assert "1 run failed:" in text
+        assert "C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in text
         shown = body(tmp_path / "c.html")
         assert f"1 of {n} runs is not finished and left out." in shown
         assert "it broke &lt;b&gt;" in shown
@@ -281,9 +288,9 @@ def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(
         event = json.loads(capsys.readouterr().out)
         assert event["left_out"] == 1
         assert "it broke" in "".join(event["notes"])
-        assert [of["says"] for of in event["notices"] if of["key"] == "runs-compared"] == event[
-            "notes"
-        ]
+        assert [
+            values["says"] for values in event["notices"] if values["key"] == "runs-compared"
+        ] == event["notes"]
 
 
 def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):
@@ -298,7 +305,7 @@ def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):
         )
     ]
     rows.append(("none", {key: None, "utility.constant_rmse_db": 10.0}))
-    panel = figures(report(swept(tiny_run, tmp_path / "s", rows)))["tradeoff"]
+    panel = figures(write_report(swept(tiny_run, tmp_path / "s", rows)))["tradeoff"]
     marks = {t["name"]: t for t in panel["data"] if t["mode"] == "markers" and t["yaxis"] == "y"}
     assert set(marks) == {"A", "B", "far"}
     assert (marks["A"]["x"], marks["A"]["y"]) == ([5.0], [15.0])
@@ -312,13 +319,16 @@ def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):
 def test_the_main_table_has_the_figures_of_the_terminal_and_the_last_all_with_meaning(
     tiny_run, tmp_path, capsys
 ):
-    rows = [
-        ("A", {"utility.rmse_db": 4.0}),
-        ("A", {"utility.rmse_db": 6.0}),
-        ("B", {"utility.rmse_db": None}),
-    ]
-    out = swept(tiny_run, tmp_path / "s", rows)
-    shown = body(report(out))
+    out = swept(
+        tiny_run,
+        tmp_path / "s",
+        [
+            ("A", {"utility.rmse_db": 4.0}),
+            ("A", {"utility.rmse_db": 6.0}),
+            ("B", {"utility.rmse_db": None}),
+        ],
+    )
+    shown = body(write_report(out))
     table = shown[shown.index('id="variants"') :]
     assert '<td data-value="5">5 <span class="range">[4, 6]</span><small class="held">' in table
     assert '<small class="not-held">diverged</small></td>' in table
@@ -327,18 +337,19 @@ def test_the_main_table_has_the_figures_of_the_terminal_and_the_last_all_with_me
         line.split()[:2] for line in capsys.readouterr().out.splitlines() if "A  " in line
     ) == ["A", "5"]
     table = shown[shown.index('id="every-figure"') :]
-    listed = re.findall(r'<tr><td class="text">([^<]+)</td>', table[: table.index("</table>")])
-    assert sorted(listed) == sorted(json.loads((tiny_run / "summary.json").read_text()))
+    assert sorted(
+        re.findall(r'<tr><td class="text">([^<]+)</td>', table[: table.index("</table>")])
+    ) == sorted(read_json(tiny_run / "summary.json"))
     assert "RMSE of the final model on all held-out samples; with" in table
 
 
 def test_radio_studies_are_compared(tiny, tmp_path):
     for name, height in (("low", 1.5), ("high", 10.0)):
         run(tiny({**RADIO, "world.ues.height_m": height}), tmp_path / "w" / name)
-    page = compare([tmp_path / "w"], tmp_path / "c.html")
+    page = write_comparison([tmp_path / "w"], tmp_path / "c.html")
     shown = body(page)
     assert "world.ues.height_m" in shown
     assert set(figures(page)) == {"distributions"}
     table = shown[shown.index('id="variants"') :]
-    summary = json.loads((tmp_path / "w" / "low" / "summary.json").read_text())
+    summary = read_json(tmp_path / "w" / "low" / "summary.json")
     assert f'data-value="{summary["radio.sinr_db.median"]:.9g}"' in table

@@ -5,7 +5,7 @@ import pytest
 from browser import violations
 from pages import fake_sweep
 
-from scenarios.app.report.report import report
+from scenarios.app.report.report import write_report
 
 EVIL = '<img src=x onerror="alert(1)">'
 LONG = "a long label that says what it does"
@@ -15,9 +15,16 @@ ROWS = [("plain", 12.0, 300.0), ("far off", 30.0, 500.0), (EVIL, 9.0, 80.0), (LO
 @pytest.fixture(scope="module")
 def page_file(tiny_run, tmp_path_factory):
     """The page of a sweep whose runs have pages as well."""
-    error = "attack.closed-form.centroid_error_m.median"
     rows = [
-        (label, 3, {"utility.rmse_db": rmse, error: m, "utility.constant_rmse_db": 15.0})
+        (
+            label,
+            3,
+            {
+                "utility.rmse_db": rmse,
+                "attack.closed-form.centroid_error_m.median": m,
+                "utility.constant_rmse_db": 15.0,
+            },
+        )
         for label, rmse, m in ROWS
     ]
     out = fake_sweep(tiny_run, tmp_path_factory.mktemp("sweep"), rows)
@@ -28,7 +35,7 @@ def page_file(tiny_run, tmp_path_factory):
                 "measurement_period_s: 5.0", f"measurement_period_s: {5 + k}.0"
             )
         )
-    return report(out, pages=True)
+    return write_report(out, pages=True)
 
 
 def column(shown, k):
@@ -56,14 +63,14 @@ def test_the_main_table_sorts_by_figures_and_filters(page_file, show):
 def test_words_are_explained_to_keyboard_pointer_and_finger(page_file, show):
     """Beside the word, inside the window; a tap explains and leads nowhere; readers of screens are
     read the meaning."""
-    for width, more in ((1280, {}), (400, {"has_touch": True})):
-        shown = show(page_file, width=width, **more)
+    for width, options in ((1280, {}), (400, {"has_touch": True})):
+        shown = show(page_file, width=width, **options)
         word = shown.locator("#variants th a.term", has_text="RMSE")
         meaning = shown.locator(f"#{word.get_attribute('aria-describedby')}").inner_text()
         tip = shown.locator(".tip-term")
         assert "Root mean square error" in meaning
         assert not tip.is_visible()
-        for point in (word.tap if more else word.hover, word.focus):
+        for point in (word.tap if options else word.hover, word.focus):
             point()
             assert tip.inner_text() == meaning
             assert "#" not in shown.url
@@ -87,13 +94,13 @@ def test_every_figure_opens_on_a_click(page_file, show):
     assert not shown.locator("#every-figure").is_visible()
     shown.locator("summary", has_text="Every figure").click()
     shown.fill("input[data-filter=every-figure]", "utility.rmse_db")
-    found = shown.locator("#every-figure tbody tr:not([hidden])").all()
-    rows = [row.locator("td").all_inner_texts() for row in found]
+    result = shown.locator("#every-figure tbody tr:not([hidden])").all()
+    rows = [row.locator("td").all_inner_texts() for row in result]
     assert ["utility.rmse_db", "12"] in [row[:2] for row in rows]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
+@pytest.mark.parametrize("width, dark", [(1280, False), (400, True)])
 def test_nothing_is_cut_off_and_everything_can_be_read(page_file, show, width, dark):
     shown = show(page_file, width=width, dark=dark)
     shown.locator("summary", has_text="Every figure").click()

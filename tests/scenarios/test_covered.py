@@ -2,15 +2,16 @@
 its caveats."""
 
 import numpy as np
-import pytest
 from noticed import lines, of_run
+from pytest import approx, mark
 
 from fl.notice import notice as of_learning
 from fl.privacy import rdp
-from fl.privacy.compose import RoundKinds, compose
-from fl.privacy.gaussian import epsilon_of
+from fl.privacy.compose import RoundKinds, compose_rounds
+from fl.privacy.gaussian import compute_gaussian_epsilon
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
+from scenarios.app.results.folder import read_record_table
+from scenarios.app.study.load import parse_value
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 NOISE = {"kind": "central-gaussian", "noise_multiplier": 4.0, "delta": 1e-5}
@@ -19,27 +20,25 @@ CENTRAL = {
     "learning.aggregation": {"kind": "uniform", "clients": 4},
     "learning.attacks": [],
 }
-SAMPLED = {
-    "learning.round_s": 20,
-    "learning.participation": 0.25,
-    "learning.sampling": "poisson",
-    "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.25},
-}
+SAMPLED = parse_value(
+    "{learning.round_s: 20, learning.participation: 0.25, "
+    "learning.sampling: poisson, learning.aggregation: {kind: uniform, clients: 4, "
+    "participation: 0.25}}"
+)
 SELDOM = {
     "learning.round_s": 20,
     "world.ues.measurement_period_s": 45,
 }  # windows 2, 4 and 6 of 6 are empty
-MAP = {
-    "world.ues.measure": "all",
-    "learning.data": {"kind": "links", "memory": "round"},
-    "learning.learner": {"kind": "radio-map", "cell_m": 25},
-}
+MAP = parse_value(
+    "{world.ues.measure: all, learning.data: {kind: links, memory: round}, "
+    "learning.learner: {kind: radio-map, cell_m: 25}}"
+)
 
 
 class TestOneCoin:
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "more, draws",
+    @mark.slow
+    @mark.parametrize(
+        "rest, draws",
         [
             ({}, 2),  # two models
             (MAP, 2),  # two phases of one model
@@ -49,13 +48,9 @@ class TestOneCoin:
             ),  # two mechanisms on two models
             ({"learning.threat": {"observes": "aggregate"}}, 2),
             (
-                {
-                    "world.radio.uplink": {
-                        "kind": "oma",
-                        "decoding": "error-free",
-                        "deadline_s": 1e-6,
-                    }
-                },
+                parse_value(
+                    "{world.radio.uplink: {kind: oma, decoding: error-free, deadline_s: 1e-06}}"
+                ),
                 2,
             ),  # all is lost
             (SELDOM, 2),  # in windows without data too
@@ -71,72 +66,72 @@ class TestOneCoin:
             "empty windows of two phases",
         ],
     )
-    def test_all_draws_of_a_round_hang_on_it(self, more, draws, tiny, tmp_path):
+    def test_all_draws_of_a_round_hang_on_it(self, rest, draws, play_tiny, out):
         """z = 4 and n draws a round for six rounds at q = 1/4: six sampled rounds of z /
         sqrt(n)."""
-        found = run(tiny(CENTRAL | SAMPLED | more), tmp_path / "r")
-        assert found["rounds.played"] == 6
-        assert found["rounds.empty"] == 0
-        spends = read_table(tmp_path / "r", "spends")
-        account = read_table(tmp_path / "r", "privacy")
+        summary = play_tiny(CENTRAL | SAMPLED | rest)
+        assert summary["rounds.played"] == 6
+        assert summary["rounds.empty"] == 0
+        spends = read_record_table(out, "spends")
+        account = read_record_table(out, "privacy")
         assert np.bincount(spends["round"].astype(int))[1:].tolist() == [draws] * 6
         assert (spends["sampling_rate"] == 0.25).all()
         assert (spends["noise_multiplier"] == 4.0).all()
         row = {k: v[-1] for k, v in account.items()}  # of all mechanisms, where there are several
-        expected = compose(RoundKinds.of([(4 / np.sqrt(draws), 0.25, 6)]), 1e-5)
+        expected = compose_rounds(RoundKinds.from_rounds([(4 / np.sqrt(draws), 0.25, 6)]), 1e-5)
         assert row["accountant"] == "PLD"
         assert row["draws"] == 6 * draws
-        assert row["epsilon"] == pytest.approx(expected.best.epsilon, rel=1e-6)
-        rounds = read_table(tmp_path / "r", "rounds")["epsilon_max"]
+        assert row["epsilon"] == approx(expected.best.epsilon, rel=1e-6)
+        rounds = read_record_table(out, "rounds")["epsilon_max"]
         by_hand = [
-            rdp.epsilon_of(n * rdp.renyi(4 / np.sqrt(draws), 0.25), 1e-5) for n in range(1, 7)
+            rdp.compute_renyi_epsilon(n * rdp.compute_renyi_cost(4 / np.sqrt(draws), 0.25), 1e-5)
+            for n in range(1, 7)
         ]
         np.testing.assert_allclose(rounds, by_hand, rtol=1e-6)
-        as_many = compose(RoundKinds.of([(4.0, 0.25, 6 * draws)]), 1e-5).best.epsilon
+        as_many = compose_rounds(
+            RoundKinds.from_rounds([(4.0, 0.25, 6 * draws)]), 1e-5
+        ).best.epsilon
         assert (
             row["epsilon"] > 1.05 * as_many
         )  # a sampled round for each draw promised more than holds
 
-    def test_a_budget_ends_learning_by_it(self, tiny, tmp_path):
-        cost = rdp.renyi(4 / np.sqrt(2), 0.25)
-        budget = float(rdp.epsilon_of(3.5 * cost, 1e-5))
+    def test_a_budget_ends_learning_by_it(self, play_tiny):
+        cost = rdp.compute_renyi_cost(4 / np.sqrt(2), 0.25)
+        budget = float(rdp.compute_renyi_epsilon(3.5 * cost, 1e-5))
         assert (
-            rdp.epsilon_of(7 * rdp.renyi(4.0, 0.25), 1e-5) < budget
+            rdp.compute_renyi_epsilon(7 * rdp.compute_renyi_cost(4.0, 0.25), 1e-5) < budget
         )  # by a round for each draw three and a half last
-        found = run(
-            tiny(CENTRAL | SAMPLED | {"learning.privacy_budget": {"epsilon": budget}}),
-            tmp_path / "r",
-        )
-        assert found["rounds.played"] == 3
-        assert found["rounds.stopped_by_budget"] is True
+        summary = play_tiny(CENTRAL | SAMPLED | {"learning.privacy_budget": {"epsilon": budget}})
+        assert summary["rounds.played"] == 3
+        assert summary["rounds.stopped_by_budget"] is True
 
 
 class TestWindowsWithoutData:
-    def spent(self, study, out):
+    def read_spends(self, study, out):
         run(study, out)
-        table = read_table(out, "spends")
+        table = read_record_table(out, "spends")
         return table["round"].tolist(), table["epsilon"].tolist()
 
-    @pytest.mark.parametrize("more", [{}, MAP])
-    def test_what_is_spent_does_not_follow_the_data(self, more, tiny, tmp_path):
+    @mark.parametrize("rest", [{}, MAP])
+    def test_what_is_spent_does_not_follow_the_data(self, rest, tiny, tmp_path):
         """Measuring in every window, in every other, or never costs the same and leaves the same
         rounds."""
-        every = {"learning.round_s": 20}
+        all_rows = {"learning.round_s": 20}
         paid = [
-            self.spent(
-                tiny(CENTRAL | more | every | {"world.ues.measurement_period_s": often}),
+            self.read_spends(
+                tiny(CENTRAL | rest | all_rows | {"world.ues.measurement_period_s": often}),
                 tmp_path / str(often),
             )
             for often in (5, 45, 100_000)
         ]
         assert paid[0] == paid[1] == paid[2]
         assert set(paid[0][0]) == {1, 2, 3, 4, 5, 6}
-        assert paid[0][1][-1] == pytest.approx(epsilon_of(1e-5, np.sqrt(12) / 4), rel=1e-6)
+        assert paid[0][1][-1] == approx(compute_gaussian_epsilon(1e-5, np.sqrt(12) / 4), rel=1e-6)
 
-    def test_the_model_moves_by_noise_in_them(self, tiny, tmp_path):
-        run(tiny(CENTRAL | SELDOM), tmp_path / "r")
-        updates = read_table(tmp_path / "r", "updates")
-        figures = read_table(tmp_path / "r", "metrics")
+    def test_the_model_moves_by_noise_in_them(self, play_tiny, out):
+        play_tiny(CENTRAL | SELDOM)
+        updates = read_record_table(out, "updates")
+        figures = read_record_table(out, "metrics")
         assert set(updates["round"]) == {1, 3, 5}
         ratio = {
             r: v
@@ -146,25 +141,23 @@ class TestWindowsWithoutData:
         assert [ratio[r] for r in (2, 4, 6)] == [0.0] * 3
         assert all(ratio[r] > 0 for r in (1, 3, 5))
 
-    def test_an_adaptive_clip_pays_in_them_too(self, tiny, tmp_path):
+    def test_an_adaptive_clip_pays_in_them_too(self, tiny, out):
         chain = [{"kind": "adaptive-clip", "relation": "add-remove"}, NOISE]
-        rounds, _ = self.spent(
-            tiny(CENTRAL | SELDOM | {"learning.defenses": chain}), tmp_path / "r"
-        )
+        rounds, _ = self.read_spends(tiny(CENTRAL | SELDOM | {"learning.defenses": chain}), out)
         assert rounds == sorted([1, 2, 3, 4, 5, 6] * 3)
 
-    def test_noise_on_devices_leaves_them_out(self, tiny, tmp_path):
+    def test_noise_on_devices_leaves_them_out(self, play_tiny):
         """Who sends is public there, and the run says so."""
         chain = [CLIP, {"kind": "gaussian", "noise_multiplier": 4.0}]
-        found = run(tiny(SELDOM | {"learning.defenses": chain}), tmp_path / "r")
-        assert found["rounds.played"] == 3
-        assert found["rounds.empty"] == 3
+        summary = play_tiny(SELDOM | {"learning.defenses": chain})
+        assert summary["rounds.played"] == 3
+        assert summary["rounds.empty"] == 3
 
 
 class TestCaveats:
-    def said(self, study, out):
+    def find_caveats(self, study, out):
         run(study, out)
-        return lines(each for each in of_run(out) if each.key in of_learning.entries)
+        return lines(item for item in of_run(out) if item.key in of_learning.entries)
 
     def test_an_adaptive_clip_tells_the_server_its_bits(self, tiny, tmp_path):
         """Before noise on the device, which promises to hold against the server; noise at the
@@ -184,29 +177,31 @@ class TestCaveats:
             ([adaptive | {"relation": "add-remove"}, NOISE], False),
             ([CLIP, local], False),
         )
-        for k, (chain, told) in enumerate(chains):
+        for k, (chain, printed) in enumerate(chains):
             name = chain[-1].get("name", chain[-1]["kind"])
-            warnings = self.said(tiny(CENTRAL | {"learning.defenses": chain}), tmp_path / str(k))
-            found = [
+            warnings = self.find_caveats(
+                tiny(CENTRAL | {"learning.defenses": chain}), tmp_path / str(k)
+            )
+            result = [
                 w
                 for w in warnings
                 if w.startswith("follow: every device tells the server in clear")
             ]
-            assert len(found) == told
-            assert all(f"the epsilon of {name} does not cover that bit" in w for w in found)
+            assert len(result) == printed
+            assert all(f"the epsilon of {name} does not cover that bit" in w for w in result)
 
     def test_noise_on_devices_hides_numbers_alone(self, tiny, tmp_path):
         chain = [CLIP, {"kind": "gaussian", "noise_multiplier": 4.0}]
-        (said,) = self.said(tiny({"learning.defenses": chain}), tmp_path / "r")
-        assert said.startswith(
+        (message,) = self.find_caveats(tiny({"learning.defenses": chain}), tmp_path / "r")
+        assert message.startswith(
             "gaussian: noise covers the numbers sent; which windows are played, who sends"
         )
-        assert self.said(tiny(CENTRAL), tmp_path / "c") == []
-        assert self.said(tiny({"learning.defenses": [CLIP]}), tmp_path / "n") == []
+        assert self.find_caveats(tiny(CENTRAL), tmp_path / "c") == []
+        assert self.find_caveats(tiny({"learning.defenses": [CLIP]}), tmp_path / "n") == []
 
-    def test_losses_on_a_shared_band_are_taken_as_given(self, tiny, tmp_path):
+    def test_losses_on_a_shared_band_are_taken_as_given(self, tiny, out):
         shared = {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}
-        (said,) = self.said(tiny(CENTRAL | shared), tmp_path / "r")
-        assert said.startswith(
+        (message,) = self.find_caveats(tiny(CENTRAL | shared), out)
+        assert message.startswith(
             "central-gaussian: on a shared band whose updates are lost can hang on who else sends"
         )

@@ -1,20 +1,21 @@
 """UEs of a trace without a home: who they are, why, and what attacks find of their place of most
 time."""
 
-import json
+from math import inf, nan
 
 import numpy as np
 import pytest
 from browser import ink, state, with_replay
 from noticed import by_key, of_run
+from pages import read_json
 
-from fl.leakage.chance import uniform_shares
+from fl.leakage.chance import compute_hit_probabilities
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from scenarios.app.report.report import report
+from scenarios.app.report.report import write_report
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
-from scenarios.app.results.read import load
+from scenarios.app.results.folder import read_record_table
+from scenarios.app.results.read import load_finished_run
 
 HOME = (0.0, 0.0)
 DEPOT = (900.0, 600.0)
@@ -58,11 +59,11 @@ def folder(tiny, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def summary(folder):
-    return json.loads((folder / "summary.json").read_text())
+    return read_json(folder / "summary.json")
 
 
 def test_only_the_resident_has_a_home(folder, summary):
-    ues = read_table(folder, "ues")
+    ues = read_record_table(folder, "ues")
     names = ues["name"].tolist()
     assert np.isfinite(ues["home_x_m"]).tolist() == [name == "resident" for name in names]
     assert np.isfinite(ues["densest_x_m"]).tolist() == [name != "resident" for name in names]
@@ -71,42 +72,44 @@ def test_only_the_resident_has_a_home(folder, summary):
         "driver": 5,
         "visitor": 2,
     }
-    of = names.index("driver")
-    assert np.hypot(ues["densest_x_m"][of] - DEPOT[0], ues["densest_y_m"][of] - DEPOT[1]) < 20
+    values = names.index("driver")
+    assert (
+        np.hypot(ues["densest_x_m"][values] - DEPOT[0], ues["densest_y_m"][values] - DEPOT[1]) < 20
+    )
     assert (summary["homes.none"], summary["homes.few_nights"]) == (2, 1)
-    said = (
+    text = (
         "2 of 3 UEs have no home, that is no one place for most of at least 3 nights; 1 of "
         "them have fixes on fewer "
     )
-    assert by_key(of_run(folder))["homes-missing"] == said + "nights"
+    assert by_key(of_run(folder))["homes-missing"] == text + "nights"
     assert summary["attack.closed-form.homes.count"] == 1
     assert summary["attack.closed-form.densest.count"] == 2
 
 
 def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
     """Of `named.csv` and `ues.csv` alone, as nothing else does."""
-    ues = read_table(folder, "ues")
-    named = read_table(folder, "named")
+    ues = read_record_table(folder, "ues")
+    named = read_record_table(folder, "named")
     hit_radius_m = summary["leakage.hit_radius_m"]
-    area = Area(*json.loads((folder / "manifest.json").read_text())["area_m"])
+    area = Area(*read_json(folder / "manifest.json")["area_m"])
     for place, count in (("home", 1), ("densest", 2)):
         at_m = np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"])
-        there = np.flatnonzero(np.isfinite(at_m).all(axis=1))
+        present = np.flatnonzero(np.isfinite(at_m).all(axis=1))
         hits = [
             (
                 np.hypot(named["x_m"] - at_m[u, 0], named["y_m"] - at_m[u, 1])[named["ue"] == u]
                 <= hit_radius_m
             ).any()
-            for u in there
+            for u in present
         ]
         key = f"{place}_located"
-        assert len(there) == count
+        assert len(present) == count
         assert summary[f"attack.closed-form.{key}.percent"] == 100 * np.mean(hits)
-        chance = uniform_shares(at_m[there], np.full((count, 2), np.nan), hit_radius_m, area, 2)[
-            :, 0
-        ].mean()
+        chance = compute_hit_probabilities(
+            at_m[present], np.full((count, 2), nan), hit_radius_m, area, 2
+        )[:, 0].mean()
         assert summary[f"baseline.uniform.{key}.percent"] == pytest.approx(100 * chance)
-    leakage = read_table(folder, "leakage")
+    leakage = read_record_table(folder, "leakage")
     days = []
     for ue in np.flatnonzero(np.isfinite(ues["densest_x_m"])):
         rows = [k for k in range(len(leakage["ue"])) if leakage["ue"][k] == ue]
@@ -118,16 +121,16 @@ def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
         if late < len(near):
             round_ = sorted(leakage["round"][rows])[late]
         else:
-            round_ = np.inf
+            round_ = inf
         days.append(np.ceil(round_ / 4))  # rounds of 6 h
     median = sorted(days)[0] / 2 + sorted(days)[1] / 2
     assert summary["attack.closed-form.densest_located.day.median"] == (
         median if np.isfinite(median) else None
     )
-    mine = np.isin(leakage["ue"], np.flatnonzero(np.isfinite(ues["densest_x_m"])))
-    assert np.isnan(leakage["home_named_m"][mine]).all()
-    assert np.isfinite(leakage["densest_named_m"][mine]).any()
-    assert np.isnan(leakage["densest_named_m"][~mine]).all()
+    selected_rows = np.isin(leakage["ue"], np.flatnonzero(np.isfinite(ues["densest_x_m"])))
+    assert np.isnan(leakage["home_named_m"][selected_rows]).all()
+    assert np.isfinite(leakage["densest_named_m"][selected_rows]).any()
+    assert np.isnan(leakage["densest_named_m"][~selected_rows]).all()
 
 
 def test_parts_that_ask_for_homes_are_refused_where_nobody_of_a_trace_has_one(tiny, tmp_path):
@@ -154,16 +157,16 @@ def test_parts_that_ask_for_homes_are_refused_where_nobody_of_a_trace_has_one(ti
 def test_the_map_marks_the_place_of_most_time(show, folder):
     """As a home: named where the tables say so, with a switch; the resident's home is a mark of its
     own."""
-    page = with_replay(show(report(folder)))
-    now = state(page)
-    run = load(folder)
-    rows = run.rows("leakage", "attack", run.attacks[now["attack"]])
+    page = with_replay(show(write_report(folder)))
+    current = state(page)
+    run = load_finished_run(folder)
+    rows = run.get_rows("leakage", "attack", run.attacks[current["attack"]])
     near = rows["densest_named_m"] <= 100
     last = {
         ue: near[rows["ue"] == ue][np.argmax(rows["round"][rows["ue"] == ue])]
         for ue in np.unique(rows["ue"])
     }
-    assert now["named"]["densest"] == sum(last.values())
+    assert current["named"]["densest"] == sum(last.values())
     assert "of 2 places of most time named" in page.text_content("#replay-now")
     before = ink(page, "known")
     page.click("[data-layer=densest]")

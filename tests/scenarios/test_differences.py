@@ -1,9 +1,10 @@
 """The keys in which studies differ: exactly those that were changed, wherever they stand."""
 
 import pytest
+from rows import read_yaml
 
-from scenarios.app.report.tables import MOST_COLUMNS, differences_table
-from scenarios.app.results.gathered import differences
+from scenarios.app.report.tables import MOST_COLUMNS, render_differences
+from scenarios.app.results.gathered import find_differing_keys
 
 CLIP = {"kind": "clip", "norm": 1.0}
 NOISE = {"kind": "gaussian", "noise_multiplier": 0.5}
@@ -11,11 +12,9 @@ FIRST = {
     "title": "a",
     "seed": 1,
     "vary": None,
-    "world": {
-        "duration_s": 60.0,
-        "radio": {"uplink": {"kind": "noma", "deadline_s": 60.0}},
-        "area": [0.0, 1.0],
-    },
+    "world": read_yaml("""
+        duration_s: 60.0, radio: {uplink: {kind: noma, deadline_s: 60.0}}, area: [0.0, 1.0]
+    """),
     "learning": {
         "defenses": [CLIP, NOISE],
         "threat": {"observes": "updates", "secagg_group_size": None},
@@ -23,7 +22,7 @@ FIRST = {
 }
 
 
-def changed(path, value):
+def change_study(path, value):
     """The first study with another value at a dotted path."""
     *way, last = path.split(".")
     study = {k: dict(v) if isinstance(v, dict) else v for k, v in FIRST.items()}
@@ -36,7 +35,7 @@ def changed(path, value):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "found"),
+    "path, value, result",
     [
         ("title", "b", "title"),
         ("world.duration_s", 61.0, "world.duration_s"),
@@ -60,34 +59,38 @@ def changed(path, value):
         ("plan", {"noise_w": 1.0}, "plan.noise_w"),
     ],
 )
-def test_a_changed_key_is_found_and_no_other(path, value, found):
-    first, other, again = differences([FIRST, changed(path, value), FIRST])[found]
-    assert first == again != other
-    assert list(differences([changed(path, value), FIRST])) == [found]
+def test_a_changed_key_is_found_and_no_other(path, value, result):
+    first, second, again = find_differing_keys([FIRST, change_study(path, value), FIRST])[result]
+    assert first == again != second
+    assert list(find_differing_keys([change_study(path, value), FIRST])) == [result]
 
 
 def test_seeds_and_the_section_of_a_sweep_are_no_difference():
-    assert differences([FIRST, FIRST | {"seed": 2, "vary": {"seed": [1, 2]}}]) == {}
+    assert find_differing_keys([FIRST, FIRST | read_yaml("seed: 2, vary: {seed: [1, 2]}")]) == {}
 
 
 def test_several_changes_stand_in_the_order_of_the_study():
-    other = changed("learning.threat.secagg_group_size", 5) | {"title": "b"}
-    assert list(differences([FIRST, other]).items()) == [
+    second = change_study("learning.threat.secagg_group_size", 5) | {"title": "b"}
+    assert list(find_differing_keys([FIRST, second]).items()) == [
         ("title", ["a", "b"]),
         ("learning.threat.secagg_group_size", ["null", "5"]),
     ]
 
 
 def test_a_missing_key_is_not_an_empty_one():
-    assert differences([FIRST, FIRST | {"plan": None}]) == {"plan": ["–", "null"]}
-    assert list(differences([FIRST, changed("learning.defenses", [CLIP])]).values()) == [
+    assert find_differing_keys([FIRST, FIRST | {"plan": None}]) == {"plan": ["–", "null"]}
+    assert list(
+        find_differing_keys([FIRST, change_study("learning.defenses", [CLIP])]).values()
+    ) == [
         ["gaussian", "–"],
         ["0.5", "–"],
     ]
 
 
 def test_changed_cells_are_marked_and_the_others_say_that_they_are_the_same():
-    table = differences_table({"A <b>": FIRST, "B": changed("world.duration_s", 61.0), "C": FIRST})
+    table = render_differences(
+        {"A <b>": FIRST, "B": change_study("world.duration_s", 61.0), "C": FIRST}
+    )
     assert "A &lt;b&gt;" in table
     assert "A <b>" not in table
     assert table.count('class="text changed"') == 1
@@ -96,6 +99,6 @@ def test_changed_cells_are_marked_and_the_others_say_that_they_are_the_same():
 
 
 def test_many_labels_are_rows():
-    many = {str(k): changed("world.duration_s", float(k)) for k in range(MOST_COLUMNS + 1)}
-    assert differences_table(many).count("<tr>") == len(many) + 1
-    assert differences_table({"a": FIRST, "b": FIRST}) == ""
+    many = {str(k): change_study("world.duration_s", float(k)) for k in range(MOST_COLUMNS + 1)}
+    assert render_differences(many).count("<tr>") == len(many) + 1
+    assert render_differences({"a": FIRST, "b": FIRST}) == ""

@@ -3,13 +3,14 @@ line."""
 
 import re
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pytest import mark, raises
+from refused import catch_line
 
 from netsim.errors import BadInput
-from scenarios.app.study.load import AskedStudy
-from scenarios.app.study.yaml_document import MAX_BYTES, MAX_DEPTH, read, read_text
+from scenarios.app.study.load import Scenario
+from scenarios.app.study.yaml_document import MAX_BYTES, MAX_DEPTH, parse_document, read_document
 
 BOMB = "a: &a [x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(9))}]\n"
@@ -19,15 +20,11 @@ BOMB = "a: &a [x, x]\n" + "".join(
 
 def complaint(text: str) -> str:
     """The single line that a text is refused with."""
-    with pytest.raises(BadInput) as caught:
-        read_text(text, "study.yaml")
-    assert len(caught.value.lines) == 1
-    assert caught.value.lines[0].isprintable()
-    return caught.value.lines[0]
+    return catch_line(parse_document, text, "study.yaml")
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
+@mark.parametrize(
+    "written, value",
     [
         ("1e-5", 1e-5),
         ("1E5", 1e5),
@@ -59,7 +56,7 @@ def complaint(text: str) -> str:
     ],
 )
 def test_a_value_means_what_yaml_1_2_says(written, value):
-    data = read_text(f"key: {written}").data
+    data = parse_document(f"key: {written}").data
     assert data == {"key": value}
     assert type(data["key"]) is type(value)
 
@@ -69,7 +66,7 @@ def test_every_node_has_its_line():
         "# comment\ntitle: x\n\nworld:\n  ues:\n    - {name: a,\n       count: 3}\n    -\n  "
         "    name: b\n"
     )
-    document = read_text(text)
+    document = parse_document(text)
     assert document.lines == {
         (): 2,
         ("title",): 2,
@@ -84,15 +81,15 @@ def test_every_node_has_its_line():
 
 
 def test_a_place_that_is_absent_has_the_line_of_its_nearest_ancestor():
-    document = read_text("a: 1\nb:\n  c: 2\n", "f.yaml")
-    assert document.line(("b", "c", "d", 3)) == 3
-    assert document.line(("b", "x")) == 2
-    assert document.line(("x",)) == 1
-    assert document.at(("b", "c")) == "f.yaml:3: b.c"
+    document = parse_document("a: 1\nb:\n  c: 2\n", "f.yaml")
+    assert document.find_line(("b", "c", "d", 3)) == 3
+    assert document.find_line(("b", "x")) == 2
+    assert document.find_line(("x",)) == 1
+    assert document.format_place(("b", "c")) == "f.yaml:3: b.c"
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
+@mark.parametrize(
+    "text, line, words",
     [
         ("", 1, "empty"),
         ("# only a comment\n", 1, "empty"),
@@ -135,14 +132,14 @@ def test_a_place_that_is_absent_has_the_line_of_its_nearest_ancestor():
     ],
 )
 def test_what_is_refused_is_refused_in_one_line_with_its_place(text, line, words):
-    said = complaint(text)
-    assert re.match(rf"study\.yaml:{line}: \S", said), said
-    assert words in said
-    assert ";" in said, "a complaint ends with a remedy"
+    message = complaint(text)
+    assert re.match(rf"study\.yaml:{line}: \S", message), message
+    assert words in message
+    assert ";" in message, "a complaint ends with a remedy"
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
+@mark.parametrize(
+    "content, words",
     [
         (b"a: 1\nb: \xff\n", ":2: text: byte 0xff is not UTF-8"),
         ("a: 1".encode("utf-16"), ":1: text: byte 0xff is not UTF-8"),
@@ -152,20 +149,16 @@ def test_what_is_refused_is_refused_in_one_line_with_its_place(text, line, words
 def test_files_that_are_no_text_or_too_long_are_refused(tmp_path, content, words):
     path = tmp_path / "study.yaml"
     path.write_bytes(content)
-    with pytest.raises(BadInput, match=re.escape(f"{path}{words}")):
-        read(path)
+    with raises(BadInput, match=re.escape(f"{path}{words}")):
+        read_document(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
+@mark.parametrize(
+    "name, words",
     [("none.yaml", "No such file"), (".", "is a folder"), ("a\0b", "null"), ("a\nb", "a\\nb")],
 )
 def test_what_cannot_be_opened_is_named(tmp_path, name, words):
-    with pytest.raises(BadInput) as caught:
-        read(f"{tmp_path}/{name}")
-    assert len(caught.value.lines) == 1
-    assert words in caught.value.lines[0]
-    assert caught.value.lines[0].isprintable()
+    assert words in catch_line(read_document, f"{tmp_path}/{name}")
 
 
 YAMLISH = st.text(
@@ -186,7 +179,7 @@ YAMLISH = st.text(
 @example("%YAML " + "9" * 5000 + ".1\n---\na: 1")
 def test_any_text_is_read_or_refused_in_one_line(text):
     try:
-        document = read_text(text, "f.yaml")
+        document = parse_document(text, "f.yaml")
     except BadInput as error:
         assert len(error.lines) == 1
         assert error.lines[0].isprintable()
@@ -196,8 +189,8 @@ def test_any_text_is_read_or_refused_in_one_line(text):
         assert set(document.lines) >= {(key,) for key in document.data}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
+@mark.parametrize(
+    "words, message",
     [
         (
             ["validate", "city", "--set", "world.ues.count=1" + "0" * 400],
@@ -219,18 +212,15 @@ def test_any_text_is_read_or_refused_in_one_line(text):
     ],
 )
 def test_a_complaint_of_a_value_names_the_option_and_the_key(
-    words, said, tmp_path, monkeypatch, capsys
+    words, message, tmp_path, monkeypatch, refuse_command
 ):
-    from scenarios.app.cli.commands import main
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trace.csv").write_text("user,time_s,x_m,y_m\na,0,1,2\n")
     if words[-1].startswith("-"):
         words = [*words[:-2], "=".join(words[-2:])]
-    assert main(words) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"netsim: {said}")
-    assert told.count("\n") == 1
+    printed = refuse_command(words)
+    assert printed.startswith(f"netsim: {message}")
 
 
 def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_path, monkeypatch):
@@ -248,30 +238,15 @@ def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_pa
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    data = AskedStudy.of(tmp_path / "s.yaml").document.data
+    data = Scenario.from_source(tmp_path / "s.yaml").document.data
     assert data["world"]["city"]["file"] == str(tmp_path / "houses.geojson")
     assert data["world"]["base_stations"]["file"] == str(tmp_path / "cells.csv")
-    assert data["world"]["ues"]["mobility"]["trace"] == str(tmp_path / "sub" / "trace.csv")
+    assert data["world"]["ues"]["mobility"]["trace"] == str(tmp_path / "sub/trace.csv")
     assert data["power"]["policy"] == str(tmp_path.parent / "policy")
     assert data["learning"]["data"]["folder"] == "/data/images"
-    typed = AskedStudy.of(tmp_path / "s.yaml", {"world.city.file": "other.geojson"}).document.data
+    typed = Scenario.from_source(
+        tmp_path / "s.yaml", {"world.city.file": "other.geojson"}
+    ).document.data
     assert typed["world"]["city"]["file"] == str(
         elsewhere / "other.geojson"
     )  # from the command line
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "says"),
-    [
-        ("learning.threat.sees", "rows", "unknown key 'sees'; did you mean 'observes'?"),
-        (
-            "learning.attacks",
-            [{"kind": "unit-votes"}],
-            "unknown kind 'unit-votes'; did you mean 'neuron-votes'?",
-        ),
-        ("learning.threat.observes", "rows", "expected 'updates', 'aggregate' or 'model'"),
-    ],
-)
-def test_an_old_name_is_an_unknown_one(path, value, says):
-    with pytest.raises(BadInput, match=re.escape(says)):
-        AskedStudy.of("campus", {path: value}).study  # noqa: B018 - it is built when it is asked for

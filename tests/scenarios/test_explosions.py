@@ -6,20 +6,17 @@ import warnings
 import numpy as np
 import pytest
 from noticed import by_key, of_run
+from rows import read_yaml
 
-from scenarios.app.report.report import report
+from scenarios.app.report.report import write_report
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
-from scenarios.app.results.read import open_finished
-from scenarios.app.results.screen import run_screen
+from scenarios.app.results.folder import read_record_table
+from scenarios.app.results.read import open_finished_run
+from scenarios.app.results.screen import lay_out_run
 
-STEEP = {
-    "kind": "rsrp-net",
-    "profile": "useful",
-    "hidden": [16, 8],
-    "learning_rate": 3.0,
-    "step_limit": "none",
-}
+STEEP = read_yaml("""
+    kind: rsrp-net, profile: useful, hidden: [16, 8], learning_rate: 3.0, step_limit: none
+""")
 ROUND = 10  # seconds; the tiny study has twelve of them
 
 
@@ -30,25 +27,30 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         run(tiny(changes), tmp_path / "run")
-    rounds = read_table(tmp_path / "run", "rounds")
+    rounds = read_record_table(tmp_path / "run", "rounds")
     beyond = ~(rounds["rmse_db"] <= 200.0)  # no signal of the study lies as low
     first = int(rounds["round"][np.flatnonzero(beyond)[0]])
     text = of_run(tmp_path / "run")[0].line
     assert text.startswith("the model exploded in round ")
     assert int(text.split()[5].rstrip(":")) <= first
-    printed = run_screen(open_finished(tmp_path / "run"), "page")
+    printed = lay_out_run(open_finished_run(tmp_path / "run"), "page")
     assert any(line.strip().startswith("warning: the model exploded") for line in printed)
-    page = report(tmp_path / "run").read_text(encoding="utf-8")
-    assert "the model exploded in round" in page
+    assert "the model exploded in round" in write_report(tmp_path / "run").read_text(
+        encoding="utf-8"
+    )
 
-    fine = {"learning.learner": STEEP | {"step_limit": "polyak"}}
-    summary = run(tiny(changes | fine), tmp_path / "limited")
-    assert summary["utility.rmse_db"] < 30
+    assert (
+        run(
+            tiny(changes | {"learning.learner": STEEP | {"step_limit": "polyak"}}),
+            tmp_path / "limited",
+        )["utility.rmse_db"]
+        < 30
+    )
     assert "model-exploded" not in by_key(of_run(tmp_path / "limited"))
 
 
 @pytest.mark.parametrize(
-    ("changes", "compared"),
+    "changes, compared",
     [
         ({}, [1, 5, 10, 12]),
         ({"learning.rounds": 7}, [1, 5, 7]),
@@ -61,6 +63,5 @@ def test_the_last_round_is_always_compared(tiny, tmp_path, changes, compared):
         tiny({"learning.round_s": ROUND, "learning.leakage.every_rounds": 5} | changes),
         tmp_path / "run",
     )
-    rows = read_table(tmp_path / "run", "leakage")
-    assert np.unique(rows["round"]).tolist() == compared
+    assert np.unique(read_record_table(tmp_path / "run", "leakage")["round"]).tolist() == compared
     assert summary["attack.closed-form.compared_rounds.count"] == len(compared)

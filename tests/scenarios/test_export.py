@@ -8,14 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from pages import read_csv
 from pyproj import Geod, Proj
+from rows import read_yaml
 
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.outcome import origin_of
+from scenarios.app.cli.outcome import parse_origin
 from scenarios.app.result import run
-from scenarios.app.results.export import Globe, geojson_text
-from scenarios.app.results.folder import read_table
-from scenarios.app.results.read import load
+from scenarios.app.results.export import Globe, to_geojson
+from scenarios.app.results.folder import read_record_table
+from scenarios.app.results.read import load_finished_run
 
 COMMUTER = Path(__file__).parents[2] / "scenarios" / "examples" / "commuter.csv.gz"
 HOSTILE = '<script>alert("x")</script>, =1+1'
@@ -25,15 +28,12 @@ HOSTILE = '<script>alert("x")</script>, =1+1'
 def town(tiny, tmp_path_factory):
     """A run that is nowhere on the globe, with homes and attacks."""
     folder = tmp_path_factory.mktemp("export") / "r"
-    ues = {"count": 4, "mobility": {"kind": "commuter"}}
     run(
         tiny(
-            {
-                "world.ues": ues,
-                "world.duration_s": 172_800,
-                "world.tick_s": 600,
-                "learning.round_s": 86_400,
-            }
+            read_yaml("""
+                world.ues: {count: 4, mobility: {kind: commuter}}, world.duration_s: 172800,
+                world.tick_s: 600, learning.round_s: 86400
+            """)
         ),
         folder,
     )
@@ -41,7 +41,7 @@ def town(tiny, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def replayed(tiny, tmp_path_factory):
+def replay_run(tiny, tmp_path_factory):
     """A replay of a trace in degrees."""
     folder = tmp_path_factory.mktemp("export") / "r"
     changes = {
@@ -58,36 +58,37 @@ def replayed(tiny, tmp_path_factory):
 
 
 @pytest.fixture
-def copied(town, tmp_path):
+def copy_run(town, tmp_path):
     """A copy of the first that may be damaged."""
     return shutil.copytree(town, tmp_path / "copy")
 
 
-def exported(folder, *more, out):
-    assert main(["export", str(folder), "--out", str(out), *more]) == 0
+def export_run(folder, *options, out):
+    assert main(["export", str(folder), "--out", str(out), *options]) == 0
     return Path(out).read_text()
 
 
-def of_kind(text, kind):
+def select_kind(text, kind):
     return [f for f in json.loads(text)["features"] if f["properties"].get("kind") == kind]
 
 
 def vertices(text):
     """UE, local time, longitude and latitude of every vertex of a track."""
     tracks = [
-        (track["properties"], track["geometry"]["coordinates"]) for track in of_kind(text, "track")
+        (track["properties"], track["geometry"]["coordinates"])
+        for track in select_kind(text, "track")
     ]
     return [
-        (of["ue"], time, *at)
-        for of, line in tracks
-        for time, at in zip(of["times"], line, strict=True)
+        (values["ue"], time, *index)
+        for values, line in tracks
+        for time, index in zip(values["times"], line, strict=True)
     ]
 
 
 def test_places_of_a_town_lie_as_far_from_its_corner_as_on_the_plane(town, tmp_path):
-    text = exported(town, "--origin=48.8566,2.3522", out=tmp_path / "a")
-    rows = read_table(town, "ues")
-    homes = of_kind(text, "home")
+    text = export_run(town, "--origin=48.8566,2.3522", out=tmp_path / "a")
+    rows = read_record_table(town, "ues")
+    homes = select_kind(text, "home")
     assert len(homes) == np.isfinite(rows["home_x_m"]).sum() == 4
     for home in homes:
         lon, lat = home["geometry"]["coordinates"]
@@ -100,9 +101,9 @@ def test_places_of_a_town_lie_as_far_from_its_corner_as_on_the_plane(town, tmp_p
 
 @pytest.mark.parametrize("origin", [None, "-33.9,151.2", "78.2,-15.6", "0,180"])
 def test_coordinates_come_back(origin, town, tmp_path):
-    text = exported(town, *([] if origin is None else [f"--origin={origin}"]), out=tmp_path / "a")
-    lat_0, lon_0 = origin_of(origin) or (0.0, 0.0)
-    rows = read_table(town, "tracks")
+    text = export_run(town, *([] if origin is None else [f"--origin={origin}"]), out=tmp_path / "a")
+    lat_0, lon_0 = parse_origin(origin) or (0.0, 0.0)
+    rows = read_record_table(town, "tracks")
     order = np.argsort(rows["ue"], kind="stable")
     ue, _, lon, lat = map(np.array, zip(*vertices(text), strict=True))
     last = np.append(
@@ -113,24 +114,23 @@ def test_coordinates_come_back(origin, town, tmp_path):
     assert (np.abs(lon) <= 180).all()
     x_m, y_m = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")(lon, lat)
     metres_per_degree = 111_000
-    np.testing.assert_allclose(x_m, rows["x_m"][order], atol=1e-6 * metres_per_degree)
-    np.testing.assert_allclose(y_m, rows["y_m"][order], atol=1e-6 * metres_per_degree)
+    assert_allclose(x_m, rows["x_m"][order], atol=1e-6 * metres_per_degree)
+    assert_allclose(y_m, rows["y_m"][order], atol=1e-6 * metres_per_degree)
 
 
-def test_a_replayed_trace_lies_where_its_file_says(replayed, tmp_path):
+def test_a_replayed_trace_lies_where_its_file_says(replay_run, tmp_path):
     with gzip.open(COMMUTER, "rt") as file:
         fixes = [(float(row["lat"]), float(row["lon"])) for row in csv.DictReader(file)]
-    found = [(lat, lon) for _, _, lon, lat in vertices(exported(replayed, out=tmp_path / "a"))]
-    assert len(found) > 20
-    away = np.abs(np.array(found)[:, None] - np.array(fixes)).max(axis=2).min(axis=1)
-    assert away.max() < 1e-6
+    result = [(lat, lon) for _, _, lon, lat in vertices(export_run(replay_run, out=tmp_path / "a"))]
+    assert len(result) > 20
+    assert np.abs(np.array(result)[:, None] - np.array(fixes)).max(axis=2).min(axis=1).max() < 1e-6
 
 
 def test_the_file_has_a_feature_for_everything(town, tmp_path):
-    text = exported(town, out=tmp_path / "a")
-    run_ = load(town)
+    text = export_run(town, out=tmp_path / "a")
+    run_ = load_finished_run(town)
     count = {
-        k: len(of_kind(text, k))
+        k: len(select_kind(text, k))
         for k in ("track", "home", "workplace", "base station", "named place")
     }
     homes = int(np.isfinite(run_.tables["ues"]["home_x_m"]).sum())
@@ -152,7 +152,7 @@ def test_the_file_has_a_feature_for_everything(town, tmp_path):
             "Point",
             "LineString",
         )
-    for track in of_kind(text, "track"):
+    for track in select_kind(text, "track"):
         line = track["geometry"]["coordinates"]
         of_track = track["properties"]
         assert len(line) == len(of_track["times"]) == len(of_track["indoor"]) >= 2
@@ -160,45 +160,46 @@ def test_the_file_has_a_feature_for_everything(town, tmp_path):
 
 
 @pytest.mark.parametrize("absent", [1, 2])
-def test_an_absence_cuts_a_track(absent, copied, tmp_path):
-    lines = (copied / "tracks.csv").read_text().splitlines()
-    mine = [k for k, line in enumerate(lines) if line.startswith("0,")]
-    time_s = lines[mine[absent]].split(",")[1]
-    lines[mine[absent]] = f"0,{time_s},,,,"
-    (copied / "tracks.csv").write_text("\n".join(lines) + "\n")
+def test_an_absence_cuts_a_track(absent, copy_run, tmp_path):
+    lines = (copy_run / "tracks.csv").read_text().splitlines()
+    rows = [k for k, line in enumerate(lines) if line.startswith("0,")]
+    time_s = lines[rows[absent]].split(",")[1]
+    lines[rows[absent]] = f"0,{time_s},,,,"
+    (copy_run / "tracks.csv").write_text("\n".join(lines) + "\n")
     tracks = [
         t
-        for t in of_kind(exported(copied, out=tmp_path / "a"), "track")
+        for t in select_kind(export_run(copy_run, out=tmp_path / "a"), "track")
         if t["properties"]["ue"] == 0
     ]
     vertices = [len(t["properties"]["times"]) for t in tracks]
-    assert len(mine) > 4 and vertices[0] == 2, "a line has two ends, also where there is one row"
+    assert len(rows) > 4 and vertices[0] == 2, "a line has two ends, also where there is one row"
     assert len(vertices) == 2
-    assert vertices[1] - (len(mine) - absent - 1) in (0, 1)
+    assert vertices[1] - (len(rows) - absent - 1) in (0, 1)
 
 
-def test_the_same_run_gives_the_same_bytes_in_its_own_folder(copied):
-    assert main(["export", str(copied)]) == 0
-    first = (copied / "tracks.geojson").read_bytes()
-    run_ = load(copied)
-    assert geojson_text(run_, Globe.of(copied, run_, None)).encode() == first
+def test_the_same_run_gives_the_same_bytes_in_its_own_folder(copy_run):
+    assert main(["export", str(copy_run)]) == 0
+    first = (copy_run / "tracks.geojson").read_bytes()
+    run_ = load_finished_run(copy_run)
+    assert to_geojson(run_, Globe.from_run(copy_run, run_, None)).encode() == first
 
 
-def test_names_are_text(copied, tmp_path):
-    path = copied / "ues.csv"
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+def test_names_are_text(copy_run, tmp_path):
+    path = copy_run / "ues.csv"
+    rows = read_csv(path)
     rows[0]["name"] = HOSTILE
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
-    track = of_kind(exported(copied, out=tmp_path / "a"), "track")[0]
-    assert track["properties"]["name"] == HOSTILE
+    assert (
+        select_kind(export_run(copy_run, out=tmp_path / "a"), "track")[0]["properties"]["name"]
+        == HOSTILE
+    )
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    "options, words",
     [
         (["--origin=1"], "write LAT,LON"),
         (["--origin=nan,2"], "latitude is -90 to 90"),
@@ -206,20 +207,20 @@ def test_names_are_text(copied, tmp_path):
         (["--out", "{run}/none/here.geojson"], "cannot be written"),
     ],
 )
-def test_bad_options_are_one_line(more, words, town, capsys):
-    assert main(["export", str(town), *(word.replace("{run}", str(town)) for word in more)]) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
+def test_bad_options_are_one_line(options, words, town, capsys):
+    assert main(["export", str(town), *(word.replace("{run}", str(town)) for word in options)]) == 2
+    text = capsys.readouterr().err
+    assert words in text
+    assert text.count("\n") == 1
 
 
-def test_an_origin_of_a_run_that_has_one_is_refused(replayed, capsys):
-    assert main(["export", str(replayed), "--origin=1,2"]) == 2
+def test_an_origin_of_a_run_that_has_one_is_refused(replay_run, capsys):
+    assert main(["export", str(replay_run), "--origin=1,2"]) == 2
     assert "has a place on the globe" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "words"),
+    "file, old, new, words",
     [
         ("manifest.json", '"every_s"', '"never_s"', "tracks.every_s is missing or damaged"),
         (
@@ -233,28 +234,28 @@ def test_an_origin_of_a_run_that_has_one_is_refused(replayed, capsys):
         ("summary.json", "{", "", "cannot be read"),
     ],
 )
-def test_a_damaged_run_is_one_line(file, old, new, words, copied, capsys):
-    text = (copied / file).read_text()
+def test_a_damaged_run_is_one_line(file, old, new, words, copy_run, capsys):
+    text = (copy_run / file).read_text()
     assert old in text
-    (copied / file).write_text(text.replace(old, new, 1))
-    assert main(["export", str(copied)]) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
-    assert str(copied) in said
-    assert not (copied / "tracks.geojson").exists()
+    (copy_run / file).write_text(text.replace(old, new, 1))
+    assert main(["export", str(copy_run)]) == 2
+    message = capsys.readouterr().err
+    assert words in message
+    assert message.count("\n") == 1
+    assert str(copy_run) in message
+    assert not (copy_run / "tracks.geojson").exists()
 
 
 @pytest.mark.parametrize(
     "text",
     ["title: my scenario\n", "", '{"type":"FeatureCollection","features":[]}\n', "ue,name\n"],
 )
-def test_other_files_are_kept(text, town, copied, tmp_path, capsys):
+def test_other_files_are_kept(text, town, copy_run, tmp_path, capsys):
     """Those of runs too."""
     (tmp_path / "mine.yaml").write_text(text)
     for out in (
         tmp_path / "mine.yaml",
-        *(copied / name for name in ("summary.json", ".netsim", "tracks.csv")),
+        *(copy_run / name for name in ("summary.json", ".netsim", "tracks.csv")),
     ):
         before = {path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()}
         assert main(["export", str(town), "--out", str(out)]) == 2
@@ -267,11 +268,13 @@ def test_other_files_are_kept(text, town, copied, tmp_path, capsys):
 
 
 def test_an_export_takes_the_place_of_an_earlier_one(town, tmp_path):
-    first, second = (exported(town, *more, out=tmp_path / "a") for more in (["--origin=1,2"], []))
+    first, second = (
+        export_run(town, *options, out=tmp_path / "a") for options in (["--origin=1,2"], [])
+    )
     assert first != second
 
 
-def logged(
+def read_log(
     tmp_path, step_s, n, begins="2024-05-06T08:15:00", columns="time_s,user,lat,lon,rsrp_dbm"
 ):
     """A log of a UE that goes north, a row every step_s; its times and latitudes."""
@@ -279,7 +282,8 @@ def logged(
     lat = [f"{52 + k / 1e4:.4f}" for k in range(n)]
     path = tmp_path / "log.csv"
     rows = [
-        f"{t}Z,a,{at},4.3,-{80 + k % 7}" for k, (t, at) in enumerate(zip(times, lat, strict=True))
+        f"{t}Z,a,{index},4.3,-{80 + k % 7}"
+        for k, (t, index) in enumerate(zip(times, lat, strict=True))
     ]
     path.write_text("\n".join([columns, *rows]) + "\n")
     return path, dict(zip(map(str, times), lat, strict=True))
@@ -297,7 +301,7 @@ QUICK = [
 
 
 @pytest.mark.parametrize(
-    ("step_s", "n", "begins", "more"),
+    "step_s, n, begins, options",
     [
         (60, 31, "2024-05-06T08:15:00", []),  # half an hour between two hours
         (5, 121, "2024-05-06T08:00:00", ["--round", "2min"]),
@@ -306,11 +310,11 @@ QUICK = [
     ],
 )
 def test_an_exported_track_is_where_the_log_says_at_its_times(
-    step_s, n, begins, more, tmp_path, capsys
+    step_s, n, begins, options, tmp_path, capsys
 ):
-    log, places = logged(tmp_path, step_s, n, begins)
-    assert main(["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, *more]) == 0
-    rows = vertices(exported(tmp_path / "r", out=tmp_path / "a"))
+    log, places = read_log(tmp_path, step_s, n, begins)
+    assert main(["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, *options]) == 0
+    rows = vertices(export_run(tmp_path / "r", out=tmp_path / "a"))
     assert "tracks in" in capsys.readouterr().out
     for _, shown, _, lat in rows:
         last = max(time for time in places if time <= shown)
@@ -320,7 +324,7 @@ def test_an_exported_track_is_where_the_log_says_at_its_times(
 
 
 def test_an_export_without_a_track_says_so(tmp_path, capsys):
-    log, _ = logged(tmp_path, 60, 31)
+    log, _ = read_log(tmp_path, 60, 31)
     assert (
         main(
             ["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, "--set", "world.tick_s=3600"]
@@ -328,7 +332,7 @@ def test_an_export_without_a_track_says_so(tmp_path, capsys):
         == 0
     )
     capsys.readouterr()
-    exported(tmp_path / "r", out=tmp_path / "a")
-    said = capsys.readouterr().out
-    assert said.startswith("no track: they are taken every 3,600 s")
-    assert "tracks in" not in said
+    export_run(tmp_path / "r", out=tmp_path / "a")
+    text = capsys.readouterr().out
+    assert text.startswith("no track: they are taken every 3,600 s")
+    assert "tracks in" not in text

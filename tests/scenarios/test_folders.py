@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pytest
+from conftest import ROOT, write_campus
+from pytest import mark, raises
+from refused import catch_line
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
@@ -21,84 +23,67 @@ from netsim.record import Column, Recorder
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
 from scenarios.app.results import folder as folders
-from scenarios.app.results.folder import MARKER, held, marked
+from scenarios.app.results.folder import MARKER, lock_folder, read_marker
 
-ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 free = lambda: None  # noqa: E731 - whoever asks may have the folder
 
 
-def interrupted(study, folder):
+def interrupt_run(study, folder):
     """A run with a checkpoint after its first round."""
 
     def stop(progress):
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with raises(KeyboardInterrupt):
         run(study, folder, stop, replace=True)
     return folder
 
 
-def small_sweep(folder):
-    """The command for a sweep of two seeds."""
-    text = (ROOT / "scenarios" / "campus.yaml").read_text()
-    (folder / "s.yaml").write_text(f"{text}vary: {{seed: [1, 2]}}\n")
-    return [
-        "sweep",
-        str(folder / "s.yaml"),
-        "--set",
-        "world.duration_s=172800",
-        "--set",
-        "learning.round_s=86400",
-    ]
-
-
-def refused(study, folder, words):
-    with pytest.raises(BadInput, match=words) as error:
+def check_refusal(study, folder, words):
+    with raises(BadInput, match=words):
         run(study, folder)
-    assert len(error.value.lines) == 1
 
 
 # -- kills
 
 
 def test_a_page_that_was_never_whole_keeps_nobody_out(tmp_path):
-    from scenarios.app.results.folder import PAGE, admit_several
+    from scenarios.app.results.folder import PAGE, refuse_foreign_names
 
     (tmp_path / f"report.html.{'0' * 16}.part").write_text("<ht")
-    admit_several(tmp_path, [PAGE], "a replay")
+    refuse_foreign_names(tmp_path, [PAGE], "a replay")
     (tmp_path / "other.part").write_text("")
-    with pytest.raises(BadInput, match="does not belong"):
-        admit_several(tmp_path, [PAGE], "a replay")
+    assert "does not belong" in catch_line(refuse_foreign_names, tmp_path, [PAGE], "a replay")
 
 
-def test_nothing_of_another_study_stays_behind_when_it_is_replaced(tiny, tmp_path):
-    run(tiny(), tmp_path / "r")
-    (tmp_path / "r" / "surfaces.npz").write_bytes(b"of another study")
-    run(tiny({"seed": 9}), tmp_path / "r", replace=True)
-    assert not (tmp_path / "r" / "surfaces.npz").exists()
+def test_nothing_of_another_study_stays_behind_when_it_is_replaced(tiny, play_tiny, out):
+    play_tiny()
+    (out / "surfaces.npz").write_bytes(b"of another study")
+    run(tiny({"seed": 9}), out, replace=True)
+    assert not (out / "surfaces.npz").exists()
 
 
 # -- the marker and its lock
 
 
-def test_a_marker_says_what_a_folder_is(tiny, tmp_path):
-    with held(tmp_path / "r", "run", free):
-        assert marked(tmp_path / "r") == "run"
-    run(tiny(), tmp_path / "r")  # with nothing but its marker
-    assert marked(tmp_path / "r") == "run"
-    with held(tmp_path / "t", "training", free):
+def test_a_marker_says_what_a_folder_is(tiny, play_tiny, tmp_path, out):
+    with lock_folder(out, "run", free):
+        assert read_marker(out) == "run"
+    play_tiny()  # with nothing but its marker
+    assert read_marker(out) == "run"
+    with lock_folder(tmp_path / "t", "training", free):
         pass
-    refused(tiny(), tmp_path / "t", "holds a training, not a run")
-    (tmp_path / "r" / MARKER).write_text("something else")
-    refused(tiny(), tmp_path / "r", "no marker of netsim")
+    check_refusal(tiny(), tmp_path / "t", "holds a training, not a run")
+    (out / MARKER).write_text("something else")
+    check_refusal(tiny(), out, "no marker of netsim")
 
 
-def test_never_two_hold_a_folder(tmp_path, monkeypatch):
+def test_never_two_hold_a_folder(out, monkeypatch):
     """Eight at once, again and again: one has it, the others are refused."""
     monkeypatch.setattr(folders, "PATIENCE_S", 0.0)
     inside = []
-    most = []
+    max_n = []
     had = []
     start = threading.Barrier(8)
 
@@ -106,9 +91,9 @@ def test_never_two_hold_a_folder(tmp_path, monkeypatch):
         for _ in range(40):
             start.wait()
             try:
-                with held(tmp_path / "r", "run", free):
+                with lock_folder(out, "run", free):
                     inside.append(1)
-                    most.append(len(inside))
+                    max_n.append(len(inside))
                     time.sleep(0.0005)
                     inside.pop()
                     had.append(1)
@@ -120,27 +105,27 @@ def test_never_two_hold_a_folder(tmp_path, monkeypatch):
         thread.start()
     for thread in threads:
         thread.join()
-    assert max(most) == 1
+    assert max(max_n) == 1
     assert len(had) >= 40
 
 
-def test_a_lock_ends_with_its_owner(tmp_path):
+def test_a_lock_ends_with_its_owner(out):
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom scenarios.app.results.folder "
         "import held\n"
         "with held(Path(sys.argv[1]), 'run', lambda: None):\n    print('held', "
         "flush=True)\n    time.sleep(60)\n"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / "r")]
+    command = [sys.executable, "-c", code, str(out)]
     with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout.readline() == "held\n"
         with (
-            pytest.raises(BadInput, match="another process is writing this run"),
-            held(tmp_path / "r", "run", free),
+            raises(BadInput, match="another process is writing this run"),
+            lock_folder(out, "run", free),
         ):
             pass
         owner.kill()
-    with held(tmp_path / "r", "run", free):
+    with lock_folder(out, "run", free):
         pass
 
 
@@ -171,7 +156,7 @@ def alive(pid):
         return False
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes by /proc")
+@mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes by /proc")
 def test_workers_end_with_their_parent(tmp_path):
     (tmp_path / "workers.py").write_text(WORKERS)
     with subprocess.Popen(
@@ -190,8 +175,8 @@ def test_workers_end_with_their_parent(tmp_path):
     assert not any(map(alive, pids))
 
 
-@pytest.mark.slow
-def test_two_signals_within_four_milliseconds(tmp_path):
+@mark.slow
+def test_two_signals_within_four_milliseconds(out):
     command = [
         sys.executable,
         "-m",
@@ -199,7 +184,7 @@ def test_two_signals_within_four_milliseconds(tmp_path):
         "run",
         "town",
         "--out",
-        str(tmp_path / "r"),
+        str(out),
     ]
     with subprocess.Popen(
         command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
@@ -208,11 +193,10 @@ def test_two_signals_within_four_milliseconds(tmp_path):
         process.send_signal(signal.SIGINT)
         time.sleep(0.004)
         process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
+        printed = process.stderr.read()
     assert process.returncode == 130
-    assert "Traceback" not in said
-    assert said.count("interrupted") == 1
-    assert (tmp_path / "r" / "checkpoint.npz").exists()
+    assert printed.count("interrupted") == 1
+    assert (out / "checkpoint.npz").exists()
 
 
 # -- links and other things that are no regular files
@@ -229,44 +213,44 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_written_or_read_through_a_link(name, tiny, tmp_path):
+@mark.parametrize("name", NAMES)
+def test_nothing_is_written_or_read_through_a_link(name, tiny, play_tiny, tmp_path, out):
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    run(tiny(), tmp_path / "r")
-    (tmp_path / "r" / name).unlink(missing_ok=True)
-    (tmp_path / "r" / name).symlink_to(victim)
-    refused(tiny(), tmp_path / "r", "symbolic link")
-    with pytest.raises(BadInput):
-        run(tiny(), tmp_path / "r", replace=True)
+    play_tiny()
+    (out / name).unlink(missing_ok=True)
+    (out / name).symlink_to(victim)
+    check_refusal(tiny(), out, "symbolic link")
+    with raises(BadInput):
+        run(tiny(), out, replace=True)
     assert victim.read_text() == "precious"
 
 
-def test_a_pipe_or_a_folder_in_place_of_a_file_is_refused(tiny, tmp_path):
+def test_a_pipe_or_a_folder_in_place_of_a_file_is_refused(tiny, play_tiny, tmp_path):
     for make, words in ((os.mkfifo, "no regular file"), (os.mkdir, "is a folder")):
         folder = tmp_path / words.replace(" ", "-")
-        run(tiny(), folder)
+        play_tiny(None, folder)
         (folder / "updates.csv").unlink()
         make(folder / "updates.csv")
-        refused(tiny(), folder, words)
+        check_refusal(tiny(), folder, words)
         assert main(["report", str(folder)]) == 2
 
 
 def test_a_table_with_a_second_name_is_not_gone_on_with(tiny, tmp_path):
-    folder = interrupted(tiny(), tmp_path / "r")
+    folder = interrupt_run(tiny(), tmp_path / "r")
     os.link(folder / "rounds.csv", tmp_path / "backup.csv")
     before = (tmp_path / "backup.csv").read_bytes()
-    refused(tiny(), folder, r"rounds\.csv: has a second name")
+    check_refusal(tiny(), folder, r"rounds\.csv: has a second name")
     assert (tmp_path / "backup.csv").read_bytes() == before
 
 
-def test_the_folders_of_a_sweep_are_no_links(tmp_path, capsys):
+def test_the_folders_of_a_sweep_are_no_links(tmp_path, out, refuse_command):
     (tmp_path / "elsewhere").mkdir()
-    with held(tmp_path / "out", "sweep", free):
-        (tmp_path / "out" / "as-written").symlink_to(tmp_path / "elsewhere")
-    command = [*small_sweep(tmp_path), "--out", str(tmp_path / "out"), "--jobs", "1", "--quiet"]
-    assert main(command) == 2
-    assert "as-written: is a symbolic link" in capsys.readouterr().err
+    with lock_folder(out, "sweep", free):
+        (out / "as-written").symlink_to(tmp_path / "elsewhere")
+    scenario = write_campus(tmp_path / "s.yaml", "vary: {seed: [1, 2]}\n")
+    command = f"sweep {scenario} --out {out} --jobs 1 --quiet"
+    assert "as-written: is a symbolic link" in refuse_command(command)
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
@@ -275,35 +259,35 @@ def test_the_folders_of_a_sweep_are_no_links(tmp_path, capsys):
 
 def test_a_checkpoint_touches_no_file_of_another_name(tiny, tmp_path):
     (tmp_path / "victim.csv").write_text("precious")
-    folder = interrupted(tiny(), tmp_path / "r")
+    folder = interrupt_run(tiny(), tmp_path / "r")
     tree = load_tree(folder / "checkpoint.npz")
     tree["tables"]["../victim"] = [0, tree["tables"]["rounds"][1]]
     save_tree(folder / "checkpoint.npz", tree)
-    refused(tiny(), folder, "not of these tables")
+    check_refusal(tiny(), folder, "not of these tables")
     assert (tmp_path / "victim.csv").read_text() == "precious"
 
 
 NO_SIZES = [{"rounds": [size, "00"]} for size in (float("inf"), float("nan"), "all", None)]
 
 
-@pytest.mark.parametrize("marks", [None, [], {"rounds": [0, ""]}, *NO_SIZES])
+@mark.parametrize("marks", [None, [], {"rounds": [0, ""]}, *NO_SIZES])
 def test_marks_that_are_none_are_refused(marks, tmp_path):
     recorder = Recorder(tmp_path, {"rounds": {"round": Column("")}})
-    recorder.row("rounds", round=1)
-    with pytest.raises(ValueError, match=r"tables|not what|missing or shorter"):
+    recorder.write_row("rounds", round=1)
+    with raises(ValueError, match=r"tables|not what|missing or shorter"):
         recorder.resume(marks)
 
 
-def test_one_changed_digit_of_a_table_is_noticed(tiny, tmp_path, table_bytes):
-    folder = interrupted(tiny(), tmp_path / "r")
+def test_one_changed_digit_of_a_table_is_noticed(tiny, play_tiny, tmp_path, out, table_bytes):
+    folder = interrupt_run(tiny(), tmp_path / "r")
     whole = (folder / "updates.csv").read_bytes()
-    at = next(i for i in range(len(whole) - 1, 0, -1) if chr(whole[i]).isdigit())
-    changed = b"1" if whole[at : at + 1] != b"1" else b"2"
-    (folder / "updates.csv").write_bytes(whole[:at] + changed + whole[at + 1 :])
-    refused(tiny(), folder, r"updates\.csv: is not what the interrupted run wrote.*--replace")
+    index = next(i for i in range(len(whole) - 1, 0, -1) if chr(whole[i]).isdigit())
+    changed = b"1" if whole[index : index + 1] != b"1" else b"2"
+    (folder / "updates.csv").write_bytes(whole[:index] + changed + whole[index + 1 :])
+    check_refusal(tiny(), folder, r"updates\.csv: is not what the interrupted run wrote.*--replace")
     run(tiny(), folder, replace=True)
-    run(tiny(), tmp_path / "whole")
-    assert table_bytes(folder) == table_bytes(tmp_path / "whole")
+    play_tiny()
+    assert table_bytes(folder) == table_bytes(out)
 
 
 def test_changed_numbers_of_a_checkpoint_are_noticed(tmp_path):
@@ -313,13 +297,13 @@ def test_changed_numbers_of_a_checkpoint_are_noticed(tmp_path):
         arrays = dict(stored)
     for changed in (arrays["data"][::-1], arrays["data"][:-1]):
         np.savez(tmp_path / "c.npz", **(arrays | {"data": changed}))
-        with pytest.raises(ValueError, match="a damaged one"):
+        with raises(ValueError, match="a damaged one"):
             load_tree(tmp_path / "c.npz")
     np.savez(tmp_path / "c.npz", **arrays)
     assert load_tree(tmp_path / "c.npz")["done"] == 3
 
 
-@pytest.mark.parametrize("seed", range(4))
+@mark.parametrize("seed", range(4))
 def test_any_damaged_byte_of_a_checkpoint_is_a_value_error(seed, tmp_path):
     """Refused, or the same tree where the byte says nothing (a date of the archive)."""
     path = tmp_path / "c.npz"
@@ -327,17 +311,17 @@ def test_any_damaged_byte_of_a_checkpoint_is_a_value_error(seed, tmp_path):
     save_tree(path, tree)
     whole = path.read_bytes()
     draw = np.random.default_rng(seed)
-    for at in draw.integers(0, len(whole), 60):
+    for index in draw.integers(0, len(whole), 60):
         path.write_bytes(
-            whole[:at] + bytes([whole[at] ^ int(draw.integers(1, 256))]) + whole[at + 1 :]
+            whole[:index] + bytes([whole[index] ^ int(draw.integers(1, 256))]) + whole[index + 1 :]
         )
         try:
-            found = load_tree(path)
+            result = load_tree(path)
         except ValueError as error:
             assert "damaged" in str(error)
         else:
-            assert found["text"] == "abc"
-            assert (found["x"] == tree["x"]).all()
+            assert result["text"] == "abc"
+            assert (result["x"] == tree["x"]).all()
 
 
 def test_every_byte_of_a_table_is_hashed_once(tmp_path, monkeypatch):
@@ -364,16 +348,16 @@ def test_every_byte_of_a_table_is_hashed_once(tmp_path, monkeypatch):
     monkeypatch.setattr(record.hashlib, "sha256", Counting)
     recorder = Recorder(tmp_path, {"rounds": {"round": Column(""), "figure": Column("")}})
     for k in range(200):
-        recorder.row("rounds", round=k, figure=0.5)
-        marks = recorder.marks()
+        recorder.write_row("rounds", round=k, figure=0.5)
+        marks = recorder.compute_marks()
     size = (tmp_path / "rounds.csv").stat().st_size
     assert marks["rounds"][0] == size == sum(hashed)
-    recorder.row("rounds", round=200, figure=0.5)
+    recorder.write_row("rounds", round=200, figure=0.5)
     again = Recorder(tmp_path, recorder.schemas)
     again.resume(marks)
     again.cut()
     assert (tmp_path / "rounds.csv").stat().st_size == size
-    assert again.marks() == marks
+    assert again.compute_marks() == marks
 
 
 def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
@@ -383,33 +367,32 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
     save_tree(path, {"a": np.zeros(3)})
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("more", b"text")
-    with pytest.raises(ValueError, match="not a checkpoint, or a damaged one"):
+    with raises(ValueError, match="not a checkpoint, or a damaged one"):
         load_tree(path)
 
 
-def test_a_folder_of_folders_shows_what_each_found(tmp_path, tiny_run, monkeypatch, capsys):
+def test_a_folder_of_folders_shows_what_each_found(
+    tmp_path, tiny_run, monkeypatch, refuse_command, run_command
+):
     """Finished, unfinished, of a replay, and none of ours."""
     monkeypatch.chdir(tmp_path)
     for name in ("runs/city/1", "runs/half", "runs/replay/walk/by-day", "runs/some/letters"):
         shutil.copytree(tiny_run, name) if "letters" not in name else Path(name).mkdir(parents=True)
     Path("runs/half/summary.json").unlink()
     Path("runs/half/error.txt").write_text("Traceback:\nRuntimeError: boom\n")
-    assert main(["show", "runs"]) == 0
-    said = capsys.readouterr().out
+    printed = run_command("show runs")
     for line in (
         "city/1, seed 3: ",
         r"half: this run failed \(RuntimeError: boom\); ",
         "replay/walk/by-day, seed 3: ",
     ):
-        assert re.search(rf"^  {line}", said, re.MULTILINE), line
-    assert "letters" not in said
-    assert main(["show", "runs", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [one["label"] for one in found["runs"]] == ["city/1", "replay/walk/by-day"]
-    assert [(one["folder"], one["kind"]) for one in found["folders"]] == [
+        assert re.search(rf"^  {line}", printed, re.MULTILINE), line
+    assert "letters" not in printed
+    report = json.loads(run_command("show runs --json"))
+    assert [item["label"] for item in report["runs"]] == ["city/1", "replay/walk/by-day"]
+    assert [(item["folder"], item["kind"]) for item in report["folders"]] == [
         ("runs/city/1", "run"),
         ("runs/half", "unfinished"),
         ("runs/replay/walk/by-day", "run"),
     ]
-    assert main(["show", "runs/some"]) == 2
-    assert "no result of netsim in it" in capsys.readouterr().err
+    assert "no result of netsim in it" in refuse_command("show runs/some")

@@ -1,21 +1,23 @@
 """How near home attacks come: one definition, over UEs, in summary, terminal, page and
 comparison."""
 
-import csv
 import json
 from dataclasses import replace
+from math import inf, nan
 
 import numpy as np
 import pytest
+from pages import read_csv
+from rows import read_yaml
 
-from scenarios.app.report.run_page import single
+from scenarios.app.report.run_page import build_run_page
 from scenarios.app.result import run
-from scenarios.app.results.attacks import ever_named
-from scenarios.app.results.outcome import useless
-from scenarios.app.results.read import load
-from scenarios.app.results.summary_keys import measured
-from scenarios.app.results.table import lines
-from scenarios.app.run.notices import of_summary
+from scenarios.app.results.attacks import find_ever_named
+from scenarios.app.results.outcome import warn_of_useless_models
+from scenarios.app.results.read import load_finished_run
+from scenarios.app.results.summary_keys import compute_measures
+from scenarios.app.results.table import build_lines
+from scenarios.app.run.notices import find_summary_notices
 
 NEAR = 3.0
 COMMUTERS = {
@@ -27,9 +29,9 @@ COMMUTERS = {
     "world.city.width_m": 1200,
     "world.city.height_m": 900,
     "world.base_stations": [
-        {"name": "a", "position_m": [100, 100]},
-        {"name": "b", "position_m": [1000, 200]},
-        {"name": "c", "position_m": [600, 800]},
+        read_yaml("name: a, position_m: [100, 100]"),
+        read_yaml("name: b, position_m: [1000, 200]"),
+        read_yaml("name: c, position_m: [600, 800]"),
     ],
     "learning.round_s": 21600,
     "learning.data": {"kind": "measured", "cell": "all"},
@@ -47,8 +49,7 @@ def folder(tiny, tmp_path_factory):
 
 
 def read(folder, table):
-    with (folder / f"{table}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return read_csv(folder / f"{table}.csv")
 
 
 def nearest_by_hand(folder):
@@ -56,7 +57,7 @@ def nearest_by_hand(folder):
     alone."""
     x0, y0, x1, y1 = json.loads((folder / "manifest.json").read_text())["area_m"]
     homes = {r["ue"]: (float(r["home_x_m"]), float(r["home_y_m"])) for r in read(folder, "ues")}
-    away = {ue: [np.inf] for ue in homes}
+    away = {ue: [inf] for ue in homes}
     for r in read(folder, "estimates"):
         if r["x_m"] and x0 <= float(r["x_m"]) <= x1 and y0 <= float(r["y_m"]) <= y1:
             x, y = homes[r["ue"]]
@@ -65,15 +66,15 @@ def nearest_by_hand(folder):
 
 
 def test_every_row_of_a_ue_says_the_same(folder):
-    said = {}
+    text = {}
     cells = {}
     for r in read(folder, "leakage"):
         cells.setdefault(r["ue"], set()).add(r["model"])
-        said.setdefault((r["round"], r["ue"]), set()).add(
+        text.setdefault((r["round"], r["ue"]), set()).add(
             tuple(r[k] for k in ("home_m", "home_named_m", "work_m"))
         )
     assert len(set(map(len, cells.values()))) > 1, "or nothing here would tell UEs from rows"
-    assert all(len(v) == 1 for v in said.values())
+    assert all(len(v) == 1 for v in text.values())
     last = {r["ue"]: float(r["home_m"]) for r in read(folder, "leakage")}
     np.testing.assert_allclose(sorted(last.values()), np.sort(nearest_by_hand(folder)), rtol=1e-6)
 
@@ -81,28 +82,31 @@ def test_every_row_of_a_ue_says_the_same(folder):
 def test_a_ue_with_many_rows_counts_once_and_one_without_a_home_does_not():
     rows = {
         "ue": np.array([0.0] * 9 + [1, 2, 3]),
-        "home_named_m": np.array([5000.0] * 9 + [4.0, np.nan, 1.0]),
+        "home_named_m": np.array([5000.0] * 9 + [4.0, nan, 1.0]),
     }
-    found = measured({"home ever": ever_named(rows, np.array([0, 1, 2]), 100.0)}, "a")
-    assert found["attack.a.home_located.ever.percent"] == pytest.approx(100 / 3)
-    nobody = measured({"home ever": ever_named(rows, np.zeros(0), 100.0)}, "a")
-    assert np.isnan(nobody["attack.a.home_located.ever.percent"])
+    result = compute_measures({"home ever": find_ever_named(rows, np.array([0, 1, 2]), 100.0)}, "a")
+    assert result["attack.a.home_located.ever.percent"] == pytest.approx(100 / 3)
+    assert np.isnan(
+        compute_measures({"home ever": find_ever_named(rows, np.zeros(0), 100.0)}, "a")[
+            "attack.a.home_located.ever.percent"
+        ]
+    )
 
 
 @pytest.mark.parametrize("worth", [{"utility.rmse_db": 21.2}, {"utility.rmse_db": None}])
 def test_a_useless_model_excuses_no_leak(folder, worth):
     """Terminal, page and comparison call the model useless, and none says that what it gave away
     means little."""
-    loaded = load(folder)
+    loaded = load_finished_run(folder)
     summary = {**loaded.summary, "utility.constant_rmse_db": 7.7, "utility.useful": False, **worth}
     changed = replace(loaded, summary=summary)
-    notices = [*of_summary(summary)]
+    notices = [*find_summary_notices(summary)]
     changed = replace(changed, manifest=changed.manifest.model_copy(update={"notices": notices}))
     texts = [
-        single(changed),
-        useless({"x": lines([changed.summary])})[0].says,
-        *(each.line for each in notices),
+        build_run_page(changed),
+        warn_of_useless_models({"x": build_lines([changed.summary])})[0].says,
+        *(item.line for item in notices),
     ]
     assert len(texts) == 3
     assert all("Low leakage proves nothing here" in text for text in texts)
-    assert not [*of_summary({**summary, "utility.rmse_db": 7.0, "utility.useful": True})]
+    assert not [*find_summary_notices({**summary, "utility.rmse_db": 7.0, "utility.useful": True})]

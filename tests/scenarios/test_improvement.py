@@ -2,21 +2,22 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from scenarios.app.results.trainings import probability_of_improvement
+from scenarios.app.results.trainings import estimate_improvement
 
 DRAW = np.random.default_rng(5)
 
 
-def by_pairs(costs, others):
+def by_pairs(costs, rest):
     """Mean over worlds of the share of pairs of seeds that are won, ties as a half."""
     shares = []
     for m in range(len(costs[0])):
         won = 0.0
         for x in costs:
-            for y in others:
+            for y in rest:
                 won += 1.0 if x[m] < y[m] else 0.5 if x[m] == y[m] else 0.0
-        shares.append(won / (len(costs) * len(others)))
+        shares.append(won / (len(costs) * len(rest)))
     return sum(shares) / len(shares)
 
 
@@ -24,52 +25,53 @@ def test_it_is_the_share_of_pairs():
     for _ in range(20):
         n, k, worlds = DRAW.integers(1, 6, 3)
         costs = DRAW.integers(0, 4, (n, worlds)) * 1.0
-        others = DRAW.integers(0, 4, (k, worlds)) * 1.0
-        assert probability_of_improvement(costs, others)[0] == pytest.approx(
-            by_pairs(costs.tolist(), others.tolist())
+        rest = DRAW.integers(0, 4, (k, worlds)) * 1.0
+        assert estimate_improvement(costs, rest)[0] == pytest.approx(
+            by_pairs(costs.tolist(), rest.tolist())
         )
 
 
 def test_who_always_wins_has_wilsons_interval_over_worlds_and_swapping_gives_the_rest():
     """Of 8 of 8 it begins at 8 / (8 + z^2)."""
     costs = DRAW.uniform(0, 1, (3, 8))
-    others = DRAW.uniform(0.2, 1.2, (4, 8))
+    rest = DRAW.uniform(0.2, 1.2, (4, 8))
     low = 8 / (8 + 1.959964**2)
-    assert probability_of_improvement(costs, costs + 2) == pytest.approx((1.0, low, 1.0))
-    assert probability_of_improvement(costs, costs - 2) == pytest.approx((0.0, 0.0, 1 - low))
-    there = probability_of_improvement(costs, others)
-    back = probability_of_improvement(others, costs)
-    assert there[0] + back[0] == pytest.approx(1.0)
-    assert there[1] < there[0] < there[2]
-    assert there == probability_of_improvement(costs, others)
+    assert estimate_improvement(costs, costs + 2) == pytest.approx((1.0, low, 1.0))
+    assert estimate_improvement(costs, costs - 2) == pytest.approx((0.0, 0.0, 1 - low))
+    present = estimate_improvement(costs, rest)
+    back = estimate_improvement(rest, costs)
+    assert present[0] + back[0] == pytest.approx(1.0)
+    assert present[1] < present[0] < present[2]
+    assert present == estimate_improvement(costs, rest)
 
 
 def test_the_interval_is_that_of_resampling_worlds_and_seeds_by_loops():
     """Another generator, one draw at a time: quantiles agree within what 2,000 draws leave open."""
     costs = DRAW.normal(0.0, 1.0, (4, 12))
-    others = DRAW.normal(0.4, 1.0, (1, 12))
+    rest = DRAW.normal(0.4, 1.0, (1, 12))
     random = np.random.Generator(np.random.MT19937(8))
-    found = []
+    result = []
     for _ in range(4000):
         total = 0.0
         for m in random.choice(12, 12):
-            own = [costs[i, m] for i in random.choice(4, 4)]
-            total += np.mean([x < others[0, m] for x in own])
-        found.append(total / 12)
-    _, low, high = probability_of_improvement(costs, others)
-    np.testing.assert_allclose([low, high], np.quantile(found, [0.025, 0.975]), atol=0.03)
+            own_rows = [costs[i, m] for i in random.choice(4, 4)]
+            total += np.mean([x < rest[0, m] for x in own_rows])
+        result.append(total / 12)
+    _, low, high = estimate_improvement(costs, rest)
+    assert_allclose([low, high], np.quantile(result, [0.025, 0.975]), atol=0.03)
     assert 0.15 < high - low < 0.6
 
 
 def test_one_seed_has_the_interval_over_worlds():
     """Half of 400 worlds won: binomial, 0.5 +- 1.96 sqrt(0.25 / 400)."""
-    costs = np.repeat([[0.0, 2.0]], 200, axis=0).reshape(1, -1)
-    mean, low, high = probability_of_improvement(costs, np.ones((1, 400)))
+    mean, low, high = estimate_improvement(
+        np.repeat([[0.0, 2.0]], 200, axis=0).reshape(1, -1), np.ones((1, 400))
+    )
     assert mean == 0.5
-    np.testing.assert_allclose([low, high], [0.451, 0.549], atol=0.006)
+    assert_allclose([low, high], [0.451, 0.549], atol=0.006)
 
 
 def test_ties_are_half_wins_on_both_sides():
-    chance, low, high = probability_of_improvement(np.ones((1, 3)), np.ones((1, 3)))
+    chance, low, high = estimate_improvement(np.ones((1, 3)), np.ones((1, 3)))
     assert chance == 0.5
     assert low == pytest.approx(1 - high)

@@ -1,17 +1,20 @@
 """A null of a summary that means infinity or never counts as such over seeds; one that is missing
 does not."""
 
+from math import inf
+
 import numpy as np
 import pytest
+from rows import read_cells, read_yaml
 from screens import sweep_lines
 
 from scenarios.app.claims.claim import OPEN, read_claims
-from scenarios.app.claims.evaluate import evaluate, labelled
+from scenarios.app.claims.evaluate import evaluate_claim, read_labelled_summaries
 from scenarios.app.cli.commands import main
-from scenarios.app.report.report import report
-from scenarios.app.results.shown import cell_text, headline, over_seeds
-from scenarios.app.results.summary_keys import KEYS, declaration, value_in
-from scenarios.app.results.table import FOUND, INCONCLUSIVE, lines
+from scenarios.app.report.report import write_report
+from scenarios.app.results.shown import build_headline, compute_seed_quartiles, format_seed_values
+from scenarios.app.results.summary_keys import KEYS, find_measure, read_value
+from scenarios.app.results.table import FOUND, INCONCLUSIVE, build_lines
 
 RMSE = "utility.rmse_db"
 DAY = "attack.closed-form.home_located.day.median"
@@ -63,8 +66,22 @@ def swept(tmp_path_factory):
     place = tmp_path_factory.mktemp("swept")
     for name, text in (("days", DAYS), ("diverges", DIVERGES)):
         (place / f"{name}.yaml").write_text(text)
-        words = [str(place / f"{name}.yaml"), "--out", str(place / name), "--jobs", "1", "--quiet"]
-        assert main(["sweep", *words]) == 0
+        assert (
+            main(
+                [
+                    "sweep",
+                    *[
+                        str(place / f"{name}.yaml"),
+                        "--out",
+                        str(place / name),
+                        "--jobs",
+                        "1",
+                        "--quiet",
+                    ],
+                ]
+            )
+            == 0
+        )
     return place
 
 
@@ -76,97 +93,92 @@ def verdict(place, folder, key, bound):
     )
     (place / "claims.yaml").write_text(text)
     (claim,) = read_claims(place / "claims.yaml").claims
-    return evaluate(claim, labelled(place / folder))
+    return evaluate_claim(claim, read_labelled_summaries(place / folder))
 
 
 def test_homes_that_are_never_named_count_over_seeds(swept):
-    (of,) = labelled(swept / "days").values()
-    runs = [*of.values()]
+    (group,) = read_labelled_summaries(swept / "days").values()
+    runs = [*group.values()]
     assert [run[DAY] for run in runs].count(None) == 4
-    assert over_seeds(runs, DAY)[1] == np.inf
-    assert "(∞ in 4 of 6)" in cell_text(runs, DAY)
-    line = next(one for one in lines(runs) if one.key == DAY)
+    assert compute_seed_quartiles(runs, DAY)[1] == inf
+    assert "(∞ in 4 of 6)" in format_seed_values(runs, DAY)
+    line = next(item for item in build_lines(runs) if item.key == DAY)
     assert line.figure == line.amount == "never in 4 of 6"
-    assert line.high == np.inf
-    assert next(one for one in lines(runs[:1]) if one.key == DAY).figure == "never"
-    assert "never in 4 of 6" in report(swept / "days").read_text(encoding="utf-8")
+    assert line.high == inf
+    assert next(item for item in build_lines(runs[:1]) if item.key == DAY).figure == "never"
+    assert "never in 4 of 6" in write_report(swept / "days").read_text(encoding="utf-8")
     assert verdict(swept, "days", DAY, 4).verdict == OPEN
 
 
 def test_a_run_that_diverges_leaves_a_claim_undecided(swept):
-    (of,) = labelled(swept / "diverges").values()
-    assert [run[RMSE] for run in of.values()].count(None) == 1
-    found = verdict(swept, "diverges", RMSE, 14)
-    assert found.verdict == OPEN
-    assert "median between 7.3" in found.reason
-    assert "and inf" in found.reason
-    assert "∞ in 1 of 5" in found.ours
-    assert "∞ in 1 of 5" in "\n".join(sweep_lines([("a", run) for run in of.values()]))
-    del of[next(seed for seed, run in of.items() if run[RMSE] is None)]
+    (group,) = read_labelled_summaries(swept / "diverges").values()
+    assert [run[RMSE] for run in group.values()].count(None) == 1
+    result = verdict(swept, "diverges", RMSE, 14)
+    assert result.verdict == OPEN
+    assert "median between 7.3" in result.reason
+    assert "and inf" in result.reason
+    assert "∞ in 1 of 5" in result.ours
+    assert "∞ in 1 of 5" in "\n".join(sweep_lines([("a", run) for run in group.values()]))
+    del group[next(seed for seed, run in group.items() if run[RMSE] is None)]
     assert verdict(swept, "diverges", RMSE, 14).verdict == OPEN  # it is read from the folders
-    assert max(run[RMSE] for run in of.values()) < 14
+    assert max(run[RMSE] for run in group.values()) < 14
 
 
-NULLS = [  # key, other keys, and what its null is worth
-    (RMSE, {"utility.constant_rmse_db": 9.0}, np.inf),
-    (RMSE, {"utility.constant_rmse_db": None}, np.nan),
-    ("utility.central_rmse_db", {"utility.constant_rmse_db": 9.0}, np.inf),
-    (
-        "utility.path_loss_rmse_db",
-        {"utility.constant_rmse_db": 9.0},
-        np.nan,
-    ),  # several cells at unknown places
-    ("utility.useful_round", {"utility.constant_rmse_db": 9.0}, np.inf),
-    ("utility.useful_round", {}, np.nan),
-    ("utility.mape_percent", {RMSE: None, "utility.constant_rmse_db": 9.0}, np.inf),
-    ("utility.mape_percent", {RMSE: 3.0, "utility.constant_rmse_db": 9.0}, np.nan),
-    (
-        "utility.federated_over_central",
-        {RMSE: 3.0, "utility.constant_rmse_db": 9.0},
-        np.nan,
-    ),  # central has failed
-    ("metric.learner.rmse_db.last20.mean", {RMSE: None, "utility.constant_rmse_db": 9.0}, np.inf),
-    ("metric.learner.rmse_db.last", {RMSE: 3.0, "utility.constant_rmse_db": 9.0}, np.nan),
-    (ERROR, {"attack.x.diverged.percent": 60.0}, np.inf),
-    (ERROR, {"attack.x.diverged.percent": 0.0}, np.nan),
-    (ERROR, {"attack.other.diverged.percent": 60.0}, np.nan),
-    ("attack.x.selected_error_m.median", {"attack.x.diverged.percent": 60.0}, np.inf),
-    ("attack.x.sw1_m.mean", {"attack.x.diverged.percent": 100.0}, np.inf),
-    (
-        "attack.x.centroid_error_m.less_baseline.low",
-        {"attack.x.diverged.percent": 60.0},
-        np.nan,
-    ),  # of a single UE
-    ("attack.x.densest_located.day.median", {"attack.x.densest.count": 2}, np.inf),
-    ("attack.x.home_located.day.median", {"attack.x.homes.count": 0}, np.nan),
-    ("linking.x.time_to_confusion_s", {"linking.x.right.percent": 100.0}, np.inf),
-    ("linking.x.time_to_confusion_s", {"linking.x.right.percent": None}, np.nan),
-    ("reached.80.time_s", {}, np.inf),
-    ("reached.80.uploads", {}, np.inf),
-    ("privacy.all.epsilon.max", {}, np.inf),
-    ("privacy.geo.epsilon_per_m.max", {}, np.inf),
-    ("privacy.all.with_channel.max", {"privacy.all.epsilon.max": None}, np.inf),
-    ("privacy.all.with_channel.max", {"privacy.all.epsilon.max": 3.0}, np.nan),
-    ("updates.decoded.percent", {}, np.nan),
-    ("membership.x.auc.last", {}, np.nan),
-]
+NULLS = """
+RMSE                                         CONSTANT: 9               inf
+RMSE                                         CONSTANT: null            nan
+utility.central_rmse_db                      CONSTANT: 9               inf
+utility.path_loss_rmse_db                    CONSTANT: 9               nan
+utility.useful_round                         CONSTANT: 9               inf
+utility.useful_round                         -                         nan
+utility.mape_percent                         RMSE: null, CONSTANT: 9   inf
+utility.mape_percent                         RMSE: 3, CONSTANT: 9      nan
+utility.federated_over_central               RMSE: 3, CONSTANT: 9      nan
+metric.learner.rmse_db.last20.mean           RMSE: null, CONSTANT: 9   inf
+metric.learner.rmse_db.last                  RMSE: 3, CONSTANT: 9      nan
+ERROR                                        attack.x.diverged.percent: 60      inf
+ERROR                                        attack.x.diverged.percent: 0       nan
+ERROR                                        attack.other.diverged.percent: 60  nan
+attack.x.selected_error_m.median             attack.x.diverged.percent: 60      inf
+attack.x.sw1_m.mean                          attack.x.diverged.percent: 100     inf
+attack.x.centroid_error_m.less_baseline.low  attack.x.diverged.percent: 60      nan
+attack.x.densest_located.day.median          attack.x.densest.count: 2          inf
+attack.x.home_located.day.median             attack.x.homes.count: 0            nan
+linking.x.time_to_confusion_s                linking.x.right.percent: 100       inf
+linking.x.time_to_confusion_s                linking.x.right.percent: null      nan
+reached.80.time_s                            -                                  inf
+reached.80.uploads                           -                                  inf
+privacy.all.epsilon.max                      -                                  inf
+privacy.geo.epsilon_per_m.max                -                                  inf
+privacy.all.with_channel.max                 privacy.all.epsilon.max: null      inf
+privacy.all.with_channel.max                 privacy.all.epsilon.max: 3         nan
+updates.decoded.percent                      -                                  nan
+membership.x.auc.last                        -                                  nan
+"""
+"""a key, other keys, and what its null is worth; NaN too for several cells at unknown places, where
+central training has failed, and for the interval of a single UE"""
+NULLS = NULLS.replace("RMSE", RMSE).replace("ERROR", ERROR)
+NULLS = NULLS.replace("CONSTANT", "utility.constant_rmse_db")
 
 
-@pytest.mark.parametrize(("key", "others", "worth"), NULLS)
-def test_what_a_null_is_worth(key, others, worth):
-    run = {key: None, **others}
-    assert value_in(run, key) == pytest.approx(worth, nan_ok=True)
-    assert np.isnan(value_in(others, key)) or key in others  # a key that is not there is missing
-    assert value_in({key: 2}, key) == 2.0
-    three = [run, {**others, key: 1.0}, {**others, key: 3.0}]
-    assert over_seeds(three, key)[1] == (3.0 if np.isinf(worth) else 2.0)
+@pytest.mark.parametrize("key, rest, worth", read_cells(NULLS))
+def test_what_a_null_is_worth(key, rest, worth):
+    rest = {} if rest == "-" else read_yaml(rest)
+    worth = float(worth)
+    run = {key: None, **rest}
+    assert read_value(run, key) == pytest.approx(worth, nan_ok=True)
+    assert np.isnan(read_value(rest, key)) or key in rest  # a key that is not there is missing
+    assert read_value({key: 2}, key) == 2.0
+    assert compute_seed_quartiles([run, {**rest, key: 1.0}, {**rest, key: 3.0}], key)[1] == (
+        3.0 if np.isinf(worth) else 2.0
+    )
 
 
 def test_each_declared_null_names_keys_that_are_declared():
-    named = [one for one in KEYS if one.infinite not in ("", "always")]
-    for one in named:
-        assert declaration(one.infinite.removeprefix("as ").replace("NAME", "x")) is not None, (
-            one.key
+    named = [item for item in KEYS if item.infinite not in ("", "always")]
+    for item in named:
+        assert find_measure(item.infinite.removeprefix("as ").replace("NAME", "x")) is not None, (
+            item.key
         )
     assert len(named) > 10
 
@@ -184,9 +196,14 @@ def test_an_error_that_is_infinite_is_never_found():
         **less,
     }
     for runs in ([run], [run, {**run, ERROR: 20.0}]):
-        line = next(one for one in lines(runs) if one.key == ERROR)
-        assert (line.value, line.verdict) == (np.inf, INCONCLUSIVE)
-        said = " ".join(text for _, text in headline(lines(runs), {"attacks": [{}]}, run))
-        assert "Found" not in said
-        assert "∞ m" not in said
-    assert next(one for one in lines([{**run, ERROR: 20.0}]) if one.key == ERROR).verdict == FOUND
+        line = next(item for item in build_lines(runs) if item.key == ERROR)
+        assert (line.value, line.verdict) == (inf, INCONCLUSIVE)
+        message = " ".join(
+            text for _, text in build_headline(build_lines(runs), {"attacks": [{}]}, run)
+        )
+        assert "Found" not in message
+        assert "∞ m" not in message
+    assert (
+        next(item for item in build_lines([{**run, ERROR: 20.0}]) if item.key == ERROR).verdict
+        == FOUND
+    )

@@ -1,15 +1,14 @@
 """Lists of places in runs: tables, summary, words, and which runs have them."""
 
-import csv
-
 import numpy as np
-import pytest
+from pytest import approx, fixture, mark
 
 from scenarios.app.result import run
-from scenarios.app.results.table import lines
-from scenarios.app.study.load import load
+from scenarios.app.results.folder import read_csv_rows
+from scenarios.app.results.table import build_lines
+from scenarios.app.study.load import load, parse_value
 
-SPAN = {"kind": "span", "layer": 1, "rank": 16, "add": "scores", "cell_m": 50}
+SPAN = parse_value("{kind: span, layer: 1, rank: 16, add: scores, cell_m: 50}")
 BRIEF = {
     "world.duration_s": 2 * 86_400,
     "world.ues.count": 6,
@@ -28,24 +27,27 @@ def play(folder, **threat):
 
 
 def rows(folder, table):
-    with (folder / f"{table}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return read_csv_rows(folder / f"{table}.csv")
 
 
-@pytest.fixture(scope="module")
-def of_sum(tmp_path_factory):
+@fixture(scope="module")
+def sum_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sum") / "run"
     return folder, play(folder, observes="aggregate")
 
 
-def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_part(of_sum):
-    folder, summary = of_sum
+def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_part(sum_run):
+    folder, summary = sum_run
     assert [row["rank"] for row in rows(folder, "listed") if row["attack"] == "span"] == list(
         "12345678"
     )
     ues = rows(folder, "ues")
     true_m = np.array(
-        [[row[f"{of}_{k}_m"] or np.nan for k in "xy"] for row in ues for of in ("home", "work")],
+        [
+            [row[f"{part}_{k}_m"] or np.nan for k in "xy"]
+            for row in ues
+            for part in ("home", "work")
+        ],
         float,
     )
     listed_m = np.array(
@@ -54,10 +56,8 @@ def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_pa
     )
     away_m = np.linalg.norm(listed_m[:, None] - true_m, axis=2)
     near = (away_m <= 50)[:, np.isfinite(true_m).all(axis=1)]
-    assert summary["attack.span.listed.precision.percent"] == pytest.approx(
-        100 * near.any(axis=1).mean()
-    )
-    assert summary["attack.span.listed.coverage.percent"] == pytest.approx(
+    assert summary["attack.span.listed.precision.percent"] == approx(100 * near.any(axis=1).mean())
+    assert summary["attack.span.listed.coverage.percent"] == approx(
         100 * near.any(axis=0).mean(), rel=1e-6
     )
     assert (
@@ -69,32 +69,31 @@ def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_pa
     } <= set(summary)
     assert {(r["source"], r["attack"], r["residents"]) for r in rows(folder, "list_scores")} == {
         *(
-            ("attack", name, who)
+            ("attack", name, user)
             for name in ("span", "closed-form")
-            for who in ("participants", "aside")
+            for user in ("participants", "aside")
         ),
         *(
-            (source, "", who)
+            (source, "", user)
             for source in ("uniform", "buildings")
-            for who in ("participants", "aside")
+            for user in ("participants", "aside")
         ),
     }
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "threat",
-    [
-        {"observes": "model"},
-        {"observes": "aggregate", "secagg_group_size": 3},
-        {"pseudonyms": {"kind": "per-round"}},
-    ],
+    parse_value(
+        "[{observes: model}, {observes: aggregate, secagg_group_size: 3}, "
+        "{pseudonyms: {kind: per-round}}]"
+    ),
     ids=["model", "sums of 3", "changing names"],
 )
-def test_whatever_is_not_one_ues_has_lists(threat, tmp_path):
-    assert "attack.span.listed.precision.percent" in play(tmp_path / "run", **threat)
+def test_whatever_is_not_one_ues_has_lists(threat, out):
+    assert "attack.span.listed.precision.percent" in play(out, **threat)
 
 
-def test_lists_do_not_hang_on_the_rounds_that_leakage_compares(tmp_path):
+def test_lists_do_not_hang_on_the_rounds_that_leakage_compares(out):
     """In the first and the last round nobody sends, and the sum between them has a list."""
     quiet = {
         "world.duration_s": 3 * 86_400,
@@ -104,28 +103,24 @@ def test_lists_do_not_hang_on_the_rounds_that_leakage_compares(tmp_path):
         "learning.data.hold_out": 0.5,
         "learning.data.hold_out_by": "day",
     }
-    summary = run(load("city", BRIEF | quiet | {"seed": 2}), tmp_path / "run")
-    assert [row["ues"] for row in rows(tmp_path / "run", "rounds")] == ["0", "6", "0"]
+    summary = run(load("city", BRIEF | quiet | {"seed": 2}), out)
+    assert [row["ues"] for row in rows(out, "rounds")] == ["0", "6", "0"]
     assert "attack.span.listed.precision.percent" in summary
 
 
-def test_residents_who_do_not_take_part_change_nothing_of_the_training(
-    of_sum, tmp_path, monkeypatch
-):
+def test_residents_who_do_not_take_part_change_nothing_of_the_training(sum_run, out, monkeypatch):
     """A town that draws others, or none, plays the same rounds to the byte."""
     from netsim.mobility.base import Mobility
     from netsim.mobility.resident import Resident
 
     monkeypatch.setattr(Resident, "residents", Mobility.residents)
-    summary = play(tmp_path / "run", observes="aggregate")
+    summary = play(out, observes="aggregate")
     assert not [key for key in summary if "aside" in key]
     for table in ("ues", "rounds", "updates", "links", "estimates", "leakage", "named", "listed"):
-        assert (tmp_path / "run" / f"{table}.csv").read_bytes() == (
-            of_sum[0] / f"{table}.csv"
-        ).read_bytes()
+        assert (out / f"{table}.csv").read_bytes() == (sum_run[0] / f"{table}.csv").read_bytes()
 
 
-def of_seeds(own, aside, uniform=10.0):
+def build_summaries(expected, aside, uniform=10.0):
     return [
         {
             "attack.a.listed.precision.percent": float(a),
@@ -134,12 +129,12 @@ def of_seeds(own, aside, uniform=10.0):
             "attack.a.centroid_error_m.median": 50.0,
             "baseline.area_centre.error_m.median": 40.0,
         }
-        for a, b in zip(own, aside, strict=True)
+        for a, b in zip(expected, aside, strict=True)
     ]
 
 
-@pytest.mark.parametrize(
-    ("own", "aside", "uniform", "verdict"),
+@mark.parametrize(
+    "expected, aside, uniform, verdict",
     [
         ((100, 90, 95), (20, 30, 25), 10, "found"),
         ((30, 31, 29), (30, 30, 30), 10, "at chance"),
@@ -147,8 +142,8 @@ def of_seeds(own, aside, uniform=10.0):
         ((100, 90, 95), (20, 30, 25), 60, "inconclusive"),
     ],
 )
-def test_the_verdict_of_three_seeds(own, aside, uniform, verdict):
-    shown = lines(of_seeds(own, aside, uniform))
-    assert [line.verdict for line in shown if line.what == "listed places that are right"] == [
+def test_the_verdict_of_three_seeds(expected, aside, uniform, verdict):
+    shown = build_lines(build_summaries(expected, aside, uniform))
+    assert [line.verdict for line in shown if line.name == "listed places that are right"] == [
         verdict
     ]

@@ -9,11 +9,11 @@ import pytest
 from pages import change_json
 
 import netsim.safe
-from scenarios.app.report.report import report
+from scenarios.app.report.report import write_report
 from scenarios.app.results import gathered as sampling
 from scenarios.app.results.gathered import Gathered
-from scenarios.app.study.study import study_yaml
-from scenarios.app.study.yaml_document import as_yaml
+from scenarios.app.study.study import to_study_yaml
+from scenarios.app.study.yaml_document import dump_yaml
 
 SMALL = ("manifest.json", "summary.json")
 
@@ -23,24 +23,25 @@ def swept(tiny_run, tmp_path):
     """A sweep of three labels with four seeds each, copies of one run."""
     lines = ["folder,label,seed"]
     for k in range(12):
-        copy = Path(shutil.copytree(tiny_run, tmp_path / "sweep" / f"r{k}"))
-        change_json(copy / "manifest.json", seed=k)
+        change_json(
+            Path(shutil.copytree(tiny_run, tmp_path / "sweep" / f"r{k}")) / "manifest.json", seed=k
+        )
         lines.append(f"r{k},label {k // 4},{k % 4}")
     (tmp_path / "sweep" / "runs.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"kind": "sweep", "title": "tiny"}))
     return tmp_path / "sweep"
 
 
-def opened_files(monkeypatch, work):
+def count_opened(monkeypatch, work):
     """(folder, name) -> how often a file was opened while `work` ran."""
     counted = Counter()
-    real = netsim.safe._descriptor
+    real = netsim.safe._open_descriptor
 
     def descriptor(path, flags, own):
         counted[Path(path).parent.name, Path(path).name] += 1
         return real(path, flags, own)
 
-    monkeypatch.setattr(netsim.safe, "_descriptor", descriptor)
+    monkeypatch.setattr(netsim.safe, "_open_descriptor", descriptor)
     work()
     return counted
 
@@ -49,7 +50,7 @@ def test_of_a_run_that_is_not_drawn_only_manifest_and_summary_are_read_a_few_tim
     swept, monkeypatch
 ):
     monkeypatch.setattr(sampling, "MOST_DRAWN", 6)
-    counted = opened_files(monkeypatch, lambda: report(swept))
+    counted = count_opened(monkeypatch, lambda: write_report(swept))
     tables = {
         folder
         for folder, name in counted
@@ -62,24 +63,24 @@ def test_of_a_run_that_is_not_drawn_only_manifest_and_summary_are_read_a_few_tim
         "r9",
     }  # of a label once
     for k in (1, 3, 5, 10):
-        of = {name: n for (folder, name), n in counted.items() if folder == f"r{k}"}
-        assert set(of) == set(SMALL)
-        assert sum(of.values()) <= 6
-    of = Counter(
+        group = {name: n for (folder, name), n in counted.items() if folder == f"r{k}"}
+        assert set(group) == set(SMALL)
+        assert sum(group.values()) <= 6
+    group = Counter(
         {
             name: n
             for (folder, name), n in counted.items()
             if folder == "r0" and name.endswith(".csv")
         }
     )
-    assert max(of.values()) == 1  # every table once
+    assert max(group.values()) == 1  # every table once
     text = (swept / "report.html").read_text()
     assert "are of a sample: 6 of 12 runs, evenly spaced" in text
     assert all(f"label {k}" in text for k in range(3))  # the table with a row a label has all
 
 
 def test_all_runs_of_a_sweep_of_usual_size_are_drawn(swept, monkeypatch):
-    counted = opened_files(monkeypatch, lambda: report(swept))
+    counted = count_opened(monkeypatch, lambda: write_report(swept))
     assert {folder for folder, name in counted if name == "leakage.csv"} == {
         f"r{k}" for k in range(12)
     }
@@ -87,7 +88,7 @@ def test_all_runs_of_a_sweep_of_usual_size_are_drawn(swept, monkeypatch):
 
 
 def test_a_sample_is_evenly_spaced_from_the_first_run_to_the_last():
-    few, many = (Gathered("", [("a", Path())] * n).drawn for n in (100, 1000))
+    few, many = (Gathered("", [("a", Path())] * n).drawn_indices for n in (100, 1000))
     assert few == list(range(100))
     assert len(set(many)) == 100
     assert (many[0], many[-1]) == (0, 999)
@@ -96,4 +97,4 @@ def test_a_sample_is_evenly_spaced_from_the_first_run_to_the_last():
 def test_the_text_of_a_study_is_that_of_its_values_whatever_the_seed(tiny):
     for seed in (0, 1, 12345):
         study = tiny({"seed": seed, "title": "a\nseed: 0\nb"})
-        assert study_yaml(study).partition("\n")[2] == as_yaml(study.model_dump(mode="json"))
+        assert to_study_yaml(study).partition("\n")[2] == dump_yaml(study.model_dump(mode="json"))

@@ -1,27 +1,28 @@
 """Shares of homes and workplaces that attacks name, beside chance: in the summary, the terminal and
 the page."""
 
-import csv
-import json
 from dataclasses import replace
+from math import nan
 
 import numpy as np
 import pytest
+from pages import read_csv, read_json
+from rows import read_yaml
 
 from fl.attacks.closed_form import ClosedForm
 from fl.types import Estimates
 from netsim.geometry import Area
 from netsim.record import write_json
 from scenarios.app.report.charts import BOTH
-from scenarios.app.report.compare_page import attack_panels, member
-from scenarios.app.report.run_page import LEAKAGE, single
-from scenarios.app.report.tables import figures_table
+from scenarios.app.report.compare_page import build_member, draw_attack_panels
+from scenarios.app.report.run_page import LEAKAGE, build_run_page
+from scenarios.app.report.tables import render_all_figures
 from scenarios.app.result import run
-from scenarios.app.results.attacks import Truth, chance_rows, named_rows
-from scenarios.app.results.read import load, open_finished
-from scenarios.app.results.summary import summarise
-from scenarios.app.results.summary_keys import measured
-from scenarios.app.results.table import lines
+from scenarios.app.results.attacks import Truth, collect_chance_rows, collect_named_rows
+from scenarios.app.results.read import load_finished_run, open_finished_run
+from scenarios.app.results.summary import summarise_run
+from scenarios.app.results.summary_keys import compute_measures
+from scenarios.app.results.table import build_lines
 
 HOMES = [[100, 100], [1000, 700], [300, 800], [1100, 100]]
 WORKS = [[600, 400], [150, 700], [900, 300], [500, 850]]
@@ -41,10 +42,10 @@ COMMUTERS = {
 }
 
 
-def informed(self, view, facts, state, rng):
+def answer_known(self, view, facts, state, rng):
     """What a closed-form attack that knows some places says in its place: answers."""
     sent = zip(view.ue.tolist(), view.model.tolist(), strict=True)
-    rows = [(ue, model, *at) for ue, model in sent for at in known(facts.round, ue)]
+    rows = [(ue, model, *index) for ue, model in sent for index in find_known(facts.round, ue)]
     n = len(rows)
     ue, model, x, y, weight = zip(*rows, strict=True) if rows else ([],) * 5
     whole = np.zeros(n, dtype=np.int64)
@@ -54,14 +55,14 @@ def informed(self, view, facts, state, rng):
         ["answer"] * n,
         np.array([x, y], dtype=float).T.reshape(-1, 2),
         np.array(weight, dtype=float),
-        np.full(n, np.nan),
+        np.full(n, nan),
         whole,
         whole,
         ["ok"] * n,
     ), state
 
 
-def known(number, ue):
+def find_known(number, ue):
     """UE 0: home and work from the first round on. 1: home from round 4 on. 2: work. 3: home, and
     from round 5 not."""
     home = (*HOMES[ue], 2.0)
@@ -84,30 +85,29 @@ def folder(tiny, tmp_path_factory):
         patch.setattr(
             ClosedForm,
             "run",
-            lambda self, *args: (informed if self.name else run_closed_form)(self, *args),
+            lambda self, *args: (answer_known if self.name else run_closed_form)(self, *args),
         )
         run(tiny(COMMUTERS), out)
     return out
 
 
 def read(folder, table):
-    with (folder / f"{table}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return read_csv(folder / f"{table}.csv")
 
 
 @pytest.fixture(scope="module")
 def summary(folder):
-    return json.loads((folder / "summary.json").read_text())
+    return read_json(folder / "summary.json")
 
 
 def test_shares_at_the_end_by_hand(summary):
-    found = {
+    result = {
         key: summary[f"attack.informed.{key}_located.percent"] for key in ("home", "work", "both")
     }
-    assert found == {"home": 50, "work": 50, "both": 25}
+    assert result == {"home": 50, "work": 50, "both": 25}
     assert summary["attack.informed.home_located.ever.percent"] == 75  # UE 3 was named, and no more
     assert [
-        summary[f"attack.informed.{who}.count"] for who in ("homes", "workplaces", "commuters")
+        summary[f"attack.informed.{names}.count"] for names in ("homes", "workplaces", "commuters")
     ] == [4, 4, 4]
 
 
@@ -123,9 +123,11 @@ def test_since_which_round_home_stays_named(summary):
     )
     table = {name: np.zeros(0) for name in ("ue", "rank", "x_m", "y_m", "place")}
     ends = {number: number * 43_200.0 for number in range(1, 7)}
-    found = measured(named_rows(rows, table, truth, np.array([0.0, 1.0]), ends), "a")
+    result = compute_measures(
+        collect_named_rows(rows, table, truth, np.array([0.0, 1.0]), ends), "a"
+    )
     assert (
-        found["attack.a.home_located.day.median"] == 1.5
+        result["attack.a.home_located.day.median"] == 1.5
     )  # of rounds 1 and 4: the latter ends the second day
 
 
@@ -167,25 +169,25 @@ def test_shuffled_by_hand(folder, summary):
 def test_another_ues_places_that_fit_are_counted():
     """Three UEs at one home; what is named of one of them is right for all."""
     home = np.array([[50.0, 50.0]] * 3)
-    nowhere = np.full((3, 2), np.nan)
+    nowhere = np.full((3, 2), nan)
     truth = Truth(np.arange(3.0), np.stack([home, nowhere], axis=1), 10.0)
-    named = {"ue": [1.0], "rank": [1.0], "x_m": [52.0], "y_m": [50.0], "place": [""]}
+    named = read_yaml('ue: [1.0], rank: [1.0], x_m: [52.0], y_m: [50.0], place: [""]')
     named = {name: np.array(column) for name, column in named.items()}
     rows = {
         "ue": np.arange(3.0),
         "round": np.ones(3),
-        "home_named_m": np.array([np.nan, 2.0, np.nan]),
+        "home_named_m": np.array([nan, 2.0, nan]),
     }
-    rows |= {"densest_named_m": np.full(3, np.nan)}
-    found = measured(named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}), "a")
-    assert found["attack.a.home_located.percent"] == pytest.approx(100 / 3)
+    rows |= {"densest_named_m": np.full(3, nan)}
+    result = compute_measures(collect_named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}), "a")
+    assert result["attack.a.home_located.percent"] == pytest.approx(100 / 3)
     # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it),
     # UE 1 by none
-    assert found["attack.a.home_located.shuffled.percent"] == pytest.approx(100 * 2 / 9)
-    assert np.isnan(found["attack.a.work_located.percent"])
-    assert found["attack.a.workplaces.count"] == 0
-    assert found["attack.a.homes.count"] == 3
-    assert np.isnan(found["attack.a.work_located.shuffled.percent"])
+    assert result["attack.a.home_located.shuffled.percent"] == pytest.approx(100 * 2 / 9)
+    assert np.isnan(result["attack.a.work_located.percent"])
+    assert result["attack.a.workplaces.count"] == 0
+    assert result["attack.a.homes.count"] == 3
+    assert np.isnan(result["attack.a.work_located.shuffled.percent"])
 
 
 def test_others_density_finds_a_shared_workplace():
@@ -195,27 +197,29 @@ def test_others_density_finds_a_shared_workplace():
     ue = np.repeat(np.arange(4.0), 3)
     points = np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)])
     truth = Truth(np.arange(4.0), np.stack([home, work], axis=1), 100.0)
-    found = measured(chance_rows(truth, Area(0, 0, 2000, 1500), ue, points, 75.0))
-    others = [f"baseline.others.{place}_located.percent" for place in ("home", "work", "both")]
-    assert [found[key] for key in others] == [0, 100, 0]
-    alone = measured(chance_rows(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0))
-    assert np.isnan([alone[key] for key in others]).all()
+    result = compute_measures(collect_chance_rows(truth, Area(0, 0, 2000, 1500), ue, points, 75.0))
+    rest = [f"baseline.others.{place}_located.percent" for place in ("home", "work", "both")]
+    assert [result[key] for key in rest] == [0, 100, 0]
+    alone = compute_measures(
+        collect_chance_rows(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0)
+    )
+    assert np.isnan([alone[key] for key in rest]).all()
     assert 0 < alone["baseline.uniform.home_located.percent"] < 3
 
 
 def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path):
-    write_json(tmp_path / "again.json", summarise(open_finished(folder), tiny(COMMUTERS)))
+    write_json(tmp_path / "again.json", summarise_run(open_finished_run(folder), tiny(COMMUTERS)))
     of_tables = {key: value for key, value in summary.items() if not key.startswith("notices.")}
-    assert json.loads((tmp_path / "again.json").read_text()) == of_tables
+    assert read_json(tmp_path / "again.json") == of_tables
 
 
 def test_runs_without_homes_name_nothing(tiny_run):
-    found = json.loads((tiny_run / "summary.json").read_text())
+    result = read_json(tiny_run / "summary.json")
     assert not [
-        key for key in found if "_located.percent" in key or key.startswith("baseline.uniform.")
+        key for key in result if "_located.percent" in key or key.startswith("baseline.uniform.")
     ]
     assert not (tiny_run / "named.csv").exists()
-    assert not any("within" in line.what for line in lines([found]))
+    assert not any("within" in line.name for line in build_lines([result]))
 
 
 def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
@@ -224,30 +228,32 @@ def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
     assert summary["attack.informed.centroid_error_m.median"] is None
     assert summary["baseline.random_guess.sw1_m.q05"] > 0
     assert summary["baseline.true_centroids.sw1_m.mean"] > 0
-    of = {line.what: line for line in lines([summary])}
-    assert of["centroid error"].attack == "closed-form"
-    homes = of["homes within 100 m"]
-    assert (homes.result, homes.attack, homes.told) == (
+    values = {line.name: line for line in build_lines([summary])}
+    assert values["centroid error"].attack == "closed-form"
+    homes = values["homes within 100 m"]
+    assert (homes.result, homes.attack, homes.verdict_text) == (
         "3/4 [30.1, 95.4 %]",
         "closed-form",
         "found (few)",
     )
-    assert replace(homes, hits=9, n=12).told == "found"
-    assert replace(homes, verdict="at chance").told == "at chance"
+    assert replace(homes, hits=9, n=12).verdict_text == "found"
+    assert replace(homes, verdict="at chance").verdict_text == "at chance"
 
 
 # -- pages
 
 
 @pytest.fixture(scope="module")
-def drawn(folder):
-    return {panel.key: panel for panel in LEAKAGE[0].panels(load(folder))}
+def draw_page(folder):
+    return {panel.key: panel for panel in LEAKAGE[0].build_panels(load_finished_run(folder))}
 
 
-def test_shares_over_time_end_where_the_summary_does(drawn, summary):
+def test_shares_over_time_end_where_the_summary_does(draw_page, summary):
     """And begin where the answers did: UE 1 comes, UE 3 goes."""
     lines = [
-        t for t in drawn["named"].figure["data"] if t["name"] == "informed" and t["yaxis"] != "y4"
+        t
+        for t in draw_page["named"].figure["data"]
+        if t["name"] == "informed" and t["yaxis"] != "y4"
     ]
     assert [len(t["y"]) for t in lines] == [10, 10, 10]
     assert {t["yaxis"] for t in lines} == {
@@ -261,7 +267,7 @@ def test_shares_over_time_end_where_the_summary_does(drawn, summary):
     assert both == [25] * 10
     ends = {
         t["name"]: t["y"][0]
-        for t in drawn["named"].figure["data"]
+        for t in draw_page["named"].figure["data"]
         if t["yaxis"] == "y" and len(t["y"]) == 2
     }
     assert ends == pytest.approx(
@@ -280,28 +286,28 @@ def test_shares_over_time_end_where_the_summary_does(drawn, summary):
 
 
 def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
-    page = single(load(folder))
+    page = build_run_page(load_finished_run(folder))
     assert all(
         f"{line.title}</td><td" in page and f">{line.hits}/{line.n} " in page
-        for line in lines([summary])
+        for line in build_lines([summary])
         if line.n
     )
     assert "two highest density peaks of the true positions" in page.replace("\n", " ")
-    several = member("x", load(folder))
+    several = build_member("x", load_finished_run(folder))
     times, share = several.trends["informed", BOTH.law]
     assert share[-1] == summary["attack.informed.both_located.percent"]
     assert len(times) == 10
     titles = [
         a["text"]
-        for p in attack_panels([several], "informed")
+        for p in draw_attack_panels([several], "informed")
         for a in p.figure["layout"]["annotations"]
     ]
     assert "<b>Homes</b>" in titles
     assert "<b>Both home and workplace</b>" in titles
-    tables = figures_table({several.label: [several.summary]})
+    tables = render_all_figures({several.label: [several.summary]})
     assert "both_located.percent" in tables
     assert "baseline.others.home_located.percent" in tables
 
 
 def test_without_homes_nothing_is_drawn(tiny_run):
-    assert [p.figure for p in LEAKAGE[0].panels(load(tiny_run))] == [None]
+    assert [p.figure for p in LEAKAGE[0].build_panels(load_finished_run(tiny_run))] == [None]

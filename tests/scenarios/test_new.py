@@ -3,77 +3,88 @@
 import re
 from pathlib import Path
 
-import pytest
+from pytest import fixture, mark
+from refused import read_cases
 
 from scenarios.app.cli.commands import main
-from scenarios.app.study.load import bundled, load
+from scenarios.app.study.load import list_bundled, load
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
+@fixture
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_it_is_valid_as_it_is_and_with_the_defense(here, capsys):
-    assert main(["new", "mine"]) == 0
-    said = capsys.readouterr().out
-    assert "netsim validate mine.yaml" in said
-    assert "netsim run mine.yaml" in said
-    assert "netsim list" in said
-    assert main(["validate", "mine.yaml"]) == 0
+def test_it_is_valid_as_it_is_and_with_the_defense(folder, run_command):
+    printed = run_command("new mine")
+    assert "netsim validate mine.yaml" in printed
+    run_command("validate mine.yaml")
     text = Path("mine.yaml").read_text()
     study = load("mine.yaml")
     assert study.title.startswith("mine - ")
     assert study.learned.defenses == ()
     lines = text.splitlines()
-    at = next(i for i, line in enumerate(lines) if line.strip().startswith("# defenses:"))
-    taken_in = [*lines[:at], *(re.sub("^  # ", "  ", line) for line in lines[at:])]
+    index = next(i for i, line in enumerate(lines) if line.strip().startswith("# defenses:"))
+    taken_in = [*lines[:index], *(re.sub("^  # ", "  ", line) for line in lines[index:])]
     Path("defended.yaml").write_text("\n".join(taken_in) + "\n")
     assert [d.kind_name() for d in load("defended.yaml").learned.defenses] == ["clip", "gaussian"]
     assert max(map(len, lines)) <= 120
 
 
-@pytest.mark.parametrize("name", ["city", "replay", "town", "signal-maps/radio-replay"])
-def test_a_copy_is_the_same_study(name, here, capsys):
-    assert main(["new", "mine", "--from", name]) == 0
+@mark.parametrize("name", ["city", "replay", "town", "signal-maps/radio-replay"])
+def test_a_copy_is_the_same_study(name, folder, run_command):
+    run_command("new mine --from", name)
     assert load("mine.yaml") == load(name)
-    before = bundled()[name].read_text().splitlines()
+    before = list_bundled()[name].read_text().splitlines()
     after = Path("mine.yaml").read_text().splitlines()
     assert len(before) == len(after)
     assert [a.count("#") for a in before] == [a.count("#") for a in after]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["new", "mine"], "exists"),
-        (["new", "mine.yaml"], "exists"),
-        (["new", ""], "give the name of a file"),
-        (["new", "nowhere/mine"], "cannot be written"),
-        (["new", "attack"], "give a name for the package: netsim new attack NAME"),
-        (["new", "reward"], "docs/extending.md"),
-        (["new", "attack", "mine.yaml"], "small letters, digits and dashes"),
-        (["new", "attack", "span"], "a kind or a module has this name"),
-        (["new", "attack", "json"], "a kind or a module has this name"),
-        (["new", "defense", "class"], "no Python word"),
-        (["new", "defense", "mine", "--from", "city"], "without --from"),
-        (["new", "a\nb"], "give the name of a file"),
-        (["new", "other", "--from", "campos"], "campos"),
-    ],
+REFUSED = [
+    *read_cases(r"""
+new mine
+    exists
+new mine.yaml
+    exists
+new nowhere/mine
+    cannot be written
+new attack
+    give a name for the package: netsim new attack NAME
+new reward
+    docs/extending.md
+new attack mine.yaml
+    small letters, digits and dashes
+new attack span
+    a kind or a module has this name
+new attack json
+    a kind or a module has this name
+new defense class
+    no Python word
+new defense mine --from city
+    without --from
+new other --from campos
+    campos
+"""),
+    (["new", ""], "give the name of a file"),
+    (["new", "a\nb"], "give the name of a file"),
+]
+
+
+@mark.parametrize(
+    "words, message",
+    REFUSED,
 )
-def test_nothing_is_written_over(words, said, here, capsys):
+def test_nothing_is_written_over(words, message, folder, refuse_command):
     Path("mine.yaml").write_text("title: kept\n")
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-    assert [p.name for p in here.iterdir()] == ["mine.yaml"]
+    assert message in refuse_command(words)
+    assert [p.name for p in folder.iterdir()] == ["mine.yaml"]
     assert Path("mine.yaml").read_text() == "title: kept\n"
 
 
-@pytest.mark.slow
-def test_it_runs_in_seconds(here, capsys):
+@mark.slow
+def test_it_runs_in_seconds(folder, capsys):
     import time
 
     assert main(["new", "mine"]) == 0

@@ -8,11 +8,12 @@ import pytest
 from conftest import TINY
 from noticed import by_key, of_run
 
-from netsim.notice import SEVERITIES, Notice, by_severity
+from netsim.notice import SEVERITIES, Notice, sort_by_severity
 from scenarios.app.cli.commands import main
 from scenarios.app.results.folder import read_json
 from scenarios.app.results.read import Manifest
-from scenarios.app.run.notices import of_summary
+from scenarios.app.run.notices import find_summary_notices
+from scenarios.app.study.load import parse_value
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def folder(tmp_path_factory):
     """A run in an area without room, with noise: doubts and notes."""
     place = tmp_path_factory.mktemp("notices")
     city = {"kind": "open-field", "width_m": 5, "height_m": 300}
-    noise = [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 1.0}]
+    noise = parse_value("[{kind: clip, norm: 1.0}, {kind: gaussian, noise_multiplier: 1.0}]")
     study = {
         **TINY,
         "world": {**TINY["world"], "city": city},
@@ -31,32 +32,29 @@ def folder(tmp_path_factory):
     return place / "r"
 
 
-def test_the_same_notices_everywhere(folder, capsys):
-    every = of_run(folder)
-    assert every == by_severity(every)
-    assert {"area-tiny", "noise-covers-numbers"} <= {*by_key(every)}
-    assert main(["validate", str(folder.parent / "s.yaml")]) == 0
-    _, *before = capsys.readouterr().out.splitlines()
+def test_the_same_notices_everywhere(folder, run_command):
+    all_rows = of_run(folder)
+    assert all_rows == sort_by_severity(all_rows)
+    assert {"area-tiny", "noise-covers-numbers"} <= {*by_key(all_rows)}
+    _, *before = run_command(f"validate {folder.parent}/s.yaml").splitlines()
     assert len(before) >= 2
-    assert set(before) <= {each.text for each in every}
-    assert main(["show", str(folder)]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    places = [shown.index(" ".join(each.text.split())) for each in every]
+    assert set(before) <= {item.text for item in all_rows}
+    shown = " ".join(run_command(f"show {folder}").split())
+    places = [shown.index(" ".join(item.text.split())) for item in all_rows]
     page = html.unescape((folder / "report.html").read_text(encoding="utf-8"))
     assert places == sorted(places)
-    assert all(each.line in page for each in every)
-    assert main(["show", str(folder), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [Notice(**each) for each in told["notices"]] == every
+    assert all(item.line in page for item in all_rows)
+    printed = json.loads(run_command(f"show {folder} --json"))
+    assert [Notice(**item) for item in printed["notices"]] == all_rows
     for severity in ("doubt", "void"):
-        assert told["summary"][f"notices.{severity}"] == sum(
-            each.severity == severity for each in every
+        assert printed["summary"][f"notices.{severity}"] == sum(
+            item.severity == severity for item in all_rows
         )
 
 
 def test_void_comes_first_and_a_severity_keeps_its_order():
-    made = [Notice(f"k{k}", SEVERITIES[2 - k % 3], "s") for k in range(6)]
-    assert [each.key for each in by_severity([*made, made[0]])] == [
+    samples = [Notice(f"k{k}", SEVERITIES[2 - k % 3], "s") for k in range(6)]
+    assert [item.key for item in sort_by_severity([*samples, samples[0]])] == [
         "k2",
         "k5",
         "k1",
@@ -72,10 +70,12 @@ def test_a_manifest_with_sentences_is_read(folder):
     values = read_json(path)
     del values["notices"]
     path.write_text(json.dumps(values | {"warnings": ["an older sentence"]}))
-    assert [each.text for each in Manifest.of(folder).notices] == ["warning: an older sentence"]
+    assert [item.text for item in Manifest.from_folder(folder).notices] == [
+        "warning: an older sentence"
+    ]
 
 
 def test_results_that_mean_nothing_are_void():
-    (found,) = of_summary({"rounds.played": 3, "samples.count": 0, "updates.sent": 0})
-    assert (found.key, found.severity) == ("nothing-measured", "void")
-    assert [each.key for each in of_summary({"radio.samples": 0})] == ["nobody-present"]
+    (summary,) = find_summary_notices({"rounds.played": 3, "samples.count": 0, "updates.sent": 0})
+    assert (summary.key, summary.severity) == ("nothing-measured", "void")
+    assert [item.key for item in find_summary_notices({"radio.samples": 0})] == ["nobody-present"]

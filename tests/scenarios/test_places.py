@@ -3,18 +3,20 @@
 import json
 
 import numpy as np
-import pytest
 from noticed import lines as lines_of
+from numpy.testing import assert_allclose
 from pyproj import Transformer
+from pytest import fixture, mark, raises
+from refused import catch_line
 
 from netsim.errors import BadInput
-from netsim.maps import on_globe
+from netsim.maps import unproject_m
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 from netsim.world.build import build_world
 
 
-@pytest.fixture
+@fixture
 def town(tmp_path):
     """Footprints in degrees around 48.14, 11.58."""
     ring = [
@@ -50,19 +52,21 @@ def built(tiny, changes):
     return build_world(study.world, Streams(1), study.round_s)
 
 
-def replayed(mobility):
+def build_replay(mobility):
     return {"world.ues": {"mobility": mobility}}
 
 
 def test_a_trace_with_another_origin_is_refused_with_the_value_to_set(tiny, tmp_path, town):
     mobility = trace(tmp_path, walk(48.16, 11.58))
-    with pytest.raises(
-        BadInput, match=r"world\.city\.origin_deg: .* set it to \[48\.16\d*, 11\.58\]"
-    ):
-        built(tiny, {**replayed(mobility), "world.city": town})
-    own = list(Replay(**mobility).load(60.0).origin_deg)
+    with raises(BadInput, match=r"world\.city\.origin_deg: .* set it to \[48\.16\d*, 11\.58\]"):
+        built(tiny, {**build_replay(mobility), "world.city": town})
+    expected = list(Replay(**mobility).load(60.0).origin_deg)
     world = built(
-        tiny, {**replayed(mobility), "world.city": {**town, "origin_deg": own, "margin_m": 5000.0}}
+        tiny,
+        {
+            **build_replay(mobility),
+            "world.city": {**town, "origin_deg": expected, "margin_m": 5000.0},
+        },
     )
     assert not [w for w in lines_of(world.notices) if "lies outside" in w]
 
@@ -71,25 +75,24 @@ def test_a_trace_outside_of_the_city_is_refused_and_one_partly_outside_is_told(t
     rows = [f"{60 * k},{'ab'[k % 2]},{x},50" for k, x in enumerate(np.linspace(-300, 100, 41))]
     mobility = trace(tmp_path, "time_s,user,x_m,y_m\n" + "\n".join(rows) + "\n")
     field = {"kind": "open-field", "width_m": 400.0, "height_m": 300.0}
-    told = [
+    printed = [
         w
-        for w in lines_of(built(tiny, {**replayed(mobility), "world.city": field}).notices)
+        for w in lines_of(built(tiny, {**build_replay(mobility), "world.city": field}).notices)
         if "of the trace lies" in w
     ]
-    assert told == ["73.2 % of the trace lies outside of the area x 0 to 400 m, y 0 to 300 m"]
+    assert printed == ["73.2 % of the trace lies outside of the area x 0 to 400 m, y 0 to 300 m"]
     away = trace(
         tmp_path,
         "time_s,user,x_m,y_m\n" + "\n".join(f"{60 * k},a,{-9 - k},5" for k in range(20)) + "\n",
     )
-    with pytest.raises(
-        BadInput, match=r"world\.city: the whole trace lies outside of the area x 0 to 400 m"
-    ):
-        built(tiny, {**replayed(away), "world.city": field})
+    assert "world.city: the whole trace lies outside of the area x 0 to 400 m" in catch_line(
+        built, tiny, {**build_replay(away), "world.city": field}
+    )
 
 
 UTM = "+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"
 TO_UTM = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True)
-EAST_M, NORTH_M = (round(at) for at in TO_UTM.transform(11.58, 48.14))
+EAST_M, NORTH_M = (round(index) for index in TO_UTM.transform(11.58, 48.14))
 LOCAL_M = [(40.0 + 5 * k, 60.0 + 3 * k) for k in range(40)]
 GLOBE = [(11.5805 + 5e-5 * k, 48.1405 + 2e-5 * k) for k in range(40)]  # longitude, latitude
 
@@ -112,7 +115,7 @@ def net(folder, projection, offset):
     return str(folder / "town.net.xml")
 
 
-def city_of(folder, kind):
+def build_city(folder, kind):
     """Each with houses or streets around the same 300 m."""
     if kind == "made up":
         return {"kind": "grid", "width_m": 520, "height_m": 420}
@@ -141,13 +144,13 @@ def city_of(folder, kind):
     return {**houses, "streets": file}
 
 
-def trace_of(folder, kind):
+def write_trace(folder, kind):
     degrees = "degrees" in kind or kind == "gpx"
-    rows = [(30 * k, "ab"[k % 2], *at) for k, at in enumerate(GLOBE if degrees else LOCAL_M)]
+    rows = [(30 * k, "ab"[k % 2], *index) for k, index in enumerate(GLOBE if degrees else LOCAL_M)]
     if "fcd" in kind:
         steps = "".join(
-            f'<timestep time="{t}"><vehicle id="{who}" x="{x:.7f}" y="{y:.7f}"/></timestep>'
-            for t, who, x, y in rows
+            f'<timestep time="{t}"><vehicle id="{user}" x="{x:.7f}" y="{y:.7f}"/></timestep>'
+            for t, user, x, y in rows
         )
         options = (
             f'<!-- <fcd-output value="a.xml"/> <fcd-output.geo value="{str(degrees).lower()}"/> -->'
@@ -163,7 +166,7 @@ def trace_of(folder, kind):
         file = "trace.gpx"
         text = f'<gpx version="1.1"><trk><trkseg>{points}</trkseg></trk></gpx>'
     else:
-        lines = "".join(f"{t},{who},{x:.7f},{y:.7f}\n" for t, who, x, y in rows)
+        lines = "".join(f"{t},{user},{x:.7f},{y:.7f}\n" for t, user, x, y in rows)
         file = "trace.csv"
         text = f"time_s,user,{'lon,lat' if degrees else 'x_m,y_m'}\n{lines}"
     (folder / file).write_text(text)
@@ -183,26 +186,26 @@ TABLE = {  # city: traces in degrees, SUMO's metres, other metres
 }
 
 
-@pytest.mark.parametrize("kind", ["csv degrees", "fcd degrees", "gpx", "fcd metres", "csv metres"])
-@pytest.mark.parametrize("city", TABLE)
+@mark.parametrize("kind", ["csv degrees", "fcd degrees", "gpx", "fcd metres", "csv metres"])
+@mark.parametrize("city", TABLE)
 def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kind):
     """Every pair is placed as its files say, or refused with what to state."""
-    part = city_of(tmp_path, city)
-    mobility = trace_of(tmp_path, kind)
-    said = TABLE[city]["degrees" not in kind and kind != "gpx" and 1 + (kind != "fcd metres")]
-    changes = {**replayed(mobility), "world.city": part}
-    if said == APART:
+    part = build_city(tmp_path, city)
+    mobility = write_trace(tmp_path, kind)
+    message = TABLE[city]["degrees" not in kind and kind != "gpx" and 1 + (kind != "fcd metres")]
+    changes = {**build_replay(mobility), "world.city": part}
+    if message == APART:
         for key in ({}, {"origin_deg": [48.14, 11.58]}):
-            with pytest.raises(BadInput, match=f"{APART}|origin_deg means nothing"):
+            with raises(BadInput, match=f"{APART}|origin_deg means nothing"):
                 built(tiny, {**changes, "world.city": part | key})
         return
     own_deg = Replay(**mobility).load(60.0).origin_deg
-    if said == OTHER:  # and the remedy that is printed is one
-        with pytest.raises(
+    if message == OTHER:  # and the remedy that is printed is one
+        with raises(
             BadInput, match=r"world\.city\.origin_deg: .* set it to \[48\.14\d*, 11\.58\d*\]"
         ):
             built(tiny, changes)
-        changes["world.city"] = part | {"origin_deg": [round(at, 7) for at in own_deg]}
+        changes["world.city"] = part | {"origin_deg": [round(index, 7) for index in own_deg]}
     world = built(tiny, changes)
     if "offset" in city:
         moved = np.array([70.0, -30.0])
@@ -210,45 +213,43 @@ def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kin
         moved = np.zeros(2)
     at_m = world.trace.position_m[np.argsort(world.trace.time_s, kind="stable")]
     if own_deg is not None:
-        np.testing.assert_allclose(on_globe(at_m, own_deg), GLOBE, atol=1e-9)
+        assert_allclose(unproject_m(at_m, own_deg), GLOBE, atol=1e-9)
     elif city == "network projection":
         in_utm = np.array(LOCAL_M) + np.array([EAST_M, NORTH_M])
         lon_lat = np.column_stack(TO_UTM.transform(*in_utm.T, direction="INVERSE"))
-        np.testing.assert_allclose(on_globe(at_m, world.setting.city.origin()), lon_lat, atol=1e-9)
+        assert_allclose(unproject_m(at_m, world.setting.city.origin()), lon_lat, atol=1e-9)
         assert world.trace.origin_deg == world.setting.city.origin()
     else:
-        np.testing.assert_allclose(at_m, LOCAL_M - moved * (kind == "fcd metres"), atol=1e-6)
-    told = [
+        assert_allclose(at_m, LOCAL_M - moved * (kind == "fcd metres"), atol=1e-6)
+    printed = [
         line
         for line in lines_of(world.notices)
         if "netOffset" in line or "nowhere on the globe" in line
     ]
-    assert len(told) == (city == "made up" and own_deg is not None) + (
+    assert len(printed) == (city == "made up" and own_deg is not None) + (
         "offset" in city and kind != "fcd metres"
     )
 
 
-@pytest.mark.parametrize("kind", ["degrees", "network projection"])
+@mark.parametrize("kind", ["degrees", "network projection"])
 def test_an_origin_with_longitude_first_is_refused(tiny, tmp_path, kind):
-    part = city_of(tmp_path, kind) | {"origin_deg": [11.58, 48.14]}
-    with pytest.raises(
+    part = build_city(tmp_path, kind) | {"origin_deg": [11.58, 48.14]}
+    with raises(
         BadInput,
         match=r"origin_deg is 5,\d+ km from this map, .* give latitude and longitude, in this",
     ):
         built(tiny, {"world.city": part, "world.duration_s": 60.0})
 
 
-@pytest.mark.parametrize("city", ["degrees", "network projection"])
+@mark.parametrize("city", ["degrees", "network projection"])
 def test_cells_in_degrees_have_the_origin_of_the_city(tiny, tmp_path, city):
     (tmp_path / "cells.csv").write_text("name,lat,lon\na,48.1415,11.5815\n")
     cells = {"kind": "cell-file", "file": str(tmp_path / "cells.csv")}
-    changes = {"world.city": city_of(tmp_path, city), "world.duration_s": 60.0}
+    changes = {"world.city": build_city(tmp_path, city), "world.duration_s": 60.0}
     world = built(tiny, changes | {"world.base_stations": cells})
     at_m = np.array([world.stations[0].position_m])
-    np.testing.assert_allclose(
-        on_globe(at_m, world.setting.city.origin()), [[11.5815, 48.1415]], atol=1e-9
-    )
-    with pytest.raises(
+    assert_allclose(unproject_m(at_m, world.setting.city.origin()), [[11.5815, 48.1415]], atol=1e-9)
+    with raises(
         BadInput,
         match=r"base_stations\.origin_lat, origin_lon: .* has another origin, 48\.1\d+, 11\.5",
     ):

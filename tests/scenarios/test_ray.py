@@ -1,6 +1,5 @@
 """Work on a Ray cluster: of this machine, of two nodes, and of nodes that are lost."""
 
-import json
 import os
 import shutil
 import signal
@@ -13,14 +12,15 @@ from pathlib import Path
 
 import pytest
 import works
-from conftest import TINY
+from conftest import write_tiny
+from pytest import fixture, mark, raises
 from ray_nodes import ROOT
 from works import awaited, work
 
 from netsim import __version__
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
-from scenarios.app.run.clusters import OnRay, remote_attempt
+from scenarios.app.run.clusters import OnRay, attempt_remotely
 from scenarios.app.run.executor import BAD_INPUT
 
 SEVERAL = """
@@ -39,7 +39,7 @@ if __name__ == "__main__":
         work(works.killed, place / "e", 2, 5),
         work(works.killed, place / "f", 9, 5),
     ]
-    end = works.by_place(OnRay(sys.argv[2]).executor(2, place).played(several), several)
+    end = works.by_place(OnRay(sys.argv[2]).make_executor(2, place).play_jobs(several), several)
     assert (end[0], end[3], end[4]) == (Answer({"square": 9}), Answer({"square": 16}), Answer({"square": 25}))
     assert (end[1].kind, end[1].attempts) == ("RuntimeError", 1) and "Traceback" in end[1].trace
     assert (end[2].kind, end[2].attempts) == (BAD_INPUT, 1)
@@ -47,7 +47,7 @@ if __name__ == "__main__":
 """
 
 
-def played(place, address, environment):
+def play_several(place, address, environment):
     """Play several jobs in a process of its own: Ray keeps the token of its first cluster."""
     (place / "several.py").write_text(SEVERAL)
     command = [sys.executable, str(place / "several.py"), str(place), address]
@@ -57,10 +57,10 @@ def played(place, address, environment):
 
 def test_a_cluster_for_as_long_as_we_work(tmp_path):
     pytest.importorskip("ray")
-    played(tmp_path, "", {})
+    play_several(tmp_path, "", {})
 
 
-@pytest.fixture(scope="module")
+@fixture(scope="module")
 def cluster():
     pytest.importorskip("ray")
     from ray_nodes import nodes
@@ -69,16 +69,16 @@ def cluster():
         yield two
 
 
-@pytest.mark.slow
+@mark.slow
 def test_two_nodes(tmp_path, cluster):
-    played(tmp_path, cluster.address, cluster.environment)
+    play_several(tmp_path, cluster.address, cluster.environment)
 
 
 def test_a_machine_that_plays_another_version_or_has_other_disks_says_so(tmp_path):
-    end = remote_attempt(work(works.squared, tmp_path / "a", 3), tmp_path, "0.1")
+    end = attempt_remotely(work(works.squared, tmp_path / "a", 3), tmp_path, "0.1")
     assert end.kind == BAD_INPUT
     assert "this is 0.1; install the same everywhere" in end.line
-    end = remote_attempt(work(works.squared, tmp_path / "a", 3), tmp_path / "none", __version__)
+    end = attempt_remotely(work(works.squared, tmp_path / "a", 3), tmp_path / "none", __version__)
     assert end.kind == BAD_INPUT
     assert "give --out a folder that all machines of the cluster share" in end.line
 
@@ -92,11 +92,11 @@ if __name__ == "__main__":
     events.listen()
     place = Path(sys.argv[1])
     two = [works.work(works.waiting, place / name, place / "never", 0.5) for name in "ab"]
-    print(works.by_place(OnRay(sys.argv[2]).executor(2, place).played(two), two))
+    print(works.by_place(OnRay(sys.argv[2]).make_executor(2, place).play_jobs(two), two))
 """
 
 
-def begun(place, address, environment):
+def start_command(place, address, environment):
     """A command of two runs, each of which takes half a second to keep a checkpoint; returns once
     both play."""
     (place / "script.py").write_text(WAITS)
@@ -109,17 +109,17 @@ def begun(place, address, environment):
     return process
 
 
-@pytest.mark.slow
+@mark.slow
 def test_an_interrupted_command_interrupts_the_runs(tmp_path, cluster):
-    with begun(tmp_path, cluster.address, os.environ | cluster.environment) as process:
+    with start_command(tmp_path, cluster.address, os.environ | cluster.environment) as process:
         process.send_signal(signal.SIGTERM)
         assert "KeyboardInterrupt" in process.stderr.read()
     assert (tmp_path / "a.interrupted").exists()
     assert (tmp_path / "b.interrupted").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@mark.slow
+@mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_command_that_is_killed_leaves_no_process(number, tmp_path):
     """SIGKILL to the command alone; SIGTERM to all of its session, as a batch system does."""
     pytest.importorskip("ray")
@@ -128,7 +128,7 @@ def test_a_command_that_is_killed_leaves_no_process(number, tmp_path):
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
         "TMPDIR": str(temporary),
     }
-    with begun(tmp_path, "", os.environ | environment) as process:
+    with start_command(tmp_path, "", os.environ | environment) as process:
         began = time.monotonic()
         if number == signal.SIGKILL:
             process.kill()
@@ -136,7 +136,7 @@ def test_a_command_that_is_killed_leaves_no_process(number, tmp_path):
             os.killpg(process.pid, number)
         process.wait()
     until = began + 90
-    while (alive := processes_of(temporary)) and time.monotonic() < until:
+    while (alive := find_processes(temporary)) and time.monotonic() < until:
         time.sleep(0.2)
     assert alive == []
     kept = [(tmp_path / f"{name}.interrupted").exists() for name in "ab"]
@@ -144,34 +144,26 @@ def test_a_command_that_is_killed_leaves_no_process(number, tmp_path):
     shutil.rmtree(temporary)
 
 
-def processes_of(place):
+def find_processes(place):
     """Processes whose command line or TMPDIR lies in a folder; those that have ended and wait for a
     parent are none."""
-    found = []
+    result = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-            if str(place).encode() in told:
-                found.append(told[:200])
-    return found
+            printed = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            if str(place).encode() in printed:
+                result.append(printed[:200])
+    return result
 
 
-@pytest.mark.slow
-def test_no_cluster_there(tmp_path, capsys):
+@mark.slow
+def test_no_cluster_there(tmp_path, out, capsys):
     pytest.importorskip("ray")
-    with pytest.raises(BadInput, match=r"no connection to 127\.0\.0\.1:9") as error:
+    with raises(BadInput, match=r"no connection to 127\.0\.0\.1:9") as error:
         OnRay("127.0.0.1:9").check()
     assert len(error.value.lines) == 1
-    (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
-    command = [
-        "sweep",
-        str(tmp_path / "s.yaml"),
-        "--on",
-        "ray",
-        "--out",
-        str(tmp_path / "w"),
-        "--quiet",
-    ]
+    write_tiny(tmp_path / "s.yaml", {"vary": {"seed": [1, 2]}})
+    command = f"sweep {tmp_path}/s.yaml --on ray --out {out} --quiet".split()
     assert main([*command, "--address", "127.0.0.1:9"]) == 2
-    assert not (tmp_path / "w").exists()
+    assert not out.exists()
     assert "no connection to 127.0.0.1:9" in capsys.readouterr().err

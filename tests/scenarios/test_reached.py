@@ -1,10 +1,12 @@
 """How soon a model was good: means over time, whatever the number of merges."""
 
+from math import nan
+
 import numpy as np
 import pytest
 
-from scenarios.app.results.summary import reached_rows, reached_s
-from scenarios.app.results.summary_keys import measured
+from scenarios.app.results.summary import find_level_time_s, find_level_times
+from scenarios.app.results.summary_keys import compute_measures
 
 
 def array(*values):
@@ -15,19 +17,19 @@ def test_a_score_that_stays_counts_when_a_fifth_of_the_time_has_it():
     """0 until 8 s, then 100: at t the mean over the last fifth is (t - 8) / (t / 5) until 10 s."""
     time_s = np.arange(1.0, 21.0)
     score = np.where(np.arange(1.0, 21.0) >= 8, 100.0, 0.0)
-    assert reached_s(time_s, score, 0.0, 100) == 10.0
-    assert reached_s(time_s + 5, score, 5.0, 100) == 10.0
+    assert find_level_time_s(time_s, score, 0.0, 100) == 10.0
+    assert find_level_time_s(time_s + 5, score, 5.0, 100) == 10.0
     assert (
-        reached_s(time_s, score, 0.0, 1) == 8.75
+        find_level_time_s(time_s, score, 0.0, 1) == 8.75
     )  # 7 s / 0.8, where the mean of 9 s is not yet looked at
-    assert np.isnan(reached_s(time_s, score, 0.0, 101))
+    assert np.isnan(find_level_time_s(time_s, score, 0.0, 101))
 
 
 def test_one_lucky_score_is_no_good_model():
     time_s = np.arange(1.0, 101.0)
     lucky = np.where(time_s == 50, 100.0, 40.0)
-    assert np.isnan(reached_s(time_s, lucky, 0.0, 60))
-    assert reached_s(time_s, lucky, 0.0, 40) <= 2.5
+    assert np.isnan(find_level_time_s(time_s, lucky, 0.0, 60))
+    assert find_level_time_s(time_s, lucky, 0.0, 40) <= 2.5
 
 
 @pytest.mark.parametrize("times", [1, 7])
@@ -37,15 +39,16 @@ def test_who_is_scored_more_often_is_not_better(times):
     score = np.linspace(5, 100, 20)
     often_s = np.concatenate([t + np.arange(times) * 10 / times for t in time_s])
     once, often = (
-        reached_s(t, s, 0.0, 60) for t, s in ((time_s, score), (often_s, np.repeat(score, times)))
+        find_level_time_s(t, s, 0.0, 60)
+        for t, s in ((time_s, score), (often_s, np.repeat(score, times)))
     )
     assert once == pytest.approx(often, abs=10)
     assert 130 < once < 160
 
 
 def test_what_is_not_finite_is_no_score():
-    assert np.isnan(reached_s(array(1, 2, 3), array(np.nan, np.nan, np.nan), 0.0, 10))
-    assert np.isnan(reached_s(array(), array(), 0.0, 10))
+    assert np.isnan(find_level_time_s(array(1, 2, 3), array(nan, nan, nan), 0.0, 10))
+    assert np.isnan(find_level_time_s(array(), array(), 0.0, 10))
 
 
 def uploads(n):
@@ -58,19 +61,19 @@ def test_levels_of_a_run_with_the_uploads_until_then():
         "time_s": np.repeat(np.arange(15.0, 315.0, 10.0), 2),
         "value": np.column_stack([np.linspace(20, 84, 30), np.full(30, 99.0)]).ravel(),
     }
-    rows = reached_rows(uploads(40), metrics)
-    found = {
+    rows = find_level_times(uploads(40), metrics)
+    result = {
         key: value
-        for level, of in rows.items()
-        for key, value in measured({"reached": of}, level).items()
+        for level, values in rows.items()
+        for key, value in compute_measures({"reached": values}, level).items()
     }
-    times = [found[f"reached.{level}.time_s"] for level in (50, 70, 80)]
+    times = [result[f"reached.{level}.time_s"] for level in (50, 70, 80)]
     assert times == sorted(times)
     assert 100 < times[0] < 250
     assert (
-        found["reached.50.uploads"] == np.floor(times[0] / 10) + 1
+        result["reached.50.uploads"] == np.floor(times[0] / 10) + 1
     )  # one every 10 s from the first on
-    assert np.isnan(found["reached.90.time_s"])
-    assert found["reached.90.uploads"] is None
-    assert reached_rows(uploads(0), metrics) == {}
-    assert reached_rows(uploads(3), {k: v[1::2] for k, v in metrics.items()}) == {}
+    assert np.isnan(result["reached.90.time_s"])
+    assert result["reached.90.uploads"] is None
+    assert find_level_times(uploads(0), metrics) == {}
+    assert find_level_times(uploads(3), {k: v[1::2] for k, v in metrics.items()}) == {}

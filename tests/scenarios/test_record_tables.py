@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import TINY
-from refused import line_of
+from pages import read_json
+from refused import catch_line
 
 import scenarios
 from fl.round.tables import TABLES
 from netsim import safe
 from netsim.record import Column, Recorder
 from scenarios.app.cli.commands import main
-from scenarios.app.report.report import report
+from scenarios.app.report.report import write_report
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
+from scenarios.app.results.folder import read_record_table
 from scenarios.app.run import play
 
 SCHEMAS = {
@@ -34,7 +35,7 @@ ROWS = {
 
 
 @pytest.fixture
-def copied(tiny_run, tmp_path):
+def copy_run(tiny_run, tmp_path):
     """A copy of the folder of a finished run."""
     return Path(shutil.copytree(tiny_run, tmp_path / "copy"))
 
@@ -42,12 +43,14 @@ def copied(tiny_run, tmp_path):
 def test_tables_without_rows_have_no_file_and_the_manifest_counts_those_of_others(tiny_run):
     rows = {
         path.stem: len(
-            read_table(tiny_run, path.stem)["time_s" if "time_s" in TABLES[path.stem] else "ue"]
+            read_record_table(tiny_run, path.stem)[
+                "time_s" if "time_s" in TABLES[path.stem] else "ue"
+            ]
         )
         for path in tiny_run.glob("*.csv")
         if {"time_s", "ue"} & TABLES[path.stem].keys()
     }
-    counts = json.loads((tiny_run / "manifest.json").read_text())["tables"]
+    counts = read_json(tiny_run / "manifest.json")["tables"]
     assert {f"{name}.csv" for name in counts} == {path.name for path in tiny_run.glob("*.csv")}
     assert min(counts.values()) > 0
     assert "spends" not in counts
@@ -55,53 +58,53 @@ def test_tables_without_rows_have_no_file_and_the_manifest_counts_those_of_other
     assert len(rows) > 4
 
 
-def test_a_table_without_a_file_is_one_without_rows(copied):
-    frame = scenarios.open_run(copied).tables["curation"]
+def test_a_table_without_a_file_is_one_without_rows(copy_run):
+    frame = scenarios.open_run(copy_run).tables["curation"]
     assert not len(frame)
     assert {"round", "ue", "ue_name", "time"} < set(frame.columns)
     assert {
-        name: len(column) for name, column in read_table(copied, "curation").items()
+        name: len(column) for name, column in read_record_table(copy_run, "curation").items()
     } == dict.fromkeys(TABLES["curation"], 0)
 
 
 @pytest.mark.parametrize(
     "earlier", [False, True], ids=["listed", "of an earlier version, which lists none"]
 )
-def test_a_lost_table_is_one_line_and_not_an_empty_one(copied, earlier, capsys):
+def test_a_lost_table_is_one_line_and_not_an_empty_one(copy_run, earlier, capsys):
     lost = "curation.csv" if earlier else "leakage.csv"
-    (copied / lost).unlink(missing_ok=True)
+    (copy_run / lost).unlink(missing_ok=True)
     if earlier:
-        manifest = json.loads((copied / "manifest.json").read_text())
+        manifest = read_json(copy_run / "manifest.json")
         del manifest["tables"]
-        (copied / "manifest.json").write_text(json.dumps(manifest))
+        (copy_run / "manifest.json").write_text(json.dumps(manifest))
         for name in TABLES.keys() - {"curation"}:
-            path = copied / f"{name}.csv"
+            path = copy_run / f"{name}.csv"
             path.write_text(path.read_text() if path.exists() else ",".join(TABLES[name]) + "\n")
-    said = f"{copied / lost}: is gone, and the run wrote it; put it back, or run the study again"
-    assert line_of(report, copied) == said
-    assert line_of(read_table, copied, lost.removesuffix(".csv")) == said
-    assert main(["report", str(copied)]) == 2
-    assert capsys.readouterr().err == f"netsim: {said}\n"
+    text = f"{copy_run / lost}: is gone, and the run wrote it; put it back, or run the study again"
+    assert catch_line(write_report, copy_run) == text
+    assert catch_line(read_record_table, copy_run, lost.removesuffix(".csv")) == text
+    assert main(["report", str(copy_run)]) == 2
+    assert capsys.readouterr().err == f"netsim: {text}\n"
 
 
-def same(one, other):
-    for name in one.keys() | other.keys():
-        np.testing.assert_array_equal(one[name], other[name])
-        assert one[name].dtype == other[name].dtype
+def same(item, second):
+    for name in item.keys() | second.keys():
+        np.testing.assert_array_equal(item[name], second[name])
+        assert item[name].dtype == second[name].dtype
 
 
 def test_a_recorder_has_what_its_file_says(tmp_path, monkeypatch):
     monkeypatch.setattr("scenarios.app.results.folder.EVERY", SCHEMAS)
     recorder = Recorder(tmp_path, SCHEMAS)
-    for some in (slice(0, 2), slice(2, 2), slice(2, 4)):
-        recorder.write("a", {name: values[some] for name, values in ROWS.items()})
-    found = recorder.columns("a")
-    same(found, read_table(tmp_path, "a", ()))
-    assert found["number"][0] == 0.333333333
-    assert found["said"].tolist() == ROWS["said"]
-    assert recorder.counts() == {"a": 4}
+    for selected in (slice(0, 2), slice(2, 2), slice(2, 4)):
+        recorder.write("a", {name: values[selected] for name, values in ROWS.items()})
+    result = recorder.read_columns("a")
+    same(result, read_record_table(tmp_path, "a", ()))
+    assert result["number"][0] == 0.333333333
+    assert result["said"].tolist() == ROWS["said"]
+    assert recorder.count_rows() == {"a": 4}
     assert not (tmp_path / "b.csv").exists()
-    same(recorder.columns("b"), {"flag": np.zeros(0)})
+    same(recorder.read_columns("b"), {"flag": np.zeros(0)})
 
 
 def test_a_table_that_was_begun_after_the_checkpoint_vanishes_and_others_are_kept_as_they_were(
@@ -109,34 +112,34 @@ def test_a_table_that_was_begun_after_the_checkpoint_vanishes_and_others_are_kep
 ):
     recorder = Recorder(tmp_path, SCHEMAS)
     recorder.write("a", ROWS)
-    marks = recorder.marks()
-    kept = recorder.columns("a")
+    marks = recorder.compute_marks()
+    kept = recorder.read_columns("a")
     text = (tmp_path / "a.csv").read_bytes()
     recorder.write("a", ROWS)
-    recorder.row("b", flag=True)
+    recorder.write_row("b", flag=True)
     again = Recorder(tmp_path, SCHEMAS)
     again.resume(marks)
     again.cut()
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
     assert (tmp_path / "a.csv").read_bytes() == text
-    same(again.columns("a"), kept)
-    again.row("b", flag=False)
+    same(again.read_columns("a"), kept)
+    again.write_row("b", flag=False)
     assert (tmp_path / "b.csv").read_text() == "flag\n0\n"
-    assert again.counts() == {"a": 4, "b": 1}
+    assert again.count_rows() == {"a": 4, "b": 1}
 
 
 def test_a_command_reads_back_no_table_that_it_wrote(tmp_path, monkeypatch, capsys):
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
-    opened = safe._descriptor
+    opened = safe._open_descriptor
     read = Counter()
 
-    def counted(path, flags, own):
+    def count_reads(path, flags, own):
         file = opened(path, flags, own)
         if not flags & (os.O_WRONLY | os.O_RDWR) and Path(path).is_relative_to(tmp_path / "out"):
             read[Path(path).suffix] += 1
         return file
 
-    monkeypatch.setattr(safe, "_descriptor", counted)
+    monkeypatch.setattr(safe, "_open_descriptor", count_reads)
     assert (
         main(["run", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
     )
@@ -159,12 +162,12 @@ def test_the_summary_is_written_last_so_that_a_killed_run_never_looks_finished(
     finished."""
     write = play.write_json
 
-    def killed(path, content):
+    def kill(path, content):
         if path.name == "manifest.json" and content["finished"]:
             raise KeyboardInterrupt
         write(path, content)
 
-    monkeypatch.setattr(play, "write_json", killed)
+    monkeypatch.setattr(play, "write_json", kill)
     with pytest.raises(KeyboardInterrupt):
         run(tiny({}), tmp_path / "r")
     assert not (tmp_path / "r" / "summary.json").exists()

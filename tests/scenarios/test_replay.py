@@ -7,9 +7,12 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from math import nan
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from rows import read_yaml
 from uploads import change_rows, upload, write_uploads
 
 from netsim.checkpoint import read_arrays
@@ -18,27 +21,32 @@ from netsim.rng import Streams
 from scenarios.app.report import replay
 from scenarios.app.report.charts import HOME, Chart
 from scenarios.app.report.plot import Chapter
-from scenarios.app.report.replay import drawn_tables, needed, replay_chapter, simplified
-from scenarios.app.results.read import load
+from scenarios.app.report.replay import (
+    build_replay_chapter,
+    collect_replay_tables,
+    find_needed_rows,
+    simplify_tracks,
+)
+from scenarios.app.results.read import load_finished_run
 
 
-def unpacked(text):
+def unpack(text):
     """Header, and tables of columns as the page reads them."""
     raw = gzip.decompress(base64.b64decode(text))
     first = 4 + int.from_bytes(raw[:4], "little")
     head = json.loads(raw[4:first])
     tables = {}
-    for one in head["arrays"]:
-        table, column = one["name"].split(".")
+    for item in head["arrays"]:
+        table, column = item["name"].split(".")
         tables.setdefault(table, {})[column] = np.frombuffer(
-            raw, f"<{one['type']}", one["size"], first + one["at"]
+            raw, f"<{item['type']}", item["size"], first + item["at"]
         )
     return head["meta"], tables
 
 
 def in_page(folder):
-    loaded = load(folder)
-    return loaded, *unpacked(replay_chapter(loaded).data["replay-data"])
+    loaded = load_finished_run(folder)
+    return loaded, *unpack(build_replay_chapter(loaded).data["replay-data"])
 
 
 # -- tracks
@@ -54,25 +62,30 @@ def walk(n=400, seed=3):
         at_m = 200 + np.cumsum(
             stride_m + np.where(np.arange(n)[:, None] < n // 2, [3.0, 1.0], [-2.0, 2.0]), axis=0
         )
-        at_m[n // 3 : n // 3 + 2] = np.nan
+        at_m[n // 3 : n // 3 + 2] = nan
         pieces.append(
             (np.full(n, ue), time_s, *at_m.T, np.arange(n) // 50 % 2 == 1, np.arange(n) // 80)
         )
-    columns = ("ue", "time_s", "x_m", "y_m", "indoor", "cell")
-    return dict(zip(columns, (np.concatenate(c) for c in zip(*pieces, strict=True)), strict=True))
+    return dict(
+        zip(
+            ("ue", "time_s", "x_m", "y_m", "indoor", "cell"),
+            (np.concatenate(c) for c in zip(*pieces, strict=True)),
+            strict=True,
+        )
+    )
 
 
-def some(tracks, kept):
+def pick_rows(tracks, kept):
     return {name: column[kept] for name, column in tracks.items()}
 
 
 def along(tracks, ue, time_s):
     """Where a UE is by straight lines, as the page draws it, and the row before."""
-    mine = np.flatnonzero(tracks["ue"] == ue)
+    rows = np.flatnonzero(tracks["ue"] == ue)
     at_m = np.column_stack([tracks["x_m"], tracks["y_m"]])
     times = tracks["time_s"]
-    i = mine[np.clip(np.searchsorted(times[mine], time_s, side="right") - 1, 0, len(mine) - 1)]
-    j = np.minimum(i + 1, mine[-1])
+    i = rows[np.clip(np.searchsorted(times[rows], time_s, side="right") - 1, 0, len(rows) - 1)]
+    j = np.minimum(i + 1, rows[-1])
     j = np.where(np.isnan(at_m[j]).any(axis=1), i, j)
     span = times[j] - times[i]
     share = np.divide(time_s - times[i], span, out=np.zeros(len(time_s)), where=span > 0)
@@ -82,10 +95,10 @@ def along(tracks, ue, time_s):
 @pytest.mark.parametrize("within_m", [0.0, 0.5, 4.0, 30.0])
 def test_simplified_tracks_stay_within_the_stated_distance_at_every_time(within_m):
     full = walk()
-    fewer = some(full, needed(full, within_m))
+    fewer = pick_rows(full, find_needed_rows(full, within_m))
     for ue in range(2):
-        own = full["time_s"][full["ue"] == ue]
-        time_s = np.linspace(own[0], own[-1], 5001)
+        own_rows = full["time_s"][full["ue"] == ue]
+        time_s = np.linspace(own_rows[0], own_rows[-1], 5001)
         (before, of_full) = along(full, ue, time_s)
         (after, row) = along(fewer, ue, time_s)
         assert (np.isnan(before) == np.isnan(after)).all()
@@ -105,31 +118,36 @@ def test_a_straight_line_needs_two_rows():
         "indoor": none,
         "cell": none,
     }
-    assert np.flatnonzero(needed(line, 0.01)).tolist() == [0, 49]
+    assert np.flatnonzero(find_needed_rows(line, 0.01)).tolist() == [0, 49]
     assert 20 in np.flatnonzero(
-        needed(line | {"y_m": time_s + np.where(time_s == 20, 9.0, 0.0)}, 1.0)
+        find_needed_rows(line | {"y_m": time_s + np.where(time_s == 20, 9.0, 0.0)}, 1.0)
     )
 
 
 def test_tracks_are_simplified_only_as_far_as_needed():
     full = walk()
-    assert simplified(full, len(full["ue"]))[1] == 0.5
-    fewer, within_m = simplified(full, 300)
+    assert simplify_tracks(full, len(full["ue"]))[1] == 0.5
+    fewer, within_m = simplify_tracks(full, 300)
     assert len(fewer["ue"]) <= 300
     assert within_m > 0.5
-    assert needed(full, within_m / 2).sum() > 300
+    assert find_needed_rows(full, within_m / 2).sum() > 300
 
 
 def test_tracks_of_a_run_are_in_the_page(commuters):
     loaded, _, tables = in_page(commuters)
-    table = loaded.rows("tracks")
-    found = tables["tracks"]
+    table = loaded.get_rows("tracks")
+    result = tables["tracks"]
     for ue in range(3):
-        mine = found["ue"] == ue
-        own = table["ue"] == ue
+        rows = result["ue"] == ue
+        own_rows = table["ue"] == ue
         for axis in ("x_m", "y_m"):
-            drawn = np.interp(table["time_s"][own], found["time_s"][mine], found[axis][mine])
-            assert np.abs(drawn - table[axis][own]).max() <= 0.75
+            assert (
+                np.abs(
+                    np.interp(table["time_s"][own_rows], result["time_s"][rows], result[axis][rows])
+                    - table[axis][own_rows]
+                ).max()
+                <= 0.75
+            )
 
 
 # -- tables
@@ -137,42 +155,37 @@ def test_tracks_of_a_run_are_in_the_page(commuters):
 
 def test_tables_are_those_of_the_run_in_order_of_attack_and_ue(commuters):
     loaded, meta, tables = in_page(commuters)
-    leakage = loaded.rows("leakage")
-    found = tables["leakage"]
+    leakage = loaded.get_rows("leakage")
+    result = tables["leakage"]
     assert [a["name"] for a in meta["attacks"]] == loaded.attacks
-    assert len(found["ue"]) == len(leakage["ue"])
+    assert len(result["ue"]) == len(leakage["ue"])
     order = np.lexsort(
         [leakage["round"], leakage["ue"], [loaded.attacks.index(a) for a in leakage["attack"]]]
     )
     for column in ("named_x_m", "named_y_m", "second_x_m", "second_y_m"):
-        np.testing.assert_allclose(found[column], leakage[column][order], atol=0.26)
-    assert (found["home"] == (leakage["home_named_m"][order] <= loaded.hit_radius_m)).all()
-    links = loaded.rows("links")
+        assert_allclose(result[column], leakage[column][order], atol=0.26)
+    assert (result["home"] == (leakage["home_named_m"][order] <= loaded.hit_radius_m)).all()
+    links = loaded.get_rows("links")
     sent = tables["links"]
     order = np.lexsort([links["round"], links["ue"]])
     assert [meta["stations"][int(k)]["name"] for k in sent["base_station"]] == links[
         "base_station"
     ][order].tolist()
-    np.testing.assert_allclose(sent["sinr_db"], links["sinr_db"][order], atol=1e-3)
-    np.testing.assert_allclose(
-        tables["rounds"]["rmse_db"], loaded.tables["rounds"]["rmse_db"], atol=1e-3
-    )
+    assert_allclose(sent["sinr_db"], links["sinr_db"][order], atol=1e-3)
+    assert_allclose(tables["rounds"]["rmse_db"], loaded.tables["rounds"]["rmse_db"], atol=1e-3)
     assert meta["final"]["rmse_db"] == loaded.summary["utility.rmse_db"]
     coverage = loaded.tables["coverage"]
     squares = tables["coverage"]
     for column in ("x_m", "rsrp_dbm", "sinr_db"):
-        np.testing.assert_allclose(squares[column], coverage[column], atol=0.06)
+        assert_allclose(squares[column], coverage[column], atol=0.06)
 
 
 def test_huge_numbers_are_missing_without_a_warning(commuters, tmp_path):
-    huge = {
-        "rounds": {"rmse_db": "1e300"},
-        "estimates": {"model": "1e300", "x_m": "-1e308"},
-        "tracks": {"x_m": "1e308", "y_m": "1e300"},
-        "updates": {"x_m": "1e308"},
-        "ues": {"home_x_m": "1e308"},
-        "coverage": {"rsrp_dbm": "1e308", "x_m": "1e308"},
-    }
+    huge = read_yaml("""
+        rounds: {rmse_db: "1e300"}, estimates: {model: "1e300", x_m: "-1e308"}, tracks:
+        {x_m: "1e308", y_m: "1e300"}, updates: {x_m: "1e308"}, ues: {home_x_m: "1e308"},
+        coverage: {rsrp_dbm: "1e308", x_m: "1e308"}
+    """)
     folder = shutil.copytree(commuters, tmp_path / "r")
     for table, cells in huge.items():
         firsts = iter([cells])
@@ -190,20 +203,22 @@ def test_where_uploads_take_time_places_are_named_when_updates_are_merged(commut
     change_rows(
         folder, "rounds", lambda row: row | {"time_s": str(float(row["requested_s"]) + 600.0)}
     )
-    loaded = load(folder)
-    (panel,) = Chart("named", "", [HOME], "").panels(loaded)
-    curve = next(trace for trace in panel.figure["data"] if trace["name"] == "closed-form")
-    assert curve["x"][:2] == ["2026-01-05 12:10:00", "2026-01-06 00:10:00"]
+    loaded = load_finished_run(folder)
+    (panel,) = Chart("named", "", [HOME], "").build_panels(loaded)
+    assert next(trace for trace in panel.figure["data"] if trace["name"] == "closed-form")["x"][
+        :2
+    ] == ["2026-01-05 12:10:00", "2026-01-06 00:10:00"]
 
 
 def test_with_too_much_to_draw_the_first_ues_are_drawn_and_it_is_said(commuters, monkeypatch):
-    loaded = load(commuters)
-    every = drawn_tables(loaded)
-    assert every[1] == ["UEs move on straight lines between their true places every 20 min."]
+    loaded = load_finished_run(commuters)
+    assert collect_replay_tables(loaded)[1] == [
+        "UEs move on straight lines between their true places every 20 min."
+    ]
     monkeypatch.setattr(replay, "MOST_UES", 2)
     monkeypatch.setattr(replay, "MOST_ROWS", 12)
     monkeypatch.setattr(replay, "MOST_TRACKED", 12)
-    tables, says = drawn_tables(loaded)
+    tables, says = collect_replay_tables(loaded)
     assert len(tables["ues"]["home_x_m"]) == 2
     assert set(tables["leakage"]["ue"]) == set(tables["tracks"]["ue"]) == {0}
     assert "Drawn are the first 2 of 3 UEs." in says
@@ -215,17 +230,18 @@ def test_the_same_run_gives_the_same_bytes_and_names_stay_out_of_the_markup(comm
     shutil.copytree(commuters, tmp_path / "r")
     path = tmp_path / "r" / "ues.csv"
     path.write_text(re.sub("^0,[^,]*", f"0,{evil}", path.read_text(), flags=re.MULTILINE))
-    first = replay_chapter(load(tmp_path / "r"))
-    assert unpacked(first.data["replay-data"])[0]["ues"][0] == evil
+    first = build_replay_chapter(load_finished_run(tmp_path / "r"))
+    assert unpack(first.data["replay-data"])[0]["ues"][0] == evil
     assert evil not in "".join(first.parts)
-    assert replay_chapter(load(tmp_path / "r")) == first
+    assert build_replay_chapter(load_finished_run(tmp_path / "r")) == first
 
 
 def test_without_anything_to_see_there_is_no_chapter(commuters, tmp_path):
-    loaded = load(commuters)
+    loaded = load_finished_run(commuters)
     empty = {name: {k: v[:0] for k, v in table.items()} for name, table in loaded.tables.items()}
-    bare = replace(loaded, tables=empty, folder=tmp_path, resolved={"world": {}})
-    assert replay_chapter(bare) == Chapter("map", "Map", [])
+    assert build_replay_chapter(
+        replace(loaded, tables=empty, folder=tmp_path, resolved={"world": {}})
+    ) == Chapter("map", "Map", [])
 
 
 # -- what stands
@@ -236,26 +252,32 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
 
     from netsim.city.buildings import Buildings
     from netsim.world.build import build_world
-    from scenarios.app.results.read import _ground as loaded
+    from scenarios.app.results.read import _read_ground as loaded
     from scenarios.app.run.play import write_map
 
     world = build_world(tiny().world, Streams(0), 60.0)
     house = shapely.Polygon(
         shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior]
     )
-    low = shapely.box(150, 0, 160, 10)
-    buildings = Buildings(np.array([low, house], dtype=object), np.array([5.0, 9.0]))
-    world.ground = replace(world.ground, buildings=buildings)
+    world.ground = replace(
+        world.ground,
+        buildings=Buildings(
+            np.array([shapely.box(150, 0, 160, 10), house], dtype=object), np.array([5.0, 9.0])
+        ),
+    )
     write_map(tmp_path, world, tiny().world.city)
     ground = loaded(tmp_path / "map.npz")
     assert ground["footprint_building"].tolist() == [0, 1, 1]
-    found, few = replay._shapes(ground, "footprint", "building")
-    rings = [np.column_stack([found["x_m"], found["y_m"]])[found["shape"] == k] for k in range(3)]
-    areas = [0.5 * np.sum(p[:-1, 0] * p[1:, 1] - p[1:, 0] * p[:-1, 1]) for p in rings]
+    result, few = replay._collect_shapes(ground, "footprint", "building")
+    rings = [
+        np.column_stack([result["x_m"], result["y_m"]])[result["shape"] == k] for k in range(3)
+    ]
     # a ring that runs the other way is a hole of what is filled; the tallest house comes first
-    assert areas == pytest.approx([1e4, -400.0, 100.0])
+    assert [
+        0.5 * np.sum(p[:-1, 0] * p[1:, 1] - p[1:, 0] * p[:-1, 1]) for p in rings
+    ] == pytest.approx([1e4, -400.0, 100.0])
     assert not few
-    assert [set(found["kind"][found["shape"] == k]) for k in range(3)] == [{9.0}, {9.0}, {5.0}]
+    assert [set(result["kind"][result["shape"] == k]) for k in range(3)] == [{9.0}, {9.0}, {5.0}]
 
 
 def test_streets_water_and_sectors_are_drawn_where_there_are_some(commuters, tmp_path, monkeypatch):
@@ -263,7 +285,7 @@ def test_streets_water_and_sectors_are_drawn_where_there_are_some(commuters, tmp
     scene = {
         "street_m": np.array([[0.0, 0], [5, 5], [0, 0], [10, 0], [10, 0], [10, 20]]),
         "street_ptr": np.array([0, 2, 4, 6]), "street_class": np.array([6, 0, 3]),
-        "station_azimuth_deg": np.array([90.0, np.nan]),
+        "station_azimuth_deg": np.array([90.0, nan]),
         "scenery_m": np.array([[0.0, 0], [9, 0], [9, 9], [0, 0], [0, 0], [5, 0], [5, 5], [0, 0]]),
         "scenery_ptr": np.array([0, 4, 8]), "scenery_kind": np.array([1, 0]),
     }  # fmt: skip
@@ -271,17 +293,17 @@ def test_streets_water_and_sectors_are_drawn_where_there_are_some(commuters, tmp
     loaded, meta, tables = in_page(tmp_path / "r")
     street = tables["street"]
     assert street["kind"].tolist() == [0, 0, 3, 3, 6, 6]  # main streets first
-    np.testing.assert_allclose(
+    assert_allclose(
         np.column_stack([street["x_m"], street["y_m"]]), scene["street_m"][[2, 3, 4, 5, 0, 1]]
     )
     assert [(s["name"], s["azimuth_deg"]) for s in meta["stations"]] == [("a", 90.0), ("b", None)]
     monkeypatch.setattr(replay, "MOST_CORNERS", 4)
-    tables, says = drawn_tables(loaded)
+    tables, says = collect_replay_tables(loaded)
     assert set(tables["street"]["kind"]) == {0, 3}
     assert any("street layer shows only part" in text for text in says)
     np.savez(
         tmp_path / "r" / "map.npz",
-        **(read_arrays(commuters / "map.npz") | scene | {"street_ptr": [0, 2, 9, 6]}),
+        **(read_arrays(commuters / "map.npz") | scene | read_yaml("street_ptr: [0, 2, 9, 6]")),
     )
     with pytest.raises(BadInput, match="do not fit together"):
-        load(tmp_path / "r")
+        load_finished_run(tmp_path / "r")

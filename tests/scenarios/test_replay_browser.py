@@ -8,12 +8,14 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 from browser import ink, state, violations, with_replay
+from numpy.testing import assert_allclose
+from rows import read_cells, read_yaml
 
 from scenarios.app.report.charts import HOME, WORK
 from scenarios.app.report.replay import FINEST_M
-from scenarios.app.report.report import report
+from scenarios.app.report.report import write_report
 from scenarios.app.result import run
-from scenarios.app.results.read import load
+from scenarios.app.results.read import load_finished_run
 
 HOME_M = [300, 800]  # of the last UE
 EVIL = "<img src=x onerror=alert(1)>"
@@ -44,18 +46,18 @@ def folder(commuters, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page_file(folder):
-    return report(folder)
+    return write_report(folder)
 
 
 @pytest.fixture
-def opened(show, page_file):
+def open_page(show, page_file):
     """The page with a replay, and its state on demand."""
     return with_replay(show(page_file))
 
 
 def true_places(folder, time_s):
     """Where the recorded tracks are, on straight lines between rows (n_ue, 2)."""
-    rows = load(folder).rows("tracks")
+    rows = load_finished_run(folder).get_rows("tracks")
     return [
         [
             np.interp(time_s, rows["time_s"][rows["ue"] == ue], rows[f"{axis}_m"][rows["ue"] == ue])
@@ -66,219 +68,220 @@ def true_places(folder, time_s):
 
 
 @pytest.mark.slow
-def test_it_begins_at_the_end_and_answers(opened, folder):
-    now = state(opened)
-    assert now["time_s"] == now["end_s"]
-    assert not now["playing"]
-    rows = load(folder).rows("leakage", "attack", load(folder).attacks[now["attack"]])
+def test_it_begins_at_the_end_and_answers(open_page, folder):
+    current = state(open_page)
+    assert current["time_s"] == current["end_s"]
+    assert not current["playing"]
+    rows = load_finished_run(folder).get_rows(
+        "leakage", "attack", load_finished_run(folder).attacks[current["attack"]]
+    )
     last = rows["round"] == rows["round"].max()
     homes = len(np.unique(rows["ue"][last & (rows["home_named_m"] <= 100)]))
-    assert now["named"]["home"] == homes
-    said = opened.text_content("#replay-now")
-    assert f"round 6 of 6 · {homes} of 3 homes and" in said
-    assert re.search(r" · map [\d.]+ dB", said)
-    assert f"{homes} of 3 homes" in opened.get_attribute("#replay-ground", "aria-label")
+    assert current["named"]["home"] == homes
+    text = open_page.text_content("#replay-now")
+    assert f"round 6 of 6 · {homes} of 3 homes and" in text
+    assert re.search(r" · map [\d.]+ dB", text)
+    assert f"{homes} of 3 homes" in open_page.get_attribute("#replay-ground", "aria-label")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1234, 1.0])
-def test_ues_are_where_the_tracks_say(opened, folder, share):
+def test_ues_are_where_the_tracks_say(open_page, folder, share):
     time_s = share * 3 * 86_400
-    opened.evaluate("t => replay.seek(t)", time_s)
-    shown = [p[:2] for p in state(opened)["positions"]]
+    open_page.evaluate("t => replay.seek(t)", time_s)
+    shown = [p[:2] for p in state(open_page)["positions"]]
     within_m = 2 * FINEST_M  # simplified, and rounded
     assert np.abs(np.array(shown) - true_places(folder, time_s)).max() <= within_m
 
 
-def test_play_moves_them_and_the_end_stops_it(opened):
-    opened.click("#replay-play")
-    opened.wait_for_timeout(400)
-    first = state(opened)
+def test_play_moves_them_and_the_end_stops_it(open_page):
+    open_page.click("#replay-play")
+    open_page.wait_for_timeout(400)
+    first = state(open_page)
     assert first["playing"]
     assert 0 < first["time_s"] < first["end_s"]
-    opened.wait_for_function("t => replay.state().time_s > t", arg=first["time_s"])
-    opened.click("#replay-play")
-    paused = state(opened)
-    opened.wait_for_timeout(150)
+    open_page.wait_for_function("t => replay.state().time_s > t", arg=first["time_s"])
+    open_page.click("#replay-play")
+    paused = state(open_page)
+    open_page.wait_for_timeout(150)
     assert not paused["playing"]
-    assert state(opened)["time_s"] == paused["time_s"]
-    opened.evaluate(
+    assert state(open_page)["time_s"] == paused["time_s"]
+    open_page.evaluate(
         "replay.seek(replay.state().end_s - 0.05 * replay.state().speed); replay.play()"
     )
-    opened.wait_for_function("!replay.state().playing")
-    assert state(opened)["time_s"] == state(opened)["end_s"]
+    open_page.wait_for_function("!replay.state().playing")
+    assert state(open_page)["time_s"] == state(open_page)["end_s"]
 
 
-def test_the_slider_the_figures_and_the_words_agree(opened):
-    opened.evaluate("""() => {
+def test_the_slider_the_figures_and_the_words_agree(open_page):
+    open_page.evaluate("""() => {
         window.heard = [];
         document.addEventListener("netsim:time", (event) => heard.push(event.detail));
         const slider = document.getElementById("replay-time");
         slider.value = 500;
         slider.dispatchEvent(new Event("input"));
     }""")
-    now = state(opened)
-    assert now["time_s"] == pytest.approx(now["end_s"] / 2)
-    heard = opened.evaluate("heard.at(-1)")
-    assert heard["time_s"] == now["time_s"]
+    current = state(open_page)
+    assert current["time_s"] == pytest.approx(current["end_s"] / 2)
+    heard = open_page.evaluate("heard.at(-1)")
+    assert heard["time_s"] == current["time_s"]
     assert re.fullmatch(r"2026-01-06 1\d:\d\d:\d\d", heard["date"])
-    opened.wait_for_function(
+    open_page.wait_for_function(
         "document.getElementById('replay-now').textContent.startsWith('Tue 6 Jan 2026, 1')"
     )
-    assert opened.get_attribute("#replay-time", "aria-valuetext").startswith("Tue 6 Jan 2026, 1")
+    assert open_page.get_attribute("#replay-time", "aria-valuetext").startswith("Tue 6 Jan 2026, 1")
 
 
-def test_keys(opened):
-    opened.focus("#replay-stage")
-    told = opened.evaluate("[...replay.model.told_s]")
+def test_keys(open_page):
+    open_page.focus("#replay-stage")
+    messages = open_page.evaluate("[...replay.model.told_s]")
     for key, time_s in (
         ("Home", 0.0),
-        ("ArrowRight", told[0]),
-        ("ArrowRight", told[1]),
-        ("ArrowLeft", told[0]),
+        ("ArrowRight", messages[0]),
+        ("ArrowRight", messages[1]),
+        ("ArrowLeft", messages[0]),
         ("ArrowLeft", 0.0),
         ("ArrowLeft", 0.0),
-        ("Shift+ArrowRight", told[-1] / 100),
-        ("End", told[-1]),
-        ("ArrowLeft", told[-2]),
+        ("Shift+ArrowRight", messages[-1] / 100),
+        ("End", messages[-1]),
+        ("ArrowLeft", messages[-2]),
     ):
-        opened.keyboard.press(key)
-        assert state(opened)["time_s"] == pytest.approx(time_s), key
-    speed = state(opened)["speed"]
-    opened.keyboard.press("]")
-    assert state(opened)["speed"] > speed
-    opened.keyboard.press("[")
-    assert state(opened)["speed"] == speed
-    opened.keyboard.press("+")
-    assert state(opened)["view"]["zoom"] > 1
-    opened.keyboard.press("0")
-    assert state(opened)["view"]["zoom"] == 1
-    opened.keyboard.press("Space")
-    assert state(opened)["playing"]
-    opened.keyboard.press("Space")
-    opened.focus("#replay-speed")  # another control has the focus: keys are its own
-    before = state(opened)["time_s"]
-    opened.keyboard.press("Home")
-    assert state(opened)["time_s"] == before
+        open_page.keyboard.press(key)
+        assert state(open_page)["time_s"] == pytest.approx(time_s), key
+    speed = state(open_page)["speed"]
+    open_page.keyboard.press("]")
+    assert state(open_page)["speed"] > speed
+    open_page.keyboard.press("[")
+    assert state(open_page)["speed"] == speed
+    open_page.keyboard.press("+")
+    assert state(open_page)["view"]["zoom"] > 1
+    open_page.keyboard.press("0")
+    assert state(open_page)["view"]["zoom"] == 1
+    open_page.keyboard.press("Space")
+    assert state(open_page)["playing"]
+    open_page.keyboard.press("Space")
+    open_page.focus("#replay-speed")  # another control has the focus: keys are its own
+    before = state(open_page)["time_s"]
+    open_page.keyboard.press("Home")
+    assert state(open_page)["time_s"] == before
 
 
 @pytest.mark.parametrize(
-    ("layer", "canvas"),
-    [
-        ("ues", "moving"),
-        ("home", "known"),
-        ("work", "known"),
-        ("named", "known"),
-        ("estimates", "known"),
-        ("stations", "ground"),
-    ],
+    "layer, canvas",
+    read_cells("""
+        ues        moving
+        home       known
+        work       known
+        named      known
+        estimates  known
+        stations   ground
+    """),
 )
-def test_layers_switch(opened, layer, canvas):
+def test_layers_switch(open_page, layer, canvas):
     box = f"[data-layer={layer}]"
-    before = ink(opened, canvas)
-    opened.click(box)
-    assert state(opened)["layers"][layer] == opened.is_checked(box)
-    assert ink(opened, canvas) != before
-    opened.click(box)
-    assert ink(opened, canvas) == before
+    before = ink(open_page, canvas)
+    open_page.click(box)
+    assert state(open_page)["layers"][layer] == open_page.is_checked(box)
+    assert ink(open_page, canvas) != before
+    open_page.click(box)
+    assert ink(open_page, canvas) == before
 
 
-def test_the_ground_is_coloured_by_coverage_with_a_scale(opened):
-    plain = seen = ink(opened, "ground")
-    for layer in opened.evaluate(
+def test_the_ground_is_coloured_by_coverage_with_a_scale(open_page):
+    plain = seen = ink(open_page, "ground")
+    for layer in open_page.evaluate(
         "[...document.querySelectorAll('#replay-coverage option')].map((o) => o.value)"
     )[1:]:
-        opened.select_option("#replay-coverage", layer)
-        assert ink(opened, "ground") != seen, layer
-        seen = ink(opened, "ground")
+        open_page.select_option("#replay-coverage", layer)
+        assert ink(open_page, "ground") != seen, layer
+        seen = ink(open_page, "ground")
         if layer.endswith(("_dbm", "_db")):
-            assert re.search(r"-?\d+ dB", opened.text_content("#replay-scale"))
-    opened.select_option("#replay-coverage", "")
-    assert ink(opened, "ground") == plain
-    assert not opened.is_visible("#replay-scale")
+            assert re.search(r"-?\d+ dB", open_page.text_content("#replay-scale"))
+    open_page.select_option("#replay-coverage", "")
+    assert ink(open_page, "ground") == plain
+    assert not open_page.is_visible("#replay-scale")
 
 
-def test_a_ue_is_singled_out_by_list_and_by_click(opened):
-    opened.select_option("#replay-ue", "1")
-    assert state(opened)["ue"] == 1
-    one = ink(opened, "known")
-    opened.focus("#replay-stage")
-    opened.keyboard.press("Escape")
-    assert state(opened)["ue"] == -1
-    assert ink(opened, "known") != one
-    stage = opened.locator("#replay-stage")
+def test_a_ue_is_singled_out_by_list_and_by_click(open_page):
+    open_page.select_option("#replay-ue", "1")
+    assert state(open_page)["ue"] == 1
+    item = ink(open_page, "known")
+    open_page.focus("#replay-stage")
+    open_page.keyboard.press("Escape")
+    assert state(open_page)["ue"] == -1
+    assert ink(open_page, "known") != item
+    stage = open_page.locator("#replay-stage")
     box = stage.bounding_box()
-    view = state(opened)["view"]
-    at = {
+    view = state(open_page)["view"]
+    index = {
         "x": box["width"] / 2 + (HOME_M[0] - view["cx"]) * view["scale"],
         "y": box["height"] / 2 - (HOME_M[1] - view["cy"]) * view["scale"],
     }
-    stage.click(position=at)  # waits until figures above have their places
-    assert state(opened)["ue"] == 2
-    assert "ue2" in opened.text_content("#replay-tip")
-    assert "RSRP -" in opened.text_content("#replay-tip")
+    stage.click(position=index)  # waits until figures above have their places
+    assert state(open_page)["ue"] == 2
+    assert "ue2" in open_page.text_content("#replay-tip")
+    assert "RSRP -" in open_page.text_content("#replay-tip")
 
 
-def test_the_attack_is_chosen(opened, folder):
-    names = load(folder).attacks
+def test_the_attack_is_chosen(open_page, folder):
+    names = load_finished_run(folder).attacks
     for k, name in enumerate(names):
-        opened.select_option("#replay-attack", str(k))
-        assert state(opened)["attack"] == k
-        assert f"named by {name}" in opened.text_content("#replay-now")
-        table = load(folder).rows("leakage", "attack", name)
+        open_page.select_option("#replay-attack", str(k))
+        assert state(open_page)["attack"] == k
+        assert f"named by {name}" in open_page.text_content("#replay-now")
+        table = load_finished_run(folder).get_rows("leakage", "attack", name)
         end = table["round"] == table["round"].max()
         for place in ("home", "work"):
             hits = len(np.unique(table["ue"][end & (table[f"{place}_named_m"] <= 100)]))
-            assert state(opened)["named"][place] == hits
+            assert state(open_page)["named"][place] == hits
 
 
-def test_the_map_zooms_and_moves(opened):
-    opened.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
-    opened.evaluate("document.getElementById('replay-stage').scrollIntoView({block: 'center'})")
-    opened.focus("#replay-stage")
-    box = opened.locator("#replay-stage").bounding_box()
+def test_the_map_zooms_and_moves(open_page):
+    open_page.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
+    open_page.evaluate("document.getElementById('replay-stage').scrollIntoView({block: 'center'})")
+    open_page.focus("#replay-stage")
+    box = open_page.locator("#replay-stage").bounding_box()
     x = box["x"] + box["width"] / 3
     y = box["y"] + box["height"] / 3
-    opened.mouse.move(x, y)
-    whole = state(opened)["view"]
-    opened.mouse.wheel(0, -300)
-    opened.wait_for_function("replay.state().view.zoom > 1.2")
-    opened.mouse.down()
-    opened.mouse.move(x + 60, y, steps=4)
-    opened.mouse.up()
-    moved = state(opened)["view"]
+    open_page.mouse.move(x, y)
+    whole = state(open_page)["view"]
+    open_page.mouse.wheel(0, -300)
+    open_page.wait_for_function("replay.state().view.zoom > 1.2")
+    open_page.mouse.down()
+    open_page.mouse.move(x + 60, y, steps=4)
+    open_page.mouse.up()
     # a drag is no click
-    assert moved["cx"] < whole["cx"]
-    assert state(opened)["ue"] == -1
-    opened.click("#replay-fit")
-    assert state(opened)["view"] == whole
-    opened.evaluate(
+    assert state(open_page)["view"]["cx"] < whole["cx"]
+    assert state(open_page)["ue"] == -1
+    open_page.click("#replay-fit")
+    assert state(open_page)["view"] == whole
+    open_page.evaluate(
         "document.activeElement.blur(); document.documentElement.style.scrollBehavior = 'auto'"
     )
-    opened.evaluate("document.getElementById('replay-stage').scrollIntoView({block: 'start'})")
-    before = opened.evaluate("scrollY")
-    opened.mouse.move(x, 300)
-    opened.mouse.wheel(0, -100)  # the page scrolls
-    opened.wait_for_function("y => scrollY < y", arg=before)
+    open_page.evaluate("document.getElementById('replay-stage').scrollIntoView({block: 'start'})")
+    before = open_page.evaluate("scrollY")
+    open_page.mouse.move(x, 300)
+    open_page.mouse.wheel(0, -100)  # the page scrolls
+    open_page.wait_for_function("y => scrollY < y", arg=before)
     assert before > 100
-    assert state(opened)["view"]["zoom"] == 1
+    assert state(open_page)["view"]["zoom"] == 1
 
 
-def test_names_of_strangers_are_text(opened):
-    assert opened.locator("#replay img").count() == 0
-    assert opened.locator("#replay-ue option").nth(1).text_content() == EVIL
-    opened.select_option("#replay-ue", "0")
-    assert f"singled out: {EVIL}" in opened.text_content("#replay-now")
-    assert opened.locator("#replay img").count() == 0
+def test_names_of_strangers_are_text(open_page):
+    assert open_page.locator("#replay img").count() == 0
+    assert open_page.locator("#replay-ue option").nth(1).text_content() == EVIL
+    open_page.select_option("#replay-ue", "0")
+    assert f"singled out: {EVIL}" in open_page.text_content("#replay-now")
+    assert open_page.locator("#replay img").count() == 0
 
 
 @pytest.mark.slow
-def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
-    opened.select_option("#replay-coverage", "rsrp_dbm")
-    opened.select_option("#replay-ue", "0")
-    with opened.expect_download() as got:
-        opened.click("#replay-svg")
+def test_the_map_as_a_vector_picture_looks_like_the_map(open_page, show, tmp_path):
+    open_page.select_option("#replay-coverage", "rsrp_dbm")
+    open_page.select_option("#replay-ue", "0")
+    with open_page.expect_download() as got:
+        open_page.click("#replay-svg")
     ET.fromstring(got.value.path().read_bytes())
-    sizes = opened.evaluate(
+    sizes = open_page.evaluate(
         "(({clientWidth: w, clientHeight: h}) => [w, h])(document.getElementById('replay-stage'))"
     )
     (tmp_path / "svg.html").write_text(
@@ -289,11 +292,11 @@ def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
     vector = show(tmp_path / "svg.html")
     size = {"width": sizes[0], "height": sizes[1]}
     vector.set_viewport_size(size)
-    opened.add_style_tag(
+    open_page.add_style_tag(
         content=".replay .zoom, .replay .here, .replay .tip { display: none !important }"
     )
     seen = [
-        opened.locator("#replay-moving").evaluate(COMPOSED),
+        open_page.locator("#replay-moving").evaluate(COMPOSED),
         vector.locator("svg").evaluate(RASTER, size),
     ]
     away = (
@@ -306,7 +309,7 @@ def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "dark"), [(400, True), (900, False), (1280, True)])
+@pytest.mark.parametrize("width, dark", [(400, True), (900, False), (1280, True)])
 def test_it_fits_and_can_be_read_by_everybody(show, page_file, width, dark):
     page = with_replay(show(page_file, width=width, dark=dark))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -335,58 +338,56 @@ GUESSED = """([attack, ue]) => {
 }"""
 
 
-def test_links_estimates_and_curves_are_those_of_the_tables(opened, folder):
-    loaded = load(folder)
-    links = loaded.rows("links")
-    found = np.array(opened.evaluate(SENT))
+def test_links_estimates_and_curves_are_those_of_the_tables(open_page, folder):
+    loaded = load_finished_run(folder)
+    links = loaded.get_rows("links")
+    result = np.array(open_page.evaluate(SENT))
     sends = np.isfinite(links["airtime_s"])
     order = np.lexsort([links["time_s"], links["ue"]])
     begin_s = links["time_s"] + np.where(sends, links["latency_s"] - links["airtime_s"], 0)
-    np.testing.assert_allclose(found[:, 1][sends[order]], begin_s[order][sends[order]], atol=0.01)
-    np.testing.assert_allclose(
-        found[:, 2], np.where(sends, links["airtime_s"], 0)[order], atol=0.01
-    )
-    truth = loaded.rows("updates")
-    guesses = loaded.rows("estimates")
+    assert_allclose(result[:, 1][sends[order]], begin_s[order][sends[order]], atol=0.01)
+    assert_allclose(result[:, 2], np.where(sends, links["airtime_s"], 0)[order], atol=0.01)
+    truth = loaded.get_rows("updates")
+    guesses = loaded.get_rows("estimates")
     for k, name in enumerate(loaded.attacks):
-        for x, y, true_x, true_y, number in opened.evaluate(GUESSED, [k, 0]):
-            own = (guesses["attack"] == name) & (guesses["ue"] == 0) & (guesses["round"] == number)
-            assert np.hypot(guesses["x_m"] - x, guesses["y_m"] - y)[own].min() < 0.5
-            own = (truth["ue"] == 0) & (truth["round"] == number)
-            assert np.hypot(truth["x_m"] - true_x, truth["y_m"] - true_y)[own].min() < 0.5
-    curves = opened.evaluate("replay.model.curves.map((c) => ({...c, values: [...c.values]}))")
+        for x, y, true_x, true_y, number in open_page.evaluate(GUESSED, [k, 0]):
+            own_rows = (
+                (guesses["attack"] == name) & (guesses["ue"] == 0) & (guesses["round"] == number)
+            )
+            assert np.hypot(guesses["x_m"] - x, guesses["y_m"] - y)[own_rows].min() < 0.5
+            own_rows = (truth["ue"] == 0) & (truth["round"] == number)
+            assert np.hypot(truth["x_m"] - true_x, truth["y_m"] - true_y)[own_rows].min() < 0.5
+    curves = open_page.evaluate("replay.model.curves.map((c) => ({...c, values: [...c.values]}))")
     for curve in curves:
         if curve["key"] in ("home", "work"):
-            law = {"home": HOME, "work": WORK}[curve["key"]].law
-            _, share = law(loaded, loaded.attacks[curve["attack"]])
+            _, share = {"home": HOME, "work": WORK}[curve["key"]].law(
+                loaded, loaded.attacks[curve["attack"]]
+            )
             assert curve["of"] == 3
             assert curve["values"] == pytest.approx(3 * share[:, 0] / 100)
     by_key = {curve["key"]: curve["values"] for curve in curves}
     updates = loaded.tables["updates"]
     decoded = [100 * np.mean(updates["decoded"][updates["round"] == r + 1]) for r in range(6)]
-    np.testing.assert_allclose(by_key["decoded"], decoded)
-    np.testing.assert_allclose(by_key["map"], loaded.rows("rounds")["rmse_db"], atol=1e-3)
+    assert_allclose(by_key["decoded"], decoded)
+    assert_allclose(by_key["map"], loaded.get_rows("rounds")["rmse_db"], atol=1e-3)
 
 
 def frame_ms(page):
     """Time of a frame, the shortest of five looks at 12 frames: others may use the machine
     meanwhile."""
-    look = "netsim.replay.then((replay) => replay.benchmark(12))"
-    return min(page.evaluate(look) for _ in range(5))
+    return min(
+        page.evaluate("netsim.replay.then((replay) => replay.benchmark(12))") for _ in range(5)
+    )
 
 
 def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
-    small = {
-        "world.ues.count": 200,
-        "world.duration_s": 1200,
-        "learning.attacks": [],
-        "learning.round_s": 600,
-        "world.ues.measurement_period_s": 60,
-        "world.city.width_m": 2000,
-        "world.city.height_m": 2000,
-    }
+    small = read_yaml("""
+        world.ues.count: 200, world.duration_s: 1200, learning.attacks: [],
+        learning.round_s: 600, world.ues.measurement_period_s: 60, world.city.width_m: 2000,
+        world.city.height_m: 2000
+    """)
     run(tiny(small), tmp_path / "r")
-    page = show(report(tmp_path / "r"))
+    page = show(write_report(tmp_path / "r"))
     each_ms = frame_ms(page)
     print(f"a frame of 200 UEs takes {each_ms:.1f} ms")
     assert each_ms < 1000 / 15
@@ -395,15 +396,15 @@ def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
 
 
 def test_a_radio_study(show, tiny, tmp_path):
-    changes = {
-        "world.radio.handover": {"time_to_trigger_s": 10.0, "hysteresis_db": 0.0},
-        "world.duration_s": 600,
-    }
+    changes = read_yaml("""
+        world.radio.handover: {time_to_trigger_s: 10.0, hysteresis_db: 0.0},
+        world.duration_s: 600
+    """)
     run(tiny(changes | {"learning": None, "world.radio.measurement_noise_db": 0.0}), tmp_path / "r")
-    page = show(report(tmp_path / "r"))
+    page = show(write_report(tmp_path / "r"))
     with_replay(page).evaluate("replay.seek(301)")
     shown = state(page)
-    number = len(load(tmp_path / "r").rows("handovers")["ue"])
+    number = len(load_finished_run(tmp_path / "r").get_rows("handovers")["ue"])
     page.evaluate("replay.seek(600)")
     assert number > 0
     page.wait_for_function(

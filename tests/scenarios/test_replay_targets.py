@@ -1,32 +1,31 @@
 """A replay of many users attacks a bounded number of them, says so, and does what it is told."""
 
-from pathlib import Path
-
 import numpy as np
-import pytest
-from refused import line_of
+from conftest import ROOT
+from pytest import approx, fixture, mark
+from refused import catch_line
 
 from fl.types import Public
-from scenarios.app.cli.commands import main, parser
+from scenarios.app.cli.commands import build_parser, main
 from scenarios.app.cli.replay import (
-    MOST_TARGETS,
-    by_length,
-    by_width,
-    in_time,
-    seconds,
-    some_targets,
-    trace_lines,
-    trace_overrides,
+    MAX_TARGETS,
+    collect_trace_overrides,
+    drop_slow_attacks,
+    fit_length,
+    fit_width,
+    limit_targets,
+    list_trace_facts,
+    parse_seconds,
 )
-from scenarios.app.study.load import AskedStudy, load
+from scenarios.app.study.load import Scenario, load, parse_value
 
 TARGETS = "learning.threat.n_targets"
-EXAMPLES = Path(__file__).parents[2] / "scenarios" / "examples"
+EXAMPLES = ROOT / "scenarios/examples"
 
 
-@pytest.fixture
-def of_users(tmp_path):
-    def written(n, more=()):
+@fixture
+def write_users(tmp_path):
+    def write(n, rest=()):
         rows = [
             f"{1_699_920_000 + 60 * t},u{u},{10 * u + t},{5 * u}"
             for u in range(n)
@@ -34,64 +33,68 @@ def of_users(tmp_path):
         ]
         path = tmp_path / f"{n}.csv"
         path.write_text("\n".join(["time_s,user,x_m,y_m", *rows]))
-        args = parser().parse_args(["replay", str(path), "--users", "id", "--round", "1min"])
-        return trace_overrides(args) | dict(more)
+        args = build_parser().parse_args(f"replay {path} --users id --round 1min".split())
+        return collect_trace_overrides(args) | dict(rest)
 
-    return written
+    return write
 
 
-@pytest.mark.parametrize(
-    ("n", "bound"),
-    [(MOST_TARGETS - 1, {}), (MOST_TARGETS, {}), (MOST_TARGETS + 1, {TARGETS: MOST_TARGETS})],
+@mark.parametrize(
+    "n, bound",
+    [(MAX_TARGETS - 1, {}), (MAX_TARGETS, {}), (MAX_TARGETS + 1, {TARGETS: MAX_TARGETS})],
 )
-def test_a_bound_where_there_are_more(of_users, n, bound):
-    given = of_users(n)
-    assert some_targets(AskedStudy.of("replay", given)) == bound
+def test_a_bound_where_there_are_more(write_users, n, bound):
+    overrides = write_users(n)
+    assert limit_targets(Scenario.from_source("replay", overrides)) == bound
 
 
-@pytest.mark.parametrize("wish", [None, 7, 3000])
-def test_what_somebody_wishes_stands(of_users, wish):
-    given = of_users(MOST_TARGETS + 20, {TARGETS: wish})
-    asked = AskedStudy.of("replay", given)
-    assert some_targets(asked) == {}
-    assert asked.study.learning.threat.n_targets == wish
+@mark.parametrize("wish", [None, 7, 3000])
+def test_what_somebody_wishes_stands(write_users, wish):
+    overrides = write_users(MAX_TARGETS + 20, {TARGETS: wish})
+    scenario = Scenario.from_source("replay", overrides)
+    assert limit_targets(scenario) == {}
+    assert scenario.study.learning.threat.n_targets == wish
 
 
-def test_the_bound_is_told_with_the_way_to_lift_it(of_users):
-    given = of_users(MOST_TARGETS + 20)
-    told = [
+def test_the_bound_is_told_with_the_way_to_lift_it(write_users):
+    overrides = write_users(MAX_TARGETS + 20)
+    printed = [
         line
-        for line in trace_lines(load("replay", given | {TARGETS: MOST_TARGETS}))
+        for line in list_trace_facts(load("replay", overrides | {TARGETS: MAX_TARGETS}))
         if line.startswith("attacks")
     ]
-    assert told == [
+    assert printed == [
         "attacks: 100 targets of 120, evenly taken, are attacked and their leakage measured; all "
         "of them train (--set learning.threat.n_targets=null attacks all)"
     ]
-    assert not [line for line in trace_lines(load("replay", given)) if line.startswith("attacks")]
+    assert not [
+        line for line in list_trace_facts(load("replay", overrides)) if line.startswith("attacks")
+    ]
 
 
 def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):
     (tmp_path / "s.csv").write_text(
         "x_m,y_m,cell,rsrp\n0,0,a,-80\n0,7000,a,-90\n0,7000,b,-70\n0,0,a,-81\n"
     )
-    survey = ["replay", "--survey", str(tmp_path / "s.csv"), "--users", "all"]
-    study = load("replay", trace_overrides(parser().parse_args(survey)))
+    survey = f"replay --survey {tmp_path}/s.csv --users all".split()
+    study = load("replay", collect_trace_overrides(build_parser().parse_args(survey)))
     data = study.learning.data
     trace = study.world.ues.mobility.load(study.round_s)
     assert (study.learning.round_s, data.hold_out_by, data.memory) == (3600, "block", "all")
-    assert trace.time_s.tolist() == pytest.approx([0, 5000, 10_000])
+    assert trace.time_s.tolist() == approx([0, 5000, 10_000])
     assert (
-        trace_overrides(parser().parse_args([*survey, "--round", "5min"]))["learning.round_s"]
+        collect_trace_overrides(build_parser().parse_args([*survey, "--round", "5min"]))[
+            "learning.round_s"
+        ]
         == 300
     )
-    other = trace_overrides(parser().parse_args([*survey, "--scenario", "campus"]))
-    assert other["world.ues.mobility.survey"] is True
-    assert not any("hold_out" in key for key in other)
+    second = collect_trace_overrides(build_parser().parse_args([*survey, "--scenario", "campus"]))
+    assert second["world.ues.mobility.survey"] is True
+    assert not any("hold_out" in key for key in second)
 
 
-@pytest.mark.parametrize(
-    ("text", "length_s"),
+@mark.parametrize(
+    "text, length_s",
     [
         ("24h", 86_400),
         ("1.5 d", 129_600),
@@ -102,30 +105,33 @@ def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):
     ],
 )
 def test_lengths_have_units(text, length_s):
-    assert seconds(text) == length_s
+    assert parse_seconds(text) == length_s
 
 
-@pytest.mark.parametrize("text", ["0h", "0.0s", "-1h", "24", "h", "1y", "1e3s", "inf s"])
+@mark.parametrize("text", ["0h", "0.0s", "-1h", "24", "h", "1y", "1e3s", "inf s"])
 def test_what_is_no_length_is_refused(text):
-    assert line_of(seconds, text, "--sample").startswith(
+    assert catch_line(parse_seconds, text, "--sample").startswith(
         f"--sample {text}: write a length with its unit"
     )
 
 
 def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
     brief = {"world.ues.mobility.trace": str(EXAMPLES / "cars.fcd.xml")}
-    asked = AskedStudy.of("replay", brief)
-    rounds = by_length(asked)
+    scenario = Scenario.from_source("replay", brief)
+    rounds = fit_length(scenario)
     assert rounds == {"world.tick_s": 1, "learning.round_s": 60.0}
-    assert by_length(asked.changed({"learning.round_s": 300})) == {"world.tick_s": 1}
-    assert by_length(asked.changed({"world.tick_s": 60})) == {"learning.round_s": 60.0}
-    assert by_length(AskedStudy.of("replay")) == {}
-    kinds = [one["kind"] for one in in_time(asked.changed(rounds))["learning.attacks"]]
+    assert fit_length(scenario.with_changes({"learning.round_s": 300})) == {"world.tick_s": 1}
+    assert fit_length(scenario.with_changes({"world.tick_s": 60})) == {"learning.round_s": 60.0}
+    assert fit_length(Scenario.from_source("replay")) == {}
+    kinds = [
+        item["kind"]
+        for item in drop_slow_attacks(scenario.with_changes(rounds))["learning.attacks"]
+    ]
     assert kinds == ["span", "neuron-votes", "closed-form", "tracker"]
 
 
 def test_a_phone_that_measures_less_than_once_a_round_is_refused(capsys):
-    refused = main(["replay", str(EXAMPLES / "walk.gpx"), "--sample", "3d", "--quiet"])
+    refused = main(f"replay {EXAMPLES}/walk.gpx --sample 3d --quiet".split())
     assert refused == 2
     assert "259,200 s is less than one per round of 86,400 s" in capsys.readouterr().err
 
@@ -135,30 +141,34 @@ def test_a_wide_area_gets_wider_shadowing_that_is_said_and_never_against_a_state
     path.write_text(
         "time_s,user,x_m,y_m\n" + "".join(f"{9e4 * t},u,{3e4 * t},{2e4 * t}\n" for t in range(4))
     )
-    given = {"world.ues.mobility.trace": str(path)}
-    [(key, decorrelation_m)] = by_width(AskedStudy.of("replay", given)).items()
+    overrides = {"world.ues.mobility.trace": str(path)}
+    [(key, decorrelation_m)] = fit_width(Scenario.from_source("replay", overrides)).items()
     assert key.endswith("decorrelation_m")
     assert decorrelation_m == np.ceil(10 * (33 * 9e4 * 6e4 / 5e7) ** 0.5 / 10) * 10
-    lines = trace_lines(load("replay", {**given, key: decorrelation_m}))
+    lines = list_trace_facts(load("replay", {**overrides, key: decorrelation_m}))
     assert f"decorrelation distance {decorrelation_m:g} m" in "".join(lines)
-    stated = {**given, key: 60}
-    assert by_width(AskedStudy.of("replay", stated)) == {} == by_width(AskedStudy.of("replay"))
+    stated = {**overrides, key: 60}
+    assert (
+        fit_width(Scenario.from_source("replay", stated))
+        == {}
+        == fit_width(Scenario.from_source("replay"))
+    )
 
 
 def test_signals_of_the_rows_stand_beside_stated_base_stations(tmp_path):
     path = tmp_path / "t.csv"
-    for column, said in ((",rsrp_dbm", True), ("", False)):
-        rows = [f"{9e4 * t},u,{100 * t},0" + ",-90" * said for t in range(4)]
+    for column, message in ((",rsrp_dbm", True), ("", False)):
+        rows = [f"{9e4 * t},u,{100 * t},0" + ",-90" * message for t in range(4)]
         path.write_text("\n".join([f"time_s,user,x_m,y_m{column}", *rows]))
-        given = {"world.ues.mobility.trace": str(path)}
-        own = given | {
-            "world.base_stations": [{"name": "mast", "position_m": [0, 0], "height_m": 25}]
-        }
-        lines = [trace_lines(load("replay", of)) for of in (own, given)]
-        assert ["do not change it" in " ".join(of) for of in lines] == [said, False]
+        overrides = {"world.ues.mobility.trace": str(path)}
+        expected = overrides | parse_value(
+            "{world.base_stations: [{name: mast, position_m: [0, 0], height_m: 25}]}"
+        )
+        lines = [list_trace_facts(load("replay", part)) for part in (expected, overrides)]
+        assert ["do not change it" in " ".join(part) for part in lines] == [message, False]
 
 
-@pytest.mark.parametrize(("side_m", "follows"), [(30_000, True), (90_000, False)])
+@mark.parametrize("side_m, follows", [(30_000, True), (90_000, False)])
 def test_beyond_a_million_cells_nobody_is_followed_and_the_attacks_that_are_left_can_run(
     tmp_path, side_m, follows
 ):
@@ -170,9 +180,9 @@ def test_beyond_a_million_cells_nobody_is_followed_and_the_attacks_that_are_left
         "world.ues.mobility.trace": str(tmp_path / "wide.csv"),
         "world.ues.mobility.users": "id",
     }
-    given = trace | {"learning.round_s": 20_000}
-    asked = AskedStudy.of("replay", given)
-    study = asked.changed(in_time(asked)).study
+    overrides = trace | {"learning.round_s": 20_000}
+    scenario = Scenario.from_source("replay", overrides)
+    study = scenario.with_changes(drop_slow_attacks(scenario)).study
     kinds = [attack.kind for attack in study.learning.attacks]
     assert kinds == ["span", "neuron-votes", "closed-form"] + follows * ["dwell", "tracker"]
     area = study.world.city.area(study.world.ues.mobility.load(study.round_s).area)

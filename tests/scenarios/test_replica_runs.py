@@ -1,13 +1,13 @@
 """Attackers who play the training through by themselves: no other record changes, and runs are
 resumed to the bit."""
 
-import pytest
-from interrupted import run_in_two
+from pytest import mark
 
 from scenarios.app.result import run
+from scenarios.app.study.load import parse_value
 
 CLIP = {"kind": "clip", "norm": 1.0}
-TRACKER = {"kind": "tracker", "shadow_ues": 6, "cell_m": 100.0, "own_places": True}
+TRACKER = parse_value("{kind: tracker, shadow_ues: 6, cell_m: 100.0, own_places: true}")
 DWELL = {"kind": "dwell", "shadow_ues": 6}
 SETTINGS = {
     "optimiser and state of defenses": {
@@ -38,27 +38,25 @@ def rows_of_others(tables):
     """Rows of all CSVs but those of the attackers, and but tables that only they have."""
     rows = {name: b.decode().splitlines() for name, b in tables.items() if name.endswith(".csv")}
     kept = {
-        n: [r for r in some if not {"tracker", "dwell"} & set(r.split(","))]
-        for n, some in rows.items()
+        n: [r for r in jobs if not {"tracker", "dwell"} & set(r.split(","))]
+        for n, jobs in rows.items()
     }
-    return {name: some for name, some in kept.items() if len(some) > 1}
+    return {name: jobs for name, jobs in kept.items() if len(jobs) > 1}
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_who_tries_out_changes_no_other_record(settings, tiny, table_bytes, tmp_path):
-    for name, more in (("without", []), ("with", [TRACKER, DWELL])):
+    for name, rest in (("without", []), ("with", [TRACKER, DWELL])):
         study = tiny(
-            {**settings, "learning.attacks": [{"kind": "closed-form"}, {"kind": "span"}, *more]}
+            {**settings, "learning.attacks": [{"kind": "closed-form"}, {"kind": "span"}, *rest]}
         )
         run(study, tmp_path / name)
-    without, beside = (rows_of_others(table_bytes(tmp_path / name)) for name in ("without", "with"))
+    without, extra = (rows_of_others(table_bytes(tmp_path / name)) for name in ("without", "with"))
     assert {"updates.csv", "estimates.csv", "leakage.csv"} <= set(without)
-    assert {name: some for name, some in beside.items() if name in without} == without
+    assert {name: jobs for name, jobs in extra.items() if name in without} == without
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_who_tries_out_is_resumed_to_the_bit(settings, tiny, table_bytes, tmp_path):
+@mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_who_tries_out_is_resumed_to_the_bit(settings, tiny, check_resumed):
     study = tiny({**settings, "learning.attacks": [TRACKER, DWELL]})
-    run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "cut", lambda now: now.done == 1)
-    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+    check_resumed(study, 1)

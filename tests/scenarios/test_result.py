@@ -5,19 +5,19 @@ import pickle
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas
-import pytest
+from conftest import ROOT
 from plotly.graph_objects import Figure
+from pytest import fixture, raises
+from refused import catch_line
 
 import scenarios
 from netsim.errors import BadInput
-from scenarios.app.results.folder import read_table
-from scenarios.app.results.read import load as read_run
+from scenarios.app.results.folder import read_json, read_record_table, read_summary
+from scenarios.app.results.read import load_finished_run as read_run
 
-ROOT = Path(__file__).parents[2]
 SMALL = {
     "world.duration_s": 259_200,
     "world.tick_s": 3600,
@@ -27,24 +27,19 @@ SMALL = {
 }
 
 
-@pytest.fixture(scope="module")
+@fixture(scope="module")
 def result(tiny, tmp_path_factory):
     return scenarios.run(tiny(SMALL), tmp_path_factory.mktemp("result") / "r")
 
 
 def test_it_is_the_summary_as_a_mapping(result):
-    summary = json.loads((result.folder / "summary.json").read_text())
+    summary = read_summary(result.folder)
     assert result.summary == summary
-    assert dict(result) == summary
     assert result == summary
-    assert len(result) == len(summary)
     assert result["ues.count"] == 3
-    assert result.get("nothing") is None
-    assert "ues.count" in result
     assert list(result) == list(summary)
     assert {**result, "x": 1} == {**summary, "x": 1}
-    assert {**result, "ues.count": 9} == {**summary, "ues.count": 9}
-    with pytest.raises(KeyError):
+    with raises(KeyError):
         result["nothing"]
     assert pickle.loads(pickle.dumps(result)) == result
 
@@ -52,7 +47,6 @@ def test_it_is_the_summary_as_a_mapping(result):
 def test_a_folder_opens_as_what_its_run_returned(result):
     again = scenarios.open_run(result.folder)
     assert again == result
-    assert again.folder == result.folder
     assert scenarios.open_run(str(result.folder))["ues.count"] == 3
 
 
@@ -61,7 +55,7 @@ def test_frames_hold_the_records(result):
     assert "coverage_of" not in result.tables
     for name in ("rounds", "leakage", "links"):
         frame = result.tables[name]
-        columns = read_table(result.folder, name)
+        columns = read_record_table(result.folder, name)
         assert isinstance(frame, pandas.DataFrame)
         assert set(columns) <= set(frame.columns)
         for column, values in columns.items():
@@ -70,14 +64,14 @@ def test_frames_hold_the_records(result):
             else:
                 np.testing.assert_array_equal(frame[column].to_numpy(float), values)
     assert result.tables["leakage"] is result.tables["leakage"]
-    with pytest.raises(KeyError, match=r"no table 'leak'.*leakage"):
+    with raises(KeyError, match=r"no table 'leak'.*leakage"):
         result.tables["leak"]
 
 
-def test_times_are_what_the_wall_clock_shows(result, tmp_path):
+def test_times_are_what_the_wall_clock_shows(result, out):
     """After clocks went forward by an hour the local time is an hour ahead."""
-    folder = shutil.copytree(result.folder, tmp_path / "r")
-    manifest = json.loads((folder / "manifest.json").read_text())
+    folder = shutil.copytree(result.folder, out)
+    manifest = read_json(folder / "manifest.json")
     changed_s = 1.5 * 86_400
     (folder / "manifest.json").write_text(
         json.dumps({**manifest, "clock_changes": [[changed_s, 3600.0]]})
@@ -90,10 +84,12 @@ def test_times_are_what_the_wall_clock_shows(result, tmp_path):
 
 
 def test_figures_are_those_of_the_page(result):
-    from scenarios.app.report.run_page import run_chapters
+    from scenarios.app.report.run_page import build_run_chapters
 
     panels = {
-        p.key: p.figure for chapter in run_chapters(read_run(result.folder)) for p in chapter.panels
+        p.key: p.figure
+        for chapter in build_run_chapters(read_run(result.folder))
+        for p in chapter.panels
     }
     assert list(result.figures) == list(panels)
     assert len(panels) > 2
@@ -121,30 +117,29 @@ def test_what_is_no_finished_run_is_refused_in_a_line(result, tmp_path):
         (tmp_path / "nowhere", "no such folder"),
         (ROOT / "docs", "neither the folder of a run"),
     ):
-        with pytest.raises(BadInput, match=word):
+        with raises(BadInput, match=word):
             scenarios.open_run(folder)
     several = tmp_path / "several"
     shutil.copytree(result.folder, several / "one")
-    with pytest.raises(BadInput, match=r"several runs; open one of them, such as .*one"):
+    with raises(BadInput, match=r"several runs; open one of them, such as .*one"):
         scenarios.open_run(several)
-    (several / "one" / "summary.json").unlink()
-    with pytest.raises(BadInput, match="not finished"):
-        scenarios.open_run(several / "one")
+    (several / "one/summary.json").unlink()
+    assert "not finished" in catch_line(scenarios.open_run, several / "one")
 
 
-def test_damaged_records_are_refused_in_a_line(result, tmp_path):
-    folder = shutil.copytree(result.folder, tmp_path / "r")
-    manifest = json.loads((folder / "manifest.json").read_text())
+def test_damaged_records_are_refused_in_a_line(result, out):
+    folder = shutil.copytree(result.folder, out)
+    manifest = read_json(folder / "manifest.json")
     (folder / "rounds.csv").write_text((folder / "rounds.csv").read_text() + "1,2\n")
-    with pytest.raises(BadInput, match=r"rounds.csv: damaged"):
+    with raises(BadInput, match=r"rounds.csv: damaged"):
         scenarios.open_run(folder).tables["rounds"]
-    for wrong, said in (
+    for wrong, message in (
         ({"first_day": "yesterday"}, "first_day is missing or damaged"),
         ({"clock_changes": [["x", 3600]]}, r"clock_changes\S* is missing or damaged"),
         ({"clock_changes": [[np.nan, 3600]]}, "NaN is no finite number"),
     ):
         (folder / "manifest.json").write_text(json.dumps(manifest | wrong))
-        with pytest.raises(BadInput, match=f"manifest.json: .*{said}"):
+        with raises(BadInput, match=f"manifest.json: .*{message}"):
             scenarios.open_run(folder).tables["links"]
 
 

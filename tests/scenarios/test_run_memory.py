@@ -10,26 +10,37 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TINY
+from conftest import TINY, write_tiny
+from pytest import approx, mark, raises
 
 import scenarios
 from netsim.errors import BadInput
 from netsim.trace_files.inspect import inspect_trace
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
-from scenarios.app.results.read import open_finished
-from scenarios.app.results.screen import run_screen
+from scenarios.app.results.folder import read_json
+from scenarios.app.results.read import open_finished_run
+from scenarios.app.results.screen import lay_out_run
 from scenarios.app.run import how as memory
 from scenarios.app.run.clusters import OnRay, OnSlurm
 from scenarios.app.run.executor import OnProcesses
-from scenarios.app.run.how import GB, How, free_bytes, held_bytes, limit, peak_gb, within
+from scenarios.app.run.how import (
+    GB,
+    Resources,
+    limit_process_memory,
+    measure_free_bytes,
+    measure_held_bytes,
+    measure_peak_gb,
+    read_memory_limit,
+)
+from scenarios.app.study.load import parse_value
 
-HUGE = {
-    "city": {"kind": "open-field", "width_m": 40_000, "height_m": 40_000},
-    "base_stations": {"kind": "hexagonal", "inter_site_m": 1000},
-    "radio": {"path_loss": {"kind": "uma"}},
-    "ues": {"count": 100_000, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 10},
-}
+HUGE = parse_value(
+    "{city: {kind: open-field, width_m: 40000, height_m: 40000}, "
+    "base_stations: {kind: hexagonal, inter_site_m: 1000}, "
+    "radio: {path_loss: {kind: uma}}, ues: {count: 100000, "
+    "mobility: {kind: random-waypoint}, measurement_period_s: 10}}"
+)
 EXAMPLES = Path(scenarios.__file__).parent / "examples"
 RADIO = {"learning": None, "world.radio.measurement_noise_db": 0, "world.duration_s": 400}
 
@@ -39,9 +50,9 @@ def grow(n_bytes):
     return np.ones(int(n_bytes), dtype=np.uint8)
 
 
-@pytest.mark.parametrize("command", ["run", "sweep"])
-@pytest.mark.parametrize(
-    ("world", "words"),
+@mark.parametrize("command", ["run", "sweep"])
+@mark.parametrize(
+    "world, words",
     [
         (
             HUGE,
@@ -54,7 +65,7 @@ def grow(n_bytes):
     ],
 )
 def test_a_world_that_no_memory_holds_is_refused_in_one_line(
-    tmp_path, capsys, command, world, words
+    tmp_path, out, capsys, command, world, words
 ):
     document = (
         TINY
@@ -62,43 +73,42 @@ def test_a_world_that_no_memory_holds_is_refused_in_one_line(
         | ({"vary": {"seed": [1, 2]}} if command == "sweep" else {})
     )
     file = tmp_path / "huge.yaml"
-    out = tmp_path / "out"
     file.write_text(json.dumps(document))
     began = time.monotonic()
     assert main([command, str(file), "--out", str(out)]) == 2
     assert time.monotonic() - began < 60
     assert not out.exists()
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"{file}:" in said
-    assert all(word in said for word in words)
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert f"{file}:" in printed
+    assert all(word in printed for word in words)
 
 
 def test_the_limit_is_an_option_else_a_variable_else_the_machine(monkeypatch):
     monkeypatch.delenv("NETSIM_MEMORY_GB", raising=False)
-    assert limit(None) == pytest.approx(held_bytes() + free_bytes(), rel=0.5)
-    assert limit(None, {"NETSIM_MEMORY_GB": "0.5"}) == 0.5 * GB
-    assert limit(3, {"NETSIM_MEMORY_GB": "0.5"}) == 3 * GB
+    assert read_memory_limit(None) == approx(measure_held_bytes() + measure_free_bytes(), rel=0.5)
+    assert read_memory_limit(None, {"NETSIM_MEMORY_GB": "0.5"}) == 0.5 * GB
+    assert read_memory_limit(3, {"NETSIM_MEMORY_GB": "0.5"}) == 3 * GB
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "many"])
+@mark.parametrize("text", ["0", "-1", "nan", "inf", "many"])
 def test_a_limit_that_is_none_is_refused(text):
-    with pytest.raises(BadInput, match=r"NETSIM_MEMORY_GB '.*': must be a number of GB above 0"):
-        limit(None, {"NETSIM_MEMORY_GB": text})
+    with raises(BadInput, match=r"NETSIM_MEMORY_GB '.*': must be a number of GB above 0"):
+        read_memory_limit(None, {"NETSIM_MEMORY_GB": text})
     if text != "many":
-        with pytest.raises(BadInput, match=r"--memory-gb .*: must be a number of GB above 0"):
-            limit(float(text))
+        with raises(BadInput, match=r"--memory-gb .*: must be a number of GB above 0"):
+            read_memory_limit(float(text))
 
 
 def machine(root, files):
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    return free_bytes(root)
+    return measure_free_bytes(root)
 
 
 def test_what_is_free_is_what_linux_and_all_control_groups_around_leave(tmp_path):
-    assert free_bytes(tmp_path) == inf
+    assert measure_free_bytes(tmp_path) == inf
     info = {"proc/meminfo": "MemTotal: 200 kB\nMemAvailable:     100 kB\n"}
     assert machine(tmp_path / "plain", info) == 100 * 1024
     two = info | {
@@ -112,56 +122,61 @@ def test_what_is_free_is_what_linux_and_all_control_groups_around_leave(tmp_path
     assert machine(tmp_path / "two", two) == 50000 - 20000 + 1000
 
 
-@pytest.mark.parametrize("changes", [{}, RADIO])
+@mark.parametrize("changes", [{}, RADIO])
 def test_a_run_that_grows_is_stopped_in_one_line_and_goes_on_to_the_same_bytes(
-    tiny, tmp_path, table_bytes, changes
+    tiny, cut, whole, table_bytes, changes
 ):
     study = tiny(changes)
-    run(study, tmp_path / "whole")
-    most_gb = held_bytes() / GB + 0.4
-    with pytest.raises(
+    run(study, whole)
+    most_gb = measure_held_bytes() / GB + 0.4
+    with raises(
         BadInput, match=rf"not enough memory .*: its limit is {most_gb:.2f} GB; raise"
     ) as caught:
-        run(study, tmp_path / "cut", lambda seen: grow(GB), how=How(memory_gb=most_gb))
+        run(study, cut, lambda seen: grow(GB), resources=Resources(memory_gb=most_gb))
     assert len(caught.value.lines) == 1
-    assert "take fewer UEs" in caught.value.lines[0]
-    assert not (tmp_path / "cut" / "summary.json").exists()
-    assert not list((tmp_path / "cut").glob("*.part"))
-    run(study, tmp_path / "cut")
-    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+    assert not (cut / "summary.json").exists()
+    assert not list((cut).glob("*.part"))
+    run(study, cut)
+    assert table_bytes(cut) == table_bytes(whole)
 
 
-@pytest.mark.parametrize("changes", [{}, RADIO])
+@mark.parametrize("changes", [{}, RADIO])
 def test_the_peak_is_that_of_the_run_in_manifest_and_terminal(tiny, tmp_path, changes):
     grow(1.5 * GB)  # before it, and given back
-    began_gb = held_bytes() / GB
+    began_gb = measure_held_bytes() / GB
     run(tiny(changes), tmp_path, lambda seen: np.ones(int(0.5 * GB), dtype=np.uint8))
-    found_gb = json.loads((tmp_path / "manifest.json").read_text())["timing"]["peak_memory_gb"]
+    found_gb = read_json(tmp_path / "manifest.json")["timing"]["peak_memory_gb"]
     assert began_gb + 0.49 < found_gb < began_gb + 1.2
-    *_, memory, _ = run_screen(open_finished(tmp_path), "the page")
+    *_, memory, _ = lay_out_run(open_finished_run(tmp_path), "the page")
     assert memory.split() == ["memory", "peak", str(found_gb), "GB"]
-    assert peak_gb() >= found_gb
+    assert measure_peak_gb() >= found_gb
 
 
 def test_nothing_is_left_of_a_limit_and_other_errors_pass():
     before = resource.getrlimit(resource.RLIMIT_DATA)
     line = r"not enough memory \(Unable to allocate 5\.00 PiB .*; raise --memory-gb"
-    with pytest.raises(BadInput, match=line), within(1e18):
+    with raises(BadInput, match=line), limit_process_memory(1e18):
         np.empty(5 * 2**50 // 8)
     for error in (KeyboardInterrupt, ValueError, RuntimeError):
-        with pytest.raises(error), within(inf):
+        with raises(error), limit_process_memory(inf):
             raise error
     for ask in (lambda: np.ones(3 * 2**30, dtype=np.uint8), lambda: bytearray(3 * 2**30)):
-        with pytest.raises(BadInput, match="not enough memory"), within(held_bytes() + GB):
+        with (
+            raises(BadInput, match="not enough memory"),
+            limit_process_memory(measure_held_bytes() + GB),
+        ):
             ask()
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 
 def test_limits_lie_in_one_another():
-    with within(held_bytes() + GB):
-        with pytest.raises(BadInput, match="before it begins"), within(held_bytes() - GB / 100):
+    with limit_process_memory(measure_held_bytes() + GB):
+        with (
+            raises(BadInput, match="before it begins"),
+            limit_process_memory(measure_held_bytes() - GB / 100),
+        ):
             pytest.fail("it held more already")
-        with pytest.raises(BadInput, match="not enough memory"), within(inf):
+        with raises(BadInput, match="not enough memory"), limit_process_memory(inf):
             grow(2 * GB)
 
 
@@ -172,32 +187,33 @@ def test_outside_of_the_main_thread_nothing_is_interrupted(tiny, tmp_path):
     assert (tmp_path / "summary.json").exists()
 
 
-def test_runs_at_once_share_the_limit(tmp_path, capsys, monkeypatch):
+def test_runs_at_once_share_the_limit(tmp_path, out, capsys, monkeypatch):
     monkeypatch.delenv("NETSIM_MEMORY_GB", raising=False)
     file = tmp_path / "s.yaml"
-    out = tmp_path / "w"
-    file.write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
-    command = ["sweep", str(file), "--out", str(out), "--quiet", "--jobs"]
+    write_tiny(file, {"vary": {"seed": [1, 2, 3]}})
+    command = f"sweep {file} --out {out} --quiet --jobs".split()
     # three at once: no more are played
     assert main([*command, "8", "--memory-gb", "0.03"]) == 2
     assert not out.exists()
-    said = capsys.readouterr().err
-    assert "its limit is 0.01 GB; raise" in said
-    assert said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert "its limit is 0.01 GB; raise" in printed
+    assert printed.count("\n") == 1
 
 
 def test_each_of_several_runs_has_an_equal_part(monkeypatch):
     monkeypatch.delenv("NETSIM_MEMORY_GB", raising=False)
-    third = How(memory_gb=9).among(3)
-    assert third == How(memory_gb=3)
-    assert How(memory_gb=9).among(0) == How(memory_gb=9)
-    assert How().among(1) == How()
-    assert How().among(4).memory_gb == pytest.approx(limit(None) / GB / 4, rel=0.5)
-    monkeypatch.setattr(memory, "free_bytes", lambda: inf)
-    assert How().among(4) == How()
+    third = Resources(memory_gb=9).share_among(3)
+    assert third == Resources(memory_gb=3)
+    assert Resources(memory_gb=9).share_among(0) == Resources(memory_gb=9)
+    assert Resources().share_among(1) == Resources()
+    assert Resources().share_among(4).memory_gb == approx(read_memory_limit(None) / GB / 4, rel=0.5)
+    monkeypatch.setattr(memory, "measure_free_bytes", lambda: inf)
+    assert Resources().share_among(4) == Resources()
     monkeypatch.setenv("NETSIM_MEMORY_GB", "8")
-    assert How().among(4).memory_gb == 2
-    assert [engine.here(5) for engine in (OnProcesses(), OnRay(), OnRay("auto"), OnSlurm())] == [
+    assert Resources().share_among(4).memory_gb == 2
+    assert [
+        engine.count_local_jobs(5) for engine in (OnProcesses(), OnRay(), OnRay("auto"), OnSlurm())
+    ] == [
         5,
         5,
         1,
@@ -205,31 +221,17 @@ def test_each_of_several_runs_has_an_equal_part(monkeypatch):
     ]
 
 
-def test_trainings_have_the_limit_too(tmp_path, capsys):
-    assert (
-        main(
-            [
-                "train",
-                "power/pedestrians",
-                "--memory-gb",
-                "0.02",
-                "--quiet",
-                "--out",
-                str(tmp_path / "t"),
-            ]
-        )
-        == 2
+def test_trainings_have_the_limit_too(out, refuse_command):
+    assert "0.02 GB; raise --memory-gb" in refuse_command(
+        f"train power/pedestrians --memory-gb 0.02 --quiet --out {out}"
     )
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "0.02 GB; raise --memory-gb" in said
-    assert not (tmp_path / "t").exists()
+    assert not out.exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("trace", sorted(p.name for p in EXAMPLES.iterdir()))
-def test_what_an_inspection_suggests_is_played(tmp_path, trace):
+@mark.slow
+@mark.parametrize("trace", sorted(p.name for p in EXAMPLES.iterdir()))
+def test_what_an_inspection_suggests_is_played(out, trace, run_command):
     line = inspect_trace(EXAMPLES / trace).splitlines()[-1]
     brief = ["--set", "learning.rounds=2", "--set", "learning.attacks=[{kind: closed-form}]"]
     command = [*shlex.split(line.removeprefix("try").strip())[1:], *brief]
-    assert main([*command, "--quiet", "--memory-gb", "2", "--out", str(tmp_path / "out")]) == 0
+    run_command([*command, "--quiet", "--memory-gb", "2", "--out", str(out)])

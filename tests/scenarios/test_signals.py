@@ -1,7 +1,6 @@
 """Signals where Python cannot raise, in callbacks of foreign code, and before commands and workers
 can listen."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,10 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-from conftest import TINY
-
-ROOT = Path(__file__).parents[2]
+from conftest import ROOT, write_tiny
+from pytest import mark
 
 BEGIN = """
 import ctypes, os, signal, sys, time, types
@@ -26,19 +23,19 @@ def work(args):
     {then}
 sys.modules["scenarios.app.cli.work"] = types.SimpleNamespace(main=work)
 commands.COMMANDS = commands.COMMANDS | {{"schema": types.SimpleNamespace(main="work:main")}}
-commands.parser = lambda: type("P", (), {{"parse_args": lambda self, words: type("A", (), {{"command": "schema"}})}})()
+commands.build_parser = lambda: type("P", (), {{"parse_args": lambda self, words: type("A", (), {{"command": "schema"}})}})()
 sys.exit(commands.main(["schema"]))
 """
 
 
-@pytest.mark.parametrize(
-    "then",
+@mark.parametrize(
+    "ending",
     ["time.sleep(20)", "raise RuntimeError('nothing was compiled')"],
     ids=["it is lost", "it has another name"],
 )
-def test_an_interruption_in_a_callback_ends_the_command(then):
+def test_an_interruption_in_a_callback_ends_the_command(ending):
     ended = subprocess.run(
-        [sys.executable, "-c", BEGIN.format(then=then)],
+        [sys.executable, "-c", BEGIN.format(then=ending)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -62,8 +59,8 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "module"),
+@mark.parametrize(
+    "number, module",
     [("SIGINT", "scenarios.app.cli.commands"), ("SIGTERM", "scenarios.app.study.study")],
 )
 def test_a_signal_while_commands_are_imported_ends_as_any_other(number, module):
@@ -80,33 +77,25 @@ def test_a_signal_while_commands_are_imported_ends_as_any_other(number, module):
 
 def children(pid):
     """Processes that a process has started by the way of `spawn`."""
-    found = []
+    result = []
     for entry in Path("/proc").iterdir():
         try:
             if (
                 entry.name.isdigit()
                 and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid
             ):
-                found += (
+                result += (
                     [int(entry.name)] if b"spawn_main" in (entry / "cmdline").read_bytes() else []
                 )
         except OSError:  # it has ended
             continue
-    return found
+    return result
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes by /proc")
+@mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes by /proc")
 def test_an_interruption_while_workers_start_is_one_line(tmp_path):
-    (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
-    words = [
-        "sweep",
-        str(tmp_path / "s.yaml"),
-        "--jobs",
-        "2",
-        "--quiet",
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    write_tiny(tmp_path / "s.yaml", {"vary": {"seed": [1, 2, 3]}})
+    words = f"sweep {tmp_path}/s.yaml --jobs 2 --quiet --out {tmp_path}/out".split()
     command = [sys.executable, "-m", "scenarios.app.cli.commands", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -124,8 +113,8 @@ def test_an_interruption_while_workers_start_is_one_line(tmp_path):
             time.sleep(0.005)
         time.sleep(0.05)  # it imports now
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        said = process.stderr.read()
-    assert (process.returncode, said) == (
+        printed = process.stderr.read()
+    assert (process.returncode, printed) == (
         130,
         "netsim: interrupted; the same command goes on where it stopped\n",
     )

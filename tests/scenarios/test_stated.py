@@ -1,16 +1,18 @@
 """Places that are stated with a probability: in the summary, the tables and the terminal."""
 
-import csv
 import json
+from math import nan
 
 import numpy as np
 import pytest
+from pages import read_csv
+from rows import read_yaml
 
 from scenarios.app.result import run
-from scenarios.app.results.attacks import Truth, named_rows, stated_reliability
-from scenarios.app.results.summary_keys import measured
+from scenarios.app.results.attacks import Truth, collect_named_rows, measure_stated_reliability
+from scenarios.app.results.summary_keys import compute_measures
 
-NONE = [np.nan, np.nan]
+NONE = [nan, nan]
 TRUTH = Truth(
     np.array([0.0, 1.0, 2.0, 5.0]),
     np.array([
@@ -38,20 +40,20 @@ STATED = table(
 )  # fmt: skip
 
 
-ROWS = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([36.0, 400.0, np.nan])}
-ROWS |= {"densest_named_m": np.full(3, np.nan)}
+ROWS = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([36.0, 400.0, nan])}
+ROWS |= {"densest_named_m": np.full(3, nan)}
 
 
-def named(of):
-    return measured(named_rows(ROWS, of, TRUTH, TRUTH.ue, {1: 1.0}), "a")
+def name_places(values):
+    return compute_measures(collect_named_rows(ROWS, values, TRUTH, TRUTH.ue, {1: 1.0}), "a")
 
 
 def test_by_hand():
-    assert named(STATED)["attack.a.home_answer_rate.percent"] == 50
+    assert name_places(STATED)["attack.a.home_answer_rate.percent"] == 50
     bins = {5: 0.55 - 1, 6: 0.6 - 1, 7: 0.7, 8: 0.8 - 1, 9: 0.9}
-    found = stated_reliability(STATED, TRUTH)
-    assert found.error == pytest.approx(sum(map(abs, bins.values())) / 5)
-    assert found.count == 5
+    result = measure_stated_reliability(STATED, TRUTH)
+    assert result.error == pytest.approx(sum(map(abs, bins.values())) / 5)
+    assert result.count == 5
 
 
 def test_who_is_silent_is_not_named():
@@ -59,9 +61,9 @@ def test_who_is_silent_is_not_named():
     as of any attack that names two places. Third places name no home, also where they are near it.
     """
     third = table((2, 3, 900, 300, "third 1", 0.9))
-    for of, share in ((STATED, 50.0), (third, 0.0)):
-        assert named(of)["attack.a.home_located.percent"] == share
-    assert named(third)["attack.a.home_answer_rate.percent"] == 0
+    for values, share in ((STATED, 50.0), (third, 0.0)):
+        assert name_places(values)["attack.a.home_located.percent"] == share
+    assert name_places(third)["attack.a.home_answer_rate.percent"] == 0
 
 
 @pytest.fixture(scope="module")
@@ -73,24 +75,20 @@ def folder(tiny, tmp_path_factory):
         "world.tick_s": 1200,
         "world.ues.measurement_period_s": None,
         "world.ues.count": 2,
-        "world.ues.mobility": {
-            "kind": "commuter",
-            "home_m": [[100, 100], [1000, 700]],
-            "work_m": [[900, 400], [150, 700]],
-        },
+        "world.ues.mobility": read_yaml("""
+            kind: commuter, home_m: [[100, 100], [1000, 700]], work_m: [[900, 400], [150,
+            700]]
+        """),
         "world.city.width_m": 1200,
         "world.city.height_m": 900,
         "learning.round_s": 7200,
         "learning.data": {"kind": "measured", "cell": "all"},
         "learning.learner.activation": "relu",
         "learning.attacks": [
-            {
-                "kind": "dwell",
-                "shadow_ues": 24,
-                "min_probability": 0.3,
-                "third_places": 1,
-                "home_hours": [17, 9],
-            }
+            read_yaml("""
+                kind: dwell, shadow_ues: 24, min_probability: 0.3, third_places: 1,
+                home_hours: [17, 9]
+            """)
         ],
         "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
     }
@@ -99,8 +97,7 @@ def folder(tiny, tmp_path_factory):
 
 
 def test_a_run_names_homes_with_probabilities(folder):
-    with (folder / "named.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(folder / "named.csv")
     homes = {r["ue"]: r for r in rows if r["place"] == "home"}
     assert set(homes) == {"0", "1"}
     for ue, (x, y) in {"0": (100, 100), "1": (1000, 700)}.items():

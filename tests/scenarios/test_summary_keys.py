@@ -3,13 +3,15 @@ reference."""
 
 import ast
 import inspect
-import json
 import re
 import shutil
+from math import inf, nan
 
 import numpy as np
 import pytest
+from pages import read_json
 from pydantic import TypeAdapter
+from rows import read_cells, read_yaml
 
 from netsim.errors import BadInput
 from netsim.record import write_json
@@ -17,50 +19,64 @@ from scenarios.app.cli.commands import main
 from scenarios.app.result import run
 from scenarios.app.results import attacks, summary
 from scenarios.app.results.attacks import PLACES
-from scenarios.app.results.folder import QUANTITIES, read_table
-from scenarios.app.results.summary_keys import KEYS, Measure, check_declared, declaration, measured
+from scenarios.app.results.folder import QUANTITIES, read_record_table
+from scenarios.app.results.summary_keys import (
+    KEYS,
+    Measure,
+    check_declared,
+    compute_measures,
+    find_measure,
+)
 from scenarios.app.study import SCHEMA_VERSION
 from scenarios.app.study.load import load
 
 
-def rest_of(one):
+def strip_name(item):
     """What stands after NAME; the whole key where there is none."""
-    if one.named:
-        return one.key.partition("NAME.")[2]
-    return one.key
+    if item.is_pattern:
+        return item.key.partition("NAME.")[2]
+    return item.key
 
 
 def test_every_key_has_one_declaration():
-    assert len({one.key for one in KEYS}) == len(KEYS)
-    for one in KEYS:
-        name = "part_2.a-metric_db" if one.group == "metric" else "some-name_2" if one.named else ""
-        assert declaration(one.of(name)) is one
-        assert one.name_in(one.of(name)) == name
-        assert one.says
-        assert one.of(name) == ".".join(filter(None, (one.group, name, rest_of(one))))
+    assert len({item.key for item in KEYS}) == len(KEYS)
+    for item in KEYS:
+        name = (
+            "part_2.a-metric_db"
+            if item.group == "metric"
+            else "some-name_2"
+            if item.is_pattern
+            else ""
+        )
+        assert find_measure(item.to_key(name)) is item
+        assert item.parse_name(item.to_key(name)) == name
+        assert item.says
+        assert item.to_key(name) == ".".join(filter(None, (item.group, name, strip_name(item))))
         with pytest.raises(ValueError, match="name"):
-            one.of("" if one.named else "x")
-    assert declaration("attack.unheard") is None
+            item.to_key("" if item.is_pattern else "x")
+    assert find_measure("attack.unheard") is None
     with pytest.raises(KeyError, match=r"attack\.unheard"):
         check_declared(["ues.count", "attack.unheard"])
 
 
-WORDS = {
-    "mean",
-    "median",
-    "min",
-    "max",
-    "std",
-    "rms",
-    "q05",
-    "q25",
-    "q75",
-    "q95",
-    "last",
-    "low",
-    "high",
-    "percent",
-}
+WORDS = set(
+    [
+        "mean",
+        "median",
+        "min",
+        "max",
+        "std",
+        "rms",
+        "q05",
+        "q25",
+        "q75",
+        "q95",
+        "last",
+        "low",
+        "high",
+        "percent",
+    ]
+)
 
 
 FORM = (
@@ -71,97 +87,98 @@ FORM = (
 
 def test_a_statistic_is_the_last_word_of_a_key():
     """It is not glued to a quantity, and no name holds the value of a setting."""
-    for one in KEYS:
-        says = f"{one.key}: a key is {FORM}"
+    for item in KEYS:
+        says = f"{item.key}: a key is {FORM}"
         assert not re.search(
-            r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.key
+            r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", item.key
         ), says
-        assert not WORDS & set(rest_of(one).split(".")[:-1]), says
-        assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", one.key)), says
+        assert not WORDS & set(strip_name(item).split(".")[:-1]), says
+        assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", item.key)), says
 
 
-@pytest.mark.parametrize(
-    ("pattern", "statistic", "value"),
-    [
-        ("x.mean", "", 2.0),
-        ("x.rms", "", 11.5**0.5),
-        ("x.median", "", 4.5),
-        ("x.median", "known", 1.5),
-        ("x.max", "", None),
-        ("x.percent", "", 200.0),
-        ("x", "share", 200.0),
-        ("x.count", "", 6),
-        ("x", "distinct", 6),
-        ("x", "", None),
-    ],
-)
+STATISTICS = """
+x.mean     -         2
+x.rms      -         3.391164991562634
+x.median   -         4.5
+x.median   known     1.5
+x.max      -         nan
+x.percent  -         200
+x          share     200
+x.count    -         6
+x          distinct  6
+x          -         nan
+"""
+
+
+@pytest.mark.parametrize("pattern, statistic, value", read_cells(STATISTICS))
 def test_statistics_by_hand(pattern, statistic, value):
     """Of -1, 0, 3, 6, NaN and infinity: a quantile lies between values that it counts; what is not
     finite is null."""
-    x = np.array([-1.0, 0.0, 3.0, 6.0, np.inf, np.nan])
-    found = Measure(pattern, "", "", "rows", "x", statistic).value({"x": x})
-    assert found == pytest.approx(value if value is not None else np.nan, nan_ok=True)
+    x = np.array([-1.0, 0.0, 3.0, 6.0, inf, nan])
+    measure = Measure(pattern, "", "", "rows", "x", statistic.strip("-"))
+    assert measure.compute_value({"x": x}) == pytest.approx(float(value), nan_ok=True)
 
 
 def test_a_measure_is_weighted_and_what_has_no_rows_has_no_key():
     half = Measure("y.percent", "%", "", "rows", "x", "share", "n")
     assert (
-        half.value({"x": np.array([0.5, 1.0, np.nan, 0.0]), "n": np.array([3.0, 1.0, 9.0, 0.0])})
+        half.compute_value(
+            {"x": np.array([0.5, 1.0, nan, 0.0]), "n": np.array([3.0, 1.0, 9.0, 0.0])}
+        )
         == 62.5
     )
-    assert np.isnan(half.value({"x": np.ones(2), "n": np.zeros(2)}))
-    said = measured(
+    assert np.isnan(half.compute_value({"x": np.ones(2), "n": np.zeros(2)}))
+    text = compute_measures(
         {
             "walks": {
                 "walk_error_m": np.array([1.0, 3.0]),
-                "walk_no_motion_m": np.array([4.0, np.nan]),
+                "walk_no_motion_m": np.array([4.0, nan]),
             }
         },
         "a",
     )
-    assert said == {"attack.a.walk_error_m.mean": 2.0, "attack.a.walk_no_motion_m.mean": 4.0}
+    assert text == {"attack.a.walk_error_m.mean": 2.0, "attack.a.walk_no_motion_m.mean": 4.0}
     lacks = (
         "walk_no_motion_m.mean: rows 'walks' have no column 'walk_no_motion_m'; they have "
         "walk_error_m"
     )
     with pytest.raises(ValueError, match=lacks):
-        measured({"walks": {"walk_error_m": np.zeros(1)}}, "a")
+        compute_measures({"walks": {"walk_error_m": np.zeros(1)}}, "a")
 
 
-SMALL = {"world.ues.count": 40, "learning.learner.grid": [12, 12], "learning.threat.n_targets": 4}
-LIMITED = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}  # refuses by rate
+SMALL = read_yaml("""
+    world.ues.count: 40, learning.learner.grid: [12, 12], learning.threat.n_targets: 4
+""")
+LIMITED = read_yaml("kind: custom, gamma: null, multiples: any, speed_m_s: 1.8")  # refuses by rate
 MOVING = {"world.ues.count": 8, "learning.rounds": 3}
-NOISE = {
-    "world.duration_s": 3 * 604_800,
-    "learning.learner.hidden": [4],
-    "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1}],
-    "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}],
-    "learning.membership": {"attacks": [{"kind": "gradient-norm"}]},
-}
+NOISE = read_yaml("""
+    world.duration_s: 1814400, learning.learner.hidden: [4], learning.defenses: [{kind:
+    clip}, {kind: gaussian, noise_multiplier: 1}], learning.curation: [{kind:
+    geo-indistinguishable, epsilon_per_m: 0.1}], learning.membership: {attacks: [{kind:
+    gradient-norm}]}
+""")
 LASTING = {"world.duration_s": 60, "world.ues.count": 4, "world.radio.dynamic_uplink": {}}
-SUMMED = {
-    "learning.threat": {"observes": "aggregate", "secagg_group_size": 2},
-    "learning.withholding": [{"kind": "random-silence", "probability": 0.5}],
-}
-TRACKED = {
-    "learning.threat.pseudonyms": {"kind": "per-round"},
-    "learning.attacks": [
-        {"kind": "re-identify", "sigma_m": 100},
-        {"kind": "tracker", "sigma_m": 100},
-    ],
-}
-NAMED = {
-    "world.ues.count": 4,
-    "learning.threat.knowledge": ["weights", "training", "homes"],
-    "learning.attacks": [{"kind": "re-identify", "sigma_m": 100, "homes": "known"}],
-}
+SUMMED = read_yaml("""
+    learning.threat: {observes: aggregate, secagg_group_size: 2}, learning.withholding:
+    [{kind: random-silence, probability: 0.5}]
+""")
+TRACKED = read_yaml("""
+    learning.threat.pseudonyms: {kind: per-round}, learning.attacks: [{kind: re-identify,
+    sigma_m: 100}, {kind: tracker, sigma_m: 100}]
+""")
+NAMED = read_yaml("""
+    world.ues.count: 4, learning.threat.knowledge: [weights, training, homes],
+    learning.attacks: [{kind: re-identify, sigma_m: 100, homes: known}]
+""")
 TWO = {"learning.rounds": 2}
 FEW = {"world.duration_s": 60, "world.ues.count": 4}
 RUNS = [
     ("replays/sumo", TWO),
     (
         "city",
-        {"learning.rounds": 4, "world.ues.count": 8, "learning.data.hold_out_by": ["day", "block"]},
+        read_yaml("""
+            learning.rounds: 4, world.ues.count: 8, learning.data.hold_out_by: [day, block]
+        """),
     ),
     ("campus", NOISE),
     ("cities/plaza", LASTING),
@@ -175,7 +192,7 @@ RUNS = [
     ("radio-maps/train", TWO | {"learning.learner.cell_m": 30}),
 ]
 OF_PLANS = {
-    one.key for one in KEYS if one.group == "" and one.key.startswith("plan.")
+    item.key for item in KEYS if item.group == "" and item.key.startswith("plan.")
 }  # see test_plan
 
 
@@ -183,114 +200,118 @@ OF_PLANS = {
 def test_every_declared_key_is_written(tmp_path):
     """And every written one is declared, or a run would end with a KeyError."""
     written = set()
-    theirs = tmp_path / "theirs.csv"
-    theirs.write_text("gain_db,rsrp_dbm,geometry_db,sinr_db\n" + "-90,-80,10,5\n-100,-90,20,15\n")
+    peer = tmp_path / "theirs.csv"
+    peer.write_text("gain_db,rsrp_dbm,geometry_db,sinr_db\n" + "-90,-80,10,5\n-100,-90,20,15\n")
     for i, (scenario, changes) in enumerate(
-        [*RUNS, ("radio/coverage", FEW | {"measured": str(theirs)})]
+        [*RUNS, ("radio/coverage", FEW | {"measured": str(peer)})]
     ):
         summary = run(load(scenario, {**changes, "vary": None}), tmp_path / str(i))
-        written |= {declaration(key).key for key in summary}
-    assert {one.key for one in KEYS} - OF_PLANS - {"utility.NAME"} == written - {"utility.NAME"}
+        written |= {find_measure(key).key for key in summary}
+    assert {item.key for item in KEYS} - OF_PLANS - {"utility.NAME"} == written - {"utility.NAME"}
 
 
 def test_rows_of_every_measure_are_made_somewhere():
     """A run without the rows of a measure does not have its key, so that nothing else finds a
     misspelt name of rows."""
     nodes = [
-        node for of in (attacks, summary) for node in ast.walk(ast.parse(inspect.getsource(of)))
+        node
+        for values in (attacks, summary)
+        for node in ast.walk(ast.parse(inspect.getsource(values)))
     ]
-    made = {node.value for node in nodes if isinstance(node, ast.Constant)}
-    made |= {f"{more}{quantity}" for more in ("", "measured ") for quantity in QUANTITIES}
-    made |= {f"{place} by chance" for place in PLACES} | {
+    folder_made = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    folder_made |= {
+        f"{options}{quantity}" for options in ("", "measured ") for quantity in QUANTITIES
+    }
+    folder_made |= {f"{place} by chance" for place in PLACES} | {
         "notices"
     }  # which are counted when a run has ended
-    assert {one.key: one.rows for one in KEYS if one.rows not in made} == {}
+    assert {item.key: item.rows for item in KEYS if item.rows not in folder_made} == {}
 
 
 def test_baselines_and_counts_are_keys():
-    known = {one.key for one in KEYS}
+    expected = {item.key for item in KEYS}
     named = [
         key
-        for one in KEYS
-        for key in (*(key for _, key in one.beside), *([one.count] if one.count else []))
+        for item in KEYS
+        for key in (*(key for _, key in item.beside), *([item.count] if item.count else []))
     ]
     assert named
-    assert not [key for key in named if key not in known]
+    assert not [key for key in named if key not in expected]
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    "options, says",
     [
         ({"statistic": "meen"}, "no statistic 'meen'"),
         ({"rule": "good"}, "rule"),
         ({"hed": "x"}, "hed"),
     ],
 )
-def test_a_misspelt_field_of_a_measure_is_refused(more, says):
+def test_a_misspelt_field_of_a_measure_is_refused(options, says):
     with pytest.raises(ValueError, match=says):
-        TypeAdapter(Measure).validate_python({"key": "a.b", **more})
+        TypeAdapter(Measure).validate_python({"key": "a.b", **options})
 
 
 @pytest.mark.parametrize("schema", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
 def test_a_run_of_another_schema_is_refused_in_one_line(tiny_run, tmp_path, capsys, schema):
     folder = shutil.copytree(tiny_run, tmp_path / "r")
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = read_json(folder / "manifest.json")
     assert manifest["schema"] == SCHEMA_VERSION
     write_json(
         folder / "manifest.json", manifest | {"schema": schema, "versions": {"netsim": "0.6.0"}}
     )
     shutil.copytree(folder, tmp_path / "s")
-    asked = [[command, str(folder)] for command in ("show", "report", "export", "rerun")]
-    asked += [["report", str(tmp_path)], ["compare", str(folder), str(tmp_path / "s")]]
-    assert [main(command) for command in asked] == [2] * len(asked)
+    requested = [[command, str(folder)] for command in ("show", "report", "export", "rerun")]
+    requested += [["report", str(tmp_path)], ["compare", str(folder), str(tmp_path / "s")]]
+    assert [main(command) for command in requested] == [2] * len(requested)
     says = (
         f"schema {schema}, written by netsim 0.6.0; this one reads schema {SCHEMA_VERSION}; "
         f"run the study again"
     )
     assert capsys.readouterr().err.splitlines() == [f"netsim: {folder}: records of {says}"] * len(
-        asked
+        requested
     )
 
 
 def test_readers_take_types_from_the_declaration(tmp_path):
     (tmp_path / "estimates.csv").write_text("round,attack,x_m,quantity\n1,7,,3\n")
-    table = read_table(tmp_path, "estimates")
+    table = read_record_table(tmp_path, "estimates")
     assert table["attack"].tolist() == ["7"]
     assert table["quantity"].tolist() == ["3"]
     assert table["round"].tolist() == [1.0]
     assert table["x_m"].dtype == float
     (tmp_path / "estimates.csv").write_text("round\nx\n")
     with pytest.raises(BadInput, match="column round"):
-        read_table(tmp_path, "estimates")
+        read_record_table(tmp_path, "estimates")
 
 
 def test_the_centre_that_errors_are_compared_with_is_that_of_the_area(tiny_run):
     """400 m x 300 m: its centre is (200, 150), and neither a corner, nor (150, 200)."""
-    summary = json.loads((tiny_run / "summary.json").read_text())
-    rows = read_table(tiny_run, "updates")
+    summary = read_json(tiny_run / "summary.json")
+    rows = read_record_table(tiny_run, "updates")
     centre_m = np.hypot(rows["x_m"] - 200.0, rows["y_m"] - 150.0)
     assert summary["baseline.area_centre.error_m.median"] == pytest.approx(np.nanmedian(centre_m))
-    of = dict(
+    group = dict(
         zip(zip(rows["round"], rows["ue"], rows["model"], strict=True), centre_m, strict=True)
     )
-    leaks = read_table(tiny_run, "leakage")
+    leaks = read_record_table(tiny_run, "leakage")
     less = dict[float, list[float]]()
     for k, ue in enumerate(leaks["ue"]):
         key = (leaks["round"][k], ue, leaks["model"][k])
         if leaks["heard"][k] == 1:
             less.setdefault(ue, []).append(
-                0.0 if leaks["diverged"][k] == 1 else leaks["error_m"][k] - of[key]
+                0.0 if leaks["diverged"][k] == 1 else leaks["error_m"][k] - group[key]
             )
-    mean = np.mean([np.mean(each) for each in less.values()])
+    mean = np.mean([np.mean(item) for item in less.values()])
     assert summary["attack.closed-form.centroid_error_m.less_baseline.mean"] == pytest.approx(
         mean, abs=1e-6
     )
 
 
 def test_late_metrics_are_those_of_the_last_twenty_rounds(tiny, tmp_path):
-    summary = run(tiny({"world.duration_s": 25 * 60, "learning.attacks": []}), tmp_path).summary
-    metrics = read_table(tmp_path, "metrics")
-    of = (metrics["part"] == "learner") & (metrics["name"] == "mape_percent")
-    value = metrics["value"][of].astype(float)
+    summary = run(tiny(read_yaml("world.duration_s: 1500, learning.attacks: []")), tmp_path).summary
+    metrics = read_record_table(tmp_path, "metrics")
+    values = (metrics["part"] == "learner") & (metrics["name"] == "mape_percent")
+    value = metrics["value"][values].astype(float)
     assert len(value) == 25
     assert summary["metric.learner.mape_percent.last20.mean"] == pytest.approx(np.mean(value[-20:]))

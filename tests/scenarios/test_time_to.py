@@ -1,17 +1,25 @@
 """Comparisons over true time: curves at the times of merges, and how soon a model is good."""
 
 import re
+from math import nan
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from pages import fake_sweep, figures
 from uploads import change_rows, upload, write_uploads
 
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.report.charts import HOME, RMSE, SW1
-from scenarios.app.report.compare_page import MOST_TIMES, Member, laid, member, time_table
-from scenarios.app.results.read import load
+from scenarios.app.report.compare_page import (
+    MOST_TIMES,
+    Member,
+    align_series,
+    build_member,
+    build_time_table,
+)
+from scenarios.app.results.read import load_finished_run
 
 MERGES = {
     ("slow", 3): (70, 170),
@@ -30,17 +38,30 @@ ERRORS_DB = {
 @pytest.fixture
 def swept(tiny_run, tmp_path):
     """A sweep of two variants and two seeds, whose merges come at times of their own."""
-    more = {"uploads.count": 2, "uploads.time_s.mean": 4.0, "utility.constant_rmse_db": 20.0}
-    rows = [(*of, {"utility.rmse_db": ERRORS_DB[of][-1]} | more) for of in MERGES]
-    out = fake_sweep(tiny_run, tmp_path / "swept", rows)
-    for k, (of, times) in enumerate(MERGES.items()):
+    out = fake_sweep(
+        tiny_run,
+        tmp_path / "swept",
+        [
+            (
+                *values,
+                {"utility.rmse_db": ERRORS_DB[values][-1]}
+                | {
+                    "uploads.count": 2,
+                    "uploads.time_s.mean": 4.0,
+                    "utility.constant_rmse_db": 20.0,
+                },
+            )
+            for values in MERGES
+        ],
+    )
+    for k, (values, times) in enumerate(MERGES.items()):
         write_uploads(
             out / f"r{k}", [upload(i + 1, 0, (60, 60, 60, t)) for i, t in enumerate(times)]
         )
         ends = iter(
             [
                 {"time_s": str(t), "rmse_db": str(e)}
-                for t, e in zip(times, ERRORS_DB[of], strict=True)
+                for t, e in zip(times, ERRORS_DB[values], strict=True)
             ]
         )
         change_rows(out / f"r{k}", "rounds", lambda row, ends=ends: row | next(ends))
@@ -51,29 +72,29 @@ def swept(tiny_run, tmp_path):
 
 
 def test_members_have_the_times_of_merges_where_uploads_take_time(swept):
-    loaded = load(swept / "r3")
-    np.testing.assert_array_equal(member("x", loaded).trends["", RMSE.law], [(65, 122), (5.5, 4.5)])
-    assert (member("x", loaded).trends["closed-form", SW1.law][0] == (65, 122)).all()
+    loaded = load_finished_run(swept / "r3")
+    assert_array_equal(build_member("x", loaded).trends["", RMSE.law], [(65, 122), (5.5, 4.5)])
+    assert (build_member("x", loaded).trends["closed-form", SW1.law][0] == (65, 122)).all()
 
 
 def test_at_common_times_each_run_counts_with_its_latest_value(swept):
-    runs = [member("slow", load(swept / f"r{k}")) for k in (0, 1)]
-    time_s, grid = laid([m.trends["", RMSE.law] for m in runs])
+    runs = [build_member("slow", load_finished_run(swept / f"r{k}")) for k in (0, 1)]
+    time_s, grid = align_series([m.trends["", RMSE.law] for m in runs])
     assert time_s.tolist() == [70, 80, 170, 190]
-    np.testing.assert_array_equal(grid, [[9, np.nan], [9, 8], [6, 8], [6, 5]])
+    assert_array_equal(grid, [[9, nan], [9, 8], [6, 8], [6, 5]])
 
 
 def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
-    runs = [member("slow", load(swept / "r0"))]
+    runs = [build_member("slow", load_finished_run(swept / "r0"))]
     times_s = np.arange(5000.0)
     runs[0].trends["", RMSE.law] = times_s, times_s
-    drawn_s, grid = laid([m.trends["", RMSE.law] for m in runs])
+    drawn_s, grid = align_series([m.trends["", RMSE.law] for m in runs])
     assert len(drawn_s) == MOST_TIMES
     assert (drawn_s[0], drawn_s[-1]) == (0, 4999)
-    np.testing.assert_array_equal(grid[:, 0], np.floor(np.linspace(0, 4999, MOST_TIMES)))
+    assert_array_equal(grid[:, 0], np.floor(np.linspace(0, 4999, MOST_TIMES)))
 
 
-def made(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
+def make_comparison(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
     """A run of two merges."""
     summary = {"utility.constant_rmse_db": 20.0, "attack.span.home_located.percent": homes[-1]}
     summary["attack.span.centroid_error_m.median"] = None
@@ -88,13 +109,13 @@ def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then()
     """Goal: 8 dB. Seeds of "a" reach it after 2 and 4 h; Student's 95 % quantile for one degree is
     12.7."""
     runs = [
-        made("a", [9.0, 7.0], [10.0, 30.0]),
-        made("a", [9.0, 6.0], [20.0, 50.0], (3600.0, 14400.0)),
-        made("b", [8.0, np.nan], [5.0, 95.0]),
-        made("b", [15.0, 8.0], [5.0, 95.0]),
-        made("far", [30.0, 25.0], [0.0, 0.0]),
+        make_comparison("a", [9.0, 7.0], [10.0, 30.0]),
+        make_comparison("a", [9.0, 6.0], [20.0, 50.0], (3600.0, 14400.0)),
+        make_comparison("b", [8.0, nan], [5.0, 95.0]),
+        make_comparison("b", [15.0, 8.0], [5.0, 95.0]),
+        make_comparison("far", [30.0, 25.0], [0.0, 0.0]),
     ]
-    text = time_table(runs, dict.fromkeys(("a", "b", "far"), "span"), 8.0)
+    text = build_time_table(runs, dict.fromkeys(("a", "b", "far"), "span"), 8.0)
     assert "Time to an RMSE of at most 8 dB" in text
     assert "time to it (hours)" in text
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
@@ -104,9 +125,9 @@ def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then()
 
 
 def test_without_a_measure_a_goal_is_refused():
-    nothing = [made("a", [np.nan, np.nan], [0.0, 0.0])]
+    nothing = [make_comparison("a", [nan, nan], [0.0, 0.0])]
     with pytest.raises(BadInput, match="--reach 9: none of these runs has an RMSE"):
-        time_table(nothing, {"a": "span"}, 9.0)
+        build_time_table(nothing, {"a": "span"}, 9.0)
 
 
 def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept, tmp_path, capsys):
@@ -116,9 +137,11 @@ def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept, tm
     text = page.read_text()
     assert "Time to an RMSE of at most 6 dB" in text
     assert "2 of 2" in text
-    times = text.split('id="times"')[1].split("</table>")[0]
     rows = dict(
-        re.findall(r'<tr><td class="text">(slow|fast)</td><td data-value="([\d.]+)">', times)
+        re.findall(
+            r'<tr><td class="text">(slow|fast)</td><td data-value="([\d.]+)">',
+            text.split('id="times"')[1].split("</table>")[0],
+        )
     )
     assert {label: float(value) for label, value in rows.items()} == pytest.approx(
         {"slow": 3.0, "fast": 77.5 / 60}

@@ -6,8 +6,8 @@ import json
 import os
 
 import numpy as np
-import pytest
 import shapely
+from pytest import mark
 from scipy.spatial import Voronoi
 
 from netsim.city.footprints import Footprints
@@ -32,7 +32,7 @@ def test_penetration_costs_what_the_links_of_indoor_ues_lose():
     assert 10 < np.mean(loss_db[indoors.inside]) < 40
 
 
-@pytest.mark.slow
+@mark.slow
 def test_serving_cells_do_not_depend_on_other_people():
     """One resident alone is handed over as among others, though the clock jumps while everybody
     rests."""
@@ -47,7 +47,7 @@ def test_serving_cells_do_not_depend_on_other_people():
         study = load("cities/town", changes)
         world = build_world(study.world, Streams(8), 86400.0)
         world.env.run(until=2 * 86400.0)
-        seen = world.observations()
+        seen = world.drain_observations()
         cells[count] = seen.cell[seen.ue == 0]
     assert len(np.unique(cells[1])) > 1
     np.testing.assert_array_equal(cells[1], cells[12])
@@ -70,10 +70,8 @@ def skeleton(buildings, area, step_m=6.0, clearance_m=2.5):
     return shapely.get_parts(shapely.line_merge(shapely.union_all(open_)))
 
 
-@pytest.mark.skipif(
-    "NETSIM_DATA" not in os.environ, reason="NETSIM_DATA is not set: no real data here"
-)
-def test_people_live_in_munich_on_streets_between_its_buildings(tmp_path):
+@mark.skipif("NETSIM_DATA" not in os.environ, reason="NETSIM_DATA is not set: no real data here")
+def test_people_live_in_munich_on_streets_between_its_buildings(tmp_path, out):
     """Real footprints with lines of streets: residents go from door to door, indoors on floors of
     their building."""
     file = f"{os.environ['NETSIM_DATA']}/buildings_munich_300m.geojson"
@@ -99,10 +97,8 @@ def test_people_live_in_munich_on_streets_between_its_buildings(tmp_path):
         "world.ues.count": 10,
         "learning.round_s": 18000.0,
     }
-    summary = run(load("cities/munich", changes), tmp_path / "run")
+    summary = run(load("cities/munich", changes), out)
     assert summary["rounds.played"] == 2
-    ues = np.genfromtxt(
-        tmp_path / "run" / "ues.csv", delimiter=",", names=True, dtype=None, encoding="utf-8"
-    )
+    ues = np.genfromtxt(out / "ues.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
     home = np.column_stack([ues["home_x_m"], ues["home_y_m"]])
-    assert buildings.inside(home).all()
+    assert buildings.is_indoors(home).all()

@@ -1,27 +1,27 @@
 """What privacy costs: leakage against the error of the model, with curves through the strengths of
 a defense."""
 
-import csv
 import json
 import shutil
 
 import plotly.graph_objects as go
 import pytest
 from conftest import TINY
-from pages import body, figures
+from pages import body, figures, read_csv, read_json
+from rows import read_yaml
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.report.compare_page import tradeoff_panel
-from scenarios.app.report.report import report
-from scenarios.app.results.read import curves_of
+from scenarios.app.report.compare_page import draw_tradeoff
+from scenarios.app.report.report import write_report
+from scenarios.app.results.read import read_curves
 from scenarios.app.run.sweep import Sweep
-from scenarios.app.study.load import AskedStudy
+from scenarios.app.study.load import Scenario
 
 A = "attack.closed-form"
 
 
-def summary(rmse_db=6.0, emd=10.0, error_m=100.0, useful=True, lost=0.0, **more):
+def summary(rmse_db=6.0, emd=10.0, error_m=100.0, useful=True, lost=0.0, **options):
     return {
         "utility.rmse_db": rmse_db,
         "utility.constant_rmse_db": 8.0,
@@ -33,7 +33,7 @@ def summary(rmse_db=6.0, emd=10.0, error_m=100.0, useful=True, lost=0.0, **more)
         f"{A}.sw1_m.mean": None if emd is None else emd**2,
         f"{A}.centroid_error_m.median": error_m,
         f"{A}.diverged.percent": lost,
-        **more,
+        **options,
     }
 
 
@@ -44,18 +44,18 @@ LABELS = {
     "Farthest 100": summary(rmse_db=6.0, emd=6.0, error_m=400.0),
     "Farthest 20": summary(rmse_db=7.0, emd=14.0, error_m=800.0),
 }
-CURVES = {"DP": ["DP 10", "DP 100"], "Farthest": ["Farthest 20", "Farthest 100"]}
+CURVES = read_yaml("DP: [DP 10, DP 100], Farthest: [Farthest 20, Farthest 100]")
 
 
 def test_the_figure_joins_labels_of_a_curve_and_marks_useless_ones():
     """A model is useful below the constant's 8 dB."""
-    panel = tradeoff_panel({label: [of] for label, of in LABELS.items()}, CURVES)
+    panel = draw_tradeoff({label: [values] for label, values in LABELS.items()}, CURVES)
     go.Figure(panel.figure)  # plotly's own schema
     first = [t for t in panel.figure["data"] if t["xaxis"] == "x"]
     marks = {t["name"]: t for t in first if t["mode"] == "markers"}
     assert {name: (t["x"], t["y"]) for name, t in marks.items()} == {
-        label: ([of["utility.rmse_db"]], [of[f"{A}.centroid_error_m.median"]])
-        for label, of in LABELS.items()
+        label: ([values["utility.rmse_db"]], [values[f"{A}.centroid_error_m.median"]])
+        for label, values in LABELS.items()
     }
     assert [name for name, t in marks.items() if t["marker"]["symbol"].endswith("-open")] == [
         "DP 10"
@@ -70,17 +70,19 @@ def test_the_figure_joins_labels_of_a_curve_and_marks_useless_ones():
     ]
     shown = [t["name"] for t in panel.figure["data"] if t["showlegend"]]
     assert sorted(shown) == sorted(set(shown))
-    bare = {"DP 1": [{"utility.rmse_db": 6.0, "utility.useful": True}]}
-    assert tradeoff_panel(bare).figure is None
-    assert tradeoff_panel({"a": [{}]}).figure is None
+    assert (
+        draw_tradeoff(read_yaml("DP 1: [{utility.rmse_db: 6.0, utility.useful: true}]")).figure
+        is None
+    )
+    assert draw_tradeoff({"a": [{}]}).figure is None
 
 
 # -- from a scenario to a page
 
 
 def test_a_strength_needs_a_curve_and_a_curve_a_strength(tiny):
-    def vary(**more):
-        return {"vary": {"variants": [{"label": "a", "set": {}, **more}]}}
+    def vary(**options):
+        return {"vary": {"variants": [{"label": "a", "set": {}, **options}]}}
 
     with pytest.raises(BadInput, match="strength: 10 stands on no curve"):
         tiny(vary(strength=10))
@@ -98,42 +100,43 @@ def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
     scenario = tmp_path / "s.yaml"
     variants = [
         {"label": "none", "curve": "none"},
-        {
-            "label": "clip 1",
-            "curve": "Clip",
-            "strength": 1,
-            "set": {"learning.defenses": [{"kind": "clip"}]},
-        },
+        read_yaml("""
+            label: clip 1, curve: Clip, strength: 1, set: {learning.defenses: [{kind:
+            clip}]}
+        """),
     ]
-    vary = {"variants": variants, "values": {"learning.learner.local_epochs": [1, 2]}}
-    scenario.write_text(json.dumps(TINY | {"vary": vary}))
-    told = []
-    Sweep(AskedStudy.of(scenario), tmp_path / "w", 1, lambda *a: told.append(a)).play()
-    with (tmp_path / "w" / "runs.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    scenario.write_text(
+        json.dumps(
+            TINY
+            | {"vary": {"variants": variants, "values": {"learning.learner.local_epochs": [1, 2]}}}
+        )
+    )
+    messages = []
+    Sweep(Scenario.from_source(scenario), tmp_path / "w", 1, lambda *a: messages.append(a)).play()
+    rows = read_csv(tmp_path / "w" / "runs.csv")
     assert [(r["label"], r["curve"], r["strength"]) for r in rows] == [
         ("none, local_epochs=1", "", ""),
         ("none, local_epochs=2", "", ""),
         ("clip 1, local_epochs=1", "Clip, local_epochs=1", "1"),
         ("clip 1, local_epochs=2", "Clip, local_epochs=2", "1"),
     ]
-    assert len(told) == 4
+    assert len(messages) == 4
 
 
 def test_the_page_of_a_sweep_joins_finished_labels_in_the_order_of_strength(tiny_run, tmp_path):
     """A sweep of fakes: one tiny run, copied, with other figures."""
-    real = json.loads((tiny_run / "summary.json").read_text())
+    real = read_json(tiny_run / "summary.json")
     out = tmp_path / "sweep"
     rows = ["folder,label,seed,curve,strength"]
-    for i, (label, of) in enumerate(LABELS.items()):
+    for i, (label, values) in enumerate(LABELS.items()):
         curve, _, strength = label.partition(" ")
         shutil.copytree(tiny_run, out / f"r{i}")
-        write_json(out / f"r{i}" / "summary.json", real | of)
+        write_json(out / f"r{i}" / "summary.json", real | values)
         rows.append(f"r{i},{label},0,{curve} <b>,{strength}" if strength else f"r{i},{label},0,,")
     (out / "runs.csv").write_text("\n".join(rows) + "\n")
     (out / "r4" / "summary.json").unlink()
-    assert curves_of(out) == {f"{curve} <b>": along for curve, along in CURVES.items()}
-    page = report(out)
+    assert read_curves(out) == {f"{curve} <b>": along for curve, along in CURVES.items()}
+    page = write_report(out)
     drawn = figures(page)["tradeoff"]["data"]
     assert next(t["x"] for t in drawn if t["name"] == "DP &lt;b&gt;") == [
         10,
@@ -142,4 +145,4 @@ def test_the_page_of_a_sweep_joins_finished_labels_in_the_order_of_strength(tiny
     assert "DP <b>" not in body(page)
     (out / "runs.csv").write_text("\n".join(rows).replace("DP <b>,10", "DP <b>,much") + "\n")
     with pytest.raises(BadInput, match="damaged"):
-        report(out)
+        write_report(out)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
-import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import TINY
+from conftest import write_tiny
+from pytest import fixture, mark, raises
+from refused import catch_line, read_cases
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.cli.commands import main
-from scenarios.app.report.report import report
-from scenarios.app.results.folder import STUDY, Failed
-from scenarios.app.results.goals import FRESH, Trial, goals, read_tuned
-from scenarios.app.results.outcome import mark_of, searched
+from scenarios.app.report.report import write_report
+from scenarios.app.results.folder import STUDY, Failed, read_csv_rows, read_json, read_summary
+from scenarios.app.results.goals import FRESH, Trial, parse_goals, read_search_result
+from scenarios.app.results.outcome import build_search_tables, to_mark
 from scenarios.app.run.sweep import Sweep
-from scenarios.app.study.load import AskedStudy, load
+from scenarios.app.study.load import Scenario, load, parse_value
 from scenarios.app.training import tune
 from scenarios.app.training.tune import Search
 
@@ -29,10 +28,10 @@ RATE = "learning.learner.learning_rate"
 WIDTH = "learning.learner.hidden"
 RMSE = "utility.rmse_db"
 ACCURACY = "utility.accuracy_percent"
-SPACE = {RATE: {"low": 1e-4, "high": 1.0, "log": True}, WIDTH: {"choices": [[2], [3]]}}
+SPACE = {RATE: {"low": 1e-4, "high": 1.0, "log": True}, WIDTH: parse_value("{choices: [[2], [3]]}")}
 
 
-def asked(
+def build_search(
     out,
     objectives=(RMSE,),
     constraints=(),
@@ -40,72 +39,74 @@ def asked(
     seed=4,
     directions=("min",),
     at_once=1,
-    **more,
+    **changes,
 ):
-    study = AskedStudy.of("campus", {"seed": seed, "vary": {"random": {"space": SPACE}}})
+    study = Scenario.from_source("campus", {"seed": seed, "vary": {"random": {"space": SPACE}}})
     sweep = Sweep(study, out, at_once, lambda event: None)
-    return Search(sweep, goals(objectives, directions, constraints), trials, **more)
+    return Search(sweep, parse_goals(objectives, directions, constraints), trials, **changes)
 
 
-def closed_form(job):
+def compute_closed_form(job):
     """(log10 rate + 2)^2: its minimum is 0, at the rate 0.01; the accuracy is 100 times the
     rate."""
     rate = job.study.learning.learner.learning_rate
     return {RMSE: (math.log10(rate) + 2) ** 2, ACCURACY: 100 * rate}
 
 
-@pytest.fixture
+@fixture
 def quick(monkeypatch):
     """Trials whose figures are the closed form, or what a test puts in its place; nothing is
     played."""
     jobs = []
 
-    def played(every, *more):
-        jobs.extend(every)
-        return [of.form(job) for job in every]
+    def play(all_rows, *rest):
+        jobs.extend(all_rows)
+        return [tuned.form(job) for job in all_rows]
 
-    monkeypatch.setattr(tune, "do_all", played)
-    monkeypatch.setattr(tune, "check", lambda study, how: None)
+    monkeypatch.setattr(tune, "do_jobs", play)
+    monkeypatch.setattr(tune, "check_study", lambda study, resources: None)
     monkeypatch.setattr(tune, "read_json", lambda path: {RMSE: 1.0, ACCURACY: 1.0})
-    of = type("Quick", (), {"form": staticmethod(closed_form), "jobs": jobs})()
-    return of
+    tuned = type("Quick", (), {"form": staticmethod(compute_closed_form), "jobs": jobs})()
+    return tuned
 
 
-def found(of):
-    tune.tune(of)
-    return read_tuned(of.sweep.out)
+def run_search(tuned):
+    tune.tune_settings(tuned)
+    return read_search_result(tuned.sweep.out)
 
 
 def test_the_minimum_of_a_closed_form_is_found(quick, tmp_path):
-    of = found(asked(tmp_path, trials=40, verify=0))
-    values = [trial.mean(RMSE) for trial in of.trials]
-    (best,) = of.best
+    tuned = run_search(build_search(tmp_path, trials=40, verify=0))
+    values = [trial.mean(RMSE) for trial in tuned.trials]
+    (best,) = tuned.best
     assert values[int(best.removeprefix("trial-")) - 1] == min(values) < 0.05
     assert np.median(values[20:]) < 0.5 * 4 / 3  # of random draws the mean is 4 / 3
-    assert of.importance[RMSE][RATE] > 0.8
+    assert tuned.importance[RMSE][RATE] > 0.8
 
 
-def test_the_winner_never_breaks_a_constraint(quick, tmp_path):
-    of = found(asked(tmp_path, constraints=[f"{ACCURACY}<=0.1"], trials=25, verify=0))
-    rows = {trial.label: trial for trial in of.trials}
-    assert rows[of.best[0]].settings[RATE] <= 0.001  # the minimum at 0.01 breaks it
-    better = [t for t in of.trials if t.mean(RMSE) < rows[of.best[0]].mean(RMSE)]
+def test_the_winner_never_breaks_a_constraint(quick, tmp_path, out):
+    tuned = run_search(
+        build_search(tmp_path, constraints=[f"{ACCURACY}<=0.1"], trials=25, verify=0)
+    )
+    rows = {trial.label: trial for trial in tuned.trials}
+    assert rows[tuned.best[0]].settings[RATE] <= 0.001  # the minimum at 0.01 breaks it
+    better = [t for t in tuned.trials if t.mean(RMSE) < rows[tuned.best[0]].mean(RMSE)]
     assert better
-    assert all(of.state(trial) == f"breaks {ACCURACY}<=0.1" for trial in better)
-    none = found(asked(tmp_path / "n", constraints=[f"{ACCURACY}>=1000"], trials=5))
+    assert all(tuned.state(trial) == f"breaks {ACCURACY}<=0.1" for trial in better)
+    none = run_search(build_search(out, constraints=[f"{ACCURACY}>=1000"], trials=5))
     assert none.best == []
-    assert "No finished trial keeps every constraint" in searched(tmp_path / "n")[0].notes[-1]
+    assert "No finished trial keeps every constraint" in build_search_tables(out)[0].notes[-1]
 
 
 def test_the_front_has_every_trial_that_no_other_one_beats(quick, tmp_path):
-    of = found(asked(tmp_path, (RMSE, ACCURACY), trials=15, verify=0))
-    rows = [(trial.mean(RMSE), trial.mean(ACCURACY), trial.label) for trial in of.trials]
+    tuned = run_search(build_search(tmp_path, (RMSE, ACCURACY), trials=15, verify=0))
+    rows = [(trial.mean(RMSE), trial.mean(ACCURACY), trial.label) for trial in tuned.trials]
     unbeaten = sorted(
         (a, n)
         for a, b, n in rows
         if not any(c <= a and d <= b and (c, d) != (a, b) for c, d, _ in rows)
     )
-    assert of.best == [label for _, label in unbeaten]
+    assert tuned.best == [label for _, label in unbeaten]
     assert len(unbeaten) > 1
 
 
@@ -114,29 +115,29 @@ def test_of_equal_trials_the_first_wins():
         Trial(label=str(n), settings={}, seeds=[1], values={RMSE: [v]}, broken=["x"] * (n == 4))
         for n, v in ((1, 2.0), (2, 3.0), (3, 3.0), (4, 9.0))
     ]
-    assert goals([RMSE], ["max"], []).best(trials) == ["2"]
+    assert parse_goals([RMSE], ["max"], []).find_best_labels(trials) == ["2"]
 
 
-def settings_of(of):
-    return [trial.settings for trial in found(of).trials if not trial.label.endswith(FRESH)]
+def list_settings(tuned):
+    return [trial.settings for trial in run_search(tuned).trials if not trial.label.endswith(FRESH)]
 
 
 def test_the_same_command_suggests_the_same_and_more_trials_go_on(quick, tmp_path):
-    first = settings_of(asked(tmp_path / "a", trials=9))
-    assert settings_of(asked(tmp_path / "b", trials=9)) == first
-    assert settings_of(asked(tmp_path / "c", trials=6)) == first[:6]
-    assert settings_of(asked(tmp_path / "d", trials=9, seed=5)) != first
-    pairs = settings_of(asked(tmp_path / "e", trials=9, at_once=2))
-    assert pairs == settings_of(asked(tmp_path / "f", trials=9, at_once=2))
+    first = list_settings(build_search(tmp_path / "a", trials=9))
+    assert list_settings(build_search(tmp_path / "b", trials=9)) == first
+    assert list_settings(build_search(tmp_path / "c", trials=6)) == first[:6]
+    assert list_settings(build_search(tmp_path / "d", trials=9, seed=5)) != first
+    pairs = list_settings(build_search(tmp_path / "e", trials=9, at_once=2))
+    assert pairs == list_settings(build_search(tmp_path / "f", trials=9, at_once=2))
 
 
 def test_a_setting_that_the_scenario_refuses_fails_its_trial(quick, tmp_path):
-    of = replace(asked(tmp_path, trials=1), verify=0)
+    tuned = replace(build_search(tmp_path, trials=1), verify=0)
     trials = [
         Trial(label="trial-1", settings={"learning.round_s": -1}, seeds=[1]),
         Trial(label="trial-2", settings={}, seeds=[1]),
     ]
-    of.play(trials, 0, 2)
+    tuned.play_trials(trials, 0, 2)
     assert trials[0].failed.kind == "bad input"
     assert "learning.round_s" in trials[0].failed.error
     assert trials[1].failed is None
@@ -147,38 +148,40 @@ def test_failed_trials_are_told_and_take_no_part(quick, tmp_path):
     def half(job):
         if "trial-2" in job.folder.parts:
             return Failed("trial-2/seed-4", "trial-2", 4, 1, "bad input", "no such <b>")
-        return closed_form(job) | ({RMSE: math.inf} if "trial-3" in job.folder.parts else {})
+        return compute_closed_form(job) | (
+            {RMSE: math.inf} if "trial-3" in job.folder.parts else {}
+        )
 
     quick.form = half
-    of = found(asked(tmp_path, trials=4, verify=0))
-    assert [trial.failed and trial.failed.kind for trial in of.trials] == [
+    tuned = run_search(build_search(tmp_path, trials=4, verify=0))
+    assert [trial.failed and trial.failed.kind for trial in tuned.trials] == [
         None,
         "bad input",
         "no figure",
         None,
     ]
-    rows = list(csv.DictReader((tmp_path / "failures.csv").read_text().splitlines()))
+    rows = read_csv_rows(tmp_path / "failures.csv")
     assert [row["error"] for row in rows] == [
         "no such <b>",
         f"{RMSE} has no finite value with each of 1 seed",
     ]
-    labels = [
-        row["label"] for row in csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())
-    ]
+    labels = [row["label"] for row in read_csv_rows(tmp_path / "runs.csv")]
     assert labels == ["trial-1", "trial-4"]
-    assert "4 trials, 2 finished" in searched(tmp_path)[0].notes[0]
+    assert "4 trials, 2 finished" in build_search_tables(tmp_path)[0].notes[0]
 
 
 def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
     low = f"{ACCURACY}<=0.1"
     high = f"{ACCURACY}>=0.001"
-    quick.form = lambda job: closed_form(job) | ({ACCURACY: 0.25} if job.study.seed > 4 else {})
-    of = found(asked(tmp_path, constraints=[low, high], trials=25, verify=1))
-    *_, fresh = of.trials
-    assert fresh.label == f"{of.best[0]}{FRESH}"
+    quick.form = lambda job: (
+        compute_closed_form(job) | ({ACCURACY: 0.25} if job.study.seed > 4 else {})
+    )
+    tuned = run_search(build_search(tmp_path, constraints=[low, high], trials=25, verify=1))
+    *_, fresh = tuned.trials
+    assert fresh.label == f"{tuned.best[0]}{FRESH}"
     assert fresh.seeds == [5]
-    assert of.state(fresh) == f"breaks {low}"
-    shown = [[mark_of(cell).text for cell in row] for row in searched(tmp_path)[0].rows]
+    assert tuned.state(fresh) == f"breaks {low}"
+    shown = [[to_mark(cell).text for cell in row] for row in build_search_tables(tmp_path)[0].rows]
     assert [
         row
         for row in shown
@@ -186,15 +189,14 @@ def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
     ]
 
 
-@pytest.fixture(scope="module")
+@fixture(scope="module")
 def scenario(tmp_path_factory):
     path = tmp_path_factory.mktemp("s") / "s.yaml"
     vary = {"seed": [1, 2], "random": {"space": {RATE: {"low": 0.001, "high": 0.1}}}}
-    path.write_text(json.dumps(TINY | {"vary": vary}))
-    return path
+    return write_tiny(path, {"vary": vary})
 
 
-def command(scenario, out, *more):
+def command(scenario, out, *rest):
     goal = ["--objective", RMSE, "--direction", "min", "--set", "learning.attacks=[]"]
     return [
         "tune",
@@ -207,11 +209,11 @@ def command(scenario, out, *more):
         "--quiet",
         "--out",
         str(out),
-        *more,
+        *rest,
     ]
 
 
-def bytes_of(out):
+def collect_bytes(out):
     return {
         str(p.relative_to(out)): p.read_bytes()
         for p in out.rglob("*")
@@ -220,154 +222,142 @@ def bytes_of(out):
 
 
 def test_the_command_verifies_the_winner_and_an_interrupted_one_ends_the_same(
-    scenario, tmp_path, capsys, monkeypatch
+    scenario, tmp_path, refuse_command, run_command, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert main(command(scenario, "a")) == 0
-    out = capsys.readouterr().out
-    of = read_tuned(tmp_path / "a")
-    (best,) = of.best
-    values = [
-        json.loads((tmp_path / "a" / best / f"seed-{n}" / "summary.json").read_text())[RMSE]
-        for n in (3, 4, 5)
-    ]
-    *_, fresh = of.trials
+    out = run_command(command(scenario, "a"))
+    tuned = read_search_result(tmp_path / "a")
+    (best,) = tuned.best
+    values = [read_summary(tmp_path / "a" / best / f"seed-{n}")[RMSE] for n in (3, 4, 5)]
+    *_, fresh = tuned.trials
     assert fresh.seeds == [3, 4, 5]
     assert fresh.values[RMSE] == values
-    assert "fresh seeds" in out
     assert f"{best}: {{{RATE}: " in out
-    assert f"a/{best}/seed-*/study.yaml" in out
-    page = (tmp_path / "a" / "report.html").read_text()
+    page = (tmp_path / "a/report.html").read_text()
     assert "optimistic" in page
-    assert "best" in page
     assert f"settings-{RMSE}" in page
-    winner = next(trial for trial in of.trials if trial.label == best)
+    winner = next(trial for trial in tuned.trials if trial.label == best)
     assert (
         load(tmp_path / "a" / best / "seed-1" / STUDY).learning.learner.learning_rate
         == winner.settings[RATE]
     )
-    assert len((tmp_path / "a" / "runs.csv").read_text().splitlines()) == 1 + 2 * 2 + 3
-    assert main(["show", "a"]) == 0
-    assert "fresh seeds" in capsys.readouterr().out
+    assert len((tmp_path / "a/runs.csv").read_text().splitlines()) == 1 + 2 * 2 + 3
+    assert "fresh seeds" in run_command("show a")
 
-    whole = bytes_of(tmp_path / "a")
-    (tmp_path / "a" / "trial-2" / "seed-2" / "summary.json").unlink()
-    (tmp_path / "a" / "runs.csv").unlink()
-    assert main(["show", "a"]) == 2
-    assert "not finished" in capsys.readouterr().err
-    assert main(command(scenario, "a")) == 0
-    assert bytes_of(tmp_path / "a") == whole
+    whole = collect_bytes(tmp_path / "a")
+    (tmp_path / "a/trial-2/seed-2/summary.json").unlink()
+    (tmp_path / "a/runs.csv").unlink()
+    assert "not finished" in refuse_command("show a")
+    run_command(command(scenario, "a"))
+    assert collect_bytes(tmp_path / "a") == whole
 
 
-def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
+def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path, out):
     strongest = "leakage.strongest_located.percent"
     key = "learning.attacks.0.cluster_m"
     changes = {"world.duration_s": 172_800, "learning.round_s": 86_400}
     changes["vary"] = {"seed": [1], "random": {"space": {key: {"choices": [30.0, 60.0]}}}}
-    sweep = Sweep(AskedStudy.of("campus", changes), tmp_path, 1, lambda event: None)
-    (trial,) = found(Search(sweep, goals([strongest], ["max"], []), 1, verify=0)).trials
-    study = load(tmp_path / "trial-1" / "seed-1" / STUDY)
-    summary = json.loads((tmp_path / "trial-1" / "seed-1" / "summary.json").read_text())
+    sweep = Sweep(Scenario.from_source("campus", changes), tmp_path, 1, lambda event: None)
+    (trial,) = run_search(Search(sweep, parse_goals([strongest], ["max"], []), 1, verify=0)).trials
+    study = load(out / "seed-1" / STUDY)
+    summary = read_summary(out / "seed-1")
     assert study.learning.attacks[0].cluster_m == trial.settings[key]
     assert trial.values[strongest] == [summary[strongest]]
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--objective", "zzzz"], "no such key of summary.json; see netsim show DIR --verbose"),
-        (["--objective", "rmse"], "did you mean 'utility.rmse_db'?"),
-        (
-            ["--objective", "utilty.rmse_db"],
-            "utilty.rmse_db: no such key of summary.json; did you mean 'utility.r",
-        ),
-        (
-            ["--constraint", "utility.rmse_db<10"],
-            "--constraint utility.rmse_db<10: write KEY<=NUMBER",
-        ),
-        (["--constraint", "utility.rmse_db<=nan"], "write KEY<=NUMBER or KEY>=NUMBER"),
-        (["--constraint", "utility.rmse_db<=inf"], "write KEY<=NUMBER or KEY>=NUMBER"),
-        (["--objective", RMSE], "--objective: a key stands twice"),
-        (["--direction", "max"], "--direction: 2 for 1 objectives"),
-        (["--trials", "0"], "--trials 0: must be a whole number from 1 to 100,000"),
-        (["--verify", "-1"], "--verify -1: must be a whole number from 0 to 100,000"),
-        (["--set", "vary.random=null"], "has no space to search"),
-        (["--set", "vary.values={learning.rounds: [1]}"], "leave values, zip and variants out"),
-    ],
-)
-def test_bad_goals_are_refused_before_anything_is_written(more, said, scenario, tmp_path, capsys):
-    assert main(command(scenario, tmp_path / "w", *more)) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-    assert not (tmp_path / "w").exists()
+BAD_GOALS = f"""
+--objective zzzz
+    no such key of summary.json; see netsim show DIR --verbose
+--objective rmse
+    did you mean 'utility.rmse_db'?
+--objective utilty.rmse_db
+    utilty.rmse_db: no such key of summary.json; did you mean 'utility.r
+--constraint utility.rmse_db<10
+    --constraint utility.rmse_db<10: write KEY<=NUMBER
+--constraint utility.rmse_db<=nan
+    write KEY<=NUMBER or KEY>=NUMBER
+--constraint utility.rmse_db<=inf
+    write KEY<=NUMBER or KEY>=NUMBER
+--objective {RMSE}
+    --objective: a key stands twice
+--direction max
+    --direction: 2 for 1 objectives
+--trials 0
+    --trials 0: must be a whole number from 1 to 100,000
+--verify -1
+    --verify -1: must be a whole number from 0 to 100,000
+--set vary.random=null
+    has no space to search
+--set vary.values={{learning.rounds: [1]}}
+    leave values, zip and variants out
+"""
+
+
+@mark.parametrize("option, message", read_cases(BAD_GOALS))
+def test_bad_goals_are_refused_before_anything_is_written(
+    option, message, scenario, out, refuse_command
+):
+    assert message in refuse_command(command(scenario, out, *option.split(" ", 1)))
+    assert not out.exists()
 
 
 def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial(
-    scenario, tmp_path, capsys
+    scenario, out, refuse_command
 ):
-    assert main([*command(scenario, tmp_path / "w"), "--constraint", f"{ACCURACY}>=1"]) == 2
-    error = capsys.readouterr().err
+    error = refuse_command([*command(scenario, out), "--constraint", f"{ACCURACY}>=1"])
     assert f"--constraint {ACCURACY}: no such key of summary.json" in error
-    assert "netsim show DIR --verbose" in error
-    assert not (tmp_path / "w" / "trial-2").exists()
+    assert not (out / "trial-2").exists()
 
 
 def test_damaged_files_are_refused(quick, tmp_path):
-    tune.tune(asked(tmp_path, trials=2))
-    found = json.loads((tmp_path / "sweep.json").read_text())
-    write_json(tmp_path / "sweep.json", found | {"tuned": {"trials": [{"label": "x"}]}})
-    with pytest.raises(BadInput, match=r"sweep\.json: .* is missing or damaged; tune again"):
-        read_tuned(tmp_path)
+    tune.tune_settings(build_search(tmp_path, trials=2))
+    result = read_json(tmp_path / "sweep.json")
+    write_json(tmp_path / "sweep.json", result | parse_value("{tuned: {trials: [{label: x}]}}"))
+    with raises(BadInput, match=r"sweep\.json: .* is missing or damaged; tune again"):
+        read_search_result(tmp_path)
 
 
-def test_a_missing_library_is_one_line(tmp_path, monkeypatch):
+def test_a_missing_library_is_one_line(out, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "optuna" else find(name)
     )
-    with pytest.raises(
-        BadInput, match=r"netsim tune: optuna is not installed; pip install 'netsim-fl\[tune\]'"
-    ):
-        tune.tune(asked(tmp_path / "s"))
-    assert not (tmp_path / "s").exists()
+    assert "netsim tune: optuna is not installed; pip install 'netsim-fl[tune]'" in catch_line(
+        tune.tune_settings, build_search(out)
+    )
+    assert not out.exists()
 
 
 SHORT = {"train.steps": 40, "train.eval_every": 20, "train.agent.learning_starts": 10}
 RATES = {"train.agent.learning_rate": {"choices": [0.001, 0.01]}}
 
 
-def asked_of_trainings(out, objective="cost.best", space=RATES, scenario="power/paper", **more):
+def build_training_search(out, objective="cost.best", space=RATES, scenario="power/paper", **rest):
     changes = {
         **(SHORT if scenario == "power/paper" else {}),
         "vary": {"seed": [3], "random": {"space": space}},
     }
-    sweep = Sweep(AskedStudy.of(scenario, changes), out, 1, lambda event: None)
-    return Search(sweep, goals([objective], ["min"], []), 2, **more)
+    sweep = Sweep(Scenario.from_source(scenario, changes), out, 1, lambda event: None)
+    return Search(sweep, parse_goals([objective], ["min"], []), 2, **rest)
 
 
-@pytest.mark.slow
-def test_trainings_are_tuned(tmp_path, capsys):
-    of = found(asked_of_trainings(tmp_path, verify=1))
-    *trials, fresh = of.trials
-    costs = [
-        json.loads((tmp_path / t.label / "seed-3" / "summary.json").read_text())["cost.best"]
-        for t in trials
-    ]
+@mark.slow
+def test_trainings_are_tuned(tmp_path, refuse_command, run_command):
+    tuned = run_search(build_training_search(tmp_path, verify=1))
+    *trials, fresh = tuned.trials
+    costs = [read_summary(tmp_path / t.label / "seed-3")["cost.best"] for t in trials]
     assert [trial.mean("cost.best") for trial in trials] == costs
-    assert of.best == [trials[int(np.argmin(costs))].label]
-    assert (tmp_path / fresh.folder / "seed-4" / "policy.json").exists()
-    rate = next(t for t in trials if t.label in of.best).settings["train.agent.learning_rate"]
-    assert load(tmp_path / of.best[0] / "seed-3" / STUDY).train.agent.learning_rate == rate
-    assert "cost.best" in report(tmp_path).read_text()
-    assert main(["show", str(tmp_path)]) == 0
-    assert "cost.best" in capsys.readouterr().out
-    assert main(["compare", str(tmp_path), str(tmp_path)]) == 2
-    assert "holds a training" in capsys.readouterr().err
+    assert tuned.best == [trials[int(np.argmin(costs))].label]
+    assert (tmp_path / fresh.folder / "seed-4/policy.json").exists()
+    rate = next(t for t in trials if t.label in tuned.best).settings["train.agent.learning_rate"]
+    assert load(tmp_path / tuned.best[0] / "seed-3" / STUDY).train.agent.learning_rate == rate
+    assert "cost.best" in write_report(tmp_path).read_text()
+    assert "cost.best" in run_command(f"show {tmp_path}")
+    assert "holds a training" in refuse_command(f"compare {tmp_path} {tmp_path}")
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
+@mark.parametrize(
+    "rest, message",
     [
         (
             {"objective": RMSE},
@@ -379,16 +369,13 @@ def test_trainings_are_tuned(tmp_path, capsys):
         ),
     ],
 )
-def test_without_a_training_nothing_of_one_is_tuned(more, said, tmp_path):
-    with pytest.raises(BadInput, match=said) as error:
-        tune.tune(asked_of_trainings(tmp_path / "t", **more))
-    assert len(error.value.lines) == 1
-    assert not (tmp_path / "t").exists()
+def test_without_a_training_nothing_of_one_is_tuned(rest, message, out):
+    assert message in catch_line(tune.tune_settings, build_training_search(out, **rest))
+    assert not out.exists()
 
 
-def test_no_sweep_is_of_trainings(tmp_path, capsys):
+def test_no_sweep_is_of_trainings(out, refuse_command):
     vary = "vary={values: {train.steps: [10, 20]}}"
-    assert main(["sweep", "power/paper", "--set", vary, "--out", str(tmp_path / "w")]) == 2
-    said = capsys.readouterr().err
-    assert "vary: train.steps: changes a training and no run" in said
-    assert said.count("\n") == 1
+    assert "vary: train.steps: changes a training and no run" in refuse_command(
+        "sweep power/paper --set", vary, "--out", out
+    )

@@ -9,14 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import TINY
+from conftest import ROOT, TINY
 
-ROOT = Path(__file__).parents[2]
 RUNS = 200
 KILLS = 10
 
 
-def command(scenario, out, *more):
+def command(scenario, out, *rest):
     netsim = [sys.executable, "-m", "scenarios.app.cli.commands"]
     return [
         *netsim,
@@ -27,7 +26,7 @@ def command(scenario, out, *more):
         "--quiet",
         "--retries",
         str(KILLS),
-        *more,
+        *rest,
     ]
 
 
@@ -36,14 +35,14 @@ def tables(out):
     return {str(p): (out / p).read_bytes() for p in [Path("runs.csv"), *runs]}
 
 
-def killed_while_it_plays(process, workers, out):
+def kill_workers(process, workers, out):
     """Kill a worker of a sweep again and again as it goes on; how many were killed."""
     kills = 0
     while process.poll() is None:
         done = len(list(out.glob("*/seed-*/summary.json")))
-        if kills < KILLS and done >= (kills + 1) * RUNS // (KILLS + 2) and (found := workers()):
+        if kills < KILLS and done >= (kills + 1) * RUNS // (KILLS + 2) and (result := workers()):
             try:
-                os.kill(found[kills % len(found)], signal.SIGKILL)
+                os.kill(result[kills % len(result)], signal.SIGKILL)
                 kills += 1
             except ProcessLookupError:
                 pass
@@ -52,7 +51,7 @@ def killed_while_it_plays(process, workers, out):
 
 
 @pytest.mark.slow
-def test_the_same_bytes_whoever_plays_and_whoever_is_killed(tmp_path):
+def test_the_same_bytes_whoever_plays_and_whoever_is_killed(tmp_path, out):
     pytest.importorskip("ray")
     from ray_nodes import nodes
 
@@ -65,12 +64,12 @@ def test_the_same_bytes_whoever_plays_and_whoever_is_killed(tmp_path):
     with nodes() as two:
         on = ["--on", "ray", "--address", two.address]
         with subprocess.Popen(
-            command(tmp_path / "s.yaml", tmp_path / "k", *on), cwd=ROOT, env=two.environment
-        ) as one:
-            kills = killed_while_it_plays(one, two.workers, tmp_path / "k")
-    assert one.returncode == 0
+            command(tmp_path / "s.yaml", out, *on), cwd=ROOT, env=two.environment
+        ) as item:
+            kills = kill_workers(item, two.workers, out)
+    assert item.returncode == 0
     assert kills == KILLS
     expected = tables(tmp_path / "p")
     assert len(expected) > RUNS
-    assert tables(tmp_path / "k") == expected
-    assert not (tmp_path / "k" / "failures.csv").exists()
+    assert tables(out) == expected
+    assert not (out / "failures.csv").exists()

@@ -5,17 +5,21 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from netsim.trace_files.read import read_trace
-from netsim.traces.home_work import Lived, lived
+from netsim.traces.home_work import find_user_places
 
 
-def all_lived(path, zone: str, **how) -> list[Lived]:
+def all_lived(path, zone, **settings):
     """Of every user of a trace."""
-    trace = read_trace(path, timezone=zone, cell="all" if "rsrp" in path.name else None, **how)
-    clock = trace.local.clock(float(trace.time_s.max()))
+    trace = read_trace(path, timezone=zone, cell="all" if "rsrp" in path.name else None, **settings)
+    clock = trace.local.build_clock(float(trace.time_s.max()))
     edges = np.searchsorted(trace.user, np.arange(len(trace.users) + 1))
-    return [lived(trace.position_m[a:b], trace.time_s[a:b], clock) for a, b in pairwise(edges)]
+    return [
+        find_user_places(trace.position_m[a:b], trace.time_s[a:b], clock)
+        for a, b in pairwise(edges)
+    ]
 
 
 def test_the_walker_lives_where_he_did(data_folder):
@@ -23,10 +27,10 @@ def test_the_walker_lives_where_he_did(data_folder):
     1919.7)."""
     box = (39.95, 116.28, 40.03, 116.37)
     path = data_folder / "mobility_geolife_beijing.csv.gz"
-    (found,) = all_lived(path, "Asia/Shanghai", users="id", area_deg=box, resample_s=30)
-    np.testing.assert_allclose(found.home_m, (-1264.85, 1919.72), atol=1.0)
-    assert found.nights == 3
-    assert np.isfinite(found.work_m).all()
+    (homes,) = all_lived(path, "Asia/Shanghai", users="id", area_deg=box, resample_s=30)
+    assert_allclose(homes.home_m, (-1264.85, 1919.72), atol=1.0)
+    assert homes.nights == 3
+    assert np.isfinite(homes.work_m).all()
     (cut,) = all_lived(
         path, "Asia/Shanghai", users="id", area_deg=box, resample_s=30, until="2008-12-05"
     )
@@ -35,7 +39,7 @@ def test_the_walker_lives_where_he_did(data_folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "zone", "users"),
+    "name, zone, users",
     [
         ("mobility_cabspotting_sf.csv.gz", "America/Los_Angeles", "id"),
         ("mobility_santamonica_att.csv.gz", "America/Los_Angeles", "id"),
@@ -44,6 +48,6 @@ def test_the_walker_lives_where_he_did(data_folder):
     ],
 )
 def test_vehicles_and_visitors_live_nowhere(name, zone, users, data_folder):
-    found = all_lived(data_folder / name, zone, users=users)
-    assert not np.isfinite([one.home_m for one in found]).any()
-    assert np.isfinite([one.densest_m for one in found]).all()
+    homes = all_lived(data_folder / name, zone, users=users)
+    assert not np.isfinite([home.home_m for home in homes]).any()
+    assert np.isfinite([home.densest_m for home in homes]).all()

@@ -1,7 +1,7 @@
 """Homes and workplaces that attacks name in twelve commuters' daily rounds, beside another
 person's."""
 
-import pytest
+from pytest import mark
 
 from scenarios.app.result import run
 from scenarios.app.study.load import load
@@ -12,7 +12,7 @@ RECIPES = {
 }
 
 
-def study_of(recipe, seed):
+def make_study(recipe, seed):
     learner = {
         "kind": "rsrp-net",
         "hidden": [256, 128],
@@ -32,13 +32,13 @@ def study_of(recipe, seed):
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES)
+@mark.slow
+@mark.parametrize("recipe", RECIPES)
 def test_most_homes_and_workplaces_are_named_and_another_persons_are_not(recipe, tmp_path):
-    found = [run(study_of(recipe, seed), tmp_path / str(seed)) for seed in (1, 2, 3)]
+    summary = [run(make_study(recipe, seed), tmp_path / str(seed)) for seed in (1, 2, 3)]
 
     def mean(key):
-        return sum(summary[key] for summary in found) / len(found)
+        return sum(summary[key] for summary in summary) / len(summary)
 
     assert mean("attack.span.home_located.percent") >= 95
     assert mean("attack.span.both_located.percent") >= 70

@@ -5,6 +5,7 @@ import csv
 
 import numpy as np
 import pytest
+from pytest import approx
 
 from scenarios.app.result import run
 from scenarios.app.study.load import load
@@ -16,27 +17,27 @@ CLIP = {"kind": "clip", "norm": 1.0, "phase": "heights"}
 
 def leak(folder, *noise):
     """Summaries of two seeds of the first gradient, with noise or without."""
-    found = []
+    figures = []
     for seed in (1, 2):
         study = load("radio-maps/noise", {"seed": seed, "learning.defenses": [CLIP, *noise]})
-        found.append(run(study, folder / str(seed)))
-    return found
+        figures.append(run(study, folder / str(seed)))
+    return figures
 
 
-def mean_of(summaries, key):
+def average(summaries, key):
     return float(np.mean([s[key] for s in summaries]))
 
 
 def test_the_first_gradient_gives_everybody_away(tmp_path):
-    found = leak(tmp_path)
-    assert mean_of(found, "attack.nu-1.centroid_error_m.inside.rms") == pytest.approx(6.1, abs=1.5)
-    assert mean_of(found, "attack.nu-inf.centroid_error_m.inside.rms") < 3
+    figures = leak(tmp_path)
+    assert average(figures, "attack.nu-1.centroid_error_m.inside.rms") == approx(6.1, abs=1.5)
+    assert average(figures, "attack.nu-inf.centroid_error_m.inside.rms") < 3
 
 
 def test_uniform_noise_leads_to_the_middle_and_not_who_takes_the_strongest_cell(tmp_path):
-    found = leak(tmp_path, {"kind": "uniform-noise", "mu": 50.0})
-    assert mean_of(found, "attack.nu-2.centroid_error_m.inside.mean") == pytest.approx(114, abs=6)
-    assert mean_of(found, "attack.nu-inf.centroid_error_m.inside.mean") < 10
+    figures = leak(tmp_path, {"kind": "uniform-noise", "mu": 50.0})
+    assert average(figures, "attack.nu-2.centroid_error_m.inside.mean") == approx(114, abs=6)
+    assert average(figures, "attack.nu-inf.centroid_error_m.inside.mean") < 10
 
 
 def test_aligned_noise_leads_astray_less_with_rho_more_with_mu_and_not_who_knows_its_shape(
@@ -44,15 +45,15 @@ def test_aligned_noise_leads_astray_less_with_rho_more_with_mu_and_not_who_knows
 ):
     def error(mu, rho, attack="nu-2"):
         noise = {"kind": "geometry-aligned", "mu": float(mu), "rho": float(rho)}
-        return mean_of(
+        return average(
             leak(tmp_path / f"{mu}-{rho}", noise), f"attack.{attack}.centroid_error_m.inside.mean"
         )
 
     by_rho = [error(50, rho) for rho in (1, 10, 50, 100)]
-    for found, (want, give) in zip(
+    for figures, (want, give) in zip(
         by_rho, ((284, 15), (243, 15), (186, 12), (150, 12)), strict=True
     ):
-        assert found == pytest.approx(want, abs=give)
+        assert figures == approx(want, abs=give)
     assert error(1, 1) < error(10, 1) < by_rho[0]
     assert (
         error(50, 50, "link-filter") < 0.7
@@ -68,9 +69,9 @@ def test_a_map_is_learnt_and_noise_costs_decibels(tmp_path):
         return {int(r["round"]): float(r["value"]) for r in rows}
 
     plain = rounds("none")
-    for at, (want, give) in {1: (15, 3), 50: (5.8, 2), 100: (3.6, 1), 200: (2.8, 0.8)}.items():
-        assert plain[at] == pytest.approx(want, abs=give)
+    for last, (want, give) in {1: (15, 3), 50: (5.8, 2), 100: (3.6, 1), 200: (2.8, 0.8)}.items():
+        assert plain[last] == approx(want, abs=give)
     aligned = rounds("aligned", {"kind": "geometry-aligned", "mu": 50.0, "rho": 50.0})
     uniform = rounds("uniform", {"kind": "uniform-noise", "mu": 50.0})
-    assert aligned[200] == pytest.approx(4.8, abs=1)
+    assert aligned[200] == approx(4.8, abs=1)
     assert abs(aligned[200] - uniform[200]) < 0.8

@@ -5,39 +5,42 @@ import pickle
 import re
 
 import pytest
+from pytest import mark
 
 from scenarios.app.cli.ask import STUDIES
-from scenarios.app.study.describe import build
-from scenarios.app.study.load import AskedStudy, bundled, load
+from scenarios.app.study.describe import build_model
+from scenarios.app.study.load import Scenario, list_bundled, load
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import read_text
+from scenarios.app.study.yaml_document import parse_document
 
 
 def needs_data(name):
     """Real data are not bundled: scenarios on them run where the data are."""
-    if "${NETSIM_DATA}" in bundled()[name].read_text() and "NETSIM_DATA" not in os.environ:
+    if "${NETSIM_DATA}" in list_bundled()[name].read_text() and "NETSIM_DATA" not in os.environ:
         pytest.skip("NETSIM_DATA is not set: no real data here")
 
 
-@pytest.mark.parametrize("name", bundled())
+@mark.parametrize("name", list_bundled())
 def test_bundled_sweeps_are_legal_at_every_point(name):
-    from scenarios.app.run.sweep import checked_points, points
+    from scenarios.app.run.sweep import check_points, plan_points
 
     needs_data(name)
-    asked = AskedStudy.of(name)
-    if asked.study.vary is not None:
-        found = checked_points(asked)
-        assert [of.seed for _, of in found] == [point.seed for point in points(asked.study, {})]
+    sweep = Scenario.from_source(name)
+    if sweep.study.vary is not None:
+        found = check_points(sweep)
+        assert [scenario.seed for _, scenario in found] == [
+            point.seed for point in plan_points(sweep.study, {})
+        ]
         assert re.search(
             rf'^"?{name}"? = "run \d.*, sweep of {len(found)}:', STUDIES.read_text(), re.MULTILINE
         )
 
 
-@pytest.mark.parametrize("name", bundled())
+@mark.parametrize("name", list_bundled())
 def test_what_is_played_is_what_the_folder_says(name):
     """The study of a job, which travels to workers, is that of its `study.yaml`."""
-    from scenarios.app.run.runner import run_job
+    from scenarios.app.run.runner import build_run_job
 
     needs_data(name)
-    job = pickle.loads(pickle.dumps(run_job(load(name), "out")))
-    assert build(Study, read_text(job.text)) == job.study
+    job = pickle.loads(pickle.dumps(build_run_job(load(name), "out")))
+    assert build_model(Study, parse_document(job.text)) == job.study

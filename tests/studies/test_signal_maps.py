@@ -9,25 +9,29 @@ remove,
 and the bands are asserted on what the network adds to it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-import pytest
+from numpy.linalg import norm
+from numpy.testing import assert_allclose
+from pytest import mark
 from thinned import one_in
 
-from fl.attacks.closed_form import centroid
+from fl.attacks.closed_form import estimate_centroid
 from fl.types import DatasetStatistics, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from netsim.world.build import build_world
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_table
+from scenarios.app.results.folder import read_record_table
 from scenarios.app.study.load import load
 
 SEEDS = (0, 1, 2, 3)
 WEEK_S = 604_800.0
+BANDS = [("sigmoid", 10.0), ("tanh", 30.0), ("elu", 30.0)]
+FEDAVG = {"hidden": [64, 64], "batch_size": 20, "local_epochs": 5}
 NETS = {
     "sigmoid": {"hidden": [512], "activation": "sigmoid"},
     "tanh": {"hidden": [256, 128], "activation": "tanh"},
@@ -36,20 +40,13 @@ NETS = {
 }
 
 
-def study_of(seed, **learner):
+def make_study(seed, **learner):
     """The bundled campus: paper features, closed form only, with fields of the learner replaced."""
-    fields = {
-        "standardise_by": "dataset",
-        "labels": "raw",
-        "learning_rate": 1e-3,
-        "batch_size": "all",
-        **learner,
-    }
-    over = {f"learning.learner.{k}": v for k, v in fields.items()}
-    return load(
-        "campus",
-        {"seed": seed, "learning.attacks": [{"kind": "closed-form", "cloud": False}], **over},
-    )
+    fields = {"standardise_by": "dataset", "labels": "raw", "learning_rate": 1e-3}
+    fields |= {"batch_size": "all"} | learner
+    changes = {f"learning.learner.{k}": v for k, v in fields.items()}
+    attacks = [{"kind": "closed-form", "cloud": False}]
+    return load("campus", {"seed": seed, "learning.attacks": attacks} | changes)
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class Week:
 
     @property
     def learnt_m(self):
-        return self.train.mean_x()[0]
+        return self.train.average_x()[0]
 
     @property
     def label_term_m(self):
@@ -73,106 +70,90 @@ class Week:
 
 
 @cache
-def week_of(seed):
-    study = study_of(seed)
+def make_week(seed):
+    study = make_study(seed)
     streams = Streams(seed)
     world = build_world(study.world, streams, WEEK_S)
     world.env.run(until=WEEK_S)
-    first = world.observations()
+    first = world.drain_observations()
     world.env.run(until=world.duration_s)
-    every = np.concatenate([first.position_m, world.observations().position_m])
-    taken, _ = study.learning.data.take(
-        first,
-        np.zeros(1, dtype=np.int64),
-        study.learning.data.start(0, streams.at("data", 1)),
-        streams.at("data", 1),
-    )
-    statistics = DatasetStatistics(every.mean(axis=0)[None], every.std(axis=0)[None])
-    return Week(taken.train, taken.measured.mean_x()[0], world.area, statistics)
+    position_m = np.concatenate([first.position_m, world.drain_observations().position_m])
+    data = study.learning.data
+    rng = streams.derive_rng("data", 1)
+    taken, _ = data.take(first, np.zeros(1, int), data.start(0, rng), rng)
+    statistics = DatasetStatistics(position_m.mean(axis=0)[None], position_m.std(axis=0)[None])
+    return Week(taken.train, taken.measured.average_x()[0], world.area, statistics)
 
 
 def estimate(seed, train=None, **learner):
     """Closed form on the first round's update of this learner (2,)."""
-    week = week_of(seed)
+    week = make_week(seed)
     streams = Streams(seed)
-    learner = study_of(seed, **learner).learning.learner
-    model = learner.init(Public(week.area, 1, week.statistics), streams.at("learner.init"))
-    update = learner.local(model, "all", train or week.train, streams.at("learner.all", 1)).rows(
-        slice(None)
-    )
+    learner = make_study(seed, **learner).learning.learner
+    model = learner.init(Public(week.area, 1, week.statistics), streams.derive_rng("learner.init"))
+    rng = streams.derive_rng("learner.all", 1)
+    update = learner.train_locally(model, "all", train or week.train, rng).rows(slice(None))
     centre, scale = learner.standardisation(model)
-    return centre[0] + scale[0] * centroid(*learner.first_layer(update))[0]
+    return centre[0] + scale[0] * estimate_centroid(*learner.first_layer(update))[0]
 
 
 def error_m(seed, **learner):
-    return float(np.linalg.norm(estimate(seed, **learner) - week_of(seed).mean_m))
+    return float(norm(estimate(seed, **learner) - make_week(seed).mean_m))
 
 
-@pytest.mark.parametrize("seed", one_in(2, SEEDS))
+@mark.parametrize("seed", one_in(2, SEEDS))
 class TestFirstWeek:
     def test_the_world_is_that_of_the_published_figures(self, seed):
-        week = week_of(seed)
+        week = make_week(seed)
         assert 1500 < len(week.train.x) < 3500
         assert 6 < week.train.y.std() < 12
         assert -105 < week.train.y.mean() < -85
 
-    @pytest.mark.parametrize("net, band_m", [("sigmoid", 10.0), ("tanh", 30.0), ("elu", 30.0)])
+    @mark.parametrize("net, band_m", BANDS)
     def test_smooth_nets_give_the_batch_away_up_to_the_label_term(self, seed, net, band_m):
-        week = week_of(seed)
-        added = estimate(seed, **NETS[net]) - week.learnt_m - week.label_term_m
-        assert np.linalg.norm(added) <= band_m
-        # and the label term itself is bounded by Cauchy and Schwarz: a twelfth of the spread of the
-        # places
-        spread = np.linalg.norm(week.train.x.std(axis=0))
-        assert (
-            np.linalg.norm(week.label_term_m)
-            <= week.train.y.std() / abs(week.train.y.mean()) * spread
-        )
+        """The label term itself is bounded by Cauchy and Schwarz: a twelfth of the spread of the
+        places."""
+        week = make_week(seed)
+        assert norm(estimate(seed, **NETS[net]) - week.learnt_m - week.label_term_m) <= band_m
+        spread = norm(week.train.x.std(axis=0))
+        assert norm(week.label_term_m) <= week.train.y.std() / abs(week.train.y.mean()) * spread
         assert error_m(seed, **NETS[net]) < 60
 
-    @pytest.mark.parametrize("net, band_m", [("sigmoid", 10.0), ("tanh", 30.0), ("elu", 30.0)])
+    @mark.parametrize("net, band_m", BANDS)
     def test_published_bands_hold_as_printed_where_labels_are_flat(self, seed, net, band_m):
         """Without the label term: the same places, every label at the mean."""
-        train = week_of(seed).train
-        flat = Local(
-            train.ue, train.model, train.ptr, train.x, np.full(len(train.x), -95.0), train.time_s
-        )
-        assert (
-            np.linalg.norm(estimate(seed, train=flat, **NETS[net]) - week_of(seed).learnt_m)
-            <= band_m
-        )
+        week = make_week(seed)
+        flat = replace(week.train, y=np.full(len(week.train.x), -95.0))
+        assert norm(estimate(seed, flat, **NETS[net]) - week.learnt_m) <= band_m
 
     def test_one_sigmoid_layer_adds_next_to_nothing(self, seed):
-        week = week_of(seed)
-        assert (
-            np.linalg.norm(estimate(seed, **NETS["sigmoid"]) - week.learnt_m - week.label_term_m)
-            < 1.0
-        )
+        week = make_week(seed)
+        assert norm(estimate(seed, **NETS["sigmoid"]) - week.learnt_m - week.label_term_m) < 1.0
 
     def test_relu_gives_away_less(self, seed):
         """The published band; every unit observes half of the data only."""
-        assert 30 <= error_m(seed, **NETS["relu"]) <= 250
-        assert error_m(seed, **NETS["relu"]) > 2 * error_m(seed, **NETS["tanh"])
+        relu_m = error_m(seed, **NETS["relu"])
+        assert 30 <= relu_m <= 250
+        assert relu_m > 2 * error_m(seed, **NETS["tanh"])
 
-    @pytest.mark.parametrize("net", ["sigmoid", "tanh", "elu"])
+    @mark.parametrize("net", ["sigmoid", "tanh", "elu"])
     def test_centred_labels_hide_the_batch(self, seed, net):
         """Residuals of both signs: their mean is small, and the identity's error grows as it
         shrinks."""
-        assert error_m(seed, labels="centred", **NETS[net]) > 200
-        assert error_m(seed, labels="centred", **NETS[net]) > 10 * error_m(seed, **NETS[net])
+        centred_m = error_m(seed, labels="centred", **NETS[net])
+        assert centred_m > max(200, 10 * error_m(seed, **NETS[net]))
 
 
-@pytest.mark.slow
+@mark.slow
 def test_this_file_and_a_run_tell_the_same(tmp_path):
     seed = SEEDS[-1]
-    study = study_of(seed, **NETS["tanh"])
+    study = make_study(seed, **NETS["tanh"])
     study = study.model_copy(update={"learning": study.learning.model_copy(update={"rounds": 1})})
-    run(study, tmp_path / "run")
-    leak, found = (read_table(tmp_path / "run", t) for t in ("leakage", "estimates"))
-    assert leak["error_m"][0] == pytest.approx(error_m(seed, **NETS["tanh"]), rel=1e-6)
-    np.testing.assert_allclose(
-        [found["x_m"][0], found["y_m"][0]], estimate(seed, **NETS["tanh"]), rtol=1e-6
-    )
+    run(study, tmp_path)
+    leak, estimates = (read_record_table(tmp_path, t) for t in ("leakage", "estimates"))
+    assert_allclose(leak["error_m"][0], error_m(seed, **NETS["tanh"]), rtol=1e-6)
+    place_m = [estimates["x_m"][0], estimates["y_m"][0]]
+    assert_allclose(place_m, estimate(seed, **NETS["tanh"]), rtol=1e-6)
 
 
 # -- longer checks
@@ -181,32 +162,26 @@ def test_this_file_and_a_run_tell_the_same(tmp_path):
 
 def eleven_weeks(tmp_path, seed, **learner):
     """Median centroid error (inf: more than half diverged), share of diverged rounds, summary."""
-    summary = run(study_of(seed, **learner), tmp_path / "run")
-    median = summary["attack.closed-form.centroid_error_m.median"]
-    return (
-        np.inf if median is None else median,
-        summary["attack.closed-form.diverged.percent"],
-        summary,
-    )
+    summary = run(make_study(seed, **learner), tmp_path / "run")
+    return get_median(summary), summary["attack.closed-form.diverged.percent"], summary
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
+def get_median(summary, attack="closed-form"):
+    median_m = summary[f"attack.{attack}.centroid_error_m.median"]
+    return np.inf if median_m is None else median_m
+
+
+@mark.slow
+@mark.parametrize("seed", SEEDS)
 class TestElevenWeeks:
-    @pytest.mark.parametrize("net", ["tanh", "elu"])
+    @mark.parametrize("net", ["tanh", "elu"])
     def test_fedsgd_with_a_smooth_net_gives_every_week_away(self, tmp_path, seed, net):
         median, diverged, _ = eleven_weeks(tmp_path, seed, **NETS[net])
         assert diverged <= 10
-        assert median <= 30 + np.linalg.norm(week_of(seed).label_term_m)
+        assert median <= 30 + norm(make_week(seed).label_term_m)
 
     def test_fedavg_hides_more(self, tmp_path, seed):
-        fedavg = {
-            "hidden": [64, 64],
-            "activation": "elu",
-            "batch_size": 20,
-            "local_epochs": 5,
-            "learning_rate": 1e-5,
-        }
+        fedavg = FEDAVG | {"activation": "elu", "learning_rate": 1e-5}
         median, _, summary = eleven_weeks(tmp_path, seed, **fedavg)
         assert median >= 150
         assert summary["utility.useful"]
@@ -219,96 +194,76 @@ class TestElevenWeeks:
         assert summary["utility.rmse_db"] <= summary["utility.constant_rmse_db"] + 0.5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
+@mark.slow
+@mark.parametrize("seed", SEEDS)
 def test_a_repeated_batch_fades_as_it_is_learnt(seed):
     """One week again and again, 2-1024-1 sigmoid, eta 1e-3: mean residual and gradient halve, the
-    error doubles."""
-    week = week_of(seed)
+    error doubles. Later the gradient keeps the part of the labels that follows position, the mean
+    does not."""
+    week = make_week(seed)
     streams = Streams(seed)
-    learner = study_of(seed, hidden=[1024], activation="sigmoid").learning.learner
-    statistics = DatasetStatistics(week.train.x.mean(axis=0)[None], week.train.x.std(axis=0)[None])
-    model = learner.init(Public(week.area, 1, statistics), streams.at("learner.init"))
+    learner = make_study(seed, hidden=[1024], activation="sigmoid").learning.learner
+    x = week.train.x
+    statistics = DatasetStatistics(x.mean(axis=0)[None], x.std(axis=0)[None])
+    model = learner.init(Public(week.area, 1, statistics), streams.derive_rng("learner.init"))
     centre, scale = learner.standardisation(model)
-    gradient = []
-    residual = []
-    error = []
+    figures = []
     for number in range(10):
-        update = learner.local(model, "all", week.train, streams.at("learner.all", number)).rows(
-            slice(None)
-        )
-        dw, db = learner.first_layer(update)
-        gradient.append(np.linalg.norm(update))
-        residual.append(update[0, -1])  # the output bias moves by -2 eta times the mean residual
-        error.append(np.linalg.norm(centre[0] + scale[0] * centroid(dw, db)[0] - week.learnt_m))
+        rng = streams.derive_rng("learner.all", number)
+        update = learner.train_locally(model, "all", week.train, rng).rows(slice(None))
+        place_m = centre[0] + scale[0] * estimate_centroid(*learner.first_layer(update))[0]
+        # the output bias moves by -2 eta times the mean residual
+        figures.append([norm(update), update[0, -1], norm(place_m - week.learnt_m)])
         model = learner.step(model, "all", update)
-    gradient = np.array(gradient)
-    residual = np.array(residual)
-    error = np.array(error)
-    # rounds 1 to 8; later the gradient keeps the part of the labels that follows position, the mean
-    # does not
-    np.testing.assert_allclose(residual[1:9] / residual[:8], 0.48, atol=0.05)
-    np.testing.assert_allclose(gradient[1:6] / gradient[:5], 0.48, atol=0.05)
-    np.testing.assert_allclose(error[1:9] / error[:8], 2.0, atol=0.3)
+    gradient, residual, error = np.array(figures).T
+    assert_allclose(residual[1:9] / residual[:8], 0.48, atol=0.05)
+    assert_allclose(gradient[1:6] / gradient[:5], 0.48, atol=0.05)
+    assert_allclose(error[1:9] / error[:8], 2.0, atol=0.3)
     assert error[0] < 50
     assert error[8] > 2000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("activation, learning_rate", [("relu", 1e-4), ("elu", 1e-5)])
+@mark.slow
+@mark.parametrize("activation, learning_rate", [("relu", 1e-4), ("elu", 1e-5)])
 def test_under_fedavg_the_closed_form_is_the_stronger_attack(tmp_path, activation, learning_rate):
     """Some of the protection that iterative attacks measure is a failure of their optimiser, as the
     self-test shows."""
-    fedavg = {
-        "hidden": [64, 64],
-        "batch_size": 20,
-        "local_epochs": 5,
-        "learning_rate": learning_rate,
-        "activation": activation,
-    }
-    closed = []
-    iterative = []
+    fedavg = FEDAVG | {"learning_rate": learning_rate, "activation": activation}
+    attacks = load("campus").learning.attacks
+    medians = []
     for seed in SEEDS:
-        study = study_of(seed, **fedavg)
-        attacks = load("campus").learning.attacks
-        study = study.model_copy(
-            update={"learning": study.learning.model_copy(update={"attacks": attacks})}
-        )
-        summary = run(study, tmp_path / str(seed))
-        for name, found in (("closed-form", closed), ("dlg", iterative)):
-            median = summary[f"attack.{name}.centroid_error_m.median"]
-            found.append(np.inf if median is None else median)
-    assert np.median(closed) < np.median(iterative)
+        study = make_study(seed, **fedavg)
+        learning = study.learning.model_copy(update={"attacks": attacks})
+        summary = run(study.model_copy(update={"learning": learning}), tmp_path / str(seed))
+        medians.append([get_median(summary), get_median(summary, "dlg")])
+    closed, iterative = np.median(medians, axis=0)
+    assert closed < iterative
 
 
-@pytest.mark.slow
+@mark.slow
 def test_farthest_batch_hides_the_centroid_and_shows_another_place(tmp_path):
     """24 h rounds, rectified net: the estimate is far from the centroid, and yet nearer to where
-    the user goes."""
+    the user goes: more, not less, is learnt about the user's places."""
+    changes = {
+        "vary": None,
+        "learning.learner.hidden": [64, 64],
+        "learning.learner.dropout": 0.05,
+    }
 
-    def played(name, curation):
-        found = []
+    def play(curation):
+        figures = []
         for seed in SEEDS:
-            changes = {
-                "seed": seed,
-                "vary": None,
-                "learning.learner.hidden": [64, 64],
-                "learning.learner.dropout": 0.05,
-                "learning.curation": curation,
-            }
-            found.append(run(load("signal-maps/farthest", changes), tmp_path / f"{name}{seed}"))
-        figures = {k: [f[f"attack.closed-form.{k}"] for f in found] for k in KEYS}
-        return {
-            k: np.median([np.inf if v is None else v for v in values])
-            for k, values in figures.items()
-        }
+            setting = changes | {"seed": seed, "learning.curation": curation}
+            folder = tmp_path / f"{len(curation)}{seed}"
+            summary = run(load("signal-maps/farthest", setting), folder)
+            values = [summary[f"attack.closed-form.{key}"] for key in KEYS]
+            figures.append([np.inf if value is None else value for value in values])
+        return dict(zip(KEYS, np.median(figures, axis=0), strict=True))
 
-    plain = played("none", [])
-    farthest = played("farthest", [{"kind": "farthest-batch", "eps_m": 50.0, "num": 20}])
+    plain = play([])
+    farthest = play([{"kind": "farthest-batch", "eps_m": 50.0, "num": 20}])
     assert farthest["centroid_error_m.median"] >= 450 > plain["centroid_error_m.median"]
-    assert (
-        farthest["sqrt_sw1.mean"] < plain["sqrt_sw1.mean"]
-    )  # more, not less, is learnt about the user's places
+    assert farthest["sqrt_sw1.mean"] < plain["sqrt_sw1.mean"]
     assert farthest["selected_error_m.median"] < 30
 
 

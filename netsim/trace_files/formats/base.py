@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from netsim.part import Part
 from netsim.traces.table import FixBuilder
+from netsim.traces.values import Texts
 
 
 class TraceFormat(Part):
@@ -20,7 +21,7 @@ class TraceFormat(Part):
     """
 
     kind: str
-    endings: ClassVar[tuple[str, ...]] = ()
+    endings: ClassVar[Texts] = ()
     content: ClassVar[str] = ""
     folder: ClassVar[str] = ""
 

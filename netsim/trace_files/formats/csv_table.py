@@ -2,18 +2,18 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput, format_count
 from netsim.notice import Notice, notice
 from netsim.trace_files.formats.base import TraceFormat
-from netsim.traces.source import Sheet, matched, read_sheets
+from netsim.traces.source import Headers, Sheet, match_columns, read_sheets
 from netsim.traces.table import AUTO, BOUNDS, DEGREES, GLOBE, METRES, FixBuilder
-from netsim.traces.values import listed, number, plain_id, shown
+from netsim.traces.values import Texts, join_texts, normalise_id, quote_text, to_number
 
 _PAIRS = (DEGREES, METRES)
 _OPTIONAL = ("user", "rsrp_dbm", "cell", "accuracy_m")
@@ -101,7 +101,7 @@ class CsvTable(TraceFormat):
     missing"""
     survey: bool = False
     """the file has no times: all are 0"""
-    endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    endings: ClassVar[Texts] = (".csv", ".tsv")
     content: ClassVar[str] = r"\A(?!\s*<)[^\n]*[,;\t]"
     reference = "RFC 4180"
 
@@ -112,66 +112,74 @@ class CsvTable(TraceFormat):
         finer = ""
         for sheet in read_sheets(fixes.path, names):
             if not fixes.header_of:
-                self._match(sheet.header, fixes)
-                finer = _cell_columns(sheet.header) if "cell" in fixes.header_of else ""
+                self._match_columns(sheet.header, fixes)
+                if "cell" in fixes.header_of:
+                    finer = _find_cell_columns(sheet.header)
+                else:
+                    finer = ""
             columns = {
-                ours: sheet.degrees(header, BOUNDS.get(ours, (0, 0))[1])
+                ours: sheet.get_signed_texts(header, BOUNDS.get(ours, (0, 0))[1])
                 for ours, header in fixes.header_of.items()
             }
             if "cell" in columns:
-                columns["cell"] = _identities(sheet, fixes.header_of["cell"])
+                columns["cell"] = _read_identities(sheet, fixes.header_of["cell"])
             fixes.facts.setdefault("ignored", ", ".join(sheet.unread) or "none")
             n_rows = len(sheet.line)
             columns = {"user": ["all"] * n_rows, "time_s": ["0"] * n_rows} | columns
             if finer:
-                cells.update(zip(columns["cell"], _identities(sheet, finer), strict=True))
+                cells.update(zip(columns["cell"], _read_identities(sheet, finer), strict=True))
             if "rsrp_dbm" in columns:
                 radios |= _clear_other_levels(sheet, columns["rsrp_dbm"])
-            fixes.add(fixes.path, sheet.line, columns, sheet.delimiter)
-        fixes.notices += _doubts(fixes.header_of, finer, cells, radios)
+            fixes.add_rows(fixes.path, sheet.line, columns, sheet.delimiter)
+        fixes.notices += _report_doubts(fixes.header_of, finer, cells, radios)
         parts = [
             name for name in sheet.unread if _PART.fullmatch(f"{columns['time_s'][-1]} {name}")
         ]
-        if parts and {*sheet.values(parts[0])} != {str(fixes.zone)}:
-            fixes.notices.append(notice("trace-columns-parted", columns=listed(parts)))
+        if parts and {*sheet.get_texts(parts[0])} != {str(fixes.zone)}:
+            fixes.notices.append(notice("trace-columns-parted", columns=join_texts(parts)))
         if signed := [
             f"{name} by {sheet.header[k]}" for name, sides in sheet.sides.items() for k in sides
         ]:
-            fixes.notices.append(notice("trace-signs", columns=listed(signed)))
+            fixes.notices.append(notice("trace-signs", columns=join_texts(signed)))
 
-    def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
+    def _match_columns(self, header: Sequence[str], fixes: FixBuilder) -> None:
         """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for
         metres.
         """
         path = fixes.path
-        header_of = matched(path, header, self.columns, _OURS)
-        likely = _likely(header, header_of)
+        header_of = match_columns(path, header, self.columns, _OURS)
+        likely = _guess_columns(header, header_of)
         if self.survey:
             if timed := (header_of | likely).get("time_s"):
                 raise BadInput(
-                    f"{path}: survey: the file has times (column {shown(timed)}); leave survey out"
+                    f"{path}: survey: the file has times (column {quote_text(timed)}); "
+                    f"leave survey out"
                 )
             if mean := likely.pop("rsrp_dbm", ""):
                 header_of["rsrp_dbm"] = mean
                 fixes.notices.append(notice("trace-rsrp-column", header=mean))
         in_degrees, in_metres = (
-            [sum(ours in of for ours in pair) for of in (header_of, likely)] for pair in _PAIRS
+            [sum(ours in names for ours in pair) for names in (header_of, likely)]
+            for pair in _PAIRS
         )
         by_crs = fixes.crs not in (AUTO, GLOBE) and any(in_metres)
-        place, other = (METRES, DEGREES) if by_crs or in_metres > in_degrees else (DEGREES, METRES)
+        place, unused = (METRES, DEGREES) if by_crs or in_metres > in_degrees else (DEGREES, METRES)
         optional = {ours: name for ours, name in likely.items() if ours in _OPTIONAL}
         if missing := [
             ours
             for ours in ("rsrp_dbm" if self.survey else "time_s", *place)
             if ours not in header_of
         ]:
-            found = {ours: likely.get(ours, "HEADER") for ours in missing} | optional
-            problem = f"no column {', '.join(missing)}; the file has {listed(header)}"
-            remedy = "--survey for a file without times, or " * (found.get("time_s") == "HEADER")
-            raise BadInput(
-                f"{path}: line 1: {problem}; add what is missing, or try {remedy}{_option(found)}"
+            suggested = {ours: likely.get(ours, "HEADER") for ours in missing} | optional
+            problem = f"no column {', '.join(missing)}; the file has {join_texts(header)}"
+            remedy = "--survey for a file without times, or " * (
+                suggested.get("time_s") == "HEADER"
             )
-        for ours in other:
+            raise BadInput(
+                f"{path}: line 1: {problem}; add what is missing, "
+                f"or try {remedy}{_format_option(suggested)}"
+            )
+        for ours in unused:
             header_of.pop(ours, None)
         fixes.header_of = header_of
         fixes.facts["columns"] = ", ".join(
@@ -179,25 +187,29 @@ class CsvTable(TraceFormat):
         )
         if "user" not in header_of:
             fixes.notices.append(notice("trace-without-users"))
-        fixes.facts["option"] = _option(self.columns | optional)
+        fixes.facts["option"] = _format_option(self.columns | optional)
         if optional:
-            fixes.notices.append(notice("trace-columns-unread", option=_option(optional)))
+            fixes.notices.append(notice("trace-columns-unread", option=_format_option(optional)))
 
 
-def _plain(header: Sequence[str]) -> dict[str, str]:
+def _simplify_headers(header: Sequence[str]) -> dict[str, str]:
     """The headers by their letters and digits alone; of equal ones the first."""
     return {"".join(c for c in name.lower() if c.isalnum()): name for name in reversed(header)}
 
 
-def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, str]:
+def _guess_columns(header: Sequence[str], header_of: Headers) -> dict[str, str]:
     """For each of our names that the file lacks, the unused header that most probably means it."""
-    free = {key: name for key, name in _plain(header).items() if name not in header_of.values()}
+    free = {
+        key: name
+        for key, name in _simplify_headers(header).items()
+        if name not in header_of.values()
+    }
     likely: dict[str, str] = {}
     for ours in [ours for ours in _SYNONYMS if ours not in header_of]:
         same = [name for name in (ours.replace("_", ""), *_SYNONYMS[ours].split()) if name in free]
         if same:
             likely[ours] = free.pop(same[0])
-    if "cell" not in header_of and (cell := _cell_columns(header)):
+    if "cell" not in header_of and (cell := _find_cell_columns(header)):
         likely["cell"] = cell
     if likely.get("user", "").lower().startswith("node") and (
         "cell" in likely or "cell" in header_of
@@ -206,7 +218,7 @@ def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, st
     return likely
 
 
-def _cell_columns(header: Sequence[str]) -> str:
+def _find_cell_columns(header: Sequence[str]) -> str:
     """The column that names cells, or the columns that do so together, joined by +; empty if none
     do.
 
@@ -214,31 +226,33 @@ def _cell_columns(header: Sequence[str]) -> str:
     whatever the tracking area [3GPP TS 23.003, Sections 4.3.1, 19.6 and 19.6A]; a physical one is
     repeated every few km.
     """
-    plain = _plain(header)
-    found = {
-        what: plain[word]
-        for what, words in _CELL_WORDS.items()
+    plain = _simplify_headers(header)
+    header_of = {
+        part: plain[word]
+        for part, words in _CELL_WORDS.items()
         for word in words.split()
         if word in plain
     }
     for parts in map(str.split, _CELLS):
-        if found.keys() >= {*parts}:
-            return "+".join(map(found.__getitem__, parts))
+        if header_of.keys() >= {*parts}:
+            return "+".join(map(header_of.__getitem__, parts))
     return ""
 
 
-def _identities(sheet: Sheet, called: str) -> list[str]:
+def _read_identities(sheet: Sheet, called: str) -> list[str]:
     """The texts (n,) of a column, or the identities of cells that several joined by + make, empty
     where one is unknown.
 
     An identity that holds beyond its area goes without that.
     """
     if called in sheet.header:
-        return sheet.values(called)
+        return sheet.get_texts(called)
     names = called.split("+")
     ids = []
-    for *parts, cell in zip(*(map(plain_id, sheet.values(name)) for name in names), strict=True):
-        if names[-2].lower() in ("lac", "tac") and number(cell) > _AREA_IDS:
+    for *parts, cell in zip(
+        *(map(normalise_id, sheet.get_texts(name)) for name in names), strict=True
+    ):
+        if names[-2].lower() in ("lac", "tac") and to_number(cell) > _AREA_IDS:
             parts.pop()
         parts.append(cell)
         ids.append("-".join(parts) * all(parts))
@@ -249,38 +263,40 @@ def _clear_other_levels(sheet: Sheet, rsrp: list[str]) -> set[str]:
     """Clear the levels (n,) of rows of GSM and UMTS, which are no RSRP; returns what the rows call
     these radios.
     """
-    columns = [sheet.values(name) for name in sheet.header if _RADIO.fullmatch(name)]
-    others = {*filter(_NO_RSRP.match, {*chain(*columns)})}
-    if others:
+    columns = [sheet.get_texts(name) for name in sheet.header if _RADIO.fullmatch(name)]
+    other_radios = {*filter(_NO_RSRP.match, {*chain(*columns)})}
+    if other_radios:
         rsrp[:] = [
-            level * others.isdisjoint(row) for level, *row in zip(rsrp, *columns, strict=True)
+            level * other_radios.isdisjoint(row) for level, *row in zip(rsrp, *columns, strict=True)
         ]
-    return others
+    return other_radios
 
 
-def _doubts(
-    header_of: Mapping[str, str], finer: str, cells: set[tuple[str, str]], radios: set[str]
+def _report_doubts(
+    header_of: Headers, finer: str, cells: set[tuple[str, str]], radios: set[str]
 ) -> Iterator[Notice]:
     """Doubts about names of cells that stand for several, of pairs (name, identity by `finer`), and
     on levels.
     """
-    known = {(plain_id(name), identity) for name, of in cells if (identity := plain_id(of))}
-    if (n := len(dict(known))) < len(known):
-        names = counted(n, "name")
+    identities = {
+        (normalise_id(name), identity) for name, rest in cells if (identity := normalise_id(rest))
+    }
+    if (n := len(dict(identities))) < len(identities):
+        names = format_count(n, "name")
         yield notice(
             "trace-cells-merged",
             header=header_of["cell"],
             names=names,
-            number=len(known),
+            number=len(identities),
             finer=finer,
         )
-    for ours, (pattern, why) in _WRONG.items():
+    for ours, (pattern, reason) in _WRONG.items():
         if re.fullmatch(pattern, header_of.get(ours, ""), re.I):
-            yield notice("trace-column-wrong", header=header_of[ours], why=why, name=ours)
+            yield notice("trace-column-wrong", header=header_of[ours], why=reason, name=ours)
     if radios:
-        yield notice("trace-no-rsrp", technologies=listed(sorted(radios)))
+        yield notice("trace-no-rsrp", technologies=join_texts(sorted(radios)))
 
 
-def _option(header_of: Mapping[str, str]) -> str:
+def _format_option(header_of: Headers) -> str:
     columns = ",".join(f"{ours}={name}" for ours, name in header_of.items())
     return f"--columns {shlex.quote(columns)}" * bool(columns)

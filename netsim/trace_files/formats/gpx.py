@@ -10,11 +10,18 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from netsim.notice import notice
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from netsim.trace_files.formats.base import TraceFormat
-from netsim.traces.source import XmlFile, files_in, relative, stem
+from netsim.traces.source import Attributes, XmlFile, find_files, strip_endings, to_relative
 from netsim.traces.table import PLACES, FixBuilder, TrackPoints
-from netsim.traces.values import Refused, Times, bounded, one_line, shown
+from netsim.traces.values import (
+    Refused,
+    Texts,
+    Times,
+    parse_bounded,
+    quote_text,
+    squeeze_blanks,
+)
 from netsim.units import IntArray
 
 _OVERLAP = 0.1  # of the shorter of two tracks, which one phone's may overlap by
@@ -38,38 +45,41 @@ class Gpx(TraceFormat):
     """
 
     kind: Literal["gpx"] = "gpx"
-    endings: ClassVar[tuple[str, ...]] = (".gpx",)
+    endings: ClassVar[Texts] = (".gpx",)
     content: ClassVar[str] = r"\A\s*(?=<)(?s:.*?)<(\w+:)?gpx\b"
     folder: ClassVar[str] = "*.gpx*"
     reference = "topografix.com, GPX 1.1"
 
     def read(self, fixes: FixBuilder) -> None:
         files: dict[Path, list[str]] = {}
-        for file in files_in(fixes.path, self.folder):
+        for file in find_files(fixes.path, self.folder):
             files.setdefault(Path(file).parent, []).append(file)
         decisions: list[str] = []
-        for folder, those in files.items():
-            below = what_is(fixes.path) == "folder" and folder != Path(fixes.path)
+        for folder, paths in files.items():
+            below = describe_file_kind(fixes.path) == "folder" and folder != Path(fixes.path)
             whole: list[GpxTrack] = []  # files of one user, unless they overlap
-            for file in those:
-                names, track_of, points = _read(file, fixes)
+            for file in paths:
+                names, track_of, points = _read_tracks(file, fixes)
                 tracks = [
                     GpxTrack(file, name, points.select(track_of == k))
                     for k, name in enumerate(names)
                 ]
-                if below and not _overlap(tracks):
-                    whole.append(GpxTrack(file, stem(file), points))
+                if below and not _has_overlap(tracks):
+                    whole.append(GpxTrack(file, strip_endings(file), points))
                 else:
                     named = set(filter(None, names))
-                    only = named.pop() if len(named) == 1 else stem(file)
-                    decisions += _add(fixes, file, only, tracks, "tracks")
-            decisions += _add(fixes, str(folder), folder.name, whole, "files")
+                    if len(named) == 1:
+                        only = named.pop()
+                    else:
+                        only = strip_endings(file)
+                    decisions += _add_tracks(fixes, file, only, tracks, "tracks")
+            decisions += _add_tracks(fixes, str(folder), folder.name, whole, "files")
         if len(decisions) > 1:
-            more = f", and {len(decisions) - 1} more such"
+            rest = f", and {len(decisions) - 1} more such"
         else:
-            more = ""
+            rest = ""
         fixes.notices += [
-            notice("trace-tracks", decision=decision, more=more) for decision in decisions[:1]
+            notice("trace-tracks", decision=decision, more=rest) for decision in decisions[:1]
         ]
 
 
@@ -83,7 +93,7 @@ class _GpxFile(XmlFile):
         self._n_segments = 0
         self.read(self._begin, self._end)
 
-    def _begin(self, name: str, attributes: dict[str, str]) -> None:
+    def _begin(self, name: str, attributes: Attributes) -> None:
         self._inside.append(name)
         if name == "trk":
             self.names.append("")
@@ -104,10 +114,10 @@ class _GpxFile(XmlFile):
         if name == "time" and self._inside[-1:] == ["trkpt"]:
             self.time[-1] = text.strip()
         elif name == "name" and self._inside[-1:] == ["trk"]:
-            self.names[-1] = one_line(text)
+            self.names[-1] = squeeze_blanks(text)
 
 
-def _read(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoints]:
+def _read_tracks(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoints]:
     """The names of the tracks of a file, the track of each point (n,), and all points (n,) with a
     time.
     """
@@ -117,65 +127,69 @@ def _read(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoint
     timed = np.array([bool(text) for text in file.time], dtype=bool)
     fixes.left_out["time_missing"] += (~timed).sum()
     row = np.arange(len(lines))
-    what = ""
+    place = ""
     time_s = np.zeros(0)
     try:
-        what = "trkpt, lat"
-        lat_deg = bounded(file.lat, *PLACES["lat"])
-        what = "trkpt, lon"
-        lon_deg = bounded(file.lon, *PLACES["lon"])
+        place = "trkpt, lat"
+        lat_deg = parse_bounded(file.lat, *PLACES["lat"])
+        place = "trkpt, lon"
+        lon_deg = parse_bounded(file.lon, *PLACES["lon"])
         row = row[timed]
-        what = "time"
+        place = "time"
         if timed.any():
-            time_s = times.settled(
-                times.read([text for text in file.time if text], 1), segment[timed]
-            )
+            texts = [text for text in file.time if text]
+            time_s = times.settle_passes(times.read_times(texts, 1), segment[timed])
     except Refused as refusal:
-        file.source.refuse(lines[row[refusal.row]], f"{what}: {refusal}")
-    fixes.notices += [each for each in times.notices if each not in fixes.notices]
+        file.source.refuse(lines[row[refusal.row]], f"{place}: {refusal}")
+    fixes.notices += [message for message in times.notices if message not in fixes.notices]
+    points = TrackPoints(lines[timed], time_s, lat_deg[timed], lon_deg[timed], segment[timed])
     return (
         file.names,
         track[timed],
-        TrackPoints(lines[timed], time_s, lat_deg[timed], lon_deg[timed], segment[timed]),
+        points,
     )
 
 
-def _add(
-    fixes: FixBuilder, owner: str, name: str, tracks: Sequence[GpxTrack], what: str
+def _add_tracks(
+    fixes: FixBuilder, owner: str, name: str, tracks: Sequence[GpxTrack], kind: str
 ) -> list[str]:
     """Add the tracks as one user's; where they overlap in time, one user per name; where those
     overlap, one per track.
 
     Copies count once. Returns what was decided of several tracks.
     """
-    at = relative(fixes.path, owner)
+    path = to_relative(fixes.path, owner)
     tracks = [track for track in tracks if len(track.points.line)]
-    apart = _overlap(tracks)
-    first = {track.points.content(): track.name for track in reversed(tracks)}
+    apart = _has_overlap(tracks)
+    first = {track.points.to_key(): track.name for track in reversed(tracks)}
     alike: dict[str, list[GpxTrack]] = {}
     for track in tracks:
-        alike.setdefault(first[track.points.content()] if apart else name, []).append(track)
-    for user, those in alike.items():
-        each = apart and _overlap(those)
-        for k, track in enumerate(those, 1):
-            longer = f"{at}/{user} {k if each else ''}" if apart else at
-            fixes.add_track(track.file, fixes.user(user or name, one_line(longer)), track.points)
-    are = (
-        "overlap in time and are several users"
-        if apart
-        else "do not overlap in time and are one user"
-    )
+        alike.setdefault(first[track.points.to_key()] if apart else name, []).append(track)
+    for user, user_tracks in alike.items():
+        is_apart = apart and _has_overlap(user_tracks)
+        for k, track in enumerate(user_tracks, 1):
+            if apart:
+                longer = f"{path}/{user} {k if is_apart else ''}"
+            else:
+                longer = path
+            fixes.add_track(
+                track.file, fixes.number_user(user or name, squeeze_blanks(longer)), track.points
+            )
+    if apart:
+        are = "overlap in time and are several users"
+    else:
+        are = "do not overlap in time and are one user"
     if len(tracks) > 1:
-        return [f"{len(tracks)} {what} of {shown(Path(owner).name, quote=False)} {are}"]
+        return [f"{len(tracks)} {kind} of {quote_text(Path(owner).name, quote=False)} {are}"]
     return []
 
 
-def _overlap(tracks: Sequence[GpxTrack]) -> bool:
+def _has_overlap(tracks: Sequence[GpxTrack]) -> bool:
     """Whether one begins before another ends, by more than a tenth of the shorter, and is no copy
     of it.
     """
     once = {
-        track.points.content(): track.points.time_s for track in tracks if len(track.points.line)
+        track.points.to_key(): track.points.time_s for track in tracks if len(track.points.line)
     }
     ends_s = sorted((time_s.min(), time_s.max()) for time_s in once.values())
     return any(

@@ -9,9 +9,9 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.notice import notice
 from netsim.trace_files.formats.base import TraceFormat
-from netsim.traces.source import XmlFile
+from netsim.traces.source import Attributes, XmlFile
 from netsim.traces.table import AUTO, GLOBE, FixBuilder, look_like_degrees
-from netsim.traces.values import Column, number, shown
+from netsim.traces.values import Column, Texts, quote_text, to_number
 from netsim.units import FloatArray
 
 _MOVERS = frozenset(("vehicle", "person", "container"))
@@ -34,7 +34,7 @@ class SumoFcd(TraceFormat):
     """
 
     kind: Literal["sumo-fcd"] = "sumo-fcd"
-    endings: ClassVar[tuple[str, ...]] = (".fcd.xml",)
+    endings: ClassVar[Texts] = (".fcd.xml",)
     content: ClassVar[str] = r"\A\s*(?=<)(?s:.*?)<fcd-export\b"
     reference = "sumo.dlr.de, FCDOutput"
 
@@ -49,7 +49,7 @@ class SumoFcd(TraceFormat):
         now_s = -1.0
         decimals = 0
 
-        def begin(name: str, attributes: dict[str, str]) -> None:
+        def begin(name: str, attributes: Attributes) -> None:
             nonlocal now_s, decimals
             if name in _MOVERS:
                 try:
@@ -62,7 +62,9 @@ class SumoFcd(TraceFormat):
                         f"--fcd-output.attributes"
                     )
                 except ValueError:
-                    place = ", ".join(f"{axis} {shown(attributes.get(axis, ''))}" for axis in "xy")
+                    place = ", ".join(
+                        f"{axis} {quote_text(attributes.get(axis, ''))}" for axis in "xy"
+                    )
                     xml.refuse(f"{place} are no numbers; correct or remove it")
                 if not line:
                     decimals = len(attributes["x"].partition(".")[2])
@@ -72,39 +74,42 @@ class SumoFcd(TraceFormat):
                 line.append(xml.parser.CurrentLineNumber)
             elif name == "timestep":
                 before_s = now_s
-                now_s = _time_s(xml, attributes.get("time", ""))
+                now_s = _parse_time_s(xml, attributes.get("time", ""))
                 if now_s < before_s:
                     problem = f"timestep {now_s:g} s comes after timestep {before_s:g} s"
                     xml.refuse(f"{problem}; sort the timesteps (were two outputs joined?)")
 
         xml.read(begin)
-        number_of = np.array(
-            [fixes.user(who, f"{kind} {who}") for kind, who in movers], dtype=np.int32
-        )
+        numbers = [fixes.number_user(id_, f"{kind} {id_}") for kind, id_ in movers]
+        number_of = np.array(numbers, dtype=np.int32)
         first = np.array(x)
         second = np.array(y)
+        times_s = np.array(time_s)
         columns: dict[str, Column] = {
             "user": number_of[np.array(mover)],
-            "time_s": np.array(time_s),
+            "time_s": times_s,
         }
-        if _in_degrees(fixes, xml.source.head(), decimals, first, second):
+        if _is_in_degrees(fixes, xml.source.read_head(), decimals, first, second):
             columns |= {"lat": second, "lon": first}
         else:
             columns |= {"x_m": first, "y_m": second}
-        fixes.add(fixes.path, line, columns)
+        fixes.add_rows(fixes.path, line, columns)
 
 
-def _time_s(xml: XmlFile, text: str) -> float:
+def _parse_time_s(xml: XmlFile, text: str) -> float:
     """Seconds, or ``[days:]hours:minutes:seconds`` as SUMO's --human-readable-time has it."""
-    parts = [number(part) for part in text.split(":")]
+    parts = [to_number(part) for part in text.split(":")]
     scale = (1.0, 60.0, 3600.0, 86_400.0)
-    time_s = sum(value * unit for value, unit in zip(reversed(parts), scale, strict=False))
+    pairs = zip(reversed(parts), scale, strict=False)
+    time_s = sum(value * unit for value, unit in pairs)
     if len(parts) > len(scale) or not 0.0 <= time_s < math.inf:
-        xml.refuse(f"time {shown(text)} is not a time from 0 s on; correct it")
+        xml.refuse(f"time {quote_text(text)} is not a time from 0 s on; correct it")
     return time_s
 
 
-def _in_degrees(fixes: FixBuilder, head: str, decimals: int, x: FloatArray, y: FloatArray) -> bool:
+def _is_in_degrees(
+    fixes: FixBuilder, head: str, decimals: int, x: FloatArray, y: FloatArray
+) -> bool:
     """Whether x and y are longitude and latitude. Raises `BadInput` where they may be both."""
     geo = _GEO in head
     likely = geo or (decimals >= _GEO_DECIMALS and _OPTIONS not in head)

@@ -7,11 +7,20 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from netsim.trace_files.formats.base import TraceFormat
-from netsim.traces.source import LAT, LON, Field, Source, files_in, read_fields, relative, stem
+from netsim.traces.source import (
+    LAT,
+    LON,
+    Field,
+    Source,
+    find_files,
+    read_fields,
+    strip_endings,
+    to_relative,
+)
 from netsim.traces.table import FixBuilder, TrackPoints
-from netsim.traces.values import LATEST_EPOCH_S, shown
+from netsim.traces.values import LATEST_EPOCH_S, Texts, quote_text
 
 _HEADER_LINES = 6
 _ROW = re.compile(
@@ -32,44 +41,44 @@ class Plt(TraceFormat):
     """
 
     kind: Literal["plt"] = "plt"
-    endings: ClassVar[tuple[str, ...]] = (".plt",)
+    endings: ClassVar[Texts] = (".plt",)
     content: ClassVar[str] = r"\A(?i:Geolife trajectory|OziExplorer Track Point File)"
     folder: ClassVar[str] = "*.plt*"
     reference = "Zheng et al., GeoLife, 2010"
 
     def read(self, fixes: FixBuilder) -> None:
-        for file in files_in(fixes.path, self.folder):
+        for file in find_files(fixes.path, self.folder):
             source = Source(file, "PLT")
             line, lat_deg, lon_deg, days = read_fields(
-                source, (LAT, LON, _DAYS), _header_lines(source), ","
+                source, (LAT, LON, _DAYS), _count_header_lines(source), ","
             )
-            name, owner = _user(fixes.path, file)
+            name, owner = _find_user(fixes.path, file)
             time_s = np.round((days - _DAY_OF_1970) * 86_400.0, 3)
-            user = fixes.user(name, relative(fixes.path, owner))
+            user = fixes.number_user(name, to_relative(fixes.path, owner))
             fixes.add_track(file, user, TrackPoints(line, time_s, lat_deg, lon_deg))
 
 
-def _header_lines(source: Source) -> int:
+def _count_header_lines(source: Source) -> int:
     """How many lines stand above the rows, the second with the datum: six, or fewer. Raises
     `BadInput` for another.
     """
-    head = list(islice(source.lines(), _HEADER_LINES))
+    head = list(islice(source.read_lines(), _HEADER_LINES))
     above = next((k for k, text in enumerate(head) if _ROW.match(text)), _HEADER_LINES)
     datum = "".join(head[1:2]).strip()
     if above and not _WGS_84.fullmatch(datum):
         remedy = "convert the places, and begin with the six lines of a PLT, or with a row"
-        source.refuse(2, f"{shown(datum)} is not the datum WGS 84; {remedy}")
+        source.refuse(2, f"{quote_text(datum)} is not the datum WGS 84; {remedy}")
     return above
 
 
-def _user(path: str, file: str) -> tuple[str, str]:
+def _find_user(path: str, file: str) -> tuple[str, str]:
     """The user of a file: its name, and the folder or file that is its own."""
     folder = Path(file).resolve().parent
     if folder.name.lower() == "trajectory":
         return folder.parent.name, str(folder.parent)
-    if what_is(path) == "folder":
+    if describe_file_kind(path) == "folder":
         return (folder.name, str(folder))
-    return (stem(file), file)
+    return (strip_endings(file), file)
 
 
 _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
@@ -88,10 +97,12 @@ class Cabspotting(TraceFormat):
     reference = "Piorkowski et al., CRAWDAD epfl/mobility, 2009"
 
     def read(self, fixes: FixBuilder) -> None:
-        for file in files_in(fixes.path, self.folder):
+        for file in find_files(fixes.path, self.folder):
             columns = read_fields(Source(file, "Cabspotting"), (LAT, LON, _EPOCH))
             if (np.diff(columns[3]) < 0).any():
                 columns = tuple(column[::-1] for column in columns)
             line, lat_deg, lon_deg, time_s = columns
-            user = fixes.user(stem(file).removeprefix("new_"), relative(fixes.path, file))
+            user = fixes.number_user(
+                strip_endings(file).removeprefix("new_"), to_relative(fixes.path, file)
+            )
             fixes.add_track(file, user, TrackPoints(line, time_s, lat_deg, lon_deg))

@@ -18,13 +18,13 @@ from pydantic import Field, model_validator
 
 from netsim.errors import BadInput
 from netsim.part import Part
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
-from scenarios.app.results.summary_keys import BY_KEY, declaration, value_in
+from scenarios.app.results.summary_keys import BY_KEY, find_measure, read_value
 from scenarios.app.study import Record
-from scenarios.app.study.describe import build, nearest
-from scenarios.app.study.load import bundled
-from scenarios.app.study.yaml_document import read
+from scenarios.app.study.describe import build_model, suggest_nearest
+from scenarios.app.study.load import list_bundled
+from scenarios.app.study.yaml_document import read_document
 
 CONFIDENCE = 0.95
 DECIDED = ("ours", "adapted", "seeds", "minutes", "version", "verdict", "reason")
@@ -59,7 +59,7 @@ class MedianBounds:
         """Whether it is true: the interval of the median lies inside (True) or outside (False);
         None where neither.
         """
-        low, high, _ = median_interval(self.values)
+        low, high, _ = compute_median_interval(self.values)
         outside = high < self.low or low > self.high
         if self.low <= low and high <= self.high:
             return True
@@ -68,8 +68,8 @@ class MedianBounds:
         return None
 
 
-def median_interval(values: FloatArray) -> tuple[float, float, float]:
-    """Lower end, upper end and coverage of the interval of a median, from order statistics.
+def compute_median_interval(values: FloatArray) -> tuple[float, float, float]:
+    """Compute lower end, upper end and coverage of the interval of a median, from order statistics.
 
     With x_(1) <= ... <= x_(n) it is [x_(k), x_(n+1-k)], which covers the median with probability 1
     - 2 P(Bin(n, 1/2) < k) at least; k is the largest with a coverage of 95 %. Fewer than six values
@@ -127,19 +127,19 @@ class ClaimRule(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        needs, least, most = KINDS[self.kind]
-        given = self.model_fields_set - {"kind", "key", "labels"}
+        needs, n_min, n_max = KINDS[self.kind]
+        settings = self.model_fields_set - {"kind", "key", "labels"}
         takes = needs | ({"margin"} if "other" in needs else set())
-        for name in [*sorted(needs - given), *sorted(given - takes)]:
-            what = "needs one" if name in needs else "does not take it"
-            raise ValueError(f"{name}: a rule of kind {self.kind} {what}")
-        if not least <= len(self.labels) <= most:
+        for name in [*sorted(needs - settings), *sorted(settings - takes)]:
+            mistake = "needs one" if name in needs else "does not take it"
+            raise ValueError(f"{name}: a rule of kind {self.kind} {mistake}")
+        if not n_min <= len(self.labels) <= n_max:
             raise ValueError(
-                f"labels: a rule of kind {self.kind} needs {least}{' or more' * (most > least)}"
+                f"labels: a rule of kind {self.kind} needs {n_min}{' or more' * (n_max > n_min)}"
             )
         if self.kind in ("ratio", "alike") and self.bound <= (self.kind == "alike"):
             raise ValueError(f"bound: must be above {int(self.kind == 'alike')}")
-        units = [_declared(key) for key in self.keys]
+        units = [_get_unit(key) for key in self.keys]
         if len(set(units)) > 1:
             first, second = (unit or "no unit" for unit in units)
             raise ValueError(f"other: {self.other} is in {second}, and {self.key} in {first}")
@@ -156,7 +156,7 @@ class ClaimRule(Part):
     def words(self) -> str:
         """What must be true, in one line."""
         first, second, third = (*self.labels, "", "", "")[:3]
-        said = {
+        condition = {
             "at-most": f"at most {self.bound:g}",
             "at-least": f"at least {self.bound:g}",
             "within": f"within {self.tolerance:g} of the printed value",
@@ -170,17 +170,21 @@ class ClaimRule(Part):
             ),
         }[self.kind]
         listed = ", ".join(self.labels)
-        return f"{self.key}: {said}{f' ({listed})' if listed and not KINDS[self.kind][1] else ''}"
+        return (
+            f"{self.key}: {condition}{f' ({listed})' if listed and not KINDS[self.kind][1] else ''}"
+        )
 
-    def value(self, run: Record) -> float:
-        """What it looks at in a run, NaN where that is missing, infinite where a null means so."""
-        value, *other = (value_in(run, key) for key in self.keys)
+    def compute_value(self, run: Record) -> float:
+        """Compute what it looks at in a run, NaN where that is missing, infinite where a null means
+        so.
+        """
+        value, *other = (read_value(run, key) for key in self.keys)
         if other:
-            return _less(value, other[0])
+            return _subtract(value, other[0])
         return value
 
-    def statements(self, values: FloatArray, printed: float) -> list[MedianBounds]:
-        """What must be true of the values (label, seed), seeds paired; `printed` is the
+    def build_statements(self, values: FloatArray, printed: float) -> list[MedianBounds]:
+        """Build what must be true of the values (label, seed), seeds paired; `printed` is the
         publication's value.
         """
         low, high = {
@@ -191,39 +195,44 @@ class ClaimRule(Part):
             "within": (printed - self.tolerance, printed + self.tolerance),
         }.get(self.kind, (0.0, inf))
         if self.kind == "order":
-            return [MedianBounds(_less(b, a), _ABOVE_ZERO) for a, b in pairwise(values)]
+            return [MedianBounds(_subtract(b, a), _ABOVE_ZERO) for a, b in pairwise(values)]
         if self.kind == "diminishing":
-            first = _less(values[1], values[0])
-            later = _less(values[2], values[1])
+            first = _subtract(values[1], values[0])
+            later = _subtract(values[2], values[1])
             return [
                 MedianBounds(first, _ABOVE_ZERO),
-                MedianBounds(_less(self.share * first, later), 0.0),
+                MedianBounds(_subtract(self.share * first, later), 0.0),
             ]
         if self.kind == "ratio":
-            values = _less(values[0], self.bound * values[1])[None]
+            values = _subtract(values[0], self.bound * values[1])[None]
         elif self.kind == "alike":
             values = np.stack(
-                [_less(self.bound * values[0], values[1]), _less(self.bound * values[1], values[0])]
+                [
+                    _subtract(self.bound * values[0], values[1]),
+                    _subtract(self.bound * values[1], values[0]),
+                ]
             )
         return [MedianBounds(row, low, high) for row in values]
 
 
-def _declared(key: str) -> str:
-    """The unit of a key. Raises ValueError if no summary has it."""
-    known = declaration(key)
-    if known is None or known.key == "utility.NAME" or (known.named and key == known.key):
-        near = nearest(key, BY_KEY)
-        raise ValueError(
-            f"no summary has a key {key[:60]!r}{near or '; see netsim show DIR --verbose'}"
-        )
-    return known.unit
+def _get_unit(key: str) -> str:
+    """Get the unit of a key. Raises ValueError if no summary has it."""
+    measure = find_measure(key)
+    if (
+        measure is None
+        or measure.key == "utility.NAME"
+        or (measure.is_pattern and key == measure.key)
+    ):
+        hint = suggest_nearest(key, BY_KEY) or "; see netsim show DIR --verbose"
+        raise ValueError(f"no summary has a key {key[:60]!r}{hint}")
+    return measure.unit
 
 
 _Numbers = TypeVar("_Numbers", float, FloatArray)
 
 
-def _less(a: _Numbers, b: _Numbers) -> _Numbers:
-    """a - b, NaN where both are infinite."""
+def _subtract(a: _Numbers, b: _Numbers) -> _Numbers:
+    """Return a - b, NaN where both are infinite."""
     with np.errstate(invalid="ignore"):
         return a - b
 
@@ -261,7 +270,7 @@ class Claim(Part):
                 "value: a rule of kind within needs the one printed value that it compares with"
             )
         if self.adapted:
-            _declared(self.adapted)
+            _get_unit(self.adapted)
         return self
 
     @property
@@ -269,8 +278,8 @@ class Claim(Part):
         """What a table of verdicts has of it; a verdict is of this claim only while none of it
         changes.
         """
-        of = self.model_dump(include={"id", "paper", "where", "says", "scenario"})
-        return of | {
+        fields = self.model_dump(include={"id", "paper", "where", "says", "scenario"})
+        return fields | {
             "key": self.rule.key,
             "rule": self.rule.words,
             "value": self.printed.removeprefix("-"),
@@ -279,8 +288,10 @@ class Claim(Part):
     @property
     def printed(self) -> str:
         """The paper's value."""
+        if self.value is None:
+            return "-"
         values = self.value if isinstance(self.value, tuple) else (self.value,)
-        return ", ".join("-" if v is None else f"{v:g}" for v in values)
+        return ", ".join(f"{value:g}" for value in values)
 
 
 @dataclass(frozen=True)
@@ -334,70 +345,76 @@ class Claims(Part):
     @model_validator(mode="after")
     def _unique(self) -> Self:
         ids = [c.id for c in self.claims]
-        if twice := [one for one in ids if ids.count(one) > 1]:
+        if twice := [name for name in ids if ids.count(name) > 1]:
             raise ValueError(
                 f"claims: the id {twice[0]!r} stands {ids.count(twice[0])} times; rename one"
             )
         papers = {c.paper for c in self.claims}
-        if other := [one.paper for one in self.unplayed if one.paper not in papers]:
+        if other := [name.paper for name in self.unplayed if name.paper not in papers]:
             raise ValueError(
                 f"unplayed: no claim is of {other[0]!r}; name a publication as its claims do"
             )
         return self
 
 
-def bundled_claims() -> Path:
-    """The claims that come with the program."""
+def find_bundled_claims() -> Path:
+    """Find the claims that come with the program."""
     return Path(str(resources.files("scenarios.app.claims"))) / "claims.yaml"
 
 
-def bundled_verdicts() -> Path:
-    """The verdicts on them that were kept when their scenarios were last played."""
-    return bundled_claims().with_name("results.csv")
+def find_bundled_verdicts() -> Path:
+    """Find the verdicts on them that were kept when their scenarios were last played."""
+    return find_bundled_claims().with_name("results.csv")
 
 
 def read_claims(path: Path) -> Claims:
-    """A file of claims. Raises BadInput: one line for each mistake in it."""
-    document = read(path)
-    written = build(Claims, document)
+    """Read a file of claims. Raises BadInput: one line for each mistake in it."""
+    document = read_document(path)
+    written = build_model(Claims, document)
     wrong = []
     scenarios = []
     for i, claim in enumerate(written.claims):
         try:
-            scenarios.append(_playable(claim.scenario, path.parent))
+            scenarios.append(_resolve_scenario(claim.scenario, path.parent))
         except ValueError as error:
-            wrong.append(f"{document.at(('claims', i, 'scenario'))}: {error}")
+            wrong.append(f"{document.format_place(('claims', i, 'scenario'))}: {error}")
     if wrong:
         raise BadInput(*wrong)
-    found = dict(zip((claim.scenario for claim in written.claims), scenarios, strict=True))
+    scenario_by_name = dict(
+        zip((claim.scenario for claim in written.claims), scenarios, strict=True)
+    )
     claims = tuple(
-        claim.model_copy(update={"scenario": found[claim.scenario]}) for claim in written.claims
+        claim.model_copy(update={"scenario": scenario_by_name[claim.scenario]})
+        for claim in written.claims
     )
     return written.model_copy(update={"claims": claims})
 
 
-def chosen(claims: Sequence[Claim], paper: str) -> list[Claim]:
-    """The claims of those publications whose name contains `paper`. BadInput: there is none."""
-    some = [claim for claim in claims if paper.lower() in claim.paper.lower()]
-    if not some:
-        known = ", ".join(dict.fromkeys(claim.paper for claim in claims))
-        raise BadInput(f"--paper {paper}: no claim of such a publication; there are: {known}")
-    return some
+def select_claims(claims: Sequence[Claim], paper: str) -> list[Claim]:
+    """Select claims of publications whose name contains `paper`. BadInput: there is none."""
+    selected = [claim for claim in claims if paper.lower() in claim.paper.lower()]
+    if not selected:
+        papers = ", ".join(dict.fromkeys(claim.paper for claim in claims))
+        raise BadInput(f"--paper {paper}: no claim of such a publication; there are: {papers}")
+    return selected
 
 
-def _playable(scenario: str, folder: Path) -> str:
-    """The name of a bundled scenario, or the path of a file. Raises ValueError for what is
+def _resolve_scenario(scenario: str, folder: Path) -> str:
+    """Resolve the name of a bundled scenario, or the path of a file. Raises ValueError for what is
     neither.
     """
-    names = bundled()
+    names = list_bundled()
     file = folder / scenario
     if scenario in names:
         return scenario
     if file.suffix in (".yaml", ".yml"):
-        if what_is(file) == "file":
+        if describe_file_kind(file) == "file":
             return str(file)
         raise ValueError(
             f"there is no scenario file {file}; a path counts from the folder of this file"
         )
-    near = nearest(scenario, names) or "; netsim list names them, or give the path of a .yaml file"
+    near = (
+        suggest_nearest(scenario, names)
+        or "; netsim list names them, or give the path of a .yaml file"
+    )
     raise ValueError(f"no bundled scenario {scenario!r}{near}")

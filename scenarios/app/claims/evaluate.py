@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import nan
 from pathlib import Path
 
 import numpy as np
 
 from netsim import __version__
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput, format_count
 from netsim.record import write_text
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from scenarios.app.claims.claim import (
     DECIDED,
     FAILS,
@@ -21,28 +22,31 @@ from scenarios.app.claims.claim import (
     Claim,
     ClaimRule,
     Verdict,
-    median_interval,
+    compute_median_interval,
 )
 from scenarios.app.results.folder import (
     RUNS,
-    admit_several,
-    csv_text,
-    failure_lines,
+    format_failures,
+    read_csv_rows,
     read_failures,
-    read_rows,
     read_summary,
+    refuse_foreign_names,
+    to_csv_text,
 )
-from scenarios.app.results.read import Manifest, finished
-from scenarios.app.results.shown import cell_text
-from scenarios.app.results.summary_keys import declaration, value_in
+from scenarios.app.results.read import Manifest, list_finished_runs
+from scenarios.app.results.shown import format_seed_values
+from scenarios.app.results.summary_keys import find_measure, read_value
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine
-from scenarios.app.run.how import How
+from scenarios.app.run.how import Resources
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study import Record
-from scenarios.app.study.load import AskedStudy, bundled
+from scenarios.app.study.load import Scenario, list_bundled
 
 CLAIMS = "claims.csv"
+Claims = Sequence[Claim]
+Folders = Mapping[str, Path]
+"""scenario -> the folder of its runs"""
 Labelled = Mapping[str, Mapping[int, Record]]
 """label -> seed -> summary of its run"""
 
@@ -50,29 +54,30 @@ Labelled = Mapping[str, Mapping[int, Record]]
 # -- folders
 
 
-def labelled(folder: Path) -> Labelled:
-    """Summaries of the finished runs of a sweep."""
+def read_labelled_summaries(folder: Path) -> Labelled:
+    """Read summaries of the finished runs of a sweep."""
     by_label: dict[str, dict[int, Record]] = {}
-    for label, path in finished(folder):
-        by_label.setdefault(label, {})[Manifest.of(path).seed] = read_summary(path)
+    for label, path in list_finished_runs(folder):
+        by_label.setdefault(label, {})[Manifest.from_folder(path).seed] = read_summary(path)
     return by_label
 
 
-def places_in(out: Path, claims: Sequence[Claim]) -> dict[str, Path]:
-    """Scenario -> where `claims --out` keeps its runs: below its name, or that of its file.
+def assign_folders(out: Path, claims: Claims) -> dict[str, Path]:
+    """Assign folders: scenario -> where `claims --out` keeps its runs: below its name, or that of
+    its file.
 
     Raises BadInput for a folder with what does not belong there, or in which two scenarios would
     have one place.
     """
     places: dict[str, Path] = {}
     for scenario in dict.fromkeys(c.scenario for c in claims):
-        place = out / (scenario if scenario in bundled() else Path(scenario).stem)
+        place = out / (scenario if scenario in list_bundled() else Path(scenario).stem)
         if place in places.values():
             raise BadInput(
                 f"{place}: both {scenario} and another scenario would be played there; rename one"
             )
         places[scenario] = place
-    admit_several(
+    refuse_foreign_names(
         out, [CLAIMS, *(p.relative_to(out).parts[0] for p in places.values())], "these claims"
     )
     return places
@@ -81,57 +86,58 @@ def places_in(out: Path, claims: Sequence[Claim]) -> dict[str, Path]:
 # -- playing
 
 
-def play(
-    claims: Sequence[Claim],
-    places: Mapping[str, Path],
+def play_claims(
+    claims: Claims,
+    places: Folders,
     at_once: int,
     watch: Watch,
     engine: Engine,
-    how: How,
+    how: Resources,
     overwrite: bool,
 ) -> dict[str, str]:
-    """Play the scenarios of claims, each as a sweep; returns why some of them have no runs, by
-    name.
+    """Play the scenarios of claims, each as a sweep; returns why some of them have no runs.
 
-    Only the labels are played that the rules look at. What is finished stays if it is of the same
-    study, inputs and version of netsim, and is refused else, unless `overwrite`.
+    By name. Only the labels are played that the rules look at. What is finished stays if it is of
+    the same study, inputs and version of netsim, and is refused else, unless `overwrite`.
     """
-    why = {}
-    names = dict.fromkeys(c.scenario for c in claims)
-    if any(not what_is(places[name] / RUNS) for name in names):
+    reasons = {}
+    rules: dict[str, list[ClaimRule]] = {}
+    for claim in claims:
+        rules.setdefault(claim.scenario, []).append(claim.rule)
+    if any(not describe_file_kind(places[name] / RUNS) for name in rules):
         engine.check()
-    for name in names:
-        rules = [c.rule for c in claims if c.scenario == name]
-        if all(rule.labels for rule in rules):
-            labels = {label for rule in rules for label in rule.labels}
-        else:
-            labels = set()
+    for name, own_rules in rules.items():
+        labels = set[str]()
+        if all(rule.labels for rule in own_rules):
+            labels = labels.union(*(rule.labels for rule in own_rules))
+        place = places[name]
+        watch_part = partial(_watch_part, watch, name)
         try:
-            asked = AskedStudy.of(name)
-            if asked.study.vary is None:
-                asked = asked.changed({"vary": {"seed": [asked.study.seed]}})
-            own = partial(_of_part, watch, name)
-            Sweep(
-                asked, places[name], at_once, own, overwrite, labels, engine=engine, how=how
-            ).play()
-            if failed := read_failures(places[name]):
-                why[name] = " ".join(failure_lines(failed))
+            study = Scenario.from_source(name)
+            if study.study.vary is None:
+                study = study.with_changes({"vary": {"seed": [study.study.seed]}})
+            sweep = Sweep(
+                study, place, at_once, watch_part, overwrite, labels, engine=engine, resources=how
+            )
+            sweep.play()
+            if failed := read_failures(place):
+                reasons[name] = " ".join(format_failures(failed))
         except BadInput as error:
-            why[name] = error.lines[0]
-    return why
+            reasons[name] = error.lines[0]
+    return reasons
 
 
-def _of_part(watch: Watch, name: str, now: Event) -> None:
+def _watch_part(watch: Watch, name: str, event: Event) -> None:
     """Watch an event as one of a scenario."""
-    watch(now._replace(part=name))
+    watch(event._replace(part=name))
 
 
 def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
     """Write the table of verdicts, a row per claim."""
-    rows = [list(verdicts[0].row), *(list(one.row.values()) for one in verdicts)]
+    rows = [list(verdicts[0].row), *(list(verdict.row.values()) for verdict in verdicts)]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, csv_text(rows))
+        write_text(path, to_csv_text(rows))
     except OSError as error:
         raise BadInput(f"{path}: cannot be written ({error.strerror})") from None
 
@@ -139,145 +145,167 @@ def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
 # -- verdicts
 
 
-def evaluate_all(
-    claims: Sequence[Claim], places: Mapping[str, Path], why: Mapping[str, str]
-) -> list[Verdict]:
-    """Verdicts by folders of runs; why: of scenarios without runs, whose claims stay undecided."""
-    there = {name: place for name, place in places.items() if name not in why}
-    runs = {name: labelled(place) for name, place in there.items()}
-    minutes = {name: _minutes(place) for name, place in there.items()}
+def evaluate_claims(claims: Claims, places: Folders, reasons: Mapping[str, str]) -> list[Verdict]:
+    """Evaluate claims by folders of runs.
+
+    reasons : of scenarios without runs, whose claims stay undecided.
+    """
+    runs = {}
+    minutes = {}
+    for name, place in places.items():
+        if name not in reasons:
+            runs[name] = read_labelled_summaries(place)
+            minutes[name] = _sum_minutes(place)
     verdicts = []
     for claim in claims:
-        one = evaluate(claim, runs.get(claim.scenario, {}), why.get(claim.scenario, ""))
-        version = __version__ if claim.scenario in there else ""
-        verdicts.append(replace(one, minutes=minutes.get(claim.scenario, ""), version=version))
+        name = claim.scenario
+        verdict = evaluate_claim(claim, runs.get(name, {}), reasons.get(name, ""))
+        if name in runs:
+            verdict = replace(verdict, minutes=minutes[name], version=__version__)
+        verdicts.append(verdict)
     return verdicts
 
 
-def _minutes(folder: Path) -> str:
-    """Minutes by the clock, summed over the finished runs of a sweep."""
-    wall_s = sum(Manifest.of(path).timing.get("wall_s", 0.0) for _, path in finished(folder))
+def _sum_minutes(folder: Path) -> str:
+    """Sum minutes by the clock over the finished runs of a sweep."""
+    manifests = [Manifest.from_folder(path) for _, path in list_finished_runs(folder)]
+    wall_s = sum(manifest.timing.get("wall_s", 0.0) for manifest in manifests)
     return f"{wall_s / 60:.2g}"
 
 
-def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
-    """The verdict; `why_none`: why there are no runs.
+def evaluate_claim(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
+    """Evaluate a claim; `why_none`: why there are no runs.
 
     A claim holds where the interval over seeds of every median that its rule looks at lies within
     the rule's bounds, and does not hold where one lies outside; otherwise it is undecided, as it is
     with one seed. Low leakage proves nothing where at least half of the models are not useful; high
     leakage is real there too.
     """
-    labels = claim.rule.labels or tuple(runs)
-    absent = [label for label in labels if label not in runs]
-    if not runs or absent:
-        if runs:
-            what = f"no label “{absent[0]}” in {claim.scenario}"
-        else:
-            what = why_none or claim.scenario
-        return Verdict(claim, OPEN, f"no run: {what}")
-    ours = []
+    rule = claim.rule
+    labels = rule.labels or tuple(runs)
+    if not runs:
+        return Verdict(claim, OPEN, f"no run: {why_none or claim.scenario}")
     for label in labels:
-        text = " against ".join(cell_text([*runs[label].values()], key) for key in claim.rule.keys)
+        if label not in runs:
+            return Verdict(claim, OPEN, f"no run: no label “{label}” in {claim.scenario}")
+    compared = {label: runs[label] for label in labels}
+    ours = []
+    adapted = []
+    for label, runs_by_seed in compared.items():
+        summaries = list(runs_by_seed.values())
+        text = " against ".join(format_seed_values(summaries, key) for key in rule.keys)
         ours.append(f"{label}: {text}")
-    of = {label: runs[label] for label in labels}
-    word, reason = _decided(claim, of)
-    known = [
-        f"{label}: {cell_text([*of[label].values()], claim.adapted)}"
-        for label in labels
-        if claim.adapted
-    ]
-    seeds = len(set.intersection(*map(set, of.values())))
-    return Verdict(
-        claim, OPEN if reason else word, reason, "; ".join(ours), "; ".join(known), str(seeds)
-    )
+        if claim.adapted:
+            adapted.append(f"{label}: {format_seed_values(summaries, claim.adapted)}")
+    word, reason = _decide(claim, compared)
+    if reason:
+        word = OPEN
+    n_seeds = str(len(_find_shared_seeds(compared)))
+    return Verdict(claim, word, reason, "; ".join(ours), "; ".join(adapted), n_seeds)
+
+
+def _find_shared_seeds(runs: Labelled) -> list[int]:
+    """Find the seeds with runs of every label."""
+    return sorted(set.intersection(*map(set, runs.values())))
 
 
 # -- a table of verdicts that is kept
 
 
-def keep(
-    path: Path | None, claims: Sequence[Claim], now: Sequence[Verdict], writes: bool
+def keep_verdicts(
+    path: Path | None, claims: Claims, verdicts: Sequence[Verdict], writes: bool
 ) -> tuple[list[Verdict], list[str]]:
-    """A verdict of each claim, by runs if there are some, else by the table in `path`; and the ids
-    of its rows that state what no claim does any more. writes : the table is written again.
+    """Keep a verdict of each claim, by runs if there are some, else by the table in `path`.
+
+    And the ids of its rows that state what no claim does any more. writes : the table is written
+    again.
     """
-    lines = read_rows(path, "move it") if path and what_is(path) else []
-    if any(not {"id", *DECIDED} <= set(row) for row in lines):
-        raise BadInput(f"{path}: is no table of verdicts; move it, and give the command again")
-    rows = {row["id"]: row for row in lines}
-    decided = {one.claim.id: one for one in now if one.seeds}
+    rows = {}
+    if path and describe_file_kind(path):
+        for row in read_csv_rows(path, "move it"):
+            if not {"id", *DECIDED} <= set(row):
+                raise BadInput(
+                    f"{path}: is no table of verdicts; move it, and give the command again"
+                )
+            rows[row["id"]] = row
+    decided = {verdict.claim.id: verdict for verdict in verdicts if verdict.seeds}
     stale = set(rows) - set(decided)
     for claim in claims:
         row = rows.get(claim.id, {})
-        if (
-            claim.id not in decided
-            and claim.stated.items() <= row.items()
-            and row.get("verdict") in (HOLDS, FAILS, OPEN)
-        ):
+        is_same = claim.stated.items() <= row.items()
+        if claim.id not in decided and is_same and row.get("verdict") in (HOLDS, FAILS, OPEN):
             decided[claim.id] = Verdict(claim, **{name: row.get(name, "") for name in DECIDED})
     if path and writes and decided:
         write_verdicts(path, [decided[claim.id] for claim in claims if claim.id in decided])
-    open_ones = {claim.id: Verdict(claim, OPEN, "not played") for claim in claims} | {
-        of.claim.id: of for of in now
-    }
-    return [*(open_ones | decided).values()], sorted(stale - set(decided))
+    kept = {claim.id: Verdict(claim, OPEN, "not played") for claim in claims}
+    kept |= {verdict.claim.id: verdict for verdict in verdicts}
+    return [*(kept | decided).values()], sorted(stale - set(decided))
 
 
-def _decided(claim: Claim, runs: Labelled) -> tuple[str, str]:
-    """What the runs of the labels of a claim say, and why it stays undecided."""
+def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
+    """Decide what the runs of the labels of a claim say, and why it stays undecided."""
     rule = claim.rule
-    for label, of in runs.items():
+    for label, runs_by_seed in runs.items():
         for key in rule.keys:
-            lacking = [run for run in of.values() if np.isnan(value_in(run, key))]
-            if 2 * len(lacking) >= len(of):
-                return OPEN, f"{key} is null in {_share(lacking, label, of)}"
-    seeds = sorted(set.intersection(*map(set, runs.values())))
+            is_missing = [np.isnan(read_value(run, key)) for run in runs_by_seed.values()]
+            if share := _describe_half(is_missing, label):
+                return OPEN, f"{key} is null in {share}"
+    seeds = _find_shared_seeds(runs)
     if not seeds:
         return OPEN, "no seed has runs of every label"
-    values = np.array([[rule.value(of[seed]) for seed in seeds] for of in runs.values()])
-    statements = rule.statements(values, claim.value if isinstance(claim.value, float) else np.nan)
-    if any(2 * np.isnan(s.values).sum() > len(seeds) for s in statements):
+    values = [[rule.compute_value(by_seed[seed]) for seed in seeds] for by_seed in runs.values()]
+    printed = claim.value if isinstance(claim.value, float) else nan
+    statements = rule.build_statements(np.array(values), printed)
+    if any(2 * np.isnan(statement.values).sum() > len(seeds) for statement in statements):
         return OPEN, "with more than half of the seeds the estimates of both labels diverged"
-    each = [s.holds() for s in statements]
-    word = FAILS if False in each else OPEN if None in each else HOLDS
+    decisions = [statement.holds() for statement in statements]
+    word = HOLDS
+    if False in decisions:
+        word = FAILS
+    elif None in decisions:
+        word = OPEN
     if len(seeds) == 1:
         return word, f"one seed gives no interval; with this seed it {word}"
-    for label, of in runs.items() if _hides(rule) else ():
-        useless = [run for run in of.values() if not run.get("utility.useful")]
-        if 2 * len(useless) >= len(of):
-            alone = "stays undecided" if word == OPEN else word
-            return (
-                word,
-                f"the model is not useful in {_share(useless, label, of)}; with all "
-                f"models it {alone}",
-            )
-    if word == OPEN:
-        low, high, coverage = median_interval(statements[each.index(None)].values)
-        return (
-            word,
-            f"too few seeds: median between {low:.4g} and {high:.4g} "
-            f"({100 * coverage:.0f} % interval)",
-        )
-    return word, ""
+    if share := _find_useless(rule, runs):
+        alone = "stays undecided" if word == OPEN else word
+        return word, f"the model is not useful in {share}; with all models it {alone}"
+    if word != OPEN:
+        return word, ""
+    low, high, coverage = compute_median_interval(statements[decisions.index(None)].values)
+    interval = f"{low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)"
+    return word, f"too few seeds: median between {interval}"
 
 
-def _share(some: Sequence[object], label: str, of: Mapping[int, object]) -> str:
-    return f"{len(some)} of {counted(len(of), 'run')} of “{label}”"
+def _find_useless(rule: ClaimRule, runs: Labelled) -> str:
+    """Find a label half of whose models are not useful, for a rule that needs useful ones."""
+    if not _needs_useful_model(rule):
+        return ""
+    for label, runs_by_seed in runs.items():
+        is_useless = [not run.get("utility.useful") for run in runs_by_seed.values()]
+        if share := _describe_half(is_useless, label):
+            return share
+    return ""
 
 
-def _hides(rule: ClaimRule) -> bool:
+def _describe_half(flags: Sequence[bool], label: str) -> str:
+    """Say for how many runs of a label something holds; empty where for less than half of them."""
+    if 2 * sum(flags) < len(flags):
+        return ""
+    return f"{sum(flags)} of {format_count(len(flags), 'run')} of “{label}”"
+
+
+def _needs_useful_model(rule: ClaimRule) -> bool:
     """Whether the rule takes low leakage for privacy.
 
     That an error is at most some metres, that few estimates diverge, that two attacks agree, or
     that at least some share of homes is found, is real with any model.
     """
-    known = declaration(rule.key)
-    if known is None or known.group != "attack":
+    measure = find_measure(rule.key)
+    if measure is None or measure.group != "attack" or rule.kind == "alike":
         return False
-    found = "_located." in known.key and known.unit == "%"
-    lost = known.key.endswith(".diverged.percent")
-    near = rule.kind == "alike" or (
-        rule.kind == "at-most" and (lost or known.unit in ("m", "m^0.5"))
-    )
-    return not (near or (found and rule.kind in ("at-least", "exceeds")))
+    if rule.kind == "at-most":
+        has_diverged = measure.key.endswith(".diverged.percent")
+        return not (has_diverged or measure.unit in ("m", "m^0.5"))
+    if rule.kind in ("at-least", "exceeds"):
+        return not ("_located." in measure.key and measure.unit == "%")
+    return True

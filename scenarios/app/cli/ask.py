@@ -1,4 +1,6 @@
-"""Commands that play nothing: `new`, `validate`, `list`, `schema`, `epsilon`, `inspect`."""
+"""Commands that play nothing: `create_from_options`, `validate_from_options`, `list`,
+`print_schema`, `print_epsilons`, `inspect_from_options`.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netsim.errors import BadInput, one_line
-from netsim.notice import by_severity
-from netsim.safe import what_is
-from scenarios.app.cli.options import WIDTH, overrides_of, say, table
+from netsim.errors import BadInput, to_one_line
+from netsim.notice import sort_by_severity
+from netsim.safe import describe_file_kind
+from scenarios.app.cli.options import WIDTH, collect_overrides, format_text_table, say
 from scenarios.app.results.statistics import MEANINGFUL
-from scenarios.app.study.load import AskedStudy, bundled, file_fields, find, title_of
-from scenarios.app.study.notice import notice, of_delta
-from scenarios.app.study.yaml_document import file_text, read
+from scenarios.app.study.load import (
+    Scenario,
+    find_file_places,
+    find_scenario,
+    list_bundled,
+    read_title,
+)
+from scenarios.app.study.notice import find_delta_notices, notice
+from scenarios.app.study.yaml_document import read_document, read_file_text
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -47,16 +55,16 @@ NEXT = """\
   netsim list learner  every key of a part with its unit and bounds"""
 
 
-def new(args: argparse.Namespace) -> None:
+def create_from_options(args: argparse.Namespace) -> None:
     """Write a scenario file or a package to begin with, and print what comes next."""
     if args.package is not None or args.name in ("attack", "defense", "reward"):
-        _new_package(args.name, args.package or "", args.source)
+        _write_package(args.name, args.package or "", args.source)
         return
     path = Path(args.name if args.name.endswith((".yaml", ".yml")) else f"{args.name}.yaml")
     if path.name in (".yaml", ".yml") or not path.name.isprintable():
         raise BadInput(f"new {args.name!r}: give the name of a file, such as mine")
     if args.source:
-        text = _copy(args.source)
+        text = _copy_scenario(args.source)
     else:
         text = BEGINNING.read_text(encoding="utf-8").replace("NAME -", f"{path.stem} -", 1)
     try:
@@ -69,7 +77,7 @@ def new(args: argparse.Namespace) -> None:
     say(NEXT.format(path))
 
 
-def _new_package(slot: str, name: str, source: str | None) -> None:
+def _write_package(slot: str, name: str, source: str | None) -> None:
     """Write the folder of a package with an attack or a defense: the files of packages.toml."""
     from scenarios.app.study.slots import SLOTS
 
@@ -79,20 +87,20 @@ def _new_package(slot: str, name: str, source: str | None) -> None:
             f"new {slot}: a package has an attack or a defense, without --from; others: "
             f"docs/extending.md"
         )
-    why = ""
+    problem = ""
     if not name:
-        why = f"give a name for the package: netsim new {slot} NAME"
+        problem = f"give a name for the package: netsim new {slot} NAME"
     elif not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", name) or keyword.iskeyword(module):
-        why = (
+        problem = (
             "a name has 1 to 40 small letters, digits and dashes, a letter first, and is no "
             "Python word; give another"
         )
-    elif what_is(Path(name)):
-        why = "a file or folder of this name exists here; give another"
+    elif describe_file_kind(Path(name)):
+        problem = "a file or folder of this name exists here; give another"
     elif name in SLOTS[slot].parts or find_spec(module):
-        why = "a kind or a module has this name; give another"
-    if why:
-        raise BadInput(f"new {slot} {name or ''}: {why}, such as my-{slot}".replace(" :", ":"))
+        problem = "a kind or a module has this name; give another"
+    if problem:
+        raise BadInput(f"new {slot} {name or ''}: {problem}, such as my-{slot}".replace(" :", ":"))
     text = PACKAGES.read_text(encoding="utf-8").replace("NAME", name).replace("MODULE", module)
     text = text.replace("CLASS", name.title().replace("-", "")).replace("SLOT", slot)
     files = tomllib.loads(text)
@@ -107,47 +115,52 @@ def _new_package(slot: str, name: str, source: str | None) -> None:
     say(NEXT_PACKAGE.format(name, module, slot))
 
 
-def _copy(source: str) -> str:
-    """The text of a scenario; names of files in it lead to the same files from anywhere."""
-    path = find(source)
-    document = read(path)
-    lines = file_text(path).splitlines()
-    for place in file_fields(document.data):
-        value = document.value(place)
+def _copy_scenario(source: str) -> str:
+    """Return the text of a scenario; names of files in it lead to the same files from anywhere."""
+    path = find_scenario(source)
+    document = read_document(path)
+    lines = read_file_text(path).splitlines()
+    for place in find_file_places(document.data):
+        value = document.get_value(place)
         if not value.startswith(("$", "/")):
-            at = document.line(place) - 1
-            lines[at] = lines[at].replace(value, str((path.parent / value).resolve()))
+            index = document.find_line(place) - 1
+            lines[index] = lines[index].replace(value, str((path.parent / value).resolve()))
     return "\n".join(lines) + "\n"
 
 
-def validate(args: argparse.Namespace) -> None:
+def validate_from_options(args: argparse.Namespace) -> None:
     """Check the scenario, and every point of its sweep."""
-    from scenarios.app.run.setup import check
-    from scenarios.app.run.sweep import check_prepared, checked_points
+    from scenarios.app.run.setup import check_study
+    from scenarios.app.run.sweep import check_points, check_prepared
 
-    asked = AskedStudy.of(args.scenario, overrides_of(args))
-    study = asked.study
-    points = [] if study.vary is None else checked_points(asked)
-    with asked.placed():
-        notices = check(study, args.all)
+    scenario = Scenario.from_source(args.scenario, collect_overrides(args))
+    study = scenario.study
+    if study.vary is not None:
+        points = check_points(scenario)
+    else:
+        points = []
+    with scenario.locate_errors():
+        notices = check_study(study, args.all)
         if study.train is not None and study.train.task.kind == "online":
-            from scenarios.app.training.environments import online_task
+            from scenarios.app.training.environments import get_online_task
             from scenarios.app.training.train import check_admitted
 
-            check_admitted(study, online_task(study))
-    notices = (*notices, *check_prepared(asked, points, args.all))
-    more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
-    say(f"{args.scenario}: valid ({one_line(study.title)}){more}")
-    for each in by_severity(notices):
-        say(each.text)
+            check_admitted(study, get_online_task(study))
+    notices = (*notices, *check_prepared(scenario, points, args.all))
+    runs = ""
+    if len(points) > 1:
+        runs = f"; a sweep of it has {len(points):,} runs"
+    say(f"{args.scenario}: valid ({to_one_line(study.title)}){runs}")
+    for warning in sort_by_severity(notices):
+        say(warning.text)
 
 
-def schema(args: argparse.Namespace) -> None:
+def print_schema(args: argparse.Namespace) -> None:
     """Print the JSON schema of scenario files."""
-    from scenarios.app.study.describe import json_schema
+    from scenarios.app.study.describe import build_json_schema
     from scenarios.app.study.study import Study
 
-    say(json.dumps(json_schema(Study), indent=1))
+    say(json.dumps(build_json_schema(Study), indent=1))
 
 
 def list_parts(args: argparse.Namespace) -> None:
@@ -156,73 +169,88 @@ def list_parts(args: argparse.Namespace) -> None:
     """
     from rl.settings import Train
     from scenarios.app.cli.commands import START
-    from scenarios.app.study.describe import keys_of, nearest, sections, title_of_part
-    from scenarios.app.study.slots import SLOTS, matrix_text, rules
+    from scenarios.app.study.describe import (
+        describe_keys,
+        read_part_title,
+        suggest_nearest,
+        walk_sections,
+    )
+    from scenarios.app.study.slots import SLOTS, collect_all_rules, format_matrix
     from scenarios.app.study.study import Study
 
     for one_of in SLOTS.values():
         one_of.check()
     if args.matrix:
-        say(matrix_text(shutil.get_terminal_size((100, 24)).columns))
+        say(format_matrix(shutil.get_terminal_size((100, 24)).columns))
         return
-    if of_fit := [rule for rule in rules() if args.slot in ("rules", rule.key)]:
-        say("\n".join(_wrapped(f"{rule.key}: {rule.pattern}", 4) for rule in of_fit))
+    if of_fit := [rule for rule in collect_all_rules() if args.slot in ("rules", rule.key)]:
+        say("\n".join(_wrap_text(f"{rule.key}: {rule.pattern}", 4) for rule in of_fit))
         return
     if args.slot is None:
-        slots = [_wrapped(f"{name:17} {', '.join(slot.parts)}", 20) for name, slot in SLOTS.items()]
-        say("\n".join([START, *_studies(), f"\n{PARTS}", *slots]))
+        slots = [
+            _wrap_text(f"{name:17} {', '.join(slot.parts)}", 20) for name, slot in SLOTS.items()
+        ]
+        say("\n".join([START, *_list_studies(), f"\n{PARTS}", *slots]))
         return
     names = [(slot, kind) for slot, one_of in SLOTS.items() for kind in one_of.parts]
-    found: list[tuple[str, type[BaseModel]]] = [
+    entries: list[tuple[str, type[BaseModel]]] = [
         (f"{slot} {kind}", SLOTS[slot].parts[kind])
         for slot, kind in names
         if args.slot in (slot, kind)
     ]
-    studies = _studies(args.slot)
+    studies = _list_studies(args.slot)
     if args.slot == "train":
-        found = [("train (see also: netsim list power-task, power-agent, reward)", Train)]
-    if not found and not studies:  # a section of a scenario, or a key of one
-        of = [(path or "top level", part) for path, part in sections(Study, "")]
-        found = [(path, part) for path, part in of if f".{path}".endswith(f".{args.slot}")]
-        found = found or [(path, part) for path, part in of if args.slot in part.model_fields]
-    if not found and not studies:
-        near = nearest(
-            args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names), *bundled()], 3
+        entries = [("train (see also: netsim list power-task, power-agent, reward)", Train)]
+    if not entries and not studies:  # a section of a scenario, or a key of one
+        parts = [(path or "top level", part) for path, part in walk_sections(Study, "")]
+        entries = [(path, part) for path, part in parts if f".{path}".endswith(f".{args.slot}")]
+        entries = entries or [
+            (path, part) for path, part in parts if args.slot in part.model_fields
+        ]
+    if not entries and not studies:
+        near = suggest_nearest(
+            args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names), *list_bundled()], 3
         )
         raise BadInput(
             f"list: no slot, kind, study, section or key {args.slot!r}{near}; slots are: "
             f"{', '.join(SLOTS)}"
         )
-    say("\n".join(studies[1:]), end="\n\n" if studies and found else "\n" * bool(studies))
-    for name, part in found:
-        say("\n".join(textwrap.wrap(f"{name}: {title_of_part(part)}", WIDTH)))
-        say(table(("", ""), [(f"  {key}", text) for key, text in keys_of(part)], left=2) + "\n")
+    say("\n".join(studies[1:]), end="\n\n" if studies and entries else "\n" * bool(studies))
+    for name, part in entries:
+        say("\n".join(textwrap.wrap(f"{name}: {read_part_title(part)}", WIDTH)))
+        say(
+            format_text_table(
+                ("", ""), [(f"  {key}", text) for key, text in describe_keys(part)], left=2
+            )
+            + "\n"
+        )
 
 
-def _studies(folder: str = "") -> list[str]:
-    """Lines on bundled studies in their groups, or on those of a name or folder: run times, files
-    of data, title.
+def _list_studies(folder: str = "") -> list[str]:
+    """Return lines on bundled studies in their groups, or on those of a name or folder: run times,
+    files of data, title.
 
     Of all studies the title ends at its first dash.
     """
-    files = bundled()
+    files = list_bundled()
     lines = []
     for group in tomllib.loads(STUDIES.read_text(encoding="utf-8"))["group"]:
         names = [
             name for name in group["studies"] if not folder or f"{name}/".startswith(f"{folder}/")
         ]
-        lines += ["", group["title"]] if names else []
+        if names:
+            lines += ["", group["title"]]
         for name in names:
-            title = title_of(files[name])
-            lines += [_wrapped(f"  {name:27} {group['studies'][name]}", 30)]
-            lines += [_wrapped(f"    {title if folder else title.partition(' - ')[0]}", 4)]
+            title = read_title(files[name])
+            lines += [_wrap_text(f"  {name:27} {group['studies'][name]}", 30)]
+            lines += [_wrap_text(f"    {title if folder else title.partition(' - ')[0]}", 4)]
             if folder and group["studies"][name].startswith("train"):
                 lines += [f"    netsim train {name}", "    keys: netsim list train"]
     return lines
 
 
-def _wrapped(text: str, indent: int) -> str:
-    """A text at 80 columns; what goes on is indented."""
+def _wrap_text(text: str, indent: int) -> str:
+    """Return a text at 80 columns; what goes on is indented."""
     return textwrap.fill(text, 80, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
@@ -233,72 +261,90 @@ sampling rate below 1 needs secret random sampling and add-remove; several model
 round are draws (--draws), not rounds."""
 
 
-def epsilon(args: argparse.Namespace) -> None:
+def print_epsilons(args: argparse.Namespace) -> None:
     """Print a table of epsilons, and what each accountant does."""
-    from fl.privacy.compose import RoundKinds, compose
+    from fl.privacy.compose import RoundKinds, compose_rounds
 
     if (args.noise_multiplier is None) == (args.target_epsilon is None):
         raise BadInput("epsilon: give either --noise-multiplier or --target-epsilon, and not both")
     if args.target_epsilon is None:
-        asked = [(z, n) for z in args.noise_multiplier for n in args.rounds]
+        cases = [(z, n) for z in args.noise_multiplier for n in args.rounds]
     else:
-        asked = [(_least(args, n), n) for n in args.rounds]
+        cases = [(_find_least_multiplier(args, n), n) for n in args.rounds]
     rate = args.sampling_rate
     draws = args.draws
     # draws of a round that share one coin are one Gaussian of 1 / z^2 times their number
-    found = [
-        compose(RoundKinds.of([(z / math.sqrt(draws), rate, n)]), args.delta) for z, n in asked
+    statements = [
+        compose_rounds(RoundKinds.from_rounds([(z / math.sqrt(draws), rate, n)]), args.delta)
+        for z, n in cases
     ]
     last = "exact" if rate == 1 else "PLD"
     rows = []
-    for (z, n), c in zip(asked, found, strict=True):
-        exact = _shown(c.best.epsilon) if c.best.accountant == last else "-"
+    for (z, n), c in zip(cases, statements, strict=True):
+        if c.best.accountant == last:
+            exact = _format_epsilon(c.best.epsilon)
+        else:
+            exact = "-"
         rows.append(
-            [f"{z:.7g}", str(n), *(_shown(f.epsilon) for f in (c.naive, c.zcdp, c.rdp)), exact]
+            [
+                f"{z:.7g}",
+                str(n),
+                *(_format_epsilon(f.epsilon) for f in (c.naive, c.zcdp, c.rdp)),
+                exact,
+            ]
         )
-    coin = f", {draws} draws of noise per round on one coin" if draws > 1 else ""
+    coin = ""
+    if draws > 1:
+        coin = f", {draws} draws of noise per round on one coin"
     say(f"epsilon of one user at delta {args.delta:g}, sampling rate {rate:g}{coin}")
-    say(table(["noise multiplier", "rounds", "naive", "zCDP", "RDP", last], rows, left=0))
-    words = {f.accountant: f.words for c in found for f in c.figures}
-    best = " or ".join(dict.fromkeys(c.best.accountant for c in found))
     say(
-        table(
+        format_text_table(
+            ["noise multiplier", "rounds", "naive", "zCDP", "RDP", last], rows, left=0
+        )
+    )
+    words = {f.accountant: f.words for c in statements for f in c.figures}
+    best = " or ".join(dict.fromkeys(c.best.accountant for c in statements))
+    say(
+        format_text_table(
             ["accountant", f"law (all are upper bounds; state {best})"], list(words.items()), left=2
         )
     )
     say(ASSUMED)
-    largest = max(c.best.epsilon for c in found)
-    notices = [notice("epsilon-too-large", most=MEANINGFUL)] if largest > MEANINGFUL else []
-    for each in (*notices, *of_delta("--delta", args.delta, args.people or 0, "user")):
-        say(each.text)
+    largest = max(c.best.epsilon for c in statements)
+    if largest > MEANINGFUL:
+        notices = [notice("epsilon-too-large", most=MEANINGFUL)]
+    else:
+        notices = []
+    for warning in (*notices, *find_delta_notices("--delta", args.delta, args.people or 0, "user")):
+        say(warning.text)
 
 
-def _least(args: argparse.Namespace, rounds: int) -> float:
-    """The smallest multiplier, rounded up to the digits that are known."""
-    from fl.privacy.compose import least_multiplier
+def _find_least_multiplier(args: argparse.Namespace, rounds: int) -> float:
+    """Return the smallest multiplier, rounded up to the digits that are known."""
+    from fl.privacy.compose import find_noise_multiplier
 
     target = args.target_epsilon
     delta = args.delta
     q = args.sampling_rate
-    where = (
+    case = (
         f"--target-epsilon {target:g} with {rounds} rounds at delta {delta:g} and sampling "
         f"rate {q:g}"
     )
     try:
-        z = least_multiplier(target, delta, rounds, q) * math.sqrt(args.draws)
+        z = find_noise_multiplier(target, delta, rounds, q) * math.sqrt(args.draws)
     except ValueError as error:
-        raise BadInput(f"{where}: {error}") from None
+        raise BadInput(f"{case}: {error}") from None
     if z == 0:
         raise BadInput(
-            f"{where}: holds without noise, since a user takes part at all with less than delta"
+            f"{case}: holds without noise, since a user takes part at all with less than delta"
         )
     if not 1e-100 < z < 1e100:
-        raise BadInput(f"{where}: out of reach of floating point (noise multiplier {z:g})")
+        raise BadInput(f"{case}: out of reach of floating point (noise multiplier {z:g})")
     unit = 10.0 ** (math.floor(math.log10(z)) - (6 if q == 1 else 4))
     return math.ceil(z / unit) * unit
 
 
-def _shown(epsilon: float) -> str:
+def _format_epsilon(epsilon: float) -> str:
     from fl.privacy.compose import NO_DIGITS
 
     if not epsilon <= NO_DIGITS:
@@ -308,12 +354,12 @@ def _shown(epsilon: float) -> str:
     return f"{epsilon:.3g}"
 
 
-def inspect(args: argparse.Namespace) -> None:
+def inspect_from_options(args: argparse.Namespace) -> None:
     """Print what the trace holds."""
     from netsim.trace_files.inspect import inspect_trace
 
     if args.trace.endswith((".yaml", ".yml")) or (
-        not what_is(args.trace) and args.trace in bundled()
+        not describe_file_kind(args.trace) and args.trace in list_bundled()
     ):
         raise BadInput(
             f"{args.trace}: a scenario, and no trace; `netsim validate` checks it, "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from netsim import __version__, compiled
 from netsim.errors import BadInput, RunsFailed
-from netsim.safe import keeping_lock
+from netsim.safe import keep_lock
 from scenarios.app.cli.options import (
     BAD_INPUT,
     DONE,
@@ -25,7 +25,7 @@ from scenarios.app.cli.options import (
     complain,
     emit,
     say,
-    write,
+    write_stream,
 )
 from scenarios.app.run import events
 from scenarios.app.study import Fields
@@ -36,8 +36,8 @@ START: str = _TABLE["start"]
 COMMANDS = {one["name"]: Command(**one) for one in _TABLE["command"]}
 
 
-def parser() -> Parser:
-    """All commands and their options."""
+def build_parser() -> Parser:
+    """Return the parser of all commands and their options."""
     top = Parser(
         prog="netsim",
         description=(
@@ -54,19 +54,19 @@ def parser() -> Parser:
         dest="command", required=True, metavar="COMMAND", parser_class=Parser
     )
     for command in COMMANDS.values():
-        one = commands.add_parser(command.name, help=command.help)
-        for option in _options(command.options):
-            add_option(one, **option)
+        subparser = commands.add_parser(command.name, help=command.help)
+        for option in _expand_options(command.options):
+            add_option(subparser, **option)
     return top
 
 
-def _options(some: Sequence[str | Fields]) -> Iterator[Fields]:
-    for one in some:
-        if isinstance(one, str):
-            shared = _TABLE["shared"][one]
-            yield from _options(shared if isinstance(shared, list) else [shared])
+def _expand_options(entries: Sequence[str | Fields]) -> Iterator[Fields]:
+    for entry in entries:
+        if isinstance(entry, str):
+            shared = _TABLE["shared"][entry]
+            yield from _expand_options(shared if isinstance(shared, list) else [shared])
         else:
-            yield one
+            yield entry
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -81,39 +81,43 @@ def main(arguments: list[str] | None = None) -> int:
             if not words:
                 say(START)
                 return DONE
-            args = parser().parse_args(words)
+            args = build_parser().parse_args(words)
             _check_folder()
             module, _, function = COMMANDS[args.command].main.partition(":")
-            with keeping_lock():
+            with keep_lock():
                 code = getattr(import_module(f"scenarios.app.cli.{module}"), function)(args)
         finally:  # also where the parser leaves, which has printed its help
-            write("", sys.stdout, flush=True)
-        return DONE if code is None else int(code)
+            write_stream("", sys.stdout, flush=True)
+        if code is None:
+            return DONE
+        return int(code)
     except Unwritable as error:
         complain(error.lines)
         return BAD_INPUT
     except BadInput as error:
-        return _ended(error.lines, BAD_INPUT, words)
+        return _report_end(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:
-        return _interrupted(words)
+        return _report_interrupt(words)
     except (
         UnicodeEncodeError
-    ) as error:  # of a name of a file: `write` escapes what a stream cannot show
+    ) as error:  # of a name of a file: `write_stream` escapes what a stream cannot show
         lacks = (
             f"{error.object!r}: the encoding of this locale, {error.encoding}, has no such "
             f"characters"
         )
-        return _ended([f"{lacks}; set LC_ALL=C.UTF-8"], BAD_INPUT, words)
+        return _report_end([f"{lacks}; set LC_ALL=C.UTF-8"], BAD_INPUT, words)
     except RunsFailed as error:
-        return _ended([str(error)], FAILED, words)
+        return _report_end([str(error)], FAILED, words)
     except Exception as error:
         if (
-            events.interrupted()
+            events.was_interrupted()
         ):  # foreign code that was interrupted, and gave the interruption another name
-            return _interrupted(words)
+            return _report_interrupt(words)
         text = " ".join(str(error).split())[:200]
-        return _ended(
-            [f"unexpected failure ({type(error).__name__}: {text}){_details(error)}"], FAILED, words
+        return _report_end(
+            [f"unexpected failure ({type(error).__name__}: {text}){_write_log(error)}"],
+            FAILED,
+            words,
         )
 
 
@@ -139,8 +143,8 @@ def _check_folder() -> None:
         ) from None
 
 
-def _details(failure: Exception) -> str:
-    """Where the log of a failure lies, after the last line in a plug-in that it passed."""
+def _write_log(failure: Exception) -> str:
+    """Return where the log of a failure lies, after the last line in a plug-in that it passed."""
     try:
         # a failure needs these two, no command does; no file may be left to open for them either
         import tempfile
@@ -149,18 +153,20 @@ def _details(failure: Exception) -> str:
         text = "".join(traceback.format_exception(failure))
         with tempfile.NamedTemporaryFile(prefix="netsim-", suffix=".log", delete=False) as log:
             log.write(text.encode("utf-8", "backslashreplace"))
-        from netsim.part import passed
+        from netsim.part import describe_plugin_line
     except OSError as error:
         return f"; its details cannot be written ({error.strerror})"
-    return f"{passed(text)}; details in {log.name}"
+    return f"{describe_plugin_line(text)}; details in {log.name}"
 
 
-def _interrupted(words: Sequence[str]) -> int:
+def _report_interrupt(words: Sequence[str]) -> int:
     events.ignore_signals()
-    return _ended(["interrupted; the same command goes on where it stopped"], INTERRUPTED, words)
+    return _report_end(
+        ["interrupted; the same command goes on where it stopped"], INTERRUPTED, words
+    )
 
 
-def _ended(lines: Sequence[str], code: int, words: Sequence[str]) -> int:
+def _report_end(lines: Sequence[str], code: int, words: Sequence[str]) -> int:
     """Say why a command ended before it was done: with `--json` as its last event on stdout, else
     on stderr.
     """

@@ -12,17 +12,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
-from netsim.errors import BadInput, one_line
-from netsim.safe import what_is
+from netsim.errors import BadInput, to_one_line
+from netsim.safe import describe_file_kind
 from scenarios.app.study import Fields, Record, Value
 
 if TYPE_CHECKING:
     from scenarios.app.run.executor import Engine
-    from scenarios.app.run.how import How
+    from scenarios.app.run.how import Resources
 
 
 WIDTH = 100  # columns of tables
-MOST_LINES = 50  # of complaints
+MAX_COMPLAINTS = 50  # of complaints
 LONGEST = 2000  # characters of a complaint; a longer one loses its middle
 
 
@@ -38,12 +38,12 @@ class Lenient:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        """Write text as `write` does."""
-        write(text, self.stream)
+        """Write text as `write_stream` does."""
+        write_stream(text, self.stream)
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: `write` flushes."""
+        """Do nothing: `write_stream` flushes."""
 
 
 class Unwritable(BadInput):
@@ -52,13 +52,13 @@ class Unwritable(BadInput):
 
 def say(text: str, end: str = "\n", errors: bool = False) -> None:
     """Print lines; what files say is shown without the codes by which it could steer a terminal."""
-    write(
-        "\n".join(one_line(line) for line in text.split("\n")) + end,
+    write_stream(
+        "\n".join(to_one_line(line) for line in text.split("\n")) + end,
         sys.stderr if errors else sys.stdout,
     )
 
 
-def write(text: str, stream: TextIO, flush: bool = False) -> bool:
+def write_stream(text: str, stream: TextIO, flush: bool = False) -> bool:
     """Write text; returns whether anybody reads it. Characters that the encoding of the stream
     lacks become escapes.
 
@@ -72,7 +72,7 @@ def write(text: str, stream: TextIO, flush: bool = False) -> bool:
         if flush or stream is not sys.stdout:
             stream.flush()
     except OSError as error:
-        silence(stream)
+        silence_stream(stream)
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             raise Unwritable(
                 f"stdout: cannot be written ({error.strerror}); make room, or send it elsewhere; "
@@ -82,7 +82,7 @@ def write(text: str, stream: TextIO, flush: bool = False) -> bool:
     return True
 
 
-def silence(stream: TextIO) -> None:
+def silence_stream(stream: TextIO) -> None:
     """Send what is still to be written nowhere, so that the interpreter does not complain of it
     when it ends.
     """
@@ -91,27 +91,27 @@ def silence(stream: TextIO) -> None:
     os.close(null)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Rows below their heads, if any, as text; `left`: how many columns are words, and not
+def format_text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Return rows below their heads, if any, as text; `left`: how many columns are words, and not
     numbers.
     """
-    from scenarios.app.results.shown import drawn
+    from scenarios.app.results.shown import draw_text_table
 
-    lines = drawn(head, rows, right=range(left, len(head)))
+    lines = draw_text_table(head, rows, right=range(left, len(head)))
     return "\n".join(lines if any(head) else lines[1:])
 
 
 def say_fitted(lines: Sequence[str]) -> None:
     """Print result lines, indented and wrapped at 100 columns."""
-    from scenarios.app.results.shown import fitted
+    from scenarios.app.results.shown import wrap_lines
 
-    for line in fitted(lines):
+    for line in wrap_lines(lines):
         say(f"  {line}")
 
 
 def emit(event: Record) -> bool:
     """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers.
-    As `write`.
+    As `write_stream`.
     """
     from pydantic_core import to_jsonable_python
 
@@ -121,23 +121,23 @@ def emit(event: Record) -> bool:
         inf_nan_mode="null",
         fallback=lambda x: x.tolist() if hasattr(x, "tolist") else str(x),
     )
-    return write(json.dumps(plain, allow_nan=False) + "\n", sys.stdout, flush=True)
+    return write_stream(json.dumps(plain, allow_nan=False) + "\n", sys.stdout, flush=True)
 
 
 def complain(lines: Sequence[str]) -> None:
     """Complaints, each on a line of a length that can be read: whole at both ends, where place and
     remedy stand.
     """
-    for line in lines[:MOST_LINES]:
+    for line in lines[:MAX_COMPLAINTS]:
         cut = len(line) > LONGEST
         if cut:
             left_out = f"[... {len(line) - LONGEST:,} characters ...]"
-            said = f"{line[: LONGEST - 300]} {left_out} {line[-300:]}"
+            text = f"{line[: LONGEST - 300]} {left_out} {line[-300:]}"
         else:
-            said = line
-        say(" ".join(f"netsim: {said}".splitlines()), errors=True)
-    if len(lines) > MOST_LINES:
-        say(f"netsim: and {len(lines) - MOST_LINES:,} more", errors=True)
+            text = line
+        say(" ".join(f"netsim: {text}".splitlines()), errors=True)
+    if len(lines) > MAX_COMPLAINTS:
+        say(f"netsim: and {len(lines) - MAX_COMPLAINTS:,} more", errors=True)
 
 
 DONE = 0
@@ -160,18 +160,18 @@ class Command(NamedTuple):
 class Parser(argparse.ArgumentParser):
     """Raise errors as bad input, in one line; options are written in full."""
 
-    def __init__(self, *args: Value, **more: Value) -> None:
-        super().__init__(*args, **{"allow_abbrev": False, **more})
+    def __init__(self, *args: Value, **settings: Value) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **settings})
         self._negative_number_matcher = re.compile(
             r"-\.?\d"
         )  # also of a list that begins with one: south, or west
 
     def error(self, message: str) -> NoReturn:
-        what = re.sub(r"^(--\S+): (\S+: must be)", r"\1 \2", message.removeprefix("argument "))
-        raise BadInput(f"{what} (see {self.prog} --help)")
+        problem = re.sub(r"^(--\S+): (\S+: must be)", r"\1 \2", message.removeprefix("argument "))
+        raise BadInput(f"{problem} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        write(message, file or sys.stderr)
+        write_stream(message, file or sys.stderr)
 
 
 KINDS: dict[str, Callable[[str], Value]] = {"int": int, "float": float, "Path": Path}
@@ -192,12 +192,14 @@ def add_option(
     elif name.startswith("--") and "choices" not in settings:
         settings["action"] = "store_true"
     if type:
-        settings["type"] = number(KINDS[type], *within) if within else KINDS[type]
+        settings["type"] = build_number_parser(KINDS[type], *within) if within else KINDS[type]
     parser.add_argument(name, *also, **settings)
 
 
-def number(kind: Callable[[str], float], low: float, high: float) -> Callable[[str], float]:
-    """The type of an option that takes a number within bounds."""
+def build_number_parser(
+    kind: Callable[[str], float], low: float, high: float
+) -> Callable[[str], float]:
+    """Return the type of an option that takes a number within bounds."""
 
     def read(text: str) -> float:
         try:
@@ -205,28 +207,28 @@ def number(kind: Callable[[str], float], low: float, high: float) -> Callable[[s
         except ValueError:
             value = float("nan")
         if not low <= value <= high:
-            what, form = ("a whole number", ",") if kind is int else ("a number", "g")
+            kind_text, form = ("a whole number", ",") if kind is int else ("a number", "g")
             if high < 1:
                 within = "above 0 and below 1"
             else:
                 within = f"from {low:{form}} to {high:{form}}"
-            raise argparse.ArgumentTypeError(f"{text[:20]}: must be {what} {within}")
+            raise argparse.ArgumentTypeError(f"{text[:20]}: must be {kind_text} {within}")
         return value
 
     return read
 
 
-def how_of(args: argparse.Namespace) -> How:
-    """How runs are played, of --memory-gb."""
-    from scenarios.app.run.how import How
+def read_resources(args: argparse.Namespace) -> Resources:
+    """Return how runs are played, of --memory-gb."""
+    from scenarios.app.run.how import Resources
 
-    how = How(args.memory_gb)
-    how.check()
-    return how
+    resources = Resources(args.memory_gb)
+    resources.check()
+    return resources
 
 
-def overrides_of(args: argparse.Namespace) -> Fields:
-    """Dotted path -> value, of --set and --seed."""
+def collect_overrides(args: argparse.Namespace) -> Fields:
+    """Return dotted path -> value, of --set and --seed."""
     from scenarios.app.study.load import parse_value
 
     overrides: Fields = {}
@@ -242,25 +244,25 @@ def overrides_of(args: argparse.Namespace) -> Fields:
     return overrides
 
 
-def name_of(scenario: str) -> str:
-    """What progress and folders call a scenario: its bundled name, or the name of its file."""
+def name_scenario(scenario: str) -> str:
+    """Return the name of a scenario for progress and folders: bundled, or that of its file."""
     path = Path(scenario)
-    if path.suffix or what_is(path) == "file":
+    if path.suffix or describe_file_kind(path) == "file":
         return path.with_suffix("").name
     return scenario
 
 
-def command_line() -> str:
-    """The command as it was typed, for the manifest."""
+def join_command_line() -> str:
+    """Return the command as it was typed, for the manifest."""
     return shlex.join(["netsim", *sys.argv[1:]])
 
 
 # -- folders
 
 
-def out_of(args: argparse.Namespace, *names: str, changes: Record) -> Path:
-    """Where results go: --out, else a folder below `runs` with what was changed in its name, as
-    `-rounds-3`.
+def choose_out(args: argparse.Namespace, *names: str, changes: Record) -> Path:
+    """Return where results go: --out, else a folder below `runs` with what was changed in its name,
+    as `-rounds-3`.
 
     changes : dotted path of the scenario, or another word -> value. The same command has the same
     folder.
@@ -268,21 +270,19 @@ def out_of(args: argparse.Namespace, *names: str, changes: Record) -> Path:
     if args.out == "":
         raise BadInput("--out: give the name of a folder")
     words = "-".join(
-        f"{path.removesuffix('.kind').split('.')[-1].replace('_', '-')}-{_word(value)}"
+        f"{path.removesuffix('.kind').split('.')[-1].replace('_', '-')}-{_to_word(value)}"
         for path, value in sorted(changes.items())
     )
     default = Path("runs", *names)
     if words:
-        default = default.with_name(f"{default.name}-{part_of_name(words, 60)}")
-    else:
-        default = default
+        default = default.with_name(f"{default.name}-{shorten_name(words, 60)}")
     if args.out is None:
         return default
     return Path(args.out)
 
 
-def part_of_name(text: str, longest: int) -> str:
-    """A text as part of the name of a folder: itself, or where it has other characters its
+def shorten_name(text: str, longest: int) -> str:
+    """Return a text as part of the name of a folder: itself, or where it has other characters its
     beginning and a digest.
     """
     if re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9.+-]{{0,{longest - 1}}}", text) and ".." not in text:
@@ -293,27 +293,27 @@ def part_of_name(text: str, longest: int) -> str:
     return f"{beginning}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _word(value: Value) -> str:
-    """A value as the command line has it; `none` for an empty list."""
-    from scenarios.app.study.describe import flow
+def _to_word(value: Value) -> str:
+    """Return a value as the command line has it; `none` for an empty list."""
+    from scenarios.app.study.describe import to_flow_yaml
 
     if isinstance(value, str):
         return value
     if value in ([], {}):
         return "none"
-    return flow(value)
+    return to_flow_yaml(value)
 
 
 # -- where many runs are played
 
 
-def engine_of(args: argparse.Namespace) -> Engine:
-    """The engine, of --on and its options."""
-    for option, given, on in (
+def choose_engine(args: argparse.Namespace) -> Engine:
+    """Return the engine, of --on and its options."""
+    for option, is_given, on in (
         ("--address", args.address is not None, "ray"),
         ("--slurm", args.slurm, "slurm"),
     ):
-        if given and args.on != on:
+        if is_given and args.on != on:
             raise BadInput(f"{option}: needs --on {on}")
     if args.on == "ray":
         from scenarios.app.run.clusters import OnRay
@@ -326,24 +326,25 @@ def engine_of(args: argparse.Namespace) -> Engine:
     if args.on == "slurm":
         from scenarios.app.run.clusters import OnSlurm
 
-        return OnSlurm(dict(map(slurm_option, args.slurm)), args.retries)
+        return OnSlurm(dict(map(parse_slurm_option, args.slurm)), args.retries)
     from scenarios.app.run.executor import OnProcesses
 
     return OnProcesses(args.retries)
 
 
-def slurm_option(text: str) -> tuple[str, Value]:
-    """A parameter of submitit, of KEY=VALUE."""
-    from scenarios.app.run.clusters import OPTIONS
-    from scenarios.app.study.describe import nearest
+def parse_slurm_option(text: str) -> tuple[str, Value]:
+    """Return a parameter of submitit, of KEY=VALUE."""
+    from scenarios.app.run.clusters import SLURM_OPTIONS
+    from scenarios.app.study.describe import suggest_nearest
     from scenarios.app.study.load import parse_value
 
     key, _, word = text.partition("=")
-    if key not in OPTIONS:
+    if key not in SLURM_OPTIONS:
         raise BadInput(
-            f"--slurm {text}: no such key{nearest(key, OPTIONS)}; there are {', '.join(OPTIONS)}"
+            f"--slurm {text}: no such key{suggest_nearest(key, SLURM_OPTIONS)}; there are "
+            f"{', '.join(SLURM_OPTIONS)}"
         )
-    kind = OPTIONS[key]
+    kind = SLURM_OPTIONS[key]
     value = word if kind is str else parse_value(word)
     if type(value) not in (kind, int if kind is float else kind) or (
         not value and kind is not bool
@@ -360,7 +361,7 @@ _MUST = {
 }
 
 
-def jobs_of(args: argparse.Namespace, usual: int | None = None) -> int:
+def count_jobs(args: argparse.Namespace, usual: int | None = None) -> int:
     """Runs at a time, of --jobs; 0: as many as the engine of --on has room for."""
     if args.jobs is not None or getattr(args, "on", "processes") != "processes":
         return int(args.jobs or 0)

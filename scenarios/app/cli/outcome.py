@@ -1,5 +1,5 @@
-"""Progress of a command, what a folder says, and the commands on one: `show`, `report`, `compare`,
-`export`.
+"""Show progress, say what a folder holds; commands `show_from_options`, `report`, `compare`,
+`export_from_options`.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from rich.table import Table
 from rich.text import Text
 
 from netsim import compiled
-from netsim.errors import BadInput, RunsFailed, counted, one_line
-from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
-from scenarios.app.cli.options import Lenient, command_line, emit, say, write
+from netsim.errors import BadInput, RunsFailed, format_count, to_one_line
+from netsim.safe import OURS_MOST_BYTES, describe_file_kind, open_regular, open_replacement
+from scenarios.app.cli.options import Lenient, emit, join_command_line, say, write_stream
 from scenarios.app.result import show_page
-from scenarios.app.results.export import BEGINNING, Globe, geojson_text
+from scenarios.app.results.export import BEGINNING, Globe, to_geojson
 from scenarios.app.results.folder import (
     EXPORT,
     FAILURES,
     PAGE,
     RUNS,
+    find_record_file,
     read_failures,
     read_json,
     read_summary,
-    record_of,
 )
-from scenarios.app.results.gathered import of_sweep
-from scenarios.app.results.goals import read_tuned
-from scenarios.app.results.kinds import kind_of
-from scenarios.app.results.outcome import Outcome, run_outcome, runs_outcome
-from scenarios.app.results.read import Run, load, open_finished
-from scenarios.app.results.screen import run_screen, screen
+from scenarios.app.results.gathered import gather_sweep
+from scenarios.app.results.goals import read_search_result
+from scenarios.app.results.kinds import detect_kind
+from scenarios.app.results.outcome import Outcome, build_comparison_outcome, build_run_outcome
+from scenarios.app.results.read import Run, load_finished_run, open_finished_run
+from scenarios.app.results.screen import lay_out_run, lay_out_screen
 from scenarios.app.results.shown import read_adapted
-from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.statistics import format_figure
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
 
@@ -59,10 +59,10 @@ ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last
 
 
 @contextmanager
-def teller(args: argparse.Namespace, title: str) -> Generator[Watch, None, None]:
+def show_progress(args: argparse.Namespace, title: str) -> Generator[Watch, None, None]:
     """Yield the function that shows events, by the options --json and --quiet."""
     with Meter(title, args.quiet, args.json) as block:
-        yield block.tell
+        yield block.show_event
 
 
 class Meter(Progress):
@@ -109,8 +109,10 @@ class Meter(Progress):
             redirect_stderr=False,
             disable=not self.on_screen,
         )
-        self.task = self.add_task(one_line(title), total=None, far="preparing")
-        self.first = Timer(FIRST_S, write, (f"{one_line(title)}: preparing\n", self.stream))
+        self.task = self.add_task(to_one_line(title), total=None, far="preparing")
+        self.first = Timer(
+            FIRST_S, write_stream, (f"{to_one_line(title)}: preparing\n", self.stream)
+        )
 
     def start(self) -> None:
         """Show the block, or a first line; the cursor stays visible: nothing has to be restored
@@ -124,7 +126,7 @@ class Meter(Progress):
             self.first.start()
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The bar, and rows of a name and a text."""
+        """Return the bar, and rows of a name and a text."""
         yield self.make_tasks_table(self.tasks)
         rows = Table.grid(padding=(0, 2))
         for name in ROWS:
@@ -132,13 +134,13 @@ class Meter(Progress):
                 rows.add_row(Text(f"  {name}", style="dim"), Text(self.rows[name]))
         yield rows
 
-    def tell(self, now: Event) -> None:
+    def show_event(self, step: Event) -> None:
         """Show an event. Raises KeyboardInterrupt where the reader of JSON lines has gone."""
         self.first.cancel()
-        event = now.line(self.title)
-        unit = unit_of(event)
+        event = step.to_json(self.title)
+        unit = name_unit(event)
         now_s = self.get_time()
-        rows = rows_of(event)
+        rows = describe_event(event)
         if (
             counted := f"{event['event']} {event.get('label') if event['event'] == 'world' else ''}"
         ) != self.counted:
@@ -147,13 +149,16 @@ class Meter(Progress):
             self.reset(self.task)
         self.rows |= rows  # what a round leaves out stays
         done = event["done"]
-        of = event["of"]
-        far = f"{unit} {done} of {of}, {100 * done // max(of, 1)} %"
+        total = event["of"]
+        far = f"{unit} {done} of {total}, {100 * done // max(total, 1)} %"
         self.update(
-            self.task, completed=done, total=of, description=one_line(event["title"]), far=far
+            self.task, completed=done, total=total, description=to_one_line(event["title"]), far=far
         )
         left_s = self.tasks[0].time_remaining
-        left_s = None if left_s is None else max(left_s, 0.0)
+        if left_s is None:
+            left_s = None
+        else:
+            left_s = max(left_s, 0.0)
         if self.quiet:
             return
         if self.as_json:
@@ -173,8 +178,8 @@ class Meter(Progress):
                     left = ""
                 else:
                     left = f"; {timedelta(seconds=left_s)} left"
-                texts = ", ".join(filter(None, [f"{unit} {done}/{of}", *rows.values()]))
-                write(f"{self.tasks[0].description}: {texts}{left}\n", self.stream)
+                texts = ", ".join(filter(None, [f"{unit} {done}/{total}", *rows.values()]))
+                write_stream(f"{self.tasks[0].description}: {texts}{left}\n", self.stream)
 
     def __exit__(self, kind: type[BaseException] | None, *error: Value) -> None:
         """Leave a line of work that is done, and the last state of work that was ended."""
@@ -192,8 +197,8 @@ class Meter(Progress):
 # -- an event in words
 
 
-def unit_of(event: Record) -> str:
-    """What an event counts."""
+def name_unit(event: Record) -> str:
+    """Return what an event counts."""
     if "merge" in event:
         return "window"
     if event["event"] in ("played", "failed"):
@@ -201,61 +206,64 @@ def unit_of(event: Record) -> str:
     return str(event["event"])
 
 
-def rows_of(event: Record) -> dict[str, str]:
-    """What an event says: name -> text, in the order in which rows stand; without those that are
-    empty.
+def describe_event(event: Record) -> dict[str, str]:
+    """Return what an event says: name -> text, in the order in which rows stand; without those that
+    are empty.
     """
     label = str(event.get("label", ""))
     rows = {
         "time": str(event.get("clock", "")),
-        "model": _model(event),
-        "radio": _radio(event),
-        "leakage": _leakage(event),
-        "updates": _updates(event),
+        "model": _describe_model(event),
+        "radio": _describe_radio(event),
+        "leakage": _describe_leakage(event),
+        "updates": _describe_updates(event),
         "privacy": f"epsilon {event['epsilon']:.3g}" if "epsilon" in event else "",
-        "cost": f"cost {figure_text(event['cost'])}" if "cost" in event else "",
+        "cost": f"cost {format_figure(event['cost'])}" if "cost" in event else "",
         "last": ", ".join(
             filter(None, [label, f"seed {event['seed']}" if "seed" in event else ""])
         ),
-        "found": _found(event),
+        "found": _describe_result(event),
     }
-    return {name: one_line(text) for name, text in rows.items() if text}
+    return {name: to_one_line(text) for name, text in rows.items() if text}
 
 
-def _model(event: Record) -> str:
+def _describe_model(event: Record) -> str:
     scores = [
-        form.format(figure_text(event[key])) for key, form in _SCORES.items() if _known(event, key)
+        form.format(format_figure(event[key]))
+        for key, form in _SCORES.items()
+        if _is_finite(event, key)
     ]
-    if _known(event, "rmse_db") and _known(event, "constant_rmse_db"):
-        scores.append(f"(constant {figure_text(event['constant_rmse_db'])} dB)")
+    if _is_finite(event, "rmse_db") and _is_finite(event, "constant_rmse_db"):
+        scores.append(f"(constant {format_figure(event['constant_rmse_db'])} dB)")
     return " ".join(scores)
 
 
-def _radio(event: Record) -> str:
+def _describe_radio(event: Record) -> str:
     if "sinr_db" not in event:
         return ""
-    median = (
-        f"median SINR {event['sinr_db']:.1f} dB" if _known(event, "sinr_db") else "no UE is present"
-    )
+    if _is_finite(event, "sinr_db"):
+        median = f"median SINR {event['sinr_db']:.1f} dB"
+    else:
+        median = "no UE is present"
     if event.get("handovers") is None:
         return median
     return f"{median}, {event['handovers']:,} handovers"
 
 
-def _leakage(event: Record) -> str:
-    """Homes that each attack names now; of those that can name none, the centroid error."""
+def _describe_leakage(event: Record) -> str:
+    """Return homes that each attack names now; of those that can name none, the centroid error."""
     homes = []
     errors = []
-    for name, of in event.get("attacks", {}).items():
-        if _known(of, "homes_named_percent"):
-            homes.append(f"{name} {of['homes_named_percent']:.0f} %")
-        elif _known(of, "centroid_error_m"):
-            errors.append(f"{name} {figure_text(of['centroid_error_m'], 'm')} m")
+    for name, figures in event.get("attacks", {}).items():
+        if _is_finite(figures, "homes_named_percent"):
+            homes.append(f"{name} {figures['homes_named_percent']:.0f} %")
+        elif _is_finite(figures, "centroid_error_m"):
+            errors.append(f"{name} {format_figure(figures['centroid_error_m'], 'm')} m")
     named = {"homes named": homes, "centroid error": errors}
-    return "; ".join(f"{what}: {', '.join(texts)}" for what, texts in named.items() if texts)
+    return "; ".join(f"{title}: {', '.join(texts)}" for title, texts in named.items() if texts)
 
 
-def _updates(event: Record) -> str:
+def _describe_updates(event: Record) -> str:
     if "updates" not in event:
         return ""
     if event["updates"]:
@@ -269,19 +277,19 @@ def _updates(event: Record) -> str:
     return text
 
 
-def _found(event: Record) -> str:
-    """The first lines of the summary of that run, or why it failed."""
-    from scenarios.app.results.table import lines
+def _describe_result(event: Record) -> str:
+    """Return the first lines of the summary of that run, or why it failed."""
+    from scenarios.app.results.table import build_lines
 
     if event["event"] == "failed":
         return f"failed: {event['kind']}: {event['error']}"
     if "summary" not in event:
         return ""
-    return ", ".join(f"{line.title} {line.result}" for line in lines([event["summary"]])[:3])
+    return ", ".join(f"{line.title} {line.result}" for line in build_lines([event["summary"]])[:3])
 
 
-def _known(of: Record, name: str) -> bool:
-    return of.get(name) is not None and isfinite(of[name])
+def _is_finite(values: Record, name: str) -> bool:
+    return values.get(name) is not None and isfinite(values[name])
 
 
 _SCORES = {
@@ -291,21 +299,21 @@ _SCORES = {
 }
 
 
-Told = tuple[Outcome, Sequence[str]]
+OutcomeLines = tuple[Outcome, Sequence[str]]
 """what a folder says, and the same as lines: the first goes on a heading"""
 
 
-def show(args: argparse.Namespace) -> None:
+def show_from_options(args: argparse.Namespace) -> None:
     """Print what a finished folder says, or each folder in it; where it is not finished, how to go
     on.
     """
-    tell_outcome(Path(args.folder), args)
+    print_outcome(Path(args.folder), args)
     open_page(Path(args.folder), args)
 
 
-def report(args: argparse.Namespace) -> None:
+def report_from_options(args: argparse.Namespace) -> None:
     """Draw the page."""
-    from scenarios.app.report.report import report as draw
+    from scenarios.app.report.report import write_report as draw
 
     page = draw(Path(args.folder), args.pages)
     if args.json:
@@ -315,56 +323,63 @@ def report(args: argparse.Namespace) -> None:
     open_page(Path(args.folder), args)
 
 
-def compare(args: argparse.Namespace) -> None:
+def compare_from_options(args: argparse.Namespace) -> None:
     """Draw the page of several folders; print the answer and the table of main figures."""
-    from scenarios.app.report.report import compare as draw
-    from scenarios.app.results.gathered import gathered
+    from scenarios.app.report.report import write_comparison as draw
+    from scenarios.app.results.gathered import gather_runs
 
     if not args.out.endswith((".html", ".htm")):
         raise BadInput(f"--out {args.out}: give the name of a page, such as compare.html")
     folders = [Path(name) for name in args.folders]
     path = Path(args.out)
-    page = draw(folders, path, command_line(), args.pages, args.reach)
-    found = gathered(folders)
-    runs = [{"label": label, "folder": str(folder)} for label, folder in found.runs]
-    of = runs_outcome(
-        found, path.parent, values={"runs": runs, "left_out": found.missing, "notes": found.said}
+    page = draw(folders, path, join_command_line(), args.pages, args.reach)
+    gathering = gather_runs(folders)
+    runs = [{"label": label, "folder": str(folder)} for label, folder in gathering.runs]
+    outcome = build_comparison_outcome(
+        gathering,
+        path.parent,
+        values={"runs": runs, "left_out": gathering.missing, "notes": gathering.remarks},
     )
     if args.json:
-        emit_outcome(of, page=str(page))
+        emit_outcome(outcome, page=str(page))
     else:
-        goal = (
-            f"when models reach {args.reach:g}, and what is named by then: on the page"
-            if args.reach
-            else ""
+        goal = ""
+        if args.reach:
+            goal = f"when models reach {args.reach:g}, and what is named by then: on the page"
+        say(
+            "\n".join(
+                f"  {line}"
+                for line in lay_out_screen(outcome, {"reach": goal, "page": str(page)})[1:]
+            )
         )
-        say("\n".join(f"  {line}" for line in screen(of, {"reach": goal, "page": str(page)})[1:]))
-    _show(page, args)
+    _show_page(page, args)
 
 
-def export(args: argparse.Namespace) -> None:
+def export_from_options(args: argparse.Namespace) -> None:
     """Write the tracks of a run for maps elsewhere."""
     folder = Path(args.folder)
-    out = _out(folder / EXPORT if args.out is None else Path(args.out))
-    run = load(folder)
-    globe = Globe.of(folder, run, origin_of(args.origin))
-    text = geojson_text(run, globe)
+    out = _check_out(folder / EXPORT if args.out is None else Path(args.out))
+    run = load_finished_run(folder)
+    globe = Globe.from_run(folder, run, parse_origin(args.origin))
+    text = to_geojson(run, globe)
     try:
-        with replacing(out) as file:
+        with open_replacement(out) as file:
             file.write(text.encode())
     except OSError as error:
         raise BadInput(
             f"{out}: cannot be written ({error.strerror}); give --out another file"
         ) from None
-    if np.isfinite(run.rows("tracks")["x_m"]).any():
+    if np.isfinite(run.get_rows("tracks")["x_m"]).any():
         say(f"tracks in {out}")
     else:
-        every = f"they are taken every {run.manifest.tracks.every_s:,g} s, and no UE was there then"
+        reason = (
+            f"they are taken every {run.manifest.tracks.every_s:,g} s, and no UE was there then"
+        )
         say(
-            f"no track: {every}; play it with a shorter world.tick_s. What else there is "
+            f"no track: {reason}; play it with a shorter world.tick_s. What else there is "
             f"stands in {out}"
         )
-    if not globe.known:
+    if not globe.is_known:
         lat, lon = globe.origin_deg
         say(
             f"  this run has no geographic origin; its south-west corner was put at "
@@ -372,10 +387,10 @@ def export(args: argparse.Namespace) -> None:
         )
 
 
-def _out(out: Path) -> Path:
-    """The file to write: new, or an earlier export."""
+def _check_out(out: Path) -> Path:
+    """Return the file to write: new, or an earlier export."""
     try:
-        with opened(out, OURS_MOST_BYTES, own=True) as file:
+        with open_regular(out, OURS_MOST_BYTES, is_ours=True) as file:
             if file.read(len(BEGINNING)) != BEGINNING:
                 raise BadInput(
                     f"{out}: exists and is no export of netsim; give --out another file, "
@@ -390,8 +405,8 @@ def _out(out: Path) -> Path:
     return out
 
 
-def origin_of(text: str | None) -> tuple[float, float] | None:
-    """Latitude and longitude, of --origin."""
+def parse_origin(text: str | None) -> tuple[float, float] | None:
+    """Return latitude and longitude, of --origin."""
     if text is None:
         return None
     try:
@@ -407,19 +422,19 @@ def origin_of(text: str | None) -> tuple[float, float] | None:
 
 def open_page(folder: Path, args: argparse.Namespace) -> None:
     """With --open: show the page of a folder, drawn first if need be."""
-    from scenarios.app.report.report import report as draw
+    from scenarios.app.report.report import write_report as draw
 
     if args.open:
-        _show(folder / PAGE if what_is(folder / PAGE) else draw(folder), args)
+        _show_page(folder / PAGE if describe_file_kind(folder / PAGE) else draw(folder), args)
 
 
-def _show(page: Path, args: argparse.Namespace) -> None:
+def _show_page(page: Path, args: argparse.Namespace) -> None:
     """With --open: show a page; without a browser a line tells its path."""
     if args.open and not show_page(page) and not args.json:
         say(f"  no browser here; open {page}")
 
 
-def tell_outcome(
+def print_outcome(
     folder: Path, args: argparse.Namespace, title: str = "", run: Run | None = None
 ) -> None:
     """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not
@@ -428,134 +443,143 @@ def tell_outcome(
     run : that of the folder, where it is at hand.
     """
     verbose = getattr(args, "verbose", False)
-    of, lines = outcome_of(folder, verbose) if run is None else _run(run, verbose)
+    outcome, lines = (
+        describe_folder(folder, verbose) if run is None else _describe_run(run, verbose)
+    )
     if args.json:
-        emit_outcome(of, folder)
+        emit_outcome(outcome, folder)
         return
     heading, *rest = lines
     for line in (f"{title or folder}{heading}", *(f"  {line}" for line in rest)):
-        say(one_line(line))
+        say(to_one_line(line))
 
 
-def emit_outcome(of: Outcome, folder: Path | None = None, page: str | None = None) -> None:
+def emit_outcome(outcome: Outcome, folder: Path | None = None, page: str | None = None) -> None:
     """The last line of `--json`: what was found, in which folder, where its page lies (null: it is
     not drawn).
     """
     if folder is None:
-        where = {"page": page}
+        places = {"page": page}
     else:
-        where = {"folder": str(folder), "page": _drawn(folder)}
-    answer = [{"asked": asked, "text": text} for asked, text in of.answers]
-    said = {"title": of.title, "answer": answer, "notices": [asdict(each) for each in of.notices]}
-    emit({"event": "result", "kind": of.kind, **where, **said, **of.values})
+        places = {"folder": str(folder), "page": _find_page(folder)}
+    answer = [{"asked": question, "text": text} for question, text in outcome.answers]
+    report = {
+        "title": outcome.title,
+        "answer": answer,
+        "notices": [asdict(notice) for notice in outcome.notices],
+    }
+    emit({"event": "result", "kind": outcome.kind, **places, **report, **outcome.values})
 
 
-def tell_failures(*folders: Path) -> None:
+def refuse_failures(*folders: Path) -> None:
     """Raise RunsFailed where runs of these folders failed."""
     failed = {folder: len(read_failures(folder)) for folder in folders}
     if any(failed.values()):
         tables = ", ".join(str(folder / FAILURES) for folder, n in failed.items() if n)
-        total = counted(sum(failed.values()), "run")
+        total = format_count(sum(failed.values()), "run")
         raise RunsFailed(f"{total} failed, see {tables}; the same command plays what is missing")
 
 
-def outcome_of(folder: Path, verbose: bool = False) -> Told:
-    """What a folder says. BadInput: nothing of ours lies there, or something that is not finished,
-    and how to go on.
+def describe_folder(folder: Path, verbose: bool = False) -> OutcomeLines:
+    """Return what a folder says. BadInput: nothing of ours lies there, or something that is not
+    finished, and how to go on.
     """
-    if what_is(folder) != "folder":
+    if describe_file_kind(folder) != "folder":
         raise BadInput(
             f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training"
         )
-    return OUTCOMES[kind_of(folder)](folder, verbose)
+    return OUTCOMES[detect_kind(folder)](folder, verbose)
 
 
-def several(folder: Path, verbose: bool = False) -> Told:
-    """What a folder of folders says: each by itself, below its path; of one that is not finished
-    how it goes on.
+def describe_folders(folder: Path, verbose: bool = False) -> OutcomeLines:
+    """Return what a folder of folders says: each by itself, below its path; of one that is not
+    finished how it goes on.
     """
     lines = [""]
     runs = []
     folders = []
-    for path in _below(folder):
+    for path in _find_result_folders(folder):
         try:
-            of, (heading, *rest) = outcome_of(path, verbose)
+            outcome, (heading, *rest) = describe_folder(path, verbose)
         except BadInput as error:
-            of = Outcome("unfinished", "")
+            outcome = Outcome("unfinished", "")
             heading = str(error).removeprefix(str(path))
             rest = []
         name = str(path.relative_to(folder))
         lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
-        folders.append({"folder": str(path), "kind": of.kind})
-        runs += [_labelled(name, path)] if of.kind in ("run", "radio") else []
+        folders.append({"folder": str(path), "kind": outcome.kind})
+        if outcome.kind in ("run", "radio"):
+            runs += [_read_labelled_run(name, path)]
     if not folders:
         raise BadInput(
             f"{folder}: no result of netsim in it; give a folder that netsim wrote, or "
             f"one above such folders"
         )
-    if page := _drawn(folder):
+    if page := _find_page(folder):
         lines.append(f"records in {folder}, page: {page}")
     return Outcome("runs", folder.resolve().name, values={"runs": runs, "folders": folders}), lines
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """Folders of results in a folder, however deep."""
+def _find_result_folders(folder: Path) -> Iterator[Path]:
+    """Yield folders of results in a folder, however deep."""
     for path in sorted(filter(Path.is_dir, folder.iterdir())):
         with suppress(BadInput, OSError):  # a marker of others, a folder that cannot be read
-            if kind_of(path):
+            if detect_kind(path):
                 yield path
             elif not path.is_symlink():
-                yield from _below(path)
+                yield from _find_result_folders(path)
 
 
-def _run(run: Run, verbose: bool) -> Told:
-    return run_outcome(run), run_screen(run, _page(run.folder), verbose)
+def _describe_run(run: Run, verbose: bool) -> OutcomeLines:
+    return build_run_outcome(run), lay_out_run(run, _describe_page(run.folder), verbose)
 
 
-def _labelled(label: str, run: Path) -> Fields:
-    seed = read_json(record_of(run)).get("seed")
+def _read_labelled_run(label: str, run: Path) -> Fields:
+    seed = read_json(find_record_file(run)).get("seed")
     return {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
 
 
-def _sweep(folder: Path, _: bool) -> Told:
-    found = of_sweep(folder)
-    tuned = read_tuned(folder)
+def _describe_sweep(folder: Path, _: bool) -> OutcomeLines:
+    gathering = gather_sweep(folder)
+    tuned = read_search_result(folder)
     values = {
         "table": str(folder / RUNS),
-        "runs": [_labelled(*one) for one in found.runs],
+        "runs": [_read_labelled_run(*failure) for failure in gathering.runs],
         "adapted": read_adapted(folder)[0],
         "tuned": tuned and tuned.model_dump(),
-        "failures": [asdict(one) for one in read_failures(folder)],
+        "failures": [asdict(failure) for failure in read_failures(folder)],
     }
-    of = runs_outcome(found, folder, "sweep", values)
-    return of, screen(of, {"runs": str(folder / RUNS), "page": _page(folder)})
+    outcome = build_comparison_outcome(gathering, folder, "sweep", values)
+    return outcome, lay_out_screen(
+        outcome, {"runs": str(folder / RUNS), "page": _describe_page(folder)}
+    )
 
 
-def _training(folder: Path, _: bool) -> Told:
-    from scenarios.app.report.training_page import Seeds, train_outcome
+def _describe_training(folder: Path, _: bool) -> OutcomeLines:
+    from scenarios.app.report.training_page import Seeds, build_training_outcome
 
-    of = train_outcome(Seeds.of(folder))
-    lines = screen(of, {"policy": str(folder), "page": _page(folder)})
-    of.values["lines"] = lines[1:-2]
-    return of, lines
+    outcome = build_training_outcome(Seeds.from_folder(folder))
+    lines = lay_out_screen(outcome, {"policy": str(folder), "page": _describe_page(folder)})
+    outcome.values["lines"] = lines[1:-2]
+    return outcome, lines
 
 
-OUTCOMES: dict[str, Callable[[Path, bool], Told]] = {
-    "training": _training,
-    "sweep": _sweep,
-    "run": lambda folder, verbose: _run(open_finished(folder), verbose),
-    "": several,
+OUTCOMES: dict[str, Callable[[Path, bool], OutcomeLines]] = {
+    "training": _describe_training,
+    "sweep": _describe_sweep,
+    "run": lambda folder, verbose: _describe_run(open_finished_run(folder), verbose),
+    "": describe_folders,
 }
 """kind of a folder -> what it says, in all its keys or only the main ones"""
 
 
-def _drawn(folder: Path) -> str | None:
-    """The page of a folder; None where it is not drawn."""
-    if what_is(folder / PAGE):
+def _find_page(folder: Path) -> str | None:
+    """Return the page of a folder; None where it is not drawn."""
+    if describe_file_kind(folder / PAGE):
         return str(folder / PAGE)
     return None
 
 
-def _page(folder: Path) -> str:
-    """The page, or how to have one."""
-    return _drawn(folder) or f"not drawn yet: netsim report {folder}"
+def _describe_page(folder: Path) -> str:
+    """Return the page, or how to have one."""
+    return _find_page(folder) or f"not drawn yet: netsim report {folder}"

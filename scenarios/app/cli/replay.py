@@ -10,48 +10,48 @@ import numpy as np
 
 from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
-from fl.tracking.place_grid import crossed
+from fl.tracking.place_grid import cross_axes
 from netsim.clock import DAY_S
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput, format_count
 from netsim.mobility.replay import Replay
-from netsim.notice import by_severity
+from netsim.notice import sort_by_severity
 from netsim.radio.shadowing import Correlated
 from netsim.rng import Streams
-from netsim.safe import what_is
-from netsim.trace_files.inspect import usual_round
+from netsim.safe import describe_file_kind
+from netsim.trace_files.inspect import choose_round
 from netsim.traces.trace import Trace
-from netsim.world.base_stations import default_layout
+from netsim.world.base_stations import choose_default_layout
 from netsim.world.build import build_world
 from scenarios.app.cli.options import (
+    choose_out,
+    collect_overrides,
     emit,
-    how_of,
-    out_of,
-    overrides_of,
-    part_of_name,
+    read_resources,
     say,
     say_fitted,
+    shorten_name,
 )
-from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_outcome
-from scenarios.app.cli.play import play, play_sweep
-from scenarios.app.report.report import report
-from scenarios.app.results.folder import PAGE, admit_several
-from scenarios.app.run.notices import of_trace
-from scenarios.app.run.runner import run_job
+from scenarios.app.cli.outcome import describe_folders, emit_outcome, open_page, print_outcome
+from scenarios.app.cli.play import play_study, play_sweep
+from scenarios.app.report.report import write_report
+from scenarios.app.results.folder import PAGE, refuse_foreign_names
+from scenarios.app.run.notices import find_trace_notices
+from scenarios.app.run.runner import build_run_job
 from scenarios.app.study import Fields
-from scenarios.app.study.load import AskedStudy, parse_value
+from scenarios.app.study.load import Scenario, parse_value
 from scenarios.app.study.study import Study
 
 REPLAY = "replay"
 PUBLISHED = "replays/published"
 LONGEST_HOURLY_S = 21_600.0
 """longest round that has a time of day"""
-MOST_TARGETS = 100  # that a replay attacks by default
+MAX_TARGETS = 100  # that a replay attacks by default
 _TARGETS = "learning.threat.n_targets"
 _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
 _PLACES = 40  # on a side of the area
-_MOST_M2 = 2.4e9  # of the area in which trackers compare places
+_MAX_TRACKED_M2 = 2.4e9  # of the area in which trackers compare places
 _TICKS_S = (1, 10, 30, 60, 300, 600)  # of a trace of less than two days
-_FEWEST_TICKS = 200  # of such a trace
+_MIN_TICKS = 200  # of such a trace
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -73,55 +73,59 @@ _NAMED = (
 """options that are named in the name of the folder"""
 
 
-def main(args: argparse.Namespace) -> None:
+def replay_from_options(args: argparse.Namespace) -> None:
     """Play the trace with the recipe and the attacks of a useful map, beside defenses, or as
     published.
     """
     if args.published and args.defend:
         raise BadInput("--published: plays no defense; leave --defend out")
     args.scenario = args.scenario or (PUBLISHED if args.published else REPLAY)
-    asked = AskedStudy.of(args.scenario)
-    if not asked.document.data.get("learning"):
+    scenario = Scenario.from_source(args.scenario)
+    if not scenario.document.data.get("learning"):
         raise BadInput(
             f"{args.scenario}: has no `learning:` section, so a replay has nothing to "
             f"attack; play it by netsim run"
         )
-    how_of(args)
-    choices = (by_length, by_width, chosen, in_time) if args.scenario == REPLAY else (chosen,)
-    asked = asked.changed(trace_overrides(args) | overrides_of(args))
+    read_resources(args)
+    choices = (
+        (fit_length, fit_width, fit_trace, drop_slow_attacks)
+        if args.scenario == REPLAY
+        else (fit_trace,)
+    )
+    scenario = scenario.with_changes(collect_trace_overrides(args) | collect_overrides(args))
     for choose in choices:
-        if more := choose(asked):
-            asked = asked.changed(more)
-    study = asked.study
-    sample_s = _replayed(study).sample_s or 0.0
+        if changes := choose(scenario):
+            scenario = scenario.with_changes(changes)
+    study = scenario.study
+    sample_s = _get_replay(study).sample_s or 0.0
     if sample_s > study.round_s:
         raise BadInput(
             f"a fix every {sample_s:,g} s is less than one per round of {study.round_s:,g} s; "
             "give a shorter --sample, or a longer --round"
         )
     if args.json:
-        emit({"event": "trace", "lines": trace_lines(study)})
+        emit({"event": "trace", "lines": list_trace_facts(study)})
     else:
-        say_fitted(trace_lines(study))
-    out = folder_of(args)
+        say_fitted(list_trace_facts(study))
+    out = choose_replay_folder(args)
     if args.defend:
-        play_sweep(args, REPLAY, asked, out, only=defended(study))
+        play_sweep(args, REPLAY, scenario, out, only=list_defence_labels(study))
     elif args.published:
-        _both_ways(args, asked, out)
+        _play_both_ways(args, scenario, out)
     else:
-        tell_outcome(out, args, REPLAY, play(asked, out, args, REPLAY))
+        print_outcome(out, args, REPLAY, play_study(scenario, out, args, REPLAY))
         open_page(out, args)
         if not args.json and study.vary is not None:
             say("  what helps: the same command with --defend plays this beside defenses")
 
 
-def defended(study: Study) -> list[str]:
-    """Labels of the variants that are compared: nothing hidden, and the defenses for one user or
-    for several.
+def list_defence_labels(study: Study) -> list[str]:
+    """Return labels of the variants that are compared: nothing hidden, and the defenses for one
+    user or for several.
     """
     if study.vary is None or not study.vary.variants:
         raise BadInput("--defend: the scenario has no `vary.variants:`; give some, or leave it out")
-    alone = len(_trace(study).users) == 1
+    alone = len(_load_trace(study).users) == 1
     sums = {
         v.label: any(key.startswith("learning.threat") for key in v.set)
         for v in study.vary.variants
@@ -129,30 +133,32 @@ def defended(study: Study) -> list[str]:
     return [label for label, of_several in sums.items() if not (alone and of_several)]
 
 
-def _both_ways(args: argparse.Namespace, asked: AskedStudy, out: Path) -> None:
+def _play_both_ways(args: argparse.Namespace, scenario: Scenario, out: Path) -> None:
     """Play the trace with positions standardised by the data and by what is public; draw the
     pages.
     """
     key = "learning.learner.standardise_by"
-    ways = {f"standardised-by-{way}": asked.changed({key: way}) for way in ("dataset", "public")}
-    admit_several(out, [*ways, PAGE], "a replay")
+    ways = {
+        f"standardised-by-{way}": scenario.with_changes({key: way}) for way in ("dataset", "public")
+    }
+    refuse_foreign_names(out, [*ways, PAGE], "a replay")
     for name, way in ways.items():
-        run_job(way.study, out / name, replace=args.replace).admit()
+        build_run_job(way.study, out / name, replace=args.replace).admit()
     for name, way in ways.items():
-        found = play(way, out / name, args, name)
+        run = play_study(way, out / name, args, name)
         if not args.json:
-            tell_outcome(out / name, args, name, found)
-    page = report(out)
+            print_outcome(out / name, args, name, run)
+    page = write_report(out)
     if args.json:
-        emit_outcome(several(out)[0], out)
+        emit_outcome(describe_folders(out)[0], out)
     else:
         say(f"  records in {out}, page in {page}")
     open_page(out, args)
 
 
-def trace_overrides(args: argparse.Namespace) -> Fields:
-    """What the options set in the scenario, by dotted path."""
-    if not what_is(args.trace):
+def collect_trace_overrides(args: argparse.Namespace) -> Fields:
+    """Return what the options set in the scenario, by dotted path."""
+    if not describe_file_kind(args.trace):
         raise BadInput(f"{args.trace}: no such file; give the path of a trace")
     keys: Fields = {
         "kind": "replay",
@@ -173,16 +179,16 @@ def trace_overrides(args: argparse.Namespace) -> Fields:
             "file": str(Path(args.base_stations).resolve()),
         }
     if args.round is not None or args.survey:
-        overrides["learning.round_s"] = seconds(args.round or "1h")
+        overrides["learning.round_s"] = parse_seconds(args.round or "1h")
     if args.survey and args.scenario in (None, REPLAY, PUBLISHED):
         overrides |= {"learning.data.hold_out_by": "block", "learning.data.memory": "all"}
     if args.sample is not None:
-        overrides["world.ues.mobility.sample_s"] = seconds(args.sample, "--sample")
+        overrides["world.ues.mobility.sample_s"] = parse_seconds(args.sample, "--sample")
     return overrides
 
 
-def seconds(text: str, option: str = "--round") -> float:
-    """`24h`, `7d`, `2w`, `90min`, `90m` or `3600s`."""
+def parse_seconds(text: str, option: str = "--round") -> float:
+    """Return the seconds of `24h`, `7d`, `2w`, `90min`, `90m` or `3600s`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)", text.strip())
     if match is None or float(match[1]) <= 0:
         units = "s, m or min (minutes), h, d, w"
@@ -193,79 +199,85 @@ def seconds(text: str, option: str = "--round") -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def by_length(asked: AskedStudy) -> Fields:
-    """The round that `netsim inspect` suggests, of a trace that lasts less than two rounds of the
-    scenario; and a tick that shows where UEs were within a trace of less than two days.
+def fit_length(scenario: Scenario) -> Fields:
+    """Return the round that `netsim inspect` suggests, of a trace that lasts less than two rounds
+    of the scenario; and a tick that shows where UEs were within a trace of less than two days.
     """
-    study = asked.study
-    trace = _trace(study)
-    found = Fields()
+    study = scenario.study
+    trace = _load_trace(study)
+    changes = Fields()
     span_s = float(np.ptp(trace.time_s))
-    if "world.tick_s" not in asked.overrides and span_s < 2 * DAY_S:
-        found["world.tick_s"] = max(
-            tick_s for tick_s in _TICKS_S if tick_s <= max(span_s / _FEWEST_TICKS, _TICKS_S[0])
+    if "world.tick_s" not in scenario.overrides and span_s < 2 * DAY_S:
+        changes["world.tick_s"] = max(
+            tick_s for tick_s in _TICKS_S if tick_s <= max(span_s / _MIN_TICKS, _TICKS_S[0])
         )
-    if "learning.round_s" not in asked.overrides and span_s < 2 * study.round_s:
+    if "learning.round_s" not in scenario.overrides and span_s < 2 * study.round_s:
         user, time_s = np.unique(np.stack([trace.user, trace.time_s]), axis=1)
-        found["learning.round_s"] = seconds(usual_round(user.astype(int), time_s))
-    return found
+        changes["learning.round_s"] = parse_seconds(choose_round(user.astype(int), time_s))
+    return changes
 
 
-def by_width(asked: AskedStudy) -> Fields:
-    """A decorrelation distance whose fields of shadowing fit into memory, of a wide area without
-    measured RSRP.
+def fit_width(scenario: Scenario) -> Fields:
+    """Return a decorrelation distance whose fields of shadowing fit into memory, of a wide area
+    without measured RSRP.
     """
-    study = asked.study
-    trace = _trace(study)
+    study = scenario.study
+    trace = _load_trace(study)
     shadowing = study.world.radio.shadowing
-    stated = any(key.startswith("world.radio.shadowing") for key in asked.overrides)
+    stated = any(key.startswith("world.radio.shadowing") for key in scenario.overrides)
     if stated or trace.rsrp_dbm is not None or not isinstance(shadowing, Correlated):
         return {}
-    min_m = float(
-        np.sqrt(_SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES)
-    )  # a grid of a tenth of it
+    cell_m2 = _SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES
+    min_m = float(np.sqrt(cell_m2))  # a grid of a tenth of it
     wide = min_m > shadowing.decorrelation_m
     if wide:
         return {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)}
     return {}
 
 
-def chosen(asked: AskedStudy) -> Fields:
-    """What the trace decides, as overrides, where neither the scenario nor the user states it."""
-    return some_targets(asked) | by_sample(asked.study) | public_levels(asked.study)
+def fit_trace(scenario: Scenario) -> Fields:
+    """Return what the trace decides, as overrides, where neither the scenario nor the user states
+    it.
+    """
+    return (
+        limit_targets(scenario)
+        | fit_hold_out(scenario.study)
+        | estimate_public_levels(scenario.study)
+    )
 
 
-def some_targets(asked: AskedStudy) -> Fields:
-    """A bound on the attacked targets of a trace with more, as an override; nothing where one is
-    set.
+def limit_targets(scenario: Scenario) -> Fields:
+    """Return a bound on the attacked targets of a trace with more, as an override; nothing where
+    one is set.
 
     Attacks take far longer than training, and their figures are medians over targets.
     """
-    study = asked.study
+    study = scenario.study
     mobility = study.world.ues.mobility
     if (
-        _TARGETS in asked.overrides
+        _TARGETS in scenario.overrides
         or study.learned.threat.n_targets is not None
         or not isinstance(mobility, Replay)
     ):
         return {}
-    few = len(mobility.load(study.round_s).users) <= MOST_TARGETS
-    return {} if few else {_TARGETS: MOST_TARGETS}
+    few = len(mobility.load(study.round_s).users) <= MAX_TARGETS
+    return {} if few else {_TARGETS: MAX_TARGETS}
 
 
-def by_sample(study: Study) -> Fields:
-    """Single rows to hold out where the trace has too few days to hold out one of 1 / share."""
+def fit_hold_out(study: Study) -> Fields:
+    """Hold out single rows where a trace has too few days to hold out one of 1 / share."""
     data = study.learned.data
     if not isinstance(data, Measured) or data.hold_out_by != "day":
         return {}
-    trace = _trace(study)
-    few = len(np.unique(trace.time_s // DAY_S)) * data.hold_out < 1
+    trace = _load_trace(study)
+    n_days = len(np.unique(trace.time_s // DAY_S))
+    few = n_days * data.hold_out < 1
     return {"learning.data.hold_out_by": "sample"} if few else {}
 
 
-def public_levels(study: Study) -> Fields:
-    """Mean and standard deviation of RSRP that scale labels, in whole dB: of the rows of the trace,
-    or of the strongest base station at places spread evenly over the area.
+def estimate_public_levels(study: Study) -> Fields:
+    """Return the mean and standard deviation of RSRP that scale labels, in whole dB: of the rows of
+    the trace, or of the strongest base station at places spread evenly over the area.
     """
     learner = study.learned.learner
     if (
@@ -274,11 +286,11 @@ def public_levels(study: Study) -> Fields:
         or _LEVELS & learner.model_fields_set
     ):
         return {}
-    rsrp_dbm = _trace(study).rsrp_dbm
+    rsrp_dbm = _load_trace(study).rsrp_dbm
     if rsrp_dbm is None:
         world = build_world(study.world, Streams(study.seed), study.round_s)
         side = (np.arange(_PLACES) + 0.5) / _PLACES
-        places_m = world.area.sample(crossed(side, side))
+        places_m = world.area.sample(cross_axes(side, side))
         rsrp_dbm = world.budget.rsrp_dbm(places_m, None).max(axis=1)
     level = round(float(np.mean(rsrp_dbm)))
     spread = max(round(float(np.std(rsrp_dbm))), 1)
@@ -288,26 +300,27 @@ def public_levels(study: Study) -> Fields:
     }
 
 
-def in_time(asked: AskedStudy) -> Fields:
-    """The attacks of the scenario without those that follow UEs over the hours, of one user, in
-    longer rounds or in an area with too many places, and without `dwell` in a trace of less than
+def drop_slow_attacks(scenario: Scenario) -> Fields:
+    """Return the attacks of the scenario without those that follow UEs over the hours, of one user,
+    in longer rounds or in an area with too many places, and without `dwell` in a trace of less than
     two days.
     """
-    study = asked.study
-    trace = _trace(study)
-    wide = np.prod(study.world.city.area(trace.area).side_m) > _MOST_M2
+    study = scenario.study
+    trace = _load_trace(study)
+    wide = np.prod(study.world.city.area(trace.area).side_m) > _MAX_TRACKED_M2
     if wide or len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S:
         idle = ["tracker"]
     else:
         idle = []
-    idle += ["dwell"] if idle or np.ptp(trace.time_s) < 2 * DAY_S else []
-    if "learning.attacks" in asked.overrides or not idle:
+    if idle or np.ptp(trace.time_s) < 2 * DAY_S:
+        idle += ["dwell"]
+    if "learning.attacks" in scenario.overrides or not idle:
         return {}
-    attacks = asked.document.data["learning"]["attacks"]
-    return {"learning.attacks": [one for one in attacks if one["kind"] not in idle]}
+    attacks = scenario.document.data["learning"]["attacks"]
+    return {"learning.attacks": [attack for attack in attacks if attack["kind"] not in idle]}
 
 
-def _replayed(study: Study) -> Replay:
+def _get_replay(study: Study) -> Replay:
     mobility = study.world.ues.mobility
     if not isinstance(mobility, Replay):
         raise BadInput(
@@ -316,13 +329,13 @@ def _replayed(study: Study) -> Replay:
     return mobility
 
 
-def _trace(study: Study) -> Trace:
-    return _replayed(study).load(study.round_s)
+def _load_trace(study: Study) -> Trace:
+    return _get_replay(study).load(study.round_s)
 
 
-def trace_lines(study: Study) -> list[str]:
-    """What was read from the trace, what was left out, and what was chosen."""
-    trace = _trace(study)
+def list_trace_facts(study: Study) -> list[str]:
+    """Return what was read from the trace, what was left out, and what was chosen."""
+    trace = _load_trace(study)
     counts = dict(trace.counts)
     users = len(trace.users)
     (width, height) = trace.area.side_m
@@ -331,7 +344,7 @@ def trace_lines(study: Study) -> list[str]:
     left_out = ", ".join(f"{k} {v:,}" for k, v in counts.items() if v)
     lines = [
         f"{used:,} of {read:,} rows used" + (f" (left out: {left_out})" if left_out else ""),
-        f"{counted(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day "
+        f"{format_count(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day "
         f"{trace.local.first_day} ({trace.local.name})",
     ]
     measured = trace.rsrp_dbm is not None
@@ -343,10 +356,11 @@ def trace_lines(study: Study) -> list[str]:
         )
     if not (measured or stated):
         area = study.world.city.area(trace.area)
-        layout = default_layout(area, trace.notices)
+        layout = choose_default_layout(area, trace.notices)
         lines.append(
             "base stations: the trace has no RSRP; "
-            f"{counted(len(layout.stations(area, None)), 'site')} placed on a hexagonal layout, "
+            f"{format_count(len(layout.stations(area, None)), 'site')} placed on a "
+            f"hexagonal layout, "
             f"inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
     shadowing = study.world.radio.shadowing
@@ -357,15 +371,16 @@ def trace_lines(study: Study) -> list[str]:
         )
     learner = study.learned.learner
     if isinstance(learner, RsrpNet) and learner.labels == "standardised":
-        of = "of the trace's rows" if measured else "laid over the area by the radio's laws"
+        source = "of the trace's rows" if measured else "laid over the area by the radio's laws"
         lines.append(
             f"public signal level, which scales labels: mean {learner.public_rsrp_mean_dbm:g} "
-            f"dBm, standard deviation {learner.public_rsrp_std_db:g} dB, {of}"
+            f"dBm, standard deviation {learner.public_rsrp_std_db:g} dB, {source}"
         )
     targets = study.learned.threat.n_targets
     if targets is not None and targets < users:
         lines.append(
-            f"attacks: {counted(targets, 'target')} of {users:,}, evenly taken, are attacked and "
+            f"attacks: {format_count(targets, 'target')} of {users:,}, evenly taken, are "
+            f"attacked and "
             f"their leakage measured; all of them train (--set {_TARGETS}=null attacks all)"
         )
     span_s = float(np.ptp(trace.time_s))
@@ -376,21 +391,25 @@ def trace_lines(study: Study) -> list[str]:
         )
     return [
         *lines,
-        *(notice.text for notice in by_severity([*trace.notices, *of_trace(study, trace)])),
+        *(
+            notice.text
+            for notice in sort_by_severity([*trace.notices, *find_trace_notices(study, trace)])
+        ),
     ]
 
 
-def folder_of(args: argparse.Namespace) -> Path:
-    """The folder of a replay; one whose trace lies elsewhere has a digest of its path."""
+def choose_replay_folder(args: argparse.Namespace) -> Path:
+    """Return the folder of a replay; one whose trace lies elsewhere has a digest of its path."""
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
     if path.parent == Path.cwd():
-        own = stem
+        trace_name = stem
     else:
-        own = part_of_name(f"{stem} {path}", 20 + min(len(stem), 20))
-    words = [own, args.cell, args.round]
+        trace_name = shorten_name(f"{stem} {path}", 20 + min(len(stem), 20))
+    words = [trace_name, args.cell, args.round]
     words += [word for word in ("published", "defend") if getattr(args, word)]
     options = {name: value for name in _NAMED if (value := getattr(args, name))}
-    options |= {} if args.scenario in (None, REPLAY, PUBLISHED) else {"scenario": args.scenario}
-    name = "-".join(part_of_name(word, 40) for word in words if word)
-    return out_of(args, "replay", name, changes=options | overrides_of(args))
+    if args.scenario not in (None, REPLAY, PUBLISHED):
+        options |= {"scenario": args.scenario}
+    name = "-".join(shorten_name(word, 40) for word in words if word)
+    return choose_out(args, "replay", name, changes=options | collect_overrides(args))

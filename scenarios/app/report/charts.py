@@ -14,8 +14,8 @@ from math import inf, nan
 
 import numpy as np
 
-from netsim.columns import row_id
-from netsim.errors import counted
+from netsim.columns import number_row
+from netsim.errors import format_count
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import (
     DARK,
@@ -25,17 +25,23 @@ from scenarios.app.report.plot import (
     Figure,
     Panel,
     Places,
-    looks,
-    mosaic,
-    spread,
+    assign_styles,
+    draw_median_spread,
+    lay_out_axes,
 )
-from scenarios.app.results.read import Run, Table, where
-from scenarios.app.results.statistics import carried, quantile, quartiles
-from scenarios.app.results.summary import with_home
+from scenarios.app.results.read import Run, Table, select_rows
+from scenarios.app.results.statistics import (
+    carry_forward,
+    compute_track_quantile,
+    compute_track_quartiles,
+)
+from scenarios.app.results.summary import find_ues_with_home
 from scenarios.app.results.summary_keys import NAME
 
 Series = tuple[FloatArray, FloatArray]
 """Times or numbers of rounds (n_time,), and values (n_time,) or (n_time, n_track)."""
+Styles = Callable[[Run], Sequence[CurveStyle]]
+"""the looks of the curves of a run"""
 Law = Callable[[Run, str], Series]
 """Rounds (n_time,) and values (n_time, n_track) of a run, for an attack or what else a curve is
 of."""
@@ -63,55 +69,55 @@ class TimeGrid:
 
     rows: Table
     round: FloatArray
-    at: tuple[IntArray, IntArray]
+    index: tuple[IntArray, IntArray]
 
     @classmethod
-    def of(cls, rows: Table) -> TimeGrid:
-        """The grid of some rows."""
+    def from_rows(cls, rows: Table) -> TimeGrid:
+        """Lay some rows out as a grid."""
         number, i = np.unique(rows["round"], return_inverse=True)
         none = np.zeros(len(i))
         ue, model = (np.nan_to_num(rows.get(name, none)).astype(int) for name in ("ue", "model"))
-        _, j = np.unique(row_id(ue, model), return_inverse=True)
+        _, j = np.unique(number_row(ue, model), return_inverse=True)
         return cls(rows, number, (i, j))
 
-    def lay(self, values: FloatArray) -> FloatArray:
-        """Values of the rows as (n_time, n_track)."""
-        grid = np.full((len(self.round), self.at[1].max(initial=-1) + 1), nan)
-        grid[self.at] = values
+    def lay_out(self, values: FloatArray) -> FloatArray:
+        """Lay out values of the rows as (n_time, n_track)."""
+        grid = np.full((len(self.round), self.index[1].max(initial=-1) + 1), nan)
+        grid[self.index] = values
         return grid
 
-    def so_far(self, name: str) -> FloatArray:
-        """A column whose value lasts until the next one (n_time, n_track)."""
-        return carried(self.lay(self.rows[name]))
+    def carry_column(self, name: str) -> FloatArray:
+        """Carry a column whose value lasts until the next one (n_time, n_track)."""
+        return carry_forward(self.lay_out(self.rows[name]))
 
 
 @lru_cache(maxsize=2)  # the laws of an attack follow one another
-def time_grid(run: Run, table: str, column: str, value: str) -> TimeGrid:
-    """Rows of a table, those with `value` in a column."""
-    return TimeGrid.of(run.rows(table, column, value))
+def get_time_grid(run: Run, table: str, column: str, value: str) -> TimeGrid:
+    """Get rows of a table, those with `value` in a column."""
+    return TimeGrid.from_rows(run.get_rows(table, column, value))
 
 
-def median_line(
-    look: CurveStyle, x: Places, grid: FloatArray, unit: str = "m", **more: object
+def draw_median(
+    look: CurveStyle, x: Places, grid: FloatArray, unit: str = "m", **changes: object
 ) -> list[Figure]:
-    """Median and quartiles over tracks, or nothing where no median is known."""
-    values = quartiles(grid)
+    """Draw the median and quartiles over tracks, or nothing where no median is known."""
+    values = compute_track_quartiles(grid)
     if np.isfinite(values[1]).any():
-        return spread(look, x, values, (~np.isnan(grid)).sum(axis=1), unit, **more)
+        return draw_median_spread(look, x, values, (~np.isnan(grid)).sum(axis=1), unit, **changes)
     return []
 
 
 @dataclass(frozen=True)
-class Beside:
+class Baseline:
     """A baseline of a quantity; each: whether each attack has its own, in its colour; else a
     percentage that differs between tracks has a line at either end.
     """
 
     name: str
-    of: Law
+    law: Law
     dash: str = "dot"
     color: str = GREY
-    each: bool = False
+    is_per_curve: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,32 +127,33 @@ class Quantity:
     title: str
     unit: str
     law: Law
-    beside: tuple[Beside, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
     log: bool = False
 
-    def axes(self, own: Sequence[CurveStyle], draws: Draws) -> Iterator[Axes]:
-        """The axes with a curve per look and the baselines; nothing where nothing is known."""
-        curves = [
-            trace for look in own for trace in median_line(look, *draws(self.law, look), self.unit)
-        ]
+    def build_axes(self, styles: Sequence[CurveStyle], draws: Draws) -> Iterator[Axes]:
+        """Build axes with a curve per look and the baselines; nothing where nothing is known."""
+        curves = []
+        for look in styles:
+            curves += draw_median(look, *draws(self.law, look), self.unit)
         if not curves:
             return
-        for beside in self.beside:
-            for look in own if beside.each else [None]:
-                style = CurveStyle(beside.name, beside.color, dash=beside.dash)
-                if look is not None:
-                    style = CurveStyle(f"{look.name}: {beside.name}", look.color, dash=beside.dash)
-                x, grid = draws(beside.of, look)
-                parts = [grid]
-                if look is None and self.unit == "%":
-                    parts = [
-                        *np.unique([np.fmin.reduce(grid, 1), np.fmax.reduce(grid, 1)], axis=0)[
-                            ..., None
-                        ]
-                    ]
-                for one in parts:
-                    curves += median_line(style, x, one, self.unit, mode="lines")[-1:]
-        yield Axes(self.unit, curves, self.title, log=self.log, percent=self.unit == "%")
+        is_share = self.unit == "%"
+        for baseline in self.baselines:
+            for shared in styles if baseline.is_per_curve else [None]:
+                x, grid = draws(baseline.law, shared)
+                name = baseline.name
+                color = baseline.color
+                grids = [grid]
+                if shared is not None:
+                    name = f"{shared.name}: {name}"
+                    color = shared.color
+                elif is_share:
+                    ends = [np.fmin.reduce(grid, 1), np.fmax.reduce(grid, 1)]
+                    grids = [*np.unique(ends, axis=0)[..., None]]
+                style = CurveStyle(name, color, dash=baseline.dash)
+                for values in grids:
+                    curves += draw_median(style, x, values, self.unit, mode="lines")[-1:]
+        yield Axes(self.unit, curves, self.title, log=self.log, percent=is_share)
 
 
 @dataclass(frozen=True)
@@ -162,74 +169,73 @@ class Chart:
     quantities: Sequence[Quantity]
     caption: str
     missing: str = ""
-    by: Callable[[Run], Sequence[CurveStyle]] = lambda run: looks(run.attacks)
+    by: Styles = lambda run: assign_styles(run.attacks)
     height: int = 300
 
-    def panels(self, run: Run) -> list[Panel]:
-        """The figure of a run, or why there is none."""
-        own = self.by(run)
-        n = len(run.rows("rounds")["round"])
+    def build_panels(self, run: Run) -> list[Panel]:
+        """Build the figure of a run, or say why there is none."""
+        styles = self.by(run)
 
         def draws(law: Law, look: CurveStyle | None) -> tuple[list[str], FloatArray]:
-            number, values = law(run, (look or own[0]).name)
-            together = _together(len(number))
-            return run.dates(run.moment_s(number[::together])), grouped(values, together)
+            number, values = law(run, (look or styles[0]).name)
+            n_together = _count_per_point(len(number))
+            time_s = run.find_merge_times_s(number[::n_together])
+            return run.format_dates(time_s), group_rounds(values, n_together)
 
-        note = (
-            " Lines are medians over UEs, bands their quartiles."
-            if len(run.tables["ues"]["ue"]) > 1
-            else ""
+        note = " Lines are medians over UEs, bands their quartiles." if run.n_ue > 1 else ""
+        n = len(run.get_rows("rounds")["round"])
+        if n > MOST_POINTS:
+            note += f" A point stands for {format_count(_count_per_point(n), 'round')}."
+        return self.draw_panels(
+            styles, draws, DATES, run.hit_radius_m, note, find_silent_spans(run)
         )
-        note += f" A point stands for {counted(_together(n), 'round')}." if n > MOST_POINTS else ""
-        return self.drawn(own, draws, DATES, run.hit_radius_m, note, silent(run))
 
-    def drawn(
+    def draw_panels(
         self,
-        own: Sequence[CurveStyle],
+        styles: Sequence[CurveStyle],
         draws: Draws,
         x_axis: Figure,
         hit_radius_m: float,
         note: str,
         spans: Sequence[Figure] = (),
     ) -> list[Panel]:
-        """The figure of these curves, or why there is none."""
-        cells = [axes for quantity in self.quantities for axes in quantity.axes(own, draws)]
+        """Draw the figure of these curves, or say why there is none."""
+        cells: list[Axes] = []
+        for quantity in self.quantities:
+            cells += quantity.build_axes(styles, draws)
         if cells:
             caption = self.caption.replace("{near}", f"{hit_radius_m:g}") + note
-            return [
-                Panel(
-                    self.key, self.title, caption, mosaic(cells, x_axis, self.height, spans=spans)
-                )
-            ]
+            figure = lay_out_axes(cells, x_axis, self.height, spans=spans)
+            return [Panel(self.key, self.title, caption, figure)]
         if self.missing:
             return [Panel(self.key, self.title, self.missing)]
         return []
 
 
 @lru_cache(maxsize=1)
-def silent(run: Run) -> list[Figure]:
-    """First and last moment of rounds in sequence of which no update was decoded; none of more than
-    MOST_SPANS.
+def find_silent_spans(run: Run) -> list[Figure]:
+    """Find first and last moment of rounds in sequence of which no update was decoded.
+
+    None of more than MOST_SPANS.
     """
-    rows = run.rows("rounds")
-    without = np.flatnonzero(rows["decoded"] == 0)
-    if len(without):
-        spans = np.split(without, np.flatnonzero(np.diff(without) > 1) + 1)
-    else:
-        spans = []
-    ends = [run.dates(rows["time_s"][[of[0], of[-1]]]) for of in spans]
-    if len(ends) <= MOST_SPANS:
-        return [{"x0": x0, "x1": x1} for x0, x1 in ends]
-    return []
+    rows = run.get_rows("rounds")
+    silent = np.flatnonzero(rows["decoded"] == 0)
+    if not len(silent):
+        return []
+    spans = np.split(silent, np.flatnonzero(np.diff(silent) > 1) + 1)
+    if len(spans) > MOST_SPANS:
+        return []
+    ends = [run.format_dates(rows["time_s"][[span[0], span[-1]]]) for span in spans]
+    return [{"x0": x0, "x1": x1} for x0, x1 in ends]
 
 
-def _together(n: int) -> int:
-    """How many of n rounds make a point."""
+def _count_per_point(n: int) -> int:
+    """Count how many of n rounds make a point."""
     return -(-n // MOST_POINTS) or 1
 
 
-def grouped(grid: FloatArray, together: int) -> FloatArray:
-    """Rounds (n_time, n_track), several made one row with all their values: (ceil(n_time /
+def group_rounds(grid: FloatArray, together: int) -> FloatArray:
+    """Group rounds (n_time, n_track), several made one row with all their values: (ceil(n_time /
     together), ...).
     """
     padded = np.pad(grid, ((0, -len(grid) % together), (0, 0)), constant_values=nan)
@@ -239,123 +245,139 @@ def grouped(grid: FloatArray, together: int) -> FloatArray:
 # -- laws
 
 
-def column(
+def make_column_law(
     table: str, name: str, by: str = "", value: str = "", factor: float = 1.0, lasts: bool = False
 ) -> Law:
-    """Of a record table. by : the column that holds the name of the curve, or `value`; lasts :
-    until the next.
+    """Make the law of a column of a record table.
+
+    by : the column that holds the name of the curve, or `value`; lasts : until the next.
     """
 
-    def law(run: Run, of: str) -> Series:
-        grid = time_grid(run, table, by, (value or of) if by else "")
-        return grid.round, grid.so_far(name) if lasts else factor * grid.lay(grid.rows[name])
+    def law(run: Run, curve: str) -> Series:
+        grid = get_time_grid(run, table, by, (value or curve) if by else "")
+        if lasts:
+            return grid.round, grid.carry_column(name)
+        return grid.round, factor * grid.lay_out(grid.rows[name])
 
     return law
 
 
-def attacked(name: str) -> Law:
-    """A column of `leakage` until its next value."""
-    return column("leakage", name, "attack", lasts=True)
+def make_leakage_law(name: str) -> Law:
+    """Make the law of a column of `leakage`, each value until its next one."""
+    return make_column_law("leakage", name, "attack", lasts=True)
 
 
-def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """One column (n, 1) of quotients; NaN where the whole (n,) is none."""
-    return np.asarray(
-        np.divide(part, whole, out=np.full(len(whole), nan), where=whole > 0)[:, None]
-    )
+def compute_ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """Compute one column (n, 1) of quotients; NaN where the whole (n,) is none."""
+    ratio = np.full(len(whole), nan)
+    np.divide(part, whole, out=ratio, where=whole > 0)
+    return ratio[:, None]
 
 
-def mean(of: Law) -> Law:
-    """The mean over tracks (n_time, 1); NaN of none."""
+def _change_values(law: Law, change: Callable[[FloatArray], FloatArray]) -> Law:
+    """Make the law of changed values of another one, at its times."""
 
-    def law(run: Run, name: str) -> Series:
-        number, grid = of(run, name)
-        return number, ratio(
-            np.where(np.isfinite(grid), grid, 0.0).sum(axis=1), np.isfinite(grid).sum(axis=1)
-        )
+    def compute(run: Run, name: str) -> Series:
+        number, values = law(run, name)
+        return number, change(values)
 
-    return law
+    return compute
 
 
-def positive(of: Law) -> Law:
-    """Values that are drawn where some are above zero: an ideal uplink takes no time and no
-    energy.
+def make_mean_law(law_of_tracks: Law) -> Law:
+    """Make the law of the mean over tracks (n_time, 1); NaN of none."""
+
+    def average(grid: FloatArray) -> FloatArray:
+        is_known = np.isfinite(grid)
+        return compute_ratio(np.where(is_known, grid, 0.0).sum(axis=1), is_known.sum(axis=1))
+
+    return _change_values(law_of_tracks, average)
+
+
+def make_positive_law(law_of_tracks: Law) -> Law:
+    """Make the law of values that are drawn where some are above zero.
+
+    An ideal uplink takes no time and no energy.
     """
 
-    def law(run: Run, name: str) -> Series:
-        number, values = of(run, name)
-        return number, values if (values > 0).any() else np.full_like(values, nan)
+    def hide_zeros(grid: FloatArray) -> FloatArray:
+        return grid if (grid > 0).any() else np.full_like(grid, nan)
 
-    return law
-
-
-def lasting(key: str) -> Law:
-    """A value of the summary, at the first and the last round."""
-    return lambda run, attack: _level(run, run.summary.get(key.replace(NAME, attack)))
+    return _change_values(law_of_tracks, hide_zeros)
 
 
-def _level(run: Run, value: float | None) -> Series:
-    """A value, at the first and the last round."""
-    number = run.rows("rounds")["round"]
+def make_constant_law(key: str) -> Law:
+    """Make the law of a value of the summary, at the first and the last round."""
+    return lambda run, attack: _build_level(run, run.summary.get(key.replace(NAME, attack)))
+
+
+def _build_level(run: Run, value: float | None) -> Series:
+    """Build a value, at the first and the last round."""
+    number = run.get_rows("rounds")["round"]
     ends = number[:: max(len(number) - 1, 1)]
     return ends, np.full((len(ends), 1), nan if value is None else float(value))
 
 
-def _nearer(run: Run, attack: str) -> Series:
-    """Distance from the homes of UEs that have one to the nearer named place, infinite without
-    any.
+def _measure_named_distance(run: Run, attack: str) -> Series:
+    """Measure the distance from the homes of UEs that have one to the nearer named place.
+
+    Infinite without any.
     """
-    rows = run.rows("leakage", "attack", attack)
-    grid = TimeGrid.of(where(rows, np.isin(rows["ue"], with_home(run.tables["ues"]))))
-    away_m = grid.so_far("home_named_m")
-    return grid.round, np.where(np.isnan(away_m), inf, away_m)
+    rows = run.get_rows("leakage", "attack", attack)
+    homes = find_ues_with_home(run.tables["ues"])
+    grid = TimeGrid.from_rows(select_rows(rows, np.isin(rows["ue"], homes)))
+    distance_m = grid.carry_column("home_named_m")
+    return grid.round, np.where(np.isnan(distance_m), inf, distance_m)
 
 
-def _error(run: Run, attack: str) -> Series:
-    grid = time_grid(run, "leakage", "attack", attack)
-    error_m = grid.lay(np.where(_lost(grid), inf, grid.rows["error_m"]))
+def _measure_error(run: Run, attack: str) -> Series:
+    grid = get_time_grid(run, "leakage", "attack", attack)
+    error_m = grid.lay_out(np.where(_is_lost(grid), inf, grid.rows["error_m"]))
     return grid.round, np.maximum(error_m, SMALLEST_M)
 
 
-def _diverged(run: Run, attack: str) -> Series:
-    grid = time_grid(run, "leakage", "attack", attack)
-    return grid.round, grid.lay(np.where(_lost(grid), 100.0, 0.0))
+def _measure_diverged(run: Run, attack: str) -> Series:
+    grid = get_time_grid(run, "leakage", "attack", attack)
+    return grid.round, grid.lay_out(np.where(_is_lost(grid), 100.0, 0.0))
 
 
-def _lost(grid: TimeGrid) -> BoolArray:
+def _is_lost(grid: TimeGrid) -> BoolArray:
     """Whether the estimate of a row is outside the area or not finite."""
-    return np.asarray((grid.rows["heard"] == 1) & (grid.rows["diverged"] == 1))
+    return (grid.rows["heard"] == 1) & (grid.rows["diverged"] == 1)
 
 
-def _named(place: str) -> Law:
-    """Of which attacked UEs that have it home, work or both is named, in percent."""
-    wanted = ("home", "work") if place == "both" else (place,)
+def _make_named_law(place: str) -> Law:
+    """Make the law of which attacked UEs that have it home, work or both is named, in percent."""
+    places = [place]
+    if place == "both":
+        places = ["home", "work"]
 
     def law(run: Run, attack: str) -> Series:
-        rows = run.rows("leakage", "attack", attack)
-        ues = run.tables["ues"]
-        have = np.all(
-            [np.isfinite(ues[f"{one}_{axis}_m"]) for one in wanted for axis in "xy"], axis=0
-        )
+        rows = run.get_rows("leakage", "attack", attack)
         del rows["model"]  # places are named once for all models of a UE
-        grid = TimeGrid.of(where(rows, np.isin(rows["ue"], ues["ue"][have])))
-        away_m = [grid.lay(np.nan_to_num(grid.rows[f"{one}_named_m"], nan=inf)) for one in wanted]
-        hit = np.all([carried(values) <= run.hit_radius_m for values in away_m], axis=0)
-        return grid.round, np.where(hit, 100.0, 0.0)
+        ues = run.tables["ues"]
+        columns = [ues[f"{name}_{axis}_m"] for name in places for axis in "xy"]
+        has_places = np.isfinite(columns).all(axis=0)
+        grid = TimeGrid.from_rows(select_rows(rows, np.isin(rows["ue"], ues["ue"][has_places])))
+        named_m = [np.nan_to_num(grid.rows[f"{name}_named_m"], nan=inf) for name in places]
+        farthest_m = np.maximum.reduce([carry_forward(grid.lay_out(m)) for m in named_m])
+        return grid.round, np.where(farthest_m <= run.hit_radius_m, 100.0, 0.0)
 
     return law
 
 
-def _model_error(name: str) -> Law:
-    """An error of the rounds, of the last of them that of the summary: on all held-out samples."""
+def _make_model_error_law(name: str) -> Law:
+    """Make the law of an error of the rounds.
+
+    Of the last of them that of the summary: on all held-out samples.
+    """
 
     def law(run: Run, _: str) -> Series:
-        rows = run.rows("rounds")
+        rows = run.get_rows("rounds")
+        values = rows[name]
+        has_diverged = np.isnan(values) & np.isfinite(rows["constant_rmse_db"])
+        values = np.where(has_diverged, inf, values)
         final = run.summary.get(f"utility.{name}")
-        lost = np.isnan(rows[name]) & np.isfinite(
-            rows["constant_rmse_db"]
-        )  # the model has diverged
-        values = np.where(lost, np.inf, rows[name])
         if final is not None and len(values) and np.isfinite(values[-1]):
             values[-1] = final
         return rows["round"], values[:, None]
@@ -363,22 +385,18 @@ def _model_error(name: str) -> Law:
     return law
 
 
-def _wasted(run: Run, _: str) -> Series:
-    """Energy (n_time, 1) of updates that were not decoded in time, joules."""
-    rows = run.rows("links")
-    number, at = np.unique(rows["round"], return_inverse=True)
+def _sum_wasted_energy(run: Run, _: str) -> Series:
+    """Sum the energy (n_time, 1) of updates that were not decoded in time, joules."""
+    rows = run.get_rows("links")
+    number, index = np.unique(rows["round"], return_inverse=True)
     lost_j = np.where(rows["decoded"] == 1, 0.0, np.nan_to_num(rows["energy_j"]))
-    return number, np.asarray(np.bincount(at, lost_j, len(number)), np.float64)[:, None]
+    wasted_j = np.bincount(index, lost_j, len(number))
+    return number, np.asarray(wasted_j, np.float64)[:, None]
 
 
-def largest(of: Law) -> Law:
-    """The largest value of all tracks."""
-
-    def law(run: Run, name: str) -> Series:
-        number, grid = of(run, name)
-        return number, quantile(grid, 1.0)[:, None]
-
-    return law
+def make_maximum_law(law_of_tracks: Law) -> Law:
+    """Make the law of the largest value of all tracks."""
+    return _change_values(law_of_tracks, lambda grid: compute_track_quantile(grid, 1.0)[:, None])
 
 
 # -- quantities that pages of runs and of comparisons share
@@ -387,20 +405,23 @@ HOME, WORK, BOTH = (
     Quantity(
         title,
         "%",
-        mean(_named(key)),
+        make_mean_law(_make_named_law(key)),
         (
-            Beside("chance: two random places", lasting(f"baseline.uniform.{key}_located.percent")),
-            Beside(
+            Baseline(
+                "chance: two random places",
+                make_constant_law(f"baseline.uniform.{key}_located.percent"),
+            ),
+            Baseline(
                 "chance: others' density",
-                lasting(f"baseline.others.{key}_located.percent"),
+                make_constant_law(f"baseline.others.{key}_located.percent"),
                 "dash",
                 DARK,
             ),
-            Beside(
+            Baseline(
                 "with another UE's places",
-                lasting(f"attack.NAME.{key}_located.shuffled.percent"),
+                make_constant_law(f"attack.NAME.{key}_located.shuffled.percent"),
                 "dashdot",
-                each=True,
+                is_per_curve=True,
             ),
         ),
     )
@@ -413,76 +434,101 @@ HOME, WORK, BOTH = (
 ERROR = Quantity(
     "Centroid error of the round",
     "m",
-    _error,
+    _measure_error,
     (
-        Beside(
+        Baseline(
             "always guess the map centre",
-            lasting("baseline.area_centre.error_m.median"),
+            make_constant_law("baseline.area_centre.error_m.median"),
             "dash",
             DARK,
         ),
     ),
     log=True,
 )
-DIVERGED = Quantity("Estimates that diverged", "%", positive(mean(_diverged)))
+DIVERGED = Quantity(
+    "Estimates that diverged", "%", make_positive_law(make_mean_law(_measure_diverged))
+)
 SW1 = Quantity(
     "SW1 of all estimates so far",
     "m",
-    attacked("sw1_m"),
+    make_leakage_law("sw1_m"),
     (
-        Beside("random guesses", attacked("guess_sw1_m")),
-        Beside("random guesses, 5 % quantile", attacked("guess_sw1_m_q05"), "longdash"),
-        Beside("the true centroids as estimates", attacked("true_centroids_sw1_m"), "dash", DARK),
+        Baseline("random guesses", make_leakage_law("guess_sw1_m")),
+        Baseline("random guesses, 5 % quantile", make_leakage_law("guess_sw1_m_q05"), "longdash"),
+        Baseline(
+            "the true centroids as estimates",
+            make_leakage_law("true_centroids_sw1_m"),
+            "dash",
+            DARK,
+        ),
     ),
 )
 NEARER = Quantity(
     "Home to the nearer named place",
     "m",
-    _nearer,
-    (Beside("distance of a hit", lambda run, _: _level(run, run.hit_radius_m), color=DARK),),
+    _measure_named_distance,
+    (
+        Baseline(
+            "distance of a hit", lambda run, _: _build_level(run, run.hit_radius_m), color=DARK
+        ),
+    ),
 )
 RMSE = Quantity(
     "RMSE of the map",
     "dB",
-    _model_error("rmse_db"),
+    _make_model_error_law("rmse_db"),
     (
-        Beside("a constant map", _model_error("constant_rmse_db")),
-        Beside("trained centrally", lasting("utility.central_rmse_db"), "longdash"),
-        Beside("raw upload (nearest neighbour)", _model_error("raw_upload_rmse_db"), "dash"),
+        Baseline("a constant map", _make_model_error_law("constant_rmse_db")),
+        Baseline("trained centrally", make_constant_law("utility.central_rmse_db"), "longdash"),
+        Baseline(
+            "raw upload (nearest neighbour)", _make_model_error_law("raw_upload_rmse_db"), "dash"
+        ),
     ),
     log=True,
 )
 ACCURACY = Quantity(
     "Accuracy on held-out images",
     "%",
-    column("metrics", "value", "name", "accuracy_percent"),
-    (Beside("the most frequent class", lasting("utility.constant_accuracy_percent")),),
+    make_column_law("metrics", "value", "name", "accuracy_percent"),
+    (Baseline("the most frequent class", make_constant_law("utility.constant_accuracy_percent")),),
 )
 RANK = Quantity(
     "Rank correlation with the exact kernel density",
     "",
-    column("metrics", "value", "name", "rank_correlation"),
+    make_column_law("metrics", "value", "name", "rank_correlation"),
     (
-        Beside(
+        Baseline(
             "with the true distribution of UEs",
-            column("metrics", "value", "name", "truth_rank_correlation"),
+            make_column_law("metrics", "value", "name", "truth_rank_correlation"),
             "dash",
         ),
     ),
 )
 EPSILON = Quantity(
-    "Largest epsilon of any UE so far", "", column("rounds", "epsilon_max"), log=True
+    "Largest epsilon of any UE so far", "", make_column_law("rounds", "epsilon_max"), log=True
 )
-DECODED = Quantity("Updates decoded in time", "%", mean(column("links", "decoded", factor=100.0)))
-SINR = Quantity("Uplink SINR", "dB", column("links", "sinr_db"))
+DECODED = Quantity(
+    "Updates decoded in time", "%", make_mean_law(make_column_law("links", "decoded", factor=100.0))
+)
+SINR = Quantity("Uplink SINR", "dB", make_column_law("links", "sinr_db"))
 LATENCY = Quantity(
-    "Latency from request to last bit", "s", positive(column("links", "latency_s")), log=True
+    "Latency from request to last bit",
+    "s",
+    make_positive_law(make_column_law("links", "latency_s")),
+    log=True,
 )
 ENERGY = Quantity(
     "Energy of the round",
     "J",
-    positive(column("rounds", "energy_j")),
-    (Beside("spent on updates that were not decoded", positive(_wasted), "dash", each=True),),
+    make_positive_law(make_column_law("rounds", "energy_j")),
+    (
+        Baseline(
+            "spent on updates that were not decoded",
+            make_positive_law(_sum_wasted_energy),
+            "dash",
+            is_per_curve=True,
+        ),
+    ),
     log=True,
 )
 UPLINK = (DECODED, SINR, LATENCY, ENERGY)

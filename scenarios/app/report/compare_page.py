@@ -4,9 +4,11 @@ differs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import product
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,7 @@ from scenarios.app.report.charts import (
     Quantity,
     Series,
 )
-from scenarios.app.report.drawn_points import draws_panels
+from scenarios.app.report.drawn_points import plot_drawn_points
 from scenarios.app.report.plot import (
     DARK,
     DASHES,
@@ -40,36 +42,51 @@ from scenarios.app.report.plot import (
     CurveStyle,
     Figure,
     Panel,
-    block,
-    configuration,
-    line,
-    looks,
-    marks,
-    mosaic,
-    numbers,
-    outcome_page,
-    plain,
-    table,
-    wide,
+    assign_styles,
+    build_configuration,
+    draw_curve,
+    draw_point_marks,
+    escape_plotly,
+    is_wide,
+    lay_out_axes,
+    render_block,
+    render_outcome,
+    render_table,
+    to_json_numbers,
 )
-from scenarios.app.report.run_page import SELECTED, Curves, curves, distributions
+from scenarios.app.report.run_page import SELECTED, Curves, draw_distributions, select_distributions
 from scenarios.app.report.tables import (
-    compared_densities,
-    differences_table,
-    figures_table,
-    trace_said,
+    draw_compared_densities,
+    name_trace_file,
+    render_all_figures,
+    render_differences,
 )
 from scenarios.app.results.folder import STUDY
-from scenarios.app.results.gathered import Gathered, drawn_sentence
-from scenarios.app.results.outcome import Cell, Cells, Mark, leading, runs_outcome
-from scenarios.app.results.read import Manifest, Run, load
-from scenarios.app.results.shown import labels_of
-from scenarios.app.results.statistics import figure_text, mean_text, quantile
-from scenarios.app.results.table import ByLabel, Line, is_useful, lines, model_line, together
+from scenarios.app.results.gathered import Gathered, describe_sample
+from scenarios.app.results.outcome import (
+    Cell,
+    Cells,
+    Mark,
+    build_comparison_outcome,
+    pick_leading_line,
+)
+from scenarios.app.results.read import Manifest, Run, load_finished_run
+from scenarios.app.results.shown import group_by_label
+from scenarios.app.results.statistics import compute_track_quantile, format_figure, format_mean
+from scenarios.app.results.table import (
+    ByLabel,
+    Line,
+    build_lines,
+    find_model_line,
+    is_useful_verdict,
+    merge_lines,
+)
 from scenarios.app.study import Fields
-from scenarios.app.study.yaml_document import read
+from scenarios.app.study.yaml_document import read_document
 
 MOST_TIMES = 400  # of merges that are drawn
+CurveLabels = Mapping[str, Sequence[str]]
+"""curve -> its labels in the order of strength"""
 _NONE: Series = (np.zeros(0), np.zeros(0))
 _SEEDS = (
     " A line per label: the median over seeds, the band their quartiles, at the times of merges; "
@@ -111,257 +128,278 @@ class Member:
     curves: dict[str, Curves] = field(default_factory=dict)
 
 
-def member(label: str, run: Run) -> Member:
-    """The run's trends, without its tables."""
+Members = Sequence[Member]
+
+
+def build_member(label: str, run: Run) -> Member:
+    """Build the member of a run: its trends, without its tables."""
     trends = {}
     for quantity in dict.fromkeys((*OF_ATTACK, *PROGRESS.quantities, *UPLINKS.quantities)):
-        for name in run.attacks if quantity in OF_ATTACK else [""]:
-            for law in (quantity.law, *(beside.of for beside in quantity.beside)):
-                number, values = law(run, name)
-                trends[name, law] = run.moment_s(number), quantile(values, 0.5)
+        names = run.attacks if quantity in OF_ATTACK else [""]
+        laws = [quantity.law, *(baseline.law for baseline in quantity.baselines)]
+        for name, law in product(names, laws):
+            number, values = law(run, name)
+            trends[name, law] = run.find_merge_times_s(number), compute_track_quantile(values, 0.5)
     return Member(label, run.summary, run.study, run.attacks, run.hit_radius_m, trends)
 
 
-def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
-    """The page; place: the folder in which it will lie. reach : RMSE (dB) or accuracy (%) whose
-    first time is shown.
+def build_comparison_page(
+    gathered: Gathered, place: Path, command: str = "", reach: float | None = None
+) -> str:
+    """Build the page; place: the folder in which it will lie.
+
+    reach : RMSE (dB) or accuracy (%) whose first time is shown.
     """
-    outcome = runs_outcome(of, place)
-    labels = labels_of(of.summaries)
-    if of.trained:
-        return outcome_page(
-            outcome, [Chapter("tradeoffs", "Settings", draws_panels(place))], [command]
-        )
-    drawn = [of.summaries[k] for k in of.drawn]
-    if of.radio:
-        shown = [
-            Member(label, run.summary, run.study, curves={of: curves(run, of) for of in SELECTED})
-            for label, run in _loaded(of)
-        ]
-    elif (
-        "utility.rank_correlation" in of.summaries[0][1]
-    ):  # such runs are many: their tables are left unread
-        study_of = cache(lambda label: read(dict(reversed(of.runs))[label] / STUDY).data)
-        shown = [Member(label, summary, study_of(label)) for label, summary in drawn]
-    else:
-        shown = [member(label, run) for label, run in _loaded(of)]
-    studies = {m.label: m.study for m in reversed(shown)}
+    outcome = build_comparison_outcome(gathered, place)
+    if gathered.is_training:
+        settings = Chapter("tradeoffs", "Settings", plot_drawn_points(place))
+        return render_outcome(outcome, [settings], [command])
+    members = _read_members(gathered)
+    labels = group_by_label(gathered.summaries)
+    studies = {member.label: member.study for member in reversed(members)}
     names = [label for label in labels if label in studies]
-    attacks = enumerate(dict.fromkeys(name for m in shown for name in m.attacks))
-    chapters = [
-        *(
-            _of_radio(shown, names, reach)
-            if of.radio
-            else _of_learning(of, shown, labels_of(drawn), place, reach)
-        ),
-        Chapter("variants-all", "All numbers", [figures_table({k: labels[k] for k in names})]),
-        Chapter(
-            "differences-all",
-            "What differs",
-            [differences_table({label: studies[label] for label in names})],
-        ),
-        Chapter(
-            "attacks",
-            "Attack by attack",
-            [p for k, name in attacks for p in attack_panels(shown, name, k)],
-        ),
+    if gathered.is_radio:
+        chapters = _build_radio_chapters(members, names, reach)
+    else:
+        chapters = _build_learning_chapters(gathered, members, place, reach)
+    figures = render_all_figures({name: labels[name] for name in names})
+    differing = render_differences({name: studies[name] for name in names})
+    panels = []
+    attacks = dict.fromkeys(name for member in members for name in member.attacks)
+    for k, name in enumerate(attacks):
+        panels += draw_attack_panels(members, name, k)
+    chapters += [
+        Chapter("variants-all", "All numbers", [figures]),
+        Chapter("differences-all", "What differs", [differing]),
+        Chapter("attacks", "Attack by attack", panels),
     ]
-    manifests = [Manifest.of(path) for _, path in of.runs]
+    manifests = [Manifest.from_folder(path) for _, path in gathered.runs]
     facts = {
         "runs": str(len(manifests)),
-        "seeds": ", ".join(dict.fromkeys(str(m.seed) for m in manifests)),
-        "command": command or ", ".join(dict.fromkeys(m.command for m in manifests)),
-        "simulated span": ", ".join(dict.fromkeys(m.period for m in manifests)),
+        "seeds": _join_distinct(str(manifest.seed) for manifest in manifests),
+        "command": command or _join_distinct(manifest.command for manifest in manifests),
+        "simulated span": _join_distinct(manifest.period for manifest in manifests),
         "pages of single runs": (
             "the option --pages draws them too, and this page then leads to them"
         ),
     }
-    papers = dict.fromkeys(
-        text
-        for m in shown
-        for text in (str(m.study.get("paper") or ""), trace_said(m.study))
-        if text
-    )
-    sampled = drawn_sentence(len(manifests), len(of.drawn))
-    return outcome_page(outcome, [*chapters, configuration(facts)], papers, says=sampled)
+    chapters.append(build_configuration(facts))
+    sources: dict[str, None] = {}
+    for member in members:
+        sources[str(member.study.get("paper") or "")] = None
+        sources[name_trace_file(member.study)] = None
+    sampled = describe_sample(len(manifests), len(gathered.drawn_indices))
+    return render_outcome(outcome, chapters, filter(None, sources), says=sampled)
 
 
-def _loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
-    """Label and run of those that are drawn, one at a time: tables are large. Runs of a label share
-    a study.
-    """
+def _join_distinct(texts: Iterable[str]) -> str:
+    """Join texts, each once."""
+    return ", ".join(dict.fromkeys(texts))
+
+
+def _read_members(gathered: Gathered) -> list[Member]:
+    """Read the runs that are drawn, each with what the page shows of its kind."""
+    if gathered.is_radio:
+        members = []
+        for label, run in _load_drawn_runs(gathered):
+            curves = {name: select_distributions(run, name) for name in SELECTED}
+            members.append(Member(label, run.summary, run.study, curves=curves))
+        return members
+    if "utility.rank_correlation" not in gathered.summaries[0][1]:
+        return [build_member(label, run) for label, run in _load_drawn_runs(gathered)]
+    # such runs are many: their tables are left unread
+    folders = dict(reversed(gathered.runs))
+    read_study = cache(lambda label: read_document(folders[label] / STUDY).data)
+    drawn = [gathered.summaries[k] for k in gathered.drawn_indices]
+    return [Member(label, summary, read_study(label)) for label, summary in drawn]
+
+
+def _load_drawn_runs(gathered: Gathered) -> Iterator[tuple[str, Run]]:
+    """Load those that are drawn, one at a time: tables are large. Runs of a label share a study."""
     studies = dict[str, Fields]()
-    for label, path in (of.runs[place] for place in of.drawn):
-        run = load(path, studies.get(label))
+    for k in gathered.drawn_indices:
+        label, path = gathered.runs[k]
+        run = load_finished_run(path, studies.get(label))
         studies.setdefault(label, run.study)
         yield label, run
 
 
-def _of_radio(shown: Sequence[Member], names: Sequence[str], reach: float | None) -> list[Chapter]:
-    """The chapters of radio studies."""
-    if reach is not None:
-        raise no_goal(reach)
-    own = [
-        (look, [m.curves["all"] for m in shown if m.label == look.name]) for look in looks(names)
-    ]
-    own.append((SELECTED["measured"], [m.curves["measured"] for m in shown]))
-    return [Chapter("figures", "Distributions", [distributions(own)])]
-
-
-def _of_learning(
-    of: Gathered, shown: Sequence[Member], drawn: ByLabel, place: Path, reach: float | None
+def _build_radio_chapters(
+    members: Members, names: Sequence[str], reach: float | None
 ) -> list[Chapter]:
-    """The chapters of runs that learn."""
-    strongest = {
-        label: getattr(leading(lines(runs)), "attack", "") for label, runs in drawn.items()
-    }
-    over = [] if reach is None else [time_table(shown, strongest, reach)]
-    curves_over = [
-        panel for chart in (PROGRESS, UPLINKS) for panel in drawn_over_time(shown, chart, strongest)
-    ]
-    draws = draws_panels(place)
+    """Build the chapters of radio studies."""
+    if reach is not None:
+        raise build_goal_error(reach)
+    shown = []
+    for look in assign_styles(names):
+        curves = [member.curves["all"] for member in members if member.label == look.name]
+        shown.append((look, curves))
+    measured = [member.curves["measured"] for member in members]
+    shown.append((SELECTED["measured"], measured))
+    return [Chapter("figures", "Distributions", [draw_distributions(shown)])]
+
+
+def _build_learning_chapters(
+    gathered: Gathered, members: Members, place: Path, reach: float | None
+) -> list[Chapter]:
+    """Build the chapters of runs that learn."""
+    drawn = [gathered.summaries[k] for k in gathered.drawn_indices]
+    strongest = {}
+    for label, runs in group_by_label(drawn).items():
+        line = pick_leading_line(build_lines(runs))
+        strongest[label] = line.attack if line else ""
+    over_time: list[str | Panel] = []
+    if reach is not None:
+        over_time.append(build_time_table(members, strongest, reach))
+    for chart in (PROGRESS, UPLINKS):
+        over_time += draw_over_time(members, chart, strongest)
+    tradeoff = draw_tradeoff(group_by_label(gathered.summaries), gathered.curves)
+    panels = [tradeoff, *plot_drawn_points(place)]
     return [
-        Chapter(
-            "tradeoffs",
-            "Privacy and utility",
-            [tradeoff_panel(labels_of(of.summaries), of.curves), *draws],
-        ),
-        Chapter("densities", "Densities", [*compared_densities(of.runs)]),
-        Chapter("time", "Over time", [*over, *curves_over]),
+        Chapter("tradeoffs", "Privacy and utility", panels),
+        Chapter("densities", "Densities", [*draw_compared_densities(gathered.runs)]),
+        Chapter("time", "Over time", over_time),
     ]
 
 
 # -- curves over time
 
 
-def drawn_over_time(
-    members: Sequence[Member], chart: Chart, attacks: Mapping[str, str]
-) -> list[Panel]:
-    """A chart with a line per label; attacks: the attack of each label."""
-    unit, second = time_unit(members)
-    shares = (
-        HOME,
-        WORK,
-        BOTH,
-    )  # whose chances are drawn from the least to the largest of all labels
-    shared = [
-        replace(
-            q, beside=tuple(replace(b, each=False) for b in q.beside if q in shares or not b.each)
-        )
-        for q in chart.quantities
-    ]
+def draw_over_time(members: Members, chart: Chart, attacks: Mapping[str, str]) -> list[Panel]:
+    """Draw a chart with a line per label; attacks: the attack of each label."""
+    unit, second = choose_time_unit(members)
+    quantities = [_share_baselines(quantity) for quantity in chart.quantities]
 
     def draws(law: Law, look: CurveStyle | None) -> tuple[list[float | None], FloatArray]:
-        of = [m for m in members if look is None or m.label == look.name]
-        time_s, grid = laid(
-            [m.trends.get((attacks[m.label], law), m.trends.get(("", law), _NONE)) for m in of]
-        )
-        return numbers(time_s / second), grid
+        series = []
+        for member in members:
+            if look is None or member.label == look.name:
+                common = member.trends.get(("", law), _NONE)
+                series.append(member.trends.get((attacks[member.label], law), common))
+        time_s, grid = align_series(series)
+        return to_json_numbers(time_s / second), grid
 
     axis = {"title": f"simulated time ({unit})", "rangemode": "tozero"}
-    return replace(chart, quantities=shared).drawn(
-        looks(attacks), draws, axis, members[0].hit_radius_m, _SEEDS
+    shared = replace(chart, quantities=quantities)
+    return shared.draw_panels(assign_styles(attacks), draws, axis, members[0].hit_radius_m, _SEEDS)
+
+
+def _share_baselines(quantity: Quantity) -> Quantity:
+    """Let labels share baselines: chances of shares from the least to the largest of all labels."""
+    baselines = [baseline for baseline in quantity.baselines if not baseline.is_per_curve]
+    if quantity in (HOME, WORK, BOTH):
+        baselines = [replace(baseline, is_per_curve=False) for baseline in quantity.baselines]
+    return replace(quantity, baselines=tuple(baselines))
+
+
+def draw_attack_panels(members: Members, name: str, k: int = 0) -> list[Panel]:
+    """Draw an attack by itself."""
+    chart = Chart(
+        f"leakage-{k}",
+        f"The attack {name} over time",
+        OF_ATTACK,
+        "Each run counts with its median over UEs.",
     )
+    return draw_over_time(members, chart, {m.label: name for m in members})
 
 
-def attack_panels(members: Sequence[Member], name: str, k: int = 0) -> list[Panel]:
-    """An attack by itself."""
-    caption = "Each run counts with its median over UEs."
-    chart = Chart(f"leakage-{k}", f"The attack {name} over time", OF_ATTACK, caption)
-    return drawn_over_time(members, chart, {m.label: name for m in members})
-
-
-def time_unit(members: Sequence[Member]) -> tuple[str, float]:
-    """The unit of an axis of time, and its seconds."""
-    longest_s = max(
-        (t.max(initial=0.0) for m in members for t, _ in m.trends.values()), default=0.0
-    )
+def choose_time_unit(members: Members) -> tuple[str, float]:
+    """Choose the unit of an axis of time, and its seconds."""
+    series = [series for member in members for series in member.trends.values()]
+    longest_s = max((time_s.max(initial=0.0) for time_s, _ in series), default=0.0)
     for unit, second in (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if longest_s >= 3 * second:
             return unit, second
     return "seconds", 1.0
 
 
-def laid(series: Sequence[Series]) -> Series:
-    """Times of any of the series, and the latest value of each then (n_time, n_series); at most
-    MOST_TIMES times.
+def align_series(series: Sequence[Series]) -> Series:
+    """Align series: times of any of them, and the latest value of each then (n_time, n_series).
+
+    At most MOST_TIMES times.
     """
     time_s = np.unique(np.concatenate([t for t, _ in series]))
     if len(time_s) > MOST_TIMES:
         time_s = np.linspace(time_s[0], time_s[-1], MOST_TIMES)
-    return time_s, np.column_stack([latest(one, time_s) for one in series])
+    return time_s, np.column_stack([find_latest(values, time_s) for values in series])
 
 
-def latest(series: Series, time_s: FloatArray) -> FloatArray:
-    """The last known values of a series at some times (n,); NaN before the first, and at no
-    time.
+def find_latest(series: Series, time_s: FloatArray) -> FloatArray:
+    """Find the last known values of a series at some times (n,).
+
+    NaN before the first, and at no time.
     """
-    known = ~np.isnan(series[1])
-    at_s = series[0][known]
-    values = series[1][known]
-    at = np.where(np.isnan(time_s), 0, np.searchsorted(at_s, time_s, side="right"))
-    return np.append(np.nan, values)[at]
+    known_s, values = series
+    is_known = ~np.isnan(values)
+    number = np.searchsorted(known_s[is_known], time_s, side="right")
+    number = np.where(np.isnan(time_s), 0, number)
+    return np.append(nan, values[is_known])[number]
 
 
 # -- how soon models are good
 
 
-def no_goal(reach: float) -> BadInput:
-    """The error for runs without a measure."""
+def build_goal_error(reach: float) -> BadInput:
+    """Build the error for runs without a measure."""
     return BadInput(
         f"--reach {reach:g}: none of these runs has an RMSE in dB or an accuracy in %; leave it out"
     )
 
 
-def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: float) -> str:
-    """A row per label: the time at which models reach an RMSE or an accuracy, and the homes that
-    are named by then.
+def build_time_table(members: Members, attack: Mapping[str, str], reach: float) -> str:
+    """Build a table with a row per label: when models reach an RMSE or an accuracy.
 
-    Raises BadInput where no run has either.
+    And the homes that are named by then. Raises BadInput where no run has either.
     """
-    unit, second = time_unit(members)
-    known = [
-        q for q in (RMSE, ACCURACY) if any(np.isfinite(_series(m, q)[1]).any() for m in members)
-    ]
-    if not known:
-        raise no_goal(reach)
-    quantity = known[0]
-    word, sign = ("an RMSE of at most", -1) if quantity is RMSE else ("an accuracy of at least", 1)
+    unit, second = choose_time_unit(members)
+    measured = []
+    for quantity in (RMSE, ACCURACY):
+        series = [_get_series(member, quantity) for member in members]
+        if any(np.isfinite(values).any() for _, values in series):
+            measured.append(quantity)
+    if not measured:
+        raise build_goal_error(reach)
+    quantity = measured[0]
+    word = "an accuracy of at least"
+    sign = 1
+    if quantity is RMSE:
+        word = "an RMSE of at most"
+        sign = -1
     rows: Cells = []
     for label, name in attack.items():
-        own = [m for m in members if m.label == label]
-        models = [_series(m, quantity) for m in own]
-        times_s = np.array(
-            [
-                np.append(time_s[sign * values >= sign * reach], np.nan)[0]
-                for time_s, values in models
-            ]
-        )
-        named = [
-            latest(_series(m, HOME, name), t)[0] for m, t in zip(own, times_s[:, None], strict=True)
-        ]
-        reached = f"{np.isfinite(times_s).sum()} of {len(own)}"
-        rows.append([label, _between(times_s / second), reached, _between(np.array(named))])
+        times_s = []
+        named = []
+        for member in members:
+            if member.label == label:
+                merge_s, values = _get_series(member, quantity)
+                is_good = sign * values >= sign * reach
+                first_s = np.append(merge_s[is_good], nan)[:1]
+                times_s.append(first_s[0])
+                named.append(find_latest(_get_series(member, HOME, name), first_s)[0])
+        reached_s = np.array(times_s)
+        reached = f"{np.isfinite(reached_s).sum()} of {len(times_s)}"
+        time = _format_mean_cell(reached_s / second)
+        rows.append([label, time, reached, _format_mean_cell(np.array(named))])
     heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
     says = (
         "Simulated time until the server first has such a model: mean over the seeds that reach "
         "it, with a 95 % interval (Student's t)."
     )
-    title = f"Time to {word} {figure_text(reach)} {quantity.unit}"
-    return table(title, heads, rows, "times") + block("paragraphs", [says], "says")
+    title = f"Time to {word} {format_figure(reach)} {quantity.unit}"
+    return render_table(title, heads, rows, "times") + render_block("paragraphs", [says], "says")
 
 
-def _series(of: Member, quantity: Quantity, attack: str = "") -> Series:
-    """A run's values of a quantity over time; empty where it has none."""
-    return of.trends.get((attack, quantity.law), _NONE)
+def _get_series(member: Member, quantity: Quantity, attack: str = "") -> Series:
+    """Get a run's values of a quantity over time; empty where it has none."""
+    return member.trends.get((attack, quantity.law), _NONE)
 
 
-def _between(values: FloatArray) -> Cell:
-    """The mean of the known values."""
-    known = values[np.isfinite(values)]
-    if len(known):
-        return Mark(mean_text(known), float(known.mean()))
-    return np.nan
+def _format_mean_cell(values: FloatArray) -> Cell:
+    """Format the mean of the known values."""
+    finite = values[np.isfinite(values)]
+    if len(finite):
+        return Mark(format_mean(finite), float(finite.mean()))
+    return nan
 
 
 # -- leakage against utility
@@ -372,97 +410,106 @@ Pairs = Mapping[str, tuple[Line, Line]]
 """label -> the lines of its model and of its leakage"""
 
 
-def tradeoff_panel(labels: ByLabel, curves: Mapping[str, Sequence[str]] | None = None) -> Panel:
-    """A mark per label: what the strongest attack finds against how good the model is; lines join
-    labels of a curve.
+def draw_tradeoff(labels: ByLabel, curves: CurveLabels | None = None) -> Panel:
+    """Draw a mark per label: what the strongest attack finds against how good the model is.
+
+    Lines join labels of a curve.
     """
+    key = "tradeoff"
     title = "Privacy against utility"
     cells = []
     models = []
-    every = {label: lines(runs) for label, runs in labels.items()}
+    lines_by_label = {label: build_lines(runs) for label, runs in labels.items()}
     for stem in LEAKS:
-        pairs = {
-            label: (model, leak)
-            for label, of in every.items()
-            if (model := model_line(of))
-            for leak in of
-            if leak.key.split(".")[-2] == stem and np.isfinite(model.value + leak.value)
-        }
+        pairs = {}
+        for label, label_lines in lines_by_label.items():
+            model = find_model_line(label_lines)
+            if model is None:
+                continue
+            for leak in label_lines:
+                is_stem = leak.key.split(".")[-2] == stem
+                if is_stem and np.isfinite(model.value + leak.value):
+                    pairs[label] = model, leak
         if pairs:
-            cells.append(_tradeoff_axes(pairs, curves or {}, [*labels]))
+            cells.append(_build_tradeoff_axes(pairs, curves or {}, [*labels]))
             models += [model for model, _ in pairs.values()]
     if not cells:
-        return Panel(
-            "tradeoff",
-            title,
-            "No label has both an attack's result and a finite measure of its model.",
-        )
+        missing = "No label has both an attack's result and a finite measure of its model."
+        return Panel(key, title, missing)
     better = "left" if models[0].unit == "dB" else "right"
-    x_axis: Figure = {
-        "title": f"{models[0].title}<br><i>{better}: a better model</i>",
-        "hoverformat": ",.3~r",
-    }
-    if wide(x for cell in cells for trace in cell.traces for x in trace["x"]):
+    x_title = f"{models[0].title}<br><i>{better}: a better model</i>"
+    x_axis: Figure = {"title": x_title, "hoverformat": ",.3~r"}
+    traces = [trace for cell in cells for trace in cell.traces]
+    if is_wide(x for trace in traces for x in trace["x"]):
         x_axis["type"] = "log"
     caption = (
         "One mark per label: the mean over seeds, bars over their range; of shares, the 95 % "
         "interval. Hollow: the model is not useful. Lines are baselines, two where labels differ "
         "in one: then the smallest and the largest."
     )
-    return Panel("tradeoff", title, caption, mosaic(cells, x_axis, 400, closest=True))
+    return Panel(key, title, caption, lay_out_axes(cells, x_axis, 400, closest=True))
 
 
-def _tradeoff_axes(
-    pairs: Pairs, curves: Mapping[str, Sequence[str]], labels: Sequence[str]
-) -> Axes:
-    """A measure of leakage against that of the model: labels, the curves that join them, and
-    baselines.
+def _build_tradeoff_axes(pairs: Pairs, curves: CurveLabels, labels: Sequence[str]) -> Axes:
+    """Build axes of a measure of leakage against that of the model.
+
+    Labels, the curves that join them, and baselines.
     """
-    traces = [_point(look, *pairs[look.name]) for look in looks(labels) if look.name in pairs]
-    for name, of in curves.items():
-        along = [pairs[label] for label in of if label in pairs]
-        x, y = (np.array([pair[k].value for pair in along]) for k in (0, 1))
-        traces.append(line(CurveStyle(name, GREY), numbers(x), y, mode="lines", hoverinfo="name"))
-    levels = [together([both[k] for both in pairs.values()])[0] for k in (0, 1)]
-    shown = [
-        [
-            *(value for _, value in of.beside),
-            *(value for trace in traces for value in trace[axis]),
-        ]
-        for of, axis in zip(levels, "xy", strict=True)
-    ]
+
+    def draw(look: CurveStyle, x: Sequence[float], y: Sequence[float]) -> None:
+        traces.append(
+            draw_curve(look, to_json_numbers(x), np.array(y), mode="lines", hoverinfo="name")
+        )
+
+    looks = [look for look in assign_styles(labels) if look.name in pairs]
+    traces = [_mark_label(look, *pairs[look.name]) for look in looks]
+    for name, along in curves.items():
+        joined = [pairs[label] for label in along if label in pairs]
+        xs = [model.value for model, _ in joined]
+        ys = [leak.value for _, leak in joined]
+        draw(CurveStyle(name, GREY), xs, ys)
+    levels = [merge_lines([pair[k] for pair in pairs.values()])[0] for k in (0, 1)]
+    ends = []
+    for level, axis in zip(levels, "xy", strict=True):
+        shown = [value for _, value in level.baseline_values]
+        for trace in traces:
+            shown += trace[axis]
+        ends.append([min(shown), max(shown)])
     for k, color in enumerate((GREY, DARK)):
         for (name, both), dash in zip(levels[k].spans.items(), DASHES[1:] * 2, strict=False):
             look = CurveStyle(f"baseline: {name}", color, dash=dash)
             for value in sorted({min(both), max(both)}):
-                ends = [np.array([value, value]), np.array([min(shown[1 - k]), max(shown[1 - k])])]
-                x, y = ends if k == 0 else ends[::-1]
-                traces.append(line(look, numbers(x), y, mode="lines", hoverinfo="name"))
-    leak = next(leak for _, leak in pairs.values())
-    title = (
-        f"{leak.what} ({leak.unit})<br><i>{'up' if leak.unit == 'm' else 'down'}: less is known</i>"
-    )
+                if k == 0:
+                    draw(look, [value, value], ends[1])
+                else:
+                    draw(look, ends[0], [value, value])
+    _, leak = next(iter(pairs.values()))
+    better = "up" if leak.unit == "m" else "down"
+    title = f"{leak.name} ({leak.unit})<br><i>{better}: less is known</i>"
     return Axes(title, traces, log=not leak.n, percent=leak.n > 0)
 
 
-def _point(look: CurveStyle, x: Line, y: Line) -> Figure:
-    """A label: values of both lines with bars to the ends of their intervals."""
+def _mark_label(look: CurveStyle, x: Line, y: Line) -> Figure:
+    """Mark a label: values of both lines with bars to the ends of their intervals."""
     bars = {}
-    for axis, of in (("error_x", x), ("error_y", y)):
-        above = numbers(np.nan_to_num([of.high - of.value]))
-        below = numbers(np.nan_to_num([of.value - of.low]))
-        bar = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
-        bars[axis] = bar | {"color": look.color, "thickness": 1.4, "width": 4}
-    said = [
-        f"<b>{plain(look.name)}</b>",
-        *(f"{of.title}: {of.result} {of.verdict} {of.chance}".rstrip() for of in (x, y)),
-        plain(y.attack),
-    ]
-    marker = {
-        "symbol": look.symbol if is_useful(x.verdict) else f"{look.symbol}-open",
-        "size": 12,
-        "color": look.color,
-    }
-    return marks(
-        look, numbers([x.value]), np.array([y.value]), ["<br>".join(said)], marker=marker, **bars
+    sentences = [f"<b>{escape_plotly(look.name)}</b>"]
+    for axis, line in (("error_x", x), ("error_y", y)):
+        bars[axis] = {
+            "type": "data",
+            "symmetric": False,
+            "array": to_json_numbers(np.nan_to_num([line.high - line.value])),
+            "arrayminus": to_json_numbers(np.nan_to_num([line.value - line.low])),
+            "color": look.color,
+            "thickness": 1.4,
+            "width": 4,
+        }
+        sentences.append(f"{line.title}: {line.result} {line.verdict} {line.chance}".rstrip())
+    sentences.append(escape_plotly(y.attack))
+    symbol = look.symbol
+    if not is_useful_verdict(x.verdict):
+        symbol += "-open"
+    marker = {"symbol": symbol, "size": 12, "color": look.color}
+    text = "<br>".join(sentences)
+    return draw_point_marks(
+        look, to_json_numbers([x.value]), np.array([y.value]), [text], marker=marker, **bars
     )

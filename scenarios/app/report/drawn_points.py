@@ -12,71 +12,65 @@ from scenarios.app.report.plot import (
     CurveStyle,
     Figure,
     Panel,
-    marks,
-    mosaic,
+    draw_point_marks,
+    escape_plotly,
+    lay_out_axes,
 )
-from scenarios.app.report.plot import plain as unmarked
-from scenarios.app.results.folder import RUNS, read_rows
-from scenarios.app.results.goals import read_tuned
-from scenarios.app.results.read import of_sweep_file
-from scenarios.app.results.statistics import figure_text
-from scenarios.app.study.yaml_document import plain
+from scenarios.app.results.folder import RUNS, Row, read_csv_rows
+from scenarios.app.results.goals import read_search_result
+from scenarios.app.results.read import read_sweep_value
+from scenarios.app.results.statistics import format_figure
+from scenarios.app.study.yaml_document import parse_scalar
 
 _MODEL = ("utility.rmse_db", "utility.accuracy_percent", "utility.rank_correlation")
 _CAPTION = "One mark per run: its figure against each key that was drawn at random, or searched."
-Rows = list[dict[str, str]]
+Rows = list[Row]
 """of runs.csv"""
 
 
-def draws_panels(folder: Path) -> list[Panel]:
-    """Figures of runs against each key that was drawn: those of models, or the objectives of a
-    search.
+def plot_drawn_points(folder: Path) -> list[Panel]:
+    """Plot figures of runs against each key that was drawn.
+
+    Those of models, or the objectives of a search.
     """
-    names = of_sweep_file(folder, "drawn")
+    names = read_sweep_value(folder, "drawn")
     if not names:
         return []
-    rows = read_rows(folder / RUNS)
-    tuned = read_tuned(folder)
+    rows = read_csv_rows(folder / RUNS)
+    search = read_search_result(folder)
     looks = [(CurveStyle("runs", PALETTE[0]), rows)]
-    if tuned is not None:
-        looks.append(
-            (
-                CurveStyle("best", PALETTE[1], "diamond"),
-                [row for row in rows if row["label"] in tuned.best],
-            )
-        )
+    keys = list(_MODEL)
+    objectives: list[str] = []
+    if search is not None:
+        best = [row for row in rows if row["label"] in search.best]
+        looks.append((CurveStyle("best", PALETTE[1], "diamond"), best))
+        keys = objectives = list(search.objectives)
     panels = []
-    for key in _MODEL if tuned is None else tuned.objectives:
-        if tuned is None:
-            others = []
-        else:
-            others = [other for other in tuned.objectives if other != key]
-        if any(row.get(key) for row in rows):
-            axes = [
-                Axes(
-                    key,
-                    [_marks(look, some, name, key) for look, some in looks],
-                    unmarked(name),
-                    near=True,
-                )
-                for name in (*names, *others)
-            ]
-            figure = mosaic(axes, {"title": "value"}, closest=True)
-            panels.append(Panel(f"settings-{key}", f"{key} by drawn value", _CAPTION, figure))
+    for key in keys:
+        if not any(row.get(key) for row in rows):
+            continue
+        axes = []
+        for name in (*names, *(objective for objective in objectives if objective != key)):
+            traces = [_mark_runs(look, look_rows, name, key) for look, look_rows in looks]
+            axes.append(Axes(key, traces, escape_plotly(name), near=True))
+        figure = lay_out_axes(axes, {"title": "value"}, closest=True)
+        panels.append(Panel(f"settings-{key}", f"{key} by drawn value", _CAPTION, figure))
     return panels
 
 
-def _marks(look: CurveStyle, rows: Rows, name: str, key: str) -> Figure:
-    """A mark per run: the value of a key `name`, and the figure `key`."""
-    known = [row for row in rows if row.get(key)]
-    values = [plain(row[name]) for row in known]
-    x = [
-        value if isinstance(value, int | float) and not isinstance(value, bool) else unmarked(value)
-        for value in values
-    ]
-    y = np.array([float(row[key]) for row in known])
-    texts = [
-        f"{unmarked(of['label'])}<br>{at}<br>{figure_text(v)}"
-        for of, at, v in zip(known, x, y, strict=True)
-    ]
-    return marks(look, x, y, texts)
+def _mark_runs(look: CurveStyle, rows: Rows, name: str, key: str) -> Figure:
+    """Draw a mark per run: the value of a key `name`, and the figure `key`."""
+    x: list[object] = []
+    y = []
+    texts = []
+    for row in rows:
+        if not row.get(key):
+            continue
+        value = parse_scalar(row[name])
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            value = escape_plotly(value)
+        figure = float(row[key])
+        x.append(value)
+        y.append(figure)
+        texts.append(f"{escape_plotly(row['label'])}<br>{value}<br>{format_figure(figure)}")
+    return draw_point_marks(look, x, np.array(y), texts)

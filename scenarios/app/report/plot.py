@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from math import inf
 
 import numpy as np
 from jinja2 import Environment, PackageLoader
@@ -19,8 +20,8 @@ from markupsafe import Markup, escape
 from numpy.typing import ArrayLike
 
 from netsim.units import FloatArray, IntArray
-from scenarios.app.results.outcome import Cell, Mark, Outcome, TableOf, mark_of
-from scenarios.app.results.statistics import Interval, figure_text
+from scenarios.app.results.outcome import Cell, Mark, Outcome, OutcomeTable, to_mark
+from scenarios.app.results.statistics import Interval, format_figure
 from scenarios.app.study import Fields, Record
 
 ASSETS = files("scenarios.app.report") / "assets"
@@ -34,8 +35,8 @@ GENERATOR = '<meta name="generator" content="netsim">'
 class Chapter:
     """A heading that the contents of the page list, and what stands under it: blocks and figures.
 
-    data : id -> text of `packed`, for scripts of the page. Without anything under it a chapter is
-    left out.
+    data : id -> text of `pack_arrays`, for scripts of the page. Without anything under it a chapter
+    is left out.
     """
 
     key: str
@@ -49,123 +50,126 @@ class Chapter:
         return [p for p in self.parts if isinstance(p, Panel) and p.figure is not None]
 
 
-def table(
+def render_table(
     title: str, head: Sequence[str] | Sequence[Mark], rows: Iterable[Sequence[Cell]], key: str = ""
 ) -> Markup:
-    """A table that sorts by a click on its heads, empty without rows; with a key it also has a
-    filter.
+    """Render a table that sorts by a click on its heads; nothing without rows.
 
-    Columns without a number are words.
+    With a key it also has a filter. Columns without a number are words.
     """
-    marks = [[mark_of(cell) for cell in row] for row in rows]
-    words = [
-        k
-        for k, column in enumerate(zip(*marks, strict=True))
-        if all(mark.sorts is None for mark in column)
-    ]
-    if marks:
-        return block("table", title, head, marks, key, words)
-    return Markup()
+    marks = [[to_mark(cell) for cell in row] for row in rows]
+    if not marks:
+        return Markup()
+    columns = enumerate(zip(*marks, strict=True))
+    words = [k for k, column in columns if all(mark.sorts is None for mark in column)]
+    return render_block("table", title, head, marks, key, words)
 
 
-def table_block(of: TableOf) -> Markup:
-    """A table of an outcome without its empty columns, and its notes; the foot in sentences, as a
-    table is sorted.
+def render_outcome_table(outcome_table: OutcomeTable) -> Markup:
+    """Render a table of an outcome without its empty columns, and its notes.
+
+    The foot stands in sentences, as a table is sorted.
     """
-    kept = [
-        k
-        for k in range(len(of.heads))
-        if any(mark_of(row[k]).text or mark_of(row[k]).links for row in of.rows)
-    ]
-    heads = [Mark(of.heads[k] or "measure", kind="word") for k in kept]
-    feet = [
-        f"Baselines, {of.heads[k + 1]}: {', '.join(map(' '.join, pairs.items()))}."
-        for k, pairs in enumerate(of.foot)
-        if pairs
-    ]
-    rows = [[row[k] for k in kept] for row in of.rows]
-    return table(of.title, heads, rows, of.key) + block(
-        "paragraphs", [*feet, *of.notes] if of.rows else [], "says"
-    )
+    if not outcome_table.rows:
+        return render_block("paragraphs", [], "says")
+    marks = [[to_mark(cell) for cell in row] for row in outcome_table.rows]
+    names = outcome_table.heads
+    kept = [k for k in range(len(names)) if any(row[k].text or row[k].links for row in marks)]
+    heads = [Mark(names[k] or "measure", kind="word") for k in kept]
+    rows = [[row[k] for k in kept] for row in marks]
+    feet = []
+    for name, pairs in zip(names[1:], outcome_table.foot, strict=False):
+        if pairs:
+            feet.append(f"Baselines, {name}: {', '.join(map(' '.join, pairs.items()))}.")
+    notes = render_block("paragraphs", [*feet, *outcome_table.notes], "says")
+    return render_table(outcome_table.title, heads, rows, outcome_table.key) + notes
 
 
-def outcome_page(
-    of: Outcome, chapters: Iterable[Chapter], below: Iterable[str] = (), **top: object
+def render_outcome(
+    outcome: Outcome, chapters: Iterable[Chapter], below: Iterable[str] = (), **top: object
 ) -> str:
-    """A page whose first section says an outcome; below: small print, besides what the outcome
-    stands on.
+    """Render a page whose first section says an outcome.
+
+    below : small print, besides what the outcome stands on.
     """
-    said = {"answers": of.answers, "notices": of.notices, "facts": of.facts, "words": True}
-    results = Markup().join(map(table_block, of.tables))
-    small = "; ".join(filter(None, [*below, of.scope]))
-    return page(of.title, chapters, **(said | {"below": small, "results": results} | top))
+    first: Fields = {
+        "answers": outcome.answers,
+        "notices": outcome.notices,
+        "facts": outcome.facts,
+        "words": True,
+        "below": "; ".join(filter(None, [*below, outcome.scope])),
+        "results": Markup().join(map(render_outcome_table, outcome.tables)),
+    }
+    return render_page(outcome.title, chapters, **(first | top))
 
 
-def page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
-    """The whole file; the same input gives the same bytes.
+def render_page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
+    """Render the whole file; the same input gives the same bytes.
 
     top : what the first section has: below (small print), answers, warns, results, says, facts;
     words : whether words of TERMS are explained.
     """
-    every = list(chapters)
-    panels = [p for c in every for p in c.parts if isinstance(p, Panel)]
-    drawn = {p.key: p.figure for p in panels if p.figure is not None}
-    data = {key: text for c in every for key, text in c.data.items()}
-    if drawn:
+    shown = []
+    undrawn = []
+    figures: Fields = {}
+    data: dict[str, str] = {}
+    for chapter in chapters:
+        data |= chapter.data
+        panels = [part for part in chapter.parts if isinstance(part, Panel)]
+        figures |= {panel.key: panel.figure for panel in chapter.panels}
+        undrawn += [f"{p.title}: {p.caption}" for p in panels if p.figure is None]
+        if chapter.panels or any(isinstance(part, str) and part for part in chapter.parts):
+            shown.append(chapter)
+    if figures:
         data["plotly"] = base64.b64encode((ASSETS / PLOTLY).read_bytes()).decode("ascii")
-    shown = [c for c in every if c.panels or any(isinstance(p, str) and p for p in c.parts)]
-    undrawn = [f"{p.title}: {p.caption}" for p in panels if p.figure is None]
-    of = {
+    context = {
         "title": title,
         "chapters": shown,
         "undrawn": undrawn,
-        "figures": drawn,
+        "figures": figures,
         "data": data,
         "top": top,
     }
-    text = TEMPLATES.get_template("page.html").render(of, generator=GENERATOR)
-    led_to = set(re.findall(r'href="#(term-\d+)"', text))
-    return re.sub(
-        r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>',
-        lambda m: m[0] * (m[1] in led_to),
-        text,
-    )
+    text = TEMPLATES.get_template("page.html").render(context, generator=GENERATOR)
+    used = set(re.findall(r'href="#(term-\d+)"', text))
+    term = r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>'
+    return re.sub(term, lambda match: match[0] * (match[1] in used), text)
 
 
-def block(name: str, *of: object) -> Markup:
-    """HTML of a macro of `blocks.html`: facts(pairs), folded(title, text) and others."""
-    return Markup(getattr(TEMPLATES.get_template("blocks.html").module, name)(*of))  # noqa: S704, it escapes
+def render_block(name: str, *values: object) -> Markup:
+    """Render HTML of a macro of `blocks.html`: facts(pairs), folded(title, text) and others."""
+    return Markup(getattr(TEMPLATES.get_template("blocks.html").module, name)(*values))  # noqa: S704, it escapes
 
 
-def configuration(facts: Record, *more: Markup) -> Chapter:
-    """The last chapter: settings, and what else belongs to them."""
-    return Chapter("configuration", "Configuration", [block("facts", facts), *more])
+def build_configuration(facts: Record, *blocks: Markup) -> Chapter:
+    """Build the last chapter: settings, and what else belongs to them."""
+    return Chapter("configuration", "Configuration", [render_block("facts", facts), *blocks])
 
 
-def rendered(name: str, **of: object) -> Markup:
-    """HTML of a template of ours."""
-    return Markup(TEMPLATES.get_template(name).render(of))  # noqa: S704, it escapes
+def render_template(name: str, **context: object) -> Markup:
+    """Render HTML of a template of ours."""
+    return Markup(TEMPLATES.get_template(name).render(context))  # noqa: S704, it escapes
 
 
 @cache
-def _asset(name: str) -> Markup:
-    """A text of ours that goes into the page as it is."""
+def _read_asset(name: str) -> Markup:
+    """Read a text of ours that goes into the page as it is."""
     return Markup((ASSETS / name).read_text(encoding="utf-8"))  # noqa: S704, a file of ours
 
 
-def _ranged(cell: str) -> Markup:
-    """Figures; their quartiles, where there are any, may stand below them but are not broken."""
+def _mark_ranges(cell: str) -> Markup:
+    """Mark figures; their quartiles may stand below them but are not broken."""
     escaped = str(escape(cell))
     return Markup(re.sub(r" \[([^\[\]]*)\]", r' <span class="range">[\1]</span>', escaped))  # noqa: S704
 
 
-def _sentences(text: str) -> tuple[str, str]:
-    """The first sentence, and the rest; a full stop ends a sentence where a capital or nothing
-    follows.
+def _split_sentence(text: str) -> tuple[str, str]:
+    """Split the first sentence, and the rest; a full stop ends a sentence where a capital or
+    nothing follows.
     """
-    found = re.match(r"(.+?[.])\s+(?=[A-Z])(.+)", text.strip(), flags=re.DOTALL)
-    if found:
-        return (found[1], found[2])
+    match = re.match(r"(.+?[.])\s+(?=[A-Z])(.+)", text.strip(), flags=re.DOTALL)
+    if match:
+        return (match[1], match[2])
     return (text.strip(), "")
 
 
@@ -174,31 +178,31 @@ TERMS: dict[str, str] = tomllib.loads((ASSETS / "terms.toml").read_text(encoding
 _WORDS = re.compile(rf"\b(?:({')|('.join(TERMS)}))s?\b", re.IGNORECASE)
 
 
-def _explained(text: str) -> Markup:
-    """A text in which words of TERMS lead to their meanings, which the page shows beside them."""
+def _link_terms(text: str) -> Markup:
+    """Link words of TERMS in a text to their meanings, which the page shows beside them."""
 
-    def link(found: re.Match[str]) -> str:
-        at = f"term-{found.lastindex}"
-        return f'<a class="term" href="#{at}" aria-describedby="{at}">{found[0]}</a>'
+    def link(match: re.Match[str]) -> str:
+        target = f"term-{match.lastindex}"
+        return f'<a class="term" href="#{target}" aria-describedby="{target}">{match[0]}</a>'
 
     return Markup(_WORDS.sub(link, str(escape(text))))  # noqa: S704, escaped
 
 
 TEMPLATES = Environment(loader=PackageLoader("scenarios.app.report", "assets"), autoescape=True)
 TEMPLATES.filters |= {
-    "asset": _asset,
-    "ranged": _ranged,
-    "sentences": _sentences,
-    "explained": _explained,
+    "asset": _read_asset,
+    "ranged": _mark_ranges,
+    "sentences": _split_sentence,
+    "explained": _link_terms,
 }
 TEMPLATES.globals["terms"] = TERMS
 TEMPLATES.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
 ALIGNED = 8  # bytes, as the browser's typed arrays want it
 
 
-def packed(meta: Record, arrays: Mapping[str, np.ndarray]) -> str:
-    """A header of JSON, then the arrays, flat and little-endian: `netsim.unpacked(id)` in the page
-    gives both back.
+def pack_arrays(meta: Record, arrays: Mapping[str, np.ndarray]) -> str:
+    """Pack a header of JSON, then the arrays, flat and little-endian: `netsim.unpacked(id)` in the
+    page gives both back.
 
     Raises ValueError for NaN in `meta`.
     """
@@ -241,8 +245,8 @@ class CurveStyle:
     dash: str = "solid"
 
 
-def looks(names: Iterable[str]) -> list[CurveStyle]:
-    """A look for each name; from the seventh name on colours repeat with other dashes and
+def assign_styles(names: Iterable[str]) -> list[CurveStyle]:
+    """Assign a look for each name; from the seventh name on colours repeat with other dashes and
     symbols.
     """
     n = len(PALETTE)
@@ -279,45 +283,50 @@ class Axes:
     near: bool = False
 
 
-def plain(text: object) -> str:
-    """Text for plotly, which takes `<b>` and the like in names and hover for mark-up, and names as
-    keys of objects: `__proto__` is none, so its first character is written as an entity.
+def escape_plotly(text: object) -> str:
+    """Escape text for plotly, which takes `<b>` and the like in names and hover for mark-up, and
+    names as keys of objects: `__proto__` is none, so its first character is written as an entity.
     """
     escaped = html.escape(str(text), quote=False)
     return "&#95;_proto__" if escaped == "__proto__" else escaped
 
 
-def numbers(values: ArrayLike) -> list[float | None]:
-    """Six significant digits; None for what is not finite."""
+def to_json_numbers(values: ArrayLike) -> list[float | None]:
+    """Round to six significant digits; None for what is not finite."""
     return [float(f"{v:.6g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
-def line(look: CurveStyle, x: Places, y: FloatArray, **more: object) -> Figure:
-    """A curve; NaN interrupts it."""
+def draw_curve(look: CurveStyle, x: Places, y: FloatArray, **changes: object) -> Figure:
+    """Draw a curve; NaN interrupts it."""
+    name = escape_plotly(look.name)
     return {
         "type": "scatter",
         "x": list(x),
-        "y": numbers(y),
-        "name": plain(look.name),
-        "legendgroup": plain(look.name),
+        "y": to_json_numbers(y),
+        "name": name,
+        "legendgroup": name,
         "mode": "lines+markers" if len(x) <= FEW else "lines",
         "line": {"color": look.color, "width": 2, "dash": look.dash},
         "marker": {"symbol": look.symbol, "size": 7},
         "hovertemplate": "%{y:,.3~r}",
-        **more,
+        **changes,
     }
 
 
-def band(look: CurveStyle, x: Places, low: FloatArray, high: FloatArray) -> Figure:
-    """The area between two curves; where a bound is missing it is interrupted."""
-    xs = []
-    ys = []
-    known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
-    for there in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
-        xs += [x[i] for i in (*there, *there[::-1])] + [None]
-        ys += [*numbers(low[there]), *numbers(high[there[::-1]]), None]
+def draw_band_between(look: CurveStyle, x: Places, low: FloatArray, high: FloatArray) -> Figure:
+    """Draw the area between two curves; where a bound is missing it is interrupted."""
+    xs: list[object] = []
+    ys: list[float | None] = []
+    indices = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
+    for piece in np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1):
+        back = piece[::-1]
+        xs += [x[i] for i in (*piece, *back)]
+        ys += to_json_numbers(low[piece])
+        ys += to_json_numbers(high[back])
+        xs.append(None)
+        ys.append(None)
     return {
-        **line(look, xs, np.zeros(0)),
+        **draw_curve(look, xs, np.zeros(0)),
         "y": ys,
         "fill": "toself",
         "mode": "lines",
@@ -328,112 +337,127 @@ def band(look: CurveStyle, x: Places, low: FloatArray, high: FloatArray) -> Figu
     }
 
 
-def spread(
-    look: CurveStyle, x: Places, values: Interval, n: IntArray, unit: str, **more: object
+def draw_median_spread(
+    look: CurveStyle, x: Places, values: Interval, n: IntArray, unit: str, **changes: object
 ) -> list[Figure]:
-    """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind
-    it.
+    """Draw a median, with its quartiles as band and in the hover text.
 
-    A band up to infinity is cut off at the largest finite value.
+    Wherever n > 1 values stand behind it. A band up to infinity is cut off at the largest finite
+    value.
     """
     texts = []
-    for *of, number in zip(*values, n, strict=True):
-        low, middle, high = (figure_text(value, unit) for value in of)
-        quartiles = f" [{low}, {high}] of {number}" if number > 1 else ""
-        texts.append(f"{middle} {unit}".rstrip() + quartiles)
-    traces = [line(look, x, values[1], text=texts, hovertemplate="%{text}", **more)]
+    for *quartiles, number in zip(*values, n, strict=True):
+        first, second, third = (format_figure(value, unit) for value in quartiles)
+        text = f"{second} {unit}".rstrip()
+        if number > 1:
+            text += f" [{first}, {third}] of {number}"
+        texts.append(text)
+    low, median, high = values
+    traces = [draw_curve(look, x, median, text=texts, hovertemplate="%{text}", **changes)]
     if (n > 1).any():
-        most = np.max(values, where=np.isfinite(values), initial=-np.inf)
-        traces.insert(0, band(look, x, values[0], np.minimum(values[2], most)))
+        largest = np.max(values, where=np.isfinite(values), initial=-inf)
+        traces.insert(0, draw_band_between(look, x, low, np.minimum(high, largest)))
     return traces
 
 
-def marks(
-    look: CurveStyle, x: Places, y: ArrayLike, texts: Sequence[str], **more: object
+def draw_point_marks(
+    look: CurveStyle, x: Places, y: ArrayLike, texts: Sequence[str], **changes: object
 ) -> Figure:
-    """A mark for each point, named in the hover text."""
+    """Draw a mark for each point, named in the hover text."""
     return {
-        **line(look, x, np.asarray(y)),
+        **draw_curve(look, x, np.asarray(y)),
         "mode": "markers",
         "text": texts,
         "hovertemplate": "%{text}<extra></extra>",
         "marker": {"symbol": look.symbol, "size": 9, "color": look.color},
-        **more,
+        **changes,
     }
 
 
-def mosaic(
+def lay_out_axes(
     cells: Sequence[Axes],
     x_axis: Figure,
     height: int = 330,
     closest: bool = False,
     spans: Sequence[Figure] = (),
 ) -> Figure:
-    """Cells side by side, two a row or three in one, under one legend.
+    """Lay cells out side by side, two a row or three in one, under one legend.
 
     height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not
     of all curves. spans : ends x0 and x1 of what is marked along every horizontal axis.
     """
-    columns = 3 if len(cells) == 3 else min(2, len(cells))
+    columns = min(2, len(cells))
+    if len(cells) == 3:
+        columns = 3
     rows = -(-len(cells) // columns)
     data = []
+    annotations = []
+    shapes = []
     listed = set[str]()
-    layout = {
-        **STYLE["layout"],
-        "annotations": [],
-        "shapes": [],
-        "hovermode": "closest" if closest else "x unified",
-    }
+    layout = {**STYLE["layout"], "hovermode": "closest" if closest else "x unified"}
     for k, cell in enumerate(cells):
         tail = str(k + 1) if k else ""
-        layout[f"xaxis{tail}"] = (
-            STYLE["axis"] | x_axis | {"title": {"text": cell.x_title or x_axis.get("title", "")}}
+        x = f"x{tail}"
+        y = f"y{tail}"
+        x_title = {"title": {"text": cell.x_title or x_axis.get("title", "")}}
+        layout[f"xaxis{tail}"] = STYLE["axis"] | x_axis | x_title
+        layout[f"yaxis{tail}"] = (
+            STYLE["axis"] | {"title": {"text": cell.y_title}} | _choose_scale(cell)
         )
-        layout[f"yaxis{tail}"] = STYLE["axis"] | {"title": {"text": cell.y_title}} | _scale(cell)
         for trace in cell.traces:  # the legend has each name once
             shown = trace.get("showlegend", True) and trace["name"] not in listed
             if shown:
                 listed.add(trace["name"])
-            data.append({**trace, "xaxis": f"x{tail}", "yaxis": f"y{tail}", "showlegend": shown})
-        inside = {"xref": f"x{tail} domain", "yref": f"y{tail} domain"}
+            data.append({**trace, "xaxis": x, "yaxis": y, "showlegend": shown})
+        inside = {"xref": f"{x} domain", "yref": f"{y} domain"}
         if cell.title:
-            layout["annotations"].append(
-                {"text": f"<b>{plain(cell.title)}</b>", **inside, **STYLE["heading"]}
-            )
-        layout["shapes"] += [inside | {"xref": f"x{tail}"} | STYLE["span"] | span for span in spans]
-    for span in layout["shapes"][:1]:
-        span["showlegend"] = True
-        listed |= {span["name"]}
+            text = f"<b>{escape_plotly(cell.title)}</b>"
+            annotations.append({"text": text, **inside, **STYLE["heading"]})
+        shapes += [inside | {"xref": x} | STYLE["span"] | span for span in spans]
+    if shapes:
+        shapes[0]["showlegend"] = True
+        listed.add(shapes[0]["name"])
     above = 28 if cells[0].title else 6
     gap = 100  # pixels: cell titles stand between legend and axes
-    head = 34 + above + 26 * (sum(7 * len(name) + 50 for name in listed) // 900)
+    n_legend = sum(7 * len(name) + 50 for name in listed) // 900
+    head = 34 + above + 26 * n_legend
     inner = height * rows + gap * (rows - 1)
-    layout["grid"] = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.18}
-    layout["grid"]["ygap"] = round(gap / (height + gap), 4)
-    layout |= {"height": inner + head + 60, "margin": {"l": 70, "r": 25, "t": head, "b": 60}}
-    layout["legend"] = STYLE["legend"] | {"y": 1 + above / inner}
+    layout |= {
+        "annotations": annotations,
+        "shapes": shapes,
+        "grid": {
+            "rows": rows,
+            "columns": columns,
+            "pattern": "independent",
+            "xgap": 0.18,
+            "ygap": round(gap / (height + gap), 4),
+        },
+        "height": inner + head + 60,
+        "margin": {"l": 70, "r": 25, "t": head, "b": 60},
+        "legend": STYLE["legend"] | {"y": 1 + above / inner},
+    }
     return {"data": data, "layout": layout}
 
 
-def _scale(cell: Axes) -> Figure:
-    """How a vertical axis counts, and whether it shows 0; of few decades also 2 and 5 have
-    ticks.
+def _choose_scale(cell: Axes) -> Figure:
+    """Choose how a vertical axis counts, and whether it shows 0.
+
+    Of few decades also 2 and 5 have ticks.
     """
     values = [y for trace in cell.traces for y in trace["y"] if y is not None and y > 0]
-    if cell.log and wide(values):
+    if cell.log and is_wide(values):
         first = np.floor(np.log10(min(values)))
         last = np.ceil(np.log10(max(values)))
-        return {
-            "type": "log",
-            "dtick": "D2" if last - first <= 3 else 1,
-            "range": [first - 0.03, last + 0.03],
-        }
+        ticks = "D2" if last - first <= 3 else 1
+        return {"type": "log", "dtick": ticks, "range": [first - 0.03, last + 0.03]}
     if cell.percent:
         return {"range": [0, 103]}
-    return {} if cell.near else {"rangemode": "tozero"}
+    if cell.near:
+        return {}
+    return {"rangemode": "tozero"}
 
 
-def wide(values: Iterable[float | None]) -> bool:
+def is_wide(values: Iterable[float | None]) -> bool:
     """Whether values span so much that only a logarithmic axis shows them all."""
     positive = [value for value in values if value is not None and value > 0]
     return len(positive) > 0 and max(positive) > WIDE_RANGE * min(positive)

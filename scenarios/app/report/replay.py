@@ -9,12 +9,12 @@ from math import inf, nan
 import numpy as np
 
 from netsim.columns import no_ints, no_places
-from netsim.errors import counted
+from netsim.errors import format_count
 from netsim.units import BoolArray, FloatArray, IntArray
-from scenarios.app.report.plot import Chapter, looks, packed, rendered
+from scenarios.app.report.plot import Chapter, assign_styles, pack_arrays, render_template
 from scenarios.app.results.folder import Tables
-from scenarios.app.results.read import Run, Table, where
-from scenarios.app.results.statistics import figure_text, span_text
+from scenarios.app.results.read import Run, Table, select_rows, stack_places_m
+from scenarios.app.results.statistics import format_figure, format_span
 from scenarios.app.study import Fields
 
 FINEST_M = 0.5
@@ -22,63 +22,66 @@ _COARSEST_M = 16.0
 _PER_M = 8.0  # steps of a metre to which corners are rounded: they pack better
 
 
-def simplified(tracks: Table, most: int) -> tuple[Table, float]:
-    """At most so many rows where lines within 16 m allow that, and how near the recorded tracks
-    they stay, metres.
+def simplify_tracks(tracks: Table, n_max: int) -> tuple[Table, float]:
+    """Simplify tracks to n_max rows where lines within 16 m allow that.
+
+    And how near the recorded tracks they stay, metres.
     """
     within_m = FINEST_M
-    while (kept := needed(tracks, within_m)).sum() > most and within_m < _COARSEST_M:
+    while (kept := find_needed_rows(tracks, within_m)).sum() > n_max and within_m < _COARSEST_M:
         within_m *= 2
-    return where(tracks, kept), within_m
+    return select_rows(tracks, kept), within_m
 
 
-def needed(tracks: Table, within_m: float) -> BoolArray:
-    """Rows (n,) whose straight lines are at every time within a distance of all rows.
+def find_needed_rows(tracks: Table, within_m: float) -> BoolArray:
+    """Find rows (n,) whose straight lines are at every time within a distance of all rows.
 
     By Ramer, Douglas and Peucker with the distance at the same time, all tracks at once: lines are
     split at the row that is farthest from them until none is too far. Where a UE comes or goes, or
     its cell or `indoor` changes, a row is always kept.
     """
     n = len(tracks["ue"])
-    at_m = np.column_stack([tracks["x_m"], tracks["y_m"]])
     if n < 3:
         return np.ones(n, dtype=bool)
-    kept = _fixed(tracks, at_m)
-    open_ = np.ones(n, dtype=bool)  # rows of lines that may still have to be split
+    place_m = stack_places_m(tracks)
+    is_kept = _find_fixed_rows(tracks, place_m)
+    is_open = np.ones(n, dtype=bool)  # rows of lines that may still have to be split
     while True:
-        ends = np.flatnonzero(kept)
-        line = np.searchsorted(ends, np.arange(n), side="right") - 1
-        inner = np.flatnonzero(open_ & ~kept)
+        inner = np.flatnonzero(is_open & ~is_kept)
         if not len(inner):
-            return kept
-        a = ends[line[inner]]
-        b = ends[line[inner] + 1]
-        away_m = _away_m(tracks["time_s"], at_m, inner, a, b)
+            return is_kept
+        ends = np.flatnonzero(is_kept)
+        line = np.searchsorted(ends, inner, side="right") - 1
+        a = ends[line]
+        b = ends[line + 1]
+        deviation_m = _measure_deviation_m(tracks["time_s"], place_m, inner, a, b)
         first = np.flatnonzero(np.diff(a, prepend=-1))
-        worst_m = np.repeat(np.maximum.reduceat(away_m, first), np.diff(np.append(first, len(a))))
-        far = worst_m > within_m  # not where a distance is no number
-        kept[inner[far & (away_m == worst_m)]] = True
-        open_[inner[~far]] = False
+        n_inner = np.diff(np.append(first, len(a)))
+        worst_m = np.repeat(np.maximum.reduceat(deviation_m, first), n_inner)
+        is_far = worst_m > within_m  # not where a distance is no number
+        is_kept[inner[is_far & (deviation_m == worst_m)]] = True
+        is_open[inner[~is_far]] = False
 
 
-def _fixed(tracks: Table, at_m: FloatArray) -> BoolArray:
-    """Rows that are always kept: those about a change of state, and the ends of each track."""
-    gone = np.asarray(np.isnan(at_m).any(axis=1))
-    state = np.column_stack([tracks["ue"], gone, tracks["indoor"], tracks["cell"]])
-    changed = np.asarray((state[1:] != state[:-1]).any(axis=1))
-    own = tracks["ue"][1:] != tracks["ue"][:-1]
-    return np.asarray(np.append(True, changed) | np.append(changed & (own | gone[1:]), True))
+def _find_fixed_rows(tracks: Table, place_m: FloatArray) -> BoolArray:
+    """Find rows that are always kept: those about a change of state, and the ends of each track."""
+    is_absent = np.isnan(place_m[:, 0]) | np.isnan(place_m[:, 1])
+    state = np.column_stack([tracks["ue"], is_absent, tracks["indoor"], tracks["cell"]])
+    has_changed = (state[1:] != state[:-1]).any(axis=1)
+    is_other_ue = tracks["ue"][1:] != tracks["ue"][:-1]
+    is_end = has_changed & (is_other_ue | is_absent[1:])
+    return np.asarray(np.append(True, has_changed) | np.append(is_end, True))
 
 
-def _away_m(
-    time_s: FloatArray, at_m: FloatArray, row: IntArray, a: IntArray, b: IntArray
+def _measure_deviation_m(
+    time_s: FloatArray, place_m: FloatArray, row: IntArray, a: IntArray, b: IntArray
 ) -> FloatArray:
-    """Distances (n,) of rows from the lines between rows a and b at their own times."""
+    """Measure distances (n,) of rows from the lines between rows a and b at their own times."""
     span_s = time_s[b] - time_s[a]
-    share = np.divide(time_s[row] - time_s[a], span_s, out=np.zeros(len(row)), where=span_s > 0)
-    return np.asarray(
-        np.linalg.norm(at_m[row] - at_m[a] - share[:, None] * (at_m[b] - at_m[a]), axis=1)
-    )
+    share = np.zeros(len(row))
+    np.divide(time_s[row] - time_s[a], span_s, out=share, where=span_s > 0)
+    moved_m = share[:, None] * (place_m[b] - place_m[a])
+    return np.asarray(np.linalg.norm(place_m[row] - place_m[a] - moved_m, axis=1))
 
 
 MOST_UES = 1000
@@ -117,30 +120,31 @@ COLUMNS = {
 SHAPES = {"footprint": "building", "street": "class", "scenery": "kind"}
 
 
-def replay_chapter(run: Run) -> Chapter:
-    """The map with its data; empty where there is nothing to see."""
-    tables, says = drawn_tables(run)
-    stations = _stations(run)
-    area_m = run.manifest.area_m
-    if not (
-        stations
-        or np.isfinite(tables["ues"]["home_x_m"]).any()
-        or any(len(tables[k]["x_m"]) for k in _SHOWN)
-    ):
+def build_replay_chapter(run: Run) -> Chapter:
+    """Build the map with its data; empty where there is nothing to see."""
+    tables, says = collect_replay_tables(run)
+    stations = _list_stations(run)
+    has_homes = np.isfinite(tables["ues"]["home_x_m"]).any()
+    if not (stations or has_homes or any(len(tables[name]["x_m"]) for name in _SHOWN)):
         return Chapter("map", "Map", [])
-    ratio = float(np.clip((area_m[2] - area_m[0]) / max(area_m[3] - area_m[1], 1e-9), 0.75, 2.4))
-    shape = "tall" if ratio < _TALL else "wide"
-    near = f"{run.hit_radius_m:g}"
-    rmse = figure_text(run.summary.get("utility.rmse_db") or inf)
-    stage = rendered(
-        "replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, rmse=rmse, says=" ".join(says)
+    area_m = run.manifest.area_m
+    width_m = area_m[2] - area_m[0]
+    height_m = max(area_m[3] - area_m[1], 1e-9)
+    ratio = float(np.clip(width_m / height_m, 0.75, 2.4))
+    stage = render_template(
+        "replay.html",
+        ratio=f"{ratio:.4g}",
+        near=f"{run.hit_radius_m:g}",
+        shape="tall" if ratio < _TALL else "wide",
+        rmse=format_figure(run.summary.get("utility.rmse_db") or inf),
+        says=" ".join(says),
     )
+    arrays = {}
+    for table, columns in tables.items():
+        for name, values in columns.items():  # times of a year need more digits than places
+            digits = np.float64 if name.endswith("_s") else np.float32
+            arrays[f"{table}.{name}"] = values.astype(digits)
     clock = run.manifest.clock
-    arrays = {  # times of a year need more digits than places
-        f"{table}.{name}": values.astype(np.float64 if name.endswith("_s") else np.float32)
-        for table, of in tables.items()
-        for name, values in of.items()
-    }
     meta = {
         "area_m": area_m,
         "duration_s": run.manifest.duration_s,
@@ -148,20 +152,23 @@ def replay_chapter(run: Run) -> Chapter:
         "first_day": str(clock.first_day),
         "clock_changes": [list(change) for change in clock.changes],
         "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
-        "attacks": [{"name": look.name, "color": look.color} for look in looks(run.attacks)],
+        "attacks": [
+            {"name": look.name, "color": look.color} for look in assign_styles(run.attacks)
+        ],
         "stations": stations,
         "final": {
             name: run.summary.get(f"utility.{name}") for name in ("rmse_db", "constant_rmse_db")
         },
     }
-    return Chapter("map", "Map", [stage], {"replay-data": packed(meta, arrays)})
+    return Chapter("map", "Map", [stage], {"replay-data": pack_arrays(meta, arrays)})
 
 
-def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
-    """Tables of numbers, in order, with at most MOST_ROWS rows; and what is simplified or left out,
-    in sentences.
+def collect_replay_tables(run: Run) -> tuple[Tables, list[str]]:
+    """Collect tables of numbers, in order, with at most MOST_ROWS rows.
+
+    And what is simplified or left out, in sentences.
     """
-    total = len(run.tables["ues"]["ue"])
+    total = run.n_ue
     n_ue = min(total, MOST_UES)
     cells = [name for name, *_ in run.stations]
     names = {
@@ -172,44 +179,48 @@ def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
         "fate": ["arrived"],
         "name": ["accuracy_percent"],
     }
-    leakage = run.tables["leakage"]
-    hits = {
-        place: leakage[f"{place}_named_m"] <= run.hit_radius_m
-        for place in ("home", "work", "densest")
-    }
     tables = {}
     says = []
     within_m = 0.0
     for name, columns in COLUMNS.items():
-        every = run.tables[name] | (hits if name == "leakage" else {})
-        rows = _ordered({c: _numbers(every[c], names.get(c)) for c in columns.split()}, n_ue)
-        most = MOST_ROWS
+        recorded = run.tables[name]
+        n_max = MOST_ROWS
+        if name == "leakage":
+            hits = {
+                place: recorded[f"{place}_named_m"] <= run.hit_radius_m
+                for place in ("home", "work", "densest")
+            }
+            recorded = recorded | hits
+        numbers = {c: _to_numbers(recorded[c], names.get(c)) for c in columns.split()}
+        rows = _order_rows(numbers, n_ue)
         if name == "tracks":
-            most = MOST_TRACKED
-            rows, within_m = simplified(rows, most)
-        if "ue" in rows and len(rows["ue"]) > most:
-            rows_by_ue = np.cumsum(np.bincount(rows["ue"].astype(int), minlength=n_ue))
-            first = max(1, int(np.searchsorted(rows_by_ue, most, side="right")))
-            rows = where(rows, rows["ue"] < first)
-            says += [
-                f"Too much to draw: {name} of the first {first:,} of {counted(total, 'UE')} only."
-            ]
+            n_max = MOST_TRACKED
+            rows, within_m = simplify_tracks(rows, n_max)
+        if "ue" in rows and len(rows["ue"]) > n_max:
+            n_rows = np.cumsum(np.bincount(rows["ue"].astype(int), minlength=n_ue))
+            n_drawn = max(1, int(np.searchsorted(n_rows, n_max, side="right")))
+            rows = select_rows(rows, rows["ue"] < n_drawn)
+            ues = f"{n_drawn:,} of {format_count(total, 'UE')}"
+            says.append(f"Too much to draw: {name} of the first {ues} only.")
         tables[name] = rows
-    tables["ues"] = where(tables["ues"], slice(n_ue))
+    tables["ues"] = select_rows(tables["ues"], slice(n_ue))
     if n_ue < total:
         says.insert(0, f"Drawn are the first {n_ue:,} of {total:,} UEs.")
     if len(tables["tracks"]["ue"]):
-        said = f" every {span_text(run.manifest.tracks.every_s)}"
-        coarse = f", simplified to within {within_m:g} m" if within_m > FINEST_M else ""
-        says.insert(0, f"UEs move on straight lines between their true places{said}{coarse}.")
+        interval = format_span(run.manifest.tracks.every_s)
+        says.insert(0, f"UEs move on straight lines between their true places every {interval}")
+        if within_m > FINEST_M:
+            says[0] += f", simplified to within {within_m:g} m"
+        says[0] += "."
     for name, kind in SHAPES.items():
-        tables[name], few = _shapes(run.ground, name, kind)
-        says += [f"Too much to draw: the {name} layer shows only part of the shapes."] * few
+        tables[name], is_cut = _collect_shapes(run.ground, name, kind)
+        if is_cut:
+            says.append(f"Too much to draw: the {name} layer shows only part of the shapes.")
     return tables, says
 
 
-def _numbers(values: np.ndarray, names: list[str] | None) -> FloatArray:
-    """Numbers as they are; texts as their index in `names`, -1 for others."""
+def _to_numbers(values: np.ndarray, names: list[str] | None) -> FloatArray:
+    """Return numbers as they are; texts as their index in `names`, -1 for others."""
     if names is None:
         numbers = np.asarray(values, dtype=float)
         return np.where(np.abs(numbers) < _LARGEST, numbers, nan)
@@ -217,53 +228,54 @@ def _numbers(values: np.ndarray, names: list[str] | None) -> FloatArray:
     return np.array([index.get(str(value), -1.0) for value in values])
 
 
-def _ordered(rows: Table, n_ue: int) -> Table:
-    """Rows that have all that is needed, of the first UEs, by attack, UE and time."""
-    kept = np.ones(len(next(iter(rows.values()))), dtype=bool)
+def _order_rows(rows: Table, n_ue: int) -> Table:
+    """Order rows that have all that is needed, of the first UEs, by attack, UE and time."""
+    is_kept = np.ones(len(next(iter(rows.values()))), dtype=bool)
     for name in _NEEDED & set(rows):
-        kept &= rows[name] >= 0
+        is_kept &= rows[name] >= 0
     if "ue" in rows:
-        kept &= rows["ue"] < n_ue
-    rows = where(rows, kept)
-    keys = [rows[name] for name in reversed(_KEYS) if name in rows and "home_x_m" not in rows]
-    if keys:
-        return where(rows, np.lexsort(keys))
+        is_kept &= rows["ue"] < n_ue
+    rows = select_rows(rows, is_kept)
+    keys = [rows[name] for name in reversed(_KEYS) if name in rows]
+    if keys and "home_x_m" not in rows:
+        return select_rows(rows, np.lexsort(keys))
     return rows
 
 
-def _shapes(ground: Table, name: str, kind: str) -> tuple[Table, bool]:
-    """Corners of buildings, streets or areas with the shape that each is of; and whether some are
-    left out.
+def _collect_shapes(ground: Table, name: str, kind: str) -> tuple[Table, bool]:
+    """Collect corners of buildings, streets or areas with the shape that each is of.
 
-    Main streets and the tallest buildings come first; kind: class of a street, kind of an area,
-    height of a building.
+    And whether some are left out: main streets and the tallest buildings come first. kind : class
+    of a street, kind of an area, height of a building.
     """
-    of_shape = ground.get(f"{name}_{kind}", no_ints())
+    kinds = ground.get(f"{name}_{kind}", no_ints())
+    if name == "footprint" and len(kinds):
+        kinds = -np.nan_to_num(ground["building_height_m"][kinds])
     ptr = ground.get(f"{name}_ptr", np.zeros(1, dtype=int))
-    corners = ground.get(f"{name}_m", no_places())
-    if name == "footprint" and len(of_shape):
-        of_shape = -np.nan_to_num(ground["building_height_m"][of_shape])
-    order = np.argsort(of_shape, kind="stable")
-    kept = order[np.cumsum(np.diff(ptr)[order]) <= MOST_CORNERS]
-    size = np.diff(ptr)[kept]
-    at_m = np.concatenate([corners[:0], *(corners[ptr[k] : ptr[k + 1]] for k in kept)])
-    x_m, y_m = (at_m.T * _PER_M).round() / _PER_M
-    shape = np.repeat(np.arange(float(len(kept))), size)
-    found = {
-        "shape": shape,
-        "kind": np.repeat(np.abs(of_shape[kept]), size),
+    size = np.diff(ptr)
+    order = np.argsort(kinds, kind="stable")
+    kept = order[np.cumsum(size[order]) <= MOST_CORNERS]
+    corners_m = ground.get(f"{name}_m", no_places())
+    pieces_m = [corners_m[ptr[k] : ptr[k + 1]] for k in kept]
+    place_m = np.concatenate([corners_m[:0], *pieces_m])
+    x_m, y_m = (place_m.T * _PER_M).round() / _PER_M
+    shapes = {
+        "shape": np.repeat(np.arange(float(len(kept))), size[kept]),
+        "kind": np.repeat(np.abs(kinds[kept]), size[kept]),
         "x_m": x_m,
         "y_m": y_m,
     }
-    return found, len(kept) < len(order)
+    return shapes, len(kept) < len(order)
 
 
-def _stations(run: Run) -> list[Fields]:
-    """Name, place and azimuth (None: no sector) of the base stations."""
-    if run.replayed:
+def _list_stations(run: Run) -> list[Fields]:
+    """List name, place and azimuth (None: no sector) of the base stations."""
+    if run.is_replayed:
         return []
-    degrees = run.ground.get("station_azimuth_deg", np.full(len(run.stations), nan)).tolist()
-    return [
-        {"name": name, "x_m": x, "y_m": y, "azimuth_deg": turn if np.isfinite(turn) else None}
-        for (name, x, y), turn in zip(run.stations, degrees, strict=True)
-    ]
+    stations = run.stations
+    degrees = run.ground.get("station_azimuth_deg", np.full(len(stations), nan)).tolist()
+    listed = []
+    for (name, x, y), azimuth_deg in zip(stations, degrees, strict=True):
+        sector = azimuth_deg if np.isfinite(azimuth_deg) else None
+        listed.append({"name": name, "x_m": x, "y_m": y, "azimuth_deg": sector})
+    return listed

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput, format_count
 from netsim.record import write_text
-from netsim.safe import OURS_MOST_BYTES, content, remove_parts, what_is
-from scenarios.app.report.compare_page import comparison
+from netsim.safe import OURS_MOST_BYTES, describe_file_kind, read_content, remove_parts
+from scenarios.app.report.compare_page import build_comparison_page
 from scenarios.app.report.plot import GENERATOR
-from scenarios.app.report.run_page import single
-from scenarios.app.report.training_page import Seeds, train_page
+from scenarios.app.report.run_page import build_run_page
+from scenarios.app.report.training_page import Seeds, build_training_page
 from scenarios.app.results.folder import PAGE, RUNS
-from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
-from scenarios.app.results.kinds import kind_of
-from scenarios.app.results.read import Run, of_sweep_file, open_finished, read_whole
+from scenarios.app.results.gathered import Gathered, gather_runs, gather_side_by_side, gather_sweep
+from scenarios.app.results.kinds import detect_kind
+from scenarios.app.results.read import Run, open_finished_run, read_all_files, read_sweep_value
 
 
-def report(folder: Path, pages: bool = False) -> Path:
+def write_report(folder: Path, pages: bool = False) -> Path:
     """Write `report.html` into the folder of a run, a sweep, a training, or of several runs;
     returns its path.
 
@@ -38,19 +38,19 @@ def report(folder: Path, pages: bool = False) -> Path:
             "or a training"
         )
     folder = Path(folder)
-    if what_is(folder) != "folder":
+    if describe_file_kind(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep or a training")
-    return written(folder / PAGE, PAGES[kind_of(folder)](folder, pages))
+    return write_page(folder / PAGE, PAGES[detect_kind(folder)](folder, pages))
 
 
-def draw_run(run: Run) -> Path:
+def write_run_page(run: Run) -> Path:
     """Write the page of a run into its folder; returns its path. BadInput: a file of the run is
     damaged.
     """
-    return written(run.folder / PAGE, single(read_whole(run)))
+    return write_page(run.folder / PAGE, build_run_page(read_all_files(run)))
 
 
-def compare(
+def write_comparison(
     folders: Sequence[Path],
     out: Path,
     command: str = "",
@@ -62,70 +62,75 @@ def compare(
     pages : also that of every run, to which this page then leads. reach : RMSE (dB) or accuracy (%)
     whose first time is told.
     """
-    check_ours(out)
-    of = gathered(folders)
+    refuse_foreign_page(out)
+    gathered = gather_runs(folders)
     if pages:
-        _each(of)
-    return written(out, comparison(of, out.parent, command, reach))
+        _write_run_pages(gathered)
+    return write_page(out, build_comparison_page(gathered, out.parent, command, reach))
 
 
-def written(path: Path, text: str) -> Path:
-    """A page, kept; what is not a page of ours is left alone."""
-    check_ours(path)
+def write_page(path: Path, text: str) -> Path:
+    """Write a page, kept; what is not a page of ours is left alone."""
+    refuse_foreign_page(path)
     try:
         remove_parts(path.parent, path.name)
         write_text(path, text)
     except OSError as error:
-        remedy = "make room, or see that it can be written; the same command goes on"
-        raise BadInput(f"{path}: cannot be written ({error.strerror}); {remedy}") from None
+        raise BadInput(
+            f"{path}: cannot be written ({error.strerror}); make room, or see that it can be "
+            "written; the same command goes on"
+        ) from None
     return path
 
 
-def check_ours(path: Path) -> None:
+def refuse_foreign_page(path: Path) -> None:
     """Refuse to write over anything but a page of ours."""
-    kind = what_is(path)
+    kind = describe_file_kind(path)
     try:
-        old = content(path, OURS_MOST_BYTES, own=True) if kind == "file" else None
+        old = read_content(path, OURS_MOST_BYTES, is_ours=True) if kind == "file" else None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
     if kind == "folder" or (old is not None and GENERATOR.encode() not in old):
-        what = (
+        reason = (
             "is a folder; give the name of a file"
             if kind == "folder"
             else "is not a page of ours; move it"
         )
-        raise BadInput(f"{path}: {what}, and give the command again")
+        raise BadInput(f"{path}: {reason}, and give the command again")
 
 
-def _swept(folder: Path, pages: bool) -> str:
-    """The page of a sweep, or of runs in one folder."""
-    of = of_sweep(folder) if what_is(folder / RUNS) else side_by_side(folder)
-    if not of.runs:
+def _render_sweep(folder: Path, pages: bool) -> str:
+    """Render the page of a sweep, or of runs in one folder."""
+    gathered = (
+        gather_sweep(folder) if describe_file_kind(folder / RUNS) else gather_side_by_side(folder)
+    )
+    if not gathered.runs:
         raise BadInput(
-            f"{folder}: no finished run among {counted(of.missing, 'run')}; start them again"
+            f"{folder}: no finished run among {format_count(gathered.missing, 'run')}; "
+            f"start them again"
         )
     if pages:
-        _each(of)
-    return comparison(of, folder, of_sweep_file(folder, "command") or "")
+        _write_run_pages(gathered)
+    return build_comparison_page(gathered, folder, read_sweep_value(folder, "command") or "")
 
 
-def _trained(folder: Path, _: bool) -> str:
-    seeds = Seeds.of(folder)
+def _render_training(folder: Path, _: bool) -> str:
+    seeds = Seeds.from_folder(folder)
     if not seeds.trained:
         raise BadInput(f"{folder}: no training in it is finished; start it again and it goes on")
-    return train_page(seeds)
+    return build_training_page(seeds)
 
 
 PAGES: dict[str, Callable[[Path, bool], str]] = {
-    "training": _trained,
-    "sweep": _swept,
-    "run": lambda folder, _: single(read_whole(open_finished(folder))),
-    "": _swept,
+    "training": _render_training,
+    "sweep": _render_sweep,
+    "run": lambda folder, _: build_run_page(read_all_files(open_finished_run(folder))),
+    "": _render_sweep,
 }
 """kind of a folder -> its page"""
 
 
-def _each(of: Gathered) -> None:
-    """The page of every run."""
-    for _, path in of.runs:
-        report(path)
+def _write_run_pages(gathered: Gathered) -> None:
+    """Write the page of every run."""
+    for _, path in gathered.runs:
+        write_report(path)

@@ -3,11 +3,12 @@ another axis.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 
 import numpy as np
 
-from fl.leakage.reliability import Reliability, reliability
-from netsim.errors import counted
+from fl.leakage.reliability import Reliability, measure_reliability
+from netsim.errors import format_count
 from netsim.units import FloatArray
 from scenarios.app.report.charts import (
     BOTH,
@@ -20,16 +21,17 @@ from scenarios.app.report.charts import (
     SW1,
     UPLINK,
     WORK,
-    Beside,
+    Baseline,
     Chart,
     Law,
     Quantity,
     Series,
+    Styles,
     TimeGrid,
-    column,
-    largest,
-    positive,
-    ratio,
+    compute_ratio,
+    make_column_law,
+    make_maximum_law,
+    make_positive_law,
 )
 from scenarios.app.report.plot import (
     DARK,
@@ -39,24 +41,24 @@ from scenarios.app.report.plot import (
     Chapter,
     CurveStyle,
     Panel,
-    line,
-    looks,
-    mosaic,
-    numbers,
-    outcome_page,
-    table,
+    assign_styles,
+    draw_curve,
+    lay_out_axes,
+    render_outcome,
+    render_table,
+    to_json_numbers,
 )
-from scenarios.app.report.replay import replay_chapter
+from scenarios.app.report.replay import build_replay_chapter
 from scenarios.app.report.tables import (
-    density_panels,
-    last_chapters,
-    obstacle_panels,
-    records_table,
-    trace_said,
+    build_last_chapters,
+    draw_densities,
+    draw_obstacles,
+    name_trace_file,
+    render_records,
 )
-from scenarios.app.results.attacks import Truth, stated_reliability
+from scenarios.app.results.attacks import Truth, measure_stated_reliability
 from scenarios.app.results.folder import SHOWN
-from scenarios.app.results.outcome import Cells, Mark, run_outcome
+from scenarios.app.results.outcome import Cells, Mark, build_run_outcome
 from scenarios.app.results.read import (
     FILTER,
     KINDS,
@@ -65,16 +67,16 @@ from scenarios.app.results.read import (
     SMOOTHER,
     Run,
     Table,
-    known_hours,
-    of_kind,
-    part,
-    tracked,
-    tracking_attacks,
-    where,
+    accumulate_known_hours,
+    get_section,
+    list_tracking_attacks,
+    select_kind,
+    select_rows,
+    select_tracking,
 )
-from scenarios.app.results.shown import protections, worst_accounts, worst_audits
-from scenarios.app.results.statistics import figure_text, quantile
-from scenarios.app.results.summary import arrived, durations_s
+from scenarios.app.results.shown import list_protections, select_worst_accounts, select_worst_audits
+from scenarios.app.results.statistics import compute_track_quantile, format_figure
+from scenarios.app.results.summary import has_arrived, measure_durations_s
 
 _ACCOUNTS = "Privacy accounts of the UE that spent most"
 _AUDITED = "What moved most before noise, and what is proven, against what is booked (netsim audit)"
@@ -89,17 +91,17 @@ _ELSEWHERE = (
 """metrics that have a figure of their own"""
 
 
-def one_curve(name: str) -> Callable[[Run], list[CurveStyle]]:
+def style_one_curve(name: str) -> Styles:
     """The looks of a chart with one curve."""
     return lambda run: [CurveStyle(name, DARK)]
 
 
-def names_in(table: str, column: str) -> Callable[[Run], list[CurveStyle]]:
+def style_by_column(table: str, column: str) -> Styles:
     """The looks of a chart with a curve for each name in a column."""
-    return lambda run: looks(dict.fromkeys(map(str, run.tables[table][column])))
+    return lambda run: assign_styles(dict.fromkeys(map(str, run.tables[table][column])))
 
 
-SPENT = largest(column("spends", "epsilon", "mechanism", lasts=True))
+SPENT = make_maximum_law(make_column_law("spends", "epsilon", "mechanism", lasts=True))
 """the largest epsilon of any UE so far"""
 
 LEAKAGE = (
@@ -143,7 +145,7 @@ UTILITY = Chart(
     "proves nothing. Raw upload is the map of a server that receives all measurements. Rounds "
     "are scored on at most 2,000 held-out samples, the last one on all of them.",
     "No error was recorded: nothing was held out, or no round was played.",
-    by=one_curve("the run"),
+    by=style_one_curve("the run"),
 )
 PRIVACY = Chart(
     "epsilon",
@@ -152,125 +154,128 @@ PRIVACY = Chart(
     "All rounds composed, by RDP where UEs are sampled and exactly otherwise; smaller "
     "is more private.",
     "No noise with a finite epsilon was drawn: nothing bounds what updates reveal.",
-    by=names_in("spends", "mechanism"),
+    by=style_by_column("spends", "mechanism"),
 )
 
 
-def _bounds(run: Run, name: str) -> Series:
-    """A bound of canaries (n_time, 1), the largest of a round."""
+def _find_canary_bounds(run: Run, name: str) -> Series:
+    """Find a bound of canaries (n_time, 1), the largest of a round."""
     rows = run.tables["audit"]
-    mine = where(rows, (rows["half"] == "canaries") & (rows["round"] > 0))
-    number, first = np.unique(mine["round"], return_index=True)
-    return number, np.maximum.reduceat(mine[name], first)[:, None]
+    bounds = select_rows(rows, (rows["half"] == "canaries") & (rows["round"] > 0))
+    number, first = np.unique(bounds["round"], return_index=True)
+    return number, np.maximum.reduceat(bounds[name], first)[:, None]
 
 
 AUDIT = Chart(
     "bounds",
     "What canaries prove of epsilon, and what the ledger states",
-    (Quantity("Epsilon of all rounds so far", "", _bounds, log=True),),
+    (Quantity("Epsilon of all rounds so far", "", _find_canary_bounds, log=True),),
     "lower: the largest epsilon that scores of canaries prove, each bound at a significance of "
     "0.001; upper: that of the ledger at the same delta. Where the lower one is above the "
     "other, the guarantee does not hold.",
-    by=lambda run: looks(["lower", "upper"]),
+    by=lambda run: assign_styles(["lower", "upper"]),
 )
 
 
-def single(run: Run) -> str:
-    """The page of one run."""
-    of = run_outcome(run)
-    learning = part(run.study, "learning")
-    threat = part(learning, "threat")
-    setting = {
-        "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
-        "defenses": ", ".join(protections(learning))
-        or "none: the server receives unmodified updates",
-    }
+def build_run_page(run: Run) -> str:
+    """Build the page of one run."""
+    outcome = build_run_outcome(run)
+    learning = get_section(run.study, "learning")
     below = [
         str(run.study.get("paper") or ""),
-        trace_said(run.study),
+        name_trace_file(run.study),
         f"seed {run.manifest.seed}",
-        "" if learning else counted(len(run.tables["ues"]["ue"]), "UE"),
     ]
-    parts = [replay_chapter(run), *chapters(run), *last_chapters(run)]
-    return outcome_page(of, parts, below, facts=(setting if learning else {}) | of.facts)
+    facts = dict(outcome.facts)
+    if learning:
+        threat = get_section(learning, "threat")
+        protected = ", ".join(list_protections(learning))
+        setting = {
+            "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
+            "defenses": protected or "none: the server receives unmodified updates",
+        }
+        facts = setting | facts
+    else:
+        below.append(format_count(run.n_ue, "UE"))
+    parts = [build_replay_chapter(run), *build_chapters(run), *build_last_chapters(run)]
+    return render_outcome(outcome, parts, below, facts=facts)
 
 
-def chapters(run: Run) -> list[Chapter]:
-    """All figures and tables by what they are about."""
-    if run.manifest.radio:
-        return radio_chapters(run)
-    return run_chapters(run)
+def build_chapters(run: Run) -> list[Chapter]:
+    """Build all figures and tables by what they are about."""
+    if run.manifest.is_radio:
+        return build_radio_chapters(run)
+    return build_run_chapters(run)
 
 
-def run_chapters(run: Run) -> list[Chapter]:
-    """All figures of a run by what they are about."""
-    leaks = LEAKAGE if run.summary.get("utility.accuracy_percent") is None else ()
-    densities = density_panels(run.surfaces) if "utility.rank_correlation" in run.summary else []
-    spent = records_table(_ACCOUNTS, worst_accounts(run.tables["privacy"]))
+def build_run_chapters(run: Run) -> list[Chapter]:
+    """Build all figures of a run by what they are about."""
+    leaks = []
+    if run.summary.get("utility.accuracy_percent") is None:
+        for chart in LEAKAGE:
+            leaks += chart.build_panels(run)
+    method = draw_obstacles(run.grid)
+    if "utility.rank_correlation" in run.summary:
+        method += draw_densities(run.surfaces)
+    method += _draw_metrics(run)
+    spent = render_records(_ACCOUNTS, select_worst_accounts(run.tables["privacy"]))
+    privacy: list[str | Panel] = [spent, *PRIVACY.build_panels(run), *AUDIT.build_panels(run)]
+    audited = render_records(_AUDITED, select_worst_audits(run.tables["audit"]))
     return [
-        Chapter(
-            "leakage",
-            "Leakage",
-            [*(panel for chart in leaks for panel in chart.panels(run)), *roc(run)],
-        ),
-        Chapter("tracking", "Tracking", tracking_panels(run)),
-        Chapter("utility-chapter", "Model", UTILITY.panels(run)),
-        Chapter("privacy", "Privacy spent", [spent, *PRIVACY.panels(run), *AUDIT.panels(run)]),
-        Chapter(
-            "audit",
-            "Audit of privacy",
-            [records_table(_AUDITED, worst_audits(run.tables["audit"]))],
-        ),
-        Chapter("radio-figures", "Radio", [service(run), radio(run)]),
-        Chapter("uploads", "Uploads", uploads_panels(run)),
-        Chapter("method", "Method", [*obstacle_panels(run.grid), *densities, *_metrics(run)]),
+        Chapter("leakage", "Leakage", leaks + draw_roc(run)),
+        Chapter("tracking", "Tracking", draw_tracking(run)),
+        Chapter("utility-chapter", "Model", UTILITY.build_panels(run)),
+        Chapter("privacy", "Privacy spent", privacy),
+        Chapter("audit", "Audit of privacy", [audited]),
+        Chapter("radio-figures", "Radio", [draw_service(run), draw_radio(run)]),
+        Chapter("uploads", "Uploads", draw_uploads(run)),
+        Chapter("method", "Method", method),
     ]
 
 
-def roc(run: Run) -> list[Panel]:
-    """ROC curves of the last membership test, both axes logarithmic; nothing without one."""
-    traces = [line(CurveStyle("chance", GREY, dash="dash"), (0.1, 100.0), np.array([0.1, 100.0]))]
-    for look in names_in("roc", "attack")(run):
-        rows = run.rows("roc", "attack", look.name)
-        x = numbers(rows["false_positive_percent"][-30:])  # each test has 30 rates
-        traces.append(line(look, x, rows["true_positive_percent"][-30:]))
+def draw_roc(run: Run) -> list[Panel]:
+    """Draw ROC curves of the last membership test, both axes logarithmic; nothing without one."""
+    looks = style_by_column("roc", "attack")(run)
+    if not looks:
+        return []
+    chance = CurveStyle("chance", GREY, dash="dash")
+    traces = [draw_curve(chance, (0.1, 100.0), np.array([0.1, 100.0]))]
+    for look in looks:
+        rows = run.get_rows("roc", "attack", look.name)
+        x = to_json_numbers(rows["false_positive_percent"][-30:])  # each test has 30 rates
+        traces.append(draw_curve(look, x, rows["true_positive_percent"][-30:]))
     caption = (
         "Members that an attack finds, by the share of non-members that it takes for members, in "
         "the last round with a test. What it finds on the left it is sure of; an attack at "
         "chance follows the dashed line."
     )
-    figure = mosaic(
-        [Axes("members found (%)", traces, log=True)],
-        {"type": "log", "title": "non-members taken for members (%)"},
-        380,
-        closest=True,
-    )
-    if traces[1:]:
-        return [Panel("roc", "Membership inference (ROC)", caption, figure)]
-    return []
+    axes = Axes("members found (%)", traces, log=True)
+    x_axis = {"type": "log", "title": "non-members taken for members (%)"}
+    figure = lay_out_axes([axes], x_axis, 380, closest=True)
+    return [Panel("roc", "Membership inference (ROC)", caption, figure)]
 
 
-def _metrics(run: Run) -> list[Panel]:
-    """Each metric that a part reports and that changes, except those drawn elsewhere."""
-    rows = run.rows("metrics")
+def _draw_metrics(run: Run) -> list[Panel]:
+    """Draw each metric that a part reports and that changes, except those drawn elsewhere."""
+    rows = run.get_rows("metrics")
     quantities = []
-    for source, name in dict.fromkeys(
-        zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)
-    ):
-        mine = where(rows, (rows["part"] == source) & (rows["name"] == name))
-        if name not in _ELSEWHERE and len(set(mine["value"][np.isfinite(mine["value"])])) > 1:
-            quantities.append(Quantity(f"{source}: {name}", "", _values(mine)))
-    more = len(quantities) - MOST_METRICS
+    names = zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)
+    for source, name in dict.fromkeys(names):
+        metric = select_rows(rows, (rows["part"] == source) & (rows["name"] == name))
+        values = metric["value"]
+        if name not in _ELSEWHERE and len(set(values[np.isfinite(values)])) > 1:
+            quantities.append(Quantity(f"{source}: {name}", "", _make_metric_law(metric)))
     caption = "Every metric in its own unit, as the page of its part defines it (netsim list SLOT)."
-    caption += f" Not drawn: {counted(more, 'more metric')}." if more > 0 else ""
+    n_more = len(quantities) - MOST_METRICS
+    if n_more > 0:
+        caption += f" Not drawn: {format_count(n_more, 'more metric')}."
     title = "What parts report of themselves"
-    look = one_curve("the run")
-    return Chart("metrics", title, quantities[:MOST_METRICS], caption, by=look, height=200).panels(
-        run
-    )
+    look = style_one_curve("the run")
+    chart = Chart("metrics", title, quantities[:MOST_METRICS], caption, by=look, height=200)
+    return chart.build_panels(run)
 
 
-def _values(rows: Table) -> Law:
+def _make_metric_law(rows: Table) -> Law:
     return lambda run, _: (rows["round"], rows["value"][:, None])
 
 
@@ -284,56 +289,51 @@ LOOKS = {
 }
 
 
-def tracking_panels(run: Run) -> list[str | Panel]:
-    """Figures of attacks that track, state probabilities or link; nothing without any."""
-    charts = [tracking_chart(run, name, k) for k, name in enumerate(tracking_attacks(run))]
-    tracks = [panel for chart in charts for panel in chart.panels(run)]
-    return [
-        *tracks,
-        reliability_table(run),
-        *LINKING.panels(run),
-        records_table(_UNICITY, run.tables["unicity"]),
-    ]
+def draw_tracking(run: Run) -> list[str | Panel]:
+    """Draw figures of attacks that track, state probabilities or link; nothing without any."""
+    parts: list[str | Panel] = []
+    for k, name in enumerate(list_tracking_attacks(run)):
+        parts += build_tracking_chart(run, name, k).build_panels(run)
+    parts.append(build_reliability_table(run))
+    parts += LINKING.build_panels(run)
+    parts.append(render_records(_UNICITY, run.tables["unicity"]))
+    return parts
 
 
-def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
-    """Error over time, hours known and credible areas of an attack."""
-    rows = tracked(run, attack)
+def build_tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
+    """Build a chart of error over time, hours known and credible areas of an attack."""
+    rows = select_tracking(run, attack)
+    beliefs = (FILTER, SMOOTHER)
 
-    def laid(column: str, kinds: Sequence[str], factor: float = 1.0, least: float = -np.inf) -> Law:
+    def make_law(
+        column: str, kinds: Sequence[str] = beliefs, factor: float = 1.0, smallest: float = -inf
+    ) -> Law:
         def law(run: Run, kind: str) -> Series:
             if kind not in kinds:
                 return np.zeros(0), np.zeros((0, 1))
-            some, values = of_kind(rows, kind, column)
-            grid = TimeGrid.of(some)
-            return grid.round, factor * grid.lay(np.maximum(values, least))
+            table, values = select_kind(rows, kind, column)
+            grid = TimeGrid.from_rows(table)
+            return grid.round, factor * grid.lay_out(np.maximum(values, smallest))
 
         return law
 
-    def hours(run: Run, kind: str) -> Series:
-        number, value = known_hours(run, rows, kind)
-        return number, value[:, None]
+    def sum_hours(run: Run, kind: str) -> Series:
+        number, hours = accumulate_known_hours(run, rows, kind)
+        return number, hours[:, None]
 
-    believed = (FILTER, SMOOTHER)
+    error_m = make_law("error_m", KINDS, smallest=SMALLEST_M)
+    distance_m = make_law("expected_distance_m", (*beliefs, PRIOR), smallest=SMALLEST_M)
+    inside = make_running_mean_law(make_law("in90", factor=100.0))
     return Chart(
         f"tracking-{k}",
         f"What {attack} knows over time, with memory and without",
         (
+            Quantity("Error of the answer", "m", error_m, log=True),
+            Quantity("Hours known so far, mean over UEs", "h", sum_hours),
+            Quantity("Expected distance", "m", distance_m, log=True),
+            Quantity("Truth in the area of 90 %, so far", "%", inside),
             Quantity(
-                "Error of the answer", "m", laid("error_m", KINDS, least=SMALLEST_M), log=True
-            ),
-            Quantity("Hours known so far, mean over UEs", "h", hours),
-            Quantity(
-                "Expected distance",
-                "m",
-                laid("expected_distance_m", (*believed, PRIOR), least=SMALLEST_M),
-                log=True,
-            ),
-            Quantity(
-                "Truth in the area of 90 %, so far", "%", so_far(laid("in90", believed, 100.0))
-            ),
-            Quantity(
-                "Size of the area of 90 %", "km²", laid("area90_m2", believed, 1e-6), log=True
+                "Size of the area of 90 %", "km²", make_law("area90_m2", factor=1e-6), log=True
             ),
         ),
         "Plain: the tracked attack alone; filter: what is known in the round; smoother: what is "
@@ -346,30 +346,30 @@ def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
     )
 
 
-def so_far(of: Law, weight: Law | None = None) -> Law:
-    """The mean of all values up to each round (n_time, 1), NaN left out."""
+def make_running_mean_law(law_of_rows: Law, weight: Law | None = None) -> Law:
+    """Make the law of the mean of all values up to each round (n_time, 1), NaN left out."""
 
     def law(run: Run, name: str) -> Series:
-        number, values = of(run, name)
+        number, values = law_of_rows(run, name)
         weights = np.where(np.isfinite(values), weight(run, name)[1] if weight else 1.0, 0.0)
         held = np.cumsum((np.nan_to_num(values) * weights).sum(axis=1))
-        return number, ratio(held, np.cumsum(weights.sum(axis=1)))
+        return number, compute_ratio(held, np.cumsum(weights.sum(axis=1)))
 
     return law
 
 
-def _linked(name: str, factor: float = 1.0) -> Law:
-    """A column of `linking`, which has several rows per round."""
+def _make_linking_law(name: str, factor: float = 1.0) -> Law:
+    """Make the law of a column of `linking`, which has several rows per round."""
 
     def law(run: Run, attack: str) -> Series:
-        rows = run.rows("linking", "attack", attack)
+        rows = run.get_rows("linking", "attack", attack)
         return rows["round"], factor * rows[name][:, None]
 
     return law
 
 
 _UNICITY = "Unicity: draws of points of a track that no other UE has (de Montjoye et al. 2013)"
-_SEEN = _linked("seen")
+_SEEN = _make_linking_law("seen")
 LINKING = Chart(
     "linking",
     "Pseudonyms that are linked again",
@@ -377,60 +377,70 @@ LINKING = Chart(
         Quantity(
             "Links that are right, so far",
             "%",
-            so_far(_linked("right_share", 100.0), _SEEN),
-            (Beside("by chance", so_far(_linked("chance_share", 100.0), _SEEN), each=True),),
+            make_running_mean_law(_make_linking_law("right_share", 100.0), _SEEN),
+            (
+                Baseline(
+                    "by chance",
+                    make_running_mean_law(_make_linking_law("chance_share", 100.0), _SEEN),
+                    is_per_curve=True,
+                ),
+            ),
         ),
-        Quantity("Anonymity set", "UEs", so_far(_linked("anonymity_set"), _linked("linked"))),
+        Quantity(
+            "Anonymity set",
+            "UEs",
+            make_running_mean_law(_make_linking_law("anonymity_set"), _make_linking_law("linked")),
+        ),
         Quantity(
             "Time to confusion",
             "min",
-            _linked("time_to_confusion_s", 1 / 60),
-            (Beside("by chance", _linked("chance_time_to_confusion_s", 1 / 60), each=True),),
+            _make_linking_law("time_to_confusion_s", 1 / 60),
+            (
+                Baseline(
+                    "by chance",
+                    _make_linking_law("chance_time_to_confusion_s", 1 / 60),
+                    is_per_curve=True,
+                ),
+            ),
         ),
     ),
     "Share of updates under a new name that the attack gave to the track which last held their "
     "UE: the higher, the less a change of names hides. Between how many UEs it wavers (2 to the "
     "power of the entropy of its choice). How long a UE can be followed until it is mixed up.",
-    by=names_in("linking", "attack"),
+    by=style_by_column("linking", "attack"),
     height=280,
 )
 
 
-def reliability_table(run: Run) -> str:
-    """How well each attack knows its own error, where it states probabilities: a row for each kind
-    of answer.
+def build_reliability_table(run: Run) -> str:
+    """Build a table of how well each attack knows its own error.
+
+    Where it states probabilities: a row for each kind of answer.
     """
     named = run.tables["named"]
+    stated = named["attack"][np.isfinite(named["probability"])]
     rows: Cells = []
-    for name in dict.fromkeys(
-        [*tracking_attacks(run), *map(str, named["attack"][np.isfinite(named["probability"])])]
-    ):
-        for kind, of in _reliabilities(run, name):
-            if of.count:
-                error, perfect = (
-                    figure_text(100 * value) for value in (of.error, of.by_chance_error)
-                )
-                rows.append([name, kind, of.count, Mark(error, of.error), perfect])
+    for name in dict.fromkeys([*list_tracking_attacks(run), *map(str, stated)]):
+        for kind, measured in _measure_reliabilities(run, name):
+            if measured.count:
+                error = Mark(format_figure(100 * measured.error), measured.error)
+                perfect = format_figure(100 * measured.by_chance_error)
+                rows.append([name, kind, measured.count, error, perfect])
     title = "Expected calibration error (ECE) of stated probabilities, in percentage points"
-    return table(
-        title,
-        ["attack", "answers", "number", "ECE", "ECE of right probabilities"],
-        rows,
-        "calibration",
-    )
+    heads = ["attack", "answers", "number", "ECE", "ECE of right probabilities"]
+    return render_table(title, heads, rows, "calibration")
 
 
-def _reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
-    """Of the answers of filter and smoother, and of the places named at the end."""
-    for kind, rows in tracked(run, name).items():
-        ue = rows["ue"].astype(np.int64)
-        yield kind, reliability(ue, np.minimum(rows["disc_probability"], 1.0), rows["near"] == 1)
+def _measure_reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
+    """Measure reliabilities of answers of filter and smoother, and of places named at the end."""
+    for kind, rows in select_tracking(run, name).items():
+        probability = np.minimum(rows["disc_probability"], 1.0)
+        yield kind, measure_reliability(rows["ue"].astype(np.int64), probability, rows["near"] == 1)
+    attacked = np.unique(run.get_rows("leakage", "attack", name)["ue"])
+    truth = Truth.from_ues(run.tables["ues"], attacked, run.hit_radius_m)
     named = run.tables["named"]
-    truth = Truth.of(
-        run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.hit_radius_m
-    )
-    mine = where(named, (named["attack"] == name) & np.isfinite(named["ue"]))
-    yield "places named at the end", stated_reliability(mine, truth)
+    stated = select_rows(named, (named["attack"] == name) & np.isfinite(named["ue"]))
+    yield "places named at the end", measure_stated_reliability(stated, truth)
 
 
 # -- uploads that take their time
@@ -443,33 +453,33 @@ _PARTS = {
 }
 
 
-def uploads_panels(run: Run) -> list[Panel]:
-    """How long uploads and their parts last, and how stale merged updates are; nothing where
+def draw_uploads(run: Run) -> list[Panel]:
+    """Draw how long uploads and their parts last, and how stale merged updates are; nothing where
     uploads take no time.
     """
     uploads = run.tables["transmissions"]
-    uploads = where(uploads, np.isfinite(uploads["requested_s"]) & np.isfinite(uploads["ue"]))
+    uploads = select_rows(uploads, np.isfinite(uploads["requested_s"]) & np.isfinite(uploads["ue"]))
     if len(uploads["ue"]):
-        return [latency(uploads), *STALENESS.panels(run)]
+        return [draw_latency(uploads), *STALENESS.build_panels(run)]
     return []
 
 
-def latency(uploads: Table) -> Panel:
-    """Distributions of the time from request to arrival, and of its parts."""
+def draw_latency(uploads: Table) -> Panel:
+    """Draw distributions of the time from request to arrival, and of its parts."""
     key = "uploads-latency"
     title = "How long uploads take, part by part"
     traces = []
-    length_s = durations_s(where(uploads, arrived(uploads)))
+    durations_s = measure_durations_s(select_rows(uploads, has_arrived(uploads)))
     percent = np.linspace(0.0, 100.0, 201)
     hover = "%{y:.0f} % at most %{x:,.3~r}"
     for name, look in _PARTS.items():
-        known_s = length_s[name][np.isfinite(length_s[name])]
+        known_s = durations_s[name][np.isfinite(durations_s[name])]
         if (known_s > 0).any():
-            at_s = np.quantile(known_s, percent / 100.0)
-            shown = at_s > 0  # the axis has no zero
-            traces.append(
-                line(look, numbers(at_s[shown]), percent[shown], mode="lines", hovertemplate=hover)
-            )
+            quantile_s = np.quantile(known_s, percent / 100.0)
+            is_shown = quantile_s > 0  # the axis has no zero
+            x = to_json_numbers(quantile_s[is_shown])
+            curve = draw_curve(look, x, percent[is_shown], mode="lines", hovertemplate=hover)
+            traces.append(curve)
     if not traces:
         return Panel(key, title, "No upload arrived.")
     caption = (
@@ -477,23 +487,25 @@ def latency(uploads: Table) -> Panel:
         "arrived. Waiting is until the first grant; sending includes pauses between grants. A "
         "part of length zero lies to the left of the axis."
     )
-    x_axis = {"title": "time (s)", "type": "log"}
-    cells = [Axes("uploads that arrived (%)", traces, percent=True)]
-    return Panel(key, title, caption, mosaic(cells, x_axis, 320, closest=True))
+    axes = Axes("uploads that arrived (%)", traces, percent=True)
+    figure = lay_out_axes([axes], {"title": "time (s)", "type": "log"}, 320, closest=True)
+    return Panel(key, title, caption, figure)
 
 
-def _stale(of: Callable[[FloatArray], FloatArray]) -> Law:
-    """Mean or largest staleness of the updates of each merge; nothing where all are fresh."""
+def _make_staleness_law(statistic: Callable[[FloatArray], FloatArray]) -> Law:
+    """Make the law of mean or largest staleness of each merge; nothing where all are fresh."""
 
     def law(run: Run, _: str) -> Series:
         uploads = run.tables["transmissions"]
-        merged = where(uploads, np.isfinite(uploads["staleness"]) & np.isfinite(uploads["ue"]))
+        is_merged = np.isfinite(uploads["staleness"]) & np.isfinite(uploads["ue"])
+        merged = select_rows(uploads, is_merged)
         order = np.argsort(merged["round"], kind="stable")
         number, first = np.unique(merged["round"][order], return_index=True)
         merges = np.split(merged["staleness"][order], first)[1:]
-        return number, np.array([of(staleness) for staleness in merges]).reshape(-1, 1)
+        values = np.array([statistic(staleness) for staleness in merges])
+        return number, values.reshape(-1, 1)
 
-    return positive(law)
+    return make_positive_law(law)
 
 
 STALENESS = Chart(
@@ -503,12 +515,12 @@ STALENESS = Chart(
         Quantity(
             "Mean over the updates of the merge",
             "versions",
-            _stale(np.mean),
-            (Beside("oldest update of the merge", _stale(np.max)),),
+            _make_staleness_law(np.mean),
+            (Baseline("oldest update of the merge", _make_staleness_law(np.max)),),
         ),
     ),
     "How many times the model had changed since the updates of a merge began from it.",
-    by=one_curve("mean over the updates of the merge"),
+    by=style_one_curve("mean over the updates of the merge"),
     height=260,
 )
 
@@ -530,41 +542,36 @@ Curves = Mapping[str, FloatArray]
 """quantity -> quantiles (101,) from 0 % to 100 %"""
 
 
-def radio(run: Run) -> Panel:
-    """RSRP by distance, in line of sight and without."""
+def draw_radio(run: Run) -> Panel:
+    """Draw RSRP by distance, in line of sight and without."""
     key = "radio"
     title = "Radio links at sampled outdoor places, by distance"
     ground = run.ground
-    if run.replayed:
+    if run.is_replayed:
         return Panel(key, title, "The RSRP was read from a trace; no radio was modelled.")
     if "rsrp_dbm" not in ground:
         return Panel(key, title, "This run recorded no radio map.")
-    good = np.isfinite(ground["rsrp_dbm"]) & (ground["distance_m"] > 0)
+    is_drawn = np.isfinite(ground["rsrp_dbm"]) & (ground["distance_m"] > 0)
+    n_place, n_station = is_drawn.shape
     # whole places are left out, so that each base station keeps its share of the dots
-    good &= (np.arange(len(good)) % (-(-good.size // MOST_LINKS)) == 0)[:, None]
+    step = -(-is_drawn.size // MOST_LINKS)
+    is_drawn &= (np.arange(n_place) % step == 0)[:, None]
+    sight = np.nan_to_num(ground["los"], nan=-1.0)
     traces = []
-    for look, sight in ((SEEN, 1.0), (HIDDEN, 0.0), (ANY, -1.0)):
-        dots = good & (np.nan_to_num(ground["los"], nan=-1.0) == sight)
+    for look, value in ((SEEN, 1.0), (HIDDEN, 0.0), (ANY, -1.0)):
+        dots = is_drawn & (sight == value)
         if dots.any():
             marker = {"size": 6, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
-            distance_m = numbers(ground["distance_m"][dots])
-            traces.append(
-                line(look, distance_m, ground["rsrp_dbm"][dots], mode="markers", marker=marker)
-            )
+            x = to_json_numbers(ground["distance_m"][dots])
+            rsrp_dbm = ground["rsrp_dbm"][dots]
+            traces.append(draw_curve(look, x, rsrp_dbm, mode="markers", marker=marker))
     if not traces:
         return Panel(key, title, "There is no outdoor place, so no link was sampled.")
-    caption = (
-        f"Mean received power without small-scale fading, from "
-        f"{counted(good.shape[1], 'base station')} at "
-        f"{counted(len(good), 'place')}. A dot is a link."
-    )
-    x_axis = {"type": "log", "title": "distance (m)"}
-    return Panel(
-        key,
-        title,
-        caption,
-        mosaic([Axes("RSRP (dBm)", traces, near=True)], x_axis, 380, closest=True),
-    )
+    links = f"{format_count(n_station, 'base station')} at {format_count(n_place, 'place')}"
+    caption = f"Mean received power without small-scale fading, from {links}. A dot is a link."
+    axes = Axes("RSRP (dBm)", traces, near=True)
+    figure = lay_out_axes([axes], {"type": "log", "title": "distance (m)"}, 380, closest=True)
+    return Panel(key, title, caption, figure)
 
 
 SERVICE = Chart(
@@ -579,48 +586,46 @@ SERVICE = Chart(
 )
 
 
-def service(run: Run) -> Panel:
-    """Decoded updates, latency, energy and SINR of each round."""
-    if not np.isfinite(run.rows("links")["sinr_db"]).any():
+def draw_service(run: Run) -> Panel:
+    """Draw decoded updates, latency, energy and SINR of each round."""
+    if not np.isfinite(run.get_rows("links")["sinr_db"]).any():
         return Panel(SERVICE.key, SERVICE.title, SERVICE.missing)
-    return SERVICE.panels(run)[0]
+    return SERVICE.build_panels(run)[0]
 
 
 MOST_PAIRS = 10  # of cells, in the table of handovers
 
 
-def radio_chapters(run: Run) -> list[Chapter]:
-    """All figures and tables of a radio study by what they are about."""
-    received = [
-        distributions([(look, [curves(run, name)]) for name, look in SELECTED.items()]),
-        radio(run),
-    ]
+def build_radio_chapters(run: Run) -> list[Chapter]:
+    """Build all figures and tables of a radio study by what they are about."""
+    shown = [(look, [select_distributions(run, name)]) for name, look in SELECTED.items()]
+    received = [draw_distributions(shown), draw_radio(run)]
     return [
         Chapter("samples", "What UEs receive", received),
-        Chapter("handover", "Handover", [_pairs(run)]),
+        Chapter("handover", "Handover", [_build_handover_table(run)]),
     ]
 
 
-def curves(run: Run, selection: str) -> Curves:
-    """The distributions of one selection of samples."""
+def select_distributions(run: Run, selection: str) -> Curves:
+    """Select the distributions of one selection of samples."""
     cdf = run.tables["radio_cdf"]
-    mine = cdf["selection"] == selection
-    return {name: cdf["value"][mine & (cdf["quantity"] == name)] for name in SHOWN}
+    is_selected = cdf["selection"] == selection
+    return {name: cdf["value"][is_selected & (cdf["quantity"] == name)] for name in SHOWN}
 
 
-def distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> Panel:
-    """Cumulative distributions of all quantities; of several runs the median of each quantile."""
+def draw_distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> Panel:
+    """Draw cumulative distributions of all quantities; of several runs their median quantiles."""
     title = "Distributions over UEs and time"
     cells = []
     for name, (word, unit, factor) in SHOWN.items():
         traces = []
         for look, runs in shown:
-            known = np.array([run[name] for run in runs if len(run[name])])
-            if np.isfinite(known).any():
-                x = numbers(factor * quantile(known.T, 0.5))
-                percent = np.linspace(0.0, 100.0, known.shape[1])
+            quantiles = np.array([run[name] for run in runs if len(run[name])])
+            if np.isfinite(quantiles).any():
+                x = to_json_numbers(factor * compute_track_quantile(quantiles.T, 0.5))
+                percent = np.linspace(0.0, 100.0, quantiles.shape[1])
                 hover = f"%{{y:.0f}} % up to %{{x:.3~r}} {unit}"
-                traces.append(line(look, x, percent, mode="lines", hovertemplate=hover))
+                traces.append(draw_curve(look, x, percent, mode="lines", hovertemplate=hover))
         if traces:
             cells.append(Axes("samples (%)", traces, x_title=f"{word} ({unit})", percent=True))
     if not cells:
@@ -633,16 +638,16 @@ def distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> Panel
         "band of its cell (see the channel card). Of several seeds a line is the median of each "
         "quantile."
     )
-    return Panel("distributions", title, caption, mosaic(cells, {}, 300, closest=True))
+    return Panel("distributions", title, caption, lay_out_axes(cells, {}, 300, closest=True))
 
 
-def _pairs(run: Run) -> str:
-    """A table of the pairs of cells with the most handovers."""
-    rows = run.rows("handovers")
+def _build_handover_table(run: Run) -> str:
+    """Build a table of the pairs of cells with the most handovers."""
+    rows = run.get_rows("handovers")
     cells = np.array([rows["source"], rows["target"]], dtype=str)
     pairs, number = np.unique(cells, axis=1, return_counts=True)
     order = np.argsort(-number, kind="stable")[:MOST_PAIRS]
     ordered: Cells = [[str(pairs[0, k]), int(number[k]), str(pairs[1, k])] for k in order]
-    return table(
+    return render_table(
         "Handovers between cells, the most frequent first", ["from", "handovers", "to"], ordered
     )

@@ -1,7 +1,7 @@
 """Tables and maps of pages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,30 +15,31 @@ from scenarios.app.report.plot import (
     CurveStyle,
     Figure,
     Panel,
-    block,
-    line,
-    looks,
-    marks,
-    mosaic,
-    numbers,
-    plain,
-    table,
+    assign_styles,
+    build_configuration,
+    draw_curve,
+    draw_point_marks,
+    escape_plotly,
+    lay_out_axes,
+    render_block,
+    render_table,
+    to_json_numbers,
 )
 from scenarios.app.results.folder import LabelledRuns
-from scenarios.app.results.gathered import differences
+from scenarios.app.results.gathered import find_differing_keys
 from scenarios.app.results.outcome import Cell, Cells, Mark
-from scenarios.app.results.read import Run, Table, part, read_surfaces
+from scenarios.app.results.read import Run, Table, get_section, read_surfaces
 from scenarios.app.results.shown import (
-    cell_text,
-    meaning,
-    over_seeds,
+    compute_seed_quartiles,
+    describe_key,
+    format_seed_values,
 )
-from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.statistics import format_figure
 from scenarios.app.results.table import (
     ByLabel,
 )
 from scenarios.app.study import Record
-from scenarios.app.study.yaml_document import as_yaml
+from scenarios.app.study.yaml_document import dump_yaml
 
 Arrays = Mapping[str, NDArray[np.float64]]
 _DECADES = 4.0  # of a gradient that have different colours
@@ -67,86 +68,83 @@ class Heat:
     mark_m: FloatArray | Sequence[float] = ()
 
 
-def heatmaps(maps: Sequence[Heat]) -> Figure:
-    """Maps with a colour scale each, whose ends stand in the title; along a line they are
-    curves.
+def draw_heatmaps(maps: Sequence[Heat]) -> Figure:
+    """Draw maps with a colour scale each, whose ends stand in the title.
+
+    Along a line they are curves.
     """
+    x_title = "metres east"
     if all(len(heat.y_m) == 1 for heat in maps):
-        own = zip(looks([heat.title for heat in maps]), maps, strict=True)
-        traces = [line(look, numbers(heat.x_m), heat.value[0], mode="lines") for look, heat in own]
-        return mosaic([Axes(maps[0].unit, traces)], {"title": "metres east"}, _SIDE)
-    cells = [_heat_axes(heat) for heat in maps]
-    figure = mosaic(cells, {"constrain": "domain", "title": "metres east"}, _SIDE, closest=True)
+        traces = []
+        for look, heat in zip(assign_styles([heat.title for heat in maps]), maps, strict=True):
+            traces.append(draw_curve(look, to_json_numbers(heat.x_m), heat.value[0], mode="lines"))
+        return lay_out_axes([Axes(maps[0].unit, traces)], {"title": x_title}, _SIDE)
+    cells = [_build_heat_axes(heat) for heat in maps]
+    square = {"constrain": "domain"}
+    figure = lay_out_axes(cells, square | {"title": x_title}, _SIDE, closest=True)
     for name, axis in figure["layout"].items():
         if name.startswith("yaxis"):
-            axis |= {
-                "scaleanchor": name.replace("axis", "").replace("y", "x"),
-                "constrain": "domain",
-            }
+            axis |= square | {"scaleanchor": name.replace("yaxis", "x")}
     return figure
 
 
-def _heat_axes(heat: Heat) -> Axes:
-    """The map, and the cross where the UE is."""
-    low = figure_text(heat.value.min())
-    high = figure_text(heat.value.max())
+def _build_heat_axes(heat: Heat) -> Axes:
+    """Build axes of the map, and the cross where the UE is."""
+    low = format_figure(heat.value.min())
+    high = format_figure(heat.value.max())
     i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
+    place = "%{x:,.0f} m east, %{y:,.0f} m north"
     traces = [
         {
             "type": "heatmap",
-            "x": numbers(heat.x_m[j]),
-            "y": numbers(heat.y_m[i]),
-            "name": plain(heat.title),
+            "x": to_json_numbers(heat.x_m[j]),
+            "y": to_json_numbers(heat.y_m[i]),
+            "name": escape_plotly(heat.title),
             "z": [[float(f"{v:.3g}") for v in row] for row in heat.value[np.ix_(i, j)]],
             "showlegend": False,
             "colorscale": "Viridis",
             "showscale": False,
-            "hovertemplate": (
-                f"%{{x:,.0f}} m east, %{{y:,.0f}} m north: %{{z:.3~r}} {heat.unit}<extra></extra>"
-            ),
+            "hovertemplate": f"{place}: %{{z:.3~r}} {heat.unit}<extra></extra>",
         }
     ]
     if len(heat.mark_m):
         x, y = heat.mark_m
-        traces.append(
-            marks(CurveStyle("UE", "#ffffff", "x"), numbers([x]), [y], ["UE"], showlegend=False)
-        )
+        cross = CurveStyle("UE", "#ffffff", "x")
+        traces.append(draw_point_marks(cross, to_json_numbers([x]), [y], ["UE"], showlegend=False))
     return Axes("metres north", traces, f"{heat.title}, {low} to {high} {heat.unit}", near=True)
 
 
-def density(title: str, surfaces: Arrays, name: str) -> Heat:
-    """A map of a run that learns densities, as a share of its highest value; name: one of
-    DENSITIES.
+def build_density_map(title: str, surfaces: Arrays, name: str) -> Heat:
+    """Build a map of a run that learns densities, as a share of its highest value.
+
+    name : one of DENSITIES.
     """
     value = surfaces[name].T
-    mark_m = surfaces.get("answer_at_m", ()) if name == "answer" else ()
-    return Heat(
-        title,
-        surfaces["x_m"],
-        surfaces["y_m"],
-        value / (np.abs(value).max() or 1.0),
-        "of the highest",
-        mark_m,
-    )
+    share = value / (np.abs(value).max() or 1.0)
+    heat = Heat(title, surfaces["x_m"], surfaces["y_m"], share, "of the highest")
+    if name == "answer":
+        return replace(heat, mark_m=surfaces.get("answer_at_m", ()))
+    return heat
 
 
-def density_panels(surfaces: Arrays) -> list[Panel]:
-    """Maps and one answer of a run."""
+def draw_densities(surfaces: Arrays) -> list[Panel]:
+    """Draw maps and one answer of a run."""
     key = "density"
     title = "Density map, its references, and the answer of one UE"
-    maps = [density(title, surfaces, name) for name, title in DENSITIES.items() if name in surfaces]
-    if not maps:
+    names = [name for name in DENSITIES if name in surfaces]
+    if not names:
         return [Panel(key, title, "No answer was decoded, so there is no map.")]
     caption = (
         "Yellow is high. The answer is that of the UE nearest to the centre of the area "
         "(the cross), before any "
         "defense: for a server that sees one wave, all bright places are equally likely."
     )
-    return [Panel(key, title, caption, heatmaps(maps))]
+    maps = [build_density_map(DENSITIES[name], surfaces, name) for name in names]
+    return [Panel(key, title, caption, draw_heatmaps(maps))]
 
 
-def obstacle_panels(grid: Arrays) -> list[Panel]:
-    """The four maps of a run that learns obstacles; nothing without a grid."""
+def draw_obstacles(grid: Arrays) -> list[Panel]:
+    """Draw the four maps of a run that learns obstacles; nothing without a grid."""
     if not grid:
         return []
     n_y, n_x = grid["made"].shape
@@ -154,36 +152,49 @@ def obstacle_panels(grid: Arrays) -> list[Panel]:
     x_m = area.x_min_m + (np.arange(n_x) + 0.5) * area.side_m[0] / n_x
     y_m = area.y_min_m + (np.arange(n_y) + 0.5) * area.side_m[1] / n_y
     maps = [
-        Heat(title, x_m, y_m, grid[name], "m")
-        for title, name in (("true obstacles", "roof_m"), ("learned obstacles", "height_m"))
+        Heat("true obstacles", x_m, y_m, grid["roof_m"], "m"),
+        Heat("learned obstacles", x_m, y_m, grid["height_m"], "m"),
     ]
     for title, name in (("gradient before any defense", "made"), ("gradient as received", "sent")):
         size = np.abs(grid[name])
         share = np.maximum(size / (size.max(initial=0.0) or 1.0), 10.0**-_DECADES)
         maps.append(Heat(title, x_m, y_m, np.log10(share), "decades", grid["place_m"]))
+    title = "Map of obstacles, and the gradient of one UE"
     caption = (
         "Heights in metres above ground. Gradients are those of the first UE (white cross) in "
         "the last round: absolute value in decades below the largest cell, cut at four."
     )
-    return [Panel("grid", "Map of obstacles, and the gradient of one UE", caption, heatmaps(maps))]
+    return [Panel("grid", title, caption, draw_heatmaps(maps))]
 
 
-def compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
-    """Answers and maps of the first run of each label; runs: labels and folders."""
+def draw_compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
+    """Draw answers and maps of the first run of each label; runs: labels and folders."""
     first = dict(reversed(runs))
-    every = {label: read_surfaces(first[label]) for label in dict(runs)}
-    shown = [(label, of) for label, of in every.items() if of][:_MOST_SHOWN]
-    if answers := [density(label, of, "answer") for label, of in shown if "answer" in of]:
+    read = {label: read_surfaces(first[label]) for label in dict(runs)}
+    shown = [(label, surfaces) for label, surfaces in read.items() if surfaces][:_MOST_SHOWN]
+    if not shown:
+        return
+    answers = []
+    estimates = []
+    for label, surfaces in shown:
+        estimates.append(build_density_map(label, surfaces, "estimate"))
+        if "answer" in surfaces:
+            answers.append(build_density_map(label, surfaces, "answer"))
+    if answers:
         caption = (
             "The cross is the UE. With few waves many places are equally likely; with many "
             "one stands out."
         )
-        yield Panel("density-answers", "Answer of one UE", caption, heatmaps(answers))
-    if shown:
-        own = shown[0][1]
-        maps = [density(DENSITIES[name], own, name) for name in ("law", "exact") if name in own]
-        maps += [density(label, of, "estimate") for label, of in shown]
-        yield Panel("density-maps", "Density maps", "Each map has its own scale.", heatmaps(maps))
+        yield Panel("density-answers", "Answer of one UE", caption, draw_heatmaps(answers))
+    _, surfaces = shown[0]
+    names = [name for name in ("law", "exact") if name in surfaces]
+    maps = [build_density_map(DENSITIES[name], surfaces, name) for name in names]
+    yield Panel(
+        "density-maps",
+        "Density maps",
+        "Each map has its own scale.",
+        draw_heatmaps(maps + estimates),
+    )
 
 
 MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are its rows
@@ -192,9 +203,9 @@ MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are it
 # -- the first section
 
 
-def trace_said(study: Record) -> str:
-    """The name of the file of a trace that UEs replay; empty without one."""
-    path = part(study, "world", "ues", "mobility").get("trace")
+def name_trace_file(study: Record) -> str:
+    """Return the name of the file of a trace that UEs replay; empty without one."""
+    path = get_section(study, "world", "ues", "mobility").get("trace")
     if path:
         return f"trace {Path(str(path)).name}"
     return ""
@@ -203,8 +214,11 @@ def trace_said(study: Record) -> str:
 # -- the last sections
 
 
-def last_chapters(run: Run) -> list[Chapter]:
-    """Every figure of a run with its meaning; its settings, channel card and the whole scenario."""
+def build_last_chapters(run: Run) -> list[Chapter]:
+    """Build the chapters of every figure of a run with its meaning, and of its settings.
+
+    With the channel card and the whole scenario.
+    """
     manifest = run.manifest
     facts = {
         "seed": manifest.seed,
@@ -213,56 +227,51 @@ def last_chapters(run: Run) -> list[Chapter]:
         "versions": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
     }
     if trace := manifest.trace:
-        counts = ", ".join(f"{k} {v}" for k, v in part(trace, "counts").items() if v)
+        counts = ", ".join(f"{k} {v}" for k, v in get_section(trace, "counts").items() if v)
         facts["trace"] = f"{counts}; time zone {trace.get('timezone')}"
-    study = block("folded", "The whole scenario, with every default", as_yaml(run.study))
-    return [
-        Chapter("summary", "All numbers", [figures_table({"value": [run.summary]})]),
-        Chapter(
-            "configuration",
-            "Configuration",
-            [block("facts", facts), block("channel_card", manifest.channel_card), study],
-        ),
-    ]
+    card = render_block("channel_card", manifest.channel_card)
+    study = render_block("folded", "The whole scenario, with every default", dump_yaml(run.study))
+    figures = render_all_figures({"value": [run.summary]})
+    return [Chapter("summary", "All numbers", [figures]), build_configuration(facts, card, study)]
 
 
-def figures_table(labels: ByLabel) -> str:
-    """Every figure: a row per key, a column per label; it opens on a click."""
-    every = dict.fromkeys(key for of in labels.values() for run in of for key in run)
+def render_all_figures(labels: ByLabel) -> str:
+    """Render every figure: a row per key, a column per label; it opens on a click."""
     rows: Cells = []
-    for key in every:
-        marks = [Mark(cell_text(of, key), over_seeds(of, key)[1]) for of in labels.values()]
-        rows.append([key, *marks, meaning(key)])
+    for key in dict.fromkeys(key for runs in labels.values() for run in runs for key in run):
+        row: list[Cell] = [key]
+        for runs in labels.values():
+            _, median, _ = compute_seed_quartiles(runs, key)
+            row.append(Mark(format_seed_values(runs, key), median))
+        rows.append([*row, describe_key(key)])
     title = f"Every figure: median [quartiles] over seeds, {len(rows)} keys"
-    return block(
-        "folded_parts", title, table(title, ["key", *labels, "what it says"], rows, "every-figure")
+    table = render_table(title, ["key", *labels, "what it says"], rows, "every-figure")
+    return render_block("folded_parts", title, table)
+
+
+def render_records(title: str, rows: Table) -> str:
+    """Render rows of a record table as they are."""
+    return render_table(
+        title, [name.replace("_", " ") for name in rows], zip(*rows.values(), strict=True)
     )
-
-
-def records_table(title: str, rows: Table) -> str:
-    """Rows of a record table as they are."""
-    return table(title, [name.replace("_", " ") for name in rows], zip(*rows.values(), strict=True))
 
 
 # -- several labels
 
 
-def differences_table(studies: Mapping[str, Record]) -> str:
-    """The keys in which the studies of labels differ; what is not as with the first label is
-    marked.
+def render_differences(studies: Mapping[str, Record]) -> str:
+    """Render the keys in which the studies of labels differ.
+
+    What is not as with the first label is marked.
     """
     rows: Cells = []
-    for key, (first, *others) in differences(list(studies.values())).items():
-        rows.append(
-            [
-                key,
-                first,
-                *(Mark("same") if text == first else Mark(text, kind="changed") for text in others),
-            ]
-        )
-    head: list[Cell] = ["key", *studies]
+    for key, (first, *texts) in find_differing_keys(list(studies.values())).items():
+        row: list[Cell] = [key, first]
+        for text in texts:
+            row.append(Mark("same") if text == first else Mark(text, kind="changed"))
+        rows.append(row)
+    heads: list[Cell] = ["key", *studies]
     if len(studies) > MOST_COLUMNS and rows:
-        head, *rows = map(list, zip(["variant", *studies], *rows, strict=True))
-    return table(
-        f"What differs from “{next(iter(studies))}”", list(map(str, head)), rows, "differences"
-    )
+        heads, *rows = map(list, zip(["variant", *studies], *rows, strict=True))
+    title = f"What differs from “{next(iter(studies))}”"
+    return render_table(title, list(map(str, heads)), rows, "differences")

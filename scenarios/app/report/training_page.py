@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.errors import counted
+from netsim.errors import format_count
 from netsim.units import FloatArray
 from rl.settings import BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM
-from scenarios.app.report.charts import median_line
+from scenarios.app.report.charts import draw_median
 from scenarios.app.report.plot import (
     DARK,
     PALETTE,
@@ -21,23 +21,23 @@ from scenarios.app.report.plot import (
     Chapter,
     CurveStyle,
     Panel,
-    configuration,
-    line,
-    mosaic,
-    outcome_page,
-    rendered,
-    table_block,
+    build_configuration,
+    draw_curve,
+    lay_out_axes,
+    render_outcome,
+    render_outcome_table,
+    render_template,
 )
-from scenarios.app.results.folder import Failed, failure_lines, read_failures
-from scenarios.app.results.outcome import Cell, Cells, Mark, Outcome, TableOf
-from scenarios.app.results.statistics import figure_text, half_width, mean_text
+from scenarios.app.results.folder import Failed, format_failures, read_failures
+from scenarios.app.results.outcome import Cell, Cells, Mark, Outcome, OutcomeTable
+from scenarios.app.results.statistics import compute_half_width, format_figure, format_mean
 from scenarios.app.results.trainings import (
     METRICS,
     FinishedTraining,
-    means_of,
-    paired,
-    probability_of_improvement,
-    trainings,
+    average_by_policy,
+    estimate_improvement,
+    pair_costs,
+    read_trainings,
 )
 from scenarios.app.study.notice import notice
 
@@ -59,9 +59,9 @@ class Seeds:
     failed: Sequence[Failed]
 
     @staticmethod
-    def of(folder: Path) -> Seeds:
+    def from_folder(folder: Path) -> Seeds:
         """Those of a folder."""
-        return Seeds(trainings(folder), read_failures(folder))
+        return Seeds(read_trainings(folder), read_failures(folder))
 
     @property
     def first(self) -> FinishedTraining:
@@ -71,7 +71,7 @@ class Seeds:
     @cached_property
     def costs(self) -> dict[str, FloatArray]:
         """Policy -> its mean cost in each training."""
-        return {name: figures["cost"] for name, figures in means_of(self.trained).items()}
+        return {name: figures["cost"] for name, figures in average_by_policy(self.trained).items()}
 
     @property
     def over(self) -> str:
@@ -79,62 +79,72 @@ class Seeds:
         empty of one seed.
         """
         n = len(self.trained)
-        failed = len(self.failed)
-        if n + failed == 1:
+        n_failed = len(self.failed)
+        if n + n_failed == 1:
             return ""
-        if failed:
-            of = f"{n} of {n + failed} seeds ({failed} failed)"
-        else:
-            of = counted(n, "seed")
-        return f", mean over {of}" + " with a 95 % interval" * (n > 1)
+        text = f", mean over {format_count(n, 'seed')}"
+        if n_failed:
+            text = f", mean over {n} of {n + n_failed} seeds ({n_failed} failed)"
+        if n > 1:
+            text += " with a 95 % interval"
+        return text
 
 
-def train_outcome(seeds: Seeds) -> Outcome:
-    """Of trainings that differ in their seed: the agent beside the best rule, and every policy."""
-    notices = [notice("trainings-failed", text=text) for text in failure_lines(seeds.failed)]
+def build_training_outcome(seeds: Seeds) -> Outcome:
+    """Build the outcome of trainings that differ in their seed.
+
+    The agent beside the best rule, and every policy.
+    """
+    trained = seeds.trained
+    notices = [notice("trainings-failed", text=text) for text in format_failures(seeds.failed)]
     values = {
-        "trainings": [{"seed": one.manifest.seed, "summary": one.summary} for one in seeds.trained],
-        "failures": [asdict(one) for one in seeds.failed],
+        "trainings": [
+            {"seed": training.manifest.seed, "summary": training.summary} for training in trained
+        ],
+        "failures": [asdict(failed) for failed in seeds.failed],
     }
-    if not seeds.trained:
+    if not trained:
         return Outcome("training", "", notices=notices, values=values)
-    heads, rows = policy_rows(seeds)
+    notices += [notice("policy-untrained", text=text) for text in explain_untrained(trained)]
+    heads, rows = tabulate_policies(seeds)
     title = f"Comparison with baseline policies{seeds.over}"
     tables = [
-        TableOf("Beside the best rule", *beside_rule(seeds)),
-        TableOf(title, heads, rows, "policies", 4 + (_DECISION in heads)),
+        OutcomeTable("Beside the best rule", *compare_with_rule(seeds)),
+        OutcomeTable(title, heads, rows, "policies", 4 + (_DECISION in heads)),
     ]
-    notices += [notice("policy-untrained", text=text) for text in untrained(seeds.trained)]
-    return Outcome(
-        "training", seeds.first.manifest.title, answer(seeds), notices, tables, values=values
-    )
+    title = seeds.first.manifest.title
+    return Outcome("training", title, answer_training(seeds), notices, tables, values=values)
 
 
-def train_page(seeds: Seeds) -> str:
-    """The page of one training, or of several that differ in their seed."""
+def build_training_page(seeds: Seeds) -> str:
+    """Build the page of one training, or of several that differ in their seed."""
     first = seeds.first.manifest
+    manifests = [training.manifest for training in seeds.trained]
+    mean_s = np.mean([manifest.trained_s for manifest in manifests])
     facts = {
         "task": first.task,
         "steps": f"{first.steps:,}",
-        "seeds": ", ".join(str(t.manifest.seed) for t in seeds.trained),
-        "training, mean": f"{np.mean([t.manifest.trained_s for t in seeds.trained]):.0f} s",
+        "seeds": ", ".join(str(manifest.seed) for manifest in manifests),
+        "training, mean": f"{mean_s:.0f} s",
     }
-    of = train_outcome(seeds)
-    rule, policies = of.tables
-    does = rendered("policies.html", names=[row[0] for row in policies.rows])
+    outcome = build_training_outcome(seeds)
+    rule, policies = map(render_outcome_table, outcome.tables)
+    names = [row[0] for row in outcome.tables[1].rows]
     chapters = [
-        Chapter("training", "Training", [_curve(seeds)]),
-        Chapter("policies-all", "Policies", [table_block(policies), does]),
-        configuration(facts),
+        Chapter("training", "Training", [_draw_curve(seeds)]),
+        Chapter(
+            "policies-all", "Policies", [policies, render_template("policies.html", names=names)]
+        ),
+        build_configuration(facts),
     ]
-    return outcome_page(of, chapters, [first.paper or ""], results=table_block(rule))
+    return render_outcome(outcome, chapters, [first.paper or ""], results=rule)
 
 
 # -- the answer
 
 
-def untrained(trained: list[FinishedTraining]) -> list[str]:
-    """A warning of a training in which no gradient step was made, or none that helped."""
+def explain_untrained(trained: list[FinishedTraining]) -> list[str]:
+    """Explain a warning of a training in which no gradient step was made, or none that helped."""
     first = trained[0].manifest
     if first.steps <= first.learning_starts:
         return [
@@ -147,120 +157,120 @@ def untrained(trained: list[FinishedTraining]) -> list[str]:
     return ["The policy is untrained: no evaluation after the first was better. Take more steps."]
 
 
-def answer(seeds: Seeds) -> list[tuple[str, str]]:
-    """How good a policy for a whole training is: what is asked, and a sentence."""
-    if OPTIMUM not in seeds.costs or untrained(seeds.trained):
+def answer_training(seeds: Seeds) -> list[tuple[str, str]]:
+    """Answer how good a policy for a whole training is: what is asked, and a sentence."""
+    if OPTIMUM not in seeds.costs or explain_untrained(seeds.trained):
         return []  # a figure would be of the beginning
-    costs, optima = paired(seeds.trained, seeds.first.agent, OPTIMUM)
+    costs, optima = pair_costs(seeds.trained, seeds.first.agent, OPTIMUM)
     gap = (100 * (costs / optima - 1)).mean(axis=1)
-    text = f"{mean_text(gap)} % above the best known optimum (max {figure_text(gap.max())})"
+    text = f"{format_mean(gap)} % above the best known optimum (max {format_figure(gap.max())})"
     return [("How good it is", f"The policy is {text}{seeds.over}.")]
 
 
-def beside_rule(seeds: Seeds) -> tuple[list[str], Cells]:
-    """Heads and rows: the oracle, the agent and best responses beside the best rule; none without
-    an oracle.
+def compare_with_rule(seeds: Seeds) -> tuple[list[str], Cells]:
+    """Compare the oracle, the agent and best responses with the best rule: heads and rows.
 
-    The difference of costs in the same worlds, mean over seeds, with its 95 % interval over worlds.
-    Where that excludes 0 the verdict is `better` or `worse`, and a policy has a share of the gap to
-    the oracle, if the oracle is better by more than 1 % of the rule's cost.
+    None without an oracle. The difference of costs in the same worlds, mean over seeds, with its
+    95 % interval over worlds. Where that excludes 0 the verdict is `better` or `worse`, and a
+    policy has a share of the gap to the oracle, if the oracle is better by more than 1 % of the
+    rule's cost.
     """
     costs = seeds.costs
     if ORACLE not in costs:
         return [], []
     searches = (ORACLE, seeds.first.agent, *BEST_RESPONSES)
-    best = min(
-        (name for name in costs if name not in (*searches, RANDOM)),
-        key=lambda name: costs[name].mean(),
-    )
-    rule = costs[best].mean()
-    gaps = {
-        n: np.subtract(*paired(seeds.trained, n, best)).mean(axis=0) for n in searches if n in costs
-    }
+    rules = [name for name in costs if name not in (*searches, RANDOM)]
+    best = min(rules, key=lambda name: costs[name].mean())
+    scale = abs(costs[best].mean())
+    gaps = {}
+    for name in searches:
+        if name in costs:
+            policy, rule = pair_costs(seeds.trained, name, best)
+            gaps[name] = (policy - rule).mean(axis=0)
     left = gaps[ORACLE]
-    closes = left.mean() < -max(half_width(left), _TINY * abs(rule))  # not so for NaN, of one world
+    # not so for NaN, of one world
+    is_closed = left.mean() < -max(compute_half_width(left), _TINY * scale)
     rows: Cells = []
-    for name, less in gaps.items():
-        if rule:
-            percent = f"{figure_text(100 * less.mean() / abs(rule))} %"
-        else:
-            percent = "– %"
+    for name, gap in gaps.items():
+        percent = format_figure(100 * gap.mean() / scale) if scale else "–"
         verdict = "not distinguishable"
         share = ""
-        if abs(less.mean()) > half_width(less):
-            verdict = "worse" if less.mean() > 0 else "better"
-            if closes:
-                share = mean_text(100 * (costs[best] - costs[name]) / (costs[best] - costs[ORACLE]))
-            else:
-                share = ""
-        rows.append([name, f"{mean_text(less)} ({percent})", verdict, share])
-    return [
-        f"beside {best}",
-        f"difference, {counted(len(left), 'world')}",
-        "verdict",
-        "of the gap, %",
-    ], rows
+        if abs(gap.mean()) > compute_half_width(gap):
+            verdict = "worse" if gap.mean() > 0 else "better"
+            if is_closed:
+                closed = 100 * (costs[best] - costs[name])
+                share = format_mean(closed / (costs[best] - costs[ORACLE]))
+        rows.append([name, f"{format_mean(gap)} ({percent} %)", verdict, share])
+    difference = f"difference, {format_count(len(left), 'world')}"
+    return [f"beside {best}", difference, "verdict", "of the gap, %"], rows
 
 
 # -- tables and the curve
 
 
-def policy_rows(seeds: Seeds) -> tuple[list[str], Cells]:
-    """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, the time
-    of a decision, other figures.
+def tabulate_policies(seeds: Seeds) -> tuple[list[str], Cells]:
+    """Tabulate all policies, the cheapest first: heads and rows.
+
+    Mean cost, the agent beside it, the time of a decision, other figures.
     """
-    means = means_of(seeds.trained)
+    means = average_by_policy(seeds.trained)
     columns = [f for f in METRICS[1:] if any(np.isfinite(m[f]).any() for m in means.values())]
-    spent = [t.manifest.decision_ms for t in seeds.trained]
-    timed = [_DECISION] if any(spent) else []
-    heads = ["policy", "cost", "agent less this", "lower in (probability)", *timed]
-    heads += [_HEADS.get(f, f) for f in columns]
+    decision_ms = [training.manifest.decision_ms for training in seeds.trained]
+    is_timed = any(decision_ms)
+    heads = ["policy", "cost", "agent less this", "lower in (probability)"]
+    if is_timed:
+        heads.append(_DECISION)
+    heads += [_HEADS.get(name, name) for name in columns]
     rows: Cells = []
     for name in sorted(means, key=lambda name: means[name]["cost"].mean()):
-        of = means[name]
-        of["t_th"] = np.where(of["t_th"] < 0, nan, of["t_th"])  # below zero: has none
-        figures = [Mark(mean_text(of[f]), of[f].mean()) for f in ("cost", *columns)]
-        mean_ms = float(np.mean([of_seed.get(name, nan) for of_seed in spent]))
-        took = [Mark(figure_text(mean_ms), mean_ms) for _ in timed]
-        rows.append([name, figures[0], *_beside(seeds, name), *took, *figures[1:]])
+        figures = means[name]
+        figures["t_th"] = np.where(figures["t_th"] < 0, nan, figures["t_th"])  # below zero: none
+        cost, *marks = (
+            Mark(format_mean(figures[f]), figures[f].mean()) for f in ("cost", *columns)
+        )
+        row = [name, cost, *_compare_with_agent(seeds, name)]
+        if is_timed:
+            mean_ms = float(np.mean([times_ms.get(name, nan) for times_ms in decision_ms]))
+            row.append(Mark(format_figure(mean_ms), mean_ms))
+        rows.append([*row, *marks])
     return heads, rows
 
 
-def _beside(seeds: Seeds, name: str) -> list[Cell]:
-    """Cost of the agent less that of a policy, with its interval over worlds, and in how many pairs
-    it is lower.
+def _compare_with_agent(seeds: Seeds, name: str) -> list[Cell]:
+    """Compare the cost of the agent with that of a policy, with its interval over worlds.
+
+    And in how many pairs it is lower.
     """
-    if not seeds.first.online or name == seeds.first.agent:
+    if not seeds.first.is_online or name == seeds.first.agent:
         return ["", ""]
-    costs, others = paired(seeds.trained, seeds.first.agent, name)
-    gaps = costs - others
-    chance, low, high = probability_of_improvement(costs, others)
-    wins = (gaps < 0).sum()
+    costs, other_costs = pair_costs(seeds.trained, seeds.first.agent, name)
+    gaps = costs - other_costs
+    probability, low, high = estimate_improvement(costs, other_costs)
+    n_lower = (gaps < 0).sum()
+    chance = f"{probability:.2f}"
     if gaps.size > 1:
-        among = f", {low:.2f} to {high:.2f}"
-    else:
-        among = ""
-    less = Mark(mean_text(gaps.mean(axis=0)), gaps.mean())
-    return [less, Mark(f"{wins} of {gaps.size} ({chance:.2f}{among})", wins)]
+        chance += f", {low:.2f} to {high:.2f}"
+    less = Mark(format_mean(gaps.mean(axis=0)), gaps.mean())
+    return [less, Mark(f"{n_lower} of {gaps.size} ({chance})", n_lower)]
 
 
-def _curve(seeds: Seeds) -> Panel:
-    """Cost of the policy over the steps of its training: the median over seeds and their
-    quartiles.
+def _draw_curve(seeds: Seeds) -> Panel:
+    """Draw the cost of the policy over the steps of its training.
+
+    The median over seeds and their quartiles.
     """
     import pandas
 
-    scores = pandas.concat(
-        [t.curve.set_index("step")["score"] for t in seeds.trained], axis=1
-    ).sort_index()
+    curves = [training.curve.set_index("step")["score"] for training in seeds.trained]
+    scores = pandas.concat(curves, axis=1).sort_index()
     step = scores.index.to_numpy()
     name = f"seed {seeds.first.manifest.seed}"
     caption = "Lower is better: "
     if len(seeds.trained) > 1:
         name = "median over seeds"
         caption = "The line is the median over seeds, the band their quartiles. " + caption
-    lines = median_line(CurveStyle(name, PALETTE[0]), step.tolist(), scores.to_numpy(), "")
-    if seeds.first.online:
+    lines = draw_median(CurveStyle(name, PALETTE[0]), step.tolist(), scores.to_numpy(), "")
+    if seeds.first.is_online:
         caption += (
             "cost of an episode (minus its rewards) of the policy without exploration, in "
             "the evaluation worlds."
@@ -271,10 +281,6 @@ def _curve(seeds: Seeds) -> Panel:
         )
         level = np.full(2, seeds.costs[OPTIMUM].mean())
         look = CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot")
-        lines.append(line(look, step[[0, -1]].tolist(), level, mode="lines"))
-    return Panel(
-        "curve",
-        "Learning curve",
-        caption,
-        mosaic([Axes("cost", lines, near=True)], {"title": "steps"}),
-    )
+        lines.append(draw_curve(look, step[[0, -1]].tolist(), level, mode="lines"))
+    figure = lay_out_axes([Axes("cost", lines, near=True)], {"title": "steps"})
+    return Panel("curve", "Learning curve", caption, figure)

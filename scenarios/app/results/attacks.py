@@ -11,131 +11,154 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isnan
+from math import inf, isnan, nan
 
 import numpy as np
 
-from fl.leakage.chance import others_peaks, uniform_shares
-from fl.leakage.reliability import Reliability, moved_auc, near_auc, reliability
-from fl.leakage.tracks import MOST_NAMED
+from fl.leakage.chance import compute_hit_probabilities, find_peaks_of_others
+from fl.leakage.reliability import (
+    Reliability,
+    compute_moved_auc,
+    compute_near_auc,
+    measure_reliability,
+)
+from fl.leakage.tracks import MAX_NAMED
 from fl.learners.density import Density
-from fl.types import rank_of_place
+from fl.types import rank_place
 from netsim.clock import DAY_S
-from netsim.columns import row_id
+from netsim.columns import number_row
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results.folder import Tables
-from scenarios.app.results.read import Table, one, where
-from scenarios.app.results.statistics import half_width, mean_of, row_numbers
+from scenarios.app.results.read import (
+    Table,
+    build_row,
+    iterate_cells,
+    select_rows,
+    stack_places_m,
+)
+from scenarios.app.results.statistics import compute_finite_mean, compute_half_width, number_rows
 from scenarios.app.study import Record
 
 PLACES = ("home", "work", "both")
 _FEW_UES = 5
 
 
-def named_share(summary: Record, name: str) -> float | None:
-    """Mean of the shares in percent of homes, of workplaces, and of UEs without a home of their
-    places of most time that an attack names at the end; None where there is no place to name.
+def average_located_percent(summary: Record, name: str) -> float | None:
+    """Average the shares in percent of places that an attack names at the end.
+
+    Shares of homes, of workplaces, and of UEs without a home of their places of most time; None
+    where there is no place to name.
     """
-    shares = [
-        summary.get(f"attack.{name}.{place}_located.percent")
-        for place in ("home", "work", "densest")
-    ]
-    known = [share for share in shares if share is not None and not isnan(share)]
-    if known:
-        return sum(known) / len(known)
+    keys = [f"attack.{name}.{place}_located.percent" for place in ("home", "work", "densest")]
+    shares = [summary.get(key) for key in keys]
+    located = [share for share in shares if share is not None and not isnan(share)]
+    if located:
+        return sum(located) / len(located)
     return None
 
 
-def last_of(table: Table) -> Table:
-    """The last row of each track (UE, model)."""
-    _, reverse = np.unique(row_id(table["ue"], table["model"])[::-1], return_index=True)
-    return where(table, np.sort(len(table["ue"]) - 1 - reverse))
+def select_last_rows(table: Table) -> Table:
+    """Select the last row of each track (UE, model)."""
+    _, reverse = np.unique(number_row(table["ue"], table["model"])[::-1], return_index=True)
+    return select_rows(table, np.sort(len(table["ue"]) - 1 - reverse))
 
 
-def anywhere_m(updates: Table, leakage: Table, learner: object, area: Area) -> float:
-    """Mean distance from true centroids (2,000 of them, evenly taken) to places spread evenly over
-    the area.
+def average_area_distance_m(updates: Table, leakage: Table, learner: object, area: Area) -> float:
+    """Average the distance from true centroids to places spread evenly over the area.
 
-    Of an attacked density: from those that were estimated, to the points of its grid that lie in
-    the area: its places are what a constant answer names.
+    Centroids are at most 2,000, evenly taken. Of an attacked density: from those that were
+    estimated, to the points of its grid that lie in the area: its places are what a constant
+    answer names.
     """
     x, y = area.sample((np.arange(40) + 0.5)[:, None] / 40).T
     if isinstance(learner, Density) and len(leakage["ue"]):
-        grid = Area(*learner.area_m) if learner.area_m else area
-        x, y = (
-            np.linspace(low, high, n)
-            if n
-            else (low + high)[None] / 2  # a line runs through the centre
-            for low, high, n in zip(grid.low_m, grid.high_m, (*learner.grid, 0), strict=False)
-        )
-        x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
-        y = y[(y >= area.y_min_m) & (y <= area.y_max_m)]
-        x, y = (v[_evenly(len(v), 100)] for v in (x, y))
-        heard = row_numbers(where(leakage, leakage["heard"] == 1))
-        updates = where(updates, np.isin(row_numbers(updates), heard))
-    known = np.column_stack([updates["x_m"], updates["y_m"]])[np.isfinite(updates["x_m"])]
-    known = known[_evenly(len(known), 2000 if len(x) * len(y) else 0)]
-    return mean_of(np.array([np.hypot(x_m - x[:, None], y_m - y).mean() for x_m, y_m in known]))
+        x, y = _spread_grid(learner, area)
+        is_heard = leakage["heard"] == 1
+        heard = number_rows(select_rows(leakage, is_heard))
+        updates = select_rows(updates, np.isin(number_rows(updates), heard))
+    centroid_m = stack_places_m(updates)[np.isfinite(updates["x_m"])]
+    n_max = 2000 if len(x) * len(y) else 0
+    centroid_m = centroid_m[_pick_even_indices(len(centroid_m), n_max)]
+    means_m = [np.hypot(x_m - x[:, None], y_m - y).mean() for x_m, y_m in centroid_m]
+    return compute_finite_mean(np.array(means_m))
 
 
-def _evenly(n: int, most: int) -> np.ndarray:
-    """At most so many of n indices, evenly taken."""
-    return np.linspace(0, n - 1, min(n, most)).astype(int)
+def _spread_grid(learner: Density, area: Area) -> tuple[FloatArray, FloatArray]:
+    """Spread coordinates x (n,) and y (m,) of a learner's grid over the area, at most 100 each."""
+    grid = Area(*learner.area_m) if learner.area_m else area
+    n_x, n_y = (*learner.grid, 0)[:2]
+    x = np.linspace(grid.low_m[0], grid.high_m[0], n_x)
+    y = np.linspace(grid.low_m[1], grid.high_m[1], n_y)
+    if not n_y:  # a line runs through the centre
+        y = (grid.low_m[1] + grid.high_m[1])[None] / 2
+    x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
+    y = y[(y >= area.y_min_m) & (y <= area.y_max_m)]
+    return x[_pick_even_indices(len(x), 100)], y[_pick_even_indices(len(y), 100)]
 
 
-def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
-    """What random guesses and the true centroids reach, after the last round of the first attack
-    with estimates.
+def _pick_even_indices(n: int, n_max: int) -> np.ndarray:
+    """Pick at most so many of n indices, evenly taken."""
+    return np.linspace(0, n - 1, min(n, n_max)).astype(int)
+
+
+def select_guesses(leakage: Table, labels: Sequence[str]) -> Table:
+    """Select what random guesses and the true centroids reach, after the last round of the first
+    attack with estimates.
     """
     guessed = set(leakage["attack"][np.isfinite(leakage["guess_sw1_m"])])
     label = next((label for label in labels if label in guessed), labels[0])
-    rows = last_of(where(leakage, leakage["attack"] == label))
+    rows = select_last_rows(select_rows(leakage, leakage["attack"] == label))
     return rows | {"guess_sqrt_sw1": np.sqrt(rows["guess_sw1_m"])}
 
 
-def attack_rows(rows: Table, centre_m: dict[int, float]) -> Tables:
-    """What measures of one attack are taken from, by name, of its rows of `leakage`.
+def collect_attack_rows(rows: Table, centre_m: dict[int, float]) -> Tables:
+    """Collect what measures of one attack are taken from, of its rows of `leakage`.
 
     centre_m : number of an update -> distance of its true centroid from the map's centre.
     """
-    heard = where(rows, rows["heard"] == 1)
+    heard = select_rows(rows, rows["heard"] == 1)
     for error in ("error_m", "selected_error_m"):
-        heard[error] = np.where(heard["diverged"] == 1, np.inf, heard[error])
+        heard[error] = np.where(heard["diverged"] == 1, inf, heard[error])
+    distance_m = np.array([centre_m[row] for row in number_rows(heard).tolist()])
+    difference = heard["error_m"] - distance_m
     # an estimate that diverged counts as the map's centre
-    nearer = heard["error_m"] - np.array([centre_m[row] for row in row_numbers(heard).tolist()])
-    less = _paired(heard, np.where(np.isinf(heard["error_m"]), 0.0, nearer))
-    steps = last_of(where(heard, np.isfinite(heard["step_error_m"])))
-    of = {"compared": rows, "heard": heard, "last": last_of(rows), "less centre": less}
-    of |= {"places": heard} if (heard["places"] > 0).any() else {}
-    return of | ({"walks": steps} if len(steps["ue"]) else {})
+    difference = np.where(np.isinf(heard["error_m"]), 0.0, difference)
+    tables = {"compared": rows, "heard": heard, "last": select_last_rows(rows)}
+    tables["less centre"] = _average_differences(heard, difference)
+    if (heard["places"] > 0).any():
+        tables["places"] = heard
+    steps = select_last_rows(select_rows(heard, np.isfinite(heard["step_error_m"])))
+    if len(steps["ue"]):
+        tables["walks"] = steps
+    return tables
 
 
-def _paired(rows: Table, less: FloatArray) -> Table:
-    """Mean over UEs of differences (n,), NaN for none, with its 95 % interval; of fewer than five
-    UEs over days.
+def _average_differences(rows: Table, difference: FloatArray) -> Table:
+    """Average over UEs differences (n,), NaN for none, with its 95 % interval; of fewer
+    than five UEs over days.
     """
-    known = np.isfinite(less)
-    unit = rows["ue"][known].astype(int)
+    is_known = np.isfinite(difference)
+    unit = rows["ue"][is_known].astype(int)
     if len(np.unique(unit)) < _FEW_UES:
-        unit = unit * 2**31 + (rows["time_s"][known] // DAY_S).astype(int)
-    _, of = np.unique(unit, return_inverse=True)
-    each = np.bincount(of, weights=less[known]) / np.bincount(of)
-    mean = mean_of(each)
-    half = half_width(each)
-    return one(mean=mean, low=mean - half, high=mean + half)
+        unit = unit * 2**31 + (rows["time_s"][is_known] // DAY_S).astype(int)
+    _, unit_of_row = np.unique(unit, return_inverse=True)
+    differences = np.bincount(unit_of_row, weights=difference[is_known]) / np.bincount(unit_of_row)
+    mean = compute_finite_mean(differences)
+    half = compute_half_width(differences)
+    return build_row(mean=mean, low=mean - half, high=mean + half)
 
 
-def ever_named(rows: Table, homes: np.ndarray, hit_radius_m: float) -> Table:
+def find_ever_named(rows: Table, homes: np.ndarray, hit_radius_m: float) -> Table:
     """Whether an attack ever named a place near the home of each attacked UE that has one."""
-    rows = where(rows, np.isin(rows["ue"], homes))
+    rows = select_rows(rows, np.isin(rows["ue"], homes))
     _, ue = np.unique(rows["ue"], return_inverse=True)
     return {"named": np.bincount(ue, weights=rows["home_named_m"] <= hit_radius_m) > 0}
 
 
-def effort_rows(estimates: Table) -> Table:
-    """Estimates of a centroid or answer, and whether each failed."""
-    rows = where(estimates, np.isin(estimates["quantity"], ("centroid", "answer")))
+def select_efforts(estimates: Table) -> Table:
+    """Select estimates of a centroid or answer, and whether each failed."""
+    rows = select_rows(estimates, np.isin(estimates["quantity"], ("centroid", "answer")))
     return rows | {"failed": rows["status"] != "ok"}
 
 
@@ -150,7 +173,7 @@ class Truth:
     hit_radius_m: float
 
     @classmethod
-    def of(
+    def from_ues(
         cls,
         ues: Table,
         attacked: FloatArray,
@@ -160,181 +183,178 @@ class Truth:
         """Of the attacked UEs that have one of these places; of a single one it stands for the
         home.
         """
-        place_m = np.full((len(ues["ue"]), 2, 2), np.nan)
+        place_m = np.full((len(ues["ue"]), 2, 2), nan)
         for k, place in enumerate(places):
             place_m[:, k] = np.column_stack([ues[f"{place}_x_m"], ues[f"{place}_y_m"]])
-        mine = np.isfinite(place_m).all(axis=2).any(axis=1) & np.isin(ues["ue"], attacked)
-        return cls(ues["ue"][mine], place_m[mine], hit_radius_m)
+        is_kept = np.isfinite(place_m).all(axis=2).any(axis=1) & np.isin(ues["ue"], attacked)
+        return cls(ues["ue"][is_kept], place_m[is_kept], hit_radius_m)
 
-    def known(self) -> BoolArray:
+    def has_places(self) -> BoolArray:
         """Whether each UE has a home, a workplace, and both (n, 3)."""
-        return _and_both(np.asarray(np.isfinite(self.place_m).all(axis=2)))
+        return _append_both(np.asarray(np.isfinite(self.place_m).all(axis=2)))
 
-    def hits(self, named_m: FloatArray) -> BoolArray:
-        """What named places (k, 2), NaN where there is none, find of each UE: (n, 3)."""
+    def find_hits(self, named_m: FloatArray) -> BoolArray:
+        """Find what named places (k, 2), NaN where there is none, find of each UE: (n, 3)."""
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
-        return _and_both(np.asarray(np.any(away_m <= self.hit_radius_m, axis=2)))
+        return _append_both(np.asarray(np.any(away_m <= self.hit_radius_m, axis=2)))
 
 
-def _and_both(flags: np.ndarray) -> BoolArray:
-    """Flags of homes and workplaces (n, 2), and of both (n, 3)."""
+def _append_both(flags: np.ndarray) -> BoolArray:
+    """Append flags of homes and workplaces (n, 2), and of both (n, 3)."""
     return np.column_stack([flags, flags.all(axis=1)])
 
 
-def named_rows(
+def collect_named_rows(
     rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]
 ) -> Tables:
-    """What one attack names at the end, by PLACES: its rows of `leakage` and `named`; nothing where
-    no UE has a place.
+    """Collect what one attack names at the end, by PLACES; nothing where no UE has a place.
 
-    attacked : all UEs that it attacked, also those without a place: what was named of them is
-    scored on the others. requested_s : end of the window of each round.
+    rows, named : its rows of `leakage` and of `named`. attacked : all UEs that it attacked, also
+    those without a place: what was named of them is scored on the others. requested_s : end of
+    the window of each round.
     """
     if not len(truth.ue):
         return {}
-    of = _rows(truth, ("hit", "shuffled"), _scored(truth, named, attacked))
-    rank = _ranks(named)
-    for k, place in enumerate(
-        PLACES[:2]
-    ):  # where an attack does not say which is which, any place is an answer
-        spoken = np.isin(truth.ue, named["ue"][(rank == k + 1) | (named["place"] == "")])
-        of[place]["spoken"] = spoken[truth.known()[:, k]]
-    of["home"]["day"] = _named_from_day(
-        rows, truth.ue[truth.known()[:, 0]], truth.hit_radius_m, requested_s
-    )
-    return of
+    hits = _split_by_place(truth, ("hit", "shuffled"), _score_named(truth, named, attacked))
+    rank = _rank_places(named)
+    has_place = truth.has_places().T
+    for k, place in enumerate(PLACES[:2]):
+        # where an attack does not say which is which, any place is an answer
+        is_answer = (rank == k + 1) | (named["place"] == "")
+        is_spoken = np.isin(truth.ue, named["ue"][is_answer])
+        hits[place]["spoken"] = is_spoken[has_place[k]]
+    ues = truth.ue[has_place[0]]
+    hits["home"]["day"] = _find_named_day(rows, ues, truth.hit_radius_m, requested_s)
+    return hits
 
 
-def chance_rows(
+def collect_chance_rows(
     truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float
 ) -> Tables:
-    """What places named by chance find: uniformly random ones, and the peaks of others' density.
+    """Collect what places named by chance find.
 
-    ue (k,), points_m (k, 2) : true positions of all UEs, and whose they are.
+    Uniformly random places, and the peaks of others' density. ue (k,), points_m (k, 2) : true
+    positions of all UEs, and whose they are.
     """
     if not len(truth.ue):
         return {}
-    uniform = uniform_shares(
-        truth.place_m[:, 0], truth.place_m[:, 1], truth.hit_radius_m, area, MOST_NAMED
+    uniform = compute_hit_probabilities(
+        truth.place_m[:, 0], truth.place_m[:, 1], truth.hit_radius_m, area, MAX_NAMED
     )
-    others = np.full((len(truth.ue), 3), np.nan)
+    other_hits = np.full((len(truth.ue), 3), nan)
     if len(np.unique(ue)) > 1:
-        peaks = others_peaks(ue, points_m, truth.ue, area, width_m, MOST_NAMED)
-        others = np.array([truth.hits(at)[i] for i, at in enumerate(peaks)], dtype=float)
-    return {
-        f"{place} by chance": of
-        for place, of in _rows(truth, ("uniform", "others"), (uniform, others)).items()
-    }
+        peaks = find_peaks_of_others(ue, points_m, truth.ue, area, width_m, MAX_NAMED)
+        for i, peaks_m in enumerate(peaks):
+            other_hits[i] = truth.find_hits(peaks_m)[i]
+    hits = _split_by_place(truth, ("uniform", "others"), (uniform, other_hits))
+    return {f"{place} by chance": columns for place, columns in hits.items()}
 
 
-def _rows(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> Tables:
-    """Columns of hits (n, 3), by PLACES: of the UEs that have what it is about."""
-    known = truth.known().T
-    return {
-        place: {column: hit[known[k], k] for column, hit in zip(columns, hits, strict=True)}
-        for k, place in enumerate(PLACES)
-    }
+def _split_by_place(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> Tables:
+    """Split columns of hits (n, 3) by PLACES: of the UEs that have what it is about."""
+    tables: Tables = {}
+    for k, place in enumerate(PLACES):
+        has_place = truth.has_places()[:, k]
+        cells = [hit[has_place, k] for hit in hits]
+        tables[place] = dict(zip(columns, cells, strict=True))
+    return tables
 
 
-def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """What the places named of each UE find of it (n, 3), and the share (n, 3) of all others'
-    places that find it.
+def _score_named(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Score what the places named of each UE find of it (n, 3), and of all others.
 
-    The share is NaN where no other UE was attacked.
+    Of others the share (n, 3) whose places find it; NaN where no other UE was attacked.
     """
-    every = [*truth.ue.tolist(), *np.setdiff1d(attacked, truth.ue).tolist()]
-    places_m = {ue: np.full((MOST_NAMED, 2), np.nan) for ue in every}
-    for ue, rank, *place_m in zip(
-        *(named[k].tolist() for k in ("ue", "rank", "x_m", "y_m")), strict=True
-    ):
-        if ue in places_m and 1 <= rank <= MOST_NAMED:
+    ues = [*truth.ue.tolist(), *np.setdiff1d(attacked, truth.ue).tolist()]
+    places_m = {ue: np.full((MAX_NAMED, 2), nan) for ue in ues}
+    for ue, rank, *place_m in iterate_cells(named, "ue", "rank", "x_m", "y_m"):
+        if ue in places_m and 1 <= rank <= MAX_NAMED:
             places_m[ue][int(rank) - 1] = place_m
-    own = np.zeros((len(truth.ue), 3), dtype=bool)
-    found = np.zeros((len(truth.ue), 3))
+    own_hits = np.zeros((len(truth.ue), 3), dtype=bool)
+    other_hits = np.zeros((len(truth.ue), 3))
     for k, named_m in enumerate(places_m.values()):
-        hits = truth.hits(named_m)
-        own[k : k + 1] = hits[k : k + 1]  # nothing of a UE without a place
-        hits[k : k + 1] = False
-        found += hits
-    others = len(every) - 1
-    return own, found / others if others else np.full_like(found, np.nan)
+        hits = truth.find_hits(named_m)
+        row = slice(k, k + 1)  # nothing of a UE without a place
+        own_hits[row] = hits[row]
+        hits[row] = False
+        other_hits += hits
+    n_others = len(ues) - 1
+    if n_others == 0:
+        return own_hits, np.full_like(other_hits, nan)
+    return own_hits, other_hits / n_others
 
 
-def _named_from_day(
+def _find_named_day(
     rows: Table, ues: FloatArray, hit_radius_m: float, requested_s: dict[int, float]
 ) -> FloatArray:
-    """Day (n,), from 1, from which on the home of each UE, or its place of most time, stays named
-    until the end; infinite where it does not.
+    """Find the day (n,), from 1, from which on the home of each UE stays named until the end.
+
+    Or its place of most time: a UE has one of them. Infinite where it does not.
     """
-    rows = where(rows, np.isin(rows["ue"], ues))
-    of = np.searchsorted(ues, rows["ue"])
-    missed = ~(
-        np.fmin(rows["home_named_m"], rows["densest_named_m"]) <= hit_radius_m
-    )  # a UE has one of them
+    rows = select_rows(rows, np.isin(rows["ue"], ues))
+    ue_of_row = np.searchsorted(ues, rows["ue"])
+    number = rows["round"]
+    named_m = np.fmin(rows["home_named_m"], rows["densest_named_m"])
+    is_missed = ~(named_m <= hit_radius_m)
     last_missed = np.full(len(ues), -1.0)
-    np.maximum.at(last_missed, of[missed], rows["round"][missed])
-    later = rows["round"] > last_missed[of]
-    since = np.full(len(ues), np.inf)
-    np.minimum.at(since, of[later], rows["round"][later])
-    return np.ceil(np.array([requested_s.get(number, np.inf) for number in since.tolist()]) / DAY_S)
+    np.maximum.at(last_missed, ue_of_row[is_missed], number[is_missed])
+    is_later = number > last_missed[ue_of_row]
+    since = np.full(len(ues), inf)
+    np.minimum.at(since, ue_of_row[is_later], number[is_later])
+    since_s = np.array([requested_s.get(number, inf) for number in since.tolist()])
+    return np.ceil(since_s / DAY_S)
 
 
-def _ranks(named: Table) -> np.ndarray:
+def _rank_places(named: Table) -> np.ndarray:
     """1 where a place (n,) is said to be home, 2 for work."""
-    return np.array([rank_of_place(str(place)) for place in named["place"]], dtype=int)
+    return np.array([rank_place(str(place)) for place in named["place"]], dtype=int)
 
 
-def stated_reliability(named: Table, truth: Truth) -> Reliability:
-    """Of the places that an attack says are home or work, from its rows of `named`.
+def measure_stated_reliability(named: Table, truth: Truth) -> Reliability:
+    """Measure how reliable the places are that an attack says are home or work.
 
-    A home or workplace of somebody who has none is wrong.
+    named : its rows of `named`. A home or workplace of somebody who has none is wrong.
     """
-    rank = _ranks(named)
-    mine = (
-        np.isin(named["ue"], truth.ue)
-        & (rank >= 1)
-        & (rank <= MOST_NAMED)
-        & np.isfinite(named["probability"])
-    )
-    said = where(named, mine)
-    true_m = truth.place_m[np.searchsorted(truth.ue, said["ue"]), rank[mine] - 1]
-    away_m = np.linalg.norm(true_m - np.column_stack([said["x_m"], said["y_m"]]), axis=1)
-    right = away_m <= truth.hit_radius_m  # not where there is none: NaN
-    return reliability(said["ue"].astype(int), np.clip(said["probability"], 0.0, 1.0), right)
+    rank = _rank_places(named)
+    is_place = (rank >= 1) & (rank <= MAX_NAMED)
+    is_stated = np.isin(named["ue"], truth.ue) & is_place & np.isfinite(named["probability"])
+    stated = select_rows(named, is_stated)
+    true_m = truth.place_m[np.searchsorted(truth.ue, stated["ue"]), rank[is_stated] - 1]
+    distance_m = np.linalg.norm(true_m - stack_places_m(stated), axis=1)
+    is_right = distance_m <= truth.hit_radius_m  # not where there is none: NaN
+    probability = np.clip(stated["probability"], 0.0, 1.0)
+    return measure_reliability(stated["ue"].astype(int), probability, is_right)
 
 
-def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> Tables:
-    """Areas under the ROC curves of one attack's claims over the run; nothing for an attack that
-    makes none.
+def collect_claim_aucs(estimates: Table, links: Table, hit_radius_m: float) -> Tables:
+    """Collect areas under the ROC curves of one attack's claims over the run.
 
-    A UE is where it was when it was asked for its update.
+    Nothing for an attack that makes none. A UE is where it was when it was asked for its update.
     """
-    visits = _pairs(estimates, "ue", "round")
-    before = {late: early for early, late in pairwise(sorted(set(visits))) if early[0] == late[0]}
-    place_m = dict(zip(_pairs(links, "ue", "round"), _pairs(links, "x_m", "y_m"), strict=True))
-    nowhere = (np.nan, np.nan)
-    of: Tables = {}
+    visits = list(iterate_cells(estimates, "ue", "round"))
+    pairs = pairwise(sorted(set(visits)))
+    before = {late: early for early, late in pairs if early[0] == late[0]}
+    cells = iterate_cells(links, "ue", "round", "x_m", "y_m")
+    place_m = {(ue, number): (x_m, y_m) for ue, number, x_m, y_m in cells}
+    nowhere = (nan, nan)
+    aucs: Tables = {}
     for quantity in {"near", "moved"} & set(estimates["quantity"]):
-        mine = np.flatnonzero(estimates["quantity"] == quantity)
-        said = where(estimates, mine)
-        now_m = np.array([place_m.get(visits[k], nowhere) for k in mine])
+        rows = np.flatnonzero(estimates["quantity"] == quantity)
+        claims = select_rows(estimates, rows)
+        now_m = np.array([place_m.get(visits[k], nowhere) for k in rows])
         if quantity == "near":
-            away_m = np.hypot(*(now_m - np.column_stack([said["x_m"], said["y_m"]])).T)
-            of["near"] = one(auc=near_auc(said["weight"], away_m))
+            distance_m = np.hypot(*(now_m - stack_places_m(claims)).T)
+            auc = compute_near_auc(claims["weight"], distance_m)
         else:
-            then_m = np.array([place_m.get(before.get(visits[k], nowhere), nowhere) for k in mine])
-            of["moved"] = one(
-                auc=moved_auc(said["weight"], np.hypot(*(now_m - then_m).T), hit_radius_m)
-            )
-    return of
+            earlier = [before.get(visits[k], nowhere) for k in rows]
+            earlier_m = np.array([place_m.get(visit, nowhere) for visit in earlier])
+            distance_m = np.hypot(*(now_m - earlier_m).T)
+            auc = compute_moved_auc(claims["weight"], distance_m, hit_radius_m)
+        aucs[quantity] = build_row(auc=auc)
+    return aucs
 
 
-def _pairs(rows: Table, first: str, second: str) -> list[tuple[float, float]]:
-    """Two columns, side by side."""
-    return list(zip(rows[first].tolist(), rows[second].tolist(), strict=True))
-
-
-def tracking_rows(rows: Table) -> Table:
-    """What one tracker answers after each round; a round without an answer is no success."""
-    now = where(rows, rows["hindsight"] == 0)
-    return now | {name: now[name] == 1 for name in ("near", "plain_near", "prior_near")}
+def select_tracking_rows(rows: Table) -> Table:
+    """Select what one tracker answers after each round; a round without an answer is no success."""
+    answers = select_rows(rows, rows["hindsight"] == 0)
+    return answers | {name: answers[name] == 1 for name in ("near", "plain_near", "prior_near")}

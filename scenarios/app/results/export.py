@@ -6,14 +6,15 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from netsim.clock import last_multiple
+from netsim.clock import find_last_multiple
 from netsim.errors import BadInput
-from netsim.maps import on_globe
+from netsim.maps import unproject_m
 from netsim.units import FloatArray
-from scenarios.app.results.read import Run, Table, where
+from scenarios.app.results.read import Run, Table, iterate_cells, select_rows, stack_places_m
 from scenarios.app.study import Fields
 
 _DECIMALS = 7  # of degrees: 1 cm
@@ -34,27 +35,27 @@ class Globe:
     folder: Path
     origin_deg: tuple[float, float]
     at_m: FloatArray
-    known: bool
+    is_known: bool
 
     @classmethod
-    def of(cls, folder: Path, run: Run, origin_deg: tuple[float, float] | None) -> Globe:
+    def from_run(cls, folder: Path, run: Run, origin_deg: tuple[float, float] | None) -> Globe:
         """That of a run; of one that is nowhere on the globe, with its south-west corner at
         origin_deg or 0 N 0 E.
         """
         if run.manifest.origin_deg is None:
             return cls(
-                folder, origin_deg or (0.0, 0.0), np.array(run.manifest.area_m[:2]), known=False
+                folder, origin_deg or (0.0, 0.0), np.array(run.manifest.area_m[:2]), is_known=False
             )
         lat, lon = run.manifest.origin_deg
         if origin_deg is not None:
             raise BadInput(
                 f"--origin: {folder} has a place on the globe ({lat:.6f}, {lon:.6f}); leave it out"
             )
-        return cls(folder, (lat, lon), np.zeros(2), known=True)
+        return cls(folder, (lat, lon), np.zeros(2), is_known=True)
 
-    def lon_lat(self, position_m: FloatArray) -> list[list[float]]:
-        """Longitude and latitude of positions (n, 2)."""
-        degrees = on_globe(position_m - self.at_m, self.origin_deg)
+    def to_lon_lat(self, position_m: FloatArray) -> list[list[float]]:
+        """Return longitude and latitude of positions (n, 2)."""
+        degrees = unproject_m(position_m - self.at_m, self.origin_deg)
         if not np.isfinite(degrees).all():
             far = position_m[~np.isfinite(degrees).all(axis=1)][0]
             raise BadInput(
@@ -65,91 +66,89 @@ class Globe:
         return rounded
 
 
-def _stretches(run: Run) -> Iterator[Table]:
-    """Rows of `tracks` from when a UE came until it left, UE by UE: two at least, as a line has two
-    ends.
+def _split_stretches(run: Run) -> Iterator[Table]:
+    """Split rows of `tracks` from when a UE came until it left, UE by UE.
 
-    At the end of the run a UE is still where its last row is.
+    Two at least, as a line has two ends. At the end of the run a UE is still where its last row
+    is.
     """
-    rows = run.rows("tracks")
+    rows = run.get_rows("tracks")
     every_s = run.manifest.tracks.every_s
-    end_s = last_multiple(run.manifest.duration_s, every_s) * every_s
-    there = np.asarray(np.isfinite(_at_m(rows)).all(axis=1))
+    end_s = find_last_multiple(run.manifest.duration_s, every_s) * every_s
+    is_present = np.isfinite(rows["x_m"]) & np.isfinite(rows["y_m"])
     for ue in np.unique(rows["ue"]):
-        own = np.flatnonzero(rows["ue"] == ue)
-        for piece in np.split(own, np.flatnonzero(~there[own])):
-            mine = piece[there[piece]]
-            if not len(mine):
+        track = np.flatnonzero(rows["ue"] == ue)
+        for piece in np.split(track, np.flatnonzero(~is_present[track])):
+            stretch = piece[is_present[piece]]
+            if not len(stretch):
                 continue
-            stays = mine[-1] == own[-1] and rows["time_s"][mine[-1]] < end_s
-            stretch = where(rows, np.append(mine, mine[-1]) if stays or len(mine) == 1 else mine)
+            last = stretch[-1]
+            stays = last == track[-1] and rows["time_s"][last] < end_s
+            if stays or len(stretch) == 1:
+                stretch = np.append(stretch, last)
+            selected = select_rows(rows, stretch)
             if stays:
-                stretch["time_s"][-1] = end_s
-            yield stretch
+                selected["time_s"][-1] = end_s
+            yield selected
 
 
-def _at_m(rows: Table) -> FloatArray:
-    return np.column_stack([rows["x_m"], rows["y_m"]])
+def to_geojson(run: Run, globe: Globe) -> str:
+    """Write tracks as lines with the local time at each vertex, and places as points.
 
-
-def geojson_text(run: Run, globe: Globe) -> str:
-    """Tracks as lines with the local time at each vertex; homes, workplaces, base stations and
-    named places.
-
-    RFC 7946; how the plane was put on the globe stands in a member of its own, which readers pass
-    over.
+    Homes, workplaces, base stations and named places. RFC 7946; how the plane was put on the globe
+    stands in a member of its own, which readers pass over.
     """
-    tracks = [
-        _feature(
+    features = [
+        _build_feature(
             "LineString",
-            globe.lon_lat(_at_m(rows)),
+            globe.to_lon_lat(stack_places_m(rows)),
             kind="track",
-            **_ue(run, rows["ue"][0]),
-            times=_local_times(run, rows["time_s"]),
+            **_describe_ue(run, rows["ue"][0]),
+            times=_format_local_times(run, rows["time_s"]),
             indoor=(rows["indoor"] == 1).tolist(),
         )
-        for rows in _stretches(run)
+        for rows in _split_stretches(run)
     ]
+    features += _list_places(run, globe)
     lat, lon = globe.origin_deg
     origin: Fields = {"lat": lat, "lon": lon}
-    if not globe.known:
+    if not globe.is_known:
         origin["note"] = (
             "the area of this run is nowhere on the globe: its south-west corner was "
             "put at this origin"
         )
-    features = [*tracks, *_places(run, globe)]
     whole = {"type": "FeatureCollection", "netsim_origin": origin, "features": features}
     return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
-def _places(run: Run, globe: Globe) -> Iterator[Feature]:
-    """Homes, workplaces, densest places, base stations, and the places that attacks name at the end
-    of the run.
-    """
+def _list_places(run: Run, globe: Globe) -> Iterator[Feature]:
+    """List homes, workplaces, densest places, base stations, and places that attacks name."""
+    ues = run.tables["ues"]
     for kind, column in (("home", "home"), ("workplace", "work"), ("densest place", "densest")):
-        for ue, *at_m in _known(run.tables["ues"], "ue", f"{column}_x_m", f"{column}_y_m"):
-            yield _point(globe, at_m, kind=kind, **_ue(run, ue))
-    for name, *at_m in run.stations:
-        yield _point(globe, at_m, kind="base station", name=name)
-    for ue, rank, x_m, y_m, attack in _known(
-        run.tables["named"], "ue", "rank", "x_m", "y_m", text="attack"
+        for ue, *place_m in _list_known_cells(ues, "ue", f"{column}_x_m", f"{column}_y_m"):
+            yield _build_point(globe, place_m, kind=kind, **_describe_ue(run, ue))
+    for name, *place_m in run.stations:
+        yield _build_point(globe, place_m, kind="base station", name=name)
+    named = run.tables["named"]
+    for ue, rank, *place_m, attack in _list_known_cells(
+        named, "ue", "rank", "x_m", "y_m", text="attack"
     ):
-        yield _point(
-            globe, [x_m, y_m], kind="named place", attack=attack, rank=int(rank), **_ue(run, ue)
-        )
+        labels = {"kind": "named place", "attack": attack, "rank": int(rank)}
+        yield _build_point(globe, place_m, **labels, **_describe_ue(run, ue))
 
 
-def _known(rows: Table, *columns: str, text: str = "") -> Iterator[tuple[float, ...]]:
-    """Cells of rows in which all these numbers are known, and of a column of texts."""
-    known = where(rows, np.asarray(np.isfinite([rows[name] for name in columns]).all(axis=0)))
-    return zip(*(known[name].tolist() for name in (*columns, text) if name), strict=True)
+def _list_known_cells(rows: Table, *columns: str, text: str = "") -> Iterator[tuple[Any, ...]]:
+    """List cells of rows in which all these numbers are known, and of a column of texts."""
+    is_known = np.logical_and.reduce([np.isfinite(rows[name]) for name in columns])
+    names = (*columns, text) if text else columns
+    return iterate_cells(select_rows(rows, is_known), *names)
 
 
-def _point(globe: Globe, at_m: Sequence[float], **properties: object) -> Feature:
-    return _feature("Point", globe.lon_lat(np.array([at_m]))[0], **properties)
+def _build_point(globe: Globe, at_m: Sequence[float], **properties: object) -> Feature:
+    return _build_feature("Point", globe.to_lon_lat(np.array([at_m]))[0], **properties)
 
 
-def _feature(shape: str, coordinates: Sequence[object], **properties: object) -> Feature:
+def _build_feature(shape: str, coordinates: Sequence[object], **properties: object) -> Feature:
     return {
         "type": "Feature",
         "geometry": {"type": shape, "coordinates": coordinates},
@@ -157,12 +156,12 @@ def _feature(shape: str, coordinates: Sequence[object], **properties: object) ->
     }
 
 
-def _ue(run: Run, ue: float) -> Fields:
-    """Number and name of a UE."""
+def _describe_ue(run: Run, ue: float) -> Fields:
+    """Describe the number and name of a UE."""
     return {"ue": int(ue), "name": run.names.get(int(ue), str(int(ue)))}
 
 
-def _local_times(run: Run, time_s: FloatArray) -> list[str]:
-    """What the wall clock shows: 2026-01-05T07:30:00."""
+def _format_local_times(run: Run, time_s: FloatArray) -> list[str]:
+    """Format what the wall clock shows: 2026-01-05T07:30:00."""
     shown_s = np.floor(run.manifest.clock.wall_s(time_s)).astype("timedelta64[s]")
     return [str(t) for t in np.datetime64(run.manifest.first_day, "s") + shown_s]

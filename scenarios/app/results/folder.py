@@ -20,23 +20,25 @@ import numpy as np
 
 from fl.round.tables import TABLES, read_tables
 from netsim import compiled
-from netsim.errors import BadInput, counted, one_line
-from netsim.record import Column, cell_text, unguarded, write_text
+from netsim.errors import BadInput, format_count, to_one_line
+from netsim.record import Column, format_cell, unguard_cell, write_text
 from netsim.safe import (
     KEPT,
     OURS_MOST_BYTES,
     check_own,
-    content,
-    opened,
+    describe_file_kind,
+    find_whole_name,
+    open_own_file,
+    open_regular,
+    read_content,
     remove_parts,
-    what_is,
-    whole_name,
-    writable,
 )
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
 Table = dict[str, np.ndarray]
 """columns by name"""
+Row = dict[str, str]
+"""cells of a row of a CSV as text, by column"""
 Tables = dict[str, Table]
 """tables by name"""
 LabelledRuns = list[tuple[str, Path]]
@@ -123,14 +125,14 @@ _NO_ACCESS = (
 _MOST_BYTES = 100
 
 
-def marked(folder: Path) -> str:
-    """What the marker says that a folder is; empty where there is none, or nothing in it yet.
+def read_marker(folder: Path) -> str:
+    """Read what the marker says that a folder is; empty where there is none, or nothing in it yet.
 
     Raises BadInput for a marker that is none of ours.
     """
     path = folder / MARKER
     try:
-        text = content(path, _MOST_BYTES, own=True).decode("utf-8", "replace").strip()
+        text = read_content(path, _MOST_BYTES, is_ours=True).decode("utf-8", "replace").strip()
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -141,8 +143,8 @@ def marked(folder: Path) -> str:
 
 
 @contextmanager
-def held(
-    folder: Path, what: Mark, admit: Callable[[], object], waits: Callable[[], bool] = bool
+def lock_folder(
+    folder: Path, mark: Mark, admit: Callable[[], object], waits: Callable[[], bool] = bool
 ) -> Generator[None, None, None]:
     """Create a folder if need be, mark and lock it; only one process at a time does so.
 
@@ -154,20 +156,20 @@ def held(
     admit()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        fd = KEPT[-1].get(folder) or writable(folder / MARKER, create=True)
+        fd = KEPT[-1].get(folder) or open_own_file(folder / MARKER, create=True)
     except OSError as error:
         raise BadInput(
             f"{folder}: cannot be written ({error.strerror}); give --out another place"
         ) from None
     try:
         if folder not in KEPT[-1]:
-            _lock(fd, folder, what, waits)
+            _wait_for_lock(fd, folder, mark, waits)
         if not KEPT[-1]:
             KEPT[-1][folder] = fd
-        if marked(folder) != what:
+        if read_marker(folder) != mark:
             admit()
             os.ftruncate(fd, 0)
-            os.write(fd, f"{what}\n".encode())
+            os.write(fd, f"{mark}\n".encode())
         admit()
         remove_parts(folder)
         yield
@@ -201,7 +203,7 @@ def check_files(folder: Path, ours: Callable[[str], bool]) -> None:
                 ) from None
 
 
-def _lock(fd: int, folder: Path, what: str, waits: Callable[[], bool]) -> None:
+def _wait_for_lock(fd: int, folder: Path, mark: str, waits: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE_S
     patient = False
     while True:
@@ -214,18 +216,18 @@ def _lock(fd: int, folder: Path, what: str, waits: Callable[[], bool]) -> None:
                 if not patient:
                     remedy = "wait for it, or give --out another folder"
                     raise BadInput(
-                        f"{folder}: another process is writing this {what}; {remedy}"
+                        f"{folder}: another process is writing this {mark}; {remedy}"
                     ) from None
                 compiled.tell(
-                    f"netsim: {folder}: another process is writing this {what}; waiting for it"
+                    f"netsim: {folder}: another process is writing this {mark}; waiting for it"
                 )
             time.sleep(0.05)
         except OSError as error:
-            why = f"its file system cannot lock files ({error.strerror})"
-            raise BadInput(f"{folder}: {why}; give --out a folder on another one") from None
+            reason = f"its file system cannot lock files ({error.strerror})"
+            raise BadInput(f"{folder}: {reason}; give --out a folder on another one") from None
 
 
-def clear(folder: Path) -> None:
+def clear_results(folder: Path) -> None:
     """Forget the results of a run; its study stays until another one is written."""
     for name in RESULTS:
         (folder / name).unlink(missing_ok=True)
@@ -233,8 +235,8 @@ def clear(folder: Path) -> None:
 
 def remove_run(folder: Path) -> None:
     """Remove a run, and its folder and the one above it where nothing else is in them."""
-    with held(folder, "run", lambda: None):
-        clear(folder)
+    with lock_folder(folder, "run", lambda: None):
+        clear_results(folder)
         for name in (STUDY, MARKER):
             (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
@@ -242,34 +244,34 @@ def remove_run(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-def ours(folder: Path, what: Mark) -> bool:
-    """Whether a folder is ours, `what` its marker says; False: it is empty.
+def is_ours(folder: Path, kind: Mark) -> bool:
+    """Whether a folder is ours, `kind` its marker says; False: it is empty.
 
     Raises BadInput for a folder that holds something else.
     """
-    names = [name for name in inside(folder) if name != MARKER]
-    mark = marked(folder)
-    if mark not in ("", what):
-        raise BadInput(f"{folder}: holds a {mark}, not a {what}; give --out an empty or new folder")
+    names = [name for name in list_names(folder) if name != MARKER]
+    mark = read_marker(folder)
+    if mark not in ("", kind):
+        raise BadInput(f"{folder}: holds a {mark}, not a {kind}; give --out an empty or new folder")
     if names and not mark:
         raise BadInput(
-            f"{folder}: exists and holds something that is not a {what}; give --out an "
+            f"{folder}: exists and holds something that is not a {kind}; give --out an "
             f"empty or new folder"
         )
     return bool(mark)
 
 
-def admit_several(folder: Path, names: Collection[str], what: str) -> None:
+def refuse_foreign_names(folder: Path, names: Collection[str], owner: str) -> None:
     """Refuse a folder for several runs that holds anything but these names; `what` it should be."""
-    foreign = sorted(name for name in inside(folder) if whole_name(name) not in names)
+    foreign = sorted(name for name in list_names(folder) if find_whole_name(name) not in names)
     if foreign:
         raise BadInput(
-            f"{folder}: exists and holds {foreign[0]!r}, which does not belong to {what}; give "
+            f"{folder}: exists and holds {foreign[0]!r}, which does not belong to {owner}; give "
             "--out an empty or new folder"
         )
 
 
-def no_links(out: Path, inner: Iterable[str]) -> None:
+def refuse_links(out: Path, inner: Iterable[str]) -> None:
     """Refuse a folder of ours in which a folder on the way to one of `inner` is a link: it leads
     elsewhere.
     """
@@ -283,9 +285,9 @@ def no_links(out: Path, inner: Iterable[str]) -> None:
                 )
 
 
-def inside(folder: Path) -> list[str]:
-    """Names in a folder; none where there is none yet. Raises BadInput for what is no folder, or
-    cannot be read.
+def list_names(folder: Path) -> list[str]:
+    """List names in a folder; none where there is none yet. Raises BadInput for what is no folder,
+    or cannot be read.
     """
     try:
         return [p.name for p in folder.iterdir()]
@@ -299,20 +301,22 @@ def inside(folder: Path) -> list[str]:
         ) from None
 
 
-def is_text(path: Path, text: str) -> bool:
+def has_text(path: Path, text: str) -> bool:
     """Whether a file of ours holds exactly this text."""
     expected = text.encode()
     try:
-        return content(path, len(expected), own=True) == expected
+        return read_content(path, len(expected), is_ours=True) == expected
     except OSError:
         return False
 
 
 def read_json(path: Path) -> Fields:
-    """A JSON object of a run folder."""
+    """Read a JSON object of a run folder."""
     try:
-        text = content(path, _MOST_JSON_BYTES, own=True)
-        value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+        text = read_content(path, _MOST_JSON_BYTES, is_ours=True)
+        value = json.loads(
+            text, parse_int=_parse_whole, parse_float=_parse_finite, parse_constant=_parse_finite
+        )
     except FileNotFoundError:
         raise BadInput(
             f"{path}: no such file; is {path.parent} the folder of a finished run?"
@@ -326,8 +330,8 @@ def read_json(path: Path) -> Fields:
     return value
 
 
-def _finite(text: str) -> float:
-    """A number of JSON. Raises ValueError for one that no float holds."""
+def _parse_finite(text: str) -> float:
+    """Parse a number of JSON. Raises ValueError for one that no float holds."""
     value = float(text)
     if not isfinite(value):
         raise ValueError(
@@ -336,21 +340,21 @@ def _finite(text: str) -> float:
     return value
 
 
-def _whole(text: str) -> int:
-    _finite(text)
+def _parse_whole(text: str) -> int:
+    _parse_finite(text)
     return int(text)
 
 
-def record_of(folder: Path) -> Path:
-    """What a run, or a training, says of itself."""
-    return folder / (TRAINING if what_is(folder / TRAINING) else MANIFEST)
+def find_record_file(folder: Path) -> Path:
+    """Find what a run, or a training, says of itself."""
+    return folder / (TRAINING if describe_file_kind(folder / TRAINING) else MANIFEST)
 
 
 def read_summary(folder: Path) -> Fields:
-    """The summary of a finished run or training, checked: written with the names of this version,
-    and numbers only.
+    """Read the summary of a finished run or training, checked: written with the names of this
+    version, and numbers only.
     """
-    check_version(folder, read_json(record_of(folder)))
+    check_version(folder, read_json(find_record_file(folder)))
     summary = read_json(folder / SUMMARY)
     wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
     if wrong:
@@ -358,31 +362,31 @@ def read_summary(folder: Path) -> Fields:
     return summary
 
 
-def finished_manifest(folder: Path) -> Fields:
-    """The manifest of a finished run. BadInput for one that is not finished, with how it goes
+def read_finished_manifest(folder: Path) -> Fields:
+    """Read the manifest of a finished run. BadInput for one that is not finished, with how it goes
     on.
     """
-    if what_is(folder / SUMMARY):
+    if describe_file_kind(folder / SUMMARY):
         return read_json(folder / MANIFEST)
-    begun = marked(folder) == "run" and not what_is(folder / MANIFEST)
+    begun = read_marker(folder) == "run" and not describe_file_kind(folder / MANIFEST)
     manifest = {} if begun else read_json(folder / MANIFEST)
     check_version(folder, manifest)
     command = str(manifest.get("command") or "")
     error = folder / ERROR
     again = f"`{command}`" if command.startswith("netsim ") else "the same command"
-    if what_is(error):
-        trace = content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip()
+    if describe_file_kind(error):
+        trace = read_content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip()
     else:
         trace = ""
-    state = f"failed ({one_line(trace.splitlines()[-1])})" if trace else "is not finished"
+    state = f"failed ({to_one_line(trace.splitlines()[-1])})" if trace else "is not finished"
     raise BadInput(f"{folder}: this run {state}; {again} goes on where it stopped")
 
 
-def version_of(manifest: Record) -> str:
-    """The version of netsim that played a run, as its manifest says."""
+def get_played_version(manifest: Record) -> str:
+    """Get the version of netsim that played a run, as its manifest says."""
     versions = manifest.get("versions")
     version = versions.get("netsim") if isinstance(versions, dict) else manifest.get("program")
-    return one_line(str(version or "of another version"))
+    return to_one_line(str(version or "of another version"))
 
 
 def check_version(folder: Path, manifest: Record) -> None:
@@ -390,25 +394,26 @@ def check_version(folder: Path, manifest: Record) -> None:
     if manifest.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise BadInput(
             f"{folder}: records of schema {manifest['schema']}, written by netsim "
-            f"{version_of(manifest)}; this one reads schema {SCHEMA_VERSION}; run the study again"
+            f"{get_played_version(manifest)}; this one reads schema {SCHEMA_VERSION}; "
+            "run the study again"
         )
 
 
-def one_version(folders: Mapping[str, Path]) -> None:
+def refuse_mixed_versions(folders: Mapping[str, Path]) -> None:
     """Refuse results of several versions of netsim side by side. folders : version -> one that it
     made.
     """
     if len(folders) > 1:
-        (version, path), (other, beside), *_ = folders.items()
+        (version, path), (other_version, other_path), *_ = folders.items()
         raise BadInput(
-            f"{path} was made by netsim {version} and {beside} by {other}, whose figures may "
-            "differ by themselves; make both with one version, or look at each alone"
+            f"{path} was made by netsim {version} and {other_path} by {other_version}, whose "
+            "figures may differ by themselves; make both with one version, or look at each alone"
         )
 
 
-def tables_in(manifest: Record) -> Collection[str]:
-    """The tables of which a finished run wrote rows; of a manifest that lists none, which is older,
-    all of its kind.
+def list_written_tables(manifest: Record) -> Collection[str]:
+    """List the tables of which a finished run wrote rows; of a manifest that lists none, which is
+    older, all of its kind.
     """
     listed = manifest.get("tables")
     if isinstance(listed, dict):
@@ -418,8 +423,9 @@ def tables_in(manifest: Record) -> Collection[str]:
     return TABLES
 
 
-def read_table(folder: Path, table: str, listed: Collection[str] | None = None) -> Table:
-    """A record table as columns: text as it is, everything else float64 with NaN for empty cells.
+def read_record_table(folder: Path, table: str, listed: Collection[str] | None = None) -> Table:
+    """Read a record table as columns: text as it is, everything else float64 with NaN for empty
+    cells.
 
     One without a file has no rows. listed : tables that have some, where that is known; None: by
     the manifest.
@@ -428,13 +434,15 @@ def read_table(folder: Path, table: str, listed: Collection[str] | None = None) 
     """
     path = folder / f"{table}.csv"
     try:
-        with text_of(path) as f:
+        with open_table_text(path) as f:
             return {
-                name: _column(table, name, cells)
+                name: _parse_column(table, name, cells)
                 for name, *cells in zip(*csv.reader(f), strict=True)
             }
     except FileNotFoundError:
-        if table in (tables_in(read_json(folder / MANIFEST)) if listed is None else listed):
+        if table in (
+            list_written_tables(read_json(folder / MANIFEST)) if listed is None else listed
+        ):
             raise BadInput(
                 f"{path}: is gone, and the run wrote it; put it back, or run the study again"
             ) from None
@@ -450,34 +458,36 @@ def read_table(folder: Path, table: str, listed: Collection[str] | None = None) 
         raise BadInput(f"{path}: damaged ({error}); run the study again") from None
 
 
-def read_rows(path: Path, again: str = "start the sweep again") -> list[dict[str, str]]:
-    """Rows of a CSV of ours as text, by column. BadInput: it is missing or damaged; again: the
+def read_csv_rows(path: Path, again: str = "start the sweep again") -> list[Row]:
+    """Read rows of a CSV of ours as text, by column. BadInput: it is missing or damaged; again: the
     remedy.
     """
     try:
-        with text_of(path) as file:
+        with open_table_text(path) as file:
             rows = list(csv.DictReader(file))
         if any(None in row or None in row.values() for row in rows):
             raise ValueError("a row has not as many cells as the heading")
     except (OSError, ValueError, csv.Error) as error:
-        said = getattr(error, "strerror", None) or error
-        raise BadInput(f"{path}: damaged ({said}); {again}") from None
-    return [{name: unguarded(cell) for name, cell in row.items()} for row in rows]
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"{path}: damaged ({reason}); {again}") from None
+    return [{name: unguard_cell(cell) for name, cell in row.items()} for row in rows]
 
 
-def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Rows, the heading first, as the text of a CSV."""
+def to_csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Write rows, the heading first, as the text of a CSV."""
     text = StringIO()
-    csv.writer(text, lineterminator="\n").writerows([map(cell_text, row) for row in rows])
+    csv.writer(text, lineterminator="\n").writerows([map(format_cell, row) for row in rows])
     return text.getvalue()
 
 
-def text_of(path: Path) -> TextIO:
-    """A table of ours for reading. Raises OSError."""
-    return TextIOWrapper(opened(path, OURS_MOST_BYTES, own=True), encoding="utf-8", newline="")
+def open_table_text(path: Path) -> TextIO:
+    """Open a table of ours for reading. Raises OSError."""
+    return TextIOWrapper(
+        open_regular(path, OURS_MOST_BYTES, is_ours=True), encoding="utf-8", newline=""
+    )
 
 
-def _column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
+def _parse_column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
     column = EVERY[table].get(name, Column("", type="text"))
     try:
         return np.array(column.read(cells), column.dtype)
@@ -525,15 +535,15 @@ def write_failures(folder: Path, failed: Sequence[Failed]) -> None:
         (folder / FAILURES).unlink(missing_ok=True)
         return
     rows = [[field.name for field in fields(Failed)], *map(astuple, failed)]
-    write_text(folder / FAILURES, csv_text(rows))
+    write_text(folder / FAILURES, to_csv_text(rows))
 
 
 def read_failures(folder: Path) -> list[Failed]:
-    """What failed when the runs of a folder were played last. BadInput: the table is damaged."""
+    """Read what failed when runs of a folder were played last. BadInput: the table is damaged."""
     path = folder / FAILURES
-    if not what_is(path):
+    if not describe_file_kind(path):
         return []
-    rows: list[Fields] = read_rows(path)
+    rows: list[Fields] = read_csv_rows(path)
     try:
         return [
             Failed(**row | {name: int(row[name]) for name in ("seed", "attempts")}) for row in rows
@@ -544,18 +554,22 @@ def read_failures(folder: Path) -> list[Failed]:
         ) from None
 
 
-def failure_lines(failed: Sequence[Failed]) -> list[str]:
-    """For people: how many failed, then each with its error and where its traceback lies; nothing
-    where none did.
+def format_failures(failed: Sequence[Failed]) -> list[str]:
+    """Format for people: how many failed, then each with its error and where its traceback lies;
+    nothing where none did.
     """
     if not failed:
         return []
     lines = [
-        f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})"
-        for one in failed
+        f"{run.label}, seed {run.seed}: {run.kind}: {run.error} ({run.folder}/{ERROR})"
+        for run in failed
     ]
     if len(lines) > MOST_TOLD:
-        more = [f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}"]
+        rest = [f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}"]
     else:
-        more = []
-    return [f"{counted(len(lines), 'run')} failed:", *map(one_line, lines[:MOST_TOLD]), *more]
+        rest = []
+    return [
+        f"{format_count(len(lines), 'run')} failed:",
+        *map(to_one_line, lines[:MOST_TOLD]),
+        *rest,
+    ]

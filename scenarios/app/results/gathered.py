@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.errors import BadInput, counted, one_line
-from netsim.safe import what_is
+from netsim.errors import BadInput, format_count, to_one_line
+from netsim.safe import describe_file_kind
 from scenarios.app.results.folder import (
     MANIFEST,
     RADIO_STUDY,
@@ -21,19 +21,25 @@ from scenarios.app.results.folder import (
     TRAINING,
     LabelledRuns,
     check_version,
-    failure_lines,
-    finished_manifest,
-    one_version,
+    find_record_file,
+    format_failures,
+    get_played_version,
     read_failures,
+    read_finished_manifest,
     read_json,
     read_summary,
-    record_of,
-    version_of,
+    refuse_mixed_versions,
 )
-from scenarios.app.results.read import curves_of, finished, listed, of_sweep_file, part
+from scenarios.app.results.read import (
+    get_section,
+    list_finished_runs,
+    list_run_folders,
+    read_curves,
+    read_sweep_value,
+)
 from scenarios.app.study import Fields, Record
-from scenarios.app.study.describe import flow
-from scenarios.app.study.yaml_document import as_yaml, read
+from scenarios.app.study.describe import to_flow_yaml
+from scenarios.app.study.yaml_document import dump_yaml, read_document
 
 
 @dataclass(frozen=True)
@@ -58,67 +64,65 @@ class Gathered:
         return [(label, read_summary(path)) for label, path in self.runs]
 
     @property
-    def said(self) -> list[str]:
+    def remarks(self) -> list[str]:
         """What must be known of how the runs came together, and how many are left out."""
-        are = "is" if self.missing == 1 else "are"
-        every = counted(self.missing + len(self.runs), "run")
-        left_out = (
-            f"{self.missing} of {every} {are} not finished and left out." if self.missing else ""
-        )
-        return [text for text in (*self.notes, left_out) if text]
+        remarks = [note for note in self.notes if note]
+        if self.missing:
+            total = format_count(self.missing + len(self.runs), "run")
+            are = "is" if self.missing == 1 else "are"
+            remarks.append(f"{self.missing} of {total} {are} not finished and left out.")
+        return remarks
 
     @property
-    def drawn(self) -> list[int]:
+    def drawn_indices(self) -> list[int]:
         """Places of the runs that are drawn: all, or a sample that is always the same."""
         n = len(self.runs)
         places: list[int] = np.linspace(0, n - 1, min(n, MOST_DRAWN)).round().astype(int).tolist()
         return places
 
     @property
-    def trained(self) -> bool:
+    def is_training(self) -> bool:
         """Whether these are trainings, of a search."""
-        return what_is(self.runs[0][1] / TRAINING) == "file"
+        return describe_file_kind(self.runs[0][1] / TRAINING) == "file"
 
     @property
-    def radio(self) -> bool:
+    def is_radio(self) -> bool:
         """Whether these are radio studies."""
         return all(read_json(path / MANIFEST).get("kind") == RADIO_STUDY for _, path in self.runs)
 
 
-def side_by_side(folder: Path) -> Gathered:
-    """The runs in a folder that is not a sweep's, which is said unless one command played all of
-    them.
+def gather_side_by_side(folder: Path) -> Gathered:
+    """Gather the runs in a folder that is not a sweep's.
+
+    Which is said unless one command played all of them.
     """
-    listed(folder)  # an unfinished sweep says so itself
-    of = gathered([folder])
-    commands = {str(read_json(path / MANIFEST).get("command") or path) for _, path in of.runs}
-    says = (
-        "No sweep played these runs, they only lie in one folder: they may differ in more "
-        "than one way (What differs)."
-    )
+    list_run_folders(folder)  # an unfinished sweep says so itself
+    gathered = gather_runs([folder])
+    commands = {str(read_json(path / MANIFEST).get("command") or path) for _, path in gathered.runs}
+    notes = list(gathered.notes)
+    if len(commands) > 1:
+        notes.insert(
+            0,
+            "No sweep played these runs, they only lie in one folder: they may differ in more "
+            "than one way (What differs).",
+        )
     name = folder.resolve().name
-    return replace(
-        of,
-        name=name,
-        title=f"Comparison of {name}",
-        notes=[says] * (len(commands) > 1) + [*of.notes],
-    )
+    return replace(gathered, name=name, title=f"Comparison of {name}", notes=notes)
 
 
-def of_sweep(folder: Path) -> Gathered:
-    """The finished runs of a sweep."""
-    every = listed(folder)
-    done = finished(folder)
-    runs, copies = distinct(done)
-    notes = [*failure_lines(read_failures(folder)), copies]
-    title = of_sweep_file(folder, "title") or ""
-    return Gathered(
-        folder.resolve().name, runs, len(every) - len(done), curves_of(folder), notes, title
-    )
+def gather_sweep(folder: Path) -> Gathered:
+    """Gather the finished runs of a sweep."""
+    n_listed = len(list_run_folders(folder))
+    finished = list_finished_runs(folder)
+    runs, copies = drop_copies(finished)
+    notes = [*format_failures(read_failures(folder)), copies]
+    title = read_sweep_value(folder, "title") or ""
+    missing = n_listed - len(finished)
+    return Gathered(folder.resolve().name, runs, missing, read_curves(folder), notes, title)
 
 
-def gathered(folders: Sequence[Path]) -> Gathered:
-    """All runs of the given folders.
+def gather_runs(folders: Sequence[Path]) -> Gathered:
+    """Gather all runs of the given folders.
 
     A run is a label, named by as much of its path as tells it apart; runs that differ in nothing
     but their seed share one, unless all do. Of a sweep beside other folders, labels begin with the
@@ -131,31 +135,34 @@ def gathered(folders: Sequence[Path]) -> Gathered:
         not finished; radio studies beside runs that learn; fewer than two runs.
     """
     for folder in folders:
-        _check(folder)
-    if len(folders) == 1 and what_is(folders[0] / RUNS):
-        return of_sweep(folders[0])
+        _refuse_without_runs(folder)
+    if len(folders) == 1 and describe_file_kind(folders[0] / RUNS):
+        return gather_sweep(folders[0])
     singles = []
     swept = []
     missing = 0
     notes = []
     for folder in folders:
-        if what_is(folder / RUNS):
-            swept += [(folder, label, path) for label, path in finished(folder)]
-        elif what_is(folder / MANIFEST):
-            finished_manifest(folder)
+        is_sweep = describe_file_kind(folder / RUNS)
+        if not is_sweep and describe_file_kind(folder / MANIFEST):
+            read_finished_manifest(folder)
             singles.append(folder)
             continue
+        finished = list_finished_runs(folder)
+        if is_sweep:
+            swept += [(folder, label, path) for label, path in finished]
         else:
-            singles += [path for _, path in finished(folder)]
-        missing += len(listed(folder)) - len(finished(folder))
+            singles += [path for _, path in finished]
+        missing += len(list_run_folders(folder)) - len(finished)
         if failed := read_failures(folder):
-            notes.append(one_line(f"{folder}: {' '.join(failure_lines(failed))}"))
+            notes.append(to_one_line(f"{folder}: {' '.join(format_failures(failed))}"))
     sources = [*singles, *dict.fromkeys(folder for folder, _, _ in swept)]
-    names = dict(zip(sources, _names(sources), strict=True))
-    of_sweeps = [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
-    studies = {path: _study_of(path) for path in singles}
-    kept, copies = distinct([*((study, path) for path, study in studies.items()), *of_sweeps])
-    runs = _named(kept, studies, names)
+    names = dict(zip(sources, _shorten_paths(sources), strict=True))
+    studies = {path: _dump_study(path) for path in singles}
+    pooled = [(study, path) for path, study in studies.items()]
+    pooled += [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
+    kept, copies = drop_copies(pooled)
+    runs = _label_runs(kept, studies, names)
     if len(runs) < 2 and not copies:
         raise BadInput(
             f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
@@ -165,12 +172,12 @@ def gathered(folders: Sequence[Path]) -> Gathered:
     return Gathered(name, runs, missing, notes=[*notes, copies], title=f"Comparison of {name}")
 
 
-def _check(folder: Path) -> None:
+def _refuse_without_runs(folder: Path) -> None:
     """Refuse what holds no run."""
-    if not str(folder) or what_is(folder) != "folder":
+    if not str(folder) or describe_file_kind(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
     if any(
-        path for where in (".", "seed-*", "*/seed-*") for path in folder.glob(f"{where}/{TRAINING}")
+        path for place in (".", "seed-*", "*/seed-*") for path in folder.glob(f"{place}/{TRAINING}")
     ):
         raise BadInput(
             f"{folder}: holds a training, which has other figures than a run; netsim report "
@@ -178,11 +185,12 @@ def _check(folder: Path) -> None:
         )
 
 
-def distinct(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
-    """Runs that may be pooled by label, and copies, in words, that are left out: runs of one label
-    and seed are one. Those that read a file with other content have another label, which says so.
+def drop_copies(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
+    """Drop copies from runs that may be pooled by label, and name them in words.
 
-    Refuses radio studies beside runs that learn, and runs of several versions of netsim.
+    Runs of one label and seed are one. Those that read a file with other content have another
+    label, which says so. Refuses radio studies beside runs that learn, and runs of several
+    versions of netsim.
     """
     kinds = dict[bool, Path]()
     versions = dict[str, Path]()
@@ -190,18 +198,17 @@ def distinct(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
     firsts = dict[tuple[str, str], Path]()
     copies = []
     for label, path in runs:
-        manifest = read_json(record_of(path))
+        manifest = read_json(find_record_file(path))
         check_version(path, manifest)
         kinds.setdefault(manifest.get("kind") == RADIO_STUDY, path)
-        versions.setdefault(version_of(manifest), path)
-        files = part(manifest, "files")
+        versions.setdefault(get_played_version(manifest), path)
+        files = get_section(manifest, "files")
         before = inputs.setdefault(label, files)
-        other = [
-            f", {Path(f).name} with other content ({files[f]!s:.8})"
-            for f in files
-            if files[f] != before.get(f)
-        ]
-        first = firsts.setdefault((label + "".join(other), str(manifest.get("seed", path))), path)
+        name = label
+        for file, content in files.items():
+            if content != before.get(file):
+                name += f", {Path(file).name} with other content ({content!s:.8})"
+        first = firsts.setdefault((name, str(manifest.get("seed", path))), path)
         if first != path:
             copies.append(f"{path} is a copy of {first}")
     if len(kinds) > 1:
@@ -209,16 +216,17 @@ def distinct(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
             f"{kinds[True]} is a radio study and {kinds[False]} trains a model, which have no "
             "figure in common; compare them apart"
         )
-    one_version(versions)
-    said = f"{', '.join(copies)}: one run, which counts once." if copies else ""
-    return [(label, path) for (label, _), path in firsts.items()], said
+    refuse_mixed_versions(versions)
+    remark = f"{', '.join(copies)}: one run, which counts once." if copies else ""
+    return [(label, path) for (label, _), path in firsts.items()], remark
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
-    """The end of each path, as long as it must be to tell all of them apart."""
+def _shorten_paths(paths: Sequence[Path]) -> list[str]:
+    """Shorten paths to their ends, as long as they must be to tell all of them apart."""
     parts = [path.resolve().parts for path in paths]
-    for twice in (p for k, p in enumerate(paths) if parts[k] in parts[:k]):
-        raise BadInput(f"{twice}: is given twice; give it once")
+    for k, path in enumerate(paths):
+        if parts[k] in parts[:k]:
+            raise BadInput(f"{path}: is given twice; give it once")
     for length in range(1, max(map(len, parts), default=0) + 1):
         names = ["/".join(p[-length:]) for p in parts]
         if len(set(names)) == len(names):
@@ -226,37 +234,39 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return []
 
 
-def _study_of(folder: Path) -> str:
-    """What a run has in common with its other seeds."""
-    return as_yaml(
-        {key: value for key, value in read(folder / STUDY).data.items() if key not in _NOT_COMPARED}
-    )
+def _dump_study(folder: Path) -> str:
+    """Dump what a run has in common with its other seeds."""
+    return dump_yaml(_drop_seeds(read_document(folder / STUDY).data))
 
 
-def _named(
+def _drop_seeds(study: Record) -> Fields:
+    """Drop the keys that tell runs of one label apart."""
+    return {key: value for key, value in study.items() if key not in _NOT_COMPARED}
+
+
+def _label_runs(
     kept: LabelledRuns, studies: Mapping[Path, str], names: Mapping[Path, str]
 ) -> LabelledRuns:
-    """Runs with their labels for people; single ones, of `studies`, share one with their other
-    seeds, unless all do.
+    """Label runs for people.
+
+    Single ones, of `studies`, share a label with their other seeds, unless all do.
     """
     places: dict[str, list[Path]] = {}
     for label, path in kept:
         places.setdefault(label, []).append(path)
-    found: LabelledRuns = []
-    alone = len({*studies.values()}) < 2
-    for label, of in places.items():
-        if alone or len(of) < 2:
-            more = ""
-        else:
-            more = f" and {len(of) - 1} more of other seeds"
-        other = label.removeprefix(studies.get(of[0], ""))
-        for path in of:
+    labelled: LabelledRuns = []
+    is_one_study = len({*studies.values()}) < 2
+    for label, paths in places.items():
+        first = paths[0]
+        end = label.removeprefix(studies.get(first, ""))
+        if len(paths) > 1 and not is_one_study:
+            end = f" and {len(paths) - 1} more of other seeds{end}"
+        for path in paths:
+            name = label
             if path in studies:
-                name = f"{names[path if alone else of[0]]}{more}{other}"
-            else:
-                name = label
-            found.append((name, path))
-    return found
+                name = names[path if is_one_study else first] + end
+            labelled.append((name, path))
+    return labelled
 
 
 # -- which of very many runs are drawn
@@ -264,8 +274,8 @@ def _named(
 MOST_DRAWN = 100  # runs whose tables are read
 
 
-def drawn_sentence(n: int, drawn: int) -> list[str]:
-    """How many of n runs are drawn; nothing where all are."""
+def describe_sample(n: int, drawn: int) -> list[str]:
+    """Describe how many of n runs are drawn; nothing where all are."""
     if drawn == n:
         return []
     return [
@@ -282,29 +292,27 @@ _NOT_COMPARED = (
 )  # what tells runs of one label apart, and what a sweep is made from
 
 
-def differences(studies: Sequence[Record]) -> dict[str, list[str]]:
-    """Dotted key in which resolved studies differ -> its values as text; "–" where a study has no
-    such key.
+def find_differing_keys(studies: Sequence[Record]) -> dict[str, list[str]]:
+    """Find the dotted keys in which resolved studies differ, with their values as text.
+
+    "–" where a study has no such key.
     """
-    flat = [
-        flattened({k: v for k, v in study.items() if k not in _NOT_COMPARED}) for study in studies
-    ]
-    every = dict.fromkeys(key for study in flat for key in study)
-    texts = {key: [flow(study[key]) if key in study else "–" for study in flat] for key in every}
-    return {key: values for key, values in texts.items() if len(set(values)) > 1}
+    flat = [flatten_keys(_drop_seeds(study)) for study in studies]
+    differing = {}
+    for key in dict.fromkeys(key for study in flat for key in study):
+        texts = [to_flow_yaml(study[key]) if key in study else "–" for study in flat]
+        if len(set(texts)) > 1:
+            differing[key] = texts
+    return differing
 
 
-def flattened(value: object, path: str = "") -> Fields:
-    """Path -> value of everything in a JSON object."""
-    inner = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else None
-    )
-    if inner is None:
+def flatten_keys(value: object, path: str = "") -> Fields:
+    """Flatten a JSON object: path -> value of everything in it."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
         return {path: value}
-    return {
-        k: v for key, one in inner for k, v in flattened(one, f"{path}.{key}".lstrip(".")).items()
-    }
+    flat: Fields = {}
+    for key, item in value.items():
+        flat |= flatten_keys(item, f"{path}.{key}".lstrip("."))
+    return flat

@@ -17,11 +17,11 @@ from pydantic import BaseModel
 
 from netsim.errors import BadInput
 from scenarios.app.results.folder import SWEEP, Failed
-from scenarios.app.results.read import checked, of_sweep_file
-from scenarios.app.results.statistics import mean_text
-from scenarios.app.results.summary_keys import BY_KEY, declaration
+from scenarios.app.results.read import parse_model, read_sweep_value
+from scenarios.app.results.statistics import format_mean
+from scenarios.app.results.summary_keys import BY_KEY, find_measure
 from scenarios.app.study import Fields
-from scenarios.app.study.describe import nearest
+from scenarios.app.study.describe import suggest_nearest
 
 COST = "cost.best"
 """cost of the policy that a training keeps, in its evaluation worlds"""
@@ -29,7 +29,7 @@ _TRAINING_KEYS = ("cases", "steps.best", COST, "visited.percent")
 _TRAINING_PARTS = ("policy", "against", "bound")
 
 
-def of_training(key: str) -> bool:
+def is_training_key(key: str) -> bool:
     """Whether a key is of the summary of a training."""
     first, _, rest = key.partition(".")
     return key in _TRAINING_KEYS or (first in _TRAINING_PARTS and bool(rest))
@@ -44,19 +44,22 @@ class Constraint:
     sign: float
     bound: float
 
-    def excess(self, value: float) -> float:
-        """How far the value lies beyond the bound; at most 0 where the bound is kept."""
+    def compute_excess(self, value: float) -> float:
+        """Compute how far the value lies beyond the bound; at most 0 where the bound is kept."""
         return self.sign * (value - self.bound)
 
 
 _BOUND = re.compile(r"\s*(?P<key>[^<>=\s]+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
 
 
-def constraint(text: str) -> Constraint:
-    """A bound as it is written: KEY<=NUMBER or KEY>=NUMBER."""
+def parse_constraint(text: str) -> Constraint:
+    """Parse a bound as it is written: KEY<=NUMBER or KEY>=NUMBER."""
     match = _BOUND.fullmatch(text)
     try:
-        key, sign, bound = match.groups() if match else ("", "", "nan")
+        if match:
+            key, sign, bound = match.groups()
+        else:
+            key, sign, bound = ("", "", "nan")
         value = float(bound)
     except ValueError:
         value = nan
@@ -77,39 +80,39 @@ class Goals:
         """All keys that a point needs."""
         return list(dict.fromkeys([*self.objectives, *(c.key for c in self.constraints)]))
 
-    def excess(self, trial: Trial) -> list[float]:
-        """How far each constraint is broken; at most 0 where it is kept."""
-        return [bound.excess(trial.mean(bound.key)) for bound in self.constraints]
+    def compute_excesses(self, trial: Trial) -> list[float]:
+        """Compute how far each constraint is broken; at most 0 where it is kept."""
+        return [bound.compute_excess(trial.compute_mean(bound.key)) for bound in self.constraints]
 
-    def check(self, known: Sequence[str] | None = None) -> None:
-        """Refuse keys that no summary has; known: those of a finished run of the scenario."""
+    def check(self, known_keys: Sequence[str] | None = None) -> None:
+        """Refuse keys that no summary has; known_keys: those of a finished run of the scenario."""
         options = [("--objective", key) for key in self.objectives]
         options += [("--constraint", c.key) for c in self.constraints]
         for option, key in options:
-            if key in known if known else declaration(key) or of_training(key):
+            if key in known_keys if known_keys else find_measure(key) or is_training_key(key):
                 continue
-            hint = nearest(key, known or BY_KEY) or ";"
+            hint = suggest_nearest(key, known_keys or BY_KEY) or ";"
             raise BadInput(
                 f"{option} {key}: no such key of summary.json{hint} see netsim show DIR --verbose"
             )
 
-    def best(self, trials: Sequence[Trial]) -> list[str]:
-        """Labels of the front of finished trials, the best in the first objective first; of one its
-        first.
+    def find_best_labels(self, trials: Sequence[Trial]) -> list[str]:
+        """Find labels of the front of finished trials, the best in the first objective first; of
+        one its first.
 
         A trial is on the front if it keeps all bounds and no other one is as good everywhere, and
         better in one.
         """
         signs = {key: -1.0 if word == "max" else 1.0 for key, word in self.objectives.items()}
         losses = {
-            trial.label: [sign * trial.mean(key) for key, sign in signs.items()]
+            trial.label: [sign * trial.compute_mean(key) for key, sign in signs.items()]
             for trial in trials
             if not trial.broken
         }
         front = [
             label
-            for label, own in losses.items()
-            if not any(other != own and all(map(le, other, own)) for other in losses.values())
+            for label, loss in losses.items()
+            if not any(other != loss and all(map(le, other, loss)) for other in losses.values())
         ]
         front.sort(key=lambda label: losses[label])
         if len(signs) == 1:
@@ -117,10 +120,12 @@ class Goals:
         return front
 
 
-def goals(
+def parse_goals(
     objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str]
 ) -> Goals:
-    """Of the command line; BadInput for keys that no summary has, and for bounds that are none."""
+    """Parse goals of the command line; BadInput for keys that no summary has, and for bounds that
+    are none.
+    """
     if len(directions) not in (1, len(objectives)):
         raise BadInput(
             f"--direction: {len(directions)} for {len(objectives)} objectives; give one "
@@ -128,11 +133,12 @@ def goals(
         )
     if len(set(objectives)) < len(objectives):
         raise BadInput("--objective: a key stands twice; leave one of them out")
-    of = Goals(
-        dict(zip(objectives, cycle(directions), strict=False)), [*map(constraint, constraints)]
+    parsed = Goals(
+        dict(zip(objectives, cycle(directions), strict=False)),
+        [*map(parse_constraint, constraints)],
     )
-    of.check()
-    return of
+    parsed.check()
+    return parsed
 
 
 # -- what sweep.json says of a search
@@ -163,21 +169,21 @@ class Trial(BaseModel):
         """Of its runs, in that of the sweep."""
         return self.label.removesuffix(FRESH)
 
-    def mean(self, key: str) -> float:
-        """The figure of a key: its mean over seeds."""
+    def compute_mean(self, key: str) -> float:
+        """Compute the figure of a key: its mean over seeds."""
         return float(np.mean(self.values[key]))
 
     @property
     def texts(self) -> list[str]:
         """Each figure, with its 95 % interval."""
-        return [mean_text(np.array(each)) for each in self.values.values()]
+        return [format_mean(np.array(values)) for values in self.values.values()]
 
-    def fail(self, kind: str, why: str) -> None:
-        """It has no figures."""
-        self.failed = Failed(self.folder, self.label, self.seeds[0], 1, kind, why)
+    def fail(self, kind: str, reason: str) -> None:
+        """Note that it has no figures, and why."""
+        self.failed = Failed(self.folder, self.label, self.seeds[0], 1, kind, reason)
 
 
-class Tuned(BaseModel):
+class SearchResult(BaseModel):
     """What a search found: trials, and winners on fresh seeds; labels of the best."""
 
     objectives: dict[str, str]
@@ -190,16 +196,16 @@ class Tuned(BaseModel):
         """The figures, and what became of a trial."""
         return [*next((trial.values for trial in self.trials if trial.values), {}), "search"]
 
-    def state(self, trial: Trial) -> str:
+    def describe_trial(self, trial: Trial) -> str:
         """Whether a trial is the best, and which bounds it breaks."""
         if trial.label in self.best:
             return "best"
         return ", ".join(f"breaks {text}" for text in trial.broken)
 
 
-def read_tuned(folder: Path) -> Tuned | None:
-    """What the search of a folder found; None where it is that of another sweep."""
-    found = of_sweep_file(folder, "tuned")
-    if found:
-        return checked(found, Tuned, folder / SWEEP, "tune again")
+def read_search_result(folder: Path) -> SearchResult | None:
+    """Read what the search of a folder found; None where it is that of another sweep."""
+    values = read_sweep_value(folder, "tuned")
+    if values:
+        return parse_model(values, SearchResult, folder / SWEEP, "tune again")
     return None

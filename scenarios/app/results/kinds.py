@@ -2,20 +2,25 @@
 
 from pathlib import Path
 
-from netsim.safe import what_is
-from scenarios.app.results.folder import MANIFEST, RUNS, SWEEP, TRAINING, marked
+from netsim.safe import describe_file_kind
+from scenarios.app.results.folder import MANIFEST, RUNS, SWEEP, TRAINING, read_marker
 
 
-def kind_of(folder: Path) -> str:
-    """What a folder holds, finished or not: training, sweep or run; empty for anything else, as for
-    a folder of such folders.
+def detect_kind(folder: Path) -> str:
+    """Detect what a folder holds, finished or not: training, sweep or run; empty for anything else,
+    as for a folder of such folders.
     """
     if any(
-        what_is(f / TRAINING) or marked(f) == "training" for f in (folder, *folder.glob("seed-*"))
+        describe_file_kind(f / TRAINING) or read_marker(f) == "training"
+        for f in (folder, *folder.glob("seed-*"))
     ):
         return "training"
-    if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
+    if (
+        describe_file_kind(folder / RUNS)
+        or describe_file_kind(folder / SWEEP)
+        or read_marker(folder) == "sweep"
+    ):
         return "sweep"
-    if what_is(folder / MANIFEST) or marked(folder) == "run":
+    if describe_file_kind(folder / MANIFEST) or read_marker(folder) == "run":
         return "run"
     return ""

@@ -8,23 +8,24 @@ from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
 
-from netsim.errors import counted
+from netsim.errors import format_count
 from netsim.notice import Notice
-from netsim.safe import what_is
-from scenarios.app.results.folder import PAGE, STUDY, LabelledRuns, read_json, record_of
+from netsim.safe import describe_file_kind
+from scenarios.app.results.folder import PAGE, STUDY, LabelledRuns, find_record_file, read_json
 from scenarios.app.results.gathered import Gathered
-from scenarios.app.results.goals import FRESH, HONEST, NO_WINNER, read_tuned
-from scenarios.app.results.read import Run, part
+from scenarios.app.results.goals import FRESH, HONEST, NO_WINNER, read_search_result
+from scenarios.app.results.read import Run, get_section
 from scenarios.app.results.shown import (
     HEAD,
-    answers,
-    compared,
-    headline,
-    labels_of,
-    played,
+    LinesByLabel,
+    answer_comparison,
+    build_headline,
+    compare_labels,
+    describe_played,
+    group_by_label,
     read_adapted,
 )
-from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.statistics import format_figure
 from scenarios.app.results.table import (
     AT_CHANCE,
     FOUND,
@@ -32,14 +33,15 @@ from scenarios.app.results.table import (
     INCONCLUSIVE,
     PREVENTED,
     Line,
-    is_useful,
-    lines,
-    model_verdict,
-    row,
-    together,
+    Lines,
+    build_lines,
+    find_model_verdict,
+    format_group_row,
+    is_useful_verdict,
+    merge_lines,
 )
 from scenarios.app.study import Fields
-from scenarios.app.study.describe import flow
+from scenarios.app.study.describe import to_flow_yaml
 from scenarios.app.study.notice import notice
 
 
@@ -76,17 +78,17 @@ Cells = list[list[Cell]]
 """rows of them"""
 
 
-def mark_of(cell: Cell) -> Mark:
-    """A cell with its look; a number is written with three digits."""
+def to_mark(cell: Cell) -> Mark:
+    """Give a cell its look; a number is written with three digits."""
     if isinstance(cell, Mark):
         return cell
     if isinstance(cell, str):
         return Mark(cell)
-    return Mark(figure_text(cell), cell)
+    return Mark(format_figure(cell), cell)
 
 
 @dataclass(frozen=True)
-class TableOf:
+class OutcomeTable:
     """A table of an outcome.
 
     key : with one a page can filter its rows. narrow : how many of the first columns a terminal
@@ -118,7 +120,7 @@ class Outcome:
     title: str
     answers: Sequence[tuple[str, str]] = ()
     notices: Sequence[Notice] = ()
-    tables: Sequence[TableOf] = ()
+    tables: Sequence[OutcomeTable] = ()
     facts: dict[str, str] = field(default_factory=dict)
     scope: str = ""
     values: Fields = field(default_factory=dict)
@@ -127,34 +129,38 @@ class Outcome:
 # -- a run
 
 
-def run_outcome(run: Run) -> Outcome:
-    """Of a run, or of a radio study."""
+def build_run_outcome(run: Run) -> Outcome:
+    """Build the outcome of a run, or of a radio study."""
     summary = run.summary
     manifest = run.manifest
-    of = lines([summary])
-    learning = part(run.study, "learning")
-    each = [
-        *filter(
-            None, (leading(lines([summary], name)) for name in run.attacks if len(run.attacks) > 1)
-        )
+    run_lines = build_lines([summary])
+    learning = get_section(run.study, "learning")
+    attack_lines: list[Line] = []
+    if len(run.attacks) > 1:
+        leading = [pick_leading_line(build_lines([summary], name)) for name in run.attacks]
+        attack_lines = [line for line in leading if line]
+    tables = [
+        build_figures_table("Results", run_lines),
+        build_figures_table("Every attack, by its strongest result", attack_lines, 0),
     ]
+    facts = {name: format_group_row([summary], name) for name in GROUPS}
     return Outcome(
-        "radio" if manifest.radio else "run",
+        "radio" if manifest.is_radio else "run",
         manifest.title,
-        headline(of, learning, summary),
+        build_headline(run_lines, learning, summary),
         manifest.notices,
-        [figures("Results", of), figures("Every attack, by its strongest result", each, 0)],
-        {name: text for name in GROUPS if (text := row([summary], name))},
-        played(summary) if learning else "",
+        tables,
+        {name: text for name, text in facts.items() if text},
+        describe_played(summary) if learning else "",
         {"seed": manifest.seed, "summary": summary},
     )
 
 
-def leading(of: Sequence[Line]) -> Line | None:
-    """The line of leakage that matters most: what was found, homes and workplaces before
+def pick_leading_line(candidates: Lines) -> Line | None:
+    """Pick the line of leakage that matters most: what was found, homes and workplaces before
     distances.
     """
-    attacked = [line for line in of if line.attack]
+    attacked = [line for line in candidates if line.attack]
     return min(
         attacked,
         key=lambda line: (line.verdict != FOUND, line.n == 0, not line.verdict),
@@ -162,173 +168,161 @@ def leading(of: Sequence[Line]) -> Line | None:
     )
 
 
-def figures(title: str, of: Sequence[Line], narrow: int = 99) -> TableOf:
-    """A row for each line."""
-    is_radio = of and of[0].key.startswith("radio.")
-    heads = [
-        "",
-        "median [5 %, 95 % of samples]" if is_radio else "result",
-        "baseline",
-        "verdict",
-        "attack",
-    ]
-    rows: Cells = [
-        [
-            Mark(one.title, kind="word"),
-            Mark(one.result, one.value),
-            one.baseline,
-            verdict_mark(one),
-            one.attack,
-        ]
-        for one in of
-    ]
-    return TableOf(title, heads, rows, narrow=narrow)
+def build_figures_table(title: str, shown: Lines, narrow: int = 99) -> OutcomeTable:
+    """Build a table with a row for each line."""
+    result = "result"
+    if shown and shown[0].key.startswith("radio."):
+        result = "median [5 %, 95 % of samples]"
+    rows: Cells = []
+    for line in shown:
+        name = Mark(line.title, kind="word")
+        figure = Mark(line.result, line.value)
+        rows.append([name, figure, line.baseline, mark_verdict(line), line.attack])
+    return OutcomeTable(title, ["", result, "baseline", "verdict", "attack"], rows, narrow=narrow)
 
 
-def verdict_mark(of: Line) -> Mark:
-    """The verdict in a word, and in colour."""
-    good = is_useful(of.verdict) or of.verdict in (AT_CHANCE, PREVENTED)
-    kind = "open" if of.verdict == INCONCLUSIVE else "held" if good else "not-held"
-    return Mark(of.told, kind=kind if of.verdict else "")
+def mark_verdict(line: Line) -> Mark:
+    """Show the verdict of a line in a word, and in colour."""
+    if not line.verdict:
+        return Mark()
+    if line.verdict == INCONCLUSIVE:
+        kind = "open"
+    elif is_useful_verdict(line.verdict) or line.verdict in (AT_CHANCE, PREVENTED):
+        kind = "held"
+    else:
+        kind = "not-held"
+    return Mark(line.verdict_text, kind=kind)
 
 
 # -- several runs
 
 
-def runs_outcome(
-    of: Gathered, place: Path, kind: str = "comparison", values: Fields | None = None
+def build_comparison_outcome(
+    runs: Gathered, place: Path, kind: str = "comparison", values: Fields | None = None
 ) -> Outcome:
-    """Of a sweep, or of runs side by side. place : the folder of the page, in which sweep.json lies
-    if there is one.
+    """Build the outcome of a sweep, or of runs side by side.
+
+    place : the folder of the page, in which sweep.json lies if there is one.
     """
-    every = compared(labels_of(of.summaries))
-    scope = f"{counted(len(of.runs), 'run')} of {counted(len(every), 'variant')}"
+    lines_by_label = compare_labels(group_by_label(runs.summaries))
+    scope = (
+        f"{format_count(len(runs.runs), 'run')} of {format_count(len(lines_by_label), 'variant')}"
+    )
+    notices = [notice("runs-compared", text=text) for text in runs.remarks]
+    notices += warn_of_useless_models(lines_by_label)
     rows, note = read_adapted(place)
+    cells: Cells = [[*attacker.values()] for attacker in rows]
+    tables = [
+        build_variants_table(lines_by_label, runs.runs, place),
+        *build_search_tables(place),
+        OutcomeTable("Adapted attackers", HEAD, cells, as_lines=True, notes=[note]),
+    ]
     return Outcome(
         kind,
-        of.title,
-        answers(every),
-        [*(notice("runs-compared", text=text) for text in of.said), *useless(every)],
-        [
-            variants(every, of.runs, place),
-            *searched(place),
-            TableOf(
-                "Adapted attackers",
-                HEAD,
-                [[*each.values()] for each in rows],
-                as_lines=True,
-                notes=[note],
-            ),
-        ],
+        runs.title,
+        answer_comparison(lines_by_label),
+        notices,
+        tables,
         scope=scope,
         values=values or {},
     )
 
 
-def useless(every: Mapping[str, Sequence[Line]]) -> list[Notice]:
-    """A warning of labels whose models are not useful."""
-    bad = [
-        f"“{label}”"
-        for label, of in every.items()
-        if (verdict := model_verdict(of)) and not is_useful(verdict)
-    ]
+def warn_of_useless_models(lines_by_label: LinesByLabel) -> list[Notice]:
+    """Warn of labels whose models are not useful."""
+    bad = []
+    for label, label_lines in lines_by_label.items():
+        verdict = find_model_verdict(label_lines)
+        if verdict and not is_useful_verdict(verdict):
+            bad.append(f"“{label}”")
     if bad:
         return [notice("models-not-useful", labels=", ".join(bad))]
     return []
 
 
-def variants(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: Path) -> TableOf:
-    """A row for each label: its lines, the attacks that find most, and seeds, which lead to the
-    pages of its runs.
+def build_variants_table(
+    lines_by_label: LinesByLabel, runs: LabelledRuns, place: Path
+) -> OutcomeTable:
+    """Build a table with a row for each label.
 
-    The model, the shares and epsilon come first, and what has no verdict last.
+    A row has the lines of the label, the attacks that find most, and seeds, which lead to the
+    pages of its runs. The model, the shares and epsilon come first, and what has no verdict last.
     """
     columns: dict[str, list[Line]] = {}
-    for line in (line for own in of.values() for line in own):
-        columns.setdefault(line.title, []).append(line)
-    joined = {title: together(found) for title, found in columns.items()}
-    judged = {
-        title
-        for title, found in columns.items()
-        if any(one.verdict or not one.attack for one in found)
-    }
-    first = {
-        title
-        for title, (one, _) in joined.items()
-        if one.n or one.key.startswith(("utility.", "privacy."))
-    }
+    for label_lines in lines_by_label.values():
+        for line in label_lines:
+            columns.setdefault(line.title, []).append(line)
+    joined: dict[str, Line] = {}
+    differs: dict[str, bool] = {}
+    judged = set()
+    first = set()
+    cells: dict[str, Cell] = {}
+    for title, column in columns.items():
+        line, differs[title] = merge_lines(column)
+        joined[title] = line
+        if any(line.verdict or not line.attack for line in column):
+            judged.add(title)
+        if line.n or line.key.startswith(("utility.", "privacy.")):
+            first.add(title)
+        cells[title] = Mark("none", nan) if "privacy." in line.key else nan
     heads = sorted(columns, key=lambda title: (title not in judged, title not in first))
-    absent: dict[str, Cell] = {
-        title: Mark("none", nan) if "privacy." in one.key else nan
-        for title, (one, _) in joined.items()
-    }
     rows: Cells = []
-    for label, own in of.items():
-        found = absent | {line.title: _judged(line, joined[line.title][1]) for line in own}
+    for label, label_lines in lines_by_label.items():
+        row = cells | {line.title: _mark_figure(line, differs[line.title]) for line in label_lines}
+        figures = [row[title] for title in heads]
         folders = [path for name, path in runs if name == label]
-        attacks = dict.fromkeys(line.attack for line in own if line.attack)
-        rows.append(
-            [label, *map(found.__getitem__, heads), ", ".join(attacks), _pages(folders, place)]
-        )
-    foot = [joined[title][0].baselines for title in heads]
+        attacks = ", ".join(dict.fromkeys(line.attack for line in label_lines if line.attack))
+        rows.append([label, *figures, attacks, _link_pages(folders, place)])
+    foot = [joined[title].baselines for title in heads]
     heads = ["variant", *heads, "attack", "seeds"]
-    return TableOf(
-        "Main figures of every variant", heads, rows, "variants", 1 + len(judged), True, foot
-    )
+    title = "Main figures of every variant"
+    return OutcomeTable(title, heads, rows, "variants", 1 + len(judged), True, foot)
 
 
-def _judged(of: Line, own_chance: bool) -> Mark:
-    """A figure with its verdict below it, and with its own chance where labels differ in it."""
-    below = ", ".join(filter(None, [of.told, of.chance * own_chance]))
-    return Mark(of.figure, of.value, verdict_mark(of).kind, below, aside=of.interval)
+def _mark_figure(line: Line, own_chance: bool) -> Mark:
+    """Mark a figure with its verdict below it, and its own chance where labels differ in it."""
+    below = ", ".join(filter(None, [line.verdict_text, line.chance * own_chance]))
+    return Mark(line.figure, line.value, mark_verdict(line).kind, below, aside=line.interval)
 
 
-def _pages(folders: Sequence[Path], place: Path) -> Mark:
-    """The seeds of runs, as links where their pages are drawn."""
-    seeds = [str(read_json(record_of(folder)).get("seed")) for folder in folders]
-    if not all(what_is(folder / PAGE) == "file" for folder in folders):
+def _link_pages(folders: Sequence[Path], place: Path) -> Mark:
+    """Name the seeds of runs, as links where their pages are drawn."""
+    seeds = [str(read_json(find_record_file(folder)).get("seed")) for folder in folders]
+    if not all(describe_file_kind(folder / PAGE) == "file" for folder in folders):
         return Mark(", ".join(seeds))
-    return Mark(
-        links=[
-            (seed, os.path.relpath(of / PAGE, place))
-            for seed, of in zip(seeds, folders, strict=True)
-        ]
-    )
+    pages = [os.path.relpath(folder / PAGE, place) for folder in folders]
+    return Mark(links=list(zip(seeds, pages, strict=True)))
 
 
-def searched(folder: Path) -> list[TableOf]:
-    """The trials of a search, the best first, and the importance of settings; nothing of another
-    sweep.
+def build_search_tables(folder: Path) -> list[OutcomeTable]:
+    """Build tables of the trials of a search, the best first, and of the importance of settings.
+
+    Of another sweep there are none.
     """
-    of = read_tuned(folder)
-    if of is None:
+    search = read_search_result(folder)
+    if search is None:
         return []
-    trials = [trial for trial in of.trials if not trial.label.endswith(FRESH)]
+    trials = [trial for trial in search.trials if not trial.label.endswith(FRESH)]
     finished = sum(trial.failed is None for trial in trials)
-    notes = [
-        f"{counted(len(trials), 'trial')}, {finished} finished; "
-        f"{counted(len(trials[0].seeds), 'seed')} each"
-    ]
-    known = sorted(
-        (trial for trial in of.trials if trial.values),
-        key=lambda trial: trial.folder not in of.best,
-    )
-    rows: Cells = [
-        [trial.label, *map(Mark, trial.texts, map(trial.mean, trial.values)), of.state(trial)]
-        for trial in known
-    ]
-    if of.best:
-        notes += [
-            HONEST,
-            f"{of.best[0]}: {flow(known[0].settings)}; its scenario: "
-            f"{folder}/{of.best[0]}/seed-*/{STUDY}",
-        ]
+    n_seeds = format_count(len(trials[0].seeds), "seed")
+    notes = [f"{format_count(len(trials), 'trial')}, {finished} finished; {n_seeds} each"]
+    scored = [trial for trial in search.trials if trial.values]
+    scored.sort(key=lambda trial: trial.folder not in search.best)
+    rows: Cells = []
+    for trial in scored:
+        means = map(trial.compute_mean, trial.values)
+        rows.append([trial.label, *map(Mark, trial.texts, means), search.describe_trial(trial)])
+    if search.best:
+        best = search.best[0]
+        scenario = f"{folder}/{best}/seed-*/{STUDY}"
+        notes += [HONEST, f"{best}: {to_flow_yaml(scored[0].settings)}; its scenario: {scenario}"]
     else:
         notes.append(NO_WINNER)
-    names = dict.fromkeys(name for shares in of.importance.values() for name in shares)
-    shares: Cells = [[name, *(each[name] for each in of.importance.values())] for name in names]
+    importance = search.importance.values()
+    names = dict.fromkeys(name for shares in importance for name in shares)
+    cells: Cells = [[name, *(shares[name] for shares in importance)] for name in names]
     title = "Importance: share of the variance over trials that a setting explains"
     return [
-        TableOf("Trials", ["trial", *of.heads], rows, "trials", notes=notes),
-        TableOf(title, ["setting", *of.importance], shares, narrow=0),
+        OutcomeTable("Trials", ["trial", *search.heads], rows, "trials", notes=notes),
+        OutcomeTable(title, ["setting", *search.importance], cells, narrow=0),
     ]

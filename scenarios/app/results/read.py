@@ -21,7 +21,7 @@ from netsim.columns import no_places
 from netsim.errors import BadInput
 from netsim.notice import Notice
 from netsim.record import Column
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.results.folder import (
     ARRAYS,
@@ -39,33 +39,43 @@ from scenarios.app.results.folder import (
     LabelledRuns,
     Tables,
     check_version,
-    finished_manifest,
-    marked,
+    list_written_tables,
+    read_csv_rows,
+    read_finished_manifest,
     read_json,
-    read_rows,
+    read_marker,
+    read_record_table,
     read_summary,
-    read_table,
-    tables_in,
 )
 from scenarios.app.results.folder import (
     Table as Table,
 )
 from scenarios.app.results.summary_keys import BY_KEY
 from scenarios.app.study import Fields
-from scenarios.app.study.yaml_document import read
+from scenarios.app.study.yaml_document import read_document
 
 if TYPE_CHECKING:
     import pandas
 
 
-def where(rows: Table, some: IntArray | BoolArray | slice | Sequence[int]) -> Table:
-    """Some rows of a table, by flags, indices or a slice."""
-    return {name: column[some] for name, column in rows.items()}
+def select_rows(rows: Table, index: IntArray | BoolArray | slice | Sequence[int]) -> Table:
+    """Select some rows of a table, by flags, indices or a slice."""
+    return {name: column[index] for name, column in rows.items()}
 
 
-def one(**values: object) -> Table:
-    """A row of single values."""
+def build_row(**values: object) -> Table:
+    """Build a row of single values."""
     return {name: np.array([value]) for name, value in values.items()}
+
+
+def iterate_cells(rows: Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Iterate over the cells of some columns, row by row, as plain values."""
+    return zip(*(rows[name].tolist() for name in names), strict=True)
+
+
+def stack_places_m(rows: Table) -> FloatArray:
+    """Stack the places (n, 2) of rows."""
+    return np.column_stack([rows["x_m"], rows["y_m"]])
 
 
 _Number = Annotated[
@@ -77,9 +87,9 @@ _Seconds = Annotated[float, Field(gt=0, le=_LONGEST_S)]
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def checked(values: Fields, model: type[Model], path: Path, remedy: str) -> Model:
-    """What a file of ours says, as its model. BadInput: what is missing or damaged; remedy: what
-    helps.
+def parse_model(values: Fields, model: type[Model], path: Path, remedy: str) -> Model:
+    """Parse what a file of ours says, as its model. BadInput: what is missing or damaged; remedy:
+    what helps.
     """
     try:
         return model.model_validate(values)
@@ -95,8 +105,8 @@ class _Sampling(BaseModel, strict=True):
 _NOTICE = TypeAdapter(Notice)
 
 
-def _notice_of(value: object) -> Notice:
-    """A notice of a manifest; version 1.0 kept sentences."""
+def _parse_notice(value: object) -> Notice:
+    """Parse a notice of a manifest; version 1.0 kept sentences."""
     if isinstance(value, str):
         return Notice("earlier", "doubt", value)
     return _NOTICE.validate_python(value)
@@ -110,7 +120,7 @@ class Manifest(BaseModel, strict=True):
     kind: str = ""
     command: str
     versions: dict[str, str]
-    notices: list[Annotated[Notice, BeforeValidator(_notice_of)]]
+    notices: list[Annotated[Notice, BeforeValidator(_parse_notice)]]
     channel_card: dict[str, str]
     timing: Fields
     trace: Fields | None
@@ -127,15 +137,15 @@ class Manifest(BaseModel, strict=True):
     stopped_by_budget: bool = False
 
     @classmethod
-    def of(cls, folder: Path) -> Manifest:
-        """That of a run folder. BadInput: it is of another version, missing or damaged."""
+    def from_folder(cls, folder: Path) -> Manifest:
+        """Read that of a run folder. BadInput: it is of another version, missing or damaged."""
         values = read_json(folder / MANIFEST)
         check_version(folder, values)
         values.setdefault("notices", values.get("warnings"))
-        return checked(values, cls, folder / MANIFEST, "run the study again")
+        return parse_model(values, cls, folder / MANIFEST, "run the study again")
 
     @property
-    def radio(self) -> bool:
+    def is_radio(self) -> bool:
         """Whether the run is a radio study."""
         return self.kind == RADIO_STUDY
 
@@ -149,7 +159,7 @@ class Manifest(BaseModel, strict=True):
     @property
     def period(self) -> str:
         """First and last moment."""
-        return f"{self.clock.text(0.0)} to {self.clock.text(self.duration_s)}"
+        return f"{self.clock.to_text(0.0)} to {self.clock.to_text(self.duration_s)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +180,13 @@ class Run:
     def study(self) -> Fields:
         """The study with every default."""
         if self.resolved is None:
-            return read(self.folder / STUDY).data
+            return read_document(self.folder / STUDY).data
         return self.resolved
 
     @cached_property
     def ground(self) -> Table:
         """What map.npz holds, indices as integers; nothing where there is none."""
-        return _ground(self.folder / MAP)
+        return _read_ground(self.folder / MAP)
 
     @cached_property
     def surfaces(self) -> Table:
@@ -187,14 +197,14 @@ class Run:
     def grid(self) -> Table:
         """What grid.npz holds; nothing where there is none."""
         path = self.folder / GRID
-        if what_is(path):
-            return _arrays(path, ARRAYS, needed=[*ARRAYS])
+        if describe_file_kind(path):
+            return _read_arrays(path, ARRAYS, needed=[*ARRAYS])
         return {}
 
     @property
     def attacks(self) -> list[str]:
         """Names of the attacks, in the order of the records."""
-        names = map(BY_KEY["attack.NAME.centroid_error_m.median"].name_in, self.summary)
+        names = map(BY_KEY["attack.NAME.centroid_error_m.median"].parse_name, self.summary)
         summarised = [name for name in names if name is not None]
         return list(dict.fromkeys([*map(str, self.tables["leakage"]["attack"]), *summarised]))
 
@@ -209,9 +219,14 @@ class Run:
         }
 
     @property
+    def n_ue(self) -> int:
+        """Number of UEs."""
+        return len(self.tables["ues"]["ue"])
+
+    @property
     def hit_radius_m(self) -> float:
         """Within this distance a place is found."""
-        value = part(self.study, "learning", "leakage").get("hit_radius_m")
+        value = get_section(self.study, "learning", "leakage").get("hit_radius_m")
         if isinstance(value, int | float):
             return float(value)
         return 100.0
@@ -223,11 +238,11 @@ class Run:
         """
         at_m = self.ground.get("station_m", no_places())
         cells = self.manifest.cells
-        names = range(len(at_m)) if self.replayed or len(cells) != len(at_m) else cells
+        names = range(len(at_m)) if self.is_replayed or len(cells) != len(at_m) else cells
         return [(str(name), float(x), float(y)) for name, (x, y) in zip(names, at_m, strict=True)]
 
     @property
-    def replayed(self) -> bool:
+    def is_replayed(self) -> bool:
         """Whether a trace replaced the radio: then its RSRP is of no base station that was
         placed.
         """
@@ -237,15 +252,15 @@ class Run:
         )
         return from_trace or (len(serving) > 0 and not any(serving))
 
-    def moment_s(self, number: FloatArray) -> FloatArray:
-        """When rounds (n,) were merged, seconds."""
-        rounds = self.rows("rounds")
+    def find_merge_times_s(self, number: FloatArray) -> FloatArray:
+        """Find when rounds (n,) were merged, seconds."""
+        rounds = self.get_rows("rounds")
         if len(number):
             return np.interp(number, rounds["round"], rounds["time_s"])
         return number
 
-    def rows(self, table: str, column: str = "", value: str = "") -> Table:
-        """Rows of a table that have a time, a UE and a round; those with `value` in a text
+    def get_rows(self, table: str, column: str = "", value: str = "") -> Table:
+        """Get rows of a table that have a time, a UE and a round; those with `value` in a text
         column.
         """
         columns = self.tables[table]
@@ -255,18 +270,18 @@ class Run:
                 keep &= np.isfinite(columns[name])
         if column:
             keep &= np.array([v == value for v in columns[column]], dtype=bool)
-        return where(columns, keep)
+        return select_rows(columns, keep)
 
-    def dates(self, time_s: FloatArray) -> list[str]:
-        """Simulated local time, as plotly's date axes read it."""
+    def format_dates(self, time_s: FloatArray) -> list[str]:
+        """Format simulated local time, as plotly's date axes read it."""
         clock = self.manifest.clock
         start = datetime.combine(clock.first_day, datetime.min.time())
         shown_s = clock.wall_s(np.asarray(time_s, dtype=np.float64))
         return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in shown_s]
 
 
-def part(inside: object, *keys: str) -> Fields:
-    """A mapping inside mappings, or an empty one."""
+def get_section(inside: object, *keys: str) -> Fields:
+    """Get a mapping inside mappings, or an empty one."""
     for key in keys:
         inside = inside.get(key) if isinstance(inside, dict) else None
     return inside if isinstance(inside, dict) else {}
@@ -283,38 +298,41 @@ KINDS = (PLAIN, FILTER, SMOOTHER, PRIOR)
 prior alone"""
 
 
-def tracking_attacks(run: Run) -> list[str]:
-    """Attacks that track, in the order of the records."""
-    return list(dict.fromkeys(map(str, run.rows("tracking")["attack"])))
+def list_tracking_attacks(run: Run) -> list[str]:
+    """List attacks that track, in the order of the records."""
+    return list(dict.fromkeys(map(str, run.get_rows("tracking")["attack"])))
 
 
-def tracked(run: Run, attack: str) -> Tables:
-    """Rows of the filter and of the smoother of an attack."""
-    rows = run.rows("tracking", "attack", attack)
+def select_tracking(run: Run, attack: str) -> Tables:
+    """Select rows of the filter and of the smoother of an attack."""
+    rows = run.get_rows("tracking", "attack", attack)
     return {
-        kind: where(rows, rows["hindsight"] == flag) for flag, kind in enumerate((FILTER, SMOOTHER))
+        kind: select_rows(rows, rows["hindsight"] == flag)
+        for flag, kind in enumerate((FILTER, SMOOTHER))
     }
 
 
-def of_kind(rows: Mapping[str, Table], kind: str, column: str) -> tuple[Table, FloatArray]:
-    """Rows that know a quantity (`error_m`, `near`, `expected_distance_m`) of one of KINDS, and
-    their values.
+def select_kind(rows: Mapping[str, Table], kind: str, column: str) -> tuple[Table, FloatArray]:
+    """Select rows that know a quantity (`error_m`, `near`, `expected_distance_m`) of one of KINDS,
+    and their values.
     """
     if kind in rows:
         return rows[kind], rows[kind][column]
     return rows[FILTER], rows[FILTER][f"{kind}_{column}"]
 
 
-def known_hours(run: Run, rows: Mapping[str, Table], kind: str) -> tuple[FloatArray, FloatArray]:
+def accumulate_known_hours(
+    run: Run, rows: Mapping[str, Table], kind: str
+) -> tuple[FloatArray, FloatArray]:
     """Numbers of rounds (n,), and the hours (n,) of a UE up to each in which it was known within
     leakage.hit_radius_m.
 
     Mean over all UEs with a row; a row stands for the window of its round.
     """
-    table, near = of_kind(rows, kind, "near")
-    number, at = np.unique(table["round"], return_inverse=True)
-    n_ue = len(np.unique(np.concatenate([of["ue"] for of in rows.values()])))
-    hours = np.bincount(at, near == 1, minlength=len(number)) * run.manifest.round_s / 3600.0
+    table, near = select_kind(rows, kind, "near")
+    number, index = np.unique(table["round"], return_inverse=True)
+    n_ue = len(np.unique(np.concatenate([table["ue"] for table in rows.values()])))
+    hours = np.bincount(index, near == 1, minlength=len(number)) * run.manifest.round_s / 3600.0
     return number, np.cumsum(hours) / max(n_ue, 1)
 
 
@@ -335,13 +353,13 @@ class RunTables(Tables):
         self.listed = listed
 
     def __missing__(self, name: str) -> Table:
-        columns = read_table(self.folder, name, self.listed)
+        columns = read_record_table(self.folder, name, self.listed)
         path = self.folder / f"{name}.csv"
         missing = [column for column in EVERY[name] if column not in columns]
         if missing:
             raise BadInput(f"{path}: column {missing[0]} is missing; run the study again")
         numbers = [column for column in columns if columns[column].dtype != object]
-        _check_rows(path, columns, dict.fromkeys(numbers, (-_MOST, _MOST)) | _LIMITS)
+        _check_limits(path, columns, dict.fromkeys(numbers, (-_MOST, _MOST)) | _LIMITS)
         self[name] = columns
         return columns
 
@@ -360,7 +378,10 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._names = RADIO if run.manifest.radio else TABLES
+        if run.manifest.is_radio:
+            self._names = RADIO
+        else:
+            self._names = TABLES
         self._made: dict[str, pandas.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pandas.DataFrame:
@@ -427,29 +448,30 @@ _GROUND = {
 """what map.npz holds, with dimensions; the first six always"""
 
 
-def open_finished(folder: Path, study: Fields | None = None) -> Run:
-    """The finished run of a folder; its tables and maps are checked when they are first asked for.
+def open_finished_run(folder: Path, study: Fields | None = None) -> Run:
+    """Open the finished run of a folder; its tables and maps are checked when they are first asked
+    for.
 
     study : where it is known, as of a run of the same label.
     """
-    finished_manifest(folder)
-    manifest = Manifest.of(folder)
-    tables = RunTables(folder, tables_in(vars(manifest)), {})
+    read_finished_manifest(folder)
+    manifest = Manifest.from_folder(folder)
+    tables = RunTables(folder, list_written_tables(vars(manifest)), {})
     return Run(manifest, read_summary(folder), tables, folder, study)
 
 
-def load(folder: Path, study: Fields | None = None) -> Run:
-    """The finished run of a folder, everything read and checked."""
-    return read_whole(open_finished(folder, study))
+def load_finished_run(folder: Path, study: Fields | None = None) -> Run:
+    """Load the finished run of a folder, everything read and checked."""
+    return read_all_files(open_finished_run(folder, study))
 
 
-def read_whole(run: Run) -> Run:
-    """The run itself, all files of which are read. BadInput: one is damaged."""
-    ues = {"ue": (-1.0, len(run.tables["ues"]["ue"]) - 1.0)}
+def read_all_files(run: Run) -> Run:
+    """Read the run itself, all files of which are read. BadInput: one is damaged."""
+    ues = {"ue": (-1.0, run.n_ue - 1.0)}
     for name, columns in EVERY.items():
         rows = run.tables[name]
         if columns.get("ue", Column("")).type != "text":
-            _check_rows(run.folder / f"{name}.csv", rows, ues)
+            _check_limits(run.folder / f"{name}.csv", rows, ues)
     _ = run.study, run.ground, run.surfaces, run.grid
     return run
 
@@ -467,79 +489,85 @@ _LIMITS = {
 }
 
 
-def _check_rows(path: Path, columns: Table, limits: Mapping[str, tuple[float, float]]) -> None:
+def _check_limits(path: Path, columns: Table, limits: Mapping[str, tuple[float, float]]) -> None:
     """Refuse values of a column that are not within its limits."""
     for column in columns.keys() & limits:
         low, high = limits[column]
         wrong = np.flatnonzero((columns[column] < low) | (columns[column] > high))
         if len(wrong):
-            found = (
+            mistake = (
                 f"row {wrong[0] + 1}: {column} {columns[column][wrong[0]]:g} is not in "
                 f"[{low:g}, {high:g}]"
             )
-            raise BadInput(f"{path}: {found}; run the study again")
+            raise BadInput(f"{path}: {mistake}; run the study again")
 
 
-def _ground(path: Path) -> Table:
-    """What map.npz holds, indices as integers; nothing where there is none."""
-    if not what_is(path):
+def _read_ground(path: Path) -> Table:
+    """Read what map.npz holds, indices as integers; nothing where there is none."""
+    if not describe_file_kind(path):
         return {}
-    ground: Table = {**_arrays(path, _GROUND, needed=[*_GROUND][:6])}
+    ground: Table = {**_read_arrays(path, _GROUND, needed=[*_GROUND][:6])}
     ground |= {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
-    for of in ("footprint", "street", "scenery"):
-        ptr = ground.get(f"{of}_ptr", np.zeros(1))
-        points_m = ground.get(f"{of}_m", ())
+    for layer in ("footprint", "street", "scenery"):
+        ptr = ground.get(f"{layer}_ptr", np.zeros(1))
+        points_m = ground.get(f"{layer}_m", ())
         if len(ptr) == 0 or ptr[0] or ptr[-1] != len(points_m) or (np.diff(ptr) < 0).any():
             raise BadInput(f"{path}: its parts do not fit together; run the study again")
     return ground
 
 
-def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] = ()) -> Table:
-    """Arrays of an npz file by name, those of `dimensions`; only `needed` ones must be there."""
+def _read_arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] = ()) -> Table:
+    """Read arrays of an npz file, those of `dimensions`; only `needed` ones must be there."""
     try:
         arrays = {name: np.asarray(array, np.float64) for name, array in read_arrays(path).items()}
     except (ValueError, TypeError) as error:
         raise BadInput(f"{path}: cannot be read ({error}); run the study again") from None
-    found = {name: arrays[name] for name in dimensions if name in arrays}
-    wrong = [name for name in needed if name not in found] or [
-        n for n in found if found[n].ndim != dimensions[n]
+    checked = {name: arrays[name] for name in dimensions if name in arrays}
+    wrong = [name for name in needed if name not in checked] or [
+        n for n in checked if checked[n].ndim != dimensions[n]
     ]
     if wrong:
         raise BadInput(f"{path}: {wrong[0]} is missing or has the wrong shape; run the study again")
-    return found
+    return checked
 
 
-def of_sweep_file(folder: Path, key: str) -> Any:
-    """What sweep.json says under a key; None where there is no such file, or it says nothing."""
-    if what_is(folder / SWEEP):
+def read_sweep_value(folder: Path, key: str) -> Any:
+    """Read what sweep.json says under a key; None where there is no file, or it says nothing."""
+    if describe_file_kind(folder / SWEEP):
         return read_json(folder / SWEEP).get(key)
     return None
 
 
-def listed(folder: Path) -> LabelledRuns:
+def list_run_folders(folder: Path) -> LabelledRuns:
     """Label and folder of each run of a sweep, or else of each run that lies directly in the
     folder.
     """
-    if what_is(folder / RUNS):
-        return _sweep(folder)
-    if what_is(folder / SWEEP) or marked(folder) == "sweep":
+    if describe_file_kind(folder / RUNS):
+        return _list_sweep_runs(folder)
+    if describe_file_kind(folder / SWEEP) or read_marker(folder) == "sweep":
         raise BadInput(f"{folder}: this sweep is not finished; start it again and it goes on")
     runs = [(p.name, p) for p in sorted(folder.iterdir()) if (p / MANIFEST).exists()]
     if not runs:
-        what = f"neither the folder of a run (no {MANIFEST}) nor of a sweep (no {RUNS})"
-        raise BadInput(f"{folder}: {what}; give a folder that netsim wrote")
+        mistake = f"neither the folder of a run (no {MANIFEST}) nor of a sweep (no {RUNS})"
+        raise BadInput(f"{folder}: {mistake}; give a folder that netsim wrote")
     return runs
 
 
-def finished(folder: Path) -> LabelledRuns:
-    """Those of them that are finished; of a sweep, runs may have failed."""
-    return [(label, path) for label, path in listed(folder) if what_is(path / SUMMARY)]
+def list_finished_runs(folder: Path) -> LabelledRuns:
+    """List those of them that are finished; of a sweep, runs may have failed."""
+    return [
+        (label, path)
+        for label, path in list_run_folders(folder)
+        if describe_file_kind(path / SUMMARY)
+    ]
 
 
-def _sweep(folder: Path) -> LabelledRuns:
+def _list_sweep_runs(folder: Path) -> LabelledRuns:
     path = folder / RUNS
     try:
-        runs = [(row["label"] or "as written", folder / row["folder"]) for row in read_rows(path)]
+        runs = [
+            (row["label"] or "as written", folder / row["folder"]) for row in read_csv_rows(path)
+        ]
     except KeyError as error:
         raise BadInput(f"{path}: has no column {error}; start the sweep again") from None
     if not runs:
@@ -550,10 +578,10 @@ def _sweep(folder: Path) -> LabelledRuns:
     return runs
 
 
-def curves_of(folder: Path) -> dict[str, list[str]]:
-    """Curve -> its labels in the order of strength, of a sweep."""
+def read_curves(folder: Path) -> dict[str, list[str]]:
+    """Read curve -> its labels in the order of strength, of a sweep."""
     path = folder / RUNS
-    rows = [row for row in read_rows(path) if row.get("curve")]
+    rows = [row for row in read_csv_rows(path) if row.get("curve")]
     try:
         rows.sort(key=lambda row: float(row["strength"]))
     except (KeyError, ValueError) as error:
@@ -573,11 +601,11 @@ Surfaces = Table
 
 
 def read_surfaces(folder: Path) -> Surfaces:
-    """What was written, checked; nothing where nothing was."""
+    """Read what was written, checked; nothing where nothing was."""
     path = folder / SURFACES
-    if not what_is(path):
+    if not describe_file_kind(path):
         return {}
-    arrays = _arrays(
+    arrays = _read_arrays(
         path,
         {"x_m": 1, "y_m": 1, "answer_at_m": 1, **dict.fromkeys(MAPS, 2)},
         needed=("x_m", "y_m"),

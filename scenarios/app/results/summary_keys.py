@@ -23,12 +23,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import resources
+from math import inf, nan
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
-from scenarios.app.results.statistics import mean_of, median_of, quantile_of
+from scenarios.app.results.statistics import (
+    compute_finite_mean,
+    compute_finite_median,
+    compute_quantile,
+)
 from scenarios.app.study import Fields, Record
 
 Rows = Mapping[str, np.ndarray]
@@ -36,14 +41,14 @@ Rows = Mapping[str, np.ndarray]
 NAME = "NAME"
 """stands for a part of the study in a pattern of keys"""
 STATISTICS: dict[str, Callable[[np.ndarray], float | None]] = {
-    "mean": mean_of,
-    "rms": lambda values: float(np.sqrt(mean_of(values**2))),
-    "median": lambda values: quantile_of(values, 0.5),
-    "q95": lambda values: float(np.quantile(values, 0.95)) if len(values) else float("nan"),
-    "max": lambda values: quantile_of(values, 1.0),
-    "known": median_of,
-    "percent": lambda values: mean_of(100.0 * values),
-    "share": lambda values: 100.0 * mean_of(values),
+    "mean": compute_finite_mean,
+    "rms": lambda values: float(np.sqrt(compute_finite_mean(values**2))),
+    "median": lambda values: compute_quantile(values, 0.5),
+    "q95": lambda values: float(np.quantile(values, 0.95)) if len(values) else nan,
+    "max": lambda values: compute_quantile(values, 1.0),
+    "known": compute_finite_median,
+    "percent": lambda values: compute_finite_mean(100.0 * values),
+    "share": lambda values: 100.0 * compute_finite_mean(values),
     "count": len,
     "distinct": lambda values: len(np.unique(values)),
     "sum": lambda values: int(values.sum()),
@@ -115,34 +120,34 @@ class Measure:
                 f"{self.key}: no statistic {self.statistic!r}; one of {', '.join(STATISTICS)}"
             )
 
-    def value(self, some: Rows) -> float | None:
-        """The value, of the rows that it names."""
+    def compute_value(self, rows: Rows) -> float | None:
+        """Compute the value, of the rows that it names."""
         word = self.statistic or self.key.rpartition(".")[2]
-        if self.column not in some:
+        if self.column not in rows:
             raise ValueError(
                 f"measure {self.key}: rows {self.rows!r} have no column {self.column!r}; "
-                f"they have {', '.join(some)}"
+                f"they have {', '.join(rows)}"
             )
-        values = some[self.column]
+        values = rows[self.column]
         if self.weight:
-            known = np.isfinite(values) & (some[self.weight] > 0)
-            if known.any():
-                values = np.average(values[known], weights=some[self.weight][known])[None]
+            is_known = np.isfinite(values) & (rows[self.weight] > 0)
+            if is_known.any():
+                values = np.average(values[is_known], weights=rows[self.weight][is_known])[None]
             else:
                 values = values[:0]
         return STATISTICS.get(word, STATISTICS["last"])(values)
 
-    def of(self, name: str = "") -> str:
+    def to_key(self, name: str = "") -> str:
         """The key itself, of the part `name` if it is a pattern. Raises ValueError for a name too
         many or missing.
         """
-        if bool(name) != self.named:
-            raise ValueError(f"{self.key}: {'needs' if self.named else 'takes no'} name")
+        if bool(name) != self.is_pattern:
+            raise ValueError(f"{self.key}: {'needs' if self.is_pattern else 'takes no'} name")
         return self.key.replace(NAME, name)
 
-    def name_in(self, key: str) -> str | None:
+    def parse_name(self, key: str) -> str | None:
         """NAME in a key of this pattern (empty for a single key); None for a key of another one."""
-        if not self.named:
+        if not self.is_pattern:
             return "" if key == self.key else None
         before, after = self.ends
         if not (key.startswith(before) and key.endswith(after)):
@@ -154,7 +159,7 @@ class Measure:
         return None
 
     @cached_property
-    def named(self) -> bool:
+    def is_pattern(self) -> bool:
         """Whether it is a pattern."""
         return NAME in self.key.split(".")
 
@@ -167,7 +172,7 @@ class Measure:
     @cached_property
     def group(self) -> str:
         """What stands before NAME; empty for a single key."""
-        if self.named:
+        if self.is_pattern:
             return self.ends[0].rstrip(".")
         return ""
 
@@ -179,46 +184,46 @@ BY_KEY = {measure.key: measure for measure in KEYS}
 
 
 @lru_cache(maxsize=4096)
-def declaration(key: str) -> Measure | None:
-    """The declaration of a key of a summary; None for one that has none."""
-    return next((one for one in KEYS if one.name_in(key) is not None), None)
+def find_measure(key: str) -> Measure | None:
+    """Find the declaration of a key of a summary; None for one that has none."""
+    return next((measure for measure in KEYS if measure.parse_name(key) is not None), None)
 
 
-def value_in(run: Record, key: str) -> float:
-    """The value of a key in a summary: infinite where its null means infinity or never, NaN where
-    it is missing.
+def read_value(run: Record, key: str) -> float:
+    """Read the value of a key in a summary: infinite where its null means infinity or never, NaN
+    where it is missing.
     """
     value = run.get(key)
     if value is not None:
         return float(value)
-    known = declaration(key) if key in run else None
-    if known is None:
-        return np.nan
-    other = known.infinite.replace(NAME, str(known.name_in(key)).rpartition(".")[2])
-    if other.startswith("as "):
-        is_infinite = np.isinf(value_in(run, other.removeprefix("as ")))
+    measure = find_measure(key) if key in run else None
+    if measure is None:
+        return nan
+    condition = measure.infinite.replace(NAME, str(measure.parse_name(key)).rpartition(".")[2])
+    if condition.startswith("as "):
+        is_infinite = np.isinf(read_value(run, condition.removeprefix("as ")))
     else:
-        is_infinite = other == "always" or value_in(run, other) > 0
-    return np.inf if is_infinite else np.nan
+        is_infinite = condition == "always" or read_value(run, condition) > 0
+    return inf if is_infinite else nan
 
 
 _PARTIAL = ("final", "list", "plan")
 """rows that have only some of the columns"""
 
 
-def measured(rows: Mapping[str, Mapping[str, np.ndarray]], name: str = "") -> Fields:
-    """Values of the measures of some rows, by key, of the part `name`; rows: columns by the name of
-    the rows.
+def compute_measures(rows: Mapping[str, Rows], name: str = "") -> Fields:
+    """Compute values of the measures of some rows, by key, of the part `name`; rows: columns by the
+    name of the rows.
     """
     return {
-        key.of(name): key.value(rows[key.rows])
+        key.to_key(name): key.compute_value(rows[key.rows])
         for key in KEYS
-        if key.rows in rows and key.named == bool(name)
+        if key.rows in rows and key.is_pattern == bool(name)
         if key.rows not in _PARTIAL or key.column in rows[key.rows]
     }
 
 
 def check_declared(keys: Iterable[str]) -> None:
     """Raise KeyError for keys of a summary that are not declared here."""
-    if unknown := [key for key in keys if declaration(key) is None]:
+    if unknown := [key for key in keys if find_measure(key) is None]:
         raise KeyError(f"summary: no key {', '.join(unknown)} is declared")

@@ -27,12 +27,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, isinf, isnan
+from math import inf, isfinite, isinf, isnan, nan
 
 import numpy as np
 
-from scenarios.app.results.statistics import MEANINGFUL, figure_text, half_width, wilson
-from scenarios.app.results.summary_keys import KEYS, NAME, Measure, Rule, value_in
+from scenarios.app.results.statistics import (
+    MEANINGFUL,
+    compute_half_width,
+    compute_wilson_interval,
+    format_figure,
+)
+from scenarios.app.results.summary_keys import KEYS, NAME, Measure, Rule, read_value
 from scenarios.app.study import Record
 
 GOOD = "good"
@@ -60,8 +65,10 @@ NEAR_SHARE = 0.1
 of a distance"""
 
 
-def of_error(value: float, constant: float, good: bool | None = None) -> str:
-    """Of a map's error; good: whether it beats its references, None where that is not known."""
+def judge_error(value: float, constant: float, good: bool | None = None) -> str:
+    """Judge a map by its error; good: whether it beats its references, None where that is not
+    known.
+    """
     if not isfinite(value) or value > FAR_DB:
         return DIVERGED
     if value >= constant:
@@ -71,14 +78,14 @@ def of_error(value: float, constant: float, good: bool | None = None) -> str:
     return USEFUL
 
 
-def is_useful(verdict: str) -> bool:
+def is_useful_verdict(verdict: str) -> bool:
     """Whether a model's verdict allows to conclude anything from low leakage."""
     return verdict in (GOOD, USEFUL)
 
 
-def of_interval(low: float, high: float, chance: float, near: float = NEAR_POINTS) -> str:
-    """Of a figure that grows with leakage, by its 95 % interval; near: how far above chance it may
-    end at chance.
+def judge_interval(low: float, high: float, chance: float, near: float = NEAR_POINTS) -> str:
+    """Judge a figure that grows with leakage, by its 95 % interval; near: how far above chance it
+    may end at chance.
     """
     if low > chance:
         return FOUND
@@ -87,27 +94,27 @@ def of_interval(low: float, high: float, chance: float, near: float = NEAR_POINT
     return INCONCLUSIVE
 
 
-def of_share(hits: int, n: int, chances: Sequence[float]) -> str:
-    """Of `hits` of `n` UEs of all seeds; chances: percent, of each kind; inconclusive where none is
-    known.
+def judge_share(hits: int, n: int, chances: Sequence[float]) -> str:
+    """Judge `hits` of `n` UEs of all seeds; chances: percent, of each kind; inconclusive where none
+    is known.
     """
-    known = [chance for chance in chances if not isnan(chance)]
-    if not n or not known:
+    known_chances = [chance for chance in chances if not isnan(chance)]
+    if not n or not known_chances:
         return INCONCLUSIVE
     from scipy.stats import binom
 
-    if hits and binom.sf(hits - 1, n, max(known) / 100.0) <= MOST_BY_CHANCE:
+    if hits and binom.sf(hits - 1, n, max(known_chances) / 100.0) <= MOST_BY_CHANCE:
         return FOUND
-    return of_interval(-np.inf, wilson(hits, n)[2], max(known))
+    return judge_interval(-inf, compute_wilson_interval(hits, n)[2], max(known_chances))
 
 
-def of_distance(low: float, high: float, baseline: float) -> str:
-    """Of the 95 % interval of error minus baseline."""
-    return of_interval(-high, -low, 0.0, NEAR_SHARE * baseline)
+def judge_distance(low: float, high: float, baseline: float) -> str:
+    """Judge the 95 % interval of error minus baseline."""
+    return judge_interval(-high, -low, 0.0, NEAR_SHARE * baseline)
 
 
-def of_sw1(value: float, low: float, high: float, true_centroids: float) -> str:
-    """Of a sliced Wasserstein distance against the 5 % and 95 % quantiles of random guesses."""
+def judge_sw1(value: float, low: float, high: float, true_centroids: float) -> str:
+    """Judge a sliced Wasserstein distance against the 5 % and 95 % quantiles of random guesses."""
     if value < low:
         return FOUND
     if value <= high and not true_centroids >= low:
@@ -115,16 +122,16 @@ def of_sw1(value: float, low: float, high: float, true_centroids: float) -> str:
     return INCONCLUSIVE
 
 
-def of_epsilon(value: float) -> str:
-    """Of an epsilon; empty up to 20."""
+def judge_epsilon(value: float) -> str:
+    """Judge an epsilon; empty up to 20."""
     return NO_GUARANTEE if value > MEANINGFUL else ""
 
 
-def prevents(verdict: str, model: str, found: bool) -> str:
-    """The verdict of an attack beside that of its model; found: whether another variant of the
-    comparison is found.
+def judge_prevention(verdict: str, model: str, is_found_elsewhere: bool) -> str:
+    """Judge the verdict of an attack beside that of its model; is_found_elsewhere: whether another
+    variant of the comparison is found.
     """
-    if verdict == AT_CHANCE and found and is_useful(model):
+    if verdict == AT_CHANCE and is_found_elsewhere and is_useful_verdict(model):
         return PREVENTED
     return verdict
 
@@ -144,12 +151,12 @@ class Line:
     key in the summary. lost : what an infinite value is called, and of how many seeds.
     """
 
-    what: str
+    name: str
     unit: str
     value: float
-    low: float = np.nan
-    high: float = np.nan
-    beside: tuple[tuple[str, float], ...] = ()
+    low: float = nan
+    high: float = nan
+    baseline_values: tuple[tuple[str, float], ...] = ()
     verdict: str = ""
     attack: str = ""
     hits: int = 0
@@ -161,13 +168,13 @@ class Line:
     def title(self) -> str:
         """What it is, with its unit."""
         if self.n or not self.unit:
-            return self.what
-        return f"{self.what}, {self.unit}"
+            return self.name
+        return f"{self.name}, {self.unit}"
 
     @property
     def plain(self) -> str:
         """What it is, in the words of a sentence."""
-        return "error over all positions" if self.what == "SW1" else self.what
+        return "error over all positions" if self.name == "SW1" else self.name
 
     @property
     def figure(self) -> str:
@@ -176,7 +183,7 @@ class Line:
             return f"{self.hits}/{self.n}"
         if isinf(self.value):
             return self.lost
-        return figure_text(self.value, self.unit)
+        return format_figure(self.value, self.unit)
 
     @property
     def amount(self) -> str:
@@ -188,7 +195,7 @@ class Line:
     @property
     def interval(self) -> str:
         """`[91.2, 100 %]`; empty where there is none."""
-        low, high = (figure_text(end, self.unit) for end in (self.low, self.high))
+        low, high = (format_figure(end, self.unit) for end in (self.low, self.high))
         if np.isnan(self.low) or low == high:
             return ""
         return f"[{low}, {high}{' %' if self.n else ''}]"
@@ -199,7 +206,7 @@ class Line:
         return f"{self.figure} {self.interval}".rstrip()
 
     @property
-    def told(self) -> str:
+    def verdict_text(self) -> str:
         """The verdict, and that it is of few UEs."""
         if self.verdict == FOUND and 0 < self.n < FEW_UES:
             return FEW
@@ -209,28 +216,28 @@ class Line:
     def levels(self) -> tuple[tuple[str, float], ...]:
         """The baselines by which it is judged: of a share the largest chance."""
         if self.n:
-            return tuple(sorted(self.beside, key=lambda pair: pair[1])[-1:])
-        return self.beside
+            return tuple(sorted(self.baseline_values, key=lambda pair: pair[1])[-1:])
+        return self.baseline_values
 
     @property
     def chance(self) -> str:
         """The largest chance of a share; empty of anything else."""
         if self.n:
-            return "".join(f"chance {figure_text(value)} %" for _, value in self.levels)
+            return "".join(f"chance {format_figure(value)} %" for _, value in self.levels)
         return ""
 
     @property
     def spans(self) -> dict[str, list[float]]:
         """Name of a baseline -> its values."""
         named: dict[str, list[float]] = {}
-        for name, value in self.beside:
+        for name, value in self.baseline_values:
             named.setdefault(name, []).append(value)
         return named
 
     @property
     def baselines(self) -> dict[str, str]:
         """Name -> value, several of one name as a range."""
-        return {name: _span(values, self.unit) for name, values in self.spans.items()}
+        return {name: _format_range(values, self.unit) for name, values in self.spans.items()}
 
     @property
     def baseline(self) -> str:
@@ -238,113 +245,137 @@ class Line:
         return ", ".join(f"{name} {value}" for name, value in self.baselines.items())
 
 
-def lines(summaries: Runs, attack: str = "") -> list[Line]:
-    """A line for each headline that a run has a value of, from the attack that finds most, or from
-    this one.
+Lines = Sequence[Line]
+
+
+def build_lines(summaries: Runs, attack: str = "") -> list[Line]:
+    """Build a line for each headline that a run has a value of.
+
+    From the attack that finds most, or from this one.
     """
     shown = [measure for measure in KEYS if measure.headline and ": " not in measure.headline]
     shown.sort(key=lambda measure: measure.rule not in _FIRST)
-    found = dict[str, Line]()
-    for m in shown:
-        share = found.get(f"{m.key.partition('.day.')[0]}.percent")  # of whose attack the day is
+    line_by_key = dict[str, Line]()
+    for measure in shown:
+        stem, _, _ = measure.key.partition(".day.")
+        share = line_by_key.get(f"{stem}.percent")  # of whose attack the day is
         only = share.attack if share else attack
-        names = [name for name in _names(summaries, m) if only in ("", name)]
-        if line := _best([_line(m, name, summaries) for name in names], m.better):
-            found[m.key] = line
-    return list(found.values())
+        names = [name for name in _list_names(summaries, measure) if only in ("", name)]
+        if names:
+            pick = max if measure.better == "high" else min
+            candidates = [_build_line(measure, name, summaries) for name in names]
+            line_by_key[measure.key] = pick(candidates, key=lambda line: line.value)
+    return list(line_by_key.values())
 
 
 _FIRST = ("error", "accuracy", "ranks", "share")
 """rules of models, and of the shares of UEs that are found: their lines come first"""
 
 
-def together(of: Sequence[Line]) -> tuple[Line, bool]:
-    """The first of the lines of several labels, judged by the baselines of all; and whether they
-    differ in chance.
+def merge_lines(label_lines: Lines) -> tuple[Line, bool]:
+    """Take the first of the lines of several labels, judged by the baselines of all.
+
+    And whether they differ in chance.
     """
-    return replace(of[0], beside=tuple(pair for one in of for pair in one.levels)), len(
-        {one.chance for one in of}
-    ) > 1
+    levels = tuple(level for line in label_lines for level in line.levels)
+    chances = {line.chance for line in label_lines}
+    return replace(label_lines[0], baseline_values=levels), len(chances) > 1
 
 
-def row(summaries: Runs, group: str) -> str:
-    """Figures that share a row below the table, such as those of the uplink: `SINR -9.78 dB,
-    latency 3.13 s`.
-    """
-    return ", ".join(
-        " ".join(filter(None, (name, m.headline.partition(": ")[2], figure_text(value), m.unit)))
-        for m in KEYS
-        if m.headline.startswith(f"{group}: ")
-        for name in _names(summaries, m)
-        if (value := mean(summaries, m.of(name)))
-    )
+def format_group_row(summaries: Runs, group: str) -> str:
+    """Format figures that share a row below the table: `SINR -9.78 dB, latency 3.13 s`."""
+    figures = []
+    for measure in KEYS:
+        start, _, word = measure.headline.partition(": ")
+        if not word or start != group:
+            continue
+        for name in _list_names(summaries, measure):
+            value = average_over_runs(summaries, measure.to_key(name))
+            if value:
+                words = (name, word, format_figure(value), measure.unit)
+                figures.append(" ".join(filter(None, words)))
+    return ", ".join(figures)
 
 
 GROUPS = tuple(dict.fromkeys(m.headline.partition(": ")[0] for m in KEYS if ": " in m.headline))
 """names of the rows below the table"""
 
 
-def model_line(of: Sequence[Line]) -> Line | None:
-    """The line of the model; None where nothing was held out."""
-    return next((line for line in of if line.key.startswith("utility.")), None)
+def find_model_line(run_lines: Lines) -> Line | None:
+    """Find the line of the model; None where nothing was held out."""
+    return next((line for line in run_lines if line.key.startswith("utility.")), None)
 
 
-def model_verdict(of: Sequence[Line]) -> str:
-    """The verdict of the model; empty where nothing was held out."""
-    return getattr(model_line(of), "verdict", "")
+def find_model_verdict(run_lines: Lines) -> str:
+    """Find the verdict of the model; empty where nothing was held out."""
+    return getattr(find_model_line(run_lines), "verdict", "")
 
 
-def mean(runs: Runs, key: str) -> float:
-    """Mean of a value over the runs that have it; NaN of none."""
-    known = _values(runs, key)
-    if known:
-        return float(np.mean(known))
-    return np.nan
+def average_over_runs(runs: Runs, key: str) -> float:
+    """Average a value over the runs that have it; NaN of none."""
+    values = _list_values(runs, key)
+    if values:
+        return float(np.mean(values))
+    return nan
 
 
-def _values(runs: Runs, key: str) -> list[float]:
-    """Values of a key over the runs that have it, infinite ones among them."""
-    return [value for run in runs if not isnan(value := value_in(run, key))]
+def _list_values(runs: Runs, key: str) -> list[float]:
+    """List values of a key over the runs that have it, infinite ones among them."""
+    return [value for run in runs if not isnan(value := read_value(run, key))]
 
 
-def _names(runs: Runs, measure: Measure) -> list[str]:
+def _list_names(runs: Runs, measure: Measure) -> list[str]:
     """NAME of a measure, empty for a single key, of which some run has a value."""
-    every = dict.fromkeys(measure.name_in(key) for run in runs for key in run)
-    return [n for n in every if n is not None and _values(runs, measure.of(n))]
+    names = dict.fromkeys(measure.parse_name(key) for run in runs for key in run)
+    return [n for n in names if n is not None and _list_values(runs, measure.to_key(n))]
 
 
-def _line(measure: Measure, name: str, runs: Runs) -> Line:
-    """The line of one part; of a share over the UEs of all seeds."""
-    key = measure.of(name)
-    scale, unit = (1e-6, "Mbit/s") if measure.unit == "bit/s" else (1.0, measure.unit)
-    values = [scale * value for value in _values(runs, key)]
+def _build_line(measure: Measure, name: str, runs: Runs) -> Line:
+    """Build the line of one part; of a share over the UEs of all seeds."""
+    key = measure.to_key(name)
+    scale = 1.0
+    unit = measure.unit
+    if unit == "bit/s":
+        scale = 1e-6
+        unit = "Mbit/s"
+    values = [scale * value for value in _list_values(runs, key)]
+    lost = measure.lost
     if len(values) > 1:
-        times = f" in {sum(map(isinf, values))} of {len(values)}"
-    else:
-        times = ""
-    beside = tuple((word, mean(runs, other.replace(NAME, name))) for word, other in measure.beside)
-    what = measure.headline.format(near=figure_text(mean(runs, "leakage.hit_radius_m")))
-    attacks = measure.group in ATTACKED
+        lost += f" in {sum(map(isinf, values))} of {len(values)}"
+    baselines = []
+    for word, baseline_key in measure.beside:
+        baseline = average_over_runs(runs, baseline_key.replace(NAME, name))
+        if not isnan(baseline):
+            baselines.append((word, baseline))
+    near = format_figure(average_over_runs(runs, "leakage.hit_radius_m"))
+    headline = measure.headline.format(near=near)
+    attack = name
+    if measure.group not in ATTACKED:
+        attack = ""
+        if name:
+            headline += f" ({name})"
+    combine = np.max if measure.rule == "epsilon" else np.mean
+    low, high = _find_range(values)
     line = Line(
-        what if attacks or not name else f"{what} ({name})",
+        headline,
         unit,
-        float((np.max if measure.rule == "epsilon" else np.mean)(values)),
-        *_range(values),
-        tuple(pair for pair in beside if not np.isnan(pair[1])),
-        attack=name if attacks else "",
+        float(combine(values)),
+        low,
+        high,
+        tuple(baselines),
+        attack=attack,
         key=key,
-        lost=f"{measure.lost}{times}",
+        lost=lost,
     )
     if measure.rule == "share":
-        line = _share(line, runs, measure.count.replace(NAME, name))
-    elif measure.rule == "area":
-        line = _area(line, runs)
-    elif measure.rule in _ENDS:
-        low, high = (
-            scale * mean(runs, key.rpartition(".")[0] + end) for end in _ENDS[measure.rule]
-        )
+        return _add_share(line, runs, measure.count.replace(NAME, name))
+    if measure.rule == "area":
+        return _add_area(line, runs)
+    if measure.rule in _ENDS:
+        stem, _, _ = key.rpartition(".")
+        low, high = (scale * average_over_runs(runs, stem + end) for end in _ENDS[measure.rule])
         line = replace(line, low=low, high=high)
-    return replace(line, verdict=line.verdict or _verdict(measure.rule, line, runs))
+    return replace(line, verdict=_judge_line(measure.rule, line, runs))
 
 
 _ENDS = {"quantiles": (".q05", ".q95"), "rate": (".low", ".high")}
@@ -352,72 +383,79 @@ ATTACKED = ("attack", "tracking", "linking", "identities", "membership")
 """groups of keys that are named by an attack"""
 
 
-def _share(line: Line, runs: Runs, count: str) -> Line:
-    """With hits of all UEs, and Wilson's interval. Users of a trace are the same people with every
-    seed: each counts once, by its mean over seeds.
+def _add_share(line: Line, runs: Runs, count: str) -> Line:
+    """Add with hits of all UEs, and Wilson's interval. Users of a trace are the same people with
+    every seed: each counts once, by its mean over seeds.
     """
-    known = [
+    shares = [
         (float(run[line.key]), int(run[count]))
         for run in runs
         if run.get(line.key) is not None and run.get(count)
     ]
-    n = sum(n for _, n in known)
-    hits = round(sum(share * n / 100 for share, n in known))
-    if len(known) > 1 and any("homes.none" in run for run in runs):
-        n = max(n for _, n in known)
-        hits = int(hits / len(known) + 0.5)  # half of the seeds are enough
-    verdict = of_share(hits, n, [value for _, value in line.beside])
-    _, low, high = wilson(hits, n)
+    n = sum(n for _, n in shares)
+    hits = round(sum(share * n / 100 for share, n in shares))
+    if len(shares) > 1 and any("homes.none" in run for run in runs):
+        n = max(n for _, n in shares)
+        hits = int(hits / len(shares) + 0.5)  # half of the seeds are enough
+    verdict = judge_share(hits, n, [value for _, value in line.baseline_values])
+    _, low, high = compute_wilson_interval(hits, n)
     return replace(line, hits=hits, n=n, low=low, high=high, verdict=verdict)
 
 
-def _area(line: Line, runs: Runs) -> Line:
-    """With the interval of an AUC; its chance is 0.5, or the AUC before training where that is
-    known.
+def _add_area(line: Line, runs: Runs) -> Line:
+    """Add the interval of an AUC, and its verdict.
+
+    Its chance is 0.5, or the AUC before training where that is known.
     """
     stem = line.key.removesuffix(".last")
-    low, high = _pooled(runs, stem, "last")
-    more = _pooled(runs, f"{stem}_difference", "last")
-    if np.isnan(more[0]):
-        ends = (low - 0.5, high - 0.5)
-    else:
-        ends = more
-    return replace(line, low=low, high=high, verdict=of_interval(100 * ends[0], 100 * ends[1], 0.0))
+    low, high = _pool_interval(runs, stem, "last")
+    low_gain, high_gain = _pool_interval(runs, f"{stem}_difference", "last")
+    if np.isnan(low_gain):
+        low_gain = low - 0.5
+        high_gain = high - 0.5
+    verdict = judge_interval(100 * low_gain, 100 * high_gain, 0.0)
+    return replace(line, low=low, high=high, verdict=verdict)
 
 
-def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
-    """By the rule of a measure; empty without a rule, or where a baseline is missing."""
-    baseline = [value for _, value in line.beside]
-    if rule == "error" and baseline:
+def _judge_line(rule: Rule | None, line: Line, runs: Runs) -> str:
+    """Judge a line by the rule of a measure.
+
+    Empty without a rule, or where a baseline is missing.
+    """
+    if rule == "ranks":
+        return USEFUL if line.value >= USEFUL_RANKS else NOT_USEFUL
+    if rule == "epsilon":
+        if line.unit == "1/m":
+            return judge_epsilon(line.value * average_over_runs(runs, "leakage.hit_radius_m"))
+        return judge_epsilon(line.value)
+    baselines = dict(line.baseline_values)
+    values = [value for _, value in line.baseline_values]
+    if not values:
+        return ""
+    if rule == "error":
         good = [run["utility.good"] for run in runs if run.get("utility.good") is not None]
-        law_db = dict(line.beside).get("three-number law", np.inf)
-        return of_error(line.value, baseline[0], all(good) if good else line.value <= law_db)
-    if rule == "accuracy" and baseline:
-        if line.value > baseline[0]:
-            return USEFUL
-        return NOT_USEFUL
-    if rule == "distance" and baseline:
-        verdict = of_distance(
-            *_pooled(runs, f"{line.key.rpartition('.')[0]}.less_baseline"), baseline[0]
-        )
+        law_db = baselines.get("three-number law", inf)
+        is_good = all(good) if good else line.value <= law_db
+        return judge_error(line.value, values[0], is_good)
+    if rule == "accuracy":
+        return USEFUL if line.value > values[0] else NOT_USEFUL
+    if rule == "distance":
+        stem, _, _ = line.key.rpartition(".")
+        low, high = _pool_interval(runs, f"{stem}.less_baseline")
+        verdict = judge_distance(low, high, values[0])
         if verdict == FOUND and isinf(line.value):
             return INCONCLUSIVE
         return verdict
-    if rule == "sw1" and len(baseline) == 3:
-        return of_sw1(line.value, *baseline)
-    if rule == "list" and baseline:
-        return _list_verdict(line, runs, dict(line.beside).get("random", 0.0))
-    if rule == "ranks":
-        return USEFUL if line.value >= USEFUL_RANKS else NOT_USEFUL
-    within_m = mean(runs, "leakage.hit_radius_m") if line.unit == "1/m" else 1.0
-    if rule == "epsilon":
-        return of_epsilon(line.value * within_m)
+    if rule == "sw1" and len(values) == 3:
+        return judge_sw1(line.value, *values)
+    if rule == "list":
+        return _judge_list(line, runs, baselines.get("random", 0.0))
     return ""
 
 
-def _list_verdict(line: Line, runs: Runs, uniform: float) -> str:
-    """Paired by seed: precision for those who take part less that for others, with Student's 95 %
-    interval.
+def _judge_list(line: Line, runs: Runs, uniform: float) -> str:
+    """Judge paired by seed: precision for those who take part less that for others, with Student's
+    95 % interval.
 
     Inconclusive where more than half of uniformly random places are right.
     """
@@ -426,43 +464,40 @@ def _list_verdict(line: Line, runs: Runs, uniform: float) -> str:
     if not len(less) or uniform > _MOST_UNIFORM:
         return INCONCLUSIVE
     mean_less = float(less.mean())
-    half = half_width(less)
-    return of_interval(mean_less - half, mean_less + half, 0.0)
+    half = compute_half_width(less)
+    return judge_interval(mean_less - half, mean_less + half, 0.0)
 
 
 _MOST_UNIFORM = 50.0
 """percent of random places that are right, above which a list cannot show anything"""
 
 
-def _pooled(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, float]:
-    """95 % interval of the mean over seeds, from those of each seed."""
+def _pool_interval(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, float]:
+    """Pool the 95 % interval of the mean over seeds, from those of each seed."""
     ends = [[run.get(f"{stem}.{end}") for end in (middle, "low", "high")] for run in runs]
-    known = np.array([three for three in ends if None not in three], dtype=float).reshape(-1, 3)
-    if not len(known):
-        return np.nan, np.nan
-    half = np.sqrt(np.sum(((known[:, 2] - known[:, 1]) / 2) ** 2)) / len(known)
-    if len(known) > 1:
-        value = known[:, 0].mean()
-    else:
-        value = known[0, 1:].mean()
+    intervals = np.array([interval for interval in ends if None not in interval], dtype=float)
+    n = len(intervals)
+    if not n:
+        return nan, nan
+    mean, low, high = intervals.T
+    half = np.sqrt(np.sum(((high - low) / 2) ** 2)) / n
+    value = mean.mean()
+    if n == 1:
+        value = intervals[0, 1:].mean()
     return float(value - half), float(value + half)
 
 
-def _range(values: Sequence[float]) -> tuple[float, float]:
+def _find_range(values: Sequence[float]) -> tuple[float, float]:
     if len(values) > 1:
         return (min(values), max(values))
-    return (np.nan, np.nan)
+    return (nan, nan)
 
 
-def _best(found: Sequence[Line], better: str) -> Line | None:
-    """The line of the attack that finds most, or of the best model."""
-    return (max if better == "high" else min)(found, key=lambda line: line.value, default=None)
-
-
-def _span(values: Sequence[float], unit: str) -> str:
-    """`344-556 m`, or a single value."""
-    low, high = (figure_text(end, unit) for end in (min(values), max(values)))
+def _format_range(values: Sequence[float], unit: str) -> str:
+    """Format values as `344-556 m`, or a single value."""
     percent = " %" if unit == "%" else ""
+    low = format_figure(min(values), unit)
+    high = format_figure(max(values), unit)
     if low == high:
         return f"{low}{percent}"
     return f"{low}-{high}{percent}"

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import AliasPath, BaseModel, Field, FiniteFloat
 
 from netsim.errors import BadInput
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
 from rl.settings import AGENT, VISITED
 from scenarios.app.results.folder import (
@@ -21,13 +21,13 @@ from scenarios.app.results.folder import (
     KIND,
     SUMMARY,
     TRAINING,
-    one_version,
+    read_csv_rows,
     read_failures,
     read_json,
-    read_rows,
+    refuse_mixed_versions,
 )
-from scenarios.app.results.read import checked
-from scenarios.app.results.statistics import wilson
+from scenarios.app.results.read import parse_model
+from scenarios.app.results.statistics import compute_wilson_interval
 from scenarios.app.study import Fields
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class FinishedTraining:
         return self.manifest.agent
 
     @property
-    def online(self) -> bool:
+    def is_online(self) -> bool:
         """Whether powers are of rounds."""
         return self.manifest.task == "online"
 
@@ -93,39 +93,43 @@ class FinishedTraining:
         return self.evaluations.pivot(index="case", columns="policy", values="cost")
 
 
-def trainings(folder: Path) -> list[FinishedTraining]:
-    """Those of a folder: its own, or one in each folder inside that did not fail; none where
+def read_trainings(folder: Path) -> list[FinishedTraining]:
+    """Read those of a folder: its own, or one in each folder inside that did not fail; none where
     nothing was trained.
     """
-    if what_is(folder / TRAINING):
+    if describe_file_kind(folder / TRAINING):
         trained = [folder]
     else:
         trained = sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
-    failed = {one.folder for one in read_failures(folder)}
-    found = {p: _read(p) for p in trained if p.name not in failed}
-    one_version({one.manifest.program: path for path, one in found.items()})
+    failed = {training.folder for training in read_failures(folder)}
+    by_path = {p: _read_training(p) for p in trained if p.name not in failed}
+    refuse_mixed_versions({training.manifest.program: path for path, training in by_path.items()})
     firsts = dict[int, Path]()
-    for path, one in found.items():
-        first = firsts.setdefault(one.manifest.seed, path)
+    for path, training in by_path.items():
+        first = firsts.setdefault(training.manifest.seed, path)
         if first != path:
             raise BadInput(
-                f"{path}: holds the training of seed {one.manifest.seed}, as {first}; "
+                f"{path}: holds the training of seed {training.manifest.seed}, as {first}; "
                 f"remove the copy"
             )
-    return list(found.values())
+    return list(by_path.values())
 
 
-def _read(folder: Path) -> FinishedTraining:
+def _read_training(folder: Path) -> FinishedTraining:
     values = read_json(folder / TRAINING)
     if values.get("kind") != KIND or not values.get("finished"):
         raise BadInput(f"{folder}: this training is not finished; start it again and it goes on")
-    manifest = checked(values, TrainingManifest, folder / TRAINING, "train again")
-    curve = _table(folder / CURVE, (), _CURVE)
-    evaluations = _table(folder / EVALUATIONS, ("policy",), ("case", *METRICS))
-    cases = {policy: set(of) for policy, of in evaluations.groupby("policy", sort=False)["case"]}
+    manifest = parse_model(values, TrainingManifest, folder / TRAINING, "train again")
+    curve = _read_numbers(folder / CURVE, (), _CURVE)
+    evaluations = _read_numbers(folder / EVALUATIONS, ("policy",), ("case", *METRICS))
+    cases = {
+        policy: set(group) for policy, group in evaluations.groupby("policy", sort=False)["case"]
+    }
     agent = manifest.agent
     short = [
-        policy for policy, own in cases.items() if policy != VISITED and own != cases.get(agent)
+        policy
+        for policy, own_cases in cases.items()
+        if policy != VISITED and own_cases != cases.get(agent)
     ]
     if short:
         raise BadInput(
@@ -135,38 +139,38 @@ def _read(folder: Path) -> FinishedTraining:
     return FinishedTraining(manifest, read_json(folder / SUMMARY), curve, evaluations)
 
 
-def _table(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> pandas.DataFrame:
-    """Columns of a table; an empty cell of a number is NaN. BadInput: what is wrong, with the
+def _read_numbers(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> pandas.DataFrame:
+    """Read columns of a table; an empty cell of a number is NaN. BadInput: what is wrong, with the
     file.
     """
     import pandas
 
-    table = pandas.DataFrame(read_rows(path, "train again"))
+    table = pandas.DataFrame(read_csv_rows(path, "train again"))
     if table.empty:
         raise BadInput(f"{path}: has no rows; train again")
     missing = [name for name in (*texts, *numbers) if name not in table]
     if missing:
         raise BadInput(f"{path}: has no column {missing[0]!r}; train again")
     try:
-        known = table[[*numbers]].replace("", "nan").astype(float)
+        figures = table[[*numbers]].replace("", "nan").astype(float)
     except ValueError as error:
         raise BadInput(f"{path}: {error}; train again") from None
-    return table[[*texts]].join(known)
+    return table[[*texts]].join(figures)
 
 
-def means_of(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatArray]]:
-    """Policy -> metric -> its mean over cases, one entry per training."""
+def average_by_policy(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatArray]]:
+    """Average policy -> metric -> its mean over cases, one entry per training."""
     import pandas
 
     means = [
         t.evaluations.groupby("policy", sort=False)[[*METRICS]].mean(skipna=False) for t in trained
     ]
     table = pandas.concat(means, axis=1, keys=range(len(means)))
-    return {name: {f: of[:, f].to_numpy() for f in METRICS} for name, of in table.iterrows()}
+    return {name: {f: row[:, f].to_numpy() for f in METRICS} for name, row in table.iterrows()}
 
 
-def paired(trained: Sequence[FinishedTraining], *names: str) -> FloatArray:
-    """Costs of policies in the same worlds (policies, seeds, worlds)."""
+def pair_costs(trained: Sequence[FinishedTraining], *names: str) -> FloatArray:
+    """Pair costs of policies in the same worlds (policies, seeds, worlds)."""
     return np.moveaxis(np.array([t.costs[[*names]].dropna() for t in trained]), 2, 0)
 
 
@@ -177,9 +181,9 @@ _CHUNK = 200
 _LEVELS = (0.025, 0.975)
 
 
-def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[float, float, float]:
-    """P(X < Y) and its 95 % interval; costs, others (seeds, worlds), whose seeds are paired with
-    nothing.
+def estimate_improvement(costs: FloatArray, other_costs: FloatArray) -> tuple[float, float, float]:
+    """Estimate P(X < Y) and its 95 % interval; costs, others (seeds, worlds), whose seeds are
+    paired with nothing.
 
     P(X < Y) = mean over worlds m of mean over seeds i, j of S(x_mi, y_mj),  S = 1 for x < y, 1/2
     for x = y, 0 otherwise
@@ -191,23 +195,30 @@ def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[f
     alike, as after wins in all worlds, it is Wilson's, of as many worlds.
     """
     x = costs.T[:, :, None]
-    y = others.T[:, None, :]
+    y = other_costs.T[:, None, :]
     wins = (x < y) + 0.5 * (x == y)
     worlds, n, k = wins.shape
     draw = np.random.default_rng(0)
-    found = []
+    means = []
     for _ in range(_DRAWS // _CHUNK):
         world = draw.integers(worlds, size=(_CHUNK, worlds))[..., None, None]
-        own = draw.integers(n, size=(_CHUNK, worlds, n))[..., :, None]
-        other = draw.integers(k, size=(_CHUNK, worlds, k))[..., None, :]
-        found += wins[world, own, other].mean(axis=(1, 2, 3)).tolist()
-    low, high = np.quantile(found, _LEVELS)
+        seed = draw.integers(n, size=(_CHUNK, worlds, n))[..., :, None]
+        other_seed = draw.integers(k, size=(_CHUNK, worlds, k))[..., None, :]
+        means += wins[world, seed, other_seed].mean(axis=(1, 2, 3)).tolist()
+    low, high = np.quantile(means, _LEVELS)
     mean = float(wins.mean())
     if low == high:
         half = round(
             mean * worlds, 6
         )  # a tie is half a win: between the intervals of the numbers around it
         low, high = (
-            np.mean([wilson(int(of(half)), worlds)[1:] for of in (np.floor, np.ceil)], axis=0) / 100
+            np.mean(
+                [
+                    compute_wilson_interval(int(rounding(half)), worlds)[1:]
+                    for rounding in (np.floor, np.ceil)
+                ],
+                axis=0,
+            )
+            / 100
         )
     return mean, float(low), float(high)

@@ -27,17 +27,17 @@ from scenarios.app.run.executor import (
     Failure,
     Jobs,
     Outcome,
-    attempt,
-    failure_of,
-    lost,
+    attempt_job,
+    build_lost_failure,
+    to_failure,
 )
-from scenarios.app.run.how import scratch
+from scenarios.app.run.how import create_scratch_folder
 from scenarios.app.run.job import Job
 from scenarios.app.study import Fields, Record, Value
 
 STORE_BYTES = 100 * 2**20  # of Ray's object store, in which only answers lie
 _CONNECT_S = 5.0
-_MOST_TASKS = 100_000  # that wait in a cluster
+_MAX_TASKS = 100_000  # that wait in a cluster
 _CALM_S = 20.0  # that runs have to keep a checkpoint when they are cancelled
 
 
@@ -58,15 +58,15 @@ class OnRay:
                 "--on processes"
             )
         if self.address:
-            with self.executor(1, Path()):
+            with self.make_executor(1, Path()):
                 pass
 
-    def here(self, jobs: int) -> int:
+    def count_local_jobs(self, jobs: int) -> int:
         if self.address:
             return 1
         return jobs or os.cpu_count() or 1
 
-    def executor(self, jobs: int, place: Path) -> Executor[Value]:
+    def make_executor(self, jobs: int, place: Path) -> Executor[Value]:
         return RayCluster(jobs, place, self)
 
 
@@ -74,16 +74,16 @@ class RayCluster(Executor[Value]):
     """Each job is a task of one CPU."""
 
     def __init__(self, jobs: int, place: Path, engine: OnRay) -> None:
-        super().__init__(jobs or _MOST_TASKS, engine.retries)
+        super().__init__(jobs or _MAX_TASKS, engine.retries)
         self._place = place.resolve()
         self._address = engine.address
         self._cpus = jobs or os.cpu_count() or 1
 
     def __enter__(self) -> Self:
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-        own: Fields = {}
+        options: Fields = {}
         if not self._address:
-            own = {
+            options = {
                 "num_cpus": self._cpus,
                 "object_store_memory": STORE_BYTES,
                 "include_dashboard": False,
@@ -106,18 +106,19 @@ class RayCluster(Executor[Value]):
                 address=self._address or "local",
                 logging_level=logging.ERROR,
                 log_to_driver=False,
-                **own,
+                **options,
             )
         except Exception as error:
-            where = self._address or "a new cluster"
-            why = failure_of(error).line
+            cluster = self._address or "a new cluster"
+            reason = to_failure(error).line
             raise BadInput(
-                f"--on ray: no connection to {where} ({why}); is `ray start --head` running there?"
+                f"--on ray: no connection to {cluster} ({reason}); is `ray start --head` running "
+                "there?"
             ) from None
         signal.signal(
             signal.SIGTERM, on_term
         )  # the handler of Ray would end the runs with the cluster
-        self._task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(remote_attempt)
+        self._task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(attempt_remotely)
         return self
 
     def start(self, jobs: Jobs) -> Sequence[Value]:
@@ -128,7 +129,7 @@ class RayCluster(Executor[Value]):
 
         return bool(ray.wait([handle], timeout=0)[0])
 
-    def outcome(self, handle: Value) -> Outcome:
+    def read_outcome(self, handle: Value) -> Outcome:
         import ray
         from ray.exceptions import RayError, RayTaskError
 
@@ -139,7 +140,7 @@ class RayCluster(Executor[Value]):
                 "RayTaskError", str(error).strip().splitlines()[-1], str(error), again=False
             )
         except RayError as error:
-            return lost(f"its process or machine is gone ({type(error).__name__})")
+            return build_lost_failure(f"its process or machine is gone ({type(error).__name__})")
         return end
 
     def close(self, interrupted: bool) -> None:
@@ -154,25 +155,25 @@ class RayCluster(Executor[Value]):
         ray.shutdown()
 
 
-def remote_attempt(job: Job, place: Path, version: str) -> Outcome:
-    """A job on a machine of the cluster."""
-    here = os.uname().nodename
+def attempt_remotely(job: Job, place: Path, version: str) -> Outcome:
+    """Return a job on a machine of the cluster."""
+    host = os.uname().nodename
     line = ""
     if version != __version__:
         line = (
-            f"{here} has netsim {__version__}, and this is {version}; install the same everywhere"
+            f"{host} has netsim {__version__}, and this is {version}; install the same everywhere"
         )
     elif not place.is_dir():
         line = (
-            f"{here} does not see {place}; give --out a folder that all machines of the "
+            f"{host} does not see {place}; give --out a folder that all machines of the "
             f"cluster share"
         )
     if line:
         return Failure(BAD_INPUT, line, f"{line}\n", again=False)
-    return attempt(job)
+    return attempt_job(job)
 
 
-OPTIONS: Mapping[str, type] = {
+SLURM_OPTIONS: Mapping[str, type] = {
     "timeout_min": int,
     "mem_gb": float,
     "cpus_per_task": int,
@@ -192,8 +193,8 @@ OPTIONS: Mapping[str, type] = {
 """parameters of submitit that a user may give, with their types"""
 _USUAL = {"name": "netsim", "timeout_min": 240, "cpus_per_task": 1}
 _OF_EXECUTOR = "slurm_max_num_timeout"  # which submitit takes earlier than the others
-_MOST_TIMEOUTS = 20  # after which a run is not queued again, by default
-_MOST = 1000  # tasks of an array: the usual limit of Slurm
+_MAX_TIMEOUTS = 20  # after which a run is not queued again, by default
+_MAX_ARRAY = 1000  # tasks of an array: the usual limit of Slurm
 HIDDEN = ".slurm"
 """folder of submitit's files, in the folder of all jobs while they are played"""
 
@@ -214,13 +215,13 @@ class OnSlurm:
                 "--on slurm: submitit is not installed; pip install 'netsim-fl[slurm]', "
                 "or leave --on out"
             )
-        with scratch("netsim-slurm-") as place, self.executor(0, place):
+        with create_scratch_folder("netsim-slurm-") as place, self.make_executor(0, place):
             pass
 
-    def here(self, jobs: int) -> int:
+    def count_local_jobs(self, jobs: int) -> int:
         return 1
 
-    def executor(self, jobs: int, place: Path) -> Executor[Value]:
+    def make_executor(self, jobs: int, place: Path) -> Executor[Value]:
         at_once = {"slurm_array_parallelism": jobs} if jobs else {}
         return SlurmJobs({**_USUAL, **self.options, **at_once}, place, self.retries)
 
@@ -231,7 +232,7 @@ class SlurmJobs(Executor[Value]):
     in_arrays = True
 
     def __init__(self, options: Fields, place: Path, retries: int) -> None:
-        super().__init__(_MOST, retries)
+        super().__init__(_MAX_ARRAY, retries)
         self._folder = place.resolve() / HIDDEN / token_hex(8)
         self._options = options
         self._lost = False
@@ -240,7 +241,7 @@ class SlurmJobs(Executor[Value]):
         import submitit
 
         self._folder.mkdir(parents=True, mode=0o700)
-        timeouts = self._options.pop(_OF_EXECUTOR, _MOST_TIMEOUTS)
+        timeouts = self._options.pop(_OF_EXECUTOR, _MAX_TIMEOUTS)
         try:
             self._executor = submitit.AutoExecutor(
                 self._folder, cluster="slurm", slurm_max_num_timeout=timeouts
@@ -257,18 +258,18 @@ class SlurmJobs(Executor[Value]):
         except Exception as error:  # of submitit and sbatch, which have no common type
             self._lost = True
             raise BadInput(
-                f"--on slurm: the jobs were not taken ({failure_of(error).line})"
+                f"--on slurm: the jobs were not taken ({to_failure(error).line})"
             ) from None
 
     def is_done(self, handle: Value) -> bool:
         return handle.done()
 
-    def outcome(self, handle: Value) -> Outcome:
+    def read_outcome(self, handle: Value) -> Outcome:
         try:
             end = handle.result()
         except Exception:  # of submitit, or of a result that cannot be read
             self._lost = True
-            return lost(
+            return build_lost_failure(
                 f"job {handle.job_id} ended without an answer; its output is in "
                 f"{handle.paths.stderr}"
             )
@@ -292,10 +293,10 @@ class SlurmTask:
     """
 
     def __call__(self, work: Job) -> Outcome:
-        return attempt(work)
+        return attempt_job(work)
 
     def checkpoint(self, work: Job) -> Value:
-        """The same again, as submitit asks for it."""
+        """Return the same again, as submitit asks for it."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, work)

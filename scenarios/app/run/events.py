@@ -38,15 +38,16 @@ class Event(NamedTuple):
 
     name: Name
     done: int
-    of: int
+    total: int
     last: bool = False
     values: Record = _NONE
     part: str = ""
 
-    def line(self, title: str) -> Fields:
-        """The event as an object of JSON; title : of the whole work."""
-        title = f"{title}, {self.part}" if self.part else title
-        steps = {"event": self.name, "title": title, "done": self.done, "of": self.of}
+    def to_json(self, title: str) -> Fields:
+        """Return the event as an object of JSON; title : of the whole work."""
+        if self.part:
+            title = f"{title}, {self.part}"
+        steps = {"event": self.name, "title": title, "done": self.done, "of": self.total}
         return {**steps, **self.values, "last": self.last}
 
 
@@ -55,7 +56,7 @@ RETRIES = 2
 """attempts after the first one, unless stated"""
 
 
-def ignore(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """The watch of work without a reader."""
 
 
@@ -85,13 +86,13 @@ def listen() -> None:
         signal.ITIMER_REAL, 0.0
     )  # what an earlier command in this process lost is not for this one
     for number in _ENDING:
-        signal.signal(number, _received)
+        signal.signal(number, _handle_signal)
     if sys.unraisablehook is sys.__unraisablehook__:
-        sys.unraisablehook = _lost
+        sys.unraisablehook = _raise_lost_interrupt
 
 
-def interrupted() -> bool:
-    """Whether a signal was received, so that a failure now is due to it."""
+def was_interrupted() -> bool:
+    """Return whether a signal was received, so that a failure now is due to it."""
     return _Interruption.received
 
 
@@ -102,7 +103,7 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _received(number: int, frame: FrameType | None) -> None:
+def _handle_signal(number: int, frame: FrameType | None) -> None:
     calm = time.monotonic() - _Interruption.last_s < CALM_S
     _Interruption.received = True
     if _Interruption.open and not calm:
@@ -110,21 +111,21 @@ def _received(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
 
-def _lost(unraisable: sys.UnraisableHookArgs) -> None:
+def _raise_lost_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
     """Raise an interruption again, a moment later; print anything else."""
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
-    signal.signal(signal.SIGALRM, _again)
+    signal.signal(signal.SIGALRM, _raise_interrupt)
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
-def _again(number: int, frame: FrameType | None) -> None:
+def _raise_interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
 @contextmanager
-def deaf_workers() -> Generator[None, None, None]:
+def block_worker_signals() -> Generator[None, None, None]:
     """Workers that are started within hear SIGINT only from `work_for_parent` on: what they import
     first would end in a traceback. This process hears it a moment later.
     """
@@ -146,14 +147,14 @@ def work_for_parent(patience_s: float = 0.0) -> None:
     _Interruption.open = False
     compiled.tell = lambda _: None  # what is said on the terminal is said by the parent
     signal.signal(
-        signal.SIGINT, _received
+        signal.SIGINT, _handle_signal
     )  # SIGTERM ends a worker at once: so a broken pool clears up
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, args=(patience_s,), daemon=True).start()
 
 
 @contextmanager
-def hearing() -> Generator[None, None, None]:
+def allow_interrupts() -> Generator[None, None, None]:
     """In a worker: signals interrupt what is done within; after one no work is begun."""
     if _Interruption.received:
         raise KeyboardInterrupt

@@ -20,21 +20,21 @@ from pathlib import Path
 from textwrap import shorten
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
-from netsim.errors import BadInput, one_line
-from netsim.part import passed
+from netsim.errors import BadInput, to_one_line
+from netsim.part import describe_plugin_line
 from scenarios.app.results.folder import Failed, write_failures
 from scenarios.app.run.events import (
     RETRIES,
     Event,
     Name,
     Watch,
-    deaf_workers,
-    hearing,
-    ignore,
-    interrupted,
+    allow_interrupts,
+    block_worker_signals,
+    ignore_event,
+    was_interrupted,
     work_for_parent,
 )
-from scenarios.app.run.job import Job, do
+from scenarios.app.run.job import Job, do_job
 from scenarios.app.study import Fields, Value
 
 _LONGEST = 500  # characters of an error's line
@@ -95,11 +95,11 @@ class Executor(ABC, Generic[Handle]):
 
     @abstractmethod
     def is_done(self, handle: Handle) -> bool:
-        """Whether a job has ended."""
+        """Return whether a job has ended."""
 
     @abstractmethod
-    def outcome(self, handle: Handle) -> Outcome:
-        """What became of a job that has ended."""
+    def read_outcome(self, handle: Handle) -> Outcome:
+        """Return what became of a job that has ended."""
 
     @abstractmethod
     def close(self, interrupted: bool) -> None:
@@ -108,25 +108,26 @@ class Executor(ABC, Generic[Handle]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *more: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.close(kind is not None)
 
-    def ended(self) -> tuple[Job, Outcome]:
+    def wait_for_job(self) -> tuple[Job, Outcome]:
         """Wait until a job has ended for good: what became of it."""
         while True:
             if self.in_arrays and self.under_way:
                 free = 0
             else:
                 free = self.room - len(self.under_way)
-            if jobs := [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]:
+            n_new = min(free, len(self.waiting))
+            if jobs := [self.waiting.popleft() for _ in range(n_new)]:
                 self.under_way += zip(jobs, self.start(jobs), strict=True)
-            done = next((one for one in self.under_way if self.is_done(one[1])), None)
+            done = next((entry for entry in self.under_way if self.is_done(entry[1])), None)
             if done is None:
                 time.sleep(_LOOK_EVERY_S)
                 continue
             self.under_way.remove(done)
             job, handle = done
-            end = self.outcome(handle)
+            end = self.read_outcome(handle)
             self.attempts[job.folder] += 1
             if not isinstance(end, Failure):
                 return job, end
@@ -134,12 +135,12 @@ class Executor(ABC, Generic[Handle]):
                 return job, replace(end, attempts=self.attempts[job.folder])
             self.waiting.append(job)
 
-    def played(self, jobs: Jobs) -> Iterator[tuple[Job, Outcome]]:
-        """Each job with what became of it, as it ends."""
+    def play_jobs(self, jobs: Jobs) -> Iterator[tuple[Job, Outcome]]:
+        """Yield each job with what became of it, as it ends."""
         with self:
             self.waiting.extend(jobs)
             for _ in jobs:
-                yield self.ended()
+                yield self.wait_for_job()
 
 
 class Engine(Protocol):
@@ -150,14 +151,14 @@ class Engine(Protocol):
         played.
         """
 
-    def here(self, jobs: int) -> int:
+    def count_local_jobs(self, jobs: int) -> int:
         """Jobs that this machine plays at once, which share its memory; 1 where other machines play
         them.
         """
 
-    def executor(self, jobs: int, place: Path) -> Executor[Value]:
-        """The executor of jobs. jobs : at once; 0: as many as there is room for. place : folder of
-        all.
+    def make_executor(self, jobs: int, place: Path) -> Executor[Value]:
+        """Return the executor of jobs. jobs : at once; 0: as many as there is room for. place :
+        folder of all.
         """
 
 
@@ -170,19 +171,19 @@ class OnProcesses:
     def check(self) -> None:
         """Every machine has processes."""
 
-    def here(self, jobs: int) -> int:
+    def count_local_jobs(self, jobs: int) -> int:
         return jobs or os.cpu_count() or 1
 
-    def executor(self, jobs: int, place: Path) -> Executor[Value]:
+    def make_executor(self, jobs: int, place: Path) -> Executor[Value]:
         if jobs == 1:
-            return Here(1, self.retries)
-        return Processes(self.here(jobs), self.retries)
+            return SerialJobs(1, self.retries)
+        return Processes(self.count_local_jobs(jobs), self.retries)
 
 
 ON_PROCESSES = OnProcesses()
 
 
-class Here(Executor[Job]):
+class SerialJobs(Executor[Job]):
     """Plays jobs in this process, one after the other."""
 
     def start(self, jobs: Jobs) -> Jobs:
@@ -191,8 +192,8 @@ class Here(Executor[Job]):
     def is_done(self, handle: Job) -> bool:
         return True
 
-    def outcome(self, handle: Job) -> Outcome:
-        return attempt(handle)
+    def read_outcome(self, handle: Job) -> Outcome:
+        return attempt_job(handle)
 
     def close(self, interrupted: bool) -> None:
         """Nothing is open."""
@@ -206,28 +207,30 @@ class Processes(Executor[Worker]):
         self._idle: list[ProcessPoolExecutor] = []
 
     def start(self, jobs: Jobs) -> Sequence[Worker]:
-        return [self._started(job) for job in jobs]
+        return [self._start_job(job) for job in jobs]
 
-    def _started(self, job: Job) -> Worker:
+    def _start_job(self, job: Job) -> Worker:
         """Give a job to an idle worker, or to a new one where there is none that lives."""
         while self._idle:
             pool = self._idle.pop()
             with suppress(BrokenProcessPool):  # it was killed while it had nothing to do
-                return pool, pool.submit(_play, job)
+                return pool, pool.submit(_play_job, job)
         pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=work_for_parent)
-        with deaf_workers():
-            return pool, pool.submit(_play, job)
+        with block_worker_signals():
+            return pool, pool.submit(_play_job, job)
 
     def is_done(self, handle: Worker) -> bool:
         return handle[1].done()
 
-    def outcome(self, handle: Worker) -> Outcome:
+    def read_outcome(self, handle: Worker) -> Outcome:
         pool, future = handle
         try:
             end = future.result()
         except BrokenProcessPool:
             pool.shutdown()
-            return lost("its process was killed (was there too little memory for all workers?)")
+            return build_lost_failure(
+                "its process was killed (was there too little memory for all workers?)"
+            )
         self._idle.append(pool)
         return end
 
@@ -236,67 +239,69 @@ class Processes(Executor[Worker]):
             for child in active_children():
                 if child.pid is not None:
                     os.kill(child.pid, signal.SIGINT)
-        for pool in [*self._idle, *(handle[0] for _, handle in self.under_way)]:
+        busy = [handle[0] for _, handle in self.under_way]
+        for pool in [*self._idle, *busy]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _play(job: Job) -> Outcome:
-    with hearing():
-        return attempt(job)
+def _play_job(job: Job) -> Outcome:
+    with allow_interrupts():
+        return attempt_job(job)
 
 
-def attempt(job: Job) -> Outcome:
+def attempt_job(job: Job) -> Outcome:
     """Do the job, here and now. Only a signal that ends this process gets through, by whatever
     name.
     """
     try:
-        return Answer(do(job))
+        return Answer(do_job(job))
     except Exception as error:
-        if interrupted():  # foreign code gave the interruption another name
+        if was_interrupted():  # foreign code gave the interruption another name
             raise KeyboardInterrupt from error
-        return failure_of(error)
+        return to_failure(error)
 
 
-def failure_of(error: Exception) -> Failure:
-    """An exception as plain data. Files and memory may be there again at the next attempt; all else
-    stays as it is.
+def to_failure(error: Exception) -> Failure:
+    """Return an exception as plain data. Files and memory may be there again at the next attempt;
+    all else stays as it is.
     """
     trace = "".join(traceback.format_exception(error))
     if isinstance(error, BadInput):
-        return Failure(BAD_INPUT, _short("; ".join(error.lines)), trace, again=False)
+        return Failure(BAD_INPUT, _shorten("; ".join(error.lines)), trace, again=False)
     name = type(error).__name__
     return Failure(
         name,
-        _short(str(error) or name) + passed(trace),
+        _shorten(str(error) or name) + describe_plugin_line(trace),
         trace,
         again=isinstance(error, OSError | MemoryError),
     )
 
 
-def lost(why: str) -> Failure:
-    """The failure of a job whose process or machine is gone, perhaps by the job's own fault."""
-    return Failure(LOST_WORKER, _short(why), f"{_short(why)}\n", again=True)
+def build_lost_failure(reason: str) -> Failure:
+    """Return the failure of a job whose process or machine is gone, perhaps by its own fault."""
+    return Failure(LOST_WORKER, _shorten(reason), f"{_shorten(reason)}\n", again=True)
 
 
-def _short(text: str) -> str:
-    return one_line(shorten(text, _LONGEST, placeholder="..."))
+def _shorten(text: str) -> str:
+    return to_one_line(shorten(text, _LONGEST, placeholder="..."))
 
 
-def do_all(
-    jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch = ignore
+def do_jobs(
+    jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch = ignore_event
 ) -> list[Value | Failed]:
-    """The result of each job, or why it failed; those that their folders have are not played again.
+    """Return the result of each job, or why it failed; those that their folders have are not played
+    again.
 
     at_once : jobs at a time; 0: as many as the engine has room for. place : the folder in which all
     folders lie, which the caller holds; it gets failures.csv. watch : of each job as it ends, a run
     as `run`, any other as `played`.
     """
-    found: dict[Path, Value] = {
-        job.folder: done for job in jobs if (done := job.done()) is not None
+    results: dict[Path, Value] = {
+        job.folder: done for job in jobs if (done := job.find_summary()) is not None
     }
-    left = [job for job in jobs if job.folder not in found]
+    left = [job for job in jobs if job.folder not in results]
     for job in jobs:
-        if job.folder in found:
+        if job.folder in results:
             job.settle()
     write_failures(place, [])
     if left:
@@ -306,20 +311,21 @@ def do_all(
             raise BadInput(
                 f"{place}: cannot be written ({error.strerror}); give --out another place"
             ) from None
-        for job, end in engine.executor(min(at_once, len(left)), place).played(left):
+        executor = engine.make_executor(min(at_once, len(left)), place)
+        for job, end in executor.play_jobs(left):
             folder = str(job.folder.relative_to(place))
             name: Name = "run" if job.kind.name == "run" else "played"
             values: Fields = {"label": f"seed {job.seed}"}
             if isinstance(end, Failure):
                 job.fail(end.trace)
                 failed = Failed(folder, job.label, job.seed, end.attempts, end.kind, end.line)
-                found[job.folder] = failed
-                failures = [found.get(one.folder) for one in left]
-                write_failures(place, [one for one in failures if isinstance(one, Failed)])
+                results[job.folder] = failed
+                failures = [results.get(result.folder) for result in left]
+                write_failures(place, [result for result in failures if isinstance(result, Failed)])
                 name = "failed"
                 values = asdict(failed)
             else:
-                found[job.folder] = end.value
+                results[job.folder] = end.value
                 if name == "run":
                     values = {
                         "label": job.label,
@@ -327,5 +333,6 @@ def do_all(
                         "folder": folder,
                         "summary": end.value,
                     }
-            watch(Event(name, len(found), len(jobs), len(found) == len(jobs), values))
-    return [found[job.folder] for job in jobs]
+            is_last = len(results) == len(jobs)
+            watch(Event(name, len(results), len(jobs), is_last, values))
+    return [results[job.folder] for job in jobs]

@@ -29,7 +29,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True)
-class How:
+class Resources:
     """How runs are played. memory_gb : most memory of a run, in GB; none: NETSIM_MEMORY_GB, else
     what the machine has free.
     """
@@ -38,25 +38,25 @@ class How:
 
     def check(self) -> None:
         """Refuse a limit that is none."""
-        limit(self.memory_gb)
+        read_memory_limit(self.memory_gb)
 
-    def within(self) -> AbstractContextManager[None]:
+    def limit_memory(self) -> AbstractContextManager[None]:
         """Limit the memory of what is done within. Raises BadInput where it needs more."""
-        return within(limit(self.memory_gb))
+        return limit_process_memory(read_memory_limit(self.memory_gb))
 
-    def among(self, runs: int) -> How:
-        """Options of one of several runs at once, which share the limit equally."""
-        most = limit(self.memory_gb)
-        if runs < 2 or isinf(most):
+    def share_among(self, runs: int) -> Resources:
+        """Return options of one of several runs at once, which share the limit equally."""
+        max_bytes = read_memory_limit(self.memory_gb)
+        if runs < 2 or isinf(max_bytes):
             return self
-        return replace(self, memory_gb=most / GB / runs)
+        return replace(self, memory_gb=max_bytes / GB / runs)
 
 
-USUAL = How()
+DEFAULT_RESOURCES = Resources()
 
 
 @contextmanager
-def one_thread() -> Generator[None, None, None]:
+def use_one_thread() -> Generator[None, None, None]:
     """Linear algebra on one thread: sums keep their order, results their bits."""
     import scipy.linalg  # noqa: F401 - compiled loops call its BLAS, which is limited only if it is there by now
     import torch
@@ -71,17 +71,20 @@ def one_thread() -> Generator[None, None, None]:
         torch.set_num_threads(before)
 
 
-def limit(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> float:
-    """Bytes that a process may hold, infinite for no limit. Raises BadInput."""
+def read_memory_limit(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> float:
+    """Return the bytes that a process may hold, infinite for no limit. Raises BadInput."""
     stated = environ.get(VARIABLE, "")
     if memory_gb is None and not stated:
-        return held_bytes() + free_bytes()
+        return measure_held_bytes() + measure_free_bytes()
     if memory_gb is None:
         text = f"{VARIABLE} {stated[:40]!r}"
     else:
         text = f"{OPTION} {memory_gb:g}"
     try:
-        value = float(stated) if memory_gb is None else memory_gb
+        if memory_gb is None:
+            value = float(stated)
+        else:
+            value = memory_gb
     except ValueError:
         value = 0.0
     if not 0.0 < value < inf:
@@ -90,17 +93,17 @@ def limit(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> f
 
 
 @contextmanager
-def within(most: float) -> Generator[None, None, None]:
+def limit_process_memory(max_bytes: float) -> Generator[None, None, None]:
     """Let this process allocate at most this number of bytes. Raises BadInput where it needs more.
 
     The peak counts from here on.
     """
-    held = held_bytes()
-    remedy = f"its limit is {most / GB:.2f} GB; {_REMEDY}"
-    if held > most:
+    held = measure_held_bytes()
+    remedy = f"its limit is {max_bytes / GB:.2f} GB; {_REMEDY}"
+    if held > max_bytes:
         raise BadInput(f"the run holds {held / GB:.2f} GB of memory before it begins, and {remedy}")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    room = _stated(_SELF / "status", "VmData", inf) + most - held
+    room = _read_bytes(_SELF / "status", "VmData", inf) + max_bytes - held
     if room < (inf if soft == resource.RLIM_INFINITY else soft):
         resource.setrlimit(resource.RLIMIT_DATA, (int(room), hard))
     with suppress(OSError):  # else the peak counts from the start of the process
@@ -112,57 +115,54 @@ def within(most: float) -> Generator[None, None, None]:
             error
         ):  # that is one of PyTorch
             raise
-        why = str(error)[:200] or "nothing is left"
+        reason = str(error)[:200] or "nothing is left"
         raise BadInput(
-            f"not enough memory ({why}): {remedy}; a run goes on from its checkpoint"
+            f"not enough memory ({reason}): {remedy}; a run goes on from its checkpoint"
         ) from None
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def held_bytes() -> float:
-    """The resident set of this process; 0 where the system does not say."""
-    return _stated(_SELF / "status", "VmRSS", 0.0)
+def measure_held_bytes() -> float:
+    """Return the resident set of this process; 0 where the system does not say."""
+    return _read_bytes(_SELF / "status", "VmRSS", 0.0)
 
 
-def peak_gb() -> float | None:
-    """The largest resident set of this process since `within` began, in GB; None where the system
-    does not say.
+def measure_peak_gb() -> float | None:
+    """Return the largest resident set since `limit_process_memory` began, in GB; None where the
+    system does not say.
     """
-    return round(_stated(_SELF / "status", "VmHWM", 0.0) / GB, 3) or None
+    return round(_read_bytes(_SELF / "status", "VmHWM", 0.0) / GB, 3) or None
 
 
-def free_bytes(root: Path = Path("/")) -> float:
-    """What a process can still take here: of Linux, and of its control groups; infinite where
-    neither says.
+def measure_free_bytes(root: Path = Path("/")) -> float:
+    """Return what a process can still take here: of Linux, and of its control groups; infinite
+    where neither says.
 
     Pages of files, which the kernel gives back when they are needed, are free.
     """
-    free = _stated(root / "proc" / "meminfo", "MemAvailable", inf)
+    free = _read_bytes(root / "proc/meminfo", "MemAvailable", inf)
     group = (
-        root
-        / "sys"
-        / "fs"
-        / "cgroup"
-        / _text(root / "proc" / "self" / "cgroup").strip().rpartition("::/")[2]
+        root / "sys/fs/cgroup" / _read_text(root / "proc/self/cgroup").strip().rpartition("::/")[2]
     )
     for folder in (group, *group.parents):
-        used = _stated(folder / "memory.current", "", 0.0) - _stated(
+        used = _read_bytes(folder / "memory.current", "", 0.0) - _read_bytes(
             folder / "memory.stat", "inactive_file", 0.0
         )
-        free = min(free, max(_stated(folder / "memory.max", "", inf) - used, 0.0))
+        group_free = max(_read_bytes(folder / "memory.max", "", inf) - used, 0.0)
+        free = min(free, group_free)
     return free
 
 
-def _stated(path: Path, name: str, otherwise: float) -> float:
-    """Bytes that a line `name N`, or `name:  N kB`, of a file of Linux states."""
-    found = re.search(rf"^{name}:?\s*(\d+)( kB)?$", _text(path), re.MULTILINE)
-    if found is None:
+def _read_bytes(path: Path, name: str, otherwise: float) -> float:
+    """Return the bytes that a line `name N`, or `name:  N kB`, of a file of Linux states."""
+    match = re.search(rf"^{name}:?\s*(\d+)( kB)?$", _read_text(path), re.MULTILINE)
+    if match is None:
         return otherwise
-    return float(found[1]) * (1024 if found[2] else 1)
+    return float(match[1]) * (1024 if match[2] else 1)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text()
     except (OSError, ValueError):
@@ -170,7 +170,7 @@ def _text(path: Path) -> str:
 
 
 @contextmanager
-def scratch(prefix: str, place: Path | None = None) -> Generator[Path, None, None]:
+def create_scratch_folder(prefix: str, place: Path | None = None) -> Generator[Path, None, None]:
     """Create a folder of this prefix, and remove it at the end. place : it lies there; None: with
     temporary files.
     """

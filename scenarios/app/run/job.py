@@ -1,9 +1,8 @@
 """A job: one piece of work with its folder. A run and a training are jobs; a sweep is a list.
 
-    job = Job(RUN, study, study.seed, input_digests(study), Path("runs/city/1"))
-    summary = do(job)                   # read back where the folder has it, else played
-    found = do_all(jobs, engine, at_once, out, ended)    # of `executor`; engine: processes, Ray or
-    Slurm
+    job = Job(RUN, study, study.seed, digest_inputs(study), Path("runs/city/1"))
+    summary = do_job(job)               # read back where the folder has it, else played
+    results = do_jobs(jobs, engine, at_once, out, watch)    # of `executor`
 
 A folder is *done* with the job whose text it holds as `study.yaml` once its record says `finished`;
 it is *occupied* by any other text, unless the job replaces it; it *failed* where it has an
@@ -11,8 +10,7 @@ it is *occupied* by any other text, unless the job replaces it; it *failed* wher
 
     def play(job: Job, watch: Watch) -> Fields:
         world = prepare(job)            # refuses bad input before anything is written
-        with job.hold():                # lock, admit, write study.yaml; raises Finished, which `do`
-        catches
+        with job.hold():                # lock, admit, write study.yaml; raises Finished
             going = job.resume(restore)     # the checkpoint, or None
             if going is None:
                 job.clear()
@@ -38,8 +36,14 @@ from netsim import __version__
 from netsim.checkpoint import load_tree
 from netsim.errors import BadInput
 from netsim.record import write_text
-from netsim.safe import content, file_version, files_below, opened, what_is
-from netsim.trace_files.read import files_of
+from netsim.safe import (
+    describe_file_kind,
+    list_files_below,
+    open_regular,
+    read_content,
+    read_file_version,
+)
+from netsim.trace_files.read import list_trace_files
 from netsim.traces.source import MOST_FILE_BYTES
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -48,17 +52,17 @@ from scenarios.app.results.folder import (
     SUMMARY,
     Mark,
     check_files,
-    held,
-    is_text,
-    ours,
+    get_played_version,
+    has_text,
+    is_ours,
+    lock_folder,
     read_json,
-    version_of,
 )
-from scenarios.app.run.events import Watch, ignore
+from scenarios.app.run.events import Watch, ignore_event
 from scenarios.app.study import Fields, Record, Value
-from scenarios.app.study.load import file_fields
-from scenarios.app.study.study import Study, study_yaml
-from scenarios.app.study.yaml_document import value_at
+from scenarios.app.study.load import find_file_places
+from scenarios.app.study.study import Study, to_study_yaml
+from scenarios.app.study.yaml_document import get_value_at
 
 Restored = TypeVar("Restored")
 UNFIT = (
@@ -122,46 +126,49 @@ class Job:
             *self.notes,
             *(f"reads {json.dumps(file)} {digest}" for file, digest in self.inputs.items()),
         ]
-        return "".join(f"# {line}\n" for line in lines) + study_yaml(self.study)
+        return "".join(f"# {line}\n" for line in lines) + to_study_yaml(self.study)
 
     @cached_property
     def key(self) -> str:
         """SHA-256 of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def played(self, **options: object) -> Job:
-        """The same job with other options."""
+    def with_options(self, **options: object) -> Job:
+        """Return the same job with other options."""
         return replace(self, options={**self.options, **options})
 
     def admit(self) -> None:
         """Raise BadInput where the folder is occupied by something else; nothing is written."""
         folder = self.folder
         kind = self.kind
-        if not ours(folder, kind.name):
+        if not is_ours(folder, kind.name):
             return
         check_files(folder, lambda name: name in kind.files)
-        begun = what_is(folder / STUDY) or what_is(folder / kind.record)
+        begun = describe_file_kind(folder / STUDY) or describe_file_kind(folder / kind.record)
         if not begun or self.is_here():
             return
-        file, digest = changed_input(folder / STUDY, self.text)
+        file, digest = find_changed_input(folder / STUDY, self.text)
         if file and not digest:
             raise BadInput(
                 f"{file}: cannot be read, and the {kind.name} in {folder} read it; put it back"
             )
         if not self.replace:
-            state = "finished" if what_is(folder / SUMMARY) else "unfinished"
-            which = (
+            if describe_file_kind(folder / SUMMARY):
+                state = "finished"
+            else:
+                state = "unfinished"
+            text = (
                 f"that read {file} with other content"
                 if file
                 else "of another study, seed or program version"
             )
             raise BadInput(
-                f"{folder}: holds the {state} {kind.name} {which}; add --replace, or "
+                f"{folder}: holds the {state} {kind.name} {text}; add --replace, or "
                 f"give --out another folder"
             )
 
-    def done(self) -> Fields | None:
-        """The summary, where the folder has it; None where the job is to be played.
+    def find_summary(self) -> Fields | None:
+        """Return the summary, where the folder has it; None where the job is to be played.
 
         Raises BadInput for the result of another version of the program, unless the job replaces
         it.
@@ -170,10 +177,13 @@ class Job:
             return None
         try:
             record = read_json(self.folder / self.kind.record)
-            summary = read_json(self.folder / SUMMARY) if record.get("finished") else None
+            if record.get("finished"):
+                summary = read_json(self.folder / SUMMARY)
+            else:
+                summary = None
         except BadInput:
             return None
-        version = version_of(record)
+        version = get_played_version(record)
         if summary is None or version == __version__:
             return summary
         if self.replace:
@@ -184,9 +194,9 @@ class Job:
         )
 
     @cached_property
-    def seen(self) -> tuple[int, int]:
+    def first_version(self) -> tuple[int, int]:
         """Version of the summary when this was first asked for."""
-        return file_version(self.folder / SUMMARY)
+        return read_file_version(self.folder / SUMMARY)
 
     @contextmanager
     def hold(self) -> Generator[bool, None, None]:
@@ -194,24 +204,24 @@ class Job:
         removed, and yields whether there was any.
 
         Waits for another process that does the same job, and raises Finished where it has ended
-        since `do` began.
+        since `do_job` began.
         """
-        self.seen  # noqa: B018 - before the lock is waited for
-        with held(self.folder, self.kind.name, self.admit, self.is_here):
+        self.first_version  # noqa: B018 - before the lock is waited for
+        with lock_folder(self.folder, self.kind.name, self.admit, self.is_here):
             if (
-                self.seen != file_version(self.folder / SUMMARY)
-                and (done := self.done()) is not None
+                self.first_version != read_file_version(self.folder / SUMMARY)
+                and (done := self.find_summary()) is not None
             ):
                 raise Finished(done)
-            other = not self.is_here()
-            if other:
+            is_other = not self.is_here()
+            if is_other:
                 self.clear()
                 write_text(self.folder / STUDY, self.text)
-            yield other
+            yield is_other
 
     def is_here(self) -> bool:
-        """Whether the folder holds this very job, finished or not."""
-        return is_text(self.folder / STUDY, self.text)
+        """Return whether the folder holds this very job, finished or not."""
+        return has_text(self.folder / STUDY, self.text)
 
     def clear(self) -> None:
         """Remove all results."""
@@ -232,23 +242,23 @@ class Job:
         """
         with (
             suppress(BadInput, OSError),
-            held(self.folder, self.kind.name, partial(ours, self.folder, self.kind.name)),
+            lock_folder(self.folder, self.kind.name, partial(is_ours, self.folder, self.kind.name)),
         ):
             (self.folder / SUMMARY).unlink(missing_ok=True)
             write_text(self.folder / ERROR, trace)
 
-    def checkpoint(self, **state: object) -> Fields:
-        """The tree of a checkpoint with this state, for `save_tree`."""
+    def to_checkpoint(self, **state: object) -> Fields:
+        """Return the tree of a checkpoint with this state, for `save_tree`."""
         return {"key": self.key, "program": __version__, **state}
 
     def resume(self, restore: Callable[[Fields], Restored]) -> Restored | None:
-        """What `restore` makes of the tree of the checkpoint; None where there is none.
+        """Return what `restore` makes of the tree of the checkpoint; None where there is none.
 
         restore : changes nothing; raises one of UNFIT. Raises BadInput for a checkpoint of another
         text or program version, and for one that does not fit; a job that replaces forgets it.
         """
         path = self.folder / CHECKPOINT
-        if not what_is(path):
+        if not describe_file_kind(path):
             return None
         try:
             tree = load_tree(path)
@@ -260,13 +270,15 @@ class Job:
         except UNFIT as error:
             if self.replace:
                 return None
-            raise self.unfit("the checkpoint does not fit this study", error) from None
+            raise self.explain_unfit("the checkpoint does not fit this study", error) from None
 
-    def unfit(self, what: str, error: Exception) -> BadInput:
-        """Why the job cannot go on from its checkpoint, in one line."""
-        where = self.folder / CHECKPOINT
-        why = " ".join(str(error).replace(f"{where}: ", "").split())[:200]
-        return BadInput(f"{where}: {what} ({why}); delete it, or add --replace, to start again")
+    def explain_unfit(self, problem: str, error: Exception) -> BadInput:
+        """Return why the job cannot go on from its checkpoint, in one line."""
+        path = self.folder / CHECKPOINT
+        reason = " ".join(str(error).replace(f"{path}: ", "").split())[:200]
+        return BadInput(
+            f"{path}: {problem} ({reason}); delete it, or add --replace, to start again"
+        )
 
 
 class Finished(Exception):
@@ -277,14 +289,14 @@ class Finished(Exception):
         super().__init__()
 
 
-def do(job: Job, watch: Watch = ignore) -> Value:
-    """The result of a job: read back where its folder has it, else played, from its checkpoint
-    where there is one.
+def do_job(job: Job, watch: Watch = ignore_event) -> Value:
+    """Return the result of a job: read back where its folder has it, else played, from its
+    checkpoint where there is one.
 
     A job that another process is doing is waited for, and its result read back.
     """
-    job.seen  # noqa: B018 - a summary that is written from here on is of another process
-    done = job.done()
+    job.first_version  # noqa: B018 - a summary that is written from here on is of another process
+    done = job.find_summary()
     if done is not None:
         job.settle()
         return done
@@ -294,15 +306,15 @@ def do(job: Job, watch: Watch = ignore) -> Value:
         return other.summary
 
 
-def changed_input(path: Path, text: str) -> tuple[str, str]:
-    """The first file of which the text in `path` has another digest than `text`, and its digest
-    now.
+def find_changed_input(path: Path, text: str) -> tuple[str, str]:
+    """Return the first file of which the text in `path` has another digest than `text`, and its
+    digest now.
 
     Empty where the two differ in more than digests, or not at all; an empty digest: the file cannot
     be read.
     """
     try:
-        old = content(path, MOST_TEXT_BYTES, own=True).decode("utf-8", "replace")
+        old = read_content(path, MOST_TEXT_BYTES, is_ours=True).decode("utf-8", "replace")
     except OSError:
         return "", ""
     before = _READ.findall(old)
@@ -316,37 +328,38 @@ def changed_input(path: Path, text: str) -> tuple[str, str]:
     return ("", "")
 
 
-def input_digests(study: Study) -> dict[str, str]:
-    """SHA-256 of each file that a study reads, by its path; empty for one that cannot be read.
+def digest_inputs(study: Study) -> dict[str, str]:
+    """Return SHA-256 of each file that a study reads, by its path; empty for one that cannot be
+    read.
 
     Of a folder that of all its files with their names, but for pages, and for files that are no
     trace in a trace.
     """
     data = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
     return {
-        file: _digest(file, at[-1] == "trace")
-        for at in file_fields(data)
-        if (file := str(value_at(data, at)))
+        file: _digest_input(file, place[-1] == "trace")
+        for place in find_file_places(data)
+        if (file := str(get_value_at(data, place)))
     }
 
 
-def _digest(file: str, is_trace: bool) -> str:
+def _digest_input(file: str, is_trace: bool) -> str:
     path = Path(file)
     try:
-        if what_is(path) != "folder":
-            return _digest_of(path, path.stat().st_mtime_ns)
-        inside = map(Path, files_of(file)) if is_trace else files_below(path)
+        if describe_file_kind(path) != "folder":
+            return _digest_file(path, path.stat().st_mtime_ns)
+        inside = map(Path, list_trace_files(file)) if is_trace else list_files_below(path)
         files = [p for p in inside if p.suffix not in _NO_CONTENT]
-        lines = [f"{p.relative_to(path)}\n{_digest_of(p, p.stat().st_mtime_ns)}\n" for p in files]
+        lines = [f"{p.relative_to(path)}\n{_digest_file(p, p.stat().st_mtime_ns)}\n" for p in files]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
     except OSError:
         return ""
 
 
 @lru_cache(maxsize=4096)
-def _digest_of(path: Path, mtime_ns: int) -> str:
-    """SHA-256 of a file, which is read once as long as it stays the same: sweeps have many runs of
-    large traces.
+def _digest_file(path: Path, mtime_ns: int) -> str:
+    """Return SHA-256 of a file, which is read once as long as it stays the same: sweeps have many
+    runs of large traces.
     """
-    with opened(path, MOST_FILE_BYTES) as file:
+    with open_regular(path, MOST_FILE_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto

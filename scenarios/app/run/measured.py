@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput, format_count
 from netsim.notice import Notice
-from netsim.traces.source import read_table
-from netsim.traces.values import listed
+from netsim.traces.source import read_number_table
+from netsim.traces.values import join_texts
 from netsim.units import FloatArray
 from scenarios.app.study.notice import notice
 
@@ -29,30 +29,30 @@ class DriveSamples:
     """
 
     samples: dict[str, FloatArray] = field(default_factory=dict)
-    counted: bool = False
+    is_measured: bool = False
     notices: tuple[Notice, ...] = ()
 
 
 def read_measured(file: str) -> DriveSamples:
-    """What a CSV says of serving cells.
+    """Return what a CSV says of serving cells.
 
     Columns are rsrp_dbm and sinr_db of samples, or one of them and cdf, between whose pairs the
     distribution is a line. Of samples of several cells those count whose column serving is 1, or,
     where most times have several, the strongest of a user and time. Raises BadInput with one line.
     """
-    read = read_table(file, _BOUNDS | _OF_CELLS)
+    read = read_number_table(file, _BOUNDS | _OF_CELLS)
     need = "measured: it needs a column rsrp_dbm or sinr_db of samples, or one of them and cdf"
     if not {*_BOUNDS} & {*read}:
-        raise BadInput(f"{file}: {need}; the file has {listed(read.attrs['unread'])}")
-    own = _serving(read)
-    if own.empty:
+        raise BadInput(f"{file}: {need}; the file has {join_texts(read.attrs['unread'])}")
+    serving = _select_serving(read)
+    if serving.empty:
         raise BadInput(
             f"{file}: measured: no row has serving 1; leave that column out, or mark the "
             f"serving cell"
         )
-    left_out = len(read) - len(own)
-    notices = (notice("measured-left-out", rows=counted(left_out, "row")),) if left_out else ()
-    table = own[[name for name in own if name in _BOUNDS]].dropna(axis="columns", how="all")
+    left_out = len(read) - len(serving)
+    notices = (notice("measured-left-out", rows=format_count(left_out, "row")),) if left_out else ()
+    table = serving[[name for name in serving if name in _BOUNDS]].dropna(axis="columns", how="all")
     names = [name for name in table if name != "cdf"]
     is_stated = "cdf" in table
     if not names or (is_stated and len(names) > 1):
@@ -67,15 +67,15 @@ def read_measured(file: str) -> DriveSamples:
     return DriveSamples({names[0]: np.interp(_SHARES, share, value)})
 
 
-def _serving(read: DataFrame) -> DataFrame:
+def _select_serving(read: DataFrame) -> DataFrame:
     if "serving" in read:
         return read[read["serving"] == 1]
     if {"cell", "time_s", "rsrp_dbm"} <= {*read}:
-        at = [name for name in ("user", "time_s") if name in read]
-        if not read.groupby(at)["cell"].nunique().median() > 1:
+        keys = [name for name in ("user", "time_s") if name in read]
+        if not read.groupby(keys)["cell"].nunique().median() > 1:
             return read  # one cell at a time: that which serves
         strongest = read.sort_values(
             "rsrp_dbm", kind="stable", na_position="first"
-        ).drop_duplicates(at, keep="last")
-        return read.merge(strongest[[*at, "cell"]])
+        ).drop_duplicates(keys, keep="last")
+        return read.merge(strongest[[*keys, "cell"]])
     return read

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fl.round.records import handover_rows
+from fl.round.records import tabulate_handovers
 from fl.round.setup import Setup
 from fl.round.state import RoundState
 from fl.types import LOCATION
@@ -28,14 +28,14 @@ from netsim.checkpoint import from_tree, save_tree, to_tree
 from netsim.city.base import City
 from netsim.columns import no_places
 from netsim.errors import BadInput
-from netsim.notice import Notice, by_severity
-from netsim.radio.downlink import Downlink, reception
+from netsim.notice import Notice, sort_by_severity
+from netsim.radio.downlink import Downlink, receive_broadcast
 from netsim.record import Recorder, write_json
-from netsim.safe import replacing
+from netsim.safe import open_replacement
 from netsim.ues import Looks
 from netsim.units import FloatArray
-from netsim.world.base_stations import positions_m
-from netsim.world.channel_card import channel_card, downlink_card
+from netsim.world.base_stations import collect_positions_m
+from netsim.world.channel_card import describe_channel, describe_downlink
 from netsim.world.world import World
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -48,20 +48,20 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.read import Manifest, Run, RunTables
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.how import peak_gb
+from scenarios.app.run.how import measure_peak_gb
 from scenarios.app.run.job import UNFIT, Job
-from scenarios.app.run.notices import of_summary
-from scenarios.app.run.setup import origin_deg, street_graph
+from scenarios.app.run.notices import find_summary_notices
+from scenarios.app.run.setup import find_origin_deg, find_street_graph
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
-from scenarios.app.study.notice import of_delta
+from scenarios.app.study.notice import find_delta_notices
 from scenarios.app.study.study import Study
 
 LIBRARIES = ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj")
 """libraries whose versions a manifest has"""
 
 
-def manifest_of(job: Job, study: Study, world: World) -> Fields:
-    """The manifest of a run, but for what only its end, or its kind, knows."""
+def build_manifest(job: Job, study: Study, world: World) -> Fields:
+    """Return the manifest of a run, but for what only its end, or its kind, knows."""
     trace = world.trace
     area = world.area
     manifest: Fields = {
@@ -71,13 +71,13 @@ def manifest_of(job: Job, study: Study, world: World) -> Fields:
         "command": job.options["command"],
         "cells": world.cells,
         "models": [],
-        "channel_card": _card(study, world),
+        "channel_card": _build_channel_card(study, world),
         "first_day": str(world.clock.first_day),
         "clock_changes": world.clock.changes,
         "round_s": study.round_s,
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
-        "origin_deg": origin_deg(study, world),
+        "origin_deg": find_origin_deg(study, world),
         "start_unix_s": None if trace is None else trace.local.midnight_s,
         "trace": None,
         "files": job.inputs,
@@ -92,18 +92,24 @@ def manifest_of(job: Job, study: Study, world: World) -> Fields:
     return manifest
 
 
-def _card(study: Study, world: World) -> dict[str, str]:
+def _build_channel_card(study: Study, world: World) -> dict[str, str]:
     trace = world.trace
-    presence = None if trace is None else world.mobility.presence(trace)
-    absent = None if presence is None else presence.words()
+    if trace is None:
+        presence = None
+    else:
+        presence = world.mobility.presence(trace)
+    if presence is None:
+        absent = None
+    else:
+        absent = presence.to_words()
     if study.learning is None:
-        return downlink_card(study.world, world.stations, absent)
+        return describe_downlink(study.world, world.stations, absent)
     replayed = trace is not None and trace.rsrp_dbm is not None
-    return channel_card(study.world, world.stations, replayed, absent)
+    return describe_channel(study.world, world.stations, replayed, absent)
 
 
 CHECKPOINT_EVERY_S = 10.0  # of wall time, or twenty times as long as the last one took to write
-_MOST_LONGER = (
+_MAX_LONGER = (
     100.0  # times its duration that a world may go on for, until its last round is off the air
 )
 
@@ -111,12 +117,12 @@ _MOST_LONGER = (
 class Play(ABC):
     """A run that is played into the folder of a job. began_s : by the clock of `time.perf_counter`.
 
-    now : what must be remembered to go on, besides the world and the tables; a dataclass that
+    memory : what must be remembered to go on, besides the world and the tables; a dataclass that
     changes no more. When checkpoints are written changes no result.
     """
 
     unit: Literal["round", "window"]
-    now: Any
+    memory: Any
 
     def __init__(
         self, job: Job, study: Study, world: World, recorder: Recorder, watch: Watch, began_s: float
@@ -129,7 +135,7 @@ class Play(ABC):
         self.began_s = self.saved_s = began_s
         self.every_s = CHECKPOINT_EVERY_S
         self.moves = 0
-        self.kept: Fields = {}
+        self.checkpoint: Fields = {}
         self.tracks = follow_ues(world)
 
     @property
@@ -138,7 +144,7 @@ class Play(ABC):
         """Steps that are played."""
 
     @abstractmethod
-    def steps(self) -> None:
+    def play_steps(self) -> None:
         """Play what is left, and call `rest` between two steps."""
 
     @abstractmethod
@@ -148,15 +154,15 @@ class Play(ABC):
         """
 
     @abstractmethod
-    def notices(self) -> Iterator[Notice]:
-        """What is known once the tables are written."""
+    def find_notices(self) -> Iterator[Notice]:
+        """Return what is known once the tables are written."""
 
     @abstractmethod
-    def summary(self, run: Run) -> Fields:
-        """The figures of all tables."""
+    def summarise(self, run: Run) -> Fields:
+        """Return the figures of all tables."""
 
-    def manifest(self) -> Fields:
-        """What the manifest says of this kind of run from its beginning on."""
+    def build_manifest_fields(self) -> Fields:
+        """Return what the manifest says of this kind of run from its beginning on."""
         return {}
 
     def play(self) -> Run:
@@ -164,13 +170,13 @@ class Play(ABC):
         job = self.job
         first = None
         with job.hold():
-            going = job.resume(self._restored)
+            going = job.resume(self._restore)
             if going is None:
                 job.clear()
                 self.recorder.written.clear()  # of a checkpoint that does not fit, and is replaced
                 self._write_ues()
             else:
-                world, time_s, self.now = going
+                world, time_s, self.memory = going
                 self.world.resume(world, time_s)
                 try:
                     self.recorder.cut()
@@ -179,26 +185,26 @@ class Play(ABC):
                         f"{error.filename}: {error.strerror}, and the run goes on"
                     ) from None
                 first = self.done
-            manifest = manifest_of(job, self.study, self.world) | {
+            manifest = build_manifest(job, self.study, self.world) | {
                 "tracks": self.tracks,
-                **self.manifest(),
+                **self.build_manifest_fields(),
             }
             if going is None:
                 write_json(job.folder / MANIFEST, {**manifest, "finished": False})
             try:
-                self.steps()
+                self.play_steps()
                 run = self._finish(manifest, first)
             except (
                 KeyboardInterrupt,
                 SystemExit,
                 MemoryError,
             ):  # SystemExit: a batch system takes the machine away
-                self.save()
+                self.save_checkpoint()
                 raise
             except UNFIT as error:
                 if going is None or isinstance(error, BadInput):
                     raise
-                raise job.unfit(
+                raise job.explain_unfit(
                     f"the run cannot go on from it, {type(error).__name__}", error
                 ) from error
             job.settle()
@@ -207,68 +213,78 @@ class Play(ABC):
     def _finish(self, manifest: Fields, first: int | None) -> Run:
         folder = self.job.folder
         write_tracks(self.recorder, self.world)
-        said = self.finish(manifest)
+        fields = self.finish(manifest)
         write_map(folder, self.world, self.study.world.city)
         wall_s = time.perf_counter() - self.began_s
-        timing = {"wall_s": wall_s, "peak_memory_gb": peak_gb(), f"resumed_from_{self.unit}": first}
-        manifest = {**manifest, **said, "tables": self.recorder.counts(), "timing": timing}
+        timing = {
+            "wall_s": wall_s,
+            "peak_memory_gb": measure_peak_gb(),
+            f"resumed_from_{self.unit}": first,
+        }
+        manifest = {**manifest, **fields, "tables": self.recorder.count_rows(), "timing": timing}
         write_json(
             folder / MANIFEST, manifest | {"notices": [], "finished": False}
         )  # the summary reads counts of it
-        tables = {name: self.recorder.columns(name) for name in self.recorder.schemas}
-        run = Run(Manifest.of(folder), {}, RunTables(folder, manifest["tables"], tables), folder)
-        summary = self.summary(run)
-        notices = by_severity([*self.world.notices, *self.notices(), *of_summary(summary)])
-        found = [each.severity for each in notices]
-        summary |= {f"notices.{severity}": found.count(severity) for severity in ("doubt", "void")}
-        write_json(
-            folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True}
-        )
+        tables = {name: self.recorder.read_columns(name) for name in self.recorder.schemas}
+        run_tables = RunTables(folder, manifest["tables"], tables)
+        run = Run(Manifest.from_folder(folder), {}, run_tables, folder)
+        summary = self.summarise(run)
+        all_notices = [*self.world.notices, *self.find_notices(), *find_summary_notices(summary)]
+        notices = sort_by_severity(all_notices)
+        severities = [notice.severity for notice in notices]
+        summary |= {
+            f"notices.{severity}": severities.count(severity) for severity in ("doubt", "void")
+        }
+        rows = [*map(asdict, notices)]
+        write_json(folder / MANIFEST, manifest | {"notices": rows, "finished": True})
         write_json(folder / SUMMARY, summary)
         shown = run.manifest.model_copy(update={"notices": notices})
         return replace(run, manifest=shown, summary=read_json(folder / SUMMARY))
 
-    def rest(self) -> None:
+    def remember(self) -> None:
         """A run can go on from here: write where UEs were, remember it, and write that down now and
         then.
         """
         self.write_moves()
-        kept = {"time_s": self.world.env.now, "world": self.world.memory(), "now": self.now}
-        self.kept = {**kept, "tables": self.recorder.marks()}
+        kept = {"time_s": self.world.env.now, "world": self.world.take_memory(), "now": self.memory}
+        self.checkpoint = {**kept, "tables": self.recorder.compute_marks()}
         if time.perf_counter() - self.saved_s >= self.every_s:
-            self.save()
+            self.save_checkpoint()
 
     def write_moves(self) -> None:
         """Append the handovers and tracks since the last call."""
-        handovers = handover_rows(self.world)
+        handovers = tabulate_handovers(self.world)
         self.moves += len(handovers["ue"])
         self.recorder.write("handovers", handovers)
         write_tracks(self.recorder, self.world)
 
-    def save(self) -> None:
+    def save_checkpoint(self) -> None:
         """Write what is remembered, if anything is."""
         began_s = time.perf_counter()
-        if self.kept:
-            save_tree(self.job.folder / CHECKPOINT, self.job.checkpoint(**to_tree(self.kept)))
+        if self.checkpoint:
+            tree = self.job.to_checkpoint(**to_tree(self.checkpoint))
+            save_tree(self.job.folder / CHECKPOINT, tree)
         self.saved_s = time.perf_counter()
         self.every_s = max(CHECKPOINT_EVERY_S, 20.0 * (self.saved_s - began_s))
 
-    def event(self, of: int, now_s: float, last: bool, values: Record) -> Event:
-        """A step that ended at a time of the world."""
-        clock = {"time_s": now_s, "clock": self.world.clock.text(now_s)}
-        return Event(self.unit, self.done, of, last, {**clock, **values})
+    def make_event(self, total: int, now_s: float, last: bool, values: Record) -> Event:
+        """Return a step that ended at a time of the world."""
+        clock = {"time_s": now_s, "clock": self.world.clock.to_text(now_s)}
+        return Event(self.unit, self.done, total, last, {**clock, **values})
 
-    def _restored(self, tree: Fields) -> tuple[Any, float, Any]:
-        """World, time and `now` of the tree of a checkpoint."""
+    def _restore(self, tree: Fields) -> tuple[Any, float, Any]:
+        """Return world, time and `now` of the tree of a checkpoint."""
         self.recorder.resume(tree.get("tables"))
         time_s = float(tree["time_s"])
-        most_s = _MOST_LONGER * self.world.duration_s
+        most_s = _MAX_LONGER * self.world.duration_s
         if not 0 <= time_s <= most_s:
             raise ValueError(f"time_s is {time_s:g}, and this study holds 0 to {most_s:g}")
+        world = from_tree(tree["world"], self.world.take_memory())
+        memory = from_tree(tree["now"], self.memory)
         return (
-            from_tree(tree["world"], self.world.memory()),
+            world,
             time_s,
-            from_tree(tree["now"], self.now),
+            memory,
         )
 
     def _write_ues(self) -> None:
@@ -276,45 +292,48 @@ class Play(ABC):
         n = len(self.world.ues)
         at_m = {"home": places.home_m, "work": places.work_m, "densest": places.densest()}
         columns = {
-            f"{of}_{axis}_m": xy[:, k] for of, xy in at_m.items() for k, axis in enumerate("xy")
+            f"{place}_{axis}_m": xy[:, k]
+            for place, xy in at_m.items()
+            for k, axis in enumerate("xy")
         }
         if places.nights is None:
             nights = np.full(n, np.nan)
         else:
             nights = places.nights.astype(float)
-        self.recorder.write(
-            "ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights}
-        )
+        rows: Fields = {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights}
+        self.recorder.write("ues", rows)
 
 
-MOST_CELLS = 100  # of the grid along the longer side
-_MOST_LINKS = 200_000  # that are computed at once
+MAX_CELLS = 100  # of the grid along the longer side
+_MAX_LINKS = 200_000  # that are computed at once
 
 
-def coverage_grid(world: World) -> FloatArray:
-    """Centres (n, 2) of square cells over the area, 100 along its longer side; those in buildings
-    are left out.
+def lay_coverage_grid(world: World) -> FloatArray:
+    """Return centres (n, 2) of square cells over the area, 100 along its longer side; those in
+    buildings are left out.
     """
     area = world.area
-    side_m = area.side_m.max() / MOST_CELLS
+    side_m = area.side_m.max() / MAX_CELLS
     x_m, y_m = (
         low + (np.arange(max(1, ceil(length / side_m - 1e-9))) + 0.5) * side_m
         for low, length in zip(area.low_m, area.side_m, strict=True)
     )
-    place_m = np.stack(np.meshgrid(x_m, y_m), axis=-1).reshape(-1, 2)
-    return place_m[~world.buildings.inside(place_m)]
+    grid = np.meshgrid(x_m, y_m)
+    place_m = np.stack(grid, axis=-1).reshape(-1, 2)
+    return place_m[~world.buildings.is_indoors(place_m)]
 
 
-def coverage(
+def tabulate_coverage(
     world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: FloatArray | None
 ) -> Fields:
-    """Rows of the table `coverage` at places (n, 2): the radio where it is modelled, and what was
-    learnt of it (n,).
+    """Return the table `tabulate_coverage` at places (n, 2): the radio where it is modelled, and
+    what was learnt of it (n,).
 
     Of the radio the strongest base station, and how it is received; nothing where a trace brings
     measurements.
     """
-    modelled = bool(world.stations) and (world.trace is None or world.trace.rsrp_dbm is None)
+    is_simulated = world.trace is None or world.trace.rsrp_dbm is None
+    modelled = bool(world.stations) and is_simulated
     place_m = place_m if modelled or learnt_dbm is not None else place_m[:0]
     n = len(place_m)
     names = np.array([station.name for station in world.stations], dtype=object)
@@ -326,10 +345,11 @@ def coverage(
     rows |= {name: np.full(n, np.nan) for name in ("rsrp_dbm", "sinr_db", "los")}
     if modelled:
         rows["los"] = np.zeros(n, dtype=int)
-        size = max(1, _MOST_LINKS // len(names))
-        for part in (slice(first, first + size) for first in range(0, n, size)):
-            links = world.budget.links(0.0, place_m[part])
-            got = reception(links, links.serving, downlink)
+        size = max(1, _MAX_LINKS // len(names))
+        for first in range(0, n, size):
+            part = slice(first, first + size)
+            links = world.budget.compute_links(0.0, place_m[part])
+            got = receive_broadcast(links, links.serving, downlink)
             rows["cell"][part] = names[links.serving]
             rows["los"][part] = got.los
             rows["rsrp_dbm"][part] = got.rsrp_dbm
@@ -341,7 +361,7 @@ def coverage(
 
 def follow_ues(world: World) -> Fields:
     """Take the tracks of a world that has not moved yet; what the manifest says of them."""
-    looks = Looks.of(len(world.ues), world.duration_s, world.tick_s)
+    looks = Looks.choose_interval(len(world.ues), world.duration_s, world.tick_s)
     world.follow(looks)
     return {"every_s": looks.every_s, "ues": looks.ues}
 
@@ -385,30 +405,30 @@ def write_map(folder: Path, world: World, city: City) -> None:
     Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,);
     door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY.
     """
-    rng = world.ground.streams.at("report.map")
+    rng = world.ground.streams.derive_rng("report.map")
     owner = np.arange(MAP_PLACES)
-    place = world.buildings.outdoor(world.area, rng, "place", owner)
-    rings = world.buildings.rings()
-    shapes = [ring for own in rings for ring in own]
+    place = world.buildings.draw_outdoor_m(world.area, rng, "place", owner)
+    rings = world.buildings.list_rings()
+    shapes = [ring for shape in rings for ring in shape]
     arrays: dict[str, np.ndarray] = {
         "footprint_m": np.concatenate(shapes) if shapes else no_places(),
         "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
-        "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
+        "footprint_building": np.repeat(np.arange(len(rings)), [len(shape) for shape in rings]),
         "building_height_m": world.buildings.height_m,
-        "station_m": positions_m(world.stations),
+        "station_m": collect_positions_m(world.stations),
         "station_azimuth_deg": np.array(
             [np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]
         ),
         "place_m": place,
     }
     if world.stations:
-        links = world.budget.links(0.0, place)
+        links = world.budget.compute_links(0.0, place)
         if world.setting.radio.knows_sight:
             los = links.los
         else:
             los = np.full(links.los.shape, np.nan)
         arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": los}
-    graph = street_graph(world, city)
+    graph = find_street_graph(world, city)
     if graph is not None:
         path = graph.path
         arrays |= {
@@ -421,7 +441,8 @@ def write_map(folder: Path, world: World, city: City) -> None:
     scenery = city.scenery(world.area, world.ground.streams)
     if scenery:
         arrays["scenery_m"] = np.concatenate([ring for _, ring in scenery])
-        arrays["scenery_ptr"] = np.cumsum([0, *(len(ring) for _, ring in scenery)])
+        ring_sizes = [len(ring) for _, ring in scenery]
+        arrays["scenery_ptr"] = np.cumsum([0, *ring_sizes])
         arrays["scenery_kind"] = np.array([SCENERY.index(kind) for kind, _ in scenery])
     write_arrays(folder / MAP, arrays)
 
@@ -429,22 +450,23 @@ def write_map(folder: Path, world: World, city: City) -> None:
 def write_points(folder: Path, state: RoundState) -> None:
     """True points of every track, thinned: what the report's map draws."""
     points = [track.points for track in state.leakage.values()]
-    ue = np.repeat([ue for ue, _ in state.leakage], [len(each) for each in points]).astype(int)
-    write_arrays(folder / POINTS, {"ue": ue, "position_m": np.concatenate([no_places(), *points])})
+    ue = np.repeat([ue for ue, _ in state.leakage], [len(part) for part in points]).astype(int)
+    position_m = np.concatenate([no_places(), *points])
+    write_arrays(folder / POINTS, {"ue": ue, "position_m": position_m})
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write a compressed .npz."""
-    with replacing(path) as file:
+    with open_replacement(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def delta_notices(setup: Setup, state: RoundState) -> Iterator[Notice]:
-    """Deltas of 1/n and more, n being the UEs, or the records that a round learns from, of which
-    one is hidden.
+def find_spent_delta_notices(setup: Setup, state: RoundState) -> Iterator[Notice]:
+    """Yield deltas of 1/n and more, n being the UEs, or the records that a round learns from, of
+    which one is hidden.
     """
-    most = int(setup.recorder.columns("rounds")["selected"].max(initial=0))
-    of = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}
+    max_records = int(setup.recorder.read_columns("rounds")["selected"].max(initial=0))
+    protected = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}
     budget = setup.learning.privacy_budget
     stated = {(a.mechanism, a.unit, a.delta) for a in state.ledger.sums}
     stated |= {
@@ -453,4 +475,4 @@ def delta_notices(setup: Setup, state: RoundState) -> Iterator[Notice]:
         if budget and budget.delta
     }
     for name, unit, delta in sorted(stated):
-        yield from of_delta(name, delta, *of.get(unit, (most, "record")))
+        yield from find_delta_notices(name, delta, *protected.get(unit, (max_records, "record")))

@@ -14,13 +14,13 @@ import numpy as np
 from fl.availability import HOMES
 from fl.notice import Prepared
 from fl.radio_map.obstacles import CELLS
-from fl.round.caveats import notices_of
+from fl.round.caveats import collect_notices
 from fl.round.learning import Learning
 from fl.round.setup import Setup
 from fl.round.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, Directory, Public, RoundContext
 from netsim.city.base import City
-from netsim.clock import DAY_S, WEEK_S, first_multiple
+from netsim.clock import DAY_S, WEEK_S, find_first_multiple
 from netsim.columns import MAX_STATIONS
 from netsim.errors import BadInput
 from netsim.geometry import check_near
@@ -31,57 +31,59 @@ from netsim.rng import Streams
 from netsim.streets.graph import StreetGraph
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray
-from netsim.world.base_stations import sites
+from netsim.world.base_stations import number_sites
 from netsim.world.build import build_world
 from netsim.world.coverage_law import CoverageLaw
 from netsim.world.world import World
-from scenarios.app.run.how import USUAL, How, one_thread
+from scenarios.app.run.how import DEFAULT_RESOURCES, Resources, use_one_thread
 from scenarios.app.run.measured import read_measured
-from scenarios.app.run.notices import of_study
-from scenarios.app.study.describe import nearest
+from scenarios.app.run.notices import find_study_notices
+from scenarios.app.study.describe import suggest_nearest
 from scenarios.app.study.notice import notice
 from scenarios.app.study.study import Study
 
-MOST_ROUNDS = 1_000_000
-MOST_TICKS = 1e8
-MOST_SAMPLES = 1e8  # measurements of a round, which are held until it ends: tens of GB
+MAX_ROUNDS = 1_000_000
+MAX_TICKS = 1e8
+MAX_ROUND_SAMPLES = 1e8  # measurements of a round, which are held until it ends: tens of GB
 
 
-def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
-    """The world of a study and its rounds: all files are read, and what cannot be played is
+def prepare_run(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
+    """Return the world of a study and its rounds: all files are read, and what cannot be played is
     refused.
     """
     streams = Streams(study.seed)
     world = build_world(study.world, streams, study.round_s)
-    setup = set_up(study, world, streams, folder, rehearsed)
+    setup = build_setup(study, world, streams, folder, rehearsed)
     learning = setup.learning
-    prepared = Prepared(
-        learning.curation, learning.defenses, setup.public, partial(_rounds, world, setup)
+    list_rounds = partial(_list_rounds, world, setup)
+    prepared = Prepared(learning.curation, learning.defenses, setup.public, list_rounds)
+    learning_notices = collect_notices(learning, prepared, study.world, world)
+    world.notices += (
+        *learning_notices,
+        *find_study_notices(study, world),
     )
-    world.notices += (*notices_of(learning, prepared, study.world, world), *of_study(study, world))
     return world, setup
 
 
-def _rounds(world: World, setup: Setup) -> Iterator[RoundContext]:
-    """The times of the rounds of a run, of two weeks at most: later ones have the same hours."""
+def _list_rounds(world: World, setup: Setup) -> Iterator[RoundContext]:
+    """Yield the rounds of a run, of two weeks at most: later ones have the same hours."""
     round_s = setup.learning.round_s
-    last = world.clock.rounds(min(world.duration_s, 2 * WEEK_S), round_s)
+    last = world.clock.count_rounds(min(world.duration_s, 2 * WEEK_S), round_s)
     for number in range(1, min(last, setup.learning.rounds or last) + 1):
         time_s = min(world.clock.end_s(number, round_s), world.duration_s)
-        yield RoundContext(
-            number, time_s, setup.public, round_s=round_s, week_s=world.clock.week_s(time_s)
-        )
+        week_s = world.clock.week_s(time_s)
+        yield RoundContext(number, time_s, setup.public, round_s=round_s, week_s=week_s)
 
 
-def set_up(
+def build_setup(
     study: Study, world: World, streams: Streams, folder: Path, rehearsed: bool = True
 ) -> Setup:
-    """The rounds of a study in a world of its; their records go into the folder.
+    """Return the rounds of a study in a world of its; their records go into the folder.
 
     Not rehearsed: for a check alone, without what is known only once all movement has been played.
     """
     learning = study.learned
-    fitted = tuple(attack.fitted(learning.learner, world.area) for attack in learning.attacks)
+    fitted = tuple(attack.fit_cells(learning.learner, world.area) for attack in learning.attacks)
     learning = learning.model_copy(update={"attacks": fitted})
     _check_world(study, world)
     counts = None
@@ -90,55 +92,60 @@ def set_up(
         counts = np.ones(len(world.cells), dtype=int)  # any cell will do to look at
         if rehearsed:
             counts, statistics = _rehearse(study)
-    models = learning.data.models(world.cells, counts)
+    models = learning.data.choose_models(world.cells, counts)
     if len(models) > MAX_STATIONS:
         raise BadInput(
             f"learning.data.cell: {len(models)} cells make as many models, at most {MAX_STATIONS} "
             "are possible; name one cell, say busiest, or take a smaller area"
         )
-    model_of_cell = learning.data.model_of_cell(world.cells, models)
-    days = _days(world, model_of_cell)
+    model_of_cell = learning.data.assign_models(world.cells, models)
+    days = _find_days(world, model_of_cell)
     sampled_m = None
     if learning.learner.wants_sampled_places and rehearsed:
-        from fl.round.collect import first_sampled  # not at the top: most checks do without
+        from fl.round.collect import find_first_sampled  # not at the top: most checks do without
 
         again = build_world(study.world, streams, learning.round_s)
-        sampled_m = first_sampled(again, learning, model_of_cell, days, streams)
+        sampled_m = find_first_sampled(again, learning, model_of_cell, days, streams)
     # not where a trace brings them
     if len(world.stations) == len(world.cells):
         cells = world.stations
     else:
         cells = ()
-    antennas = Antennas.of(cells) if cells else None
+    if cells:
+        antennas = Antennas.from_stations(cells)
+    else:
+        antennas = None
     public = Public(
         world.area,
         len(models),
         statistics,
         antennas,
         world.budget.ue_height_m,
-        learning.data.image_format(),
+        learning.data.read_image_format(),
         sampled_m,
         len(world.cells),
         model_of_cell,
-        origin_deg=origin_deg(study, world),
-        residents=_residents(world) if learning.threat.knows_homes else None,
+        origin_deg=find_origin_deg(study, world),
+        residents=_list_residents(world) if learning.threat.knows_homes else None,
         buildings=world.buildings if len(world.buildings) else None,
-        coverage=CoverageLaw(study.world.radio, world.budget, sites(world.stations))
+        coverage=CoverageLaw(study.world.radio, world.budget, number_sites(world.stations))
         if antennas
         else None,
         server_momentum=getattr(learning.server_optimiser, "momentum", 0.0),
     )
     if any(attack.reads_the_city for attack in learning.attacks):
-        public = with_map(public, world, study.world.city)
+        public = add_map(public, world, study.world.city)
     if learning.audit is not None and len(learning.learner.phases) == 1:
-        d = learning.learner.init(public, streams.at("learner.init")).parameters.shape[1]
+        d = learning.learner.init(public, streams.derive_rng("learner.init")).parameters.shape[1]
         if 2 * learning.audit.canaries > d:
             raise BadInput(
                 f"learning.audit.canaries: {learning.audit.canaries:,} take twice as many "
                 f"numbers, and an update has {d:,}; take {d // 2:,} or fewer"
             )
+    n_ue = len(world.ues)
+    n_targets = min(learning.threat.n_targets or n_ue, n_ue)
     for attack in learning.attacks:
-        attack.check(public, min(learning.threat.n_targets or len(world.ues), len(world.ues)))
+        attack.check(public, n_targets)
     return Setup(
         learning=learning,
         power=study.power,
@@ -153,9 +160,9 @@ def set_up(
     )
 
 
-def _days(world: World, model_of_cell: IntArray) -> IntArray:
-    """The days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has rows
-    of a learnt cell.
+def _find_days(world: World, model_of_cell: IntArray) -> IntArray:
+    """Return the days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has
+    rows of a learnt cell.
 
     Where the extent of a trace is stated they are all of it, whatever the rows are.
     """
@@ -176,7 +183,7 @@ def _check_world(study: Study, world: World) -> None:
     learning = study.learned
     target = learning.leakage.target
     if target not in ("all", "most-data", *world.ues):
-        near = nearest(target, world.ues)
+        near = suggest_nearest(target, world.ues)
         raise BadInput(
             f"learning.leakage.target: no UE is called {target!r}; say all, most-data, "
             f"or a name{near}"
@@ -185,7 +192,7 @@ def _check_world(study: Study, world: World) -> None:
         _check_roofs(world)
     every_s = study.world.ues.measurement_period_s
     round_s = learning.round_s
-    check_count("learning.round_s", round_s, world.duration_s / round_s, "rounds", MOST_ROUNDS)
+    check_count("learning.round_s", round_s, world.duration_s / round_s, "rounds", MAX_ROUNDS)
     if every_s is not None and world.trace is None:  # UEs of a trace come and go
         samples = min(round_s, world.duration_s) / every_s * len(world.ues)
         check_count(
@@ -193,10 +200,10 @@ def _check_world(study: Study, world: World) -> None:
             every_s,
             samples,
             "measurements of a round",
-            MOST_SAMPLES,
+            MAX_ROUND_SAMPLES,
         )
     campaign = getattr(learning.data, "campaign_rounds", 1)
-    last = world.clock.rounds(world.duration_s, round_s)
+    last = world.clock.count_rounds(world.duration_s, round_s)
     if campaign > max(last, 1):
         raise BadInput(
             f"learning.data.campaign_rounds: UEs measure for {campaign:,} rounds before "
@@ -218,7 +225,7 @@ def _check_world(study: Study, world: World) -> None:
     if threat.position_m is not None:
         check_near(world.area, threat.position_m, "learning.threat.position_m: the eavesdropper")
     if threat.receiver is not None:
-        world.elsewhere(threat.receiver)  # refuses a transmitter that its file lacks
+        world.link_elsewhere(threat.receiver)  # refuses a transmitter that its file lacks
 
 
 def _check_numbers(learning: Learning, n_ue: int) -> None:
@@ -226,20 +233,21 @@ def _check_numbers(learning: Learning, n_ue: int) -> None:
     server = learning.server
     sums = learning.threat.secagg_threshold
     key = "buffer"
-    asked = n_ue
+    n_asked = n_ue
     if server.in_rounds:
         key = "merge_after_updates"
         turns = {"poisson": n_ue, "cyclic": ceil(n_ue / learning.separation)}
-        asked = turns.get(learning.sampling, max(1, round(learning.participation * n_ue)))
-    most = min(asked, server.waits_for or asked)
-    for place, wanted, there in (
-        (f"server.{key}", server.waits_for, asked),
-        ("threat.secagg_threshold", sums, most),
+        n_drawn = max(1, round(learning.participation * n_ue))
+        n_asked = turns.get(learning.sampling, n_drawn)
+    max_updates = min(n_asked, server.waits_for or n_asked)
+    for place, n_wanted, n_sent in (
+        (f"server.{key}", server.waits_for, n_asked),
+        ("threat.secagg_threshold", sums, max_updates),
     ):
-        if wanted is not None and wanted > there:
+        if n_wanted is not None and n_wanted > n_sent:
             raise BadInput(
-                f"learning.{place}: {wanted:,} updates are never there at a time, of {there:,} "
-                f"UEs; take {there:,} or fewer, or leave it out"
+                f"learning.{place}: {n_wanted:,} updates are never there at a time, of {n_sent:,} "
+                f"UEs; take {n_sent:,} or fewer, or leave it out"
             )
 
 
@@ -266,15 +274,18 @@ def _check_homes(study: Study, world: World) -> None:
         )
 
 
-def origin_deg(study: Study, world: World) -> tuple[float, float] | None:
-    """Latitude and longitude of (0, 0); None for a plane without a geographic origin."""
-    of_trace = None if world.trace is None else world.trace.origin_deg
+def find_origin_deg(study: Study, world: World) -> tuple[float, float] | None:
+    """Return latitude and longitude of (0, 0); None for a plane without a geographic origin."""
+    if world.trace is None:
+        of_trace = None
+    else:
+        of_trace = world.trace.origin_deg
     return of_trace or study.world.city.origin()
 
 
-def _residents(world: World) -> Directory:
-    there = np.flatnonzero(np.isfinite(world.places.home_m).all(axis=1))
-    return Directory(tuple(world.ues[ue] for ue in there.tolist()), world.places.home_m[there])
+def _list_residents(world: World) -> Directory:
+    ues = np.flatnonzero(np.isfinite(world.places.home_m).all(axis=1))
+    return Directory(tuple(world.ues[ue] for ue in ues.tolist()), world.places.home_m[ues])
 
 
 def _check_roofs(world: World) -> None:
@@ -282,7 +293,7 @@ def _check_roofs(world: World) -> None:
     begins there.
     """
     for i, station in enumerate(world.stations):
-        (roof_m,) = world.buildings.height_at(np.array([station.position_m]))
+        (roof_m,) = world.buildings.find_height_m(np.array([station.position_m]))
         if station.height_m <= roof_m:
             raise BadInput(
                 f"world.base_stations[{i}].height_m: {station.name} is at {station.height_m:g} m, "
@@ -292,14 +303,14 @@ def _check_roofs(world: World) -> None:
 
 def check_ticks(world: World) -> None:
     """Refuse a world that would never end."""
-    check_count("world.tick_s", world.tick_s, world.duration_s / world.tick_s, "ticks", MOST_TICKS)
+    check_count("world.tick_s", world.tick_s, world.duration_s / world.tick_s, "ticks", MAX_TICKS)
 
 
-def check_count(key: str, step_s: float, count: float, what: str, most: float) -> None:
+def check_count(key: str, step_s: float, count: float, unit: str, max_count: float) -> None:
     """Refuse a step of time of which there are too many."""
-    if count > most:
+    if count > max_count:
         raise BadInput(
-            f"{key}: {step_s:g} s makes {count:.3g} {what}, at most {most:,.0f} are "
+            f"{key}: {step_s:g} s makes {count:.3g} {unit}, at most {max_count:,.0f} are "
             f"possible; take more"
         )
 
@@ -312,17 +323,17 @@ def _rehearse(study: Study) -> tuple[IntArray, DatasetStatistics]:
     """
     world = build_world(study.world, Streams(study.seed), study.round_s)
     world.env.run(until=world.duration_s)
-    seen = world.observations()
+    seen = world.drain_observations()
     data = study.learned.data
     counts = np.bincount(seen.cell, minlength=len(world.cells))
-    models = data.models(world.cells, counts)
-    model = data.model_of_cell(world.cells, models)[seen.cell]
-    return counts, DatasetStatistics.of(seen.position_m, model, len(models))
+    models = data.choose_models(world.cells, counts)
+    model = data.assign_models(world.cells, models)[seen.cell]
+    return counts, DatasetStatistics.from_positions(seen.position_m, model, len(models))
 
 
-def street_graph(world: World, city: City) -> StreetGraph | None:
-    """The streets that UEs use, or else those of a city in which no UE needs them; None where it
-    has none.
+def find_street_graph(world: World, city: City) -> StreetGraph | None:
+    """Return the streets that UEs use, or else those of a city in which no UE needs them; None
+    where it has none.
     """
     graph = world.ground.graph
     if graph is None:
@@ -330,16 +341,19 @@ def street_graph(world: World, city: City) -> StreetGraph | None:
     return graph
 
 
-def with_map(public: Public, world: World, city: City) -> Public:
-    """What is public where an attacker reads a map: streets and floor areas too."""
-    graph = street_graph(world, city)
-    street_m = None if graph is None else graph.pieces()
-    return replace(public, street_m=street_m, floor_area=world.buildings.floor_area())
+def add_map(public: Public, world: World, city: City) -> Public:
+    """Return what is public where an attacker reads a map: streets and floor areas too."""
+    graph = find_street_graph(world, city)
+    if graph is None:
+        street_m = None
+    else:
+        street_m = graph.to_pieces()
+    return replace(public, street_m=street_m, floor_area=world.buildings.measure_floors())
 
 
-MOST_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
+MAX_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
 LONGEST_WINDOW_S = 3600.0
-MOST_INSTANTS = 1e8  # at which UEs are sampled
+MAX_INSTANTS = 1e8  # at which UEs are sampled
 # between two looks at handover, beyond which moving UEs keep cells that they have left behind
 SLOW_LOOK_S = 10.0
 
@@ -355,9 +369,9 @@ class Windows:
     window: int
 
 
-def radio_world(study: Study) -> tuple[World, Windows]:
-    """The world of a study and when it is sampled: all files are read, and what cannot be played is
-    refused.
+def build_radio_world(study: Study) -> tuple[World, Windows]:
+    """Return the world of a study and when it is sampled: all files are read, and what cannot be
+    played is refused.
 
     Samples are taken every measurement_period_s; once a tick where the mobility model says itself
     when UEs measure.
@@ -369,23 +383,26 @@ def radio_world(study: Study) -> tuple[World, Windows]:
             "received with, and there is none; list some, or take a layout"
         )
     measured = () if study.measured is None else read_measured(study.measured).notices
-    world.notices += (*measured, *of_study(study, world))
+    world.notices += (*measured, *find_study_notices(study, world))
     check_ticks(world)
     world.measurement_period_s = None  # the samples are taken here
     every_s = study.world.ues.measurement_period_s or study.world.tick_s
     number = world.duration_s / every_s
     check_count(
-        "world.ues.measurement_period_s", every_s, number, "samples of every UE", MOST_INSTANTS
+        "world.ues.measurement_period_s", every_s, number, "samples of every UE", MAX_INSTANTS
     )
-    instants = max(first_multiple(world.duration_s, every_s), 1)
-    longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
+    instants = max(find_first_multiple(world.duration_s, every_s), 1)
+    longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MAX_WINDOWS))
     look_s = min(world.tick_s, every_s)
     if world.handover is not None and look_s > SLOW_LOOK_S:
         world.notices += (notice("handover-slow", every_s=look_s),)
-    return world, Windows(every_s, instants, max(1, min(longest, ceil(instants / 20))))
+    window = max(1, min(longest, ceil(instants / 20)))
+    return world, Windows(every_s, instants, window)
 
 
-def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[Notice, ...]:
+def check_study(
+    study: Study, thorough: bool = False, resources: Resources = DEFAULT_RESOURCES
+) -> tuple[Notice, ...]:
     """Refuse what `run` would refuse before its first round, by what it does itself; reference runs
     are left out. Returns what is known before a run.
 
@@ -393,12 +410,12 @@ def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[Notic
     is played beforehand, and first models of anything but images.
     """
     if study.learning is None:
-        with how.within():
-            return radio_world(study)[0].notices
-    with how.within(), one_thread() if thorough else nullcontext():
-        world, setup = ready(study, Path(), thorough)
+        with resources.limit_memory():
+            return build_radio_world(study)[0].notices
+    with resources.limit_memory(), use_one_thread() if thorough else nullcontext():
+        world, setup = prepare_run(study, Path(), thorough)
         if thorough or setup.public.images is not None:
-            from fl.round.state import begin  # not at the top: most checks do without
+            from fl.round.state import start_state  # not at the top: most checks do without
 
-            begin(setup, len(world.ues))
+            start_state(setup, len(world.ues))
     return world.notices

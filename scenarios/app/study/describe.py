@@ -16,9 +16,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, core_schema
 
 from netsim.errors import BadInput
-from netsim.part import OneOf, Part, Section, UnusablePlugin, descriptions
+from netsim.part import OneOf, Part, Section, UnusablePlugin, read_descriptions
 from scenarios.app.study import Fields, Value
-from scenarios.app.study.yaml_document import Document, Place, has_step, place_of, value_at
+from scenarios.app.study.yaml_document import Document, Place, get_value_at, has_step, parse_place
 
 Metadata = list[object]
 """what stands beside the type in `Annotated`"""
@@ -58,161 +58,194 @@ _BOUNDS = {
 }
 
 
-def unit(name: str) -> str:
-    """The unit that a key's suffix names, with a space before it; empty when it has none."""
+def find_unit(name: str) -> str:
+    """Return the unit that a key's suffix names, with a space before it; empty when it has none."""
     return next((f" {words}" for suffix, words in UNITS.items() if name.endswith(suffix)), "")
 
 
-def field_type(field: FieldInfo) -> Any:
-    """The annotation of a field with what pydantic took out of it (bounds, `OneOf`) put back."""
+def get_field_type(field: FieldInfo) -> Any:
+    """Return the annotation of a field with what pydantic took out of it (bounds, `OneOf`) put
+    back.
+    """
     if field.metadata:
         return Annotated[field.annotation, *field.metadata]
     return field.annotation
 
 
-def unwrap(annotation: object) -> tuple[Any, Metadata]:
-    """The type under `Annotated` and `| None`, and all metadata on the way."""
+def unwrap_annotation(annotation: object) -> tuple[Any, Metadata]:
+    """Return the type under `Annotated` and `| None`, and all metadata on the way."""
     metadata = []
     while True:
         if get_origin(annotation) is Annotated:
-            annotation, *more = get_args(annotation)
-            metadata += [m for x in more for m in (x.metadata if isinstance(x, FieldInfo) else [x])]
-            section = next((m for m in more if isinstance(m, Section)), None)
+            annotation, *metadata_parts = get_args(annotation)
+            metadata += [
+                m for x in metadata_parts for m in (x.metadata if isinstance(x, FieldInfo) else [x])
+            ]
+            section = next((m for m in metadata_parts if isinstance(m, Section)), None)
             annotation = annotation if section is None else section.part
             continue
-        some = [a for a in members(annotation) if a is not type(None)]
-        if len(some) != 1 or some[0] is annotation:
+        alternatives = [a for a in list_members(annotation) if a is not type(None)]
+        if len(alternatives) != 1 or alternatives[0] is annotation:
             return annotation, metadata
-        annotation = some[0]
+        annotation = alternatives[0]
 
 
-def members(annotation: object) -> tuple[Any, ...]:
-    """The alternatives of a union; the type itself when it is none."""
+def list_members(annotation: object) -> tuple[Any, ...]:
+    """Return the alternatives of a union; the type itself when it is none."""
     if get_origin(annotation) in (Union, types.UnionType):
         return get_args(annotation)
     return (annotation,)
 
 
-def slot_of(metadata: Metadata) -> OneOf | None:
-    """The slot, when the annotation is one."""
+def find_slot(metadata: Metadata) -> OneOf | None:
+    """Return the slot, when the annotation is one."""
     return next((m for m in metadata if isinstance(m, OneOf)), None)
 
 
-def slots_of(annotation: object) -> list[OneOf]:
-    """The slots whose parts may stand where this is expected: of a union, those of all its
+def find_slots(annotation: object) -> list[OneOf]:
+    """Return the slots whose parts may stand where this is expected: of a union, those of all its
     members.
     """
-    base, metadata = unwrap(annotation)
-    found = [slot_of(metadata), *(slot_of(unwrap(member)[1]) for member in members(base))]
-    return [slot for slot in found if slot is not None]
+    base, metadata = unwrap_annotation(annotation)
+    inner = [find_slot(unwrap_annotation(member)[1]) for member in list_members(base)]
+    slots = [
+        find_slot(metadata),
+        *inner,
+    ]
+    return [slot for slot in slots if slot is not None]
 
 
-def inside(annotation: object, data: Value) -> Any:
-    """The type that a value was meant as: of a slot the part of its kind, of a union the member of
-    its form.
+def find_meant_type(annotation: object, data: Value) -> Any:
+    """Return the type that a value was meant as: of a slot the part of its kind, of a union the
+    member of its form.
     """
-    base, metadata = unwrap(annotation)
-    slot = slot_of(metadata)
+    base, metadata = unwrap_annotation(annotation)
+    slot = find_slot(metadata)
     if slot is not None:
-        kind = slot.kind_of(data)
+        kind = slot.find_kind(data)
         if isinstance(kind, str):
             return slot.parts.get(kind)
         return None
-    if len(members(base)) < 2:
+    if len(list_members(base)) < 2:
         return base
-    found = [inside(member, data) for member in members(base)]
+    types = [find_meant_type(member, data) for member in list_members(base)]
     forms = (tuple, list) if isinstance(data, list) else (dict,)
     fits = (
         t
-        for t in found
+        for t in types
         if get_origin(t) in forms or (isinstance(data, dict) and hasattr(t, "model_fields"))
     )
     return next(fits, None)
 
 
-def field_at(annotation: object, data: Value, place: Sequence[str | int]) -> Any:
-    """The annotation at a place below one, in a value that was meant as that; None where there is
-    none.
+def find_annotation(annotation: object, data: Value, place: Sequence[str | int]) -> Any:
+    """Return the annotation at a place below one, in a value that was meant as that; None where
+    there is none.
     """
     for step in place:
-        base = inside(annotation, data)
+        base = find_meant_type(annotation, data)
         fields = getattr(base, "model_fields", {})
         args = get_args(base)
         if fields:
-            annotation = field_type(fields[step]) if step in fields else None
+            if step in fields:
+                annotation = get_field_type(fields[step])
+            else:
+                annotation = None
         elif get_origin(base) is dict:
             annotation = args[1]
         elif get_origin(base) is tuple and isinstance(step, int):
-            item = 0 if args[-1] is Ellipsis else step
-            annotation = args[item] if item < len(args) else None
+            if args[-1] is Ellipsis:
+                item = 0
+            else:
+                item = step
+            if item < len(args):
+                annotation = args[item]
+            else:
+                annotation = None
         else:
             return None
-        data = value_at(data, (step,))
+        data = get_value_at(data, (step,))
     return annotation
 
 
-def choice(options: list[str]) -> str:
-    """`a, b or c`."""
+def join_choices(options: list[str]) -> str:
+    """Return `a, b or c`."""
     return " or ".join([", ".join(options[:-1]), options[-1]] if len(options) > 1 else options)
 
 
-def bounds(metadata: Metadata) -> str:
-    """`> 0 and <= 100`, or empty."""
+def describe_bounds(metadata: Metadata) -> str:
+    """Return `> 0 and <= 100`, or empty."""
     limits = [(word, getattr(m, name, None)) for m in metadata for name, word in _BOUNDS.items()]
-    return " and ".join(word.format(flow(value)) for word, value in limits if value is not None)
+    return " and ".join(
+        word.format(to_flow_yaml(value)) for word, value in limits if value is not None
+    )
 
 
-def in_words(annotation: object, of: str = "") -> str:
-    """What a value must be: `a number above 0`, `a list of 2 numbers`, `a mapping with kind a or
-    b`.
+def describe_type(annotation: object, unit: str = "") -> str:
+    """Return what a value must be: `a number above 0`, `a list of 2 numbers`, `a mapping with kind
+    a or b`.
 
     `of` is the unit of its numbers: `a number above 0 (metres)`.
     """
-    base, metadata = unwrap(annotation)
-    slot = slot_of(metadata)
-    some = [a for a in members(base) if a is not type(None)]
+    base, metadata = unwrap_annotation(annotation)
+    slot = find_slot(metadata)
+    alternatives = [a for a in list_members(base) if a is not type(None)]
     origin = get_origin(base)
     if slot is not None:
-        words = f"a mapping with kind {choice(list(slot.parts))}"
-    elif len(some) > 1:
-        words = " or ".join(map(in_words, some))
+        words = f"a mapping with kind {join_choices(list(slot.parts))}"
+    elif len(alternatives) > 1:
+        words = " or ".join(map(describe_type, alternatives))
     elif origin is Literal:
-        words = choice([repr(v) if isinstance(v, str) else flow(v) for v in get_args(base)])
+        words = join_choices(
+            [repr(v) if isinstance(v, str) else to_flow_yaml(v) for v in get_args(base)]
+        )
     elif origin in (tuple, list, set, frozenset):
-        words = _list_in_words(get_args(base), metadata)
+        words = _describe_list(get_args(base), metadata)
     elif hasattr(base, "model_fields"):
         words = f"a mapping of {', '.join(base.model_fields)}"
     else:
-        words = f"{_SIMPLE.get(origin or base, 'a value')} {bounds(metadata)}".rstrip()
-    if of:
-        return f"{words} ({of.strip()})"
+        words = f"{_SIMPLE.get(origin or base, 'a value')} {describe_bounds(metadata)}".rstrip()
+    if unit:
+        return f"{words} ({unit.strip()})"
     return words
 
 
-def _list_in_words(args: tuple[object, ...], metadata: Metadata) -> str:
-    """`a list, each a number`, `a list of 2, each a number`, or `a list of 2: a number, text`."""
-    items = args[:1] if args[-1] is Ellipsis else args
-    kinds = list(dict.fromkeys(map(in_words, items)))
-    count = f" of {len(items)}" if len(items) > 1 else ""
-    least = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
-    some = f" of at least {least}" if least else count
+def _describe_list(args: tuple[object, ...], metadata: Metadata) -> str:
+    """Return `a list, each a number`, `a list of 2, each a number`, or `a list of 2: a number,
+    text`.
+    """
+    if args[-1] is Ellipsis:
+        items = args[:1]
+    else:
+        items = args
+    kinds = list(dict.fromkeys(map(describe_type, items)))
+    count = ""
+    if len(items) > 1:
+        count = f" of {len(items)}"
+    min_length = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
+    count_text = f" of at least {min_length}" if min_length else count
     if len(kinds) == 1:
-        return f"a list{some}, each {kinds[0]}"
-    return f"a list{some}: {', '.join(kinds)}"
+        return f"a list{count_text}, each {kinds[0]}"
+    return f"a list{count_text}: {', '.join(kinds)}"
 
 
-def flow(value: Value) -> str:
-    """A value as one line of YAML."""
+def to_flow_yaml(value: Value) -> str:
+    """Return a value as one line of YAML."""
     if isinstance(value, BaseModel):
-        kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-        given = [
+        if hasattr(value, "kind"):
+            kind = {"kind": value.kind}
+        else:
+            kind = {}
+        names = [
             name for name in type(value).model_fields if name in value.model_fields_set
         ]  # a set has no order
-        value = kind | {name: getattr(value, name) for name in given}
+        value = kind | {name: getattr(value, name) for name in names}
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{flow(k)}: {flow(v)}" for k, v in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{to_flow_yaml(k)}: {to_flow_yaml(v)}" for k, v in value.items()) + "}"
+        )
     if isinstance(value, (tuple, list, set, frozenset)):
-        return "[" + ", ".join(map(flow, value)) + "]"
+        return "[" + ", ".join(map(to_flow_yaml, value)) + "]"
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"  # bounds read `> 0` and `<= 1e+09`, not `> 0.0`
     if isinstance(value, str):
@@ -225,8 +258,8 @@ def flow(value: Value) -> str:
     return json.dumps(value, default=str)
 
 
-def title_of_part(part: type[BaseModel]) -> str:
-    """The first paragraph of what a part is."""
+def read_part_title(part: type[BaseModel]) -> str:
+    """Return the first paragraph of what a part is."""
     doc = (
         (part.__doc__ or "").strip().split("\n\n")[0]
     )  # not inspect.getdoc, which inherits the base's words
@@ -235,43 +268,53 @@ def title_of_part(part: type[BaseModel]) -> str:
     )  # the formula that follows is for readers of the code
 
 
-def sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The model and every mapping under it that is no slot: dotted path and model, depth first."""
+def walk_sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yield the model and every mapping under it that is no slot: dotted path and model, depth
+    first.
+    """
     yield path, model
     for name, field in model.model_fields.items():
-        for inner, mark in nested(field):
-            yield from sections(inner, f"{path}.{name}{mark}".lstrip("."))
+        for inner, mark in find_nested(field):
+            yield from walk_sections(inner, f"{path}.{name}{mark}".lstrip("."))
 
 
-def nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
-    """Mappings with keys of their own that a field holds, outside of slots; `[]` marks a list of
-    them.
+def find_nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
+    """Yield mappings with keys of their own that a field holds, outside of slots; `[]` marks a list
+    of them.
     """
-    base, metadata = unwrap(field_type(field))
-    if slot_of(metadata) is not None:
+    base, metadata = unwrap_annotation(get_field_type(field))
+    if find_slot(metadata) is not None:
         return
-    for member in members(base):
-        items = get_args(unwrap(member)[0])
-        for one, mark in ((member, ""), *((item, "[]") for item in items)):
-            inner, more = unwrap(one)
-            if slot_of(more) is None and isinstance(inner, type) and issubclass(inner, BaseModel):
+    for member in list_members(base):
+        items = get_args(unwrap_annotation(member)[0])
+        for annotation, mark in ((member, ""), *((item, "[]") for item in items)):
+            inner, inner_metadata = unwrap_annotation(annotation)
+            if (
+                find_slot(inner_metadata) is None
+                and isinstance(inner, type)
+                and issubclass(inner, BaseModel)
+            ):
                 yield inner, mark
 
 
-def keys_of(part: type[BaseModel]) -> list[tuple[str, str]]:
-    """Each key of a part with its type, bounds, unit and default, and what it is; then its example
-    and reference.
+def describe_keys(part: type[BaseModel]) -> list[tuple[str, str]]:
+    """Return each key of a part with its type, bounds, unit and default, and what it is; then its
+    example and reference.
     """
     rows = []
-    about = descriptions(part)
+    about = read_descriptions(part)
     for name, field in part.model_fields.items():
         value = field.get_default(call_default_factory=True, validated_data={})
-        default = "required" if field.is_required() else f"default {flow(value)}"
-        meaning = in_words(field_type(field), unit(name))
-        rows.append((name, f"{meaning}; {default}\n{about.get(name, '')}".rstrip()))
+        if field.is_required():
+            default = "required"
+        else:
+            default = f"default {to_flow_yaml(value)}"
+        meaning = describe_type(get_field_type(field), find_unit(name))
+        description = about.get(name, "")
+        rows.append((name, f"{meaning}; {default}\n{description}".rstrip()))
     if issubclass(part, Part):
         rows += [
-            ("(example)", flow(part.example) if part.example else ""),
+            ("(example)", to_flow_yaml(part.example) if part.example else ""),
             ("(reference)", part.reference),
         ]
     return [(name, text) for name, text in rows if text and name != "kind"]
@@ -286,14 +329,15 @@ class _Schema(GenerateJsonSchema):
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        made = super().model_schema(schema)
-        for name, text in descriptions(cast("type[BaseModel]", schema["cls"])).items():
-            made["properties"][name] |= {"description": text}
-        return made
+        model = super().model_schema(schema)
+        for name, text in read_descriptions(cast("type[BaseModel]", schema["cls"])).items():
+            model["properties"][name] |= {"description": text}
+        return model
 
 
-def json_schema(model: type[BaseModel]) -> Fields:
-    """The JSON schema of a study (draft 2020-12), by which an editor completes and checks keys.
+def build_json_schema(model: type[BaseModel]) -> Fields:
+    """Return the JSON schema of a study (draft 2020-12), by which an editor completes and checks
+    keys.
 
     A slot is a `oneOf` with a discriminator; each of its parts has a constant `kind`, which is
     required even though the Python class has a default for it.
@@ -345,43 +389,48 @@ class Mistake:
         self.document = document
         self.value = details["input"]
         loc = details["loc"]
-        self.place = self.at = _place(loc, document.data)
+        self.place = self.key_place = _find_place(loc, document.data)
         kind = details["type"]
         self.is_type = kind.endswith("_type") or kind in _LIKE_TYPES
         if kind == "missing" and isinstance(loc[-1], str):
-            self.at = (*self.place, loc[-1])
+            self.key_place = (*self.place, loc[-1])
         elif kind == "missing" or (
             kind.startswith("union_tag") and not isinstance(self.value, Mapping)
         ):
             self.is_type = True  # a list of fixed length that is too short, or no part at all
         self.kind = "type" if self.is_type else "bound" if kind in _OUTSIDE else kind
-        self.expected = field_at(model, document.data, self.at)
-        self.owner = inside(
-            field_at(model, document.data, self.at[:-1]), document.value(self.at[:-1])
+        self.expected = find_annotation(model, document.data, self.key_place)
+        self.owner = find_meant_type(
+            find_annotation(model, document.data, self.key_place[:-1]),
+            document.get_value(self.key_place[:-1]),
         )
-        self.key = str(self.at[-1]) if self.at else ""
-        self.unit = unit(next((step for step in reversed(self.at) if isinstance(step, str)), ""))
-        self.is_set = not document.line(self.place) and not isinstance(self.value, dict | list)
+        self.key = ""
+        if self.key_place:
+            self.key = str(self.key_place[-1])
+        key = next((step for step in reversed(self.key_place) if isinstance(step, str)), "")
+        self.unit = find_unit(key)
+        self.is_set = not document.find_line(self.place) and not isinstance(self.value, dict | list)
 
     @property
     def about(self) -> str:
         """What the missing key is, in brackets."""
-        text = " ".join(descriptions(self.owner).get(self.key, "").split())
+        text = " ".join(read_descriptions(self.owner).get(self.key, "").split())
         return f" ({text})" if text else ""
 
     @property
     def words(self) -> str:
-        return in_words(self.expected, self.unit)
+        return describe_type(self.expected, self.unit)
 
     @property
     def bounds(self) -> str:
-        return bounds(unwrap(self.expected)[1]) or bounds([SimpleNamespace(**self.details["ctx"])])
+        stated = describe_bounds(unwrap_annotation(self.expected)[1])
+        return stated or describe_bounds([SimpleNamespace(**self.details["ctx"])])
 
     @property
     def got(self) -> str:
         if self.is_set:
             return ""
-        return f", got {shown(self.value)}"
+        return f", got {quote_value(self.value)}"
 
     @property
     def word(self) -> Value:
@@ -394,7 +443,7 @@ class Mistake:
 
     @property
     def typed(self) -> str:
-        return shown(self.word)
+        return quote_value(self.word)
 
     @cached_property
     def choices(self) -> list[str]:
@@ -402,8 +451,9 @@ class Mistake:
         if self.kind == "extra_forbidden":
             return list(self.owner.model_fields)
         if self.kind.startswith("union_tag"):
-            return [kind for slot in slots_of(self.expected) for kind in slot.parts]
-        literals = (t for t in members(unwrap(self.expected)[0]) if get_origin(t) is Literal)
+            return [kind for slot in find_slots(self.expected) for kind in slot.parts]
+        alternatives = list_members(unwrap_annotation(self.expected)[0])
+        literals = (t for t in alternatives if get_origin(t) is Literal)
         return [word for literal in literals for word in get_args(literal) if isinstance(word, str)]
 
     @property
@@ -413,15 +463,15 @@ class Mistake:
     @property
     def near(self) -> str:
         if isinstance(self.word, str):
-            return nearest(self.word, self.choices)
+            return suggest_nearest(self.word, self.choices)
         return ""
 
     @property
     def near_or_stop(self) -> str:
         return self.near or ";"
 
-    def line(self) -> tuple[int, str]:
-        """The line of the file, and what to print."""
+    def to_line(self) -> tuple[int, str]:
+        """Return the line of the file, and what to print."""
         place = self.place
         context = self.details.get("ctx", {})
         if self.kind == "type" and self.expected is None:
@@ -431,27 +481,27 @@ class Mistake:
         if kind in SAYS:
             text = SAYS[kind].format(self, **context)
         else:
-            text = f"{self.details['msg']}, got {shown(self.value)}"
+            text = f"{self.details['msg']}, got {quote_value(self.value)}"
         if kind == "value_error":
             text = " ".join(text.splitlines())
             path, _, rest = text.partition(
                 ": "
             )  # of a validator that starts with a path below its own place
-            there = (*place, *place_of(path))
-            if rest and there != place and self.document.holds(there):
-                place = there
+            inner_place = (*place, *parse_place(path))
+            if rest and inner_place != place and self.document.holds(inner_place):
+                place = inner_place
                 text = rest
         if kind == "union_tag_invalid":
             place = (*place, "kind")
-        where = self.document.at(place)
+        place_text = self.document.format_place(place)
         if kind in ("type", "bound") and self.is_set:
-            where = f"{where}={shown(self.value)}"
-        return self.document.line(place), f"{where}: {text}"
+            place_text = f"{place_text}={quote_value(self.value)}"
+        return self.document.find_line(place), f"{place_text}: {text}"
 
 
-def _place(loc: Sequence[str | int], data: Value) -> Place:
-    """Where in the data an error stands; tags and labels of unions, and keys that are missing, are
-    left out.
+def _find_place(loc: Sequence[str | int], data: Value) -> Place:
+    """Return where in the data an error stands; tags and labels of unions, and keys that are
+    missing, are left out.
     """
     place: Place = ()
     tagged = None
@@ -464,19 +514,21 @@ def _place(loc: Sequence[str | int], data: Value) -> Place:
     return place
 
 
-def build(model: type[Model], document: Document) -> Model:
-    """The study that a document describes.
+def build_model(model: type[Model], document: Document) -> Model:
+    """Return the study that a document describes.
 
     Raises BadInput: one line for each mistake, in the order of the file.
     """
     try:
         return model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        raise BadInput(*explain(error, document, model)) from None
+        raise BadInput(*explain_mistakes(error, document, model)) from None
 
 
-def explain(error: ValidationError, document: Document, model: type[BaseModel]) -> list[str]:
-    """One line per mistake: `FILE:LINE: place: problem; remedy`, in the order of the file.
+def explain_mistakes(
+    error: ValidationError, document: Document, model: type[BaseModel]
+) -> list[str]:
+    """Return one line per mistake: `FILE:LINE: place: problem; remedy`, in the order of the file.
 
     Where a value may be one of several types, pydantic complains once per type; that is one mistake
     here.
@@ -498,22 +550,26 @@ def explain(error: ValidationError, document: Document, model: type[BaseModel]) 
         for n in range(len(m.place) + (not m.is_type or m.kind == "missing"))
     }
     lines = {
-        text: at
-        for at, text in (m.line() for m in mistakes if not m.is_type or m.place not in better)
+        text: number
+        for number, text in (
+            m.to_line() for m in mistakes if not m.is_type or m.place not in better
+        )
     }
     return sorted(lines, key=lambda text: lines[text])
 
 
-def default_of(model: type[BaseModel], data: Value, place: Place) -> Fields:
-    """What a mapping that is left out at a place starts from: the part that stands there by
+def find_default(model: type[BaseModel], data: Value, place: Place) -> Fields:
+    """Return what a mapping that is left out at a place starts from: the part that stands there by
     default, else nothing.
     """
-    above = value_at(data, place[:-1])
-    owner = inside(field_at(model, data, place[:-1]), above)
+    above = get_value_at(data, place[:-1])
+    owner = find_meant_type(find_annotation(model, data, place[:-1]), above)
     field = getattr(owner, "model_fields", {}).get(str(place[-1]))
     if field is None:
         return {}
-    default = field.get_default(call_default_factory=True, validated_data=_beside(owner, above))
+    default = field.get_default(
+        call_default_factory=True, validated_data=_construct_neighbours(owner, above)
+    )
     if not isinstance(default, Part) or "kind" not in type(default).model_fields:
         return {}
     return {
@@ -522,36 +578,40 @@ def default_of(model: type[BaseModel], data: Value, place: Place) -> Fields:
     }
 
 
-def _beside(model: object, data: Value) -> Fields:
-    """The parts that a mapping names by their kind, with nothing else of them: what a default may
-    depend on.
+def _construct_neighbours(model: object, data: Value) -> Fields:
+    """Return the parts that a mapping names by their kind, with nothing else of them: what a
+    default may depend on.
     """
     values = data if isinstance(data, dict) else {}
     parts = {
-        name: inside(field_at(model, values, (name,)), value) for name, value in values.items()
+        name: find_meant_type(find_annotation(model, values, (name,)), value)
+        for name, value in values.items()
     }
     return {
         name: part.model_construct() for name, part in parts.items() if hasattr(part, "kind_name")
     }
 
 
-def shown(value: Value) -> str:
-    """The value as YAML, cut to fit on the line; words stand in quotes."""
-    return cut(repr(value) if isinstance(value, str | float) else flow(value))
+def quote_value(value: Value) -> str:
+    """Return the value as YAML, cut to fit on the line; words stand in quotes."""
+    if isinstance(value, str | float):
+        return cut_text(repr(value))
+    return cut_text(to_flow_yaml(value))
 
 
-def cut(text: str) -> str:
-    """A text of at most 60 characters."""
+def cut_text(text: str) -> str:
+    """Return a text of at most 60 characters."""
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST - 3]}..."
 
 
-def nearest(word: str, words: Iterable[str], most: int = 1) -> str:
-    """`; did you mean 'x'?` of the words that are most like this one, or nothing."""
-    close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, most, 0.6)
+def suggest_nearest(word: str, words: Iterable[str], max_words: int = 1) -> str:
+    """Return `; did you mean 'x'?` of the words that are most like this one, or nothing."""
+    key = word[:LONGEST].lower().replace(" ", "_")
+    close = get_close_matches(key, words, max_words, 0.6)
     close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]
     quoted = [f"'{w}'" for w in dict.fromkeys(close)]
     if close:
-        return f"; did you mean {choice(quoted[:most])}?"
+        return f"; did you mean {join_choices(quoted[:max_words])}?"
     return ""

@@ -17,24 +17,37 @@ from typing import Any, Literal, get_args, get_origin
 
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from scenarios.app.study import Record, Value
-from scenarios.app.study.describe import build, default_of, field_at, members, nearest, unwrap
+from scenarios.app.study.describe import (
+    build_model,
+    find_annotation,
+    find_default,
+    list_members,
+    suggest_nearest,
+    unwrap_annotation,
+)
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import Document, Place, place_of, read, read_text
+from scenarios.app.study.yaml_document import (
+    Document,
+    Place,
+    parse_document,
+    parse_place,
+    read_document,
+)
 
 
 def load(source: str | Path, overrides: Record = MappingProxyType({})) -> Study:
-    """The study of a scenario file, or of a bundled scenario by its name (`campus`).
+    """Return the study of a scenario file, or of a bundled scenario by its name (`campus`).
 
     overrides : dotted path -> value, set before anything is checked. Raises BadInput with one line
     per mistake.
     """
-    return AskedStudy.of(source, overrides).study
+    return Scenario.from_source(source, overrides).study
 
 
 @dataclass(frozen=True)
-class AskedStudy:
+class Scenario:
     """A study as it is asked for: the text of a scenario, read once, with changes; it is built
     once.
 
@@ -48,9 +61,9 @@ class AskedStudy:
     origins: Mapping[str, Place] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, source: str | Path, overrides: Record = MappingProxyType({})) -> AskedStudy:
+    def from_source(cls, source: str | Path, overrides: Record = MappingProxyType({})) -> Scenario:
         """Of a file, or of a bundled scenario by its name."""
-        return cls(read(find(source)), overrides)
+        return cls(read_document(find_scenario(source)), overrides)
 
     @cached_property
     def document(self) -> Document:
@@ -60,75 +73,77 @@ class AskedStudy:
             dict(self.overrides)
         ).items():  # later ones may change what earlier ones set
             set_value(document, key, value, self.origins.get(key))
-        _absolute(document, Path(document.path).parent)
+        _resolve_files(document, Path(document.path).parent)
         return document
 
     @cached_property
     def study(self) -> Study:
         """The checked study; BadInput with one line per mistake."""
-        return build(Study, self.document)
+        return build_model(Study, self.document)
 
-    def changed(
-        self, more: Record, origins: Mapping[str, Place] = MappingProxyType({})
-    ) -> AskedStudy:
-        """The same scenario with more changes."""
-        return AskedStudy(self.text, {**self.overrides, **more}, origins)
+    def with_changes(
+        self, overrides: Record, origins: Mapping[str, Place] = MappingProxyType({})
+    ) -> Scenario:
+        """Return the same scenario with more changes."""
+        return Scenario(self.text, {**self.overrides, **overrides}, origins)
 
     @contextmanager
-    def placed(self) -> Generator[None, None, None]:
+    def locate_errors(self) -> Generator[None, None, None]:
         """What only shows when a study is prepared names its key; here it gets the file and the
         line.
         """
         try:
             yield
         except BadInput as error:
-            at = self.document.at
+            format_place = self.document.format_place
             lines = [
-                _OF_KEY.sub(lambda key: f"{at(place_of(key[1]))}: ", line) for line in error.lines
+                _OF_KEY.sub(lambda key: f"{format_place(parse_place(key[1]))}: ", line)
+                for line in error.lines
             ]
             raise BadInput(*lines) from None
 
 
-def bundled() -> dict[str, Path]:
-    """The scenarios that come with the program: name -> file."""
+def list_bundled() -> dict[str, Path]:
+    """Return the scenarios that come with the program: name -> file."""
     root = Path(str(resources.files("scenarios")))
     folders = [
         path for path in root.iterdir() if path.is_dir() and path.name != "app"
     ]  # which has no scenarios
-    files = [*root.glob("*.yaml"), *(path for folder in folders for path in folder.rglob("*.yaml"))]
+    nested = [path for folder in folders for path in folder.rglob("*.yaml")]
+    files = [*root.glob("*.yaml"), *nested]
     return {str(path.relative_to(root).with_suffix("")): path for path in sorted(files)}
 
 
-def title_of(path: Path) -> str:
-    """The title of a scenario file, without reading the rest of it."""
+def read_title(path: Path) -> str:
+    """Return the title of a scenario file, without reading the rest of it."""
     match = re.search(
         r"^title:.*(?:\n[ \t]+.*)*", path.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
     if match is None:
         return ""
-    return str(read_text(match[0], str(path)).data["title"])
+    return str(parse_document(match[0], str(path)).data["title"])
 
 
-def find(source: str | Path) -> Path:
-    """The file of a scenario given by path or bundled name."""
+def find_scenario(source: str | Path) -> Path:
+    """Return the file of a scenario given by path or bundled name."""
     path = Path(source)
-    names = bundled()
-    if path.suffix in (".yaml", ".yml") or what_is(path) == "file":
+    names = list_bundled()
+    if path.suffix in (".yaml", ".yml") or describe_file_kind(path) == "file":
         return path
     if str(source) in names:
         return names[str(source)]
-    what = f"no scenario file and no bundled scenario{nearest(str(source), names)}"
+    problem = f"no scenario file and no bundled scenario{suggest_nearest(str(source), names)}"
     raise BadInput(
-        f"{source}: {what}; give the path of a YAML file, or a name that `netsim list` shows"
+        f"{source}: {problem}; give the path of a YAML file, or a name that `netsim list` shows"
     )
 
 
 def parse_value(text: str, name: str = "--set") -> Value:
-    """A value from the command line, read as YAML (`1e-3`, `[8, 8]`, `off`); name : of what, in
-    complaints.
+    """Return a value from the command line, read as YAML (`1e-3`, `[8, 8]`, `off`); name : of what,
+    in complaints.
     """
     try:
-        return read_text(f"value: {text}", name).data["value"]
+        return parse_document(f"value: {text}", name).data["value"]
     except BadInput as error:
         raise BadInput(error.lines[0].replace(f"{name}:1: value", name)) from None
 
@@ -139,28 +154,31 @@ def set_value(document: Document, path: str, value: Value, origin: Place | None 
     A mapping on the way that is left out starts as the part that stands there by default. `origin`:
     where in the file the value stands; none: it comes from outside.
     """
-    where = f"--set {path}" if origin is None else document.at(origin)
+    if origin is None:
+        place_text = f"--set {path}"
+    else:
+        place_text = document.format_place(origin)
     if not _PATH.fullmatch(path):
         raise BadInput(
-            f"{where}: {path!r} is no path; write names with one dot between them, as a.b[0].c"
+            f"{place_text}: {path!r} is no path; write names with one dot between them, as a.b[0].c"
         )
     above: Place = ()
-    steps = place_of(path)
+    steps = parse_place(path)
     for step, after in pairwise(steps):
-        data = document.value(above)
+        data = document.get_value(above)
         if (
             isinstance(data, dict)
             and isinstance(step, str)
             and step not in data
             and not isinstance(after, int)
         ):
-            data[step] = default_of(Study, document.data, (*above, step))
+            data[step] = find_default(Study, document.data, (*above, step))
         above = (*above, step)
-    data = document.value(above)
+    data = document.get_value(above)
     last = steps[-1]
     is_index = isinstance(data, list) and isinstance(last, int) and last < len(data)
     if not is_index and not (isinstance(data, dict) and isinstance(last, str)):
-        raise BadInput(f"{where}: there is nothing at {path!r} to replace; check the path")
+        raise BadInput(f"{place_text}: there is nothing at {path!r} to replace; check the path")
     data[last] = value
     document.override(steps, origin)
 
@@ -169,9 +187,11 @@ _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
 _OF_KEY = re.compile(r"^((?:world|learning|power|plan)(?:\[\d+\]|\.[^.:\[\]]+)*): ")
 
 
-def nodes(expected: object, data: Value, place: Place = ()) -> Iterator[tuple[Place, Any, Value]]:
-    """Each place in the data of a scenario, read as `expected`: the place, its annotation and its
-    value.
+def walk_data(
+    expected: object, data: Value, place: Place = ()
+) -> Iterator[tuple[Place, Any, Value]]:
+    """Yield each place in the data of a scenario, read as `expected`: the place, its annotation and
+    its value.
     """
     yield place, expected, data
     steps = (
@@ -182,40 +202,42 @@ def nodes(expected: object, data: Value, place: Place = ()) -> Iterator[tuple[Pl
         else ()
     )
     for step, value in steps:
-        yield from nodes(field_at(expected, data, (step,)), value, (*place, step))
+        annotation = find_annotation(expected, data, (step,))
+        yield from walk_data(annotation, value, (*place, step))
 
 
-def file_fields(data: Value) -> Iterator[Place]:
-    """Places in the data of a scenario at which the name of a file stands as text."""
-    for place, expected, value in nodes(Study, data):
+def find_file_places(data: Value) -> Iterator[Place]:
+    """Yield places in the data of a scenario at which the name of a file stands as text."""
+    for place, expected, value in walk_data(Study, data):
         if isinstance(value, str):
-            base, metadata = unwrap(expected)
+            base, metadata = unwrap_annotation(expected)
             words = [
                 word
-                for member in members(base)
+                for member in list_members(base)
                 if get_origin(member) is Literal
                 for word in get_args(member)
             ]
-            files = [metadata, *(unwrap(member)[1] for member in members(base))]
-            if value not in words and any(FILE_NAME in one for one in files):
+            inner = [unwrap_annotation(member)[1] for member in list_members(base)]
+            files = [metadata, *inner]
+            if value not in words and any(FILE_NAME in field_metadata for field_metadata in files):
                 yield place
 
 
-def _absolute(document: Document, folder: Path) -> None:
+def _resolve_files(document: Document, folder: Path) -> None:
     """Paths of files: environment variables filled in, relative to the scenario file, or where the
     command runs.
     """
-    for place in list(file_fields(document.data)):
-        text = document.value(place)
-        where = document.at(place)
+    for place in list(find_file_places(document.data)):
+        text = document.get_value(place)
+        place_text = document.format_place(place)
         if not text.strip():
-            raise BadInput(f"{where}: the name is empty; give that of a file or a folder")
+            raise BadInput(f"{place_text}: the name is empty; give that of a file or a folder")
         for name in re.findall(r"\$\{(\w+)\}", text):
             if not os.environ.get(name):  # a variable that is set to nothing names no folder
                 raise BadInput(
-                    f"{where}: the environment variable {name} is not set; set it to the "
+                    f"{place_text}: the environment variable {name} is not set; set it to the "
                     f"folder that holds the file"
                 )
             text = text.replace(f"${{{name}}}", os.environ[name])
-        beside = folder if document.line(place) else Path.cwd()  # a path on the command line
-        document.value(place[:-1])[place[-1]] = str((beside / text).resolve())
+        base = folder if document.find_line(place) else Path.cwd()  # a path on the command line
+        document.get_value(place[:-1])[place[-1]] = str((base / text).resolve())

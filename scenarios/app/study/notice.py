@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netsim.errors import counted
+from netsim.errors import format_count
 from netsim.notice import Catalogue, Notice
 
 notice = Catalogue(__file__)
 
 
-def of_delta(place: str, delta: float, n: int, whose: str) -> Iterator[Notice]:
-    """A guarantee at a delta of 1/n and more, with n people or records.
+def find_delta_notices(place: str, delta: float, n: int, whose: str) -> Iterator[Notice]:
+    """Yield a guarantee at a delta of 1/n and more, with n people or records.
 
     Whoever publishes all of one of them, drawn at random, has this delta at epsilon 0: Dwork and
     Roth, The Algorithmic Foundations of Differential Privacy, 2014, Section 2.3.
     """
     if n >= 1 and delta >= 1 / n:
-        yield notice("delta-too-large", place, delta=delta, share=1 / n, whose=counted(n, whose))
+        yield notice(
+            "delta-too-large", place, delta=delta, share=1 / n, whose=format_count(n, whose)
+        )

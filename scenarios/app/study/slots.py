@@ -38,9 +38,9 @@ from fl.tracking.population import POPULATIONS
 from fl.tracking.pseudonyms import PSEUDONYMS
 from fl.withholding import WITHHOLDINGS
 from netsim.city import CITIES
-from netsim.fit import Rule, read_rules
+from netsim.fit import PartRule, read_rules
 from netsim.mobility import MOBILITIES
-from netsim.part import OneOf, declared
+from netsim.part import OneOf, find_entry_points
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.rate import RATES
 from netsim.radio.schedulers import SCHEDULERS
@@ -96,10 +96,12 @@ SLOTS: dict[str, OneOf] = {
 }
 
 
-def rules() -> list[Rule]:
-    """All rules of fit: ours, and those of packages that bring parts."""
+def collect_all_rules() -> list[PartRule]:
+    """Return all rules of fit: ours, and those of packages that bring parts."""
     brought = (
-        entry.module.partition(".")[0] for entries in declared().values() for entry in entries
+        entry.module.partition(".")[0]
+        for entries in find_entry_points().values()
+        for entry in entries
     )
     packages = dict.fromkeys(("netsim", "fl", "rl", "scenarios", *brought))
     return [rule for package in packages for rule in read_rules(package)]
@@ -116,9 +118,9 @@ OPENED = "opened sums"
 """what a server sees of secure sums with a threshold"""
 
 
-def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
-    """Every combination of one part per slot (defenses: none, one, or two in order), with LEGAL or
-    the reason.
+def judge_combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
+    """Yield every combination of one part per slot (defenses: none, one, or two in order), with
+    LEGAL or the reason.
 
     Of data, each learner has the first kind that it can learn from. Every part is built and checked
     once, by itself; a combination is then only asked whether its parts fit together.
@@ -127,8 +129,10 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
     refused.
     """
     single = SLOTS["defense"].parts
-    offers = {kind: _example("data", kind).offers for kind in SLOTS["data"].parts}
-    needs = {learner: set(_example("learner", learner).needs) for learner in SLOTS["learner"].parts}
+    offers = {kind: _build_example("data", kind).offers for kind in SLOTS["data"].parts}
+    needs = {
+        learner: set(_build_example("learner", learner).needs) for learner in SLOTS["learner"].parts
+    }
     data = {
         learner: next(kind for kind, has in offers.items() if need <= has)
         for learner, need in needs.items()
@@ -144,19 +148,19 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
     for learner, *words in product(
         data, curations, chains, SLOTS["aggregation"].parts, ("none",), threats
     ):
-        one = dict(zip(SLOT_NAMES, (data[learner], learner, *words), strict=True))
-        verdict, offered = _verdict(one)
+        combination = dict(zip(SLOT_NAMES, (data[learner], learner, *words), strict=True))
+        verdict, offered = _judge_combination(combination)
         for attack in attacks:  # asked last: what is refused without one is refused with any
             if attack == "none" or offered is None:
-                found = verdict
+                judged = verdict
             else:
-                found = _verdict_on(attack, offered)
-            if found == LEGAL or not legal:
-                yield one | {"attack": attack}, found
+                judged = _judge_attack(attack, offered)
+            if judged == LEGAL or not legal:
+                yield combination | {"attack": attack}, judged
 
 
-def threat(sees: str, viewpoint: str) -> Fields:
-    """An example of a threat; an eavesdropper has a place, and noise in shares needs sums of
+def build_threat_example(sees: str, viewpoint: str) -> Fields:
+    """Return an example of a threat; an eavesdropper has a place, and noise in shares needs sums of
     several.
     """
     if sees == OPENED:
@@ -166,82 +170,84 @@ def threat(sees: str, viewpoint: str) -> Fields:
     )
 
 
-def matrix_text(width: int) -> str:
-    """How many combinations are legal, what ever meets in a legal one, and every reason with its
-    cases.
+def format_matrix(width: int) -> str:
+    """Return how many combinations are legal, what ever meets in a legal one, and every reason with
+    its cases.
     """
     width = max(width, _NARROWEST)
-    verdicts = list(combinations())
+    verdicts = list(judge_combinations())
     reasons = Counter(reason for _, reason in verdicts)
     head = (
         f"{reasons.pop(LEGAL)} of {len(verdicts)} combinations are legal (one part per slot, "
         f"up to 2 defenses)"
     )
     lines = textwrap.wrap(head, width)
-    for slot, other in (("attack", "threat"), ("defenses", "learner")):
-        lines += _crossing(slot, other, verdicts, width)
+    for slot, partner in (("attack", "threat"), ("defenses", "learner")):
+        lines += _tabulate_crossing(slot, partner, verdicts, width)
     lines += ["", "refused, because:"]
     for reason, number in reasons.most_common():
         lines += textwrap.wrap(f"{number:7d}  {reason}", width, subsequent_indent=" " * 9)
     return "\n".join(lines)
 
 
-def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str]:
+def _tabulate_crossing(slot: str, partner: str, verdicts: Verdicts, width: int) -> list[str]:
     meet = defaultdict[str, dict[str, None]](dict)
     for combination, reason in verdicts:
         if reason == LEGAL:
-            meet[combination[slot]][combination[other]] = None
+            meet[combination[slot]][combination[partner]] = None
     rows = (f"  {word}: {', '.join(words)}" for word, words in meet.items())
     wrapped = (
         line for row in rows for line in textwrap.wrap(row, width, subsequent_indent=" " * 6)
     )
-    return ["", f"{slot}: {other} that it goes with", *wrapped]
+    return ["", f"{slot}: {partner} that it goes with", *wrapped]
 
 
-def _verdict(combination: Combination) -> tuple[str, set[str] | None]:
-    """LEGAL and what attacks may need, or the first reason why parts that are each well do not fit
-    together.
+def _judge_combination(combination: Combination) -> tuple[str, set[str] | None]:
+    """Return LEGAL and what attacks may need, or the first reason why parts that are each well do
+    not fit together.
     """
     chain = combination["defenses"].split(" > ")
     viewpoint, sees = combination["threat"].split(" sees ")
     curation = combination["curation"]
-    seen = _threat(sees, viewpoint)
+    seen = _build_threat(sees, viewpoint)
     if isinstance(seen, str):
         return seen, None
-    parts = _plain() | {
-        "data": _example("data", combination["data"]),
-        "learner": _example("learner", combination["learner"]),
-        "curation": () if curation == "none" else (_example("curation", curation),),
-        "defenses": tuple(_example("defense", kind) for kind in chain if kind != "none"),
-        "aggregation": _example("aggregation", combination["aggregation"]),
+    parts = _collect_defaults() | {
+        "data": _build_example("data", combination["data"]),
+        "learner": _build_example("learner", combination["learner"]),
+        "curation": () if curation == "none" else (_build_example("curation", curation),),
+        "defenses": tuple(_build_example("defense", kind) for kind in chain if kind != "none"),
+        "aggregation": _build_example("aggregation", combination["aggregation"]),
         "threat": seen,
     }
     try:
-        return LEGAL, Learning.model_construct(**parts).offered()
+        return LEGAL, Learning.model_construct(**parts).collect_offers()
     except ValueError as error:
         return str(error), None
 
 
-def _verdict_on(attack: str, offered: set[str]) -> str:
-    """LEGAL, or why an attack does not fit to parts that offer those words."""
+def _judge_attack(attack: str, offered: set[str]) -> str:
+    """Return LEGAL, or why an attack does not fit to parts that offer those words."""
     try:
-        refuse_unmet("attacks[0]", _example("attack", attack), offered)
+        refuse_unmet("attacks[0]", _build_example("attack", attack), offered)
     except ValueError as error:
         return str(error)
     return LEGAL
 
 
 @cache
-def _threat(sees: str, viewpoint: str) -> Threat | str:
-    """That threat, or why there is none such."""
+def _build_threat(sees: str, viewpoint: str) -> Threat | str:
+    """Return that threat, or why there is none such."""
     try:
-        return Threat.model_validate_json(json.dumps(threat(sees, viewpoint)), strict=True)
+        return Threat.model_validate_json(
+            json.dumps(build_threat_example(sees, viewpoint)), strict=True
+        )
     except ValidationError as error:
         return error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
 
 
 @cache
-def _plain() -> Fields:
+def _collect_defaults() -> Fields:
     fields = Learning.model_fields.items()
     return {name: field.get_default(call_default_factory=True) for name, field in fields} | {
         "round_s": 60
@@ -249,6 +255,6 @@ def _plain() -> Fields:
 
 
 @cache
-def _example(slot: str, kind: str) -> Any:
+def _build_example(slot: str, kind: str) -> Any:
     part = SLOTS[slot].parts[kind]
     return part.model_validate_json(json.dumps(part.example), strict=True)

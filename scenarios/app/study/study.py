@@ -19,8 +19,8 @@ from netsim.radio import POWERS as WITHOUT_LEARNING
 from netsim.radio.power import Full, Power
 from netsim.world.setting import WorldSetting
 from scenarios.app.study import SCHEMA_VERSION, Fields, Value
-from scenarios.app.study.describe import nearest
-from scenarios.app.study.yaml_document import Place, as_yaml, place_of
+from scenarios.app.study.describe import suggest_nearest
+from scenarios.app.study.yaml_document import Place, dump_yaml, parse_place
 
 if TYPE_CHECKING:
     from rl.settings import Train
@@ -69,7 +69,7 @@ class Distribution(Part):
     """values, each as likely as the others; then there is no range"""
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _check_bounds(self) -> Self:
         bounds = [bound for bound in (self.low, self.high) if bound is not None]
         if self.integer and not all(
             bound.is_integer() and abs(bound) <= _LARGEST for bound in bounds
@@ -112,7 +112,7 @@ class Vary(Part):
         return len(next(iter(self.zip.values()), (None,)))
 
     @model_validator(mode="after")
-    def _once(self) -> Self:
+    def _check_repeats(self) -> Self:
         if not (self.seed or self.values or self.zip or self.random or self.variants):
             raise ValueError(
                 "nothing varies: give seed, values, zip, random or variants, or leave vary out"
@@ -128,7 +128,7 @@ class Vary(Part):
         return self
 
     @model_validator(mode="after")
-    def _apart(self) -> Self:
+    def _check_keys(self) -> Self:
         """Refuse a key that two sections set, and keys that are decided elsewhere."""
         owner = dict[Place, str]()
         for section, keys in (("values", self.values), ("zip", self.zip), ("random", self.drawn)):
@@ -137,7 +137,7 @@ class Vary(Part):
                     raise ValueError(
                         f"{section}: {key} cannot be varied here; seeds stand in vary.seed"
                     )
-                if (place := place_of(key)) in owner:
+                if (place := parse_place(key)) in owner:
                     raise ValueError(
                         f"{section}: {key} stands in {owner[place]} too; leave one of them out"
                     )
@@ -234,11 +234,14 @@ class Study(Part):
         """The name of the learnt cell, where no base station has it, and those that there are; else
         empty.
         """
-        cell = None if self.learning is None else self.learning.data.named_cell
+        if self.learning is None:
+            cell = None
+        else:
+            cell = self.learning.data.named_cell
         names = [station.name for station in self.world.listed_stations]
         if cell is None or not names or cell in names:
             return ""
-        return f"{cell!r}{nearest(cell, names) or ';'} there are: {', '.join(names[:10])}"
+        return f"{cell!r}{suggest_nearest(cell, names) or ';'} there are: {', '.join(names[:10])}"
 
     @property
     def round_s(self) -> float:
@@ -250,7 +253,7 @@ class Study(Part):
         return self.learning.round_s
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_fit(self) -> Self:
         """Refuse powers and a plan that the world cannot have."""
         if self.learning is not None:
             if self.plan is not None:
@@ -263,17 +266,17 @@ class Study(Part):
         return self
 
 
-def study_yaml(study: Study) -> str:
-    """YAML of the resolved study, with every default; loading it gives the same study."""
-    text = _of_any_seed(json.dumps(study.model_dump(mode="json") | {"seed": 0}))
+def to_study_yaml(study: Study) -> str:
+    """Return YAML of the resolved study, with every default; loading it gives the same study."""
+    text = _dump_values(json.dumps(study.model_dump(mode="json") | {"seed": 0}))
     return f"# resolved study, schema {SCHEMA_VERSION}\n{text}".replace(
         "\nseed: 0\n", f"\nseed: {study.seed}\n", 1
     )
 
 
 @lru_cache(maxsize=4096)
-def _of_any_seed(values: str) -> str:
-    """YAML of values that are given as JSON: a sweep asks for it with every seed of a setting,
-    several times.
+def _dump_values(values: str) -> str:
+    """Return YAML of values that are given as JSON: a sweep asks for it with every seed of a
+    setting, several times.
     """
-    return as_yaml(json.loads(values))
+    return dump_yaml(json.loads(values))

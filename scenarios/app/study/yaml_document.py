@@ -21,7 +21,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from netsim.errors import BadInput
-from netsim.safe import content
+from netsim.safe import read_content
 from scenarios.app.study import Fields, Record, Value
 
 Place = tuple[str | int, ...]
@@ -49,14 +49,14 @@ class Document:
     lines: dict[Place, int]
 
     def copy(self) -> Document:
-        """The same document, to be changed by itself."""
+        """Return the same document, to be changed by itself."""
         return Document(self.path, deepcopy(self.data), dict(self.lines))
 
     def override(self, place: Place, origin: Place | None) -> None:
         """From now on what stands at this place comes from `origin`, another place in the file;
         none: from outside.
         """
-        lines: dict[Place, int] = {(): self.line(origin) if origin else 0}
+        lines: dict[Place, int] = {(): self.find_line(origin) if origin else 0}
         if origin:
             lines |= {
                 p[len(origin) :]: n for p, n in self.lines.items() if p[: len(origin)] == origin
@@ -67,38 +67,38 @@ class Document:
             self.lines[(*place, *inner)] = line
 
     def holds(self, place: Place) -> bool:
-        """Whether something stands at a place, in the file or set from outside."""
-        return self.value(place, self) is not self
+        """Return whether something stands at a place, in the file or set from outside."""
+        return self.get_value(place, self) is not self
 
-    def value(self, place: Place, default: Value = None) -> Value:
-        """What stands at a place, or the default."""
-        return value_at(self.data, place, default)
+    def get_value(self, place: Place, default: Value = None) -> Value:
+        """Return what stands at a place, or the default."""
+        return get_value_at(self.data, place, default)
 
-    def line(self, place: Place) -> int:
-        """The line of a place, or of its nearest ancestor that stands in the file."""
+    def find_line(self, place: Place) -> int:
+        """Return the line of a place, or of its nearest ancestor that stands in the file."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
 
-    def at(self, place: Place) -> str:
-        """How a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set
+    def format_place(self, place: Place) -> str:
+        """Return how a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set
         world.ues[2].height_m`.
         """
-        line = self.line(place)
+        line = self.find_line(place)
         if line:
-            return f"{self.path}:{line}: {dotted(place)}"
-        return f"--set {dotted(place)}"
+            return f"{self.path}:{line}: {format_dotted(place)}"
+        return f"--set {format_dotted(place)}"
 
 
 def has_step(data: Value, step: str | int) -> bool:
-    """Whether a mapping has a key, or a list an index; nothing else has either."""
+    """Return whether a mapping has a key, or a list an index; nothing else has either."""
     return (isinstance(data, dict) and step in data) or (
         isinstance(data, list) and step in range(len(data))
     )
 
 
-def value_at(data: Value, place: Place, default: Value = None) -> Value:
-    """What stands at a place of plain data, or the default."""
+def get_value_at(data: Value, place: Place, default: Value = None) -> Value:
+    """Return what stands at a place of plain data, or the default."""
     for step in place:
         if not has_step(data, step):
             return default
@@ -106,13 +106,13 @@ def value_at(data: Value, place: Place, default: Value = None) -> Value:
     return data
 
 
-def place_of(path: str) -> Place:
+def parse_place(path: str) -> Place:
     """`a.b[0].c`, or `a.b.0.c` -> ("a", "b", 0, "c")."""
     steps = re.findall(r"[^.\[\]]+", path)
     return tuple(int(step) if step.isdecimal() and len(step) < 10 else step for step in steps)
 
 
-def dotted(place: Place) -> str:
+def format_dotted(place: Place) -> str:
     """('world', 'ues', 2) -> `world.ues[2]`; a key that is not a plain name is quoted."""
     parts = [
         f"[{p}]" if isinstance(p, int) else f".{p}" if _NAME.fullmatch(p) else f".{p[:60]!r}"
@@ -121,49 +121,56 @@ def dotted(place: Place) -> str:
     return "".join(parts).removeprefix(".") or "top level"
 
 
-def read(path: str | Path) -> Document:
-    """The document in a file.
+def read_document(path: str | Path) -> Document:
+    """Return the document in a file.
 
     Raises BadInput: the file cannot be read, is not UTF-8, or is not YAML of the kind used here.
     """
-    return read_text(file_text(path), str(path))
+    return parse_document(read_file_text(path), str(path))
 
 
-def file_text(path: str | Path) -> str:
-    """The text of a scenario file. BadInput: it cannot be read, is too long, or is not UTF-8."""
+def read_file_text(path: str | Path) -> str:
+    """Return the text of a scenario file. BadInput: it cannot be read, is too long, or is not
+    UTF-8.
+    """
     try:
-        raw = content(path, MAX_BYTES)
+        raw = read_content(path, MAX_BYTES)
     except OSError as error:
-        at = ":1" if error.errno == errno.EFBIG else ""
-        what = _TOO_LONG if at else f"cannot be read ({error.strerror or error}); check the path"
-        raise BadInput(f"{path}{at}: {what}") from None
+        first_line = ""
+        if error.errno == errno.EFBIG:
+            first_line = ":1"
+        if first_line:
+            problem = _TOO_LONG
+        else:
+            problem = f"cannot be read ({error.strerror or error}); check the path"
+        raise BadInput(f"{path}{first_line}: {problem}") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        what = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise BadInput(f"{path}:{line}: text: {what}") from None
+        problem = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise BadInput(f"{path}:{line}: text: {problem}") from None
 
 
-def read_text(text: str, path: str = "<text>") -> Document:
-    """The document in a string; `path` stands for the file in messages."""
+def parse_document(text: str, path: str = "<text>") -> Document:
+    """Return the document in a string; `path` stands for the file in messages."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise BadInput(f"{path}:1: {_TOO_LONG}")
     try:
         top = YAML(typ="safe", pure=True).compose(text)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        what = f"text: character {chr(error.character)!r} is not allowed in YAML; remove it"
+        problem = f"text: character {chr(error.character)!r} is not allowed in YAML; remove it"
     except MarkedYAMLError as error:
-        line, what = _syntax(error)
+        line, problem = _describe_syntax_error(error)
     except RecursionError:
         line = 1
-        what = f"top level: nested deeper than {MAX_DEPTH}; write it flatter"
+        problem = f"top level: nested deeper than {MAX_DEPTH}; write it flatter"
     except (YAMLError, ValueError, OverflowError) as error:
         # The parser turns escapes (\\UFFFFFFFF) and directives (%YAML 999...) into numbers without
         # looking.
         line = 1
-        what = (
+        problem = (
             f"syntax: an escape or a number cannot be read "
             f"({' '.join(str(error).split())[:60]}); correct it"
         )
@@ -171,15 +178,17 @@ def read_text(text: str, path: str = "<text>") -> Document:
         if top is None or (isinstance(top, ScalarNode) and not top.value):
             raise BadInput(f"{path}:1: {_EMPTY}")
         reader = _Reader(path, {})
-        data = reader.value(top, ())
+        data = reader.read_value(top, ())
         if not isinstance(data, dict):
-            what = "a list" if isinstance(data, list) else "a single value"
-            raise reader.bad(top, (), f"this is {what}; write a mapping of `key: value` lines")
+            problem = "a list" if isinstance(data, list) else "a single value"
+            raise reader.make_error(
+                top, (), f"this is {problem}; write a mapping of `key: value` lines"
+            )
         return Document(path, data, reader.lines)
-    raise BadInput(f"{path}:{line}: {what}")
+    raise BadInput(f"{path}:{line}: {problem}")
 
 
-def _syntax(error: MarkedYAMLError) -> tuple[int, str]:
+def _describe_syntax_error(error: MarkedYAMLError) -> tuple[int, str]:
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "not YAML"
     if (
@@ -188,7 +197,8 @@ def _syntax(error: MarkedYAMLError) -> tuple[int, str]:
         mark = error.context_mark
     if mark is None:
         return 1, f"syntax: {problem}; correct the YAML"
-    problem += f", {error.context}" if error.context else ""
+    if error.context:
+        problem += f", {error.context}"
     return mark.line + 1, f"column {mark.column + 1}: {problem}; correct the YAML"
 
 
@@ -199,64 +209,83 @@ class _Reader:
     path: str
     lines: dict[Place, int]
 
-    def bad(self, node: Node, place: Place, what: str) -> BadInput:
-        """A complaint about a node."""
-        return BadInput(f"{self.path}:{node.start_mark.line + 1}: {dotted(place)}: {what}")
+    def make_error(self, node: Node, place: Place, problem: str) -> BadInput:
+        """Return a complaint about a node."""
+        return BadInput(
+            f"{self.path}:{node.start_mark.line + 1}: {format_dotted(place)}: {problem}"
+        )
 
-    def value(self, node: Node, place: Place) -> Value:
-        """The value of a node; what could stand for something else is refused."""
+    def read_value(self, node: Node, place: Place) -> Value:
+        """Return the value of a node; what could stand for something else is refused."""
         self.lines.setdefault(place, node.start_mark.line + 1)
         if node.anchor is not None:  # without which there are no aliases
-            raise self.bad(
+            raise self.make_error(
                 node,
                 place,
                 f"anchor &{node.anchor[:60]} is not used here; write it out where needed",
             )
         tag = str(node.tag).removeprefix("tag:yaml.org,2002:")
         if tag not in _TAGS:
-            raise self.bad(node, place, f"tag {tag[:60]} does not belong here; write a plain value")
+            raise self.make_error(
+                node, place, f"tag {tag[:60]} does not belong here; write a plain value"
+            )
         if len(place) > MAX_DEPTH:
-            raise self.bad(node, place[:3], f"nested deeper than {MAX_DEPTH}; write it flatter")
+            raise self.make_error(
+                node, place[:3], f"nested deeper than {MAX_DEPTH}; write it flatter"
+            )
         if isinstance(node, SequenceNode):
-            return [self.value(item, (*place, i)) for i, item in enumerate(node.value)]
+            return [self.read_value(item, (*place, i)) for i, item in enumerate(node.value)]
         if isinstance(node, MappingNode):
-            return self.mapping(node, place)
-        return self.scalar(node, place)
+            return self.read_mapping(node, place)
+        return self.read_scalar(node, place)
 
-    def mapping(self, node: Node, place: Place) -> Fields:
-        """The keys and values of a mapping."""
+    def read_mapping(self, node: Node, place: Place) -> Fields:
+        """Return the keys and values of a mapping."""
         data = {}
         for key_node, value_node in node.value:
-            key = self.scalar(key_node, place) if isinstance(key_node, ScalarNode) else None
+            if isinstance(key_node, ScalarNode):
+                key = self.read_scalar(key_node, place)
+            else:
+                key = None
             if not isinstance(key, str):
-                word = key_node.value[:60] if isinstance(key_node, ScalarNode) else "..."
-                raise self.bad(
+                if isinstance(key_node, ScalarNode):
+                    word = key_node.value[:60]
+                else:
+                    word = "..."
+                raise self.make_error(
                     key_node, place, f"key {word!r} is no word; write a word, or put it in quotes"
                 )
-            here = (*place, key)
+            inner = (*place, key)
             if key in data:
-                raise self.bad(
-                    key_node, here, f"key stands twice, first on line {self.lines[here]}; keep one"
+                raise self.make_error(
+                    key_node,
+                    inner,
+                    f"key stands twice, first on line {self.lines[inner]}; keep one",
                 )
-            self.lines[here] = key_node.start_mark.line + 1
-            data[key] = self.value(value_node, here)
+            self.lines[inner] = key_node.start_mark.line + 1
+            data[key] = self.read_value(value_node, inner)
         return data
 
-    def scalar(self, node: Node, place: Place) -> Value:
-        """What a scalar means in YAML 1.2; one in quotes is text."""
+    def read_scalar(self, node: Node, place: Place) -> Value:
+        """Return what a scalar means in YAML 1.2; one in quotes is text."""
         text = node.value
         if re.search("[\0\ud800-\udfff]", text):
-            raise self.bad(
+            raise self.make_error(
                 node, place, "text holds NUL or half a character, which no name can; remove it"
             )
-        value = text if node.style else plain(text)
+        if node.style:
+            value = text
+        else:
+            value = parse_scalar(text)
         if isinstance(value, float) and not math.isfinite(value):
-            raise self.bad(node, place, f"number {text[:60]} must be finite; write a finite number")
+            raise self.make_error(
+                node, place, f"number {text[:60]} must be finite; write a finite number"
+            )
         return value
 
 
-def plain(text: str) -> Value:
-    """What a scalar without quotes means in YAML 1.2."""
+def parse_scalar(text: str) -> Value:
+    """Return what a scalar without quotes means in YAML 1.2."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if _INT.fullmatch(text) and len(text) <= MAX_DIGITS:
@@ -266,8 +295,8 @@ def plain(text: str) -> Value:
     return text
 
 
-def as_yaml(values: Record) -> str:
-    """Plain values as YAML, in their order."""
+def dump_yaml(values: Record) -> str:
+    """Return plain values as YAML, in their order."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 110

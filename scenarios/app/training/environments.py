@@ -12,20 +12,20 @@ from typing import TypeVar
 import numpy as np
 
 from fl.power.bound import PowerLoss
-from fl.round.state import begin
-from netsim.compiled import cache_folder
-from netsim.errors import BadInput, counted
-from netsim.fit import first_broken, refuse_broken
+from fl.round.state import start_state
+from netsim.compiled import find_cache_folder
+from netsim.errors import BadInput, format_count
+from netsim.fit import explain_first_breach, refuse_broken
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from netsim.world.build import build_world
 from rl import ALLOCATION, ONLINE
 from rl.env import OnlinePower, PowerAllocation, Stage
 from rl.problem import Problem
-from rl.reward import FIGURES, cost_of
+from rl.reward import FIGURES, compute_reward_cost
 from rl.settings import Allocation, Online, Task
-from scenarios.app.run.runner import reachable, reference, snr_of_round
-from scenarios.app.run.setup import set_up
+from scenarios.app.run.runner import cap_limits, load_reference, measure_snr_per_w
+from scenarios.app.run.setup import build_setup
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
 
@@ -39,33 +39,34 @@ _FAR = 2**40  # seeds of drawn channels begin there, above those of scenarios
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
 
-def allocation(
+def make_allocation(
     scenario: Source = DEFAULTS[ALLOCATION],
     cache: str | Path | None = None,
     render_mode: None = None,
 ) -> PowerAllocation:
-    """The study's problem for a scenario; its reference run is made once and kept in `cache`.
+    """Return the study's problem for a scenario; its reference run is made once and kept in
+    `cache`.
 
     The first time takes as long as a run of the scenario, and says so on stderr. render_mode :
     None, the only one.
     """
-    draws_nothing(render_mode)
-    return PowerAllocation(problems(study_of(scenario), cache).trained_on)
+    refuse_render_mode(render_mode)
+    return PowerAllocation(build_problems(load_study(scenario), cache).trained_on)
 
 
-def online(
+def make_online(
     scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None, render_mode: None = None
 ) -> OnlinePower:
-    """The live world of a scenario; `cache` is not needed, it stands here so that both are made
-    alike.
+    """Return the live world of a scenario; `cache` is not needed, it stands here so that both are
+    made alike.
     """
-    draws_nothing(render_mode)
-    study = study_of(scenario)
-    task = online_task(study)
-    return OnlinePower(Stages(study), n_ues(study), task)
+    refuse_render_mode(render_mode)
+    study = load_study(scenario)
+    task = get_online_task(study)
+    return OnlinePower(Stages(study), count_ues(study), task)
 
 
-def draws_nothing(render_mode: object) -> None:
+def refuse_render_mode(render_mode: object) -> None:
     """TypeError, after which stable-baselines3 makes the environment without a render mode."""
     if render_mode is not None:
         raise TypeError(
@@ -73,17 +74,15 @@ def draws_nothing(render_mode: object) -> None:
         )
 
 
-def online_task(study: Study) -> Online:
-    """The task of a study for its live world; BadInput where power changes nothing, or as `task_of`
-    and `fitting`.
-    """
-    task = task_of(study, Online)
+def get_online_task(study: Study) -> Online:
+    """Return the task of a live world; BadInput where power changes nothing, or it does not fit."""
+    task = get_task(study, Online)
     refuse_broken(study, "live world")
-    return fitting(study, task)
+    return check_online_task(study, task)
 
 
-def fitting(study: Study, task: Online) -> Online:
-    """A task that a study can judge, whose limits of power its UEs can keep, and whose bound
+def check_online_task(study: Study, task: Online) -> Online:
+    """Return a task that a study can judge, whose limits of power its UEs can keep, and whose bound
     contracts in all rounds; BadInput for another.
     """
     for name in {"leakage", "named"} & {*task.reward.reads}:
@@ -96,8 +95,8 @@ def fitting(study: Study, task: Online) -> Online:
                 "learning.attacks, and named where no UE has a home (world.ues.mobility); add an "
                 "attack, people (kind: resident), or leave it out"
             )
-    cost_of(task.reward, dict.fromkeys(FIGURES, np.full(2, 0.5)), finite=False)
-    n = n_ues(study)
+    compute_reward_cost(task.reward, dict.fromkeys(FIGURES, np.full(2, 0.5)), finite=False)
+    n = count_ues(study)
     try:
         task.limits.check(n)
     except ValueError as error:
@@ -110,10 +109,10 @@ def fitting(study: Study, task: Online) -> Online:
         worst = (np.full(n, fixed), np.array([fixed]))
     try:
         for weights in worst:
-            task.bound.factor(weights[None])
+            task.bound.compute_contraction(weights[None])
     except ValueError as error:
         raise BadInput(
-            f"train.task.bound.{error}; so it is in the worst round of {counted(n, 'UE')} "
+            f"train.task.bound.{error}; so it is in the worst round of {format_count(n, 'UE')} "
             "(world.ues.count), where lost updates count as much as those that arrive; without "
             "learning_rate it contracts for all"
         ) from None
@@ -126,13 +125,14 @@ def check_moves(study: Study, task: Online) -> None:
     nothing.
     """
     reads = task.reward.reads
-    env = OnlinePower(Stages(study, watched=False), n_ues(study), task)
+    env = OnlinePower(Stages(study, watched=False), count_ues(study), task)
     seen: dict[str, set[float]] = {name: set() for name in reads}
     rounds = 0
     while (rounds < _ROUNDS or not env.over) and min(map(len, seen.values())) < 2:
         if env.over:
             env.reset(options={"world": study.seed + rounds})
-        env.step(np.full(env.n_ue, (1.0, -1.0, 0.0)[rounds % 3], np.float32))
+        level = (1.0, -1.0, 0.0)[rounds % 3]
+        env.step(np.full(env.n_ue, level, np.float32))
         rounds += 1
         for name in reads if env.outcome else ():
             seen[name].add(round(env.figures[name], 9))
@@ -145,15 +145,15 @@ def check_moves(study: Study, task: Online) -> None:
             )
 
 
-def study_of(source: Source) -> Study:
-    """The study of an environment's argument. Raises BadInput with one line per mistake."""
+def load_study(source: Source) -> Study:
+    """Return the study of an environment's argument. Raises BadInput with one line per mistake."""
     if isinstance(source, Study):
         return source
     return load(source)
 
 
-def task_of(study: Study, kind: type[Wanted]) -> Wanted:
-    """The task of a study; BadInput where it trains nothing, or something else."""
+def get_task(study: Study, kind: type[Wanted]) -> Wanted:
+    """Return the task of a study; BadInput where it trains nothing, or something else."""
     if study.train is None:
         raise BadInput(
             f"{study.title}: has no `train:` section, so there is nothing to learn; see "
@@ -161,20 +161,20 @@ def task_of(study: Study, kind: type[Wanted]) -> Wanted:
         )
     task = study.train.task
     if not isinstance(task, kind):
-        wanted = kind.kind_name()
-        given = task.kind_name()
+        expected = kind.kind_name()
+        actual = task.kind_name()
         raise BadInput(
-            f"train.task: this environment is for {wanted!r}, the scenario trains "
-            f"{given!r}; take the other one"
+            f"train.task: this environment is for {expected!r}, the scenario trains "
+            f"{actual!r}; take the other one"
         )
     return task
 
 
-def unrecorded(study: Study) -> str:
-    """Why rounds of a study cannot be judged again at other powers; empty where the radio alone
-    decides what they cost, by the laws of `rl.radio_records`.
+def explain_unrecorded(study: Study) -> str:
+    """Return why rounds of a study cannot be judged again at other powers; empty where the radio
+    alone decides what they cost, by the laws of `rl.radio_records`.
     """
-    return first_broken(study, "recorded rounds")
+    return explain_first_breach(study, "recorded rounds")
 
 
 _BLIND = {"rsrp-net", "image-net", "fedavg", "uniform", "wasserstein", "clip", "gaussian"}
@@ -182,8 +182,8 @@ _BLIND = {"rsrp-net", "image-net", "fedavg", "uniform", "wasserstein", "clip", "
 what was learnt"""
 
 
-def unlearned(study: Study) -> bool:
-    """Whether rounds of a study cost the same without local training, as long as no update
+def is_free_of_learning(study: Study) -> bool:
+    """Return whether rounds of a study cost the same without local training, as long as no update
     overflows: no budget, weight or norm follows updates.
     """
     learning = study.learned
@@ -193,7 +193,7 @@ def unlearned(study: Study) -> bool:
         and "bound" not in learning.learner.offers
         and learning.privacy_budget is None
         and learning.audit is None
-        and not unrecorded(study)
+        and not explain_unrecorded(study)
     )
 
 
@@ -204,58 +204,62 @@ class Problems:
     only; with one draw all three are the study's own.
     """
 
-    own: Problem
+    base: Problem
     trained_on: Sequence[Problem]
     chosen_on: Sequence[Problem]
     held_out: Sequence[Problem]
 
 
-def own_problem(study: Study, cache: str | Path | None = None) -> Problem:
-    """The problem of a study's own channel."""
-    task = task_of(study, Allocation)
+def build_own_problem(study: Study, cache: str | Path | None = None) -> Problem:
+    """Return the problem of a study's own channel."""
+    task = get_task(study, Allocation)
     refuse_broken(study, "powers of a training")
-    trajectory = reference(study, cache_folder() if cache is None else Path(cache))
-    limits = reachable(task.limits, study)
+    trajectory = load_reference(study, find_cache_folder() if cache is None else Path(cache))
+    limits = cap_limits(task.limits, study)
     key = "train.task.limits."
     try:
         limits.check(trajectory.std.shape[1])
         key = "train.task.bound."
-        task.bound.factor(trajectory.weight)
+        task.bound.compute_contraction(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"{key}{error}") from None
-    own = Problem(PowerLoss(trajectory, task.bound, task.criterion), limits, task.observe)
-    if own.start.value <= 0:
+    problem = Problem(PowerLoss(trajectory, task.bound, task.criterion), limits, task.observe)
+    if problem.start.value <= 0:
         raise BadInput(
             "world.radio.uplink: no update arrives in the reference run, so powers change "
             "nothing; lower noise_w, or let UEs send with more power"
         )
-    return own
+    return problem
 
 
-def problems(study: Study, cache: str | Path | None = None) -> Problems:
-    """The problems of a study."""
-    task = task_of(study, Allocation)
-    own = own_problem(study, cache)
+def build_problems(study: Study, cache: str | Path | None = None) -> Problems:
+    """Return the problems of a study."""
+    task = get_task(study, Allocation)
+    base = build_own_problem(study, cache)
     if task.draws == 1:
-        return Problems(own, [own], [own], [own])
-    if not own.objective.trajectory.still:
+        return Problems(base, [base], [base], [base])
+    if not base.objective.trajectory.still:
         raise BadInput(
             "train.task.draws: other channels can be drawn where the channel is the same in all "
             "rounds only; set draws: 1, or let UEs stand still with fading block: run"
         )
     sets = ((task.draws, "train"), (task.eval_worlds, "judged"), (task.held_out, "held-out"))
     return Problems(
-        own, *([own.with_gain(g) for g in channel_draws(study, n, purpose)] for n, purpose in sets)
+        base,
+        *([base.with_gain(g) for g in draw_channels(study, n, purpose)] for n, purpose in sets),
     )
 
 
-def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
-    """SNR at 1 W (n, K) of every UE in n worlds of the study, at its first deadline.
+def draw_channels(study: Study, n: int, purpose: str) -> FloatArray:
+    """Return SNR at 1 W (n, K) of every UE in n worlds of the study, at its first deadline.
 
     The draws of two purposes share no world, and none is that of the study's seed.
     """
-    seeds = Streams(study.seed).at(f"channels.{purpose}").uniform("seed", np.arange(n))
-    gain = np.array([snr_of_round(study, int(seed)) for seed in (seeds * _FAR).astype(int) + _FAR])
+    rng = Streams(study.seed).derive_rng(f"channels.{purpose}")
+    seeds = rng.uniform("seed", np.arange(n))
+    gain = np.array(
+        [measure_snr_per_w(study, int(seed)) for seed in (seeds * _FAR).astype(int) + _FAR]
+    )
     if not (gain > 0).all():
         raise BadInput(
             "train.draws: a UE has no base station in some draw; draw channels for UEs "
@@ -264,8 +268,8 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
     return gain
 
 
-def n_ues(study: Study) -> int:
-    """UEs of a study's world."""
+def count_ues(study: Study) -> int:
+    """Return UEs of a study's world."""
     if study.world.ues.mobility.kind_name() != "replay":
         return study.world.ues.count
 
@@ -277,8 +281,8 @@ class Stages:
 
     watched : with its attacks. They change nothing of a training, so an agent that is not paid by
     them can do without. What no cost is read from is left out in any case: the membership test,
-    random attackers of the baseline. Without attacks and where rounds are `unlearned`, UEs do not
-    train.
+    random attackers of the baseline. Without attacks and where costs do not depend on learning,
+    UEs do not train.
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:
@@ -287,11 +291,11 @@ class Stages:
         self.study = study.model_copy(
             update={"vary": None, "learning": study.learned.model_copy(update=unread)}
         )
-        self.learns = watched or not unlearned(study)
+        self.learns = watched or not is_free_of_learning(study)
 
     def __call__(self, seed: int) -> Stage:
         study = self.study.model_copy(update={"seed": seed})
         streams = Streams(seed)
         world = build_world(study.world, streams, study.round_s)
-        setup = replace(set_up(study, world, streams, Path()), learns=self.learns)
-        return Stage(world, setup, begin(setup, len(world.ues)))
+        setup = replace(build_setup(study, world, streams, Path()), learns=self.learns)
+        return Stage(world, setup, start_state(setup, len(world.ues)))

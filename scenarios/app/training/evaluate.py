@@ -19,22 +19,31 @@ from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.env import OnlinePower
 from rl.look import Look
-from rl.powers import start_w
-from rl.problem import Seen, as_action
-from rl.radio_records import Rounds, air_of
-from rl.recording import Rule, costs_of, look_now, recorded
+from rl.powers import compute_start_w
+from rl.problem import Seen, convert_to_action
+from rl.radio_records import Rounds, build_air
+from rl.recording import Rule, observe_next_round, play_costs, record_world
 from rl.reward import FIGURES
-from rl.rules import LAWS, Known, Tuned, best_of_random, best_powers, best_response, tuned, untuned
+from rl.rules import (
+    LAWS,
+    KnownRounds,
+    TunedRule,
+    build_rule,
+    draw_best_random,
+    plan_best_responses,
+    search_best_powers,
+    tune_rule,
+)
 from rl.settings import AGENT, BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM, VISITED, Online
 from scenarios.app.results.folder import (
-    csv_text,
+    to_csv_text,
 )
-from scenarios.app.results.statistics import half_width
-from scenarios.app.results.trainings import probability_of_improvement
+from scenarios.app.results.statistics import compute_half_width
+from scenarios.app.results.trainings import estimate_improvement
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
-from scenarios.app.training.environments import FIRST, Stages, n_ues, task_of
+from scenarios.app.training.environments import FIRST, Stages, count_ues, get_task
 
 Act = Callable[[OnlinePower, Seen], FloatArray]
 """An action in the live environment, of what it shows"""
@@ -82,43 +91,44 @@ COLUMNS = tuple(f.name for f in fields(Evaluation) if f.compare)
 """of the table of evaluations: what a repetition finds again"""
 
 
-def decisions_ms(rows: Sequence[Evaluation]) -> dict[str, float]:
-    """Policy -> mean wall time of a decision over worlds; without those that decide nothing in
-    play.
+def average_decisions_ms(rows: Sequence[Evaluation]) -> dict[str, float]:
+    """Return policy -> mean wall time of a decision over worlds; without those that decide nothing
+    in play.
     """
     means = {
-        name: float(np.mean([row.decision_ms for row in own]))
-        for name, own in by_policy(rows).items()
+        name: float(np.mean([row.decision_ms for row in policy_rows]))
+        for name, policy_rows in group_by_policy(rows).items()
     }
     return {name: ms for name, ms in means.items() if np.isfinite(ms)}
 
 
-def by_policy(rows: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
-    """Rows of each policy."""
-    of: dict[str, list[Evaluation]] = {}
+def group_by_policy(rows: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
+    """Return rows of each policy."""
+    groups: dict[str, list[Evaluation]] = {}
     for row in rows:
-        of.setdefault(row.policy, []).append(row)
-    return of
+        groups.setdefault(row.policy, []).append(row)
+    return groups
 
 
-def worlds(study: Study, purpose: str, n: int) -> list[int]:
-    """Seeds of worlds; those of two purposes differ."""
+def draw_worlds(study: Study, purpose: str, n: int) -> list[int]:
+    """Return the seeds of worlds; those of two purposes differ."""
     return [
         int(x * 2**40) + 2**41
-        for x in Streams(study.seed).at(f"worlds.{purpose}").uniform("seed", np.arange(n))
+        for x in Streams(study.seed).derive_rng(f"worlds.{purpose}").uniform("seed", np.arange(n))
     ]
 
 
-def episode(
+def play_episode(
     env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1
 ) -> Evaluation:
-    """A whole training in one world under one policy. evaluations : power vectors that were judged
-    to find it.
+    """Return a whole training in one world under one policy. evaluations : power vectors that were
+    judged to find it.
     """
-    costs, waited_ms = zip(*costs_of(env, act, world), strict=True)
+    costs, waited_ms = zip(*play_costs(env, act, world), strict=True)
     n = len(costs)
-    of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
-    total = np.sum([cost.total for cost in costs]) * (1.0 + env.unplayed / n)
+    sums = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
+    total_played = np.sum([cost.total for cost in costs])
+    total = total_played * (1.0 + env.unplayed / n)
     return Evaluation(
         policy,
         world,
@@ -126,24 +136,24 @@ def episode(
         env.t_th,
         evaluations=evaluations,
         rounds=n,
-        noise=of["noise"],
-        energy_j=of["energy_j"],
+        noise=sums["noise"],
+        energy_j=sums["energy_j"],
         loss=env.figures["loss"],
-        loss_mean=of["loss"] / n,
-        leakage=of["leakage"] / n,
-        lost=of["lost"] / n,
-        leak=of["leak"] / n,
+        loss_mean=sums["loss"] / n,
+        leakage=sums["leakage"] / n,
+        lost=sums["lost"] / n,
+        leak=sums["leak"] / n,
         named=[cost.figures["named"] for cost in costs if cost.rows is not None][-1],
         decision_ms=np.mean(waited_ms),
-        **spent_by(env.state.ledger),
+        **summarise_spending(env.state.ledger),
     )
 
 
-def spent_by(ledger: Ledger) -> dict[str, float]:
-    """The largest epsilon of a UE, and with the channel's noise, of the account that states least;
-    nothing without.
+def summarise_spending(ledger: Ledger) -> dict[str, float]:
+    """Return the largest epsilon of a UE, and with the channel's noise, of the account that states
+    least; nothing without.
     """
-    stated = ledger.statements()
+    stated = ledger.list_statements()
     if not stated:
         return {}
     return {
@@ -152,79 +162,86 @@ def spent_by(ledger: Ledger) -> dict[str, float]:
     }
 
 
-def played(power_w: Callable[[Look], FloatArray]) -> Act:
-    """A rule as actions of the live environment."""
-    return lambda env, seen: as_action(power_w(look_now(env))[0], env.task.limits)
+def make_rule_act(power_w: Callable[[Look], FloatArray]) -> Act:
+    """Return a rule as actions of the live environment."""
+    return lambda env, seen: convert_to_action(power_w(observe_next_round(env))[0], env.task.limits)
 
 
-def planned(power_w: FloatArray, progress: FloatArray) -> Act:
-    """Powers (S, K) of rounds at these shares (S,) of an episode, as actions; the least power in
-    any other round.
+def make_planned_act(power_w: FloatArray, progress: FloatArray) -> Act:
+    """Return powers (S, K) of rounds at these shares (S,) of an episode, as actions; the least
+    power in any other round.
     """
-    of = dict(zip(progress.tolist(), power_w, strict=True))
+    power_at = dict(zip(progress.tolist(), power_w, strict=True))
 
     def act(env: OnlinePower, seen: Seen) -> FloatArray:
-        return as_action(
-            of.get(env.now.progress, np.full(env.n_ue, env.task.limits.each_min_w)), env.task.limits
+        return convert_to_action(
+            power_at.get(env.context.progress, np.full(env.n_ue, env.task.limits.each_min_w)),
+            env.task.limits,
         )
 
     return act
 
 
-def responding(rule: Tuned, steps_db: Sequence[tuple[float, ...]]) -> Act:
-    """Best responses in every round, from the powers of a rule."""
+def make_response_act(rule: TunedRule, steps_db: Sequence[tuple[float, ...]]) -> Act:
+    """Return best responses in every round, from the powers of a rule."""
 
     def act(env: OnlinePower, seen: Seen) -> FloatArray:
-        look = look_now(env)
+        look = observe_next_round(env)
         task = env.task
-        contraction = task.bound.factor(np.full((1, env.n_ue), 1.0 / env.n_ue))
-        factor = np.array([contraction ** (env.rounds - env.state.played - 1)])
-        power_w = best_response(look, rule.dbw(look), steps_db, task.reward, factor)
-        return as_action(power_w[0], task.limits)
+        weights = np.full((1, env.n_ue), 1.0 / env.n_ue)
+        contraction = task.bound.compute_contraction(weights)
+        n_left = env.rounds - env.state.played - 1
+        factor = np.array([contraction**n_left])
+        power_w = plan_best_responses(look, rule.dbw(look), steps_db, task.reward, factor)
+        return convert_to_action(power_w[0], task.limits)
 
     return act
 
 
-def steady(power_w: FloatArray, limits: Limits) -> Act:
-    """The same powers (K,) in all rounds, as actions."""
-    action = as_action(power_w, limits)
+def make_steady_act(power_w: FloatArray, limits: Limits) -> Act:
+    """Return the same powers (K,) in all rounds, as actions."""
+    action = convert_to_action(power_w, limits)
     return lambda env, seen: action
 
 
-def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
+def summarise_evaluations(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
     """Flat: the mean over cases of every figure of every policy; and the paired difference of the
     agent's cost to that of each of the others.
     """
-    of = by_policy(rows)
+    groups = group_by_policy(rows)
     summary: Fields = {"cases": len({row.case for row in rows})}
-    for name, own in of.items():
+    for name, policy_rows in groups.items():
         for figure in COLUMNS[2:]:
-            summary[f"policy.{name}.{figure}.mean"] = np.mean([getattr(row, figure) for row in own])
-    agent = {row.case: row.cost for row in of[agent_name]}
-    for name, own in of.items():
+            values = [getattr(row, figure) for row in policy_rows]
+            summary[f"policy.{name}.{figure}.mean"] = np.mean(values)
+    agent = {row.case: row.cost for row in groups[agent_name]}
+    for name, policy_rows in groups.items():
         if name not in (agent_name, VISITED):
-            ours, theirs = np.array([[agent[row.case], row.cost] for row in own]).T
+            ours, other_costs = np.array([[agent[row.case], row.cost] for row in policy_rows]).T
             summary |= {
-                f"against.{name}.{key}": value for key, value in _paired(ours, theirs).items()
+                f"against.{name}.{key}": value
+                for key, value in _compare_costs(ours, other_costs).items()
             }
-    if VISITED in of:
-        summary["visited.percent"] = 100 * (of[VISITED][-1].cost / of[OPTIMUM][-1].cost - 1.0)
+    if VISITED in groups:
+        summary["visited.percent"] = 100 * (
+            groups[VISITED][-1].cost / groups[OPTIMUM][-1].cost - 1.0
+        )
     return summary
 
 
-def _paired(ours: FloatArray, theirs: FloatArray) -> Fields:
-    """Costs (n,) beside others in the same cases; percent of the size of the others, NaN where one
-    is 0.
+def _compare_costs(ours: FloatArray, other_costs: FloatArray) -> Fields:
+    """Return costs (n,) beside others in the same cases; percent of the size of the others, NaN
+    where one is 0.
     """
-    gaps = ours - theirs
+    gaps = ours - other_costs
     with np.errstate(all="ignore"):
-        percent = 100 * (ours / theirs - 1.0) * np.sign(theirs)
-    mean, low, high = probability_of_improvement(ours[None], theirs[None])
+        percent = 100 * (ours / other_costs - 1.0) * np.sign(other_costs)
+    mean, low, high = estimate_improvement(ours[None], other_costs[None])
     return {
         "cost.mean": gaps.mean(),
         "percent.mean": percent.mean(),
         "percent.max": percent.max(),
-        "cost.half_width": half_width(gaps),
+        "cost.half_width": compute_half_width(gaps),
         "wins": (gaps < 0).sum(),
         "improvement.mean": mean,
         "improvement.low": low,
@@ -234,7 +251,7 @@ def _paired(ours: FloatArray, theirs: FloatArray) -> Fields:
 
 def write_rows(path: Path, rows: Sequence[Record]) -> None:
     """Rows of the same columns as a CSV file."""
-    write_text(path, csv_text([rows[0].keys(), *(row.values() for row in rows)]))
+    write_text(path, to_csv_text([rows[0].keys(), *(row.values() for row in rows)]))
 
 
 # -- recorded rounds: worlds are played once, rules are tuned there, and all is judged live
@@ -257,12 +274,12 @@ class RecordedGround:
     """
 
     def __init__(self, study: Study, watch: Watch) -> None:
-        self.task = task_of(study, Online)
+        self.task = get_task(study, Online)
         self.study = study
         self.watch = watch
-        self.air = air_of(study.world.radio.uplink, study.round_s)
-        self.rng = Streams(study.seed).at("rules")
-        n = n_ues(study)
+        self.air = build_air(study.world.radio.uplink, study.round_s)
+        self.rng = Streams(study.seed).derive_rng("rules")
+        n = count_ues(study)
         self.env = OnlinePower(Stages(study, watched=False), n, self.task)
         self.watched = OnlinePower(Stages(study), n, self.task)
         self.numbers = {
@@ -272,61 +289,64 @@ class RecordedGround:
             HELD_OUT: self.task.held_out,
         }
 
-    def _each(self, purpose: str, what: str) -> Iterator[int]:
-        of = self.numbers[purpose]
-        for i, world in enumerate(worlds(self.study, purpose, of), 1):
+    def _watch_worlds(self, purpose: str, label: str) -> Iterator[int]:
+        total = self.numbers[purpose]
+        for i, world in enumerate(draw_worlds(self.study, purpose, total), 1):
             yield world
-            self.watch(Event("world", i, of, i == of, {"label": what}))
+            self.watch(Event("world", i, total, i == total, {"label": label}))
 
     @cached_property
-    def rules(self) -> list[Tuned]:
+    def rules(self) -> list[TunedRule]:
         """All rules, tuned."""
-        return [tuned(law, self._tuned_on, self.task.tune_evaluations, self.rng) for law in LAWS]
+        return [
+            tune_rule(law, self._tuned_on, self.task.tune_evaluations, self.rng) for law in LAWS
+        ]
 
     @cached_property
-    def random(self) -> Tuned:
+    def random(self) -> TunedRule:
         """Random search over the parameters of the widest rule, with as many evaluations as each
         rule had.
         """
-        return best_of_random(LAWS[-1], self._tuned_on, self.rules[0].evaluations, self.rng)
+        return draw_best_random(LAWS[-1], self._tuned_on, self.rules[0].evaluations, self.rng)
 
     @property
-    def rule(self) -> Tuned:
+    def rule(self) -> TunedRule:
         """The best of them, where they were tuned."""
         return min(self.rules, key=lambda rule: rule.cost)
 
     @cached_property
-    def _tuned_on(self) -> Known:
+    def _tuned_on(self) -> KnownRounds:
         """Rounds to tune on, played with the first rule as it is before any tuning."""
-        return self._known(TUNED, untuned(FIRST))
+        return self._record_worlds(TUNED, build_rule(FIRST))
 
     @cached_property
-    def trained_on(self) -> Known:
+    def trained_on(self) -> KnownRounds:
         """Rounds to train on."""
-        return self._known(TRAINED)
+        return self._record_worlds(TRAINED)
 
     @cached_property
-    def chosen_on(self) -> Known:
+    def chosen_on(self) -> KnownRounds:
         """Rounds by which the best policy is chosen."""
-        return self._known(CHOSEN)
+        return self._record_worlds(CHOSEN)
 
-    def _known(self, purpose: str, rule: Tuned | None = None) -> Known:
-        """Worlds played with a rule, by default the first one as it was tuned."""
+    def _record_worlds(self, purpose: str, rule: TunedRule | None = None) -> KnownRounds:
+        """Return worlds played with a rule, by default the first one as it was tuned."""
         rule = rule or next(rule for rule in self.rules if rule.law.name == FIRST)
-        each = [
-            recorded(self.env, rule.power_w, world)
-            for world in self._each(purpose, _RECORDED[purpose])
+        worlds = [
+            record_world(self.env, rule.power_w, world)
+            for world in self._watch_worlds(purpose, _RECORDED[purpose])
         ]
-        return self._joined(each)
+        return self._join_rounds(worlds)
 
-    def _joined(self, each: list[tuple[Rounds, Look]]) -> Known:
-        rounds, looks = zip(*each, strict=True)
-        return Known(Rounds.stack(list(rounds)), Look.join(looks), self.air, self.task.reward)
+    def _join_rounds(self, worlds: list[tuple[Rounds, Look]]) -> KnownRounds:
+        rounds, looks = zip(*worlds, strict=True)
+        stacked = Rounds.stack(list(rounds))
+        return KnownRounds(stacked, Look.join(looks), self.air, self.task.reward)
 
-    def one_world(self, i: int, power_w: Rule) -> Known:
-        """The rounds of world i of those to train on, played with a policy."""
-        world = worlds(self.study, TRAINED, i + 1)[i]
-        return self._joined([recorded(self.env, power_w, world)])
+    def record_world(self, i: int, power_w: Rule) -> KnownRounds:
+        """Return the rounds of world i of those to train on, played with a policy."""
+        world = draw_worlds(self.study, TRAINED, i + 1)[i]
+        return self._join_rounds([record_world(self.env, power_w, world)])
 
     @cached_property
     def held_out(self) -> list[Evaluation]:
@@ -334,40 +354,47 @@ class RecordedGround:
         limits = self.task.limits
         k = self.watched.n_ue
         acts = {
-            "average": (steady(start_w(limits, k), limits), 1),
-            "full": (steady(np.full(k, limits.each_max_w), limits), 1),
+            "average": (make_steady_act(compute_start_w(limits, k), limits), 1),
+            "full": (make_steady_act(np.full(k, limits.each_max_w), limits), 1),
         }
         judged = {rule.law.name: rule for rule in self.rules} | {RANDOM: self.random}
-        acts |= {name: (played(rule.power_w), rule.evaluations) for name, rule in judged.items()}
+        acts |= {
+            name: (make_rule_act(rule.power_w), rule.evaluations) for name, rule in judged.items()
+        }
         for name, steps_db in BEST_RESPONSES.items():
-            acts[name] = responding(self.rule, steps_db), k * sum(map(len, steps_db))
+            n_tried = k * sum(map(len, steps_db))
+            acts[name] = make_response_act(self.rule, steps_db), n_tried
         rows = []
-        for world in self._each(HELD_OUT, "judged live under all rules"):
-            rows += [episode(self.watched, name, act, world, n) for name, (act, n) in acts.items()]
-        return rows + self._oracle()
+        for world in self._watch_worlds(HELD_OUT, "judged live under all rules"):
+            rows += [
+                play_episode(self.watched, name, act, world, n) for name, (act, n) in acts.items()
+            ]
+        return rows + self._play_oracle()
 
-    def _oracle(self) -> list[Evaluation]:
-        """The best powers of every round, found in these worlds as recorded with the first rule,
-        and played live.
+    def _play_oracle(self) -> list[Evaluation]:
+        """Return the best powers of every round, found in these worlds as recorded with the first
+        rule, and played live.
         """
-        known = self._known(HELD_OUT)
+        recording = self._record_worlds(HELD_OUT)
         best = sorted(self.rules, key=lambda rule: rule.cost)[:_STARTS]
-        found = best_powers(known, [rule.dbw(known.look) for rule in best])
-        judged = found.judged // self.numbers[HELD_OUT]
-        starts = np.flatnonzero(known.look.first)[1:]
-        power_w = np.split(found.power_w, starts)
-        progress = np.split(known.look.progress, starts)
+        optimum = search_best_powers(recording, [rule.dbw(recording.look) for rule in best])
+        judged = optimum.judged // self.numbers[HELD_OUT]
+        starts = np.flatnonzero(recording.look.is_first)[1:]
+        power_w = np.split(optimum.power_w, starts)
+        progress = np.split(recording.look.progress, starts)
         return [
             replace(
-                episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged),
+                play_episode(
+                    self.watched, ORACLE, make_planned_act(power_w[k], progress[k]), world, judged
+                ),
                 decision_ms=nan,
             )
-            for k, world in enumerate(self._each(HELD_OUT, "judged live under the oracle"))
+            for k, world in enumerate(self._watch_worlds(HELD_OUT, "judged live under the oracle"))
         ]
 
-    def evaluated(self, act: Act, evaluations: int, name: str = AGENT) -> list[Evaluation]:
-        """An agent beside the others, in the same worlds."""
-        held_out = self._each(HELD_OUT, "judged live under the agent")
+    def evaluate(self, act: Act, evaluations: int, name: str = AGENT) -> list[Evaluation]:
+        """Return an agent beside the others, in the same worlds."""
+        held_out = self._watch_worlds(HELD_OUT, "judged live under the agent")
         return self.held_out + [
-            episode(self.watched, name, act, world, evaluations) for world in held_out
+            play_episode(self.watched, name, act, world, evaluations) for world in held_out
         ]

@@ -41,18 +41,18 @@ from netsim.record import write_json
 from netsim.units import FloatArray
 from rl.env import OnlinePower
 from rl.look import Look
-from rl.radio_records import Rounds, air_of
-from rl.recording import recorded
-from rl.rules import Known, Tuned, untuned
+from rl.radio_records import Rounds, build_air
+from rl.recording import record_world
+from rl.rules import KnownRounds, TunedRule, build_rule
 from rl.settings import Online, Train
-from scenarios.app.results.folder import FAILURES, SUMMARY, read_failures, read_table
-from scenarios.app.results.statistics import half_width, wilson
+from scenarios.app.results.folder import FAILURES, SUMMARY, read_failures, read_record_table
+from scenarios.app.results.statistics import compute_half_width, compute_wilson_interval
 from scenarios.app.run.events import Event
-from scenarios.app.run.how import one_thread
-from scenarios.app.run.runner import reachable
+from scenarios.app.run.how import use_one_thread
+from scenarios.app.run.runner import cap_limits
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study import Fields
-from scenarios.app.training.environments import Stages, n_ues
+from scenarios.app.training.environments import Stages, count_ues
 
 FULL = "full"
 EQUAL = "equal SNR"
@@ -90,146 +90,168 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
     that was interrupted goes on where it was. Raises BadInput: there is no attacker, or no noise of
     the receiver to keep equal.
     """
-    study = sweep.asked.study
+    study = sweep.scenario.study
     refuse_broken(study, "gate")
     refuse_broken(
         study.model_copy(update={"train": study.train or Train()}), "powers of a training"
     )
-    known = recorded_at_full(sweep, seeds)
-    n_0, policies = at_equal_noise(known)
+    recording = record_at_full_power(sweep, seeds)
+    n_0, policies = equalise_noise(recording)
     variants = []
     for label, rule in policies.items():
         power = {"kind": "rule", "rule": rule.law.name, "parameters": rule.parameters.tolist()}
+        limits = recording.look.limits.model_dump()
         variants.append(
-            {"label": label, "set": {"power": {**power, "limits": known.look.limits.model_dump()}}}
+            {
+                "label": label,
+                "set": {"power": {**power, "limits": limits}},
+            }
         )
-    varied = sweep.asked.changed({"vary": {"seed": list(seeds), "variants": variants}})
-    runs = pandas.read_csv(replace(sweep, asked=varied).play())
+    varied = sweep.scenario.with_changes({"vary": {"seed": list(seeds), "variants": variants}})
+    runs = pandas.read_csv(replace(sweep, scenario=varied).play())
     if failed := len(read_failures(sweep.out)):
         raise RunsFailed(
             f"{failed} runs of the gate failed, see {sweep.out / FAILURES}; the same "
             f"command goes on"
         )
-    found = runs[["label", "seed", "power"]].assign(
-        wanted=n_0, lost=1 - runs["updates.decoded.percent"] / 100
-    )
-    found["noise"], _, found["leak"] = np.transpose(
-        [figures(known, policies[label]) for label in runs["label"]]
+    lost = 1 - runs["updates.decoded.percent"] / 100
+    table = runs[["label", "seed", "power"]].assign(wanted=n_0, lost=lost)
+    table["noise"], _, table["leak"] = np.transpose(
+        [measure_figures(recording, policies[label]) for label in runs["label"]]
     )
     for name, key in _KEYS.items():
-        found[name] = runs.filter(regex=rf"^{key}$").max(axis=1)
-    hits = [_near(sweep.out / folder, known.reward.leakage_within_m) for folder in runs["folder"]]
-    found["count"], found["of"] = np.transpose(hits)
-    if found["homes"].any():
-        found["count"] = (found["homes"] * found["named"] / 100).round()
-        found["of"] = found["homes"]
-    found.to_csv(sweep.out / "gate.csv", index=False)
-    said = verdict(found)
-    write_json(sweep.out / SUMMARY, {"gate": said})
-    return said
+        table[name] = runs.filter(regex=rf"^{key}$").max(axis=1)
+    within_m = recording.reward.leakage_within_m
+    hits = [_count_near_estimates(sweep.out / folder, within_m) for folder in runs["folder"]]
+    table["count"], table["of"] = np.transpose(hits)
+    if table["homes"].any():
+        table["count"] = (table["homes"] * table["named"] / 100).round()
+        table["of"] = table["homes"]
+    table.to_csv(sweep.out / "gate.csv", index=False)
+    report = judge_gate(table)
+    write_json(sweep.out / SUMMARY, {"gate": report})
+    return report
 
 
-def recorded_at_full(sweep: Sweep, seeds: Sequence[int]) -> Known:
-    """Rounds of all seeds at full power, in which all updates count alike; nothing is required
-    without a top-up.
+def record_at_full_power(sweep: Sweep, seeds: Sequence[int]) -> KnownRounds:
+    """Return rounds of all seeds at full power, in which all updates count alike; nothing is
+    required without a top-up.
     """
-    study = sweep.asked.study
+    study = sweep.scenario.study
     task = (study.train or Train()).task
     if isinstance(task, Online):
         online = task
     else:
         online = Online(limits=task.limits, bound=task.bound)
-    env = OnlinePower(Stages(study, watched=False), n_ues(study), online)
+    env = OnlinePower(Stages(study, watched=False), count_ues(study), online)
     played = []
     for i, seed in enumerate(seeds, 1):
-        with one_thread():
-            played.append(recorded(env, at_level("constant", _LEVELS_DBW[-1]).power_w, seed))
+        with use_one_thread():
+            full = make_rule_at_level("constant", _LEVELS_DBW[-1])
+            played.append(record_world(env, full.power_w, seed))
         sweep.watch(
             Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"})
         )
-    rounds = Rounds.stack([of for of, _ in played])
-    look = replace(Look.join([look for _, look in played]), limits=reachable(task.limits, study))
-    own = rounds.rows
+    rounds = Rounds.stack([rounds_of_seed for rounds_of_seed, _ in played])
+    looks = Look.join([look for _, look in played])
+    look = replace(looks, limits=cap_limits(task.limits, study))
+    rows_at_full = rounds.rows
     tops_up = any(isinstance(d, NoiseSwitch) and d.mode == "top-up" for d in study.learned.defenses)
     rows = replace(
-        own,
-        weight=np.ones_like(own.weight),
-        required_std=own.required_std * tops_up,
-        factor=np.ones_like(own.rho),
-        lost_noise=np.zeros_like(own.rho),
+        rows_at_full,
+        weight=np.ones_like(rows_at_full.weight),
+        required_std=rows_at_full.required_std * tops_up,
+        factor=np.ones_like(rows_at_full.rho),
+        lost_noise=np.zeros_like(rows_at_full.rho),
     )
-    return Known(
+    return KnownRounds(
         replace(rounds, rows=rows),
         look,
-        air_of(study.world.radio.uplink, study.round_s),
+        build_air(study.world.radio.uplink, study.round_s),
         online.reward,
     )
 
 
-def at_level(rule: str, *parameters: float) -> Tuned:
-    """A rule with these parameters, p first."""
-    return untuned(rule.partition(",")[0], parameters)
+def make_rule_at_level(rule: str, *parameters: float) -> TunedRule:
+    """Return a rule with these parameters, p first."""
+    return build_rule(rule.partition(",")[0], parameters)
 
 
-def figures(known: Known, rule: Tuned) -> FloatArray:
-    """Noise n, the share of lost updates, and `leak`, mean over rounds (3,)."""
-    of = known.figures(rule.power_w(known.look))
-    return np.array([np.exp(of["noise"]).mean(), of["lost"].mean(), of["leak"].mean()])
+def measure_figures(recording: KnownRounds, rule: TunedRule) -> FloatArray:
+    """Return noise n, the share of lost updates, and `leak`, mean over rounds (3,)."""
+    means = recording.compute_figures(rule.power_w(recording.look))
+    return np.array([np.exp(means["noise"]).mean(), means["lost"].mean(), means["leak"].mean()])
 
 
-def least_level(known: Known, rule: str, rest: Sequence[float], n_0: float = 0.0) -> Tuned:
-    """A rule at the least level with at most this noise, or else with its least noise, and at most
-    2 % of updates more lost than at the level that loses least.
+def find_least_level(
+    recording: KnownRounds, rule: str, rest: Sequence[float], n_0: float = 0.0
+) -> TunedRule:
+    """Return a rule at the least level with at most this noise, or else with its least noise, and
+    at most 2 % of updates more lost than at the level that loses least.
     """
-    noise, lost, _ = np.transpose([figures(known, at_level(rule, p, *rest)) for p in _LEVELS_DBW])
-    usable = lost <= lost.min() + _OFF
-    most = max(n_0, noise[usable].min()) * (1 + 1e-6)
-    fine = _LEVELS_DBW[np.argmax(usable & (noise <= most))] + np.arange(-199, 1) / 100
-    k = bisect_left(
-        fine, True, hi=199, key=lambda p: figures(known, at_level(rule, p, *rest))[0] <= most
+    noise, lost, _ = np.transpose(
+        [measure_figures(recording, make_rule_at_level(rule, p, *rest)) for p in _LEVELS_DBW]
     )
-    return at_level(rule, fine[k].round(2), *rest)
+    usable = lost <= lost.min() + _OFF
+    max_noise = max(n_0, noise[usable].min()) * (1 + 1e-6)
+    fine = _LEVELS_DBW[np.argmax(usable & (noise <= max_noise))] + np.arange(-199, 1) / 100
+    k = bisect_left(
+        fine,
+        True,
+        hi=199,
+        key=lambda p: (
+            measure_figures(recording, make_rule_at_level(rule, p, *rest))[0] <= max_noise
+        ),
+    )
+    return make_rule_at_level(rule, fine[k].round(2), *rest)
 
 
-def at_equal_noise(known: Known) -> tuple[float, dict[str, Tuned]]:
-    """n_0, and all policies by label: at levels with that noise, and full power."""
-    sent = known.rounds.rows.of >= 0
-    n_0 = max(figures(known, least_level(known, label, rest))[0] for label, rest in RULES.items())
-    if not known.rounds.rows.required_std.any():
-        n_0 = max(n_0, sent.sum() / len(known) / 2)
-    found = {FULL: at_level("constant", 10 * np.log10(known.look.limits.each_max_w))}
-    found |= {label: least_level(known, label, rest, n_0) for label, rest in RULES.items()}
+def equalise_noise(recording: KnownRounds) -> tuple[float, dict[str, TunedRule]]:
+    """Return n_0, and all policies by label: at levels with that noise, and full power."""
+    sent = recording.rounds.rows.ue >= 0
+    n_0 = max(
+        measure_figures(recording, find_least_level(recording, label, rest))[0]
+        for label, rest in RULES.items()
+    )
+    if not recording.rounds.rows.required_std.any():
+        n_0 = max(n_0, sent.sum() / len(recording) / 2)
+    max_dbw = 10 * np.log10(recording.look.limits.each_max_w)
+    policies = {FULL: make_rule_at_level("constant", max_dbw)}
+    policies |= {
+        label: find_least_level(recording, label, rest, n_0) for label, rest in RULES.items()
+    }
     tried = [
-        least_level(known, "log-linear", (a, 0.0, 0.0, d, 0.0), n_0)
+        find_least_level(recording, "log-linear", (a, 0.0, 0.0, d, 0.0), n_0)
         for a, d in product(_GAINS, _GAINS)
     ]
-    judged = [figures(known, one) for one in tried]
-    least = np.argmin([leak + 10 * (abs(noise / n_0 - 1) > _OFF) for noise, _, leak in judged])
-    return n_0, found | {"log-linear, least leak": tried[least]}
+    judged = [measure_figures(recording, rule) for rule in tried]
+    best = np.argmin([leak + 10 * (abs(noise / n_0 - 1) > _OFF) for noise, _, leak in judged])
+    return n_0, policies | {"log-linear, least leak": tried[best]}
 
 
-def _near(folder: Path, within_m: float) -> tuple[float, float]:
-    """Estimates that come near enough, and all of them, of the attack of which most do."""
-    of = pandas.DataFrame(read_table(folder, "leakage")).dropna(subset="error_m")
-    attacks = (of["error_m"] <= within_m).groupby(of["attack"]).agg(["mean", "sum", "size"])
+def _count_near_estimates(folder: Path, within_m: float) -> tuple[float, float]:
+    """Return how many estimates come near enough, of how many, of the attack that does best."""
+    estimates = pandas.DataFrame(read_record_table(folder, "leakage")).dropna(subset="error_m")
+    is_near = estimates["error_m"] <= within_m
+    attacks = is_near.groupby(estimates["attack"]).agg(["mean", "sum", "size"])
     if len(attacks):
         return tuple(attacks.sort_values("mean")[["sum", "size"]].iloc[-1])
     return (0.0, 0.0)
 
 
-def verdict(found: pandas.DataFrame) -> Fields:
-    """Whether power moves what an attacker finds: of rows a policy and seed, the object `gate` of
-    summary.json.
+def judge_gate(rows: pandas.DataFrame) -> Fields:
+    """Return whether power moves what an attacker finds: of rows a policy and seed, the object
+    `gate` of summary.json.
     """
-    of = found.groupby("label", sort=False)
-    table = of.mean(numeric_only=True).drop(columns=["seed", "homes", "named"])
-    table[["count", "of"]] = of[["count", "of"]].sum()
-    half = of["auc"].agg(half_width)
+    groups = rows.groupby("label", sort=False)
+    table = groups.mean(numeric_only=True).drop(columns=["seed", "homes", "named"])
+    table[["count", "of"]] = groups[["count", "of"]].sum()
+    half = groups["auc"].agg(compute_half_width)
     bands = 100 * np.transpose([table["auc"], table["auc"] - half, table["auc"] + half])
     if table["of"].any():
         bands = np.array(
             [
-                wilson(int(count), int(n))
+                compute_wilson_interval(int(count), int(n))
                 for count, n in zip(table["count"], table["of"], strict=True)
             ]
         )
@@ -237,21 +259,21 @@ def verdict(found: pandas.DataFrame) -> Fields:
     lost = abs(table["lost"] - table["lost"][EQUAL])
     table["compared"] = (abs(table["noise"] / table["wanted"] - 1) <= _OFF) & (lost <= _OFF)
     calm = table.loc[table["lost"] < _OFF, ["leak", "share"]]
-    said: Fields = {"verdict": "radio only", "policies": table.reset_index().to_dict("records")}
-    said |= {"rank_correlation": calm.rank().corr().iloc[0, 1], "n": len(calm)}
+    report: Fields = {"verdict": "radio only", "policies": table.reset_index().to_dict("records")}
+    report |= {"rank_correlation": calm.rank().corr().iloc[0, 1], "n": len(calm)}
     same = table[table["compared"]].sort_values("share")
     if len(same):
         best = same.iloc[0]
         worst = same.iloc[-1]
         apart = {f"{name}_difference": abs(best[name] - worst[name]) for name in _ALIKE}
         alike = not any(
-            gap > most for gap, most in zip(apart.values(), _ALIKE.values(), strict=True)
+            gap > bound for gap, bound in zip(apart.values(), _ALIKE.values(), strict=True)
         )
         moves = best["high"] < worst["low"] and alike
-        said |= {
+        report |= {
             "verdict": "moves" if moves else "radio only",
             "best": best.name,
             "worst": worst.name,
             **apart,
         }
-    return said
+    return report

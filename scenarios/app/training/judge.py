@@ -18,26 +18,31 @@ from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.env import PowerAllocation
 from rl.look import Look
-from rl.policy import planned_dbw
+from rl.policy import plan_dbw
 from rl.problem import Seen
-from rl.rules import within
+from rl.rules import limit_to_w
 from rl.settings import Allocation, Train
 from rl.ue import Act, UePower, UeRounds
-from scenarios.app.run.events import ignore
-from scenarios.app.run.how import one_thread
-from scenarios.app.study.describe import build
-from scenarios.app.study.study import Study, study_yaml
-from scenarios.app.study.yaml_document import read_text
+from scenarios.app.run.events import ignore_event
+from scenarios.app.run.how import use_one_thread
+from scenarios.app.study.describe import build_model
+from scenarios.app.study.study import Study, to_study_yaml
+from scenarios.app.study.yaml_document import parse_document
 from scenarios.app.training.environments import (
     Source,
-    draws_nothing,
-    online_task,
-    problems,
-    study_of,
-    unrecorded,
+    build_problems,
+    explain_unrecorded,
+    get_online_task,
+    load_study,
+    refuse_render_mode,
 )
-from scenarios.app.training.evaluate import Evaluation, RecordedGround, played, summary_of
-from scenarios.app.training.train import beside_references
+from scenarios.app.training.evaluate import (
+    Evaluation,
+    RecordedGround,
+    make_rule_act,
+    summarise_evaluations,
+)
+from scenarios.app.training.train import evaluate_beside_references
 
 if TYPE_CHECKING:
     import pandas
@@ -45,39 +50,39 @@ if TYPE_CHECKING:
 _SCENARIO = "power/city"
 
 
-def ue_power(
+def make_ue_power(
     scenario: Source = _SCENARIO, cache: str | Path | None = None, render_mode: None = None
 ) -> UePower:
-    """The recorded rounds of a scenario for one UE; `cache` is not needed, all environments are
-    made alike.
+    """Return the recorded rounds of a scenario for one UE; `cache` is not needed, all environments
+    are made alike.
 
     The first time in a process rules are tuned and rounds recorded, which a line on stderr says.
     render_mode : None.
     """
-    draws_nothing(render_mode)
-    ground = ground_of(study_of(scenario))
+    refuse_render_mode(render_mode)
+    ground = get_ground(load_study(scenario))
     return UePower(UeRounds(ground.trained_on, ground.rule))
 
 
-def ground_of(study: Study) -> RecordedGround:
-    """The recorded rounds and tuned rules of a study, made once in a process. BadInput: it cannot
-    be recorded.
+def get_ground(study: Study) -> RecordedGround:
+    """Return the recorded rounds and tuned rules of a study, made once in a process. BadInput: it
+    cannot be recorded.
     """
-    online_task(study)
-    if reason := unrecorded(study):
+    get_online_task(study)
+    if reason := explain_unrecorded(study):
         raise BadInput(
             f"{reason}; change that, or take netsim/OnlinePower-v0, which plays live rounds"
         )
-    return _ground(study_yaml(study))
+    return _record_ground(to_study_yaml(study))
 
 
 @lru_cache(maxsize=4)
-def _ground(spec: str) -> RecordedGround:
-    ground = RecordedGround(build(Study, read_text(spec, "study")), ignore)
+def _record_ground(spec: str) -> RecordedGround:
+    ground = RecordedGround(build_model(Study, parse_document(spec, "study")), ignore_event)
     logging.getLogger("netsim").warning(
         "recording rounds and tuning rules, once in this process: about a minute"
     )
-    with one_thread():
+    with use_one_thread():
         _ = ground.trained_on, ground.rule
     return ground
 
@@ -89,8 +94,8 @@ def judge(
     cache: str | Path | None = None,
     passes: int = 1,
 ) -> pandas.DataFrame:
-    """Costs of a policy in the held-out worlds of a scenario, beside those of the rules and of the
-    oracle or optimum.
+    """Return costs of a policy in the held-out worlds of a scenario, beside those of the rules and
+    of the oracle or optimum.
 
     policy : observations (n, F) of UEs -> actions (n,) or (n, 1) in [-1, 1], as in
     `netsim/UePower-v0`; it moves all UEs in each of the passes. For the task `allocation`
@@ -107,26 +112,26 @@ def judge(
     """
     import pandas
 
-    study = study_of(scenario)
+    study = load_study(scenario)
     if not isinstance(passes, int) or not 1 <= passes <= 100:
         raise BadInput(f"passes: {passes!r:.40}; take 1 to 100")
-    with one_thread():
+    with use_one_thread():
         if study.train is not None and isinstance(study.train.task, Allocation):
-            rows = _in_problems(study, policy, name, cache)
+            rows = _judge_in_problems(study, policy, name, cache)
         else:
-            ground = ground_of(study)
+            ground = get_ground(study)
 
             def power_w(look: Look) -> FloatArray:
-                return within(planned_dbw(look, ground.rule, policy, passes), look.limits)
+                return limit_to_w(plan_dbw(look, ground.rule, policy, passes), look.limits)
 
             power_w(ground.trained_on.look)  # so that actions of no use are refused at once
-            rows = ground.evaluated(played(power_w), 1, name)
-    if len({(row.policy, row.case) for row in rows}) < len(rows):
+            rows = ground.evaluate(make_rule_act(power_w), 1, name)
+    pairs = {(row.policy, row.case) for row in rows}
+    if len(pairs) < len(rows):
         raise BadInput(f"name: {name!r:.40} is the name of a rule; take another")
-    found = summary_of(name, rows)
-    costs = pandas.DataFrame([vars(row) for row in rows]).pivot(
-        index="policy", columns="case", values="cost"
-    )
+    summary = summarise_evaluations(name, rows)
+    table = pandas.DataFrame([vars(row) for row in rows])
+    costs = table.pivot(index="policy", columns="case", values="cost")
     keys = {
         "cost": "policy.{}.cost.mean",
         "difference": "against.{}.cost.mean",
@@ -134,21 +139,22 @@ def judge(
         "wins": "against.{}.wins",
     }
     columns = {
-        column: [found.get(key.format(own)) for own in costs.index] for column, key in keys.items()
+        column: [summary.get(key.format(label)) for label in costs.index]
+        for column, key in keys.items()
     }
     return pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
 
 
-def _in_problems(
+def _judge_in_problems(
     study: Study, policy: Act, name: str, cache: str | Path | None
 ) -> list[Evaluation]:
     def act(seen: Seen) -> FloatArray:
         return np.asarray(policy(seen), dtype=float)
 
-    sets = problems(study, cache)
+    sets = build_problems(study, cache)
     env = PowerAllocation(sets.trained_on)
     seen, _ = env.reset(seed=0)
     env.step(act(seen).astype(np.float32))  # so that an action of no use is refused at once
-    return beside_references(
-        sets.held_out, act, (study.train or Train()).steps, Streams(0).at("references"), name
-    )
+    steps = (study.train or Train()).steps
+    rng = Streams(0).derive_rng("references")
+    return evaluate_beside_references(sets.held_out, act, steps, rng, name)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import BadInput
-from netsim.safe import content, size_text
+from netsim.safe import format_size, read_content
 from netsim.units import FloatArray
 from rl.policy import (
     MOST_SEEN,
@@ -31,15 +31,15 @@ from rl.policy import (
     Policy,
     SharedCard,
     SharedPolicy,
-    hidden_of,
-    layers_of,
-    seen_of_ue_size,
-    shapes_of,
+    count_ue_features,
+    list_hidden_units,
+    list_layer_shapes,
+    pair_layers,
 )
 from scenarios.app.study.study import Study
-from scenarios.app.training.environments import own_problem
-from scenarios.app.training.judge import ground_of
-from scenarios.app.training.train import policy_of, shared_card
+from scenarios.app.training.environments import build_own_problem
+from scenarios.app.training.judge import get_ground
+from scenarios.app.training.train import build_allocation_policy, build_shared_card
 
 if TYPE_CHECKING:
     import torch
@@ -70,29 +70,30 @@ _BROKEN = (
 )
 
 
-def imported(study: Study, path: Path, cache: Path | None) -> Policy:
-    """The policy of a model for a whole training of a study, its reference run included.
+def import_allocation_policy(study: Study, path: Path, cache: Path | None) -> Policy:
+    """Return the policy of a model for a whole training of a study, its reference run included.
 
     Raises BadInput with one line for whatever is wrong with the file, and for layers of other
     shapes than those of the scenario.
     """
     layers = read_actor(path)
-    policy = policy_of(study, layers, own_problem(study, cache))
+    policy = build_allocation_policy(study, layers, build_own_problem(study, cache))
     card = policy.card
     _check_shapes(path, layers, card.n_seen, card.ues, f"of {card.ues} UEs ({card.observe})")
     return policy
 
 
-def imported_for_ues(
+def import_ue_policy(
     study: Study, path: Path, normalisation: Path | None, passes: int
 ) -> tuple[SharedPolicy, SharedCard]:
-    """The policy of a model that was trained in `netsim/UePower-v0`, for every UE of a study.
+    """Return the policy of a model that was trained in `netsim/UePower-v0`, for every UE of a
+    study.
 
     normalisation : what VecNormalize.save() wrote. It adds to the best rule, which is tuned as for
-    the environment. Raises BadInput as `imported`.
+    the environment. Raises BadInput as `import_allocation_policy`.
     """
     layers = read_actor(path)
-    n_seen = seen_of_ue_size()
+    n_seen = count_ue_features()
     _check_shapes(path, layers, n_seen, 1, "of a UE")
     mean = np.zeros(n_seen)
     std = np.ones(n_seen)
@@ -104,16 +105,16 @@ def imported_for_ues(
                 f"{normalisation}: is of {mean.shape} observed numbers, of a UE are "
                 f"{n_seen}; give its own"
             )
-    policy = SharedPolicy(layers, ground_of(study).rule, mean, std, passes, cut=cut)
-    return policy, shared_card(study, policy)
+    policy = SharedPolicy(layers, get_ground(study).rule, mean, std, passes, cut=cut)
+    return policy, build_shared_card(study, policy)
 
 
 def _check_shapes(path: Path, layers: Layers, n_seen: int, n_actions: int, whose: str) -> None:
-    shapes = shapes_of(n_seen, hidden_of(layers), n_actions)
-    for i, ((weight, bias), wanted) in enumerate(zip(layers, shapes, strict=True)):
-        if weight.shape != wanted or bias.shape != wanted[:1]:
+    shapes = list_layer_shapes(n_seen, list_hidden_units(layers), n_actions)
+    for i, ((weight, bias), expected) in enumerate(zip(layers, shapes, strict=True)):
+        if weight.shape != expected or bias.shape != expected[:1]:
             raise BadInput(
-                f"{path}: layer {i} has shape {weight.shape}, the scenario takes {wanted}: "
+                f"{path}: layer {i} has shape {weight.shape}, the scenario takes {expected}: "
                 f"{n_seen} numbers are observed {whose}; train on its environment"
             )
 
@@ -123,7 +124,7 @@ class _Inert:
 
     state: object = None
 
-    def __init__(self, *given: object) -> None: ...
+    def __init__(self, *args: object) -> None: ...
 
     def __setstate__(self, state: object) -> None:
         self.state = state
@@ -139,21 +140,22 @@ class _Arrays(pickle.Unpickler):
 
 
 def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
-    """Mean and standard deviation (n,) of observations, and the size at which they are cut, of a
-    saved VecNormalize.
+    """Return the mean and standard deviation (n,) of observations, and the size at which they are
+    cut, of a saved VecNormalize.
 
     Of the pickle arrays of numbers are read; nothing in it is run. Raises BadInput with one line.
     """
     try:
-        whole = _Arrays(io.BytesIO(content(path, _MOST_DATA_BYTES))).load().state
+        whole = _Arrays(io.BytesIO(read_content(path, _MOST_DATA_BYTES))).load().state
         used = bool(whole["norm_obs"])
         kept = whole["obs_rms"].state if used else {"mean": (), "var": ()}
-        mean, var = (np.array(kept[name], dtype=float) for name in ("mean", "var"))
+        mean = np.array(kept["mean"], dtype=float)
+        var = np.array(kept["var"], dtype=float)
         epsilon = float(whole["epsilon"])
         cut = float(whole["clip_obs"])
     except Exception as error:  # what a damaged pickle raises has no common type
         raise BadInput(
-            f"{path}: no VecNormalize ({_short(error)}); give what its save() wrote"
+            f"{path}: no VecNormalize ({_shorten_error(error)}); give what its save() wrote"
         ) from None
     if not used:
         raise BadInput(
@@ -169,23 +171,25 @@ def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
 
 
 def read_actor(path: Path) -> Layers:
-    """The layers of a deterministic actor, of rectified units and tanh at the end.
+    """Return the layers of a deterministic actor, of rectified units and tanh at the end.
 
     Raises BadInput with one line for whatever is wrong with the file: no ZIP, missing entries, too
     many bytes, other algorithms, other activations, weights that are not finite.
     """
     try:
-        whole = zipfile.ZipFile(io.BytesIO(content(path, _MOST_BYTES)))
+        whole = zipfile.ZipFile(io.BytesIO(read_content(path, _MOST_BYTES)))
     except _BROKEN as error:
-        raise BadInput(f"{path}: no ZIP file ({_short(error)}); {_REMEDY}") from None
+        raise BadInput(f"{path}: no ZIP file ({_shorten_error(error)}); {_REMEDY}") from None
     with whole:
-        _check_activation(path, _entry(path, whole, "data", _MOST_DATA_BYTES))
-        actor = _actor(path, _entry(path, whole, "policy.pth", _MOST_WEIGHTS_BYTES))
-    return _layers(path, actor)
+        _check_activation(path, _read_entry(path, whole, "data", _MOST_DATA_BYTES))
+        actor = _read_actor_weights(
+            path, _read_entry(path, whole, "policy.pth", _MOST_WEIGHTS_BYTES)
+        )
+    return _build_layers(path, actor)
 
 
-def _entry(path: Path, whole: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
-    """The bytes of an entry, whatever size the file states for it."""
+def _read_entry(path: Path, whole: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
+    """Return the bytes of an entry, whatever size the file states for it."""
     if name not in whole.namelist():
         raise BadInput(f"{path}: has no entry {name!r}; {_REMEDY}")
     try:
@@ -193,11 +197,11 @@ def _entry(path: Path, whole: zipfile.ZipFile, name: str, most_bytes: int) -> by
             data = file.read(most_bytes + 1)
     except _BROKEN as error:
         raise BadInput(
-            f"{path}: {name}: cannot be read ({_short(error)}); save the model again"
+            f"{path}: {name}: cannot be read ({_shorten_error(error)}); save the model again"
         ) from None
     if len(data) > most_bytes:
         raise BadInput(
-            f"{path}: {name}: is larger than {size_text(most_bytes)}, the most that is "
+            f"{path}: {name}: is larger than {format_size(most_bytes)}, the most that is "
             f"read; use a smaller net"
         )
     return data
@@ -217,42 +221,44 @@ def _check_activation(path: Path, data: bytes) -> None:
         )
 
 
-def _actor(path: Path, data: bytes) -> dict[str, NDArray[np.float32]]:
+def _read_actor_weights(path: Path, data: bytes) -> dict[str, NDArray[np.float32]]:
     import torch
 
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as inner:
             if sum(entry.file_size for entry in inner.infolist()) > _MOST_WEIGHTS_BYTES:
-                raise ValueError(f"larger than {size_text(_MOST_WEIGHTS_BYTES)}")
+                raise ValueError(f"larger than {format_size(_MOST_WEIGHTS_BYTES)}")
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore"
             )  # of kinds of tensors that torch will drop; we take none of them
             tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         return {
-            name: _numbers(tensor) for name, tensor in tensors.items() if name.startswith("actor.")
+            name: _to_numbers(tensor)
+            for name, tensor in tensors.items()
+            if name.startswith("actor.")
         }
     except Exception as error:  # the loader raises what it likes for a damaged file
         raise BadInput(
-            f"{path}: policy.pth: not plain weights ({_short(error)}); save the model again"
+            f"{path}: policy.pth: not plain weights ({_shorten_error(error)}); save the model again"
         ) from None
 
 
-def _numbers(tensor: torch.Tensor) -> NDArray[np.float32]:
-    """The numbers of a dense tensor. A small file may hold a view or a sparse tensor that stands
-    for very many.
+def _to_numbers(tensor: torch.Tensor) -> NDArray[np.float32]:
+    """Return the numbers of a dense tensor. A small file may hold a view or a sparse tensor that
+    stands for very many.
     """
     if tensor.numel() > _MOST_WEIGHTS_BYTES // 4 or not tensor.dtype.is_floating_point:
         raise ValueError(f"{tensor.numel():,} numbers of {tensor.dtype}")
     return np.ascontiguousarray(tensor.detach().resolve_neg().float().numpy())
 
 
-def _layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Layers:
+def _build_layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Layers:
     n = len(arrays) // 2
-    names = [f"actor.mu.{2 * i}.{of}" for i in range(n) for of in ("weight", "bias")]
+    names = [f"actor.mu.{2 * i}.{part}" for i in range(n) for part in ("weight", "bias")]
     whole = 2 <= n <= _MOST_LAYERS and set(arrays) == set(names)
     if whole:
-        layers = layers_of({name: arrays[name] for name in names})
+        layers = pair_layers({name: arrays[name] for name in names})
     else:
         layers = ()
     if not layers or any(
@@ -269,7 +275,7 @@ def _layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Layers:
     return layers
 
 
-def _short(error: BaseException) -> str:
+def _shorten_error(error: BaseException) -> str:
     return (
         " ".join(str(getattr(error, "strerror", None) or error).split())[:100]
         or type(error).__name__

@@ -18,7 +18,7 @@ from netsim.errors import BadInput
 from netsim.fit import refuse_broken
 from netsim.record import write_json
 from netsim.rng import Rng, Streams
-from netsim.safe import what_is
+from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
 from rl.env import OnlinePower
 from rl.policy import (
@@ -27,18 +27,18 @@ from rl.policy import (
     Policy,
     SharedCard,
     SharedPolicy,
-    forward,
-    hidden_of,
-    layers_of,
+    compute_action,
+    list_hidden_units,
+    pair_layers,
     save_policy,
     save_shared,
 )
-from rl.problem import Problem, Seen, references
-from rl.recording import costs_of
+from rl.problem import Problem, Seen, plan_references
+from rl.recording import play_costs
 from rl.reward import Weighted
-from rl.rules import Known
+from rl.rules import KnownRounds
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, Train, Weights
-from rl.train import Course, CurvePoint, restored, take_steps
+from rl.train import Course, CurvePoint, restore_course, take_steps
 from rl.ue import UeRounds
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -51,33 +51,33 @@ from scenarios.app.results.folder import (
     SUMMARY,
     TRAINING,
     Failed,
-    no_links,
     read_json,
+    refuse_links,
 )
-from scenarios.app.run.events import Event, Watch, ignore
-from scenarios.app.run.executor import ON_PROCESSES, Engine, OnProcesses, do_all
-from scenarios.app.run.how import USUAL, How, one_thread, peak_gb
-from scenarios.app.run.job import Job, JobKind, do, input_digests
+from scenarios.app.run.events import Event, Watch, ignore_event
+from scenarios.app.run.executor import ON_PROCESSES, Engine, OnProcesses, do_jobs
+from scenarios.app.run.how import DEFAULT_RESOURCES, Resources, measure_peak_gb, use_one_thread
+from scenarios.app.run.job import Job, JobKind, digest_inputs, do_job
 from scenarios.app.study import Fields
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import (
     Stages,
+    build_problems,
     check_moves,
-    fitting,
-    n_ues,
-    problems,
-    task_of,
-    unrecorded,
+    check_online_task,
+    count_ues,
+    explain_unrecorded,
+    get_task,
 )
 from scenarios.app.training.evaluate import (
     COLUMNS,
     Act,
     Evaluation,
     RecordedGround,
-    decisions_ms,
-    played,
-    steady,
-    summary_of,
+    average_decisions_ms,
+    make_rule_act,
+    make_steady_act,
+    summarise_evaluations,
     write_rows,
 )
 
@@ -90,74 +90,84 @@ class UeTrainer:
     learns.
     """
 
-    def __init__(self, ground: RecordedGround, how: Train) -> None:
+    def __init__(self, ground: RecordedGround, train: Train) -> None:
         self.ground = ground
-        self.steps = how.steps
-        self.agent = agent_of(how)
+        self.steps = train.steps
+        self.agent = get_agent(train)
 
     def begin(self, seed: int) -> DdpgTraining:
         from rl.agents import UeTraining
 
         ground = self.ground
         agent = self.agent
-        first = ground.one_world(0, ground.rule.power_w) if agent.live else ground.trained_on
+        if agent.live:
+            first = ground.record_world(0, ground.rule.power_w)
+        else:
+            first = ground.trained_on
         rounds = UeRounds(first, ground.rule, agent.passes, agent.probes)
         self.scale = rounds.scale
         if not agent.live:
             return UeTraining(rounds, agent, self.steps, seed)
 
-        def grow(weights: Weights, i: int) -> Known:
-            return ground.one_world(i, self.policy(weights).power_w)
+        def grow(weights: Weights, i: int) -> KnownRounds:
+            return ground.record_world(i, self.build_policy(weights).power_w)
 
         return UeTraining(rounds, agent, self.steps, seed, grow, ground.task.train_worlds)
 
-    def policy(self, weights: Weights) -> SharedPolicy:
-        """The policy of these weights of an actor."""
-        probes = self.ground.task.reward if self.agent.probes else None
+    def build_policy(self, weights: Weights) -> SharedPolicy:
+        """Return the policy of these weights of an actor."""
+        if self.agent.probes:
+            probes = self.ground.task.reward
+        else:
+            probes = None
         return SharedPolicy(
-            layers_of(weights), self.ground.rule, *self.scale, self.agent.passes, probes
+            pair_layers(weights), self.ground.rule, *self.scale, self.agent.passes, probes
         )
 
-    def act(self, weights: Weights) -> Act:
-        return played(self.policy(weights).power_w)
+    def make_act(self, weights: Weights) -> Act:
+        return make_rule_act(self.build_policy(weights).power_w)
 
     def score(self, weights: Weights) -> float:
-        return self.ground.chosen_on.score(self.policy(weights).power_w)
+        return self.ground.chosen_on.score_powers(self.build_policy(weights).power_w)
 
-    def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        return self.ground.evaluated(self.act(course.weights), evaluations)
+    def evaluate(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
+        return self.ground.evaluate(self.make_act(course.weights), evaluations)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
-        policy = self.policy(course.weights)
-        save_shared(policy, shared_card(self.ground.study, policy, seed, course.steps), folder)
-
-
-def agent_of(how: Train) -> DdpgAgent:
-    """The agent of a training that this program can play."""
-    if not isinstance(how.agent, DdpgAgent):
-        raise BadInput(
-            f"train.agent: {how.agent.kind_name()!r} has no training here; take kind: ddpg"
+        policy = self.build_policy(course.weights)
+        save_shared(
+            policy, build_shared_card(self.ground.study, policy, seed, course.steps), folder
         )
-    return how.agent
 
 
-def shared_card(study: Study, policy: SharedPolicy, seed: int = 0, steps: int = 0) -> SharedCard:
-    """The description of a policy for every UE of a study."""
+def get_agent(train: Train) -> DdpgAgent:
+    """Return the agent of a training that this program can play."""
+    if not isinstance(train.agent, DdpgAgent):
+        raise BadInput(
+            f"train.agent: {train.agent.kind_name()!r} has no training here; take kind: ddpg"
+        )
+    return train.agent
+
+
+def build_shared_card(
+    study: Study, policy: SharedPolicy, seed: int = 0, steps: int = 0
+) -> SharedCard:
+    """Return the description of a policy for every UE of a study."""
     rule = policy.rule
     return SharedCard(
-        limits=task_of(study, Online).limits,
+        limits=get_task(study, Online).limits,
         rule=rule.law.name,
         parameters=tuple(rule.parameters.tolist()),
         passes=policy.passes,
         cut=policy.cut,
         probes=policy.probes if isinstance(policy.probes, Weighted) else None,
-        **_origin(study, policy.layers, seed, steps),
+        **_describe_origin(study, policy.layers, seed, steps),
     )
 
 
-def _origin(study: Study, layers: Layers, seed: int, steps: int) -> Fields:
-    """What cards say of where a policy comes from."""
-    hidden = hidden_of(layers)
+def _describe_origin(study: Study, layers: Layers, seed: int, steps: int) -> Fields:
+    """Return what cards say of where a policy comes from."""
+    hidden = list_hidden_units(layers)
     return {
         "program": __version__,
         "scenario": study.title,
@@ -171,11 +181,11 @@ def check_playable(study: Study, task: Online) -> None:
     """Raise BadInput where rounds of a study cannot be recorded, its agent asks for what its reward
     has not, or as `check_admitted`.
     """
-    if reason := unrecorded(study):
+    if reason := explain_unrecorded(study):
         raise BadInput(
             f"{reason}; change that, or train an agent of your own in netsim/OnlinePower-v0"
         )
-    agent_of(study.train or Train())
+    get_agent(study.train or Train())
     refuse_broken(study, "agent for every UE")
     check_admitted(study, task)
 
@@ -185,10 +195,12 @@ def check_admitted(study: Study, task: Online) -> None:
     highest powers.
     """
     if study.learned.privacy_budget is not None:
-        env = OnlinePower(Stages(study), n_ues(study), task)
+        env = OnlinePower(Stages(study), count_ues(study), task)
         next(
-            costs_of(
-                env, steady(np.full(env.n_ue, task.limits.each_max_w), task.limits), study.seed
+            play_costs(
+                env,
+                make_steady_act(np.full(env.n_ue, task.limits.each_max_w), task.limits),
+                study.seed,
             )
         )
 
@@ -196,38 +208,40 @@ def check_admitted(study: Study, task: Online) -> None:
 class AllocationTrainer:
     """DDPG on the bound of a whole training."""
 
-    def __init__(self, study: Study, how: Train, cache: Path | None) -> None:
+    def __init__(self, study: Study, train: Train, cache: Path | None) -> None:
         self.study = study
-        self.how = how
-        self.sets = problems(study, cache)
+        self.how = train
+        self.sets = build_problems(study, cache)
 
     def begin(self, seed: int) -> DdpgTraining:
-        from rl.agents import allocation_training
+        from rl.agents import build_allocation_training
 
-        return allocation_training(self.sets.trained_on, agent_of(self.how), self.how.steps, seed)[
-            0
-        ]
+        return build_allocation_training(
+            self.sets.trained_on, get_agent(self.how), self.how.steps, seed
+        )[0]
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
+        policy = build_allocation_policy(
+            self.study, pair_layers(course.weights), self.sets.base, seed, course.steps
+        )
         save_policy(
-            policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps),
+            policy,
             folder,
         )
 
     def score(self, weights: Weights) -> float:
-        act = partial(forward, layers_of(weights))
-        return float(np.mean([p.ratio(p.rollout(act)[-1]) for p in self.sets.chosen_on]))
+        act = partial(compute_action, pair_layers(weights))
+        return float(np.mean([p.ratio(p.play_episode(act)[-1]) for p in self.sets.chosen_on]))
 
-    def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
+    def evaluate(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
         held = self.sets.held_out
-        act = partial(forward, layers_of(course.weights))
-        rows = beside_references(held, act, evaluations, Streams(seed).at("references"))
+        act = partial(compute_action, pair_layers(course.weights))
+        rows = evaluate_beside_references(
+            held, act, evaluations, Streams(seed).derive_rng("references")
+        )
         if len(held) == 1:
-            rows.append(
-                Evaluation(
-                    VISITED, 0, np.exp(-course.best_reward / 5.0), -1, evaluations=evaluations
-                )
-            )
+            cost = np.exp(-course.best_reward / 5.0)
+            rows.append(Evaluation(VISITED, 0, cost, -1, evaluations=evaluations))
         return rows
 
 
@@ -237,88 +251,92 @@ kept, small is good; save: write it; evaluated: it beside others, in cases that 
 from"""
 
 
-def beside_references(
+def evaluate_beside_references(
     held: Sequence[Problem],
     act: Callable[[Seen], FloatArray],
     evaluations: int,
     rng: Rng,
     name: str = AGENT,
 ) -> list[Evaluation]:
-    """A policy for a whole training beside the rules and optimisers, on each of these problems."""
+    """Return a policy for a whole training beside the rules and optimisers, on each of these
+    problems.
+    """
     rows = []
     for i, problem in enumerate(held):
-        last = problem.rollout(act)[-1]
-        plans = references(problem, evaluations, rng, thorough=len(held) == 1)
-        each = [*plans.items(), (name, replace(last, evaluations=evaluations))]
+        last = problem.play_episode(act)[-1]
+        plans = plan_references(problem, evaluations, rng, thorough=len(held) == 1)
+        plan = [*plans.items(), (name, replace(last, evaluations=evaluations))]
         rows += [
-            Evaluation(n, i, problem.ratio(p), p.switch, evaluations=p.evaluations) for n, p in each
+            Evaluation(n, i, problem.ratio(p), p.switch, evaluations=p.evaluations) for n, p in plan
         ]
     return rows
 
 
-def policy_of(study: Study, layers: Layers, own: Problem, seed: int = 0, steps: int = 0) -> Policy:
-    """A policy for a whole training. own : the problem of the study's own channel."""
-    task = task_of(study, Allocation)
+def build_allocation_policy(
+    study: Study, layers: Layers, problem: Problem, seed: int = 0, steps: int = 0
+) -> Policy:
+    """Return a policy for a whole training. problem : that of the study's own channel."""
+    task = get_task(study, Allocation)
     card = Card(
         task="allocation",
-        ues=n_ues(study),
+        ues=count_ues(study),
         bound=task.bound,
         observe=task.observe,
-        limits=own.limits,
+        limits=problem.limits,
         criterion=task.criterion,
-        **_origin(study, layers, seed, steps),
+        **_describe_origin(study, layers, seed, steps),
     )
-    return Policy(card, layers, own.objective.trajectory)
+    return Policy(card, layers, problem.objective.trajectory)
 
 
-def trains_online(study: Study) -> bool:
-    """Whether powers are of rounds."""
+def has_online_task(study: Study) -> bool:
+    """Return whether powers are of rounds."""
     return isinstance((study.train or Train()).task, Online)
 
 
-def play(job: Job, watch: Watch = ignore) -> Fields:
-    """One training, from its environment to its page's figures; returns its summary."""
+def play_training(job: Job, watch: Watch = ignore_event) -> Fields:
+    """Return one training, from its environment to its page's figures; returns its summary."""
     study = job.study
     watch = job.options.get("watch", watch)
-    how = job.options.get("how", USUAL)
+    resources = job.options.get("resources", DEFAULT_RESOURCES)
     on: RecordedGround | None = job.options.get("ground")
-    if on is None and trains_online(study):
+    if on is None and has_online_task(study):
         on = RecordedGround(study, watch)
-    with how.within(), job.hold(), one_thread():
+    with resources.limit_memory(), job.hold(), use_one_thread():
         for name in (SUMMARY, ERROR):
             (job.folder / name).unlink(missing_ok=True)
-        found = _play(job, study, on, watch)
+        summary = _train_and_evaluate(job, study, on, watch)
         job.settle()
-    return found
+    return summary
 
 
-def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fields:
+def _train_and_evaluate(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fields:
     began = time.perf_counter()
     folder = job.folder
-    how = study.train or Train()
+    train = study.train or Train()
     manifest: Fields = {
         "kind": KIND,
         "title": study.title,
         "paper": study.paper,
-        "task": how.task.kind_name(),
+        "task": train.task.kind_name(),
         "seed": job.seed,
-        "agent": how.agent.kind,
-        "steps": how.steps,
+        "agent": train.agent.kind,
+        "steps": train.steps,
         "program": __version__,
         "study": job.key,
-        "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
+        "learning_starts": train.agent.learning_starts if isinstance(train.agent, DdpgAgent) else 0,
         "python": platform.python_version(),
         "finished": False,
     }
     write_json(folder / TRAINING, manifest)
     trainer = (
-        AllocationTrainer(study, how, job.options.get("cache"))
+        AllocationTrainer(study, train, job.options.get("cache"))
         if on is None
-        else UeTrainer(on, how)
+        else UeTrainer(on, train)
     )
-    resumes = what_is(folder / CHECKPOINT)
+    resumes = describe_file_kind(folder / CHECKPOINT)
     training = trainer.begin(job.seed)
-    course = job.resume(partial(restored, training))
+    course = job.resume(partial(restore_course, training))
     if course is None and resumes:  # what was restored of it is forgotten
         training = trainer.begin(job.seed)
 
@@ -327,7 +345,7 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
             Event(
                 "step",
                 point.step,
-                how.steps,
+                train.steps,
                 last,
                 {"seed": job.seed, "cost": point.score},
                 f"seed {job.seed}",
@@ -335,26 +353,24 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
         )
 
     def save(tree: Fields) -> None:
-        save_tree(folder / CHECKPOINT, job.checkpoint(**tree))
+        save_tree(folder / CHECKPOINT, job.to_checkpoint(**tree))
 
-    course = take_steps(training, trainer.score, how.eval_every, course or Course(), tell, save)
+    course = take_steps(training, trainer.score, train.eval_every, course or Course(), tell, save)
     trainer.save(course, job.seed, folder)
     trained_s = time.perf_counter() - began
-    rows = trainer.evaluated(course, training.evaluations, job.seed)
+    rows = trainer.evaluate(course, training.evaluations, job.seed)
     write_rows(folder / CURVE, [asdict(point) for point in course.curve])
-    write_rows(
-        folder / EVALUATIONS, [{name: getattr(row, name) for name in COLUMNS} for row in rows]
-    )
-    found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(
-        how.agent.kind, rows
-    )
-    write_json(folder / SUMMARY, found)
+    table = [{name: getattr(row, name) for name in COLUMNS} for row in rows]
+    write_rows(folder / EVALUATIONS, table)
+    figures = summarise_evaluations(train.agent.kind, rows)
+    summary = {"steps.best": course.steps, "cost.best": course.score} | figures
+    write_json(folder / SUMMARY, summary)
     wall_s = time.perf_counter() - began
     timing = {
         "trained_s": trained_s,
         "wall_s": wall_s,
-        "peak_memory_gb": peak_gb(),
-        "decision_ms": decisions_ms(rows),
+        "peak_memory_gb": measure_peak_gb(),
+        "decision_ms": average_decisions_ms(rows),
     }
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
     return read_json(folder / SUMMARY)
@@ -372,31 +388,34 @@ FILES = (
     "policy.json",
     "policy.safetensors",
 )
-TRAINED = JobKind("training", FILES, TRAINING, play)
+TRAINED = JobKind("training", FILES, TRAINING, play_training)
 
 
-def jobs_of(
+def build_training_jobs(
     study: Study, seeds: Sequence[int], out: Path, replace: bool = False, **options: object
 ) -> list[Job]:
-    """The trainings of a study: one seed into `out`, several into `out/seed-N`. Refuses what cannot
-    be trained, or not there; nothing is written. options : of `play`.
+    """Return the trainings of a study: one seed into `out`, several into `out/seed-N`. Refuses what
+    cannot be trained, or not there; nothing is written. options : of `play`.
     """
-    how = study.train or Train()
-    plain = study.model_copy(update={"vary": None, "train": how})
-    inputs = input_digests(plain)
+    train = study.train or Train()
+    plain = study.model_copy(update={"vary": None, "train": train})
+    inputs = digest_inputs(plain)
     jobs = []
     for seed in seeds:
-        folder = out if len(seeds) == 1 else out / f"seed-{seed}"
+        if len(seeds) == 1:
+            folder = out
+        else:
+            folder = out / f"seed-{seed}"
         notes = [f"seed of the training: {seed}"]
         jobs.append(
             Job(TRAINED, plain, seed, inputs, folder, f"seed {seed}", replace, notes, options)
         )
-    own = {job.folder for job in jobs}
-    others = sorted(
-        path.parent.name for path in out.glob(f"seed-*/{TRAINING}") if path.parent not in own
+    folders = {job.folder for job in jobs}
+    seeds_elsewhere = sorted(
+        path.parent.name for path in out.glob(f"seed-*/{TRAINING}") if path.parent not in folders
     )
-    if others and not what_is(out / TRAINING):
-        names = ", ".join(others[:9])
+    if seeds_elsewhere and not describe_file_kind(out / TRAINING):
+        names = ", ".join(seeds_elsewhere[:9])
         raise BadInput(
             f"{out}: holds trainings of other seeds ({names}); name them too, or give "
             f"--out another folder"
@@ -404,23 +423,23 @@ def jobs_of(
     for job in jobs:
         job.admit()
     if len(seeds) > 1:
-        no_links(out, [job.folder.name for job in jobs])
-    if isinstance(how.task, Online):
-        check_playable(plain, fitting(plain, how.task))
-        check_moves(plain, how.task)
+        refuse_links(out, [job.folder.name for job in jobs])
+    if isinstance(train.task, Online):
+        check_playable(plain, check_online_task(plain, train.task))
+        check_moves(plain, train.task)
     return jobs
 
 
-def train(
+def train_agents(
     study: Study,
     seeds: Sequence[int],
     out: Path,
-    watch: Watch = ignore,
+    watch: Watch = ignore_event,
     cache: Path | None = None,
     replace: bool = False,
     engine: Engine = ON_PROCESSES,
     at_once: int = 1,
-    how: How = USUAL,
+    resources: Resources = DEFAULT_RESOURCES,
 ) -> list[Fields]:
     """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the
     summaries.
@@ -429,17 +448,21 @@ def train(
     The training of another study is refused, unless `replace`. Of several, one that fails stays
     open and is listed in failures.csv; all others are made. Of a single one the error is raised.
     at_once : trainings at a time; one after another in this process they share the rounds that they
-    record. how : of the memory of each.
+    record. resources : the memory of each.
     """
-    options: Fields = {"cache": cache, "how": how}
-    jobs = jobs_of(study, seeds, out, replace, **options)
+    options: Fields = {"cache": cache, "resources": resources}
+    jobs = build_training_jobs(study, seeds, out, replace, **options)
     if len(jobs) == 1:
-        return [do(jobs[0], watch)]
-    if any(job.done() is None for job in jobs):
+        return [do_job(jobs[0], watch)]
+    if any(job.find_summary() is None for job in jobs):
         engine.check()
     if at_once == 1 and isinstance(engine, OnProcesses):
         shared: Fields = {"watch": watch}
-        if trains_online(study):
+        if has_online_task(study):
             shared["ground"] = RecordedGround(jobs[0].study, watch)
-        jobs = [job.played(**shared) for job in jobs]
-    return [one for one in do_all(jobs, engine, at_once, out, watch) if not isinstance(one, Failed)]
+        jobs = [job.with_options(**shared) for job in jobs]
+    return [
+        result
+        for result in do_jobs(jobs, engine, at_once, out, watch)
+        if not isinstance(result, Failed)
+    ]

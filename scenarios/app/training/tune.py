@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.errors import BadInput, counted
+from netsim.errors import BadInput, format_count
 from scenarios.app.results.folder import SUMMARY, Failed, read_json, remove_run, write_failures
-from scenarios.app.results.goals import COST, FRESH, Goals, Trial, Tuned, of_training
+from scenarios.app.results.goals import COST, FRESH, Goals, SearchResult, Trial, is_training_key
 from scenarios.app.run.events import Event
-from scenarios.app.run.executor import BAD_INPUT, do_all
+from scenarios.app.run.executor import BAD_INPUT, do_jobs
 from scenarios.app.run.job import Job
-from scenarios.app.run.runner import run_job
-from scenarios.app.run.setup import check
-from scenarios.app.run.sweep import Sweep, SweepPoint, rounded, write_runs
+from scenarios.app.run.runner import build_run_job
+from scenarios.app.run.setup import check_study
+from scenarios.app.run.sweep import Sweep, SweepPoint, round_within, write_runs
 from scenarios.app.study import Record, Value
 from scenarios.app.study.study import Distribution, Study
-from scenarios.app.training.train import FILES, jobs_of
+from scenarios.app.training.train import FILES, build_training_jobs
 
 if TYPE_CHECKING:
     import optuna
@@ -53,7 +53,7 @@ class Search:
 
     @property
     def study(self) -> Study:
-        return self.sweep.asked.study
+        return self.sweep.scenario.study
 
     @property
     def space(self) -> Mapping[str, Distribution]:
@@ -76,11 +76,11 @@ class Search:
     def asks(self) -> list[str]:
         """What of the space and of the goals is of a training; then trials are trainings."""
         of_space = [f"vary.random.space.{key!r}" for key in self.space if key.startswith("train.")]
-        return of_space + [key for key in self.goals.keys if of_training(key)]
+        return of_space + [key for key in self.goals.keys if is_training_key(key)]
 
-    def jobs(self, trial: Trial) -> list[Job]:
-        """The runs, or the trainings, of a trial. A training has a seed of its own, in the world of
-        the scenario.
+    def build_jobs(self, trial: Trial) -> list[Job]:
+        """Return the runs, or the trainings, of a trial. A training has a seed of its own, in the
+        world of the scenario.
         """
         sweep = self.sweep
         jobs = []
@@ -90,16 +90,18 @@ class Search:
                 "seed": self.study.seed if self.asks else seed,
                 "vary": None,
             }
-            study = sweep.asked.changed(changes).study
+            study = sweep.scenario.with_changes(changes).study
             folder = sweep.out / trial.folder / f"seed-{seed}"
             if self.asks:
-                (job,) = jobs_of(study, [seed], folder, replace=True, how=sweep.how)
+                (job,) = build_training_jobs(
+                    study, [seed], folder, replace=True, resources=sweep.resources
+                )
             else:
-                job = run_job(study, folder, command="netsim tune", how=sweep.how)
+                job = build_run_job(study, folder, command="netsim tune", resources=sweep.resources)
             jobs.append(replace(job, label=trial.label, replace=sweep.replace))
         return jobs
 
-    def play(self, trials: Sequence[Trial], before: int, total: int) -> None:
+    def play_trials(self, trials: Sequence[Trial], before: int, total: int) -> None:
         """Play trials, and write into each what became of it. before : runs that have ended, of all
         of them.
 
@@ -108,41 +110,43 @@ class Search:
         jobs = []
         for trial in trials:
             try:
-                jobs += [(trial, job) for job in self.jobs(trial)]
+                jobs += [(trial, job) for job in self.build_jobs(trial)]
             except BadInput as error:
                 trial.fail(BAD_INPUT, "; ".join(error.lines))
-        every = [job for _, job in jobs]
-        for job in every:
+        all_jobs = [job for _, job in jobs]
+        for job in all_jobs:
             job.admit()
 
-        def watch(now: Event) -> None:
-            done = before + now.done
-            self.sweep.watch(now._replace(done=done, of=total, last=done == total))
+        def watch(event: Event) -> None:
+            done = before + event.done
+            self.sweep.watch(event._replace(done=done, total=total, last=done == total))
 
-        ends = do_all(every, self.sweep.engine, self.sweep.at_once, self.sweep.out, watch)
+        ends = do_jobs(all_jobs, self.sweep.engine, self.sweep.at_once, self.sweep.out, watch)
         for trial in trials:
-            own: list[Value] = [end for (of, _), end in zip(jobs, ends, strict=True) if of is trial]
-            trial.failed = next((end for end in own if isinstance(end, Failed)), trial.failed)
+            results: list[Value] = [
+                end for (job_trial, _), end in zip(jobs, ends, strict=True) if job_trial is trial
+            ]
+            trial.failed = next((end for end in results if isinstance(end, Failed)), trial.failed)
             if trial.failed is None:
-                self.judge(trial, own)
+                self.judge_trial(trial, results)
 
-    def judge(self, trial: Trial, summaries: Sequence[Record]) -> None:
+    def judge_trial(self, trial: Trial, summaries: Sequence[Record]) -> None:
         """Write the figures of a trial into it. BadInput for keys that no trial can have."""
         self.goals.check(list(summaries[0]))
         for key in self.goals.keys:
-            each = np.array([one[key] for one in summaries], dtype=np.float64)
-            if not np.isfinite(each).all():
+            values = np.array([summary[key] for summary in summaries], dtype=np.float64)
+            if not np.isfinite(values).all():
                 trial.fail(
                     "no figure",
-                    f"{key} has no finite value with each of {counted(len(each), 'seed')}",
+                    f"{key} has no finite value with each of {format_count(len(values), 'seed')}",
                 )
                 return
-            trial.values[key] = each.tolist()
-        excess = zip(self.goals.constraints, self.goals.excess(trial), strict=True)
+            trial.values[key] = values.tolist()
+        excess = zip(self.goals.constraints, self.goals.compute_excesses(trial), strict=True)
         trial.broken = [bound.text for bound, beyond in excess if beyond > 0]
 
 
-def tune(of: Search) -> Path:
+def tune_settings(search: Search) -> Path:
     """Search until all trials are played, then verify the winners; returns the folder, that of a
     sweep.
 
@@ -151,30 +155,32 @@ def tune(of: Search) -> Path:
     """
     if importlib.util.find_spec("optuna") is None:
         raise BadInput("netsim tune: optuna is not installed; pip install 'netsim-fl[tune]'")
-    _admissible(of)
-    sweep = of.sweep
-    sweep.how.check()
-    own = [
-        f"trial-{n + 1}/seed-{seed}" for n in range(of.trials) for seed in (*of.seeds, *of.fresh)
+    _check_search(search)
+    sweep = search.sweep
+    sweep.resources.check()
+    folders = [
+        f"trial-{n + 1}/seed-{seed}"
+        for n in range(search.trials)
+        for seed in (*search.seeds, *search.fresh)
     ]
-    sweep.admit(own)
-    first = sweep.asked.changed({"seed": of.seeds[0], "vary": None})
-    with first.placed():
-        if of.asks:
-            of.jobs(Trial(label="trial-1", settings={}, seeds=[*of.seeds[:1]]))
+    sweep.admit(folders)
+    first = sweep.scenario.with_changes({"seed": search.seeds[0], "vary": None})
+    with first.locate_errors():
+        if search.asks:
+            search.build_jobs(Trial(label="trial-1", settings={}, seeds=[*search.seeds[:1]]))
         else:
-            check(first.study, how=sweep.how)
-    with sweep.opened(own, remove=remove):
-        sweep.describe({})
-        tried, trials = searched(of)
+            check_study(first.study, resources=sweep.resources)
+    with sweep.open_folder(folders, remove=remove_job_folder):
+        sweep.write_description({})
+        tried, trials = try_settings(search)
         finished = {trial.label: trial for trial in trials if trial.failed is None}
-        best = of.goals.best([*finished.values()])
+        best = search.goals.find_best_labels([*finished.values()])
         winners = [
-            Trial(label=f"{label}{FRESH}", settings=finished[label].settings, seeds=[*of.fresh])
+            Trial(label=f"{label}{FRESH}", settings=finished[label].settings, seeds=[*search.fresh])
             for label in best
-            if of.fresh
+            if search.fresh
         ]
-        of.play(winners, 0, len(winners) * of.verify)
+        search.play_trials(winners, 0, len(winners) * search.verify)
         trials += winners
         failed = [trial.failed for trial in trials if trial.failed is not None]
         write_failures(sweep.out, failed)
@@ -188,26 +194,26 @@ def tune(of: Search) -> Path:
         ]
         summaries = [read_json(sweep.out / point.folder / SUMMARY) for point in points]
         write_runs(sweep.out, points, summaries)
-        shares = importances(tried, of)
-        found = Tuned(
-            objectives={**of.goals.objectives}, trials=trials, best=best, importance=shares
+        shares = compute_importances(tried, search)
+        tuned = SearchResult(
+            objectives={**search.goals.objectives}, trials=trials, best=best, importance=shares
         )
-        sweep.describe({"tuned": found.model_dump(mode="json")})
+        sweep.write_description({"tuned": tuned.model_dump(mode="json")})
     return sweep.out
 
 
-def remove(folder: Path) -> None:
+def remove_job_folder(folder: Path) -> None:
     """Remove a run or a training."""
     for name in FILES:
         (folder / name).unlink(missing_ok=True)
     remove_run(folder)
 
 
-def _admissible(of: Search) -> None:
+def _check_search(search: Search) -> None:
     """Refuse a scenario without a space, and a search of trainings without a training, or with
     goals of runs.
     """
-    vary = of.study.vary
+    vary = search.study.vary
     if vary is None or vary.random is None:
         raise BadInput(
             "vary: has no space to search; give it `random: {space: {KEY: {low: NUMBER, "
@@ -215,9 +221,9 @@ def _admissible(of: Search) -> None:
         )
     if vary.values or vary.zip or vary.variants:
         raise BadInput("vary: netsim tune searches vary.random; leave values, zip and variants out")
-    asks = of.asks
-    runs = [key for key in of.goals.keys if not of_training(key)]
-    if asks and of.study.train is None:
+    asks = search.asks
+    runs = [key for key in search.goals.keys if not is_training_key(key)]
+    if asks and search.study.train is None:
         raise BadInput(
             f"{asks[0]}: is of a training, and the scenario has no `train:` section; add "
             f"one, or leave it out"
@@ -229,60 +235,66 @@ def _admissible(of: Search) -> None:
         )
 
 
-def searched(of: Search) -> tuple[optuna.Study, list[Trial]]:
-    """The tried settings, for Optuna and for us."""
+def try_settings(search: Search) -> tuple[optuna.Study, list[Trial]]:
+    """Return the tried settings, for Optuna and for us."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    excess = (lambda trial: trial.user_attrs.get("excess", [0.0])) if of.goals.constraints else None
+    excess = (
+        (lambda trial: trial.user_attrs.get("excess", [0.0])) if search.goals.constraints else None
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         warnings.simplefilter(
             "ignore", FutureWarning
         )  # Optuna 5 has another way, which Optuna 4 has not
+        seed = search.study.seed % 2**32
         sampler = optuna.samplers.TPESampler(
-            seed=of.study.seed % 2**32, n_startup_trials=STARTS, constraints_func=excess
+            seed=seed, n_startup_trials=STARTS, constraints_func=excess
         )
-    study = optuna.create_study(
-        sampler=sampler, directions=[f"{word}imize" for word in of.goals.objectives.values()]
-    )
+    directions = [f"{word}imize" for word in search.goals.objectives.values()]
+    study = optuna.create_study(sampler=sampler, directions=directions)
     trials = list[Trial]()
-    n = len(of.seeds)
-    while len(trials) < of.trials:
-        batch = [study.ask() for _ in range(min(of.sweep.at_once, of.trials - len(trials)))]
+    n = len(search.seeds)
+    while len(trials) < search.trials:
+        batch = [study.ask() for _ in range(min(search.sweep.at_once, search.trials - len(trials)))]
         new = [
             Trial(
-                label=f"trial-{one.number + 1}",
-                seeds=[*of.seeds],
-                settings={key: suggested(one, key, space) for key, space in of.space.items()},
+                label=f"trial-{suggestion.number + 1}",
+                seeds=[*search.seeds],
+                settings={
+                    key: suggest_value(suggestion, key, space)
+                    for key, space in search.space.items()
+                },
             )
-            for one in batch
+            for suggestion in batch
         ]
-        of.play(new, len(trials) * n, of.trials * n)
+        search.play_trials(new, len(trials) * n, search.trials * n)
         trials += new
-        for one, trial in zip(batch, new, strict=True):
+        for suggestion, trial in zip(batch, new, strict=True):
             if trial.failed is None:
-                one.set_user_attr("excess", of.goals.excess(trial))
-                study.tell(one, [trial.mean(key) for key in of.goals.objectives])
+                suggestion.set_user_attr("excess", search.goals.compute_excesses(trial))
+                study.tell(suggestion, [trial.compute_mean(key) for key in search.goals.objectives])
             else:
-                study.tell(one, state=optuna.trial.TrialState.FAIL)
+                study.tell(suggestion, state=optuna.trial.TrialState.FAIL)
     return study, trials
 
 
-def suggested(trial: optuna.Trial, key: str, of: Distribution) -> Value:
-    """The value of a key."""
-    if of.choices is not None:
-        return of.choices[trial.suggest_categorical(key, list(range(len(of.choices))))]
-    low = of.low or 0.0
-    high = of.high or 0.0
-    if of.integer:
-        return trial.suggest_int(key, int(low), int(high), log=of.log)
-    return rounded(trial.suggest_float(key, low, high, log=of.log), low, high)
+def suggest_value(trial: optuna.Trial, key: str, distribution: Distribution) -> Value:
+    """Return the value of a key."""
+    if distribution.choices is not None:
+        index = trial.suggest_categorical(key, list(range(len(distribution.choices))))
+        return distribution.choices[index]
+    low = distribution.low or 0.0
+    high = distribution.high or 0.0
+    if distribution.integer:
+        return trial.suggest_int(key, int(low), int(high), log=distribution.log)
+    return round_within(trial.suggest_float(key, low, high, log=distribution.log), low, high)
 
 
-def importances(study: optuna.Study, of: Search) -> dict[str, dict[str, float]]:
-    """Objective -> setting -> its share of the variance (functional ANOVA); nothing of few or equal
-    trials.
+def compute_importances(study: optuna.Study, search: Search) -> dict[str, dict[str, float]]:
+    """Return objective -> setting -> its share of the variance (functional ANOVA); nothing of few
+    or equal trials.
 
     [Hutter, Hoos, Leyton-Brown, An Efficient Approach for Assessing Hyperparameter Importance, ICML
     2014]
@@ -290,12 +302,15 @@ def importances(study: optuna.Study, of: Search) -> dict[str, dict[str, float]]:
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
     done = [trial.values for trial in study.trials if trial.state.name == "COMPLETE"]
-    found = {}
-    for k, objective in enumerate(of.goals.objectives):
-        if len(done) >= _FEWEST and len({values[k] for values in done}) > 1:
-            evaluator = FanovaImportanceEvaluator(seed=of.study.seed % 2**32)
+    importances_of = {}
+    for k, objective in enumerate(search.goals.objectives):
+        n_values = len({values[k] for values in done})
+        if len(done) >= _FEWEST and n_values > 1:
+            evaluator = FanovaImportanceEvaluator(seed=search.study.seed % 2**32)
             shares = get_param_importances(
                 study, evaluator=evaluator, target=lambda t, k=k: float(t.values[k])
             )
-            found[objective] = {name: round(float(share), 4) for name, share in shares.items()}
-    return found
+            importances_of[objective] = {
+                name: round(float(share), 4) for name, share in shares.items()
+            }
+    return importances_of

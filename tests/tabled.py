@@ -1,0 +1,23 @@
+"""Tables of cases as text."""
+
+import re
+from ast import literal_eval
+from string import Template
+from textwrap import dedent
+from typing import Any
+
+
+def cases(text: str, **names: str) -> list[tuple[Any, ...]]:
+    """The rows of a table: Python literals, a row a line; lines that are indented continue a row.
+
+    In a cell of text $name stands for one of the names.
+    """
+    lines = re.sub(r"\n +", " ", dedent(text).strip("\n")).split("\n")
+    rows = [literal_eval(f"({line},)") for line in lines]
+    if not names:
+        return rows
+    return [tuple(map(lambda cell: _fill(cell, names), row)) for row in rows]
+
+
+def _fill(cell: Any, names: dict[str, str]) -> Any:
+    return Template(cell).substitute(names) if isinstance(cell, str) else cell
